@@ -1,0 +1,92 @@
+// fusewise simulate: every schedule of a scenario on every number of workers.
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.hpp"
+#include "models/files.hpp"
+#include "scenarios/plot.hpp"
+#include "scenarios/results_text.hpp"
+#include "scenarios/run.hpp"
+
+namespace cli {
+namespace {
+
+struct Options {
+  std::string scenario;
+  bool json = false;
+  bool csv = false;
+  std::string output;
+  std::string timeline;
+  std::int64_t timeline_workers = 0;
+  std::string plot;
+};
+
+/// A line on stderr that counts up, on a terminal and only for runs that take a while.
+class ProgressLine {
+ public:
+  void operator()(std::size_t done, std::size_t total) {
+    const auto now = std::chrono::steady_clock::now();
+    constexpr auto kPatience = std::chrono::milliseconds(500);
+    constexpr auto kRefresh = std::chrono::milliseconds(100);
+    if (!is_terminal_ || now - begun_ < kPatience) return;
+    if (done < total && now - shown_ < kRefresh) return;
+    shown_ = now;
+    fmt::print(stderr, "\r{} of {} simulations{}", done, total, done == total ? "\r\033[K" : "");
+    std::fflush(stderr);
+  }
+
+ private:
+  bool is_terminal_ = ::isatty(STDERR_FILENO) == 1;
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point shown_ = begun_;
+};
+
+void simulate(const Options& options) {
+  const scenarios::Scenario scenario = scenarios::read_scenario(models::Field::load(options.scenario));
+  const scenarios::Results results = scenarios::run(scenario, ProgressLine());
+  const std::string machine = options.csv ? results_csv(results) : results_json(results);
+  std::string timeline;
+  if (!options.timeline.empty()) {
+    const std::int64_t workers =
+        options.timeline_workers > 0 ? options.timeline_workers : scenario.workers.back();
+    timeline = scenarios::timeline(scenario, workers);
+  }
+
+  if (!options.output.empty()) models::write_file(options.output, machine);
+  if (!options.timeline.empty()) models::write_file(options.timeline, timeline);
+  if (!options.plot.empty()) models::write_file(options.plot, scenarios::scaling_plot(results));
+  warn(results.warnings);
+  print(options.json || options.csv ? machine : results_table(results));
+}
+
+}  // namespace
+
+void add_simulate(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("simulate", "Simulate the schedules of a scenario");
+  command->footer("Example: fusewise simulate scenarios/googlenet-k80.json --plot scaling.svg");
+  command->add_option("SCENARIO", options->scenario, "a fusewise.scenario file")->required();
+  auto* json = command->add_flag("--json", options->json, "print results as JSON instead of a table");
+  command->add_flag("--csv", options->csv, "print results as CSV instead of a table")->excludes(json);
+  command->add_option("-o,--output", options->output,
+                      "write results to this file too (JSON, or CSV with --csv)");
+  auto* timeline =
+      command->add_option("--timeline", options->timeline,
+                          "write a Chrome trace of every schedule to this file (for ui.perfetto.dev)");
+  command
+      ->add_option("--timeline-workers", options->timeline_workers,
+                   "number of workers of the timeline (default: the scenario's last)")
+      ->needs(timeline)
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
+  command->add_option("--plot", options->plot, "write a scaling plot (SVG) to this file");
+  command->callback([options] { simulate(*options); });
+}
+
+}  // namespace cli

@@ -1,0 +1,52 @@
+#include "planner/collectives.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <vector>
+
+#include "planner/entries.hpp"
+#include "traces/limits.hpp"
+
+namespace planner {
+
+// To add an algorithm: write collectives/<name>.cpp and list it here.
+AlgorithmEntry ring();
+AlgorithmEntry binary_tree();
+AlgorithmEntry recursive_doubling();
+AlgorithmEntry halving_doubling();
+AlgorithmEntry double_binary_tree();
+AlgorithmEntry two_level();
+
+std::span<const AlgorithmEntry> algorithms() {
+  static const std::vector<AlgorithmEntry> all = {
+      ring(), binary_tree(), recursive_doubling(), halving_doubling(), double_binary_tree(), two_level()};
+  return all;
+}
+
+const AlgorithmEntry& algorithm_entry(std::string_view name) { return entry(algorithms(), name); }
+
+Algorithm read_algorithm(const models::Field& field) {
+  if (!field.is_object()) return {.name = field.one_of(names(algorithms()))};
+  field.allow_only({"algorithm", "bandwidth_factor"});
+  Algorithm algorithm = {.name = field.at("algorithm").one_of(names(algorithms()))};
+  if (const auto factor = field.find("bandwidth_factor")) {
+    if (algorithm.name != "double_binary_tree")
+      factor->expected("no such key: only double_binary_tree takes a bandwidth_factor");
+    algorithm.bandwidth_factor = factor->number(0, traces::kMostTimeUs);
+  }
+  return algorithm;
+}
+
+Algorithm read_collectives(const models::Field& field) {
+  field.allow_only({"all_reduce"});
+  const std::optional<models::Field> algorithm = field.find("all_reduce");
+  return algorithm ? read_algorithm(*algorithm) : Algorithm{};
+}
+
+std::int64_t rounds(std::int64_t workers) {
+  std::int64_t count = 0;
+  while ((std::int64_t{1} << count) < workers) ++count;
+  return count;
+}
+
+}  // namespace planner

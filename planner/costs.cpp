@@ -1,0 +1,175 @@
+#include "planner/costs.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace planner {
+namespace {
+
+using traces::CollectiveKind;
+using traces::Level;
+using traces::Link;
+using traces::Network;
+
+bool is_slower(const Link& a, const Link& b) {
+  return a.beta_us_per_byte != b.beta_us_per_byte ? a.beta_us_per_byte > b.beta_us_per_byte
+                                                  : a.alpha_us > b.alpha_us;
+}
+
+/// The levels that P workers reach over: the innermost, and each further one while units are left over.
+std::vector<Level> spanned(const std::vector<Level>& levels, std::int64_t workers) {
+  std::vector<Level> out;
+  std::int64_t inside = 1;
+  for (const Level& level : levels) {
+    if (inside >= workers) break;
+    if (level.size == 1) continue;  // nothing to cross
+    out.push_back(level);
+    if (!level.size) break;
+    inside *= *level.size;
+  }
+  return out;
+}
+
+Fabric make_fabric(const Network& network, std::int64_t workers) {
+  Fabric fabric = {.workers = workers, .flat = {}, .nodes = {}};
+  if (network.levels.empty()) {
+    fabric.flat = *network.link;
+    return fabric;
+  }
+  const std::vector<Level> levels = spanned(network.levels, workers);
+  const auto slowest = std::min_element(
+      levels.begin(), levels.end(), [](const Level& a, const Level& b) { return is_slower(a.link, b.link); });
+  fabric.flat = slowest->link;
+
+  const std::int64_t node = network.levels.front().size.value_or(workers);
+  Fabric::Nodes nodes = {.workers_in_node = std::min(node, workers),
+                         .nodes = workers <= node ? 1 : workers / node,
+                         .inside = network.levels.front().link,
+                         .between = {},
+                         .between_is_shared = false};
+  const Level* between = nullptr;
+  for (const Level& level : levels)
+    if (&level != &levels.front() || node == 1)
+      if (between == nullptr || is_slower(level.link, between->link)) between = &level;
+  if (between != nullptr) {
+    nodes.between = between->link;
+    nodes.between_is_shared = between->shared;
+  }
+  fabric.nodes = nodes;
+  return fabric;
+}
+
+std::string description(CollectiveKind kind, const Algorithm& algorithm) {
+  return fmt::format("{} {}", algorithm.name, traces::name(kind));
+}
+
+ClosedForm closed_form(const Network& network, std::int64_t workers, const Algorithm& algorithm,
+                       CollectiveKind kind) {
+  if (!network.link && network.levels.empty()) {
+    std::vector<std::int64_t> measured_on;
+    for (const traces::Measured& measured : network.measured)
+      if (measured.collective == kind && measured.algorithm.value_or(algorithm.name) == algorithm.name)
+        measured_on.push_back(measured.workers);
+    throw NoCost(
+        fmt::format("a number of workers for which network '{}' has a cost of {} ({})", network.name,
+                    description(kind, algorithm),
+                    measured_on.empty() ? "none is measured, and it has no link"
+                                        : fmt::format("measured on {}", fmt::join(measured_on, ", "))),
+        fmt::to_string(workers));
+  }
+  const AlgorithmEntry& entry = algorithm_entry(algorithm.name);
+  if (entry.needs_nodes) {
+    if (network.levels.empty())
+      throw NoCost(fmt::format("a network with levels, as {} needs", algorithm.name),
+                   fmt::format("network '{}' without", network.name));
+    const std::int64_t node = network.levels.front().size.value_or(workers);
+    if (workers > node && workers % node != 0)
+      throw NoCost(fmt::format("for {} a multiple of the {} workers in a node", algorithm.name, node),
+                   fmt::to_string(workers));
+  }
+  return entry.cost(make_fabric(network, workers), algorithm);
+}
+
+const traces::Measured* find_measured(const Network& network, std::int64_t workers,
+                                      const Algorithm& algorithm, CollectiveKind kind) {
+  for (const traces::Measured& measured : network.measured)
+    if (measured.collective == kind && measured.workers == workers &&
+        measured.algorithm.value_or(algorithm.name) == algorithm.name)
+      return &measured;
+  return nullptr;
+}
+
+/// The bytes sent do not depend on the link's speed; two_level's need to know the nodes.
+double sent_per_byte(const Network& network, std::int64_t workers, const Algorithm& algorithm) {
+  const AlgorithmEntry& entry = algorithm_entry(algorithm.name);
+  if (entry.needs_nodes) return 2 * static_cast<double>(workers - 1) / static_cast<double>(workers);
+  (void)network;
+  return entry.cost({.workers = workers, .flat = {}, .nodes = {}}, algorithm).sent_per_byte;
+}
+
+CollectiveCost work_out(const Network& network, std::int64_t workers, const Algorithm& algorithm,
+                        CollectiveKind kind) {
+  if (workers == 1)
+    return {.curve = traces::CostCurve::affine(0, 0), .sent_per_byte = 0, .is_measured = false};
+  const double share = kind == CollectiveKind::all_reduce ? 1 : 0.5;  // the halves split startup and beta
+  if (const traces::Measured* measured = find_measured(network, workers, algorithm, kind))
+    return {.curve = measured->curve,
+            .sent_per_byte = share * sent_per_byte(network, workers, algorithm),
+            .is_measured = true};
+  const ClosedForm whole = closed_form(network, workers, algorithm, kind);
+  const double sum =
+      kind == CollectiveKind::all_gather ? 0 : whole.sum_us_per_byte;  // gamma is the reducing half's
+  return {.curve = traces::CostCurve::affine(share * whole.startup_us, share * whole.link_us_per_byte + sum),
+          .sent_per_byte = share * whole.sent_per_byte,
+          .is_measured = false};
+}
+
+}  // namespace
+
+NoCost::NoCost(std::string expected_text, std::string got_text)
+    : std::runtime_error(fmt::format("expected {}, got {}", expected_text, got_text)),
+      expected_(std::move(expected_text)),
+      got_(std::move(got_text)) {}
+
+Costs::Costs(const Network& network, std::int64_t workers, Algorithm algorithm)
+    : network_(&network), workers_(workers), algorithm_(std::move(algorithm)) {}
+
+const CollectiveCost& Costs::of(CollectiveKind kind) const {
+  std::optional<CollectiveCost>& known = known_.at(static_cast<std::size_t>(kind));
+  if (!known) known = work_out(*network_, workers_, algorithm_, kind);
+  return *known;
+}
+
+std::vector<std::string> Costs::warnings(CollectiveKind kind, const std::vector<std::int64_t>& sizes) const {
+  if (workers_ == 1 || sizes.empty()) return {};
+  const CollectiveCost& cost = of(kind);
+  std::vector<std::string> out;
+  const std::string what =
+      fmt::format("network '{}', {} on {} workers", network_->name, description(kind, algorithm_), workers_);
+
+  const auto largest = static_cast<double>(*std::max_element(sizes.begin(), sizes.end()));
+  if (largest > cost.curve.measured_up_to_bytes())
+    out.push_back(fmt::format("{}: {:.0f} bytes are beyond the measured {:.0f}, the last line is continued",
+                              what, largest, cost.curve.measured_up_to_bytes()));
+
+  if (network_->line_rate_gbps) {
+    const double passes = kind == CollectiveKind::all_reduce ? 2 : 1;
+    const auto p = static_cast<double>(workers_);
+    const double us_per_byte = passes * (p - 1) / p * 8e-3 / *network_->line_rate_gbps;
+    for (const std::int64_t size : sizes) {
+      const auto bytes = static_cast<double>(size);
+      constexpr double kRounding = 1 - 1e-9;
+      if (cost.curve.us(bytes) >= us_per_byte * bytes * kRounding) continue;
+      out.push_back(
+          fmt::format("{}: {:.0f} bytes take {:.6g} us, under the physical bound of {:.6g} us at {} Gb/s",
+                      what, bytes, cost.curve.us(bytes), us_per_byte * bytes, *network_->line_rate_gbps));
+      break;
+    }
+  }
+  return out;
+}
+
+}  // namespace planner

@@ -1,0 +1,62 @@
+// What a collective costs a given number of workers: measured where it was measured, else the closed form.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "planner/collectives.hpp"
+#include "sim/time.hpp"
+#include "traces/network.hpp"
+
+namespace planner {
+
+/// The network has no cost for what is asked, or one out of range. Callers add the place in the scenario.
+class NoCost : public std::runtime_error {
+ public:
+  /// What would have been right, and what was found instead.
+  NoCost(std::string expected_text, std::string got_text);
+  const std::string& expected() const { return expected_; }
+  const std::string& got() const { return got_; }
+
+ private:
+  std::string expected_;
+  std::string got_;
+};
+
+struct CollectiveCost {
+  traces::CostCurve curve;
+  double sent_per_byte = 0;  ///< bytes a worker sends per byte of the message, mean over workers
+  bool is_measured = false;
+
+  sim::Time time(std::int64_t bytes) const { return sim::from_us(curve.us(static_cast<double>(bytes))); }
+};
+
+/// The costs of one network, number of workers and algorithm; worked out when first asked for.
+class Costs {
+ public:
+  /// `network` must outlive this.
+  Costs(const traces::Network& network, std::int64_t workers, Algorithm algorithm);
+
+  std::int64_t workers() const { return workers_; }
+  const Algorithm& algorithm() const { return algorithm_; }
+
+  /// Throws NoCost. For one worker everything costs nothing.
+  const CollectiveCost& of(traces::CollectiveKind kind) const;
+
+  /// What to doubt about collectives of these sizes: times under the physical bound, extrapolations.
+  std::vector<std::string> warnings(traces::CollectiveKind kind,
+                                    const std::vector<std::int64_t>& sizes) const;
+
+ private:
+  const traces::Network* network_;
+  std::int64_t workers_;
+  Algorithm algorithm_;
+  mutable std::array<std::optional<CollectiveCost>, 3> known_;
+};
+
+}  // namespace planner

@@ -1,0 +1,46 @@
+#include "planner/fusion.hpp"
+
+#include <vector>
+
+#include "planner/entries.hpp"
+
+namespace planner {
+
+// To add a kind of fusion: write fusion/<name>.cpp and list it here.
+FusionKind no_fusion();
+FusionKind all_in_one();
+FusionKind mg_wfbp_fusion();
+FusionKind optimal_fusion();
+FusionKind buckets();
+FusionKind threshold();
+FusionKind modules();
+FusionKind nearby_layers();
+FusionKind equal_groups();
+FusionKind planned();
+
+std::span<const FusionKind> fusion_kinds() {
+  static const std::vector<FusionKind> all = {
+      no_fusion(), all_in_one(), mg_wfbp_fusion(), optimal_fusion(), buckets(),
+      threshold(), modules(),    nearby_layers(),  equal_groups(),   planned(),
+  };
+  return all;
+}
+
+Fusion read_fusion(const models::Field& field) {
+  const models::Field named = field.is_object() ? field.at("kind") : field;
+  const std::string kind = named.one_of(names(fusion_kinds()));
+  return {.kind = kind, .fuse = entry(fusion_kinds(), kind).read(field)};
+}
+
+std::int64_t fusion_integer(const models::Field& field, std::string_view key, std::int64_t least,
+                            std::int64_t most, std::int64_t otherwise) {
+  if (!field.is_object()) return otherwise;
+  const std::optional<models::Field> found = field.find(key);
+  return found ? found->integer(least, most) : otherwise;
+}
+
+void allow_fusion_keys(const models::Field& field, std::initializer_list<std::string_view> keys) {
+  if (field.is_object()) field.allow_only(keys);
+}
+
+}  // namespace planner

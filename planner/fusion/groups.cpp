@@ -1,0 +1,34 @@
+// A given number of groups of equal tensor counts; the first in backward order are one larger.
+
+#include <algorithm>
+
+#include "planner/fusion.hpp"
+#include "traces/limits.hpp"
+
+namespace planner {
+namespace {
+
+Groups split(const Workload& workload, std::int64_t wanted) {
+  const std::uint32_t tensors = workload.gradient_count();
+  const auto count = static_cast<std::uint32_t>(std::min<std::int64_t>(wanted, tensors));
+  Groups groups;
+  std::uint32_t begin = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint32_t size = tensors / count + (i < tensors % count ? 1 : 0);
+    groups.push_back({.begin = begin, .end = begin + size});
+    begin += size;
+  }
+  return groups;
+}
+
+Fuse read(const models::Field& field) {
+  allow_fusion_keys(field, {"kind", "count"});
+  const std::int64_t count = fusion_integer(field, "count", 1, traces::kMostElements, 8);
+  return [count](const FusionRequest& request) { return split(request.workload, count); };
+}
+
+}  // namespace
+
+FusionKind equal_groups() { return {"groups", "count groups of equal tensor counts", read}; }
+
+}  // namespace planner

@@ -1,0 +1,37 @@
+// DeAR-NL: a fixed number of nearby layers, from the input side; the remainder comes last.
+
+#include <algorithm>
+
+#include "planner/fusion.hpp"
+#include "planner/fusion/whole_layers.hpp"
+#include "traces/limits.hpp"
+
+namespace planner {
+namespace {
+
+Groups merge(const Workload& workload, std::size_t count) {
+  Groups groups;  // in forward order
+  const Groups layers = layers_with_tensors(workload);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (i % count == 0)
+      groups.push_back(layers[i]);
+    else
+      groups.back().begin = layers[i].begin;
+  }
+  std::reverse(groups.begin(), groups.end());
+  return groups;
+}
+
+Fuse read(const models::Field& field) {
+  allow_fusion_keys(field, {"kind", "count"});
+  const std::int64_t count = fusion_integer(field, "count", 1, traces::kMostElements, 4);
+  return [count](const FusionRequest& request) {
+    return merge(request.workload, static_cast<std::size_t>(count));
+  };
+}
+
+}  // namespace
+
+FusionKind nearby_layers() { return {"layers", "count nearby layers together (DeAR-NL)", read}; }
+
+}  // namespace planner

@@ -1,0 +1,75 @@
+// Turns the program of a pipeline into a task graph over some iterations. Knows no pipeline, fusion or
+// schedule.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/costs.hpp"
+#include "planner/grouping.hpp"
+#include "planner/pipeline.hpp"
+#include "planner/workload.hpp"
+#include "sim/task_graph.hpp"
+
+namespace planner {
+
+/// What a task is; kept in Task::label.
+struct TaskLabel {
+  enum class Kind : std::uint8_t {
+    read,                  ///< reading the input, where it is not overlapped
+    forward,               ///< item: layer
+    backward,              ///< item: step of Workload::backward
+    micro_batch_forward,   ///< item: micro-batch
+    micro_batch_backward,  ///< item: micro-batch
+    tick,                  ///< waiting for the tick of group `item`
+    all_reduce,            ///< item: group, and so for the next two
+    reduce_scatter,
+    all_gather,
+    lars,
+    lars_gather,
+    update,
+    group_update,  ///< item: group
+  };
+
+  Kind kind = Kind::read;
+  std::uint32_t iteration = 0;
+  std::uint32_t item = 0;
+
+  std::uint64_t packed() const;
+  static TaskLabel unpack(std::uint64_t label);
+  bool operator==(const TaskLabel&) const = default;
+};
+
+/// What is to be run on every worker, all of them alike.
+struct Job {
+  const Workload& workload;
+  const Costs& costs;
+  const Program& program;
+  const Groups& groups;
+  const Extras& extras;
+  std::uint32_t iterations = 3;
+  std::uint32_t micro_batches = 1;
+};
+
+struct Lowered {
+  static constexpr sim::StreamId kCompute{0};
+  static constexpr sim::StreamId kChannel{1};
+  static constexpr sim::StreamId kTicks{2};
+
+  sim::TaskGraph graph;
+  /// Element 0 tells when the first iteration begins, element i when the i-th ends: when all of these tasks
+  /// have ended. An iteration whose collectives reach under the next forward pass counts from one end of the
+  /// first micro-batch's forward pass to the next, so a graph of such iterations ends with one more forward
+  /// pass.
+  std::vector<std::vector<sim::TaskId>> marks;
+};
+
+/// All that the job runs, one after another, must take less than sim::kMostUs.
+Lowered lower(const Job& job);
+
+/// The update of one group: its part of the whole by bytes.
+sim::Time group_update(const Job& job, std::uint32_t group);
+
+}  // namespace planner

@@ -1,0 +1,37 @@
+#include "planner/make_plan.hpp"
+
+namespace planner {
+namespace {
+
+PlanGroup plan_group(const Workload& workload, const Group& group) {
+  PlanGroup out;
+  for (std::uint32_t i = group.begin; i < group.end; ++i) {
+    const Gradient& gradient = workload.gradients[i];
+    out.tensors.push_back(workload.profile->layers[gradient.layer].tensors[gradient.tensor].name);
+  }
+  out.bytes = workload.bytes_before[group.end] - workload.bytes_before[group.begin];
+  out.tick_us = sim::to_us(group.tick);
+  return out;
+}
+
+}  // namespace
+
+PlanFile make_plan(const Setting& setting, const Schedule& schedule, const Run& run) {
+  PlanFile plan;
+  plan.model = setting.workload.profile->model;
+  plan.workers = setting.costs.workers();
+  plan.pipeline = schedule.pipeline->name;
+  plan.overlap_gather = schedule.options.overlap_gather;
+  plan.all_reduce = setting.costs.algorithm();
+  plan.optimality = schedule.fusion.kind == "optimal" ? Optimality::exact : Optimality::heuristic;
+  plan.iteration_us = run.prediction.iteration_us;
+  plan.lower_bound_us = lower_bound_us(setting, schedule);
+  for (const std::string_view other : {"wfbp", "sync-easgd", "ddp", "horovod", "mg-wfbp"})
+    plan.compared_with.push_back(
+        {.schedule = std::string(other),
+         .iteration_us = planner::run(setting, preset_schedule(other)).prediction.iteration_us});
+  for (const Group& group : run.groups) plan.groups.push_back(plan_group(setting.workload, group));
+  return plan;
+}
+
+}  // namespace planner

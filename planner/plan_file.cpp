@@ -1,0 +1,86 @@
+#include "planner/plan_file.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "models/json_text.hpp"
+#include "planner/entries.hpp"
+#include "planner/pipeline.hpp"
+#include "traces/limits.hpp"
+
+namespace planner {
+namespace {
+
+using models::Field;
+using nlohmann::ordered_json;
+using traces::kMostTimeUs;
+
+PlanGroup read_group(const Field& field) {
+  field.allow_only({"tensors", "bytes", "tick_us"});
+  PlanGroup group;
+  for (const Field& tensor : field.at("tensors").non_empty_items()) group.tensors.push_back(tensor.name());
+  group.bytes = field.at("bytes").integer(1, traces::kMostBytes);
+  if (const auto tick = field.find("tick_us")) group.tick_us = tick->number(0, kMostTimeUs);
+  return group;
+}
+
+void read_predicted(const Field& field, PlanFile& plan) {
+  field.allow_only({"iteration_us", "lower_bound_us", "compared_with"});
+  plan.iteration_us = field.at("iteration_us").number(0, kMostTimeUs * 10);
+  plan.lower_bound_us = field.at("lower_bound_us").number(0, kMostTimeUs * 10);
+  for (const Field& item : field.at("compared_with").items()) {
+    item.allow_only({"schedule", "iteration_us"});
+    plan.compared_with.push_back({.schedule = item.at("schedule").name(),
+                                  .iteration_us = item.at("iteration_us").number(0, kMostTimeUs * 10)});
+  }
+}
+
+ordered_json algorithm_json(const Algorithm& algorithm) {
+  if (algorithm == Algorithm{.name = algorithm.name}) return algorithm.name;
+  return {{"algorithm", algorithm.name}, {"bandwidth_factor", algorithm.bandwidth_factor}};
+}
+
+}  // namespace
+
+PlanFile read_plan_file(const Field& field) {
+  field.check_format("fusewise.plan");
+  field.allow_only({"format", "version", "model", "workers", "pipeline", "overlap_gather", "collectives",
+                    "compression", "optimality", "predicted", "groups"});
+  PlanFile plan;
+  plan.model = field.at("model").name();
+  plan.workers = field.at("workers").integer(1, traces::kMostWorkers);
+  plan.pipeline = field.at("pipeline").one_of(names(pipelines()));
+  if (const auto overlap = field.find("overlap_gather")) plan.overlap_gather = overlap->boolean();
+  plan.all_reduce = read_collectives(field.at("collectives"));
+  field.at("compression").one_of({"none"});
+  const bool exact = field.at("optimality").one_of({"exact", "heuristic"}) == "exact";
+  plan.optimality = exact ? Optimality::exact : Optimality::heuristic;
+  if (const auto predicted = field.find("predicted")) read_predicted(*predicted, plan);
+  for (const Field& group : field.at("groups").non_empty_items()) plan.groups.push_back(read_group(group));
+  return plan;
+}
+
+std::string plan_text(const PlanFile& plan) {
+  ordered_json out = {{"format", "fusewise.plan"},
+                      {"version", 1},
+                      {"model", plan.model},
+                      {"workers", plan.workers},
+                      {"pipeline", plan.pipeline}};
+  if (!plan.overlap_gather) out["overlap_gather"] = false;
+  out["collectives"] = {{"all_reduce", algorithm_json(plan.all_reduce)}};
+  out["compression"] = "none";
+  out["optimality"] = plan.optimality == Optimality::exact ? "exact" : "heuristic";
+  ordered_json compared = ordered_json::array();
+  for (const ComparedPlan& other : plan.compared_with)
+    compared.push_back({{"schedule", other.schedule}, {"iteration_us", other.iteration_us}});
+  out["predicted"] = {{"iteration_us", plan.iteration_us},
+                      {"lower_bound_us", plan.lower_bound_us},
+                      {"compared_with", std::move(compared)}};
+  for (const PlanGroup& group : plan.groups) {
+    ordered_json item = {{"tensors", group.tensors}, {"bytes", group.bytes}};
+    if (group.tick_us > 0) item["tick_us"] = group.tick_us;
+    out["groups"].push_back(std::move(item));
+  }
+  return models::json_text(out);
+}
+
+}  // namespace planner

@@ -1,0 +1,47 @@
+// The plan file: what a training job should do.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "models/field.hpp"
+#include "planner/collectives.hpp"
+
+namespace planner {
+
+enum class Optimality { exact, heuristic };
+
+struct PlanGroup {
+  std::vector<std::string> tensors;  ///< in backward order
+  std::int64_t bytes = 0;
+  double tick_us = 0;  ///< issued no sooner after backward began; written only where it is not 0
+};
+
+struct ComparedPlan {
+  std::string schedule;
+  double iteration_us = 0;
+};
+
+struct PlanFile {
+  std::string model;
+  std::int64_t workers = 1;
+  std::string pipeline = "wfbp";
+  bool overlap_gather = true;  ///< zero's own key
+  Algorithm all_reduce;
+  Optimality optimality = Optimality::heuristic;
+  double iteration_us = 0;
+  double lower_bound_us = 0;
+  std::vector<ComparedPlan> compared_with;
+  std::vector<PlanGroup> groups;  ///< in communication order
+};
+
+/// Reads and checks `fusewise.plan`; throws InputError.
+PlanFile read_plan_file(const models::Field& field);
+
+std::string plan_text(const PlanFile& plan);
+
+}  // namespace planner

@@ -1,0 +1,206 @@
+#include "planner/predict.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace planner {
+namespace {
+
+using sim::Time;
+using traces::CollectiveKind;
+
+/// Of the workers that exist, the one that computes slowest; workers that are no stragglers have slowdown 1.
+double worst_slowdown(const Conditions& conditions, std::int64_t workers) {
+  double worst = 0;
+  std::int64_t stragglers = 0;
+  for (const Conditions::Straggler& straggler : conditions.stragglers) {
+    if (straggler.worker >= workers) continue;
+    worst = std::max(worst, straggler.slowdown);
+    ++stragglers;
+  }
+  return stragglers == workers ? worst : std::max(worst, 1.0);
+}
+
+/// The all-gather of the parallel tensor operator: 4 bytes a layer.
+Time lars_gather(const traces::Profile& profile, const Costs& costs, const Conditions& conditions) {
+  if (!conditions.parallel_tensor_operator || costs.workers() == 1) return Time::zero();
+  return costs.of(CollectiveKind::all_gather).time(4 * static_cast<std::int64_t>(profile.layers.size()));
+}
+
+Extras make_extras(const traces::Profile& profile, const Costs& costs, const Conditions& conditions) {
+  const double slowdown = worst_slowdown(conditions, costs.workers());
+  const double lars_us = conditions.parallel_tensor_operator
+                             ? conditions.lars_us / static_cast<double>(costs.workers())
+                             : conditions.lars_us;
+  const bool apart = conditions.parallel_tensor_operator;
+  return {.read = sim::from_us(conditions.read_is_overlapped ? 0 : conditions.read_us),
+          .update = sim::from_us((conditions.optimizer_us + (apart ? 0 : lars_us)) * slowdown),
+          .lars = sim::from_us(apart ? lars_us * slowdown : 0),
+          .lars_gather = lars_gather(profile, costs, conditions)};
+}
+
+/// Whatever the grouping, all that is run must fit the clock; checked before anything is rounded to it.
+void check_range(const traces::Profile& profile, const Costs& costs, const Conditions& conditions) {
+  const double slowdown = worst_slowdown(conditions, costs.workers());
+  double us = static_cast<double>(conditions.accumulation_steps) *
+                  (traces::forward_us(profile) + traces::backward_us(profile)) * slowdown +
+              conditions.read_us + (conditions.optimizer_us + conditions.lars_us) * slowdown;
+  us *= static_cast<double>(conditions.iterations) + 1;
+  if (us > sim::kMostUs)
+    throw NoCost(fmt::format("compute times that add up to at most {} us over all iterations", sim::kMostUs),
+                 fmt::format("{:.6g}", us));
+}
+
+void check_range(const Workload& workload, const CollectiveCost& cost, const Conditions& conditions) {
+  const double us = cost.curve.most_us(static_cast<double>(workload.bytes())) *
+                    static_cast<double>(workload.gradients.size()) *
+                    (static_cast<double>(conditions.iterations) + 1);
+  if (us > sim::kMostUs / 4)
+    throw NoCost(fmt::format("communication that takes at most {} us over all iterations", sim::kMostUs / 4),
+                 fmt::format("up to {:.6g}", us));
+}
+
+Time at_mark(const std::vector<sim::TaskId>& mark, const sim::Timeline& timeline) {
+  Time at{};
+  for (const sim::TaskId task : mark) at = std::max(at, timeline.spans[sim::index(task)].end);
+  return at;
+}
+
+std::vector<std::int64_t> group_sizes(const Workload& workload, const Groups& groups) {
+  std::vector<std::int64_t> sizes;
+  for (const Group& group : groups)
+    sizes.push_back(workload.bytes_before[group.end] - workload.bytes_before[group.begin]);
+  return sizes;
+}
+
+std::vector<std::string> doubts(const Setting& setting, const Program& program, const Groups& groups) {
+  std::vector<std::string> out;
+  if (setting.costs.workers() == 1) return out;
+  bool measured = false;
+  bool closed = false;
+  for (const CollectiveKind kind :
+       {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter, CollectiveKind::all_gather}) {
+    const bool is_used =
+        std::any_of(program.ops.begin(), program.ops.end(), [&](const Op& op) { return op.kind == kind; });
+    if (!is_used) continue;
+    (setting.costs.of(kind).is_measured ? measured : closed) = true;
+    for (std::string& warning : setting.costs.warnings(kind, group_sizes(setting.workload, groups)))
+      out.push_back(std::move(warning));
+  }
+  if (setting.extras.lars_gather > Time::zero())
+    (setting.costs.of(CollectiveKind::all_gather).is_measured ? measured : closed) = true;
+  if (measured && closed)
+    out.push_back(fmt::format("{} workers: closed forms are mixed with measurements in one schedule",
+                              setting.costs.workers()));
+  return out;
+}
+
+/// One worker, no straggler: forward, backward and update, and whatever of reading is not hidden.
+double one_worker_us(const Setting& setting, const traces::Profile& profile) {
+  const Conditions& conditions = setting.conditions;
+  const Workload alone = make_workload(profile);
+  const Time compute = conditions.accumulation_steps * (alone.forward_total + alone.backward_total) +
+                       sim::from_us(conditions.optimizer_us + conditions.lars_us);
+  if (conditions.read_is_overlapped) return std::max(sim::to_us(compute), conditions.read_us);
+  return sim::to_us(compute + sim::from_us(conditions.read_us));
+}
+
+/// The busy time of the channel and what each worker sends, in one iteration.
+void add_communication(const Setting& setting, const Program& program, const Groups& groups,
+                       Prediction& prediction) {
+  if (setting.costs.workers() == 1) return;
+  const std::vector<std::int64_t> sizes = group_sizes(setting.workload, groups);
+  Time busy = setting.extras.lars_gather;
+  for (const Op& op : program.ops) {
+    const CollectiveCost& cost = setting.costs.of(op.kind);
+    busy += cost.time(sizes[op.group]);
+    prediction.bytes_sent_per_worker += cost.sent_per_byte * static_cast<double>(sizes[op.group]);
+  }
+  if (setting.extras.lars_gather > Time::zero())
+    prediction.bytes_sent_per_worker += setting.costs.of(CollectiveKind::all_gather).sent_per_byte * 4 *
+                                        static_cast<double>(setting.workload.forward.size());
+  prediction.communication_us = sim::to_us(busy);
+}
+
+Prediction measure(const Setting& setting, const Run& run) {
+  const Conditions& conditions = setting.conditions;
+  const Workload& workload = setting.workload;
+  const auto& marks = run.lowered.marks;
+  const std::size_t from = marks.size() > 2 ? 1 : 0;  // the first iteration is left out if there is another
+  const auto iterations = static_cast<std::int64_t>(marks.size() - 1 - from);
+  const Time length = at_mark(marks.back(), run.timeline) - at_mark(marks[from], run.timeline);
+  const auto per_iteration = [&](Time time) { return sim::to_us(time) / static_cast<double>(iterations); };
+
+  const Time forward = conditions.accumulation_steps * workload.forward_total;
+  const Time backward = conditions.accumulation_steps * workload.backward_total;
+  Time update = setting.extras.update + setting.extras.lars;
+  if (run.program.update == Update::by_group) {  // in parts, each rounded
+    const Job job = {workload, setting.costs, run.program, run.groups, setting.extras};
+    update = setting.extras.lars;
+    for (std::uint32_t group = 0; group < run.groups.size(); ++group) update += group_update(job, group);
+  }
+  const Time hidden = iterations * (forward + backward + update + setting.extras.read);
+
+  Prediction out;
+  out.workers = setting.costs.workers();
+  out.groups = static_cast<std::int64_t>(run.groups.size());
+  out.iteration_us = per_iteration(length);
+  out.exposed_communication_us = per_iteration(length - hidden);
+  if (conditions.read_is_overlapped) out.iteration_us = std::max(out.iteration_us, conditions.read_us);
+  out.forward_us = sim::to_us(forward);
+  out.backward_us = sim::to_us(backward);
+  out.update_us = sim::to_us(update);
+  out.read_us = sim::to_us(setting.extras.read);
+  add_communication(setting, run.program, run.groups, out);
+
+  const auto workers = static_cast<double>(out.workers);
+  const auto samples = static_cast<double>(workload.profile->batch_size) *
+                       static_cast<double>(conditions.accumulation_steps) * workers;
+  constexpr double kUsPerSecond = 1e6;
+  out.throughput_samples_per_s = samples / out.iteration_us * kUsPerSecond;
+  out.speedup = workers * one_worker_us(setting, *workload.profile) / out.iteration_us;
+  out.scaling_efficiency = out.speedup / workers;
+  return out;
+}
+
+}  // namespace
+
+Setting::Setting(const traces::Profile& profile, const traces::Network& network, std::int64_t workers,
+                 const Algorithm& all_reduce, const Conditions& given)
+    : conditions(given), costs(network, workers, all_reduce) {
+  check_range(profile, costs, conditions);
+  workload = make_workload(profile, worst_slowdown(conditions, workers));
+  extras = make_extras(profile, costs, conditions);
+}
+
+Run run(const Setting& setting, const Schedule& schedule) {
+  Run out;
+  for (const Op& op : schedule.pipeline->program(1, schedule.options).ops)
+    check_range(setting.workload, setting.costs.of(op.kind), setting.conditions);
+  out.groups = schedule.fusion.fuse({setting.workload, setting.costs, *schedule.pipeline});
+  out.program = schedule.pipeline->program(static_cast<std::uint32_t>(out.groups.size()), schedule.options);
+  const Job job = {.workload = setting.workload,
+                   .costs = setting.costs,
+                   .program = out.program,
+                   .groups = out.groups,
+                   .extras = setting.extras,
+                   .iterations = static_cast<std::uint32_t>(setting.conditions.iterations),
+                   .micro_batches = static_cast<std::uint32_t>(setting.conditions.accumulation_steps)};
+  out.lowered = lower(job);
+  out.timeline = sim::simulate(out.lowered.graph);
+  out.prediction = measure(setting, out);
+  out.warnings = doubts(setting, out.program, out.groups);
+  return out;
+}
+
+double lower_bound_us(const Setting& setting, const Schedule& schedule) {
+  const Conditions& conditions = setting.conditions;
+  const std::int64_t further = conditions.accumulation_steps - 1;
+  const Time bound =
+      schedule.pipeline->lower_bound(setting.workload, setting.costs, schedule.options, setting.extras) +
+      further * (setting.workload.forward_total + setting.workload.backward_total);
+  return conditions.read_is_overlapped ? std::max(sim::to_us(bound), conditions.read_us) : sim::to_us(bound);
+}
+
+}  // namespace planner

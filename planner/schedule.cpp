@@ -1,0 +1,115 @@
+#include "planner/schedule.hpp"
+
+#include <array>
+
+#include <fmt/format.h>
+
+#include "planner/entries.hpp"
+
+namespace planner {
+namespace {
+
+using models::Field;
+
+// To add a named schedule: one line.
+constexpr std::array<Preset, 13> kPresets = {{
+    {"s-sgd", "each tensor by itself, after backward", R"({"pipeline": "after_backward", "fusion": "none"})"},
+    {"sync-easgd", "one all-reduce after backward", R"({"pipeline": "after_backward", "fusion": "all"})"},
+    {"dense", "another name of sync-easgd", R"({"pipeline": "after_backward", "fusion": "all"})", true},
+    {"wfbp", "each tensor as soon as it is ready", R"({"pipeline": "wfbp", "fusion": "none"})"},
+    {"mg-wfbp", "MG-WFBP: tensors merged by the paper's greedy",
+     R"({"pipeline": "wfbp", "fusion": "mg-wfbp"})"},
+    {"ddp", "PyTorch DDP: 25 MiB buckets, the first 1 MiB",
+     R"({"pipeline": "wfbp", "fusion": {"kind": "buckets", "cap_bytes": 26214400, "first_cap_bytes": 1048576}})"},
+    {"dense-overlap", "another name of ddp",
+     R"({"pipeline": "wfbp", "fusion": {"kind": "buckets", "cap_bytes": 26214400, "first_cap_bytes": 1048576}})",
+     true},
+    {"horovod", "Horovod: 128 MiB fusion buffer, 1 ms cycle",
+     R"({"pipeline": "wfbp", "fusion": {"kind": "threshold", "cap_bytes": 134217728, "cycle_us": 1000}})"},
+    {"dear-nl", "DeAR, 4 nearby layers together",
+     R"({"pipeline": "dear", "fusion": {"kind": "layers", "count": 4}})"},
+    {"dear-fb", "DeAR, modules packed to 5 MiB",
+     R"({"pipeline": "dear", "fusion": {"kind": "modules", "cap_bytes": 5242880}})"},
+    {"dear-no-fusion", "DeAR, each tensor by itself", R"({"pipeline": "dear", "fusion": "none"})"},
+    {"zero", "ZeRO-1/2, each tensor by itself, parameters gathered under forward", R"({"pipeline": "zero"})"},
+    {"fusewise", "the optimal grouping for wfbp", R"({"pipeline": "wfbp", "fusion": "optimal"})"},
+}};
+
+/// What a schedule object or its preset gives for each of the four choices.
+struct Choices {
+  std::optional<Field> pipeline;
+  std::optional<Field> fusion;
+  std::optional<Field> compression;
+  std::optional<Field> collectives;
+};
+
+/// `field`'s own keys over those of the preset it names.
+Choices choices_of(const Field& field) {
+  Choices choices;
+  if (const auto name = field.find("name")) {
+    const std::string preset = name->one_of(names(presets()));
+    choices = choices_of(Field::parse(entry(presets(), preset).json, preset));
+  }
+  if (const auto own = field.find("pipeline")) choices.pipeline = own;
+  if (const auto own = field.find("fusion")) choices.fusion = own;
+  if (const auto own = field.find("compression")) choices.compression = own;
+  if (const auto own = field.find("collectives")) choices.collectives = own;
+  return choices;
+}
+
+void allow_schedule_keys(const Field& field, const Pipeline& pipeline) {
+  std::vector<std::string_view> keys = {"name", "pipeline", "fusion", "compression", "collectives"};
+  keys.insert(keys.end(), pipeline.option_keys.begin(), pipeline.option_keys.end());
+  field.allow_only(keys);
+}
+
+/// The object's own words, so that two schedules of a scenario can be told apart: `wfbp buckets 8388608
+/// ring`.
+std::string describe(const Field& field) {
+  std::string out;
+  for (const std::string_view key : {"name", "pipeline", "fusion", "overlap_gather", "collectives"}) {
+    const std::optional<Field> value = field.find(key);
+    if (!value) continue;
+    if (!out.empty()) out += ' ';
+    out += value->words();
+  }
+  return out;
+}
+
+Schedule from_object(const Field& field) {
+  const Choices choices = choices_of(field);
+  Schedule schedule;
+  schedule.pipeline = &pipeline(choices.pipeline ? choices.pipeline->one_of(names(pipelines())) : "wfbp");
+  allow_schedule_keys(field, *schedule.pipeline);
+  schedule.fusion = read_fusion(choices.fusion ? *choices.fusion : Field::parse(R"("none")", "fusion"));
+  if (choices.compression) choices.compression->one_of({"none"});
+  if (choices.collectives) schedule.all_reduce = read_collectives(*choices.collectives);
+  if (const auto overlap = field.find("overlap_gather")) schedule.options.overlap_gather = overlap->boolean();
+  schedule.name = describe(field);
+  if (schedule.name.empty()) schedule.name = "wfbp";
+  return schedule;
+}
+
+}  // namespace
+
+std::span<const Preset> presets() { return kPresets; }
+
+Schedule read_schedule(const Field& field) {
+  if (field.is_object()) return from_object(field);
+  return preset_schedule(field.one_of(names(presets())));
+}
+
+Schedule preset_schedule(std::string_view name) {
+  Schedule schedule = from_object(Field::parse(entry(presets(), name).json, std::string(name)));
+  schedule.name = name;
+  return schedule;
+}
+
+std::vector<Schedule> lossless_schedules() {
+  std::vector<Schedule> all;
+  for (const Preset& preset : presets())
+    if (!preset.is_alias) all.push_back(preset_schedule(preset.name));
+  return all;
+}
+
+}  // namespace planner

@@ -1,0 +1,47 @@
+// Schedules: a point in the space of pipeline x fusion x compression x collectives, by name or spelled out.
+
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/field.hpp"
+#include "planner/collectives.hpp"
+#include "planner/fusion.hpp"
+#include "planner/pipeline.hpp"
+
+namespace planner {
+
+struct Schedule {
+  std::string name;  ///< as the user named it, or a short description of an object
+  const Pipeline* pipeline = nullptr;
+  PipelineOptions options;
+  Fusion fusion;
+  std::optional<Algorithm> all_reduce;  ///< the scenario's where absent
+};
+
+/// A published system: what a schedule object of that name starts from.
+struct Preset {
+  std::string_view name;
+  std::string_view summary;
+  std::string_view json;  ///< the schedule object, as a user could have written it
+  bool is_alias = false;  ///< another name of the preset before it: left out where all are asked for
+};
+
+/// Every named schedule, in the order in which help lists them.
+std::span<const Preset> presets();
+
+/// A preset's name, or an object: `name` to start from, then pipeline, fusion, compression, collectives and
+/// the pipeline's own keys. Throws InputError.
+Schedule read_schedule(const models::Field& field);
+
+/// The schedule of that name, which must be one of presets().
+Schedule preset_schedule(std::string_view name);
+
+/// Every named schedule that loses no information.
+std::vector<Schedule> lossless_schedules();
+
+}  // namespace planner

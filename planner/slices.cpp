@@ -1,0 +1,115 @@
+#include "planner/slices.hpp"
+
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace planner {
+namespace {
+
+using traces::Slice;
+using Kind = TaskLabel::Kind;
+
+std::string_view category(Kind kind) {
+  switch (kind) {
+    case Kind::read: return "input";
+    case Kind::forward:
+    case Kind::micro_batch_forward: return "forward";
+    case Kind::backward:
+    case Kind::micro_batch_backward: return "backward";
+    case Kind::tick: return "cycle";
+    case Kind::all_reduce:
+    case Kind::reduce_scatter:
+    case Kind::all_gather:
+    case Kind::lars_gather: return "communication";
+    case Kind::lars:
+    case Kind::update:
+    case Kind::group_update: return "update";
+  }
+  return "";
+}
+
+class Namer {
+ public:
+  Namer(const Setting& setting, const Run& run) : setting_(setting), run_(run) {}
+
+  std::string name(const TaskLabel& label) const {
+    const auto& layers = setting_.workload.profile->layers;
+    switch (label.kind) {
+      case Kind::read: return "read input";
+      case Kind::forward: return "forward " + layers[label.item].name;
+      case Kind::backward: return "backward " + step_name(setting_.workload.backward[label.item]);
+      case Kind::micro_batch_forward: return fmt::format("forward of micro-batch {}", label.item + 1);
+      case Kind::micro_batch_backward: return fmt::format("backward of micro-batch {}", label.item + 1);
+      case Kind::tick: return fmt::format("until the tick of group {}", label.item + 1);
+      case Kind::all_reduce: return group_name("all-reduce", label.item);
+      case Kind::reduce_scatter: return group_name("reduce-scatter", label.item);
+      case Kind::all_gather: return group_name("all-gather", label.item);
+      case Kind::lars: return "LARS, this worker's share";
+      case Kind::lars_gather: return "all-gather of LARS rates";
+      case Kind::update: return "update";
+      case Kind::group_update: return group_name("update", label.item);
+    }
+    return "";
+  }
+
+  /// Which group, its bytes and tensors, for what belongs to a group.
+  void add_arguments(const TaskLabel& label, Slice& slice) const {
+    slice.arguments.emplace_back("iteration", fmt::to_string(label.iteration + 1));
+    const bool of_group = label.kind == Kind::all_reduce || label.kind == Kind::reduce_scatter ||
+                          label.kind == Kind::all_gather || label.kind == Kind::group_update;
+    if (!of_group) return;
+    const Group& group = run_.groups[label.item];
+    const std::vector<std::int64_t>& bytes = setting_.workload.bytes_before;
+    slice.arguments.emplace_back("group", fmt::to_string(label.item + 1));
+    slice.arguments.emplace_back("bytes", fmt::to_string(bytes[group.end] - bytes[group.begin]));
+    slice.arguments.emplace_back("tensors", fmt::to_string(group.end - group.begin));
+    slice.arguments.emplace_back("first", traces::json_string(tensor_name(group.begin)));
+    slice.arguments.emplace_back("last", traces::json_string(tensor_name(group.end - 1)));
+  }
+
+ private:
+  const std::string& tensor_name(std::uint32_t gradient) const {
+    const Gradient& at = setting_.workload.gradients[gradient];
+    return setting_.workload.profile->layers[at.layer].tensors[at.tensor].name;
+  }
+
+  const std::string& step_name(const BackwardStep& step) const {
+    const traces::ProfileLayer& layer = setting_.workload.profile->layers[step.layer];
+    return step.tensor == BackwardStep::kWholeLayer ? layer.name : layer.tensors[step.tensor].name;
+  }
+
+  std::string group_name(std::string_view what, std::uint32_t group) const {
+    return fmt::format("{} group {}", what, group + 1);
+  }
+
+  const Setting& setting_;
+  const Run& run_;
+};
+
+}  // namespace
+
+void add_slices(const Setting& setting, const Run& run, const std::string& process,
+                std::vector<traces::Track>& tracks, std::vector<Slice>& slices) {
+  const std::size_t first_track = tracks.size();
+  bool has_ticks = false;
+  for (const Group& group : run.groups) has_ticks = has_ticks || group.tick > sim::Time::zero();
+  const auto streams = run.lowered.graph.streams().first(has_ticks ? 3 : 2);
+  for (const std::string& stream : streams) tracks.push_back({.process = process, .thread = stream});
+
+  const Namer namer(setting, run);
+  const auto tasks = run.lowered.graph.tasks();
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const TaskLabel label = TaskLabel::unpack(tasks[i].label);
+    const sim::Span& span = run.timeline.spans[i];
+    Slice slice = {.track = first_track + sim::index(tasks[i].stream),
+                   .name = namer.name(label),
+                   .category = std::string(category(label.kind)),
+                   .start = span.start,
+                   .end = span.end};
+    namer.add_arguments(label, slice);
+    slices.push_back(std::move(slice));
+  }
+}
+
+}  // namespace planner

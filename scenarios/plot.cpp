@@ -1,0 +1,249 @@
+#include "scenarios/plot.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace scenarios {
+namespace {
+
+constexpr double kWidth = 1180;
+constexpr double kHeight = 520;
+constexpr double kTop = 84;
+constexpr double kBottom = 452;
+
+/// Okabe and Ito's colours, which colour-blind readers can tell apart, each once plain and once dashed.
+constexpr std::array<std::string_view, 8> kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                                      "#e69f00", "#56b4e9", "#000000", "#8c6d1f"};
+
+struct Point {
+  double workers;
+  double value;
+};
+
+struct Line {
+  std::string name;
+  std::vector<Point> points;
+};
+
+/// Maps workers, on a logarithmic axis, to x and values, linear or logarithmic, to y.
+struct Panel {
+  std::string title;
+  std::string unit;
+  double left;
+  double right;
+  double least_workers;
+  double most_workers;
+  double least;
+  double most;
+  bool is_logarithmic;
+
+  double x(double workers) const {
+    if (most_workers == least_workers) return (left + right) / 2;
+    return left + (right - left) * std::log(workers / least_workers) / std::log(most_workers / least_workers);
+  }
+  double y(double value) const {
+    const double share =
+        is_logarithmic ? std::log(value / least) / std::log(most / least) : (value - least) / (most - least);
+    return kBottom - (kBottom - kTop) * share;
+  }
+};
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      default: out += c;
+    }
+  }
+  return out;
+}
+
+/// One line a schedule, in the order of the results.
+std::vector<Line> lines(const Results& results, double planner::Prediction::*number, double scale) {
+  std::vector<Line> out;
+  for (const Entry& entry : results.entries) {
+    auto line = std::find_if(out.begin(), out.end(), [&](const Line& l) { return l.name == entry.schedule; });
+    if (line == out.end()) line = out.insert(out.end(), {entry.schedule, {}});
+    line->points.push_back({static_cast<double>(entry.prediction.workers), entry.prediction.*number * scale});
+  }
+  for (Line& line : out)
+    std::stable_sort(line.points.begin(), line.points.end(),
+                     [](const Point& a, const Point& b) { return a.workers < b.workers; });
+  return out;
+}
+
+std::vector<double> worker_counts(const Results& results) {
+  std::vector<double> out;
+  for (const Entry& entry : results.entries) out.push_back(static_cast<double>(entry.prediction.workers));
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+/// 1, 2 and 5 times powers of ten over the range; 1 alone where that would be many.
+std::vector<double> logarithmic_ticks(double least, double most) {
+  std::vector<double> out;
+  constexpr double kManyDecades = 2.5;
+  const bool few = std::log10(most / least) > kManyDecades;
+  for (double decade = std::pow(10, std::floor(std::log10(least))); decade <= most; decade *= 10)
+    for (const double digit : {1.0, 2.0, 5.0})
+      if (decade * digit >= least && decade * digit <= most && (digit == 1 || !few))
+        out.push_back(decade * digit);
+  return out;
+}
+
+/// The step of 1, 2 or 5 times a power of ten that gives four to ten ticks.
+std::vector<double> linear_ticks(double most) {
+  double step = std::pow(10, std::floor(std::log10(most / 4)));
+  if (most / step > 20)
+    step *= 5;
+  else if (most / step > 10)
+    step *= 2;
+  std::vector<double> out;
+  for (int i = 0; i * step <= most * (1 + 1e-9); ++i) out.push_back(i * step);
+  return out;
+}
+
+void text(std::string& svg, double x, double y, std::string_view anchor, std::string_view style,
+          std::string_view content) {
+  svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y, anchor,
+                     style.empty() ? "" : fmt::format(" class=\"{}\"", style), escaped(content));
+}
+
+void draw_axes(std::string& svg, const Panel& panel, const std::vector<double>& workers) {
+  text(svg, panel.left, kTop - 16, "start", "head", panel.title);
+  const std::vector<double> ticks =
+      panel.is_logarithmic ? logarithmic_ticks(panel.least, panel.most) : linear_ticks(panel.most);
+  for (const double tick : ticks) {
+    const double y = panel.y(tick);
+    svg += fmt::format("<path class=\"grid\" d=\"M{:.1f} {:.1f}H{:.1f}\"/>\n", panel.left, y, panel.right);
+    text(svg, panel.left - 8, y + 4, "end", "", fmt::format("{:.6g}{}", tick, panel.unit));
+  }
+  double last = -100;
+  for (const double count : workers) {
+    const double x = panel.x(count);
+    constexpr double kLabelWidth = 30;
+    if (x - last < kLabelWidth) continue;
+    last = x;
+    svg += fmt::format("<path class=\"axis\" d=\"M{:.1f} {:.1f}v5\"/>\n", x, kBottom);
+    text(svg, x, kBottom + 19, "middle", "", fmt::format("{:.0f}", count));
+  }
+  svg +=
+      fmt::format("<path class=\"axis\" d=\"M{:.1f} {:.1f}H{:.1f}\"/>\n", panel.left, kBottom, panel.right);
+  text(svg, (panel.left + panel.right) / 2, kBottom + 40, "middle", "", "workers");
+}
+
+std::string stroke(std::size_t line) {
+  const bool dashed = line / kColours.size() % 2 == 1;
+  return fmt::format("stroke=\"{}\"{}", kColours[line % kColours.size()],
+                     dashed ? " stroke-dasharray=\"6 3\"" : "");
+}
+
+void draw_line(std::string& svg, const Panel& panel, const Line& line, std::size_t index) {
+  std::string path;
+  for (const Point& point : line.points)
+    path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", panel.x(point.workers),
+                        panel.y(point.value));
+  svg += fmt::format("<path class=\"line\" {} d=\"{}\"/>\n", stroke(index), path);
+  for (const Point& point : line.points)
+    svg += fmt::format(
+        "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"><title>{}, {:.0f} workers: "
+        "{:.4g}{}</title></circle>\n",
+        panel.x(point.workers), panel.y(point.value), kColours[index % kColours.size()], escaped(line.name),
+        point.workers, point.value, panel.unit);
+}
+
+/// Names beside the ends of the lines, moved apart where they would touch.
+void draw_names(std::string& svg, const Panel& panel, const std::vector<Line>& all) {
+  struct Label {
+    std::size_t line;
+    double end;  ///< of the line
+    double y;    ///< of the name
+  };
+  std::vector<Label> labels;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const double y = panel.y(all[i].points.back().value);
+    labels.push_back({i, y, y});
+  }
+  std::stable_sort(labels.begin(), labels.end(),
+                   [](const Label& a, const Label& b) { return a.end < b.end; });
+  constexpr double kSpacing = 16;
+  for (std::size_t i = 1; i < labels.size(); ++i)
+    labels[i].y = std::max(labels[i].y, labels[i - 1].y + kSpacing);
+  double below = kBottom;
+  for (std::size_t i = labels.size(); i-- > 0;) {
+    labels[i].y = std::min(labels[i].y, below);
+    below = labels[i].y - kSpacing;
+  }
+  for (const Label& label : labels) {
+    const double end = panel.x(all[label.line].points.back().workers);
+    svg += fmt::format("<path class=\"leader\" {} d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}h8\"/>\n",
+                       stroke(label.line), end + 5, label.end, panel.right + 18, label.y);
+    text(svg, panel.right + 30, label.y + 4, "start", "", all[label.line].name);
+  }
+}
+
+void draw_panel(std::string& svg, const Panel& panel, const Results& results, const std::vector<Line>& all,
+                bool with_names) {
+  draw_axes(svg, panel, worker_counts(results));
+  for (std::size_t i = 0; i < all.size(); ++i) draw_line(svg, panel, all[i], i);
+  if (with_names) draw_names(svg, panel, all);
+}
+
+double extreme(const std::vector<Line>& all, bool most) {
+  double out = all.front().points.front().value;
+  for (const Line& line : all)
+    for (const Point& point : line.points)
+      out = most ? std::max(out, point.value) : std::min(out, point.value);
+  return out;
+}
+
+}  // namespace
+
+std::string scaling_plot(const Results& results) {
+  const std::vector<double> workers = worker_counts(results);
+  const std::vector<Line> times = lines(results, &planner::Prediction::iteration_us, 1e-3);
+  const std::vector<Line> efficiencies = lines(results, &planner::Prediction::scaling_efficiency, 100);
+  constexpr double kMargin = 1.15;
+  const Panel time = {"iteration time",
+                      " ms",
+                      78,
+                      470,
+                      workers.front(),
+                      workers.back(),
+                      extreme(times, false) / kMargin,
+                      extreme(times, true) * kMargin,
+                      true};
+  const Panel efficiency = {"scaling efficiency",
+                            " %",
+                            570,
+                            962,
+                            workers.front(),
+                            workers.back(),
+                            0,
+                            std::max(100.0, extreme(efficiencies, true)),
+                            false};
+
+  std::string svg = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
+      "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"12\">\n<style>"
+      ".title{{font-size:17px;font-weight:bold}}.head{{font-size:13px;font-weight:bold}}"
+      ".grid{{stroke:#d9d9d9}}.axis{{stroke:#444}}.line{{fill:none;stroke-width:2}}"
+      ".leader{{fill:none;opacity:.5}}</style>\n<rect width=\"{0}\" height=\"{1}\" fill=\"#fff\"/>\n",
+      kWidth, kHeight);
+  text(svg, 24, 34, "start", "title", results.scenario.empty() ? "scaling" : results.scenario);
+  draw_panel(svg, time, results, times, false);
+  draw_panel(svg, efficiency, results, efficiencies, true);
+  return svg + "</svg>\n";
+}
+
+}  // namespace scenarios

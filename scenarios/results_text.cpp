@@ -1,0 +1,152 @@
+#include "scenarios/results_text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "models/json_text.hpp"
+
+namespace scenarios {
+namespace {
+
+using nlohmann::ordered_json;
+using planner::Prediction;
+
+/// The numbers of an entry, in the order in which every format lists them.
+constexpr std::array<std::pair<std::string_view, double Prediction::*>, 11> kNumbers = {{
+    {"iteration_us", &Prediction::iteration_us},
+    {"forward_us", &Prediction::forward_us},
+    {"backward_us", &Prediction::backward_us},
+    {"update_us", &Prediction::update_us},
+    {"unoverlapped_input_us", &Prediction::read_us},
+    {"communication_us", &Prediction::communication_us},
+    {"exposed_communication_us", &Prediction::exposed_communication_us},
+    {"bytes_sent_per_worker", &Prediction::bytes_sent_per_worker},
+    {"throughput_samples_per_s", &Prediction::throughput_samples_per_s},
+    {"speedup", &Prediction::speedup},
+    {"scaling_efficiency", &Prediction::scaling_efficiency},
+}};
+
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + '"';
+}
+
+/// Rows of cells, the first a header; the columns in `left` stand flush left, the others right.
+std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::vector<std::size_t>& left) {
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const auto& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const bool is_left = std::find(left.begin(), left.end(), i) != left.end();
+      line += i == 0 ? "" : "  ";
+      line += is_left ? fmt::format("{:<{}}", row[i], widths[i]) : fmt::format("{:>{}}", row[i], widths[i]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + '\n';
+  }
+  return out;
+}
+
+std::string ms(double us) { return fmt::format("{:.3f}", us / 1e3); }
+
+/// Whether no other schedule on as many workers is faster.
+bool is_fastest(const Results& results, const Entry& entry) {
+  return std::none_of(results.entries.begin(), results.entries.end(), [&](const Entry& other) {
+    return other.prediction.workers == entry.prediction.workers &&
+           other.prediction.iteration_us < entry.prediction.iteration_us;
+  });
+}
+
+std::string size(double bytes) {
+  constexpr double kMega = 1e6;
+  return bytes < kMega ? fmt::format("{:.1f} kB", bytes / 1e3) : fmt::format("{:.1f} MB", bytes / kMega);
+}
+
+/// "fc.bias .. layer4.2.bn3.weight", or the only one.
+std::string span_of(const std::vector<std::string>& tensors) {
+  return tensors.size() == 1 ? tensors.front() : fmt::format("{} .. {}", tensors.front(), tensors.back());
+}
+
+}  // namespace
+
+std::string results_json(const Results& results) {
+  ordered_json entries = ordered_json::array();
+  for (const Entry& entry : results.entries) {
+    ordered_json item = {{"workers", entry.prediction.workers}, {"schedule", entry.schedule},
+                         {"pipeline", entry.pipeline},          {"fusion", entry.fusion},
+                         {"compression", entry.compression},    {"groups", entry.prediction.groups}};
+    for (const auto& [name, number] : kNumbers) item[std::string(name)] = entry.prediction.*number;
+    entries.push_back(std::move(item));
+  }
+  return models::json_text({{"format", "fusewise.results"},
+                            {"version", 1},
+                            {"scenario", results.scenario},
+                            {"warnings", results.warnings},
+                            {"results", std::move(entries)}});
+}
+
+std::string results_csv(const Results& results) {
+  std::string out = "workers,schedule,pipeline,fusion,compression,groups";
+  for (const auto& [name, number] : kNumbers) out += fmt::format(",{}", name);
+  out += '\n';
+  for (const Entry& entry : results.entries) {
+    out += fmt::format("{},{},{},{},{},{}", entry.prediction.workers, csv_cell(entry.schedule),
+                       entry.pipeline, entry.fusion, entry.compression, entry.prediction.groups);
+    for (const auto& [name, number] : kNumbers) out += fmt::format(",{}", entry.prediction.*number);
+    out += '\n';
+  }
+  return out;
+}
+
+std::string results_table(const Results& results) {
+  std::vector<std::vector<std::string>> rows = {{"workers", "schedule", "groups", "iteration ms",
+                                                 "exposed ms", "channel ms", "samples/s", "speedup",
+                                                 "efficiency", ""}};
+  for (const Entry& entry : results.entries) {
+    const Prediction& p = entry.prediction;
+    rows.push_back({fmt::to_string(p.workers), entry.schedule, fmt::to_string(p.groups), ms(p.iteration_us),
+                    ms(p.exposed_communication_us), ms(p.communication_us),
+                    fmt::format("{:.1f}", p.throughput_samples_per_s), fmt::format("{:.2f}", p.speedup),
+                    fmt::format("{:.1f} %", 100 * p.scaling_efficiency),
+                    is_fastest(results, entry) ? "*" : ""});
+  }
+  std::string out = aligned(rows, {1, 9});
+  out +=
+      "iteration = forward + backward + exposed communication + update; channel = communication, hidden or "
+      "not;"
+      " * fastest\n";
+  return out;
+}
+
+std::string plan_table(const planner::PlanFile& plan) {
+  const bool exact = plan.optimality == planner::Optimality::exact;
+  std::string out =
+      fmt::format("{} on {} workers, pipeline {}, {} all-reduce: {} groups, {} ms per iteration ({})\n\n",
+                  plan.model, plan.workers, plan.pipeline, plan.all_reduce.name, plan.groups.size(),
+                  ms(plan.iteration_us), exact ? "exact: no other grouping is faster" : "heuristic");
+  std::vector<std::vector<std::string>> rows = {{"group", "tensors", "size", "in backward order"}};
+  for (std::size_t i = 0; i < plan.groups.size(); ++i)
+    rows.push_back({fmt::to_string(i + 1), fmt::to_string(plan.groups[i].tensors.size()),
+                    size(static_cast<double>(plan.groups[i].bytes)), span_of(plan.groups[i].tensors)});
+  out += aligned(rows, {3}) + '\n';
+
+  rows = {{"schedule", "iteration ms", "this plan saves"}, {"this plan", ms(plan.iteration_us), ""}};
+  for (const planner::ComparedPlan& other : plan.compared_with)
+    rows.push_back({other.schedule, ms(other.iteration_us),
+                    fmt::format("{:.1f} %", 100 * (1 - plan.iteration_us / other.iteration_us))});
+  rows.push_back({"lower bound", ms(plan.lower_bound_us), ""});
+  return out + aligned(rows, {0});
+}
+
+}  // namespace scenarios

@@ -1,0 +1,47 @@
+// Runs a scenario: every number of workers, and for each every schedule.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "planner/plan_file.hpp"
+#include "planner/predict.hpp"
+#include "scenarios/scenario.hpp"
+
+namespace scenarios {
+
+struct Entry {
+  std::string schedule;
+  std::string pipeline;
+  std::string fusion;
+  std::string compression = "none";
+  planner::Prediction prediction;
+};
+
+struct Results {
+  std::string scenario;
+  std::vector<std::string> warnings;  ///< each once, in the order in which they came up
+  std::vector<Entry> entries;         ///< by number of workers and, inside, schedule, in the scenario's order
+};
+
+/// Called after each of `total` simulations.
+using Progress = std::function<void(std::size_t done, std::size_t total)>;
+
+/// Throws InputError, naming the place in the scenario, where it asks for what cannot be.
+Results run(const Scenario& scenario, const Progress& progress = {});
+
+/// Chrome trace text of every schedule on one number of workers.
+std::string timeline(const Scenario& scenario, std::int64_t workers);
+
+struct Planned {
+  planner::PlanFile plan;
+  std::vector<std::string> warnings;
+};
+
+/// A plan for one number of workers by one schedule.
+Planned plan(const Scenario& scenario, std::int64_t workers, const planner::Schedule& schedule);
+
+}  // namespace scenarios

@@ -1,0 +1,150 @@
+#include "scenarios/scenario.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "traces/limits.hpp"
+
+namespace scenarios {
+namespace {
+
+using models::Field;
+using planner::Conditions;
+using traces::kMostTimeUs;
+using traces::kMostWorkers;
+
+constexpr std::int64_t kMostIterations = 10'000;
+constexpr std::int64_t kMostSteps = 10'000;
+constexpr double kMostSlowdown = 1e6;
+/// Tasks of all iterations, about: at 60 bytes each the memory that one schedule may take.
+constexpr double kMostTasks = 1e8;
+
+double time_at(const Field& field, std::string_view key) {
+  const std::optional<Field> found = field.find(key);
+  return found ? found->number(0, kMostTimeUs) : 0;
+}
+
+bool flag_at(const Field& field, std::string_view key, bool otherwise) {
+  const std::optional<Field> found = field.find(key);
+  return found ? found->boolean() : otherwise;
+}
+
+/// Refuses a number that asks for what is not simulated, rather than ignoring it.
+void require_zero(const Field& field, std::string_view key, std::string_view what) {
+  const std::optional<Field> found = field.find(key);
+  if (found && found->number(0, kMostTimeUs) != 0)
+    found->expected(fmt::format("0: {} is not simulated yet", what));
+}
+
+void read_overlap(const Field& field) {
+  field.allow_only({"compute_slowdown", "communication_slowdown"});
+  require_zero(field, "compute_slowdown", "overlap slow-down");
+  require_zero(field, "communication_slowdown", "overlap slow-down");
+}
+
+void read_jitter(const Field& field) {
+  field.allow_only({"distribution", "sigma", "seed"});
+  if (const auto distribution = field.find("distribution")) distribution->one_of({"lognormal"});
+  if (const auto seed = field.find("seed")) seed->integer(0, INT64_MAX);
+  require_zero(field, "sigma", "jitter");
+}
+
+std::vector<Conditions::Straggler> read_stragglers(const Field& field) {
+  std::vector<Conditions::Straggler> out;
+  std::set<std::int64_t> seen;
+  for (const Field& item : field.items()) {
+    item.allow_only({"worker", "slowdown"});
+    const Field worker = item.at("worker");
+    const Field slowdown = item.at("slowdown");
+    out.push_back(
+        {.worker = worker.integer(0, kMostWorkers - 1), .slowdown = slowdown.number(0, kMostSlowdown)});
+    if (out.back().slowdown == 0) slowdown.expected("a factor above 0");
+    if (!seen.insert(out.back().worker).second) worker.expected("a worker that is listed once");
+  }
+  return out;
+}
+
+Conditions read_conditions(const Field& field) {
+  Conditions conditions;
+  if (const auto n = field.find("iterations")) conditions.iterations = n->integer(1, kMostIterations);
+  if (const auto n = field.find("accumulation_steps"))
+    conditions.accumulation_steps = n->integer(1, kMostSteps);
+  if (const auto input = field.find("input")) {
+    input->allow_only({"read_us", "overlapped"});
+    conditions.read_us = time_at(*input, "read_us");
+    conditions.read_is_overlapped = flag_at(*input, "overlapped", true);
+  }
+  if (const auto update = field.find("update")) {
+    update->allow_only({"optimizer_us", "lars_us", "parallel_tensor_operator"});
+    conditions.optimizer_us = time_at(*update, "optimizer_us");
+    conditions.lars_us = time_at(*update, "lars_us");
+    conditions.parallel_tensor_operator = flag_at(*update, "parallel_tensor_operator", false);
+  }
+  if (const auto overlap = field.find("overlap")) read_overlap(*overlap);
+  if (const auto jitter = field.find("jitter")) read_jitter(*jitter);
+  if (const auto stragglers = field.find("stragglers")) conditions.stragglers = read_stragglers(*stragglers);
+  return conditions;
+}
+
+std::vector<std::int64_t> read_workers(const Field& field) {
+  if (!field.is_array()) return {field.integer(1, kMostWorkers)};
+  std::vector<std::int64_t> workers;
+  for (const Field& item : field.non_empty_items()) workers.push_back(item.integer(1, kMostWorkers));
+  return workers;
+}
+
+void check_size(const Field& field, const Scenario& scenario) {
+  const double per_iteration = 2.0 * static_cast<double>(scenario.profile.layers.size()) +
+                               3.0 * static_cast<double>(traces::tensor_count(scenario.profile)) +
+                               2.0 * static_cast<double>(scenario.conditions.accumulation_steps);
+  const double most = kMostTasks / per_iteration;
+  if (static_cast<double>(scenario.conditions.iterations) > most)
+    field.at("iterations").expected(fmt::format("at most {:.0f} iterations of a profile of this size", most));
+}
+
+/// A straggler that is in none of the worker counts is more likely a slip than a wish.
+std::vector<std::string> straggler_warnings(const Scenario& scenario) {
+  const std::int64_t most = *std::max_element(scenario.workers.begin(), scenario.workers.end());
+  std::vector<std::string> out;
+  for (const Conditions::Straggler& straggler : scenario.conditions.stragglers)
+    if (straggler.worker >= most)
+      out.push_back(fmt::format("straggler {} is none of the workers 0 to {}, it slows nothing down",
+                                straggler.worker, most - 1));
+  return out;
+}
+
+}  // namespace
+
+Scenario read_scenario(const Field& field) {
+  field.check_format("fusewise.scenario");
+  field.allow_only({"format", "version", "name", "profile", "network", "workers", "schedules", "collectives",
+                    "iterations", "accumulation_steps", "overlap", "jitter", "stragglers", "input",
+                    "update"});
+  const std::optional<Field> name = field.find("name");
+  const std::optional<Field> collectives = field.find("collectives");
+  Scenario scenario = {
+      .name = name ? name->text() : "",
+      .profile = traces::read_profile(field.at("profile").follow()),
+      .network = traces::read_network(field.at("network").follow()),
+      .workers = read_workers(field.at("workers")),
+      .schedules = {},
+      .all_reduce = collectives ? planner::read_collectives(*collectives) : planner::Algorithm{},
+      .conditions = read_conditions(field),
+      .file = field};
+  if (const auto schedules = field.find("schedules"))
+    for (const Field& item : schedules->non_empty_items())
+      scenario.schedules.push_back(planner::read_schedule(item));
+  else
+    scenario.schedules = planner::lossless_schedules();
+  check_size(field, scenario);
+  scenario.warnings = straggler_warnings(scenario);
+  return scenario;
+}
+
+const planner::Algorithm& all_reduce(const Scenario& scenario, const planner::Schedule& schedule) {
+  return schedule.all_reduce ? *schedule.all_reduce : scenario.all_reduce;
+}
+
+}  // namespace scenarios

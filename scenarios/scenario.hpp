@@ -1,0 +1,35 @@
+// A scenario: which model on which network, with how many workers, under which schedules.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/field.hpp"
+#include "planner/predict.hpp"
+#include "planner/schedule.hpp"
+#include "traces/network.hpp"
+#include "traces/profile.hpp"
+
+namespace scenarios {
+
+struct Scenario {
+  std::string name;
+  traces::Profile profile;
+  traces::Network network;
+  std::vector<std::int64_t> workers;
+  std::vector<planner::Schedule> schedules;
+  planner::Algorithm all_reduce;
+  planner::Conditions conditions;
+  std::vector<std::string> warnings;
+  models::Field file;  ///< where it was read from, to name places in it
+};
+
+/// Reads and checks `fusewise.scenario` and the files it names; throws InputError.
+Scenario read_scenario(const models::Field& field);
+
+/// A schedule's algorithm where it has its own, else the scenario's.
+const planner::Algorithm& all_reduce(const Scenario& scenario, const planner::Schedule& schedule);
+
+}  // namespace scenarios

@@ -1,0 +1,104 @@
+#include "sim/graph_algorithms.hpp"
+
+#include <algorithm>
+#include <boost/graph/depth_first_search.hpp>
+#include <boost/graph/topological_sort.hpp>
+#include <iterator>
+#include <optional>
+
+#include "sim/boost_graph.hpp"
+
+namespace sim {
+namespace {
+
+/// Stops at the first edge that leads back to a task on the way to it, and keeps the way.
+class CycleFinder : public boost::dfs_visitor<> {
+ public:
+  CycleFinder(std::vector<std::uint32_t>& way, std::vector<TaskId>& cycle) : way_(&way), cycle_(&cycle) {}
+
+  void discover_vertex(std::uint32_t vertex, const TaskGraph& /*graph*/) { way_->push_back(vertex); }
+  void finish_vertex(std::uint32_t /*vertex*/, const TaskGraph& /*graph*/) { way_->pop_back(); }
+  void back_edge(TaskEdge edge, const TaskGraph& /*graph*/) {
+    if (!cycle_->empty()) return;
+    for (auto at = std::find(way_->begin(), way_->end(), edge.later); at != way_->end(); ++at)
+      cycle_->push_back(TaskId{*at});
+  }
+
+ private:
+  std::vector<std::uint32_t>* way_;  // pointers: Boost.Graph copies visitors
+  std::vector<TaskId>* cycle_;
+};
+
+}  // namespace
+
+std::vector<TaskId> find_cycle(const TaskGraph& graph) {
+  std::vector<std::uint32_t> way;
+  std::vector<TaskId> cycle;
+  boost::depth_first_search(graph, boost::visitor(CycleFinder(way, cycle)));
+  return cycle;
+}
+
+std::vector<TaskId> topological_order(const TaskGraph& graph) {
+  std::vector<std::uint32_t> reversed;
+  reversed.reserve(graph.tasks().size());
+  try {
+    boost::topological_sort(graph, std::back_inserter(reversed));
+  } catch (const boost::not_a_dag&) {
+    throw CycleError(find_cycle(graph));
+  }
+  std::vector<TaskId> order;
+  order.reserve(reversed.size());
+  for (auto task = reversed.rbegin(); task != reversed.rend(); ++task) order.push_back(TaskId{*task});
+  return order;
+}
+
+Time longest_path(const TaskGraph& graph) {
+  std::vector<Time> start(graph.tasks().size());
+  Time longest{};
+  for (const TaskId task : topological_order(graph)) {
+    const Time end = start[index(task)] + graph.tasks()[index(task)].duration;
+    longest = std::max(longest, end);
+    for (const TaskId next : graph.successors(task)) start[index(next)] = std::max(start[index(next)], end);
+  }
+  return longest;
+}
+
+std::vector<TaskId> critical_path(const TaskGraph& graph, const Timeline& timeline) {
+  // Whatever ended last at the instant a task started, among its predecessors and the task before it on its
+  // stream, is what it waited for. Zero-length tasks can make that ambiguous; going through tasks in the
+  // order in which they can have run (start, end, then topological position) keeps the way back finite.
+  const std::vector<TaskId> order = topological_order(graph);
+  std::vector<std::optional<TaskId>> waited_for(graph.tasks().size());
+  for (const TaskId task : order)
+    for (const TaskId next : graph.successors(task))
+      if (timeline.spans[index(task)].end == timeline.spans[index(next)].start)
+        waited_for[index(next)] = task;
+
+  std::vector<std::size_t> position(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) position[index(order[i])] = i;
+  std::vector<std::vector<TaskId>> by_stream(graph.streams().size());
+  for (const TaskId task : order) by_stream[index(graph.tasks()[index(task)].stream)].push_back(task);
+  for (std::vector<TaskId>& tasks : by_stream) {
+    std::sort(tasks.begin(), tasks.end(), [&](TaskId a, TaskId b) {
+      const Span& one = timeline.spans[index(a)];
+      const Span& other = timeline.spans[index(b)];
+      if (one.start != other.start) return one.start < other.start;
+      if (one.end != other.end) return one.end < other.end;
+      return position[index(a)] < position[index(b)];
+    });
+    for (std::size_t i = 1; i < tasks.size(); ++i)
+      if (!waited_for[index(tasks[i])] &&
+          timeline.spans[index(tasks[i - 1])].end == timeline.spans[index(tasks[i])].start)
+        waited_for[index(tasks[i])] = tasks[i - 1];
+  }
+
+  std::optional<TaskId> last;
+  for (const TaskId task : order)
+    if (timeline.spans[index(task)].end == timeline.makespan) last = task;
+  std::vector<TaskId> path;
+  for (std::optional<TaskId> task = last; task; task = waited_for[index(*task)]) path.push_back(*task);
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+}  // namespace sim

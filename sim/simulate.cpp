@@ -1,0 +1,156 @@
+#include "sim/simulate.hpp"
+
+#include <queue>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "sim/graph_algorithms.hpp"
+
+namespace sim {
+namespace {
+
+/// Tasks whose predecessors have ended, waiting for their stream: lowest priority value, then longest ready,
+/// then lowest id. Nearly always they come in that order already, and then this is a plain queue: one
+/// comparison a task.
+class ReadyQueue {
+ public:
+  struct Entry {
+    std::int32_t priority;
+    TaskId task;
+    Time since;
+    bool operator>(const Entry& other) const {
+      if (priority != other.priority) return priority > other.priority;
+      if (since != other.since) return since > other.since;
+      return task > other.task;
+    }
+  };
+
+  bool empty() const { return head_ == in_order_.size() && out_of_order_.empty(); }
+
+  void push(Entry entry) {
+    if (head_ == in_order_.size()) {
+      in_order_.clear();
+      head_ = 0;
+    }
+    if (in_order_.empty() || entry > in_order_.back())
+      in_order_.push_back(entry);
+    else
+      out_of_order_.push(entry);
+  }
+
+  TaskId pop() {
+    const bool from_heap =
+        !out_of_order_.empty() && (head_ == in_order_.size() || in_order_[head_] > out_of_order_.top());
+    if (!from_heap) return in_order_[head_++].task;
+    const TaskId task = out_of_order_.top().task;
+    out_of_order_.pop();
+    return task;
+  }
+
+ private:
+  std::vector<Entry> in_order_;
+  std::size_t head_ = 0;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> out_of_order_;
+};
+
+/// The state of one run; lives for the length of one call of simulate().
+class Run {
+ public:
+  explicit Run(const TaskGraph& graph)
+      : graph_(graph), waiting_for_(graph.tasks().size()), streams_(graph.streams().size()) {
+    timeline_.spans.resize(graph.tasks().size());
+    for (std::size_t i = 0; i < waiting_for_.size(); ++i)
+      for (const TaskId next : graph.successors(task_id(i))) ++waiting_for_[index(next)];
+    for (std::size_t i = 0; i < waiting_for_.size(); ++i)
+      if (waiting_for_[i] == 0) make_ready(task_id(i));
+  }
+
+  Timeline finish() && {
+    start_what_can_start();
+    while (!endings_.empty()) {
+      now_ = endings_.top().at;
+      while (!endings_.empty() && endings_.top().at == now_) {
+        const TaskId task = endings_.top().task;
+        endings_.pop();
+        end(task);
+      }
+      start_what_can_start();
+    }
+    if (ended_ != graph_.tasks().size()) throw CycleError(find_cycle(graph_));
+    timeline_.makespan = now_;
+    return std::move(timeline_);
+  }
+
+ private:
+  struct Ending {
+    Time at;
+    TaskId task;
+    bool operator>(const Ending& other) const { return at != other.at ? at > other.at : task > other.task; }
+  };
+  struct Stream {
+    ReadyQueue ready;
+    bool busy = false;
+    bool touched = false;
+  };
+
+  static TaskId task_id(std::size_t i) { return TaskId{static_cast<std::uint32_t>(i)}; }
+
+  void make_ready(TaskId id) {
+    const Task& task = graph_.tasks()[index(id)];
+    streams_[index(task.stream)].ready.push({task.priority, id, now_});
+    touch(task.stream);
+  }
+
+  void touch(StreamId id) {
+    if (!std::exchange(streams_[index(id)].touched, true)) touched_.push_back(id);
+  }
+
+  void start_what_can_start() {
+    for (const StreamId id : touched_) {
+      Stream& stream = streams_[index(id)];
+      stream.touched = false;
+      if (stream.busy || stream.ready.empty()) continue;
+      stream.busy = true;
+      const TaskId task = stream.ready.pop();
+      Span& span = timeline_.spans[index(task)];
+      span = {now_, now_ + graph_.tasks()[index(task)].duration};
+      endings_.push({span.end, task});
+    }
+    touched_.clear();
+  }
+
+  void end(TaskId id) {
+    const StreamId stream = graph_.tasks()[index(id)].stream;
+    streams_[index(stream)].busy = false;
+    touch(stream);
+    for (const TaskId next : graph_.successors(id))
+      if (--waiting_for_[index(next)] == 0) make_ready(next);
+    ++ended_;
+  }
+
+  const TaskGraph& graph_;
+  std::vector<std::uint32_t> waiting_for_;  // predecessors that have not ended, by task
+  std::vector<Stream> streams_;
+  std::vector<StreamId> touched_;  // streams on which something changed at this instant
+  std::priority_queue<Ending, std::vector<Ending>, std::greater<>> endings_;
+  Timeline timeline_;
+  Time now_{};
+  std::size_t ended_ = 0;
+};
+
+std::string cycle_message(const std::vector<TaskId>& cycle) {
+  std::string out = "tasks wait for one another:";
+  for (const TaskId task : cycle) out += fmt::format(" {} ->", index(task));
+  return out + fmt::format(" {}", index(cycle.front()));
+}
+
+}  // namespace
+
+CycleError::CycleError(std::vector<TaskId> cycle)
+    : std::invalid_argument(cycle_message(cycle)), cycle_(std::move(cycle)) {}
+
+Timeline simulate(const TaskGraph& graph) { return Run(graph).finish(); }
+
+}  // namespace sim

@@ -1,0 +1,74 @@
+// What is to be simulated: tasks, the streams they run on, and who waits for whom. Knows nothing of layers,
+// gradients or networks.
+
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/time.hpp"
+
+namespace sim {
+
+enum class TaskId : std::uint32_t {};
+enum class StreamId : std::uint32_t {};
+
+constexpr std::size_t index(TaskId id) { return static_cast<std::size_t>(id); }
+constexpr std::size_t index(StreamId id) { return static_cast<std::size_t>(id); }
+
+struct Task {
+  Time duration;
+  StreamId stream;
+  /// Of the tasks ready for a stream the lowest value runs first, then the one that was ready first, then the
+  /// lower id.
+  std::int32_t priority = 0;
+  /// What the task is, in the words of whoever built the graph; names are made from it when asked for.
+  std::uint64_t label = 0;
+};
+
+/// Immutable: edges lie in compressed rows. Built by TaskGraphBuilder.
+class TaskGraph {
+ public:
+  TaskGraph() = default;
+
+  std::span<const std::string> streams() const { return streams_; }
+  std::span<const Task> tasks() const { return tasks_; }
+  std::size_t dependency_count() const { return targets_.size(); }
+
+  /// The tasks that wait for this one.
+  std::span<const TaskId> successors(TaskId task) const {
+    const std::size_t begin = row_starts_[index(task)];
+    return std::span(targets_).subspan(begin, row_starts_[index(task) + 1] - begin);
+  }
+
+ private:
+  friend class TaskGraphBuilder;
+
+  std::vector<std::string> streams_;
+  std::vector<Task> tasks_;
+  std::vector<std::uint32_t> row_starts_ = {0};  // of each task's successors in targets_, and the end
+  std::vector<TaskId> targets_;
+};
+
+class TaskGraphBuilder {
+ public:
+  /// A stream runs one task at a time, like a CUDA stream or a network port.
+  StreamId add_stream(std::string name);
+  TaskId add_task(Task task);
+  /// `later` may start only once `earlier` has ended.
+  void add_dependency(TaskId earlier, TaskId later);
+
+  void reserve(std::size_t tasks, std::size_t dependencies);
+  std::size_t task_count() const { return graph_.tasks_.size(); }
+
+  TaskGraph build() &&;
+
+ private:
+  TaskGraph graph_;
+  std::vector<std::pair<TaskId, TaskId>> dependencies_;
+};
+
+}  // namespace sim

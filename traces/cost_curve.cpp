@@ -1,0 +1,88 @@
+#include "traces/cost_curve.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace traces {
+namespace {
+
+double value_at(const CostPiece& piece, double bytes) {
+  return piece.value_us + (bytes - piece.from_bytes) * piece.us_per_byte;
+}
+
+/// No piece falls, and none starts below where the one before ends.
+bool never_falls(const std::vector<CostPiece>& pieces) {
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    if (pieces[i].us_per_byte < 0) return false;
+    // What a piece gives a hair before its end may exceed the next one's start by rounding alone; that is a
+    // fall of the function as computed, and planners rely on the function as computed.
+    if (i + 1 < pieces.size() && value_at(pieces[i], pieces[i + 1].from_bytes) > pieces[i + 1].value_us)
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+CostCurve::CostCurve(std::vector<CostPiece> pieces)
+    : pieces_(std::move(pieces)), monotone_(never_falls(pieces_)) {
+  assert(!pieces_.empty());
+}
+
+CostCurve CostCurve::affine(double startup_us, double us_per_byte) {
+  return CostCurve({{.from_bytes = 0, .value_us = startup_us, .us_per_byte = us_per_byte}});
+}
+
+CostCurve CostCurve::through(const std::vector<std::pair<double, double>>& points) {
+  assert(!points.empty());
+  std::vector<CostPiece> pieces;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const auto& [bytes, us] = points[i];
+    CostPiece piece = {.from_bytes = bytes, .value_us = us, .us_per_byte = 0};
+    if (i + 1 < points.size())
+      piece.us_per_byte = (points[i + 1].second - us) / (points[i + 1].first - bytes);
+    else if (i > 0)
+      piece.us_per_byte = pieces.back().us_per_byte;
+    pieces.push_back(piece);
+  }
+  CostCurve curve(std::move(pieces));
+  curve.measured_up_to_bytes_ = points.back().first;
+  curve.points_ = points;
+  return curve;
+}
+
+CostCurve CostCurve::of_segments(const std::vector<Segment>& segments) {
+  assert(!segments.empty());
+  std::vector<CostPiece> pieces;
+  for (const Segment& segment : segments)
+    pieces.push_back({.from_bytes = segment.from_bytes,
+                      .value_us = segment.startup_us + segment.from_bytes * segment.us_per_byte,
+                      .us_per_byte = segment.us_per_byte});
+  CostCurve curve(std::move(pieces));
+  curve.measured_up_to_bytes_ = segments.back().to_bytes;
+  curve.segments_ = segments;
+  return curve;
+}
+
+double CostCurve::us(double bytes) const {
+  const CostPiece* piece = pieces_.data();
+  if (pieces_.size() > 1) {
+    const auto after = std::upper_bound(pieces_.begin(), pieces_.end(), bytes,
+                                        [](double b, const CostPiece& p) { return b < p.from_bytes; });
+    if (after != pieces_.begin()) piece = &*(after - 1);
+  }
+  return std::max(0.0, value_at(*piece, std::max(bytes, piece->from_bytes)));
+}
+
+double CostCurve::most_us(double bytes) const {
+  double most = us(bytes);
+  for (std::size_t i = 0; i < pieces_.size() && pieces_[i].from_bytes <= bytes; ++i) {
+    most = std::max(most, pieces_[i].value_us);
+    if (i + 1 < pieces_.size()) most = std::max(most, value_at(pieces_[i], pieces_[i + 1].from_bytes));
+  }
+  return most;
+}
+
+double CostCurve::startup_us() const { return std::max(0.0, pieces_.front().value_us); }
+
+}  // namespace traces
