@@ -76,9 +76,9 @@ int main(int argc, char** argv) {
   app.failure_message(CLI::FailureMessage::simple);
   cli::add_simulate(app);
   cli::add_plan(app);
-  // cli::add_show(app);
-  // cli::add_import(app);
-  // cli::add_estimate(app);
-  // cli::add_schema(app);
+  cli::add_show(app);
+  cli::add_import(app);
+  cli::add_estimate(app);
+  cli::add_schema(app);
   return run(app, argc, argv);
 }

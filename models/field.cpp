@@ -106,10 +106,11 @@ class Reader : public nlohmann::json_sax<json> {
   bool parse_error(std::size_t position, const std::string& last_token,
                    const nlohmann::detail::exception& error) override {
     constexpr int kOutOfRange = 406;
-    const std::string where = place(text_, source_, position > 0 ? position - 1 : 0);
     if (error.id == kOutOfRange)
-      throw InputError(
-          fmt::format("{}: expected a number that fits a double, got {}", where, printable(last_token)));
+      throw InputError(fmt::format("{}: expected a number that fits a double, got {}",
+                                   place(text_, source_, text_.rfind(last_token, position)),
+                                   printable(last_token)));
+    const std::string where = place(text_, source_, position > 0 ? position - 1 : 0);
     const bool at_end = position > text_.size();
     throw InputError(fmt::format("{}: expected JSON, got {}", where,
                                  at_end ? "the end of the file" : fmt::format("'{}'", unexpected(position))));
@@ -290,8 +291,10 @@ std::int64_t Field::integer(std::int64_t least, std::int64_t most) const {
   if (!value_->is_number()) expected(wanted);
   if (value_->is_number_float()) {
     const auto value = value_->get<double>();
-    const bool fits = value >= static_cast<double>(least) && value <= static_cast<double>(most);
-    if (!fits || value != std::floor(value)) expected(wanted);
+    constexpr double kTooLarge = 0x1p63;  // INT64_MAX itself is no double
+    if (value != std::floor(value) || value < static_cast<double>(least) || value >= kTooLarge ||
+        value > static_cast<double>(most))
+      expected(wanted);
     return static_cast<std::int64_t>(value);
   }
   if (value_->is_number_unsigned()) {

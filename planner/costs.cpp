@@ -143,31 +143,36 @@ const CollectiveCost& Costs::of(CollectiveKind kind) const {
   return *known;
 }
 
-std::vector<std::string> Costs::warnings(CollectiveKind kind, const std::vector<std::int64_t>& sizes) const {
+std::vector<Doubt> Costs::doubts(CollectiveKind kind, const std::vector<std::int64_t>& sizes) const {
   if (workers_ == 1 || sizes.empty()) return {};
   const CollectiveCost& cost = of(kind);
-  std::vector<std::string> out;
   const std::string what =
       fmt::format("network '{}', {} on {} workers", network_->name, description(kind, algorithm_), workers_);
+  std::vector<Doubt> out;
 
   const auto largest = static_cast<double>(*std::max_element(sizes.begin(), sizes.end()));
-  if (largest > cost.curve.measured_up_to_bytes())
-    out.push_back(fmt::format("{}: {:.0f} bytes are beyond the measured {:.0f}, the last line is continued",
-                              what, largest, cost.curve.measured_up_to_bytes()));
+  const double measured = cost.curve.measured_up_to_bytes();
+  if (largest > measured)
+    out.push_back(
+        {.subject = "extrapolation: " + what,
+         .weight = largest,
+         .text = fmt::format("{}: measured up to {:.0f} bytes, the last line is continued to {:.0f}", what,
+                             measured, largest)});
 
-  if (network_->line_rate_gbps) {
-    const double passes = kind == CollectiveKind::all_reduce ? 2 : 1;
-    const auto p = static_cast<double>(workers_);
-    const double us_per_byte = passes * (p - 1) / p * 8e-3 / *network_->line_rate_gbps;
-    for (const std::int64_t size : sizes) {
-      const auto bytes = static_cast<double>(size);
-      constexpr double kRounding = 1 - 1e-9;
-      if (cost.curve.us(bytes) >= us_per_byte * bytes * kRounding) continue;
-      out.push_back(
-          fmt::format("{}: {:.0f} bytes take {:.6g} us, under the physical bound of {:.6g} us at {} Gb/s",
-                      what, bytes, cost.curve.us(bytes), us_per_byte * bytes, *network_->line_rate_gbps));
-      break;
-    }
+  if (!network_->line_rate_gbps) return out;
+  const double passes = kind == CollectiveKind::all_reduce ? 2 : 1;
+  const auto p = static_cast<double>(workers_);
+  const double least_us_per_byte = passes * (p - 1) / p * 8e-3 / *network_->line_rate_gbps;
+  for (const std::int64_t size : sizes) {
+    const auto bytes = static_cast<double>(size);
+    const double bound = least_us_per_byte * bytes;
+    constexpr double kRounding = 1 - 1e-9;
+    if (cost.curve.us(bytes) >= bound * kRounding) continue;
+    out.push_back(
+        {.subject = "bound: " + what,
+         .weight = bound - cost.curve.us(bytes),
+         .text = fmt::format("{}: {} bytes take {:.6g} us, under the physical bound of {:.6g} us at {} Gb/s",
+                             what, size, cost.curve.us(bytes), bound, *network_->line_rate_gbps)});
   }
   return out;
 }

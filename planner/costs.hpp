@@ -36,6 +36,13 @@ struct CollectiveCost {
   sim::Time time(std::int64_t bytes) const { return sim::from_us(curve.us(static_cast<double>(bytes))); }
 };
 
+/// Something to tell the user about a cost that was used.
+struct Doubt {
+  std::string subject;  ///< of doubts about the same, the one with the greatest weight is told
+  double weight = 0;
+  std::string text;
+};
+
 /// The costs of one network, number of workers and algorithm; worked out when first asked for.
 class Costs {
  public:
@@ -48,9 +55,8 @@ class Costs {
   /// Throws NoCost. For one worker everything costs nothing.
   const CollectiveCost& of(traces::CollectiveKind kind) const;
 
-  /// What to doubt about collectives of these sizes: times under the physical bound, extrapolations.
-  std::vector<std::string> warnings(traces::CollectiveKind kind,
-                                    const std::vector<std::int64_t>& sizes) const;
+  /// About collectives of these sizes: times under the physical bound, extrapolations.
+  std::vector<Doubt> doubts(traces::CollectiveKind kind, const std::vector<std::int64_t>& sizes) const;
 
  private:
   const traces::Network* network_;

@@ -74,25 +74,26 @@ std::vector<std::int64_t> group_sizes(const Workload& workload, const Groups& gr
   return sizes;
 }
 
-std::vector<std::string> doubts(const Setting& setting, const Program& program, const Groups& groups) {
-  std::vector<std::string> out;
+std::vector<Doubt> find_doubts(const Setting& setting, const Program& program, const Groups& groups) {
+  std::vector<Doubt> out;
   if (setting.costs.workers() == 1) return out;
   bool measured = false;
   bool closed = false;
-  for (const CollectiveKind kind :
-       {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter, CollectiveKind::all_gather}) {
-    const bool is_used =
-        std::any_of(program.ops.begin(), program.ops.end(), [&](const Op& op) { return op.kind == kind; });
-    if (!is_used) continue;
+  const auto add = [&](CollectiveKind kind, const std::vector<std::int64_t>& sizes) {
     (setting.costs.of(kind).is_measured ? measured : closed) = true;
-    for (std::string& warning : setting.costs.warnings(kind, group_sizes(setting.workload, groups)))
-      out.push_back(std::move(warning));
-  }
+    for (Doubt& doubt : setting.costs.doubts(kind, sizes)) out.push_back(std::move(doubt));
+  };
+  for (const CollectiveKind kind :
+       {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter, CollectiveKind::all_gather})
+    if (std::any_of(program.ops.begin(), program.ops.end(), [&](const Op& op) { return op.kind == kind; }))
+      add(kind, group_sizes(setting.workload, groups));
   if (setting.extras.lars_gather > Time::zero())
-    (setting.costs.of(CollectiveKind::all_gather).is_measured ? measured : closed) = true;
-  if (measured && closed)
-    out.push_back(fmt::format("{} workers: closed forms are mixed with measurements in one schedule",
-                              setting.costs.workers()));
+    add(CollectiveKind::all_gather, {4 * static_cast<std::int64_t>(setting.workload.forward.size())});
+  if (measured && closed) {
+    const std::string text = fmt::format(
+        "{} workers: closed forms are mixed with measurements in one schedule", setting.costs.workers());
+    out.push_back({.subject = text, .weight = 0, .text = text});
+  }
   return out;
 }
 
@@ -190,7 +191,7 @@ Run run(const Setting& setting, const Schedule& schedule) {
   out.lowered = lower(job);
   out.timeline = sim::simulate(out.lowered.graph);
   out.prediction = measure(setting, out);
-  out.warnings = doubts(setting, out.program, out.groups);
+  out.doubts = find_doubts(setting, out.program, out.groups);
   return out;
 }
 

@@ -71,7 +71,7 @@ struct Run {
   Lowered lowered;
   sim::Timeline timeline;
   Prediction prediction;
-  std::vector<std::string> warnings;
+  std::vector<Doubt> doubts;
 };
 
 Run run(const Setting& setting, const Schedule& schedule);

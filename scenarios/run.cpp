@@ -46,22 +46,44 @@ class Settings {
   std::vector<std::pair<planner::Algorithm, std::unique_ptr<Setting>>> made_;
 };
 
-void add_warnings(std::vector<std::string>& all, const std::vector<std::string>& more) {
-  for (const std::string& warning : more)
-    if (std::find(all.begin(), all.end(), warning) == all.end()) all.push_back(warning);
-}
+/// Each subject once, with its weightiest doubt, in the order in which they came up.
+class Warnings {
+ public:
+  void add(const std::vector<planner::Doubt>& doubts) {
+    for (const planner::Doubt& doubt : doubts) {
+      const auto known = std::find_if(all_.begin(), all_.end(), [&](const planner::Doubt& other) {
+        return other.subject == doubt.subject;
+      });
+      if (known == all_.end())
+        all_.push_back(doubt);
+      else if (doubt.weight > known->weight)
+        *known = doubt;
+    }
+  }
+
+  /// After what the scenario itself warns about.
+  std::vector<std::string> texts(const Scenario& scenario) const {
+    std::vector<std::string> out = scenario.warnings;
+    for (const planner::Doubt& doubt : all_) out.push_back(doubt.text);
+    return out;
+  }
+
+ private:
+  std::vector<planner::Doubt> all_;
+};
 
 }  // namespace
 
 Results run(const Scenario& scenario, const Progress& progress) {
-  Results results = {.scenario = scenario.name, .warnings = scenario.warnings, .entries = {}};
+  Results results = {.scenario = scenario.name, .warnings = {}, .entries = {}};
+  Warnings warnings;
   const std::size_t total = scenario.workers.size() * scenario.schedules.size();
   for (const std::int64_t workers : scenario.workers) {
     Settings settings(scenario, workers);
     for (const Schedule& schedule : scenario.schedules) {
       try {
-        planner::Run run = planner::run(settings.of(schedule), schedule);
-        add_warnings(results.warnings, run.warnings);
+        const planner::Run run = planner::run(settings.of(schedule), schedule);
+        warnings.add(run.doubts);
         results.entries.push_back({.schedule = schedule.name,
                                    .pipeline = std::string(schedule.pipeline->name),
                                    .fusion = schedule.fusion.kind,
@@ -72,6 +94,7 @@ Results run(const Scenario& scenario, const Progress& progress) {
       if (progress) progress(results.entries.size(), total);
     }
   }
+  results.warnings = warnings.texts(scenario);
   return results;
 }
 
@@ -97,7 +120,9 @@ Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& sch
     const Setting setting(scenario.profile, scenario.network, workers, all_reduce(scenario, schedule),
                           scenario.conditions);
     const planner::Run run = planner::run(setting, schedule);
-    return {.plan = planner::make_plan(setting, schedule, run), .warnings = run.warnings};
+    Warnings warnings;
+    warnings.add(run.doubts);
+    return {.plan = planner::make_plan(setting, schedule, run), .warnings = warnings.texts(scenario)};
   } catch (const planner::NoCost& problem) {
     refuse(scenario, workers, problem);
   }

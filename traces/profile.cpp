@@ -25,10 +25,7 @@ struct DtypeEntry {
 constexpr std::array<DtypeEntry, 3> kDtypes = {{{"float32", 4}, {"float16", 2}, {"bfloat16", 2}}};
 
 Dtype read_dtype(const Field& field) {
-  const std::string text = field.one_of({kDtypes[0].name, kDtypes[1].name, kDtypes[2].name});
-  std::size_t index = 0;
-  while (kDtypes.at(index).name != text) ++index;
-  return Dtype{static_cast<int>(index)};
+  return *dtype(field.one_of({kDtypes[0].name, kDtypes[1].name, kDtypes[2].name}));
 }
 
 std::optional<double> optional_time(const Field& field, std::string_view key) {
@@ -112,6 +109,11 @@ ordered_json to_json(const ProfileLayer& layer) {
 }  // namespace
 
 std::string_view name(Dtype dtype) { return kDtypes.at(static_cast<std::size_t>(dtype)).name; }
+std::optional<Dtype> dtype(std::string_view name) {
+  for (std::size_t i = 0; i < kDtypes.size(); ++i)
+    if (kDtypes.at(i).name == name) return Dtype{static_cast<int>(i)};
+  return std::nullopt;
+}
 std::int64_t bytes_per_element(Dtype dtype) { return kDtypes.at(static_cast<std::size_t>(dtype)).bytes; }
 
 Profile read_profile(const Field& field) {

@@ -17,6 +17,7 @@ namespace traces {
 enum class Dtype { float32, float16, bfloat16 };
 
 std::string_view name(Dtype dtype);
+std::optional<Dtype> dtype(std::string_view name);
 std::int64_t bytes_per_element(Dtype dtype);
 
 struct ProfileTensor {

@@ -1,0 +1,74 @@
+// fusewise estimate: a profile from a model's shapes and a device's data sheet.
+
+#include "traces/estimate.hpp"
+
+#include <memory>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.hpp"
+#include "models/errors.hpp"
+#include "models/model.hpp"
+#include "planner/entries.hpp"
+
+namespace cli {
+namespace {
+
+struct Options {
+  std::string model;
+  std::string device;
+  std::optional<std::int64_t> batch;
+  std::optional<std::string> dtype;
+  std::optional<double> iteration_ms;
+  std::optional<std::int64_t> sequence_length;
+  std::string output;
+};
+
+traces::Device named_device(const std::string& name) {
+  if (const std::optional<traces::Device> device = traces::device(name)) return *device;
+  const std::vector<std::string_view> known = planner::names(traces::devices());
+  throw models::InputError(fmt::format("--device: expected one of {}, got '{}'{}", fmt::join(known, ", "),
+                                       models::printable(name), models::suggestion(name, known)));
+}
+
+void estimate(const Options& options) {
+  const traces::Device device = named_device(options.device);
+  const models::Model model =
+      models::read_model(models::Field::load(options.model), {.sequence_length = options.sequence_length});
+  traces::EstimateOptions wanted = {
+      .batch_size = options.batch, .dtype = {}, .iteration_ms = options.iteration_ms};
+  if (options.dtype) wanted.dtype = traces::dtype(*options.dtype);
+  const traces::Profile profile = traces::estimate(model, device, wanted);
+  write_or_print(options.output, profile_text(profile), summary(profile));
+}
+
+}  // namespace
+
+void add_estimate(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("estimate", "Estimate a profile from a model's shapes on a known device");
+  command->footer(
+      "Example: fusewise estimate models/resnet50.json --device v100 --iteration-ms 220 -o "
+      "resnet50.profile.json");
+  command->add_option("MODEL", options->model, "a fusewise.model file")->required();
+  command
+      ->add_option("--device", options->device,
+                   fmt::format("one of {}", fmt::join(planner::names(traces::devices()), ", ")))
+      ->required();
+  command->add_option("--batch", options->batch, "samples per worker (default: the model's)")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
+  command->add_option("--dtype", options->dtype, "of computation and gradients (default: the model's)")
+      ->check(CLI::IsMember({"float32", "float16", "bfloat16"}));
+  command->add_option("--sequence-length", options->sequence_length, "instead of the model's")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
+  command
+      ->add_option("--iteration-ms", options->iteration_ms, "scale forward and backward to this time in all")
+      ->check(CLI::Range(1e-6, 1e9));
+  command->add_option("-o,--output", options->output, "write to this file and print a summary");
+  command->callback([options] { estimate(*options); });
+}
+
+}  // namespace cli

@@ -1,0 +1,17 @@
+// The JSON Schemas of docs/schemas, in the binary.
+
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace cli {
+
+struct Schema {
+  std::string_view name;  ///< "profile" for fusewise.profile
+  std::string_view text;
+};
+
+std::span<const Schema> schemas();
+
+}  // namespace cli

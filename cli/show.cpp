@@ -1,0 +1,119 @@
+// fusewise show: what a file holds, in a few lines.
+
+#include <memory>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.hpp"
+#include "models/files.hpp"
+#include "models/model.hpp"
+#include "scenarios/results_text.hpp"
+#include "scenarios/scenario.hpp"
+
+namespace cli {
+namespace {
+
+std::string model_summary(const models::Field& file) {
+  const models::Model model = models::read_model(file);
+  std::string out = fmt::format(
+      "model {}: {} layers, {} tensors, {} parameters, {:.4g} GFLOP forward per sample\n", model.name,
+      model.layers.size(), tensor_count(model), parameter_count(model), forward_flops(model) / 1e9);
+  if (!model.about.empty()) out += model.about + '\n';
+  for (const models::Layer& layer : model.layers) {
+    out += fmt::format("  {:<40} {:<20} {:>20}", layer.name, models::name(layer.kind),
+                       models::text(layer.output));
+    for (const models::Tensor& tensor : layer.tensors) out += fmt::format("  {}", models::text(tensor.shape));
+    out += '\n';
+  }
+  return out;
+}
+
+std::string profile_summary(const models::Field& file) { return summary(traces::read_profile(file)); }
+std::string network_summary(const models::Field& file) { return summary(traces::read_network(file)); }
+std::string plan_summary(const models::Field& file) {
+  return scenarios::plan_table(planner::read_plan_file(file));
+}
+
+std::string scenario_summary(const models::Field& file) {
+  const scenarios::Scenario scenario = scenarios::read_scenario(file);
+  std::vector<std::string> names;
+  for (const planner::Schedule& schedule : scenario.schedules) names.push_back(schedule.name);
+  return fmt::format("scenario {}: {} workers; schedules {}\n{}{}", scenario.name,
+                     fmt::join(scenario.workers, ", "), fmt::join(names, ", "), summary(scenario.profile),
+                     summary(scenario.network));
+}
+
+struct Format {
+  std::string_view name;
+  std::string (*show)(const models::Field& file);
+};
+
+constexpr Format kFormats[] = {{"fusewise.profile", profile_summary},
+                               {"fusewise.network", network_summary},
+                               {"fusewise.model", model_summary},
+                               {"fusewise.plan", plan_summary},
+                               {"fusewise.scenario", scenario_summary}};
+
+void show(const std::string& path) {
+  const models::Field file = models::Field::load(path);
+  std::vector<std::string_view> known;
+  for (const Format& format : kFormats) known.push_back(format.name);
+  const std::string name = file.at("format").one_of(known);
+  for (const Format& format : kFormats)
+    if (format.name == name) print(format.show(file));
+}
+
+}  // namespace
+
+std::string summary(const traces::Profile& profile) {
+  constexpr double kMega = 1e6;
+  const auto bytes =
+      static_cast<double>(traces::parameter_count(profile) * traces::bytes_per_element(profile.dtype));
+  return fmt::format(
+      "profile {} on {}, batch {}, {}: {} layers, {} tensors, {:.2f} MB of gradients\n"
+      "  forward {:.3f} ms, backward {:.3f} ms\n  origin: {}\n",
+      profile.model, profile.device, profile.batch_size, traces::name(profile.dtype), profile.layers.size(),
+      traces::tensor_count(profile), bytes / kMega, traces::forward_us(profile) / 1e3,
+      traces::backward_us(profile) / 1e3, profile.origin.source);
+}
+
+std::string summary(const traces::Network& network) {
+  const auto link = [](const traces::Link& l) {
+    return fmt::format("alpha {:.6g} us, beta {:.6g} us/MB, gamma {:.6g} us/MB", l.alpha_us,
+                       l.beta_us_per_byte * 1e6, l.gamma_us_per_byte * 1e6);
+  };
+  std::string out = fmt::format("network {}\n", network.name);
+  if (network.line_rate_gbps) out += fmt::format("  line rate {} Gb/s\n", *network.line_rate_gbps);
+  if (network.link) out += fmt::format("  link: {}\n", link(*network.link));
+  for (const traces::Level& level : network.levels)
+    out += fmt::format("  level {}{}: {}{}\n", level.name,
+                       level.size ? fmt::format(", {} units", *level.size) : "", link(level.link),
+                       level.shared ? ", shared" : "");
+  for (const traces::Measured& measured : network.measured) {
+    out += fmt::format("  measured {} {} on {} workers: {} points, {} segments",
+                       measured.algorithm.value_or("any"), traces::name(measured.collective),
+                       measured.workers, measured.curve.points().size(), measured.curve.segments().size());
+    if (measured.fit)
+      out += fmt::format("; a straight line is off by {:.1f} % in the mean, {:.1f} % at worst",
+                         100 * measured.fit->mean_relative_error, 100 * measured.fit->max_relative_error);
+    out += '\n';
+  }
+  return out + fmt::format("  origin: {}\n", network.origin.source);
+}
+
+void write_or_print(const std::string& file, const std::string& text, const std::string& summary) {
+  if (!file.empty()) models::write_file(file, text);
+  print(file.empty() ? text : summary);
+}
+
+void add_show(CLI::App& app) {
+  auto path = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("show", "Say what a file holds");
+  command->footer("Example: fusewise show models/resnet50.json");
+  command->add_option("FILE", *path, "a profile, network, model, plan or scenario")->required();
+  command->callback([path] { show(*path); });
+}
+
+}  // namespace cli

@@ -1,0 +1,204 @@
+// What a user is told when something is wrong: one line on stderr, nothing on stdout, the right exit code,
+// and no file half written.
+
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "models/files.hpp"
+#include "tests/support/program.hpp"
+
+namespace {
+
+using support::Outcome;
+using support::run_program;
+
+constexpr const char* kProfile =
+    R"({"format": "fusewise.profile", "version": 1, "model": "m", "batch_size": 1,
+ "dtype": "float32", "device": "none", "origin": {"kind": "estimated", "source": ""},
+ "layers": [{"name": "l", "kind": "k", "forward_us": 1, "backward_us": 2, "tensors": [{"name": "t", "elements": 5}]}]})";
+constexpr const char* kNetwork = R"({"format": "fusewise.network", "version": 1, "name": "n",
+ "origin": {"kind": "estimated", "source": ""}, "link": {"alpha_us": 1, "beta_us_per_byte": 0.5}})";
+
+/// A folder with a profile, a network and a scenario whose last part is given.
+class Files {
+ public:
+  explicit Files(const std::string& rest) {
+    (void)folder_.file("p.json", kProfile);
+    (void)folder_.file("n.json", kNetwork);
+    scenario_ =
+        folder_.file("s.json", R"({"format": "fusewise.scenario", "version": 1, "profile": "p.json", )"
+                               R"("network": "n.json", )" +
+                                   rest);
+  }
+
+  const std::string& scenario() const { return scenario_; }
+  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+  std::string file(const std::string& name, const std::string& text) const {
+    return folder_.file(name, text);
+  }
+
+  /// stderr with this folder taken out, so that messages can be compared.
+  std::string shown(const Outcome& outcome) const {
+    std::string out = outcome.err;
+    const std::string prefix = folder_.path().string() + '/';
+    for (std::size_t at = out.find(prefix); at != std::string::npos; at = out.find(prefix))
+      out.erase(at, prefix.size());
+    return out;
+  }
+
+ private:
+  support::TemporaryFolder folder_;
+  std::string scenario_;
+};
+
+void check_refused(const Files& files, const Outcome& outcome, const std::string& message) {
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.out.empty());
+  CHECK(files.shown(outcome) == message + '\n');
+}
+
+TEST_CASE("errors: a scenario that is wrong ends with 2 and one line") {
+  struct Example {
+    const char* rest;
+    const char* message;
+  };
+  const Example examples[] = {
+      {R"("workers": 0})", "s.json: /workers: expected an integer from 1 to 1000000, got 0"},
+      {R"("workers": [4, 0]})", "s.json: /workers/1: expected an integer from 1 to 1000000, got 0"},
+      {R"("workers": "four"})", "s.json: /workers: expected an integer from 1 to 1000000, got \"four\""},
+      {R"("workers": 4, "scedules": []})",
+       "s.json: /scedules: expected a key among format, version, name, profile, network, workers, schedules, "
+       "collectives, iterations, accumulation_steps, overlap, jitter, stragglers, input, update, got "
+       "'scedules', did "
+       "you mean 'schedules'?"},
+      {R"("workers": 4, "schedules": ["wfpb"]})",
+       "s.json: /schedules/0: expected one of s-sgd, sync-easgd, dense, wfbp, mg-wfbp, ddp, dense-overlap, "
+       "horovod, "
+       "dear-nl, dear-fb, dear-no-fusion, zero, fusewise, got \"wfpb\", did you mean 'wfbp'?"},
+      {R"("workers": 4, "input": {"read_us": -1}})",
+       "s.json: /input/read_us: expected a number from 0 to 1000000000000, got -1"},
+      {R"("workers": 4, "jitter": {"sigma": 0.1}})",
+       "s.json: /jitter/sigma: expected 0: jitter is not simulated yet, got 0.1"},
+      {R"("workers": 4, "schedules": [{"pipeline": "dear", "fusion": "optimal"}]})",
+       "s.json: /schedules/0/fusion: expected a fusion that is built for this pipeline, got 'optimal', which "
+       "has no "
+       "planner for pipeline dear"},
+      {R"("workers": 4, "collectives": {"all_reduce": "two_level"}})",
+       "s.json: /workers: expected a network with levels, as two_level needs, got network 'n' without"},
+      {R"("workers": 4, "workers": 4})", "s.json: /workers: expected a key once, got it twice"},
+      {R"("workers": NaN})", "s.json:1:100: expected JSON, got 'N'"},
+      {R"("workers": 4)", "s.json:1:101: expected JSON, got the end of the file"},
+      {R"("iterations": 1})", "s.json: /workers: expected a value, got nothing"},
+      {R"("workers": 4, "schedules": [{"fusion": {"kind": "plan", "file": "none.json"}}]})",
+       "s.json: /schedules/0/fusion/file: expected the path of a file that can be read, got \"none.json\": "
+       "No such "
+       "file or directory"},
+  };
+  for (const Example& example : examples) {
+    CAPTURE(example.rest);
+    const Files files(example.rest);
+    check_refused(files, run_program({"simulate", files.scenario()}), example.message);
+  }
+}
+
+TEST_CASE("errors: the line names the file that holds the fault") {
+  struct Example {
+    const char* name;
+    std::string text;
+    std::string message;
+  };
+  const std::string deep = std::string(100'000, '[');
+  const Example examples[] = {
+      {"p.json", "{\"format\": \"fusewise.profile\"", "p.json:1:30: expected JSON, got the end of the file"},
+      {"p.json", "{}", "p.json: /format: expected a value, got nothing"},
+      {"p.json", "[]",
+       "p.json: /: expected an object with \"format\": \"fusewise.profile\", got an array of 0 items"},
+      {"p.json", deep,
+       "p.json: " +
+           [] {
+             std::string pointer;
+             for (int i = 0; i < 100; ++i) pointer += "/0";
+             return pointer;
+           }() +
+           ": expected nesting of at most 100, got more"},
+      {"n.json",
+       R"({"format": "fusewise.network", "version": 1, "name": "n", "origin": {"kind": "guess", "source": ""}})",
+       "n.json: /origin/kind: expected one of measured, published, estimated, got \"guess\""},
+      {"n.json", R"({"format": "fusewise.network", "version": 2})",
+       "n.json: /version: expected 1, the only version this program reads, got 2"},
+      {"n.json", "{\"a\\u0007\\n\": 1e999}", "n.json:1:15: expected a number that fits a double, got 1e999"},
+  };
+  for (const Example& example : examples) {
+    CAPTURE(example.message);
+    const Files files(R"("workers": 4})");
+    (void)files.file(example.name, example.text);
+    check_refused(files, run_program({"simulate", files.scenario()}), example.message);
+  }
+}
+
+TEST_CASE("errors: more elements than a file may hold, however they are written") {
+  const Files files(R"("workers": 4})");
+  for (const std::string elements : {"0", "-3", "1000000000001", "1.5", "1e+30", "\"5\"", "null"}) {
+    CAPTURE(elements);
+    std::string profile = kProfile;
+    profile.replace(profile.find("\"elements\": 5") + 12, 1, elements);
+    (void)files.file("p.json", profile);
+    check_refused(
+        files, run_program({"simulate", files.scenario()}),
+        "p.json: /layers/0/tensors/0/elements: expected an integer from 1 to 1000000000000, got " + elements);
+  }
+}
+
+TEST_CASE(
+    "errors: a file that cannot be read is wrong input, one that cannot be written is the world's failure") {
+  const Files files(R"("workers": 4})");
+  check_refused(files, run_program({"simulate", files.path("none.json")}),
+                "none.json: /: expected a file that can be read, got: No such file or directory");
+
+  const Outcome unwritable =
+      run_program({"simulate", files.scenario(), "-o", files.path("no/such/folder.json")});
+  CHECK(unwritable.exit_code == 1);
+  CHECK(unwritable.out.empty());
+  CHECK(files.shown(unwritable) == "no/such/folder.json: cannot write: No such file or directory\n");
+
+  const Outcome full = run_program({"simulate", files.scenario(), "-o", "/dev/full"});
+  CHECK(full.exit_code == 1);
+  CHECK(files.shown(full) == "/dev/full: cannot write: No space left on device\n");
+}
+
+TEST_CASE("errors: a run that is refused leaves older results as they were") {
+  const Files files(R"("workers": [4, 0]})");
+  const std::string results = files.file("results.json", "older");
+  CHECK(run_program({"simulate", files.scenario(), "-o", results}).exit_code == 2);
+  CHECK(models::read_file(results) == "older");
+}
+
+TEST_CASE("errors: wrong usage ends with 2 and one line") {
+  const Files files(R"("workers": [4, 8]})");
+  const std::vector<std::vector<std::string>> usages = {
+      {},
+      {"simulat"},
+      {"simulate"},
+      {"simulate", files.scenario(), "--jsn"},
+      {"simulate", files.scenario(), "--json", "--csv"},
+      {"simulate", files.scenario(), "--timeline-workers", "4"},
+      {"plan", files.scenario()},
+      {"plan", files.scenario(), "--workers", "0"},
+      {"plan", files.scenario(), "--workers", "4", "--schedule", "dpp"},
+      {"schema", "profil"},
+      {"estimate", "models/resnet18.json", "--device", "v1000"},
+      {"import", files.scenario()},
+  };
+  for (const std::vector<std::string>& usage : usages) {
+    const Outcome outcome = run_program(usage);
+    CAPTURE(outcome.err);
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.out.empty());
+    CHECK(!outcome.err.empty());
+    CHECK(outcome.err.find('\n') == outcome.err.size() - 1);
+  }
+}
+
+}  // namespace

@@ -1,0 +1,97 @@
+// Every scenario and every help text through the real program, byte for byte against tests/golden.
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "models/files.hpp"
+#include "tests/support/program.hpp"
+
+namespace {
+
+using support::Outcome;
+
+/// FUSEWISE_UPDATE_GOLDEN accepts what is printed now (cmake --build ... --target update-golden).
+void compare(const std::string& name, const std::string& text) {
+  CAPTURE(name);
+  const std::filesystem::path golden = support::source_dir() / "tests" / "golden" / name;
+  if (std::getenv("FUSEWISE_UPDATE_GOLDEN") != nullptr) {
+    models::write_file(golden, text);
+    return;
+  }
+  REQUIRE(std::filesystem::exists(golden));
+  CHECK(models::read_file(golden) == text);
+}
+
+std::vector<std::string> files_in(const std::string& folder, const std::string& extension) {
+  std::vector<std::string> out;
+  for (const auto& entry : std::filesystem::directory_iterator(support::source_dir() / folder))
+    if (entry.path().extension() == extension) out.push_back(entry.path().stem().string());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+TEST_CASE("golden: every scenario's table, JSON, CSV, warnings and plan") {
+  for (const std::string& name : files_in("scenarios", ".json")) {
+    const std::string file = "scenarios/" + name + ".json";
+    const Outcome table = support::run_program({"simulate", file});
+    REQUIRE(table.exit_code == 0);
+    compare(name + ".txt", table.out);
+    compare(name + ".warnings", table.err);
+    for (const std::string format : {"json", "csv"}) {
+      const Outcome outcome = support::run_program({"simulate", file, "--" + format});
+      REQUIRE(outcome.exit_code == 0);
+      compare(name + '.' + format, outcome.out);
+    }
+    const Outcome plan = support::run_program({"plan", file, "--workers", "8"});
+    REQUIRE(plan.exit_code == 0);
+    compare(name + ".plan.json", plan.out);
+  }
+}
+
+TEST_CASE("golden: every model's counts, and one model's layers and shapes") {
+  std::string counts;
+  for (const std::string& name : files_in("models", ".json")) {
+    const Outcome outcome = support::run_program({"show", "models/" + name + ".json"});
+    REQUIRE(outcome.exit_code == 0);
+    counts += outcome.out.substr(0, outcome.out.find('\n') + 1);
+    if (name == "resnet50") compare("model-resnet50.txt", outcome.out);
+  }
+  compare("models.txt", counts);
+}
+
+TEST_CASE("golden: help of the program and of every command") {
+  compare("help.txt", support::run_program({"--help"}).out);
+  for (const std::string command : {"simulate", "plan", "show", "import", "estimate", "schema"}) {
+    const Outcome outcome = support::run_program({command, "--help"});
+    REQUIRE(outcome.exit_code == 0);
+    CHECK(outcome.err.empty());
+    compare("help-" + command + ".txt", outcome.out);
+  }
+}
+
+TEST_CASE("golden: a plot and a timeline") {
+  const support::TemporaryFolder folder;
+  const std::string plot = (folder.path() / "plot.svg").string();
+  const std::string timeline = (folder.path() / "timeline.json").string();
+  const std::string scenario = folder.file("small.json", R"({
+    "format": "fusewise.scenario", "version": 1, "name": "small <&> \"quoted\"", "workers": [2, 16],
+    "profile": {"format": "fusewise.profile", "version": 1, "model": "m", "batch_size": 1, "dtype": "float32",
+                "device": "none", "origin": {"kind": "estimated", "source": "by hand"},
+                "layers": [{"name": "near", "kind": "conv2d", "forward_us": 3, "backward_us": 4,
+                            "tensors": [{"name": "near.weight", "elements": 4}]},
+                           {"name": "far", "kind": "linear", "forward_us": 1, "backward_us": 2,
+                            "tensors": [{"name": "far.weight", "elements": 2}, {"name": "far.bias", "elements": 1}]}]},
+    "network": {"format": "fusewise.network", "version": 1, "name": "n", "origin": {"kind": "estimated", "source": ""},
+                "link": {"alpha_us": 1, "beta_us_per_byte": 0.5}},
+    "schedules": ["wfbp", "dear-fb", {"pipeline": "wfbp", "fusion": {"kind": "threshold", "cycle_us": 4}}]})");
+  REQUIRE(support::run_program(
+              {"simulate", scenario, "--plot", plot, "--timeline", timeline, "--timeline-workers", "2"})
+              .exit_code == 0);
+  compare("small.svg", models::read_file(plot));
+  compare("small.timeline.json", models::read_file(timeline));
+}
+
+}  // namespace

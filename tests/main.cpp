@@ -1,0 +1,4 @@
+// The test program's main; doctest finds the cases.
+
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>

@@ -1,0 +1,26 @@
+// Seeded random numbers for tests: the raw 32-bit output of std::mt19937 and nothing of <random> besides, so
+// that an instance is the same with any standard library.
+
+#pragma once
+
+#include <cstdint>
+#include <random>
+
+namespace support {
+
+class Random {
+ public:
+  explicit Random(std::uint32_t seed) : engine_(seed) {}
+
+  /// 0 to count - 1
+  std::uint32_t below(std::uint32_t count) { return static_cast<std::uint32_t>(engine_()) % count; }
+  std::int64_t between(std::int64_t least, std::int64_t most) {
+    return least + static_cast<std::int64_t>(below(static_cast<std::uint32_t>(most - least + 1)));
+  }
+  bool one_in(std::uint32_t count) { return below(count) == 0; }
+
+ private:
+  std::mt19937 engine_;
+};
+
+}  // namespace support

@@ -1,0 +1,26 @@
+// A profile without a measurement: what a model's layers cost at best on a device that nobody has at hand.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "models/model.hpp"
+#include "traces/device.hpp"
+#include "traces/profile.hpp"
+
+namespace traces {
+
+struct EstimateOptions {
+  std::optional<std::int64_t> batch_size;  ///< the model's, if not given
+  std::optional<Dtype> dtype;              ///< likewise; of the computation and of the gradients
+  /// Above 0. All times are scaled so that forward and backward together take this long.
+  std::optional<double> iteration_ms;
+};
+
+/// Each layer takes as long as its arithmetic or its traffic with the memory, whichever is longer, and its
+/// kernel launches. Layers that are only another look at their input are left out. Throws InputError if a
+/// profile cannot hold the times.
+Profile estimate(const models::Model& model, const Device& device, const EstimateOptions& options = {});
+
+}  // namespace traces
