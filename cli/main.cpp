@@ -31,9 +31,11 @@ void warn(const std::vector<std::string>& warnings) {
 
 namespace {
 
-enum ExitCode { kDone = 0, kWorldFailed = 1, kWrongInput = 2 };
+constexpr int kDone = 0;
+constexpr int kWorldFailed = 1;
+constexpr int kWrongInput = 2;
 
-int fail(ExitCode code, std::string_view message) {
+int fail(int code, std::string_view message) {
   spdlog::error("{}", message);
   return code;
 }

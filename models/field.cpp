@@ -352,7 +352,7 @@ void Field::allow_only(std::span<const std::string_view> keys) const {
 }
 
 void Field::check_format(std::string_view format) const {
-  if (!value_->is_object()) expected(fmt::format("an object with \"format\": \"{}\"", format));
+  if (!value_->is_object()) expected(fmt::format(R"(an object with "format": "{}")", format));
   at("format").one_of({format});
   const Field version = at("version");
   if (version.value_->is_number() && version.value_->get<double>() == 1) return;

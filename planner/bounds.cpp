@@ -37,7 +37,7 @@ Time channel_bound(const Workload& workload, const CollectiveCost& cost) {
 Time gathered_forward_bound(const Workload& workload, const CollectiveCost& all_gather) {
   const std::vector<Time> least = least_channel_time(workload, all_gather);
   const std::uint32_t last_layer = workload.gradients.front().layer;  // first in backward is last in forward
-  return std::max(workload.forward_total, least.front() + forward_from(workload, last_layer));
+  return least.front() + forward_from(workload, last_layer);
 }
 
 Time forward_from(const Workload& workload, std::uint32_t layer) {

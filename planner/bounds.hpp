@@ -18,7 +18,8 @@ std::vector<sim::Time> least_channel_time(const Workload& workload, const Collec
 /// gradients are ready.
 sim::Time channel_bound(const Workload& workload, const CollectiveCost& cost);
 
-/// The least length of a forward pass under which everything is gathered, in forward order, from its start.
+/// The least time from the first all-gather's start to the end of the forward pass that waits for all of
+/// them: the last layer with tensors cannot start before the last all-gather has ended.
 sim::Time gathered_forward_bound(const Workload& workload, const CollectiveCost& all_gather);
 
 /// The forward time of a layer and all after it.

@@ -48,7 +48,7 @@ class Lowering {
     builder_.add_stream("communication");
     builder_.add_stream("cycle");
     const std::size_t per_iteration = job.workload.forward.size() + job.workload.backward.size() +
-                                      2 * job.program.ops.size() + 2 * job.micro_batches + 4;
+                                      2 * job.program.ops.size() + 2 * std::size_t{job.micro_batches} + 4;
     builder_.reserve(per_iteration * (job.iterations + 1), 2 * per_iteration * (job.iterations + 1));
   }
 

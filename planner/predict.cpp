@@ -1,6 +1,7 @@
 #include "planner/predict.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -168,10 +169,12 @@ Prediction measure(const Setting& setting, const Run& run) {
 }  // namespace
 
 Setting::Setting(const traces::Profile& profile, const traces::Network& network, std::int64_t workers,
-                 const Algorithm& all_reduce, const Conditions& given)
-    : conditions(given), costs(network, workers, all_reduce) {
+                 const Algorithm& all_reduce, Conditions given)
+    : conditions(std::move(given)), costs(network, workers, all_reduce) {
   check_range(profile, costs, conditions);
   workload = make_workload(profile, worst_slowdown(conditions, workers));
+  if (workload.forward_total + workload.backward_total == Time::zero())
+    throw NoCost("compute times of at least 1 picosecond in all", "less");
   extras = make_extras(profile, costs, conditions);
 }
 

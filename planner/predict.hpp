@@ -37,7 +37,7 @@ struct Conditions {
 /// simulated.
 struct Setting {
   Setting(const traces::Profile& profile, const traces::Network& network, std::int64_t workers,
-          const Algorithm& all_reduce, const Conditions& conditions);
+          const Algorithm& all_reduce, Conditions given);
 
   Conditions conditions;
   /// What every worker computes: with closed costs collectives start when the slowest worker has issued them,

@@ -94,10 +94,13 @@ std::vector<double> logarithmic_ticks(double least, double most) {
   std::vector<double> out;
   constexpr double kManyDecades = 2.5;
   const bool few = std::log10(most / least) > kManyDecades;
-  for (double decade = std::pow(10, std::floor(std::log10(least))); decade <= most; decade *= 10)
-    for (const double digit : {1.0, 2.0, 5.0})
-      if (decade * digit >= least && decade * digit <= most && (digit == 1 || !few))
-        out.push_back(decade * digit);
+  const int first = static_cast<int>(std::floor(std::log10(least)));
+  const int last = static_cast<int>(std::floor(std::log10(most)));
+  for (int exponent = first; exponent <= last; ++exponent)
+    for (const double digit : {1.0, 2.0, 5.0}) {
+      const double tick = digit * std::pow(10, exponent);
+      if (tick >= least && tick <= most && (digit == 1 || !few)) out.push_back(tick);
+    }
   return out;
 }
 

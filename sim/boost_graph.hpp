@@ -37,6 +37,8 @@ class TaskEdgeIterator
   const TaskId* later_ = nullptr;
 };
 
+struct TaskGraphCategory : boost::vertex_list_graph_tag, boost::incidence_graph_tag {};
+
 using TaskVertexIterator = boost::counting_iterator<std::uint32_t>;
 
 inline std::pair<TaskVertexIterator, TaskVertexIterator> vertices(const TaskGraph& graph) {
@@ -65,7 +67,7 @@ namespace boost {
 
 template <>
 struct graph_traits<sim::TaskGraph> {
-  struct traversal_category : vertex_list_graph_tag, incidence_graph_tag {};
+  using traversal_category = sim::TaskGraphCategory;
   using directed_category = directed_tag;
   using edge_parallel_category = allow_parallel_edge_tag;
   using vertex_descriptor = std::uint32_t;

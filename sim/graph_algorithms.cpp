@@ -29,12 +29,27 @@ class CycleFinder : public boost::dfs_visitor<> {
   std::vector<TaskId>* cycle_;
 };
 
+/// What a search marks the tasks it has seen with.
+class Colours {
+ public:
+  explicit Colours(std::size_t tasks) : colours_(tasks) {}
+
+  auto map() {
+    return boost::make_iterator_property_map(colours_.begin(),
+                                             boost::typed_identity_property_map<std::uint32_t>());
+  }
+
+ private:
+  std::vector<boost::default_color_type> colours_;
+};
+
 }  // namespace
 
 std::vector<TaskId> find_cycle(const TaskGraph& graph) {
   std::vector<std::uint32_t> way;
   std::vector<TaskId> cycle;
-  boost::depth_first_search(graph, boost::visitor(CycleFinder(way, cycle)));
+  Colours colours(graph.tasks().size());
+  boost::depth_first_search(graph, boost::visitor(CycleFinder(way, cycle)).color_map(colours.map()));
   return cycle;
 }
 
@@ -42,13 +57,14 @@ std::vector<TaskId> topological_order(const TaskGraph& graph) {
   std::vector<std::uint32_t> reversed;
   reversed.reserve(graph.tasks().size());
   try {
-    boost::topological_sort(graph, std::back_inserter(reversed));
+    Colours colours(graph.tasks().size());
+    boost::topological_sort(graph, std::back_inserter(reversed), boost::color_map(colours.map()));
   } catch (const boost::not_a_dag&) {
     throw CycleError(find_cycle(graph));
   }
-  std::vector<TaskId> order;
-  order.reserve(reversed.size());
-  for (auto task = reversed.rbegin(); task != reversed.rend(); ++task) order.push_back(TaskId{*task});
+  std::vector<TaskId> order(reversed.size());
+  std::transform(reversed.rbegin(), reversed.rend(), order.begin(),
+                 [](std::uint32_t vertex) { return TaskId{vertex}; });
   return order;
 }
 

@@ -37,12 +37,11 @@ std::string json_string(const std::string& text) {
 
 std::string chrome_trace(const std::vector<Track>& tracks, const std::vector<Slice>& slices) {
   const std::vector<Place> at = places(tracks);
-  std::string out = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [";
+  std::string out = R"({"displayTimeUnit": "ms", "traceEvents": [)";
   const char* separator = "\n";
   const auto metadata = [&](const char* what, const Place& place, const std::string& name) {
-    out += fmt::format(
-        "{}{{\"ph\": \"M\", \"name\": \"{}\", \"pid\": {}, \"tid\": {}, \"args\": {{\"name\": {}}}}}",
-        separator, what, place.process, place.thread, json_string(name));
+    out += fmt::format(R"({}{{"ph": "M", "name": "{}", "pid": {}, "tid": {}, "args": {{"name": {}}}}})",
+                       separator, what, place.process, place.thread, json_string(name));
     separator = ",\n";
   };
   for (std::size_t i = 0; i < tracks.size(); ++i) {
@@ -50,13 +49,13 @@ std::string chrome_trace(const std::vector<Track>& tracks, const std::vector<Sli
     metadata("thread_name", at[i], tracks[i].thread);
   }
   for (const Slice& slice : slices) {
-    out += fmt::format(
-        "{}{{\"ph\": \"X\", \"name\": {}, \"cat\": {}, \"pid\": {}, \"tid\": {}, \"ts\": {}, \"dur\": {}",
-        separator, json_string(slice.name), json_string(slice.category), at[slice.track].process,
-        at[slice.track].thread, us(slice.start), us(slice.end - slice.start));
+    out +=
+        fmt::format(R"({}{{"ph": "X", "name": {}, "cat": {}, "pid": {}, "tid": {}, "ts": {}, "dur": {})",
+                    separator, json_string(slice.name), json_string(slice.category), at[slice.track].process,
+                    at[slice.track].thread, us(slice.start), us(slice.end - slice.start));
     separator = ",\n";
     if (!slice.arguments.empty()) {
-      out += ", \"args\": {";
+      out += R"(, "args": {)";
       for (std::size_t i = 0; i < slice.arguments.size(); ++i)
         out += fmt::format("{}{}: {}", i == 0 ? "" : ", ", json_string(slice.arguments[i].first),
                            slice.arguments[i].second);

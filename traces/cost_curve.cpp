@@ -54,6 +54,7 @@ CostCurve CostCurve::through(const std::vector<std::pair<double, double>>& point
 CostCurve CostCurve::of_segments(const std::vector<Segment>& segments) {
   assert(!segments.empty());
   std::vector<CostPiece> pieces;
+  pieces.reserve(segments.size());
   for (const Segment& segment : segments)
     pieces.push_back({.from_bytes = segment.from_bytes,
                       .value_us = segment.startup_us + segment.from_bytes * segment.us_per_byte,

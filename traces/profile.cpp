@@ -141,15 +141,14 @@ Profile read_profile(const Field& field) {
 std::string profile_text(const Profile& profile) {
   ordered_json layers = ordered_json::array();
   for (const ProfileLayer& layer : profile.layers) layers.push_back(to_json(layer));
-  const std::string text = models::json_text({{"format", "fusewise.profile"},
-                                              {"version", 1},
-                                              {"model", profile.model},
-                                              {"batch_size", profile.batch_size},
-                                              {"dtype", name(profile.dtype)},
-                                              {"device", profile.device},
-                                              {"origin", to_json(profile.origin)},
-                                              {"layers", std::move(layers)}});
-  return text;
+  return models::json_text({{"format", "fusewise.profile"},
+                            {"version", 1},
+                            {"model", profile.model},
+                            {"batch_size", profile.batch_size},
+                            {"dtype", name(profile.dtype)},
+                            {"device", profile.device},
+                            {"origin", to_json(profile.origin)},
+                            {"layers", std::move(layers)}});
 }
 
 std::int64_t tensor_count(const Profile& profile) {

@@ -26,7 +26,7 @@ Groups match(const PlanFile& plan, const models::Field& file, const Workload& wo
       if (next == workload.gradient_count())
         here.expected(fmt::format("no more than the {} tensors of the profile", workload.gradient_count()));
       if (name != tensor_name(workload, next))
-        here.expected(fmt::format("\"{}\", the profile's next tensor in backward order",
+        here.expected(fmt::format(R"("{}", the profile's next tensor in backward order)",
                                   models::printable(tensor_name(workload, next))));
     }
     groups.push_back({.begin = begin, .end = next, .tick = sim::from_us(plan.groups[g].tick_us)});

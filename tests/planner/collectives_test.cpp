@@ -282,17 +282,19 @@ TEST_CASE("collectives: a time under the physical bound is doubted, as the autho
   CHECK(costs.doubts(kAllReduce, {1'000'000}).empty());
   CHECK(costs.doubts(kAllReduce, {}).empty());
   const std::vector<Doubt> doubts = costs.doubts(kAllReduce, {1'000'000, 100'000'000, 200'000'000});
-  CHECK(texts(doubts) == Texts{"network 'n', ring all_reduce on 16 workers: 100000000 bytes take 74908 us, under the "
-                               "physical bound of 150000 us at 10 Gb/s",
-                               "network 'n', ring all_reduce on 16 workers: 200000000 bytes take 148908 us, under "
-                               "the physical bound of 300000 us at 10 Gb/s"});
+  CHECK(texts(doubts) ==
+        Texts{"network 'n', ring all_reduce on 16 workers: 100000000 bytes take 74908 us, under the "
+              "physical bound of 150000 us at 10 Gb/s",
+              "network 'n', ring all_reduce on 16 workers: 200000000 bytes take 148908 us, under "
+              "the physical bound of 300000 us at 10 Gb/s"});
   REQUIRE(doubts.size() == 2);
   CHECK(doubts[0].subject == doubts[1].subject);
   CHECK(doubts[0].weight == close(150000 - 74908));
   CHECK(doubts[1].weight == close(300000 - 148908));
 }
 
-TEST_CASE("collectives: the bound of half an all-reduce is half as high, and meeting it exactly is no doubt") {
+TEST_CASE(
+    "collectives: the bound of half an all-reduce is half as high, and meeting it exactly is no doubt") {
   Network network = link_of(0, 0.0008);
   network.line_rate_gbps = 10;  // 8e-4 us a byte
   for (const CollectiveKind kind : {kAllReduce, kReduceScatter, kAllGather}) {
@@ -310,13 +312,15 @@ TEST_CASE("collectives: an extrapolation is doubted, and a closed form never is 
   const Costs costs(network, 2, {});
   CHECK(costs.doubts(kAllReduce, {10, 2000}).empty());
   const std::vector<Doubt> doubts = costs.doubts(kAllReduce, {2001, 2003, 2002});
-  CHECK(texts(doubts) == Texts{"network 'n', ring all_reduce on 2 workers: measured up to 2000 bytes, the last line "
-                               "is continued to 2003"});
+  CHECK(texts(doubts) ==
+        Texts{"network 'n', ring all_reduce on 2 workers: measured up to 2000 bytes, the last line "
+              "is continued to 2003"});
   CHECK(doubts.front().weight == 2003);
   CHECK(Costs(link_of(1, 1), 2, {}).doubts(kAllReduce, {1'000'000'000'000}).empty());
 }
 
-TEST_CASE("collectives: a schedule that mixes measurements and closed forms is doubted, as are its collectives") {
+TEST_CASE(
+    "collectives: a schedule that mixes measurements and closed forms is doubted, as are its collectives") {
   Network network = link_of(1, 1);
   network.measured = {{kReduceScatter, {}, 2, CostCurve::through({{1, 5}, {100, 9}}), {}}};
   const support::Scene scene(support::profile_of({{1, 1, {100}}}), network);
@@ -324,7 +328,8 @@ TEST_CASE("collectives: a schedule that mixes measurements and closed forms is d
     return texts(of.run(support::schedule_of(schedule)).doubts);
   };
   CHECK(doubts(scene, R"("dear-no-fusion")") ==
-        Texts{"network 'n', ring reduce_scatter on 2 workers: measured up to 100 bytes, the last line is continued "
+        Texts{"network 'n', ring reduce_scatter on 2 workers: measured up to 100 bytes, the last line is "
+              "continued "
               "to 400",
               "2 workers: closed forms are mixed with measurements in one schedule"});
   CHECK(doubts(scene, R"("wfbp")").empty());
@@ -343,9 +348,10 @@ TEST_CASE("collectives: the parallel tensor operator's gather is doubted like an
                              {.lars_us = 1, .parallel_tensor_operator = true});
   const Texts all = texts(scene.run(support::schedule_of(R"("wfbp")")).doubts);
   // 8 bytes, 1/2 x 8e-3 / 1e-6 us each
-  CHECK(std::find(all.begin(), all.end(),
-                  "network 'n', ring all_gather on 2 workers: 8 bytes take 1 us, under the physical bound of 32000 "
-                  "us at 1e-06 Gb/s") != all.end());
+  CHECK(std::find(
+            all.begin(), all.end(),
+            "network 'n', ring all_gather on 2 workers: 8 bytes take 1 us, under the physical bound of 32000 "
+            "us at 1e-06 Gb/s") != all.end());
   CHECK(all.back() == "2 workers: closed forms are mixed with measurements in one schedule");
 }
 

@@ -78,14 +78,15 @@ TEST_CASE("fusion: modules pack whole layers from the input side, strictly under
   // l1: 8 + 8 bytes, l2 without tensors, l3: 4 + 4, l4: 12
   const Scene layers(profile_of({{1, 1, {2, 2}}, {1, 1}, {1, 1, {1, 1}}, {1, 1, {3}}}), pair_of(1, 1));
   CHECK(fused(R"({"kind": "modules", "cap_bytes": 25})", layers) == "1 4");
-  CHECK(fused(R"({"kind": "modules", "cap_bytes": 24})", layers) == "3 2");  // 8 + 12 < 24
+  CHECK(fused(R"({"kind": "modules", "cap_bytes": 24})", layers) == "3 2");   // 8 + 12 < 24
   CHECK(fused(R"({"kind": "modules", "cap_bytes": 4})", layers) == "1 2 2");  // never splits a layer
 }
 
 TEST_CASE("fusion: layers takes nearby layers with tensors from the input side, the remainder last") {
   // l2 has no tensors, l3 has three
-  const Scene scene(profile_of({{1, 1, {1, 1}}, {1, 1}, {1, 1, {1, 1, 1}}, {1, 1, {1}}, {1, 1, {1}}, {1, 1, {1}}}),
-                    pair_of(1, 1));
+  const Scene scene(
+      profile_of({{1, 1, {1, 1}}, {1, 1}, {1, 1, {1, 1, 1}}, {1, 1, {1}}, {1, 1, {1}}, {1, 1, {1}}}),
+      pair_of(1, 1));
   CHECK(fused(R"({"kind": "layers", "count": 1})", scene) == "1 1 1 3 2");
   CHECK(fused(R"({"kind": "layers", "count": 2})", scene) == "1 2 5");
   CHECK(fused(R"({"kind": "layers", "count": 3})", scene) == "2 6");
@@ -141,7 +142,8 @@ TEST_CASE("fusion: DDP's buckets of ResNet-18 are PyTorch's to the byte") {
   CHECK(scene.setting.workload.bytes() == 4 * 11'689'512);
   const auto sizes = [&](const std::string& cap) {
     std::vector<std::int64_t> out;
-    const std::string json = R"({"kind": "buckets", "cap_bytes": )" + cap + R"(, "first_cap_bytes": 1048576})";
+    const std::string json =
+        R"({"kind": "buckets", "cap_bytes": )" + cap + R"(, "first_cap_bytes": 1048576})";
     for (const Group& group : support::fuse(json, scene))
       out.push_back(scene.setting.workload.bytes_before[group.end] -
                     scene.setting.workload.bytes_before[group.begin]);
@@ -160,8 +162,9 @@ TEST_CASE("fusion: mg-wfbp merges what is ready strictly before the startup of t
 }
 
 TEST_CASE("fusion: mg-wfbp counts from the start of communication, and again after each merge") {
-  // startup 1, 1 us a byte. The first (20 bytes) travels from 1 to 22. The second is ready at 3 and would start
-  // at 22, so the third (ready at 9) and the fourth (21) join it, but not the fifth (ready at 23 = 22 + 1).
+  // startup 1, 1 us a byte. The first (20 bytes) travels from 1 to 22. The second is ready at 3 and would
+  // start at 22, so the third (ready at 9) and the fourth (21) join it, but not the fifth (ready at 23 = 22 +
+  // 1).
   const Scene scene(gradients_of({{1, 20}, {2, 4}, {6, 4}, {12, 4}, {2, 4}}), pair_of(1, 1));
   CHECK(fused(R"("mg-wfbp")", scene) == "1 3 1");
   CHECK(fused(R"({"kind": "mg-wfbp"})", scene, "dear") == "1 3 1");  // whatever the pipeline
@@ -205,8 +208,7 @@ TEST_CASE("fusion: mg-wfbp is the paper's algorithm on random workloads") {
     Random random(seed);
     const Scene scene(support::random_profile(random, 8), support::random_link(random), 2 + random.below(30));
     CHECK(fused(R"("mg-wfbp")", scene) ==
-          merged_naively(scene.setting.workload,
-                         scene.setting.costs.of(traces::CollectiveKind::all_reduce)));
+          merged_naively(scene.setting.workload, scene.setting.costs.of(traces::CollectiveKind::all_reduce)));
   }
 }
 
@@ -223,8 +225,9 @@ std::string plan_fusion(const std::string& groups) {
 }
 
 TEST_CASE("fusion: a plan gives its groups, and their ticks") {
-  CHECK(fused(plan_fusion(R"([{"tensors": ["l2.a", "l1.b"], "bytes": 20}, {"tensors": ["l1.a"], "bytes": 4}])"),
-              three_tensors()) == "2 1");
+  CHECK(
+      fused(plan_fusion(R"([{"tensors": ["l2.a", "l1.b"], "bytes": 20}, {"tensors": ["l1.a"], "bytes": 4}])"),
+            three_tensors()) == "2 1");
   CHECK(fused(plan_fusion(R"([{"tensors": ["l2.a"], "bytes": 12, "tick_us": 2},
                               {"tensors": ["l1.b", "l1.a"], "bytes": 12, "tick_us": 7.5}])"),
               three_tensors()) == "1@2 2@7.5");
@@ -259,8 +262,7 @@ TEST_CASE("fusion: what is not a fusion is refused") {
     std::string text;
     std::string message;
   };
-  const std::string kinds =
-      "none, all, mg-wfbp, optimal, buckets, threshold, modules, layers, groups, plan";
+  const std::string kinds = "none, all, mg-wfbp, optimal, buckets, threshold, modules, layers, groups, plan";
   const std::vector<Case> cases = {
       {R"("bucket")", "s.json: /: expected one of " + kinds + R"(, got "bucket", did you mean 'buckets'?)"},
       {"3", "s.json: /: expected one of " + kinds + ", got 3"},
@@ -269,7 +271,8 @@ TEST_CASE("fusion: what is not a fusion is refused") {
       {R"({"kind": "all", "cap_bytes": 1})",
        "s.json: /cap_bytes: expected a key among kind, got 'cap_bytes'"},
       {R"({"kind": "buckets", "cap_byte": 1})",
-       "s.json: /cap_byte: expected a key among kind, cap_bytes, first_cap_bytes, got 'cap_byte', did you mean "
+       "s.json: /cap_byte: expected a key among kind, cap_bytes, first_cap_bytes, got 'cap_byte', did you "
+       "mean "
        "'cap_bytes'?"},
       {R"({"kind": "buckets", "cap_bytes": 0})",
        "s.json: /cap_bytes: expected an integer from 1 to 8000000000000000, got 0"},
@@ -298,13 +301,16 @@ TEST_CASE("fusion: every kind takes every gradient once, in backward order, unde
   for (std::uint32_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    const Scene scene(support::random_profile(random, 10), support::random_link(random), 1 + random.below(20));
+    const Scene scene(support::random_profile(random, 10), support::random_link(random),
+                      1 + random.below(20));
     const Workload& workload = scene.setting.workload;
-    const std::string plan = support::plan_json(workload, support::random_groups(random, workload.gradient_count())).dump();
+    const std::string plan =
+        support::plan_json(workload, support::random_groups(random, workload.gradient_count())).dump();
     for (const FusionKind& kind : fusion_kinds()) {
       CAPTURE(kind.name);
       const std::string name(kind.name);
-      const std::string json = name == "plan" ? R"({"kind": "plan", "file": )" + plan + "}" : '"' + name + '"';
+      const std::string json =
+          name == "plan" ? R"({"kind": "plan", "file": )" + plan + "}" : '"' + name + '"';
       for (const Pipeline& pipeline : pipelines()) {
         if (name == "optimal" && pipeline.optimal == nullptr) continue;
         CAPTURE(pipeline.name);
@@ -317,9 +323,10 @@ TEST_CASE("fusion: every kind takes every gradient once, in backward order, unde
 TEST_CASE("fusion: a pipeline without an exact planner refuses optimal") {
   for (const Pipeline& pipeline : pipelines()) {
     if (pipeline.optimal != nullptr) continue;
-    const std::string message = "s.json: /: expected a fusion that is built for this pipeline, got 'optimal', "
-                                "which has no planner for pipeline " +
-                                std::string(pipeline.name);
+    const std::string message =
+        "s.json: /: expected a fusion that is built for this pipeline, got 'optimal', "
+        "which has no planner for pipeline " +
+        std::string(pipeline.name);
     CHECK_THROWS_WITH_AS(fused(R"("optimal")", three_tensors(), pipeline.name.data()), message.c_str(),
                          models::InputError);
   }

@@ -117,8 +117,9 @@ traces::Network jagged(Random& random) { return curve(random, false); }
 traces::Network falling(Random& random) { return curve(random, true); }
 
 const std::vector<Instances> kInstances = {
-    {"affine", 150, 12, affine},   {"no startup", 60, 10, no_startup}, {"no slope", 60, 10, no_slope},
-    {"coarse", 150, 10, coarse},   {"jagged", 150, 10, jagged},        {"falling", 100, 10, falling},
+    {"affine", 150, 12, affine},       {"no startup", 60, 10, no_startup},
+    {"no slope", 60, 10, no_slope},    {"coarse", 150, 10, coarse},
+    {"jagged", 150, 10, jagged},       {"falling", 100, 10, falling},
     {"at once", 80, 10, jagged, true}, {"at once, affine", 60, 10, affine, true},
 };
 
@@ -158,21 +159,25 @@ TEST_CASE("optimal: after_backward, where everything is ready at once, is the be
     const Workload& workload = scene.setting.workload;
     if (workload.gradient_count() > 10) continue;
     const std::vector<Time> ready(workload.gradients.size(), workload.backward_total);
-    const std::string best = shown(best_of_all(workload, ready, workload.backward_total,
-                                               scene.setting.costs.of(kAllReduce)));
+    const std::string best =
+        shown(best_of_all(workload, ready, workload.backward_total, scene.setting.costs.of(kAllReduce)));
     CHECK(fused(R"("optimal")", scene, "after_backward") == best);
   }
 }
 
-TEST_CASE("optimal: among equals the fewest groups, then the fewest tensors in the first, then in the second") {
+TEST_CASE(
+    "optimal: among equals the fewest groups, then the fewest tensors in the first, then in the second") {
   // Everything is hidden under the last gradient's backward.
-  CHECK(fused(R"("optimal")", Scene(gradients_of({{1, 4}, {1, 4}, {100, 4}}), support::measured_of({{1, 0}}))) == "3");
-  // startup 2, no slope: two groups end at 11 + 2 however the first ones are cut; one as well, and that is simpler
+  CHECK(fused(R"("optimal")",
+              Scene(gradients_of({{1, 4}, {1, 4}, {100, 4}}), support::measured_of({{1, 0}}))) == "3");
+  // startup 2, no slope: two groups end at 11 + 2 however the first ones are cut; one as well, and that is
+  // simpler
   CHECK(fused(R"("optimal")", Scene(gradients_of({{1, 4}, {5, 4}, {5, 4}}), pair_of(2, 0))) == "3");
   // no startup, 1 us a byte: "2 1" ends at 16 as each alone does, "1 2" at 20, one group at 24
   CHECK(fused(R"("optimal")", Scene(gradients_of({{1, 4}, {1, 4}, {10, 4}}), pair_of(0, 1))) == "2 1");
   // "1 2 1" ends at 17 as each alone does, "2 1 1" at 18, "3 1" at 19
-  CHECK(fused(R"("optimal")", Scene(gradients_of({{1, 4}, {1, 4}, {1, 4}, {9, 4}}), pair_of(0, 1))) == "1 2 1");
+  CHECK(fused(R"("optimal")", Scene(gradients_of({{1, 4}, {1, 4}, {1, 4}, {9, 4}}), pair_of(0, 1))) ==
+        "1 2 1");
 }
 
 TEST_CASE("optimal: of two groups the first is as short as may be") {
@@ -181,12 +186,14 @@ TEST_CASE("optimal: of two groups the first is as short as may be") {
   CHECK(fused(R"("optimal")", Scene(gradients_of({{1, 4}, {1, 4}, {1, 4}, {1, 4}}), free_when_large)) == "4");
   // Large groups are dear: two groups needed, "1 3" and "3 1" end later than "2 2".
   const traces::Network dear_when_large = support::measured_of({{4, 1}, {8, 1}, {12, 30}});
-  CHECK(fused(R"("optimal")", Scene(gradients_of({{1, 4}, {0, 4}, {0, 4}, {0, 4}}), dear_when_large)) == "2 2");
+  CHECK(fused(R"("optimal")", Scene(gradients_of({{1, 4}, {0, 4}, {0, 4}, {0, 4}}), dear_when_large)) ==
+        "2 2");
   // "1 2" and "2 1" end together
   CHECK(fused(R"("optimal")", Scene(gradients_of({{1, 4}, {0, 4}, {0, 4}}), dear_when_large)) == "1 2");
 }
 
-TEST_CASE("optimal: the case in which the greedy of the paper gives 7.8, each alone 8.1 and the optimum 7.0") {
+TEST_CASE(
+    "optimal: the case in which the greedy of the paper gives 7.8, each alone 8.1 and the optimum 7.0") {
   // a = 1, b = 1, four layers of size 0.8 and backward 0.9, a tenth of a unit a byte
   const Scene scene(gradients_of({{0.9, 8}, {0.9, 8}, {0.9, 8}, {0.9, 8}}), pair_of(1, 0.1));
   const auto end = [&](const char* schedule) {

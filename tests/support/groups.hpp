@@ -63,13 +63,17 @@ inline nlohmann::ordered_json plan_json(const planner::Workload& workload, const
       const planner::Gradient& at = workload.gradients[i];
       tensors.push_back(workload.profile->layers[at.layer].tensors[at.tensor].name);
     }
-    items.push_back(
-        {{"tensors", tensors}, {"bytes", workload.bytes_before[group.end] - workload.bytes_before[group.begin]}});
+    items.push_back({{"tensors", tensors},
+                     {"bytes", workload.bytes_before[group.end] - workload.bytes_before[group.begin]}});
   }
-  return {{"format", "fusewise.plan"}, {"version", 1},
-          {"model", "m"},              {"workers", 2},
-          {"pipeline", "wfbp"},        {"collectives", {{"all_reduce", "ring"}}},
-          {"compression", "none"},     {"optimality", "heuristic"},
+  return {{"format", "fusewise.plan"},
+          {"version", 1},
+          {"model", "m"},
+          {"workers", 2},
+          {"pipeline", "wfbp"},
+          {"collectives", {{"all_reduce", "ring"}}},
+          {"compression", "none"},
+          {"optimality", "heuristic"},
           {"groups", items}};
 }
 

@@ -2,9 +2,7 @@
 // `[index, elements, backward us, all-reduce us]`, later `... , merged all-reduce us]`, after glog's prefix.
 // Weight and bias of a layer are two rows that both carry the backward time of the whole layer.
 
-#include <algorithm>
 #include <optional>
-#include <utility>
 
 #include <fmt/format.h>
 

@@ -1,0 +1,222 @@
+// Plan files: what is written reads back the same, what a plan promises is what simulating it gives.
+
+#include "planner/plan_file.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "models/errors.hpp"
+#include "planner/make_plan.hpp"
+#include "tests/support/groups.hpp"
+
+namespace planner {
+namespace {
+
+using support::pair_of;
+using support::profile_of;
+using support::Random;
+using support::Scene;
+using support::schedule_of;
+
+PlanFile read(const std::string& text) { return read_plan_file(models::Field::parse(text, "p.json")); }
+
+PlanFile plan_of(const Scene& scene, const Schedule& schedule) {
+  return make_plan(scene.setting, schedule, scene.run(schedule));
+}
+
+void check_equal(const PlanFile& a, const PlanFile& b) {
+  CHECK(plan_text(a) == plan_text(b));
+  CHECK(a.model == b.model);
+  CHECK(a.workers == b.workers);
+  CHECK(a.pipeline == b.pipeline);
+  CHECK(a.overlap_gather == b.overlap_gather);
+  CHECK(a.all_reduce == b.all_reduce);
+  CHECK(a.optimality == b.optimality);
+  CHECK(a.iteration_us == b.iteration_us);
+  CHECK(a.lower_bound_us == b.lower_bound_us);
+  REQUIRE(a.compared_with.size() == b.compared_with.size());
+  for (std::size_t i = 0; i < a.compared_with.size(); ++i) {
+    CHECK(a.compared_with[i].schedule == b.compared_with[i].schedule);
+    CHECK(a.compared_with[i].iteration_us == b.compared_with[i].iteration_us);
+  }
+  REQUIRE(a.groups.size() == b.groups.size());
+  for (std::size_t i = 0; i < a.groups.size(); ++i) {
+    CHECK(a.groups[i].tensors == b.groups[i].tensors);
+    CHECK(a.groups[i].bytes == b.groups[i].bytes);
+    CHECK(a.groups[i].tick_us == b.groups[i].tick_us);
+  }
+}
+
+TEST_CASE("plan: what is written reads back the same, to the last bit") {
+  const PlanFile plan = {
+      .model = "a \"model\"\n",
+      .workers = 1'000'000,
+      .pipeline = "zero",
+      .overlap_gather = false,
+      .all_reduce = {.name = "double_binary_tree", .bandwidth_factor = 1.0 / 3},
+      .optimality = Optimality::exact,
+      .iteration_us = 0.1,
+      .lower_bound_us = 1.0 / 3,
+      .compared_with = {{.schedule = "ddp", .iteration_us = 1e12}},
+      .groups = {{.tensors = {"b", "a/~"}, .bytes = 8'000'000'000'000'000, .tick_us = 0.25},
+                 {.tensors = {"c"}, .bytes = 1}}};
+  check_equal(read(plan_text(plan)), plan);
+}
+
+TEST_CASE("plan: the text is the contract's, and holds the numbers worked by hand") {
+  // two layers as in pipelines_test.cpp: one group ends at 5 + 9 + 14, each alone at 25
+  const Scene scene(profile_of({{2, 5, {10}}, {3, 4, {20}}}), pair_of(2, 0.1));
+  const auto json = nlohmann::ordered_json::parse(plan_text(plan_of(scene, schedule_of(R"("fusewise")"))));
+  const auto expected = nlohmann::ordered_json::parse(R"({
+    "format": "fusewise.plan", "version": 1, "model": "m", "workers": 2, "pipeline": "wfbp",
+    "collectives": {"all_reduce": "ring"}, "compression": "none", "optimality": "exact",
+    "predicted": {"iteration_us": 25.0, "lower_bound_us": 23.0,
+                  "compared_with": [{"schedule": "wfbp", "iteration_us": 25.0},
+                                    {"schedule": "sync-easgd", "iteration_us": 28.0},
+                                    {"schedule": "ddp", "iteration_us": 28.0},
+                                    {"schedule": "horovod", "iteration_us": 1019.0},
+                                    {"schedule": "mg-wfbp", "iteration_us": 25.0}]},
+    "groups": [{"tensors": ["l2.a"], "bytes": 80}, {"tensors": ["l1.a"], "bytes": 40}]})");
+  CHECK(json == expected);
+}
+
+TEST_CASE("plan: only the optimal fusion is called exact") {
+  const Scene scene(profile_of({{2, 5, {10}}, {3, 4, {20}}}), pair_of(2, 0.1));
+  for (const Preset& preset : presets()) {
+    CAPTURE(preset.name);
+    const Schedule schedule = preset_schedule(preset.name);
+    const bool exact = plan_of(scene, schedule).optimality == Optimality::exact;
+    CHECK(exact == (schedule.fusion.kind == "optimal"));
+  }
+}
+
+/// The schedule that a plan stands for.
+Schedule following(const PlanFile& plan) {
+  nlohmann::ordered_json json = {
+      {"pipeline", plan.pipeline},
+      {"fusion", {{"kind", "plan"}, {"file", nlohmann::ordered_json::parse(plan_text(plan))}}}};
+  if (!plan.overlap_gather) json["overlap_gather"] = false;
+  return schedule_of(json.dump());
+}
+
+TEST_CASE("plan: its predicted time is what simulating it gives, and never under its lower bound") {
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const traces::Profile profile = support::random_profile(random, 9);
+    const Scene scene(profile, support::random_link(random), random.between(1, 9),
+                      support::random_conditions(random));
+    std::vector<Schedule> schedules = {
+        schedule_of(R"({"pipeline": "zero", "overlap_gather": false, "fusion": "groups"})"),
+        schedule_of(R"({"fusion": {"kind": "threshold", "cap_bytes": 9000, "cycle_us": 33.3}})")};
+    for (const Preset& preset : presets()) schedules.push_back(preset_schedule(preset.name));
+    for (const Schedule& schedule : schedules) {
+      CAPTURE(schedule.name);
+      const PlanFile plan = read(plan_text(plan_of(scene, schedule)));
+      const Run run = scene.run(following(plan));
+      CHECK(run.prediction.iteration_us == plan.iteration_us);
+      CHECK(run.groups == scene.run(schedule).groups);
+      CHECK(plan.lower_bound_us <= plan.iteration_us + 1e-6 * static_cast<double>(plan.groups.size()));
+      std::int64_t bytes = 0;
+      for (const PlanGroup& group : plan.groups) bytes += group.bytes;
+      CHECK(bytes == scene.setting.workload.bytes());
+      for (const ComparedPlan& other : plan.compared_with)
+        CHECK(other.iteration_us == scene.run(preset_schedule(other.schedule)).prediction.iteration_us);
+    }
+  }
+}
+
+TEST_CASE("plan: the lower bound is under every grouping, not only the fusions that are built") {
+  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const traces::Profile profile = support::random_profile(random, 6);
+    const bool measured = random.one_in(2);
+    const traces::Network network = measured ? support::measured_of({{10, 1.0 * random.below(90)},
+                                                                     {1000, 1.0 * random.below(90)},
+                                                                     {2000, 1.0 * random.below(90)},
+                                                                     {9000, 1.0 * random.below(90)}})
+                                             : support::random_link(random);
+    const Scene scene(profile, network, measured ? 2 : random.between(1, 9),
+                      support::random_conditions(random));
+    const Workload& workload = scene.setting.workload;
+    for (const Pipeline& pipeline : pipelines()) {
+      CAPTURE(pipeline.name);
+      for (int i = 0; i < 10; ++i) {
+        Schedule schedule = {.name = "s", .pipeline = &pipeline};
+        schedule.options.overlap_gather = i % 2 == 0;
+        const Groups groups = support::random_groups(random, workload.gradient_count());
+        schedule.fusion = {.kind = "random", .fuse = [groups](const FusionRequest&) { return groups; }};
+        CHECK(lower_bound_us(scene.setting, schedule) <=
+              scene.run(schedule).prediction.iteration_us + 1e-6 * static_cast<double>(groups.size()));
+      }
+    }
+  }
+}
+
+TEST_CASE("plan: layers without tensors run forward while LARS rates are gathered, and the bound knows it") {
+  // compute: L (1/2 us)  F1 (10 us, no tensors)  F2 (1 us)
+  // channel:            [ H 5 ][ G1 5 ]
+  const Scene scene(profile_of({{10, 0}, {1, 1, {1}}}), support::link_of(5, 0), 2,
+                    {.lars_us = 1, .parallel_tensor_operator = true});
+  const Schedule schedule = schedule_of(R"("dear-no-fusion")");
+  CHECK(scene.run(schedule).prediction.iteration_us == 1 + 5 + 0.5 + 10 + 1);
+  CHECK(lower_bound_us(scene.setting, schedule) <= 17.5);
+}
+
+TEST_CASE("plan: what is not a plan is refused") {
+  const nlohmann::ordered_json good =
+      nlohmann::ordered_json::parse(plan_text({.model = "m", .groups = {{{"t"}, 4}}}));
+  struct Case {
+    std::string patch;  ///< RFC 7386
+    std::string message;
+  };
+  const std::vector<Case> cases = {
+      {R"({"format": "fusewise.profile"})",
+       R"(p.json: /format: expected one of fusewise.plan, got "fusewise.profile")"},
+      {R"({"version": 2})", "p.json: /version: expected 1, the only version this program reads, got 2"},
+      {R"({"model": null})", "p.json: /model: expected a value, got nothing"},
+      {R"({"workers": 0})", "p.json: /workers: expected an integer from 1 to 1000000, got 0"},
+      {R"({"pipeline": "wfpb"})",
+       R"(p.json: /pipeline: expected one of after_backward, wfbp, dear, zero, got "wfpb", did you mean 'wfbp'?)"},
+      {R"({"overlap_gather": 0})", "p.json: /overlap_gather: expected true or false, got 0"},
+      {R"({"collectives": null})", "p.json: /collectives: expected a value, got nothing"},
+      {R"({"collectives": {"all_reduce": "star"}})",
+       "p.json: /collectives/all_reduce: expected one of ring, binary_tree, recursive_doubling, "
+       "halving_doubling, "
+       "double_binary_tree, two_level, got \"star\""},
+      {R"({"compression": "dgc"})", R"(p.json: /compression: expected one of none, got "dgc")"},
+      {R"({"optimality": "best"})", R"(p.json: /optimality: expected one of exact, heuristic, got "best")"},
+      {R"({"predicted": {"lower_bound_us": null}})",
+       "p.json: /predicted/lower_bound_us: expected a value, got nothing"},
+      {R"({"predicted": {"iteration_us": -1}})",
+       "p.json: /predicted/iteration_us: expected a number from 0 to 10000000000000, got -1"},
+      {R"({"predicted": {"compared_with": [{"schedule": ""}]}})",
+       R"(p.json: /predicted/compared_with/0/schedule: expected a non-empty string, got "")"},
+      {R"({"groups": []})", "p.json: /groups: expected an array of at least 1 item, got an array of 0 items"},
+      {R"({"groups": [{"tensors": ["t"]}]})", "p.json: /groups/0/bytes: expected a value, got nothing"},
+      {R"({"groups": [{"tensors": [""], "bytes": 4}]})",
+       R"(p.json: /groups/0/tensors/0: expected a non-empty string, got "")"},
+      {R"({"groups": [{"tensors": ["t"], "bytes": 4, "tick_u": 1}]})",
+       "p.json: /groups/0/tick_u: expected a key among tensors, bytes, tick_us, got 'tick_u', did you mean "
+       "'tick_us'?"},
+      {R"({"group": []})",
+       "p.json: /group: expected a key among format, version, model, workers, pipeline, overlap_gather, "
+       "collectives, "
+       "compression, optimality, predicted, groups, got 'group', did you mean 'groups'?"},
+  };
+  CHECK_NOTHROW(read(good.dump()));
+  for (const Case& each : cases) {
+    CAPTURE(each.patch);
+    nlohmann::ordered_json changed = good;
+    changed.merge_patch(nlohmann::ordered_json::parse(each.patch));
+    CHECK_THROWS_WITH_AS(read(changed.dump()), each.message.c_str(), models::InputError);
+  }
+}
+
+}  // namespace
+}  // namespace planner

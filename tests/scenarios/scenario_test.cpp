@@ -1,0 +1,334 @@
+// Scenarios: what is read, its defaults, every refusal word for word, and the order of results.
+
+#include "scenarios/scenario.hpp"
+
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "models/errors.hpp"
+#include "scenarios/run.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace scenarios {
+namespace {
+
+using models::Field;
+using nlohmann::ordered_json;
+
+const char* const kProfile = R"({"format": "fusewise.profile", "version": 1, "model": "m", "batch_size": 8,
+  "dtype": "float32", "device": "d", "origin": {"kind": "measured", "source": "s"},
+  "layers": [{"name": "l1", "kind": "k", "forward_us": 2, "backward_us": 5, "tensors": [{"name": "t1", "elements": 10}]},
+             {"name": "l2", "kind": "k", "forward_us": 3, "backward_us": 4, "tensors": [{"name": "t2", "elements": 20}]}]})";
+const char* const kNetwork = R"({"format": "fusewise.network", "version": 1, "name": "n",
+  "origin": {"kind": "measured", "source": "s"}, "link": {"alpha_us": 1, "beta_us_per_byte": 0.1}})";
+
+/// A good scenario with everything inside, changed as by RFC 7386.
+ordered_json changed(const std::string& patch) {
+  ordered_json out = {{"format", "fusewise.scenario"},
+                      {"version", 1},
+                      {"profile", ordered_json::parse(kProfile)},
+                      {"network", ordered_json::parse(kNetwork)},
+                      {"workers", {2, 4}},
+                      {"schedules", {"wfbp"}}};
+  out.merge_patch(ordered_json::parse(patch));
+  return out;
+}
+
+Scenario read(const std::string& patch) {
+  return read_scenario(Field::parse(changed(patch).dump(), "s.json"));
+}
+Results results(const std::string& patch) { return run(read(patch)); }
+
+struct Refusal {
+  std::string patch;
+  std::string message;
+};
+
+void check_all(const std::vector<Refusal>& refusals) {
+  for (const Refusal& each : refusals) {
+    CAPTURE(each.patch);
+    CHECK_THROWS_WITH_AS(results(each.patch), each.message.c_str(), models::InputError);
+  }
+}
+
+TEST_CASE("scenario: what is not said has the contract's defaults") {
+  const Scenario scenario = read(R"({"schedules": null})");
+  CHECK(scenario.name.empty());
+  CHECK(scenario.workers == std::vector<std::int64_t>{2, 4});
+  CHECK(scenario.all_reduce == planner::Algorithm{.name = "ring"});
+  CHECK(scenario.conditions.iterations == 3);
+  CHECK(scenario.conditions.accumulation_steps == 1);
+  CHECK(scenario.conditions.read_us == 0);
+  CHECK(scenario.conditions.read_is_overlapped);
+  CHECK(scenario.conditions.optimizer_us == 0);
+  CHECK(scenario.conditions.lars_us == 0);
+  CHECK_FALSE(scenario.conditions.parallel_tensor_operator);
+  CHECK(scenario.conditions.stragglers.empty());
+  CHECK(scenario.warnings.empty());
+  CHECK(scenario.schedules.size() == planner::lossless_schedules().size());
+}
+
+TEST_CASE("scenario: every value is read, and the contract's defaults may be spelled out") {
+  const Scenario scenario =
+      read(R"({"name": "a name", "workers": 3, "collectives": {"all_reduce": "binary_tree"},
+    "iterations": 5, "accumulation_steps": 2, "overlap": {"compute_slowdown": 0.0, "communication_slowdown": 0},
+    "jitter": {"distribution": "lognormal", "sigma": 0.0, "seed": 7}, "stragglers": [{"worker": 1, "slowdown": 1.5}],
+    "input": {"read_us": 4, "overlapped": false},
+    "update": {"optimizer_us": 1, "lars_us": 2, "parallel_tensor_operator": true},
+    "schedules": ["ddp", {"pipeline": "dear", "collectives": {"all_reduce": "ring"}}]})");
+  CHECK(scenario.name == "a name");
+  CHECK(scenario.workers == std::vector<std::int64_t>{3});
+  CHECK(scenario.conditions.iterations == 5);
+  CHECK(scenario.conditions.accumulation_steps == 2);
+  CHECK(scenario.conditions.read_us == 4);
+  CHECK_FALSE(scenario.conditions.read_is_overlapped);
+  CHECK(scenario.conditions.optimizer_us == 1);
+  CHECK(scenario.conditions.lars_us == 2);
+  CHECK(scenario.conditions.parallel_tensor_operator);
+  REQUIRE(scenario.conditions.stragglers.size() == 1);
+  CHECK(scenario.conditions.stragglers[0].worker == 1);
+  CHECK(scenario.conditions.stragglers[0].slowdown == 1.5);
+  REQUIRE(scenario.schedules.size() == 2);
+  CHECK(all_reduce(scenario, scenario.schedules[0]).name == "binary_tree");
+  CHECK(all_reduce(scenario, scenario.schedules[1]).name == "ring");
+}
+
+TEST_CASE("scenario: profile and network inside it or in files are the same") {
+  const support::TemporaryFolder folder;
+  folder.put("traces/p.json", kProfile);
+  folder.put("traces/n.json", kNetwork);
+  const std::string text =
+      changed(R"({"profile": "../traces/p.json", "network": "../traces/n.json"})").dump();
+  const Scenario from_files = read_scenario(Field::load(folder.put("scenarios/s.json", text)));
+  const Scenario inside = read("{}");
+  CHECK(from_files.profile == inside.profile);
+  CHECK(from_files.network == inside.network);
+}
+
+TEST_CASE("scenario: a wrong value is refused with its place") {
+  const std::string algorithms =
+      "ring, binary_tree, recursive_doubling, halving_doubling, double_binary_tree, two_level";
+  check_all({
+      {R"({"format": "fusewise.plan"})",
+       R"(s.json: /format: expected one of fusewise.scenario, got "fusewise.plan")"},
+      {R"({"worker": 2})",
+       "s.json: /worker: expected a key among format, version, name, profile, network, workers, schedules, "
+       "collectives, iterations, accumulation_steps, overlap, jitter, stragglers, input, update, got "
+       "'worker', did "
+       "you mean 'workers'?"},
+      {R"({"profile": null})", "s.json: /profile: expected a value, got nothing"},
+      {R"({"workers": null})", "s.json: /workers: expected a value, got nothing"},
+      {R"({"name": 3})", "s.json: /name: expected a string, got 3"},
+      {R"({"workers": 0})", "s.json: /workers: expected an integer from 1 to 1000000, got 0"},
+      {R"({"workers": [4, 0]})", "s.json: /workers/1: expected an integer from 1 to 1000000, got 0"},
+      {R"({"workers": [1000001]})", "s.json: /workers/0: expected an integer from 1 to 1000000, got 1000001"},
+      {R"({"workers": []})",
+       "s.json: /workers: expected an array of at least 1 item, got an array of 0 items"},
+      {R"({"workers": "all"})", R"(s.json: /workers: expected an integer from 1 to 1000000, got "all")"},
+      {R"({"schedules": []})",
+       "s.json: /schedules: expected an array of at least 1 item, got an array of 0 items"},
+      {R"({"schedules": "wfbp"})", R"(s.json: /schedules: expected an array of at least 1 item, got "wfbp")"},
+      {R"({"iterations": 0})", "s.json: /iterations: expected an integer from 1 to 10000, got 0"},
+      {R"({"accumulation_steps": 10001})",
+       "s.json: /accumulation_steps: expected an integer from 1 to 10000, got 10001"},
+      {R"({"collectives": {"all_reduce": "rong"}})", "s.json: /collectives/all_reduce: expected one of " +
+                                                         algorithms +
+                                                         R"(, got "rong", did you mean 'ring'?)"},
+      {R"({"input": {"read_us": -1}})",
+       "s.json: /input/read_us: expected a number from 0 to 1000000000000, got -1"},
+      {R"({"input": {"overlap": true}})",
+       "s.json: /input/overlap: expected a key among read_us, overlapped, got 'overlap', did you mean "
+       "'overlapped'?"},
+      {R"({"input": 3})", "s.json: /input: expected an object, got 3"},
+      {R"({"update": {"lars_us": "slow"}})",
+       R"(s.json: /update/lars_us: expected a number from 0 to 1000000000000, got "slow")"},
+      {R"({"update": {"parallel_tensor_operator": 1}})",
+       "s.json: /update/parallel_tensor_operator: expected true or false, got 1"},
+  });
+}
+
+TEST_CASE("scenario: an unknown schedule is refused, and the nearest named") {
+  std::string known;
+  for (const planner::Preset& preset : planner::presets())
+    known += (known.empty() ? "" : ", ") + std::string(preset.name);
+  check_all({{R"({"schedules": ["wfbp", "hovorod"]})", "s.json: /schedules/1: expected one of " + known +
+                                                           R"(, got "hovorod", did you mean 'horovod'?)"}});
+}
+
+TEST_CASE("scenario: faults of profile and network are named where they are") {
+  const std::string layer = R"("kind": "k", "forward_us": 1, "backward_us": 1, "tensors")";
+  check_all({
+      {R"({"profile": {"layers": []}})",
+       "s.json: /profile/layers: expected an array of at least 1 item, got an array of 0 items"},
+      {R"({"profile": {"layers": [{"name": "l", )" + layer + R"(: [{"name": "t", "elements": 0}]}]}})",
+       "s.json: /profile/layers/0/tensors/0/elements: expected an integer from 1 to 1000000000000, got 0"},
+      {R"({"profile": {"layers": [{"name": "l", )" + layer +
+           R"(: [{"name": "t", "elements": 1000000000001}]}]}})",
+       "s.json: /profile/layers/0/tensors/0/elements: expected an integer from 1 to 1000000000000, got "
+       "1000000000001"},
+      {R"({"profile": {"layers": [{"name": "l", "kind": "k", "forward_us": -2, "backward_us": 1, "tensors": []}]}})",
+       "s.json: /profile/layers/0/forward_us: expected a number from 0 to 1000000000000, got -2"},
+      {R"({"network": {"link": {"alpha_us": -1}}})",
+       "s.json: /network/link/alpha_us: expected a number from 0 to 1000000000000, got -1"},
+      {R"({"network": {"link": null}})",
+       "s.json: /network: expected at least one of link, levels, measured, got none of them"},
+      {R"({"profile": "none.json"})",
+       R"(s.json: /profile: expected the path of a file that can be read, got "none.json": No such file or directory)"},
+      {R"({"profile": 5})", "s.json: /profile: expected an object or the path of a file, got 5"},
+  });
+}
+
+TEST_CASE("scenario: what is not simulated is refused rather than ignored") {
+  check_all({
+      {R"({"overlap": {"compute_slowdown": 0.5}})",
+       "s.json: /overlap/compute_slowdown: expected 0: overlap slow-down is not simulated yet, got 0.5"},
+      {R"({"overlap": {"communication_slowdown": 0.25}})",
+       "s.json: /overlap/communication_slowdown: expected 0: overlap slow-down is not simulated yet, got "
+       "0.25"},
+      {R"({"jitter": {"sigma": 0.1}})",
+       "s.json: /jitter/sigma: expected 0: jitter is not simulated yet, got 0.1"},
+      {R"({"jitter": {"distribution": "normal"}})",
+       R"(s.json: /jitter/distribution: expected one of lognormal, got "normal", did you mean 'lognormal'?)"},
+      {R"({"jitter": {"seed": -1}})",
+       "s.json: /jitter/seed: expected an integer from 0 to 9223372036854775807, got -1"},
+  });
+}
+
+TEST_CASE("scenario: stragglers are workers once each, with a factor above 0") {
+  check_all({
+      {R"({"stragglers": [{"worker": 1, "slowdown": 0}]})",
+       "s.json: /stragglers/0/slowdown: expected a factor above 0, got 0"},
+      {R"({"stragglers": [{"worker": 1, "slowdown": 2}, {"worker": 1, "slowdown": 3}]})",
+       "s.json: /stragglers/1/worker: expected a worker that is listed once, got 1"},
+      {R"({"stragglers": [{"worker": -1, "slowdown": 2}]})",
+       "s.json: /stragglers/0/worker: expected an integer from 0 to 999999, got -1"},
+      {R"({"stragglers": [{"slowdown": 2}]})", "s.json: /stragglers/0/worker: expected a value, got nothing"},
+  });
+  CHECK(results(R"({"stragglers": [{"worker": 4, "slowdown": 2}, {"worker": 3, "slowdown": 2}]})").warnings ==
+        std::vector<std::string>{"straggler 4 is none of the workers 0 to 3, it slows nothing down"});
+}
+
+TEST_CASE("scenario: a plan of other tensors is refused, with the place in the plan") {
+  const std::string plan =
+      R"({"schedules": [{"fusion": {"kind": "plan", "file": {"format": "fusewise.plan", "version": 1,
+    "model": "m", "workers": 2, "pipeline": "wfbp", "collectives": {}, "compression": "none", "optimality": "exact",
+    "groups": [{"tensors": ["t2"], "bytes": 80}, {"tensors": ["other"], "bytes": 40}]}}}]})";
+  check_all(
+      {{plan,
+        "s.json: /schedules/0/fusion/file/groups/1/tensors/0: expected \"t1\", the profile's next tensor "
+        "in backward order, got \"other\""}});
+}
+
+TEST_CASE("scenario: numbers of workers that the network has no cost for are refused where they stand") {
+  const std::string levels = R"("network": {"link": null, "levels": [
+    {"name": "a", "size": 4, "link": {"alpha_us": 1, "beta_us_per_byte": 1}},
+    {"name": "b", "link": {"alpha_us": 1, "beta_us_per_byte": 1}}]})";
+  const std::string measured = R"("network": {"link": null, "measured": [
+    {"collective": "all_reduce", "workers": 4, "curve": [[1, 5]]}]})";
+  check_all({
+      {R"({"workers": [4, 8, 6], "collectives": {"all_reduce": "two_level"}, )" + levels + "}",
+       "s.json: /workers/2: expected for two_level a multiple of the 4 workers in a node, got 6"},
+      {R"({"collectives": {"all_reduce": "two_level"}})",
+       "s.json: /workers/0: expected a network with levels, as two_level needs, got network 'n' without"},
+      {R"({"workers": [4, 8], )" + measured + "}",
+       "s.json: /workers/1: expected a number of workers for which network 'n' has a cost of ring all_reduce "
+       "(measured on 4), got 8"},
+      {R"({"workers": 8, )" + measured + "}",
+       "s.json: /workers: expected a number of workers for which network 'n' has a cost of ring all_reduce "
+       "(measured "
+       "on 4), got 8"},
+      {R"({"workers": [4], "schedules": ["dear-nl"], )" + measured + "}",
+       "s.json: /workers/0: expected a number of workers for which network 'n' has a cost of ring "
+       "reduce_scatter "
+       "(none is measured, and it has no link), got 4"},
+  });
+  CHECK(results(R"({"workers": [1, 4], )" + measured + "}").entries.size() == 2);
+}
+
+TEST_CASE("scenario: times too long for the clock are refused") {
+  check_all({
+      {R"({"iterations": 10000, "update": {"optimizer_us": 1e12}})",
+       "s.json: /workers/0: expected compute times that add up to at most 9000000000000 us over all "
+       "iterations, got "
+       "1.0001e+16"},
+      {R"({"network": {"link": {"alpha_us": 1e12, "beta_us_per_byte": 0}}})",
+       "s.json: /workers/0: expected communication that takes at most 2250000000000 us over all iterations, "
+       "got up to "
+       "1.6e+13"},
+  });
+  // just within
+  CHECK_NOTHROW(
+      results(R"({"iterations": 1, "network": {"link": {"alpha_us": 9e10, "beta_us_per_byte": 0}}})"));
+  CHECK_NOTHROW(results(R"({"iterations": 1, "update": {"optimizer_us": 1e12}})"));
+}
+
+TEST_CASE("scenario: more tasks than memory holds are refused") {
+  ordered_json scenario = changed(R"({"iterations": 10000})");
+  ordered_json tensors = ordered_json::array();
+  for (int i = 0; i < 4000; ++i) tensors.push_back({{"name", fmt::format("t{}", i)}, {"elements", 1}});
+  scenario["profile"]["layers"] = {
+      {{"name", "l"}, {"kind", "k"}, {"forward_us", 1}, {"backward_us", 1}, {"tensors", tensors}}};
+  CHECK_THROWS_WITH_AS(
+      read_scenario(Field::parse(scenario.dump(), "s.json")),
+      "s.json: /iterations: expected at most 8331 iterations of a profile of this size, got 10000",
+      models::InputError);
+}
+
+// ---- results
+
+TEST_CASE("scenario: results come by number of workers and, inside, schedule, in the scenario's order") {
+  const Results all = results(
+      R"({"name": "x", "workers": [4, 2, 4], "schedules": ["sync-easgd", {"pipeline": "dear"}, "wfbp"]})");
+  CHECK(all.scenario == "x");
+  std::string order;
+  for (const Entry& entry : all.entries)
+    order += fmt::format("{} {} {} {} {}; ", entry.prediction.workers, entry.schedule, entry.pipeline,
+                         entry.fusion, entry.compression);
+  const auto of = [](int workers) {
+    return fmt::format(
+        "{0} sync-easgd after_backward all none; {0} dear dear none none; {0} wfbp wfbp none none; ",
+        workers);
+  };
+  CHECK(order == of(4) + of(2) + of(4));
+}
+
+TEST_CASE("scenario: a schedule's own collectives count for it alone") {
+  const Results all = results(
+      R"({"workers": [4], "schedules": ["wfbp", {"collectives": {"all_reduce": "recursive_doubling"}}, "wfbp"]})");
+  REQUIRE(all.entries.size() == 3);
+  CHECK(all.entries[0].prediction.communication_us == doctest::Approx(2 * 6 + 0.15 * 120));
+  CHECK(all.entries[1].prediction.communication_us == doctest::Approx(2 * 2 + 0.2 * 120));
+  CHECK(all.entries[2].prediction.communication_us == all.entries[0].prediction.communication_us);
+}
+
+TEST_CASE("scenario: progress counts every simulation") {
+  std::vector<std::pair<std::size_t, std::size_t>> seen;
+  run(read(R"({"schedules": ["wfbp", "ddp"]})"),
+      [&](std::size_t done, std::size_t total) { seen.emplace_back(done, total); });
+  CHECK(seen == std::vector<std::pair<std::size_t, std::size_t>>{{1, 4}, {2, 4}, {3, 4}, {4, 4}});
+}
+
+TEST_CASE("scenario: of warnings about the same the weightiest is told, once") {
+  // 1e-4 us a byte where 1e-3 is the least: 40, 80 and 120 bytes are all under the bound
+  const Results all = results(R"({"workers": [2], "schedules": ["wfbp", "sync-easgd", "wfbp"],
+    "network": {"line_rate_gbps": 8, "link": {"alpha_us": 0, "beta_us_per_byte": 0.0001}}})");
+  CHECK(all.warnings ==
+        std::vector<std::string>{"network 'n', ring all_reduce on 2 workers: 120 bytes take 0.012 us, "
+                                 "under the physical bound of 0.12 us at 8 Gb/s"});
+}
+
+TEST_CASE("scenario: a plan of it is what its schedule gives, on numbers of workers it need not list") {
+  const Scenario scenario = read("{}");
+  const Planned planned = plan(scenario, 2, planner::preset_schedule("sync-easgd"));
+  CHECK(planned.plan.iteration_us == 28);
+  CHECK(planned.plan.workers == 2);
+  CHECK(planned.warnings.empty());
+  CHECK(plan(scenario, 64, planner::preset_schedule("fusewise")).plan.workers == 64);
+}
+
+}  // namespace
+}  // namespace scenarios

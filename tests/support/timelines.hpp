@@ -1,0 +1,58 @@
+// A simulated run as short text: "F1 0-2, F2 2-5, B2 5-9" on compute, "A1 9-19" on the channel.
+
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "planner/predict.hpp"
+#include "tests/support/planning.hpp"
+
+namespace support {
+
+/// F forward and B backward of a layer (B1.b: of one tensor), f and b of a whole micro-batch, R read, T tick,
+/// A all-reduce, S reduce-scatter and G all-gather of a group, L and H LARS and its gather, U update (U1: of
+/// a group).
+inline std::string name(const planner::TaskLabel& label, const planner::Workload& workload) {
+  using Kind = planner::TaskLabel::Kind;
+  const auto numbered = [&](std::string_view letter) { return fmt::format("{}{}", letter, label.item + 1); };
+  switch (label.kind) {
+    case Kind::read: return "R";
+    case Kind::forward: return numbered("F");
+    case Kind::backward: {
+      const planner::BackwardStep& step = workload.backward[label.item];
+      const std::string layer = fmt::format("B{}", step.layer + 1);
+      if (step.tensor == planner::BackwardStep::kWholeLayer) return layer;
+      return layer + '.' + static_cast<char>('a' + step.tensor);
+    }
+    case Kind::micro_batch_forward: return numbered("f");
+    case Kind::micro_batch_backward: return numbered("b");
+    case Kind::tick: return numbered("T");
+    case Kind::all_reduce: return numbered("A");
+    case Kind::reduce_scatter: return numbered("S");
+    case Kind::all_gather: return numbered("G");
+    case Kind::lars: return "L";
+    case Kind::lars_gather: return "H";
+    case Kind::update: return "U";
+    case Kind::group_update: return numbered("U");
+  }
+  return "?";
+}
+
+/// The tasks of one stream, in the order in which they were written; times in microseconds.
+inline std::string stream(const Scene& scene, const planner::Run& run, sim::StreamId wanted) {
+  std::string out;
+  const auto tasks = run.lowered.graph.tasks();
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    if (tasks[i].stream != wanted) continue;
+    const sim::Span& span = run.timeline.spans[i];
+    out += fmt::format("{}{} {}-{}", out.empty() ? "" : ", ",
+                       name(planner::TaskLabel::unpack(tasks[i].label), scene.setting.workload),
+                       sim::to_us(span.start), sim::to_us(span.end));
+  }
+  return out;
+}
+
+}  // namespace support
