@@ -27,6 +27,7 @@ bool has_edge(const TaskGraph& graph, TaskId earlier, TaskId later) {
 
 std::vector<std::size_t> indices(const std::vector<TaskId>& tasks) {
   std::vector<std::size_t> out;
+  out.reserve(tasks.size());
   for (const TaskId task : tasks) out.push_back(index(task));
   return out;
 }

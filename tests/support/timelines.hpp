@@ -23,7 +23,7 @@ inline std::string name(const planner::TaskLabel& label, const planner::Workload
     case Kind::forward: return numbered("F");
     case Kind::backward: {
       const planner::BackwardStep& step = workload.backward[label.item];
-      const std::string layer = fmt::format("B{}", step.layer + 1);
+      std::string layer = fmt::format("B{}", step.layer + 1);
       if (step.tensor == planner::BackwardStep::kWholeLayer) return layer;
       return layer + '.' + static_cast<char>('a' + step.tensor);
     }
