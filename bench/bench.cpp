@@ -72,7 +72,8 @@ traces::Profile profile_of(std::size_t tensors) {
   for (std::size_t i = 0; i < tensors; ++i) {
     const auto elements =
         static_cast<std::int64_t>(i % 3 == 0 ? 1000 + random() % 1'000'000 : 64 + random() % 2000);
-    const double us = 1 + 400e3 / static_cast<double>(tensors) * static_cast<double>(random() % 1000) / 1000.0;
+    const double us =
+        1 + 400e3 / static_cast<double>(tensors) * static_cast<double>(random() % 1000) / 1000.0;
     profile.layers.push_back({.name = fmt::format("layer{}", i),
                               .kind = "bench",
                               .forward_us = us / 2,
@@ -101,11 +102,24 @@ void bench_optimal(std::size_t tensors, double bound_ms, double alpha_us, double
   for (const planner::Gradient& gradient : setting.workload.gradients) ready.push_back(gradient.ready);
   std::size_t groups = 0;
   const Measurement result = measure(tensors > 1000 ? 3 : 20, [&] {
-    groups =
-        planner::optimal_groups(setting.workload, ready, setting.workload.backward_total, cost).groups.size();
+    groups = planner::optimal_for_channel(setting.workload, ready, setting.workload.backward_total, cost)
+                 .groups.size();
   });
   report(fmt::format("exact plan, {} tensors, alpha {} us: {} groups", tensors, alpha_us, groups), result,
          reference, bound_ms);
+}
+
+void bench_two_phases(std::size_t tensors, double bound_ms, double reference) {
+  const traces::Profile profile = profile_of(tensors);
+  const traces::Network net = network();
+  const planner::Setting setting(profile, net, 64, {}, {});
+  planner::OptimalGroups found;
+  const Measurement result = measure(tensors > 1000 ? 1 : 10, [&] {
+    found = planner::optimal_for_two_phases(setting.workload, setting.costs, setting.extras);
+  });
+  report(fmt::format("exact plan for dear, {} tensors: {} groups, front {}", tensors, found.groups.size(),
+                     found.largest_front),
+         result, reference, bound_ms);
 }
 
 void bench_sweep(double reference) {
@@ -132,7 +146,9 @@ sim::TaskGraph large_graph(std::uint32_t tasks) {
   for (std::uint32_t i = 0; i < tasks; ++i) {
     builder.add_task({.duration = sim::Time(1000 + random() % 1'000'000), .stream = streams[i % 2]});
     if (i >= 2) builder.add_dependency(sim::TaskId{i - 2}, sim::TaskId{i});
-    if (i >= 9) builder.add_dependency(sim::TaskId{static_cast<std::uint32_t>(i - 3 - 2 * (random() % 3))}, sim::TaskId{i});
+    if (i >= 9)
+      builder.add_dependency(sim::TaskId{static_cast<std::uint32_t>(i - 3 - 2 * (random() % 3))},
+                             sim::TaskId{i});
   }
   return std::move(builder).build();
 }
@@ -165,5 +181,7 @@ int main() {
   bench_optimal(161, 1, 0, reference);
   bench_optimal(604, 10, 0, reference);
   bench_optimal(10'000, 1000, 0, reference);
+  bench_two_phases(161, 5, reference);
+  bench_two_phases(604, 100, reference);
   bench_simulate(reference);
 }

@@ -14,13 +14,17 @@
 
 namespace planner {
 
+struct Extras;
 struct Pipeline;
+struct PipelineOptions;
 
 /// What a fusion may look at.
 struct FusionRequest {
   const Workload& workload;
   const Costs& costs;
+  const Extras& extras;
   const Pipeline& pipeline;
+  const PipelineOptions& options;
 };
 
 /// A fusion with its parameters read. Throws InputError or NoCost.

@@ -112,13 +112,17 @@ class Lowering {
       std::optional<TaskId> awaited;
       for (const std::uint32_t group : by_first_layer_[layer]) {
         if (delivered_[group]) awaited = std::exchange(delivered_[group], std::nullopt);
-        const Time update = updates ? group_update(job_, group) : Time::zero();
+        const Time update = updates ? update_of(group) : Time::zero();
         if (update > Time::zero())
           wait(compute(Kind::group_update, group, update), std::exchange(awaited, {}));
       }
       const TaskId task = compute(Kind::forward, layer, job_.workload.forward[layer]);
       wait(task, awaited);
     }
+  }
+
+  Time update_of(std::uint32_t group) const {
+    return group_update(job_.workload, job_.extras, job_.groups[group].begin, job_.groups[group].end);
   }
 
   void further_micro_batches() {
@@ -233,10 +237,13 @@ TaskLabel TaskLabel::unpack(std::uint64_t label) {
 
 Lowered lower(const Job& job) { return Lowering(job).run(); }
 
-Time group_update(const Job& job, std::uint32_t group) {
-  const double share = static_cast<double>(group_bytes(job.workload, job.groups[group])) /
-                       static_cast<double>(job.workload.bytes());
-  return sim::from_us(sim::to_us(job.extras.update) * share);
+Time group_update(const Workload& workload, const Extras& extras, std::uint32_t begin, std::uint32_t end) {
+  const auto of_first = [&](std::uint32_t gradients) {
+    const double share =
+        static_cast<double>(workload.bytes_before[gradients]) / static_cast<double>(workload.bytes());
+    return sim::from_us(sim::to_us(extras.update) * share);
+  };
+  return of_first(end) - of_first(begin);
 }
 
 }  // namespace planner

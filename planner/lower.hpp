@@ -69,7 +69,9 @@ struct Lowered {
 /// All that the job runs, one after another, must take less than sim::kMostUs.
 Lowered lower(const Job& job);
 
-/// The update of one group: its part of the whole by bytes.
-sim::Time group_update(const Job& job, std::uint32_t group);
+/// The update of gradients begin to end - 1 as one group: their part of the whole by bytes, rounded so that
+/// the parts of any grouping add up to the whole.
+sim::Time group_update(const Workload& workload, const Extras& extras, std::uint32_t begin,
+                       std::uint32_t end);
 
 }  // namespace planner

@@ -1,113 +1,175 @@
 #include "planner/optimal.hpp"
 
 #include <algorithm>
-#include <cassert>
-#include <cstdint>
-#include <utility>
+
+#include "planner/bounds.hpp"
+#include "planner/lower.hpp"
 
 namespace planner {
 namespace {
 
 using sim::Time;
+using traces::CollectiveKind;
 
-/// With `groups` more groups everything can still end in time if the channel is free by `free_by`.
-struct Way {
-  std::uint32_t groups;
-  Time free_by;
-};
+std::int64_t bytes_between(const Workload& workload, std::uint32_t begin, std::uint32_t end) {
+  return workload.bytes_before[end] - workload.bytes_before[begin];
+}
 
-class Search {
+std::vector<Time> ready_times(const Workload& workload) {
+  std::vector<Time> ready;
+  ready.reserve(workload.gradients.size());
+  for (const Gradient& gradient : workload.gradients) ready.push_back(gradient.ready);
+  return ready;
+}
+
+/// A channel that carries group after group, each when its last gradient is ready.
+class Channel {
  public:
-  Search(const Workload& workload, const std::vector<Time>& ready, Time soon_enough,
-         const CollectiveCost& cost)
-      : count_(workload.gradient_count()),
-        bytes_(workload.bytes_before),
-        ready_(ready),
+  Channel(const Workload& workload, std::vector<Time> ready, const CollectiveCost& cost)
+      : workload_(workload),
+        ready_(std::move(ready)),
         cost_(cost),
-        monotone_(cost.curve.is_monotone()) {
-    find_soonest_ends();
-    deadline_ = std::max(soonest_.back(), soon_enough);
-    find_ways();
+        least_(least_channel_time(workload, cost)),
+        bounds_(least_.size()) {
+    // Whatever carries gradient n or a later one ends no sooner than this, if longer groups do not cost less.
+    for (std::size_t n = ready_.size(); n-- > 0;)
+      bounds_[n] = cost_.curve.is_monotone() ? std::max(bounds_[n + 1], ready_[n] + least_[n]) : Time::zero();
   }
 
-  /// The way with the fewest groups, each group as short as that allows.
-  OptimalGroups result() const {
-    Groups out;
-    std::uint32_t begin = 0;
-    Time channel{};
-    for (std::uint32_t left = ways_.front().front().groups; left > 0; --left) {
-      std::uint32_t end = begin + 1;
-      while (!is_way(begin, end, channel, left - 1)) ++end;
-      channel = std::max(channel, ready_[end - 1]) + cost(begin, end);
-      out.push_back({.begin = begin, .end = end});
-      begin = end;
-    }
-    assert(begin == count_);
-    return {.groups = std::move(out), .end = channel};
+  Time extend(Time free, std::uint32_t begin, std::uint32_t end) const {
+    return std::max(free, ready_[end - 1]) + cost_.time(bytes_between(workload_, begin, end));
+  }
+
+  /// The soonest end of everything when the channel is free at this time, after the gradients before `cut`.
+  Time bound(Time free, std::uint32_t cut) const {
+    if (cut == ready_.size()) return free;
+    return std::max(std::max(free, ready_[cut]) + least_[cut], bounds_[cut]);
+  }
+
+  bool longer_costs_more() const { return cost_.curve.is_monotone(); }
+
+ private:
+  const Workload& workload_;
+  std::vector<Time> ready_;
+  const CollectiveCost& cost_;
+  std::vector<Time> least_;   // time on the channel from each cut on
+  std::vector<Time> bounds_;  // on the end, from each cut on
+};
+
+class ChannelProblem {
+ public:
+  static constexpr std::size_t kStates = 1;  ///< when the channel is free
+  using State = ParetoState<kStates>;
+
+  ChannelProblem(const Workload& workload, const std::vector<Time>& ready, Time soon_enough,
+                 const CollectiveCost& cost)
+      : count_(workload.gradient_count()), soon_enough_(soon_enough), channel_(workload, ready, cost) {}
+
+  std::uint32_t count() const { return count_; }
+  static State start() { return {}; }
+  static State least(std::uint32_t /*cut*/) { return {}; }
+  bool longer_costs_more() const { return channel_.longer_costs_more(); }
+
+  State extend(const State& state, std::uint32_t begin, std::uint32_t end) const {
+    return {channel_.extend(state[0], begin, end)};
+  }
+  Time bound(const State& state, std::uint32_t cut) const {
+    return std::max(soon_enough_, channel_.bound(state[0], cut));
   }
 
  private:
-  Time cost(std::uint32_t begin, std::uint32_t end) const { return cost_.time(bytes_[end] - bytes_[begin]); }
-
-  void find_soonest_ends() {
-    soonest_.assign(count_ + 1, Time::max());
-    soonest_[0] = Time::zero();
-    for (std::uint32_t end = 1; end <= count_; ++end) {
-      for (std::uint32_t begin = end; begin-- > 0;) {
-        const Time group = cost(begin, end);
-        if (monotone_ && ready_[end - 1] + group >= soonest_[end]) break;
-        soonest_[end] = std::min(soonest_[end], std::max(soonest_[begin], ready_[end - 1]) + group);
-      }
-    }
-  }
-
-  /// From the last gradient back: for each cut, the ways to end by the deadline from there, fewer groups
-  /// against a later start. Cuts that cannot be reached in time are left without any.
-  void find_ways() {
-    ways_.resize(count_ + 1);
-    ways_[count_] = {{.groups = 0, .free_by = deadline_}};
-    std::vector<Time> latest;  // by number of groups
-    for (std::uint32_t begin = count_; begin-- > 0;) {
-      std::fill(latest.begin(), latest.end(), Time::min());
-      for (std::uint32_t end = begin + 1; end <= count_; ++end) {
-        if (ways_[end].empty()) continue;
-        const Time group = cost(begin, end);
-        if (monotone_ && soonest_[begin] + group > deadline_) break;
-        const Time needed = std::max(soonest_[begin], ready_[end - 1]) + group;
-        for (auto way = ways_[end].rbegin(); way != ways_[end].rend() && way->free_by >= needed; ++way) {
-          if (latest.size() <= way->groups + 1) latest.resize(way->groups + 2, Time::min());
-          latest[way->groups + 1] = std::max(latest[way->groups + 1], way->free_by - group);
-        }
-      }
-      for (std::uint32_t groups = 0; groups < latest.size(); ++groups)
-        if (latest[groups] != Time::min() &&
-            (ways_[begin].empty() || latest[groups] > ways_[begin].back().free_by))
-          ways_[begin].push_back({.groups = groups, .free_by = latest[groups]});
-    }
-    assert(!ways_.front().empty());
-  }
-
-  bool is_way(std::uint32_t begin, std::uint32_t end, Time channel, std::uint32_t groups_after) const {
-    const Time ends = std::max(channel, ready_[end - 1]) + cost(begin, end);
-    return std::any_of(ways_[end].begin(), ways_[end].end(),
-                       [&](const Way& way) { return way.groups <= groups_after && way.free_by >= ends; });
-  }
-
   std::uint32_t count_;
-  const std::vector<std::int64_t>& bytes_;
-  const std::vector<Time>& ready_;
-  const CollectiveCost& cost_;
-  bool monotone_;
-  std::vector<Time> soonest_;  // that the channel can be free at each cut
-  Time deadline_{};
-  std::vector<std::vector<Way>> ways_;  // by cut; more groups, later free_by
+  Time soon_enough_;
+  Channel channel_;
+};
+
+class TwoPhaseProblem {
+ public:
+  /// When the reduce-scatters end; how long from the first all-gather to the end of forward.
+  static constexpr std::size_t kStates = 2;
+  using State = ParetoState<kStates>;
+
+  TwoPhaseProblem(const Workload& workload, const Costs& costs, const Extras& extras)
+      : workload_(workload),
+        extras_(extras),
+        scatter_(workload, ready_times(workload), costs.of(CollectiveKind::reduce_scatter)),
+        gather_(costs.of(CollectiveKind::all_gather)),
+        least_gather_(least_channel_time(workload, gather_)),
+        compute_(workload.gradients.size() + 1) {
+    for (std::uint32_t cut = 1; cut <= count(); ++cut)
+      compute_[cut] =
+          forward_from(workload, workload.gradients[cut - 1].layer) + group_update(workload, extras, 0, cut);
+  }
+
+  std::uint32_t count() const { return workload_.gradient_count(); }
+  static State start() { return {}; }
+  static State least(std::uint32_t /*cut*/) { return {}; }
+  bool longer_costs_more() const { return scatter_.longer_costs_more() && gather_.curve.is_monotone(); }
+
+  State extend(const State& state, std::uint32_t begin, std::uint32_t end) const {
+    return {scatter_.extend(state[0], begin, end),
+            gather_.time(bytes_between(workload_, begin, end)) + std::max(state[1], compute_[end])};
+  }
+
+  Time bound(const State& state, std::uint32_t cut) const {
+    const Time drained = std::max(workload_.backward_total, scatter_.bound(state[0], cut));
+    const Time compute = extras_.read + workload_.forward_total + extras_.update;
+    return drained + extras_.lars + std::max(compute, extras_.lars_gather + least_gather_[cut] + state[1]);
+  }
+
+ private:
+  const Workload& workload_;
+  const Extras& extras_;
+  Channel scatter_;
+  const CollectiveCost& gather_;
+  std::vector<Time> least_gather_;  // time on the channel from each cut on
+  std::vector<Time> compute_;       // by cut: from the last group's first layer to the end of forward
+};
+
+class SeparatePhasesProblem {
+ public:
+  static constexpr std::size_t kStates = 2;  ///< when the reduce-scatters end; all-gathers in all
+  using State = ParetoState<kStates>;
+
+  SeparatePhasesProblem(const Workload& workload, const Costs& costs)
+      : workload_(workload),
+        scatter_(workload, ready_times(workload), costs.of(CollectiveKind::reduce_scatter)),
+        gather_(costs.of(CollectiveKind::all_gather)),
+        least_gather_(least_channel_time(workload, gather_)) {}
+
+  std::uint32_t count() const { return workload_.gradient_count(); }
+  static State start() { return {}; }
+  static State least(std::uint32_t /*cut*/) { return {}; }
+  bool longer_costs_more() const { return scatter_.longer_costs_more() && gather_.curve.is_monotone(); }
+
+  State extend(const State& state, std::uint32_t begin, std::uint32_t end) const {
+    return {scatter_.extend(state[0], begin, end),
+            state[1] + gather_.time(bytes_between(workload_, begin, end))};
+  }
+  Time bound(const State& state, std::uint32_t cut) const {
+    return std::max(workload_.backward_total, scatter_.bound(state[0], cut)) + state[1] + least_gather_[cut];
+  }
+
+ private:
+  const Workload& workload_;
+  Channel scatter_;
+  const CollectiveCost& gather_;
+  std::vector<Time> least_gather_;
 };
 
 }  // namespace
 
-OptimalGroups optimal_groups(const Workload& workload, const std::vector<Time>& ready, Time soon_enough,
-                             const CollectiveCost& cost) {
-  return Search(workload, ready, soon_enough, cost).result();
+OptimalGroups optimal_for_channel(const Workload& workload, const std::vector<Time>& ready, Time soon_enough,
+                                  const CollectiveCost& cost) {
+  return ParetoSearch(ChannelProblem(workload, ready, soon_enough, cost)).run();
+}
+
+OptimalGroups optimal_for_two_phases(const Workload& workload, const Costs& costs, const Extras& extras) {
+  return ParetoSearch(TwoPhaseProblem(workload, costs, extras)).run();
+}
+
+OptimalGroups optimal_for_separate_phases(const Workload& workload, const Costs& costs) {
+  return ParetoSearch(SeparatePhasesProblem(workload, costs)).run();
 }
 
 }  // namespace planner

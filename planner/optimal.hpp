@@ -1,4 +1,4 @@
-// The exact grouping where the channel's end is all that the future depends on.
+// What the exact planner minimises for each kind of pipeline.
 
 #pragma once
 
@@ -6,25 +6,28 @@
 #include <vector>
 
 #include "planner/costs.hpp"
-#include "planner/grouping.hpp"
+#include "planner/pareto.hpp"
+#include "planner/pipeline.hpp"
 #include "planner/workload.hpp"
 
 namespace planner {
 
-struct OptimalGroups {
-  Groups groups;
-  sim::Time end{};  ///< of the last collective, since backward began
-};
-
-/// The grouping whose last collective ends soonest when gradient i may travel from ready[i] on (not falling)
-/// and groups travel one after another. Ending before `soon_enough` gains nothing. Among equals: fewest
-/// groups, then fewest gradients in the first group, then in the second, and so on.
+/// One collective a group, issued when its gradients are ready: the soonest end of the last collective, since
+/// backward began. Ending before `soon_enough` gains nothing. `ready` (not falling) is when each gradient may
+/// travel.
 ///
-/// Exact for any cost of a group as a function of its bytes: end(i) = min over j < i of
-/// max(end(j), ready(i)) + cost(j..i), because a later end of the channel never helps what comes after.
-/// O(n^2); where more bytes never cost less, groups too long to pay are not looked at, which makes it near
-/// linear.
-OptimalGroups optimal_groups(const Workload& workload, const std::vector<sim::Time>& ready,
-                             sim::Time soon_enough, const CollectiveCost& cost);
+/// Exact for any cost of a group as a function of its bytes: a later end of the channel never helps what
+/// comes after.
+OptimalGroups optimal_for_channel(const Workload& workload, const std::vector<sim::Time>& ready,
+                                  sim::Time soon_enough, const CollectiveCost& cost);
+
+/// Reduce-scatters under backward, all-gathers under the next forward pass (dear, overlapped zero): from the
+/// start of backward to the end of that forward pass. Two times decide the rest: when the reduce-scatters
+/// end, and how long it takes from the first all-gather of what has been grouped to the end of forward.
+OptimalGroups optimal_for_two_phases(const Workload& workload, const Costs& costs, const Extras& extras);
+
+/// Reduce-scatters under backward, all-gathers before the next forward pass (zero without overlap): the end
+/// of the reduce-scatters and the sum of the all-gathers.
+OptimalGroups optimal_for_separate_phases(const Workload& workload, const Costs& costs);
 
 }  // namespace planner

@@ -15,6 +15,7 @@
 namespace planner {
 
 struct FusionRequest;
+struct OptimalGroups;
 
 /// When a collective may start, besides that the one before it has ended.
 enum class Issue {
@@ -69,8 +70,8 @@ struct Pipeline {
   std::string_view summary;
   std::span<const std::string_view> option_keys;
   Program (*program)(std::uint32_t groups, const PipelineOptions& options);
-  /// The grouping that ends the iteration soonest; null where no exact planner is built.
-  Groups (*optimal)(const FusionRequest& request);
+  /// The grouping that ends the iteration soonest.
+  OptimalGroups (*optimal)(const FusionRequest& request);
   /// A time that no grouping can beat: one micro-batch, read and update included.
   sim::Time (*lower_bound)(const Workload& workload, const Costs& costs, const PipelineOptions& options,
                            const Extras& extras);

@@ -44,7 +44,7 @@ ordered_json algorithm_json(const Algorithm& algorithm) {
 PlanFile read_plan_file(const Field& field) {
   field.check_format("fusewise.plan");
   field.allow_only({"format", "version", "model", "workers", "pipeline", "overlap_gather", "collectives",
-                    "compression", "optimality", "predicted", "groups"});
+                    "compression", "optimality", "largest_front", "may_be_off_by_us", "predicted", "groups"});
   PlanFile plan;
   plan.model = field.at("model").name();
   plan.workers = field.at("workers").integer(1, traces::kMostWorkers);
@@ -54,6 +54,10 @@ PlanFile read_plan_file(const Field& field) {
   field.at("compression").one_of({"none"});
   const bool exact = field.at("optimality").one_of({"exact", "heuristic"}) == "exact";
   plan.optimality = exact ? Optimality::exact : Optimality::heuristic;
+  if (const auto front = field.find("largest_front"))
+    plan.largest_front = front->integer(1, traces::kMostElements);
+  if (const auto off = field.find("may_be_off_by_us"))
+    plan.may_be_off_by_us = off->number(0, kMostTimeUs * 10);
   if (const auto predicted = field.find("predicted")) read_predicted(*predicted, plan);
   for (const Field& group : field.at("groups").non_empty_items()) plan.groups.push_back(read_group(group));
   return plan;
@@ -69,6 +73,8 @@ std::string plan_text(const PlanFile& plan) {
   out["collectives"] = {{"all_reduce", algorithm_json(plan.all_reduce)}};
   out["compression"] = "none";
   out["optimality"] = plan.optimality == Optimality::exact ? "exact" : "heuristic";
+  if (plan.largest_front > 0) out["largest_front"] = plan.largest_front;
+  if (plan.may_be_off_by_us > 0) out["may_be_off_by_us"] = plan.may_be_off_by_us;
   ordered_json compared = ordered_json::array();
   for (const ComparedPlan& other : plan.compared_with)
     compared.push_back({{"schedule", other.schedule}, {"iteration_us", other.iteration_us}});

@@ -136,12 +136,7 @@ Prediction measure(const Setting& setting, const Run& run) {
 
   const Time forward = conditions.accumulation_steps * workload.forward_total;
   const Time backward = conditions.accumulation_steps * workload.backward_total;
-  Time update = setting.extras.update + setting.extras.lars;
-  if (run.program.update == Update::by_group) {  // in parts, each rounded
-    const Job job = {workload, setting.costs, run.program, run.groups, setting.extras};
-    update = setting.extras.lars;
-    for (std::uint32_t group = 0; group < run.groups.size(); ++group) update += group_update(job, group);
-  }
+  const Time update = setting.extras.update + setting.extras.lars;
   const Time hidden = iterations * (forward + backward + update + setting.extras.read);
 
   Prediction out;
@@ -182,7 +177,8 @@ Run run(const Setting& setting, const Schedule& schedule) {
   Run out;
   for (const Op& op : schedule.pipeline->program(1, schedule.options).ops)
     check_range(setting.workload, setting.costs.of(op.kind), setting.conditions);
-  out.groups = schedule.fusion.fuse({setting.workload, setting.costs, *schedule.pipeline});
+  out.groups = schedule.fusion.fuse(
+      {setting.workload, setting.costs, setting.extras, *schedule.pipeline, schedule.options});
   out.program = schedule.pipeline->program(static_cast<std::uint32_t>(out.groups.size()), schedule.options);
   const Job job = {.workload = setting.workload,
                    .costs = setting.costs,

@@ -12,7 +12,7 @@ namespace {
 using models::Field;
 
 // To add a named schedule: one line.
-constexpr std::array<Preset, 13> kPresets = {{
+constexpr std::array<Preset, 14> kPresets = {{
     {"s-sgd", "each tensor by itself, after backward", R"({"pipeline": "after_backward", "fusion": "none"})"},
     {"sync-easgd", "one all-reduce after backward", R"({"pipeline": "after_backward", "fusion": "all"})"},
     {"dense", "another name of sync-easgd", R"({"pipeline": "after_backward", "fusion": "all"})", true},
@@ -33,6 +33,7 @@ constexpr std::array<Preset, 13> kPresets = {{
     {"dear-no-fusion", "DeAR, each tensor by itself", R"({"pipeline": "dear", "fusion": "none"})"},
     {"zero", "ZeRO-1/2, each tensor by itself, parameters gathered under forward", R"({"pipeline": "zero"})"},
     {"fusewise", "the optimal grouping for wfbp", R"({"pipeline": "wfbp", "fusion": "optimal"})"},
+    {"fusewise-dear", "the optimal grouping for dear", R"({"pipeline": "dear", "fusion": "optimal"})"},
 }};
 
 /// What a schedule object or its preset gives for each of the four choices.

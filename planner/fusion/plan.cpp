@@ -39,8 +39,7 @@ Groups match(const PlanFile& plan, const models::Field& file, const Workload& wo
 }
 
 Fuse read(const models::Field& field) {
-  if (!field.is_object())
-    field.expected("an object with the plan's file: {\"kind\": \"plan\", \"file\": ...}");
+  if (!field.is_object()) field.expected(R"(an object with the plan's file: {"kind": "plan", "file": ...})");
   allow_fusion_keys(field, {"kind", "file"});
   const models::Field file = field.at("file").follow();
   return [file, plan = read_plan_file(file)](const FusionRequest& request) {

@@ -17,11 +17,10 @@ Program program(std::uint32_t groups, const PipelineOptions& /*options*/) {
   return program;
 }
 
-Groups optimal(const FusionRequest& request) {
+OptimalGroups optimal(const FusionRequest& request) {
   const std::vector<sim::Time> ready(request.workload.gradients.size(), request.workload.backward_total);
-  return optimal_groups(request.workload, ready, request.workload.backward_total,
-                        request.costs.of(CollectiveKind::all_reduce))
-      .groups;
+  return optimal_for_channel(request.workload, ready, request.workload.backward_total,
+                             request.costs.of(CollectiveKind::all_reduce));
 }
 
 sim::Time lower_bound(const Workload& workload, const Costs& costs, const PipelineOptions& /*options*/,

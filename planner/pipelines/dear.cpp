@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "planner/bounds.hpp"
+#include "planner/fusion.hpp"
+#include "planner/optimal.hpp"
 #include "planner/pipeline.hpp"
 
 namespace planner {
@@ -21,6 +23,10 @@ Program program(std::uint32_t groups, const PipelineOptions& /*options*/) {
   return program;
 }
 
+OptimalGroups optimal(const FusionRequest& request) {
+  return optimal_for_two_phases(request.workload, request.costs, request.extras);
+}
+
 sim::Time lower_bound(const Workload& workload, const Costs& costs, const PipelineOptions& /*options*/,
                       const Extras& extras) {
   const sim::Time drained =
@@ -36,7 +42,7 @@ sim::Time lower_bound(const Workload& workload, const Costs& costs, const Pipeli
 Pipeline dear() {
   return {"dear",  "reduce-scatter under backward, all-gather under the next forward",
           {},      program,
-          nullptr, lower_bound};
+          optimal, lower_bound};
 }
 
 }  // namespace planner

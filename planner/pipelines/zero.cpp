@@ -5,6 +5,8 @@
 #include <array>
 
 #include "planner/bounds.hpp"
+#include "planner/fusion.hpp"
+#include "planner/optimal.hpp"
 #include "planner/pipeline.hpp"
 
 namespace planner {
@@ -24,6 +26,11 @@ Program program(std::uint32_t groups, const PipelineOptions& options) {
   return program;
 }
 
+OptimalGroups optimal(const FusionRequest& request) {
+  if (request.options.overlap_gather) return pipeline("dear").optimal(request);
+  return optimal_for_separate_phases(request.workload, request.costs);
+}
+
 sim::Time lower_bound(const Workload& workload, const Costs& costs, const PipelineOptions& options,
                       const Extras& extras) {
   if (options.overlap_gather) return pipeline("dear").lower_bound(workload, costs, options, extras);
@@ -38,7 +45,7 @@ sim::Time lower_bound(const Workload& workload, const Costs& costs, const Pipeli
 Pipeline zero() {
   return {"zero",  "reduce-scatter under backward, update a shard, all-gather the parameters",
           kKeys,   program,
-          nullptr, lower_bound};
+          optimal, lower_bound};
 }
 
 }  // namespace planner

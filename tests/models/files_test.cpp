@@ -95,9 +95,17 @@ TEST_CASE("files: a folder without write permission is refused and left as it wa
 }
 
 TEST_CASE("files: a device is written in place, and a full one is said to be full") {
-  CHECK_NOTHROW(write_file("/dev/null", "x"));
-  CHECK_THROWS_WITH_AS(write_file("/dev/full", "x"), "/dev/full: cannot write: No space left on device",
+  // Through links of our own: a write_file that renames over what it should not then hurts nobody.
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("/dev/null", folder / "null");
+  std::filesystem::create_symlink("/dev/full", folder / "full");
+  CHECK_NOTHROW(write_file(folder / "null", "x"));
+  const std::string full = (folder / "full").string();
+  CHECK_THROWS_WITH_AS(write_file(full, "x"), (full + ": cannot write: No space left on device").c_str(),
                        WorldError);
+  CHECK(std::filesystem::is_symlink(folder / "null"));
+  CHECK(std::filesystem::is_symlink(folder / "full"));
+  CHECK(folder.count() == 2);
 }
 
 TEST_CASE("files: what cannot be read is a system error") {

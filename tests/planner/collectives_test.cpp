@@ -268,6 +268,7 @@ TEST_CASE("collectives: what is neither measured nor has a link is said to have 
 
 std::vector<std::string> texts(const std::vector<Doubt>& doubts) {
   std::vector<std::string> out;
+  out.reserve(doubts.size());
   for (const Doubt& doubt : doubts) out.push_back(doubt.text);
   return out;
 }

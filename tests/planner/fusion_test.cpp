@@ -24,6 +24,7 @@ using support::Scene;
 /// Gradients of these bytes, a microsecond apart.
 Scene bytes_of(const std::vector<std::int64_t>& all) {
   std::vector<std::pair<double, std::int64_t>> gradients;
+  gradients.reserve(all.size());
   for (const std::int64_t bytes : all) gradients.emplace_back(1, bytes);
   return {gradients_of(gradients), pair_of(1, 1)};
 }

@@ -41,7 +41,7 @@ void check(const std::string& schedule, const Conditions& conditions, const Expe
   CHECK(run.prediction.iteration_us == expected.iteration_us);
 }
 
-const Conditions kTwo = {.iterations = 2};
+const Conditions two_iterations = {.iterations = 2};
 
 // ---- when communication runs
 
@@ -58,24 +58,24 @@ TEST_CASE("wfbp: groups leave as soon as they are ready, and the next forward wa
 TEST_CASE("after_backward: everything waits for the end of backward, and the next forward for everything") {
   // compute: F1 F2  B2  B1                       F1' F2' ...
   // channel:               [ A1       ][ A2 ]
-  check(R"("s-sgd")", kTwo,
+  check(R"("s-sgd")", two_iterations,
         {"F1 0-2, F2 2-5, B2 5-9, B1 9-14, F1 30-32, F2 32-35, B2 35-39, B1 39-44",
          "A1 14-24, A2 24-30, A1 44-54, A2 54-60", 30});
   check(
-      R"("sync-easgd")", kTwo,
+      R"("sync-easgd")", two_iterations,
       {"F1 0-2, F2 2-5, B2 5-9, B1 9-14, F1 28-30, F2 30-33, B2 33-37, B1 37-42", "A1 14-28, A1 42-56", 28});
 }
 
 TEST_CASE("dear: the second iteration starts under the first one's all-gathers") {
   // compute: F1 F2  B2     B1              F1'      F2'    B2' ...
   // channel:           [ S1   ][ S2 ][ G2 ][ G1   ]
-  check(R"("dear-no-fusion")", kTwo,
+  check(R"("dear-no-fusion")", two_iterations,
         {"F1 0-2, F2 2-5, B2 5-9, B1 9-14, "
          "F1 20-22, F2 25-28, B2 28-32, B1 32-37, "
          "F1 43-45, F2 48-51",
          "S1 9-14, S2 14-17, G2 17-20, G1 20-25, S1 32-37, S2 37-40, G2 40-43, G1 43-48", 23});
   // in one group the all-gather holds up the first layer, and so all
-  check(R"({"pipeline": "dear", "fusion": "all"})", kTwo,
+  check(R"({"pipeline": "dear", "fusion": "all"})", two_iterations,
         {"F1 0-2, F2 2-5, B2 5-9, B1 9-14, F1 28-30, F2 30-33, B2 33-37, B1 37-42, F1 56-58, F2 58-61",
          "S1 14-21, G1 21-28, S1 42-49, G1 49-56", 28});
 }
@@ -109,7 +109,7 @@ TEST_CASE("zero: gathers under the next forward pass as dear does, or before it"
         {"F1 0-2, F2 2-5, B2 5-9, B1 9-14, F1 20-22, F2 25-28", "S1 9-14, S2 14-17, G2 17-20, G1 20-25", 23});
   // compute: F1 F2  B2     B1                    F1' F2' ...
   // channel:           [ S1   ][ S2 ][ G2 ][ G1 ]
-  check(R"({"pipeline": "zero", "overlap_gather": false})", kTwo,
+  check(R"({"pipeline": "zero", "overlap_gather": false})", two_iterations,
         {"F1 0-2, F2 2-5, B2 5-9, B1 9-14, F1 25-27, F2 27-30, B2 30-34, B1 34-39",
          "S1 9-14, S2 14-17, G2 17-20, G1 20-25, S1 34-39, S2 39-42, G2 42-45, G1 45-50", 25});
 }
@@ -123,11 +123,11 @@ TEST_CASE("pipelines: the tensors of a layer are ready together, or each when it
 
 TEST_CASE("pipelines: one worker communicates nothing, whatever the pipeline") {
   const std::string twice = "F1 0-2, F2 2-5, B2 5-9, B1 9-14, F1 14-16, F2 16-19, B2 19-23, B1 23-28";
-  check(R"("wfbp")", kTwo, {twice, "", 14}, 1);
-  check(R"("horovod")", kTwo, {twice, "", 14}, 1);
-  check(R"("sync-easgd")", kTwo, {twice, "", 14}, 1);
-  check(R"({"pipeline": "zero", "overlap_gather": false})", kTwo, {twice, "", 14}, 1);
-  check(R"("dear-nl")", kTwo, {twice + ", F1 28-30, F2 30-33", "", 14}, 1);
+  check(R"("wfbp")", two_iterations, {twice, "", 14}, 1);
+  check(R"("horovod")", two_iterations, {twice, "", 14}, 1);
+  check(R"("sync-easgd")", two_iterations, {twice, "", 14}, 1);
+  check(R"({"pipeline": "zero", "overlap_gather": false})", two_iterations, {twice, "", 14}, 1);
+  check(R"("dear-nl")", two_iterations, {twice + ", F1 28-30, F2 30-33", "", 14}, 1);
   check(R"("wfbp")", {.iterations = 1, .optimizer_us = 1, .lars_us = 2, .parallel_tensor_operator = true},
         {"F1 0-2, F2 2-5, B2 5-9, B1 9-14, L 14-16, U 16-17", "", 17}, 1);
 }
@@ -210,10 +210,10 @@ TEST_CASE("pipelines: groups with a tick are issued at it, counted from the star
     return R"({"pipeline": ")" + pipeline + R"(", "fusion": {"kind": "threshold", "cycle_us": )" + cycle +
            "}}";
   };
-  check(horovod("wfbp", "3"), kTwo,
+  check(horovod("wfbp", "3"), two_iterations,
         {"F1 0-2, F2 2-5, B2 5-9, B1 9-14, F1 27-29, F2 29-32, B2 32-36, B1 36-41",
          "A1 11-21, A2 21-27, A1 38-48, A2 48-54", 27, "T1 5-11, T2 11-14, T1 32-38, T2 38-41"});
-  check(horovod("wfbp", "10"), kTwo,
+  check(horovod("wfbp", "10"), two_iterations,
         {"F1 0-2, F2 2-5, B2 5-9, B1 9-14, F1 29-31, F2 31-34, B2 34-38, B1 38-43", "A1 15-29, A1 44-58", 29,
          "T1 5-15, T1 34-44"});
   check(horovod("after_backward", "3"), {.iterations = 1},

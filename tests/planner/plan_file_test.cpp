@@ -74,6 +74,7 @@ TEST_CASE("plan: the text is the contract's, and holds the numbers worked by han
   const auto expected = nlohmann::ordered_json::parse(R"({
     "format": "fusewise.plan", "version": 1, "model": "m", "workers": 2, "pipeline": "wfbp",
     "collectives": {"all_reduce": "ring"}, "compression": "none", "optimality": "exact",
+    "largest_front": 1,
     "predicted": {"iteration_us": 25.0, "lower_bound_us": 23.0,
                   "compared_with": [{"schedule": "wfbp", "iteration_us": 25.0},
                                     {"schedule": "sync-easgd", "iteration_us": 28.0},
@@ -149,8 +150,9 @@ TEST_CASE("plan: the lower bound is under every grouping, not only the fusions t
       for (int i = 0; i < 10; ++i) {
         Schedule schedule = {.name = "s", .pipeline = &pipeline};
         schedule.options.overlap_gather = i % 2 == 0;
-        const Groups groups = support::random_groups(random, workload.gradient_count());
-        schedule.fusion = {.kind = "random", .fuse = [groups](const FusionRequest&) { return groups; }};
+        Groups groups = support::random_groups(random, workload.gradient_count());
+        schedule.fusion = {.kind = "random",
+                           .fuse = [groups](const FusionRequest& /*request*/) { return groups; }};
         CHECK(lower_bound_us(scene.setting, schedule) <=
               scene.run(schedule).prediction.iteration_us + 1e-6 * static_cast<double>(groups.size()));
       }
@@ -207,7 +209,8 @@ TEST_CASE("plan: what is not a plan is refused") {
       {R"({"group": []})",
        "p.json: /group: expected a key among format, version, model, workers, pipeline, overlap_gather, "
        "collectives, "
-       "compression, optimality, predicted, groups, got 'group', did you mean 'groups'?"},
+       "compression, optimality, largest_front, may_be_off_by_us, predicted, groups, got 'group', did you "
+       "mean 'groups'?"},
   };
   CHECK_NOTHROW(read(good.dump()));
   for (const Case& each : cases) {

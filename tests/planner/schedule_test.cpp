@@ -24,7 +24,8 @@ using support::schedule_of;
 std::string names_of_presets() { return fmt::format("{}", fmt::join(names(presets()), ", ")); }
 
 Groups fuse(const Schedule& schedule, const Scene& scene) {
-  return schedule.fusion.fuse({scene.setting.workload, scene.setting.costs, *schedule.pipeline});
+  return schedule.fusion.fuse({scene.setting.workload, scene.setting.costs, scene.setting.extras,
+                               *schedule.pipeline, schedule.options});
 }
 
 TEST_CASE("schedule: presets are the rows of the contract's table") {
@@ -68,7 +69,8 @@ TEST_CASE("schedule: presets are the rows of the contract's table") {
                  {random.between(1, 3'000'000), random.between(1, 1000)}};
       const Scene scene(support::profile_of(layers), support::pair_of(random.below(900), 1e-3));
       CHECK(fuse(schedule, scene) ==
-            fusion.fuse({scene.setting.workload, scene.setting.costs, *schedule.pipeline}));
+            fusion.fuse({scene.setting.workload, scene.setting.costs, scene.setting.extras,
+                         *schedule.pipeline, schedule.options}));
     }
   }
 }

@@ -102,8 +102,8 @@ TEST_CASE("results: the CSV has a header, a line an entry, and quotes what needs
 
 TEST_CASE("results: only what needs quoting is quoted in the CSV") {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"plain", "plain"},   {"a,b", "\"a,b\""}, {"a\"b", "\"a\"\"b\""},
-      {"a\rb", "\"a\rb\""}, {"a b", "a b"},     {"", ""}};
+      {"plain", "plain"},   {"a,b", R"("a,b")"}, {R"(a"b)", R"("a""b")"},
+      {"a\rb", "\"a\rb\""}, {"a b", "a b"},      {"", ""}};
   for (const auto& [text, cell] : cases) {
     Results results;
     results.entries.push_back({.schedule = text, .pipeline = "p", .fusion = "f"});

@@ -19,11 +19,12 @@ namespace {
 using models::Field;
 using nlohmann::ordered_json;
 
-const char* const kProfile = R"({"format": "fusewise.profile", "version": 1, "model": "m", "batch_size": 8,
+constexpr const char* kProfile =
+    R"({"format": "fusewise.profile", "version": 1, "model": "m", "batch_size": 8,
   "dtype": "float32", "device": "d", "origin": {"kind": "measured", "source": "s"},
   "layers": [{"name": "l1", "kind": "k", "forward_us": 2, "backward_us": 5, "tensors": [{"name": "t1", "elements": 10}]},
              {"name": "l2", "kind": "k", "forward_us": 3, "backward_us": 4, "tensors": [{"name": "t2", "elements": 20}]}]})";
-const char* const kNetwork = R"({"format": "fusewise.network", "version": 1, "name": "n",
+constexpr const char* kNetwork = R"({"format": "fusewise.network", "version": 1, "name": "n",
   "origin": {"kind": "measured", "source": "s"}, "link": {"alpha_us": 1, "beta_us_per_byte": 0.1}})";
 
 /// A good scenario with everything inside, changed as by RFC 7386.

@@ -26,8 +26,10 @@ inline std::string shown(const planner::Groups& groups) {
 
 /// What a fusion, spelled as in a scenario, makes of a scene under a pipeline.
 inline planner::Groups fuse(const std::string& json, const Scene& scene, const char* pipeline = "wfbp") {
+  const planner::PipelineOptions options;
   return planner::read_fusion(models::Field::parse(json, "s.json"))
-      .fuse({scene.setting.workload, scene.setting.costs, planner::pipeline(pipeline)});
+      .fuse({scene.setting.workload, scene.setting.costs, scene.setting.extras, planner::pipeline(pipeline),
+             options});
 }
 
 inline std::string fused(const std::string& json, const Scene& scene, const char* pipeline = "wfbp") {
