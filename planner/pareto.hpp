@@ -63,6 +63,7 @@ class ParetoSearch {
     find_least_groups_left();
     find<Aim::groups>(most_kept_);
     most_groups_ = best_end().groups;
+    longest_first_ = best_end().first;
     find<Aim::first_group>(most_kept_);
     OptimalGroups out = {
         .groups = {}, .value = best_end().bound, .largest_front = largest_front_, .may_be_off_by = {}};
@@ -166,11 +167,13 @@ class ParetoSearch {
   void try_group(std::uint32_t before, std::uint32_t begin, std::uint32_t end) {
     const std::uint32_t groups = nodes_[before].groups + 1;
     if (kAim != Aim::value && groups + least_groups_left_[end] > most_groups_) return;
+    const std::uint32_t first = before == 0 ? end : nodes_[before].first;
+    if (kAim == Aim::first_group && first > longest_first_) return;
     Node node = {.state = problem_.extend(nodes_[before].state, begin, end),
                  .cut = end,
                  .before = before,
                  .groups = groups,
-                 .first = before == 0 ? end : nodes_[before].first};
+                 .first = first};
     for (const Node& other : front_)
       if (dominates<kAim>(other, node)) return;
     node.bound = problem_.bound(node.state, end);
@@ -222,11 +225,12 @@ class ParetoSearch {
 
   const Problem& problem_;
   std::size_t most_kept_;
-  std::vector<Node> nodes_;                       // the first is the start
-  std::vector<Front> fronts_;                     // by cut, in nodes_
-  std::vector<Node> front_;                       // of the cut that is worked on
-  sim::Time value_{};                             // nothing over it is kept
-  std::uint32_t most_groups_ = UINT32_MAX;        // of a grouping that reaches it
+  std::vector<Node> nodes_;                   // the first is the start
+  std::vector<Front> fronts_;                 // by cut, in nodes_
+  std::vector<Node> front_;                   // of the cut that is worked on
+  sim::Time value_{};                         // nothing over it is kept
+  std::uint32_t most_groups_ = UINT32_MAX;    // of a grouping that reaches it
+  std::uint32_t longest_first_ = UINT32_MAX;  // first group of a grouping that reaches it in as few groups
   std::vector<std::uint32_t> least_groups_left_;  // by cut
   std::size_t largest_front_ = 0;
   sim::Time least_dropped_ = sim::Time::max();

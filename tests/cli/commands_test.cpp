@@ -9,6 +9,7 @@
 #include "models/field.hpp"
 #include "models/files.hpp"
 #include "tests/support/program.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace {
 
@@ -33,7 +34,7 @@ std::string scenario_with(const std::string& workers, const std::string& schedul
 TEST_CASE("simulate: GoogleNet on 64 workers takes what the authors' own simulator says") {
   const support::TemporaryFolder folder;
   const std::string file =
-      folder.file("s.json", scenario_with("64", R"(["wfbp", "sync-easgd", "mg-wfbp", "fusewise"])"));
+      folder.put("s.json", scenario_with("64", R"(["wfbp", "sync-easgd", "mg-wfbp", "fusewise"])"));
   const json results = json::parse(run_program({"simulate", file, "--json"}).out);
   const auto ms = [&](const char* schedule) {
     return std::round(iteration_us(results, schedule) / 100) / 10;
@@ -48,13 +49,13 @@ TEST_CASE("simulate: GoogleNet on 64 workers takes what the authors' own simulat
 
 TEST_CASE("plan: simulating the plan gives the time that the plan predicts, for every schedule") {
   const support::TemporaryFolder folder;
-  const std::string scenario = folder.file("s.json", scenario_with("16", R"(["wfbp"])"));
+  const std::string scenario = folder.put("s.json", scenario_with("16", R"(["wfbp"])"));
   for (const std::string schedule : {"fusewise", "horovod", "ddp", "dear-fb", "zero", "s-sgd"}) {
     CAPTURE(schedule);
     const std::string plan = (folder.path() / "p.json").string();
     REQUIRE(run_program({"plan", scenario, "--schedule", schedule, "-o", plan}).exit_code == 0);
     const json written = json::parse(models::read_file(plan));
-    const std::string replay = folder.file(
+    const std::string replay = folder.put(
         "r.json", scenario_with("16", R"([{"pipeline": ")" + written.at("pipeline").get<std::string>() +
                                           R"(", "fusion": {"kind": "plan", "file": "p.json"}}])"));
     const Outcome outcome = run_program({"simulate", replay, "--json"});
@@ -71,7 +72,7 @@ TEST_CASE("estimate: what it writes can be simulated") {
   REQUIRE(run_program({"estimate", "models/resnet18.json", "--device", "v100", "--iteration-ms", "100", "-o",
                        profile})
               .exit_code == 0);
-  const std::string scenario = folder.file(
+  const std::string scenario = folder.put(
       "s.json", R"({"format": "fusewise.scenario", "version": 1, "profile": "resnet18.json", "network": ")" +
                     support::source_dir().string() +
                     R"(/traces/v100-10gbe.network.json", "workers": 1, "schedules": ["wfbp"]})");

@@ -8,6 +8,7 @@
 
 #include "models/files.hpp"
 #include "tests/support/program.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace {
 
@@ -25,19 +26,16 @@ constexpr const char* kNetwork = R"({"format": "fusewise.network", "version": 1,
 class Files {
  public:
   explicit Files(const std::string& rest) {
-    (void)folder_.file("p.json", kProfile);
-    (void)folder_.file("n.json", kNetwork);
-    scenario_ =
-        folder_.file("s.json", R"({"format": "fusewise.scenario", "version": 1, "profile": "p.json", )"
-                               R"("network": "n.json", )" +
-                                   rest);
+    (void)folder_.put("p.json", kProfile);
+    (void)folder_.put("n.json", kNetwork);
+    scenario_ = folder_.put("s.json", R"({"format": "fusewise.scenario", "version": 1, "profile": "p.json", )"
+                                      R"("network": "n.json", )" +
+                                          rest);
   }
 
   const std::string& scenario() const { return scenario_; }
   std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
-  std::string file(const std::string& name, const std::string& text) const {
-    return folder_.file(name, text);
-  }
+  std::string file(const std::string& name, const std::string& text) const { return folder_.put(name, text); }
 
   /// stderr with this folder taken out, so that messages can be compared.
   std::string shown(const Outcome& outcome) const {

@@ -8,6 +8,7 @@
 
 #include "models/files.hpp"
 #include "tests/support/program.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace {
 
@@ -76,7 +77,7 @@ TEST_CASE("golden: a plot and a timeline") {
   const support::TemporaryFolder folder;
   const std::string plot = (folder.path() / "plot.svg").string();
   const std::string timeline = (folder.path() / "timeline.json").string();
-  const std::string scenario = folder.file("small.json", R"({
+  const std::string scenario = folder.put("small.json", R"({
     "format": "fusewise.scenario", "version": 1, "name": "small <&> \"quoted\"", "workers": [2, 16],
     "profile": {"format": "fusewise.profile", "version": 1, "model": "m", "batch_size": 1, "dtype": "float32",
                 "device": "none", "origin": {"kind": "estimated", "source": "by hand"},

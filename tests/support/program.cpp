@@ -4,11 +4,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <stdexcept>
 
 #include "models/files.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace support {
 namespace {
@@ -44,22 +43,6 @@ Outcome run_program(const std::vector<std::string>& arguments) {
   return {.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
           .out = models::read_file(folder.path() / "out"),
           .err = models::read_file(folder.path() / "err")};
-}
-
-TemporaryFolder::TemporaryFolder() {
-  std::string name = (std::filesystem::temp_directory_path() / "fusewise-test.XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-  path_ = name;
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
-std::string TemporaryFolder::file(const std::string& name, const std::string& text) const {
-  std::ofstream(path_ / name, std::ios::binary) << text;
-  return (path_ / name).string();
 }
 
 }  // namespace support
