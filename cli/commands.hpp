@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 
 #include "traces/network.hpp"
 #include "traces/profile.hpp"
@@ -21,6 +22,11 @@ void add_schema(CLI::App& app);
 
 /// Results go to stdout, all at once; throws WorldError when it cannot be written.
 void print(const std::string& text);
+
+/// Takes numbers from `least` to `most`; unlike CLI::Range no NaN.
+CLI::Validator number_in(double least, double most);
+/// Takes the name of a file to write.
+CLI::Validator file_name();
 
 /// What a profile or network holds, in a few lines.
 std::string summary(const traces::Profile& profile);

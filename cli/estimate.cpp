@@ -66,8 +66,9 @@ void add_estimate(CLI::App& app) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   command
       ->add_option("--iteration-ms", options->iteration_ms, "scale forward and backward to this time in all")
-      ->check(CLI::Range(1e-6, 1e9));
-  command->add_option("-o,--output", options->output, "write to this file and print a summary");
+      ->check(number_in(1e-6, 1e9));
+  command->add_option("-o,--output", options->output, "write to this file and print a summary")
+      ->check(file_name());
   command->callback([options] { estimate(*options); });
 }
 

@@ -59,7 +59,8 @@ void add_import(CLI::App& app) {
       formats +
       "Example: fusewise import tmp8comm.log --model googlenet --batch 64 -o googlenet.profile.json");
   command->add_option("LOG", options->logs, "log files that belong together")->required();
-  command->add_option("-o,--output", options->output, "write to this file and print a summary");
+  command->add_option("-o,--output", options->output, "write to this file and print a summary")
+      ->check(file_name());
   command->add_option("--format", options->import.format, "instead of recognising it")
       ->check(CLI::IsMember(planner::names(traces::import_formats())));
   command->add_option("--model", options->import.model, "name of the model (default: the file's name)");
@@ -77,12 +78,12 @@ void add_import(CLI::App& app) {
   command
       ->add_option("--forward-ratio", options->import.forward_ratio,
                    "assumed forward time as a share of backward, where the log holds none")
-      ->check(CLI::Range(0.0, 1000.0))
+      ->check(number_in(0, 1000))
       ->capture_default_str();
   command->add_option("--workers", options->import.workers, "number of workers, where the log does not say")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
   command->add_option("--line-rate-gbps", options->import.line_rate_gbps, "of the network, 10^9 bits/s")
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(number_in(0, 1e6));
   command->callback([options] { import(*options); });
 }
 

@@ -1,11 +1,13 @@
 // fusewise: parses the command line, runs one subcommand, and turns failures into one line and an exit code.
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <new>
 #include <system_error>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <CLI/CLI.hpp>
@@ -24,7 +26,24 @@ void print(const std::string& text) {
 }
 
 void warn(const std::vector<std::string>& warnings) {
-  for (const std::string& warning : warnings) spdlog::warn("warning: {}", warning);
+  for (const std::string& warning : warnings) spdlog::warn("warning: {}", models::one_line(warning));
+}
+
+CLI::Validator number_in(double least, double most) {
+  const auto check = [least, most](const std::string& text) {
+    double value = 0;
+    const bool is_number = CLI::detail::lexical_cast(text, value);
+    if (is_number && value >= least && value <= most) return std::string();
+    return fmt::format("expected a number from {:g} to {:g}, got '{}'", least, most, models::printable(text));
+  };
+  return {check, fmt::format("from {:g} to {:g}", least, most), "number"};
+}
+
+CLI::Validator file_name() {
+  const auto check = [](const std::string& text) {
+    return text.empty() ? std::string("expected the name of a file, got ''") : std::string();
+  };
+  return {check, "", "file"};
 }
 
 }  // namespace cli
@@ -36,7 +55,7 @@ constexpr int kWorldFailed = 1;
 constexpr int kWrongInput = 2;
 
 int fail(int code, std::string_view message) {
-  spdlog::error("{}", message);
+  spdlog::error("{}", models::one_line(message));
   return code;
 }
 
@@ -46,11 +65,24 @@ int parse_failure(const CLI::App& app, const CLI::ParseError& error) {
     app.exit(error);
     return std::fflush(stdout) == 0 ? kDone : kWorldFailed;
   }
-  return fail(kWrongInput, fmt::format("{} (try --help)", models::printable(error.what())));
+  return fail(kWrongInput, fmt::format("{} (try --help)", error.what()));
+}
+
+/// CLI11 would only say that there is none.
+void check_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App* /*any*/) { return true; }))
+    names.push_back(command->get_name());
+  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return;
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  throw models::InputError(fmt::format("expected a command among {}, got '{}'{}", fmt::join(known, ", "),
+                                       models::printable(argv[1]), models::suggestion(argv[1], known)));
 }
 
 int run(CLI::App& app, int argc, char** argv) {
   try {
+    check_command(app, argc, argv);
     app.parse(argc, argv);
     return kDone;
   } catch (const CLI::ParseError& error) {

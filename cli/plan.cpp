@@ -24,12 +24,16 @@ struct Options {
   std::string output;
 };
 
-planner::Schedule named(const std::string& schedule) {
+/// One of the scenario's own schedules, or a named one.
+planner::Schedule chosen_schedule(const Options& options, const scenarios::Scenario& scenario) {
+  for (const planner::Schedule& schedule : scenario.schedules)
+    if (schedule.name == options.schedule) return schedule;
   const std::vector<std::string_view> known = planner::names(planner::presets());
-  if (std::find(known.begin(), known.end(), schedule) == known.end())
-    throw models::InputError(fmt::format("--schedule: expected one of {}, got '{}'{}", fmt::join(known, ", "),
-                                         models::printable(schedule), models::suggestion(schedule, known)));
-  return planner::preset_schedule(schedule);
+  if (std::find(known.begin(), known.end(), options.schedule) == known.end())
+    throw models::InputError(fmt::format("--schedule: expected one of the scenario's, or of {}, got '{}'{}",
+                                         fmt::join(known, ", "), models::printable(options.schedule),
+                                         models::suggestion(options.schedule, known)));
+  return planner::preset_schedule(options.schedule);
 }
 
 /// What --workers says, or the scenario's only number.
@@ -42,8 +46,8 @@ std::int64_t chosen_workers(const Options& options, const scenarios::Scenario& s
 }
 
 void plan(const Options& options) {
-  const planner::Schedule schedule = named(options.schedule);
   const scenarios::Scenario scenario = scenarios::read_scenario(models::Field::load(options.scenario));
+  const planner::Schedule schedule = chosen_schedule(options, scenario);
   const scenarios::Planned planned = scenarios::plan(scenario, chosen_workers(options, scenario), schedule);
   const std::string text = planner::plan_text(planned.plan);
   if (!options.output.empty()) models::write_file(options.output, text);
@@ -62,10 +66,14 @@ void add_plan(CLI::App& app) {
       ->add_option("--workers", options->workers,
                    "number of workers to plan for (default: the scenario's only one)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
-  command->add_option("--schedule", options->schedule, "the named schedule that makes the plan")
+  command
+      ->add_option("--schedule", options->schedule,
+                   "the schedule that makes the plan: one of the scenario's, or a named one")
       ->capture_default_str();
-  command->add_option("-o,--output", options->output,
-                      "write the plan to this file and print a summary (default: print the plan)");
+  command
+      ->add_option("-o,--output", options->output,
+                   "write the plan to this file and print a summary (default: print the plan)")
+      ->check(file_name());
   command->callback([options] { plan(*options); });
 }
 

@@ -56,13 +56,24 @@ constexpr Format kFormats[] = {{"fusewise.profile", profile_summary},
                                {"fusewise.plan", plan_summary},
                                {"fusewise.scenario", scenario_summary}};
 
+/// Names in a file may hold anything; its lines stay lines.
+std::string printed(const std::string& text) {
+  std::string out;
+  std::size_t begin = 0;
+  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
+    out += models::one_line(std::string_view(text).substr(begin, end - begin)) + '\n';
+    begin = end + 1;
+  }
+  return out + models::one_line(std::string_view(text).substr(begin));
+}
+
 void show(const std::string& path) {
   const models::Field file = models::Field::load(path);
   std::vector<std::string_view> known;
   for (const Format& format : kFormats) known.push_back(format.name);
   const std::string name = file.at("format").one_of(known);
   for (const Format& format : kFormats)
-    if (format.name == name) print(format.show(file));
+    if (format.name == name) print(printed(format.show(file)));
 }
 
 }  // namespace

@@ -4,12 +4,14 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
+#include "models/errors.hpp"
 #include "models/files.hpp"
 #include "scenarios/plot.hpp"
 #include "scenarios/results_text.hpp"
@@ -48,7 +50,22 @@ class ProgressLine {
   std::chrono::steady_clock::time_point shown_ = begun_;
 };
 
+/// One file would silently replace another.
+void check_outputs(const Options& options) {
+  const std::vector<std::pair<std::string_view, std::string>> files = {{"SCENARIO", options.scenario},
+                                                                       {"--output", options.output},
+                                                                       {"--timeline", options.timeline},
+                                                                       {"--plot", options.plot}};
+  for (std::size_t i = 1; i < files.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (!files[i].second.empty() && std::filesystem::path(files[i].second).lexically_normal() ==
+                                          std::filesystem::path(files[j].second).lexically_normal())
+        throw models::InputError(
+            fmt::format("{}: expected a file of its own, got the one of {}", files[i].first, files[j].first));
+}
+
 void simulate(const Options& options) {
+  check_outputs(options);
   const scenarios::Scenario scenario = scenarios::read_scenario(models::Field::load(options.scenario));
   const scenarios::Results results = scenarios::run(scenario, ProgressLine());
   const std::string machine = options.csv ? results_csv(results) : results_json(results);
@@ -59,9 +76,11 @@ void simulate(const Options& options) {
     timeline = scenarios::timeline(scenario, workers);
   }
 
-  if (!options.output.empty()) models::write_file(options.output, machine);
-  if (!options.timeline.empty()) models::write_file(options.timeline, timeline);
-  if (!options.plot.empty()) models::write_file(options.plot, scenarios::scaling_plot(results));
+  std::vector<models::FileText> files;
+  if (!options.output.empty()) files.push_back({options.output, machine});
+  if (!options.timeline.empty()) files.push_back({options.timeline, timeline});
+  if (!options.plot.empty()) files.push_back({options.plot, scenarios::scaling_plot(results)});
+  models::write_files(files);
   warn(results.warnings);
   print(options.json || options.csv ? machine : results_table(results));
 }
@@ -75,17 +94,20 @@ void add_simulate(CLI::App& app) {
   command->add_option("SCENARIO", options->scenario, "a fusewise.scenario file")->required();
   auto* json = command->add_flag("--json", options->json, "print results as JSON instead of a table");
   command->add_flag("--csv", options->csv, "print results as CSV instead of a table")->excludes(json);
-  command->add_option("-o,--output", options->output,
-                      "write results to this file too (JSON, or CSV with --csv)");
+  command
+      ->add_option("-o,--output", options->output, "write results to this file too (JSON, or CSV with --csv)")
+      ->check(file_name());
   auto* timeline =
-      command->add_option("--timeline", options->timeline,
-                          "write a Chrome trace of every schedule to this file (for ui.perfetto.dev)");
+      command
+          ->add_option("--timeline", options->timeline,
+                       "write a Chrome trace of every schedule to this file (for ui.perfetto.dev)")
+          ->check(file_name());
   command
       ->add_option("--timeline-workers", options->timeline_workers,
                    "number of workers of the timeline (default: the scenario's last)")
       ->needs(timeline)
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
-  command->add_option("--plot", options->plot, "write a scaling plot (SVG) to this file");
+  command->add_option("--plot", options->plot, "write a scaling plot (SVG) to this file")->check(file_name());
   command->callback([options] { simulate(*options); });
 }
 

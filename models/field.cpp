@@ -20,18 +20,6 @@ using nlohmann::json;
 constexpr std::size_t kDeepest = 100;
 constexpr std::size_t kLongestShown = 60;
 
-std::string escape_controls(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f)
-      out += fmt::format("\\u{:04x}", byte);
-    else
-      out += c;
-  }
-  return out;
-}
-
 /// A value as it may appear in a message: whole if short, else its kind and size.
 std::string shown(const json& value) {
   const auto count = [&](std::string_view one, std::string_view many) {
@@ -52,7 +40,7 @@ std::string escape_token(std::string_view token) {
     else
       out += c;
   }
-  return escape_controls(out);
+  return one_line(out);
 }
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
@@ -181,11 +169,32 @@ class Reader : public nlohmann::json_sax<json> {
 
 }  // namespace
 
+std::string one_line(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    const std::string_view three = text.substr(i, 3);
+    if (byte < 0x20 || byte == 0x7f) {
+      out += fmt::format("\\u{:04x}", byte);
+    } else if (byte == 0xc2 && next >= 0x80 && next < 0xa0) {  // U+0080 to U+009F
+      out += fmt::format("\\u{:04x}", next);
+      i += 1;
+    } else if (three == "\xe2\x80\xa8" || three == "\xe2\x80\xa9") {  // line and paragraph separator
+      out += three.back() == '\xa8' ? "\\u2028" : "\\u2029";
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
 std::string printable(std::string_view text) {
-  if (text.size() <= kLongestShown) return escape_controls(text);
+  if (text.size() <= kLongestShown) return one_line(text);
   std::size_t cut = kLongestShown;  // not inside a UTF-8 character
   while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0U) == 0x80U) --cut;
-  return escape_controls(text.substr(0, cut)) + "...";
+  return one_line(text.substr(0, cut)) + "...";
 }
 
 std::string suggestion(std::string_view word, std::span<const std::string_view> candidates) {
@@ -216,7 +225,7 @@ Field::Field(std::shared_ptr<const Document> document, const json& value, std::s
       pointer_(std::move(pointer)) {}
 
 Field Field::load(const std::filesystem::path& file) {
-  const std::string source = escape_controls(file.string());
+  const std::string source = one_line(file.string());
   std::string text;
   try {
     text = read_file(file);
@@ -334,10 +343,13 @@ std::string Field::words() const {
   if (!value_->is_structured())
     return value_->is_string() ? printable(value_->get_ref<const std::string&>()) : shown(*value_);
   std::string out;
-  for (const auto& [key, value] : value_->items()) {
-    const std::string inner = child(value, key).words();
-    if (!inner.empty() && !out.empty()) out += ' ';
-    out += inner;
+  for (const bool strings : {true, false}) {
+    for (const auto& [key, value] : value_->items()) {
+      if (value.is_string() != strings) continue;
+      const std::string inner = child(value, key).words();
+      if (!inner.empty() && !out.empty()) out += ' ';
+      out += inner;
+    }
   }
   return out;
 }
@@ -372,7 +384,7 @@ Field Field::follow() const {
     expected("the path of a file that can be read",
              fmt::format("{}: {}", shown(*value_), error.code().message()));
   }
-  return parse(text, file, escape_controls(file.string()));
+  return parse(text, file, one_line(file.string()));
 }
 
 void Field::expected(std::string_view what) const { expected(what, shown(*value_)); }

@@ -51,7 +51,8 @@ class Field {
     return one_of(std::span(choices.begin(), choices.size()));
   }
 
-  /// The strings, numbers and truth values inside, without keys, in the order of the keys: a short description.
+  /// The strings, numbers and truth values inside, without keys, in the order of the keys: a short
+  /// description.
   std::string words() const;
 
   /// Refuses every key of this object that is not listed, suggesting the nearest that is.
@@ -91,7 +92,10 @@ class Field {
 /// ", did you mean 'x'?" for the candidate nearest to `word`, or nothing when none is near.
 std::string suggestion(std::string_view word, std::span<const std::string_view> candidates);
 
-/// Text as it may stand in a one-line message: control characters escaped, cut after 60 bytes.
+/// Text as it may stand in one line on a terminal: control characters and line separators escaped.
+std::string one_line(std::string_view text);
+
+/// one_line(), cut after 60 bytes.
 std::string printable(std::string_view text);
 
 }  // namespace models

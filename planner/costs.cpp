@@ -102,11 +102,10 @@ const traces::Measured* find_measured(const Network& network, std::int64_t worke
   return nullptr;
 }
 
-/// The bytes sent do not depend on the link's speed; two_level's need to know the nodes.
-double sent_per_byte(const Network& network, std::int64_t workers, const Algorithm& algorithm) {
+/// Of an algorithm that was measured. two_level sends as much as the ring, wherever the nodes are.
+double sent_per_byte(std::int64_t workers, const Algorithm& algorithm) {
   const AlgorithmEntry& entry = algorithm_entry(algorithm.name);
   if (entry.needs_nodes) return 2 * static_cast<double>(workers - 1) / static_cast<double>(workers);
-  (void)network;
   return entry.cost({.workers = workers, .flat = {}, .nodes = {}}, algorithm).sent_per_byte;
 }
 
@@ -117,7 +116,7 @@ CollectiveCost work_out(const Network& network, std::int64_t workers, const Algo
   const double share = kind == CollectiveKind::all_reduce ? 1 : 0.5;  // the halves split startup and beta
   if (const traces::Measured* measured = find_measured(network, workers, algorithm, kind))
     return {.curve = measured->curve,
-            .sent_per_byte = share * sent_per_byte(network, workers, algorithm),
+            .sent_per_byte = share * sent_per_byte(workers, algorithm),
             .is_measured = true};
   const ClosedForm whole = closed_form(network, workers, algorithm, kind);
   const double sum =
@@ -158,6 +157,13 @@ std::vector<Doubt> Costs::doubts(CollectiveKind kind, const std::vector<std::int
          .weight = largest,
          .text = fmt::format("{}: measured up to {:.0f} bytes, the last line is continued to {:.0f}", what,
                              measured, largest)});
+
+  for (const traces::Measured& other : network_->measured)
+    if (!cost.is_measured && other.collective == kind && other.workers == workers_)
+      out.push_back({.subject = "unused: " + what,
+                     .weight = 0,
+                     .text = fmt::format("{}: measured there only as {}, so the closed form is used", what,
+                                         *other.algorithm)});
 
   if (!network_->line_rate_gbps) return out;
   const double passes = kind == CollectiveKind::all_reduce ? 2 : 1;

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "models/field.hpp"
 #include "planner/costs.hpp"
@@ -25,6 +26,7 @@ struct FusionRequest {
   const Extras& extras;
   const Pipeline& pipeline;
   const PipelineOptions& options;
+  std::vector<Doubt>* doubts = nullptr;  ///< where a fusion may tell what to doubt about it
 };
 
 /// A fusion with its parameters read. Throws InputError or NoCost.

@@ -1,6 +1,7 @@
 #include "planner/optimal.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "planner/bounds.hpp"
 #include "planner/lower.hpp"
@@ -157,19 +158,32 @@ class SeparatePhasesProblem {
   std::vector<Time> least_gather_;
 };
 
+/// How many beginnings a cut may keep: the work grows with the square of that and of the number of gradients.
+/// Enough for models as they are; where it is not, the plan says by how much it may be off.
+std::size_t most_kept(std::uint32_t gradients) {
+  constexpr double kWork = 4e9;
+  constexpr double kLeast = 8;
+  return static_cast<std::size_t>(std::max(kLeast, std::sqrt(kWork) / gradients));
+}
+
+template <typename Problem>
+OptimalGroups solve(const Problem& problem) {
+  return ParetoSearch(problem, most_kept(problem.count())).run();
+}
+
 }  // namespace
 
 OptimalGroups optimal_for_channel(const Workload& workload, const std::vector<Time>& ready, Time soon_enough,
                                   const CollectiveCost& cost) {
-  return ParetoSearch(ChannelProblem(workload, ready, soon_enough, cost)).run();
+  return solve(ChannelProblem(workload, ready, soon_enough, cost));
 }
 
 OptimalGroups optimal_for_two_phases(const Workload& workload, const Costs& costs, const Extras& extras) {
-  return ParetoSearch(TwoPhaseProblem(workload, costs, extras)).run();
+  return solve(TwoPhaseProblem(workload, costs, extras));
 }
 
 OptimalGroups optimal_for_separate_phases(const Workload& workload, const Costs& costs) {
-  return ParetoSearch(SeparatePhasesProblem(workload, costs)).run();
+  return solve(SeparatePhasesProblem(workload, costs));
 }
 
 }  // namespace planner

@@ -44,33 +44,25 @@ template <typename Problem>
 class ParetoSearch {
  public:
   /// Fronts longer than `most_kept` are cut short.
-  explicit ParetoSearch(const Problem& problem, std::size_t most_kept = 4096)
+  ParetoSearch(const Problem& problem, std::size_t most_kept)
       : problem_(problem), most_kept_(most_kept), least_groups_left_(problem.count() + 1) {}
 
   OptimalGroups run() {
-    // First what can be reached at all; then with how few groups; then with how short a first one. Each pass
-    // keeps more beginnings apart than the one before, and knows better which lead nowhere.
-    value_ = std::min(value_of_one_group(), value_of_single_gradients());
-    constexpr std::size_t kBeam =
-        8;  // few beginnings a cut give a good grouping, and a tight bound for the exact pass
-    find<Aim::value>(std::min(kBeam, most_kept_));
-    value_ = best_end().bound;
+    // First what can be reached at all, by a few beginnings a cut and then by all of them; then with how few
+    // groups; then with how short a first one. Each pass knows better than the one before which beginnings
+    // lead nowhere.
+    constexpr std::size_t kFew = 8;
+    best_ = better_of_all_and_none();
+    find<Aim::value>(std::min(kFew, most_kept_));
     largest_front_ = 0;
     least_dropped_ = sim::Time::max();
     find<Aim::value>(most_kept_);
-    value_ = best_end().bound;
-    most_groups_ = best_end().groups;
     find_least_groups_left();
     find<Aim::groups>(most_kept_);
-    most_groups_ = best_end().groups;
-    longest_first_ = best_end().first;
     find<Aim::first_group>(most_kept_);
     OptimalGroups out = {
-        .groups = {}, .value = best_end().bound, .largest_front = largest_front_, .may_be_off_by = {}};
+        .groups = best_.groups, .value = best_.value, .largest_front = largest_front_, .may_be_off_by = {}};
     if (least_dropped_ < out.value) out.may_be_off_by = out.value - least_dropped_;
-    for (std::uint32_t node = index_of(best_end()); node != 0; node = nodes_[node].before)
-      out.groups.push_back({.begin = nodes_[nodes_[node].before].cut, .end = nodes_[node].cut});
-    std::reverse(out.groups.begin(), out.groups.end());
     return out;
   }
 
@@ -111,14 +103,22 @@ class ParetoSearch {
     return a.bound != b.bound ? a.bound < b.bound : !is_no_less_simple(b, a);
   }
 
-  sim::Time value_of_one_group() const {
-    return problem_.bound(problem_.extend(problem_.start(), 0, problem_.count()), problem_.count());
-  }
+  struct Best {
+    Groups groups;
+    sim::Time value{};
+  };
 
-  sim::Time value_of_single_gradients() const {
+  Best better_of_all_and_none() const {
+    Best all = {.groups = {{.begin = 0, .end = problem_.count()}}};
+    all.value = problem_.bound(problem_.extend(problem_.start(), 0, problem_.count()), problem_.count());
+    Best none;
     State state = problem_.start();
-    for (std::uint32_t i = 0; i < problem_.count(); ++i) state = problem_.extend(state, i, i + 1);
-    return problem_.bound(state, problem_.count());
+    for (std::uint32_t i = 0; i < problem_.count(); ++i) {
+      state = problem_.extend(state, i, i + 1);
+      none.groups.push_back({.begin = i, .end = i + 1});
+    }
+    none.value = problem_.bound(state, problem_.count());
+    return none.value < all.value ? none : all;
   }
 
   /// Everything that is kept at one cut; nodes of a cut lie side by side.
@@ -149,6 +149,7 @@ class ParetoSearch {
       fronts_.push_back({.begin = size, .end = size + static_cast<std::uint32_t>(front_.size())});
       nodes_.insert(nodes_.end(), front_.begin(), front_.end());
     }
+    keep_best_end();
   }
 
   /// Whether no group that ends at `end` and begins at `begin` or sooner can be of use.
@@ -156,7 +157,7 @@ class ParetoSearch {
   bool is_hopeless(std::uint32_t begin, std::uint32_t end) const {
     if (!problem_.longer_costs_more()) return false;
     const State least = problem_.extend(problem_.least(begin), begin, end);
-    if (problem_.bound(least, end) > value_) return true;
+    if (problem_.bound(least, end) > best_.value) return true;
     if (kAim != Aim::value) return false;  // it may still make do with fewer groups
     return std::any_of(front_.begin(), front_.end(), [&](const Node& node) {
       return node.state != least && is_no_worse(node.state, least);
@@ -166,9 +167,9 @@ class ParetoSearch {
   template <Aim kAim>
   void try_group(std::uint32_t before, std::uint32_t begin, std::uint32_t end) {
     const std::uint32_t groups = nodes_[before].groups + 1;
-    if (kAim != Aim::value && groups + least_groups_left_[end] > most_groups_) return;
+    if (kAim != Aim::value && groups + least_groups_left_[end] > best_.groups.size()) return;
     const std::uint32_t first = before == 0 ? end : nodes_[before].first;
-    if (kAim == Aim::first_group && first > longest_first_) return;
+    if (kAim == Aim::first_group && first > best_.groups.front().end) return;
     Node node = {.state = problem_.extend(nodes_[before].state, begin, end),
                  .cut = end,
                  .before = before,
@@ -177,7 +178,7 @@ class ParetoSearch {
     for (const Node& other : front_)
       if (dominates<kAim>(other, node)) return;
     node.bound = problem_.bound(node.state, end);
-    if (node.bound > value_) return;
+    if (node.bound > best_.value) return;
     const auto is_dominated = [&](const Node& other) { return dominates<kAim>(node, other); };
     front_.erase(std::remove_if(front_.begin(), front_.end(), is_dominated), front_.end());
     front_.push_back(node);
@@ -192,7 +193,7 @@ class ParetoSearch {
     front_.resize(most_kept);
   }
 
-  /// From each cut on, with all that is known of it at its least: no way to `value_` has fewer groups.
+  /// From each cut on, with all that is known of it at its least: no way to the best value has fewer groups.
   void find_least_groups_left() {
     constexpr std::uint32_t kNoWay = UINT32_MAX / 2;
     std::fill(least_groups_left_.begin(), least_groups_left_.end(), kNoWay);
@@ -203,7 +204,7 @@ class ParetoSearch {
       std::uint32_t& left = least_groups_left_[begin];
       for (std::uint32_t end = begin + 1; end <= problem_.count(); ++end)
         if (least_groups_left_[end] + 1 < left &&
-            problem_.bound(problem_.extend(least, begin, end), end) <= value_)
+            problem_.bound(problem_.extend(least, begin, end), end) <= best_.value)
           left = least_groups_left_[end] + 1;
     }
   }
@@ -215,22 +216,27 @@ class ParetoSearch {
     return least;
   }
 
-  const Node& best_end() const {
+  /// A pass whose front was cut short may end worse than the one before, or not at all.
+  void keep_best_end() {
     const std::span<const Node> ends = at(problem_.count());
-    assert(!ends.empty());
-    return *std::min_element(ends.begin(), ends.end(), is_better);
+    const auto end = std::min_element(ends.begin(), ends.end(), is_better);
+    if (end == ends.end()) return;
+    const Node known = {.bound = best_.value,
+                        .groups = static_cast<std::uint32_t>(best_.groups.size()),
+                        .first = best_.groups.front().end};
+    if (!is_better(*end, known)) return;
+    best_ = {.groups = {}, .value = end->bound};
+    for (const Node* node = &*end; node->cut > 0; node = &nodes_[node->before])
+      best_.groups.push_back({.begin = nodes_[node->before].cut, .end = node->cut});
+    std::reverse(best_.groups.begin(), best_.groups.end());
   }
-
-  std::uint32_t index_of(const Node& node) const { return static_cast<std::uint32_t>(&node - nodes_.data()); }
 
   const Problem& problem_;
   std::size_t most_kept_;
-  std::vector<Node> nodes_;                   // the first is the start
-  std::vector<Front> fronts_;                 // by cut, in nodes_
-  std::vector<Node> front_;                   // of the cut that is worked on
-  sim::Time value_{};                         // nothing over it is kept
-  std::uint32_t most_groups_ = UINT32_MAX;    // of a grouping that reaches it
-  std::uint32_t longest_first_ = UINT32_MAX;  // first group of a grouping that reaches it in as few groups
+  std::vector<Node> nodes_;                       // the first is the start
+  std::vector<Front> fronts_;                     // by cut, in nodes_
+  std::vector<Node> front_;                       // of the cut that is worked on
+  Best best_;                                     // nothing worse is kept
   std::vector<std::uint32_t> least_groups_left_;  // by cut
   std::size_t largest_front_ = 0;
   sim::Time least_dropped_ = sim::Time::max();

@@ -64,6 +64,11 @@ void allow_schedule_keys(const Field& field, const Pipeline& pipeline) {
   field.allow_only(keys);
 }
 
+bool is_inline_plan(const Field& fusion) {
+  const std::optional<Field> file = fusion.is_object() ? fusion.find("file") : std::nullopt;
+  return file && file->is_object();
+}
+
 /// The object's own words, so that two schedules of a scenario can be told apart: `wfbp buckets 8388608
 /// ring`.
 std::string describe(const Field& field) {
@@ -72,7 +77,10 @@ std::string describe(const Field& field) {
     const std::optional<Field> value = field.find(key);
     if (!value) continue;
     if (!out.empty()) out += ' ';
-    out += value->words();
+    if (key == "overlap_gather")
+      out += value->boolean() ? "overlap" : "no-overlap";
+    else
+      out += key == "fusion" && is_inline_plan(*value) ? "plan" : value->words();
   }
   return out;
 }

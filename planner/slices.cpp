@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/graph_algorithms.hpp"
+
 namespace planner {
 namespace {
 
@@ -56,6 +58,8 @@ class Namer {
   /// Which group, its bytes and tensors, for what belongs to a group.
   void add_arguments(const TaskLabel& label, Slice& slice) const {
     slice.arguments.emplace_back("iteration", fmt::to_string(label.iteration + 1));
+    if (label.kind == Kind::lars_gather)
+      slice.arguments.emplace_back("bytes", fmt::to_string(4 * setting_.workload.forward.size()));
     const bool of_group = label.kind == Kind::all_reduce || label.kind == Kind::reduce_scatter ||
                           label.kind == Kind::all_gather || label.kind == Kind::group_update;
     if (!of_group) return;
@@ -99,15 +103,20 @@ void add_slices(const Setting& setting, const Run& run, const std::string& proce
 
   const Namer namer(setting, run);
   const auto tasks = run.lowered.graph.tasks();
+  std::vector<bool> is_critical(tasks.size());  // of the chain that decides how long the whole run takes
+  for (const sim::TaskId task : sim::critical_path(run.lowered.graph, run.timeline))
+    is_critical[sim::index(task)] = true;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const TaskLabel label = TaskLabel::unpack(tasks[i].label);
     const sim::Span& span = run.timeline.spans[i];
+    if (span.start == span.end) continue;
     Slice slice = {.track = first_track + sim::index(tasks[i].stream),
                    .name = namer.name(label),
                    .category = std::string(category(label.kind)),
                    .start = span.start,
                    .end = span.end};
     namer.add_arguments(label, slice);
+    if (is_critical[i]) slice.arguments.emplace_back("critical", "true");
     slices.push_back(std::move(slice));
   }
 }

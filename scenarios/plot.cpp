@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "models/field.hpp"
+
 namespace scenarios {
 namespace {
 
@@ -55,7 +57,7 @@ struct Panel {
 
 std::string escaped(std::string_view text) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : models::one_line(text)) {
     switch (c) {
       case '&': out += "&amp;"; break;
       case '<': out += "&lt;"; break;
@@ -67,13 +69,18 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-/// One line a schedule, in the order of the results.
+/// One line a schedule, in the order of the results: the n-th of every number of workers, whatever their
+/// names.
 std::vector<Line> lines(const Results& results, double planner::Prediction::*number, double scale) {
   std::vector<Line> out;
-  for (const Entry& entry : results.entries) {
-    auto line = std::find_if(out.begin(), out.end(), [&](const Line& l) { return l.name == entry.schedule; });
-    if (line == out.end()) line = out.insert(out.end(), {entry.schedule, {}});
-    line->points.push_back({static_cast<double>(entry.prediction.workers), entry.prediction.*number * scale});
+  std::size_t nth = 0;
+  for (std::size_t i = 0; i < results.entries.size(); ++i) {
+    const Entry& entry = results.entries[i];
+    const bool next_count = i > 0 && entry.prediction.workers != results.entries[i - 1].prediction.workers;
+    nth = i == 0 || next_count ? 0 : nth + 1;
+    if (nth == out.size()) out.push_back({.name = entry.schedule, .points = {}});
+    out[nth].points.push_back(
+        {static_cast<double>(entry.prediction.workers), entry.prediction.*number * scale});
   }
   for (Line& line : out)
     std::stable_sort(line.points.begin(), line.points.end(),
@@ -89,18 +96,26 @@ std::vector<double> worker_counts(const Results& results) {
   return out;
 }
 
-/// 1, 2 and 5 times powers of ten over the range; 1 alone where that would be many.
+/// Round numbers over the range: powers of ten, with as many digits between as it takes to have three.
 std::vector<double> logarithmic_ticks(double least, double most) {
+  const std::vector<std::vector<double>> choices = {
+      {1}, {1, 2, 5}, {1, 1.5, 2, 3, 4, 5, 6, 8}, {1,   1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2,
+                                                   2.2, 2.5, 2.8, 3,   3.5, 4,   4.5, 5,   5.5,
+                                                   6,   6.5, 7,   7.5, 8,   8.5, 9,   9.5}};
   std::vector<double> out;
-  constexpr double kManyDecades = 2.5;
-  const bool few = std::log10(most / least) > kManyDecades;
-  const int first = static_cast<int>(std::floor(std::log10(least)));
-  const int last = static_cast<int>(std::floor(std::log10(most)));
-  for (int exponent = first; exponent <= last; ++exponent)
-    for (const double digit : {1.0, 2.0, 5.0}) {
-      const double tick = digit * std::pow(10, exponent);
-      if (tick >= least && tick <= most && (digit == 1 || !few)) out.push_back(tick);
-    }
+  for (const std::vector<double>& digits : choices) {
+    out.clear();
+    const int first = static_cast<int>(std::floor(std::log10(least)));
+    const int last = static_cast<int>(std::floor(std::log10(most)));
+    for (int exponent = first; exponent <= last; ++exponent)
+      for (const double digit : digits) {
+        const double tick = digit * std::pow(10, exponent);
+        if (tick >= least && tick <= most) out.push_back(tick);
+      }
+    constexpr std::size_t kEnough = 3;
+    if (out.size() >= kEnough) return out;
+  }
+  if (out.empty()) out = {least, most};
   return out;
 }
 
@@ -156,13 +171,20 @@ void draw_line(std::string& svg, const Panel& panel, const Line& line, std::size
   for (const Point& point : line.points)
     path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", panel.x(point.workers),
                         panel.y(point.value));
-  svg += fmt::format("<path class=\"line\" {} d=\"{}\"/>\n", stroke(index), path);
+  svg += fmt::format("<path class=\"{}\" {} d=\"{}\"/>\n",
+                     line.name.rfind("fusewise", 0) == 0 ? "line ours" : "line", stroke(index), path);
   for (const Point& point : line.points)
     svg += fmt::format(
         "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"><title>{}, {:.0f} workers: "
         "{:.4g}{}</title></circle>\n",
         panel.x(point.workers), panel.y(point.value), kColours[index % kColours.size()], escaped(line.name),
         point.workers, point.value, panel.unit);
+}
+
+/// What fits beside the plot.
+std::string shortened(const std::string& name) {
+  constexpr std::size_t kFits = 27;
+  return name.size() <= kFits ? name : name.substr(0, kFits - 2) + "..";
 }
 
 /// Names beside the ends of the lines, moved apart where they would touch.
@@ -191,7 +213,7 @@ void draw_names(std::string& svg, const Panel& panel, const std::vector<Line>& a
     const double end = panel.x(all[label.line].points.back().workers);
     svg += fmt::format("<path class=\"leader\" {} d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}h8\"/>\n",
                        stroke(label.line), end + 5, label.end, panel.right + 18, label.y);
-    text(svg, panel.right + 30, label.y + 4, "start", "", all[label.line].name);
+    text(svg, panel.right + 30, label.y + 4, "start", "", shortened(all[label.line].name));
   }
 }
 
@@ -240,8 +262,9 @@ std::string scaling_plot(const Results& results) {
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
       "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"12\">\n<style>"
       ".title{{font-size:17px;font-weight:bold}}.head{{font-size:13px;font-weight:bold}}"
-      ".grid{{stroke:#d9d9d9}}.axis{{stroke:#444}}.line{{fill:none;stroke-width:2}}"
-      ".leader{{fill:none;opacity:.5}}</style>\n<rect width=\"{0}\" height=\"{1}\" fill=\"#fff\"/>\n",
+      ".grid{{stroke:#d9d9d9}}.axis{{stroke:#444}}.line{{fill:none;stroke-width:1.6}}.ours{{stroke-width:3.2}"
+      "}"
+      ".leader{{fill:none;stroke-width:1.5}}</style>\n<rect width=\"{0}\" height=\"{1}\" fill=\"#fff\"/>\n",
       kWidth, kHeight);
   text(svg, 24, 34, "start", "title", results.scenario.empty() ? "scaling" : results.scenario);
   draw_panel(svg, time, results, times, false);

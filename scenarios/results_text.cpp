@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "models/field.hpp"
 #include "models/json_text.hpp"
 
 namespace scenarios {
@@ -40,8 +41,10 @@ std::string csv_cell(const std::string& text) {
 }
 
 /// Rows of cells, the first a header; the columns in `left` stand flush left, the others right.
-std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::vector<std::size_t>& left) {
+std::string aligned(std::vector<std::vector<std::string>> rows, const std::vector<std::size_t>& left) {
   std::vector<std::size_t> widths(rows.front().size());
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = models::one_line(cell);
   for (const auto& row : rows)
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   std::string out;
@@ -131,10 +134,13 @@ std::string results_table(const Results& results) {
 
 std::string plan_table(const planner::PlanFile& plan) {
   const bool exact = plan.optimality == planner::Optimality::exact;
-  std::string out =
-      fmt::format("{} on {} workers, pipeline {}, {} all-reduce: {} groups, {} ms per iteration ({})\n\n",
-                  plan.model, plan.workers, plan.pipeline, plan.all_reduce.name, plan.groups.size(),
-                  ms(plan.iteration_us), exact ? "exact: no other grouping is faster" : "heuristic");
+  std::string out = fmt::format(
+      "{} on {} workers, pipeline {}, {} all-reduce: {} groups, {} ms per iteration ({})\n\n", plan.model,
+      plan.workers, plan.pipeline, plan.all_reduce.name, plan.groups.size(), ms(plan.iteration_us),
+      exact ? "exact: no other grouping is faster"
+      : plan.may_be_off_by_us > 0
+          ? fmt::format("heuristic: a better one may save {} ms", ms(plan.may_be_off_by_us))
+          : "heuristic");
   std::vector<std::vector<std::string>> rows = {{"group", "tensors", "size", "in backward order"}};
   for (std::size_t i = 0; i < plan.groups.size(); ++i)
     rows.push_back({fmt::to_string(i + 1), fmt::to_string(plan.groups[i].tensors.size()),

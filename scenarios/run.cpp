@@ -16,13 +16,14 @@ using planner::Schedule;
 using planner::Setting;
 
 /// What the network or the clock cannot give, as an error about the scenario's workers.
-[[noreturn]] void refuse(const Scenario& scenario, std::int64_t workers, const planner::NoCost& problem) {
+[[noreturn]] void refuse(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
+                         const planner::NoCost& problem) {
   const models::Field all = scenario.file.at("workers");
-  if (!all.is_array()) all.expected(problem.expected(), problem.got());
+  const std::string got = fmt::format("{} (schedule '{}')", problem.got(), schedule.name);
+  if (!all.is_array()) all.expected(problem.expected(), got);
   const auto at = std::find(scenario.workers.begin(), scenario.workers.end(), workers);
-  if (at == scenario.workers.end()) all.expected(problem.expected(), problem.got());
-  all.items()[static_cast<std::size_t>(at - scenario.workers.begin())].expected(problem.expected(),
-                                                                                problem.got());
+  if (at == scenario.workers.end()) all.expected(problem.expected(), got);
+  all.items()[static_cast<std::size_t>(at - scenario.workers.begin())].expected(problem.expected(), got);
 }
 
 /// The settings of one number of workers, made when first asked for: schedules may differ in their
@@ -89,7 +90,7 @@ Results run(const Scenario& scenario, const Progress& progress) {
                                    .fusion = schedule.fusion.kind,
                                    .prediction = run.prediction});
       } catch (const planner::NoCost& problem) {
-        refuse(scenario, workers, problem);
+        refuse(scenario, workers, schedule, problem);
       }
       if (progress) progress(results.entries.size(), total);
     }
@@ -98,19 +99,22 @@ Results run(const Scenario& scenario, const Progress& progress) {
   return results;
 }
 
-std::string timeline(const Scenario& scenario, std::int64_t workers) {
+std::string timeline(const Scenario& whole, std::int64_t workers) {
+  Scenario scenario = whole;
+  constexpr std::int64_t kMostShown = 3;  // they are alike, and a trace of thousands opens nowhere
+  scenario.conditions.iterations = std::min(whole.conditions.iterations, kMostShown);
   std::vector<traces::Track> tracks;
   std::vector<traces::Slice> slices;
   Settings settings(scenario, workers);
-  try {
-    for (const Schedule& schedule : scenario.schedules) {
+  for (const Schedule& schedule : scenario.schedules) {
+    try {
       const Setting& setting = settings.of(schedule);
       const std::string_view shown = scenario.conditions.stragglers.empty() ? "each" : "the slowest";
       const std::string process = fmt::format("{}: {} of {} workers", schedule.name, shown, workers);
       planner::add_slices(setting, planner::run(setting, schedule), process, tracks, slices);
+    } catch (const planner::NoCost& problem) {
+      refuse(scenario, workers, schedule, problem);
     }
-  } catch (const planner::NoCost& problem) {
-    refuse(scenario, workers, problem);
   }
   return traces::chrome_trace(tracks, slices);
 }
@@ -124,7 +128,7 @@ Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& sch
     warnings.add(run.doubts);
     return {.plan = planner::make_plan(setting, schedule, run), .warnings = warnings.texts(scenario)};
   } catch (const planner::NoCost& problem) {
-    refuse(scenario, workers, problem);
+    refuse(scenario, workers, schedule, problem);
   }
 }
 

@@ -33,7 +33,7 @@ using Progress = std::function<void(std::size_t done, std::size_t total)>;
 /// Throws InputError, naming the place in the scenario, where it asks for what cannot be.
 Results run(const Scenario& scenario, const Progress& progress = {});
 
-/// Chrome trace text of every schedule on one number of workers.
+/// Chrome trace text of every schedule on one number of workers, three iterations at most.
 std::string timeline(const Scenario& scenario, std::int64_t workers);
 
 struct Planned {

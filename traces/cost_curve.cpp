@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 
 namespace traces {
 namespace {
@@ -60,7 +61,8 @@ CostCurve CostCurve::of_segments(const std::vector<Segment>& segments) {
                       .value_us = segment.startup_us + segment.from_bytes * segment.us_per_byte,
                       .us_per_byte = segment.us_per_byte});
   CostCurve curve(std::move(pieces));
-  curve.measured_up_to_bytes_ = segments.back().to_bytes;
+  curve.measured_up_to_bytes_ =
+      std::nextafter(segments.back().to_bytes, 0.0);  // to_bytes itself is not in it
   curve.segments_ = segments;
   return curve;
 }

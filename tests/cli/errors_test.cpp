@@ -1,6 +1,7 @@
 // What a user is told when something is wrong: one line on stderr, nothing on stdout, the right exit code,
 // and no file half written.
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -80,7 +81,8 @@ TEST_CASE("errors: a scenario that is wrong ends with 2 and one line") {
       {R"("workers": 4, "jitter": {"sigma": 0.1}})",
        "s.json: /jitter/sigma: expected 0: jitter is not simulated yet, got 0.1"},
       {R"("workers": 4, "collectives": {"all_reduce": "two_level"}})",
-       "s.json: /workers: expected a network with levels, as two_level needs, got network 'n' without"},
+       "s.json: /workers: expected a network with levels, as two_level needs, got network 'n' without "
+       "(schedule 's-sgd')"},
       {R"("workers": 4, "workers": 4})", "s.json: /workers: expected a key once, got it twice"},
       {R"("workers": NaN})", "s.json:1:100: expected JSON, got 'N'"},
       {R"("workers": 4)", "s.json:1:101: expected JSON, got the end of the file"},
@@ -169,6 +171,64 @@ TEST_CASE("errors: a run that is refused leaves older results as they were") {
   CHECK(models::read_file(results) == "older");
 }
 
+TEST_CASE("errors: names that hold control characters stay on their line") {
+  const Files files(R"("workers": 4})");
+  std::string network = kNetwork;
+  network.replace(network.find("\"n\""), 3, R"("a\nb\u001b\u009b")");
+  network.replace(network.find("\"link\""), std::string::npos,
+                  R"("measured": [{"collective": "all_reduce", "workers": 2, "curve": [[1, 1]]}]})");
+  (void)files.file("n.json", network);
+  check_refused(
+      files, run_program({"simulate", files.scenario()}),
+      "s.json: /workers: expected a number of workers for which network 'a\\u000ab\\u001b\\u009b' has a cost "
+      "of ring all_reduce (measured on 2), got 4 (schedule 's-sgd')");
+  const Outcome unwritable = run_program({"simulate", files.scenario(), "-o", files.path("no\nfolder/x")});
+  CHECK(unwritable.err.find('\n') == unwritable.err.size() - 1);
+}
+
+TEST_CASE("errors: a plan is told apart from what it is used for") {
+  const Files files(
+      R"("workers": 4, "schedules": ["wfbp", {"fusion": {"kind": "plan", "file": "plan.json"}}]})");
+  const std::string plan = files.path("plan.json");
+  (void)files.file("plan.json", R"({"format": "fusewise.plan", "version": 1, "model": "m", "workers": 8,
+    "pipeline": "dear", "collectives": {"all_reduce": "ring"}, "compression": "none", "optimality": "heuristic",
+    "groups": [{"tensors": ["t"], "bytes": 20}]})");
+  const Outcome used = run_program({"simulate", files.scenario()});
+  CHECK(used.exit_code == 0);
+  CHECK(used.err ==
+        "warning: the plan for model 'm' was made for pipeline dear, and is used with wfbp\n"
+        "warning: the plan for model 'm' was made for workers 8, and is used with 4\n");
+
+  std::string wrong = models::read_file(plan);
+  wrong.replace(wrong.find("\"bytes\": 20"), 11, "\"bytes\": 17");
+  (void)files.file("plan.json", wrong);
+  check_refused(files, run_program({"simulate", files.scenario()}),
+                "plan.json: /groups/0/bytes: expected 20, as its tensors have, got 17");
+}
+
+TEST_CASE("errors: several outputs are written together or not at all, each to a file of its own") {
+  const Files files(R"("workers": 4})");
+  const std::string results = files.path("results.json");
+  CHECK(run_program({"simulate", files.scenario(), "-o", results, "--plot", files.path("no/folder.svg")})
+            .exit_code == 1);
+  CHECK_FALSE(std::filesystem::exists(results));
+  check_refused(files, run_program({"simulate", files.scenario(), "-o", results, "--timeline", results}),
+                "--timeline: expected a file of its own, got the one of --output");
+  check_refused(files, run_program({"simulate", files.scenario(), "-o", files.scenario()}),
+                "--output: expected a file of its own, got the one of SCENARIO");
+}
+
+TEST_CASE("errors: what stands for a file without an end is refused, a link is written through") {
+  const Files files(R"("workers": 4})");
+  check_refused(files, run_program({"simulate", "/dev/zero"}),
+                "/dev/zero: /: expected a file that can be read, got: File too large");
+  const std::string target = files.file("target.json", "older");
+  std::filesystem::create_symlink(target, files.path("link.json"));
+  REQUIRE(run_program({"simulate", files.scenario(), "-o", files.path("link.json")}).exit_code == 0);
+  CHECK(std::filesystem::is_symlink(files.path("link.json")));
+  CHECK(models::read_file(target).rfind("{", 0) == 0);
+}
+
 TEST_CASE("errors: wrong usage ends with 2 and one line") {
   const Files files(R"("workers": [4, 8]})");
   const std::vector<std::vector<std::string>> usages = {
@@ -184,6 +244,9 @@ TEST_CASE("errors: wrong usage ends with 2 and one line") {
       {"schema", "profil"},
       {"estimate", "models/resnet18.json", "--device", "v1000"},
       {"import", files.scenario()},
+      {"estimate", "models/resnet18.json", "--device", "v100", "--iteration-ms", "nan"},
+      {"estimate", "models/resnet18.json", "--device", "v100", "-o", ""},
+      {"import", "models/resnet18.json", "--forward-ratio", "nan"},
   };
   for (const std::vector<std::string>& usage : usages) {
     const Outcome outcome = run_program(usage);

@@ -117,7 +117,7 @@ TEST_CASE("schedule: an object starts from its preset, or from wfbp without fusi
       {R"({"name": "s-sgd", "pipeline": "wfbp", "fusion": "optimal", "compression": "none"})", "wfbp",
        "optimal", "s-sgd wfbp optimal"},
       {R"({"name": "dear-nl", "pipeline": "zero", "overlap_gather": false})", "zero", "layers",
-       "dear-nl zero false"},
+       "dear-nl zero no-overlap"},
       {R"({"collectives": {"all_reduce": "binary_tree"}})", "wfbp", "none", "binary_tree"},
   };
   for (const Case& each : cases) {

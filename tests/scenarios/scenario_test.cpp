@@ -232,20 +232,22 @@ TEST_CASE("scenario: numbers of workers that the network has no cost for are ref
     {"collective": "all_reduce", "workers": 4, "curve": [[1, 5]]}]})";
   check_all({
       {R"({"workers": [4, 8, 6], "collectives": {"all_reduce": "two_level"}, )" + levels + "}",
-       "s.json: /workers/2: expected for two_level a multiple of the 4 workers in a node, got 6"},
+       "s.json: /workers/2: expected for two_level a multiple of the 4 workers in a node, got 6 (schedule "
+       "'wfbp')"},
       {R"({"collectives": {"all_reduce": "two_level"}})",
-       "s.json: /workers/0: expected a network with levels, as two_level needs, got network 'n' without"},
+       "s.json: /workers/0: expected a network with levels, as two_level needs, got network 'n' without "
+       "(schedule 'wfbp')"},
       {R"({"workers": [4, 8], )" + measured + "}",
        "s.json: /workers/1: expected a number of workers for which network 'n' has a cost of ring all_reduce "
-       "(measured on 4), got 8"},
+       "(measured on 4), got 8 (schedule 'wfbp')"},
       {R"({"workers": 8, )" + measured + "}",
        "s.json: /workers: expected a number of workers for which network 'n' has a cost of ring all_reduce "
        "(measured "
-       "on 4), got 8"},
+       "on 4), got 8 (schedule 'wfbp')"},
       {R"({"workers": [4], "schedules": ["dear-nl"], )" + measured + "}",
        "s.json: /workers/0: expected a number of workers for which network 'n' has a cost of ring "
        "reduce_scatter "
-       "(none is measured, and it has no link), got 4"},
+       "(none is measured, and it has no link), got 4 (schedule 'dear-nl')"},
   });
   CHECK(results(R"({"workers": [1, 4], )" + measured + "}").entries.size() == 2);
 }
@@ -253,13 +255,19 @@ TEST_CASE("scenario: numbers of workers that the network has no cost for are ref
 TEST_CASE("scenario: times too long for the clock are refused") {
   check_all({
       {R"({"iterations": 10000, "update": {"optimizer_us": 1e12}})",
-       "s.json: /workers/0: expected compute times that add up to at most 9000000000000 us over all "
-       "iterations, got "
-       "1.0001e+16"},
+       "s.json: /workers/0: expected times that add up to at most 9000000000000 us over all iterations, got "
+       "1.0001e+16 (schedule 'wfbp')"},
       {R"({"network": {"link": {"alpha_us": 1e12, "beta_us_per_byte": 0}}})",
-       "s.json: /workers/0: expected communication that takes at most 2250000000000 us over all iterations, "
-       "got up to "
-       "1.6e+13"},
+       "s.json: /workers/0: expected collectives that take at most 2250000000000 us in all, however tensors "
+       "are "
+       "grouped, got up to 4e+12 (schedule 'wfbp')"},
+      {R"({"iterations": 100, "schedules": [{"fusion": {"kind": "threshold", "cycle_us": 1e12}}]})",
+       "s.json: /workers/0: expected times that add up to at most 9000000000000 us over all iterations, got "
+       "1.01e+14 (schedule 'threshold 1000000000000.0')"},
+      {R"({"iterations": 100, "update": {"parallel_tensor_operator": true},
+           "network": {"measured": [{"collective": "all_gather", "workers": 2, "curve": [[1, 1e12]]}]}})",
+       "s.json: /workers/0: expected times that add up to at most 9000000000000 us over all iterations, got "
+       "1.01e+14 (schedule 'wfbp')"},
   });
   // just within
   CHECK_NOTHROW(

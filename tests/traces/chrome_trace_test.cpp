@@ -60,12 +60,12 @@ TEST_CASE("chrome_trace: a run's slices say what ran, of which group, and when")
   REQUIRE(slices.size() == 6);
   const json events = json::parse(chrome_trace(tracks, slices))["traceEvents"];
   CHECK(events[5] == json::parse(R"({"ph": "X", "name": "forward l1", "cat": "forward", "pid": 2, "tid": 1,
-    "ts": 0.0, "dur": 2.0, "args": {"iteration": 1}})"));
+    "ts": 0.0, "dur": 2.0, "args": {"iteration": 1, "critical": true}})"));
   CHECK(events[7] == json::parse(R"({"ph": "X", "name": "backward l2", "cat": "backward", "pid": 2, "tid": 1,
-    "ts": 5.0, "dur": 4.0, "args": {"iteration": 1}})"));
+    "ts": 5.0, "dur": 4.0, "args": {"iteration": 1, "critical": true}})"));
   CHECK(events[9] ==
         json::parse(R"({"ph": "X", "name": "all-reduce group 1", "cat": "communication", "pid": 2, "tid": 2,
-    "ts": 9.0, "dur": 10.0, "args": {"iteration": 1, "group": 1, "bytes": 80, "tensors": 1, "first": "l2.a", "last": "l2.a"}})"));
+    "ts": 9.0, "dur": 10.0, "args": {"iteration": 1, "group": 1, "bytes": 80, "tensors": 1, "first": "l2.a", "last": "l2.a", "critical": true}})"));
 }
 
 TEST_CASE(

@@ -296,7 +296,8 @@ TEST_CASE("curve: a segment holds from its first byte up to, not including, its 
   CHECK(curve.us(40) == 140);
   CHECK(curve.startup_us() == 21);
   CHECK(curve.is_monotone());
-  CHECK(curve.measured_up_to_bytes() == 30);
+  CHECK(curve.measured_up_to_bytes() < 30);
+  CHECK(curve.measured_up_to_bytes() == doctest::Approx(30));
 }
 
 TEST_CASE("curve: segments that step down or go below 0 cost no less than nothing and are not monotone") {
