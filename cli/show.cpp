@@ -15,6 +15,17 @@
 namespace cli {
 namespace {
 
+/// Names in a file may hold anything; its lines stay lines.
+std::string printed(const std::string& text) {
+  std::string out;
+  std::size_t begin = 0;
+  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
+    out += models::one_line(std::string_view(text).substr(begin, end - begin)) + '\n';
+    begin = end + 1;
+  }
+  return out + models::one_line(std::string_view(text).substr(begin));
+}
+
 std::string model_summary(const models::Field& file) {
   const models::Model model = models::read_model(file);
   std::string out = fmt::format(
@@ -55,17 +66,6 @@ constexpr Format kFormats[] = {{"fusewise.profile", profile_summary},
                                {"fusewise.model", model_summary},
                                {"fusewise.plan", plan_summary},
                                {"fusewise.scenario", scenario_summary}};
-
-/// Names in a file may hold anything; its lines stay lines.
-std::string printed(const std::string& text) {
-  std::string out;
-  std::size_t begin = 0;
-  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
-    out += models::one_line(std::string_view(text).substr(begin, end - begin)) + '\n';
-    begin = end + 1;
-  }
-  return out + models::one_line(std::string_view(text).substr(begin));
-}
 
 void show(const std::string& path) {
   const models::Field file = models::Field::load(path);
@@ -116,7 +116,7 @@ std::string summary(const traces::Network& network) {
 
 void write_or_print(const std::string& file, const std::string& text, const std::string& summary) {
   if (!file.empty()) models::write_file(file, text);
-  print(file.empty() ? text : summary);
+  print(file.empty() ? text : printed(summary));
 }
 
 void add_show(CLI::App& app) {

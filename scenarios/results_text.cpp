@@ -126,21 +126,22 @@ std::string results_table(const Results& results) {
   }
   std::string out = aligned(rows, {1, 9});
   out +=
-      "iteration = forward + backward + exposed communication + update; channel = communication, hidden or "
-      "not;"
-      " * fastest\n";
+      "iteration = forward + backward + exposed communication + update + unoverlapped input (or an "
+      "overlapped input "
+      "that takes longer)\nchannel = communication, hidden or not; * fastest\n";
   return out;
 }
 
 std::string plan_table(const planner::PlanFile& plan) {
   const bool exact = plan.optimality == planner::Optimality::exact;
-  std::string out = fmt::format(
-      "{} on {} workers, pipeline {}, {} all-reduce: {} groups, {} ms per iteration ({})\n\n", plan.model,
-      plan.workers, plan.pipeline, plan.all_reduce.name, plan.groups.size(), ms(plan.iteration_us),
-      exact ? "exact: no other grouping is faster"
-      : plan.may_be_off_by_us > 0
-          ? fmt::format("heuristic: a better one may save {} ms", ms(plan.may_be_off_by_us))
-          : "heuristic");
+  std::string out =
+      fmt::format("{} on {} workers, pipeline {}, {} all-reduce: {} groups, {} ms per iteration ({})\n\n",
+                  models::one_line(plan.model), plan.workers, plan.pipeline, plan.all_reduce.name,
+                  plan.groups.size(), ms(plan.iteration_us),
+                  exact ? "exact: no other grouping is faster"
+                  : plan.may_be_off_by_us > 0
+                      ? fmt::format("heuristic: a better one may save {} ms", ms(plan.may_be_off_by_us))
+                      : "heuristic");
   std::vector<std::vector<std::string>> rows = {{"group", "tensors", "size", "in backward order"}};
   for (std::size_t i = 0; i < plan.groups.size(); ++i)
     rows.push_back({fmt::to_string(i + 1), fmt::to_string(plan.groups[i].tensors.size()),

@@ -120,7 +120,7 @@ TEST_CASE("results: the table marks the fastest schedule of each number of worke
   std::vector<std::string> lines;
   for (std::size_t begin = 0; begin < table.size(); begin = table.find('\n', begin) + 1)
     lines.push_back(table.substr(begin, table.find('\n', begin) - begin));
-  REQUIRE(lines.size() == 5);
+  REQUIRE(lines.size() == 6);
   const std::vector<char> ends = {lines[1].back(), lines[2].back(), lines[3].back()};
   CHECK(ends == std::vector<char>{'%', '*', '*'});
   for (const std::string& line : lines) CHECK(line.back() != ' ');
