@@ -22,6 +22,7 @@ struct Options {
   std::int64_t workers = 0;
   std::string schedule = "fusewise";
   std::string output;
+  bool json = false;
 };
 
 /// One of the scenario's own schedules, or a named one.
@@ -52,7 +53,7 @@ void plan(const Options& options) {
   const std::string text = planner::plan_text(planned.plan);
   if (!options.output.empty()) models::write_file(options.output, text);
   warn(planned.warnings);
-  print(options.output.empty() ? text : scenarios::plan_table(planned.plan));
+  print(options.output.empty() || options.json ? text : scenarios::plan_table(planned.plan));
 }
 
 }  // namespace
@@ -74,6 +75,7 @@ void add_plan(CLI::App& app) {
       ->add_option("-o,--output", options->output,
                    "write the plan to this file and print a summary (default: print the plan)")
       ->check(file_name());
+  command->add_flag("--json", options->json, "print the plan itself, with --output too");
   command->callback([options] { plan(*options); });
 }
 

@@ -55,6 +55,8 @@ TEST_CASE("plan: simulating the plan gives the time that the plan predicts, for 
     const std::string plan = (folder.path() / "p.json").string();
     REQUIRE(run_program({"plan", scenario, "--schedule", schedule, "-o", plan}).exit_code == 0);
     const json written = json::parse(models::read_file(plan));
+    CHECK(run_program({"plan", scenario, "--schedule", schedule, "-o", plan, "--json"}).out ==
+          models::read_file(plan));
     const std::string replay = folder.put(
         "r.json", scenario_with("16", R"([{"pipeline": ")" + written.at("pipeline").get<std::string>() +
                                           R"(", "fusion": {"kind": "plan", "file": "p.json"}}])"));
