@@ -1,8 +1,22 @@
 #include "sim/task_graph.hpp"
 
+#include <algorithm>
 #include <cassert>
+#include <cmath>
 
 namespace sim {
+namespace {
+
+[[maybe_unused]] bool at_most_one_for_a_stream(std::span<const Interference> rules, std::size_t streams) {
+  std::vector<bool> has_one(streams);
+  for (const Interference& rule : rules) {
+    if (has_one[index(rule.stream)]) return false;
+    has_one[index(rule.stream)] = true;
+  }
+  return true;
+}
+
+}  // namespace
 
 StreamId TaskGraphBuilder::add_stream(std::string name) {
   graph_.streams_.push_back(std::move(name));
@@ -21,12 +35,22 @@ void TaskGraphBuilder::add_dependency(TaskId earlier, TaskId later) {
   dependencies_.emplace_back(earlier, later);
 }
 
+void TaskGraphBuilder::slow_down(StreamId stream, std::vector<StreamId> by, double factor) {
+  assert(index(stream) < graph_.streams_.size());
+  assert(std::all_of(by.begin(), by.end(), [&](StreamId other) {
+    return other != stream && index(other) < graph_.streams_.size();
+  }));
+  assert(factor >= 1 && std::isfinite(factor));
+  graph_.interferences_.push_back({.stream = stream, .by = std::move(by), .factor = factor});
+}
+
 void TaskGraphBuilder::reserve(std::size_t tasks, std::size_t dependencies) {
   graph_.tasks_.reserve(tasks);
   dependencies_.reserve(dependencies);
 }
 
 TaskGraph TaskGraphBuilder::build() && {
+  assert(at_most_one_for_a_stream(graph_.interferences_, graph_.streams_.size()));
   // A counting sort by the earlier task; within a row the order of add_dependency stays.
   std::vector<std::uint32_t>& starts = graph_.row_starts_;
   starts.assign(graph_.tasks_.size() + 1, 0);

@@ -20,6 +20,7 @@ constexpr std::size_t index(TaskId id) { return static_cast<std::size_t>(id); }
 constexpr std::size_t index(StreamId id) { return static_cast<std::size_t>(id); }
 
 struct Task {
+  /// The work, as the time it takes at full speed.
   Time duration;
   StreamId stream;
   /// Of the tasks ready for a stream the lowest value runs first, then the one that was ready first, then the
@@ -29,6 +30,14 @@ struct Task {
   std::uint64_t label = 0;
 };
 
+/// Two streams that share a resource: while any of `by` is busy, tasks on `stream` take `factor` times as
+/// long.
+struct Interference {
+  StreamId stream;
+  std::vector<StreamId> by;
+  double factor = 1;
+};
+
 /// Immutable: edges lie in compressed rows. Built by TaskGraphBuilder.
 class TaskGraph {
  public:
@@ -36,6 +45,8 @@ class TaskGraph {
 
   std::span<const std::string> streams() const { return streams_; }
   std::span<const Task> tasks() const { return tasks_; }
+  /// At most one for a stream.
+  std::span<const Interference> interferences() const { return interferences_; }
   std::size_t dependency_count() const { return targets_.size(); }
 
   /// The tasks that wait for this one.
@@ -49,6 +60,7 @@ class TaskGraph {
 
   std::vector<std::string> streams_;
   std::vector<Task> tasks_;
+  std::vector<Interference> interferences_;
   std::vector<std::uint32_t> row_starts_ = {0};  // of each task's successors in targets_, and the end
   std::vector<TaskId> targets_;
 };
@@ -60,6 +72,9 @@ class TaskGraphBuilder {
   TaskId add_task(Task task);
   /// `later` may start only once `earlier` has ended.
   void add_dependency(TaskId earlier, TaskId later);
+  /// While any of the streams `by` is busy, tasks on `stream` take `factor` (>= 1) times as long; the factor
+  /// applies once, however many of them are busy. Once for a stream. Streams may slow one another.
+  void slow_down(StreamId stream, std::vector<StreamId> by, double factor);
 
   void reserve(std::size_t tasks, std::size_t dependencies);
   std::size_t task_count() const { return graph_.tasks_.size(); }
