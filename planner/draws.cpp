@@ -1,0 +1,141 @@
+// Every polynomial is evaluated by Horner's rule; its order is part of the result.
+
+#include "planner/draws.hpp"
+
+#include <array>
+#include <cassert>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+namespace planner {
+namespace {
+
+// ln 2 in two parts: whole multiples of the first up to 2^11 are exact.
+constexpr double kLn2High = 0x1.62e42fee00000p-1;
+constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
+constexpr double kInverseSqrtTwoPi = 0.39894228040143267794;
+
+/// coefficients[0] + coefficients[1] x + ...
+template <std::size_t kCount>
+double polynomial(const std::array<double, kCount>& coefficients, double x) {
+  double sum = coefficients[kCount - 1];
+  for (std::size_t i = kCount - 1; i-- > 0;) sum = sum * x + coefficients[i];
+  return sum;
+}
+
+/// Normal quantile as a ratio of two polynomials of degree 7.
+struct Ratio {
+  std::array<double, 8> above;
+  std::array<double, 8> below;
+
+  double at(double x) const { return polynomial(above, x) / polynomial(below, x); }
+};
+
+// Wichura, "Algorithm AS 241: The percentage points of the normal distribution" (1988), PPND16.
+constexpr Ratio kCentre = {
+    {3.3871328727963666080, 1.3314166789178437745e+2, 1.9715909503065514427e+3, 1.3731693765509461125e+4,
+     4.5921953931549871457e+4, 6.7265770927008700853e+4, 3.3430575583588128105e+4, 2.5090809287301226727e+3},
+    {1.0, 4.2313330701600911252e+1, 6.8718700749205790830e+2, 5.3941960214247511077e+3,
+     2.1213794301586595867e+4, 3.9307895800092710610e+4, 2.8729085735721942674e+4, 5.2264952788528545610e+3}};
+constexpr Ratio kTail = {
+    {1.42343711074968357734, 4.63033784615654529590, 5.76949722146069140550, 3.64784832476320460504,
+     1.27045825245236838258, 2.41780725177450611770e-1, 2.27238449892691845833e-2, 7.74545014278341407640e-4},
+    {1.0, 2.05319162663775882187, 1.67638483018380384940, 6.89767334985100004550e-1,
+     1.48103976427480074590e-1, 1.51986665636164571966e-2, 5.47593808499534494600e-4,
+     1.05075007164441684324e-9}};
+constexpr Ratio kFarTail = {{6.65790464350110377720, 5.46378491116411436990, 1.78482653991729133580,
+                             2.96560571828504891230e-1, 2.65321895265761230930e-2, 1.24266094738807843860e-3,
+                             2.71155556874348757815e-5, 2.01033439929228813265e-7},
+                            {1.0, 5.99832206555887937690e-1, 1.36929880922735805310e-1,
+                             1.48753612908506148525e-2, 7.86869131145613259100e-4, 1.84631831751005468180e-5,
+                             1.42151175831644588870e-7, 2.04426310338993978564e-15}};
+
+/// The z that a standard normal draw is below with this chance.
+double normal_quantile(double chance) {
+  const double offset = chance - 0.5;
+  if (offset >= -0.425 && offset <= 0.425) return offset * kCentre.at(0.180625 - offset * offset);
+  const double outside = offset < 0 ? chance : 1 - chance;
+  const double r = std::sqrt(-portable_log(outside));
+  const double z = r <= 5 ? kTail.at(r - 1.6) : kFarTail.at(r - 5);
+  return offset < 0 ? -z : z;
+}
+
+/// 1, 1/1!, 1/2!, ...
+template <std::size_t kCount>
+constexpr std::array<double, kCount> inverse_factorials() {
+  std::array<double, kCount> out{1.0};
+  double factorial = 1;
+  for (std::size_t i = 1; i < kCount; ++i) {
+    factorial *= static_cast<double>(i);  // exact up to 18!
+    out.at(i) = 1 / factorial;
+  }
+  return out;
+}
+
+/// 1, 1/3, 1/5, ...
+template <std::size_t kCount>
+constexpr std::array<double, kCount> inverse_odds() {
+  std::array<double, kCount> out{};
+  for (std::size_t i = 0; i < kCount; ++i) out.at(i) = 1 / static_cast<double>(2 * i + 1);
+  return out;
+}
+
+}  // namespace
+
+double uniform(std::uint64_t bits) {
+  // 52 bits and a half: 53 significant bits, so nothing is rounded, least of all to 1.
+  return (static_cast<double>(bits >> 12U) + 0.5) * 0x1p-52;
+}
+
+double standard_normal(std::uint64_t bits) { return normal_quantile(uniform(bits)); }
+
+double lognormal_mean_one(std::uint64_t bits, double sigma) {
+  return portable_exp(sigma * standard_normal(bits) - sigma * sigma / 2);
+}
+
+double portable_exp(double x) {
+  constexpr double kLeast = -745.2;  // half the smallest double, and less, is 0
+  constexpr double kMost = 709.79;
+  if (x < kLeast) return 0;
+  if (x > kMost) return std::numeric_limits<double>::infinity();
+  // x = n ln 2 + r with |r| <= ln 2 / 2; the terms left out are under 1e-17
+  const auto n = static_cast<int>(x / kLn2High + (x < 0 ? -0.5 : 0.5));
+  const double r = (x - n * kLn2High) - n * kLn2Low;
+  static constexpr std::array<double, 15> kTerms = inverse_factorials<15>();
+  return std::ldexp(polynomial(kTerms, r), n);
+}
+
+double portable_log(double x) {
+  assert(x > 0);
+  int exponent = 0;
+  double m = std::frexp(x, &exponent);
+  constexpr double kSqrtHalf = 0.70710678118654752440;
+  if (m < kSqrtHalf) {
+    m *= 2;
+    --exponent;
+  }
+  // log m = 2 atanh s with |s| <= 0.172; the terms left out are under 1e-18 of the first
+  const double s = (m - 1) / (m + 1);
+  static constexpr std::array<double, 12> kTerms = inverse_odds<12>();
+  const double log_m = 2 * s * polynomial(kTerms, s * s);
+  return exponent * kLn2High + (log_m + exponent * kLn2Low);
+}
+
+double normal_density(double z) { return kInverseSqrtTwoPi * portable_exp(-z * z / 2); }
+
+double normal_below(double z) {
+  constexpr double kFar = 8.3;  // beyond, the chance is within 1e-16 of 0 or 1
+  if (z <= -kFar) return 0;
+  if (z >= kFar) return 1;
+  // 1/2 + density (z + z^3/3 + z^5/(3 5) + ...) (Marsaglia 2004): no term cancels another
+  double term = z;
+  double sum = z;
+  for (int odd = 3; term * term > sum * sum * 1e-36; odd += 2) {
+    term *= z * z / odd;
+    sum += term;
+  }
+  return 0.5 + normal_density(z) * sum;
+}
+
+}  // namespace planner
