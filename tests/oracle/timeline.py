@@ -1,0 +1,153 @@
+# Section 3 of the contract: how long an iteration of one schedule takes, by formulas. `closed` holds where the two
+# streams do not slow each other down; `walked` holds always. `fluid.py` answers the same questions in another way.
+
+from work import channel_ends
+
+
+def closed(case, loads):
+    """The iteration before the input's max, and how long the channel is busy in it; exact integers."""
+    work, busy = case.work, sum(load.send + load.gather for load in loads) + case.lars_gather
+    encoded, total = [], 0
+    for load in loads:
+        total += load.encode
+        encoded.append((work.backward if case.pipeline == "after_backward" else load.ready) + total)
+    computed = work.backward + total
+    issues = [max(load.issue, end) for load, end in zip(loads, encoded)]
+    sent = channel_ends(issues, [load.send for load in loads])
+
+    end = max(computed, sent[-1])
+    forward = case.read + sum(work.forward)
+    if case.gathers_under_forward:
+        forward = closed_gathered_forward(case, loads)
+    elif case.in_halves:
+        end += case.distributed_lars + case.lars_gather + case.update
+        gathered = channel_ends([end] * len(loads), [load.gather for load in reversed(loads)])
+        end = channel_ends(gathered, [load.decode for load in reversed(loads)])[-1]
+    else:
+        decoded = channel_ends([max(computed, arrival) for arrival in sent], [load.decode for load in loads])
+        end = max(end, decoded[-1]) + case.distributed_lars + case.lars_gather + case.update
+    return (case.micro_batches - 1) * (sum(work.forward) + work.backward) + end + forward, busy
+
+
+def closed_gathered_forward(case, loads):
+    """Length of the forward pass under which the all-gathers run, from the end of backward and all reduce-scatters."""
+    channel = case.distributed_lars + case.lars_gather
+    arrivals = []
+    for load in reversed(loads):
+        channel += load.gather
+        arrivals.append((load, channel))
+    now = case.distributed_lars + case.read
+    for layer, forward in enumerate(case.work.forward):
+        for load, arrival in arrivals:
+            if load.first_layer == layer:
+                now = max(now, arrival) + load.decode + load.update
+        now += forward
+    return now
+
+
+class Walk:
+    """A worker's compute stream, followed task by task, and what the channel gets done meanwhile. Numbers are exact or
+    not as those given are."""
+
+    def __init__(self, compute_factor, channel_factor):
+        self.compute_factor, self.channel_factor = compute_factor, channel_factor
+        self.now = self.busy = 0
+        self.queue = []  # what the channel has not done: [earliest start, rest]
+        self.issued = 0
+
+    def issue(self, duration, earliest=0):
+        """A collective from now on; gives its number, to wait for."""
+        self.queue.append([earliest, duration])
+        self.issued += 1
+        return self.issued
+
+    def compute(self, rest):
+        while rest > 0:
+            if not self.queue:
+                self.now += rest
+                return
+            earliest, sending = self.queue[0]
+            if earliest > self.now:
+                alone = min(rest, earliest - self.now)
+                self.now += alone
+                rest -= alone
+                continue
+            compute_needs, channel_needs = rest * self.compute_factor, sending * self.channel_factor
+            both = min(compute_needs, channel_needs)
+            self.now += both
+            self.busy += both
+            rest = 0 if both == compute_needs else rest - both / self.compute_factor
+            if both == channel_needs:
+                self.queue.pop(0)
+            else:
+                self.queue[0][1] -= both / self.channel_factor
+
+    def read(self, rest):
+        """Reading the input: nothing slows down."""
+        factors = self.compute_factor, self.channel_factor
+        self.compute_factor = self.channel_factor = type(factors[0])(1)
+        self.compute(rest)
+        self.compute_factor, self.channel_factor = factors
+
+    def wait(self, number):
+        """Compute is idle until the collective with this number has ended."""
+        while self.issued - len(self.queue) < number:
+            earliest, rest = self.queue.pop(0)
+            self.now = max(self.now, earliest) + rest
+            self.busy += rest
+
+
+def walked(case, loads, number):
+    """As `closed`, with slow-downs, in fractions or floats."""
+    walk = Walk(number(case.compute_factor), number(case.channel_factor))
+    sent = walk_backward(walk, case, loads)
+    end = (case.micro_batches - 1) * (sum(case.work.forward) + case.work.backward)
+    if not case.in_halves:
+        for load, arrival in zip(loads, sent):
+            walk.wait(arrival)
+            walk.compute(load.decode)
+    walk.wait(sent[-1])
+    if case.gathers_under_forward:
+        forward = walk_gathered_forward(case, loads, number)
+        return end + walk.now + forward.now, walk.busy + forward.busy
+
+    walk.compute(case.distributed_lars)
+    walk.wait(walk.issue(case.lars_gather))
+    walk.compute(case.update)
+    if case.in_halves:
+        gathered = [walk.issue(load.gather) for load in reversed(loads)]
+        for load, arrival in zip(reversed(loads), gathered):
+            walk.wait(arrival)
+            walk.compute(load.decode)
+    return end + walk.now + case.read + sum(case.work.forward), walk.busy
+
+
+def walk_backward(walk, case, loads):
+    """The last micro-batch's backward pass, all encoding included; the numbers of the groups' collectives."""
+    sent, last = [], 0
+    if case.pipeline == "after_backward":
+        walk.compute(case.work.backward)
+        last = case.work.backward
+    for load in loads:
+        walk.compute(max(0, load.ready - last))
+        last = max(last, load.ready)
+        walk.compute(load.encode)
+        sent.append(walk.issue(load.send, load.issue))
+    walk.compute(case.work.backward - last)
+    return sent
+
+
+def walk_gathered_forward(case, loads, number):
+    walk = Walk(number(case.compute_factor), number(case.channel_factor))
+    walk.compute(case.distributed_lars)
+    walk.issue(case.lars_gather)
+    gathered = [walk.issue(load.gather) for load in reversed(loads)]
+    walk.read(case.read)
+    for layer, forward in enumerate(case.work.forward):
+        for load, arrival in zip(reversed(loads), gathered):
+            if load.first_layer == layer:
+                walk.wait(arrival)
+                walk.compute(load.decode)
+                walk.compute(load.update)
+        walk.compute(forward)
+    return walk
