@@ -12,7 +12,6 @@
 #include <fmt/core.h>
 
 #include "bench/alloc_counter.hpp"
-#include "planner/optimal.hpp"
 #include "planner/predict.hpp"
 #include "scenarios/run.hpp"
 #include "sim/simulate.hpp"
@@ -59,7 +58,7 @@ double reference_ms() {
 }
 
 void report(const std::string& what, const Measurement& result, double reference, double bound_ms) {
-  fmt::print("{:<64} {:>10.3f} ms  {:>7.3f} x reference  {:>8.2f} MB  bound {:g} ms\n", what, result.ms,
+  fmt::print("{:<72} {:>10.3f} ms  {:>7.3f} x reference  {:>8.2f} MB  bound {:g} ms\n", what, result.ms,
              result.ms / reference, static_cast<double>(result.peak_bytes) / 1e6, bound_ms);
 }
 
@@ -92,34 +91,41 @@ traces::Network network() {
           .measured = {}};
 }
 
-void bench_optimal(std::size_t tensors, double bound_ms, double alpha_us, double reference) {
+/// What the exact planner takes for a schedule, from what it is given to the groups.
+void bench_optimal(const std::string& what, std::size_t tensors, const char* schedule_json, double alpha_us,
+                   double bound_ms, double reference) {
   const traces::Profile profile = profile_of(tensors);
   traces::Network net = network();
   net.link->alpha_us = alpha_us;
   const planner::Setting setting(profile, net, 64, {}, {});
-  const planner::CollectiveCost& cost = setting.costs.of(traces::CollectiveKind::all_reduce);
-  std::vector<sim::Time> ready;
-  for (const planner::Gradient& gradient : setting.workload.gradients) ready.push_back(gradient.ready);
-  std::size_t groups = 0;
+  const planner::Schedule schedule = planner::read_schedule(models::Field::parse(schedule_json, "bench"));
+  planner::OptimalGroups found;
   const Measurement result = measure(tensors > 1000 ? 3 : 20, [&] {
-    groups = planner::optimal_for_channel(setting.workload, ready, setting.workload.backward_total, cost)
-                 .groups.size();
+    const planner::FusionRequest request(setting, schedule);
+    found = request.model().optimal({});
   });
-  report(fmt::format("exact plan, {} tensors, alpha {} us: {} groups", tensors, alpha_us, groups), result,
-         reference, bound_ms);
+  report(fmt::format("exact plan, {}, {} tensors: {} groups, front {}{}", what, tensors, found.groups.size(),
+                     found.largest_front, found.may_be_off_by > sim::Time::zero() ? ", NOT exact" : ""),
+         result, reference, bound_ms);
 }
 
-void bench_two_phases(std::size_t tensors, double bound_ms, double reference) {
-  const traces::Profile profile = profile_of(tensors);
+/// How many given plans a second can be evaluated.
+void bench_evaluate(const char* schedule_json) {
+  const traces::Profile profile = profile_of(161);
   const traces::Network net = network();
   const planner::Setting setting(profile, net, 64, {}, {});
-  planner::OptimalGroups found;
-  const Measurement result = measure(tensors > 1000 ? 1 : 10, [&] {
-    found = planner::optimal_for_two_phases(setting.workload, setting.costs, setting.extras);
+  const planner::Schedule schedule = planner::read_schedule(models::Field::parse(schedule_json, "bench"));
+  const planner::FusionRequest request(setting, schedule);
+  planner::Groups groups;
+  for (std::uint32_t i = 0; i < request.workload.gradient_count(); ++i)
+    groups.push_back({.begin = i, .end = i + 1});
+  constexpr int kTimes = 20'000;
+  const Measurement result = measure(5, [&] {
+    for (int i = 0; i < kTimes; ++i)
+      if (planner::evaluate(request, groups) == sim::Time::zero()) fmt::print("never\n");
   });
-  report(fmt::format("exact plan for dear, {} tensors: {} groups, front {}", tensors, found.groups.size(),
-                     found.largest_front),
-         result, reference, bound_ms);
+  fmt::print("{:<72} {:>10.0f} a second  bound 100000\n",
+             fmt::format("plans evaluated, 161 tensors alone, {}", schedule.name), kTimes / result.ms * 1e3);
 }
 
 void bench_sweep(double reference) {
@@ -175,13 +181,23 @@ int main() {
   const double reference = reference_ms();
   fmt::print("{:<64} {:>10.3f} ms\n", "reference: 1,000,000 steps of a priority queue of 2,048", reference);
   bench_sweep(reference);
-  bench_optimal(161, 1, 45.25, reference);
-  bench_optimal(604, 10, 45.25, reference);
-  bench_optimal(10'000, 1000, 45.25, reference);
-  bench_optimal(161, 1, 0, reference);
-  bench_optimal(604, 10, 0, reference);
-  bench_optimal(10'000, 1000, 0, reference);
-  bench_two_phases(161, 5, reference);
-  bench_two_phases(604, 100, reference);
+  const char* const wfbp = R"({"fusion": "optimal"})";
+  const char* const dear = R"({"pipeline": "dear", "fusion": "optimal"})";
+  const char* const encoded = R"({"fusion": "optimal", "compression": {"name": "sparse", "ratio": 0.02,
+    "encode": {"us_per_byte": 8.5e-5, "floor_us": 356}}})";
+  const char* const decoded = R"({"fusion": "optimal", "compression": "dgc"})";
+  bench_optimal("wfbp", 161, wfbp, 45.25, 1, reference);
+  bench_optimal("wfbp", 604, wfbp, 45.25, 10, reference);
+  bench_optimal("wfbp", 10'000, wfbp, 45.25, 1000, reference);
+  bench_optimal("wfbp, no alpha", 161, wfbp, 0, 1, reference);
+  bench_optimal("wfbp, no alpha", 604, wfbp, 0, 10, reference);
+  bench_optimal("wfbp, no alpha", 10'000, wfbp, 0, 1000, reference);
+  for (const std::size_t tensors : {161U, 207U, 314U}) {
+    bench_optimal("compressed, decoding free", tensors, encoded, 45.25, 1, reference);
+    bench_optimal("compressed", tensors, decoded, 45.25, 10, reference);
+  }
+  bench_optimal("dear", 161, dear, 45.25, 5, reference);
+  bench_optimal("dear", 604, dear, 45.25, 100, reference);
+  for (const char* const schedule : {wfbp, encoded, decoded, dear}) bench_evaluate(schedule);
   bench_simulate(reference);
 }

@@ -1,26 +1,22 @@
-// Lower bounds on what a pipeline can reach, whatever the grouping.
+// What no grouping can beat: least sums over groups, whatever they are.
 
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
-#include "planner/costs.hpp"
 #include "planner/workload.hpp"
+#include "sim/time.hpp"
 
 namespace planner {
 
-/// The least total time of collectives that carry gradients `from` to the last, however they are grouped.
-/// Element n is for from = n; the last element is 0.
-std::vector<sim::Time> least_channel_time(const Workload& workload, const CollectiveCost& cost);
+/// Something that a group of gradients begin to end - 1 costs.
+using GroupTime = std::function<sim::Time(std::uint32_t begin, std::uint32_t end)>;
 
-/// The soonest that collectives over all gradients can have ended, when a group starts no sooner than its
-/// gradients are ready.
-sim::Time channel_bound(const Workload& workload, const CollectiveCost& cost);
-
-/// The least time from the first all-gather's start to the end of the forward pass that waits for all of
-/// them: the last layer with tensors cannot start before the last all-gather has ended.
-sim::Time gathered_forward_bound(const Workload& workload, const CollectiveCost& all_gather);
+/// The least sum of `cost` over groups that hold gradients n to the last, however they are cut, as element n;
+/// the last element is 0. `longer_costs_more`: a group that begins sooner or ends later never costs less.
+std::vector<sim::Time> least_sums(std::uint32_t gradients, const GroupTime& cost, bool longer_costs_more);
 
 /// The forward time of a layer and all after it.
 sim::Time forward_from(const Workload& workload, std::uint32_t layer);

@@ -29,7 +29,10 @@ std::span<const FusionKind> fusion_kinds() {
 Fusion read_fusion(const models::Field& field) {
   const models::Field named = field.is_object() ? field.at("kind") : field;
   const std::string kind = named.one_of(names(fusion_kinds()));
-  return {.kind = kind, .fuse = entry(fusion_kinds(), kind).read(field)};
+  const FusionKind& found = entry(fusion_kinds(), kind);
+  return {.kind = kind,
+          .fuse = found.read(field),
+          .choices = found.choices == nullptr ? std::vector<WayChoice>{} : found.choices(field)};
 }
 
 std::int64_t fusion_integer(const models::Field& field, std::string_view key, std::int64_t least,
@@ -41,6 +44,17 @@ std::int64_t fusion_integer(const models::Field& field, std::string_view key, st
 
 void allow_fusion_keys(const models::Field& field, std::initializer_list<std::string_view> keys) {
   if (field.is_object()) field.allow_only(keys);
+}
+
+const IterationModel& FusionRequest::model() const {
+  if (!model_) model_ = pipeline.model(*this);
+  return *model_;
+}
+
+FusionRequest::~FusionRequest() = default;
+
+sim::Time evaluate(const FusionRequest& request, const Groups& groups) {
+  return request.model().value(groups);
 }
 
 }  // namespace planner

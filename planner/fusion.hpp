@@ -3,30 +3,70 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "models/field.hpp"
+#include "planner/conditions.hpp"
 #include "planner/costs.hpp"
 #include "planner/grouping.hpp"
+#include "planner/iteration.hpp"
+#include "planner/pipeline.hpp"
+#include "planner/ways.hpp"
 #include "planner/workload.hpp"
 
 namespace planner {
 
-struct Extras;
-struct Pipeline;
-struct PipelineOptions;
+struct Schedule;
+struct Setting;
 
-/// What a fusion may look at.
+/// How sure a fusion is that no other grouping beats its own.
+struct Proof {
+  std::size_t largest_front = 0;  ///< beginnings kept at one cut; 0: found otherwise
+  sim::Time may_be_off_by{};      ///< 0: none does
+};
+
+/// What a fusion may look at: one iteration of a schedule on a number of workers, all but its grouping.
+/// Refers to setting and schedule, which must outlive it.
 struct FusionRequest {
+  FusionRequest(const Setting& setting, const Schedule& schedule, std::vector<Doubt>* its_doubts = nullptr);
+  ~FusionRequest();
+  FusionRequest(const FusionRequest&) = delete;
+  FusionRequest& operator=(const FusionRequest&) = delete;
+
   const Workload& workload;
-  const Costs& costs;
+  const Costs& costs;  ///< of the schedule's own all-reduce, uncompressed
   const Extras& extras;
   const Pipeline& pipeline;
   const PipelineOptions& options;
-  std::vector<Doubt>* doubts = nullptr;  ///< where a fusion may tell what to doubt about it
+  const Overlap& overlap;
+  std::vector<WayCost> ways;   ///< in which a group may travel; the first is the schedule's own
+  std::vector<Doubt>* doubts;  ///< where a fusion may tell what to doubt about it; may be null
+
+  /// Set by a fusion that knows how good its groups are.
+  mutable std::optional<Proof> proof;
+
+  /// Whether compute and communication slow each other down.
+  bool slows() const { return overlap.slows() && costs.workers() > 1; }
+  /// Made when first asked for.
+  const IterationModel& model() const;
+
+ private:
+  mutable std::unique_ptr<const IterationModel> model_;
+};
+
+/// The iteration that these groups give.
+sim::Time evaluate(const FusionRequest& request, const Groups& groups);
+
+/// A way as far as it is not the schedule's own.
+struct WayChoice {
+  std::optional<Algorithm> all_reduce;
+  std::optional<Compressor> compressor;
+  bool operator==(const WayChoice&) const = default;
 };
 
 /// A fusion with its parameters read. Throws InputError or NoCost.
@@ -37,6 +77,8 @@ struct FusionKind {
   std::string_view summary;
   /// `field` is the object that names the kind, or the string alone, for the defaults.
   Fuse (*read)(const models::Field& field);
+  /// The ways that the object offers besides the schedule's own; null: none.
+  std::vector<WayChoice> (*choices)(const models::Field& field) = nullptr;
 };
 
 /// Every kind of fusion, in the order in which help lists them.
@@ -45,6 +87,7 @@ std::span<const FusionKind> fusion_kinds();
 struct Fusion {
   std::string kind;
   Fuse fuse;
+  std::vector<WayChoice> choices = {};  ///< the ways besides the schedule's own
 };
 
 /// A kind's name, or an object with `kind` and the kind's own keys.

@@ -15,6 +15,8 @@ struct Group {
   std::uint32_t end = 0;
   /// Issued no sooner than this after backward began, though its gradients are ready (Horovod's cycle).
   sim::Time tick{};
+  /// How it travels: a place in the ways that its schedule offers.
+  std::uint32_t way = 0;
   bool operator==(const Group&) const = default;
 };
 

@@ -4,13 +4,16 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "planner/costs.hpp"
+#include "planner/conditions.hpp"
 #include "planner/grouping.hpp"
 #include "planner/pipeline.hpp"
+#include "planner/ways.hpp"
 #include "planner/workload.hpp"
+#include "sim/simulate.hpp"
 #include "sim/task_graph.hpp"
 
 namespace planner {
@@ -24,9 +27,11 @@ struct TaskLabel {
     micro_batch_forward,   ///< item: micro-batch
     micro_batch_backward,  ///< item: micro-batch
     tick,                  ///< waiting for the tick of group `item`
-    all_reduce,            ///< item: group, and so for the next two
+    encode,                ///< item: group, and so for the next four
+    all_reduce,
     reduce_scatter,
     all_gather,
+    decode,
     lars,
     lars_gather,
     update,
@@ -42,21 +47,40 @@ struct TaskLabel {
   bool operator==(const TaskLabel&) const = default;
 };
 
-/// What is to be run on every worker, all of them alike.
+/// A worker that is simulated: how much slower it computes than the workload says.
+struct Worker {
+  std::int64_t id = 0;
+  double slowdown = 1;
+};
+
+/// What is to be run.
 struct Job {
   const Workload& workload;
-  const Costs& costs;
+  std::span<const WayCost> ways;
   const Program& program;
   const Groups& groups;
   const Extras& extras;
+  Overlap overlap;
+  Jitter jitter;
+  /// Those that need to be looked at: one stands for all where the workload is that of the slowest and
+  /// nothing jitters.
+  std::vector<Worker> workers = {Worker{}};
   std::uint32_t iterations = 3;
   std::uint32_t micro_batches = 1;
 };
 
 struct Lowered {
-  static constexpr sim::StreamId kCompute{0};
-  static constexpr sim::StreamId kChannel{1};
+  static constexpr sim::StreamId kCompute{0};  ///< of the first worker
+  static constexpr sim::StreamId kChannel{1};  ///< of all workers: collectives start and end together
   static constexpr sim::StreamId kTicks{2};
+  static constexpr sim::StreamId kInput{3};  ///< of the first worker
+  static constexpr std::uint32_t kShared = 2;
+
+  /// Streams of the n-th worker of the job.
+  static sim::StreamId compute(std::size_t n);
+  static sim::StreamId input(std::size_t n);
+  /// The n of a stream that is one of these.
+  static std::size_t worker_of(sim::StreamId stream);
 
   sim::TaskGraph graph;
   /// Element 0 tells when the first iteration begins, element i when the i-th ends: when all of these tasks
@@ -65,6 +89,9 @@ struct Lowered {
   /// pass.
   std::vector<std::vector<sim::TaskId>> marks;
 };
+
+/// When a mark is reached.
+sim::Time at_mark(const std::vector<sim::TaskId>& mark, const sim::Timeline& timeline);
 
 /// All that the job runs, one after another, must take less than sim::kMostUs.
 Lowered lower(const Job& job);

@@ -1,7 +1,5 @@
 #include "planner/make_plan.hpp"
 
-#include "planner/pareto.hpp"
-
 namespace planner {
 namespace {
 
@@ -16,15 +14,6 @@ PlanGroup plan_group(const Workload& workload, const Group& group) {
   return out;
 }
 
-/// How sure the exact planner is of the groups that it gave.
-void add_proof(const Setting& setting, const Schedule& schedule, PlanFile& plan) {
-  const OptimalGroups optimal = schedule.pipeline->optimal(
-      {setting.workload, setting.costs, setting.extras, *schedule.pipeline, schedule.options});
-  plan.optimality = optimal.may_be_off_by == sim::Time::zero() ? Optimality::exact : Optimality::heuristic;
-  plan.largest_front = static_cast<std::int64_t>(optimal.largest_front);
-  plan.may_be_off_by_us = sim::to_us(optimal.may_be_off_by);
-}
-
 }  // namespace
 
 PlanFile make_plan(const Setting& setting, const Schedule& schedule, const Run& run) {
@@ -34,7 +23,12 @@ PlanFile make_plan(const Setting& setting, const Schedule& schedule, const Run& 
   plan.pipeline = schedule.pipeline->name;
   plan.overlap_gather = schedule.options.overlap_gather;
   plan.all_reduce = setting.costs.algorithm();
-  if (schedule.fusion.kind == "optimal") add_proof(setting, schedule, plan);
+  if (run.proof) {
+    plan.optimality =
+        run.proof->may_be_off_by == sim::Time::zero() ? Optimality::exact : Optimality::heuristic;
+    plan.largest_front = static_cast<std::int64_t>(run.proof->largest_front);
+    plan.may_be_off_by_us = sim::to_us(run.proof->may_be_off_by);
+  }
   plan.iteration_us = run.prediction.iteration_us;
   plan.lower_bound_us = lower_bound_us(setting, schedule);
   for (const std::string_view other : {"wfbp", "sync-easgd", "ddp", "horovod", "mg-wfbp"})

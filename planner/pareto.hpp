@@ -8,11 +8,13 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "planner/grouping.hpp"
+#include "planner/rules.hpp"
 #include "sim/time.hpp"
 
 namespace planner {
@@ -24,7 +26,7 @@ using ParetoState = std::array<sim::Time, Size>;
 struct OptimalGroups {
   Groups groups;
   sim::Time value{};              ///< what the problem minimises
-  std::size_t largest_front = 0;  ///< beginnings kept at one cut
+  std::size_t largest_front = 0;  ///< beginnings kept at one cut; 0: found otherwise
   /// By how much a better grouping may have been missed where a front was cut short; 0: the plan is exact.
   sim::Time may_be_off_by{};
 };
@@ -34,32 +36,49 @@ struct OptimalGroups {
 ///
 /// A Problem says what a state is and how it grows:
 ///   static constexpr std::size_t kStates         how many times make a state
-///   std::uint32_t count()                        gradients
+///   std::uint32_t count(), ways()                gradients; ways in which a group can travel
 ///   ParetoState start()                          before the first group
-///   ParetoState extend(state, begin, end)        after one more group; no time of it falls when one of state
-///   grows sim::Time bound(state, cut)                  no ending from here has less value; at the last cut,
-///   the value ParetoState least(cut)                       no state at this cut is less in anything bool
-///   longer_costs_more()                     extend() of a group that begins sooner, from least(), is no less
+///   Step step(begin, end, way)                   all that a state needs to know of one more group
+///   ParetoState extend(state, step)              after it; no time of it falls when one of state grows
+///   sim::Time bound(state, cut)                  no ending from here has less value; at the last cut, the
+///                                                value
+///   ParetoState least(cut)                       no state at this cut is less in anything
+///   bool longer_costs_more()                     extend() of a group that begins sooner, from least(), is no
+///                                                less
+/// and where states grow by sums and maxima alone:
+///   std::optional<ParetoState> latest(state, step)   the greatest state that extend() takes no further than
+///                                                this one; none where any goes further
+///   ParetoState latest_end(state, value)         the greatest state at the last cut that is no less than
+///   this
+///                                                one, of that value, and has no greater value
 template <typename Problem>
 class ParetoSearch {
  public:
-  /// Fronts longer than `most_kept` are cut short.
-  ParetoSearch(const Problem& problem, std::size_t most_kept)
-      : problem_(problem), most_kept_(most_kept), least_groups_left_(problem.count() + 1) {}
+  /// Fronts longer than `most_kept` are cut short. The rules must leave a grouping.
+  ParetoSearch(const Problem& problem, const GroupRules& rules, std::size_t most_kept)
+      : problem_(problem),
+        rules_(rules),
+        completions_(rules, problem.count()),
+        most_kept_(most_kept),
+        least_groups_left_(problem.count() + 1) {}
 
   OptimalGroups run() {
     // First what can be reached at all, by a few beginnings a cut and then by all of them; then with how few
-    // groups; then with how short a first one. Each pass knows better than the one before which beginnings
-    // lead nowhere.
-    constexpr std::size_t kFew = 8;
-    best_ = better_of_all_and_none();
-    find<Aim::value>(std::min(kFew, most_kept_));
+    // groups and how short a first one. Each pass knows better than the one before which beginnings lead
+    // nowhere.
+    constexpr std::size_t kFew = 2;
+    start_from_what_is_plain();
+    if (Problem::kStates > 1) find<Aim::value>(std::min(kFew, most_kept_));
     largest_front_ = 0;
     least_dropped_ = sim::Time::max();
     find<Aim::value>(most_kept_);
-    find_least_groups_left();
-    find<Aim::groups>(most_kept_);
-    find<Aim::first_group>(most_kept_);
+    if constexpr (kGoesBack) {
+      find_simplest();
+    } else {
+      find_least_groups_left();
+      if (!rules_.count()) find<Aim::groups>(most_kept_);
+      find<Aim::first_group>(most_kept_);
+    }
     OptimalGroups out = {
         .groups = best_.groups, .value = best_.value, .largest_front = largest_front_, .may_be_off_by = {}};
     if (least_dropped_ < out.value) out.may_be_off_by = out.value - least_dropped_;
@@ -68,6 +87,12 @@ class ParetoSearch {
 
  private:
   using State = ParetoState<Problem::kStates>;
+  using Step = typename Problem::Step;
+
+  static constexpr std::uint32_t kBetweenLooks = 8;  // a look costs as much as a group
+  static constexpr bool kGoesBack = requires(const Problem& problem, const State& state, const Step& step) {
+    problem.latest(state, step);
+  };
 
   struct Node {
     State state{};
@@ -76,6 +101,7 @@ class ParetoSearch {
     std::uint32_t before = 0;  ///< the node whose last group ends where this one's begins
     std::uint32_t groups = 0;
     std::uint32_t first = 0;  ///< gradients in the first group
+    std::uint32_t way = 0;    ///< of the last group
   };
 
   static bool is_no_worse(const State& a, const State& b) {
@@ -92,8 +118,9 @@ class ParetoSearch {
 
   /// What an aim looks beyond counts only between beginnings that are equal in all else.
   template <Aim kAim>
-  static bool dominates(const Node& a, const Node& b) {
+  bool dominates(const Node& a, const Node& b) const {
     if (!is_no_worse(a.state, b.state)) return false;
+    if (rules_.count() && a.groups != b.groups) return false;
     if (kAim == Aim::value && a.state != b.state) return true;
     if (kAim == Aim::groups && (a.state != b.state || a.groups != b.groups)) return a.groups <= b.groups;
     return is_no_less_simple(a, b);
@@ -105,20 +132,25 @@ class ParetoSearch {
 
   struct Best {
     Groups groups;
-    sim::Time value{};
+    sim::Time value = sim::Time::max();
   };
 
-  Best better_of_all_and_none() const {
-    Best all = {.groups = {{.begin = 0, .end = problem_.count()}}};
-    all.value = problem_.bound(problem_.extend(problem_.start(), 0, problem_.count()), problem_.count());
-    Best none;
-    State state = problem_.start();
-    for (std::uint32_t i = 0; i < problem_.count(); ++i) {
-      state = problem_.extend(state, i, i + 1);
-      none.groups.push_back({.begin = i, .end = i + 1});
+  /// All in one group and each gradient alone, as far as the rules allow them.
+  void start_from_what_is_plain() {
+    Groups all = {{.begin = 0, .end = problem_.count()}};
+    Groups none;
+    for (std::uint32_t i = 0; i < problem_.count(); ++i) none.push_back({.begin = i, .end = i + 1});
+    for (Groups* groups : {&all, &none}) {
+      if (rules_.count().value_or(groups->size()) != groups->size()) continue;
+      State state = problem_.start();
+      bool allowed = true;
+      for (const Group& group : *groups) {
+        allowed = allowed && rules_.allows(group.begin, group.end);
+        state = problem_.extend(state, problem_.step(group.begin, group.end, 0));
+      }
+      const sim::Time value = problem_.bound(state, problem_.count());
+      if (allowed && value < best_.value) best_ = {.groups = std::move(*groups), .value = value};
     }
-    none.value = problem_.bound(state, problem_.count());
-    return none.value < all.value ? none : all;
   }
 
   /// Everything that is kept at one cut; nodes of a cut lie side by side.
@@ -137,11 +169,11 @@ class ParetoSearch {
     fronts_.assign(1, {.begin = 0, .end = 1});
     for (std::uint32_t end = 1; end <= problem_.count(); ++end) {
       front_.clear();
-      for (std::uint32_t begin = end; begin-- > 0;) {
-        constexpr std::uint32_t kBetweenLooks = 16;  // a look costs as much as a group
+      const std::uint32_t soonest = rules_.soonest_begin(end);
+      for (std::uint32_t begin = end; begin-- > soonest;) {
         if ((end - begin) % kBetweenLooks == 0 && is_hopeless<kAim>(begin, end)) break;
-        for (std::uint32_t before = fronts_[begin].begin; before < fronts_[begin].end; ++before)
-          try_group<kAim>(before, begin, end);
+        if (at(begin).empty() || !rules_.allows(begin, end)) continue;
+        for (std::uint32_t way = 0; way < problem_.ways(); ++way) try_groups<kAim>(begin, end, way);
       }
       cut_short<kAim>(most_kept);
       largest_front_ = std::max(largest_front_, front_.size());
@@ -155,28 +187,44 @@ class ParetoSearch {
   /// Whether no group that ends at `end` and begins at `begin` or sooner can be of use.
   template <Aim kAim>
   bool is_hopeless(std::uint32_t begin, std::uint32_t end) const {
-    if (!problem_.longer_costs_more()) return false;
-    const State least = problem_.extend(problem_.least(begin), begin, end);
-    if (problem_.bound(least, end) > best_.value) return true;
-    if (kAim != Aim::value) return false;  // it may still make do with fewer groups
-    return std::any_of(front_.begin(), front_.end(), [&](const Node& node) {
-      return node.state != least && is_no_worse(node.state, least);
-    });
+    if (!problem_.longer_costs_more() || rules_.count()) return false;
+    for (std::uint32_t way = 0; way < problem_.ways(); ++way) {
+      const State least = problem_.extend(problem_.least(begin), problem_.step(begin, end, way));
+      if (problem_.bound(least, end) > best_.value) continue;
+      if (kAim != Aim::value) return false;  // it may still make do with fewer groups
+      const bool is_dominated = std::any_of(front_.begin(), front_.end(), [&](const Node& node) {
+        return node.state != least && is_no_worse(node.state, least);
+      });
+      if (!is_dominated) return false;
+    }
+    return true;
   }
 
   template <Aim kAim>
-  void try_group(std::uint32_t before, std::uint32_t begin, std::uint32_t end) {
+  void try_groups(std::uint32_t begin, std::uint32_t end, std::uint32_t way) {
+    const Step step = problem_.step(begin, end, way);
+    for (std::uint32_t before = fronts_[begin].begin; before < fronts_[begin].end; ++before)
+      try_group<kAim>(before, end, way, step);
+  }
+
+  template <Aim kAim>
+  void try_group(std::uint32_t before, std::uint32_t end, std::uint32_t way, const Step& step) {
     const std::uint32_t groups = nodes_[before].groups + 1;
+    if (!completions_.possible(end, groups)) return;
     if (kAim != Aim::value && groups + least_groups_left_[end] > best_.groups.size()) return;
     const std::uint32_t first = before == 0 ? end : nodes_[before].first;
     if (kAim == Aim::first_group && first > best_.groups.front().end) return;
-    Node node = {.state = problem_.extend(nodes_[before].state, begin, end),
+    Node node = {.state = problem_.extend(nodes_[before].state, step),
                  .cut = end,
                  .before = before,
                  .groups = groups,
-                 .first = first};
-    for (const Node& other : front_)
-      if (dominates<kAim>(other, node)) return;
+                 .first = first,
+                 .way = way};
+    for (std::size_t i = 0; i < front_.size(); ++i) {
+      if (!dominates<kAim>(front_[i], node)) continue;
+      if (i > 0) std::swap(front_[i], front_[i / 2]);  // what dominates one dominates the next one too
+      return;
+    }
     node.bound = problem_.bound(node.state, end);
     if (node.bound > best_.value) return;
     const auto is_dominated = [&](const Node& other) { return dominates<kAim>(node, other); };
@@ -203,10 +251,16 @@ class ParetoSearch {
       const State least = least_at(begin);
       std::uint32_t& left = least_groups_left_[begin];
       for (std::uint32_t end = begin + 1; end <= problem_.count(); ++end)
-        if (least_groups_left_[end] + 1 < left &&
-            problem_.bound(problem_.extend(least, begin, end), end) <= best_.value)
+        if (least_groups_left_[end] + 1 < left && rules_.allows(begin, end) && can_be_best(least, begin, end))
           left = least_groups_left_[end] + 1;
     }
+  }
+
+  bool can_be_best(const State& least, std::uint32_t begin, std::uint32_t end) const {
+    for (std::uint32_t way = 0; way < problem_.ways(); ++way)
+      if (problem_.bound(problem_.extend(least, problem_.step(begin, end, way)), end) <= best_.value)
+        return true;
+    return false;
   }
 
   State least_at(std::uint32_t cut) const {
@@ -216,22 +270,109 @@ class ParetoSearch {
     return least;
   }
 
+  // ---- the simplest of the best, from the end to the start
+
+  /// From any state that is no greater than `latest`, the best value is reached by so many more groups.
+  struct Ending {
+    State latest{};
+    std::uint32_t cut = 0;
+    std::uint32_t end = 0;    ///< of its first group
+    std::uint32_t after = 0;  ///< the ending that begins there
+    std::uint32_t groups = 0;
+    std::uint32_t way = 0;  ///< of its first group
+  };
+
+  /// Knowing the best value and all that is worth reaching, goes back from the end: at each cut, the greatest
+  /// states from which the value can still be had, and in how few groups.
+  void find_simplest() {
+    std::vector<Ending> all;
+    std::vector<std::vector<Ending>> by_cut(problem_.count() + 1);
+    for (const Node& node : at(problem_.count()))
+      if (node.bound == best_.value)
+        add_ending({.latest = problem_.latest_end(node.state, best_.value), .cut = problem_.count()},
+                   by_cut.back());
+    for (std::uint32_t end = problem_.count(); end > 0; --end) {
+      const auto from = static_cast<std::uint32_t>(all.size());
+      all.insert(all.end(), by_cut[end].begin(), by_cut[end].end());
+      std::vector<Ending>().swap(by_cut[end]);
+      if (from == all.size()) continue;
+      const std::uint32_t soonest = rules_.soonest_begin(end);
+      for (std::uint32_t begin = end; begin-- > soonest;) {
+        if ((end - begin) % kBetweenLooks == 0 && is_hopeless<Aim::groups>(begin, end)) break;
+        if (at(begin).empty() || !rules_.allows(begin, end)) continue;
+        for (std::uint32_t way = 0; way < problem_.ways(); ++way)
+          add_endings(begin, way, all, from, by_cut[begin]);
+      }
+    }
+    assert(by_cut.front().size() == 1);
+    best_.groups.clear();
+    for (const Ending* at = &by_cut.front().front(); at->cut < problem_.count(); at = &all[at->after])
+      best_.groups.push_back({.begin = at->cut, .end = at->end, .way = at->way});
+  }
+
+  /// Puts one more group before each of the endings from `from` on, which begin at the same cut.
+  void add_endings(std::uint32_t begin, std::uint32_t way, const std::vector<Ending>& all, std::uint32_t from,
+                   std::vector<Ending>& known) const {
+    const Step step = problem_.step(begin, all[from].cut, way);
+    for (std::uint32_t after = from; after < all.size(); ++after) {
+      const std::optional<State> latest = problem_.latest(all[after].latest, step);
+      if (latest)
+        add_ending({.latest = *latest,
+                    .cut = begin,
+                    .end = all[from].cut,
+                    .after = after,
+                    .groups = all[after].groups + 1,
+                    .way = way},
+                   known);
+    }
+  }
+
+  void add_ending(const Ending& ending, std::vector<Ending>& known) const {
+    for (std::size_t i = 0; i < known.size(); ++i) {
+      if (!covers(known[i], ending)) continue;
+      if (i > 0) std::swap(known[i], known[i / 2]);
+      return;
+    }
+    const std::span<const Node> reached = at(ending.cut);
+    const bool is_reached = std::any_of(reached.begin(), reached.end(), [&](const Node& node) {
+      return is_no_worse(node.state, ending.latest) &&
+             (!rules_.count() || node.groups + ending.groups == *rules_.count());
+    });
+    if (!is_reached) return;
+    known.erase(
+        std::remove_if(known.begin(), known.end(), [&](const Ending& b) { return covers(ending, b); }),
+        known.end());
+    known.push_back(ending);
+  }
+
+  /// Whether an ending leaves the other nothing. At the start all of them can be had, and the first group
+  /// decides.
+  bool covers(const Ending& a, const Ending& b) const {
+    if (rules_.count() ? a.groups != b.groups : a.groups > b.groups) return false;
+    if (a.cut == 0) return a.groups < b.groups || a.end <= b.end;
+    return is_no_worse(b.latest, a.latest);
+  }
+
   /// A pass whose front was cut short may end worse than the one before, or not at all.
   void keep_best_end() {
     const std::span<const Node> ends = at(problem_.count());
     const auto end = std::min_element(ends.begin(), ends.end(), is_better);
     if (end == ends.end()) return;
-    const Node known = {.bound = best_.value,
-                        .groups = static_cast<std::uint32_t>(best_.groups.size()),
-                        .first = best_.groups.front().end};
-    if (!is_better(*end, known)) return;
+    if (!best_.groups.empty()) {
+      const Node known = {.bound = best_.value,
+                          .groups = static_cast<std::uint32_t>(best_.groups.size()),
+                          .first = best_.groups.front().end};
+      if (!is_better(*end, known)) return;
+    }
     best_ = {.groups = {}, .value = end->bound};
     for (const Node* node = &*end; node->cut > 0; node = &nodes_[node->before])
-      best_.groups.push_back({.begin = nodes_[node->before].cut, .end = node->cut});
+      best_.groups.push_back({.begin = nodes_[node->before].cut, .end = node->cut, .way = node->way});
     std::reverse(best_.groups.begin(), best_.groups.end());
   }
 
   const Problem& problem_;
+  const GroupRules& rules_;
+  Completions completions_;
   std::size_t most_kept_;
   std::vector<Node> nodes_;                       // the first is the start
   std::vector<Front> fronts_;                     // by cut, in nodes_

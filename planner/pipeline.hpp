@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -15,7 +16,7 @@
 namespace planner {
 
 struct FusionRequest;
-struct OptimalGroups;
+class IterationModel;
 
 /// When a collective may start, besides that the one before it has ended.
 enum class Issue {
@@ -70,11 +71,8 @@ struct Pipeline {
   std::string_view summary;
   std::span<const std::string_view> option_keys;
   Program (*program)(std::uint32_t groups, const PipelineOptions& options);
-  /// The grouping that ends the iteration soonest.
-  OptimalGroups (*optimal)(const FusionRequest& request);
-  /// A time that no grouping can beat: one micro-batch, read and update included.
-  sim::Time (*lower_bound)(const Workload& workload, const Costs& costs, const PipelineOptions& options,
-                           const Extras& extras);
+  /// What planners minimise. Refers to the request, which must outlive it.
+  std::unique_ptr<IterationModel> (*model)(const FusionRequest& request);
 };
 
 /// Every pipeline, in the order in which help lists them.

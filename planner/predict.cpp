@@ -1,6 +1,8 @@
 #include "planner/predict.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,110 +13,100 @@ namespace {
 using sim::Time;
 using traces::CollectiveKind;
 
-/// Of the workers that exist, the one that computes slowest; workers that are no stragglers have slowdown 1.
-double worst_slowdown(const Conditions& conditions, std::int64_t workers) {
-  double worst = 0;
-  std::int64_t stragglers = 0;
-  for (const Conditions::Straggler& straggler : conditions.stragglers) {
-    if (straggler.worker >= workers) continue;
-    worst = std::max(worst, straggler.slowdown);
-    ++stragglers;
-  }
-  return stragglers == workers ? worst : std::max(worst, 1.0);
-}
-
-/// The all-gather of the parallel tensor operator: 4 bytes a layer.
-Time lars_gather(const traces::Profile& profile, const Costs& costs, const Conditions& conditions) {
-  if (!conditions.parallel_tensor_operator || costs.workers() == 1) return Time::zero();
-  return costs.of(CollectiveKind::all_gather).time(4 * static_cast<std::int64_t>(profile.layers.size()));
-}
-
-Extras make_extras(const traces::Profile& profile, const Costs& costs, const Conditions& conditions) {
-  const double slowdown = worst_slowdown(conditions, costs.workers());
-  const double lars_us = conditions.parallel_tensor_operator
-                             ? conditions.lars_us / static_cast<double>(costs.workers())
-                             : conditions.lars_us;
-  const bool apart = conditions.parallel_tensor_operator;
-  return {.read = sim::from_us(conditions.read_is_overlapped ? 0 : conditions.read_us),
-          .update = sim::from_us((conditions.optimizer_us + (apart ? 0 : lars_us)) * slowdown),
-          .lars = sim::from_us(apart ? lars_us * slowdown : 0),
-          .lars_gather = lars_gather(profile, costs, conditions)};
-}
-
-[[noreturn]] void too_long(double us) {
-  throw NoCost(fmt::format("times that add up to at most {} us over all iterations", sim::kMostUs),
-               fmt::format("{:.6g}", us));
-}
-
-/// All that is computed must fit the clock, on the slowest worker and on the one that speed-ups are against;
-/// checked before anything is rounded to it.
-double checked_compute_us(const traces::Profile& profile, const Conditions& conditions, double slowdown) {
-  const double us =
-      static_cast<double>(conditions.accumulation_steps) *
-          (traces::forward_us(profile) + traces::backward_us(profile)) * std::max(slowdown, 1.0) +
-      conditions.read_us + (conditions.optimizer_us + conditions.lars_us) * std::max(slowdown, 1.0);
-  const double all = us * (static_cast<double>(conditions.iterations) + 1);
-  if (all > sim::kMostUs) too_long(all);
-  return us;
+std::int64_t group_bytes(const Setting& setting, const Group& group) {
+  return setting.workload.bytes_before[group.end] - setting.workload.bytes_before[group.begin];
 }
 
 /// No planner meets a time over a quarter of the clock, however it groups.
-void check_planning(const Workload& workload, const CollectiveCost& cost) {
+void check_planning(const Workload& workload, const WayCost& way, CollectiveKind kind) {
   const auto bytes = static_cast<double>(workload.bytes());
   const auto count = static_cast<double>(workload.gradients.size());
-  const double us = cost.is_measured ? count * cost.curve.most_us(bytes)
-                                     : (count - 1) * cost.curve.startup_us() + cost.curve.us(bytes);
+  const CollectiveCost& cost = way.costs().of(way.carrier(kind));
+  const bool is_closed = !cost.is_measured && way.way().compressor.is_none();
+  const double us = is_closed ? (count - 1) * cost.curve.startup_us() + cost.curve.us(bytes)
+                              : count * way.most_us(kind, workload.bytes());
   if (us > sim::kMostUs / 4)
     throw NoCost(fmt::format("collectives that take at most {} us in all, however tensors are grouped",
                              sim::kMostUs / 4),
                  fmt::format("up to {:.6g}", us));
 }
 
-/// The communication of the chosen groups, their ticks included, as often as it is run.
-void check_run(const Setting& setting, const Run& run) {
-  if (setting.costs.workers() == 1) return;
+/// The longest that a draw makes a task of one microsecond: no draw of 53 bits lies further out than 8.3
+/// standard deviations.
+double longest_draw(const Jitter& jitter) {
+  constexpr double kFurthest = 8.3;
+  return std::max(1.0, std::exp(jitter.sigma * kFurthest - jitter.sigma * jitter.sigma / 2));
+}
+
+double communication_us(const Setting& setting, const Run& run) {
   double us = sim::to_us(setting.extras.lars_gather);
+  double last_tick = 0;
+  for (const Group& group : run.groups) {
+    const WayCost& way = run.ways[group.way];
+    us += way.encode_us(group_bytes(setting, group)) + way.decode_us(group_bytes(setting, group));
+    last_tick = std::max(last_tick, sim::to_us(group.tick));
+  }
   for (const Op& op : run.program.ops) {
     const Group& group = run.groups[op.group];
-    us += setting.costs.of(op.kind).curve.us(static_cast<double>(setting.workload.bytes_before[group.end] -
-                                                                 setting.workload.bytes_before[group.begin]));
+    us += run.ways[group.way].us(op.kind, group_bytes(setting, group));
   }
-  double last_tick = 0;
-  for (const Group& group : run.groups) last_tick = std::max(last_tick, sim::to_us(group.tick));
-  us += last_tick + checked_compute_us(*setting.workload.profile, setting.conditions,
-                                       worst_slowdown(setting.conditions, setting.costs.workers()));
-  const double all = us * (static_cast<double>(setting.conditions.iterations) + 1);
+  return us + last_tick;
+}
+
+/// The communication of the chosen groups, their ticks included, as often as it is run.
+void check_run(const Setting& setting, const Run& run) {
+  const Conditions& conditions = setting.conditions;
+  double us = checked_compute_us(*setting.workload.profile, conditions, setting.slowdown);
+  if (setting.costs.workers() > 1) us += communication_us(setting, run);
+  us *= 1 + std::max(conditions.overlap.compute_slowdown, conditions.overlap.communication_slowdown);
+  us *= longest_draw(conditions.jitter);
+  const double all = us * (static_cast<double>(conditions.iterations) + 1);
   if (all > sim::kMostUs) too_long(all);
 }
 
-Time at_mark(const std::vector<sim::TaskId>& mark, const sim::Timeline& timeline) {
-  Time at{};
-  for (const sim::TaskId task : mark) at = std::max(at, timeline.spans[sim::index(task)].end);
-  return at;
+/// About the groups that travel one way: what they are to the collective that carries them.
+void add_doubts(const WayCost& way, CollectiveKind kind, const std::vector<std::int64_t>& sizes,
+                std::vector<Doubt>& doubts) {
+  std::map<CollectiveKind, std::vector<std::int64_t>> messages;
+  for (const std::int64_t size : sizes)
+    messages[way.is_encoded(size) ? way.carrier(kind) : kind].push_back(
+        std::llround(way.message_bytes(kind, size)));
+  for (const auto& [carrier, bytes] : messages)
+    for (Doubt& doubt : way.costs().doubts(carrier, bytes)) doubts.push_back(std::move(doubt));
 }
 
-std::vector<std::int64_t> group_sizes(const Workload& workload, const Groups& groups) {
-  std::vector<std::int64_t> sizes;
-  for (const Group& group : groups)
-    sizes.push_back(workload.bytes_before[group.end] - workload.bytes_before[group.begin]);
-  return sizes;
+std::vector<std::int64_t> sizes_that_travel(const Setting& setting, const Run& run, std::uint32_t way) {
+  std::vector<std::int64_t> out;
+  for (const Group& group : run.groups)
+    if (group.way == way) out.push_back(group_bytes(setting, group));
+  return out;
 }
 
-std::vector<Doubt> find_doubts(const Setting& setting, const Program& program, const Groups& groups) {
+std::vector<Doubt> find_doubts(const Setting& setting, const Run& run) {
   std::vector<Doubt> out;
   if (setting.costs.workers() == 1) return out;
   bool measured = false;
   bool closed = false;
-  const auto add = [&](CollectiveKind kind, const std::vector<std::int64_t>& sizes) {
-    (setting.costs.of(kind).is_measured ? measured : closed) = true;
-    for (Doubt& doubt : setting.costs.doubts(kind, sizes)) out.push_back(std::move(doubt));
-  };
+  const auto note = [&](const CollectiveCost& cost) { (cost.is_measured ? measured : closed) = true; };
   for (const CollectiveKind kind :
-       {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter, CollectiveKind::all_gather})
-    if (std::any_of(program.ops.begin(), program.ops.end(), [&](const Op& op) { return op.kind == kind; }))
-      add(kind, group_sizes(setting.workload, groups));
-  if (setting.extras.lars_gather > Time::zero())
-    add(CollectiveKind::all_gather, {4 * static_cast<std::int64_t>(setting.workload.forward.size())});
+       {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter, CollectiveKind::all_gather}) {
+    if (std::none_of(run.program.ops.begin(), run.program.ops.end(),
+                     [&](const Op& op) { return op.kind == kind; }))
+      continue;
+    for (std::uint32_t way = 0; way < run.ways.size(); ++way) {
+      const std::vector<std::int64_t> sizes = sizes_that_travel(setting, run, way);
+      if (sizes.empty()) continue;
+      const WayCost& cost = run.ways[way];
+      note(cost.costs().of(cost.carrier(kind)));
+      add_doubts(cost, kind, sizes, out);
+    }
+  }
+  if (setting.extras.lars_gather > Time::zero()) {
+    const auto bytes = 4 * static_cast<std::int64_t>(setting.workload.forward.size());
+    note(setting.costs.of(CollectiveKind::all_gather));
+    for (Doubt& doubt : setting.costs.doubts(CollectiveKind::all_gather, {bytes}))
+      out.push_back(std::move(doubt));
+  }
   if (measured && closed) {
     const std::string text = fmt::format(
         "{} workers: closed forms are mixed with measurements in one schedule", setting.costs.workers());
@@ -123,110 +115,88 @@ std::vector<Doubt> find_doubts(const Setting& setting, const Program& program, c
   return out;
 }
 
-/// One worker, no straggler: forward, backward and update, and whatever of reading is not hidden.
-double one_worker_us(const Setting& setting, const traces::Profile& profile) {
-  const Conditions& conditions = setting.conditions;
-  const Workload alone = make_workload(profile);
-  const Time compute = conditions.accumulation_steps * (alone.forward_total + alone.backward_total) +
-                       sim::from_us(conditions.optimizer_us + conditions.lars_us);
-  if (conditions.read_is_overlapped) return std::max(sim::to_us(compute), conditions.read_us);
-  return sim::to_us(compute + sim::from_us(conditions.read_us));
-}
-
-/// The busy time of the channel and what each worker sends, in one iteration.
-void add_communication(const Setting& setting, const Program& program, const Groups& groups,
-                       Prediction& prediction) {
-  if (setting.costs.workers() == 1) return;
-  const std::vector<std::int64_t> sizes = group_sizes(setting.workload, groups);
-  Time busy = setting.extras.lars_gather;
-  for (const Op& op : program.ops) {
-    const CollectiveCost& cost = setting.costs.of(op.kind);
-    busy += cost.time(sizes[op.group]);
-    prediction.bytes_sent_per_worker += cost.sent_per_byte * static_cast<double>(sizes[op.group]);
-  }
-  if (setting.extras.lars_gather > Time::zero())
-    prediction.bytes_sent_per_worker += setting.costs.of(CollectiveKind::all_gather).sent_per_byte * 4 *
-                                        static_cast<double>(setting.workload.forward.size());
-  prediction.communication_us = sim::to_us(busy);
-}
-
-Prediction measure(const Setting& setting, const Run& run) {
-  const Conditions& conditions = setting.conditions;
-  const Workload& workload = setting.workload;
-  const auto& marks = run.lowered.marks;
-  const std::size_t from = marks.size() > 2 ? 1 : 0;  // the first iteration is left out if there is another
-  const auto iterations = static_cast<std::int64_t>(marks.size() - 1 - from);
-  const Time length = at_mark(marks.back(), run.timeline) - at_mark(marks[from], run.timeline);
-  const auto per_iteration = [&](Time time) { return sim::to_us(time) / static_cast<double>(iterations); };
-
-  const Time forward = conditions.accumulation_steps * workload.forward_total;
-  const Time backward = conditions.accumulation_steps * workload.backward_total;
-  const Time update = setting.extras.update + setting.extras.lars;
-  const Time hidden = iterations * (forward + backward + update + setting.extras.read);
-
-  Prediction out;
-  out.workers = setting.costs.workers();
-  out.groups = static_cast<std::int64_t>(run.groups.size());
-  out.iteration_us = per_iteration(length);
-  out.exposed_communication_us = per_iteration(length - hidden);
-  if (conditions.read_is_overlapped) out.iteration_us = std::max(out.iteration_us, conditions.read_us);
-  out.forward_us = sim::to_us(forward);
-  out.backward_us = sim::to_us(backward);
-  out.update_us = sim::to_us(update);
-  out.read_us = sim::to_us(setting.extras.read);
-  add_communication(setting, run.program, run.groups, out);
-
-  const auto workers = static_cast<double>(out.workers);
-  const auto samples = static_cast<double>(workload.profile->batch_size) *
-                       static_cast<double>(conditions.accumulation_steps) * workers;
-  constexpr double kUsPerSecond = 1e6;
-  out.throughput_samples_per_s = samples / out.iteration_us * kUsPerSecond;
-  out.speedup = workers * one_worker_us(setting, *workload.profile) / out.iteration_us;
-  out.scaling_efficiency = out.speedup / workers;
+/// Every worker by itself, against a workload that none of them slows.
+std::vector<Worker> all_workers(const Setting& setting) {
+  std::vector<Worker> out(static_cast<std::size_t>(setting.costs.workers()));
+  for (std::size_t n = 0; n < out.size(); ++n) out[n].id = static_cast<std::int64_t>(n);
+  for (const Straggler& straggler : setting.conditions.stragglers)
+    if (straggler.worker < setting.costs.workers())
+      out[static_cast<std::size_t>(straggler.worker)].slowdown = straggler.slowdown;
   return out;
+}
+
+Lowered lower_for(const Setting& setting, const Run& run, std::span<const WayCost> ways,
+                  std::vector<Worker> workers) {
+  const Conditions& conditions = setting.conditions;
+  return lower({.workload = setting.workload,
+                .ways = ways,
+                .program = run.program,
+                .groups = run.groups,
+                .extras = setting.extras,
+                .overlap = conditions.overlap,
+                .jitter = conditions.jitter,
+                .workers = std::move(workers),
+                .iterations = static_cast<std::uint32_t>(conditions.iterations),
+                .micro_batches = static_cast<std::uint32_t>(conditions.accumulation_steps)});
+}
+
+/// With jitter every worker is simulated; else the slowest stands for all.
+Lowered lower_for(const Setting& setting, const Run& run) {
+  if (setting.conditions.jitter.sigma == 0) return lower_for(setting, run, run.ways, {Worker{}});
+  Conditions unslowed = setting.conditions;
+  unslowed.stragglers.clear();
+  const Setting nominal(*setting.workload.profile, *setting.network, setting.costs.workers(),
+                        setting.costs.algorithm(), unslowed);
+  std::vector<WayCost> ways;
+  for (const WayCost& way : run.ways) ways.emplace_back(*setting.network, setting.costs.workers(), way.way());
+  return lower_for(nominal, run, ways, all_workers(setting));
 }
 
 }  // namespace
 
-Setting::Setting(const traces::Profile& profile, const traces::Network& network, std::int64_t workers,
-                 const Algorithm& all_reduce, Conditions given)
-    : conditions(std::move(given)), costs(network, workers, all_reduce) {
-  const double slowdown = worst_slowdown(conditions, workers);
-  checked_compute_us(profile, conditions, slowdown);
-  workload = make_workload(profile, slowdown);
-  if (workload.forward_total + workload.backward_total == Time::zero())
-    throw NoCost("compute times of at least 1 picosecond in all", "less");
-  extras = make_extras(profile, costs, conditions);
+FusionRequest::FusionRequest(const Setting& setting, const Schedule& schedule, std::vector<Doubt>* its_doubts)
+    : workload(setting.workload),
+      costs(setting.costs),
+      extras(setting.extras),
+      pipeline(*schedule.pipeline),
+      options(schedule.options),
+      overlap(setting.conditions.overlap),
+      ways(make_ways(setting, schedule)),
+      doubts(its_doubts) {
+  for (const Op& op : pipeline.program(1, options).ops)
+    for (const WayCost& way : ways) check_planning(workload, way, op.kind);
+}
+
+Run simulate_groups(const Setting& setting, const Schedule& schedule, Groups groups,
+                    std::vector<WayCost> ways) {
+  Run out;
+  out.groups = std::move(groups);
+  out.ways = std::move(ways);
+  out.program = schedule.pipeline->program(static_cast<std::uint32_t>(out.groups.size()), schedule.options);
+  check_run(setting, out);
+  out.lowered = lower_for(setting, out);
+  out.timeline = sim::simulate(out.lowered.graph);
+  return out;
 }
 
 Run run(const Setting& setting, const Schedule& schedule) {
-  Run out;
-  for (const Op& op : schedule.pipeline->program(1, schedule.options).ops)
-    check_planning(setting.workload, setting.costs.of(op.kind));
-  out.groups = schedule.fusion.fuse(
-      {setting.workload, setting.costs, setting.extras, *schedule.pipeline, schedule.options, &out.doubts});
-  out.program = schedule.pipeline->program(static_cast<std::uint32_t>(out.groups.size()), schedule.options);
-  check_run(setting, out);
-  const Job job = {.workload = setting.workload,
-                   .costs = setting.costs,
-                   .program = out.program,
-                   .groups = out.groups,
-                   .extras = setting.extras,
-                   .iterations = static_cast<std::uint32_t>(setting.conditions.iterations),
-                   .micro_batches = static_cast<std::uint32_t>(setting.conditions.accumulation_steps)};
-  out.lowered = lower(job);
-  out.timeline = sim::simulate(out.lowered.graph);
+  std::vector<Doubt> doubts;
+  FusionRequest request(setting, schedule, &doubts);
+  Groups groups = schedule.fusion.fuse(request);
+  Run out = simulate_groups(setting, schedule, std::move(groups), std::move(request.ways));
+  out.proof = request.proof;
   out.prediction = measure(setting, out);
-  for (Doubt& doubt : find_doubts(setting, out.program, out.groups)) out.doubts.push_back(std::move(doubt));
+  out.doubts = std::move(doubts);
+  for (Doubt& doubt : find_doubts(setting, out)) out.doubts.push_back(std::move(doubt));
   return out;
 }
 
 double lower_bound_us(const Setting& setting, const Schedule& schedule) {
   const Conditions& conditions = setting.conditions;
   const std::int64_t further = conditions.accumulation_steps - 1;
-  const Time bound =
-      schedule.pipeline->lower_bound(setting.workload, setting.costs, schedule.options, setting.extras) +
-      further * (setting.workload.forward_total + setting.workload.backward_total);
+  const FusionRequest request(setting, schedule);
+  const Time bound = request.model().lower_bound() +
+                     further * (setting.workload.forward_total + setting.workload.backward_total);
   return conditions.read_is_overlapped ? std::max(sim::to_us(bound), conditions.read_us) : sim::to_us(bound);
 }
 

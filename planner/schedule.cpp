@@ -12,7 +12,7 @@ namespace {
 using models::Field;
 
 // To add a named schedule: one line.
-constexpr std::array<Preset, 14> kPresets = {{
+constexpr std::array<Preset, 17> kPresets = {{
     {"s-sgd", "each tensor by itself, after backward", R"({"pipeline": "after_backward", "fusion": "none"})"},
     {"sync-easgd", "one all-reduce after backward", R"({"pipeline": "after_backward", "fusion": "all"})"},
     {"dense", "another name of sync-easgd", R"({"pipeline": "after_backward", "fusion": "all"})", true},
@@ -32,6 +32,12 @@ constexpr std::array<Preset, 14> kPresets = {{
      R"({"pipeline": "dear", "fusion": {"kind": "modules", "cap_bytes": 5242880}})"},
     {"dear-no-fusion", "DeAR, each tensor by itself", R"({"pipeline": "dear", "fusion": "none"})"},
     {"zero", "ZeRO-1/2, each tensor by itself, parameters gathered under forward", R"({"pipeline": "zero"})"},
+    {"grace", "GRACE: each tensor compressed by itself", R"({"pipeline": "wfbp", "fusion": "none"})", false,
+     true},
+    {"hipress", "HiPress: each tensor by itself, compressed where that is sooner",
+     R"({"pipeline": "wfbp", "fusion": "none", "selective": true})", false, true},
+    {"cupcake", "Cupcake: the optimal grouping for a compressor",
+     R"({"pipeline": "wfbp", "fusion": "optimal"})", false, true},
     {"fusewise", "the optimal grouping for wfbp", R"({"pipeline": "wfbp", "fusion": "optimal"})"},
     {"fusewise-dear", "the optimal grouping for dear", R"({"pipeline": "dear", "fusion": "optimal"})"},
 }};
@@ -42,6 +48,8 @@ struct Choices {
   std::optional<Field> fusion;
   std::optional<Field> compression;
   std::optional<Field> collectives;
+  std::optional<Field> selective;
+  bool needs_compressor = false;
 };
 
 /// `field`'s own keys over those of the preset it names.
@@ -50,16 +58,19 @@ Choices choices_of(const Field& field) {
   if (const auto name = field.find("name")) {
     const std::string preset = name->one_of(names(presets()));
     choices = choices_of(Field::parse(entry(presets(), preset).json, preset));
+    choices.needs_compressor = entry(presets(), preset).needs_compressor;
   }
   if (const auto own = field.find("pipeline")) choices.pipeline = own;
   if (const auto own = field.find("fusion")) choices.fusion = own;
   if (const auto own = field.find("compression")) choices.compression = own;
   if (const auto own = field.find("collectives")) choices.collectives = own;
+  if (const auto own = field.find("selective")) choices.selective = own;
   return choices;
 }
 
 void allow_schedule_keys(const Field& field, const Pipeline& pipeline) {
-  std::vector<std::string_view> keys = {"name", "pipeline", "fusion", "compression", "collectives"};
+  std::vector<std::string_view> keys = {"name",        "pipeline",    "fusion",
+                                        "compression", "collectives", "selective"};
   keys.insert(keys.end(), pipeline.option_keys.begin(), pipeline.option_keys.end());
   field.allow_only(keys);
 }
@@ -73,16 +84,41 @@ bool is_inline_plan(const Field& fusion) {
 /// ring`.
 std::string describe(const Field& field) {
   std::string out;
-  for (const std::string_view key : {"name", "pipeline", "fusion", "overlap_gather", "collectives"}) {
+  for (const std::string_view key :
+       {"name", "pipeline", "fusion", "compression", "selective", "overlap_gather", "collectives"}) {
     const std::optional<Field> value = field.find(key);
-    if (!value) continue;
+    if (!value || (key == "compression" && value->words() == "none")) continue;
     if (!out.empty()) out += ' ';
     if (key == "overlap_gather")
       out += value->boolean() ? "overlap" : "no-overlap";
+    else if (key == "selective")
+      out += value->boolean() ? "selective" : "not-selective";
     else
       out += key == "fusion" && is_inline_plan(*value) ? "plan" : value->words();
   }
   return out;
+}
+
+/// Halves of an all-reduce add up on the way, so what they carry must be summable.
+void check_carrier(const Schedule& schedule, const Compressor& compressor, const Field& field) {
+  if (compressor.is_none() || compressor.collective == traces::CollectiveKind::all_reduce) return;
+  const Program program = schedule.pipeline->program(1, schedule.options);
+  if (program.ops.front().kind != traces::CollectiveKind::all_reduce)
+    field.expected(fmt::format("a compressor whose collective is all_reduce, as pipeline {} needs",
+                               schedule.pipeline->name));
+}
+
+void read_compression(const Field& field, const Choices& choices, Schedule& schedule) {
+  if (choices.needs_compressor && !choices.compression) field.at("compression");
+  if (choices.compression) {
+    schedule.compressor = read_compressor(*choices.compression);
+    check_carrier(schedule, schedule.compressor, *choices.compression);
+    if (choices.needs_compressor && schedule.compressor.is_none())
+      choices.compression->expected("a compressor, as this schedule is about one");
+  }
+  for (const WayChoice& choice : schedule.fusion.choices)
+    if (choice.compressor) check_carrier(schedule, *choice.compressor, *choices.fusion);
+  if (choices.selective) schedule.selective = choices.selective->boolean();
 }
 
 Schedule from_object(const Field& field) {
@@ -91,9 +127,9 @@ Schedule from_object(const Field& field) {
   schedule.pipeline = &pipeline(choices.pipeline ? choices.pipeline->one_of(names(pipelines())) : "wfbp");
   allow_schedule_keys(field, *schedule.pipeline);
   schedule.fusion = read_fusion(choices.fusion ? *choices.fusion : Field::parse(R"("none")", "fusion"));
-  if (choices.compression) choices.compression->one_of({"none"});
   if (choices.collectives) schedule.all_reduce = read_collectives(*choices.collectives);
   if (const auto overlap = field.find("overlap_gather")) schedule.options.overlap_gather = overlap->boolean();
+  read_compression(field, choices, schedule);
   schedule.name = describe(field);
   if (schedule.name.empty()) schedule.name = "wfbp";
   return schedule;
@@ -105,7 +141,10 @@ std::span<const Preset> presets() { return kPresets; }
 
 Schedule read_schedule(const Field& field) {
   if (field.is_object()) return from_object(field);
-  return preset_schedule(field.one_of(names(presets())));
+  const std::string name = field.one_of(names(presets()));
+  if (entry(presets(), name).needs_compressor)
+    field.expected(fmt::format(R"(a compressor with it: {{"name": "{}", "compression": ...}})", name));
+  return preset_schedule(name);
 }
 
 Schedule preset_schedule(std::string_view name) {
@@ -117,7 +156,7 @@ Schedule preset_schedule(std::string_view name) {
 std::vector<Schedule> lossless_schedules() {
   std::vector<Schedule> all;
   for (const Preset& preset : presets())
-    if (!preset.is_alias) all.push_back(preset_schedule(preset.name));
+    if (!preset.is_alias && !preset.needs_compressor) all.push_back(preset_schedule(preset.name));
   return all;
 }
 

@@ -21,14 +21,17 @@ struct Schedule {
   PipelineOptions options;
   Fusion fusion;
   std::optional<Algorithm> all_reduce;  ///< the scenario's where absent
+  Compressor compressor;
+  bool selective = false;  ///< only groups that are sooner there for it are compressed
 };
 
 /// A published system: what a schedule object of that name starts from.
 struct Preset {
   std::string_view name;
   std::string_view summary;
-  std::string_view json;  ///< the schedule object, as a user could have written it
-  bool is_alias = false;  ///< another name of the preset before it: left out where all are asked for
+  std::string_view json;          ///< the schedule object, as a user could have written it
+  bool is_alias = false;          ///< another name of the preset before it: left out where all are asked for
+  bool needs_compressor = false;  ///< `compression` has to be given
 };
 
 /// Every named schedule, in the order in which help lists them.

@@ -24,6 +24,8 @@ std::string_view category(Kind kind) {
     case Kind::reduce_scatter:
     case Kind::all_gather:
     case Kind::lars_gather: return "communication";
+    case Kind::encode:
+    case Kind::decode: return "compression";
     case Kind::lars:
     case Kind::update:
     case Kind::group_update: return "update";
@@ -44,6 +46,8 @@ class Namer {
       case Kind::micro_batch_forward: return fmt::format("forward of micro-batch {}", label.item + 1);
       case Kind::micro_batch_backward: return fmt::format("backward of micro-batch {}", label.item + 1);
       case Kind::tick: return fmt::format("until the tick of group {}", label.item + 1);
+      case Kind::encode: return group_name("encode", label.item);
+      case Kind::decode: return group_name("decode", label.item);
       case Kind::all_reduce: return group_name("all-reduce", label.item);
       case Kind::reduce_scatter: return group_name("reduce-scatter", label.item);
       case Kind::all_gather: return group_name("all-gather", label.item);
@@ -61,11 +65,17 @@ class Namer {
     if (label.kind == Kind::lars_gather)
       slice.arguments.emplace_back("bytes", fmt::to_string(4 * setting_.workload.forward.size()));
     const bool of_group = label.kind == Kind::all_reduce || label.kind == Kind::reduce_scatter ||
-                          label.kind == Kind::all_gather || label.kind == Kind::group_update;
+                          label.kind == Kind::all_gather || label.kind == Kind::encode ||
+                          label.kind == Kind::decode || label.kind == Kind::group_update;
     if (!of_group) return;
     const Group& group = run_.groups[label.item];
     const std::vector<std::int64_t>& bytes = setting_.workload.bytes_before;
     slice.arguments.emplace_back("group", fmt::to_string(label.item + 1));
+    const Way& way = run_.ways[group.way].way();
+    if (run_.ways.size() > 1 || !way.compressor.is_none())
+      slice.arguments.emplace_back(
+          "way", traces::json_string(
+                     fmt::format("{}, {}", way.all_reduce.name, models::printable(way.compressor.name))));
     slice.arguments.emplace_back("bytes", fmt::to_string(bytes[group.end] - bytes[group.begin]));
     slice.arguments.emplace_back("tensors", fmt::to_string(group.end - group.begin));
     slice.arguments.emplace_back("first", traces::json_string(tensor_name(group.begin)));
@@ -91,15 +101,31 @@ class Namer {
   const Run& run_;
 };
 
+/// The streams on which something is to be seen, those of the first workers: a trace of thousands opens
+/// nowhere.
+std::vector<bool> shown_streams(const Run& run) {
+  constexpr std::size_t kMostWorkers = 16;
+  std::vector<bool> shown(run.lowered.graph.streams().size());
+  const auto tasks = run.lowered.graph.tasks();
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const sim::StreamId stream = tasks[i].stream;
+    const bool shared = stream == Lowered::kChannel || stream == Lowered::kTicks;
+    if (run.timeline.spans[i].start < run.timeline.spans[i].end)
+      shown[sim::index(stream)] = shared || Lowered::worker_of(stream) < kMostWorkers;
+  }
+  return shown;
+}
+
 }  // namespace
 
 void add_slices(const Setting& setting, const Run& run, const std::string& process,
                 std::vector<traces::Track>& tracks, std::vector<Slice>& slices) {
-  const std::size_t first_track = tracks.size();
-  bool has_ticks = false;
-  for (const Group& group : run.groups) has_ticks = has_ticks || group.tick > sim::Time::zero();
-  const auto streams = run.lowered.graph.streams().first(has_ticks ? 3 : 2);
-  for (const std::string& stream : streams) tracks.push_back({.process = process, .thread = stream});
+  const std::vector<bool> shown = shown_streams(run);
+  std::vector<std::size_t> track_of(shown.size());
+  for (std::size_t stream = 0; stream < shown.size(); ++stream) {
+    track_of[stream] = tracks.size();
+    if (shown[stream]) tracks.push_back({.process = process, .thread = run.lowered.graph.streams()[stream]});
+  }
 
   const Namer namer(setting, run);
   const auto tasks = run.lowered.graph.tasks();
@@ -109,8 +135,9 @@ void add_slices(const Setting& setting, const Run& run, const std::string& proce
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const TaskLabel label = TaskLabel::unpack(tasks[i].label);
     const sim::Span& span = run.timeline.spans[i];
-    if (span.start == span.end) continue;
-    Slice slice = {.track = first_track + sim::index(tasks[i].stream),
+    const std::size_t stream = sim::index(tasks[i].stream);
+    if (span.start == span.end || !shown[stream]) continue;
+    Slice slice = {.track = track_of[stream],
                    .name = namer.name(label),
                    .category = std::string(category(label.kind)),
                    .start = span.start,

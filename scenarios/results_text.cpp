@@ -19,10 +19,12 @@ using nlohmann::ordered_json;
 using planner::Prediction;
 
 /// The numbers of an entry, in the order in which every format lists them.
-constexpr std::array<std::pair<std::string_view, double Prediction::*>, 11> kNumbers = {{
+constexpr std::array<std::pair<std::string_view, double Prediction::*>, 13> kNumbers = {{
     {"iteration_us", &Prediction::iteration_us},
     {"forward_us", &Prediction::forward_us},
     {"backward_us", &Prediction::backward_us},
+    {"encode_us", &Prediction::encode_us},
+    {"decode_us", &Prediction::decode_us},
     {"update_us", &Prediction::update_us},
     {"unoverlapped_input_us", &Prediction::read_us},
     {"communication_us", &Prediction::communication_us},
@@ -126,7 +128,7 @@ std::string results_table(const Results& results) {
   }
   std::string out = aligned(rows, {1, 9});
   out +=
-      "iteration = forward + backward + exposed communication + update + unoverlapped input (or an "
+      "iteration = forward + backward + coding + exposed communication + update + unoverlapped input (or an "
       "overlapped input "
       "that takes longer)\nchannel = communication, hidden or not; * fastest\n";
   return out;

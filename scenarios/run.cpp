@@ -88,6 +88,7 @@ Results run(const Scenario& scenario, const Progress& progress) {
         results.entries.push_back({.schedule = schedule.name,
                                    .pipeline = std::string(schedule.pipeline->name),
                                    .fusion = schedule.fusion.kind,
+                                   .compression = schedule.compressor.name,
                                    .prediction = run.prediction});
       } catch (const planner::NoCost& problem) {
         refuse(scenario, workers, schedule, problem);
@@ -109,7 +110,9 @@ std::string timeline(const Scenario& whole, std::int64_t workers) {
   for (const Schedule& schedule : scenario.schedules) {
     try {
       const Setting& setting = settings.of(schedule);
-      const std::string_view shown = scenario.conditions.stragglers.empty() ? "each" : "the slowest";
+      const std::string_view shown = scenario.conditions.jitter.sigma > 0     ? "the first"
+                                     : scenario.conditions.stragglers.empty() ? "each"
+                                                                              : "the slowest";
       const std::string process = fmt::format("{}: {} of {} workers", schedule.name, shown, workers);
       planner::add_slices(setting, planner::run(setting, schedule), process, tracks, slices);
     } catch (const planner::NoCost& problem) {

@@ -1,6 +1,7 @@
 #include "scenarios/scenario.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include <fmt/format.h>
@@ -31,28 +32,29 @@ bool flag_at(const Field& field, std::string_view key, bool otherwise) {
   return found ? found->boolean() : otherwise;
 }
 
-/// Refuses a number that asks for what is not simulated, rather than ignoring it.
-void require_zero(const Field& field, std::string_view key, std::string_view what) {
-  const std::optional<Field> found = field.find(key);
-  if (found && found->number(0, kMostTimeUs) != 0)
-    found->expected(fmt::format("0: {} is not simulated yet", what));
-}
-
-void read_overlap(const Field& field) {
+planner::Overlap read_overlap(const Field& field) {
   field.allow_only({"compute_slowdown", "communication_slowdown"});
-  require_zero(field, "compute_slowdown", "overlap slow-down");
-  require_zero(field, "communication_slowdown", "overlap slow-down");
+  const auto slowdown = [&](std::string_view key) {
+    const std::optional<Field> found = field.find(key);
+    return found ? found->number(0, kMostSlowdown) : 0;
+  };
+  return {.compute_slowdown = slowdown("compute_slowdown"),
+          .communication_slowdown = slowdown("communication_slowdown")};
 }
 
-void read_jitter(const Field& field) {
+planner::Jitter read_jitter(const Field& field) {
   field.allow_only({"distribution", "sigma", "seed"});
+  constexpr double kMostSigma = 2;  // a task in a hundred then takes over ten times its mean
+  planner::Jitter jitter;
   if (const auto distribution = field.find("distribution")) distribution->one_of({"lognormal"});
-  if (const auto seed = field.find("seed")) seed->integer(0, INT64_MAX);
-  require_zero(field, "sigma", "jitter");
+  if (const auto sigma = field.find("sigma")) jitter.sigma = sigma->number(0, kMostSigma);
+  if (const auto seed = field.find("seed"))
+    jitter.seed = static_cast<std::uint64_t>(seed->integer(0, INT64_MAX));
+  return jitter;
 }
 
-std::vector<Conditions::Straggler> read_stragglers(const Field& field) {
-  std::vector<Conditions::Straggler> out;
+std::vector<planner::Straggler> read_stragglers(const Field& field) {
+  std::vector<planner::Straggler> out;
   std::set<std::int64_t> seen;
   for (const Field& item : field.items()) {
     item.allow_only({"worker", "slowdown"});
@@ -82,8 +84,8 @@ Conditions read_conditions(const Field& field) {
     conditions.lars_us = time_at(*update, "lars_us");
     conditions.parallel_tensor_operator = flag_at(*update, "parallel_tensor_operator", false);
   }
-  if (const auto overlap = field.find("overlap")) read_overlap(*overlap);
-  if (const auto jitter = field.find("jitter")) read_jitter(*jitter);
+  if (const auto overlap = field.find("overlap")) conditions.overlap = read_overlap(*overlap);
+  if (const auto jitter = field.find("jitter")) conditions.jitter = read_jitter(*jitter);
   if (const auto stragglers = field.find("stragglers")) conditions.stragglers = read_stragglers(*stragglers);
   return conditions;
 }
@@ -95,20 +97,31 @@ std::vector<std::int64_t> read_workers(const Field& field) {
   return workers;
 }
 
+/// With jitter every worker is simulated.
 void check_size(const Field& field, const Scenario& scenario) {
-  const double per_iteration = 2.0 * static_cast<double>(scenario.profile.layers.size()) +
-                               3.0 * static_cast<double>(traces::tensor_count(scenario.profile)) +
-                               2.0 * static_cast<double>(scenario.conditions.accumulation_steps);
-  const double most = kMostTasks / per_iteration;
-  if (static_cast<double>(scenario.conditions.iterations) > most)
-    field.at("iterations").expected(fmt::format("at most {:.0f} iterations of a profile of this size", most));
+  const double per_worker = 2.0 * static_cast<double>(scenario.profile.layers.size()) +
+                            3.0 * static_cast<double>(traces::tensor_count(scenario.profile)) +
+                            2.0 * static_cast<double>(scenario.conditions.accumulation_steps);
+  const bool jitters = scenario.conditions.jitter.sigma > 0;
+  const std::int64_t workers =
+      jitters ? *std::max_element(scenario.workers.begin(), scenario.workers.end()) : 1;
+  const double most = kMostTasks / per_worker / static_cast<double>(workers);
+  if (static_cast<double>(scenario.conditions.iterations) <= most) return;
+  const std::optional<Field> given = field.find("iterations");
+  const std::string expected =
+      most >= 1 ? fmt::format("at most {:.0f} iterations of a profile of this size{}", std::floor(most),
+                              jitters ? fmt::format(" with jitter on {} workers", workers) : "")
+                : fmt::format("at most {:.0f} workers with jitter and a profile of this size",
+                              kMostTasks / per_worker);
+  if (given && most >= 1) given->expected(expected);
+  field.at(most >= 1 ? "jitter" : "workers").expected(expected);
 }
 
 /// A straggler that is in none of the worker counts is more likely a slip than a wish.
 std::vector<std::string> straggler_warnings(const Scenario& scenario) {
   const std::int64_t most = *std::max_element(scenario.workers.begin(), scenario.workers.end());
   std::vector<std::string> out;
-  for (const Conditions::Straggler& straggler : scenario.conditions.stragglers)
+  for (const planner::Straggler& straggler : scenario.conditions.stragglers)
     if (straggler.worker >= most)
       out.push_back(fmt::format("straggler {} is none of the workers 0 to {}, it slows nothing down",
                                 straggler.worker, most - 1));

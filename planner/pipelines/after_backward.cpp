@@ -1,8 +1,6 @@
 // After backward: the whole backward pass, then every group, then the next iteration (S-SGD, SyncEASGD).
 
-#include "planner/bounds.hpp"
-#include "planner/fusion.hpp"
-#include "planner/optimal.hpp"
+#include "planner/iteration.hpp"
 #include "planner/pipeline.hpp"
 
 namespace planner {
@@ -17,24 +15,12 @@ Program program(std::uint32_t groups, const PipelineOptions& /*options*/) {
   return program;
 }
 
-OptimalGroups optimal(const FusionRequest& request) {
-  const std::vector<sim::Time> ready(request.workload.gradients.size(), request.workload.backward_total);
-  return optimal_for_channel(request.workload, ready, request.workload.backward_total,
-                             request.costs.of(CollectiveKind::all_reduce));
-}
-
-sim::Time lower_bound(const Workload& workload, const Costs& costs, const PipelineOptions& /*options*/,
-                      const Extras& extras) {
-  return extras.read + workload.forward_total + workload.backward_total +
-         least_channel_time(workload, costs.of(CollectiveKind::all_reduce)).front() + extras.lars +
-         extras.lars_gather + extras.update;
-}
+std::unique_ptr<IterationModel> model(const FusionRequest& request) { return channel_model(request, true); }
 
 }  // namespace
 
 Pipeline after_backward() {
-  return {"after_backward", "communicate when the backward pass has ended", {}, program, optimal,
-          lower_bound};
+  return {"after_backward", "communicate when the backward pass has ended", {}, program, model};
 }
 
 }  // namespace planner

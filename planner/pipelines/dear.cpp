@@ -1,11 +1,7 @@
 // DeAR: each all-reduce in two halves. Reduce-scatters hide under this iteration's backward pass, all-gathers
 // under the next one's forward pass.
 
-#include <algorithm>
-
-#include "planner/bounds.hpp"
-#include "planner/fusion.hpp"
-#include "planner/optimal.hpp"
+#include "planner/iteration.hpp"
 #include "planner/pipeline.hpp"
 
 namespace planner {
@@ -23,26 +19,12 @@ Program program(std::uint32_t groups, const PipelineOptions& /*options*/) {
   return program;
 }
 
-OptimalGroups optimal(const FusionRequest& request) {
-  return optimal_for_two_phases(request.workload, request.costs, request.extras);
-}
-
-sim::Time lower_bound(const Workload& workload, const Costs& costs, const PipelineOptions& /*options*/,
-                      const Extras& extras) {
-  const sim::Time drained =
-      std::max(workload.backward_total, channel_bound(workload, costs.of(CollectiveKind::reduce_scatter)));
-  const sim::Time compute = extras.read + workload.forward_total + extras.update;
-  const sim::Time gathers =
-      extras.lars_gather + gathered_forward_bound(workload, costs.of(CollectiveKind::all_gather));
-  return drained + extras.lars + std::max(compute, gathers);
-}
+std::unique_ptr<IterationModel> model(const FusionRequest& request) { return two_phase_model(request, true); }
 
 }  // namespace
 
 Pipeline dear() {
-  return {"dear",  "reduce-scatter under backward, all-gather under the next forward",
-          {},      program,
-          optimal, lower_bound};
+  return {"dear", "reduce-scatter under backward, all-gather under the next forward", {}, program, model};
 }
 
 }  // namespace planner

@@ -1,11 +1,7 @@
 // Wait-free back-propagation: a group leaves as soon as its last gradient is ready, under the rest of
 // backward.
 
-#include <algorithm>
-
-#include "planner/bounds.hpp"
-#include "planner/fusion.hpp"
-#include "planner/optimal.hpp"
+#include "planner/iteration.hpp"
 #include "planner/pipeline.hpp"
 
 namespace planner {
@@ -20,25 +16,12 @@ Program program(std::uint32_t groups, const PipelineOptions& /*options*/) {
   return program;
 }
 
-OptimalGroups optimal(const FusionRequest& request) {
-  std::vector<sim::Time> ready;
-  for (const Gradient& gradient : request.workload.gradients) ready.push_back(gradient.ready);
-  return optimal_for_channel(request.workload, ready, request.workload.backward_total,
-                             request.costs.of(CollectiveKind::all_reduce));
-}
-
-sim::Time lower_bound(const Workload& workload, const Costs& costs, const PipelineOptions& /*options*/,
-                      const Extras& extras) {
-  return extras.read + workload.forward_total +
-         std::max(workload.backward_total, channel_bound(workload, costs.of(CollectiveKind::all_reduce))) +
-         extras.lars + extras.lars_gather + extras.update;
-}
+std::unique_ptr<IterationModel> model(const FusionRequest& request) { return channel_model(request, false); }
 
 }  // namespace
 
 Pipeline wfbp() {
-  return {"wfbp",     "communicate each group as soon as its gradients are ready", {}, program, optimal,
-          lower_bound};
+  return {"wfbp", "communicate each group as soon as its gradients are ready", {}, program, model};
 }
 
 }  // namespace planner

@@ -1,12 +1,10 @@
 // ZeRO-1/2 (DeepSpeed, Megatron's distributed optimizer): reduce-scatter under backward, each worker updates
 // its shard, then the parameters are gathered, before the next forward pass or under it.
 
-#include <algorithm>
 #include <array>
 
-#include "planner/bounds.hpp"
 #include "planner/fusion.hpp"
-#include "planner/optimal.hpp"
+#include "planner/iteration.hpp"
 #include "planner/pipeline.hpp"
 
 namespace planner {
@@ -26,26 +24,15 @@ Program program(std::uint32_t groups, const PipelineOptions& options) {
   return program;
 }
 
-OptimalGroups optimal(const FusionRequest& request) {
-  if (request.options.overlap_gather) return pipeline("dear").optimal(request);
-  return optimal_for_separate_phases(request.workload, request.costs);
-}
-
-sim::Time lower_bound(const Workload& workload, const Costs& costs, const PipelineOptions& options,
-                      const Extras& extras) {
-  if (options.overlap_gather) return pipeline("dear").lower_bound(workload, costs, options, extras);
-  const sim::Time drained =
-      std::max(workload.backward_total, channel_bound(workload, costs.of(CollectiveKind::reduce_scatter)));
-  return extras.read + workload.forward_total + drained + extras.lars + extras.lars_gather + extras.update +
-         least_channel_time(workload, costs.of(CollectiveKind::all_gather)).front();
+std::unique_ptr<IterationModel> model(const FusionRequest& request) {
+  return two_phase_model(request, request.options.overlap_gather);
 }
 
 }  // namespace
 
 Pipeline zero() {
-  return {"zero",  "reduce-scatter under backward, update a shard, all-gather the parameters",
-          kKeys,   program,
-          optimal, lower_bound};
+  return {"zero", "reduce-scatter under backward, update a shard, all-gather the parameters", kKeys, program,
+          model};
 }
 
 }  // namespace planner

@@ -75,11 +75,12 @@ TEST_CASE("errors: a scenario that is wrong ends with 2 and one line") {
       {R"("workers": 4, "schedules": ["wfpb"]})",
        "s.json: /schedules/0: expected one of s-sgd, sync-easgd, dense, wfbp, mg-wfbp, ddp, dense-overlap, "
        "horovod, "
-       "dear-nl, dear-fb, dear-no-fusion, zero, fusewise, fusewise-dear, got \"wfpb\", did you mean 'wfbp'?"},
+       "dear-nl, dear-fb, dear-no-fusion, zero, grace, hipress, cupcake, fusewise, fusewise-dear, got "
+       "\"wfpb\", did you mean 'wfbp'?"},
       {R"("workers": 4, "input": {"read_us": -1}})",
        "s.json: /input/read_us: expected a number from 0 to 1000000000000, got -1"},
-      {R"("workers": 4, "jitter": {"sigma": 0.1}})",
-       "s.json: /jitter/sigma: expected 0: jitter is not simulated yet, got 0.1"},
+      {R"("workers": 4, "jitter": {"sigma": 3}})",
+       "s.json: /jitter/sigma: expected a number from 0 to 2, got 3"},
       {R"("workers": 4, "collectives": {"all_reduce": "two_level"}})",
        "s.json: /workers: expected a network with levels, as two_level needs, got network 'n' without "
        "(schedule 's-sgd')"},

@@ -241,15 +241,16 @@ TEST_CASE("fusion: a plan that is not of this profile is refused where it differ
   };
   const std::vector<Case> cases = {
       {R"([{"tensors": ["l2.a", "fc.weight"], "bytes": 20}])",
-       R"(s.json: /file/groups/0/tensors/1: expected "l1.b", the profile's next tensor in backward order, got "fc.weight")"},
+       R"(s.json: /fusion/file/groups/0/tensors/1: expected "l1.b", the profile's next tensor in backward order, got "fc.weight")"},
       {R"([{"tensors": ["l1.a", "l1.b", "l2.a"], "bytes": 20}])",
-       R"(s.json: /file/groups/0/tensors/0: expected "l2.a", the profile's next tensor in backward order, got "l1.a")"},
+       R"(s.json: /fusion/file/groups/0/tensors/0: expected "l2.a", the profile's next tensor in backward order, got "l1.a")"},
       {R"([{"tensors": ["l2.a"], "bytes": 12}, {"tensors": ["l1.b"], "bytes": 8}])",
-       R"(s.json: /file/groups: expected every tensor of the profile, "l1.a" among them, got 2 of 3)"},
+       R"(s.json: /fusion/file/groups: expected every tensor of the profile, "l1.a" among them, got 2 of 3)"},
       {R"([{"tensors": ["l2.a", "l1.b", "l1.a"], "bytes": 24}, {"tensors": ["l0"], "bytes": 4}])",
-       R"(s.json: /file/groups/1/tensors/0: expected no more than the 3 tensors of the profile, got "l0")"},
+       R"(s.json: /fusion/file/groups/1/tensors/0: expected no more than the 3 tensors of the profile, got "l0")"},
       {R"([{"tensors": [], "bytes": 24}])",
-       "s.json: /file/groups/0/tensors: expected an array of at least 1 item, got an array of 0 items"},
+       "s.json: /fusion/file/groups/0/tensors: expected an array of at least 1 item, got an array of 0 "
+       "items"},
   };
   for (const Case& each : cases)
     CHECK_THROWS_WITH_AS(fused(plan_fusion(each.groups), three_tensors()), each.message.c_str(),
@@ -313,23 +314,10 @@ TEST_CASE("fusion: every kind takes every gradient once, in backward order, unde
       const std::string json =
           name == "plan" ? R"({"kind": "plan", "file": )" + plan + "}" : '"' + name + '"';
       for (const Pipeline& pipeline : pipelines()) {
-        if (name == "optimal" && pipeline.optimal == nullptr) continue;
         CAPTURE(pipeline.name);
         CHECK(support::covers(support::fuse(json, scene, pipeline.name.data()), workload));
       }
     }
-  }
-}
-
-TEST_CASE("fusion: a pipeline without an exact planner refuses optimal") {
-  for (const Pipeline& pipeline : pipelines()) {
-    if (pipeline.optimal != nullptr) continue;
-    const std::string message =
-        "s.json: /: expected a fusion that is built for this pipeline, got 'optimal', "
-        "which has no planner for pipeline " +
-        std::string(pipeline.name);
-    CHECK_THROWS_WITH_AS(fused(R"("optimal")", three_tensors(), pipeline.name.data()), message.c_str(),
-                         models::InputError);
   }
 }
 

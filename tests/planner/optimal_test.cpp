@@ -1,6 +1,6 @@
 // The exact planner against all 2^(n-1) groupings, its tie rule included, and against what is simulated.
 
-#include "planner/optimal.hpp"
+#include "planner/iteration.hpp"
 
 #include <algorithm>
 #include <string>
@@ -119,6 +119,7 @@ const std::vector<Instances> all_instances = {
 };
 
 TEST_CASE("optimal: is the best of all groupings, the simplest of the best, and ends when it says") {
+  const Schedule schedule = schedule_of(R"("fusewise")");
   std::uint32_t seed = 0;
   for (const Instances& instances : all_instances) {
     CAPTURE(instances.name);
@@ -135,14 +136,16 @@ TEST_CASE("optimal: is the best of all groupings, the simplest of the best, and 
       const Workload& workload = scene.setting.workload;
       const CollectiveCost& cost = scene.setting.costs.of(kAllReduce);
       const std::vector<Time> ready = ready_times(workload);
-      const OptimalGroups found = optimal_for_channel(workload, ready, workload.backward_total, cost);
-      CHECK(rank(found.groups, found.value, Time::zero()) ==
+      const FusionRequest request(scene.setting, schedule);
+      const OptimalGroups found = request.model().optimal({});
+      CHECK(rank(found.groups, found.value - workload.forward_total, Time::zero()) ==
             best_of_all(workload, ready, workload.backward_total, cost));
       CHECK(found.may_be_off_by == Time::zero());
 
-      const Run run = scene.run(schedule_of(R"("fusewise")"));
+      const Run run = scene.run(schedule);
       CHECK(run.groups == found.groups);
-      CHECK(std::max(simulated_end(scene, run), workload.backward_total) == found.value);
+      CHECK(std::max(simulated_end(scene, run), workload.backward_total) + workload.forward_total ==
+            found.value);
     }
   }
 }
@@ -264,7 +267,6 @@ TEST_CASE("optimal: no other kind of fusion ever gives a shorter iteration, what
     conditions.parallel_tensor_operator = conditions.parallel_tensor_operator && !measured;
     const Scene scene(profile, network, measured ? 2 : 2 + random.below(12), conditions);
     for (const Pipeline& pipeline : pipelines()) {
-      if (pipeline.optimal == nullptr) continue;
       const auto time_of = [&](const std::string& fusion) {
         const std::string json = fmt::format(R"({{"pipeline": "{}", "fusion": {}}})", pipeline.name, fusion);
         return scene.run(schedule_of(json)).prediction.iteration_us;
@@ -290,13 +292,14 @@ TEST_CASE("optimal: a thousand gradients are planned, and no group of them is wo
   const Workload& workload = scene.setting.workload;
   const CollectiveCost& cost = scene.setting.costs.of(kAllReduce);
   const std::vector<Time> ready = ready_times(workload);
-  const OptimalGroups found = optimal_for_channel(workload, ready, Time::zero(), cost);
+  const Schedule schedule = schedule_of(R"("fusewise")");
+  const OptimalGroups found = FusionRequest(scene.setting, schedule).model().optimal({});
   CHECK(support::covers(found.groups, workload));
   for (std::size_t i = 0; i + 1 < found.groups.size(); ++i) {
     Groups merged = found.groups;
     merged[i].end = merged[i + 1].end;
     merged.erase(merged.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-    CHECK(end_of(merged, workload, ready, cost) > found.value);
+    CHECK(end_of(merged, workload, ready, cost) > found.value - workload.forward_total);
   }
   for (std::uint32_t i = 0; i < workload.gradient_count(); ++i) {
     Groups cut;
@@ -306,7 +309,7 @@ TEST_CASE("optimal: a thousand gradients are planned, and no group of them is wo
       cut.back().end = i;
       cut.push_back({.begin = i, .end = group.end});
     }
-    REQUIRE(end_of(cut, workload, ready, cost) >= found.value);
+    REQUIRE(end_of(cut, workload, ready, cost) >= found.value - workload.forward_total);
   }
 }
 

@@ -27,6 +27,8 @@ Results example() {
                                             .iteration_us = 25,
                                             .forward_us = 5,
                                             .backward_us = 9,
+                                            .encode_us = 2.5,
+                                            .decode_us = 1.5,
                                             .update_us = 0.5,
                                             .read_us = 0.25,
                                             .communication_us = 16,
@@ -64,6 +66,8 @@ TEST_CASE("results: the JSON has exactly these keys, the contract's among them")
                                              "iteration_us",
                                              "forward_us",
                                              "backward_us",
+                                             "encode_us",
+                                             "decode_us",
                                              "update_us",
                                              "unoverlapped_input_us",
                                              "communication_us",
@@ -79,7 +83,7 @@ TEST_CASE("results: each number stands under its own key") {
   const ordered_json entry = ordered_json::parse(results_json(example()))["results"][0];
   const ordered_json expected = ordered_json::parse(R"({"workers": 4, "schedule": "wfbp", "pipeline": "wfbp",
     "fusion": "none", "compression": "none", "groups": 2, "iteration_us": 25.0, "forward_us": 5.0, "backward_us": 9.0,
-    "update_us": 0.5, "unoverlapped_input_us": 0.25, "communication_us": 16.0, "exposed_communication_us": 11.0,
+    "encode_us": 2.5, "decode_us": 1.5, "update_us": 0.5, "unoverlapped_input_us": 0.25, "communication_us": 16.0, "exposed_communication_us": 11.0,
     "bytes_sent_per_worker": 180.0, "throughput_samples_per_s": 333333.3333333333, "speedup": 2.24,
     "scaling_efficiency": 0.56})");
   CHECK(entry == expected);
@@ -93,11 +97,12 @@ TEST_CASE("results: without any entry the JSON still has its lists") {
 
 TEST_CASE("results: the CSV has a header, a line an entry, and quotes what needs quoting") {
   CHECK(results_csv(example()) ==
-        "workers,schedule,pipeline,fusion,compression,groups,iteration_us,forward_us,backward_us,update_us,"
-        "unoverlapped_input_us,communication_us,exposed_communication_us,bytes_sent_per_worker,"
+        "workers,schedule,pipeline,fusion,compression,groups,iteration_us,forward_us,backward_us,encode_us,"
+        "decode_us,"
+        "update_us,unoverlapped_input_us,communication_us,exposed_communication_us,bytes_sent_per_worker,"
         "throughput_samples_per_s,speedup,scaling_efficiency\n"
-        "4,wfbp,wfbp,none,none,2,25,5,9,0.5,0.25,16,11,180,333333.3333333333,2.24,0.56\n"
-        "4,\"a, \"\"b\"\"\nc\",dear,layers,none,0,20,0,0,0,0,0,0,0,0,0,0\n");
+        "4,wfbp,wfbp,none,none,2,25,5,9,2.5,1.5,0.5,0.25,16,11,180,333333.3333333333,2.24,0.56\n"
+        "4,\"a, \"\"b\"\"\nc\",dear,layers,none,0,20,0,0,0,0,0,0,0,0,0,0,0,0\n");
 }
 
 TEST_CASE("results: only what needs quoting is quoted in the CSV") {

@@ -26,10 +26,10 @@ inline std::string shown(const planner::Groups& groups) {
 
 /// What a fusion, spelled as in a scenario, makes of a scene under a pipeline.
 inline planner::Groups fuse(const std::string& json, const Scene& scene, const char* pipeline = "wfbp") {
-  const planner::PipelineOptions options;
-  return planner::read_fusion(models::Field::parse(json, "s.json"))
-      .fuse({scene.setting.workload, scene.setting.costs, scene.setting.extras, planner::pipeline(pipeline),
-             options});
+  const planner::Schedule schedule =
+      schedule_of(fmt::format(R"({{"pipeline": "{}", "fusion": {}}})", pipeline, json));
+  const planner::FusionRequest request(scene.setting, schedule);
+  return schedule.fusion.fuse(request);
 }
 
 inline std::string fused(const std::string& json, const Scene& scene, const char* pipeline = "wfbp") {

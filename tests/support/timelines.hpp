@@ -13,8 +13,8 @@
 namespace support {
 
 /// F forward and B backward of a layer (B1.b: of one tensor), f and b of a whole micro-batch, R read, T tick,
-/// A all-reduce, S reduce-scatter and G all-gather of a group, L and H LARS and its gather, U update (U1: of
-/// a group).
+/// E encode, D decode, A all-reduce, S reduce-scatter and G all-gather of a group, L and H LARS and its
+/// gather, U update (U1: of a group).
 inline std::string name(const planner::TaskLabel& label, const planner::Workload& workload) {
   using Kind = planner::TaskLabel::Kind;
   const auto numbered = [&](std::string_view letter) { return fmt::format("{}{}", letter, label.item + 1); };
@@ -30,6 +30,8 @@ inline std::string name(const planner::TaskLabel& label, const planner::Workload
     case Kind::micro_batch_forward: return numbered("f");
     case Kind::micro_batch_backward: return numbered("b");
     case Kind::tick: return numbered("T");
+    case Kind::encode: return numbered("E");
+    case Kind::decode: return numbered("D");
     case Kind::all_reduce: return numbered("A");
     case Kind::reduce_scatter: return numbered("S");
     case Kind::all_gather: return numbered("G");

@@ -1,0 +1,141 @@
+// Pipelines that send each group by one collective (wfbp, after_backward). What the rest depends on: when the
+// channel is free; with encoding, by how much it has delayed backward; with decoding, all coding so far and
+// when everything so far would be decoded if compute were free for it.
+
+#include <optional>
+
+#include "planner/model_parts.hpp"
+
+namespace planner {
+namespace {
+
+using sim::Time;
+using traces::CollectiveKind;
+
+enum class Coding { none, encode, both };
+
+/// Of a group: what it costs, and where it ends.
+struct ChannelStep {
+  std::uint32_t end = 0;
+  Time tick{};
+  Time encode{};
+  Time channel{};
+  Time decode{};
+};
+
+template <Coding kCoding>
+class ChannelProblem {
+ public:
+  static constexpr std::size_t kStates = kCoding == Coding::none ? 1 : kCoding == Coding::encode ? 2 : 4;
+  using State = ParetoState<kStates>;
+  using Step = ChannelStep;
+
+  ChannelProblem(const FusionRequest& request, bool after_backward)
+      : request_(request), channel_(request, CollectiveKind::all_reduce, after_backward) {
+    const Extras& extras = request.extras;
+    rest_ = extras.read + request.workload.forward_total + extras.lars + extras.lars_gather + extras.update;
+  }
+
+  void prepare_bounds() {
+    channel_.prepare_bounds();
+    least_coding_ = least_coding(request_);
+    least_decoding_ = least_decoding(request_);
+  }
+
+  std::uint32_t count() const { return request_.workload.gradient_count(); }
+  std::uint32_t ways() const { return static_cast<std::uint32_t>(request_.ways.size()); }
+  static State start() { return {}; }
+  static State least(std::uint32_t /*cut*/) { return {}; }
+  bool longer_costs_more() const { return channel_.longer_costs_more() && coding_grows(request_); }
+
+  Step step(std::uint32_t begin, std::uint32_t end, std::uint32_t way, Time tick = {}) const {
+    const WayCost& cost = request_.ways[way];
+    const std::int64_t bytes = bytes_between(request_.workload, begin, end);
+    Step out = {.end = end, .tick = tick, .channel = cost.time(CollectiveKind::all_reduce, bytes)};
+    if constexpr (kCoding != Coding::none) out.encode = cost.encode(bytes);
+    if constexpr (kCoding == Coding::both) out.decode = cost.decode(bytes);
+    return out;
+  }
+
+  State extend(const State& state, const Step& step) const {
+    State out{};
+    Time encoded{};
+    if constexpr (kCoding != Coding::none) encoded = out[kEncoded] = state[kEncoded] + step.encode;
+    out[kFree] = channel_.extend(state[kFree], encoded, step.end, step.tick, step.channel);
+    if constexpr (kCoding == Coding::both) {
+      out[kCoded] = state[kCoded] + step.encode + step.decode;
+      out[kDecoded] = std::max(state[kDecoded], out[kFree]) + step.decode;
+    }
+    return out;
+  }
+
+  std::optional<State> latest(const State& after, const Step& step) const {
+    State out{};
+    Time arrived = after[kFree];
+    if constexpr (kCoding == Coding::both) {
+      out[kDecoded] = after[kDecoded] - step.decode;
+      out[kCoded] = after[kCoded] - step.encode - step.decode;
+      arrived = std::min(arrived, out[kDecoded]);
+    }
+    out[kFree] = arrived - step.channel;
+    const Time encoded = channel_.latest_encoding(out[kFree], step.end, step.tick);
+    if constexpr (kCoding == Coding::none)
+      if (encoded < Time::zero()) return std::nullopt;
+    if constexpr (kCoding != Coding::none) out[kEncoded] = std::min(after[kEncoded], encoded) - step.encode;
+    return out;
+  }
+
+  State latest_end(const State& /*state*/, Time value) const {
+    State out{};
+    out[kFree] = value - rest_;
+    if constexpr (kCoding == Coding::encode) out[kEncoded] = out[kFree] - request_.workload.backward_total;
+    if constexpr (kCoding == Coding::both) {
+      out[kDecoded] = out[kFree];
+      out[kEncoded] = out[kCoded] = out[kFree] - request_.workload.backward_total;
+    }
+    return out;
+  }
+
+  Time bound(const State& state, std::uint32_t cut) const {
+    Time coded{};
+    Time encoded{};
+    if constexpr (kCoding != Coding::none) coded = encoded = state[kEncoded];
+    if constexpr (kCoding == Coding::both) coded = state[kCoded];
+    const bool ended = cut == count();
+    const Time computed = request_.workload.backward_total + coded + (ended ? Time{} : least_coding_[cut]);
+    Time arrived = channel_.bound(state[kFree], encoded, cut);
+    if constexpr (kCoding == Coding::both)
+      arrived = std::max(arrived, state[kDecoded] + (ended ? Time{} : least_decoding_[cut]));
+    return rest_ + std::max(computed, arrived);
+  }
+
+ private:
+  static constexpr std::size_t kFree = 0;     ///< the channel
+  static constexpr std::size_t kEncoded = 1;  ///< encoding so far
+  static constexpr std::size_t kCoded = 2;    ///< encoding and decoding so far
+  static constexpr std::size_t kDecoded = 3;  ///< all so far, each group as soon as it has arrived
+
+  const FusionRequest& request_;
+  Channel channel_;
+  Time rest_{};
+  std::vector<Time> least_coding_;    // by cut: from there on
+  std::vector<Time> least_decoding_;  // likewise
+};
+
+std::unique_ptr<IterationModel> unslowed(const FusionRequest& request, bool after_backward) {
+  if (any_decodes(request))
+    return std::make_unique<ParetoModel<ChannelProblem<Coding::both>>>(request, after_backward);
+  if (any_encodes(request))
+    return std::make_unique<ParetoModel<ChannelProblem<Coding::encode>>>(request, after_backward);
+  return std::make_unique<ParetoModel<ChannelProblem<Coding::none>>>(request, after_backward);
+}
+
+}  // namespace
+
+std::unique_ptr<IterationModel> channel_model(const FusionRequest& request, bool after_backward) {
+  if (!request.slows()) return unslowed(request, after_backward);
+  if (any_decodes(request)) return simulated_model(request, unslowed(request, after_backward));
+  return slowed_model(request, after_backward, false);
+}
+
+}  // namespace planner

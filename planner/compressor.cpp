@@ -1,0 +1,103 @@
+#include "planner/compressor.hpp"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "planner/entries.hpp"
+#include "traces/limits.hpp"
+
+namespace planner {
+namespace {
+
+using models::Field;
+using traces::CollectiveKind;
+
+constexpr std::string_view kEspresso =
+    "Espresso (commit a0294e3, Apache-2.0), compression_overheads.csv: us at 2^20 elements on a V100, "
+    "constant "
+    "below and linear above";
+
+// To add a compressor: one line. Kept elements travel as an index and a value, 8 bytes for 4; quantisers send
+// one bit for 32. us_per_byte is the cost at 2^20 elements (4 MiB) over 4194304.
+constexpr std::array<BuiltInCompressor, 7> kBuiltIn = {{
+    {"dgc", "1 % of the elements, by double sampling", kEspresso,
+     R"({"name": "dgc", "ratio": 0.02, "collective": "all_gather",
+         "encode": {"us_per_byte": 8.487701416015625e-5, "floor_us": 356},
+         "decode": {"us_per_byte": 8.106231689453125e-6, "floor_us": 34}})"},
+    {"random-k", "1 % of the elements, at random", kEspresso,
+     R"({"name": "random-k", "ratio": 0.02, "collective": "all_gather",
+         "encode": {"us_per_byte": 1.2874603271484375e-5, "floor_us": 54},
+         "decode": {"us_per_byte": 8.106231689453125e-6, "floor_us": 34}})"},
+    {"efsignsgd", "signs and a scale, with error feedback", kEspresso,
+     R"({"name": "efsignsgd", "ratio": 0.03125, "collective": "all_gather",
+         "encode": {"us_per_byte": 3.0994415283203125e-5, "floor_us": 130},
+         "decode": {"us_per_byte": 3.337860107421875e-5, "floor_us": 140}})"},
+    {"onebit", "one bit an element, two scales", kEspresso,
+     R"({"name": "onebit", "ratio": 0.03125, "collective": "all_gather",
+         "encode": {"us_per_byte": 1.0728836059570312e-4, "floor_us": 450},
+         "decode": {"us_per_byte": 4.0531158447265625e-5, "floor_us": 170}})"},
+    {"mstopk", "1 % of the elements, by 30 samplings of a threshold",
+     "estimated, not measured: 30 passes over the group at 900 GB/s (V100) and 5 us a launch; decoding as "
+     "Espresso's DGC. The paper (CommLib, Figure 6) prints no numbers",
+     R"({"name": "mstopk", "ratio": 0.02, "collective": "all_gather",
+         "encode": {"startup_us": 150, "us_per_byte": 3.3333333333333335e-5},
+         "decode": {"us_per_byte": 8.106231689453125e-6, "floor_us": 34}})"},
+    {"fp16", "half precision on the wire", kEspresso,
+     R"({"name": "fp16", "ratio": 0.5, "collective": "all_reduce",
+         "encode": {"us_per_byte": 9.5367431640625e-7, "floor_us": 4},
+         "decode": {"us_per_byte": 5.245208740234375e-6, "floor_us": 22}})"},
+    {"bf16", "bfloat16 on the wire", "the costs of fp16: either conversion reads four bytes and writes two",
+     R"({"name": "bf16", "ratio": 0.5, "collective": "all_reduce",
+         "encode": {"us_per_byte": 9.5367431640625e-7, "floor_us": 4},
+         "decode": {"us_per_byte": 5.245208740234375e-6, "floor_us": 22}})"},
+}};
+
+double number_at(const Field& field, std::string_view key) {
+  const std::optional<Field> found = field.find(key);
+  return found ? found->number(0, traces::kMostTimeUs) : 0;
+}
+
+CodeCost read_cost(const Field& field) {
+  field.allow_only({"startup_us", "us_per_byte", "floor_us"});
+  return {.startup_us = number_at(field, "startup_us"),
+          .us_per_byte = number_at(field, "us_per_byte"),
+          .floor_us = number_at(field, "floor_us")};
+}
+
+Compressor from_object(const Field& field) {
+  field.allow_only({"name", "ratio", "encode", "decode", "collective"});
+  constexpr double kMostRatio = 1e3;  // a bad idea, but not a mistake
+  Compressor out = {.name = field.at("name").name(),
+                    .ratio = field.at("ratio").number(0, kMostRatio),
+                    .encode = {},
+                    .decode = {},
+                    .collective = CollectiveKind::all_gather};
+  if (out.is_none()) field.at("name").expected("a name other than that of no compression");
+  if (const auto cost = field.find("encode")) out.encode = read_cost(*cost);
+  if (const auto cost = field.find("decode")) out.decode = read_cost(*cost);
+  if (const auto collective = field.find("collective"))
+    if (collective->one_of({"all_gather", "all_reduce"}) == "all_reduce")
+      out.collective = CollectiveKind::all_reduce;
+  return out;
+}
+
+}  // namespace
+
+double CodeCost::us(double bytes) const { return std::max(floor_us, startup_us + bytes * us_per_byte); }
+
+std::span<const BuiltInCompressor> built_in_compressors() { return kBuiltIn; }
+
+Compressor read_compressor(const Field& field) {
+  if (field.is_object()) return from_object(field);
+  std::vector<std::string_view> known = names(built_in_compressors());
+  known.insert(known.begin(), "none");
+  return built_in_compressor(field.one_of(known));
+}
+
+Compressor built_in_compressor(std::string_view name) {
+  if (name == "none") return {};
+  return from_object(Field::parse(entry(built_in_compressors(), name).json, std::string(name)));
+}
+
+}  // namespace planner

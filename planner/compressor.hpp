@@ -1,0 +1,55 @@
+// Gradient compression as costs: how many bytes are left, and what encoding and decoding take.
+
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "models/field.hpp"
+#include "traces/network.hpp"
+
+namespace planner {
+
+/// What encoding or decoding a group takes, by its dense bytes: max(floor, startup + bytes * per byte).
+struct CodeCost {
+  double startup_us = 0;
+  double us_per_byte = 0;
+  double floor_us = 0;
+
+  double us(double bytes) const;
+  bool is_free() const { return *this == CodeCost{}; }
+  bool operator==(const CodeCost&) const = default;
+};
+
+/// Each worker contributes ratio x bytes of a group of x dense bytes, unrounded.
+struct Compressor {
+  std::string name = "none";
+  double ratio = 1;
+  CodeCost encode;
+  CodeCost decode;  ///< of everything that has arrived, once
+  /// What carries the encoded group: all_reduce where encoded gradients can be summed, else all_gather.
+  traces::CollectiveKind collective = traces::CollectiveKind::all_reduce;
+
+  bool is_none() const { return name == "none"; }
+  bool operator==(const Compressor&) const = default;
+};
+
+/// A compressor with costs of its own.
+struct BuiltInCompressor {
+  std::string_view name;
+  std::string_view summary;
+  std::string_view source;  ///< of the costs
+  std::string_view json;    ///< the object, as a user could have written it
+};
+
+/// Every built-in compressor, in the order in which help lists them.
+std::span<const BuiltInCompressor> built_in_compressors();
+
+/// `none`, a built-in name, or an object. Throws InputError.
+Compressor read_compressor(const models::Field& field);
+
+/// The built-in compressor of that name, which must be one, or none.
+Compressor built_in_compressor(std::string_view name);
+
+}  // namespace planner

@@ -1,0 +1,185 @@
+#include "planner/measure.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "planner/predict.hpp"
+
+namespace planner {
+namespace {
+
+using sim::Time;
+using Kind = TaskLabel::Kind;
+
+std::int64_t group_bytes(const Setting& setting, const Group& group) {
+  return setting.workload.bytes_before[group.end] - setting.workload.bytes_before[group.begin];
+}
+
+/// Compute and code of a worker at full speed, per iteration.
+struct Busy {
+  Time forward{};
+  Time backward{};
+  Time encode{};
+  Time decode{};
+  Time update{};
+
+  Time all() const { return forward + backward + encode + decode + update; }
+};
+
+/// The iterations that count: the first is left out if there is another.
+std::size_t first_counted(const Lowered& lowered) { return lowered.marks.size() > 2 ? 1 : 0; }
+
+std::int64_t counted(const Lowered& lowered) {
+  return static_cast<std::int64_t>(lowered.marks.size() - 1 - first_counted(lowered));
+}
+
+Time counted_length(const Run& run) {
+  const auto& marks = run.lowered.marks;
+  return at_mark(marks.back(), run.timeline) - at_mark(marks[first_counted(run.lowered)], run.timeline);
+}
+
+Busy busy_when_alike(const Setting& setting, const Run& run) {
+  const std::int64_t steps = setting.conditions.accumulation_steps;
+  Busy out = {.forward = steps * setting.workload.forward_total,
+              .backward = steps * setting.workload.backward_total,
+              .update = setting.extras.update + setting.extras.lars};
+  for (const Group& group : run.groups) {
+    out.encode += run.ways[group.way].encode(group_bytes(setting, group));
+    out.decode += run.ways[group.way].decode(group_bytes(setting, group));
+  }
+  return out;
+}
+
+/// Whether a task runs after the end of the iteration before the one that it belongs to: forward passes under
+/// which all-gathers run end an iteration.
+bool ends_iteration(const Program& program, Kind kind) {
+  const bool carries = std::any_of(program.ops.begin(), program.ops.end(),
+                                   [](const Op& op) { return op.delivers == Delivers::own_layers; });
+  return carries && (kind == Kind::forward || kind == Kind::decode || kind == Kind::group_update);
+}
+
+Time* part_of(Busy& busy, Kind kind) {
+  switch (kind) {
+    case Kind::forward:
+    case Kind::micro_batch_forward: return &busy.forward;
+    case Kind::backward:
+    case Kind::micro_batch_backward: return &busy.backward;
+    case Kind::encode: return &busy.encode;
+    case Kind::decode: return &busy.decode;
+    case Kind::lars:
+    case Kind::update:
+    case Kind::group_update: return &busy.update;
+    case Kind::read:
+    case Kind::tick:
+    case Kind::all_reduce:
+    case Kind::reduce_scatter:
+    case Kind::all_gather:
+    case Kind::lars_gather: return nullptr;
+  }
+  return nullptr;
+}
+
+/// Of the worker that computes longest over all counted iterations, their mean.
+Busy busy_of_slowest(const Run& run, std::int64_t workers) {
+  std::vector<Busy> all(static_cast<std::size_t>(workers));
+  for (const sim::Task& task : run.lowered.graph.tasks()) {
+    if (task.stream == Lowered::kChannel || task.stream == Lowered::kTicks) continue;
+    const TaskLabel label = TaskLabel::unpack(task.label);
+    const std::size_t first = first_counted(run.lowered) + (ends_iteration(run.program, label.kind) ? 1 : 0);
+    Time* part = part_of(all[Lowered::worker_of(task.stream)], label.kind);
+    if (part != nullptr && label.iteration >= first) *part += task.duration;
+  }
+  Busy slowest = *std::max_element(all.begin(), all.end(), [](const Busy& a, const Busy& b) {
+    return a.forward + a.backward < b.forward + b.backward;
+  });
+  for (Time* part : {&slowest.forward, &slowest.backward, &slowest.encode, &slowest.decode, &slowest.update})
+    *part /= counted(run.lowered);
+  return slowest;
+}
+
+/// How long the channel is busy in an iteration: collectives take as long as they cost, or longer beside
+/// compute.
+double channel_busy_us(const Run& run) {
+  const std::size_t from = first_counted(run.lowered);
+  const auto tasks = run.lowered.graph.tasks();
+  Time busy{};
+  for (std::size_t i = 0; i < tasks.size(); ++i)
+    if (tasks[i].stream == Lowered::kChannel && TaskLabel::unpack(tasks[i].label).iteration >= from)
+      busy += run.timeline.spans[i].end - run.timeline.spans[i].start;
+  return sim::to_us(busy) / static_cast<double>(counted(run.lowered));
+}
+
+double sent_per_worker(const Setting& setting, const Run& run) {
+  if (setting.costs.workers() == 1) return 0;
+  double sent = 0;
+  for (const Op& op : run.program.ops) {
+    const Group& group = run.groups[op.group];
+    sent += run.ways[group.way].sent_bytes(op.kind, group_bytes(setting, group));
+  }
+  if (setting.extras.lars_gather > Time::zero())
+    sent += setting.costs.of(traces::CollectiveKind::all_gather).sent_per_byte * 4 *
+            static_cast<double>(setting.workload.forward.size());
+  return sent;
+}
+
+/// Forward, backward and update of one worker, no straggler, and whatever of reading is not hidden.
+double one_worker_us(const Setting& setting) {
+  Conditions conditions = setting.conditions;
+  conditions.stragglers.clear();
+  const traces::Profile& profile = *setting.workload.profile;
+  double us = 0;
+  if (conditions.jitter.sigma > 0) {
+    const Setting alone(profile, *setting.network, 1, setting.costs.algorithm(), conditions);
+    const Schedule schedule = preset_schedule("sync-easgd");
+    FusionRequest request(alone, schedule);
+    us = sim::to_us(mean_iteration(
+        simulate_groups(alone, schedule, schedule.fusion.fuse(request), std::move(request.ways))));
+  } else {
+    const Workload alone = make_workload(profile);
+    us = sim::to_us(conditions.accumulation_steps * (alone.forward_total + alone.backward_total) +
+                    sim::from_us(conditions.optimizer_us + conditions.lars_us) +
+                    sim::from_us(conditions.read_is_overlapped ? 0 : conditions.read_us));
+  }
+  return conditions.read_is_overlapped ? std::max(us, conditions.read_us) : us;
+}
+
+}  // namespace
+
+Time mean_iteration(const Run& run) { return counted_length(run) / counted(run.lowered); }
+
+Prediction measure(const Setting& setting, const Run& run) {
+  const Conditions& conditions = setting.conditions;
+  const std::int64_t iterations = counted(run.lowered);
+  const Time length = counted_length(run);
+  const auto per_iteration = [&](Time time) { return sim::to_us(time) / static_cast<double>(iterations); };
+  const Busy busy = conditions.jitter.sigma > 0 ? busy_of_slowest(run, setting.costs.workers())
+                                                : busy_when_alike(setting, run);
+
+  Prediction out;
+  out.workers = setting.costs.workers();
+  out.groups = static_cast<std::int64_t>(run.groups.size());
+  out.iteration_us = per_iteration(length);
+  // where workers drift apart, the slowest may have begun its share of an iteration before the mark
+  out.exposed_communication_us =
+      per_iteration(std::max(Time::zero(), length - iterations * (busy.all() + setting.extras.read)));
+  if (conditions.read_is_overlapped) out.iteration_us = std::max(out.iteration_us, conditions.read_us);
+  out.forward_us = sim::to_us(busy.forward);
+  out.backward_us = sim::to_us(busy.backward);
+  out.encode_us = sim::to_us(busy.encode);
+  out.decode_us = sim::to_us(busy.decode);
+  out.update_us = sim::to_us(busy.update);
+  out.read_us = sim::to_us(setting.extras.read);
+  out.communication_us = channel_busy_us(run);
+  out.bytes_sent_per_worker = sent_per_worker(setting, run);
+
+  const auto workers = static_cast<double>(out.workers);
+  const auto samples = static_cast<double>(setting.workload.profile->batch_size) *
+                       static_cast<double>(conditions.accumulation_steps) * workers;
+  constexpr double kUsPerSecond = 1e6;
+  out.throughput_samples_per_s = samples / out.iteration_us * kUsPerSecond;
+  out.speedup = workers * one_worker_us(setting) / out.iteration_us;
+  out.scaling_efficiency = out.speedup / workers;
+  return out;
+}
+
+}  // namespace planner

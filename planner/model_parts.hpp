@@ -1,0 +1,121 @@
+// What models of an iteration are made of.
+
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "planner/bounds.hpp"
+#include "planner/fusion.hpp"
+#include "planner/iteration.hpp"
+#include "planner/pareto.hpp"
+
+namespace planner {
+
+/// Bytes of gradients begin to end - 1.
+inline std::int64_t bytes_between(const Workload& workload, std::uint32_t begin, std::uint32_t end) {
+  return workload.bytes_before[end] - workload.bytes_before[begin];
+}
+
+bool any_encodes(const FusionRequest& request);
+bool any_decodes(const FusionRequest& request);
+/// Whether a longer group never costs less on the channel, whichever way it travels.
+bool longer_costs_more(const FusionRequest& request, traces::CollectiveKind kind);
+/// Whether a longer group never takes less to encode or to decode.
+bool coding_grows(const FusionRequest& request);
+
+/// Least sums over groups by the way that is best for each.
+std::vector<sim::Time> least_channel_time(const FusionRequest& request, traces::CollectiveKind kind);
+std::vector<sim::Time> least_encoding(const FusionRequest& request);
+std::vector<sim::Time> least_decoding(const FusionRequest& request);
+/// Of encoding and decoding together.
+std::vector<sim::Time> least_coding(const FusionRequest& request);
+
+/// When each gradient is ready: by itself, or when backward has ended.
+std::vector<sim::Time> ready_times(const Workload& workload, bool after_backward);
+
+/// A channel that carries group after group, each when its last gradient is ready and its tick has come. All
+/// times since backward began.
+class Channel {
+ public:
+  Channel(const FusionRequest& request, traces::CollectiveKind kind, bool after_backward);
+
+  /// When the channel is free again after a group of so much time that ends before gradient `end`, if it was
+  /// free at `free` and encoding has delayed backward by `encoded`.
+  sim::Time extend(sim::Time free, sim::Time encoded, std::uint32_t end, sim::Time tick,
+                   sim::Time time) const {
+    return std::max({free, ready_[end - 1] + encoded, tick}) + time;
+  }
+
+  /// By how much encoding may have delayed backward at most, so that a group that ends before gradient `end`
+  /// can start at `start`; below 0: not even without.
+  sim::Time latest_encoding(sim::Time start, std::uint32_t end, sim::Time tick) const {
+    return start < tick ? sim::Time(-1) : start - ready_[end - 1];
+  }
+
+  /// For bound(); left out where only values are asked for.
+  void prepare_bounds();
+
+  /// The soonest end of everything when the channel is free at this time, after the gradients before `cut`.
+  sim::Time bound(sim::Time free, sim::Time encoded, std::uint32_t cut) const {
+    if (cut == ready_.size()) return free;
+    return std::max(std::max(free, ready_[cut] + encoded) + least_[cut], bounds_[cut] + encoded);
+  }
+
+  bool longer_costs_more() const { return longer_costs_more_; }
+
+ private:
+  const FusionRequest& request_;
+  traces::CollectiveKind kind_;
+  std::vector<sim::Time> ready_;
+  bool longer_costs_more_;
+  std::vector<sim::Time> least_;   // time on the channel from each cut on
+  std::vector<sim::Time> bounds_;  // on the end, from each cut on
+};
+
+/// How many beginnings a cut may keep, so that no search takes much longer than seconds.
+std::size_t most_kept(std::uint32_t gradients);
+
+/// A model whose value a Pareto problem describes. Besides what ParetoSearch asks for, the problem has
+/// `Step step(begin, end, way, tick)` and `void prepare_bounds()`.
+template <typename Problem>
+class ParetoModel final : public IterationModel {
+ public:
+  template <typename... Arguments>
+  explicit ParetoModel(Arguments&&... arguments) : problem_(std::forward<Arguments>(arguments)...) {}
+
+  sim::Time value(const Groups& groups) const override {
+    auto state = problem_.start();
+    for (const Group& group : groups)
+      state = problem_.extend(state, problem_.step(group.begin, group.end, group.way, group.tick));
+    return problem_.bound(state, problem_.count());
+  }
+
+  sim::Time lower_bound() const override { return prepared().bound(problem_.start(), 0); }
+
+  OptimalGroups optimal(const GroupRules& rules) const override {
+    return ParetoSearch(prepared(), rules, most_kept(problem_.count())).run();
+  }
+
+ private:
+  const Problem& prepared() const {
+    if (!std::exchange(is_prepared_, true)) problem_.prepare_bounds();
+    return problem_;
+  }
+
+  mutable Problem problem_;
+  mutable bool is_prepared_ = false;
+};
+
+/// The model of slow-down where no state describes a beginning: every grouping is simulated. `unslowed` gives
+/// the bound and where the search begins.
+std::unique_ptr<IterationModel> simulated_model(const FusionRequest& request,
+                                                std::unique_ptr<IterationModel> unslowed);
+
+/// Slow-down without decoding, and with all-gathers, if any, after everything else (`separate_gathers`).
+std::unique_ptr<IterationModel> slowed_model(const FusionRequest& request, bool after_backward,
+                                             bool separate_gathers);
+
+}  // namespace planner

@@ -1,0 +1,93 @@
+#include "planner/setting.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "planner/schedule.hpp"
+
+namespace planner {
+namespace {
+
+using sim::Time;
+using traces::CollectiveKind;
+
+/// Of the workers that exist, the one that computes slowest; workers that are no stragglers have slowdown 1.
+double worst_slowdown(const Conditions& conditions, std::int64_t workers) {
+  double worst = 0;
+  std::int64_t stragglers = 0;
+  for (const Straggler& straggler : conditions.stragglers) {
+    if (straggler.worker >= workers) continue;
+    worst = std::max(worst, straggler.slowdown);
+    ++stragglers;
+  }
+  return stragglers == workers ? worst : std::max(worst, 1.0);
+}
+
+/// The all-gather of the parallel tensor operator: 4 bytes a layer.
+Time lars_gather(const traces::Profile& profile, const Costs& costs, const Conditions& conditions) {
+  if (!conditions.parallel_tensor_operator || costs.workers() == 1) return Time::zero();
+  return costs.of(CollectiveKind::all_gather).time(4 * static_cast<std::int64_t>(profile.layers.size()));
+}
+
+Extras make_extras(const traces::Profile& profile, const Costs& costs, const Conditions& conditions) {
+  const double slowdown = worst_slowdown(conditions, costs.workers());
+  const double lars_us = conditions.parallel_tensor_operator
+                             ? conditions.lars_us / static_cast<double>(costs.workers())
+                             : conditions.lars_us;
+  const bool apart = conditions.parallel_tensor_operator;
+  return {.read = sim::from_us(conditions.read_is_overlapped ? 0 : conditions.read_us),
+          .update = sim::from_us((conditions.optimizer_us + (apart ? 0 : lars_us)) * slowdown),
+          .lars = sim::from_us(apart ? lars_us * slowdown : 0),
+          .lars_gather = lars_gather(profile, costs, conditions)};
+}
+
+}  // namespace
+
+void too_long(double us) {
+  throw NoCost(fmt::format("times that add up to at most {} us over all iterations", sim::kMostUs),
+               fmt::format("{:.6g}", us));
+}
+
+double checked_compute_us(const traces::Profile& profile, const Conditions& conditions, double slowdown) {
+  const double us =
+      static_cast<double>(conditions.accumulation_steps) *
+          (traces::forward_us(profile) + traces::backward_us(profile)) * std::max(slowdown, 1.0) +
+      conditions.read_us + (conditions.optimizer_us + conditions.lars_us) * std::max(slowdown, 1.0);
+  const double all = us * (static_cast<double>(conditions.iterations) + 1);
+  if (all > sim::kMostUs) too_long(all);
+  return us;
+}
+
+Setting::Setting(const traces::Profile& profile, const traces::Network& its_network, std::int64_t workers,
+                 const Algorithm& all_reduce, Conditions given)
+    : network(&its_network),
+      conditions(std::move(given)),
+      slowdown(worst_slowdown(conditions, workers)),
+      costs(its_network, workers, all_reduce) {
+  checked_compute_us(profile, conditions, slowdown);
+  workload = make_workload(profile, slowdown);
+  if (workload.forward_total + workload.backward_total == Time::zero())
+    throw NoCost("compute times of at least 1 picosecond in all", "less");
+  extras = make_extras(profile, costs, conditions);
+}
+
+std::vector<WayCost> make_ways(const Setting& setting, const Schedule& schedule) {
+  const Way own = {.all_reduce = setting.costs.algorithm(),
+                   .compressor = schedule.compressor,
+                   .selective = schedule.selective};
+  std::vector<Way> ways = {own};
+  for (const WayChoice& choice : schedule.fusion.choices) {
+    const Way way = {.all_reduce = choice.all_reduce.value_or(own.all_reduce),
+                     .compressor = choice.compressor.value_or(own.compressor),
+                     .selective = own.selective && !choice.compressor};
+    if (std::find(ways.begin(), ways.end(), way) == ways.end()) ways.push_back(way);
+  }
+  std::vector<WayCost> out;
+  for (Way& way : ways)
+    out.emplace_back(*setting.network, setting.costs.workers(), std::move(way), setting.slowdown);
+  return out;
+}
+
+}  // namespace planner

@@ -1,0 +1,14 @@
+// One iteration of a grouping by simulation: the definition that models are tested against.
+
+#pragma once
+
+#include "planner/fusion.hpp"
+#include "planner/grouping.hpp"
+#include "sim/time.hpp"
+
+namespace planner {
+
+/// As IterationModel::value().
+sim::Time simulate_iteration(const FusionRequest& request, const Groups& groups);
+
+}  // namespace planner

@@ -1,0 +1,180 @@
+// Pipelines that cut an all-reduce in two (dear, zero): reduce-scatters under backward; all-gathers in
+// forward order under the next forward pass, or before it. What the rest depends on: when the reduce-scatters
+// end, and how long it takes from the first all-gather of what has been grouped to the end of the forward
+// pass (or of gathering and decoding); with coding, by how much encoding has delayed backward, and all
+// decoding.
+
+#include <optional>
+
+#include "planner/lower.hpp"
+#include "planner/model_parts.hpp"
+
+namespace planner {
+namespace {
+
+using sim::Time;
+using traces::CollectiveKind;
+
+struct TwoPhaseStep {
+  std::uint32_t end = 0;
+  Time tick{};
+  Time encode{};
+  Time scatter{};
+  Time gather{};
+  Time decode{};
+};
+
+template <bool kCodes>
+class TwoPhaseProblem {
+ public:
+  static constexpr std::size_t kStates = kCodes ? 4 : 2;
+  using State = ParetoState<kStates>;
+  using Step = TwoPhaseStep;
+
+  TwoPhaseProblem(const FusionRequest& request, bool overlap_gather)
+      : request_(request),
+        overlap_gather_(overlap_gather),
+        scatter_(request, CollectiveKind::reduce_scatter, false),
+        compute_(request.workload.gradients.size() + 1) {
+    const Workload& workload = request.workload;
+    for (std::uint32_t cut = 1; overlap_gather && cut <= count(); ++cut)
+      compute_[cut] = forward_from(workload, workload.gradients[cut - 1].layer) +
+                      group_update(workload, request.extras, 0, cut);
+  }
+
+  void prepare_bounds() {
+    scatter_.prepare_bounds();
+    least_gathering_ = least_channel_time(request_, CollectiveKind::all_gather);
+    least_encoding_ = least_encoding(request_);
+    least_decoding_ = least_decoding(request_);
+  }
+
+  std::uint32_t count() const { return request_.workload.gradient_count(); }
+  std::uint32_t ways() const { return static_cast<std::uint32_t>(request_.ways.size()); }
+  static State start() { return {}; }
+  static State least(std::uint32_t /*cut*/) { return {}; }
+  bool longer_costs_more() const {
+    return scatter_.longer_costs_more() && coding_grows(request_) &&
+           planner::longer_costs_more(request_, CollectiveKind::all_gather);
+  }
+
+  Step step(std::uint32_t begin, std::uint32_t end, std::uint32_t way, Time tick = {}) const {
+    const WayCost& cost = request_.ways[way];
+    const std::int64_t bytes = bytes_between(request_.workload, begin, end);
+    Step out = {.end = end,
+                .tick = tick,
+                .scatter = cost.time(CollectiveKind::reduce_scatter, bytes),
+                .gather = cost.time(CollectiveKind::all_gather, bytes)};
+    if constexpr (kCodes) {
+      out.encode = cost.encode(bytes);
+      out.decode = cost.decode(bytes);
+    }
+    return out;
+  }
+
+  State extend(const State& state, const Step& step) const {
+    State out{};
+    Time encoded{};
+    Time decoded{};
+    if constexpr (kCodes) {
+      encoded = out[kEncoded] = state[kEncoded] + step.encode;
+      decoded = out[kDecoding] = state[kDecoding] + step.decode;
+    }
+    out[kScattered] = scatter_.extend(state[kScattered], encoded, step.end, step.tick, step.scatter);
+    out[kGathering] = step.gather + std::max(state[kGathering], compute_[step.end] + decoded);
+    return out;
+  }
+
+  std::optional<State> latest(const State& after, const Step& step) const {
+    State out{};
+    out[kScattered] = after[kScattered] - step.scatter;
+    out[kGathering] = after[kGathering] - step.gather;
+    const Time encoded = scatter_.latest_encoding(out[kScattered], step.end, step.tick);
+    const Time decoded = out[kGathering] - compute_[step.end];
+    if constexpr (kCodes) {
+      out[kEncoded] = std::min(after[kEncoded], encoded) - step.encode;
+      out[kDecoding] = std::min(after[kDecoding], decoded) - step.decode;
+    } else if (encoded < Time::zero() || decoded < Time::zero()) {
+      return std::nullopt;
+    }
+    return out;
+  }
+
+  /// What one phase gains the other may lose, so the ends of the phases stay as they are.
+  State latest_end(const State& state, Time /*value*/) const {
+    State out = state;
+    Time encoded{};
+    Time decoding{};
+    if constexpr (kCodes) {
+      encoded = state[kEncoded];
+      decoding = state[kDecoding];
+    }
+    const Extras& extras = request_.extras;
+    const Time drained = std::max(request_.workload.backward_total + encoded, state[kScattered]);
+    out[kScattered] = drained;
+    if constexpr (kCodes) out[kEncoded] = drained - request_.workload.backward_total;
+    if (overlap_gather_) {
+      const Time compute = extras.read + request_.workload.forward_total + extras.update;
+      const Time phase = std::max(compute + decoding, extras.lars_gather + state[kGathering]);
+      out[kGathering] = phase - extras.lars_gather;
+      if constexpr (kCodes) out[kDecoding] = phase - compute;
+    } else if constexpr (kCodes) {
+      out[kDecoding] = state[kGathering];  // all decoding lies within gathering
+    }
+    return out;
+  }
+
+  Time bound(const State& state, std::uint32_t cut) const {
+    Time encoded{};
+    Time decoding{};
+    if constexpr (kCodes) {
+      encoded = state[kEncoded];
+      decoding = state[kDecoding];
+    }
+    Time computed = request_.workload.backward_total + encoded;
+    Time gathering = state[kGathering];
+    const Time scattered = scatter_.bound(state[kScattered], encoded, cut);
+    if (cut < count()) {
+      computed += least_encoding_[cut];
+      gathering = least_gathering_[cut] + std::max(gathering, compute_[cut + 1] + decoding);
+      decoding += least_decoding_[cut];
+    }
+    const Extras& extras = request_.extras;
+    const Time forward = extras.read + request_.workload.forward_total;
+    const Time phase = overlap_gather_
+                           ? std::max(forward + extras.update + decoding, extras.lars_gather + gathering)
+                           : forward + extras.update + extras.lars_gather + gathering;
+    return std::max(computed, scattered) + extras.lars + phase;
+  }
+
+ private:
+  static constexpr std::size_t kScattered = 0;
+  static constexpr std::size_t kGathering = 1;
+  static constexpr std::size_t kEncoded = 2;
+  static constexpr std::size_t kDecoding = 3;
+
+  const FusionRequest& request_;
+  bool overlap_gather_;
+  Channel scatter_;
+  std::vector<Time> compute_;  // by cut: from the last group's first layer to the end of forward, updates too
+  std::vector<Time> least_gathering_;  // by cut: from there on
+  std::vector<Time> least_encoding_;   // likewise
+  std::vector<Time> least_decoding_;   // likewise
+};
+
+std::unique_ptr<IterationModel> unslowed(const FusionRequest& request, bool overlap_gather) {
+  if (any_encodes(request) || any_decodes(request))
+    return std::make_unique<ParetoModel<TwoPhaseProblem<true>>>(request, overlap_gather);
+  return std::make_unique<ParetoModel<TwoPhaseProblem<false>>>(request, overlap_gather);
+}
+
+}  // namespace
+
+std::unique_ptr<IterationModel> two_phase_model(const FusionRequest& request, bool overlap_gather) {
+  if (!request.slows()) return unslowed(request, overlap_gather);
+  if (overlap_gather || any_decodes(request))
+    return simulated_model(request, unslowed(request, overlap_gather));
+  return slowed_model(request, false, true);
+}
+
+}  // namespace planner

@@ -1,0 +1,76 @@
+#include "planner/ways.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace planner {
+
+using traces::CollectiveKind;
+
+WayCost::WayCost(const traces::Network& network, std::int64_t workers, Way way, double slowdown)
+    : way_(std::move(way)),
+      costs_(network, workers, way_.all_reduce),
+      slowdown_(slowdown),
+      compresses_(workers > 1 && !way_.compressor.is_none()) {}
+
+CollectiveKind WayCost::carrier(CollectiveKind kind) const {
+  return compresses_ && kind == CollectiveKind::all_reduce ? way_.compressor.collective : kind;
+}
+
+bool WayCost::is_encoded(std::int64_t bytes) const {
+  if (!compresses_ || !way_.selective) return compresses_;
+  const auto dense = static_cast<double>(bytes);
+  const double codes = way_.compressor.encode.us(dense) + way_.compressor.decode.us(dense);
+  return encoded_us(CollectiveKind::all_reduce, dense) + slowdown_ * codes <
+         dense_us(CollectiveKind::all_reduce, dense);
+}
+
+double WayCost::encode_us(std::int64_t bytes) const {
+  return is_encoded(bytes) ? slowdown_ * way_.compressor.encode.us(static_cast<double>(bytes)) : 0;
+}
+
+double WayCost::decode_us(std::int64_t bytes) const {
+  return is_encoded(bytes) ? slowdown_ * way_.compressor.decode.us(static_cast<double>(bytes)) : 0;
+}
+
+double WayCost::us(CollectiveKind kind, std::int64_t bytes) const {
+  const auto dense = static_cast<double>(bytes);
+  return is_encoded(bytes) ? encoded_us(kind, dense) : dense_us(kind, dense);
+}
+
+double WayCost::message_bytes(CollectiveKind kind, std::int64_t bytes) const {
+  const auto dense = static_cast<double>(bytes);
+  return is_encoded(bytes) ? encoded_message(kind, dense) : dense;
+}
+
+double WayCost::sent_bytes(CollectiveKind kind, std::int64_t bytes) const {
+  const CollectiveKind carried = is_encoded(bytes) ? carrier(kind) : kind;
+  return costs_.of(carried).sent_per_byte * message_bytes(kind, bytes);
+}
+
+bool WayCost::is_monotone(CollectiveKind kind) const {
+  return costs_.of(carrier(kind)).curve.is_monotone() && !(compresses_ && way_.selective);
+}
+
+double WayCost::most_us(CollectiveKind kind, std::int64_t bytes) const {
+  const auto dense = static_cast<double>(bytes);
+  if (!compresses_) return costs_.of(kind).curve.most_us(dense);
+  const double codes = way_.compressor.encode.us(dense) + way_.compressor.decode.us(dense);
+  const double encoded =
+      slowdown_ * codes + costs_.of(carrier(kind)).curve.most_us(encoded_message(kind, dense));
+  return way_.selective ? std::max(encoded, costs_.of(kind).curve.most_us(dense)) : encoded;
+}
+
+double WayCost::dense_us(CollectiveKind kind, double bytes) const { return costs_.of(kind).curve.us(bytes); }
+
+double WayCost::encoded_us(CollectiveKind kind, double bytes) const {
+  return costs_.of(carrier(kind)).curve.us(encoded_message(kind, bytes));
+}
+
+double WayCost::encoded_message(CollectiveKind kind, double bytes) const {
+  const double contribution = way_.compressor.ratio * bytes;
+  const bool gathers = carrier(kind) != kind;
+  return gathers ? static_cast<double>(costs_.workers()) * contribution : contribution;
+}
+
+}  // namespace planner

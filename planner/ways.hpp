@@ -1,0 +1,72 @@
+// The ways in which a group can travel, and what a group costs that travels one way.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/collectives.hpp"
+#include "planner/compressor.hpp"
+#include "planner/costs.hpp"
+
+namespace planner {
+
+struct Way {
+  Algorithm all_reduce;
+  Compressor compressor;
+  /// Groups that are sooner there as they are travel uncompressed (HiPress' selective compression).
+  bool selective = false;
+  bool operator==(const Way&) const = default;
+};
+
+/// What groups cost that travel one way on a number of workers. One worker sends, encodes and decodes
+/// nothing.
+class WayCost {
+ public:
+  /// `slowdown` multiplies encoding and decoding. `network` must outlive this.
+  WayCost(const traces::Network& network, std::int64_t workers, Way way, double slowdown = 1);
+
+  const Way& way() const { return way_; }
+  const Costs& costs() const { return costs_; }
+  std::int64_t workers() const { return costs_.workers(); }
+
+  /// What the compressor makes of a pipeline's collective: all-reduce becomes all-gather where encoded
+  /// gradients cannot be summed. A half stays what it is.
+  traces::CollectiveKind carrier(traces::CollectiveKind kind) const;
+
+  /// Of a group of so many dense bytes. Throw NoCost as Costs::of() does.
+  bool is_encoded(std::int64_t bytes) const;
+  double encode_us(std::int64_t bytes) const;
+  double decode_us(std::int64_t bytes) const;
+  double us(traces::CollectiveKind kind, std::int64_t bytes) const;
+  /// The message that `carrier` is given: what the cost is looked up for.
+  double message_bytes(traces::CollectiveKind kind, std::int64_t bytes) const;
+  /// What a worker sends, mean over workers.
+  double sent_bytes(traces::CollectiveKind kind, std::int64_t bytes) const;
+
+  sim::Time encode(std::int64_t bytes) const { return sim::from_us(encode_us(bytes)); }
+  sim::Time decode(std::int64_t bytes) const { return sim::from_us(decode_us(bytes)); }
+  sim::Time time(traces::CollectiveKind kind, std::int64_t bytes) const {
+    return sim::from_us(us(kind, bytes));
+  }
+
+  bool encodes() const { return compresses_ && !way_.compressor.encode.is_free(); }
+  bool decodes() const { return compresses_ && !way_.compressor.decode.is_free(); }
+  /// Whether more bytes never cost less, on the channel or in code: planners may then stop looking at larger
+  /// groups.
+  bool is_monotone(traces::CollectiveKind kind) const;
+  /// The most that a group of up to so many bytes can cost, in code and on the channel.
+  double most_us(traces::CollectiveKind kind, std::int64_t bytes) const;
+
+ private:
+  double dense_us(traces::CollectiveKind kind, double bytes) const;
+  double encoded_us(traces::CollectiveKind kind, double bytes) const;
+  double encoded_message(traces::CollectiveKind kind, double bytes) const;
+
+  Way way_;
+  Costs costs_;
+  double slowdown_;
+  bool compresses_;
+};
+
+}  // namespace planner
