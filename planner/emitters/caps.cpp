@@ -10,6 +10,7 @@ namespace planner {
 namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
+constexpr std::int64_t kMostGradientsTried = 4'000'000;
 constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
 
 std::int64_t aligned(std::int64_t position, std::int64_t alignment) {
@@ -18,13 +19,13 @@ std::int64_t aligned(std::int64_t position, std::int64_t alignment) {
 
 std::int64_t or_zero(std::int64_t next_cap) { return next_cap == kNone ? 0 : next_cap; }
 
-/// The bytes as MiB with this many decimals, rounded down.
-std::string rounded_down(std::int64_t bytes, int decimals) {
+/// The largest number of MiB with this many decimals that is under so many bytes.
+std::string mib_under(std::int64_t bytes, int decimals) {
   std::int64_t scale = 1;
   for (int i = 0; i < decimals; ++i) scale *= 10;
-  const std::int64_t fraction = bytes % kMiB * scale / kMiB;
-  if (decimals == 0) return fmt::format("{}", bytes / kMiB);
-  return fmt::format("{}.{:0{}}", bytes / kMiB, fraction, decimals);
+  const std::int64_t units = bytes / kMiB * scale + (bytes % kMiB * scale + kMiB - 1) / kMiB - 1;
+  if (decimals == 0) return fmt::format("{}", units);
+  return fmt::format("{}.{:0{}}", units / scale, units % scale, decimals);
 }
 
 }  // namespace
@@ -75,17 +76,20 @@ BestCap best_cap(const std::function<Capped(std::int64_t cap)>& rule,
   for (std::int64_t cap = 1; cap > 0; ++best.tried) {
     Capped capped = rule(cap);
     const double us = iteration_us(capped.groups);
+    const std::int64_t next_cap = capped.next_cap;
+    const std::int64_t gradients = capped.groups.back().end;
     const bool is_better = best.tried == 0 || us < best.iteration_us ||
                            (us <= best.iteration_us && capped.groups.size() < best.groups.size());
     if (is_better) {
       best.least = cap;
-      best.most = std::max<std::int64_t>(0, capped.next_cap - 1);
+      best.most = std::max<std::int64_t>(0, next_cap - 1);
       best.groups = std::move(capped.groups);
       best.iteration_us = us;
     }
-    const bool jumps = best.tried >= kMostCaps && capped.next_cap > 0 && capped.next_cap < cap + cap / 100;
+    const bool is_long = best.tried * gradients >= kMostGradientsTried;
+    const bool jumps = is_long && next_cap > 0 && next_cap < cap + cap / 20;
     if (jumps) best.is_every = false;
-    cap = jumps ? cap + cap / 100 : capped.next_cap;
+    cap = jumps ? cap + cap / 20 : next_cap;
   }
   return best;
 }
@@ -106,7 +110,7 @@ std::int64_t bytes_of_mib(const std::string& mb) {
 std::string mib_text(std::int64_t least, std::int64_t most) {
   constexpr int kMostDecimals = 7;  // finer than a byte
   for (int decimals = 0; decimals <= kMostDecimals; ++decimals) {
-    std::string mb = rounded_down(most, decimals);
+    std::string mb = mib_under(most + 1, decimals);  // truncated to `most` at the most
     const std::int64_t bytes = bytes_of_mib(mb);
     if (bytes >= least && bytes <= most) return mb;
   }

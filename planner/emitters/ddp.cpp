@@ -6,8 +6,6 @@
 // set by hand, and bucket_cap_mb. Newer releases (pull request 121640) let a given bucket_cap_mb hold for the
 // first bucket too; setting both to the same makes all releases alike.
 
-#include <charconv>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -62,8 +60,8 @@ std::string older_releases(const BestMb& all, const BestMb& small_first) {
 
 void add_notes(Report& report) {
   report.note(
-      "Holds from the second iteration on: DDP then puts gradients in the order in which they become");
-  report.note("ready, which find_unused_parameters=True without static_graph=True prevents.");
+      "Holds from the second iteration on, when DDP has put gradients in the order in which they become "
+      "ready; find_unused_parameters=True without static_graph=True keeps it from doing so.");
   report.note("Gradients of several dtypes or devices get buckets, and use up caps, of their own.");
   const traces::Dtype dtype = report.request().workload.profile->dtype;
   if (dtype != traces::Dtype::float32)
@@ -75,7 +73,7 @@ void add_notes(Report& report) {
 Emission emit_ddp(const EmitRequest& request) {
   Report report("ddp", request);
   const Workload& workload = request.workload;
-  const DdpCaps caps = ddp_caps(workload, plain_groups(request.groups));
+  const DdpCaps caps = ddp_caps(workload, in_order(request.groups));
   const Sizes first_caps(caps.bytes.begin(), caps.bytes.end() - 1);
   report.made(close_at(gradient_bytes(workload), caps.bytes.back(), first_caps).groups);
   add_notes(report);

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -65,7 +65,7 @@ struct Modules {
     }
   }
 
-  /// The module that a boundary before this gradient would cut; none: "" and false.
+  /// A module that a boundary before this gradient would cut; null: none.
   const std::string* cut_by(std::uint32_t boundary) const {
     for (const auto& [module, span] : owned)
       if (span.begin < boundary && boundary < span.end) return &module;
@@ -143,12 +143,17 @@ std::vector<std::string> wrapped(const Modules& modules, const Group& group) {
     }
     if (std::find(out.begin(), out.end(), largest) == out.end()) out.push_back(largest);
   }
-  // Of a module and one below it fully_shard() wraps the upper one alone, which takes both.
-  std::erase_if(out, [&](const std::string& module) {
-    return std::any_of(out.begin(), out.end(),
+  return out;
+}
+
+/// Without those that lie below another: fully_shard() wraps the upper ones alone, which take all.
+std::vector<std::string> topmost(std::vector<std::string> modules) {
+  const std::vector<std::string> all = modules;
+  std::erase_if(modules, [&](const std::string& module) {
+    return std::any_of(all.begin(), all.end(),
                        [&](const std::string& other) { return other != module && is_below(module, other); });
   });
-  return out;
+  return modules;
 }
 
 struct Wrap {
@@ -202,7 +207,7 @@ Wraps order(std::vector<Wrap> waiting) {
   return out;
 }
 
-/// What fully_shard() makes of the calls: the groups in backward order; none if one is not of neighbours.
+/// What fully_shard() makes of the calls, in backward order.
 Groups made_by(const Modules& modules, const std::vector<Wrap>& calls) {
   std::vector<std::size_t> taken(modules.owners.size(), calls.size());
   for (std::size_t c = 0; c < calls.size(); ++c)
@@ -227,7 +232,10 @@ Wraps wraps_for(const Modules& modules, Groups& groups) {
     for (std::size_t i = 0; i < groups.size(); ++i)
       calls.push_back({.modules = wrapped(modules, groups[i]), .group = i});
     Wraps wraps = order(std::move(calls));
-    if (wraps.stuck.empty()) return wraps;
+    if (wraps.stuck.empty()) {
+      for (Wrap& wrap : wraps.calls) wrap.modules = topmost(std::move(wrap.modules));
+      return wraps;
+    }
     Cuts cuts = cuts_of(groups);
     for (std::size_t i = wraps.stuck.front(); i < wraps.stuck.back(); ++i) cuts.erase(groups[i].end);
     groups = groups_of(cuts);

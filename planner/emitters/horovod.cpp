@@ -4,9 +4,11 @@
 // HOROVOD_FUSION_THRESHOLD bytes. On GPUs each gradient counts in multiples of 16 bytes, and the threshold is
 // rounded up to 512 bytes times the processes of a node (TensorFusionThresholdBytes).
 
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <numeric>
+#include <vector>
+
+#include <fmt/format.h>
 
 #include "planner/emitters/report.hpp"
 
@@ -48,7 +50,7 @@ std::vector<Time> ticks_of(const Workload& workload, Time cycle) {
 
 /// Explicit groups, each issued at the first tick after its last gradient.
 Groups on_ticks(const Workload& workload, const Groups& groups, Time cycle) {
-  Groups out = plain_groups(groups);
+  Groups out = in_order(groups);
   for (Group& group : out) group.tick = tick_of(workload.gradients[group.end - 1].ready, cycle);
   return out;
 }

@@ -17,7 +17,7 @@ Emission emit_json(const EmitRequest& request) {
     if (group.tick > sim::Time::zero()) item["tick_us"] = sim::to_us(group.tick);
     groups.push_back(std::move(item));
   }
-  const DdpCaps caps = ddp_caps(request.workload, plain_groups(request.groups));
+  const DdpCaps caps = ddp_caps(request.workload, in_order(request.groups));
   const ordered_json json = {{"target", "json"}, {"groups", groups}, {"bucket_cap_mb_list", caps.json()}};
   return {.text = models::json_text(json), .json = json};
 }

@@ -25,7 +25,7 @@ Emission one_bucket(Report& report) {
   report.made({{.begin = 0, .end = report.request().workload.gradient_count()}});
   return {.text = report.heading("Megatron-LM") +
                   "# no option: without --overlap-grad-reduce there is one bucket\n" + report.remarks(),
-          .json = report.json({})};
+          .json = report.json(nlohmann::ordered_json::object())};
 }
 
 Emission emit_megatron(const EmitRequest& request) {

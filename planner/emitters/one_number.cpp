@@ -18,7 +18,7 @@ ordered_json sizes_json(const Workload& workload, const Groups& groups) {
 
 Emission emit_one_number(Report& report, const OneNumber& framework) {
   const BestCap best = best_cap(framework.rule, report.request().iteration_us);
-  const std::int64_t number = roundest(best.least, best.most > 0 ? best.most : 10 * best.least, 10);
+  const std::int64_t number = roundest(best.least, best.most > 0 ? best.most : 2 * best.least, 10);
   const Groups groups = framework.rule(number).groups;
   report.made(groups);
   report.note(fmt::format("{} = {} is {}.", framework.key, number, Report::tried_text(best)));

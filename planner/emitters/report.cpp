@@ -1,6 +1,7 @@
 #include "planner/emitters/report.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -28,6 +29,20 @@ std::string why_other(const Workload& workload, const Group& group, const Groups
   constexpr std::size_t kMostShown = 4;
   for (std::size_t i = 0; i < std::min(sizes.size(), kMostShown); ++i) out += (i == 0 ? "" : ", ") + sizes[i];
   return out + (sizes.size() > kMostShown ? ", ... bytes" : " bytes");
+}
+
+/// The text as comment lines of at most 100 characters, where its words allow.
+std::string comment(std::string_view text) {
+  constexpr std::size_t kWidth = 98;
+  std::string out;
+  while (text.size() > kWidth) {
+    std::size_t space = text.rfind(' ', kWidth);
+    if (space == std::string_view::npos) space = text.find(' ');
+    if (space == std::string_view::npos) break;
+    out += fmt::format("# {}\n", text.substr(0, space));
+    text.remove_prefix(space + 1);
+  }
+  return out + fmt::format("# {}\n", text);
 }
 
 bool in_backward_order(const Groups& groups) {
@@ -71,9 +86,8 @@ Sizes gradient_elements(const Workload& workload) {
   return out;
 }
 
-Groups plain_groups(const Groups& groups) {
+Groups in_order(const Groups& groups) {
   Groups out = groups;
-  for (Group& group : out) group.tick = {};
   std::sort(out.begin(), out.end(), [](const Group& a, const Group& b) { return a.begin < b.begin; });
   return out;
 }
@@ -92,7 +106,8 @@ Report::Report(std::string_view target, const EmitRequest& request)
     : target_(target), request_(request), planned_us_(request.iteration_us(request.groups)) {}
 
 ordered_json Report::cost(const Groups& groups, double iteration_us) const {
-  const double loses_us = iteration_us - planned_us_;
+  constexpr double kPicoseconds = 1e6;
+  const double loses_us = std::round((iteration_us - planned_us_) * kPicoseconds) / kPicoseconds;
   return {{"groups", groups.size()},
           {"iteration_us", iteration_us},
           {"loses_us", loses_us},
@@ -122,8 +137,8 @@ ordered_json Report::best_cost(std::string_view name, const ordered_json& value,
 }
 
 std::string Report::tried_text(const BestCap& best) {
-  return fmt::format("the best of {}{}", counted(static_cast<std::size_t>(best.tried), "number"),
-                     best.is_every ? ", one for each grouping that there is" : "");
+  if (best.is_every) return fmt::format("the best of the {} groupings that one number can make", best.tried);
+  return fmt::format("the best of {} numbers tried", best.tried);
 }
 
 void Report::made(const Groups& groups, const std::vector<std::string>& whys) {
@@ -162,7 +177,7 @@ std::string Report::remarks() const {
     out += fmt::format("#   group {}: {}\n", differs_[i]["group"].get<std::size_t>(),
                        differs_[i]["why"].get<std::string>());
   if (differs_.size() > kMostShown) out += fmt::format("#   and {} more\n", differs_.size() - kMostShown);
-  for (const std::string& note : notes_) out += fmt::format("# {}\n", note);
+  for (const std::string& note : notes_) out += comment(note);
   return out;
 }
 

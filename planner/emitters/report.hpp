@@ -21,8 +21,8 @@ std::int64_t group_bytes(const Workload& workload, const Group& group);
 Sizes gradient_bytes(const Workload& workload);
 Sizes gradient_elements(const Workload& workload);
 
-/// The groups in backward order and without ticks: what a framework starts from that launches them so.
-Groups plain_groups(const Groups& groups);
+/// The groups in backward order, in which frameworks launch them.
+Groups in_order(const Groups& groups);
 
 /// A string that both Python and JSON read as this text.
 std::string in_quotes(std::string_view text);
@@ -44,7 +44,7 @@ class Report {
   static std::string cost_text(const nlohmann::ordered_json& cost);
   nlohmann::ordered_json best_cost(std::string_view name, const nlohmann::ordered_json& value,
                                    const BestCap& best) const;
-  /// " (best of 812 numbers)"
+  /// "the best of the 812 groupings that one number can make"
   static std::string tried_text(const BestCap& best);
 
   /// What the framework makes of what was emitted; compares it with the plan. `whys` are reasons that the
