@@ -21,7 +21,7 @@ using sim::Time;
 constexpr std::int64_t kPadding = 16;
 constexpr std::int64_t kMiB = 1 << 20;
 /// A threshold that is a multiple of this is taken as it is, with up to 16 processes on a node.
-constexpr std::int64_t kThresholdUnit = 512 * 16;
+constexpr std::int64_t kThresholdUnit = std::int64_t{512} * 16;
 constexpr Time kDefaultCycle = std::chrono::milliseconds(1);
 
 Sizes padded_bytes(const Workload& workload) {
