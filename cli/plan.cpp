@@ -10,6 +10,7 @@
 #include "cli/commands.hpp"
 #include "models/errors.hpp"
 #include "models/files.hpp"
+#include "models/json_text.hpp"
 #include "planner/entries.hpp"
 #include "scenarios/results_text.hpp"
 #include "scenarios/run.hpp"
@@ -23,13 +24,17 @@ struct Options {
   std::string schedule = "fusewise";
   std::string output;
   bool json = false;
+  std::string emit;
+  bool explain = false;
 };
 
 /// One of the scenario's own schedules, or a named one.
 planner::Schedule chosen_schedule(const Options& options, const scenarios::Scenario& scenario) {
   for (const planner::Schedule& schedule : scenario.schedules)
     if (schedule.name == options.schedule) return schedule;
-  const std::vector<std::string_view> known = planner::names(planner::presets());
+  std::vector<std::string_view> known;
+  for (const planner::Preset& preset : planner::presets())
+    if (!preset.needs_compressor) known.push_back(preset.name);
   if (std::find(known.begin(), known.end(), options.schedule) == known.end())
     throw models::InputError(fmt::format("--schedule: expected one of the scenario's, or of {}, got '{}'{}",
                                          fmt::join(known, ", "), models::printable(options.schedule),
@@ -46,14 +51,32 @@ std::int64_t chosen_workers(const Options& options, const scenarios::Scenario& s
                   scenario.workers.size(), fmt::join(scenario.workers, ", ")));
 }
 
+/// The plan, or what was asked for in its place: one JSON document, or text.
+std::string shown(const Options& options, const scenarios::Planned& planned) {
+  if (planned.emission)
+    return options.json ? models::json_text(planned.emission->json) : planned.emission->text;
+  if (planned.explanation && options.json) return planner::explanation_json(*planned.explanation);
+  if (planned.explanation)
+    return scenarios::plan_table(planned.plan) + '\n' + planner::explanation_text(*planned.explanation);
+  return options.output.empty() || options.json ? planner::plan_text(planned.plan)
+                                                : scenarios::plan_table(planned.plan);
+}
+
 void plan(const Options& options) {
   const scenarios::Scenario scenario = scenarios::read_scenario(models::Field::load(options.scenario));
   const planner::Schedule schedule = chosen_schedule(options, scenario);
-  const scenarios::Planned planned = scenarios::plan(scenario, chosen_workers(options, scenario), schedule);
-  const std::string text = planner::plan_text(planned.plan);
-  if (!options.output.empty()) models::write_file(options.output, text);
+  const scenarios::Planned planned = scenarios::plan(scenario, chosen_workers(options, scenario), schedule,
+                                                     {.emit = options.emit, .explain = options.explain});
+  const std::string text = shown(options, planned);
+  if (!options.output.empty()) models::write_file(options.output, planner::plan_text(planned.plan));
   warn(planned.warnings);
-  print(options.output.empty() || options.json ? text : scenarios::plan_table(planned.plan));
+  print(text);
+}
+
+/// The targets, as a choice that --help lists.
+std::vector<std::string> targets() {
+  const std::vector<std::string_view> known = planner::names(planner::emitters());
+  return {known.begin(), known.end()};
 }
 
 }  // namespace
@@ -75,7 +98,18 @@ void add_plan(CLI::App& app) {
       ->add_option("-o,--output", options->output,
                    "write the plan to this file and print a summary (default: print the plan)")
       ->check(file_name());
-  command->add_flag("--json", options->json, "print the plan itself, with --output too");
+  CLI::Option* emit =
+      command
+          ->add_option("--emit", options->emit,
+                       "print the plan in the words of a training framework: what to paste into the job")
+          ->check(CLI::IsMember(targets()));
+  command
+      ->add_flag("--explain", options->explain,
+                 "print why each group ends where it ends, what bounds the iteration, how sure that is when "
+                 "inputs change, and whether compression pays")
+      ->excludes(emit);
+  command->add_flag("--json", options->json,
+                    "print JSON: the plan itself with --output too, or what --emit or --explain says");
   command->callback([options] { plan(*options); });
 }
 

@@ -40,6 +40,9 @@ class ChannelProblem {
     channel_.prepare_bounds();
     least_coding_ = least_coding(request_);
     least_decoding_ = least_decoding(request_);
+    if (kCoding != Coding::none && ways() > 1)
+      for (const double share : {0.25, 0.5, 0.75})
+        mixes_.push_back({.coding = share, .least = least_mix(request_, CollectiveKind::all_reduce, share)});
   }
 
   std::uint32_t count() const { return request_.workload.gradient_count(); }
@@ -106,7 +109,11 @@ class ChannelProblem {
     Time arrived = channel_.bound(state[kFree], encoded, cut);
     if constexpr (kCoding == Coding::both)
       arrived = std::max(arrived, state[kDecoded] + (ended ? Time{} : least_decoding_[cut]));
-    return rest_ + std::max(computed, arrived);
+    Time end = std::max(computed, arrived);
+    if (!ended)
+      for (const Mix& mix : mixes_)
+        end = std::max(end, mix.bound(request_.workload.backward_total + coded, state[kFree], cut));
+    return rest_ + end;
   }
 
  private:
@@ -115,9 +122,23 @@ class ChannelProblem {
   static constexpr std::size_t kCoded = 2;    ///< encoding and decoding so far
   static constexpr std::size_t kDecoded = 3;  ///< all so far, each group as soon as it has arrived
 
+  /// What ends when both compute and channel have ended takes no less than any mean of the two: where a way
+  /// that is short on the channel is long in code, that says more than either alone.
+  struct Mix {
+    double coding = 0;        ///< share of compute in the mean
+    std::vector<Time> least;  ///< by cut: mean of coding and channel from there on
+
+    Time bound(Time computed, Time free, std::uint32_t cut) const {
+      return Time(static_cast<std::int64_t>(coding * static_cast<double>(computed.count()) +
+                                            (1 - coding) * static_cast<double>(free.count()))) +
+             least[cut];
+    }
+  };
+
   const FusionRequest& request_;
   Channel channel_;
   Time rest_{};
+  std::vector<Mix> mixes_;
   std::vector<Time> least_coding_;    // by cut: from there on
   std::vector<Time> least_decoding_;  // likewise
 };

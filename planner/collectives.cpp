@@ -4,6 +4,8 @@
 #include <cassert>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "planner/entries.hpp"
 #include "traces/limits.hpp"
 
@@ -35,6 +37,11 @@ Algorithm read_algorithm(const models::Field& field) {
     algorithm.bandwidth_factor = factor->number(0, traces::kMostTimeUs);
   }
   return algorithm;
+}
+
+nlohmann::ordered_json algorithm_json(const Algorithm& algorithm) {
+  if (algorithm == Algorithm{.name = algorithm.name}) return algorithm.name;
+  return {{"algorithm", algorithm.name}, {"bandwidth_factor", algorithm.bandwidth_factor}};
 }
 
 Algorithm read_collectives(const models::Field& field) {

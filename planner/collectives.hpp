@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "models/field.hpp"
 #include "traces/network.hpp"
 
@@ -56,6 +58,9 @@ const AlgorithmEntry& algorithm_entry(std::string_view name);
 
 /// A name, or `{"algorithm": NAME, "bandwidth_factor": F}`.
 Algorithm read_algorithm(const models::Field& field);
+
+/// As read_algorithm() takes it.
+nlohmann::ordered_json algorithm_json(const Algorithm& algorithm);
 
 /// `{"all_reduce": ...}`; ring where the key is absent.
 Algorithm read_collectives(const models::Field& field);

@@ -4,6 +4,8 @@
 #include <array>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "planner/entries.hpp"
 #include "traces/limits.hpp"
 
@@ -93,6 +95,25 @@ Compressor read_compressor(const Field& field) {
   std::vector<std::string_view> known = names(built_in_compressors());
   known.insert(known.begin(), "none");
   return built_in_compressor(field.one_of(known));
+}
+
+nlohmann::ordered_json compressor_json(const Compressor& compressor) {
+  if (compressor.is_none()) return compressor.name;
+  for (const BuiltInCompressor& known : built_in_compressors())
+    if (known.name == compressor.name && built_in_compressor(known.name) == compressor)
+      return compressor.name;
+  const auto cost = [](const CodeCost& code) {
+    nlohmann::ordered_json out = nlohmann::ordered_json::object();
+    if (code.startup_us > 0) out["startup_us"] = code.startup_us;
+    if (code.us_per_byte > 0) out["us_per_byte"] = code.us_per_byte;
+    if (code.floor_us > 0) out["floor_us"] = code.floor_us;
+    return out;
+  };
+  nlohmann::ordered_json out = {{"name", compressor.name}, {"ratio", compressor.ratio}};
+  if (!compressor.encode.is_free()) out["encode"] = cost(compressor.encode);
+  if (!compressor.decode.is_free()) out["decode"] = cost(compressor.decode);
+  out["collective"] = traces::name(compressor.collective);
+  return out;
 }
 
 Compressor built_in_compressor(std::string_view name) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "models/field.hpp"
 #include "traces/network.hpp"
 
@@ -48,6 +50,9 @@ std::span<const BuiltInCompressor> built_in_compressors();
 
 /// `none`, a built-in name, or an object. Throws InputError.
 Compressor read_compressor(const models::Field& field);
+
+/// A built-in compressor's name, or the object, as read_compressor() takes it.
+nlohmann::ordered_json compressor_json(const Compressor& compressor);
 
 /// The built-in compressor of that name, which must be one, or none.
 Compressor built_in_compressor(std::string_view name);

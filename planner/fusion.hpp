@@ -62,13 +62,6 @@ struct FusionRequest {
 /// The iteration that these groups give.
 sim::Time evaluate(const FusionRequest& request, const Groups& groups);
 
-/// A way as far as it is not the schedule's own.
-struct WayChoice {
-  std::optional<Algorithm> all_reduce;
-  std::optional<Compressor> compressor;
-  bool operator==(const WayChoice&) const = default;
-};
-
 /// A fusion with its parameters read. Throws InputError or NoCost.
 using Fuse = std::function<Groups(const FusionRequest&)>;
 

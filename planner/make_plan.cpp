@@ -3,7 +3,7 @@
 namespace planner {
 namespace {
 
-PlanGroup plan_group(const Workload& workload, const Group& group) {
+PlanGroup plan_group(const Workload& workload, const Group& group, const std::vector<WayCost>& ways) {
   PlanGroup out;
   for (std::uint32_t i = group.begin; i < group.end; ++i) {
     const Gradient& gradient = workload.gradients[i];
@@ -11,6 +11,10 @@ PlanGroup plan_group(const Workload& workload, const Group& group) {
   }
   out.bytes = workload.bytes_before[group.end] - workload.bytes_before[group.begin];
   out.tick_us = sim::to_us(group.tick);
+  const Way& own = ways.front().way();
+  const Way& way = ways[group.way].way();
+  if (way.all_reduce != own.all_reduce) out.way.all_reduce = way.all_reduce;
+  if (way.compressor != own.compressor) out.way.compressor = way.compressor;
   return out;
 }
 
@@ -23,6 +27,8 @@ PlanFile make_plan(const Setting& setting, const Schedule& schedule, const Run& 
   plan.pipeline = schedule.pipeline->name;
   plan.overlap_gather = schedule.options.overlap_gather;
   plan.all_reduce = setting.costs.algorithm();
+  plan.compressor = schedule.compressor;
+  plan.selective = schedule.selective;
   if (run.proof) {
     plan.optimality =
         run.proof->may_be_off_by == sim::Time::zero() ? Optimality::exact : Optimality::heuristic;
@@ -35,7 +41,7 @@ PlanFile make_plan(const Setting& setting, const Schedule& schedule, const Run& 
     plan.compared_with.push_back(
         {.schedule = std::string(other),
          .iteration_us = planner::run(setting, preset_schedule(other)).prediction.iteration_us});
-  for (const Group& group : run.groups) plan.groups.push_back(plan_group(setting.workload, group));
+  for (const Group& group : run.groups) plan.groups.push_back(plan_group(setting.workload, group, run.ways));
   return plan;
 }
 

@@ -65,6 +65,15 @@ std::vector<Time> least_coding(const FusionRequest& request) {
   });
 }
 
+std::vector<Time> least_mix(const FusionRequest& request, CollectiveKind kind, double coding) {
+  const bool grows = coding_grows(request) && longer_costs_more(request, kind);
+  return least_by_way(request, grows, [&](const WayCost& way, std::int64_t bytes) {
+    const auto code = static_cast<double>((way.encode(bytes) + way.decode(bytes)).count());
+    const auto channel = static_cast<double>(way.time(kind, bytes).count());
+    return Time(static_cast<std::int64_t>(coding * code + (1 - coding) * channel));
+  });
+}
+
 std::vector<Time> ready_times(const Workload& workload, bool after_backward) {
   std::vector<Time> ready;
   ready.reserve(workload.gradients.size());
@@ -87,12 +96,12 @@ void Channel::prepare_bounds() {
     bounds_[n] = longer_costs_more_ ? std::max(bounds_[n + 1], ready_[n] + least_[n]) : Time::zero();
 }
 
-std::size_t most_kept(std::uint32_t gradients) {
-  // The work grows with the square of both. Enough for models as they are; where it is not, the plan says by
-  // how much it may be off.
+std::size_t most_kept(std::uint32_t gradients, std::uint32_t ways) {
+  // The work grows with the square of both, and with the ways. Enough for models as they are; where it is
+  // not, the plan says by how much it may be off.
   constexpr double kWork = 4e9;
   constexpr double kLeast = 8;
-  return static_cast<std::size_t>(std::max(kLeast, std::sqrt(kWork) / gradients));
+  return static_cast<std::size_t>(std::max(kLeast, std::sqrt(kWork / ways) / gradients));
 }
 
 }  // namespace planner

@@ -33,6 +33,9 @@ std::vector<sim::Time> least_decoding(const FusionRequest& request);
 /// Of encoding and decoding together.
 std::vector<sim::Time> least_coding(const FusionRequest& request);
 
+/// Of `coding` parts of encoding and decoding and 1 - `coding` parts of channel time, rounded down.
+std::vector<sim::Time> least_mix(const FusionRequest& request, traces::CollectiveKind kind, double coding);
+
 /// When each gradient is ready: by itself, or when backward has ended.
 std::vector<sim::Time> ready_times(const Workload& workload, bool after_backward);
 
@@ -76,7 +79,7 @@ class Channel {
 };
 
 /// How many beginnings a cut may keep, so that no search takes much longer than seconds.
-std::size_t most_kept(std::uint32_t gradients);
+std::size_t most_kept(std::uint32_t gradients, std::uint32_t ways);
 
 /// A model whose value a Pareto problem describes. Besides what ParetoSearch asks for, the problem has
 /// `Step step(begin, end, way, tick)` and `void prepare_bounds()`.
@@ -96,7 +99,7 @@ class ParetoModel final : public IterationModel {
   sim::Time lower_bound() const override { return prepared().bound(problem_.start(), 0); }
 
   OptimalGroups optimal(const GroupRules& rules) const override {
-    return ParetoSearch(prepared(), rules, most_kept(problem_.count())).run();
+    return ParetoSearch(prepared(), rules, most_kept(problem_.count(), problem_.ways())).run();
   }
 
  private:

@@ -293,6 +293,11 @@ class ParetoSearch {
                    by_cut.back());
     for (std::uint32_t end = problem_.count(); end > 0; --end) {
       const auto from = static_cast<std::uint32_t>(all.size());
+      if (by_cut[end].size() > most_kept_) {
+        std::stable_sort(by_cut[end].begin(), by_cut[end].end(),
+                         [](const Ending& a, const Ending& b) { return a.groups < b.groups; });
+        by_cut[end].resize(most_kept_);
+      }
       all.insert(all.end(), by_cut[end].begin(), by_cut[end].end());
       std::vector<Ending>().swap(by_cut[end]);
       if (from == all.size()) continue;
@@ -304,7 +309,7 @@ class ParetoSearch {
           add_endings(begin, way, all, from, by_cut[begin]);
       }
     }
-    assert(by_cut.front().size() == 1);
+    if (by_cut.front().empty()) return;  // fronts were cut short, and the way was lost
     best_.groups.clear();
     for (const Ending* at = &by_cut.front().front(); at->cut < problem_.count(); at = &all[at->after])
       best_.groups.push_back({.begin = at->cut, .end = at->end, .way = at->way});

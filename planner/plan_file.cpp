@@ -15,11 +15,15 @@ using nlohmann::ordered_json;
 using traces::kMostTimeUs;
 
 PlanGroup read_group(const Field& field) {
-  field.allow_only({"tensors", "bytes", "tick_us"});
+  field.allow_only({"tensors", "bytes", "tick_us", "collectives", "compression"});
   PlanGroup group;
   for (const Field& tensor : field.at("tensors").non_empty_items()) group.tensors.push_back(tensor.name());
   group.bytes = field.at("bytes").integer(1, traces::kMostBytes);
   if (const auto tick = field.find("tick_us")) group.tick_us = tick->number(0, kMostTimeUs);
+  if (const auto collectives = field.find("collectives"))
+    group.way.all_reduce = read_collectives(*collectives);
+  if (const auto compression = field.find("compression"))
+    group.way.compressor = read_compressor(*compression);
   return group;
 }
 
@@ -34,24 +38,21 @@ void read_predicted(const Field& field, PlanFile& plan) {
   }
 }
 
-ordered_json algorithm_json(const Algorithm& algorithm) {
-  if (algorithm == Algorithm{.name = algorithm.name}) return algorithm.name;
-  return {{"algorithm", algorithm.name}, {"bandwidth_factor", algorithm.bandwidth_factor}};
-}
-
 }  // namespace
 
 PlanFile read_plan_file(const Field& field) {
   field.check_format("fusewise.plan");
   field.allow_only({"format", "version", "model", "workers", "pipeline", "overlap_gather", "collectives",
-                    "compression", "optimality", "largest_front", "may_be_off_by_us", "predicted", "groups"});
+                    "compression", "selective", "optimality", "largest_front", "may_be_off_by_us",
+                    "predicted", "groups"});
   PlanFile plan;
   plan.model = field.at("model").name();
   plan.workers = field.at("workers").integer(1, traces::kMostWorkers);
   plan.pipeline = field.at("pipeline").one_of(names(pipelines()));
   if (const auto overlap = field.find("overlap_gather")) plan.overlap_gather = overlap->boolean();
   plan.all_reduce = read_collectives(field.at("collectives"));
-  field.at("compression").one_of({"none"});
+  plan.compressor = read_compressor(field.at("compression"));
+  if (const auto selective = field.find("selective")) plan.selective = selective->boolean();
   const bool exact = field.at("optimality").one_of({"exact", "heuristic"}) == "exact";
   plan.optimality = exact ? Optimality::exact : Optimality::heuristic;
   if (const auto front = field.find("largest_front"))
@@ -71,7 +72,8 @@ std::string plan_text(const PlanFile& plan) {
                       {"pipeline", plan.pipeline}};
   if (!plan.overlap_gather) out["overlap_gather"] = false;
   out["collectives"] = {{"all_reduce", algorithm_json(plan.all_reduce)}};
-  out["compression"] = "none";
+  out["compression"] = compressor_json(plan.compressor);
+  if (plan.selective) out["selective"] = true;
   out["optimality"] = plan.optimality == Optimality::exact ? "exact" : "heuristic";
   if (plan.largest_front > 0) out["largest_front"] = plan.largest_front;
   if (plan.may_be_off_by_us > 0) out["may_be_off_by_us"] = plan.may_be_off_by_us;
@@ -84,6 +86,8 @@ std::string plan_text(const PlanFile& plan) {
   for (const PlanGroup& group : plan.groups) {
     ordered_json item = {{"tensors", group.tensors}, {"bytes", group.bytes}};
     if (group.tick_us > 0) item["tick_us"] = group.tick_us;
+    if (group.way.all_reduce) item["collectives"] = {{"all_reduce", algorithm_json(*group.way.all_reduce)}};
+    if (group.way.compressor) item["compression"] = compressor_json(*group.way.compressor);
     out["groups"].push_back(std::move(item));
   }
   return models::json_text(out);

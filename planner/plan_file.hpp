@@ -10,6 +10,8 @@
 
 #include "models/field.hpp"
 #include "planner/collectives.hpp"
+#include "planner/compressor.hpp"
+#include "planner/ways.hpp"
 
 namespace planner {
 
@@ -19,6 +21,7 @@ struct PlanGroup {
   std::vector<std::string> tensors;  ///< in backward order
   std::int64_t bytes = 0;
   double tick_us = 0;  ///< issued no sooner after backward began; written only where it is not 0
+  WayChoice way = {};  ///< how it travels, as far as that is not how the plan's groups do
 };
 
 struct ComparedPlan {
@@ -32,6 +35,8 @@ struct PlanFile {
   std::string pipeline = "wfbp";
   bool overlap_gather = true;  ///< zero's own key
   Algorithm all_reduce;
+  Compressor compressor;
+  bool selective = false;  ///< groups that are sooner there as they are travel uncompressed
   Optimality optimality = Optimality::heuristic;
   std::int64_t largest_front = 0;  ///< of the exact planner: beginnings kept at one cut; 0: made otherwise
   double may_be_off_by_us = 0;     ///< of the exact planner where it had to give up exactness

@@ -191,13 +191,24 @@ Run run(const Setting& setting, const Schedule& schedule) {
   return out;
 }
 
-double lower_bound_us(const Setting& setting, const Schedule& schedule) {
+namespace {
+
+/// Of the first micro-batch's iteration, with the further ones and the input.
+double whole_iteration_us(const Setting& setting, Time first) {
   const Conditions& conditions = setting.conditions;
   const std::int64_t further = conditions.accumulation_steps - 1;
-  const FusionRequest request(setting, schedule);
-  const Time bound = request.model().lower_bound() +
-                     further * (setting.workload.forward_total + setting.workload.backward_total);
-  return conditions.read_is_overlapped ? std::max(sim::to_us(bound), conditions.read_us) : sim::to_us(bound);
+  const Time all = first + further * (setting.workload.forward_total + setting.workload.backward_total);
+  return conditions.read_is_overlapped ? std::max(sim::to_us(all), conditions.read_us) : sim::to_us(all);
+}
+
+}  // namespace
+
+double iteration_us(const Setting& setting, const FusionRequest& request, const Groups& groups) {
+  return whole_iteration_us(setting, request.model().value(groups));
+}
+
+double lower_bound_us(const Setting& setting, const Schedule& schedule) {
+  return whole_iteration_us(setting, FusionRequest(setting, schedule).model().lower_bound());
 }
 
 }  // namespace planner

@@ -33,6 +33,10 @@ Run run(const Setting& setting, const Schedule& schedule);
 Run simulate_groups(const Setting& setting, const Schedule& schedule, Groups groups,
                     std::vector<WayCost> ways);
 
+/// The mean iteration that these groups would give, the input's max included; jitter aside. As quick as the
+/// request's model.
+double iteration_us(const Setting& setting, const FusionRequest& request, const Groups& groups);
+
 /// A time that no grouping under the schedule's pipeline can beat, the input's max included; jitter aside.
 double lower_bound_us(const Setting& setting, const Schedule& schedule);
 

@@ -79,9 +79,7 @@ std::vector<WayCost> make_ways(const Setting& setting, const Schedule& schedule)
                    .selective = schedule.selective};
   std::vector<Way> ways = {own};
   for (const WayChoice& choice : schedule.fusion.choices) {
-    const Way way = {.all_reduce = choice.all_reduce.value_or(own.all_reduce),
-                     .compressor = choice.compressor.value_or(own.compressor),
-                     .selective = own.selective && !choice.compressor};
+    const Way way = chosen(own, choice);
     if (std::find(ways.begin(), ways.end(), way) == ways.end()) ways.push_back(way);
   }
   std::vector<WayCost> out;

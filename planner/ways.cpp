@@ -7,6 +7,12 @@ namespace planner {
 
 using traces::CollectiveKind;
 
+Way chosen(const Way& own, const WayChoice& choice) {
+  return {.all_reduce = choice.all_reduce.value_or(own.all_reduce),
+          .compressor = choice.compressor.value_or(own.compressor),
+          .selective = own.selective && !choice.compressor};
+}
+
 WayCost::WayCost(const traces::Network& network, std::int64_t workers, Way way, double slowdown)
     : way_(std::move(way)),
       costs_(network, workers, way_.all_reduce),

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "planner/collectives.hpp"
@@ -18,6 +19,16 @@ struct Way {
   bool selective = false;
   bool operator==(const Way&) const = default;
 };
+
+/// A way as far as it is not the schedule's own.
+struct WayChoice {
+  std::optional<Algorithm> all_reduce;
+  std::optional<Compressor> compressor;
+  bool operator==(const WayChoice&) const = default;
+};
+
+/// `own` but for what the choice says.
+Way chosen(const Way& own, const WayChoice& choice);
 
 /// What groups cost that travel one way on a number of workers. One worker sends, encodes and decodes
 /// nothing.

@@ -83,6 +83,15 @@ std::string span_of(const std::vector<std::string>& tensors) {
   return tensors.size() == 1 ? tensors.front() : fmt::format("{} .. {}", tensors.front(), tensors.back());
 }
 
+/// How a group travels, where it is not as all do.
+std::string way_of(const planner::PlanGroup& group) {
+  std::string out;
+  if (group.way.all_reduce) out = group.way.all_reduce->name + " all-reduce";
+  if (!group.way.compressor) return out;
+  const std::string& name = group.way.compressor->name;
+  return (out.empty() ? "" : out + ", ") + (name == "none" ? "uncompressed" : "compressed by " + name);
+}
+
 }  // namespace
 
 std::string results_json(const Results& results) {
@@ -136,19 +145,21 @@ std::string results_table(const Results& results) {
 
 std::string plan_table(const planner::PlanFile& plan) {
   const bool exact = plan.optimality == planner::Optimality::exact;
-  std::string out =
-      fmt::format("{} on {} workers, pipeline {}, {} all-reduce: {} groups, {} ms per iteration ({})\n\n",
-                  models::one_line(plan.model), plan.workers, plan.pipeline, plan.all_reduce.name,
-                  plan.groups.size(), ms(plan.iteration_us),
-                  exact ? "exact: no other grouping is faster"
-                  : plan.may_be_off_by_us > 0
-                      ? fmt::format("heuristic: a better one may save {} ms", ms(plan.may_be_off_by_us))
-                      : "heuristic");
-  std::vector<std::vector<std::string>> rows = {{"group", "tensors", "size", "in backward order"}};
+  std::string out = fmt::format(
+      "{} on {} workers, pipeline {}, {} all-reduce{}: {} groups, {} ms per iteration ({})\n\n",
+      models::one_line(plan.model), plan.workers, plan.pipeline, plan.all_reduce.name,
+      plan.compressor.is_none() ? "" : ", compressed by " + models::one_line(plan.compressor.name),
+      plan.groups.size(), ms(plan.iteration_us),
+      exact ? "exact: no other grouping is faster"
+      : plan.may_be_off_by_us > 0
+          ? fmt::format("heuristic: a better one may save {} ms", ms(plan.may_be_off_by_us))
+          : "heuristic");
+  std::vector<std::vector<std::string>> rows = {{"group", "tensors", "size", "in backward order", ""}};
   for (std::size_t i = 0; i < plan.groups.size(); ++i)
     rows.push_back({fmt::to_string(i + 1), fmt::to_string(plan.groups[i].tensors.size()),
-                    size(static_cast<double>(plan.groups[i].bytes)), span_of(plan.groups[i].tensors)});
-  out += aligned(rows, {3}) + '\n';
+                    size(static_cast<double>(plan.groups[i].bytes)), span_of(plan.groups[i].tensors),
+                    way_of(plan.groups[i])});
+  out += aligned(rows, {3, 4}) + '\n';
 
   rows = {{"schedule", "iteration ms", "this plan saves"}, {"this plan", ms(plan.iteration_us), ""}};
   for (const planner::ComparedPlan& other : plan.compared_with)

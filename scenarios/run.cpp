@@ -122,14 +122,27 @@ std::string timeline(const Scenario& whole, std::int64_t workers) {
   return traces::chrome_trace(tracks, slices);
 }
 
-Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& schedule) {
+Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
+             const PlanWishes& wishes) {
   try {
     const Setting setting(scenario.profile, scenario.network, workers, all_reduce(scenario, schedule),
                           scenario.conditions);
     const planner::Run run = planner::run(setting, schedule);
     Warnings warnings;
     warnings.add(run.doubts);
-    return {.plan = planner::make_plan(setting, schedule, run), .warnings = warnings.texts(scenario)};
+    Planned out = {.plan = planner::make_plan(setting, schedule, run),
+                   .warnings = warnings.texts(scenario),
+                   .emission = {},
+                   .explanation = {}};
+    if (!wishes.emit.empty()) {
+      const planner::FusionRequest request(setting, schedule);
+      const auto iteration_us = [&](const planner::Groups& groups) {
+        return planner::iteration_us(setting, request, groups);
+      };
+      out.emission = planner::emit(wishes.emit, {out.plan, run.groups, setting.workload, iteration_us});
+    }
+    if (wishes.explain) out.explanation = planner::explain(setting, schedule, run);
+    return out;
   } catch (const planner::NoCost& problem) {
     refuse(scenario, workers, schedule, problem);
   }

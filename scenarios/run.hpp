@@ -4,9 +4,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "planner/emit.hpp"
+#include "planner/explain.hpp"
 #include "planner/plan_file.hpp"
 #include "planner/predict.hpp"
 #include "scenarios/scenario.hpp"
@@ -39,9 +42,18 @@ std::string timeline(const Scenario& scenario, std::int64_t workers);
 struct Planned {
   planner::PlanFile plan;
   std::vector<std::string> warnings;
+  std::optional<planner::Emission> emission;
+  std::optional<planner::Explanation> explanation;
+};
+
+/// What to make of a plan besides the plan.
+struct PlanWishes {
+  std::string emit;  ///< one of planner::emitters(), or empty
+  bool explain = false;
 };
 
 /// A plan for one number of workers by one schedule.
-Planned plan(const Scenario& scenario, std::int64_t workers, const planner::Schedule& schedule);
+Planned plan(const Scenario& scenario, std::int64_t workers, const planner::Schedule& schedule,
+             const PlanWishes& wishes = {});
 
 }  // namespace scenarios

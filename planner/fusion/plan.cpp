@@ -1,5 +1,8 @@
 // The groups of a plan file.
 
+#include <algorithm>
+#include <cassert>
+
 #include <fmt/format.h>
 
 #include "planner/fusion.hpp"
@@ -33,15 +36,28 @@ std::uint32_t match_group(const PlanGroup& group, const models::Field& field, co
   return next;
 }
 
+/// Every way of a plan is offered, see choices().
+std::uint32_t find_way(const WayChoice& choice, const FusionRequest& request) {
+  const Way way = chosen(request.ways.front().way(), choice);
+  const auto found = std::find_if(request.ways.begin(), request.ways.end(),
+                                  [&](const WayCost& known) { return known.way() == way; });
+  assert(found != request.ways.end());
+  return static_cast<std::uint32_t>(found - request.ways.begin());
+}
+
 /// The plan's groups as runs of this workload's gradients; every one must come, in backward order.
-Groups match(const PlanFile& plan, const models::Field& file, const Workload& workload) {
+Groups match(const PlanFile& plan, const models::Field& file, const FusionRequest& request) {
+  const Workload& workload = request.workload;
   Groups groups;
   std::uint32_t next = 0;
   const std::vector<models::Field> items = file.at("groups").items();
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     const std::uint32_t begin = next;
     next = match_group(plan.groups[g], items[g], workload, begin);
-    groups.push_back({.begin = begin, .end = next, .tick = sim::from_us(plan.groups[g].tick_us)});
+    groups.push_back({.begin = begin,
+                      .end = next,
+                      .tick = sim::from_us(plan.groups[g].tick_us),
+                      .way = find_way(plan.groups[g].way, request)});
   }
   if (next != workload.gradient_count())
     file.at("groups").expected(fmt::format(R"(every tensor of the profile, "{}" among them)",
@@ -60,6 +76,7 @@ void compare(const PlanFile& plan, const FusionRequest& request) {
   };
   tell("pipeline", plan.pipeline, request.pipeline.name);
   tell("all-reduce", plan.all_reduce.name, request.costs.algorithm().name);
+  tell("compression", plan.compressor.name, request.ways.front().way().compressor.name);
   tell("workers", fmt::to_string(plan.workers), fmt::to_string(request.costs.workers()));
   if (plan.pipeline == "zero" && request.pipeline.name == "zero")
     tell("overlap_gather", plan.overlap_gather ? "true" : "false",
@@ -72,12 +89,19 @@ Fuse read(const models::Field& field) {
   const models::Field file = field.at("file").follow();
   return [file, plan = read_plan_file(file)](const FusionRequest& request) {
     compare(plan, request);
-    return match(plan, file, request.workload);
+    return match(plan, file, request);
   };
+}
+
+std::vector<WayChoice> choices(const models::Field& field) {
+  std::vector<WayChoice> out;
+  for (const PlanGroup& group : read_plan_file(field.at("file").follow()).groups)
+    if (std::find(out.begin(), out.end(), group.way) == out.end()) out.push_back(group.way);
+  return out;
 }
 
 }  // namespace
 
-FusionKind planned() { return {"plan", "the groups of a plan file", read}; }
+FusionKind planned() { return {"plan", "the groups of a plan file", read, choices}; }
 
 }  // namespace planner

@@ -52,6 +52,23 @@ TEST_CASE("golden: every scenario's table, JSON, CSV, warnings and plan") {
   }
 }
 
+TEST_CASE("golden: a plan in the words of every framework, and why it is as it is") {
+  const std::vector<std::string> plan = {"plan", "scenarios/resnet50-v100.json", "--workers", "64"};
+  const auto run = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), plan.begin(), plan.end());
+    const Outcome outcome = support::run_program(arguments);
+    REQUIRE(outcome.exit_code == 0);
+    return outcome.out;
+  };
+  for (const std::string target : {"ddp", "horovod", "deepspeed", "megatron", "fsdp", "json"}) {
+    compare("emit-" + target + ".txt", run({"--emit", target}));
+    compare("emit-" + target + ".json", run({"--emit", target, "--json"}));
+  }
+  compare("explain.txt", run({"--explain"}));
+  compare("explain.json", run({"--explain", "--json"}));
+  compare("explain-dear.txt", run({"--explain", "--schedule", "fusewise-dear"}));
+}
+
 TEST_CASE("golden: every model's counts, and one model's layers and shapes") {
   std::string counts;
   for (const std::string& name : files_in("models", ".json")) {

@@ -191,7 +191,8 @@ TEST_CASE("plan: what is not a plan is refused") {
        "p.json: /collectives/all_reduce: expected one of ring, binary_tree, recursive_doubling, "
        "halving_doubling, "
        "double_binary_tree, two_level, got \"star\""},
-      {R"({"compression": "dgc"})", R"(p.json: /compression: expected one of none, got "dgc")"},
+      {R"({"compression": "zip"})",
+       R"(p.json: /compression: expected one of none, dgc, random-k, efsignsgd, onebit, mstopk, fp16, bf16, got "zip")"},
       {R"({"optimality": "best"})", R"(p.json: /optimality: expected one of exact, heuristic, got "best")"},
       {R"({"predicted": {"lower_bound_us": null}})",
        "p.json: /predicted/lower_bound_us: expected a value, got nothing"},
@@ -204,12 +205,14 @@ TEST_CASE("plan: what is not a plan is refused") {
       {R"({"groups": [{"tensors": [""], "bytes": 4}]})",
        R"(p.json: /groups/0/tensors/0: expected a non-empty string, got "")"},
       {R"({"groups": [{"tensors": ["t"], "bytes": 4, "tick_u": 1}]})",
-       "p.json: /groups/0/tick_u: expected a key among tensors, bytes, tick_us, got 'tick_u', did you mean "
+       "p.json: /groups/0/tick_u: expected a key among tensors, bytes, tick_us, collectives, compression, "
+       "got 'tick_u', did you mean "
        "'tick_us'?"},
       {R"({"group": []})",
        "p.json: /group: expected a key among format, version, model, workers, pipeline, overlap_gather, "
        "collectives, "
-       "compression, optimality, largest_front, may_be_off_by_us, predicted, groups, got 'group', did you "
+       "compression, selective, optimality, largest_front, may_be_off_by_us, predicted, groups, got 'group', "
+       "did you "
        "mean 'groups'?"},
   };
   CHECK_NOTHROW(read(good.dump()));
