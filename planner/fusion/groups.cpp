@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/fusion.hpp"
+#include "planner/fusion/knobs.hpp"
 #include "traces/limits.hpp"
 
 namespace planner {
@@ -21,6 +22,10 @@ Groups split(const Workload& workload, std::int64_t wanted) {
   return groups;
 }
 
+std::optional<std::int64_t> next_count(const Workload& workload, const Groups& groups, std::int64_t count) {
+  return groups.size() < workload.gradient_count() ? std::optional(count + 1) : std::nullopt;
+}
+
 Fuse read(const models::Field& field) {
   allow_fusion_keys(field, {"kind", "count"});
   const std::int64_t count = fusion_integer(field, "count", 1, traces::kMostElements, 8);
@@ -30,5 +35,7 @@ Fuse read(const models::Field& field) {
 }  // namespace
 
 FusionKind equal_groups() { return {"groups", "count groups of equal tensor counts", read}; }
+
+Knob equal_groups_knob() { return {.name = "groups", .is_count = true, .groups = split, .next = next_count}; }
 
 }  // namespace planner

@@ -3,17 +3,18 @@
 #include <algorithm>
 
 #include "planner/fusion.hpp"
+#include "planner/fusion/knobs.hpp"
 #include "planner/fusion/whole_layers.hpp"
 #include "traces/limits.hpp"
 
 namespace planner {
 namespace {
 
-Groups merge(const Workload& workload, std::size_t count) {
+Groups merge(const Workload& workload, std::int64_t count) {
   Groups groups;  // in forward order
   const Groups layers = layers_with_tensors(workload);
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (i % count == 0)
+    if (i % static_cast<std::size_t>(count) == 0)
       groups.push_back(layers[i]);
     else
       groups.back().begin = layers[i].begin;
@@ -22,16 +23,23 @@ Groups merge(const Workload& workload, std::size_t count) {
   return groups;
 }
 
+std::optional<std::int64_t> next_count(const Workload& /*workload*/, const Groups& groups,
+                                       std::int64_t count) {
+  return groups.size() > 1 ? std::optional(count + 1) : std::nullopt;
+}
+
 Fuse read(const models::Field& field) {
   allow_fusion_keys(field, {"kind", "count"});
   const std::int64_t count = fusion_integer(field, "count", 1, traces::kMostElements, 4);
-  return [count](const FusionRequest& request) {
-    return merge(request.workload, static_cast<std::size_t>(count));
-  };
+  return [count](const FusionRequest& request) { return merge(request.workload, count); };
 }
 
 }  // namespace
 
 FusionKind nearby_layers() { return {"layers", "count nearby layers together (DeAR-NL)", read}; }
+
+Knob nearby_layers_knob() {
+  return {.name = "layers", .is_count = true, .groups = merge, .next = next_count};
+}
 
 }  // namespace planner

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/fusion.hpp"
+#include "planner/fusion/knobs.hpp"
 #include "planner/fusion/whole_layers.hpp"
 #include "traces/limits.hpp"
 
@@ -24,6 +25,19 @@ Groups pack(const Workload& workload, std::int64_t cap) {
   return groups;
 }
 
+/// The least cap under which the first layer of a group, from the input side, still fits into the one before.
+std::optional<std::int64_t> next_cap(const Workload& workload, const Groups& groups, std::int64_t /*cap*/) {
+  const std::vector<Gradient>& gradients = workload.gradients;
+  std::optional<std::int64_t> next;
+  for (std::size_t i = 1; i < groups.size(); ++i) {
+    std::uint32_t layer = groups[i].begin;  // of the group's neighbour away from the input
+    do --layer;
+    while (layer > 0 && gradients[layer - 1].layer == gradients[layer].layer);
+    next = lower_of(next, workload.bytes_before[groups[i].end] - workload.bytes_before[layer] + 1);
+  }
+  return next;
+}
+
 Fuse read(const models::Field& field) {
   allow_fusion_keys(field, {"kind", "cap_bytes"});
   const std::int64_t cap = fusion_integer(field, "cap_bytes", 1, traces::kMostBytes, kDefaultCap);
@@ -35,5 +49,7 @@ Fuse read(const models::Field& field) {
 FusionKind modules() {
   return {"modules", "whole layers from the input side while < cap_bytes (DeAR)", read};
 }
+
+Knob modules_knob() { return {.name = "modules", .groups = pack, .next = next_cap}; }
 
 }  // namespace planner

@@ -2,6 +2,7 @@
 // became ready since the last one, and its groups are issued at the tick.
 
 #include "planner/fusion.hpp"
+#include "planner/fusion/knobs.hpp"
 #include "traces/limits.hpp"
 
 namespace planner {
@@ -18,7 +19,26 @@ Time tick_of(Time ready, Time cycle) {
   return ticks * cycle;
 }
 
-Groups fuse(const Workload& workload, std::int64_t cap, Time cycle) {
+/// Without a cycle: the least cap under which the first tensor of a group still fits into the one before.
+std::optional<std::int64_t> next_cap(const Workload& workload, const Groups& groups, std::int64_t /*cap*/) {
+  std::optional<std::int64_t> next;
+  for (std::size_t i = 1; i < groups.size(); ++i)
+    next = lower_of(next,
+                    workload.bytes_before[groups[i].begin + 1] - workload.bytes_before[groups[i - 1].begin]);
+  return next;
+}
+
+Fuse read(const models::Field& field) {
+  allow_fusion_keys(field, {"kind", "cap_bytes", "cycle_us"});
+  const std::int64_t cap = fusion_integer(field, "cap_bytes", 1, traces::kMostBytes, kDefaultCap);
+  const std::optional<models::Field> cycle_us = field.is_object() ? field.find("cycle_us") : std::nullopt;
+  const Time cycle = sim::from_us(cycle_us ? cycle_us->number(0, traces::kMostTimeUs) : 0);
+  return [cap, cycle](const FusionRequest& request) { return under_threshold(request.workload, cap, cycle); };
+}
+
+}  // namespace
+
+Groups under_threshold(const Workload& workload, std::int64_t cap, Time cycle) {
   const std::vector<std::int64_t>& bytes = workload.bytes_before;
   Groups groups;
   for (std::uint32_t i = 0; i < workload.gradient_count(); ++i) {
@@ -33,18 +53,15 @@ Groups fuse(const Workload& workload, std::int64_t cap, Time cycle) {
   return groups;
 }
 
-Fuse read(const models::Field& field) {
-  allow_fusion_keys(field, {"kind", "cap_bytes", "cycle_us"});
-  const std::int64_t cap = fusion_integer(field, "cap_bytes", 1, traces::kMostBytes, kDefaultCap);
-  const std::optional<models::Field> cycle_us = field.is_object() ? field.find("cycle_us") : std::nullopt;
-  const Time cycle = sim::from_us(cycle_us ? cycle_us->number(0, traces::kMostTimeUs) : 0);
-  return [cap, cycle](const FusionRequest& request) { return fuse(request.workload, cap, cycle); };
-}
-
-}  // namespace
-
 FusionKind threshold() {
   return {"threshold", "add while the sum is <= cap_bytes, every cycle_us (Horovod)", read};
+}
+
+Knob threshold_knob() {
+  return {.name = "threshold",
+          .groups = [](const Workload& workload,
+                       std::int64_t cap) { return under_threshold(workload, cap, Time::zero()); },
+          .next = next_cap};
 }
 
 }  // namespace planner
