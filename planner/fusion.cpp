@@ -16,12 +16,18 @@ FusionKind threshold();
 FusionKind modules();
 FusionKind nearby_layers();
 FusionKind equal_groups();
+FusionKind bayesian();
+FusionKind random_caps();
+FusionKind grid_of_caps();
+FusionKind sweep();
+FusionKind autotune();
 FusionKind planned();
 
 std::span<const FusionKind> fusion_kinds() {
   static const std::vector<FusionKind> all = {
-      no_fusion(), all_in_one(), mg_wfbp_fusion(), optimal_fusion(), buckets(),
-      threshold(), modules(),    nearby_layers(),  equal_groups(),   planned(),
+      no_fusion(),   all_in_one(),   mg_wfbp_fusion(), optimal_fusion(), buckets(),
+      threshold(),   modules(),      nearby_layers(),  equal_groups(),   bayesian(),
+      random_caps(), grid_of_caps(), sweep(),          autotune(),       planned(),
   };
   return all;
 }

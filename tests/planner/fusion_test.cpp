@@ -264,7 +264,9 @@ TEST_CASE("fusion: what is not a fusion is refused") {
     std::string text;
     std::string message;
   };
-  const std::string kinds = "none, all, mg-wfbp, optimal, buckets, threshold, modules, layers, groups, plan";
+  const std::string kinds =
+      "none, all, mg-wfbp, optimal, buckets, threshold, modules, layers, groups, bayesian, random, grid, "
+      "sweep, autotune, plan";
   const std::vector<Case> cases = {
       {R"("bucket")", "s.json: /: expected one of " + kinds + R"(, got "bucket", did you mean 'buckets'?)"},
       {"3", "s.json: /: expected one of " + kinds + ", got 3"},
@@ -311,8 +313,9 @@ TEST_CASE("fusion: every kind takes every gradient once, in backward order, unde
     for (const FusionKind& kind : fusion_kinds()) {
       CAPTURE(kind.name);
       const std::string name(kind.name);
-      const std::string json =
-          name == "plan" ? R"({"kind": "plan", "file": )" + plan + "}" : '"' + name + '"';
+      std::string json = '"' + name + '"';
+      if (name == "plan") json = R"({"kind": "plan", "file": )" + plan + "}";
+      if (name == "bayesian") json = R"({"kind": "bayesian", "probes": 3})";  // more takes time
       for (const Pipeline& pipeline : pipelines()) {
         CAPTURE(pipeline.name);
         CHECK(support::covers(support::fuse(json, scene, pipeline.name.data()), workload));
