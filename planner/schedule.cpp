@@ -12,7 +12,7 @@ namespace {
 using models::Field;
 
 // To add a named schedule: one line.
-constexpr std::array<Preset, 17> kPresets = {{
+constexpr std::array<Preset, 18> kPresets = {{
     {"s-sgd", "each tensor by itself, after backward", R"({"pipeline": "after_backward", "fusion": "none"})"},
     {"sync-easgd", "one all-reduce after backward", R"({"pipeline": "after_backward", "fusion": "all"})"},
     {"dense", "another name of sync-easgd", R"({"pipeline": "after_backward", "fusion": "all"})", true},
@@ -26,6 +26,8 @@ constexpr std::array<Preset, 17> kPresets = {{
      true},
     {"horovod", "Horovod: 128 MiB fusion buffer, 1 ms cycle",
      R"({"pipeline": "wfbp", "fusion": {"kind": "threshold", "cap_bytes": 134217728, "cycle_us": 1000}})"},
+    {"dear", "DeAR: Bayesian search for the best module cap",
+     R"({"pipeline": "dear", "fusion": "bayesian"})"},
     {"dear-nl", "DeAR, 4 nearby layers together",
      R"({"pipeline": "dear", "fusion": {"kind": "layers", "count": 4}})"},
     {"dear-fb", "DeAR, modules packed to 5 MiB",
