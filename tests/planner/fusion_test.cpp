@@ -265,7 +265,8 @@ TEST_CASE("fusion: what is not a fusion is refused") {
     std::string message;
   };
   const std::string kinds =
-      "none, all, mg-wfbp, optimal, buckets, threshold, modules, layers, groups, bayesian, random, grid, "
+      "none, all, mg-wfbp, optimal, cupcake, buckets, threshold, modules, layers, groups, bayesian, random, "
+      "grid, "
       "sweep, autotune, plan";
   const std::vector<Case> cases = {
       {R"("bucket")", "s.json: /: expected one of " + kinds + R"(, got "bucket", did you mean 'buckets'?)"},
