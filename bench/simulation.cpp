@@ -1,0 +1,102 @@
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "bench/benches.hpp"
+#include "bench/inputs.hpp"
+#include "bench/measure.hpp"
+#include "scenarios/run.hpp"
+#include "sim/simulate.hpp"
+
+namespace bench {
+namespace {
+
+void bench_sweep() {
+  scenarios::Scenario scenario = {.name = "bench",
+                                  .profile = profile_of(161),
+                                  .network = network_of(),
+                                  .workers = {4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048},
+                                  .schedules = planner::lossless_schedules(),
+                                  .all_reduce = {},
+                                  .conditions = {},
+                                  .warnings = {},
+                                  .file = models::Field::parse("{}", "bench")};
+  scenario.schedules.resize(10);
+  const Measurement result = measure(10, [&] { (void)scenarios::run(scenario); });
+  report("sweep, 10 worker counts x 10 schedules, 161 tensors, 3 iterations", result, {.ms = 50});
+}
+
+/// Two streams; each task waits for the one before it on its stream and for a recent one of the other stream.
+sim::TaskGraph large_graph(std::uint32_t tasks, bool interferes) {
+  sim::TaskGraphBuilder builder;
+  const sim::StreamId compute = builder.add_stream("compute");
+  const sim::StreamId channel = builder.add_stream("channel");
+  if (interferes) {
+    builder.slow_down(compute, {channel}, 1.3);
+    builder.slow_down(channel, {compute}, 1.1);
+  }
+  builder.reserve(tasks, 2UL * tasks);
+  std::mt19937 random(3);
+  for (std::uint32_t i = 0; i < tasks; ++i) {
+    builder.add_task(
+        {.duration = sim::Time(1000 + random() % 1'000'000), .stream = i % 2 == 0 ? compute : channel});
+    if (i >= 2) builder.add_dependency(sim::TaskId{i - 2}, sim::TaskId{i});
+    if (i >= 9)
+      builder.add_dependency(sim::TaskId{static_cast<std::uint32_t>(i - 3 - 2 * (random() % 3))},
+                             sim::TaskId{i});
+  }
+  return std::move(builder).build();
+}
+
+void bench_simulate() {
+  constexpr std::uint32_t kTasks = 1'000'000;
+  const auto simulate = [](const sim::TaskGraph& graph) {
+    return measure(5, [&] {
+      if (sim::simulate(graph).makespan == sim::Time::zero()) fmt::print("never\n");
+    });
+  };
+  const std::size_t before = live_bytes();
+  reset_peak();
+  const sim::TaskGraph graph = large_graph(kTasks, false);
+  const std::size_t built = peak_bytes() - before;
+  const std::size_t kept = live_bytes() - before;
+  const Measurement result = simulate(graph);
+  report(fmt::format("simulate, {} tasks, {} dependencies", kTasks, graph.dependency_count()), result,
+         {.ms = 250});
+  report("simulate, as many, either stream slows the other", simulate(large_graph(kTasks, true)));
+  fmt::print("{:<80} {:>10.1f} bytes while built, {:.1f} while run  bound 64\n", "memory per task",
+             static_cast<double>(built) / kTasks, static_cast<double>(kept + result.peak_bytes) / kTasks);
+}
+
+/// Of a run from its schedule to its measured results, by simulated task.
+double us_per_task(const planner::Conditions& conditions, const std::string& what) {
+  const traces::Profile profile = profile_of(161);
+  const traces::Network network = network_of();
+  const planner::Setting setting(profile, network, 64, {}, conditions);
+  const planner::Schedule schedule = schedule_of(R"("wfbp")");
+  std::size_t tasks = 0;
+  const Measurement result =
+      measure(20, [&] { tasks = planner::run(setting, schedule).lowered.graph.tasks().size(); });
+  report(fmt::format("run, wfbp, 64 workers {}, 161 tensors, 3 iterations: {} tasks", what, tasks), result);
+  return result.ms * 1e3 / static_cast<double>(tasks);
+}
+
+void bench_jitter() {
+  const double alike = us_per_task({}, "alike");
+  const double jittering = us_per_task({.jitter = {.sigma = 0.1}}, "that jitter");
+  fmt::print("{:<80} {:>10.3f} us a task, {:.2f} x that of workers alike  bound 2\n", "run with jitter",
+             jittering, jittering / alike);
+}
+
+}  // namespace
+
+void simulation() {
+  bench_sweep();
+  bench_simulate();
+  bench_jitter();
+}
+
+}  // namespace bench
