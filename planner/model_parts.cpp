@@ -99,7 +99,7 @@ void Channel::prepare_bounds() {
 std::size_t most_kept(std::uint32_t gradients, std::uint32_t ways) {
   // The work grows with the square of both, and with the ways. Enough for models as they are; where it is
   // not, the plan says by how much it may be off.
-  constexpr double kWork = 4e9;
+  constexpr double kWork = 1e10;
   constexpr double kLeast = 8;
   return static_cast<std::size_t>(std::max(kLeast, std::sqrt(kWork / ways) / gradients));
 }
