@@ -28,6 +28,7 @@ class ChannelProblem {
  public:
   static constexpr std::size_t kStates = kCoding == Coding::none ? 1 : kCoding == Coding::encode ? 2 : 4;
   using State = ParetoState<kStates>;
+  static constexpr int kSlackCounts = 1;
   using Step = ChannelStep;
 
   ChannelProblem(const FusionRequest& request, bool after_backward)

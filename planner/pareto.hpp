@@ -48,6 +48,8 @@ struct OptimalGroups {
 /// and where states grow by sums and maxima alone:
 ///   std::optional<ParetoState> latest(state, step)   the greatest state that extend() takes no further than
 ///                                                this one; none where any goes further
+///   static constexpr int kSlackCounts            by how many times as much the value grows at most when all
+///                                                of a state does
 ///   ParetoState latest_end(state, value)         the greatest state at the last cut that is no less than
 ///   this
 ///                                                one, of that value, and has no greater value
@@ -72,17 +74,19 @@ class ParetoSearch {
     largest_front_ = 0;
     least_dropped_ = sim::Time::max();
     find<Aim::value>(most_kept_);
+    least_possible_ = std::min(least_dropped_, best_.value);
     if constexpr (kGoesBack) {
+      narrow_what_is_possible();
       find_simplest();
     } else {
       find_least_groups_left();
       if (!rules_.count()) find<Aim::groups>(most_kept_);
       find<Aim::first_group>(most_kept_);
     }
-    OptimalGroups out = {
-        .groups = best_.groups, .value = best_.value, .largest_front = largest_front_, .may_be_off_by = {}};
-    if (least_dropped_ < out.value) out.may_be_off_by = out.value - least_dropped_;
-    return out;
+    return {.groups = best_.groups,
+            .value = best_.value,
+            .largest_front = largest_front_,
+            .may_be_off_by = best_.value - least_possible_};
   }
 
  private:
@@ -108,6 +112,29 @@ class ParetoSearch {
     for (std::size_t i = 0; i < Problem::kStates; ++i)
       if (a[i] > b[i]) return false;
     return true;
+  }
+
+  /// Where a front had to be cut short: searches again, and lets a beginning stand for those that are better
+  /// by no more than a slack. An end is put off by no more than the slack of each of its groups, so what is
+  /// then found says how much better the best can be; less slack says more, as long as fronts stay short.
+  void narrow_what_is_possible() {
+    for (const double share : {1e-2, 3e-3, 1e-3, 3e-4}) {
+      if (least_possible_ == best_.value) return;
+      const double most_off = share * static_cast<double>(best_.value.count());
+      slack_ = sim::Time(static_cast<std::int64_t>(most_off / problem_.count() / Problem::kSlackCounts));
+      least_dropped_ = sim::Time::max();
+      find<Aim::value>(most_kept_);
+      const std::int64_t off = slack_.count() * problem_.count() * Problem::kSlackCounts;
+      slack_ = sim::Time::zero();
+      if (least_dropped_ < best_.value) return;
+      least_possible_ = std::max(least_possible_, best_.value - sim::Time(off));
+    }
+  }
+
+  bool is_as_good(const Node& a, const Node& b) const {
+    for (std::size_t i = 0; i < Problem::kStates; ++i)
+      if (a.state[i] > b.state[i] + slack_) return false;
+    return !rules_.count() || a.groups == b.groups;
   }
 
   enum class Aim { value, groups, first_group };
@@ -221,7 +248,8 @@ class ParetoSearch {
                  .first = first,
                  .way = way};
     for (std::size_t i = 0; i < front_.size(); ++i) {
-      if (!dominates<kAim>(front_[i], node)) continue;
+      if (!dominates<kAim>(front_[i], node) && !(slack_ > sim::Time::zero() && is_as_good(front_[i], node)))
+        continue;
       if (i > 0) std::swap(front_[i], front_[i / 2]);  // what dominates one dominates the next one too
       return;
     }
@@ -386,6 +414,8 @@ class ParetoSearch {
   std::vector<std::uint32_t> least_groups_left_;  // by cut
   std::size_t largest_front_ = 0;
   sim::Time least_dropped_ = sim::Time::max();
+  sim::Time least_possible_{};  // no grouping has less value
+  sim::Time slack_{};
 };
 
 }  // namespace planner

@@ -29,6 +29,7 @@ class TwoPhaseProblem {
  public:
   static constexpr std::size_t kStates = kCodes ? 4 : 2;
   using State = ParetoState<kStates>;
+  static constexpr int kSlackCounts = 2;  // both phases may be late
   using Step = TwoPhaseStep;
 
   TwoPhaseProblem(const FusionRequest& request, bool overlap_gather)
