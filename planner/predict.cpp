@@ -148,7 +148,7 @@ Lowered lower_for(const Setting& setting, const Run& run) {
   const Setting nominal(*setting.workload.profile, *setting.network, setting.costs.workers(),
                         setting.costs.algorithm(), unslowed);
   std::vector<WayCost> ways;
-  for (const WayCost& way : run.ways) ways.emplace_back(*setting.network, setting.costs.workers(), way.way());
+  for (const WayCost& way : run.ways) ways.push_back(way.at_full_speed());
   return lower_for(nominal, run, ways, all_workers(setting));
 }
 

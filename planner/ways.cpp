@@ -17,7 +17,14 @@ WayCost::WayCost(const traces::Network& network, std::int64_t workers, Way way, 
     : way_(std::move(way)),
       costs_(network, workers, way_.all_reduce),
       slowdown_(slowdown),
+      deciding_slowdown_(slowdown),
       compresses_(workers > 1 && !way_.compressor.is_none()) {}
+
+WayCost WayCost::at_full_speed() const {
+  WayCost out = *this;
+  out.slowdown_ = 1;
+  return out;
+}
 
 CollectiveKind WayCost::carrier(CollectiveKind kind) const {
   return compresses_ && kind == CollectiveKind::all_reduce ? way_.compressor.collective : kind;
@@ -27,7 +34,7 @@ bool WayCost::is_encoded(std::int64_t bytes) const {
   if (!compresses_ || !way_.selective) return compresses_;
   const auto dense = static_cast<double>(bytes);
   const double codes = way_.compressor.encode.us(dense) + way_.compressor.decode.us(dense);
-  return encoded_us(CollectiveKind::all_reduce, dense) + slowdown_ * codes <
+  return encoded_us(CollectiveKind::all_reduce, dense) + deciding_slowdown_ * codes <
          dense_us(CollectiveKind::all_reduce, dense);
 }
 

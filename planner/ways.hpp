@@ -37,6 +37,10 @@ class WayCost {
   /// `slowdown` multiplies encoding and decoding. `network` must outlive this.
   WayCost(const traces::Network& network, std::int64_t workers, Way way, double slowdown = 1);
 
+  /// The same, encoded and decoded by a worker that nothing slows: which groups are encoded is decided for
+  /// all workers at once.
+  WayCost at_full_speed() const;
+
   const Way& way() const { return way_; }
   const Costs& costs() const { return costs_; }
   std::int64_t workers() const { return costs_.workers(); }
@@ -76,7 +80,8 @@ class WayCost {
 
   Way way_;
   Costs costs_;
-  double slowdown_;
+  double slowdown_;           // of the worker that encodes and decodes
+  double deciding_slowdown_;  // of the slowest
   bool compresses_;
 };
 
