@@ -136,4 +136,24 @@ inline planner::Conditions random_conditions(Random& random) {
   return out;
 }
 
+/// A compressor as a scenario would spell it, whose costs are of the order of random_link()'s.
+inline std::string random_compressor(Random& random, const char* collective) {
+  const auto cost = [&] {
+    if (random.one_in(4)) return std::string("{}");
+    return fmt::format(R"({{"startup_us": {}, "us_per_byte": {}, "floor_us": {}}})", random.below(30),
+                       static_cast<double>(random.below(40)) / 1024, random.one_in(2) ? 0 : random.below(60));
+  };
+  const double ratio = static_cast<double>(random.between(1, 100)) / 128;
+  const std::string encode = cost();
+  return fmt::format(R"({{"name": "x", "ratio": {}, "encode": {}, "decode": {}, "collective": "{}"}})", ratio,
+                     encode, cost(), collective);
+}
+
+/// Slow-down in one direction, in the other, in both or in neither.
+inline planner::Overlap random_overlap(Random& random) {
+  const auto slowdown = [&] { return random.one_in(3) ? 0 : static_cast<double>(random.below(64)) / 32; };
+  const double compute = slowdown();
+  return {.compute_slowdown = compute, .communication_slowdown = slowdown()};
+}
+
 }  // namespace support
