@@ -116,7 +116,7 @@ std::string results_csv(const Results& results) {
   out += '\n';
   for (const Entry& entry : results.entries) {
     out += fmt::format("{},{},{},{},{},{}", entry.prediction.workers, csv_cell(entry.schedule),
-                       entry.pipeline, entry.fusion, entry.compression, entry.prediction.groups);
+                       entry.pipeline, entry.fusion, csv_cell(entry.compression), entry.prediction.groups);
     for (const auto& [name, number] : kNumbers) out += fmt::format(",{}", entry.prediction.*number);
     out += '\n';
   }
