@@ -97,24 +97,33 @@ std::vector<std::int64_t> read_workers(const Field& field) {
   return workers;
 }
 
+[[noreturn]] void too_many_workers(const Field& field, const Scenario& scenario, std::size_t place,
+                                   double most) {
+  const Field workers = field.at("workers");
+  const Field at = workers.is_array() ? workers.items()[place] : workers;
+  at.expected(fmt::format("at most {:.0f} workers with jitter and a profile of this size", std::floor(most)),
+              fmt::to_string(scenario.workers[place]));
+}
+
 /// With jitter every worker is simulated.
 void check_size(const Field& field, const Scenario& scenario) {
   const double per_worker = 2.0 * static_cast<double>(scenario.profile.layers.size()) +
                             3.0 * static_cast<double>(traces::tensor_count(scenario.profile)) +
                             2.0 * static_cast<double>(scenario.conditions.accumulation_steps);
   const bool jitters = scenario.conditions.jitter.sigma > 0;
-  const std::int64_t workers =
-      jitters ? *std::max_element(scenario.workers.begin(), scenario.workers.end()) : 1;
-  const double most = kMostTasks / per_worker / static_cast<double>(workers);
+  const auto largest = std::max_element(scenario.workers.begin(), scenario.workers.end());
+  const std::int64_t workers = jitters ? *largest : 1;
+  const double most = std::floor(kMostTasks / per_worker / static_cast<double>(workers));
   if (static_cast<double>(scenario.conditions.iterations) <= most) return;
-  const std::optional<Field> given = field.find("iterations");
+  if (jitters && most < 1)
+    too_many_workers(field, scenario, static_cast<std::size_t>(largest - scenario.workers.begin()),
+                     kMostTasks / per_worker);
   const std::string expected =
-      most >= 1 ? fmt::format("at most {:.0f} iterations of a profile of this size{}", std::floor(most),
-                              jitters ? fmt::format(" with jitter on {} workers", workers) : "")
-                : fmt::format("at most {:.0f} workers with jitter and a profile of this size",
-                              kMostTasks / per_worker);
-  if (given && most >= 1) given->expected(expected);
-  field.at(most >= 1 ? "jitter" : "workers").expected(expected);
+      fmt::format("at most {:.0f} iteration{} of a profile of this size{}", most, most == 1 ? "" : "s",
+                  jitters ? fmt::format(" with jitter on {} workers", workers) : "");
+  if (const std::optional<Field> given = field.find("iterations")) given->expected(expected);
+  field.at(jitters ? "jitter" : "profile")
+      .expected(expected, fmt::format("{}, the default", scenario.conditions.iterations));
 }
 
 /// A straggler that is in none of the worker counts is more likely a slip than a wish.
