@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/errors.hpp"
+#include "scenarios/results_text.hpp"
 #include "scenarios/run.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -69,6 +70,9 @@ TEST_CASE("scenario: what is not said has the contract's defaults") {
   CHECK(scenario.conditions.lars_us == 0);
   CHECK_FALSE(scenario.conditions.parallel_tensor_operator);
   CHECK(scenario.conditions.stragglers.empty());
+  CHECK(scenario.conditions.overlap == planner::Overlap{});
+  CHECK_FALSE(scenario.conditions.overlap.slows());
+  CHECK(scenario.conditions.jitter == planner::Jitter{.sigma = 0, .seed = 1});
   CHECK(scenario.warnings.empty());
   CHECK(scenario.schedules.size() == planner::lossless_schedules().size());
 }
@@ -93,9 +97,22 @@ TEST_CASE("scenario: every value is read, and the contract's defaults may be spe
   REQUIRE(scenario.conditions.stragglers.size() == 1);
   CHECK(scenario.conditions.stragglers[0].worker == 1);
   CHECK(scenario.conditions.stragglers[0].slowdown == 1.5);
+  CHECK(scenario.conditions.overlap == planner::Overlap{});
+  CHECK(scenario.conditions.jitter == planner::Jitter{.sigma = 0, .seed = 7});
   REQUIRE(scenario.schedules.size() == 2);
   CHECK(all_reduce(scenario, scenario.schedules[0]).name == "binary_tree");
   CHECK(all_reduce(scenario, scenario.schedules[1]).name == "ring");
+}
+
+TEST_CASE("scenario: slow-down and jitter are read, and what of them is not said has its default") {
+  const Scenario scenario = read(R"({"overlap": {"compute_slowdown": 0.5, "communication_slowdown": 0.25},
+    "jitter": {"distribution": "lognormal", "sigma": 0.2, "seed": 9223372036854775807}})");
+  CHECK(scenario.conditions.overlap ==
+        planner::Overlap{.compute_slowdown = 0.5, .communication_slowdown = 0.25});
+  CHECK(scenario.conditions.jitter == planner::Jitter{.sigma = 0.2, .seed = INT64_MAX});
+  const Scenario half = read(R"({"overlap": {"communication_slowdown": 3}, "jitter": {"sigma": 2}})");
+  CHECK(half.conditions.overlap == planner::Overlap{.communication_slowdown = 3});
+  CHECK(half.conditions.jitter == planner::Jitter{.sigma = 2, .seed = 1});
 }
 
 TEST_CASE("scenario: profile and network inside it or in files are the same") {
@@ -185,6 +202,16 @@ TEST_CASE("scenario: faults of profile and network are named where they are") {
 
 TEST_CASE("scenario: slow-down and jitter within what can be simulated") {
   check_all({
+      {R"({"overlap": 0.5})", "s.json: /overlap: expected an object, got 0.5"},
+      {R"({"overlap": {"slowdown": 0.5}})",
+       "s.json: /overlap/slowdown: expected a key among compute_slowdown, communication_slowdown, got "
+       "'slowdown'"},
+      {R"({"jitter": {"sigmas": 0.5}})",
+       "s.json: /jitter/sigmas: expected a key among distribution, sigma, seed, got 'sigmas', did you mean "
+       "'sigma'?"},
+      {R"({"jitter": {"sigma": -0.1}})", "s.json: /jitter/sigma: expected a number from 0 to 2, got -0.1"},
+      {R"({"jitter": {"seed": 1.5}})",
+       "s.json: /jitter/seed: expected an integer from 0 to 9223372036854775807, got 1.5"},
       {R"({"overlap": {"compute_slowdown": -0.5}})",
        "s.json: /overlap/compute_slowdown: expected a number from 0 to 1000000, got -0.5"},
       {R"({"overlap": {"communication_slowdown": "much"}})",
@@ -285,6 +312,61 @@ TEST_CASE("scenario: more tasks than memory holds are refused") {
       models::InputError);
 }
 
+TEST_CASE(
+    "scenario: more tasks than memory holds with every worker by itself are refused, with what is possible") {
+  // 2 layers, 2 tensors and 1 micro-batch count as 12 tasks, 10^8 of which are held
+  check_all({
+      {R"({"jitter": {"sigma": 0.1}, "iterations": 10000, "workers": [2, 1000]})",
+       "s.json: /iterations: expected at most 8333 iterations of a profile of this size with jitter on 1000 "
+       "workers, "
+       "got 10000"},
+      {R"({"jitter": {"sigma": 0.1}, "iterations": 9, "workers": 1000000})",
+       "s.json: /iterations: expected at most 8 iterations of a profile of this size with jitter on 1000000 "
+       "workers, "
+       "got 9"},
+      // with more micro-batches 20,010 for a worker
+      {R"({"jitter": {"sigma": 0.1}, "accumulation_steps": 10000, "iterations": 2, "workers": [4, 4997]})",
+       "s.json: /iterations: expected at most 1 iteration of a profile of this size with jitter on 4997 "
+       "workers, got "
+       "2"},
+      {R"({"jitter": {"sigma": 0.1}, "accumulation_steps": 10000, "workers": [4, 2000]})",
+       "s.json: /jitter: expected at most 2 iterations of a profile of this size with jitter on 2000 "
+       "workers, got 3, "
+       "the default"},
+      {R"({"jitter": {"sigma": 0.1}, "accumulation_steps": 10000, "iterations": 1, "workers": [4, 4998, 4999]})",
+       "s.json: /workers/2: expected at most 4997 workers with jitter and a profile of this size, got 4999"},
+      {R"({"jitter": {"sigma": 0.1}, "accumulation_steps": 10000, "iterations": 1, "workers": 8000})",
+       "s.json: /workers: expected at most 4997 workers with jitter and a profile of this size, got 8000"},
+  });
+  CHECK_NOTHROW(read(R"({"jitter": {"sigma": 0.1}, "iterations": 8333, "workers": [2, 1000]})"));
+  CHECK_NOTHROW(
+      read(R"({"jitter": {"sigma": 0.1}, "accumulation_steps": 10000, "iterations": 1, "workers": 4997})"));
+  // without jitter one worker stands for all
+  CHECK_NOTHROW(read(R"({"jitter": {"sigma": 0}, "iterations": 10000, "workers": 1000000})"));
+}
+
+TEST_CASE("scenario: times that slow-down or jitter may make too long for the clock are refused") {
+  check_all({
+      {R"({"overlap": {"compute_slowdown": 1e6}, "update": {"optimizer_us": 1e7}})",
+       "s.json: /workers/0: expected times that add up to at most 9000000000000 us over all iterations, got "
+       "4.00002e+13 (schedule 'wfbp')"},
+  });
+  // the furthest draw of all is 2.2 million times as long as the mean
+  CHECK_THROWS_AS(results(R"({"jitter": {"sigma": 2}, "update": {"optimizer_us": 2e6}})"),
+                  models::InputError);
+  CHECK_NOTHROW(results(R"({"jitter": {"sigma": 2}, "update": {"optimizer_us": 1e6}})"));
+}
+
+TEST_CASE("scenario: compressors that do not go with a pipeline are refused where they stand") {
+  const std::string halves = "expected a compressor whose collective is all_reduce, as pipeline ";
+  check_all({
+      {R"({"schedules": ["wfbp", {"name": "dear-nl", "compression": "dgc"}]})",
+       "s.json: /schedules/1/compression: " + halves + R"(dear needs, got "dgc")"},
+      {R"({"schedules": ["grace"]})",
+       R"(s.json: /schedules/0: expected a compressor with it: {"name": "grace", "compression": ...}, got "grace")"},
+  });
+}
+
 // ---- results
 
 TEST_CASE("scenario: results come by number of workers and, inside, schedule, in the scenario's order") {
@@ -301,6 +383,29 @@ TEST_CASE("scenario: results come by number of workers and, inside, schedule, in
         workers);
   };
   CHECK(order == of(4) + of(2) + of(4));
+}
+
+TEST_CASE("scenario: a compressor's name stands in the results, quoted in a table where it has to be") {
+  const Results all = results(
+      R"({"workers": [2], "schedules": [{"compression": {"name": "top-k, 1 %", "ratio": 0.02}}, {"compression": "fp16"}]})");
+  REQUIRE(all.entries.size() == 2);
+  CHECK(all.entries[0].compression == "top-k, 1 %");
+  CHECK(all.entries[1].compression == "fp16");
+  const std::string csv = results_csv(all);
+  CHECK(csv.find(R"(2,"top-k, 1 % 0.02",wfbp,none,"top-k, 1 %",2,)") != std::string::npos);
+  CHECK(csv.find("2,fp16,wfbp,none,fp16,2,") != std::string::npos);
+}
+
+TEST_CASE("scenario: with jitter the same seed gives the same bytes, and another seed others") {
+  const auto text = [](int seed) {
+    return results_json(results(fmt::format(
+        R"({{"jitter": {{"sigma": 0.2, "seed": {}}}, "overlap": {{"compute_slowdown": 0.3}}, "schedules": null}})",
+        seed)));
+  };
+  CHECK(text(5) == text(5));
+  CHECK(text(5) != text(6));
+  // a seed alone is no jitter
+  CHECK(results_json(results(R"({"jitter": {"seed": 5}})")) == results_json(results("{}")));
 }
 
 TEST_CASE("scenario: a schedule's own collectives count for it alone") {
