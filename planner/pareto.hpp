@@ -77,7 +77,8 @@ class ParetoSearch {
     least_possible_ = std::min(least_dropped_, best_.value);
     if constexpr (kGoesBack) {
       narrow_what_is_possible();
-      find_simplest();
+      // Where a front was cut short the way to the best may be lost, and so many ways lead nearly there.
+      if (least_possible_ == best_.value) find_simplest();
     } else {
       find_least_groups_left();
       if (!rules_.count()) find<Aim::groups>(most_kept_);
