@@ -10,144 +10,82 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/support/groups.hpp"
+#include "tests/support/brute_force.hpp"
 
 namespace planner {
 namespace {
 
 using sim::Time;
+using support::eighths;
 using support::fused;
 using support::gradients_of;
+using support::groups_of;
+using support::NetworkKind;
+using support::Offer;
 using support::pair_of;
+using support::pipeline_cases;
+using support::PipelineCase;
 using support::Random;
 using support::Scene;
 using support::schedule_of;
-using support::shown;
+using support::small_scene;
 
-constexpr auto kAllReduce = traces::CollectiveKind::all_reduce;
+Offer nothing_else(Random& /*random*/, const PipelineCase& /*pipeline*/) { return {}; }
 
-std::vector<Time> ready_times(const Workload& workload) {
-  std::vector<Time> ready;
-  for (const Gradient& gradient : workload.gradients) ready.push_back(gradient.ready);
-  return ready;
+Offer a_compressor(Random& random, const PipelineCase& pipeline) {
+  return {.compressor = support::random_compressor(random, "x", pipeline.halves), .selective = false};
 }
 
-/// What the last collective of a grouping ends at, by the contract's own words.
-Time end_of(const Groups& groups, const Workload& workload, const std::vector<Time>& ready,
-            const CollectiveCost& cost) {
-  Time channel{};
-  for (const Group& group : groups)
-    channel = std::max(channel, ready[group.end - 1]) +
-              cost.time(workload.bytes_before[group.end] - workload.bytes_before[group.begin]);
-  return channel;
+Offer a_selective_compressor(Random& random, const PipelineCase& pipeline) {
+  return {.compressor = support::random_compressor(random, "x", pipeline.halves), .selective = true};
 }
 
-/// How the groupings rank: end (not sooner than is of use), number of groups, then the size of the first.
-using Rank = std::tuple<Time, std::size_t, std::uint32_t>;
-
-Rank rank(const Groups& groups, Time end, Time soon_enough) {
-  return {std::max(end, soon_enough), groups.size(), groups.front().end};
-}
-
-Groups groups_of(std::uint32_t cuts, std::uint32_t count) {
-  Groups groups = {{.begin = 0, .end = 1}};
-  for (std::uint32_t i = 1; i < count; ++i) {
-    if ((cuts >> (i - 1) & 1U) != 0)
-      groups.push_back({.begin = i, .end = i + 1});
-    else
-      groups.back().end = i + 1;
+/// Calls back with small scenes on networks of every kind, each under every pipeline.
+template <typename Look>
+void for_each_scene(std::uint32_t first_seed, std::uint32_t seeds, std::uint32_t most_tensors, Look look) {
+  for (std::uint32_t seed = first_seed; seed < first_seed + seeds; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const auto scene = small_scene(random, most_tensors, NetworkKind{seed % support::kNetworkKinds});
+    for (const PipelineCase& pipeline : pipeline_cases()) look(random, *scene, pipeline);
   }
-  return groups;
 }
 
-Rank best_of_all(const Workload& workload, const std::vector<Time>& ready, Time soon_enough,
-                 const CollectiveCost& cost) {
-  Rank best = {Time::max(), 0, 0};
-  for (std::uint32_t cuts = 0; cuts < 1U << (workload.gradient_count() - 1); ++cuts) {
-    const Groups groups = groups_of(cuts, workload.gradient_count());
-    best = std::min(best, rank(groups, end_of(groups, workload, ready, cost), soon_enough));
-  }
-  return best;
+void check_all_optimal(std::uint32_t first_seed, std::uint32_t seeds, std::uint32_t most_tensors,
+                       Offer (*offer)(Random&, const PipelineCase&)) {
+  for_each_scene(first_seed, seeds, most_tensors,
+                 [&](Random& random, const Scene& scene, const PipelineCase& pipeline) {
+                   support::check_optimal(scene, pipeline, offer(random, pipeline), support::any_grouping);
+                 });
 }
 
-/// When the collectives of the first iteration have ended, from the start of its backward pass.
-Time simulated_end(const Scene& scene, const Run& run) {
-  Time end{};
-  const auto tasks = run.lowered.graph.tasks();
-  for (std::size_t i = 0; i < tasks.size(); ++i) {
-    const TaskLabel label = TaskLabel::unpack(tasks[i].label);
-    if (label.kind == TaskLabel::Kind::all_reduce && label.iteration == 0)
-      end = std::max(end, run.timeline.spans[i].end);
-  }
-  return end - scene.setting.workload.forward_total;
-}
-
-struct Instances {
-  std::string name;
-  std::uint32_t seeds;
-  std::uint32_t most_tensors;
-  traces::Network (*network)(Random&);
-  bool at_once = false;  ///< all gradients ready together
-};
-
-double eighths(Random& random, std::uint32_t most) { return static_cast<double>(random.below(most)) / 8; }
-
-traces::Network affine(Random& random) { return pair_of(eighths(random, 200), eighths(random, 20)); }
-traces::Network no_startup(Random& random) { return pair_of(0, eighths(random, 20)); }
-traces::Network no_slope(Random& random) { return pair_of(eighths(random, 200), 0); }
-/// Small numbers, so that different groupings often end together.
-traces::Network coarse(Random& random) { return pair_of(random.below(4), random.below(2)); }
-
-traces::Network curve(Random& random, bool falls_at_end) {
-  std::vector<std::pair<double, double>> points;
-  double bytes = 0;
-  for (std::uint32_t i = 2 + random.below(5); i-- > 0;) {
-    bytes += 1 + random.below(40);
-    points.emplace_back(bytes, eighths(random, 400));
-  }
-  if (falls_at_end) points.emplace_back(bytes + 10, points.back().second / 2);
-  return support::measured_of(points);
-}
-traces::Network jagged(Random& random) { return curve(random, false); }
-traces::Network falling(Random& random) { return curve(random, true); }
-
-const std::vector<Instances> all_instances = {
-    {"affine", 150, 12, affine},       {"no startup", 60, 10, no_startup},
-    {"no slope", 60, 10, no_slope},    {"coarse", 150, 10, coarse},
-    {"jagged", 150, 10, jagged},       {"falling", 100, 10, falling},
-    {"at once", 80, 10, jagged, true}, {"at once, affine", 60, 10, affine, true},
-};
-
-TEST_CASE("optimal: is the best of all groupings, the simplest of the best, and ends when it says") {
-  const Schedule schedule = schedule_of(R"("fusewise")");
-  std::uint32_t seed = 0;
-  for (const Instances& instances : all_instances) {
-    CAPTURE(instances.name);
-    for (std::uint32_t i = 0; i < instances.seeds; ++i, ++seed) {
-      CAPTURE(seed);
-      Random random(seed);
-      std::vector<std::pair<double, std::int64_t>> gradients(1 + random.below(instances.most_tensors));
-      for (auto& [backward_us, bytes] : gradients) {
-        backward_us = instances.at_once ? 0 : eighths(random, 80);
-        bytes = 4 * random.between(1, 12);
-      }
-      gradients.front().first += 1;  // some time in all
-      const Scene scene(gradients_of(gradients), instances.network(random));
-      const Workload& workload = scene.setting.workload;
-      const CollectiveCost& cost = scene.setting.costs.of(kAllReduce);
-      const std::vector<Time> ready = ready_times(workload);
-      const FusionRequest request(scene.setting, schedule);
-      const OptimalGroups found = request.model().optimal({});
-      CHECK(rank(found.groups, found.value - workload.forward_total, Time::zero()) ==
-            best_of_all(workload, ready, workload.backward_total, cost));
-      CHECK(found.may_be_off_by == Time::zero());
-
-      const Run run = scene.run(schedule);
-      CHECK(run.groups == found.groups);
-      CHECK(std::max(simulated_end(scene, run), workload.backward_total) + workload.forward_total ==
-            found.value);
+TEST_CASE("optimal: planner, simulator and the contract's words give any groups the same value") {
+  for_each_scene(0, 700, 11, [](Random& random, const Scene& scene, const PipelineCase& pipeline) {
+    Offer offer = a_compressor(random, pipeline);
+    offer.selective = random.one_in(3);
+    offer.algorithms = {"recursive_doubling", "binary_tree"};
+    offer.compressors = {planner::Compressor{}, support::random_compressor(random, "y", pipeline.halves)};
+    const Schedule schedule = schedule_of(offer.json(pipeline));
+    const FusionRequest request(scene.setting, schedule);
+    const support::Reference reference(scene, pipeline.name, pipeline.overlap_gather, offer.ways());
+    for (int repeats = 0; repeats < 4; ++repeats) {
+      Groups groups = support::random_groups(random, scene.setting.workload.gradient_count());
+      for (Group& group : groups) group.way = random.below(static_cast<std::uint32_t>(request.ways.size()));
+      support::check_value(request, reference, groups);
     }
-  }
+  });
+}
+
+TEST_CASE("optimal: is the best of all groupings and the simplest of the best") {
+  check_all_optimal(10000, 3000, 11, nothing_else);
+}
+
+TEST_CASE("optimal: is the best of all groupings when a compressor encodes and decodes them") {
+  check_all_optimal(20000, 4000, 10, a_compressor);
+}
+
+TEST_CASE("optimal: is the best of all groupings when only those are compressed that are sooner there") {
+  check_all_optimal(30000, 3000, 10, a_selective_compressor);
 }
 
 /// Every grouping simulated under a pipeline: iteration time, number of groups, size of the first.
@@ -171,22 +109,20 @@ Simulated best_simulated(const Scene& scene, Schedule schedule) {
 
 TEST_CASE(
     "optimal: under every pipeline no other grouping is simulated to be faster or as fast and simpler") {
-  const std::vector<const char*> pipelines_and_options = {
-      R"({"pipeline": "wfbp", "fusion": "optimal"})",
-      R"({"pipeline": "after_backward", "fusion": "optimal"})",
-      R"({"pipeline": "dear", "fusion": "optimal"})", R"({"pipeline": "zero", "fusion": "optimal"})",
-      R"({"pipeline": "zero", "fusion": "optimal", "overlap_gather": false})"};
-  for (std::uint32_t seed = 0; seed < 600; ++seed) {
+  for (std::uint32_t seed = 0; seed < 400; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    traces::Network (*const networks[])(Random&) = {affine, coarse, jagged, no_startup, falling};
     Conditions conditions = support::random_conditions(random);
     conditions.iterations = 2;
     conditions.read_is_overlapped = false;  // an overlapped one hides what was gained
-    const Scene scene(support::random_profile(random, 5), networks[seed % 5](random), seed % 5 == 0 ? 8 : 2,
-                      conditions);
+    const std::int64_t workers = random.between(1, 9);
+    const Scene scene(support::random_profile(random, 5),
+                      support::small_network(random, NetworkKind{seed % support::kNetworkKinds}, workers),
+                      workers, conditions);
     if (scene.setting.workload.gradient_count() > 7) continue;
-    for (const char* const json : pipelines_and_options) {
+    for (const PipelineCase& pipeline : pipeline_cases()) {
+      const Offer offer = seed % 2 == 0 ? a_compressor(random, pipeline) : Offer{};
+      const std::string json = offer.json(pipeline);
       CAPTURE(json);
       const Schedule schedule = schedule_of(json);
       CHECK(simulated(scene, schedule) == best_simulated(scene, schedule));
@@ -227,6 +163,18 @@ TEST_CASE("optimal: of two groups the first is as short as may be") {
   CHECK(fused(R"("optimal")", Scene(gradients_of({{1, 4}, {0, 4}, {0, 4}}), dear_when_large)) == "1 2");
 }
 
+/// When the collectives of the first iteration have ended, from the start of its backward pass.
+Time simulated_end(const Scene& scene, const Run& run) {
+  Time end{};
+  const auto tasks = run.lowered.graph.tasks();
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const TaskLabel label = TaskLabel::unpack(tasks[i].label);
+    if (label.kind == TaskLabel::Kind::all_reduce && label.iteration == 0)
+      end = std::max(end, run.timeline.spans[i].end);
+  }
+  return end - scene.setting.workload.forward_total;
+}
+
 TEST_CASE(
     "optimal: the case in which the greedy of the paper gives 7.8, each alone 8.1 and the optimum 7.0") {
   // a = 1, b = 1, four layers of size 0.8 and backward 0.9, a tenth of a unit a byte
@@ -261,11 +209,11 @@ TEST_CASE("optimal: no other kind of fusion ever gives a shorter iteration, what
     CAPTURE(seed);
     Random random(seed);
     const traces::Profile profile = support::random_profile(random, 12);
-    const bool measured = random.one_in(3);
-    const traces::Network network = measured ? jagged(random) : support::random_link(random);
-    Conditions conditions = support::random_conditions(random);
-    conditions.parallel_tensor_operator = conditions.parallel_tensor_operator && !measured;
-    const Scene scene(profile, network, measured ? 2 : 2 + random.below(12), conditions);
+    const std::int64_t workers = 2 + random.below(12);
+    const traces::Network network = random.one_in(3)
+                                        ? support::small_network(random, NetworkKind::jagged, workers)
+                                        : support::random_link(random);
+    const Scene scene(profile, network, workers, support::random_conditions(random));
     for (const Pipeline& pipeline : pipelines()) {
       const auto time_of = [&](const std::string& fusion) {
         const std::string json = fmt::format(R"({{"pipeline": "{}", "fusion": {}}})", pipeline.name, fusion);
@@ -281,6 +229,15 @@ TEST_CASE("optimal: no other kind of fusion ever gives a shorter iteration, what
   }
 }
 
+/// When the last collective of wfbp ends, on a channel that is free from the start.
+Time end_of(const Groups& groups, const Workload& workload, const CollectiveCost& cost) {
+  Time channel{};
+  for (const Group& group : groups)
+    channel = std::max(channel, workload.gradients[group.end - 1].ready) +
+              cost.time(workload.bytes_before[group.end] - workload.bytes_before[group.begin]);
+  return channel;
+}
+
 TEST_CASE("optimal: a thousand gradients are planned, and no group of them is worth merging or cutting") {
   Random random(1);
   std::vector<std::pair<double, std::int64_t>> gradients(1000);
@@ -290,8 +247,7 @@ TEST_CASE("optimal: a thousand gradients are planned, and no group of them is wo
   }
   const Scene scene(gradients_of(gradients), pair_of(20, 0.002));
   const Workload& workload = scene.setting.workload;
-  const CollectiveCost& cost = scene.setting.costs.of(kAllReduce);
-  const std::vector<Time> ready = ready_times(workload);
+  const CollectiveCost& cost = scene.setting.costs.of(traces::CollectiveKind::all_reduce);
   const Schedule schedule = schedule_of(R"("fusewise")");
   const OptimalGroups found = FusionRequest(scene.setting, schedule).model().optimal({});
   CHECK(support::covers(found.groups, workload));
@@ -299,7 +255,7 @@ TEST_CASE("optimal: a thousand gradients are planned, and no group of them is wo
     Groups merged = found.groups;
     merged[i].end = merged[i + 1].end;
     merged.erase(merged.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-    CHECK(end_of(merged, workload, ready, cost) > found.value - workload.forward_total);
+    CHECK(end_of(merged, workload, cost) > found.value - workload.forward_total);
   }
   for (std::uint32_t i = 0; i < workload.gradient_count(); ++i) {
     Groups cut;
@@ -309,7 +265,7 @@ TEST_CASE("optimal: a thousand gradients are planned, and no group of them is wo
       cut.back().end = i;
       cut.push_back({.begin = i, .end = group.end});
     }
-    REQUIRE(end_of(cut, workload, ready, cost) >= found.value - workload.forward_total);
+    REQUIRE(end_of(cut, workload, cost) >= found.value - workload.forward_total);
   }
 }
 
