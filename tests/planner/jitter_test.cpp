@@ -417,9 +417,9 @@ TEST_CASE("jitter: as it vanishes, every worker by itself gives what the slowest
     const traces::Network network = support::random_link(random);
     Conditions conditions = support::random_conditions(random);
     conditions.overlap = support::random_overlap(random);
-    // where workers end their shares of LARS at different times, one that is not the slowest may read sooner
-    // and then slow the channel down beside a slowest that still reads
-    conditions.parallel_tensor_operator &= !conditions.overlap.slows();
+    // in dear a worker reads as soon as it has nothing else to do: one that is not the slowest may have read,
+    // and then slow the channel down by computing, while the slowest still reads
+    conditions.read_is_overlapped |= conditions.overlap.slows();
     const std::int64_t workers = random.between(1, 5);
     for (const Schedule& schedule : schedules(support::random_compressor(random, "all_reduce"))) {
       CAPTURE(schedule.name);

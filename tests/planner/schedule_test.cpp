@@ -47,7 +47,9 @@ TEST_CASE("schedule: presets are the rows of the contract's table") {
       {"dear-nl", "dear", R"({"kind": "layers", "count": 4})"},
       {"dear-fb", "dear", R"({"kind": "modules", "cap_bytes": 5242880})"},
       {"dear-no-fusion", "dear", R"("none")"},
+      {"zero", "zero", R"("none")"},
       {"fusewise", "wfbp", R"("optimal")"},
+      {"fusewise-dear", "dear", R"("optimal")"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.name);
@@ -58,6 +60,8 @@ TEST_CASE("schedule: presets are the rows of the contract's table") {
     CHECK(schedule.fusion.kind == fusion.kind);
     CHECK(schedule.all_reduce == std::nullopt);
     CHECK(schedule.options == PipelineOptions{});
+    CHECK(schedule.compressor.is_none());
+    CHECK_FALSE(schedule.selective);
     // large tensors and times, so that caps and cycles bite
     for (std::uint32_t seed = 0; seed < 30; ++seed) {
       CAPTURE(seed);
@@ -97,6 +101,50 @@ TEST_CASE("schedule: where none is named all that lose no information are taken,
                            "dear-no-fusion", "fusewise"})
     CHECK(std::count(all.begin(), all.end(), name) == 1);
   for (const char* alias : {"dense", "dense-overlap"}) CHECK(std::count(all.begin(), all.end(), alias) == 0);
+  for (const char* lossy : {"grace", "hipress", "cupcake"})
+    CHECK(std::count(all.begin(), all.end(), lossy) == 0);
+  for (const Schedule& schedule : lossless_schedules()) CHECK(schedule.compressor.is_none());
+}
+
+TEST_CASE(
+    "schedule: presets about a compressor are the rows of the contract's table, with the one that is given") {
+  struct Row {
+    std::string name;
+    std::string fusion;
+    bool selective;
+  };
+  for (const Row& row :
+       {Row{"grace", "none", false}, Row{"hipress", "none", true}, Row{"cupcake", "optimal", false}}) {
+    CAPTURE(row.name);
+    const auto with = [&](const std::string& compressor) {
+      return schedule_of(fmt::format(R"({{"name": "{}", "compression": {}}})", row.name, compressor));
+    };
+    const Schedule dgc = with(R"("dgc")");
+    CHECK(dgc.name == row.name + " dgc");
+    CHECK(dgc.pipeline->name == "wfbp");
+    CHECK(dgc.fusion.kind == row.fusion);
+    CHECK(dgc.selective == row.selective);
+    CHECK(dgc.compressor == built_in_compressor("dgc"));
+    CHECK(with(R"({"name": "mine", "ratio": 0.5})").compressor ==
+          Compressor{.name = "mine", .ratio = 0.5, .collective = traces::CollectiveKind::all_gather});
+  }
+  CHECK_FALSE(schedule_of(R"({"name": "hipress", "compression": "dgc", "selective": false})").selective);
+}
+
+TEST_CASE("schedule: any pipeline and fusion takes a compressor that it can carry") {
+  for (const char* pipeline : {"wfbp", "after_backward", "dear", "zero"}) {
+    CAPTURE(pipeline);
+    const auto with = [&](const char* compressor) {
+      return schedule_of(fmt::format(R"({{"pipeline": "{}", "compression": "{}", "selective": true}})",
+                                     pipeline, compressor));
+    };
+    const Schedule fp16 = with("fp16");
+    CHECK(fp16.compressor == built_in_compressor("fp16"));
+    CHECK(fp16.selective);
+    CHECK(with("none").compressor.is_none());
+    if (fp16.pipeline->name == "wfbp" || fp16.pipeline->name == "after_backward")
+      CHECK(with("onebit").compressor == built_in_compressor("onebit"));
+  }
 }
 
 TEST_CASE("schedule: an object starts from its preset, or from wfbp without fusion, and its own keys count") {
@@ -118,6 +166,11 @@ TEST_CASE("schedule: an object starts from its preset, or from wfbp without fusi
       {R"({"name": "dear-nl", "pipeline": "zero", "overlap_gather": false})", "zero", "layers",
        "dear-nl zero no-overlap"},
       {R"({"collectives": {"all_reduce": "binary_tree"}})", "wfbp", "none", "binary_tree"},
+      {R"({"compression": "dgc"})", "wfbp", "none", "dgc"},
+      {R"({"name": "cupcake", "pipeline": "dear", "compression": "fp16"})", "dear", "optimal",
+       "cupcake dear fp16"},
+      {R"({"name": "hipress", "fusion": "all", "compression": "onebit", "selective": false})", "wfbp", "all",
+       "hipress all onebit not-selective"},
   };
   for (const Case& each : cases) {
     CAPTURE(each.json);
@@ -141,6 +194,62 @@ TEST_CASE("schedule: a description tells fusions of different numbers apart") {
                         .dump() +
                     "}}")
             .name.find('\n') == std::string::npos);
+}
+
+TEST_CASE("schedule: a description tells compressors of one name apart") {
+  const auto named = [](const char* ratio) {
+    return schedule_of(fmt::format(R"({{"compression": {{"name": "top-k", "ratio": {}}}}})", ratio)).name;
+  };
+  CHECK(named("0.01") != named("0.02"));
+  CHECK(named("0.01").find("top-k") != std::string::npos);
+}
+
+TEST_CASE("schedule: a preset about a compressor is refused without one") {
+  for (const char* name : {"grace", "hipress", "cupcake"}) {
+    CAPTURE(name);
+    const auto check = [](const std::string& text, const std::string& message) {
+      CHECK_THROWS_WITH_AS(schedule_of(text), message.c_str(), models::InputError);
+    };
+    check(fmt::format(R"("{}")", name),
+          fmt::format(
+              R"(s.json: /: expected a compressor with it: {{"name": "{0}", "compression": ...}}, got "{0}")",
+              name));
+    check(fmt::format(R"({{"name": "{}"}})", name), "s.json: /compression: expected a value, got nothing");
+    check(fmt::format(R"({{"name": "{}", "compression": "none"}})", name),
+          R"(s.json: /compression: expected a compressor, as this schedule is about one, got "none")");
+  }
+}
+
+TEST_CASE("schedule: what halves of an all-reduce cannot carry is refused, by itself or among choices") {
+  const auto message = [](const char* pipeline, const char* got) {
+    return fmt::format("expected a compressor whose collective is all_reduce, as pipeline {} needs, got {}",
+                       pipeline, got);
+  };
+  struct Case {
+    std::string text;
+    std::string message;
+  };
+  const std::vector<Case> cases = {
+      {R"({"pipeline": "dear", "compression": "dgc"})", "/compression: " + message("dear", R"("dgc")")},
+      {R"({"name": "dear-nl", "compression": "onebit", "selective": true})",
+       "/compression: " + message("dear", R"("onebit")")},
+      {R"({"pipeline": "zero", "compression": "random-k"})",
+       "/compression: " + message("zero", R"("random-k")")},
+      {R"({"pipeline": "zero", "overlap_gather": false, "compression": {"name": "x", "ratio": 0.1}})",
+       "/compression: " + message("zero", "an object with 2 keys")},
+      {R"({"name": "cupcake", "pipeline": "zero", "compression": "dgc"})",
+       "/compression: " + message("zero", R"("dgc")")},
+  };
+  for (const Case& each : cases) {
+    CAPTURE(each.text);
+    CHECK_THROWS_WITH_AS(schedule_of(each.text), ("s.json: " + each.message).c_str(), models::InputError);
+  }
+  CHECK_THROWS_AS(
+      schedule_of(
+          R"({"pipeline": "dear", "fusion": {"kind": "optimal", "choices": {"compression": ["fp16", "dgc"]}}})"),
+      models::InputError);
+  CHECK_NOTHROW(schedule_of(
+      R"({"pipeline": "dear", "fusion": {"kind": "optimal", "choices": {"compression": ["fp16", "none"]}}})"));
 }
 
 TEST_CASE("schedule: collectives and the pipeline's own keys are read") {
@@ -177,6 +286,11 @@ TEST_CASE("schedule: what is not a schedule is refused, with the nearest name") 
        "s.json: /overlap: expected a key among " + keys + ", overlap_gather, got 'overlap'"},
       {R"({"compression": "zip"})",
        R"(s.json: /compression: expected one of none, dgc, random-k, efsignsgd, onebit, mstopk, fp16, bf16, got "zip")"},
+      {R"({"compression": {"name": "x", "ratio": 0.5, "encode": {"start_us": 1}}})",
+       "s.json: /compression/encode/start_us: expected a key among startup_us, us_per_byte, floor_us, got "
+       "'start_us', did you mean 'startup_us'?"},
+      {R"({"compression": "fp16", "selective": "large"})",
+       R"(s.json: /selective: expected true or false, got "large")"},
       {R"({"fusion": {"kind": "layers", "count": 0}})",
        "s.json: /fusion/count: expected an integer from 1 to 1000000000000, got 0"},
       {R"({"collectives": {"all_gather": "ring"}})",
