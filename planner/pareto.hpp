@@ -76,9 +76,11 @@ class ParetoSearch {
     find<Aim::value>(most_kept_);
     least_possible_ = std::min(least_dropped_, best_.value);
     if constexpr (kGoesBack) {
-      narrow_what_is_possible();
       // Where a front was cut short the way to the best may be lost, and so many ways lead nearly there.
-      if (least_possible_ == best_.value) find_simplest();
+      if (least_dropped_ > best_.value)
+        find_simplest();
+      else
+        narrow_what_is_possible();
     } else {
       find_least_groups_left();
       if (!rules_.count()) find<Aim::groups>(most_kept_);

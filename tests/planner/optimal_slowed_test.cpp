@@ -22,7 +22,7 @@ using support::Random;
 using support::Scene;
 using support::schedule_of;
 
-Overlap random_overlap(Random& random) {
+Overlap drawn_overlap(Random& random) {
   Overlap out = {.compute_slowdown = random.below(9) / 4.0, .communication_slowdown = random.below(9) / 4.0};
   if (!out.slows()) out.compute_slowdown = 0.3;
   return out;
@@ -52,7 +52,7 @@ void for_each_slowed(std::uint32_t first_seed, std::uint32_t seeds, bool decodes
   for (std::uint32_t seed = first_seed; seed < first_seed + seeds; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    const Overlap overlap = random_overlap(random);
+    const Overlap overlap = drawn_overlap(random);
     const auto scene = small_scene(random, 6, NetworkKind{seed % support::kNetworkKinds}, overlap);
     for (const PipelineCase& pipeline : pipeline_cases()) {
       const std::string json = random_offer(random, pipeline, decodes).json(pipeline);
