@@ -1,58 +1,93 @@
 #include "traces/scaled.hpp"
 
 #include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <utility>
 
 namespace traces {
 namespace {
 
-CostCurve scaled(const CostCurve& curve, double startup_factor, double per_byte_factor) {
+using Points = std::vector<std::pair<double, double>>;
+using Segments = std::vector<CostCurve::Segment>;
+
+struct Factors {
+  double startup;
+  double per_byte;
+
+  Link of(const Link& link) const {
+    return {.alpha_us = startup * link.alpha_us,
+            .beta_us_per_byte = per_byte * link.beta_us_per_byte,
+            .gamma_us_per_byte = link.gamma_us_per_byte};
+  }
+  /// startup f + per_byte (us - f), written so that equal factors leave no rounding of f behind.
+  double of(double us, double first_us) const { return per_byte * us + (startup - per_byte) * first_us; }
+};
+
+/// The lines between points that may lie under 0, which a list of points may not.
+CostCurve through_signed(const Points& points) {
+  Segments segments;
+  for (std::size_t i = 0; i + 1 < points.size(); ++i) {
+    const auto& [from, us] = points[i];
+    const auto& [to, next_us] = points[i + 1];
+    const double slope = (next_us - us) / (to - from);
+    segments.push_back(
+        {.from_bytes = from, .to_bytes = to, .startup_us = us - from * slope, .us_per_byte = slope});
+  }
+  segments.back().to_bytes = std::nextafter(segments.back().to_bytes, HUGE_VAL);  // the last point is in it
+  return CostCurve::of_segments(segments);
+}
+
+CostCurve scaled(const CostCurve& curve, const Factors& factors) {
+  const double first_us = curve.startup_us();
   if (!curve.segments().empty()) {
-    std::vector<CostCurve::Segment> segments = curve.segments();
+    Segments segments = curve.segments();
     for (CostCurve::Segment& segment : segments) {
-      segment.startup_us *= startup_factor;
-      segment.us_per_byte *= per_byte_factor;
+      segment.startup_us = factors.of(segment.startup_us, first_us);
+      segment.us_per_byte *= factors.per_byte;
     }
     return CostCurve::of_segments(segments);
   }
-  std::vector<std::pair<double, double>> points = curve.points();
-  const double first = points.front().second;
-  for (auto& [bytes, us] : points)
-    us = std::max(0.0, startup_factor * first + per_byte_factor * (us - first));
-  return CostCurve::through(points);
+  Points points = curve.points();
+  assert(!points.empty());
+  for (auto& [bytes, us] : points) us = factors.of(us, first_us);
+  const bool under_zero =
+      std::any_of(points.begin(), points.end(), [](const auto& point) { return point.second < 0; });
+  return under_zero && points.size() > 1 ? through_signed(points) : CostCurve::through(points);
+}
+
+void scale(std::optional<double>& us, double factor) {
+  if (us) *us *= factor;
 }
 
 }  // namespace
 
 Network scaled(const Network& network, double startup_factor, double per_byte_factor) {
+  assert(startup_factor >= 0 && per_byte_factor >= 0);
+  const Factors factors = {.startup = startup_factor, .per_byte = per_byte_factor};
   Network out = network;
-  const auto scale = [&](Link& link) {
-    link.alpha_us *= startup_factor;
-    link.beta_us_per_byte *= per_byte_factor;
-  };
-  if (out.link) scale(*out.link);
-  for (Level& level : out.levels) scale(level.link);
+  if (out.link) out.link = factors.of(*out.link);
+  for (Level& level : out.levels) level.link = factors.of(level.link);
   for (Measured& measured : out.measured) {
-    measured.curve = scaled(measured.curve, startup_factor, per_byte_factor);
-    measured.fit.reset();  // of the curve as it was
+    measured.curve = scaled(measured.curve, factors);
+    if (startup_factor != per_byte_factor) measured.fit.reset();
   }
-  if (out.line_rate_gbps && per_byte_factor > 0)
-    *out.line_rate_gbps /= per_byte_factor;
-  else
+  if (per_byte_factor == 0)
     out.line_rate_gbps.reset();
+  else if (out.line_rate_gbps)
+    *out.line_rate_gbps /= per_byte_factor;
   return out;
 }
 
 Profile scaled(const Profile& profile, double compute_factor) {
+  assert(compute_factor >= 0);
   Profile out = profile;
-  const auto scale = [&](std::optional<double>& us) {
-    if (us) *us *= compute_factor;
-  };
   for (ProfileLayer& layer : out.layers) {
     layer.forward_us *= compute_factor;
     layer.backward_us *= compute_factor;
-    scale(layer.forward_spread_us);
-    scale(layer.backward_spread_us);
-    for (ProfileTensor& tensor : layer.tensors) scale(tensor.backward_us);
+    scale(layer.forward_spread_us, compute_factor);
+    scale(layer.backward_spread_us, compute_factor);
+    for (ProfileTensor& tensor : layer.tensors) scale(tensor.backward_us, compute_factor);
   }
   return out;
 }
