@@ -11,6 +11,7 @@ FusionKind no_fusion();
 FusionKind all_in_one();
 FusionKind mg_wfbp_fusion();
 FusionKind optimal_fusion();
+FusionKind robust_fusion();
 FusionKind cupcake_fusion();
 FusionKind buckets();
 FusionKind threshold();
@@ -26,9 +27,9 @@ FusionKind planned();
 
 std::span<const FusionKind> fusion_kinds() {
   static const std::vector<FusionKind> all = {
-      no_fusion(),    all_in_one(), mg_wfbp_fusion(), optimal_fusion(), cupcake_fusion(), buckets(),
-      threshold(),    modules(),    nearby_layers(),  equal_groups(),   bayesian(),       random_caps(),
-      grid_of_caps(), sweep(),      autotune(),       planned(),
+      no_fusion(),   all_in_one(),   mg_wfbp_fusion(), optimal_fusion(), robust_fusion(), cupcake_fusion(),
+      buckets(),     threshold(),    modules(),        nearby_layers(),  equal_groups(),  bayesian(),
+      random_caps(), grid_of_caps(), sweep(),          autotune(),       planned(),
   };
   return all;
 }

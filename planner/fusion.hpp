@@ -24,20 +24,33 @@ namespace planner {
 struct Schedule;
 struct Setting;
 
+/// What groups that were chosen for iterations that vary make of the samples they were chosen by.
+struct SampledProof {
+  std::string objective;  ///< of the iteration over the samples: mean or p95
+  std::int64_t samples = 0;
+  sim::Time value{};          ///< all micro-batches, read and update included, before the input's max
+  sim::Time of_exact_plan{};  ///< of the groups that would be exact if nothing varied
+  sim::Time bound{};          ///< no grouping has less
+};
+
 /// How sure a fusion is that no other grouping beats its own.
 struct Proof {
-  std::size_t largest_front = 0;  ///< beginnings kept at one cut; 0: found otherwise
-  sim::Time may_be_off_by{};      ///< 0: none does
+  std::size_t largest_front = 0;        ///< beginnings kept at one cut; 0: found otherwise
+  sim::Time may_be_off_by{};            ///< 0: none does
+  std::optional<SampledProof> sampled;  ///< what may_be_off_by is about, where not one iteration
 };
 
 /// What a fusion may look at: one iteration of a schedule on a number of workers, all but its grouping.
 /// Refers to setting and schedule, which must outlive it.
 struct FusionRequest {
-  FusionRequest(const Setting& setting, const Schedule& schedule, std::vector<Doubt>* its_doubts = nullptr);
+  FusionRequest(const Setting& its_setting, const Schedule& its_schedule,
+                std::vector<Doubt>* its_doubts = nullptr);
   ~FusionRequest();
   FusionRequest(const FusionRequest&) = delete;
   FusionRequest& operator=(const FusionRequest&) = delete;
 
+  const Setting& setting;
+  const Schedule& schedule;
   const Workload& workload;
   const Costs& costs;  ///< of the schedule's own all-reduce, uncompressed
   const Extras& extras;

@@ -154,8 +154,11 @@ Lowered lower_for(const Setting& setting, const Run& run) {
 
 }  // namespace
 
-FusionRequest::FusionRequest(const Setting& setting, const Schedule& schedule, std::vector<Doubt>* its_doubts)
-    : workload(setting.workload),
+FusionRequest::FusionRequest(const Setting& its_setting, const Schedule& its_schedule,
+                             std::vector<Doubt>* its_doubts)
+    : setting(its_setting),
+      schedule(its_schedule),
+      workload(setting.workload),
       costs(setting.costs),
       extras(setting.extras),
       pipeline(*schedule.pipeline),
