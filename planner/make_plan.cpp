@@ -34,6 +34,12 @@ PlanFile make_plan(const Setting& setting, const Schedule& schedule, const Run& 
         run.proof->may_be_off_by == sim::Time::zero() ? Optimality::exact : Optimality::heuristic;
     plan.largest_front = static_cast<std::int64_t>(run.proof->largest_front);
     plan.may_be_off_by_us = sim::to_us(run.proof->may_be_off_by);
+    if (const auto& sampled = run.proof->sampled)
+      plan.sampled = SampledPlan{.objective = sampled->objective,
+                                 .samples = sampled->samples,
+                                 .iteration_us = sim::to_us(sampled->value),
+                                 .exact_plan_us = sim::to_us(sampled->of_exact_plan),
+                                 .lower_bound_us = sim::to_us(sampled->bound)};
   }
   plan.iteration_us = run.prediction.iteration_us;
   plan.lower_bound_us = lower_bound_us(setting, schedule);

@@ -27,10 +27,20 @@ PlanGroup read_group(const Field& field) {
   return group;
 }
 
+SampledPlan read_sampled(const Field& field) {
+  field.allow_only({"objective", "samples", "iteration_us", "exact_plan_us", "lower_bound_us"});
+  return {.objective = field.at("objective").one_of({"mean", "p95"}),
+          .samples = field.at("samples").integer(1, traces::kMostElements),
+          .iteration_us = field.at("iteration_us").number(0, kMostTimeUs * 10),
+          .exact_plan_us = field.at("exact_plan_us").number(0, kMostTimeUs * 10),
+          .lower_bound_us = field.at("lower_bound_us").number(0, kMostTimeUs * 10)};
+}
+
 void read_predicted(const Field& field, PlanFile& plan) {
-  field.allow_only({"iteration_us", "lower_bound_us", "compared_with"});
+  field.allow_only({"iteration_us", "lower_bound_us", "compared_with", "sampled"});
   plan.iteration_us = field.at("iteration_us").number(0, kMostTimeUs * 10);
   plan.lower_bound_us = field.at("lower_bound_us").number(0, kMostTimeUs * 10);
+  if (const auto sampled = field.find("sampled")) plan.sampled = read_sampled(*sampled);
   for (const Field& item : field.at("compared_with").items()) {
     item.allow_only({"schedule", "iteration_us"});
     plan.compared_with.push_back({.schedule = item.at("schedule").name(),
@@ -83,6 +93,12 @@ std::string plan_text(const PlanFile& plan) {
   out["predicted"] = {{"iteration_us", plan.iteration_us},
                       {"lower_bound_us", plan.lower_bound_us},
                       {"compared_with", std::move(compared)}};
+  if (plan.sampled)
+    out["predicted"]["sampled"] = {{"objective", plan.sampled->objective},
+                                   {"samples", plan.sampled->samples},
+                                   {"iteration_us", plan.sampled->iteration_us},
+                                   {"exact_plan_us", plan.sampled->exact_plan_us},
+                                   {"lower_bound_us", plan.sampled->lower_bound_us}};
   for (const PlanGroup& group : plan.groups) {
     ordered_json item = {{"tensors", group.tensors}, {"bytes", group.bytes}};
     if (group.tick_us > 0) item["tick_us"] = group.tick_us;

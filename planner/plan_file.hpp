@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,15 @@ struct ComparedPlan {
   double iteration_us = 0;
 };
 
+/// Of a robust plan: what it and others make of the iterations that it was chosen by.
+struct SampledPlan {
+  std::string objective;  ///< mean or p95
+  std::int64_t samples = 0;
+  double iteration_us = 0;
+  double exact_plan_us = 0;  ///< of the groups that would be exact if nothing varied
+  double lower_bound_us = 0;
+};
+
 struct PlanFile {
   std::string model;
   std::int64_t workers = 1;
@@ -43,6 +53,7 @@ struct PlanFile {
   double iteration_us = 0;
   double lower_bound_us = 0;
   std::vector<ComparedPlan> compared_with;
+  std::optional<SampledPlan> sampled;
   std::vector<PlanGroup> groups;  ///< in communication order
 };
 

@@ -161,6 +161,11 @@ std::string plan_table(const planner::PlanFile& plan) {
                     way_of(plan.groups[i])});
   out += aligned(rows, {3, 4}) + '\n';
 
+  if (plan.sampled)
+    out += fmt::format(
+        "{} of {} sampled iterations: {} ms; of the exact plan of the mean {} ms; no plan beats {} ms\n\n",
+        plan.sampled->objective == "mean" ? "mean" : "95th percentile", plan.sampled->samples,
+        ms(plan.sampled->iteration_us), ms(plan.sampled->exact_plan_us), ms(plan.sampled->lower_bound_us));
   rows = {{"schedule", "iteration ms", "this plan saves"}, {"this plan", ms(plan.iteration_us), ""}};
   for (const planner::ComparedPlan& other : plan.compared_with)
     rows.push_back({other.schedule, ms(other.iteration_us),

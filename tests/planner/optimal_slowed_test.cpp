@@ -123,8 +123,8 @@ TEST_CASE("slowed: with decoding no worse than what is best unslowed, within its
   });
 }
 
-/// Not so yet: the search begins at what is best unslowed and stops where no neighbour is better. Here that
-/// is "2 2" at 76, though each gradient alone takes 73.5.
+/// From what is best unslowed alone the search would stop at "2 2", which takes 76; each gradient alone takes
+/// 73.5.
 TEST_CASE("slowed: never worse than all in one group or each gradient alone") {
   const Scene scene(support::profile_of({{5, 12, {3}}, {8, 2, {3}}, {11, 3, {2}}, {2, 8, {1}}}),
                     support::pair_of(1, 1), 2, {.overlap = {.communication_slowdown = 1}});
