@@ -83,6 +83,7 @@ std::vector<WayCost> make_ways(const Setting& setting, const Schedule& schedule)
     if (std::find(ways.begin(), ways.end(), way) == ways.end()) ways.push_back(way);
   }
   std::vector<WayCost> out;
+  out.reserve(ways.size());
   for (Way& way : ways)
     out.emplace_back(*setting.network, setting.costs.workers(), std::move(way), setting.slowdown);
   return out;

@@ -2,6 +2,8 @@
 // rest depends on: when compute has done the gradients so far, how much work is then left on the channel,
 // and, where all-gathers come after everything else, how long they take.
 
+#include <cmath>
+
 #include "planner/model_parts.hpp"
 #include "planner/simulate_iteration.hpp"
 
@@ -91,7 +93,7 @@ class SlowedProblem {
   State compute(const State& state, Time work) const {
     const double slow = 1 + request_.overlap.compute_slowdown;
     const double channel_slow = 1 + request_.overlap.communication_slowdown;
-    const auto rounded = [](double count) { return Time(static_cast<std::int64_t>(count + 0.5)); };
+    const auto rounded = [](double count) { return Time(std::llround(count)); };
     const double all = static_cast<double>(work.count()) * slow;  // if the channel is busy all along
     const double drained = static_cast<double>(state[kLeft].count()) * channel_slow;
     State out = state;
