@@ -265,7 +265,8 @@ TEST_CASE("fusion: what is not a fusion is refused") {
     std::string message;
   };
   const std::string kinds =
-      "none, all, mg-wfbp, optimal, robust, cupcake, buckets, threshold, modules, layers, groups, bayesian, random, "
+      "none, all, mg-wfbp, optimal, robust, cupcake, buckets, threshold, modules, layers, groups, bayesian, "
+      "random, "
       "grid, "
       "sweep, autotune, plan";
   const std::vector<Case> cases = {
