@@ -18,9 +18,7 @@ enum class Coding { none, encode, both };
 struct ChannelStep {
   std::uint32_t end = 0;
   Time tick{};
-  Time encode{};
-  Time channel{};
-  Time decode{};
+  GroupCost cost;
 };
 
 template <Coding kCoding>
@@ -44,6 +42,7 @@ class ChannelProblem {
     if (kCoding != Coding::none && ways() > 1)
       for (const double share : {0.25, 0.5, 0.75})
         mixes_.push_back({.coding = share, .least = least_mix(request_, CollectiveKind::all_reduce, share)});
+    least_encoded_ = least_encoding_before(request_);
   }
 
   std::uint32_t count() const { return request_.workload.gradient_count(); }
@@ -53,41 +52,49 @@ class ChannelProblem {
   bool longer_costs_more() const { return channel_.longer_costs_more() && coding_grows(request_); }
 
   Step step(std::uint32_t begin, std::uint32_t end, std::uint32_t way, Time tick = {}) const {
-    const WayCost& cost = request_.ways[way];
     const std::int64_t bytes = bytes_between(request_.workload, begin, end);
-    Step out = {.end = end, .tick = tick, .channel = cost.time(CollectiveKind::all_reduce, bytes)};
-    if constexpr (kCoding != Coding::none) out.encode = cost.encode(bytes);
-    if constexpr (kCoding == Coding::both) out.decode = cost.decode(bytes);
-    return out;
+    return {.end = end, .tick = tick, .cost = request_.ways[way].cost(CollectiveKind::all_reduce, bytes)};
   }
 
   State extend(const State& state, const Step& step) const {
     State out{};
     Time encoded{};
-    if constexpr (kCoding != Coding::none) encoded = out[kEncoded] = state[kEncoded] + step.encode;
-    out[kFree] = channel_.extend(state[kFree], encoded, step.end, step.tick, step.channel);
+    if constexpr (kCoding != Coding::none) encoded = out[kEncoded] = state[kEncoded] + step.cost.encode;
+    out[kFree] = channel_.extend(state[kFree], encoded, step.end, step.tick, step.cost.channel);
     if constexpr (kCoding == Coding::both) {
-      out[kCoded] = state[kCoded] + step.encode + step.decode;
-      out[kDecoded] = std::max(state[kDecoded], out[kFree]) + step.decode;
+      out[kCoded] = state[kCoded] + step.cost.encode + step.cost.decode;
+      out[kDecoded] = std::max(state[kDecoded], out[kFree]) + step.cost.decode;
     }
     return out;
+  }
+
+  State settle(State state, std::uint32_t cut) const {
+    if (cut == count()) return state;
+    Time encoded{};
+    if constexpr (kCoding != Coding::none) encoded = state[kEncoded];
+    state[kFree] = std::max(state[kFree], channel_.next_start(cut) + encoded);
+    if constexpr (kCoding == Coding::both)  // nothing is decoded before the next group has arrived
+      state[kDecoded] = std::max(state[kDecoded], state[kFree] + channel_.least_next(cut));
+    return state;
   }
 
   std::optional<State> latest(const State& after, const Step& step) const {
     State out{};
     Time arrived = after[kFree];
     if constexpr (kCoding == Coding::both) {
-      out[kDecoded] = after[kDecoded] - step.decode;
-      out[kCoded] = after[kCoded] - step.encode - step.decode;
+      out[kDecoded] = after[kDecoded] - step.cost.decode;
+      out[kCoded] = after[kCoded] - step.cost.encode - step.cost.decode;
       arrived = std::min(arrived, out[kDecoded]);
     }
-    out[kFree] = arrived - step.channel;
+    out[kFree] = arrived - step.cost.channel;
     const Time encoded = channel_.latest_encoding(out[kFree], step.end, step.tick);
-    if constexpr (kCoding == Coding::none)
-      if (encoded < Time::zero()) return std::nullopt;
-    if constexpr (kCoding != Coding::none) out[kEncoded] = std::min(after[kEncoded], encoded) - step.encode;
+    if (encoded < least_encoded_[step.end]) return std::nullopt;
+    if constexpr (kCoding != Coding::none)
+      out[kEncoded] = std::min(after[kEncoded], encoded) - step.cost.encode;
     return out;
   }
+
+  State greatest_end(Time value) const { return latest_end({}, value); }
 
   State latest_end(const State& /*state*/, Time value) const {
     State out{};
@@ -142,6 +149,7 @@ class ChannelProblem {
   std::vector<Mix> mixes_;
   std::vector<Time> least_coding_;    // by cut: from there on
   std::vector<Time> least_decoding_;  // likewise
+  std::vector<Time> least_encoded_;   // by cut: up to there
 };
 
 std::unique_ptr<IterationModel> unslowed(const FusionRequest& request, bool after_backward) {

@@ -109,8 +109,8 @@ double sent_per_byte(std::int64_t workers, const Algorithm& algorithm) {
   return entry.cost({.workers = workers, .flat = {}, .nodes = {}}, algorithm).sent_per_byte;
 }
 
-CollectiveCost work_out(const Network& network, std::int64_t workers, const Algorithm& algorithm,
-                        CollectiveKind kind) {
+CollectiveCost cost_of(const Network& network, std::int64_t workers, const Algorithm& algorithm,
+                       CollectiveKind kind) {
   if (workers == 1)
     return {.curve = traces::CostCurve::affine(0, 0), .sent_per_byte = 0, .is_measured = false};
   const double share = kind == CollectiveKind::all_reduce ? 1 : 0.5;  // the halves split startup and beta
@@ -136,10 +136,8 @@ NoCost::NoCost(std::string expected_text, std::string got_text)
 Costs::Costs(const Network& network, std::int64_t workers, Algorithm algorithm)
     : network_(&network), workers_(workers), algorithm_(std::move(algorithm)) {}
 
-const CollectiveCost& Costs::of(CollectiveKind kind) const {
-  std::optional<CollectiveCost>& known = known_.at(static_cast<std::size_t>(kind));
-  if (!known) known = work_out(*network_, workers_, algorithm_, kind);
-  return *known;
+const CollectiveCost& Costs::work_out(CollectiveKind kind) const {
+  return known_.at(static_cast<std::size_t>(kind)).emplace(cost_of(*network_, workers_, algorithm_, kind));
 }
 
 std::vector<Doubt> Costs::doubts(CollectiveKind kind, const std::vector<std::int64_t>& sizes) const {

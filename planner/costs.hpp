@@ -53,12 +53,17 @@ class Costs {
   const Algorithm& algorithm() const { return algorithm_; }
 
   /// Throws NoCost. For one worker everything costs nothing.
-  const CollectiveCost& of(traces::CollectiveKind kind) const;
+  const CollectiveCost& of(traces::CollectiveKind kind) const {
+    const std::optional<CollectiveCost>& known = known_[static_cast<std::size_t>(kind)];
+    return known ? *known : work_out(kind);
+  }
 
   /// About collectives of these sizes: times under the physical bound, extrapolations.
   std::vector<Doubt> doubts(traces::CollectiveKind kind, const std::vector<std::int64_t>& sizes) const;
 
  private:
+  const CollectiveCost& work_out(traces::CollectiveKind kind) const;
+
   const traces::Network* network_;
   std::int64_t workers_;
   Algorithm algorithm_;

@@ -9,17 +9,56 @@ using traces::CollectiveKind;
 
 namespace {
 
+/// How a cost by bytes grows.
+struct Growth {
+  bool longer_costs_more = false;
+  double saved_by_merging_us = -1;  ///< below 0: two groups may cost less than one
+};
+
+Growth growth_on_channel(const FusionRequest& request, CollectiveKind kind) {
+  Growth out = {.longer_costs_more = longer_costs_more(request, kind), .saved_by_merging_us = 1e300};
+  for (const WayCost& way : request.ways)
+    out.saved_by_merging_us = std::min(out.saved_by_merging_us, way.saved_on_channel_us(kind));
+  return out;
+}
+
+Growth growth_in_code(const FusionRequest& request) {
+  const bool grows = coding_grows(request);
+  return {.longer_costs_more = grows, .saved_by_merging_us = grows ? 0.0 : -1.0};
+}
+
+/// Where merging never costs more, no groups of so many gradients take less than all in one, `whole`, but for
+/// what each of them gains by rounding.
+Time least_in_groups(Time whole, std::uint32_t gradients, double saved_us) {
+  constexpr std::int64_t kDoubles = std::int64_t{1} << 40;
+  const Time rounding = Time(gradients + 1) + whole / kDoubles;
+  if (saved_us * 1e6 > static_cast<double>(rounding.count())) return whole;
+  return std::max(Time::zero(), whole - rounding);
+}
+
+/// The least that a group costs, whichever way it travels.
 template <typename Cost>
-std::vector<Time> least_by_way(const FusionRequest& request, bool longer_costs_more, Cost cost) {
-  const Workload& workload = request.workload;
-  const auto least = [&](std::uint32_t begin, std::uint32_t end) {
-    const std::int64_t bytes = bytes_between(workload, begin, end);
+auto by_best_way(const FusionRequest& request, Cost cost) {
+  return [&request, cost](std::uint32_t begin, std::uint32_t end) {
+    const std::int64_t bytes = bytes_between(request.workload, begin, end);
     Time out = Time::max();
     for (const WayCost& way : request.ways) out = std::min(out, cost(way, bytes));
     return out;
   };
-  return least_sums(workload.gradient_count(), least, longer_costs_more);
 }
+
+template <typename Cost>
+std::vector<Time> least_by_way(const FusionRequest& request, const Growth& growth, Cost cost) {
+  const auto of_group = by_best_way(request, cost);
+  const std::uint32_t count = request.workload.gradient_count();
+  if (growth.saved_by_merging_us < 0) return least_sums(count, of_group, growth.longer_costs_more);
+  std::vector<Time> out(count + 1);
+  for (std::uint32_t n = 0; n < count; ++n)
+    out[n] = least_in_groups(of_group(n, count), count - n, growth.saved_by_merging_us);
+  return out;
+}
+
+Time encode_time(const WayCost& way, std::int64_t bytes) { return way.encode(bytes); }
 
 }  // namespace
 
@@ -43,35 +82,42 @@ bool coding_grows(const FusionRequest& request) {
 }
 
 std::vector<Time> least_channel_time(const FusionRequest& request, CollectiveKind kind) {
-  return least_by_way(request, longer_costs_more(request, kind),
+  return least_by_way(request, growth_on_channel(request, kind),
                       [kind](const WayCost& way, std::int64_t bytes) { return way.time(kind, bytes); });
 }
 
 std::vector<Time> least_encoding(const FusionRequest& request) {
   if (!any_encodes(request)) return std::vector<Time>(request.workload.gradients.size() + 1);
-  return least_by_way(request, coding_grows(request),
-                      [](const WayCost& way, std::int64_t bytes) { return way.encode(bytes); });
+  return least_by_way(request, growth_in_code(request), encode_time);
 }
 
 std::vector<Time> least_decoding(const FusionRequest& request) {
   if (!any_decodes(request)) return std::vector<Time>(request.workload.gradients.size() + 1);
-  return least_by_way(request, coding_grows(request),
+  return least_by_way(request, growth_in_code(request),
                       [](const WayCost& way, std::int64_t bytes) { return way.decode(bytes); });
 }
 
 std::vector<Time> least_coding(const FusionRequest& request) {
-  return least_by_way(request, coding_grows(request), [](const WayCost& way, std::int64_t bytes) {
+  return least_by_way(request, growth_in_code(request), [](const WayCost& way, std::int64_t bytes) {
     return way.encode(bytes) + way.decode(bytes);
   });
 }
 
 std::vector<Time> least_mix(const FusionRequest& request, CollectiveKind kind, double coding) {
-  const bool grows = coding_grows(request) && longer_costs_more(request, kind);
+  const Growth grows = {.longer_costs_more = coding_grows(request) && longer_costs_more(request, kind)};
   return least_by_way(request, grows, [&](const WayCost& way, std::int64_t bytes) {
     const auto code = static_cast<double>((way.encode(bytes) + way.decode(bytes)).count());
     const auto channel = static_cast<double>(way.time(kind, bytes).count());
     return Time(static_cast<std::int64_t>(coding * code + (1 - coding) * channel));
   });
+}
+
+std::vector<Time> least_encoding_before(const FusionRequest& request) {
+  std::vector<Time> out(request.workload.gradients.size() + 1);
+  if (!any_encodes(request) || !coding_grows(request)) return out;
+  const auto of_group = by_best_way(request, encode_time);
+  for (std::uint32_t n = 1; n < out.size(); ++n) out[n] = least_in_groups(of_group(0, n), n, 0);
+  return out;
 }
 
 std::vector<Time> ready_times(const Workload& workload, bool after_backward) {
@@ -94,6 +140,11 @@ void Channel::prepare_bounds() {
   // Whatever carries gradient n or a later one ends no sooner than this, if longer groups do not cost less.
   for (std::size_t n = ready_.size(); n-- > 0;)
     bounds_[n] = longer_costs_more_ ? std::max(bounds_[n + 1], ready_[n] + least_[n]) : Time::zero();
+  const auto of_group = by_best_way(
+      request_, [this](const WayCost& way, std::int64_t bytes) { return way.time(kind_, bytes); });
+  least_next_.resize(ready_.size());
+  for (std::uint32_t n = 0; longer_costs_more_ && n < least_next_.size(); ++n)
+    least_next_[n] = of_group(n, n + 1);
 }
 
 std::size_t most_kept(std::uint32_t gradients, std::uint32_t ways) {

@@ -32,6 +32,8 @@ std::vector<sim::Time> least_encoding(const FusionRequest& request);
 std::vector<sim::Time> least_decoding(const FusionRequest& request);
 /// Of encoding and decoding together.
 std::vector<sim::Time> least_coding(const FusionRequest& request);
+/// No grouping of the gradients before a cut takes less to encode.
+std::vector<sim::Time> least_encoding_before(const FusionRequest& request);
 
 /// Of `coding` parts of encoding and decoding and 1 - `coding` parts of channel time, rounded down.
 std::vector<sim::Time> least_mix(const FusionRequest& request, traces::CollectiveKind kind, double coding);
@@ -69,6 +71,11 @@ class Channel {
 
   bool longer_costs_more() const { return longer_costs_more_; }
 
+  /// No group after `cut` starts sooner, however soon the channel is free.
+  sim::Time next_start(std::uint32_t cut) const { return ready_[cut]; }
+  /// The group after `cut` takes no less.
+  sim::Time least_next(std::uint32_t cut) const { return least_next_[cut]; }
+
  private:
   const FusionRequest& request_;
   traces::CollectiveKind kind_;
@@ -76,6 +83,7 @@ class Channel {
   bool longer_costs_more_;
   std::vector<sim::Time> least_;   // time on the channel from each cut on
   std::vector<sim::Time> bounds_;  // on the end, from each cut on
+  std::vector<sim::Time> least_next_;
 };
 
 /// How many beginnings a cut may keep, so that no search takes much longer than seconds.

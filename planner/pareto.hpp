@@ -46,13 +46,16 @@ struct OptimalGroups {
 ///   bool longer_costs_more()                     extend() of a group that begins sooner, from least(), is no
 ///                                                less
 /// and where states grow by sums and maxima alone:
+///   ParetoState settle(state, cut)               the state with each time raised as far as nothing that
+///                                                follows can tell
 ///   std::optional<ParetoState> latest(state, step)   the greatest state that extend() takes no further than
 ///                                                this one; none where any goes further
 ///   static constexpr int kSlackCounts            by how many times as much the value grows at most when all
 ///                                                of a state does
 ///   ParetoState latest_end(state, value)         the greatest state at the last cut that is no less than
-///   this
-///                                                one, of that value, and has no greater value
+///                                                this one, of that value, and has no greater value
+///   ParetoState greatest_end(value)              no state at the last cut that has at most this value is
+///                                                greater in anything
 template <typename Problem>
 class ParetoSearch {
  public:
@@ -62,15 +65,16 @@ class ParetoSearch {
         rules_(rules),
         completions_(rules, problem.count()),
         most_kept_(most_kept),
+        is_open_(problem.count() + 1, true),
+        limits_(problem.count() + 1, all_times(sim::Time::max())),
         least_groups_left_(problem.count() + 1) {}
 
   OptimalGroups run() {
-    // First what can be reached at all, by a few beginnings a cut and then by all of them; then with how few
-    // groups and how short a first one. Each pass knows better than the one before which beginnings lead
-    // nowhere.
-    constexpr std::size_t kFew = 2;
+    // First what can be reached at all, roughly and then exactly; then with how few groups and how short a
+    // first one. Each pass knows better than the one before which beginnings lead nowhere.
     start_from_what_is_plain();
-    if (Problem::kStates > 1) find<Aim::value>(std::min(kFew, most_kept_));
+    find_roughly();
+    if constexpr (kGoesBack) find_limits();
     largest_front_ = 0;
     least_dropped_ = sim::Time::max();
     find<Aim::value>(most_kept_);
@@ -110,6 +114,12 @@ class ParetoSearch {
     std::uint32_t first = 0;  ///< gradients in the first group
     std::uint32_t way = 0;    ///< of the last group
   };
+
+  static State all_times(sim::Time time) {
+    State out{};
+    out.fill(time);
+    return out;
+  }
 
   static bool is_no_worse(const State& a, const State& b) {
     for (std::size_t i = 0; i < Problem::kStates; ++i)
@@ -151,7 +161,8 @@ class ParetoSearch {
   bool dominates(const Node& a, const Node& b) const {
     if (!is_no_worse(a.state, b.state)) return false;
     if (rules_.count() && a.groups != b.groups) return false;
-    if (kAim == Aim::value && a.state != b.state) return true;
+    if (kAim == Aim::value && (kGoesBack || a.state != b.state))
+      return true;  // going back finds the simplest
     if (kAim == Aim::groups && (a.state != b.state || a.groups != b.groups)) return a.groups <= b.groups;
     return is_no_less_simple(a, b);
   }
@@ -183,10 +194,70 @@ class ParetoSearch {
     }
   }
 
+  /// Among a few cuts that lie evenly, then again and again among those near the cuts that were best: a value
+  /// to beat, for little.
+  void find_roughly() {
+    constexpr std::size_t kFew = 2;
+    constexpr std::uint32_t kCuts = 32;
+    constexpr std::uint32_t kCloser = 4;
+    std::uint32_t apart = (problem_.count() + kCuts - 1) / kCuts;
+    close_all();
+    open_near(0, apart, problem_.count());
+    find<Aim::value>(std::min(kFew, most_kept_));
+    for (std::uint32_t reach = apart; reach > 1; reach = apart) {
+      apart = (reach + kCloser - 1) / kCloser;
+      close_all();
+      for (const Group& group : best_.groups) open_near(group.end, apart, reach);
+      if (2 * std::count(is_open_.begin(), is_open_.end(), true) > problem_.count()) break;  // no less work
+      find<Aim::value>(std::min(kFew, most_kept_));
+    }
+    is_open_.assign(is_open_.size(), true);
+    if (best_.groups.empty()) find<Aim::value>(std::min(kFew, most_kept_));  // the rules want other cuts
+  }
+
+  void close_all() {
+    is_open_.assign(is_open_.size(), false);
+    is_open_.back() = true;
+  }
+
+  /// Opens this cut and, at steps of `apart`, those that are no further away than `reach`.
+  void open_near(std::uint32_t cut, std::uint32_t apart, std::uint32_t reach) {
+    const std::uint32_t from = cut - std::min(cut, reach) / apart * apart;
+    const std::uint32_t to = std::min(problem_.count(), cut + reach);
+    for (std::uint32_t at = from; at <= to; at += apart) is_open_[at] = true;
+  }
+
+  /// From the end to the start: how late each time may be for a value that is no worse than the best known.
+  void find_limits() {
+    if (best_.groups.empty()) return;
+    limits_.assign(limits_.size(), all_times(sim::Time::min()));
+    limits_.back() = problem_.greatest_end(best_.value);
+    for (std::uint32_t end = problem_.count(); end > 0; --end) {
+      const std::uint32_t soonest = rules_.soonest_begin(end);
+      for (std::uint32_t begin = end; begin-- > soonest;)
+        if (!add_limits(begin, end) && problem_.longer_costs_more()) break;
+    }
+  }
+
+  /// Whether any group from begin to end is soon enough.
+  bool add_limits(std::uint32_t begin, std::uint32_t end) {
+    if (!rules_.allows(begin, end)) return true;
+    bool is_soon_enough = false;
+    for (std::uint32_t way = 0; way < problem_.ways(); ++way) {
+      const std::optional<State> latest = problem_.latest(limits_[end], problem_.step(begin, end, way));
+      if (!latest || !is_no_worse(problem_.start(), *latest)) continue;
+      is_soon_enough = true;
+      for (std::size_t i = 0; i < Problem::kStates; ++i)
+        limits_[begin][i] = std::max(limits_[begin][i], (*latest)[i]);
+    }
+    return is_soon_enough;
+  }
+
   /// Everything that is kept at one cut; nodes of a cut lie side by side.
   struct Front {
     std::uint32_t begin = 0;
     std::uint32_t end = 0;
+    State least{};  ///< in each time, of all of them
   };
 
   std::span<const Node> at(std::uint32_t cut) const {
@@ -196,45 +267,80 @@ class ParetoSearch {
   template <Aim kAim>
   void find(std::size_t most_kept) {
     nodes_.assign(1, {.state = problem_.start()});
-    fronts_.assign(1, {.begin = 0, .end = 1});
+    fronts_.assign(1, {.begin = 0, .end = 1, .least = problem_.start()});
+    reached_.assign(1, 0);
     for (std::uint32_t end = 1; end <= problem_.count(); ++end) {
       front_.clear();
-      const std::uint32_t soonest = rules_.soonest_begin(end);
-      for (std::uint32_t begin = end; begin-- > soonest;) {
-        if ((end - begin) % kBetweenLooks == 0 && is_hopeless<kAim>(begin, end)) break;
-        if (at(begin).empty() || !rules_.allows(begin, end)) continue;
-        for (std::uint32_t way = 0; way < problem_.ways(); ++way) try_groups<kAim>(begin, end, way);
-      }
+      if (is_open_[end])
+        each_begin<kAim>(end, reached_.size(), [&](std::uint32_t begin) {
+          for (std::uint32_t way = 0; way < problem_.ways(); ++way) try_groups<kAim>(begin, end, way);
+        });
       cut_short<kAim>(most_kept);
       largest_front_ = std::max(largest_front_, front_.size());
-      const auto size = static_cast<std::uint32_t>(nodes_.size());
-      fronts_.push_back({.begin = size, .end = size + static_cast<std::uint32_t>(front_.size())});
-      nodes_.insert(nodes_.end(), front_.begin(), front_.end());
+      keep_front();
     }
     keep_best_end();
+  }
+
+  /// As that of the next cut.
+  void keep_front() {
+    const auto size = static_cast<std::uint32_t>(nodes_.size());
+    Front front = {.begin = size,
+                   .end = size + static_cast<std::uint32_t>(front_.size()),
+                   .least = all_times(sim::Time::max())};
+    for (const Node& node : front_)
+      for (std::size_t i = 0; i < Problem::kStates; ++i)
+        front.least[i] = std::min(front.least[i], node.state[i]);
+    if (!front_.empty()) reached_.push_back(static_cast<std::uint32_t>(fronts_.size()));
+    fronts_.push_back(front);
+    nodes_.insert(nodes_.end(), front_.begin(), front_.end());
+  }
+
+  /// Visits those of the first `count` cuts reached at which a group that ends at `end` may begin, from the
+  /// shortest group on, as long as there is hope.
+  template <Aim kAim, typename Visit>
+  void each_begin(std::uint32_t end, std::size_t count, Visit visit) const {
+    const std::uint32_t soonest = rules_.soonest_begin(end);
+    for (std::size_t i = 0; i < count && reached_[count - 1 - i] >= soonest; ++i) {
+      const std::uint32_t begin = reached_[count - 1 - i];
+      if (i % kBetweenLooks == kBetweenLooks - 1 && is_hopeless<kAim>(begin, end)) break;
+      if (rules_.allows(begin, end)) visit(begin);
+    }
   }
 
   /// Whether no group that ends at `end` and begins at `begin` or sooner can be of use.
   template <Aim kAim>
   bool is_hopeless(std::uint32_t begin, std::uint32_t end) const {
     if (!problem_.longer_costs_more() || rules_.count()) return false;
-    for (std::uint32_t way = 0; way < problem_.ways(); ++way) {
-      const State least = problem_.extend(problem_.least(begin), problem_.step(begin, end, way));
-      if (problem_.bound(least, end) > best_.value) continue;
-      if (kAim != Aim::value) return false;  // it may still make do with fewer groups
-      const bool is_dominated = std::any_of(front_.begin(), front_.end(), [&](const Node& node) {
-        return node.state != least && is_no_worse(node.state, least);
-      });
-      if (!is_dominated) return false;
-    }
+    for (std::uint32_t way = 0; way < problem_.ways(); ++way)
+      if (!is_useless<kAim>(extend(problem_.least(begin), problem_.step(begin, end, way), end), end))
+        return false;
     return true;
+  }
+
+  State extend(const State& state, const Step& step, std::uint32_t end) const {
+    const State after = problem_.extend(state, step);
+    if constexpr (kGoesBack) return problem_.settle(after, end);
+    return after;
   }
 
   template <Aim kAim>
   void try_groups(std::uint32_t begin, std::uint32_t end, std::uint32_t way) {
     const Step step = problem_.step(begin, end, way);
-    for (std::uint32_t before = fronts_[begin].begin; before < fronts_[begin].end; ++before)
+    const Front& front = fronts_[begin];
+    if (front.end - front.begin > 1 && is_useless<kAim>(extend(front.least, step, end), end)) return;
+    for (std::uint32_t before = front.begin; before < front.end; ++before)
       try_group<kAim>(before, end, way, step);
+  }
+
+  /// Whether no beginning that is nowhere less than this can be of use.
+  template <Aim kAim>
+  bool is_useless(const State& least, std::uint32_t end) const {
+    if (!is_no_worse(least, limits_[end]) || problem_.bound(least, end) > best_.value) return true;
+    if (kAim != Aim::value || rules_.count()) return false;  // it may still make do with fewer groups
+    return std::any_of(front_.begin(), front_.end(), [&](const Node& node) {
+      return (kGoesBack || node.state != least) && is_no_worse(node.state, least);
+    });
   }
 
   template <Aim kAim>
@@ -244,12 +350,9 @@ class ParetoSearch {
     if (kAim != Aim::value && groups + least_groups_left_[end] > best_.groups.size()) return;
     const std::uint32_t first = before == 0 ? end : nodes_[before].first;
     if (kAim == Aim::first_group && first > best_.groups.front().end) return;
-    Node node = {.state = problem_.extend(nodes_[before].state, step),
-                 .cut = end,
-                 .before = before,
-                 .groups = groups,
-                 .first = first,
-                 .way = way};
+    const State state = extend(nodes_[before].state, step, end);
+    if (!is_no_worse(state, limits_[end])) return;
+    Node node = {.state = state, .cut = end, .before = before, .groups = groups, .first = first, .way = way};
     for (std::size_t i = 0; i < front_.size(); ++i) {
       if (!dominates<kAim>(front_[i], node) && !(slack_ > sim::Time::zero() && is_as_good(front_[i], node)))
         continue;
@@ -279,7 +382,7 @@ class ParetoSearch {
     least_groups_left_.back() = 0;
     for (std::uint32_t begin = problem_.count(); begin-- > 0;) {
       if (at(begin).empty()) continue;
-      const State least = least_at(begin);
+      const State& least = fronts_[begin].least;
       std::uint32_t& left = least_groups_left_[begin];
       for (std::uint32_t end = begin + 1; end <= problem_.count(); ++end)
         if (least_groups_left_[end] + 1 < left && rules_.allows(begin, end) && can_be_best(least, begin, end))
@@ -292,13 +395,6 @@ class ParetoSearch {
       if (problem_.bound(problem_.extend(least, problem_.step(begin, end, way)), end) <= best_.value)
         return true;
     return false;
-  }
-
-  State least_at(std::uint32_t cut) const {
-    State least = at(cut).front().state;
-    for (const Node& node : at(cut))
-      for (std::size_t i = 0; i < Problem::kStates; ++i) least[i] = std::min(least[i], node.state[i]);
-    return least;
   }
 
   // ---- the simplest of the best, from the end to the start
@@ -332,15 +428,14 @@ class ParetoSearch {
       all.insert(all.end(), by_cut[end].begin(), by_cut[end].end());
       std::vector<Ending>().swap(by_cut[end]);
       if (from == all.size()) continue;
-      const std::uint32_t soonest = rules_.soonest_begin(end);
-      for (std::uint32_t begin = end; begin-- > soonest;) {
-        if ((end - begin) % kBetweenLooks == 0 && is_hopeless<Aim::groups>(begin, end)) break;
-        if (at(begin).empty() || !rules_.allows(begin, end)) continue;
+      const auto before = std::lower_bound(reached_.begin(), reached_.end(), end) - reached_.begin();
+      each_begin<Aim::groups>(end, static_cast<std::size_t>(before), [&](std::uint32_t begin) {
         for (std::uint32_t way = 0; way < problem_.ways(); ++way)
           add_endings(begin, way, all, from, by_cut[begin]);
-      }
+      });
     }
-    if (by_cut.front().empty()) return;  // fronts were cut short, and the way was lost
+    assert(by_cut.front().size() <= 1);
+    if (by_cut.front().empty()) return;  // lost where a front was cut short: what was found roughly stays
     best_.groups.clear();
     for (const Ending* at = &by_cut.front().front(); at->cut < problem_.count(); at = &all[at->after])
       best_.groups.push_back({.begin = at->cut, .end = at->end, .way = at->way});
@@ -410,8 +505,11 @@ class ParetoSearch {
   const GroupRules& rules_;
   Completions completions_;
   std::size_t most_kept_;
+  std::vector<bool> is_open_;                     // by cut: whether a group may end there in this pass
+  std::vector<State> limits_;                     // by cut: what is greater in anything leads to nothing
   std::vector<Node> nodes_;                       // the first is the start
   std::vector<Front> fronts_;                     // by cut, in nodes_
+  std::vector<std::uint32_t> reached_;            // the cuts with anything in their fronts
   std::vector<Node> front_;                       // of the cut that is worked on
   Best best_;                                     // nothing worse is kept
   std::vector<std::uint32_t> least_groups_left_;  // by cut

@@ -29,6 +29,10 @@ std::uint32_t GroupRules::soonest_begin(std::uint32_t end) const {
 Completions::Completions(const GroupRules& rules, std::uint32_t gradients)
     : count_(rules.count()), least_left_(gradients + 1, kNoWay) {
   least_left_.back() = 0;
+  if (rules.allow_everything()) {
+    std::fill(least_left_.begin(), least_left_.end() - 1, 1);
+    return;
+  }
   if (count_) {
     in_groups_.assign(gradients + 1, std::vector<bool>(*count_ + 1));
     in_groups_.back()[0] = true;

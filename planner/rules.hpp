@@ -30,6 +30,8 @@ class GroupRules {
 
   const std::optional<std::uint32_t>& count() const { return count_; }
 
+  /// Whether they have been told nothing, nor of what.
+  bool allow_everything() const { return bytes_before_.empty() && !count_; }
   bool allows(std::uint32_t begin, std::uint32_t end) const {
     if (bytes_before_.empty()) return true;
     const std::int64_t bytes = bytes_before_[end] - bytes_before_[begin];

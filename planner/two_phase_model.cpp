@@ -62,15 +62,13 @@ class TwoPhaseProblem {
   Step step(std::uint32_t begin, std::uint32_t end, std::uint32_t way, Time tick = {}) const {
     const WayCost& cost = request_.ways[way];
     const std::int64_t bytes = bytes_between(request_.workload, begin, end);
-    Step out = {.end = end,
-                .tick = tick,
-                .scatter = cost.time(CollectiveKind::reduce_scatter, bytes),
-                .gather = cost.time(CollectiveKind::all_gather, bytes)};
-    if constexpr (kCodes) {
-      out.encode = cost.encode(bytes);
-      out.decode = cost.decode(bytes);
-    }
-    return out;
+    const GroupCost scattered = cost.cost(CollectiveKind::reduce_scatter, bytes);
+    return {.end = end,
+            .tick = tick,
+            .encode = scattered.encode,
+            .scatter = scattered.channel,
+            .gather = cost.time(CollectiveKind::all_gather, bytes),
+            .decode = scattered.decode};
   }
 
   State extend(const State& state, const Step& step) const {
@@ -84,6 +82,19 @@ class TwoPhaseProblem {
     out[kScattered] = scatter_.extend(state[kScattered], encoded, step.end, step.tick, step.scatter);
     out[kGathering] = step.gather + std::max(state[kGathering], compute_[step.end] + decoded);
     return out;
+  }
+
+  State settle(State state, std::uint32_t cut) const {
+    if (cut == count()) return state;
+    Time encoded{};
+    Time decoded{};
+    if constexpr (kCodes) {
+      encoded = state[kEncoded];
+      decoded = state[kDecoding];
+    }
+    state[kScattered] = std::max(state[kScattered], scatter_.next_start(cut) + encoded);
+    state[kGathering] = std::max(state[kGathering], compute_[cut + 1] + decoded);
+    return state;
   }
 
   std::optional<State> latest(const State& after, const Step& step) const {
@@ -102,30 +113,34 @@ class TwoPhaseProblem {
   }
 
   /// What one phase gains the other may lose, so the ends of the phases stay as they are.
-  State latest_end(const State& state, Time /*value*/) const {
-    State out = state;
-    Time encoded{};
-    Time decoding{};
-    if constexpr (kCodes) {
-      encoded = state[kEncoded];
-      decoding = state[kDecoding];
-    }
-    const Extras& extras = request_.extras;
-    const Time drained = std::max(request_.workload.backward_total + encoded, state[kScattered]);
-    out[kScattered] = drained;
-    if constexpr (kCodes) out[kEncoded] = drained - request_.workload.backward_total;
-    if (overlap_gather_) {
-      const Time compute = extras.read + request_.workload.forward_total + extras.update;
-      const Time phase = std::max(compute + decoding, extras.lars_gather + state[kGathering]);
-      out[kGathering] = phase - extras.lars_gather;
-      if constexpr (kCodes) out[kDecoding] = phase - compute;
-    } else if constexpr (kCodes) {
-      out[kDecoding] = state[kGathering];  // all decoding lies within gathering
-    }
-    return out;
+  State latest_end(const State& state, Time /*value*/) const { return greatest(phases(state, count())); }
+
+  /// Each phase as long as the least of the other leaves.
+  State greatest_end(Time value) const {
+    const Phases least = phases(start(), 0);
+    const Time both = value - request_.extras.lars;
+    return greatest({.drained = both - least.forward, .forward = both - least.drained});
   }
 
   Time bound(const State& state, std::uint32_t cut) const {
+    const Phases least = phases(state, cut);
+    return least.drained + request_.extras.lars + least.forward;
+  }
+
+ private:
+  static constexpr std::size_t kScattered = 0;
+  static constexpr std::size_t kGathering = 1;
+  static constexpr std::size_t kEncoded = 2;
+  static constexpr std::size_t kDecoding = 3;
+
+  /// Until backward and the reduce-scatters have ended, and from then on; LARS between them left out.
+  struct Phases {
+    Time drained{};
+    Time forward{};
+  };
+
+  /// At least, from a beginning on.
+  Phases phases(const State& state, std::uint32_t cut) const {
     Time encoded{};
     Time decoding{};
     if constexpr (kCodes) {
@@ -134,25 +149,35 @@ class TwoPhaseProblem {
     }
     Time computed = request_.workload.backward_total + encoded;
     Time gathering = state[kGathering];
-    const Time scattered = scatter_.bound(state[kScattered], encoded, cut);
     if (cut < count()) {
       computed += least_encoding_[cut];
       gathering = least_gathering_[cut] + std::max(gathering, compute_[cut + 1] + decoding);
       decoding += least_decoding_[cut];
     }
-    const Extras& extras = request_.extras;
-    const Time forward = extras.read + request_.workload.forward_total;
-    const Time phase = overlap_gather_
-                           ? std::max(forward + extras.update + decoding, extras.lars_gather + gathering)
-                           : forward + extras.update + extras.lars_gather + gathering;
-    return std::max(computed, scattered) + extras.lars + phase;
+    const Time scattered = scatter_.bound(state[kScattered], encoded, cut);
+    const Time gathered = request_.extras.lars_gather + gathering;
+    return {.drained = std::max(computed, scattered),
+            .forward = overlap_gather_ ? std::max(compute() + decoding, gathered) : compute() + gathered};
   }
 
- private:
-  static constexpr std::size_t kScattered = 0;
-  static constexpr std::size_t kGathering = 1;
-  static constexpr std::size_t kEncoded = 2;
-  static constexpr std::size_t kDecoding = 3;
+  /// The greatest state at the end of which the phases are no longer.
+  State greatest(const Phases& phases) const {
+    const Time gathering = phases.forward - request_.extras.lars_gather;
+    State out{};
+    out[kScattered] = phases.drained;
+    out[kGathering] = overlap_gather_ ? gathering : gathering - compute();
+    if constexpr (kCodes) {
+      out[kEncoded] = phases.drained - request_.workload.backward_total;
+      // without overlap all decoding lies within gathering
+      out[kDecoding] = overlap_gather_ ? phases.forward - compute() : out[kGathering];
+    }
+    return out;
+  }
+
+  /// Reading, forward and updates.
+  Time compute() const {
+    return request_.extras.read + request_.workload.forward_total + request_.extras.update;
+  }
 
   const FusionRequest& request_;
   bool overlap_gather_;

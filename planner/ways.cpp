@@ -51,6 +51,14 @@ double WayCost::us(CollectiveKind kind, std::int64_t bytes) const {
   return is_encoded(bytes) ? encoded_us(kind, dense) : dense_us(kind, dense);
 }
 
+GroupCost WayCost::cost(CollectiveKind kind, std::int64_t bytes) const {
+  const auto dense = static_cast<double>(bytes);
+  if (!is_encoded(bytes)) return {.encode = {}, .channel = sim::from_us(dense_us(kind, dense)), .decode = {}};
+  return {.encode = sim::from_us(slowdown_ * way_.compressor.encode.us(dense)),
+          .channel = sim::from_us(encoded_us(kind, dense)),
+          .decode = sim::from_us(slowdown_ * way_.compressor.decode.us(dense))};
+}
+
 double WayCost::message_bytes(CollectiveKind kind, std::int64_t bytes) const {
   const auto dense = static_cast<double>(bytes);
   return is_encoded(bytes) ? encoded_message(kind, dense) : dense;
@@ -63,6 +71,16 @@ double WayCost::sent_bytes(CollectiveKind kind, std::int64_t bytes) const {
 
 bool WayCost::is_monotone(CollectiveKind kind) const {
   return costs_.of(carrier(kind)).curve.is_monotone() && !(compresses_ && way_.selective);
+}
+
+double WayCost::saved_on_channel_us(CollectiveKind kind) const {
+  return compresses_ && way_.selective ? -1 : costs_.of(carrier(kind)).curve.saved_by_merging_us();
+}
+
+double WayCost::saved_in_code_us() const {
+  if (!compresses_) return 0;
+  return way_.selective ? -1
+                        : slowdown_ * (way_.compressor.encode.startup_us + way_.compressor.decode.startup_us);
 }
 
 double WayCost::most_us(CollectiveKind kind, std::int64_t bytes) const {

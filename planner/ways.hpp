@@ -30,6 +30,13 @@ struct WayChoice {
 /// `own` but for what the choice says.
 Way chosen(const Way& own, const WayChoice& choice);
 
+/// Of one group, each time rounded once.
+struct GroupCost {
+  sim::Time encode{};
+  sim::Time channel{};
+  sim::Time decode{};
+};
+
 /// What groups cost that travel one way on a number of workers. One worker sends, encodes and decodes
 /// nothing.
 class WayCost {
@@ -59,6 +66,7 @@ class WayCost {
   /// What a worker sends, mean over workers.
   double sent_bytes(traces::CollectiveKind kind, std::int64_t bytes) const;
 
+  GroupCost cost(traces::CollectiveKind kind, std::int64_t bytes) const;
   sim::Time encode(std::int64_t bytes) const { return sim::from_us(encode_us(bytes)); }
   sim::Time decode(std::int64_t bytes) const { return sim::from_us(decode_us(bytes)); }
   sim::Time time(traces::CollectiveKind kind, std::int64_t bytes) const {
@@ -70,6 +78,9 @@ class WayCost {
   /// Whether more bytes never cost less, on the channel or in code: planners may then stop looking at larger
   /// groups.
   bool is_monotone(traces::CollectiveKind kind) const;
+  /// What two groups cost more apart than together, at least; below 0 where they may cost less.
+  double saved_on_channel_us(traces::CollectiveKind kind) const;
+  double saved_in_code_us() const;
   /// The most that a group of up to so many bytes can cost, in code and on the channel.
   double most_us(traces::CollectiveKind kind, std::int64_t bytes) const;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <limits>
 
 namespace traces {
 namespace {
@@ -23,10 +24,30 @@ bool never_falls(const std::vector<CostPiece>& pieces) {
   return true;
 }
 
+/// Nothing is lost where no size costs more a byte than a smaller one.
+double saved_by_merging(const std::vector<CostPiece>& pieces) {
+  constexpr double kUnknown = -1;
+  constexpr double kRounding = 1 + 0x1p-45;
+  double least_a_byte = std::numeric_limits<double>::infinity();
+  double startup = 0;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const CostPiece& piece = pieces[i];
+    startup = value_at(piece, 0);
+    const bool costs_more = piece.value_us > least_a_byte * piece.from_bytes * kRounding;
+    if (piece.us_per_byte < 0 || startup < 0 || (i > 0 && costs_more)) return kUnknown;
+    if (i + 1 == pieces.size()) break;
+    const double end = pieces[i + 1].from_bytes;
+    least_a_byte = std::min(least_a_byte, value_at(piece, end) / end);
+  }
+  return pieces.size() == 1 ? startup : 0;
+}
+
 }  // namespace
 
 CostCurve::CostCurve(std::vector<CostPiece> pieces)
-    : pieces_(std::move(pieces)), monotone_(never_falls(pieces_)) {
+    : pieces_(std::move(pieces)),
+      monotone_(never_falls(pieces_)),
+      saved_by_merging_us_(monotone_ ? saved_by_merging(pieces_) : -1) {
   assert(!pieces_.empty());
 }
 

@@ -44,6 +44,9 @@ class CostCurve {
   double startup_us() const;
   /// Whether more bytes never cost less: planners may then stop looking at larger groups.
   bool is_monotone() const { return monotone_; }
+  /// What two sizes cost more apart than together, at least; below 0 where they may cost less. But for
+  /// rounding: 1e-13 of the whole.
+  double saved_by_merging_us() const { return saved_by_merging_us_; }
   /// The largest size that was measured; infinity for a closed form.
   double measured_up_to_bytes() const { return measured_up_to_bytes_; }
 
@@ -57,6 +60,7 @@ class CostCurve {
 
   std::vector<CostPiece> pieces_ = {CostPiece{}};
   bool monotone_ = true;
+  double saved_by_merging_us_ = 0;
   double measured_up_to_bytes_ = std::numeric_limits<double>::infinity();
   std::vector<std::pair<double, double>> points_;  // as given, to write it out again
   std::vector<Segment> segments_;

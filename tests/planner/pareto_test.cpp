@@ -108,7 +108,12 @@ class TableProblemBothWays : public TableProblem {
     const Time start = after[0] - step.channel;
     return State{start, std::min(after[1], start - table_.ready[step.end - 1]) - step.encode};
   }
-  State latest_end(const State& /*state*/, Time value) const { return {value, value - table_.ready.back()}; }
+  State settle(State state, std::uint32_t cut) const {
+    if (cut < table_.ready.size()) state[0] = std::max(state[0], table_.ready[cut] + state[1]);
+    return state;
+  }
+  State latest_end(const State& /*state*/, Time value) const { return greatest_end(value); }
+  State greatest_end(Time value) const { return {value, value - table_.ready.back()}; }
 };
 
 Time value_of(const Table& table, const Groups& groups) {
