@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "planner/draws.hpp"
+#include "sim/draws.hpp"
 
 namespace planner {
 namespace {
@@ -154,9 +154,10 @@ class Lowering {
   Time drawn(const State& at, Kind kind, std::uint32_t item, Time duration) const {
     const Worker& worker = job_.workers[at.index];
     if (worker.slowdown == 1 && job_.jitter.sigma == 0) return duration;
-    const std::uint64_t bits = hash(job_.jitter.seed, static_cast<std::uint64_t>(worker.id), iteration_,
-                                    static_cast<std::uint64_t>(kind), item);
-    return sim::from_us(sim::to_us(duration) * worker.slowdown * lognormal_mean_one(bits, job_.jitter.sigma));
+    const std::uint64_t bits = sim::hash(job_.jitter.seed, static_cast<std::uint64_t>(worker.id), iteration_,
+                                         static_cast<std::uint64_t>(kind), item);
+    return sim::from_us(sim::to_us(duration) * worker.slowdown *
+                        sim::lognormal_mean_one(bits, job_.jitter.sigma));
   }
 
   TaskId channel(Kind kind, std::uint32_t item, Time duration) {

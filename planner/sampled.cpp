@@ -5,8 +5,8 @@
 #include <cmath>
 #include <utility>
 
-#include "planner/draws.hpp"
 #include "planner/schedule.hpp"
+#include "sim/draws.hpp"
 #include "traces/scaled.hpp"
 
 namespace planner {
@@ -143,7 +143,7 @@ Workload workload_of(const Latest& latest, const Workload& like) {
 double communication_factor(const Sampling& sampling, std::uint64_t sample) {
   constexpr std::uint64_t kNoWorker = UINT64_MAX;
   if (sampling.communication_sigma == 0) return 1;
-  return lognormal_mean_one(hash(sampling.seed, sample, kNoWorker), sampling.communication_sigma);
+  return sim::lognormal_mean_one(sim::hash(sampling.seed, sample, kNoWorker), sampling.communication_sigma);
 }
 
 /// A network whose collectives take so many times as long, summing included.
@@ -171,8 +171,9 @@ Setting replaced(const Setting& setting, Workload workload, const traces::Networ
 double drawn_factor(std::uint64_t seed, std::uint64_t sample, std::int64_t worker, DrawnPass pass,
                     std::uint32_t item, double sigma) {
   if (sigma == 0) return 1;
-  return lognormal_mean_one(
-      hash(seed, sample, static_cast<std::uint64_t>(worker), item, static_cast<std::uint64_t>(pass)), sigma);
+  return sim::lognormal_mean_one(
+      sim::hash(seed, sample, static_cast<std::uint64_t>(worker), item, static_cast<std::uint64_t>(pass)),
+      sigma);
 }
 
 Variation::Variation(const Setting& setting) {

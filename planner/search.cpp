@@ -10,7 +10,7 @@
 #include <numeric>
 #include <utility>
 
-#include "planner/draws.hpp"
+#include "sim/draws.hpp"
 
 namespace planner {
 namespace {
@@ -24,7 +24,7 @@ std::int64_t rounded(double value) { return static_cast<std::int64_t>(std::floor
 /// would the smoother squared exponential.
 double covariance(double distance, double length) {
   const double d = std::abs(distance) / length * std::sqrt(5.0);
-  return (1 + d + d * d / 3) * portable_exp(-d);
+  return (1 + d + d * d / 3) * sim::portable_exp(-d);
 }
 
 double dot(const std::vector<double>& a, const std::vector<double>& b) {
@@ -54,7 +54,7 @@ class GaussianProcess {
   /// Of all values seen, given places and length; a constant left out.
   double log_likelihood() const {
     double sum = -dot(whitened_, whitened_) / 2;
-    for (const std::vector<double>& row : factor_) sum -= portable_log(row.back());
+    for (const std::vector<double>& row : factor_) sum -= sim::portable_log(row.back());
     return sum;
   }
 
@@ -126,7 +126,7 @@ double expected_improvement(const Guess& guess, double least, double xi) {
   const double gain = least - guess.mean - xi;
   if (guess.deviation < 1e-9) return std::max(0.0, gain);
   const double z = gain / guess.deviation;
-  return gain * normal_below(z) + guess.deviation * normal_density(z);
+  return gain * sim::normal_below(z) + guess.deviation * sim::normal_density(z);
 }
 
 /// Both ends of the range, and between them a place drawn from each of equal cells.
@@ -134,7 +134,7 @@ std::vector<double> candidates(const SearchSpace& space) {
   std::vector<double> out = {space.from};
   const double cell = (space.to - space.from) / (kCandidates - 1);
   for (int i = 1; i < kCandidates - 1; ++i) {
-    const double within = uniform(hash(space.seed, i)) - 0.5;
+    const double within = sim::uniform(sim::hash(space.seed, i)) - 0.5;
     out.push_back(std::clamp(space.from + cell * (i + within), space.from, space.to));
   }
   out.push_back(space.to);
@@ -192,7 +192,7 @@ std::vector<Probe> random_search(const Objective& objective, const SearchSpace& 
   assert(space.from <= space.to && space.probes > 0);
   std::vector<Probe> probes;
   for (std::size_t i = 0; i < space.probes; ++i) {
-    const double part = uniform(hash(space.seed, i));
+    const double part = sim::uniform(sim::hash(space.seed, i));
     const double at = std::clamp(space.from + (space.to - space.from) * part, space.from, space.to);
     probes.push_back({.at = at, .value = objective(at)});
   }

@@ -10,8 +10,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "planner/draws.hpp"
 #include "planner/entries.hpp"
+#include "sim/draws.hpp"
 #include "tests/support/groups.hpp"
 #include "tests/support/timelines.hpp"
 
@@ -101,8 +101,8 @@ class Recurrence {
   void compute(int worker, Kind kind, std::uint32_t item, Time duration) {
     if (duration == Time::zero() && kind != Kind::forward && kind != Kind::backward) return;
     const Jitter& jitter = setting_.conditions.jitter;
-    const std::uint64_t bits = hash(jitter.seed, worker, iteration_, static_cast<int>(kind), item);
-    const double factor = slowdown(worker) * lognormal_mean_one(bits, jitter.sigma);
+    const std::uint64_t bits = sim::hash(jitter.seed, worker, iteration_, static_cast<int>(kind), item);
+    const double factor = slowdown(worker) * sim::lognormal_mean_one(bits, jitter.sigma);
     const Time begin = free(worker);
     free(worker) += Time{std::llround(static_cast<double>(duration.count()) * factor)};
     spans_[{worker, kind, iteration_, item}] = {begin, free(worker)};

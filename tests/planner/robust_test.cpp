@@ -12,10 +12,10 @@
 #include <fmt/format.h>
 
 #include "models/errors.hpp"
-#include "planner/draws.hpp"
 #include "planner/lower.hpp"
 #include "planner/sampled.hpp"
 #include "planner/simulate_iteration.hpp"
+#include "sim/draws.hpp"
 #include "tests/support/groups.hpp"
 
 namespace planner {

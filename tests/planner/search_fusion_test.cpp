@@ -9,11 +9,11 @@
 #include <fmt/format.h>
 
 #include "models/errors.hpp"
-#include "planner/draws.hpp"
 #include "planner/entries.hpp"
 #include "planner/fusion/knobs.hpp"
 #include "planner/schedule.hpp"
 #include "planner/search.hpp"
+#include "sim/draws.hpp"
 #include "tests/support/groups.hpp"
 
 namespace planner {

@@ -13,7 +13,7 @@
 #include <doctest/doctest.h>
 #include <Eigen/Dense>
 
-#include "planner/draws.hpp"
+#include "sim/draws.hpp"
 
 namespace planner {
 namespace {
@@ -52,8 +52,9 @@ TEST_CASE("search: a grid is even, both ends included") {
 TEST_CASE("search: random probes are the draws of the seed") {
   const std::vector<double> at =
       places(random_search(identity, {.from = 10, .to = 20, .probes = 3, .seed = 5}));
-  CHECK(at == std::vector<double>{10 + 10 * uniform(hash(5, 0)), 10 + 10 * uniform(hash(5, 1)),
-                                  10 + 10 * uniform(hash(5, 2))});
+  CHECK(at == std::vector<double>{10 + 10 * sim::uniform(sim::hash(5, 0)),
+                                  10 + 10 * sim::uniform(sim::hash(5, 1)),
+                                  10 + 10 * sim::uniform(sim::hash(5, 2))});
 }
 
 TEST_CASE("search: the first Bayesian probe is the given one, the second where least is known") {
@@ -96,9 +97,9 @@ TEST_CASE("search: Bayesian probes never repeat, not even where nothing can be g
 
 /// A smooth curve with a valley in 0 to 1, and a hill or two.
 double valley(std::uint64_t seed, double x) {
-  const double place = uniform(hash(seed, 0));
-  const double depth = 1 + 3 * uniform(hash(seed, 1));
-  const double slope = uniform(hash(seed, 2)) - 0.5;
+  const double place = sim::uniform(sim::hash(seed, 0));
+  const double depth = 1 + 3 * sim::uniform(sim::hash(seed, 1));
+  const double slope = sim::uniform(sim::hash(seed, 2)) - 0.5;
   return depth * (x - place) * (x - place) + slope * x * (1 - x) * (2 * x - 1);
 }
 
@@ -122,8 +123,8 @@ TEST_CASE("search: Bayesian finds the valley of a smooth curve within 12 probes"
 TEST_CASE("search: no probe is outside the range, values are the function's, and twice the same bits") {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     CAPTURE(seed);
-    const double from = -1000 + 2000 * uniform(hash(seed, 10));
-    const double to = from + 3000 * uniform(hash(seed, 11)) / (1 + static_cast<double>(seed));
+    const double from = -1000 + 2000 * sim::uniform(sim::hash(seed, 10));
+    const double to = from + 3000 * sim::uniform(sim::hash(seed, 11)) / (1 + static_cast<double>(seed));
     const SearchSpace space = {.from = from, .to = to, .probes = 6, .seed = seed};
     const auto curve = [&](double x) { return valley(seed, (x - from) / (to - from)); };
     for (const Search search : kSearches) {
@@ -244,10 +245,10 @@ struct BucketCurve {
   double per_mb;
 
   explicit BucketCurve(std::uint64_t seed) {
-    const double best = 5 + 55 * uniform(hash(seed, 0));
-    per_mb = 0.2 + 1.8 * uniform(hash(seed, 1));
+    const double best = 5 + 55 * sim::uniform(sim::hash(seed, 0));
+    per_mb = 0.2 + 1.8 * sim::uniform(sim::hash(seed, 1));
     startups = per_mb * best * best;
-    base = 50 + 100 * uniform(hash(seed, 2));
+    base = 50 + 100 * sim::uniform(sim::hash(seed, 2));
   }
   double operator()(double mb) const { return base + startups / mb + per_mb * mb; }
 };

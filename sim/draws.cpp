@@ -1,6 +1,6 @@
 // Every polynomial is evaluated by Horner's rule; its order is part of the result.
 
-#include "planner/draws.hpp"
+#include "sim/draws.hpp"
 
 #include <array>
 #include <cassert>
@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <limits>
 
-namespace planner {
+namespace sim {
 namespace {
 
 // ln 2 in two parts: whole multiples of the first up to 2^11 are exact.
@@ -138,4 +138,4 @@ double normal_below(double z) {
   return 0.5 + normal_density(z) * sum;
 }
 
-}  // namespace planner
+}  // namespace sim

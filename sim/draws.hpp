@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace planner {
+namespace sim {
 
 /// Spreads every bit of `word` over all others; one to one. The finaliser of SplitMix64 (Steele, Lea and
 /// Flood 2014).
@@ -47,4 +47,4 @@ double normal_density(double z);
 /// The chance that a standard normal draw is below z; within 2e-15, absolute.
 double normal_below(double z);
 
-}  // namespace planner
+}  // namespace sim

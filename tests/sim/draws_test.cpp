@@ -1,6 +1,6 @@
 // Draws: the same bits everywhere, as accurate as promised, and spread as their distributions say.
 
-#include "planner/draws.hpp"
+#include "sim/draws.hpp"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 
 #include <doctest/doctest.h>
 
-namespace planner {
+namespace sim {
 namespace {
 
 double relative_error(double got, long double exact) {
@@ -200,4 +200,4 @@ TEST_CASE("draws: every bit of a hash is as often 1 as 0, and changes with each 
 }
 
 }  // namespace
-}  // namespace planner
+}  // namespace sim

@@ -1,0 +1,47 @@
+// What a message takes from one rank to another where no other message is in its way.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/time.hpp"
+
+namespace cluster {
+
+struct LinkCost {
+  double startup_us = 0;  ///< alpha; the link is taken for it, too
+  double us_per_byte = 0;
+  bool operator==(const LinkCost&) const = default;
+};
+
+/// Nodes of nodes of ranks: a message pays the link of the innermost level that holds both ranks.
+struct Level {
+  std::uint32_t ranks = 1;  ///< that one node of this level holds, a multiple of the level's before
+  LinkCost link;
+};
+
+struct Links {
+  std::vector<Level> levels;     ///< innermost first; the last holds all ranks
+  double sum_us_per_byte = 0;    ///< gamma: of adding a received byte
+  std::vector<double> slowdown;  ///< of what a rank sends, by rank; empty: 1 for all
+  double sigma = 0;              ///< of the lognormal draw of mean 1 that multiplies each message's time
+  std::uint64_t seed = 1;
+
+  const LinkCost& between(std::uint32_t from, std::uint32_t to) const;
+};
+
+/// Which message of which collective: what its draw is made from.
+struct MessageKey {
+  std::uint64_t collective = 0;  ///< unique in a run
+  std::uint32_t round = 0;
+  std::uint32_t from = 0;
+};
+
+/// (startup + bytes x us_per_byte) x slowdown of the sender x draw, rounded once.
+sim::Time message_time(const Links& links, const MessageKey& key, std::uint32_t to, std::int64_t bytes);
+
+/// Of adding so many received bytes, rounded once.
+sim::Time sum_time(const Links& links, std::int64_t bytes);
+
+}  // namespace cluster
