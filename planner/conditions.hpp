@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace planner {
@@ -17,16 +18,34 @@ struct Overlap {
   bool operator==(const Overlap&) const = default;
 };
 
-/// Multiplies each compute task by its own lognormal draw of mean 1.
+/// Multiplies each compute task by its own draw of mean 1.
 struct Jitter {
-  double sigma = 0;  ///< standard deviation of the logarithm
+  enum class Distribution {
+    lognormal,  ///< sigma: standard deviation of the logarithm
+    normal,     ///< sigma: standard deviation; no task takes less than no time
+    measured,   ///< lognormal, each layer with the spread that its profile measured, or sigma where that is
+                ///< more
+  };
+
+  Distribution distribution = Distribution::lognormal;
+  double sigma = 0;
   std::uint64_t seed = 1;
+
+  bool any() const { return sigma > 0 || distribution == Distribution::measured; }
   bool operator==(const Jitter&) const = default;
 };
 
 struct Straggler {
   std::int64_t worker = 0;
   double slowdown = 1;
+};
+
+/// A worker computes nothing and joins no collective from `at_us` on; what it had begun it goes on with when
+/// it is back.
+struct Failure {
+  std::int64_t worker = 0;
+  double at_us = 0;
+  std::optional<double> down_us = {};  ///< none: it never comes back
 };
 
 struct Conditions {
@@ -40,6 +59,10 @@ struct Conditions {
   std::vector<Straggler> stragglers = {};
   Overlap overlap = {};
   Jitter jitter = {};
+  std::vector<Failure> failures = {};
+
+  /// Whether the slowest worker no longer stands for all.
+  bool workers_differ() const { return jitter.any() || !failures.empty(); }
 };
 
 }  // namespace planner

@@ -15,28 +15,7 @@ std::int64_t group_bytes(const Setting& setting, const Group& group) {
   return setting.workload.bytes_before[group.end] - setting.workload.bytes_before[group.begin];
 }
 
-/// Compute and code of a worker at full speed, per iteration.
-struct Busy {
-  Time forward{};
-  Time backward{};
-  Time encode{};
-  Time decode{};
-  Time update{};
-
-  Time all() const { return forward + backward + encode + decode + update; }
-};
-
-/// The iterations that count: the first is left out if there is another.
-std::size_t first_counted(const Lowered& lowered) { return lowered.marks.size() > 2 ? 1 : 0; }
-
-std::int64_t counted(const Lowered& lowered) {
-  return static_cast<std::int64_t>(lowered.marks.size() - 1 - first_counted(lowered));
-}
-
-Time counted_length(const Run& run) {
-  const auto& marks = run.lowered.marks;
-  return at_mark(marks.back(), run.timeline) - at_mark(marks[first_counted(run.lowered)], run.timeline);
-}
+Time counted_length(const Run& run) { return run.marks.back() - run.marks[first_counted(run.lowered)]; }
 
 Busy busy_when_alike(const Setting& setting, const Run& run) {
   const std::int64_t steps = setting.conditions.accumulation_steps;
@@ -50,45 +29,20 @@ Busy busy_when_alike(const Setting& setting, const Run& run) {
   return out;
 }
 
-/// Whether a task runs after the end of the iteration before the one that it belongs to: forward passes under
-/// which all-gathers run end an iteration.
-bool ends_iteration(const Program& program, Kind kind) {
-  const bool carries = std::any_of(program.ops.begin(), program.ops.end(),
-                                   [](const Op& op) { return op.delivers == Delivers::own_layers; });
-  return carries && (kind == Kind::forward || kind == Kind::decode || kind == Kind::group_update);
-}
-
-Time* part_of(Busy& busy, Kind kind) {
-  switch (kind) {
-    case Kind::forward:
-    case Kind::micro_batch_forward: return &busy.forward;
-    case Kind::backward:
-    case Kind::micro_batch_backward: return &busy.backward;
-    case Kind::encode: return &busy.encode;
-    case Kind::decode: return &busy.decode;
-    case Kind::lars:
-    case Kind::update:
-    case Kind::group_update: return &busy.update;
-    case Kind::read:
-    case Kind::tick:
-    case Kind::all_reduce:
-    case Kind::reduce_scatter:
-    case Kind::all_gather:
-    case Kind::lars_gather: return nullptr;
-  }
-  return nullptr;
-}
-
-/// Of the worker that computes longest over all counted iterations, their mean.
-Busy busy_of_slowest(const Run& run, std::int64_t workers) {
+/// Of every worker, over the iterations that count; where each has streams of its own.
+std::vector<Busy> busy_in_graph(const Run& run, std::int64_t workers) {
   std::vector<Busy> all(static_cast<std::size_t>(workers));
   for (const sim::Task& task : run.lowered.graph.tasks()) {
     if (task.stream == Lowered::kChannel || task.stream == Lowered::kTicks) continue;
     const TaskLabel label = TaskLabel::unpack(task.label);
-    const std::size_t first = first_counted(run.lowered) + (ends_iteration(run.program, label.kind) ? 1 : 0);
-    Time* part = part_of(all[Lowered::worker_of(task.stream)], label.kind);
-    if (part != nullptr && label.iteration >= first) *part += task.duration;
+    Time* part = all[Lowered::worker_of(task.stream)].part(label.kind);
+    if (part != nullptr && label.iteration >= first_counted(run, label.kind)) *part += task.duration;
   }
+  return all;
+}
+
+/// Of the worker that computes longest over all counted iterations, their mean.
+Busy busy_of_slowest(const Run& run, const std::vector<Busy>& all) {
   Busy slowest = *std::max_element(all.begin(), all.end(), [](const Busy& a, const Busy& b) {
     return a.forward + a.backward < b.forward + b.backward;
   });
@@ -97,16 +51,25 @@ Busy busy_of_slowest(const Run& run, std::int64_t workers) {
   return slowest;
 }
 
+Busy busy_parts(const Setting& setting, const Run& run) {
+  if (run.all_workers) return busy_of_slowest(run, run.all_workers->busy);
+  if (setting.conditions.jitter.any())
+    return busy_of_slowest(run, busy_in_graph(run, setting.costs.workers()));
+  return busy_when_alike(setting, run);
+}
+
 /// How long the channel is busy in an iteration: collectives take as long as they cost, or longer beside
 /// compute.
 double channel_busy_us(const Run& run) {
+  const auto iterations = static_cast<double>(counted(run.lowered));
+  if (run.all_workers) return sim::to_us(run.all_workers->channel_busy) / iterations;
   const std::size_t from = first_counted(run.lowered);
   const auto tasks = run.lowered.graph.tasks();
   Time busy{};
   for (std::size_t i = 0; i < tasks.size(); ++i)
     if (tasks[i].stream == Lowered::kChannel && TaskLabel::unpack(tasks[i].label).iteration >= from)
       busy += run.timeline.spans[i].end - run.timeline.spans[i].start;
-  return sim::to_us(busy) / static_cast<double>(counted(run.lowered));
+  return sim::to_us(busy) / iterations;
 }
 
 double sent_per_worker(const Setting& setting, const Run& run) {
@@ -126,9 +89,10 @@ double sent_per_worker(const Setting& setting, const Run& run) {
 double one_worker_us(const Setting& setting) {
   Conditions conditions = setting.conditions;
   conditions.stragglers.clear();
+  conditions.failures.clear();
   const traces::Profile& profile = *setting.workload.profile;
   double us = 0;
-  if (conditions.jitter.sigma > 0) {
+  if (conditions.jitter.any()) {
     const Setting alone(profile, *setting.network, 1, setting.costs.algorithm(), conditions);
     const Schedule schedule = preset_schedule("sync-easgd");
     FusionRequest request(alone, schedule);
@@ -152,8 +116,7 @@ Prediction measure(const Setting& setting, const Run& run) {
   const std::int64_t iterations = counted(run.lowered);
   const Time length = counted_length(run);
   const auto per_iteration = [&](Time time) { return sim::to_us(time) / static_cast<double>(iterations); };
-  const Busy busy = conditions.jitter.sigma > 0 ? busy_of_slowest(run, setting.costs.workers())
-                                                : busy_when_alike(setting, run);
+  const Busy busy = busy_parts(setting, run);
 
   Prediction out;
   out.workers = setting.costs.workers();

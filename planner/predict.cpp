@@ -7,6 +7,9 @@
 
 #include <fmt/format.h>
 
+#include "planner/task_factors.hpp"
+#include "sim/draws.hpp"
+
 namespace planner {
 namespace {
 
@@ -33,9 +36,18 @@ void check_planning(const Workload& workload, const WayCost& way, CollectiveKind
 
 /// The longest that a draw makes a task of one microsecond: no draw of 53 bits lies further out than 8.3
 /// standard deviations.
-double longest_draw(const Jitter& jitter) {
+double longest_draw(const Setting& setting) {
   constexpr double kFurthest = 8.3;
-  return std::max(1.0, std::exp(jitter.sigma * kFurthest - jitter.sigma * jitter.sigma / 2));
+  const Jitter& jitter = setting.conditions.jitter;
+  const double sigma = TaskSigmas(setting).most();
+  if (jitter.distribution == Jitter::Distribution::normal) return 1 + kFurthest * sigma;
+  return std::max(1.0, sim::portable_exp(sigma * kFurthest - sigma * sigma / 2));
+}
+
+double down_us(const Conditions& conditions) {
+  double us = 0;
+  for (const Failure& failure : conditions.failures) us += failure.at_us + failure.down_us.value_or(0);
+  return us;
 }
 
 double communication_us(const Setting& setting, const Run& run) {
@@ -59,8 +71,8 @@ void check_run(const Setting& setting, const Run& run) {
   double us = checked_compute_us(*setting.workload.profile, conditions, setting.slowdown);
   if (setting.costs.workers() > 1) us += communication_us(setting, run);
   us *= 1 + std::max(conditions.overlap.compute_slowdown, conditions.overlap.communication_slowdown);
-  us *= longest_draw(conditions.jitter);
-  const double all = us * (static_cast<double>(conditions.iterations) + 1);
+  us *= longest_draw(setting);
+  const double all = us * (static_cast<double>(conditions.iterations) + 1) + down_us(conditions);
   if (all > sim::kMostUs) too_long(all);
 }
 
@@ -117,11 +129,9 @@ std::vector<Doubt> find_doubts(const Setting& setting, const Run& run) {
 
 /// Every worker by itself, against a workload that none of them slows.
 std::vector<Worker> all_workers(const Setting& setting) {
-  std::vector<Worker> out(static_cast<std::size_t>(setting.costs.workers()));
-  for (std::size_t n = 0; n < out.size(); ++n) out[n].id = static_cast<std::int64_t>(n);
-  for (const Straggler& straggler : setting.conditions.stragglers)
-    if (straggler.worker < setting.costs.workers())
-      out[static_cast<std::size_t>(straggler.worker)].slowdown = straggler.slowdown;
+  std::vector<Worker> out;
+  for (const double slowdown : slowdowns(setting))
+    out.push_back({.id = static_cast<std::int64_t>(out.size()), .slowdown = slowdown});
   return out;
 }
 
@@ -140,16 +150,42 @@ Lowered lower_for(const Setting& setting, const Run& run, std::span<const WayCos
                 .micro_batches = static_cast<std::uint32_t>(conditions.accumulation_steps)});
 }
 
-/// With jitter every worker is simulated; else the slowest stands for all.
-Lowered lower_for(const Setting& setting, const Run& run) {
-  if (setting.conditions.jitter.sigma == 0) return lower_for(setting, run, run.ways, {Worker{}});
+/// The setting without stragglers, as those are each simulated by themselves.
+Setting nominal_of(const Setting& setting, const Jitter& jitter) {
   Conditions unslowed = setting.conditions;
   unslowed.stragglers.clear();
-  const Setting nominal(*setting.workload.profile, *setting.network, setting.costs.workers(),
-                        setting.costs.algorithm(), unslowed);
-  std::vector<WayCost> ways;
-  for (const WayCost& way : run.ways) ways.push_back(way.at_full_speed());
-  return lower_for(nominal, run, ways, all_workers(setting));
+  unslowed.jitter = jitter;
+  return {*setting.workload.profile, *setting.network, setting.costs.workers(), setting.costs.algorithm(),
+          unslowed};
+}
+
+std::vector<WayCost> at_full_speed(const std::vector<WayCost>& ways) {
+  std::vector<WayCost> out;
+  for (const WayCost& way : ways) out.push_back(way.at_full_speed());
+  return out;
+}
+
+/// The slowest, or the first.
+std::int64_t shown_worker(const Setting& setting) {
+  const std::vector<double> all = slowdowns(setting);
+  return std::max_element(all.begin(), all.end()) - all.begin();
+}
+
+/// Where nothing is drawn the slowest stands for all.
+void simulate_graph(const Setting& setting, Run& run) {
+  run.lowered = setting.conditions.jitter.any() ? lower_every_worker(setting, run)
+                                                : lower_for(setting, run, run.ways, {Worker{}});
+  run.timeline = sim::simulate(run.lowered.graph);
+  for (const auto& mark : run.lowered.marks) run.marks.push_back(at_mark(mark, run.timeline));
+}
+
+void simulate_by_worker(const Setting& setting, Run& run) {
+  const std::vector<WayCost> ways = at_full_speed(run.ways);
+  run.lowered = lower_for(nominal_of(setting, {}), run, ways, {Worker{}});
+  run.all_workers = simulate_all_workers(setting, run, {shown_worker(setting)});
+  run.timeline = run.all_workers->shown.front().timeline;
+  for (const auto& mark : run.all_workers->marks)
+    run.marks.push_back(*std::max_element(mark.begin(), mark.end()));
 }
 
 }  // namespace
@@ -177,9 +213,25 @@ Run simulate_groups(const Setting& setting, const Schedule& schedule, Groups gro
   out.ways = std::move(ways);
   out.program = schedule.pipeline->program(static_cast<std::uint32_t>(out.groups.size()), schedule.options);
   check_run(setting, out);
-  out.lowered = lower_for(setting, out);
-  out.timeline = sim::simulate(out.lowered.graph);
+  if (setting.conditions.workers_differ() && !setting.conditions.overlap.slows())
+    simulate_by_worker(setting, out);
+  else
+    simulate_graph(setting, out);
   return out;
+}
+
+Run simulate_workers_of(const Setting& setting, const Run& run) {
+  Run out;
+  out.groups = run.groups;
+  out.ways = run.ways;
+  out.program = run.program;
+  simulate_by_worker(setting, out);
+  return out;
+}
+
+Lowered lower_every_worker(const Setting& setting, const Run& run) {
+  const std::vector<WayCost> ways = at_full_speed(run.ways);
+  return lower_for(nominal_of(setting, setting.conditions.jitter), run, ways, all_workers(setting));
 }
 
 Run run(const Setting& setting, const Schedule& schedule) {

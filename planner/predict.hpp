@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "planner/all_workers.hpp"
 #include "planner/fusion.hpp"
 #include "planner/lower.hpp"
 #include "planner/measure.hpp"
@@ -21,7 +22,9 @@ struct Run {
   std::optional<Proof> proof;  ///< of the groups, where their fusion has one
   Program program;
   Lowered lowered;
-  sim::Timeline timeline;
+  sim::Timeline timeline;                 ///< where workers differ, of the one that is shown
+  std::vector<sim::Time> marks;           ///< when the last worker reaches each of lowered's
+  std::optional<AllWorkers> all_workers;  ///< where they differ and nothing slows anything down
   Prediction prediction;
   std::vector<Doubt> doubts;
 };
@@ -32,6 +35,13 @@ Run run(const Setting& setting, const Schedule& schedule);
 /// than can be simulated.
 Run simulate_groups(const Setting& setting, const Schedule& schedule, Groups groups,
                     std::vector<WayCost> ways);
+
+/// The same groups with every worker by itself, where the slowest stood for all.
+Run simulate_workers_of(const Setting& setting, const Run& run);
+
+/// The graph of all workers at once, each with tasks of its own: what simulate_groups() runs where workers
+/// draw and compute and channel slow each other.
+Lowered lower_every_worker(const Setting& setting, const Run& run);
 
 /// The mean iteration that these groups would give, the input's max included; jitter aside. As quick as the
 /// request's model.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "planner/schedule.hpp"
+#include "planner/task_factors.hpp"
 #include "sim/draws.hpp"
 #include "traces/scaled.hpp"
 
@@ -37,14 +38,6 @@ class SumSigma {
   double total_us_ = 0;
   double variance_ = 0;
 };
-
-std::vector<double> slowdowns(const Setting& setting) {
-  std::vector<double> out(static_cast<std::size_t>(setting.costs.workers()), 1.0);
-  for (const Straggler& straggler : setting.conditions.stragglers)
-    if (straggler.worker < setting.costs.workers())
-      out[static_cast<std::size_t>(straggler.worker)] = straggler.slowdown;
-  return out;
-}
 
 /// What one worker computes in one sample.
 class DrawnWorker {

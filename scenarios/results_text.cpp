@@ -92,6 +92,44 @@ std::string way_of(const planner::PlanGroup& group) {
   return (out.empty() ? "" : out + ", ") + (name == "none" ? "uncompressed" : "compressed by " + name);
 }
 
+ordered_json json_of(const planner::Spread& spread) {
+  return {{"mean_us", spread.mean_us},
+          {"p50_us", spread.p50_us},
+          {"p95_us", spread.p95_us},
+          {"p99_us", spread.p99_us},
+          {"most_us", spread.most_us}};
+}
+
+ordered_json json_of(const planner::WorkerReport& report) {
+  ordered_json waited_for = ordered_json::array();
+  for (const planner::WaitedFor& each : report.waited_for)
+    waited_for.push_back({{"worker", each.worker}, {"us", each.us}});
+  return {{"iteration", json_of(report.iteration)},
+          {"waiting", json_of(report.waiting)},
+          {"waited_for", std::move(waited_for)}};
+}
+
+/// A line for each entry whose workers differ.
+std::string worker_lines(const Results& results) {
+  std::string out;
+  for (const Entry& entry : results.entries) {
+    if (!entry.by_worker) continue;
+    const planner::WorkerReport& report = *entry.by_worker;
+    out += fmt::format(
+        "{}, {} workers: iterations p50 {}, p95 {}, p99 {} ms; waiting for others {} ms, at most {} ms",
+        models::one_line(entry.schedule), entry.prediction.workers, ms(report.iteration.p50_us),
+        ms(report.iteration.p95_us), ms(report.iteration.p99_us), ms(report.waiting.mean_us),
+        ms(report.waiting.most_us));
+    if (!report.waited_for.empty()) {
+      const double all = report.waiting.mean_us * static_cast<double>(entry.prediction.workers);
+      const planner::WaitedFor& first = report.waited_for.front();
+      out += fmt::format(", {:.0f} % of it for worker {}", 100 * first.us / all, first.worker);
+    }
+    out += '\n';
+  }
+  return out.empty() ? out : '\n' + out;
+}
+
 }  // namespace
 
 std::string results_json(const Results& results) {
@@ -101,6 +139,7 @@ std::string results_json(const Results& results) {
                          {"pipeline", entry.pipeline},          {"fusion", entry.fusion},
                          {"compression", entry.compression},    {"groups", entry.prediction.groups}};
     for (const auto& [name, number] : kNumbers) item[std::string(name)] = entry.prediction.*number;
+    if (entry.by_worker) item["by_worker"] = json_of(*entry.by_worker);
     entries.push_back(std::move(item));
   }
   return models::json_text({{"format", "fusewise.results"},
@@ -140,7 +179,7 @@ std::string results_table(const Results& results) {
       "iteration = forward + backward + coding + exposed communication + update + unoverlapped input (or an "
       "overlapped input "
       "that takes longer)\nchannel = communication, hidden or not; * fastest\n";
-  return out;
+  return out + worker_lines(results);
 }
 
 std::string plan_table(const planner::PlanFile& plan) {

@@ -89,7 +89,8 @@ Results run(const Scenario& scenario, const Progress& progress) {
                                    .pipeline = std::string(schedule.pipeline->name),
                                    .fusion = schedule.fusion.kind,
                                    .compression = schedule.compressor.name,
-                                   .prediction = run.prediction});
+                                   .prediction = run.prediction,
+                                   .by_worker = planner::report_workers(settings.of(schedule), run)});
       } catch (const planner::NoCost& problem) {
         refuse(scenario, workers, schedule, problem);
       }
@@ -110,7 +111,7 @@ std::string timeline(const Scenario& whole, std::int64_t workers) {
   for (const Schedule& schedule : scenario.schedules) {
     try {
       const Setting& setting = settings.of(schedule);
-      const std::string_view shown = scenario.conditions.jitter.sigma > 0     ? "the first"
+      const std::string_view shown = scenario.conditions.workers_differ()     ? "the first"
                                      : scenario.conditions.stragglers.empty() ? "each"
                                                                               : "the slowest";
       const std::string process = fmt::format("{}: {} of {} workers", schedule.name, shown, workers);

@@ -12,6 +12,7 @@
 #include "planner/explain.hpp"
 #include "planner/plan_file.hpp"
 #include "planner/predict.hpp"
+#include "planner/worker_report.hpp"
 #include "scenarios/scenario.hpp"
 
 namespace scenarios {
@@ -22,6 +23,7 @@ struct Entry {
   std::string fusion;
   std::string compression = "none";
   planner::Prediction prediction;
+  std::optional<planner::WorkerReport> by_worker;  ///< where workers differ
 };
 
 struct Results {

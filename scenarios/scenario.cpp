@@ -21,6 +21,8 @@ constexpr std::int64_t kMostSteps = 10'000;
 constexpr double kMostSlowdown = 1e6;
 /// Tasks of all iterations, about: at 60 bytes each the memory that one schedule may take.
 constexpr double kMostTasks = 1e8;
+/// Times of tasks on workers each by itself, about: minutes.
+constexpr double kMostTimes = 1e10;
 
 double time_at(const Field& field, std::string_view key) {
   const std::optional<Field> found = field.find(key);
@@ -44,10 +46,18 @@ planner::Overlap read_overlap(const Field& field) {
 
 planner::Jitter read_jitter(const Field& field) {
   field.allow_only({"distribution", "sigma", "seed"});
-  constexpr double kMostSigma = 2;  // a task in a hundred then takes over ten times its mean
+  constexpr double kMostSigma = 2;          // a task in a hundred then takes over ten times its mean
+  constexpr double kMostNormalSigma = 0.3;  // one in two thousand would take less than no time
   planner::Jitter jitter;
-  if (const auto distribution = field.find("distribution")) distribution->one_of({"lognormal"});
-  if (const auto sigma = field.find("sigma")) jitter.sigma = sigma->number(0, kMostSigma);
+  if (const auto distribution = field.find("distribution")) {
+    const std::string name = distribution->one_of({"lognormal", "normal", "measured"});
+    jitter.distribution = name == "lognormal" ? planner::Jitter::Distribution::lognormal
+                          : name == "normal"  ? planner::Jitter::Distribution::normal
+                                              : planner::Jitter::Distribution::measured;
+  }
+  const bool is_normal = jitter.distribution == planner::Jitter::Distribution::normal;
+  if (const auto sigma = field.find("sigma"))
+    jitter.sigma = sigma->number(0, is_normal ? kMostNormalSigma : kMostSigma);
   if (const auto seed = field.find("seed"))
     jitter.seed = static_cast<std::uint64_t>(seed->integer(0, INT64_MAX));
   return jitter;
@@ -64,6 +74,18 @@ std::vector<planner::Straggler> read_stragglers(const Field& field) {
         {.worker = worker.integer(0, kMostWorkers - 1), .slowdown = slowdown.number(0, kMostSlowdown)});
     if (out.back().slowdown == 0) slowdown.expected("a factor above 0");
     if (!seen.insert(out.back().worker).second) worker.expected("a worker that is listed once");
+  }
+  return out;
+}
+
+std::vector<planner::Failure> read_failures(const Field& field) {
+  std::vector<planner::Failure> out;
+  for (const Field& item : field.items()) {
+    item.allow_only({"worker", "at_us", "down_us"});
+    out.push_back({.worker = item.at("worker").integer(0, kMostWorkers - 1),
+                   .at_us = item.at("at_us").number(0, kMostTimeUs),
+                   .down_us = {}});
+    if (const auto down = item.find("down_us")) out.back().down_us = down->number(0, kMostTimeUs);
   }
   return out;
 }
@@ -87,7 +109,27 @@ Conditions read_conditions(const Field& field) {
   if (const auto overlap = field.find("overlap")) conditions.overlap = read_overlap(*overlap);
   if (const auto jitter = field.find("jitter")) conditions.jitter = read_jitter(*jitter);
   if (const auto stragglers = field.find("stragglers")) conditions.stragglers = read_stragglers(*stragglers);
+  if (const auto failures = field.find("failures")) conditions.failures = read_failures(*failures);
   return conditions;
+}
+
+bool has_spread(const traces::Profile& profile) {
+  return std::any_of(profile.layers.begin(), profile.layers.end(), [](const traces::ProfileLayer& layer) {
+    return layer.forward_spread_us.value_or(0) > 0 || layer.backward_spread_us.value_or(0) > 0;
+  });
+}
+
+/// What cannot be simulated together.
+void check_conditions(const Field& field, const Scenario& scenario) {
+  const Conditions& conditions = scenario.conditions;
+  const planner::Jitter::Distribution distribution = conditions.jitter.distribution;
+  if (distribution == planner::Jitter::Distribution::measured && !has_spread(scenario.profile))
+    field.at("jitter").at("distribution").expected("a profile with forward_spread_us or backward_spread_us");
+  if (!conditions.overlap.slows()) return;
+  if (distribution != planner::Jitter::Distribution::lognormal)
+    field.at("jitter").at("distribution").expected("lognormal where compute and channel slow each other");
+  if (!conditions.failures.empty())
+    field.at("failures").expected("none where compute and channel slow each other");
 }
 
 std::vector<std::int64_t> read_workers(const Field& field) {
@@ -101,29 +143,36 @@ std::vector<std::int64_t> read_workers(const Field& field) {
                                    double most) {
   const Field workers = field.at("workers");
   const Field at = workers.is_array() ? workers.items()[place] : workers;
-  at.expected(fmt::format("at most {:.0f} workers with jitter and a profile of this size", std::floor(most)),
-              fmt::to_string(scenario.workers[place]));
+  at.expected(
+      fmt::format("at most {:.0f} workers each by itself with a profile of this size", std::floor(most)),
+      fmt::to_string(scenario.workers[place]));
 }
 
-/// With jitter every worker is simulated.
+/// Where workers differ each is simulated; where compute and channel slow each other as well, each has tasks
+/// of its own.
 void check_size(const Field& field, const Scenario& scenario) {
+  const Conditions& conditions = scenario.conditions;
   const double per_worker = 2.0 * static_cast<double>(scenario.profile.layers.size()) +
                             3.0 * static_cast<double>(traces::tensor_count(scenario.profile)) +
-                            2.0 * static_cast<double>(scenario.conditions.accumulation_steps);
-  const bool jitters = scenario.conditions.jitter.sigma > 0;
+                            2.0 * static_cast<double>(conditions.accumulation_steps);
+  const bool each = conditions.workers_differ();
+  const double most_tasks = each && !conditions.overlap.slows() ? kMostTimes : kMostTasks;
   const auto largest = std::max_element(scenario.workers.begin(), scenario.workers.end());
-  const std::int64_t workers = jitters ? *largest : 1;
-  const double most = std::floor(kMostTasks / per_worker / static_cast<double>(workers));
-  if (static_cast<double>(scenario.conditions.iterations) <= most) return;
-  if (jitters && most < 1)
+  const std::int64_t workers = each ? *largest : 1;
+  const double most =
+      std::min(std::floor(most_tasks / per_worker / static_cast<double>(workers)), kMostTasks / per_worker);
+  if (static_cast<double>(conditions.iterations) <= most) return;
+  if (each && most < 1)
     too_many_workers(field, scenario, static_cast<std::size_t>(largest - scenario.workers.begin()),
-                     kMostTasks / per_worker);
+                     most_tasks / per_worker);
   const std::string expected =
-      fmt::format("at most {:.0f} iteration{} of a profile of this size{}", most, most == 1 ? "" : "s",
-                  jitters ? fmt::format(" with jitter on {} workers", workers) : "");
+      fmt::format("at most {:.0f} iteration{} of a profile of this size{}", std::floor(most),
+                  most == 1 ? "" : "s", each ? fmt::format(" with {} workers each by itself", workers) : "");
   if (const std::optional<Field> given = field.find("iterations")) given->expected(expected);
-  field.at(jitters ? "jitter" : "profile")
-      .expected(expected, fmt::format("{}, the default", scenario.conditions.iterations));
+  field.at(!each                     ? "profile"
+           : conditions.jitter.any() ? "jitter"
+                                     : "failures")
+      .expected(expected, fmt::format("{}, the default", conditions.iterations));
 }
 
 /// A straggler that is in none of the worker counts is more likely a slip than a wish.
@@ -142,8 +191,8 @@ std::vector<std::string> straggler_warnings(const Scenario& scenario) {
 Scenario read_scenario(const Field& field) {
   field.check_format("fusewise.scenario");
   field.allow_only({"format", "version", "name", "profile", "network", "workers", "schedules", "collectives",
-                    "iterations", "accumulation_steps", "overlap", "jitter", "stragglers", "input",
-                    "update"});
+                    "iterations", "accumulation_steps", "overlap", "jitter", "stragglers", "failures",
+                    "input", "update"});
   const std::optional<Field> name = field.find("name");
   const std::optional<Field> collectives = field.find("collectives");
   Scenario scenario = {
@@ -160,6 +209,7 @@ Scenario read_scenario(const Field& field) {
       scenario.schedules.push_back(planner::read_schedule(item));
   else
     scenario.schedules = planner::lossless_schedules();
+  check_conditions(field, scenario);
   check_size(field, scenario);
   scenario.warnings = straggler_warnings(scenario);
   return scenario;

@@ -2,7 +2,9 @@
 
 #include "sim/draws.hpp"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cassert>
 #include <cmath>
 #include <cstddef>
@@ -14,11 +16,16 @@ namespace {
 // ln 2 in two parts: whole multiples of the first up to 2^11 are exact.
 constexpr double kLn2High = 0x1.62e42fee00000p-1;
 constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
+constexpr double kInverseLn2 = 0x1.71547652b82fep+0;
+/// Added to a double under 2^51 it leaves no bits for a fraction, and whole numbers in the lowest bits.
+constexpr double kToWhole = 0x1.8p52;
+constexpr unsigned kMantissaBits = 52;
+constexpr std::uint64_t kOne = 0x3ff0000000000000U;
 constexpr double kInverseSqrtTwoPi = 0.39894228040143267794;
 
 /// coefficients[0] + coefficients[1] x + ...
 template <std::size_t kCount>
-double polynomial(const std::array<double, kCount>& coefficients, double x) {
+[[gnu::always_inline]] inline double polynomial(const std::array<double, kCount>& coefficients, double x) {
   double sum = coefficients[kCount - 1];
   for (std::size_t i = kCount - 1; i-- > 0;) sum = sum * x + coefficients[i];
   return sum;
@@ -29,7 +36,7 @@ struct Ratio {
   std::array<double, 8> above;
   std::array<double, 8> below;
 
-  double at(double x) const { return polynomial(above, x) / polynomial(below, x); }
+  [[gnu::always_inline]] double at(double x) const { return polynomial(above, x) / polynomial(below, x); }
 };
 
 // Wichura, "Algorithm AS 241: The percentage points of the normal distribution" (1988), PPND16.
@@ -51,10 +58,16 @@ constexpr Ratio kFarTail = {{6.65790464350110377720, 5.46378491116411436990, 1.7
                              1.48753612908506148525e-2, 7.86869131145613259100e-4, 1.84631831751005468180e-5,
                              1.42151175831644588870e-7, 2.04426310338993978564e-15}};
 
+bool is_central(double offset) { return offset >= -0.425 && offset <= 0.425; }
+
+[[gnu::always_inline]] inline double central_quantile(double offset) {
+  return offset * kCentre.at(0.180625 - offset * offset);
+}
+
 /// The z that a standard normal draw is below with this chance.
 double normal_quantile(double chance) {
   const double offset = chance - 0.5;
-  if (offset >= -0.425 && offset <= 0.425) return offset * kCentre.at(0.180625 - offset * offset);
+  if (is_central(offset)) return central_quantile(offset);
   const double outside = offset < 0 ? chance : 1 - chance;
   const double r = std::sqrt(-portable_log(outside));
   const double z = r <= 5 ? kTail.at(r - 1.6) : kFarTail.at(r - 5);
@@ -73,12 +86,41 @@ constexpr std::array<double, kCount> inverse_factorials() {
   return out;
 }
 
+constexpr std::array<double, 15> kExpTerms = inverse_factorials<15>();
+
 /// 1, 1/3, 1/5, ...
 template <std::size_t kCount>
 constexpr std::array<double, kCount> inverse_odds() {
   std::array<double, kCount> out{};
   for (std::size_t i = 0; i < kCount; ++i) out.at(i) = 1 / static_cast<double>(2 * i + 1);
   return out;
+}
+
+/// exp(x) = 2^power x factor; the power is a whole number.
+struct ExpParts {
+  double power = 0;
+  double factor = 0;
+};
+
+[[gnu::always_inline]] inline ExpParts exp_parts(double x) {
+  // x = n ln 2 + r with |r| <= ln 2 / 2; the terms left out are under 1e-17
+  const double n = (x * kInverseLn2 + kToWhole) - kToWhole;
+  const double r = (x - n * kLn2High) - n * kLn2Low;
+  return {.power = n, .factor = polynomial(kExpTerms, r)};
+}
+
+/// portable_exp where neither x nor the result is far from 0 or 1: 2^n is made from its bits.
+[[gnu::always_inline]] inline double near_exp(double x) {
+  const ExpParts parts = exp_parts(x);
+  constexpr double kBias = 1023;
+  const auto exponent = std::bit_cast<std::uint64_t>(parts.power + kBias + kToWhole);
+  return parts.factor * std::bit_cast<double>(exponent << kMantissaBits);
+}
+
+/// uniform() without a conversion from integers.
+[[gnu::always_inline]] inline double uniform_by_bits(std::uint64_t bits) {
+  const double from_one = std::bit_cast<double>(kOne | (bits >> (64 - kMantissaBits)));
+  return (from_one - 1) + 0x1p-53;
 }
 
 }  // namespace
@@ -94,16 +136,29 @@ double lognormal_mean_one(std::uint64_t bits, double sigma) {
   return portable_exp(sigma * standard_normal(bits) - sigma * sigma / 2);
 }
 
+void lognormal_mean_one(std::span<const std::uint64_t> bits, double sigma, std::span<double> factors) {
+  assert(bits.size() == factors.size() && sigma <= 10);
+  constexpr std::size_t kBlock = 256;  // stays in the nearest cache
+  std::array<double, kBlock> z{};
+  for (std::size_t from = 0; from < bits.size(); from += kBlock) {
+    const std::size_t count = std::min(kBlock, bits.size() - from);
+    const std::span<const std::uint64_t> block = bits.subspan(from, count);
+    // Loops without branches, which compilers turn into vector instructions; what lies outside the centre is
+    // drawn again.
+    for (std::size_t i = 0; i < count; ++i) z[i] = central_quantile(uniform_by_bits(block[i]) - 0.5);
+    for (std::size_t i = 0; i < count; ++i)
+      if (!is_central(uniform(block[i]) - 0.5)) z[i] = standard_normal(block[i]);
+    for (std::size_t i = 0; i < count; ++i) factors[from + i] = near_exp(sigma * z[i] - sigma * sigma / 2);
+  }
+}
+
 double portable_exp(double x) {
   constexpr double kLeast = -745.2;  // half the smallest double, and less, is 0
   constexpr double kMost = 709.79;
   if (x < kLeast) return 0;
   if (x > kMost) return std::numeric_limits<double>::infinity();
-  // x = n ln 2 + r with |r| <= ln 2 / 2; the terms left out are under 1e-17
-  const auto n = static_cast<int>(x / kLn2High + (x < 0 ? -0.5 : 0.5));
-  const double r = (x - n * kLn2High) - n * kLn2Low;
-  static constexpr std::array<double, 15> kTerms = inverse_factorials<15>();
-  return std::ldexp(polynomial(kTerms, r), n);
+  const ExpParts parts = exp_parts(x);
+  return std::ldexp(parts.factor, static_cast<int>(parts.power));
 }
 
 double portable_log(double x) {

@@ -23,6 +23,7 @@ using sim::Time;
 using support::pair_of;
 using support::profile_of;
 using support::Random;
+using support::run_whole;
 using support::Scene;
 using support::schedule_of;
 using Kind = TaskLabel::Kind;
@@ -238,7 +239,8 @@ TEST_CASE(
         const Schedule schedule =
             schedule_of(fmt::format(R"({{"pipeline": "{}", "compression": {}}})", pipeline, compressor));
         CAPTURE(schedule.name);
-        CHECK(first_difference(Recurrence(scene, schedule).run(), spans_of(scene.run(schedule))) == "");
+        CHECK(first_difference(Recurrence(scene, schedule).run(), spans_of(run_whole(scene, schedule))) ==
+              "");
       }
     }
   }
@@ -262,7 +264,7 @@ std::map<Which, Time> forward_and_backward(const Run& run) {
 Run run_with(const Jitter& jitter, const char* schedule, std::int64_t workers = 3,
              Conditions conditions = {}) {
   conditions.jitter = jitter;
-  return Scene(two_layers(), pair_of(2, 0.1), workers, conditions).run(schedule_of(schedule));
+  return run_whole(Scene(two_layers(), pair_of(2, 0.1), workers, conditions), schedule_of(schedule));
 }
 
 TEST_CASE("jitter: the same seed gives the same run, another seed another") {
@@ -302,7 +304,7 @@ TEST_CASE("jitter: what a worker draws for forward and backward depends on no sc
         with_jitter.jitter.sigma = sigma;
         const Scene scene(two_layers(), pair_of(2, 0.1), workers, with_jitter);
         std::size_t known = 0;
-        for (const auto& [which, duration] : forward_and_backward(scene.run(schedule))) {
+        for (const auto& [which, duration] : forward_and_backward(run_whole(scene, schedule))) {
           if (all.count(which) == 0) continue;  // the forward pass that ends the last iteration of dear
           ++known;
           CHECK(all.at(which) == duration);
@@ -335,7 +337,7 @@ TEST_CASE("jitter: encoding, decoding and updates draw too, collectives, reading
                               R"("pipeline": "dear")", R"("pipeline": "zero", "overlap_gather": false)"}) {
     const Schedule schedule = schedule_of(fmt::format(R"({{{}, "compression": {}}})", members, kSummed));
     CAPTURE(schedule.name);
-    const Run run = scene.run(schedule);
+    const Run run = run_whole(scene, schedule);
     std::map<std::pair<Kind, std::uint32_t>, std::vector<Time>> durations;
     for (const sim::Task& task : run.lowered.graph.tasks()) {
       const TaskLabel label = TaskLabel::unpack(task.label);

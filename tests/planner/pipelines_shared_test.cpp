@@ -462,7 +462,7 @@ class Journey {
 
 void check_journeys(const Instance& instance, const Schedule& schedule) {
   const Scene scene = instance.scene();
-  const Run run = scene.run(schedule);
+  const Run run = support::run_whole(scene, schedule);
   const Spans spans(run);
   if (instance.workers == 1) {
     CHECK(spans.collectives() == 0);

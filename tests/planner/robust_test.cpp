@@ -309,7 +309,8 @@ TEST_CASE("sampled: three workers simulated with the same draws take as long, it
       CAPTURE(json);
       const Asked asked(scene, json);
       const Groups groups = support::random_groups(random, scene.setting.workload.gradient_count());
-      const Run run = simulate_groups(scene.setting, asked.schedule, groups, asked.request.ways);
+      Run run = simulate_groups(scene.setting, asked.schedule, groups, asked.request.ways);
+      run.lowered = lower_every_worker(scene.setting, run);
       const Samples samples(asked.request, {.samples = conditions.iterations, .seed = seed});
       const std::vector<Time> values = samples.values(groups);
       const sim::Timeline timeline = with_draws(scene.setting, run, seed);

@@ -135,7 +135,8 @@ TEST_CASE("scenario: a wrong value is refused with its place") {
        R"(s.json: /format: expected one of fusewise.scenario, got "fusewise.plan")"},
       {R"({"worker": 2})",
        "s.json: /worker: expected a key among format, version, name, profile, network, workers, schedules, "
-       "collectives, iterations, accumulation_steps, overlap, jitter, stragglers, input, update, got "
+       "collectives, iterations, accumulation_steps, overlap, jitter, stragglers, failures, input, update, "
+       "got "
        "'worker', did "
        "you mean 'workers'?"},
       {R"({"profile": null})", "s.json: /profile: expected a value, got nothing"},
@@ -217,8 +218,19 @@ TEST_CASE("scenario: slow-down and jitter within what can be simulated") {
       {R"({"overlap": {"communication_slowdown": "much"}})",
        "s.json: /overlap/communication_slowdown: expected a number from 0 to 1000000, got \"much\""},
       {R"({"jitter": {"sigma": 2.5}})", "s.json: /jitter/sigma: expected a number from 0 to 2, got 2.5"},
-      {R"({"jitter": {"distribution": "normal"}})",
-       R"(s.json: /jitter/distribution: expected one of lognormal, got "normal", did you mean 'lognormal'?)"},
+      {R"({"jitter": {"distribution": "gamma"}})",
+       R"(s.json: /jitter/distribution: expected one of lognormal, normal, measured, got "gamma", did you mean 'normal'?)"},
+      {R"({"jitter": {"distribution": "normal", "sigma": 0.5}})",
+       "s.json: /jitter/sigma: expected a number from 0 to 0.3, got 0.5"},
+      {R"({"jitter": {"distribution": "measured"}})",
+       R"(s.json: /jitter/distribution: expected a profile with forward_spread_us or backward_spread_us, got "measured")"},
+      {R"({"jitter": {"distribution": "normal"}, "overlap": {"compute_slowdown": 1}})",
+       R"(s.json: /jitter/distribution: expected lognormal where compute and channel slow each other, got "normal")"},
+      {R"({"failures": [{"worker": 0, "at_us": 5}], "overlap": {"compute_slowdown": 1}})",
+       "s.json: /failures: expected none where compute and channel slow each other, got an array of 1"},
+      {R"({"failures": [{"worker": 0}]})", "s.json: /failures/0/at_us: expected a value, got none"},
+      {R"({"failures": [{"worker": -1, "at_us": 5}]})",
+       "s.json: /failures/0/worker: expected an integer from 0 to 999999, got -1"},
       {R"({"jitter": {"seed": -1}})",
        "s.json: /jitter/seed: expected an integer from 0 to 9223372036854775807, got -1"},
   });
@@ -316,31 +328,36 @@ TEST_CASE(
     "scenario: more tasks than memory holds with every worker by itself are refused, with what is possible") {
   // 2 layers, 2 tensors and 1 micro-batch count as 12 tasks, 10^8 of which are held
   check_all({
-      {R"({"jitter": {"sigma": 0.1}, "iterations": 10000, "workers": [2, 1000]})",
-       "s.json: /iterations: expected at most 8333 iterations of a profile of this size with jitter on 1000 "
-       "workers, "
-       "got 10000"},
-      {R"({"jitter": {"sigma": 0.1}, "iterations": 9, "workers": 1000000})",
-       "s.json: /iterations: expected at most 8 iterations of a profile of this size with jitter on 1000000 "
-       "workers, "
-       "got 9"},
+      {R"({"overlap": {"compute_slowdown": 1}, "jitter": {"sigma": 0.1}, "iterations": 10000, "workers": [2, 1000]})",
+       "s.json: /iterations: expected at most 8333 iterations of a profile of this size with 1000 workers "
+       "each by itself, got 10000"},
+      {R"({"overlap": {"compute_slowdown": 1}, "jitter": {"sigma": 0.1}, "iterations": 9, "workers": 1000000})",
+       "s.json: /iterations: expected at most 8 iterations of a profile of this size with 1000000 workers "
+       "each by itself, got 9"},
+      // no more than times where each task has one for each worker: 10^10
+      {R"({"jitter": {"sigma": 0.1}, "iterations": 834, "workers": 1000000})",
+       "s.json: /iterations: expected at most 833 iterations of a profile of this size with 1000000 workers "
+       "each by itself, got 834"},
+      {R"({"failures": [{"worker": 0, "at_us": 1, "down_us": 1}], "iterations": 834, "workers": 1000000})",
+       "s.json: /iterations: expected at most 833 iterations of a profile of this size with 1000000 workers "
+       "each by itself, got 834"},
       // with more micro-batches 20,010 for a worker
-      {R"({"jitter": {"sigma": 0.1}, "accumulation_steps": 10000, "iterations": 2, "workers": [4, 4997]})",
-       "s.json: /iterations: expected at most 1 iteration of a profile of this size with jitter on 4997 "
-       "workers, got "
-       "2"},
-      {R"({"jitter": {"sigma": 0.1}, "accumulation_steps": 10000, "workers": [4, 2000]})",
-       "s.json: /jitter: expected at most 2 iterations of a profile of this size with jitter on 2000 "
-       "workers, got 3, "
-       "the default"},
-      {R"({"jitter": {"sigma": 0.1}, "accumulation_steps": 10000, "iterations": 1, "workers": [4, 4998, 4999]})",
-       "s.json: /workers/2: expected at most 4997 workers with jitter and a profile of this size, got 4999"},
-      {R"({"jitter": {"sigma": 0.1}, "accumulation_steps": 10000, "iterations": 1, "workers": 8000})",
-       "s.json: /workers: expected at most 4997 workers with jitter and a profile of this size, got 8000"},
+      {R"({"jitter": {"sigma": 0.1}, "accumulation_steps": 10000, "iterations": 2, "workers": [4, 499700]})",
+       "s.json: /iterations: expected at most 1 iteration of a profile of this size with 499700 workers each "
+       "by itself, got 2"},
+      {R"({"jitter": {"sigma": 0.1}, "accumulation_steps": 10000, "workers": [4, 200000]})",
+       "s.json: /jitter: expected at most 2 iterations of a profile of this size with 200000 workers each by "
+       "itself, got 3, the default"},
+      {R"({"jitter": {"sigma": 0.1}, "accumulation_steps": 10000, "iterations": 1, "workers": [4, 499749, 499900]})",
+       "s.json: /workers/2: expected at most 499750 workers each by itself with a profile of this size, got "
+       "499900"},
+      {R"({"jitter": {"sigma": 0.1}, "accumulation_steps": 10000, "iterations": 1, "workers": 800000})",
+       "s.json: /workers: expected at most 499750 workers each by itself with a profile of this size, got "
+       "800000"},
   });
-  CHECK_NOTHROW(read(R"({"jitter": {"sigma": 0.1}, "iterations": 8333, "workers": [2, 1000]})"));
+  CHECK_NOTHROW(read(R"({"jitter": {"sigma": 0.1}, "iterations": 833, "workers": [2, 1000000]})"));
   CHECK_NOTHROW(
-      read(R"({"jitter": {"sigma": 0.1}, "accumulation_steps": 10000, "iterations": 1, "workers": 4997})"));
+      read(R"({"jitter": {"sigma": 0.1}, "accumulation_steps": 10000, "iterations": 1, "workers": 499750})"));
   // without jitter one worker stands for all
   CHECK_NOTHROW(read(R"({"jitter": {"sigma": 0}, "iterations": 10000, "workers": 1000000})"));
 }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -196,6 +197,16 @@ TEST_CASE("draws: every bit of a hash is as often 1 as 0, and changes with each 
     CAPTURE(bit);
     CHECK(std::abs(ones.at(bit) - kDraws / 2) < five_deviations);
     CHECK(std::abs(flips.at(bit) - kDraws / 2) < five_deviations);
+  }
+}
+
+TEST_CASE("draws: many at once are each as one by itself, to the last bit") {
+  std::vector<std::uint64_t> bits = {0, 1, UINT64_MAX, UINT64_MAX - 1, std::uint64_t{1} << 63U};
+  for (std::uint64_t i = 0; i < 3000; ++i) bits.push_back(hash(9, i));
+  std::vector<double> factors(bits.size());
+  for (const double sigma : {0.0, 0.05, 0.5, 2.0, 10.0}) {
+    lognormal_mean_one(bits, sigma, factors);
+    for (std::size_t i = 0; i < bits.size(); ++i) CHECK(factors[i] == lognormal_mean_one(bits[i], sigma));
   }
 }
 

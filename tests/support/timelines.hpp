@@ -57,4 +57,13 @@ inline std::string stream(const Scene& scene, const planner::Run& run, sim::Stre
   return out;
 }
 
+/// With the graph of all workers, each with tasks of its own, where any draws.
+inline planner::Run run_whole(const Scene& scene, const planner::Schedule& schedule) {
+  planner::Run out = scene.run(schedule);
+  if (!scene.setting.conditions.jitter.any()) return out;
+  out.lowered = planner::lower_every_worker(scene.setting, out);
+  out.timeline = sim::simulate(out.lowered.graph);
+  return out;
+}
+
 }  // namespace support

@@ -1,0 +1,63 @@
+#include "planner/worker_report.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace planner {
+namespace {
+
+using sim::Time;
+
+Spread spread_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const auto rank = [&](double share) {
+    const auto at = static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
+    return values[std::max<std::size_t>(at, 1) - 1];
+  };
+  return {.mean_us = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()),
+          .p50_us = rank(0.5),
+          .p95_us = rank(0.95),
+          .p99_us = rank(0.99),
+          .most_us = values.back()};
+}
+
+Spread iterations(const Run& run, const AllWorkers& all) {
+  std::vector<double> lengths;
+  for (std::size_t mark = first_counted(run.lowered) + 1; mark < all.marks.size(); ++mark)
+    for (std::size_t n = 0; n < all.busy.size(); ++n)
+      lengths.push_back(sim::to_us(all.marks[mark][n] - all.marks[mark - 1][n]));
+  return spread_of(std::move(lengths));
+}
+
+std::vector<WaitedFor> waited_for(const std::vector<Time>& kept_waiting, double counted_iterations) {
+  constexpr std::size_t kMost = 5;
+  std::vector<WaitedFor> out;
+  for (std::size_t n = 0; n < kept_waiting.size(); ++n)
+    if (kept_waiting[n] > Time::zero())
+      out.push_back(
+          {.worker = static_cast<std::int64_t>(n), .us = sim::to_us(kept_waiting[n]) / counted_iterations});
+  std::stable_sort(out.begin(), out.end(),
+                   [](const WaitedFor& a, const WaitedFor& b) { return a.us > b.us; });
+  out.resize(std::min(out.size(), kMost));
+  return out;
+}
+
+}  // namespace
+
+std::optional<WorkerReport> report_workers(const Setting& setting, const Run& run) {
+  const Conditions& conditions = setting.conditions;
+  if (conditions.overlap.slows() || setting.costs.workers() == 1) return std::nullopt;
+  if (!run.all_workers && conditions.stragglers.empty()) return std::nullopt;
+  const Run by_worker = run.all_workers ? Run{} : simulate_workers_of(setting, run);
+  const Run& each = run.all_workers ? run : by_worker;
+  const AllWorkers& all = *each.all_workers;
+  const auto count = static_cast<double>(counted(each.lowered));
+  std::vector<double> waiting;
+  for (const Time time : all.waited) waiting.push_back(sim::to_us(time) / count);
+  return WorkerReport{.iteration = iterations(each, all),
+                      .waiting = spread_of(std::move(waiting)),
+                      .waited_for = waited_for(all.kept_waiting, count)};
+}
+
+}  // namespace planner

@@ -1,0 +1,38 @@
+// What it comes to that workers differ: how iterations spread, and who waits for whom.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "planner/predict.hpp"
+#include "planner/setting.hpp"
+
+namespace planner {
+
+/// Percentiles are nearest ranks.
+struct Spread {
+  double mean_us = 0;
+  double p50_us = 0;
+  double p95_us = 0;
+  double p99_us = 0;
+  double most_us = 0;
+};
+
+struct WaitedFor {
+  std::int64_t worker = 0;
+  double us = 0;  ///< by all others together, in an iteration
+};
+
+struct WorkerReport {
+  Spread iteration;  ///< over workers and iterations, each from one of the worker's ends to its next
+  Spread waiting;    ///< over workers, in an iteration: ready for a collective before the last one was
+  /// The workers that the others waited for, the longest first, five at most.
+  std::vector<WaitedFor> waited_for;
+};
+
+/// None where all workers are alike, or compute and channel slow each other.
+std::optional<WorkerReport> report_workers(const Setting& setting, const Run& run);
+
+}  // namespace planner

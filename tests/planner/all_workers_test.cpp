@@ -1,0 +1,202 @@
+// Every worker by itself: the same as a graph in which each has tasks of its own, and what waiting and
+// failures come to.
+
+#include "planner/all_workers.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "planner/task_factors.hpp"
+#include "sim/draws.hpp"
+#include "tests/support/groups.hpp"
+#include "tests/support/timelines.hpp"
+
+namespace planner {
+namespace {
+
+using sim::Time;
+using support::Random;
+using support::Scene;
+using support::schedule_of;
+using Kind = TaskLabel::Kind;
+
+Time us(double value) { return sim::from_us(value); }
+
+std::vector<std::int64_t> everyone(const Scene& scene) {
+  std::vector<std::int64_t> out;
+  for (std::int64_t n = 0; n < scene.setting.costs.workers(); ++n) out.push_back(n);
+  return out;
+}
+
+/// When tasks of a worker ran, by kind, iteration and item; collectives and ticks under worker -1.
+using Which = std::tuple<std::int64_t, Kind, std::uint32_t, std::uint32_t>;
+using Spans = std::map<Which, sim::Span>;
+
+bool is_shared(sim::StreamId stream) { return stream == Lowered::kChannel || stream == Lowered::kTicks; }
+
+Spans spans_of_graph(const Lowered& lowered) {
+  const sim::Timeline timeline = sim::simulate(lowered.graph);
+  Spans out;
+  const auto tasks = lowered.graph.tasks();
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const TaskLabel label = TaskLabel::unpack(tasks[i].label);
+    const auto worker =
+        is_shared(tasks[i].stream) ? -1 : static_cast<std::int64_t>(Lowered::worker_of(tasks[i].stream));
+    out[{worker, label.kind, label.iteration, label.item}] = timeline.spans[i];
+  }
+  return out;
+}
+
+Spans spans_by_worker(const Run& run, const AllWorkers& all) {
+  Spans out;
+  const auto tasks = run.lowered.graph.tasks();
+  for (const ShownWorker& shown : all.shown)
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      const TaskLabel label = TaskLabel::unpack(tasks[i].label);
+      const std::int64_t worker = is_shared(tasks[i].stream) ? -1 : shown.worker;
+      out[{worker, label.kind, label.iteration, label.item}] = shown.timeline.spans[i];
+    }
+  // a tick runs when the last worker has come to it
+  for (auto& [which, span] : out)
+    if (std::get<1>(which) == Kind::tick) span.start = Time::min();
+  return out;
+}
+
+std::string first_difference(const Spans& expected, const Spans& got) {
+  for (const auto& [which, span] : expected) {
+    const auto& [worker, kind, iteration, item] = which;
+    const auto found = got.find(which);
+    const std::string name = fmt::format("worker {} kind {} iteration {} item {}", worker,
+                                         static_cast<int>(kind), iteration, item);
+    if (found == got.end()) return name + " is not there";
+    const bool same_start = kind == Kind::tick || found->second.start == span.start;
+    if (!same_start || found->second.end != span.end)
+      return fmt::format("{}: {}-{} expected, got {}-{}", name, span.start.count(), span.end.count(),
+                         found->second.start.count(), found->second.end.count());
+  }
+  return expected.size() == got.size() ? "" : "more tasks than expected";
+}
+
+std::vector<Schedule> schedules() {
+  std::vector<Schedule> out = lossless_schedules();
+  constexpr const char* kSummed =
+      R"({"name": "x", "ratio": 0.5, "collective": "all_reduce",
+          "encode": {"startup_us": 1, "us_per_byte": 0.0125}, "decode": {"us_per_byte": 0.025}})";
+  for (const char* members : {R"("name": "grace")", R"("name": "hipress")", R"("pipeline": "dear")",
+                              R"("pipeline": "zero", "overlap_gather": false)",
+                              R"("name": "horovod", "fusion": {"kind": "threshold", "cycle_us": 40})"})
+    out.push_back(schedule_of(fmt::format(R"({{{}, "compression": {}}})", members, kSummed)));
+  return out;
+}
+
+TEST_CASE("all workers: each runs as in a graph in which everyone has tasks of their own") {
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const traces::Profile profile = support::random_profile(random, 6);
+    const traces::Network network = support::random_link(random);
+    Conditions conditions = support::random_conditions(random);
+    conditions.overlap = {};
+    conditions.jitter = {.sigma = 0.3, .seed = seed};
+    const Scene scene(profile, network, random.between(1, 6), conditions);
+    for (const Schedule& schedule : schedules()) {
+      CAPTURE(schedule.name);
+      const Run run = scene.run(schedule);
+      REQUIRE(run.all_workers);
+      const Lowered whole = lower_every_worker(scene.setting, run);
+      const AllWorkers all = simulate_all_workers(scene.setting, run, everyone(scene));
+      CHECK(first_difference(spans_of_graph(whole), spans_by_worker(run, all)) == "");
+      const sim::Timeline timeline = sim::simulate(whole.graph);
+      REQUIRE(run.marks.size() == whole.marks.size());
+      for (std::size_t mark = 0; mark < run.marks.size(); ++mark)
+        CHECK(run.marks[mark] == at_mark(whole.marks[mark], timeline));
+    }
+  }
+}
+
+// Two workers, one layer: forward 10, backward 20, all-reduce 5; worker 1 twice as slow.
+//
+//   worker 0  f 0-10  b 10-30  . waits 30 .                 f 65-75 ...
+//   worker 1  f 0----20  b 20--------60
+//   channel                              all-reduce 60-65
+traces::Profile one_layer() { return support::profile_of({{10, 20, {10}}}); }
+
+TEST_CASE("all workers: who waits is told, and for whom") {
+  const Scene scene(one_layer(), support::pair_of(5, 0), 2,
+                    {.iterations = 3,
+                     .stragglers = {{.worker = 1, .slowdown = 2}},
+                     .jitter = {.distribution = Jitter::Distribution::measured}});  // without any spread
+  const Run run = scene.run(schedule_of(R"("wfbp")"));
+  REQUIRE(run.all_workers);
+  CHECK(run.marks == std::vector<Time>{us(0), us(65), us(130), us(195)});
+  CHECK(run.all_workers->waited == std::vector<Time>{us(60), us(0)});  // of two iterations that count
+  CHECK(run.all_workers->kept_waiting == std::vector<Time>{us(0), us(60)});
+  CHECK(run.all_workers->channel_busy == us(10));
+  CHECK(run.all_workers->busy[0].forward == us(20));
+  CHECK(run.all_workers->busy[1].backward == us(80));
+  CHECK(run.prediction.iteration_us == 65);
+  CHECK(run.prediction.backward_us == 40);
+}
+
+// Worker 0 is down from 15 to 45: backward runs 10-15 and 45-60, the other one waits from 30 on.
+TEST_CASE("all workers: one that fails goes on where it was, and the others wait") {
+  const Scene scene(one_layer(), support::pair_of(5, 0), 2,
+                    {.iterations = 2, .failures = {{.worker = 0, .at_us = 15, .down_us = 30}}});
+  const Run run = scene.run(schedule_of(R"("wfbp")"));
+  REQUIRE(run.all_workers);
+  CHECK(run.marks == std::vector<Time>{us(0), us(65), us(100)});
+  const AllWorkers all = simulate_all_workers(scene.setting, run, {0, 1});
+  CHECK(all.shown[0].timeline.spans[1] == sim::Span{us(10), us(60)});
+  CHECK(all.shown[1].timeline.spans[1] == sim::Span{us(10), us(30)});
+}
+
+// Worker 0 has issued at 30, but is down from 30 to 100: nobody communicates before.
+TEST_CASE("all workers: one that is down joins no collective") {
+  const Scene scene(one_layer(), support::pair_of(5, 0), 2,
+                    {.iterations = 1, .failures = {{.worker = 0, .at_us = 30, .down_us = 70}}});
+  CHECK(scene.run(schedule_of(R"("wfbp")")).marks.back() == us(105));
+}
+
+TEST_CASE("all workers: one that never comes back is named, with what it leaves waiting") {
+  const Scene scene(one_layer(), support::pair_of(5, 0), 4,
+                    {.iterations = 2, .failures = {{.worker = 2, .at_us = 50}}});
+  CHECK_THROWS_WITH_AS(scene.run(schedule_of(R"("wfbp")")),
+                       doctest::Contains("worker 2 fails for good at 50 us, in iteration 2"), NeverEnds);
+  const Scene late(one_layer(), support::pair_of(5, 0), 4,
+                   {.iterations = 2, .failures = {{.worker = 2, .at_us = 1e6}}});
+  CHECK(late.run(schedule_of(R"("wfbp")")).marks.back() == us(2 * (30 + 6 * 2.5)));
+}
+
+TEST_CASE("all workers: normal draws are 1 + sigma z") {
+  const TaskLabel label = {.kind = Kind::forward, .iteration = 1, .item = 2};
+  const Jitter jitter = {.distribution = Jitter::Distribution::normal, .sigma = 0.1, .seed = 3};
+  const std::uint64_t bits = sim::hash(3, std::uint64_t{5}, 1U, std::uint64_t{1}, 2U);
+  CHECK(drawn_factor(jitter, 0.1, 5, label) == 1 + 0.1 * sim::standard_normal(bits));
+  double sum = 0;
+  constexpr int kDraws = 20'000;
+  for (std::int64_t worker = 0; worker < kDraws; ++worker) sum += drawn_factor(jitter, 0.1, worker, label);
+  CHECK(sum / kDraws == doctest::Approx(1).epsilon(0.003));
+}
+
+TEST_CASE("all workers: measured jitter takes each layer's own spread") {
+  traces::Profile profile = support::profile_of({{10, 20, {10}}, {10, 20, {10}}});
+  profile.layers[0].forward_spread_us = 1.349;   // a tenth
+  profile.layers[1].backward_spread_us = 13.49;  // half
+  const Scene scene(profile, support::pair_of(1, 0), 2,
+                    {.jitter = {.distribution = Jitter::Distribution::measured}});
+  const TaskSigmas sigmas(scene.setting);
+  CHECK(sigmas.of(Kind::forward, 0) == doctest::Approx(0.1));
+  CHECK(sigmas.of(Kind::forward, 1) == 0);
+  CHECK(sigmas.of(Kind::backward, 0) == doctest::Approx(0.5));  // step 0 is the last layer
+  CHECK(sigmas.of(Kind::backward, 1) == 0);
+  CHECK(sigmas.of(Kind::update, 0) == 0);
+}
+
+}  // namespace
+}  // namespace planner
