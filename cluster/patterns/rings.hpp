@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <cassert>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -23,9 +24,13 @@ struct RingPhase {
   std::uint32_t first_part = 0;
 
   std::uint32_t rounds() const { return reducing + gathering; }
-  std::uint32_t member(std::uint32_t rank) const { return rank / stride % size; }
+  std::uint32_t member(std::uint32_t rank) const {
+    assert(size > 0);
+    return rank / stride % size;
+  }
   /// That member `member` sends in round `round`; one round later it is what the next member sends.
   std::uint32_t part_sent(std::uint32_t member, std::uint32_t round) const {
+    assert(size > 0);
     return (member + first_part + 2 * size - round) % size;
   }
 };

@@ -145,6 +145,22 @@ TEST_CASE("steps: the way for rings is the way for any pattern, to the picosecon
   CHECK(rings == 5 * 500);  // ring, two_level, torus, reduce_scatter, all_gather
 }
 
+TEST_CASE("steps: rings stay exact where times are too long for doubles") {
+  // a double has every whole number up to 2^53, and no odd one over it
+  for (const std::int64_t base : {(std::int64_t{1} << 53U) - 500'000, (std::int64_t{1} << 53U) + 1,
+                                  (std::int64_t{1} << 60U) + 1, std::int64_t{8'999'999'999'000'000}}) {
+    CAPTURE(base);
+    Links links = alike(7, 0.000003, 0.001);
+    links.slowdown = {1, 1, 2, 1, 3, 1, 1};
+    Times starts;
+    for (int i = 0; i < 7; ++i) starts.emplace_back(base + 17 * i);
+    const Collective how = make("ring", {.ranks = 7, .bytes = 71});
+    Times slow = starts;
+    run_rounds(rounds_of(how), links, 0, slow);
+    CHECK(run(how, links, starts) == slow);
+  }
+}
+
 // ---- by hand
 
 TEST_CASE("steps: a ring of 3 with one slow link, by hand") {
