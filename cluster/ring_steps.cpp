@@ -171,7 +171,8 @@ bool fits_doubles(const Rings& rings, const Links& links, std::span<const sim::T
   const double slowdown = links.slowdown.empty() ? 1 : *std::ranges::max_element(links.slowdown);
   double us = sim::to_us(*std::ranges::max_element(starts));
   for (const RingPhase& phase : rings.phases()) {
-    const auto bytes = static_cast<double>(rings.bytes() / phase.stride / phase.size + 2);
+    const std::int64_t most = rings.bytes() / phase.stride / phase.size + 2;  // in a message
+    const auto bytes = static_cast<double>(most);
     double message_us = 0;
     for (const Level& level : links.levels)
       message_us = std::max(message_us, level.link.startup_us + bytes * level.link.us_per_byte);

@@ -341,6 +341,100 @@ TEST_CASE("steps: the double binary tree, by hand") {
   CHECK(ends == Times{us(37), us(38), us(38), us(38)});
 }
 
+/// Heads and tails as the recurrence is written down, asked backwards.
+class TreeOracle {
+ public:
+  TreeOracle(const DoubleBinaryTree& trees, const Instance& of) : trees_(trees), of_(of) {}
+
+  Time leaves(std::uint32_t rank) const {
+    Time out{};
+    for (std::uint32_t tree = 0; tree < 2; ++tree) {
+      out = std::max(out, tail_down(tree, rank));
+      for (const std::uint32_t child : children(tree, rank)) out = std::max(out, tail_down(tree, child));
+    }
+    return out;
+  }
+
+ private:
+  std::uint32_t parent(std::uint32_t tree, std::uint32_t rank) const {
+    return trees_.trees().at(tree).parent[rank];
+  }
+  bool is_root(std::uint32_t tree, std::uint32_t rank) const { return parent(tree, rank) == Tree::kRoot; }
+  std::vector<std::uint32_t> children(std::uint32_t tree, std::uint32_t rank) const {
+    std::vector<std::uint32_t> out;
+    for (std::uint32_t i = 0; i < of_.shape.ranks; ++i)
+      if (parent(tree, i) == rank) out.push_back(i);
+    return out;
+  }
+
+  double factor(std::uint32_t tree, std::uint32_t child, bool up) const {
+    const Links& links = of_.links;
+    const std::uint32_t from = up ? child : parent(tree, child);
+    const double slowdown = links.slowdown.empty() ? 1 : links.slowdown[from];
+    if (links.sigma == 0) return slowdown;
+    const std::uint64_t bits = sim::hash(links.seed, of_.collective, tree + (up ? 0 : 2), child);
+    return slowdown * sim::lognormal_mean_one(bits, links.sigma);
+  }
+  const LinkCost& link(std::uint32_t tree, std::uint32_t child) const {
+    return of_.links.between(child, parent(tree, child));
+  }
+  Time alpha(std::uint32_t tree, std::uint32_t child, bool up) const {
+    return us(link(tree, child).startup_us * factor(tree, child, up));
+  }
+  double body_us(std::uint32_t tree, std::uint32_t child, bool up) const {
+    const auto bytes = static_cast<double>(trees_.half(tree).size());
+    const double sum = up ? bytes * of_.links.sum_us_per_byte : 0;
+    return bytes * link(tree, child).us_per_byte * factor(tree, child, up) + sum;
+  }
+
+  Time head_up(std::uint32_t tree, std::uint32_t rank) const {
+    Time out = of_.starts[rank];
+    for (const std::uint32_t child : children(tree, rank))
+      out = std::max(out, head_up(tree, child) + alpha(tree, child, true));
+    return out;
+  }
+  Time tail_up(std::uint32_t tree, std::uint32_t rank) const {
+    Time out = of_.starts[rank];
+    double in_us = 0;
+    for (std::uint32_t i = 0; i < 2; ++i)
+      for (const std::uint32_t child : children(i, rank)) in_us += body_us(i, child, true);
+    for (const std::uint32_t child : children(tree, rank)) {
+      out = std::max(out, tail_up(tree, child) + alpha(tree, child, true));
+      out = std::max(out, head_up(tree, rank) + us(in_us));
+    }
+    return out;
+  }
+  Time head_down(std::uint32_t tree, std::uint32_t rank) const {
+    if (is_root(tree, rank)) return tail_up(tree, rank);
+    return head_down(tree, parent(tree, rank)) + alpha(tree, rank, false);
+  }
+  Time tail_down(std::uint32_t tree, std::uint32_t rank) const {
+    if (is_root(tree, rank)) return tail_up(tree, rank);
+    double in_us = 0;
+    for (std::uint32_t i = 0; i < 2; ++i)
+      if (!is_root(i, rank)) in_us += body_us(i, rank, false);
+    return std::max(tail_down(tree, parent(tree, rank)) + alpha(tree, rank, false),
+                    head_down(tree, rank) + us(in_us));
+  }
+
+  const DoubleBinaryTree& trees_;
+  const Instance& of_;
+};
+
+TEST_CASE("steps: the double binary tree is equal to the picosecond to asking backwards") {
+  for (std::uint32_t seed = 0; seed < 100; ++seed) {
+    CAPTURE(seed);
+    Instance of = random_instance(seed);
+    of.shape.ranks = std::min(of.shape.ranks, 24U);
+    of.starts.resize(of.shape.ranks);
+    const Collective how = make("double_binary_tree", of.shape);
+    const TreeOracle oracle(std::get<DoubleBinaryTree>(how), of);
+    Times expected;
+    for (std::uint32_t rank = 0; rank < of.shape.ranks; ++rank) expected.push_back(oracle.leaves(rank));
+    CHECK(run(how, of.links, of.starts, of.collective) == expected);
+  }
+}
+
 TEST_CASE("steps: two ranks use both directions of their link, each for half of the message") {
   const Times ends = run(make("double_binary_tree", {.ranks = 2, .bytes = 8}), alike(2, 1, 1, 1), Times(2));
   CHECK(ends == Times(2, us(1 + 4 + 4 + 1 + 4)));
