@@ -1,0 +1,140 @@
+// The steps of the double binary tree.
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <vector>
+
+#include "cluster/steps.hpp"
+#include "sim/draws.hpp"
+
+namespace cluster {
+namespace {
+
+using sim::Time;
+
+/// When the first bytes are at a rank, and when all are.
+struct Arrival {
+  Time head{};
+  Time tail{};
+};
+
+/// What an edge of a tree takes in one direction.
+struct Edge {
+  Time head{};         ///< alpha
+  double body_us = 0;  ///< beta for all its bytes
+};
+
+using ByTree = std::array<std::vector<Arrival>, 2>;
+
+class TreeRun {
+ public:
+  TreeRun(const DoubleBinaryTree& trees, const Links& links, std::uint64_t collective)
+      : trees_(trees), links_(links), collective_(collective) {}
+
+  ByTree up(std::span<const Time> starts) const;
+  ByTree down(const ByTree& up) const;
+  std::vector<Time> leave(const ByTree& down) const;
+
+ private:
+  Edge edge(std::uint32_t tree, std::uint32_t child, bool is_up) const;
+  std::vector<double> incoming_us(bool is_up) const;
+
+  const DoubleBinaryTree& trees_;
+  const Links& links_;
+  std::uint64_t collective_;
+};
+
+/// Between this child and its parent.
+Edge TreeRun::edge(std::uint32_t tree, std::uint32_t child, bool is_up) const {
+  const std::uint32_t parent = trees_.trees()[tree].parent[child];
+  const std::uint32_t from = is_up ? child : parent;
+  const LinkCost& link = links_.between(from, is_up ? parent : child);
+  double factor = links_.slowdown.empty() ? 1 : links_.slowdown[from];
+  if (links_.sigma > 0) {
+    const std::uint32_t round = (is_up ? 0 : 2) + tree;
+    factor *= sim::lognormal_mean_one(sim::hash(links_.seed, collective_, round, child), links_.sigma);
+  }
+  return {.head = sim::from_us(link.startup_us * factor),
+          .body_us = static_cast<double>(trees_.half(tree).size()) * link.us_per_byte * factor};
+}
+
+/// By rank, for what it receives in both trees, with what summing that up takes on the way up.
+std::vector<double> TreeRun::incoming_us(bool is_up) const {
+  std::vector<double> out(trees_.ranks());
+  for (std::uint32_t tree = 0; tree < 2; ++tree) {
+    const double sum_us = is_up ? static_cast<double>(trees_.half(tree).size()) * links_.sum_us_per_byte : 0;
+    for (const std::uint32_t rank : trees_.trees()[tree].order) {
+      const std::uint32_t parent = trees_.trees()[tree].parent[rank];
+      if (parent != Tree::kRoot) out[is_up ? parent : rank] += edge(tree, rank, is_up).body_us + sum_us;
+    }
+  }
+  return out;
+}
+
+/// Sums up: when the halves are at every rank with what its children have.
+ByTree TreeRun::up(std::span<const Time> starts) const {
+  const std::vector<double> incoming = incoming_us(true);
+  ByTree out;
+  for (std::uint32_t tree = 0; tree < 2; ++tree) {
+    std::vector<Arrival>& at = out[tree];
+    for (const Time start : starts) at.push_back({.head = start, .tail = start});
+    const Tree& edges = trees_.trees()[tree];
+    std::vector<bool> receives(starts.size());
+    for (auto rank = edges.order.rbegin(); rank != edges.order.rend(); ++rank) {
+      Arrival& own = at[*rank];
+      if (receives[*rank]) own.tail = std::max(own.tail, own.head + sim::from_us(incoming[*rank]));
+      const std::uint32_t parent = edges.parent[*rank];
+      if (parent == Tree::kRoot) continue;
+      const Time head = edge(tree, *rank, true).head;
+      receives[parent] = true;
+      at[parent].head = std::max(at[parent].head, own.head + head);
+      at[parent].tail = std::max(at[parent].tail, own.tail + head);
+    }
+  }
+  return out;
+}
+
+/// Spreads the sums, which no root has before all of them.
+ByTree TreeRun::down(const ByTree& up) const {
+  const std::vector<double> incoming = incoming_us(false);
+  ByTree out = up;
+  for (std::uint32_t tree = 0; tree < 2; ++tree) {
+    const Tree& edges = trees_.trees()[tree];
+    for (const std::uint32_t rank : edges.order) {
+      Arrival& own = out[tree][rank];
+      const std::uint32_t parent = edges.parent[rank];
+      if (parent == Tree::kRoot) {
+        own.head = own.tail;
+        continue;
+      }
+      const Time head = edge(tree, rank, false).head;
+      own.head = out[tree][parent].head + head;
+      own.tail = std::max(out[tree][parent].tail + head, own.head + sim::from_us(incoming[rank]));
+    }
+  }
+  return out;
+}
+
+std::vector<Time> TreeRun::leave(const ByTree& down) const {
+  std::vector<Time> out(trees_.ranks());
+  for (std::uint32_t tree = 0; tree < 2; ++tree)
+    for (std::uint32_t rank = 0; rank < trees_.ranks(); ++rank) {
+      const Time there = down[tree][rank].tail;
+      const std::uint32_t parent = trees_.trees()[tree].parent[rank];
+      out[rank] = std::max(out[rank], there);
+      if (parent != Tree::kRoot) out[parent] = std::max(out[parent], there);
+    }
+  return out;
+}
+
+}  // namespace
+
+void run_steps(const DoubleBinaryTree& trees, const Links& links, std::uint64_t collective,
+               std::span<Time> times) {
+  assert(times.size() == trees.ranks());
+  const TreeRun run(trees, links, collective);
+  std::ranges::copy(run.leave(run.down(run.up(times))), times.begin());
+}
+
+}  // namespace cluster
