@@ -1,0 +1,100 @@
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <fmt/core.h>
+
+#include "bench/benches.hpp"
+#include "bench/measure.hpp"
+#include "cluster/messages.hpp"
+
+namespace bench {
+namespace {
+
+constexpr std::uint32_t kRanks = 2048;
+
+/// Each rank to the next, always; halfway it no longer sums.
+class Ring : public cluster::Pattern {
+ public:
+  explicit Ring(std::uint32_t rounds) : rounds_(rounds) {}
+
+  std::uint32_t ranks() const override { return kRanks; }
+  std::uint32_t rounds() const override { return rounds_; }
+  cluster::Exchange exchange(std::uint32_t rank, std::uint32_t round) const override {
+    return {.to = rank + 1 < kRanks ? rank + 1 : 0,
+            .from = rank > 0 ? rank - 1 : kRanks - 1,
+            .bytes_out = kBytes,
+            .bytes_in = kBytes,
+            .sums = round < rounds_ / 2};
+  }
+
+ private:
+  static constexpr std::int64_t kBytes = 12'500;
+  std::uint32_t rounds_;
+};
+
+cluster::Links links_of(double sigma) {
+  return {.levels = {{.ranks = 8, .link = {.startup_us = 5, .us_per_byte = 0.00002}},
+                     {.ranks = kRanks, .link = {.startup_us = 30, .us_per_byte = 0.00034}}},
+          .sum_us_per_byte = 0.00001,
+          .slowdown = {},
+          .sigma = sigma};
+}
+
+/// Two-level, as the links above, so that a ring between neighbours has each link for itself.
+cluster::Topology topology_of() {
+  return cluster::make_topology({.kind = cluster::TopologyKind::leaf_spine,
+                                 .startup_us = 5,
+                                 .gpus_per_node = 8,
+                                 .inside = {.us_per_byte = 0.00002},
+                                 .nic = {.latency_us = 1, .us_per_byte = 0.00034},
+                                 .nodes_per_leaf = 16,
+                                 .spines = 4,
+                                 .uplink_latency_us = 1},
+                                kRanks);
+}
+
+/// Returns the number of messages.
+std::uint64_t run(const cluster::Links& links, std::optional<cluster::Topology> topology,
+                  std::uint32_t rounds) {
+  cluster::Messages messages(links, std::move(topology));
+  const std::uint32_t ring = messages.add(std::make_shared<Ring>(rounds), 1);
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) messages.enter(ring, rank, sim::Time::zero());
+  while (messages.next(sim::Time::max())) {
+  }
+  return messages.delivered();
+}
+
+void bench_events() {
+  constexpr std::uint32_t kRounds = 1000;
+  const cluster::Links links = links_of(0.1);
+  std::uint64_t messages = 0;
+  const Measurement result = measure(3, [&] { messages = run(links, std::nullopt, kRounds); });
+  fmt::print("{:<80} {:>10.2f} million/s  bound 10{}\n", "events, 2048 pending, each with a draw",
+             static_cast<double>(messages) / result.ms / 1e3,
+             static_cast<double>(messages) / result.ms / 1e3 < 10 ? ", OVER" : "");
+  fmt::print("{:<80} {:>10.1f} bytes  bound 40\n", "memory per pending event",
+             static_cast<double>(result.peak_bytes) / kRanks);
+}
+
+void bench_ring(const std::string& what, double sigma, const std::optional<cluster::Topology>& topology,
+                const Bound& bound) {
+  const cluster::Links links = links_of(sigma);
+  std::uint64_t messages = 0;
+  const Measurement result = measure(2, [&] { messages = run(links, topology, 2 * (kRanks - 1)); });
+  report(fmt::format("ring all-reduce, {} ranks, {}: {} messages", kRanks, what, messages), result, bound);
+}
+
+}  // namespace
+
+void bench_messages() {
+  bench_events();
+  bench_ring("alike", 0, std::nullopt, {.ms = 2500, .mb = 500});
+  bench_ring("draws", 0.1, std::nullopt, {.ms = 2500, .mb = 500});
+  bench_ring("links not shared", 0, topology_of(), {});
+  bench_ring("links not shared, draws", 0.1, topology_of(), {});
+}
+
+}  // namespace bench
