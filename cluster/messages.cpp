@@ -29,6 +29,7 @@ void Messages::enter(std::uint32_t collective, std::uint32_t rank, sim::Time at)
   if (collectives_[collective].slots_at == kNowhere) take_slots(collective);
   const std::uint32_t slot = collectives_[collective].slots_at + rank;
   assert(ranks_[slot].round == UINT32_MAX);
+  if (links_.sigma > 0) ranks_[slot].draw = draw_of(ranks_[slot], slot, 0);
   begin_round(slot, at);
 }
 
@@ -119,8 +120,16 @@ void Messages::begin_round(std::uint32_t slot, sim::Time at) {
   const Exchange exchange = collective.pattern->exchange(slot - collective.slots_at, rank.round);
   const bool receives = exchange.from != Exchange::kNobody;
   rank.is_receiving = receives && !is_early ? 1 : 0;
-  rank.sum = receives && exchange.sums ? sum_time(links_, exchange.bytes_in) : sim::Time::zero();
+  rank.sums = receives && exchange.sums ? 1 : 0;
   send(slot, exchange, at);
+  // long before it is needed: nothing then waits for the slow computation
+  if (links_.sigma > 0 && rank.round + 1 < collective.rounds) rank.draw = draw_of(rank, slot, rank.round + 1);
+}
+
+double Messages::draw_of(const Rank& rank, std::uint32_t slot, std::uint32_t round) const {
+  const Collective& collective = collectives_[rank.collective];
+  const std::uint64_t bits = sim::hash(links_.seed, collective.key, round, slot - collective.slots_at);
+  return sim::lognormal_mean_one(bits, links_.sigma);
 }
 
 /// A rank that sends nothing has an event all the same, when it begins to wait.
@@ -132,24 +141,30 @@ void Messages::send(std::uint32_t slot, const Exchange& exchange, sim::Time at) 
     queue_.set(slot, at);
     return;
   }
-  const Collective& collective = collectives_[rank.collective];
-  const MessageKey key = {collective.key, rank.round, slot - collective.slots_at};
+  const std::uint32_t from = slot - collectives_[rank.collective].slots_at;
+  const Factors factors = {.slowdown = links_.slowdown.empty() ? 1 : links_.slowdown[from],
+                           .draw = rank.draw};
   if (!flows_) {
-    queue_.set(slot, at + message_time(links_, key, exchange.to, exchange.bytes_out));
+    const LinkCost& link = links_.between(from, exchange.to);  // as message_time(), its draw made before
+    const double us = link.startup_us + static_cast<double>(exchange.bytes_out) * link.us_per_byte;
+    queue_.set(slot, at + sim::from_us(us * factors.slowdown * factors.draw));
     return;
   }
-  Factors factors;
-  if (!links_.slowdown.empty()) factors.slowdown = links_.slowdown[key.from];
-  if (links_.sigma > 0)
-    factors.draw =
-        sim::lognormal_mean_one(sim::hash(links_.seed, key.collective, key.round, key.from), links_.sigma);
-  const Flows::Begun begun = flows_->begin(slot, {key.from, exchange.to}, exchange.bytes_out, factors, at);
+  const Flows::Begun begun = flows_->begin(slot, {from, exchange.to}, exchange.bytes_out, factors, at);
   rank.joins = begun.joins ? 1 : 0;
   queue_.set(slot, begun.at);
 }
 
 /// A rank is through with a round but for what it has to sum up.
-void Messages::pass_on(std::uint32_t slot) { begin_round(slot, now_ + ranks_[slot].sum); }
+void Messages::pass_on(std::uint32_t slot) {
+  const Rank& rank = ranks_[slot];
+  sim::Time at = now_;
+  if (rank.sums != 0) {
+    const Collective& collective = collectives_[rank.collective];
+    at += sum_time(links_, collective.pattern->exchange(slot - collective.slots_at, rank.round).bytes_in);
+  }
+  begin_round(slot, at);
+}
 
 /// What a rank has sent is there.
 void Messages::arrive(std::uint32_t slot) {

@@ -70,17 +70,18 @@ class Messages {
 
  private:
   static constexpr std::uint32_t kNowhere = UINT32_MAX;
-  static constexpr std::uint32_t kEarlyRounds = 27;
+  static constexpr std::uint32_t kEarlyRounds = 26;
   static constexpr std::uint32_t kEarlyMask = (1U << kEarlyRounds) - 1;
 
   /// Of a rank in a collective; 24 bytes, as there is one for each pending event.
   struct Rank {
-    sim::Time sum{};  // of what comes in in this round
+    double draw = 1;  // of its next message
     std::uint32_t collective = 0;
     std::uint32_t round = UINT32_MAX;  // one before the first until it enters
     std::uint32_t to = Exchange::kNobody;
     std::uint32_t early : kEarlyRounds = 0;  // bit i: the message of round + 1 + i is there
     std::uint32_t has_more_early : 1 = 0;    // or had
+    std::uint32_t sums : 1 = 0;              // in this round
     std::uint32_t is_sending : 1 = 0;
     std::uint32_t is_receiving : 1 = 0;
     std::uint32_t joins : 1 = 0;   // the pending event: its bytes begin to flow
@@ -104,6 +105,7 @@ class Messages {
   void release_slots(Collective& collective);
   void begin_round(std::uint32_t slot, sim::Time at);
   void send(std::uint32_t slot, const Exchange& exchange, sim::Time at);
+  double draw_of(const Rank& rank, std::uint32_t slot, std::uint32_t round) const;
   void pass_on(std::uint32_t slot);
   void arrive(std::uint32_t slot);
   void deliver(std::uint32_t slot, std::uint32_t round);
