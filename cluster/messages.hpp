@@ -44,7 +44,8 @@ class Messages {
   };
   /// Runs up to the next rank that leaves a collective, at `until` at the latest. Nobody has: now() is
   /// `until` and all that happens by then has happened; until == sim::Time::max() runs until nothing is
-  /// pending and leaves now() at the last event. Who leaves one collective at the same time comes by rank.
+  /// pending and leaves now() at the last event. Who leaves at the same time comes in an order that is always
+  /// the same.
   std::optional<Left> next(sim::Time until);
 
   sim::Time now() const { return now_; }
