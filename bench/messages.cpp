@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -15,16 +16,16 @@ namespace {
 
 constexpr std::uint32_t kRanks = 2048;
 
-/// Each rank to the next, always; halfway it no longer sums.
+/// Each rank to the one `ahead` of it, always; halfway it no longer sums.
 class Ring : public cluster::Pattern {
  public:
-  explicit Ring(std::uint32_t rounds) : rounds_(rounds) {}
+  explicit Ring(std::uint32_t rounds, std::uint32_t ahead = 1) : rounds_(rounds), ahead_(ahead) {}
 
   std::uint32_t ranks() const override { return kRanks; }
   std::uint32_t rounds() const override { return rounds_; }
   cluster::Exchange exchange(std::uint32_t rank, std::uint32_t round) const override {
-    return {.to = rank + 1 < kRanks ? rank + 1 : 0,
-            .from = rank > 0 ? rank - 1 : kRanks - 1,
+    return {.to = (rank + ahead_) % kRanks,
+            .from = (rank + kRanks - ahead_) % kRanks,
             .bytes_out = kBytes,
             .bytes_in = kBytes,
             .sums = round < rounds_ / 2};
@@ -33,6 +34,7 @@ class Ring : public cluster::Pattern {
  private:
   static constexpr std::int64_t kBytes = 12'500;
   std::uint32_t rounds_;
+  std::uint32_t ahead_;
 };
 
 cluster::Links links_of(double sigma) {
@@ -58,20 +60,20 @@ cluster::Topology topology_of() {
 
 /// Returns the number of messages.
 std::uint64_t run(const cluster::Links& links, std::optional<cluster::Topology> topology,
-                  std::uint32_t rounds) {
+                  const std::shared_ptr<const cluster::Pattern>& pattern) {
   cluster::Messages messages(links, std::move(topology));
-  const std::uint32_t ring = messages.add(std::make_shared<Ring>(rounds), 1);
-  for (std::uint32_t rank = 0; rank < kRanks; ++rank) messages.enter(ring, rank, sim::Time::zero());
+  const std::uint32_t collective = messages.add(pattern, 1);
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) messages.enter(collective, rank, sim::Time::zero());
   while (messages.next(sim::Time::max())) {
   }
   return messages.delivered();
 }
 
 void bench_events() {
-  constexpr std::uint32_t kRounds = 1000;
+  const auto ring = std::make_shared<Ring>(1000);
   const cluster::Links links = links_of(0.1);
   std::uint64_t messages = 0;
-  const Measurement result = measure(3, [&] { messages = run(links, std::nullopt, kRounds); });
+  const Measurement result = measure(3, [&] { messages = run(links, std::nullopt, ring); });
   fmt::print("{:<80} {:>10.2f} million/s  bound 10{}\n", "events, 2048 pending, each with a draw",
              static_cast<double>(messages) / result.ms / 1e3,
              static_cast<double>(messages) / result.ms / 1e3 < 10 ? ", OVER" : "");
@@ -82,9 +84,22 @@ void bench_events() {
 void bench_ring(const std::string& what, double sigma, const std::optional<cluster::Topology>& topology,
                 const Bound& bound) {
   const cluster::Links links = links_of(sigma);
+  const auto ring = std::make_shared<Ring>(2 * (kRanks - 1));
   std::uint64_t messages = 0;
-  const Measurement result = measure(2, [&] { messages = run(links, topology, 2 * (kRanks - 1)); });
+  const Measurement result = measure(2, [&] { messages = run(links, topology, ring); });
   report(fmt::format("ring all-reduce, {} ranks, {}: {} messages", kRanks, what, messages), result, bound);
+}
+
+/// All of a node's messages leave by one NIC, and cross a spine: each that begins or ends changes many
+/// others.
+void bench_shared() {
+  const cluster::Links links = links_of(0.1);
+  const auto across = std::make_shared<Ring>(4, kRanks / 2);
+  std::uint64_t messages = 0;
+  const Measurement result = measure(1, [&] { messages = run(links, topology_of(), across); });
+  report(
+      fmt::format("half the cluster ahead, {} ranks, all links shared, draws: {} messages", kRanks, messages),
+      result);
 }
 
 }  // namespace
@@ -95,6 +110,7 @@ void bench_messages() {
   bench_ring("draws", 0.1, std::nullopt, {.ms = 2500, .mb = 500});
   bench_ring("links not shared", 0, topology_of(), {});
   bench_ring("links not shared, draws", 0.1, topology_of(), {});
+  bench_shared();
 }
 
 }  // namespace bench

@@ -201,6 +201,21 @@ TEST_CASE("messages: a message of one collective is not taken for that of anothe
   CHECK(shown(run(messages), true) == "0:0@5 0:1@50 1:0@105 1:1@105");
 }
 
+TEST_CASE("messages: collectives that begin when others have ended do not meet each other") {
+  Messages messages(links_of(0, 1), std::nullopt);
+  for (std::uint32_t i = 0; i < 6; ++i) messages.add(single(2, 0, 1, 10 + i), i);
+  for (std::uint32_t i = 0; i < 6; i += 3) {
+    enter_all(messages, i, 2, Time(100 * i));
+    (void)run(messages);
+    // two at once, after one that has ended
+    enter_all(messages, i + 1, 2, Time(100 * i + 50));
+    messages.enter(i + 2, 0, Time(100 * i + 50));
+    messages.enter(i + 2, 1, Time(100 * i + 61));
+    CHECK(shown(run(messages), true) == fmt::format("{0}:0@{1} {0}:1@{1} {2}:0@{3} {2}:1@{3}", i + 1,
+                                                    100 * i + 61 + i, i + 2, 100 * i + 62 + i));
+  }
+}
+
 TEST_CASE("messages: a ring finishes on any number of ranks") {
   for (const std::uint32_t ranks : {2U, 3U, 15U, 16U, 17U, 64U, 100U})
     for (const bool on_topology : {false, true}) {
