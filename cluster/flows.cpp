@@ -106,8 +106,8 @@ void Flows::find_component() {
     add_flows_of(carriers_[link]);
   }
   dirty_.clear();
-  for (std::size_t i = 0; i < component_.size(); ++i)  // grows meanwhile
-    for (const Hop& hop : flows_[component_[i]].hops) {
+  for (std::size_t next = 0; next < component_.size();)  // grows meanwhile
+    for (const Hop& hop : flows_[component_[next++]].hops) {
       Carrier& carrier = carriers_[hop.link];
       if (carrier.seen == epoch_ || carrier.wanted <= carrier.capacity * (1 + kSlack)) continue;
       carrier.seen = epoch_;
