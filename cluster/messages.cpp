@@ -26,6 +26,7 @@ std::uint32_t Messages::add(std::shared_ptr<const Pattern> pattern, std::uint64_
 
 void Messages::enter(std::uint32_t collective, std::uint32_t rank, sim::Time at) {
   assert(at >= now_);
+  assert(collectives_[collective].pattern != nullptr);  // not all have left
   if (collectives_[collective].slots_at == kNowhere) take_slots(collective);
   const std::uint32_t slot = collectives_[collective].slots_at + rank;
   assert(ranks_[slot].round == UINT32_MAX);
@@ -34,6 +35,7 @@ void Messages::enter(std::uint32_t collective, std::uint32_t rank, sim::Time at)
 }
 
 std::optional<Messages::Left> Messages::next(sim::Time until) {
+  assert(until >= now_);
   for (;;) {
     sim::Time at = queue_.first_time();
     if (at > now_) {

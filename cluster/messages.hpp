@@ -93,8 +93,7 @@ class Messages {
     std::uint64_t key = 0;
     std::uint32_t ranks = 0;
     std::uint32_t rounds = 0;
-    std::uint32_t slots_at =
-        kNowhere;  // ranks_[slots_at + rank], from the first that enters to the last that leaves
+    std::uint32_t slots_at = kNowhere;  // of its rank 0; while any rank is inside
     std::uint32_t left = 0;
   };
   struct Block {
@@ -124,8 +123,8 @@ class Messages {
   std::vector<Rank> ranks_;  // by slot
   std::vector<Collective> collectives_;
   std::vector<Block> free_;
-  std::set<std::pair<std::uint32_t, std::uint32_t>>
-      very_early_;  // slot and round, beyond what Rank::early holds
+  // slot and round of messages that Rank::early does not reach
+  std::set<std::pair<std::uint32_t, std::uint32_t>> very_early_;
 };
 
 }  // namespace cluster
