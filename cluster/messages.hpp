@@ -1,0 +1,130 @@
+// Collectives message by message: every message is an event, so those of different collectives, and those
+// that share links, meet as they would. Runs beside another simulation (of what the ranks compute), step by
+// step.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "cluster/event_queue.hpp"
+#include "cluster/flows.hpp"
+#include "cluster/links.hpp"
+#include "cluster/pattern.hpp"
+#include "cluster/topology.hpp"
+#include "sim/time.hpp"
+
+namespace cluster {
+
+/// A rank begins a round by sending its message, which takes its link until it has arrived, whether or not
+/// the receiver has come so far; it leaves the round when its own message and the one that it gets have
+/// arrived and what came in is summed up. Only messages in flight, and which ones came early, are kept.
+class Messages {
+ public:
+  /// Without a topology a message takes message_time(), whatever others do. With one, startup, latency and
+  /// bandwidth are the topology's, and links.levels are not looked at; slowdown, draws and summing are as
+  /// without.
+  Messages(Links links, std::optional<Topology> topology);
+
+  /// One run of a collective. `key`, unique among them, is what its draws are made from.
+  std::uint32_t add(std::shared_ptr<const Pattern> pattern, std::uint64_t key);
+
+  /// A rank begins a collective, once, at now() or later. Ranks may be in several at once.
+  void enter(std::uint32_t collective, std::uint32_t rank, sim::Time at);
+
+  struct Left {
+    std::uint32_t collective = 0;
+    std::uint32_t rank = 0;
+    sim::Time at{};
+    bool operator==(const Left&) const = default;
+  };
+  /// Runs up to the next rank that leaves a collective, at `until` at the latest. Nobody has: now() is
+  /// `until` and all that happens by then has happened; until == sim::Time::max() runs until nothing is
+  /// pending and leaves now() at the last event. Who leaves at the same time comes in an order that is always
+  /// the same.
+  std::optional<Left> next(sim::Time until);
+
+  sim::Time now() const { return now_; }
+  /// Of the next event, whether or not a rank leaves then. None: whoever is inside waits for ranks that have
+  /// not entered, or for ever.
+  std::optional<sim::Time> next_time();
+
+  /// A rank with nothing in flight that waits for a message.
+  struct Waiting {
+    std::uint32_t collective = 0;
+    std::uint32_t rank = 0;
+    std::uint32_t round = 0;
+    std::uint32_t from = 0;
+    bool operator==(const Waiting&) const = default;
+  };
+  /// By collective and rank.
+  std::vector<Waiting> waiting() const;
+
+  /// Messages that have arrived.
+  std::uint64_t delivered() const { return delivered_; }
+  /// Bytes per microsecond on a link of the topology at now(); see Flows::carried().
+  double carried(std::uint32_t link);
+
+ private:
+  static constexpr std::uint32_t kNowhere = UINT32_MAX;
+  static constexpr std::uint32_t kEarlyRounds = 26;
+  static constexpr std::uint32_t kEarlyMask = (1U << kEarlyRounds) - 1;
+
+  /// Of a rank in a collective; 24 bytes, as there is one for each pending event.
+  struct Rank {
+    double draw = 1;  // of its next message
+    std::uint32_t collective = 0;
+    std::uint32_t round = UINT32_MAX;  // one before the first until it enters
+    std::uint32_t to = Exchange::kNobody;
+    std::uint32_t early : kEarlyRounds = 0;  // bit i: the message of round + 1 + i is there
+    std::uint32_t has_more_early : 1 = 0;    // or had
+    std::uint32_t sums : 1 = 0;              // in this round
+    std::uint32_t is_sending : 1 = 0;
+    std::uint32_t is_receiving : 1 = 0;
+    std::uint32_t joins : 1 = 0;   // the pending event: its bytes begin to flow
+    std::uint32_t leaves : 1 = 0;  // the pending event: it leaves the collective
+  };
+  struct Collective {
+    std::shared_ptr<const Pattern> pattern;
+    std::uint64_t key = 0;
+    std::uint32_t ranks = 0;
+    std::uint32_t rounds = 0;
+    std::uint32_t slots_at = kNowhere;  // of its rank 0; while any rank is inside
+    std::uint32_t left = 0;
+  };
+  struct Block {
+    std::uint32_t at = 0;
+    std::uint32_t slots = 0;
+  };
+
+  void take_slots(std::uint32_t collective);
+  void release_slots(Collective& collective);
+  void begin_round(std::uint32_t slot, sim::Time at);
+  void send(std::uint32_t slot, const Exchange& exchange, sim::Time at);
+  double draw_of(const Rank& rank, std::uint32_t slot, std::uint32_t round) const;
+  void pass_on(std::uint32_t slot);
+  void arrive(std::uint32_t slot);
+  void deliver(std::uint32_t slot, std::uint32_t round);
+  bool take_early(std::uint32_t slot);
+  Left leave(std::uint32_t slot);
+  void settle() {
+    if (flows_ && !flows_->settled()) flows_->settle(now_, queue_);
+  }
+
+  Links links_;
+  std::optional<Flows> flows_;
+  sim::Time now_{};
+  std::uint64_t delivered_ = 0;
+  EventQueue queue_;
+  std::vector<Rank> ranks_;  // by slot
+  std::vector<Collective> collectives_;
+  std::vector<Block> free_;
+  // slot and round of messages that Rank::early does not reach
+  std::set<std::pair<std::uint32_t, std::uint32_t>> very_early_;
+};
+
+}  // namespace cluster
