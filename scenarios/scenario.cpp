@@ -105,19 +105,22 @@ std::vector<std::int64_t> read_workers(const Field& field) {
               fmt::to_string(scenario.workers[place]));
 }
 
-/// With jitter every worker is simulated.
+/// About, in one iteration.
+double tasks_per_worker(const Scenario& scenario) {
+  return 2.0 * static_cast<double>(scenario.profile.layers.size()) +
+         3.0 * static_cast<double>(traces::tensor_count(scenario.profile)) +
+         2.0 * static_cast<double>(scenario.conditions.accumulation_steps);
+}
+
 void check_size(const Field& field, const Scenario& scenario) {
-  const double per_worker = 2.0 * static_cast<double>(scenario.profile.layers.size()) +
-                            3.0 * static_cast<double>(traces::tensor_count(scenario.profile)) +
-                            2.0 * static_cast<double>(scenario.conditions.accumulation_steps);
   const bool jitters = scenario.conditions.jitter.sigma > 0;
   const auto largest = std::max_element(scenario.workers.begin(), scenario.workers.end());
   const std::int64_t workers = jitters ? *largest : 1;
-  const double most = std::floor(kMostTasks / per_worker / static_cast<double>(workers));
+  const double most = most_iterations(scenario);
   if (static_cast<double>(scenario.conditions.iterations) <= most) return;
   if (jitters && most < 1)
     too_many_workers(field, scenario, static_cast<std::size_t>(largest - scenario.workers.begin()),
-                     kMostTasks / per_worker);
+                     kMostTasks / tasks_per_worker(scenario));
   const std::string expected =
       fmt::format("at most {:.0f} iteration{} of a profile of this size{}", most, most == 1 ? "" : "s",
                   jitters ? fmt::format(" with jitter on {} workers", workers) : "");
@@ -126,7 +129,15 @@ void check_size(const Field& field, const Scenario& scenario) {
       .expected(expected, fmt::format("{}, the default", scenario.conditions.iterations));
 }
 
-/// A straggler that is in none of the worker counts is more likely a slip than a wish.
+}  // namespace
+
+double most_iterations(const Scenario& scenario) {
+  const bool jitters = scenario.conditions.jitter.sigma > 0;
+  const std::int64_t workers =
+      jitters ? *std::max_element(scenario.workers.begin(), scenario.workers.end()) : 1;
+  return std::floor(kMostTasks / tasks_per_worker(scenario) / static_cast<double>(workers));
+}
+
 std::vector<std::string> straggler_warnings(const Scenario& scenario) {
   const std::int64_t most = *std::max_element(scenario.workers.begin(), scenario.workers.end());
   std::vector<std::string> out;
@@ -137,13 +148,11 @@ std::vector<std::string> straggler_warnings(const Scenario& scenario) {
   return out;
 }
 
-}  // namespace
-
 Scenario read_scenario(const Field& field) {
   field.check_format("fusewise.scenario");
   field.allow_only({"format", "version", "name", "profile", "network", "workers", "schedules", "collectives",
-                    "iterations", "accumulation_steps", "overlap", "jitter", "stragglers", "input",
-                    "update"});
+                    "iterations", "accumulation_steps", "overlap", "jitter", "stragglers", "input", "update",
+                    "sweep"});
   const std::optional<Field> name = field.find("name");
   const std::optional<Field> collectives = field.find("collectives");
   Scenario scenario = {
