@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -223,6 +224,7 @@ TEST_CASE("sweep: killed again and again and taken up again, no point is lost or
 std::vector<pid_t> children(pid_t parent) {
   std::vector<pid_t> out;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    if (std::isdigit(static_cast<unsigned char>(entry.path().filename().string().front())) == 0) continue;
     std::istringstream stat(support::contents(entry.path() / "stat"));
     pid_t pid = 0;
     pid_t its_parent = 0;
