@@ -12,4 +12,6 @@ int main() {
   bench::simulation();
   bench::plans();
   bench::cupcake();
+  bench::steps();
+  bench::messages();
 }

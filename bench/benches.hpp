@@ -10,5 +10,9 @@ void simulation();
 void plans();
 /// The exact planner beside Algorithm 1 of the Cupcake paper.
 void cupcake();
+/// Collectives by the recurrence over ranks.
+void steps();
+/// Collectives message by message.
+void messages();
 
 }  // namespace bench

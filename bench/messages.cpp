@@ -104,7 +104,7 @@ void bench_shared() {
 
 }  // namespace
 
-void bench_messages() {
+void messages() {
   bench_events();
   bench_ring("alike", 0, std::nullopt, {.ms = 2500, .mb = 500});
   bench_ring("draws", 0.1, std::nullopt, {.ms = 2500, .mb = 500});

@@ -13,8 +13,6 @@
 #include "sim/draws.hpp"
 
 namespace bench {
-void bench_steps();
-
 namespace {
 
 constexpr std::uint32_t kTensors = 54;
@@ -81,7 +79,7 @@ void bench_sizes(const std::vector<Size>& sizes, double sigma, int repetitions, 
 }  // namespace
 
 /// When each rank leaves each of many rings, where every link and every worker has a speed of its own.
-void bench_steps() {
+void steps() {
   const std::vector<Size> sizes = {
       {.ranks = 256}, {.ranks = 512}, {1024, {.ms = 40, .mb = 50}}, {2048, {.ms = 150, .mb = 50}}};
   bench_sizes(sizes, 0, 5, "each link its own speed");

@@ -14,6 +14,7 @@
 namespace cli {
 
 void add_simulate(CLI::App& app);
+void add_sweep(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_import(CLI::App& app);
 void add_estimate(CLI::App& app);

@@ -109,6 +109,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::simple);
   cli::add_simulate(app);
+  cli::add_sweep(app);
   cli::add_plan(app);
   cli::add_show(app);
   cli::add_import(app);

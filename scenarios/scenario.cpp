@@ -148,6 +148,7 @@ std::vector<std::int64_t> read_workers(const Field& field) {
       fmt::to_string(scenario.workers[place]));
 }
 
+<<<<<<< HEAD
 /// Where workers differ each is simulated; where compute and channel slow each other as well, each has tasks
 /// of its own.
 void check_size(const Field& field, const Scenario& scenario) {
@@ -165,6 +166,24 @@ void check_size(const Field& field, const Scenario& scenario) {
   if (each && most < 1)
     too_many_workers(field, scenario, static_cast<std::size_t>(largest - scenario.workers.begin()),
                      most_tasks / per_worker);
+=======
+/// About, in one iteration.
+double tasks_per_worker(const Scenario& scenario) {
+  return 2.0 * static_cast<double>(scenario.profile.layers.size()) +
+         3.0 * static_cast<double>(traces::tensor_count(scenario.profile)) +
+         2.0 * static_cast<double>(scenario.conditions.accumulation_steps);
+}
+
+void check_size(const Field& field, const Scenario& scenario) {
+  const bool jitters = scenario.conditions.jitter.sigma > 0;
+  const auto largest = std::max_element(scenario.workers.begin(), scenario.workers.end());
+  const std::int64_t workers = jitters ? *largest : 1;
+  const double most = most_iterations(scenario);
+  if (static_cast<double>(scenario.conditions.iterations) <= most) return;
+  if (jitters && most < 1)
+    too_many_workers(field, scenario, static_cast<std::size_t>(largest - scenario.workers.begin()),
+                     kMostTasks / tasks_per_worker(scenario));
+>>>>>>> sweep
   const std::string expected =
       fmt::format("at most {:.0f} iteration{} of a profile of this size{}", std::floor(most),
                   most == 1 ? "" : "s", each ? fmt::format(" with {} workers each by itself", workers) : "");
@@ -175,7 +194,15 @@ void check_size(const Field& field, const Scenario& scenario) {
       .expected(expected, fmt::format("{}, the default", conditions.iterations));
 }
 
-/// A straggler that is in none of the worker counts is more likely a slip than a wish.
+}  // namespace
+
+double most_iterations(const Scenario& scenario) {
+  const bool jitters = scenario.conditions.jitter.sigma > 0;
+  const std::int64_t workers =
+      jitters ? *std::max_element(scenario.workers.begin(), scenario.workers.end()) : 1;
+  return std::floor(kMostTasks / tasks_per_worker(scenario) / static_cast<double>(workers));
+}
+
 std::vector<std::string> straggler_warnings(const Scenario& scenario) {
   const std::int64_t most = *std::max_element(scenario.workers.begin(), scenario.workers.end());
   std::vector<std::string> out;
@@ -186,13 +213,16 @@ std::vector<std::string> straggler_warnings(const Scenario& scenario) {
   return out;
 }
 
-}  // namespace
-
 Scenario read_scenario(const Field& field) {
   field.check_format("fusewise.scenario");
   field.allow_only({"format", "version", "name", "profile", "network", "workers", "schedules", "collectives",
+<<<<<<< HEAD
                     "iterations", "accumulation_steps", "overlap", "jitter", "stragglers", "failures",
                     "input", "update"});
+=======
+                    "iterations", "accumulation_steps", "overlap", "jitter", "stragglers", "input", "update",
+                    "sweep"});
+>>>>>>> sweep
   const std::optional<Field> name = field.find("name");
   const std::optional<Field> collectives = field.find("collectives");
   Scenario scenario = {

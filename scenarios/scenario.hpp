@@ -26,8 +26,15 @@ struct Scenario {
   models::Field file;  ///< where it was read from, to name places in it
 };
 
-/// Reads and checks `fusewise.scenario` and the files it names; throws InputError.
+/// Reads and checks `fusewise.scenario` and the files it names, all but its key `sweep`, which is read by
+/// sweep::read_sweep(); throws InputError.
 Scenario read_scenario(const models::Field& field);
+
+/// As many as fit into memory, 0 where not even one does: with jitter every worker is simulated.
+double most_iterations(const Scenario& scenario);
+
+/// About stragglers that are in none of the numbers of workers: more likely a slip than a wish.
+std::vector<std::string> straggler_warnings(const Scenario& scenario);
 
 /// A schedule's algorithm where it has its own, else the scenario's.
 const planner::Algorithm& all_reduce(const Scenario& scenario, const planner::Schedule& schedule);

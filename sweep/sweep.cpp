@@ -1,0 +1,275 @@
+#include "sweep/sweep.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "models/errors.hpp"
+#include "models/files.hpp"
+#include "planner/fusion.hpp"
+#include "planner/setting.hpp"
+#include "traces/scaled.hpp"
+
+namespace sweep {
+namespace {
+
+using models::Field;
+using planner::Compressor;
+using planner::Schedule;
+using scenarios::Scenario;
+
+/// All rows are held until the last is there: about a gigabyte.
+constexpr double kMostPoints = 1e6;
+
+const Axis* find(const std::vector<Axis>& axes, Quantity quantity) {
+  const auto found =
+      std::find_if(axes.begin(), axes.end(), [&](const Axis& axis) { return axis.quantity == quantity; });
+  return found == axes.end() ? nullptr : &*found;
+}
+
+/// What keeps some of the elements: its contributions cannot be summed on the way. Signs cannot either, but
+/// they are of all elements.
+bool is_sparse(const Compressor& compressor) {
+  return !compressor.is_none() && compressor.collective == traces::CollectiveKind::all_gather &&
+         compressor.name != "efsignsgd" && compressor.name != "onebit";
+}
+
+/// Calls `visit` with each sparse compressor that the schedules name.
+template <typename Visit>
+void each_sparse(std::vector<Schedule>& schedules, const Visit& visit) {
+  for (Schedule& schedule : schedules) {
+    if (is_sparse(schedule.compressor)) visit(schedule.compressor);
+    for (planner::WayChoice& choice : schedule.fusion.choices)
+      if (choice.compressor && is_sparse(*choice.compressor)) visit(*choice.compressor);
+  }
+}
+
+void set_density(std::vector<Schedule>& schedules, double density) {
+  constexpr double kIndexAndValue = 2;  // an element kept takes the place of two
+  each_sparse(schedules, [&](Compressor& compressor) { compressor.ratio = kIndexAndValue * density; });
+}
+
+traces::Network changed(const traces::Network& network, Quantity quantity, double value) {
+  switch (quantity) {
+    case Quantity::bandwidth_factor: return traces::scaled(network, 1, 1 / value);
+    case Quantity::line_rate_gbps: return traces::scaled(network, 1, *network.line_rate_gbps / value);
+    case Quantity::startup_factor: return traces::scaled(network, value, 1);
+    default: return network;
+  }
+}
+
+void apply(Scenario& scenario, Quantity quantity, double value) {
+  switch (quantity) {
+    case Quantity::bandwidth_factor:
+    case Quantity::line_rate_gbps:
+    case Quantity::startup_factor: scenario.network = changed(scenario.network, quantity, value); break;
+    case Quantity::batch_size:
+      scenario.profile =
+          traces::scaled(scenario.profile, value / static_cast<double>(scenario.profile.batch_size));
+      scenario.profile.batch_size = static_cast<std::int64_t>(value);
+      break;
+    case Quantity::density: set_density(scenario.schedules, value); break;
+    case Quantity::sigma: scenario.conditions.jitter.sigma = value; break;
+    case Quantity::seed: scenario.conditions.jitter.seed = static_cast<std::uint64_t>(value); break;
+    case Quantity::workers: scenario.workers = {static_cast<std::int64_t>(value)}; break;
+  }
+}
+
+/// Where the scenario lists its numbers of workers: the sweep's list goes before the scenario's own.
+Field workers_field(const Field& scenario) {
+  const Field sweep = scenario.at("sweep");
+  return (sweep.has("workers") ? sweep : scenario).at("workers");
+}
+
+Field worker_field(const Field& scenario, std::size_t index) {
+  const Field all = workers_field(scenario);
+  return all.is_array() ? all.items()[index] : all;
+}
+
+double greatest_sigma(const Sweep& sweep) {
+  const Axis* axis = find(sweep.axes, Quantity::sigma);
+  return axis == nullptr ? sweep.base.conditions.jitter.sigma
+                         : *std::max_element(axis->values.begin(), axis->values.end());
+}
+
+/// An axis that changes nothing is a slip.
+void check_axes(const Sweep& sweep, const Field& field) {
+  if (find(sweep.axes, Quantity::line_rate_gbps) != nullptr && !sweep.base.network.line_rate_gbps)
+    field.at("line_rate_gbps")
+        .expected("a network with a line_rate_gbps, or bandwidth_factor in place of this", "one without");
+  if (find(sweep.axes, Quantity::seed) != nullptr && greatest_sigma(sweep) == 0)
+    field.at("seed").expected("a sigma above 0, in the sweep or in jitter", "none");
+  if (find(sweep.axes, Quantity::density) == nullptr) return;
+  std::vector<Schedule> schedules = sweep.base.schedules;
+  bool any = false;
+  each_sparse(schedules, [&](const Compressor& /*sparse*/) { any = true; });
+  if (!any)
+    field.at("density").expected(
+        "a schedule with a sparse compressor (dgc, random-k, mstopk or an object that gathers)", "none");
+}
+
+std::string product_text(const Sweep& sweep) {
+  std::vector<std::string> factors;
+  for (const Axis& axis : sweep.axes)
+    factors.push_back(fmt::format("{} {}", axis.values.size(), name(axis.quantity)));
+  factors.push_back(fmt::format("{} schedules", sweep.base.schedules.size()));
+  return fmt::format("{}", fmt::join(factors, " x "));
+}
+
+std::size_t checked_points(const Sweep& sweep, const Field& field) {
+  auto points = static_cast<double>(sweep.base.schedules.size());
+  for (const Axis& axis : sweep.axes) points *= static_cast<double>(axis.values.size());
+  if (points > kMostPoints)
+    field.expected(fmt::format("a product of at most {:.0f} points", kMostPoints),
+                   fmt::format("{} = {:.0f}", product_text(sweep), points));
+  return static_cast<std::size_t>(points);
+}
+
+/// With jitter every worker is simulated, and has to fit into memory.
+void check_sizes(const Sweep& sweep, const Field& field) {
+  Scenario scenario = sweep.base;
+  scenario.conditions.jitter.sigma = greatest_sigma(sweep);
+  if (scenario.conditions.jitter.sigma == 0) return;
+  scenario.workers = {1};
+  const auto iterations = static_cast<double>(scenario.conditions.iterations);
+  const double most = std::floor(scenarios::most_iterations(scenario) / iterations);
+  const std::vector<double>& workers = sweep.workers().values;
+  for (std::size_t i = 0; i < workers.size(); ++i)
+    if (workers[i] > most)
+      worker_field(field, i).expected(
+          fmt::format("at most {:.0f} workers with jitter, a profile of this size and {:.0f} iterations",
+                      most, iterations));
+}
+
+/// Whether greater values make a point last longer.
+bool lasts_longer(Quantity quantity) {
+  return quantity != Quantity::bandwidth_factor && quantity != Quantity::line_rate_gbps;
+}
+
+/// The combination whose points last longest or, the other way round, shortest.
+std::size_t extreme_combination(const Sweep& sweep, bool longest) {
+  std::size_t out = 0;
+  for (std::size_t i = 0; i + 1 < sweep.axes.size(); ++i) {
+    const std::vector<double>& values = sweep.axes[i].values;
+    const bool greatest = lasts_longer(sweep.axes[i].quantity) == longest;
+    const auto at = greatest ? std::max_element(values.begin(), values.end())
+                             : std::min_element(values.begin(), values.end());
+    out = out * values.size() + static_cast<std::size_t>(at - values.begin());
+  }
+  return out;
+}
+
+/// Whether everything has a cost and fits the clock, as far as can be seen without running it.
+void check_costs(const Sweep& sweep, const Field& field, std::size_t combination) {
+  const Scenario scenario = combined(sweep, combination);
+  for (std::size_t i = 0; i < sweep.workers().values.size(); ++i) {
+    const auto workers = static_cast<std::int64_t>(sweep.workers().values[i]);
+    for (const Schedule& schedule : scenario.schedules) {
+      try {
+        const planner::Setting setting(scenario.profile, scenario.network, workers,
+                                       all_reduce(scenario, schedule), scenario.conditions);
+        const planner::FusionRequest request(setting, schedule);
+      } catch (const planner::NoCost& problem) {
+        worker_field(field, i).expected(problem.expected(),
+                                        fmt::format("{} (schedule '{}')", problem.got(), schedule.name));
+      }
+    }
+  }
+}
+
+/// The scenario's workers and what it says about its stragglers go by the sweep's list.
+void take_workers(Sweep& sweep) {
+  Scenario& base = sweep.base;
+  if (find(sweep.axes, Quantity::workers) == nullptr) {
+    sweep.axes.push_back({.quantity = Quantity::workers, .values = {}});
+    for (const std::int64_t workers : base.workers)
+      sweep.axes.back().values.push_back(static_cast<double>(workers));
+    return;
+  }
+  base.workers.clear();
+  for (const double workers : sweep.workers().values)
+    base.workers.push_back(static_cast<std::int64_t>(workers));
+  base.warnings = scenarios::straggler_warnings(base);
+}
+
+/// Of the plans that schedules name; nothing where there are none.
+std::string plan_files(const Field& scenario) {
+  std::string out;
+  const std::optional<Field> schedules = scenario.find("schedules");
+  if (!schedules) return out;
+  for (const Field& schedule : schedules->items()) {
+    const std::optional<Field> fusion = schedule.is_object() ? schedule.find("fusion") : std::nullopt;
+    const std::optional<Field> file = fusion && fusion->is_object() ? fusion->find("file") : std::nullopt;
+    if (!file || !file->is_text()) continue;
+    try {
+      out += fingerprint(models::read_file(file->path()));
+    } catch (const std::system_error& error) {
+      file->expected("the path of a file that can be read", error.code().message());
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::size_t> place(const Sweep& sweep, std::size_t point) {
+  std::vector<std::size_t> out(sweep.axes.size());
+  std::size_t rest = point / sweep.base.schedules.size();
+  for (std::size_t i = sweep.axes.size(); i-- > 0;) {
+    out[i] = rest % sweep.axes[i].values.size();
+    rest /= sweep.axes[i].values.size();
+  }
+  return out;
+}
+
+Scenario combined(const Sweep& sweep, std::size_t combination) {
+  const std::vector<std::size_t> at = place(sweep, combination * sweep.points_per_combination());
+  Scenario out = sweep.base;
+  for (std::size_t i = 0; i + 1 < sweep.axes.size(); ++i)
+    apply(out, sweep.axes[i].quantity, sweep.axes[i].values[at[i]]);
+  return out;
+}
+
+Sweep read_sweep(const Field& scenario) {
+  Sweep out = {.base = scenarios::read_scenario(scenario), .axes = {}};
+  const Field field = scenario.at("sweep");
+  out.axes = read_axes(field);
+  take_workers(out);
+  check_axes(out, field);
+  out.points = checked_points(out, field);
+  check_sizes(out, scenario);
+  const std::size_t longest = extreme_combination(out, true);
+  const std::size_t shortest = extreme_combination(out, false);
+  check_costs(out, scenario, longest);
+  if (shortest != longest) check_costs(out, scenario, shortest);
+  return out;
+}
+
+std::string size_text(const Sweep& sweep) {
+  return fmt::format("{} point{} ({})", sweep.points, sweep.points == 1 ? "" : "s", product_text(sweep));
+}
+
+Inputs inputs(const Sweep& sweep, std::string_view scenario_text) {
+  Inputs out = {{"scenario", fingerprint(scenario_text)},
+                {"profile", fingerprint(profile_text(sweep.base.profile))},
+                {"network", fingerprint(network_text(sweep.base.network))}};
+  if (const std::string plans = plan_files(sweep.base.file); !plans.empty())
+    out.emplace_back("plans", fingerprint(plans));
+  return out;
+}
+
+std::string fingerprint(std::string_view text) {
+  std::uint64_t state = 0xcbf29ce484222325U;
+  for (const char c : text) {
+    state ^= static_cast<unsigned char>(c);
+    state *= 0x100000001b3U;
+  }
+  return fmt::format("{:016x}", state);
+}
+
+}  // namespace sweep

@@ -1,0 +1,53 @@
+// Boards: every point once, whatever the threads; of several failures the first point's.
+
+#include "sweep/board.hpp"
+
+#include <stdexcept>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+namespace sweep {
+namespace {
+
+TEST_CASE("board: eight threads get every point once, and what they finish comes one at a time") {
+  std::vector<std::size_t> points(5000);
+  for (std::size_t i = 0; i < points.size(); ++i) points[i] = 2 * i;
+  std::vector<int> times(10000);
+  int inside = 0;
+  bool alone = true;
+  Board board(points, [&](const Finished& finished) {
+    alone = alone && ++inside == 1;
+    ++times[finished.point];
+    --inside;
+  });
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t most = 1; most <= 8; ++most)
+      threads.emplace_back([&board, most] {
+        for (;;) {
+          const std::vector<std::size_t> taken = board.take(most);
+          if (taken.empty()) return;
+          for (const std::size_t point : taken) board.finish({.point = point, .record = {}});
+        }
+      });
+  }
+  CHECK(alone);
+  CHECK(board.left() == 0);
+  for (std::size_t i = 0; i < times.size(); ++i) CHECK(times[i] == (i % 2 == 0 ? 1 : 0));
+}
+
+TEST_CASE("board: after a failure nothing is handed out, and the first point's is thrown") {
+  Board board({4, 5, 6, 7}, [](const Finished& /*finished*/) {});
+  CHECK(board.take(3) == std::vector<std::size_t>{4, 5, 6});
+  board.rethrow();
+  board.fail(6, std::make_exception_ptr(std::runtime_error("six")));
+  board.fail(5, std::make_exception_ptr(std::runtime_error("five")));
+  board.fail(6, std::make_exception_ptr(std::runtime_error("six")));
+  CHECK(board.take(1).empty());
+  CHECK(board.failed_point() == 5);
+  CHECK_THROWS_WITH(board.rethrow(), "five");
+}
+
+}  // namespace
+}  // namespace sweep
