@@ -4,10 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <stdexcept>
 #include <vector>
 
 #include "planner/lower.hpp"
+#include "planner/outages.hpp"
 #include "sim/simulate.hpp"
 
 namespace planner {
@@ -30,7 +30,7 @@ struct Busy {
 
 struct ShownWorker {
   std::int64_t worker = 0;
-  sim::Timeline timeline;  ///< of the one-worker graph; collectives from when the last worker has issued them
+  sim::Timeline timeline;  ///< of the one-worker graph; closed collectives from when the last has issued them
 };
 
 /// What each worker did; sums are over the iterations that count.
@@ -39,19 +39,15 @@ struct AllWorkers {
   std::vector<Busy> busy;                     ///< by worker
   std::vector<sim::Time> waited;              ///< by worker: ready for a collective, before the last one was
   std::vector<sim::Time> kept_waiting;        ///< by worker: what all others waited for it, the last one
-  sim::Time channel_busy{};  ///< from when the last has begun a collective until the last has ended
+  sim::Time channel_busy{};  ///< from when the last has begun a collective until the last has left it
   std::vector<ShownWorker> shown;
 };
 
-/// A worker that has failed for good leaves the others waiting; what() names the tasks.
-class NeverEnds : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
 /// `nominal` is the setting without stragglers, whose workload run.lowered was made from; `setting` tells who
-/// is slow and who fails. Spans are kept of the workers `shown` (each once). Throws NeverEnds.
-AllWorkers simulate_all_workers(const Setting& setting, const Run& run, std::vector<std::int64_t> shown);
+/// is slow and who fails. Spans are kept of the workers `shown` (each once). Throws NeverEnds, and NoCost
+/// where the network does not say what messages take.
+AllWorkers simulate_all_workers(const Setting& setting, const Run& run,
+                                const std::vector<std::int64_t>& shown);
 
 /// The iterations that count: the first is left out if there is another.
 std::size_t first_counted(const Lowered& lowered);

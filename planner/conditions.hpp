@@ -6,6 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "cluster/topology.hpp"
+
 namespace planner {
 
 /// While a worker's channel is busy its compute runs 1 + compute_slowdown times slower, and the other way
@@ -48,6 +50,20 @@ struct Failure {
   std::optional<double> down_us = {};  ///< none: it never comes back
 };
 
+/// How a collective is simulated.
+enum class Fidelity {
+  closed,   ///< the formula: starts when all have issued it, ends everywhere at once
+  steps,    ///< round by round, rank by rank, on links of their own
+  messages  ///< message by message, on links that may be shared
+};
+
+/// What distinguishes links beyond what the network says; of steps and messages.
+struct LinkConditions {
+  double sigma = 0;  ///< of the lognormal draw of mean 1 that each message takes longer
+  std::uint64_t seed = 1;
+  std::vector<Straggler> slow = {};  ///< workers whose messages take so many times as long
+};
+
 struct Conditions {
   std::int64_t iterations = 3;
   std::int64_t accumulation_steps = 1;
@@ -61,8 +77,12 @@ struct Conditions {
   Jitter jitter = {};
   std::vector<Failure> failures = {};
 
+  Fidelity fidelity = Fidelity::closed;
+  LinkConditions links = {};
+  std::optional<cluster::TopologySpec> topology = {};  ///< of messages; none: no link is shared
+
   /// Whether the slowest worker no longer stands for all.
-  bool workers_differ() const { return jitter.any() || !failures.empty(); }
+  bool workers_differ() const { return jitter.any() || !failures.empty() || fidelity != Fidelity::closed; }
 };
 
 }  // namespace planner

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "scenarios/links.hpp"
+
 #include "traces/limits.hpp"
 
 namespace scenarios {
@@ -23,6 +25,9 @@ constexpr double kMostSlowdown = 1e6;
 constexpr double kMostTasks = 1e8;
 /// Times of tasks on workers each by itself, about: minutes.
 constexpr double kMostTimes = 1e10;
+/// Messages that are events, or steps of a recurrence: minutes.
+constexpr double kMostEvents = 1e9;
+constexpr double kMostRounds = 1e12;
 
 double time_at(const Field& field, std::string_view key) {
   const std::optional<Field> found = field.find(key);
@@ -110,6 +115,7 @@ Conditions read_conditions(const Field& field) {
   if (const auto jitter = field.find("jitter")) conditions.jitter = read_jitter(*jitter);
   if (const auto stragglers = field.find("stragglers")) conditions.stragglers = read_stragglers(*stragglers);
   if (const auto failures = field.find("failures")) conditions.failures = read_failures(*failures);
+  read_fidelity(field, conditions);
   return conditions;
 }
 
@@ -148,25 +154,6 @@ std::vector<std::int64_t> read_workers(const Field& field) {
       fmt::to_string(scenario.workers[place]));
 }
 
-<<<<<<< HEAD
-/// Where workers differ each is simulated; where compute and channel slow each other as well, each has tasks
-/// of its own.
-void check_size(const Field& field, const Scenario& scenario) {
-  const Conditions& conditions = scenario.conditions;
-  const double per_worker = 2.0 * static_cast<double>(scenario.profile.layers.size()) +
-                            3.0 * static_cast<double>(traces::tensor_count(scenario.profile)) +
-                            2.0 * static_cast<double>(conditions.accumulation_steps);
-  const bool each = conditions.workers_differ();
-  const double most_tasks = each && !conditions.overlap.slows() ? kMostTimes : kMostTasks;
-  const auto largest = std::max_element(scenario.workers.begin(), scenario.workers.end());
-  const std::int64_t workers = each ? *largest : 1;
-  const double most =
-      std::min(std::floor(most_tasks / per_worker / static_cast<double>(workers)), kMostTasks / per_worker);
-  if (static_cast<double>(conditions.iterations) <= most) return;
-  if (each && most < 1)
-    too_many_workers(field, scenario, static_cast<std::size_t>(largest - scenario.workers.begin()),
-                     most_tasks / per_worker);
-=======
 /// About, in one iteration.
 double tasks_per_worker(const Scenario& scenario) {
   return 2.0 * static_cast<double>(scenario.profile.layers.size()) +
@@ -174,33 +161,60 @@ double tasks_per_worker(const Scenario& scenario) {
          2.0 * static_cast<double>(scenario.conditions.accumulation_steps);
 }
 
+/// Where workers differ each is simulated; where compute and channel slow each other as well, each has tasks
+/// of its own.
+double most_tasks(const Conditions& conditions) {
+  return conditions.workers_differ() && !conditions.overlap.slows() ? kMostTimes : kMostTasks;
+}
+
+std::int64_t simulated_workers(const Scenario& scenario) {
+  if (!scenario.conditions.workers_differ()) return 1;
+  return *std::max_element(scenario.workers.begin(), scenario.workers.end());
+}
+
+/// Rings send twice as many messages as there are workers squared, and no all-reduce more.
+void check_messages(const Field& field, const Scenario& scenario) {
+  if (scenario.conditions.fidelity == planner::Fidelity::closed) return;
+  const bool events = scenario.conditions.fidelity == planner::Fidelity::messages;
+  const double most = events ? kMostEvents : kMostRounds;
+  const auto workers = static_cast<double>(simulated_workers(scenario));
+  const double all = 2 * workers * workers * static_cast<double>(traces::tensor_count(scenario.profile)) *
+                     static_cast<double>(scenario.conditions.iterations);
+  if (all > most)
+    field.at("fidelity")
+        .expected(fmt::format("at most {:.0e} messages, by fewer workers, tensors or iterations", most),
+                  fmt::format("up to {:.1e} on {:.0f} workers", all, workers));
+}
+
 void check_size(const Field& field, const Scenario& scenario) {
-  const bool jitters = scenario.conditions.jitter.sigma > 0;
-  const auto largest = std::max_element(scenario.workers.begin(), scenario.workers.end());
-  const std::int64_t workers = jitters ? *largest : 1;
+  const Conditions& conditions = scenario.conditions;
+  check_messages(field, scenario);
+  const bool each = conditions.workers_differ();
   const double most = most_iterations(scenario);
-  if (static_cast<double>(scenario.conditions.iterations) <= most) return;
-  if (jitters && most < 1)
+  if (static_cast<double>(conditions.iterations) <= most) return;
+  if (each && most < 1) {
+    const auto largest = std::max_element(scenario.workers.begin(), scenario.workers.end());
     too_many_workers(field, scenario, static_cast<std::size_t>(largest - scenario.workers.begin()),
-                     kMostTasks / tasks_per_worker(scenario));
->>>>>>> sweep
+                     most_tasks(conditions) / tasks_per_worker(scenario));
+  }
   const std::string expected =
-      fmt::format("at most {:.0f} iteration{} of a profile of this size{}", std::floor(most),
-                  most == 1 ? "" : "s", each ? fmt::format(" with {} workers each by itself", workers) : "");
+      fmt::format("at most {:.0f} iteration{} of a profile of this size{}", most, most == 1 ? "" : "s",
+                  each ? fmt::format(" with {} workers each by itself", simulated_workers(scenario)) : "");
   if (const std::optional<Field> given = field.find("iterations")) given->expected(expected);
-  field.at(!each                     ? "profile"
-           : conditions.jitter.any() ? "jitter"
-                                     : "failures")
+  field
+      .at(!each                          ? "profile"
+          : conditions.jitter.any()      ? "jitter"
+          : !conditions.failures.empty() ? "failures"
+                                         : "fidelity")
       .expected(expected, fmt::format("{}, the default", conditions.iterations));
 }
 
 }  // namespace
 
 double most_iterations(const Scenario& scenario) {
-  const bool jitters = scenario.conditions.jitter.sigma > 0;
-  const std::int64_t workers =
-      jitters ? *std::max_element(scenario.workers.begin(), scenario.workers.end()) : 1;
-  return std::floor(kMostTasks / tasks_per_worker(scenario) / static_cast<double>(workers));
+  const double one = tasks_per_worker(scenario);
+  const auto workers = static_cast<double>(simulated_workers(scenario));
+  return std::floor(std::min(most_tasks(scenario.conditions) / one / workers, kMostTasks / one));
 }
 
 std::vector<std::string> straggler_warnings(const Scenario& scenario) {
@@ -215,14 +229,10 @@ std::vector<std::string> straggler_warnings(const Scenario& scenario) {
 
 Scenario read_scenario(const Field& field) {
   field.check_format("fusewise.scenario");
-  field.allow_only({"format", "version", "name", "profile", "network", "workers", "schedules", "collectives",
-<<<<<<< HEAD
-                    "iterations", "accumulation_steps", "overlap", "jitter", "stragglers", "failures",
-                    "input", "update"});
-=======
-                    "iterations", "accumulation_steps", "overlap", "jitter", "stragglers", "input", "update",
-                    "sweep"});
->>>>>>> sweep
+  field.allow_only({"format",  "version",   "name",        "profile",    "network",
+                    "workers", "schedules", "collectives", "iterations", "accumulation_steps",
+                    "overlap", "jitter",    "stragglers",  "failures",   "fidelity",
+                    "links",   "topology",  "input",       "update",     "sweep"});
   const std::optional<Field> name = field.find("name");
   const std::optional<Field> collectives = field.find("collectives");
   Scenario scenario = {

@@ -69,11 +69,9 @@ TEST_CASE("errors: a scenario that is wrong ends with 2 and one line") {
       {R"("workers": "four"})", "s.json: /workers: expected an integer from 1 to 1000000, got \"four\""},
       {R"("workers": 4, "scedules": []})",
        "s.json: /scedules: expected a key among format, version, name, profile, network, workers, schedules, "
-<<<<<<< HEAD
-       "collectives, iterations, accumulation_steps, overlap, jitter, stragglers, failures, input, update, sweep, got "
-=======
-       "collectives, iterations, accumulation_steps, overlap, jitter, stragglers, failures, input, update, sweep, got "
->>>>>>> sweep
+       "collectives, iterations, accumulation_steps, overlap, jitter, stragglers, failures, fidelity, links, "
+       "topology, input, update, "
+       "sweep, got "
        "'scedules', did "
        "you mean 'schedules'?"},
       {R"("workers": 4, "schedules": ["wfpb"]})",

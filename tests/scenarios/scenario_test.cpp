@@ -135,7 +135,8 @@ TEST_CASE("scenario: a wrong value is refused with its place") {
        R"(s.json: /format: expected one of fusewise.scenario, got "fusewise.plan")"},
       {R"({"worker": 2})",
        "s.json: /worker: expected a key among format, version, name, profile, network, workers, schedules, "
-       "collectives, iterations, accumulation_steps, overlap, jitter, stragglers, failures, input, update, "
+       "collectives, iterations, accumulation_steps, overlap, jitter, stragglers, failures, fidelity, links, "
+       "topology, input, update, "
        "sweep, got "
        "'worker', did "
        "you mean 'workers'?"},

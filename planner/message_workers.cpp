@@ -1,0 +1,221 @@
+#include "planner/message_workers.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <queue>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "cluster/messages.hpp"
+#include "planner/messages_of.hpp"
+#include "planner/task_factors.hpp"
+#include "planner/worker_accounts.hpp"
+
+namespace planner {
+namespace {
+
+using sim::TaskId;
+using sim::Time;
+
+std::optional<cluster::Topology> topology_of(const Setting& setting) {
+  if (!setting.conditions.topology) return std::nullopt;
+  try {
+    return cluster::make_topology(*setting.conditions.topology,
+                                  static_cast<std::uint32_t>(setting.costs.workers()));
+  } catch (const std::invalid_argument& problem) {
+    throw NoCost(fmt::format("a number of workers that fits the topology ({})", problem.what()),
+                 fmt::to_string(setting.costs.workers()));
+  }
+}
+
+class ByMessages {
+ public:
+  ByMessages(const Setting& setting, const Run& run, const std::vector<std::int64_t>& shown)
+      : setting_(setting),
+        run_(run),
+        tasks_(run.lowered.graph.tasks()),
+        sigmas_(setting),
+        slowdowns_(slowdowns(setting)),
+        outages_(setting),
+        accounts_(setting, run, shown),
+        messages_(links_of(setting), topology_of(setting)),
+        by_stream_(run.lowered.graph.streams().size()),
+        collectives_(tasks_.size()),
+        running_(tasks_.size()),
+        waits_for_(tasks_.size()) {
+    for (std::uint32_t task = 0; task < tasks_.size(); ++task) {
+      by_stream_[sim::index(tasks_[task].stream)].push_back(TaskId{task});
+      for (const TaskId next : run.lowered.graph.successors(TaskId{task})) ++waits_for_[sim::index(next)];
+    }
+    workers_.resize(accounts_.workers());
+    for (Worker& worker : workers_) worker.next.resize(by_stream_.size());
+  }
+
+  AllWorkers all() && {
+    for (std::size_t worker = 0; worker < workers_.size(); ++worker) start_what_can(worker, Time::zero());
+    for (;;) {
+      const Time until = ends_.empty() ? Time::max() : std::get<0>(ends_.top());
+      if (const auto left = messages_.next(until)) {
+        end(TaskId{task_of_[left->collective]}, left->rank, left->at);
+      } else if (!ends_.empty()) {
+        const auto [at, worker, task] = ends_.top();
+        ends_.pop();
+        end(TaskId{task}, worker, at);
+      } else {
+        break;
+      }
+    }
+    check_all_ended();
+    return std::move(accounts_).take();
+  }
+
+ private:
+  using Ending = std::tuple<Time, std::size_t, std::uint32_t>;  // at, worker, task
+
+  struct Worker {
+    std::vector<std::size_t> next;  ///< by stream: how many of its tasks have begun
+    std::vector<bool> busy = std::vector<bool>(4);
+  };
+
+  /// A task on all workers, from the first that begins it to the last that ends it.
+  struct Running {
+    std::vector<std::uint32_t> ended_before;  ///< by worker: of what it waits for
+    std::vector<Time> begins;
+    std::vector<Time> ends;
+    std::size_t ready = 0;
+    std::size_t ended = 0;
+  };
+
+  Running& running(TaskId task) {
+    std::unique_ptr<Running>& at = running_[sim::index(task)];
+    if (!at)
+      at = std::make_unique<Running>(Running{.ended_before = std::vector<std::uint32_t>(workers_.size()),
+                                             .begins = std::vector<Time>(workers_.size()),
+                                             .ends = std::vector<Time>(workers_.size())});
+    return *at;
+  }
+
+  void start_what_can(std::size_t worker, Time now) {
+    for (std::size_t stream = 0; stream < by_stream_.size(); ++stream) start_next(worker, stream, now);
+  }
+
+  /// A stream runs its tasks in the order in which they are in the graph.
+  void start_next(std::size_t worker, std::size_t stream, Time now) {
+    Worker& at = workers_[worker];
+    if (at.busy[stream] || at.next[stream] == by_stream_[stream].size()) return;
+    const TaskId task = by_stream_[stream][at.next[stream]];
+    if (running(task).ended_before[worker] < waits_for_[sim::index(task)]) return;
+    at.busy[stream] = true;
+    ++at.next[stream];
+    start(task, worker, now);
+  }
+
+  void start(TaskId task, std::size_t worker, Time now) {
+    const sim::Task& what = tasks_[sim::index(task)];
+    const TaskLabel label = TaskLabel::unpack(what.label);
+    Running& all = running(task);
+    if (what.stream == Lowered::kChannel) {
+      all.begins[worker] = outages_.joins(worker, now, label);
+      messages_.enter(collective(task, label), static_cast<std::uint32_t>(worker), all.begins[worker]);
+      return;
+    }
+    all.begins[worker] = now;
+    if (what.stream == Lowered::kTicks) return together(task, all, now);
+    const Time duration =
+        what.stream == Lowered::kCompute ? drawn(worker, label, what.duration) : what.duration;
+    accounts_.computes(worker, label, duration);
+    ends_.emplace(outages_.end(worker, now, duration, label), worker, static_cast<std::uint32_t>(task));
+  }
+
+  Time drawn(std::size_t worker, const TaskLabel& label, Time duration) const {
+    const double sigma = sigmas_.of(label.kind, label.item);
+    if (sigma == 0 && slowdowns_[worker] == 1) return duration;
+    const double draw =
+        drawn_factor(setting_.conditions.jitter, sigma, static_cast<std::int64_t>(worker), label);
+    return sim::from_us(sim::to_us(duration) * (slowdowns_[worker] * draw));
+  }
+
+  /// A tick counts from when the last worker has come to it.
+  void together(TaskId task, Running& all, Time now) {
+    if (++all.ready < workers_.size()) return;
+    const Time at = now + tasks_[sim::index(task)].duration;
+    for (std::size_t worker = 0; worker < workers_.size(); ++worker)
+      ends_.emplace(at, worker, static_cast<std::uint32_t>(task));
+  }
+
+  std::uint32_t collective(TaskId task, const TaskLabel& label) {
+    std::optional<std::uint32_t>& known = collectives_[sim::index(task)];
+    if (known) return *known;
+    cluster::Collective how = collective_of(setting_, run_, label);
+    auto* rounds = std::get_if<std::unique_ptr<const cluster::BytePattern>>(&how);
+    if (rounds == nullptr)
+      throw NoCost("an all-reduce in rounds of messages", "the double binary tree, in which bytes stream");
+    // the same draws as in steps, where collectives are counted in the order of the channel
+    const auto& channel = by_stream_[sim::index(Lowered::kChannel)];
+    const auto key =
+        static_cast<std::uint64_t>(std::find(channel.begin(), channel.end(), task) - channel.begin());
+    known = messages_.add(std::shared_ptr<const cluster::Pattern>(std::move(*rounds)), key);
+    task_of_.resize(std::max<std::size_t>(task_of_.size(), *known + 1));
+    task_of_[*known] = static_cast<std::uint32_t>(task);
+    return *known;
+  }
+
+  void end(TaskId task, std::size_t worker, Time now) {
+    const std::size_t stream = sim::index(tasks_[sim::index(task)].stream);
+    Running& all = running(task);
+    all.ends[worker] = now;
+    workers_[worker].busy[stream] = false;
+    for (const TaskId next : run_.lowered.graph.successors(task)) ++running(next).ended_before[worker];
+    if (++all.ended == workers_.size()) retire(task, all);
+    start_what_can(worker, now);
+  }
+
+  void retire(TaskId task, Running& all) {
+    const sim::Task& what = tasks_[sim::index(task)];
+    if (what.stream == Lowered::kChannel)
+      accounts_.meets(TaskLabel::unpack(what.label), all.begins, all.ends);
+    accounts_.ran(task, all.begins, all.ends);
+    running_[sim::index(task)].reset();
+    ++retired_;
+  }
+
+  void check_all_ended() const {
+    if (retired_ == tasks_.size()) return;
+    std::string who;
+    const std::vector<cluster::Messages::Waiting> waiting = messages_.waiting();
+    constexpr std::size_t kMost = 5;
+    for (std::size_t i = 0; i < std::min(kMost, waiting.size()); ++i)
+      who += fmt::format("{}worker {} for worker {} in round {}", i == 0 ? ": " : ", ", waiting[i].rank,
+                         waiting[i].from, waiting[i].round + 1);
+    throw NeverEnds(fmt::format("{} of {} tasks never end; collectives wait{}", tasks_.size() - retired_,
+                                tasks_.size(), who));
+  }
+
+  const Setting& setting_;
+  const Run& run_;
+  std::span<const sim::Task> tasks_;
+  TaskSigmas sigmas_;
+  std::vector<double> slowdowns_;
+  Outages outages_;
+  WorkerAccounts accounts_;
+  cluster::Messages messages_;
+  std::vector<std::vector<TaskId>> by_stream_;
+  std::vector<std::optional<std::uint32_t>> collectives_;  // by task
+  std::vector<std::uint32_t> task_of_;                     // by collective
+  std::vector<std::unique_ptr<Running>> running_;          // by task
+  std::vector<std::uint32_t> waits_for_;                   // by task: how many
+  std::vector<Worker> workers_;
+  std::priority_queue<Ending, std::vector<Ending>, std::greater<>> ends_;
+  std::size_t retired_ = 0;
+};
+
+}  // namespace
+
+AllWorkers simulate_by_messages(const Setting& setting, const Run& run,
+                                const std::vector<std::int64_t>& shown) {
+  return ByMessages(setting, run, shown).all();
+}
+
+}  // namespace planner

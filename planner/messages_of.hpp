@@ -1,0 +1,19 @@
+// What the collectives of a run send over which links, for fidelities that go rank by rank.
+
+#pragma once
+
+#include "cluster/links.hpp"
+#include "cluster/patterns.hpp"
+#include "planner/predict.hpp"
+#include "planner/setting.hpp"
+
+namespace planner {
+
+/// The network's link or levels, with the conditions' differences between links. Throws NoCost where the
+/// network has neither.
+cluster::Links links_of(const Setting& setting);
+
+/// The collective of a task on the channel. Throws NoCost where nobody has said which messages it is made of.
+cluster::Collective collective_of(const Setting& setting, const Run& run, const TaskLabel& label);
+
+}  // namespace planner

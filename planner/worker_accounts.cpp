@@ -1,0 +1,52 @@
+#include "planner/worker_accounts.hpp"
+
+#include <algorithm>
+
+namespace planner {
+
+using sim::Time;
+
+WorkerAccounts::WorkerAccounts(const Setting& setting, const Run& run, const std::vector<std::int64_t>& shown)
+    : run_(run), marks_by_task_(run.lowered.graph.tasks().size()) {
+  const auto workers = static_cast<std::size_t>(setting.costs.workers());
+  out_.marks.assign(run.lowered.marks.size(), std::vector<Time>(workers));
+  out_.busy.resize(workers);
+  out_.waited.resize(workers);
+  out_.kept_waiting.resize(workers);
+  for (const std::int64_t worker : shown)
+    out_.shown.push_back(
+        {.worker = worker,
+         .timeline = {.spans = std::vector<sim::Span>(run.lowered.graph.tasks().size()), .makespan = {}}});
+  for (std::size_t mark = 0; mark < run.lowered.marks.size(); ++mark)
+    for (const sim::TaskId task : run.lowered.marks[mark]) marks_by_task_[sim::index(task)].push_back(mark);
+}
+
+void WorkerAccounts::computes(std::size_t worker, const TaskLabel& label, Time duration) {
+  Time* part = out_.busy[worker].part(label.kind);
+  if (part != nullptr && label.iteration >= first_counted(run_, label.kind)) *part += duration;
+}
+
+void WorkerAccounts::meets(const TaskLabel& label, std::span<const Time> begins, std::span<const Time> ends) {
+  if (label.iteration < first_counted(run_.lowered)) return;
+  const auto last = std::max_element(begins.begin(), begins.end());
+  Time all{};
+  for (std::size_t n = 0; n < begins.size(); ++n) {
+    out_.waited[n] += *last - begins[n];
+    all += *last - begins[n];
+  }
+  out_.kept_waiting[static_cast<std::size_t>(last - begins.begin())] += all;
+  out_.channel_busy += *std::max_element(ends.begin(), ends.end()) - *last;
+}
+
+void WorkerAccounts::ran(sim::TaskId task, std::span<const Time> begins, std::span<const Time> ends) {
+  for (const std::size_t mark : marks_by_task_[sim::index(task)])
+    for (std::size_t n = 0; n < ends.size(); ++n)
+      out_.marks[mark][n] = std::max(out_.marks[mark][n], ends[n]);
+  for (ShownWorker& shown : out_.shown) {
+    const auto n = static_cast<std::size_t>(shown.worker);
+    shown.timeline.spans[sim::index(task)] = {.start = begins[n], .end = ends[n]};
+    shown.timeline.makespan = std::max(shown.timeline.makespan, ends[n]);
+  }
+}
+
+}  // namespace planner

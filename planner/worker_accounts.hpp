@@ -1,0 +1,36 @@
+// Adds up what each worker does, task by task, whichever way workers are simulated.
+
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "planner/all_workers.hpp"
+#include "planner/predict.hpp"
+#include "planner/setting.hpp"
+
+namespace planner {
+
+class WorkerAccounts {
+ public:
+  WorkerAccounts(const Setting& setting, const Run& run, const std::vector<std::int64_t>& shown);
+
+  std::size_t workers() const { return out_.busy.size(); }
+
+  /// A worker computes so long, outages aside.
+  void computes(std::size_t worker, const TaskLabel& label, sim::Time duration);
+  /// A collective that each worker has begun and left at these times.
+  void meets(const TaskLabel& label, std::span<const sim::Time> begins, std::span<const sim::Time> ends);
+  /// Any task, by worker.
+  void ran(sim::TaskId task, std::span<const sim::Time> begins, std::span<const sim::Time> ends);
+
+  AllWorkers take() && { return std::move(out_); }
+
+ private:
+  const Run& run_;
+  std::vector<std::vector<std::size_t>> marks_by_task_;
+  AllWorkers out_;
+};
+
+}  // namespace planner

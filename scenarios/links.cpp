@@ -1,0 +1,134 @@
+#include "scenarios/links.hpp"
+
+#include <array>
+#include <string>
+#include <utility>
+
+#include "traces/network.hpp"
+
+namespace scenarios {
+namespace {
+
+using cluster::LinkSpec;
+using cluster::TopologyKind;
+using cluster::TopologySpec;
+using models::Field;
+using planner::Fidelity;
+
+constexpr double kMostUs = 1e12;
+constexpr double kMostFactor = 1e6;
+constexpr std::int64_t kMostWorkers = 1'000'000;
+
+template <typename Value, std::size_t kCount>
+Value choice(const Field& field, const std::array<std::pair<std::string_view, Value>, kCount>& table) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, value] : table) names.push_back(name);
+  const std::string chosen = field.one_of(names);
+  for (const auto& [name, value] : table)
+    if (name == chosen) return value;
+  return table.front().second;
+}
+
+double number(const Field& field, std::string_view key, double otherwise, double most) {
+  const auto found = field.find(key);
+  return found ? found->number(0, most) : otherwise;
+}
+
+std::uint32_t count(const Field& field, std::string_view key, std::uint32_t otherwise) {
+  const auto found = field.find(key);
+  return found ? static_cast<std::uint32_t>(found->integer(1, kMostWorkers)) : otherwise;
+}
+
+bool flag(const Field& field, std::string_view key) {
+  const auto found = field.find(key);
+  return found && found->boolean();
+}
+
+LinkSpec link(const Field& field, std::string_view key) {
+  const auto found = field.find(key);
+  if (!found) return {};
+  found->allow_only({"latency_us", "bandwidth_gbps"});
+  const Field bandwidth = found->at("bandwidth_gbps");
+  const double gbps = bandwidth.number(0, 1e9);
+  if (gbps == 0) bandwidth.expected("a bandwidth above 0");
+  constexpr double kBitsPerByte = 8;
+  constexpr double kMegabitsPerGigabit = 1e3;  // a gigabit a second is 1e3 bits a microsecond
+  return {.latency_us = number(*found, "latency_us", 0, kMostUs),
+          .us_per_byte = kBitsPerByte / (gbps * kMegabitsPerGigabit)};
+}
+
+TopologySpec read_topology(const Field& field) {
+  static constexpr std::array<std::pair<std::string_view, TopologyKind>, 5> kKinds = {
+      {{"direct", TopologyKind::direct},
+       {"flat", TopologyKind::flat},
+       {"leaf_spine", TopologyKind::leaf_spine},
+       {"ring", TopologyKind::ring},
+       {"torus2d", TopologyKind::torus2d}}};
+  field.allow_only({"kind", "startup_us", "gpus_per_node", "inside", "inside_is_bus", "nic_behind_inside",
+                    "nic", "nic_per_gpu", "nodes_per_leaf", "spines", "oversubscription", "uplink_latency_us",
+                    "cable", "torus_columns", "seed"});
+  TopologySpec spec;
+  spec.kind = choice(field.at("kind"), kKinds);
+  spec.startup_us = number(field, "startup_us", 0, kMostUs);
+  spec.gpus_per_node = count(field, "gpus_per_node", 1);
+  if (spec.gpus_per_node > 1) field.at("inside");
+  field.at("nic");
+  spec.inside = link(field, "inside");
+  spec.inside_is_bus = flag(field, "inside_is_bus");
+  spec.nic_behind_inside = flag(field, "nic_behind_inside");
+  spec.nic = link(field, "nic");
+  spec.nic_per_gpu = flag(field, "nic_per_gpu");
+  spec.nodes_per_leaf = count(field, "nodes_per_leaf", 1);
+  spec.spines = count(field, "spines", 1);
+  const auto oversubscription = field.find("oversubscription");
+  if (oversubscription) spec.oversubscription = oversubscription->number(0, kMostFactor);
+  if (spec.oversubscription == 0) oversubscription->expected("a ratio above 0");
+  spec.uplink_latency_us = number(field, "uplink_latency_us", 0, kMostUs);
+  if (spec.kind == TopologyKind::ring || spec.kind == TopologyKind::torus2d) field.at("cable");
+  spec.cable = link(field, "cable");
+  if (spec.kind == TopologyKind::torus2d) spec.torus_columns = count(field, "torus_columns", 0);
+  if (spec.kind == TopologyKind::torus2d) field.at("torus_columns");
+  if (const auto seed = field.find("seed"))
+    spec.seed = static_cast<std::uint64_t>(seed->integer(0, INT64_MAX));
+  return spec;
+}
+
+planner::LinkConditions read_links(const Field& field) {
+  constexpr double kMostSigma = 2;
+  field.allow_only({"sigma", "seed", "slow"});
+  planner::LinkConditions out;
+  out.sigma = number(field, "sigma", 0, kMostSigma);
+  if (const auto seed = field.find("seed"))
+    out.seed = static_cast<std::uint64_t>(seed->integer(0, INT64_MAX));
+  const auto slow = field.find("slow");
+  if (!slow) return out;
+  for (const Field& item : slow->items()) {
+    item.allow_only({"worker", "slowdown"});
+    const Field slowdown = item.at("slowdown");
+    out.slow.push_back({.worker = item.at("worker").integer(0, kMostWorkers - 1),
+                        .slowdown = slowdown.number(0, kMostFactor)});
+    if (out.slow.back().slowdown == 0) slowdown.expected("a factor above 0");
+  }
+  return out;
+}
+
+}  // namespace
+
+void read_fidelity(const Field& scenario, planner::Conditions& conditions) {
+  static constexpr std::array<std::pair<std::string_view, Fidelity>, 3> kFidelities = {
+      {{"closed", Fidelity::closed}, {"steps", Fidelity::steps}, {"messages", Fidelity::messages}}};
+  const auto fidelity = scenario.find("fidelity");
+  if (fidelity) conditions.fidelity = choice(*fidelity, kFidelities);
+  if (conditions.fidelity != Fidelity::closed && conditions.overlap.slows())
+    fidelity->expected("closed where compute and channel slow each other");
+  if (const auto links = scenario.find("links")) {
+    if (conditions.fidelity == Fidelity::closed) links->expected("none with fidelity closed");
+    conditions.links = read_links(*links);
+  }
+  if (const auto topology = scenario.find("topology")) {
+    if (conditions.fidelity != Fidelity::messages) topology->expected("none but with fidelity messages");
+    conditions.topology = read_topology(*topology);
+  }
+}
+
+}  // namespace scenarios

@@ -1,0 +1,14 @@
+// How a scenario's collectives are simulated: the fidelity, what distinguishes links, and the topology that
+// messages share.
+
+#pragma once
+
+#include "models/field.hpp"
+#include "planner/conditions.hpp"
+
+namespace scenarios {
+
+/// `fidelity`, `links` and `topology` of a scenario, into its conditions; throws InputError.
+void read_fidelity(const models::Field& scenario, planner::Conditions& conditions);
+
+}  // namespace scenarios

@@ -1,0 +1,151 @@
+// Three fidelities of the same run: formulas, rounds rank by rank, and messages as events.
+
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "planner/all_workers.hpp"
+#include "tests/support/groups.hpp"
+#include "tests/support/timelines.hpp"
+
+namespace planner {
+namespace {
+
+using sim::Time;
+using support::Random;
+using support::Scene;
+using support::schedule_of;
+
+/// Tensors whose bytes divide by 16 workers, so that chunks are alike.
+traces::Profile divisible(Random& random) {
+  traces::Profile profile = support::random_profile(random, 5);
+  for (traces::ProfileLayer& layer : profile.layers)
+    for (traces::Tensor& tensor : layer.tensors) tensor.elements = 64 * random.between(1, 500);
+  return profile;
+}
+
+std::vector<std::string> schedules() {
+  std::vector<std::string> out = {R"("s-sgd")",
+                                  R"("wfbp")",
+                                  R"("ddp")",
+                                  R"("dear-no-fusion")",
+                                  R"({"pipeline": "zero", "overlap_gather": false})",
+                                  R"({"name": "grace", "compression": "dgc"})"};
+  for (const char* algorithm : {"binary_tree", "recursive_doubling", "halving_doubling"})
+    out.push_back(fmt::format(R"({{"pipeline": "wfbp", "collectives": {{"all_reduce": "{}"}}}})", algorithm));
+  return out;
+}
+
+Run run_at(Fidelity fidelity, const traces::Profile& profile, const traces::Network& network,
+           std::int64_t workers, Conditions conditions, const std::string& schedule) {
+  conditions.fidelity = fidelity;
+  const Schedule read = schedule_of(schedule);
+  const Algorithm algorithm = read.all_reduce.value_or(Algorithm{});
+  const Setting setting(profile, network, workers, algorithm, conditions);
+  return run(setting, read);
+}
+
+TEST_CASE("fidelity: where links are alike and sizes divide, all three agree") {
+  for (std::uint32_t seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const traces::Profile profile = divisible(random);
+    const traces::Network network = support::random_link(random);
+    const std::int64_t workers = std::int64_t{1} << random.between(0, 4);
+    const Conditions conditions = {.iterations = 3};
+    for (const std::string& schedule : schedules()) {
+      CAPTURE(schedule);
+      const double closed =
+          run_at(Fidelity::closed, profile, network, workers, conditions, schedule).prediction.iteration_us;
+      for (const Fidelity fidelity : {Fidelity::steps, Fidelity::messages}) {
+        const Run other = run_at(fidelity, profile, network, workers, conditions, schedule);
+        CHECK(other.prediction.iteration_us == doctest::Approx(closed).epsilon(1e-6));
+      }
+    }
+  }
+}
+
+TEST_CASE("fidelity: with other links, draws, stragglers and failures steps are messages to the picosecond") {
+  for (std::uint32_t seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const traces::Profile profile = support::random_profile(random, 5);
+    const traces::Network network = support::random_link(random);
+    const std::int64_t workers = random.between(2, 9);
+    Conditions conditions = {.iterations = random.between(1, 3)};
+    conditions.jitter = {.sigma = 0.2, .seed = seed};
+    conditions.links = {
+        .sigma = random.one_in(2) ? 0.3 : 0, .seed = seed, .slow = {{.worker = 1, .slowdown = 1.7}}};
+    if (random.one_in(2)) conditions.stragglers = {{.worker = 0, .slowdown = 1.3}};
+    if (random.one_in(2)) conditions.failures = {{.worker = 1, .at_us = 3, .down_us = 40}};
+    for (const std::string& schedule : schedules()) {
+      CAPTURE(schedule);
+      const Run steps = run_at(Fidelity::steps, profile, network, workers, conditions, schedule);
+      const Run messages = run_at(Fidelity::messages, profile, network, workers, conditions, schedule);
+      REQUIRE(steps.all_workers);
+      REQUIRE(messages.all_workers);
+      CHECK(steps.all_workers->marks == messages.all_workers->marks);
+      CHECK(steps.all_workers->waited == messages.all_workers->waited);
+      CHECK(steps.all_workers->channel_busy == messages.all_workers->channel_busy);
+      CHECK(steps.timeline == messages.timeline);
+    }
+  }
+}
+
+TEST_CASE("fidelity: a slow link slows a ring down as much as its messages, in every round") {
+  // 2 workers, 200 bytes: two rounds of 100 bytes at 1 + 100 x 0.1 = 11 us, with worker 1 three times as long
+  const traces::Profile profile = support::profile_of({{10, 20, {50}}});
+  traces::Network network = support::pair_of(1, 0);
+  network.link = traces::Link{.alpha_us = 1, .beta_us_per_byte = 0.1, .gamma_us_per_byte = 0};
+  network.measured.clear();
+  Conditions conditions = {.iterations = 2};
+  CHECK(run_at(Fidelity::steps, profile, network, 2, conditions, R"("wfbp")").prediction.iteration_us == 52);
+  conditions.links.slow = {{.worker = 1, .slowdown = 3}};
+  CHECK(run_at(Fidelity::steps, profile, network, 2, conditions, R"("wfbp")").prediction.iteration_us == 96);
+  CHECK(run_at(Fidelity::messages, profile, network, 2, conditions, R"("wfbp")").prediction.iteration_us ==
+        96);
+}
+
+TEST_CASE("fidelity: on a topology, workers that share a NIC take longer, and those that do not as long") {
+  const traces::Profile profile = support::profile_of({{10, 20, {6400}}});
+  traces::Network network = support::pair_of(1, 0);
+  network.link = traces::Link{.alpha_us = 1, .beta_us_per_byte = 0.001, .gamma_us_per_byte = 0};
+  network.measured.clear();
+  cluster::TopologySpec spec;
+  spec.kind = cluster::TopologyKind::flat;
+  spec.startup_us = 1;
+  spec.nic.us_per_byte = 0.001;
+  const std::string halving = R"({"pipeline": "wfbp", "collectives": {"all_reduce": "halving_doubling"}})";
+  const auto iteration = [&](const cluster::TopologySpec& topology) {
+    const Conditions conditions = {.iterations = 2, .topology = topology};
+    return run_at(Fidelity::messages, profile, network, 8, conditions, halving).prediction.iteration_us;
+  };
+  const double closed =
+      run_at(Fidelity::closed, profile, network, 8, {.iterations = 2}, halving).prediction.iteration_us;
+  CHECK(iteration(spec) == doctest::Approx(closed).epsilon(1e-6));
+  // two GPUs behind one NIC: between nodes each has half of it. 25,600 bytes; rounds of a half, a quarter and
+  // an eighth there and back, of which one pair of rounds stays inside a node.
+  spec.gpus_per_node = 2;
+  spec.inside.us_per_byte = 0.001;
+  CHECK(iteration(spec) > 1.2 * closed);
+  spec.nic_per_gpu = true;
+  CHECK(iteration(spec) == doctest::Approx(closed).epsilon(1e-6));
+}
+
+TEST_CASE("fidelity: a network that was only measured cannot go message by message") {
+  const traces::Profile profile = support::profile_of({{10, 20, {50}}});
+  traces::Network network = support::pair_of(1, 0);
+  if (network.link) {
+    traces::Measured measured;
+    measured.workers = 2;
+    measured.curve = traces::CostCurve::affine(5, 0.1);
+    network.measured = {measured};
+    network.link.reset();
+  }
+  CHECK_THROWS_AS(run_at(Fidelity::steps, profile, network, 2, {}, R"("wfbp")"), NoCost);
+}
+
+}  // namespace
+}  // namespace planner
