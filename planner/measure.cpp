@@ -12,7 +12,7 @@ using sim::Time;
 using Kind = TaskLabel::Kind;
 
 std::int64_t group_bytes(const Setting& setting, const Group& group) {
-  return setting.workload.bytes_before[group.end] - setting.workload.bytes_before[group.begin];
+  return bytes_of(setting.workload, group);
 }
 
 /// Compute and code of a worker at full speed, per iteration.
@@ -74,6 +74,7 @@ Time* part_of(Busy& busy, Kind kind) {
     case Kind::all_reduce:
     case Kind::reduce_scatter:
     case Kind::all_gather:
+    case Kind::backward_gather:
     case Kind::lars_gather: return nullptr;
   }
   return nullptr;
@@ -111,10 +112,11 @@ double channel_busy_us(const Run& run) {
 
 double sent_per_worker(const Setting& setting, const Run& run) {
   if (setting.costs.workers() == 1) return 0;
+  const auto steps = static_cast<std::uint32_t>(setting.conditions.accumulation_steps);
   double sent = 0;
   for (const Op& op : run.program.ops) {
     const Group& group = run.groups[op.group];
-    sent += run.ways[group.way].sent_bytes(op.kind, group_bytes(setting, group));
+    sent += Program::runs(op, steps) * run.ways[group.way].sent_bytes(op.kind, group_bytes(setting, group));
   }
   if (setting.extras.lars_gather > Time::zero())
     sent += setting.costs.of(traces::CollectiveKind::all_gather).sent_per_byte * 4 *

@@ -120,8 +120,8 @@ class ParetoModel final : public IterationModel {
   mutable bool is_prepared_ = false;
 };
 
-/// The model of slow-down where no state describes a beginning: every grouping is simulated. `unslowed` gives
-/// the bound and where the search begins.
+/// The model where no state describes a beginning: every grouping is simulated. `unslowed`, which no grouping
+/// takes longer in, gives the bound and where the search begins.
 std::unique_ptr<IterationModel> simulated_model(const FusionRequest& request,
                                                 std::unique_ptr<IterationModel> unslowed);
 

@@ -14,7 +14,7 @@ using sim::Time;
 using traces::CollectiveKind;
 
 std::int64_t group_bytes(const Setting& setting, const Group& group) {
-  return setting.workload.bytes_before[group.end] - setting.workload.bytes_before[group.begin];
+  return bytes_of(setting.workload, group);
 }
 
 /// No planner meets a time over a quarter of the clock, however it groups.
@@ -39,6 +39,7 @@ double longest_draw(const Jitter& jitter) {
 }
 
 double communication_us(const Setting& setting, const Run& run) {
+  const auto steps = static_cast<std::uint32_t>(setting.conditions.accumulation_steps);
   double us = sim::to_us(setting.extras.lars_gather);
   double last_tick = 0;
   for (const Group& group : run.groups) {
@@ -48,7 +49,8 @@ double communication_us(const Setting& setting, const Run& run) {
   }
   for (const Op& op : run.program.ops) {
     const Group& group = run.groups[op.group];
-    us += run.ways[group.way].us(op.kind, group_bytes(setting, group));
+    us += Program::runs(op, steps) * (run.ways[group.way].us(op.kind, group_bytes(setting, group)) +
+                                      sim::to_us(run.program.negotiation));
   }
   return us + last_tick;
 }

@@ -1,5 +1,6 @@
-// Slow-down where all-gathers run under forward, or decoding after backward: no few times describe a
-// beginning, so groupings are simulated, and the plan found is a heuristic with a bound.
+// Where no few times describe a beginning, groupings are simulated, and the plan found is a heuristic with a
+// bound: slow-down where all-gathers run under forward or decoding after backward, all-gathers that wait for
+// forward or come before passes.
 
 #include "planner/local_search.hpp"
 #include "planner/model_parts.hpp"
@@ -32,7 +33,7 @@ class SimulatedModel final : public IterationModel {
       if (reached >= found.value) continue;
       found = improve(search, plain);
     }
-    const Time least = start.value - start.may_be_off_by;
+    const Time least = std::max(start.value - start.may_be_off_by, lower_bound());
     return {.groups = found.groups,
             .value = found.value,
             .largest_front = 0,
