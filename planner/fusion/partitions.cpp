@@ -11,11 +11,11 @@ namespace {
 
 void check_count(const Workload& workload, std::int64_t partition_bytes) {
   constexpr std::int64_t kMostPartitions = 1'000'000;
-  const std::int64_t count =
-      workload.bytes() / partition_bytes + static_cast<std::int64_t>(workload.gradient_count());
+  std::int64_t count = 0;
+  for (const Gradient& gradient : workload.gradients) count += (gradient.bytes - 1) / partition_bytes + 1;
   if (count > kMostPartitions)
     throw NoCost(fmt::format("partition_bytes that make at most {} partitions", kMostPartitions),
-                 fmt::format("{}, which make about {}", partition_bytes, count));
+                 fmt::format("{}, which make {}", partition_bytes, count));
 }
 
 Fuse read(const models::Field& field) {
