@@ -6,6 +6,7 @@
 #include <array>
 
 #include "planner/fusion.hpp"
+#include "planner/fusion/whole_layers.hpp"
 #include "planner/iteration.hpp"
 #include "planner/model_parts.hpp"
 #include "planner/pipeline.hpp"
@@ -72,8 +73,56 @@ class Bound final : public IterationModel {
   std::unique_ptr<IterationModel> dear_;
 };
 
+/// Whole layers in so many groups of about as many bytes.
+Groups even_groups(const Workload& workload, const Groups& layers, std::int64_t count) {
+  Groups out;
+  std::int64_t filled = 0;  // groups' worth of bytes
+  for (const Group& layer : layers) {
+    const std::int64_t due =
+        workload.bytes_before[layer.begin] / std::max<std::int64_t>(1, workload.bytes() / count);
+    if (out.empty() || due > filled)
+      out.push_back(layer);
+    else
+      out.back().end = layer.end;
+    filled = due;
+  }
+  return out;
+}
+
+/// Runs of so many layers from the input side on, what is left over last.
+Groups runs_of_layers(const Groups& layers, std::size_t length) {
+  Groups out;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const bool begins = out.empty() || (layers.size() - i) % length == 0;
+    if (begins)
+      out.push_back(layers[i]);
+    else
+      out.back().end = layers[i].end;
+  }
+  return out;
+}
+
+/// Few groups, or layers cut nowhere, are often best: whole layers in two groups of any sizes, or in more
+/// with as many bytes or layers each.
+std::vector<Groups> starts(const Workload& workload) {
+  constexpr std::size_t kMostEven = 32;
+  constexpr std::size_t kMostLayers = 1000;  // each start takes a simulation
+  Groups layers = layers_with_tensors(workload);
+  std::reverse(layers.begin(), layers.end());
+  std::vector<Groups> out;
+  for (std::size_t count = 3; count <= kMostEven; ++count)
+    out.push_back(even_groups(workload, layers, static_cast<std::int64_t>(count)));
+  if (layers.size() > kMostLayers) return out;
+  for (std::size_t i = 1; i < layers.size(); ++i) {
+    out.push_back(
+        {{.begin = 0, .end = layers[i].begin}, {.begin = layers[i].begin, .end = workload.gradient_count()}});
+    if (i * kMostEven >= layers.size()) out.push_back(runs_of_layers(layers, i));
+  }
+  return out;
+}
+
 std::unique_ptr<IterationModel> model(const FusionRequest& request) {
-  return simulated_model(request, std::make_unique<Bound>(request));
+  return simulated_model(request, std::make_unique<Bound>(request), starts(request.workload));
 }
 
 /// robust draws one micro-batch alone.

@@ -59,6 +59,9 @@ TEST_CASE("sharded: so many groups are gathered ahead, or none") {
   // three layers of 4 us each, 3 us to gather: two ahead leave at once, the third when the first is computed
   const Scene three(profile_of({{4, 4, {10}}, {4, 4, {10}}, {4, 4, {10}}}), pair_of(2, 0.1), 2,
                     {.iterations = 1});
+  check_run(sharded(), three,
+            {"F1 3-7, F2 7-11, F3 11-15, B3 15-19, B2 19-23, B1 25-29",
+             "G3 0-3, G2 3-6, G1 7-10, g2 15-18, S1 19-22, g3 22-25, S2 25-28, S3 29-32", 32});
   check_run(sharded(R"(, "prefetch": 2)"), three,
             {"F1 3-7, F2 7-11, F3 11-15, B3 15-19, B2 19-23, B1 23-27",
              "G3 0-3, G2 3-6, G1 6-9, g2 15-18, g3 18-21, S1 21-24, S2 24-27, S3 27-30", 30});
