@@ -62,9 +62,23 @@ std::string shown(const Options& options, const scenarios::Planned& planned) {
                                                 : scenarios::plan_table(planned.plan);
 }
 
+/// No framework is told of parts of tensors, and what merging or splitting them would cost is not asked.
+void check_whole_tensors(const Options& options, const planner::Schedule& schedule) {
+  if (schedule.pipeline->name != "priority") return;
+  if (!options.emit.empty() && options.emit != "json")
+    throw models::InputError(
+        fmt::format("--emit: expected json, as pipeline {} cuts tensors into partitions, got '{}'",
+                    schedule.pipeline->name, options.emit));
+  if (options.explain)
+    throw models::InputError(fmt::format(
+        "--explain: expected a schedule that decides how tensors are grouped, got one of pipeline {}",
+        schedule.pipeline->name));
+}
+
 void plan(const Options& options) {
   const scenarios::Scenario scenario = scenarios::read_scenario(models::Field::load(options.scenario));
   const planner::Schedule schedule = chosen_schedule(options, scenario);
+  check_whole_tensors(options, schedule);
   const scenarios::Planned planned = scenarios::plan(scenario, chosen_workers(options, scenario), schedule,
                                                      {.emit = options.emit, .explain = options.explain});
   const std::string text = shown(options, planned);

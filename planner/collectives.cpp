@@ -18,10 +18,12 @@ AlgorithmEntry recursive_doubling();
 AlgorithmEntry halving_doubling();
 AlgorithmEntry double_binary_tree();
 AlgorithmEntry two_level();
+AlgorithmEntry parameter_servers();
 
 std::span<const AlgorithmEntry> algorithms() {
   static const std::vector<AlgorithmEntry> all = {
-      ring(), binary_tree(), recursive_doubling(), halving_doubling(), double_binary_tree(), two_level()};
+      ring(),      binary_tree(),      recursive_doubling(), halving_doubling(), double_binary_tree(),
+      two_level(), parameter_servers()};
   return all;
 }
 
@@ -29,18 +31,25 @@ const AlgorithmEntry& algorithm_entry(std::string_view name) { return entry(algo
 
 Algorithm read_algorithm(const models::Field& field) {
   if (!field.is_object()) return {.name = field.one_of(names(algorithms()))};
-  field.allow_only({"algorithm", "bandwidth_factor"});
+  field.allow_only({"algorithm", "bandwidth_factor", "servers"});
   Algorithm algorithm = {.name = field.at("algorithm").one_of(names(algorithms()))};
   if (const auto factor = field.find("bandwidth_factor")) {
     if (algorithm.name != "double_binary_tree")
       factor->expected("no such key: only double_binary_tree takes a bandwidth_factor");
     algorithm.bandwidth_factor = factor->number(0, traces::kMostTimeUs);
   }
+  if (const auto servers = field.find("servers")) {
+    if (algorithm.name != "parameter_server")
+      servers->expected("no such key: only parameter_server takes servers");
+    algorithm.servers = servers->integer(1, traces::kMostWorkers);
+  }
   return algorithm;
 }
 
 nlohmann::ordered_json algorithm_json(const Algorithm& algorithm) {
   if (algorithm == Algorithm{.name = algorithm.name}) return algorithm.name;
+  if (algorithm.name == "parameter_server")
+    return {{"algorithm", algorithm.name}, {"servers", algorithm.servers}};
   return {{"algorithm", algorithm.name}, {"bandwidth_factor", algorithm.bandwidth_factor}};
 }
 

@@ -42,6 +42,7 @@ struct ClosedForm {
 struct Algorithm {
   std::string name = "ring";
   double bandwidth_factor = 2;  ///< double_binary_tree: times beta (contract, section 2)
+  std::int64_t servers = 1;     ///< parameter_server: how many
   bool operator==(const Algorithm&) const = default;
 };
 
@@ -56,7 +57,7 @@ struct AlgorithmEntry {
 std::span<const AlgorithmEntry> algorithms();
 const AlgorithmEntry& algorithm_entry(std::string_view name);
 
-/// A name, or `{"algorithm": NAME, "bandwidth_factor": F}`.
+/// A name, or `{"algorithm": NAME, "bandwidth_factor": F}`, or with `servers`.
 Algorithm read_algorithm(const models::Field& field);
 
 /// As read_algorithm() takes it.

@@ -21,7 +21,8 @@ const std::string& tensor_name(const Workload& workload, std::uint32_t gradient)
 // ---- what happened
 
 bool is_collective(Kind kind) {
-  return kind == Kind::all_reduce || kind == Kind::reduce_scatter || kind == Kind::all_gather;
+  return kind == Kind::all_reduce || kind == Kind::reduce_scatter || kind == Kind::all_gather ||
+         kind == Kind::backward_gather;
 }
 
 /// Of one iteration in the middle of the run: when its backward pass began and every group's collectives.
@@ -47,12 +48,17 @@ Observed observe(const Setting& setting, const Run& run) {
     if (tasks[i].stream == Lowered::kCompute && span.start < span.end) out.computing.push_back(span);
     if (label.iteration != iteration) continue;
     if (is_collective(label.kind)) {
-      out.collectives[label.item].push_back(span);
+      std::vector<Span>& of_group = out.collectives[label.item % run.groups.size()];
+      // that of the gradients first, which in sharded comes after gathers
+      of_group.insert(label.kind == Kind::all_gather || label.kind == Kind::backward_gather
+                          ? of_group.end()
+                          : of_group.begin(),
+                      span);
       out.communicating.push_back(span);
     }
     if (tasks[i].stream != Lowered::kCompute) continue;
     if (label.kind == Kind::encode) out.sendable[label.item] = span.end;
-    if (label.kind != Kind::backward) continue;
+    if (label.kind != Kind::backward || label.item >= step_ends.size()) continue;
     step_ends[label.item] = span.end;
     out.backward_begins = std::min(out.backward_begins, span.start);
   }
@@ -118,10 +124,9 @@ std::vector<GroupReason> reasons(const Setting& setting, const FusionRequest& re
   Time channel_free = seen.backward_begins;
   for (std::size_t g = 0; g < run.groups.size(); ++g) {
     const Group& group = run.groups[g];
-    GroupReason reason = {
-        .first_tensor = tensor_name(setting.workload, group.begin),
-        .last_tensor = tensor_name(setting.workload, group.end - 1),
-        .bytes = setting.workload.bytes_before[group.end] - setting.workload.bytes_before[group.begin]};
+    GroupReason reason = {.first_tensor = tensor_name(setting.workload, group.begin),
+                          .last_tensor = tensor_name(setting.workload, group.end - 1),
+                          .bytes = bytes_of(setting.workload, group)};
     const auto since = [&](Time time) { return sim::to_us(time - seen.backward_begins); };
     reason.sendable_us = since(seen.sendable[g]);
     if (!seen.collectives[g].empty()) {
@@ -245,6 +250,7 @@ std::optional<double> s_max(const Setting& setting) {
 
 /// A built-in compressor that this pipeline can carry and that no earlier one equals but for its name.
 std::vector<Compressor> candidates(const Setting& setting, const Schedule& schedule) {
+  if (!schedule.pipeline->takes_compression) return {};
   const Program program = schedule.pipeline->program(1, schedule.options);
   const bool halves = program.ops.front().kind != traces::CollectiveKind::all_reduce;
   const bool wide = setting.workload.profile->dtype == traces::Dtype::float32;

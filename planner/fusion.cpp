@@ -18,6 +18,7 @@ FusionKind threshold();
 FusionKind modules();
 FusionKind nearby_layers();
 FusionKind equal_groups();
+FusionKind partitions();
 FusionKind bayesian();
 FusionKind random_caps();
 FusionKind grid_of_caps();
@@ -27,9 +28,9 @@ FusionKind planned();
 
 std::span<const FusionKind> fusion_kinds() {
   static const std::vector<FusionKind> all = {
-      no_fusion(),   all_in_one(),   mg_wfbp_fusion(), optimal_fusion(), robust_fusion(), cupcake_fusion(),
-      buckets(),     threshold(),    modules(),        nearby_layers(),  equal_groups(),  bayesian(),
-      random_caps(), grid_of_caps(), sweep(),          autotune(),       planned(),
+      no_fusion(), all_in_one(),  mg_wfbp_fusion(), optimal_fusion(), robust_fusion(), cupcake_fusion(),
+      buckets(),   threshold(),   modules(),        nearby_layers(),  equal_groups(),  partitions(),
+      bayesian(),  random_caps(), grid_of_caps(),   sweep(),          autotune(),      planned(),
   };
   return all;
 }

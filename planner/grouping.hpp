@@ -3,11 +3,19 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "sim/time.hpp"
 
 namespace planner {
+
+/// Of one gradient's bytes.
+struct Part {
+  std::int64_t from = 0;
+  std::int64_t bytes = 0;
+  bool operator==(const Part&) const = default;
+};
 
 /// Neighbours in backward order: gradients begin to end - 1.
 struct Group {
@@ -17,6 +25,8 @@ struct Group {
   sim::Time tick{};
   /// How it travels: a place in the ways that its schedule offers.
   std::uint32_t way = 0;
+  /// Of a group of one gradient: what it carries of it, where not all.
+  std::optional<Part> part = {};
   bool operator==(const Group&) const = default;
 };
 

@@ -13,7 +13,8 @@ namespace planner {
 
 struct FusionRequest;
 
-/// One iteration of one micro-batch, read and update included, before the input's max. What is simulated
+/// One iteration of one micro-batch, read and update included, before the input's max; where further
+/// micro-batches communicate, too, with them, less what they compute. What is simulated
 /// takes as long, but for rounding where rates change (overlap slow-down).
 class IterationModel {
  public:

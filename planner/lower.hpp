@@ -22,20 +22,21 @@ namespace planner {
 struct TaskLabel {
   enum class Kind : std::uint8_t {
     read,                  ///< reading the input, where it is not overlapped
-    forward,               ///< item: layer
-    backward,              ///< item: step of Workload::backward
+    forward,               ///< item: layer; counted on through micro-batches that are run layer by layer
+    backward,              ///< item: step of Workload::backward; likewise, from the last micro-batch back
     micro_batch_forward,   ///< item: micro-batch
     micro_batch_backward,  ///< item: micro-batch
     tick,                  ///< waiting for the tick of group `item`
     encode,                ///< item: group, and so for the next four
     all_reduce,
     reduce_scatter,
-    all_gather,
+    all_gather,  ///< before a forward pass counted on as for forward
     decode,
     lars,
     lars_gather,
     update,
-    group_update,  ///< item: group
+    group_update,     ///< item: group
+    backward_gather,  ///< an all-gather before a backward pass; item: group, counted on as for backward
   };
 
   Kind kind = Kind::read;
@@ -100,5 +101,6 @@ Lowered lower(const Job& job);
 /// the parts of any grouping add up to the whole.
 sim::Time group_update(const Workload& workload, const Extras& extras, std::uint32_t begin,
                        std::uint32_t end);
+sim::Time group_update(const Workload& workload, const Extras& extras, const Group& group);
 
 }  // namespace planner

@@ -9,7 +9,7 @@ PlanGroup plan_group(const Workload& workload, const Group& group, const std::ve
     const Gradient& gradient = workload.gradients[i];
     out.tensors.push_back(workload.profile->layers[gradient.layer].tensors[gradient.tensor].name);
   }
-  out.bytes = workload.bytes_before[group.end] - workload.bytes_before[group.begin];
+  out.bytes = bytes_of(workload, group);
   out.tick_us = sim::to_us(group.tick);
   const Way& own = ways.front().way();
   const Way& way = ways[group.way].way();
@@ -25,7 +25,7 @@ PlanFile make_plan(const Setting& setting, const Schedule& schedule, const Run& 
   plan.model = setting.workload.profile->model;
   plan.workers = setting.costs.workers();
   plan.pipeline = schedule.pipeline->name;
-  plan.overlap_gather = schedule.options.overlap_gather;
+  plan.options = schedule.options;
   plan.all_reduce = setting.costs.algorithm();
   plan.compressor = schedule.compressor;
   plan.selective = schedule.selective;

@@ -12,7 +12,7 @@ using sim::Time;
 using Kind = TaskLabel::Kind;
 
 std::int64_t group_bytes(const Setting& setting, const Group& group) {
-  return setting.workload.bytes_before[group.end] - setting.workload.bytes_before[group.begin];
+  return bytes_of(setting.workload, group);
 }
 
 Time counted_length(const Run& run) { return run.marks.back() - run.marks[first_counted(run.lowered)]; }
@@ -74,10 +74,11 @@ double channel_busy_us(const Run& run) {
 
 double sent_per_worker(const Setting& setting, const Run& run) {
   if (setting.costs.workers() == 1) return 0;
+  const auto steps = static_cast<std::uint32_t>(setting.conditions.accumulation_steps);
   double sent = 0;
   for (const Op& op : run.program.ops) {
     const Group& group = run.groups[op.group];
-    sent += run.ways[group.way].sent_bytes(op.kind, group_bytes(setting, group));
+    sent += Program::runs(op, steps) * run.ways[group.way].sent_bytes(op.kind, group_bytes(setting, group));
   }
   if (setting.extras.lars_gather > Time::zero())
     sent += setting.costs.of(traces::CollectiveKind::all_gather).sent_per_byte * 4 *

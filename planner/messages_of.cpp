@@ -75,10 +75,9 @@ cluster::Collective collective_of(const Setting& setting, const Run& run, const 
   if (label.kind == Kind::lars_gather) {
     shape.bytes = 4 * static_cast<std::int64_t>(setting.workload.forward.size());
   } else {
-    const Group& group = run.groups[label.item];
+    const Group& group = run.groups[label.item % run.groups.size()];
     const WayCost& way = run.ways[group.way];
-    const std::int64_t bytes =
-        setting.workload.bytes_before[group.end] - setting.workload.bytes_before[group.begin];
+    const std::int64_t bytes = bytes_of(setting.workload, group);
     const bool gathers = way.carrier(CollectiveKind::all_reduce) == CollectiveKind::all_gather;
     const bool is_gathered = gathers && way.is_encoded(bytes);
     shape.bytes = std::llround(way.message_bytes(is_gathered ? CollectiveKind::all_reduce : kind, bytes));

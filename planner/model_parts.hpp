@@ -120,10 +120,12 @@ class ParetoModel final : public IterationModel {
   mutable bool is_prepared_ = false;
 };
 
-/// The model of slow-down where no state describes a beginning: every grouping is simulated. `unslowed` gives
-/// the bound and where the search begins.
+/// The model where no state describes a beginning: every grouping is simulated. `unslowed`, which no grouping
+/// takes longer in, gives the bound and where the search begins.
+/// `starts`: other groupings that may be near the best.
 std::unique_ptr<IterationModel> simulated_model(const FusionRequest& request,
-                                                std::unique_ptr<IterationModel> unslowed);
+                                                std::unique_ptr<IterationModel> unslowed,
+                                                std::vector<Groups> starts = {});
 
 /// Slow-down without decoding, and with all-gathers, if any, after everything else (`separate_gathers`).
 std::unique_ptr<IterationModel> slowed_model(const FusionRequest& request, bool after_backward,

@@ -12,17 +12,19 @@ using Kind = TaskLabel::Kind;
 
 std::string task_name(const Setting& setting, const TaskLabel& label) {
   const auto& layers = setting.workload.profile->layers;
+  const auto& backward = setting.workload.backward;
   switch (label.kind) {
-    case Kind::forward: return fmt::format("forward pass of '{}'", layers[label.item].name);
+    case Kind::forward: return fmt::format("forward pass of '{}'", layers[label.item % layers.size()].name);
     case Kind::backward:
-      return fmt::format("backward pass of '{}'", layers[setting.workload.backward[label.item].layer].name);
+      return fmt::format("backward pass of '{}'", layers[backward[label.item % backward.size()].layer].name);
     case Kind::micro_batch_forward:
     case Kind::micro_batch_backward: return fmt::format("micro-batch {}", label.item + 1);
     case Kind::encode: return fmt::format("encoding of group {}", label.item + 1);
     case Kind::decode: return fmt::format("decoding of group {}", label.item + 1);
     case Kind::all_reduce: return fmt::format("all-reduce of group {}", label.item + 1);
     case Kind::reduce_scatter: return fmt::format("reduce-scatter of group {}", label.item + 1);
-    case Kind::all_gather: return fmt::format("all-gather of group {}", label.item + 1);
+    case Kind::all_gather:
+    case Kind::backward_gather: return "all-gather of a group";
     case Kind::read: return "reading of the input";
     case Kind::group_update: return fmt::format("update of group {}", label.item + 1);
     case Kind::tick:

@@ -48,18 +48,24 @@ void read_predicted(const Field& field, PlanFile& plan) {
   }
 }
 
+void allow_plan_keys(const Field& field, const Pipeline& pipeline) {
+  std::vector<std::string_view> keys = {"format", "version", "model", "workers", "pipeline"};
+  keys.insert(keys.end(), pipeline.option_keys.begin(), pipeline.option_keys.end());
+  keys.insert(keys.end(), {"collectives", "compression", "selective", "optimality", "largest_front",
+                           "may_be_off_by_us", "predicted", "groups"});
+  field.allow_only(keys);
+}
+
 }  // namespace
 
 PlanFile read_plan_file(const Field& field) {
   field.check_format("fusewise.plan");
-  field.allow_only({"format", "version", "model", "workers", "pipeline", "overlap_gather", "collectives",
-                    "compression", "selective", "optimality", "largest_front", "may_be_off_by_us",
-                    "predicted", "groups"});
   PlanFile plan;
+  plan.pipeline = field.at("pipeline").one_of(names(pipelines()));
+  allow_plan_keys(field, pipeline(plan.pipeline));
   plan.model = field.at("model").name();
   plan.workers = field.at("workers").integer(1, traces::kMostWorkers);
-  plan.pipeline = field.at("pipeline").one_of(names(pipelines()));
-  if (const auto overlap = field.find("overlap_gather")) plan.overlap_gather = overlap->boolean();
+  plan.options = read_options(field, pipeline(plan.pipeline));
   plan.all_reduce = read_collectives(field.at("collectives"));
   plan.compressor = read_compressor(field.at("compression"));
   if (const auto selective = field.find("selective")) plan.selective = selective->boolean();
@@ -80,7 +86,7 @@ std::string plan_text(const PlanFile& plan) {
                       {"model", plan.model},
                       {"workers", plan.workers},
                       {"pipeline", plan.pipeline}};
-  if (!plan.overlap_gather) out["overlap_gather"] = false;
+  write_options(plan.options, out);
   out["collectives"] = {{"all_reduce", algorithm_json(plan.all_reduce)}};
   out["compression"] = compressor_json(plan.compressor);
   if (plan.selective) out["selective"] = true;

@@ -12,6 +12,7 @@
 #include "models/field.hpp"
 #include "planner/collectives.hpp"
 #include "planner/compressor.hpp"
+#include "planner/pipeline.hpp"
 #include "planner/ways.hpp"
 
 namespace planner {
@@ -43,7 +44,7 @@ struct PlanFile {
   std::string model;
   std::int64_t workers = 1;
   std::string pipeline = "wfbp";
-  bool overlap_gather = true;  ///< zero's own key
+  PipelineOptions options;  ///< the pipeline's own keys
   Algorithm all_reduce;
   Compressor compressor;
   bool selective = false;  ///< groups that are sooner there as they are travel uncompressed

@@ -17,7 +17,7 @@ using sim::Time;
 using traces::CollectiveKind;
 
 std::int64_t group_bytes(const Setting& setting, const Group& group) {
-  return setting.workload.bytes_before[group.end] - setting.workload.bytes_before[group.begin];
+  return bytes_of(setting.workload, group);
 }
 
 /// No planner meets a time over a quarter of the clock, however it groups.
@@ -51,6 +51,7 @@ double down_us(const Conditions& conditions) {
 }
 
 double communication_us(const Setting& setting, const Run& run) {
+  const auto steps = static_cast<std::uint32_t>(setting.conditions.accumulation_steps);
   double us = sim::to_us(setting.extras.lars_gather);
   double last_tick = 0;
   for (const Group& group : run.groups) {
@@ -60,7 +61,8 @@ double communication_us(const Setting& setting, const Run& run) {
   }
   for (const Op& op : run.program.ops) {
     const Group& group = run.groups[op.group];
-    us += run.ways[group.way].us(op.kind, group_bytes(setting, group));
+    us += Program::runs(op, steps) * (run.ways[group.way].us(op.kind, group_bytes(setting, group)) +
+                                      sim::to_us(run.program.negotiation));
   }
   return us + last_tick;
 }
@@ -150,6 +152,28 @@ Lowered lower_for(const Setting& setting, const Run& run, std::span<const WayCos
                 .micro_batches = static_cast<std::uint32_t>(conditions.accumulation_steps)});
 }
 
+/// Where the channel goes by layer each worker may run collectives in another order: all workers have tasks
+/// of their own, of one simulation, which knows lognormal draws alone.
+void check_by_layer(const Setting& setting, const Run& run) {
+  const Conditions& conditions = setting.conditions;
+  const bool differs = !conditions.failures.empty() || conditions.fidelity != Fidelity::closed ||
+                       conditions.jitter.distribution != Jitter::Distribution::lognormal;
+  if (differs)
+    throw NoCost(
+        "a pipeline whose channel runs in order, with failures, other jitter than lognormal or other "
+        "fidelity than closed",
+        "one that goes by layer");
+  constexpr double kMostTasks = 1e8;
+  const double tasks = (2 * static_cast<double>(setting.workload.profile->layers.size()) +
+                        3 * static_cast<double>(run.groups.size())) *
+                       static_cast<double>(conditions.iterations);
+  const auto workers = static_cast<double>(setting.costs.workers());
+  if (conditions.jitter.any() && tasks * workers > kMostTasks)
+    throw NoCost(fmt::format("at most {:.0f} workers with jitter and a channel that goes by layer",
+                             kMostTasks / tasks),
+                 fmt::to_string(setting.costs.workers()));
+}
+
 /// The setting without stragglers, as those are each simulated by themselves.
 Setting nominal_of(const Setting& setting, const Jitter& jitter) {
   Conditions unslowed = setting.conditions;
@@ -213,7 +237,8 @@ Run simulate_groups(const Setting& setting, const Schedule& schedule, Groups gro
   out.ways = std::move(ways);
   out.program = schedule.pipeline->program(static_cast<std::uint32_t>(out.groups.size()), schedule.options);
   check_run(setting, out);
-  if (setting.conditions.workers_differ() && !setting.conditions.overlap.slows())
+  if (out.program.by_layer) check_by_layer(setting, out);
+  if (setting.conditions.workers_differ() && !setting.conditions.overlap.slows() && !out.program.by_layer)
     simulate_by_worker(setting, out);
   else
     simulate_graph(setting, out);

@@ -1,8 +1,10 @@
 #include "planner/schedule.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "planner/entries.hpp"
 
@@ -12,7 +14,7 @@ namespace {
 using models::Field;
 
 // To add a named schedule: one line.
-constexpr std::array<Preset, 18> kPresets = {{
+constexpr std::array<Preset, 21> kPresets = {{
     {"s-sgd", "each tensor by itself, after backward", R"({"pipeline": "after_backward", "fusion": "none"})"},
     {"sync-easgd", "one all-reduce after backward", R"({"pipeline": "after_backward", "fusion": "all"})"},
     {"dense", "another name of sync-easgd", R"({"pipeline": "after_backward", "fusion": "all"})", true},
@@ -34,6 +36,12 @@ constexpr std::array<Preset, 18> kPresets = {{
      R"({"pipeline": "dear", "fusion": {"kind": "modules", "cap_bytes": 5242880}})"},
     {"dear-no-fusion", "DeAR, each tensor by itself", R"({"pipeline": "dear", "fusion": "none"})"},
     {"zero", "ZeRO-1/2, each tensor by itself, parameters gathered under forward", R"({"pipeline": "zero"})"},
+    {"fsdp", "ZeRO-3, FSDP: each layer's parameters gathered before forward and backward",
+     R"({"pipeline": "sharded", "fusion": {"kind": "layers", "count": 1}})", false, false, true},
+    {"bytescheduler", "ByteScheduler: partitions of 4 MB, the layer nearest the input first",
+     R"({"pipeline": "priority", "fusion": "partitions"})"},
+    {"parameter-server", "each tensor pushed to one parameter server and pulled again",
+     R"({"pipeline": "parameter_server", "fusion": "none"})", false, false, true},
     {"grace", "GRACE: each tensor compressed by itself", R"({"pipeline": "wfbp", "fusion": "none"})", false,
      true},
     {"hipress", "HiPress: each tensor by itself, compressed where that is sooner",
@@ -82,28 +90,40 @@ bool is_inline_plan(const Field& fusion) {
   return file && file->is_object();
 }
 
+bool is_option(const Pipeline& pipeline, std::string_view key) {
+  return std::find(pipeline.option_keys.begin(), pipeline.option_keys.end(), key) !=
+         pipeline.option_keys.end();
+}
+
 /// The object's own words, so that two schedules of a scenario can be told apart: `wfbp buckets 8388608
 /// ring`.
-std::string describe(const Field& field) {
+std::string describe(const Field& field, const Pipeline& pipeline) {
   std::string out;
-  for (const std::string_view key :
-       {"name", "pipeline", "fusion", "compression", "selective", "overlap_gather", "collectives"}) {
+  const auto add = [&](std::string_view key) {
     const std::optional<Field> value = field.find(key);
-    if (!value || (key == "compression" && value->words() == "none")) continue;
+    if (!value || (key == "compression" && value->words() == "none")) return;
     if (!out.empty()) out += ' ';
     if (key == "overlap_gather")
       out += value->boolean() ? "overlap" : "no-overlap";
     else if (key == "selective")
       out += value->boolean() ? "selective" : "not-selective";
+    else if (is_option(pipeline, key))
+      out += fmt::format("{} {}", key, value->words());
     else
       out += key == "fusion" && is_inline_plan(*value) ? "plan" : value->words();
-  }
+  };
+  for (const std::string_view key : {"name", "pipeline", "fusion", "compression", "selective"}) add(key);
+  for (const std::string_view key : pipeline.option_keys) add(key);
+  add("collectives");
   return out;
 }
 
 /// Halves of an all-reduce add up on the way, so what they carry must be summable.
 void check_carrier(const Schedule& schedule, const Compressor& compressor, const Field& field) {
-  if (compressor.is_none() || compressor.collective == traces::CollectiveKind::all_reduce) return;
+  if (compressor.is_none()) return;
+  if (!schedule.pipeline->takes_compression)
+    field.expected(fmt::format("no compressor, as pipeline {} takes none", schedule.pipeline->name));
+  if (compressor.collective == traces::CollectiveKind::all_reduce) return;
   const Program program = schedule.pipeline->program(1, schedule.options);
   if (program.ops.front().kind != traces::CollectiveKind::all_reduce)
     field.expected(fmt::format("a compressor whose collective is all_reduce, as pipeline {} needs",
@@ -123,16 +143,48 @@ void read_compression(const Field& field, const Choices& choices, Schedule& sche
   if (choices.selective) schedule.selective = choices.selective->boolean();
 }
 
+/// Partitions are cut for one pipeline, and some pipelines take no other groups than theirs.
+void check_fusion(const Schedule& schedule, const Field& field) {
+  const Pipeline& pipeline = *schedule.pipeline;
+  const auto takes = [&](std::string_view kind) {
+    return pipeline.takes_fusion != nullptr ? pipeline.takes_fusion(kind) : kind != "partitions";
+  };
+  if (takes(schedule.fusion.kind)) return;
+  std::vector<std::string_view> taken = names(fusion_kinds());
+  taken.erase(std::remove_if(taken.begin(), taken.end(), [&](std::string_view kind) { return !takes(kind); }),
+              taken.end());
+  field.expected(fmt::format("a fusion that pipeline {} takes: {}", pipeline.name, fmt::join(taken, ", ")));
+}
+
+void read_schedule_fusion(const Field& field, const Choices& choices, Schedule& schedule) {
+  const Field usual = Field::parse(fmt::format(R"("{}")", schedule.pipeline->default_fusion), "fusion");
+  schedule.fusion = read_fusion(choices.fusion ? *choices.fusion : usual);
+  const std::optional<Field> own = field.find("fusion");
+  check_fusion(schedule, own ? *own : field);
+}
+
+/// Some pipelines bring their own.
+void read_schedule_collectives(const Choices& choices, Schedule& schedule) {
+  const Pipeline& pipeline = *schedule.pipeline;
+  if (pipeline.algorithm != nullptr) {
+    schedule.all_reduce = pipeline.algorithm(schedule.options);
+    if (choices.collectives)
+      choices.collectives->expected(fmt::format("no collectives, as pipeline {} has its own", pipeline.name));
+  } else if (choices.collectives) {
+    schedule.all_reduce = read_collectives(*choices.collectives);
+  }
+}
+
 Schedule from_object(const Field& field) {
   const Choices choices = choices_of(field);
   Schedule schedule;
   schedule.pipeline = &pipeline(choices.pipeline ? choices.pipeline->one_of(names(pipelines())) : "wfbp");
   allow_schedule_keys(field, *schedule.pipeline);
-  schedule.fusion = read_fusion(choices.fusion ? *choices.fusion : Field::parse(R"("none")", "fusion"));
-  if (choices.collectives) schedule.all_reduce = read_collectives(*choices.collectives);
-  if (const auto overlap = field.find("overlap_gather")) schedule.options.overlap_gather = overlap->boolean();
+  schedule.options = read_options(field, *schedule.pipeline);
+  read_schedule_fusion(field, choices, schedule);
+  read_schedule_collectives(choices, schedule);
   read_compression(field, choices, schedule);
-  schedule.name = describe(field);
+  schedule.name = describe(field, *schedule.pipeline);
   if (schedule.name.empty()) schedule.name = "wfbp";
   return schedule;
 }
@@ -158,7 +210,8 @@ Schedule preset_schedule(std::string_view name) {
 std::vector<Schedule> lossless_schedules() {
   std::vector<Schedule> all;
   for (const Preset& preset : presets())
-    if (!preset.is_alias && !preset.needs_compressor) all.push_back(preset_schedule(preset.name));
+    if (!preset.is_alias && !preset.needs_compressor && !preset.is_other_setup)
+      all.push_back(preset_schedule(preset.name));
   return all;
 }
 

@@ -32,6 +32,8 @@ struct Preset {
   std::string_view json;          ///< the schedule object, as a user could have written it
   bool is_alias = false;          ///< another name of the preset before it: left out where all are asked for
   bool needs_compressor = false;  ///< `compression` has to be given
+  /// Needs other machines or keeps parameters elsewhere than the rest: left out where all are asked for.
+  bool is_other_setup = false;
 };
 
 /// Every named schedule, in the order in which help lists them.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/lower.hpp"
+#include "planner/setting.hpp"
 #include "sim/simulate.hpp"
 
 namespace planner {
@@ -12,15 +13,21 @@ using sim::Time;
 sim::Time simulate_iteration(const FusionRequest& request, const Groups& groups) {
   const Program program =
       request.pipeline.program(static_cast<std::uint32_t>(groups.size()), request.options);
+  const bool in_passes = std::any_of(program.ops.begin(), program.ops.end(), [](const Op& op) {
+    return op.issue == Issue::forward || op.issue == Issue::backward;
+  });
+  const std::int64_t further = in_passes ? request.setting.conditions.accumulation_steps - 1 : 0;
   const Lowered lowered = lower({.workload = request.workload,
                                  .ways = request.ways,
                                  .program = program,
                                  .groups = groups,
                                  .extras = request.extras,
                                  .overlap = request.overlap,
-                                 .iterations = 1});
+                                 .iterations = 1,
+                                 .micro_batches = static_cast<std::uint32_t>(further + 1)});
   const sim::Timeline timeline = sim::simulate(lowered.graph);
-  return at_mark(lowered.marks.back(), timeline) - at_mark(lowered.marks.front(), timeline);
+  return at_mark(lowered.marks.back(), timeline) - at_mark(lowered.marks.front(), timeline) -
+         further * (request.workload.forward_total + request.workload.backward_total);
 }
 
 }  // namespace planner

@@ -8,7 +8,7 @@
 
 namespace planner {
 
-/// As IterationModel::value().
+/// As IterationModel::value(): with further micro-batches less what they compute.
 sim::Time simulate_iteration(const FusionRequest& request, const Groups& groups);
 
 }  // namespace planner

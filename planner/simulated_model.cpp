@@ -1,5 +1,9 @@
-// Slow-down where all-gathers run under forward, or decoding after backward: no few times describe a
-// beginning, so groupings are simulated, and the plan found is a heuristic with a bound.
+// Where no few times describe a beginning, groupings are simulated, and the plan found is a heuristic with a
+// bound: slow-down where all-gathers run under forward or decoding after backward, all-gathers that wait for
+// forward or come before passes.
+
+#include <algorithm>
+#include <utility>
 
 #include "planner/local_search.hpp"
 #include "planner/model_parts.hpp"
@@ -12,15 +16,17 @@ using sim::Time;
 
 class SimulatedModel final : public IterationModel {
  public:
-  SimulatedModel(const FusionRequest& request, std::unique_ptr<IterationModel> unslowed)
-      : request_(request), unslowed_(std::move(unslowed)) {}
+  SimulatedModel(const FusionRequest& request, std::unique_ptr<IterationModel> unslowed,
+                 std::vector<Groups> starts)
+      : request_(request), unslowed_(std::move(unslowed)), starts_(std::move(starts)) {}
 
   Time value(const Groups& groups) const override { return simulate_iteration(request_, groups); }
 
   /// Slowing down never shortens an iteration.
   Time lower_bound() const override { return unslowed_->lower_bound(); }
 
-  /// Begins at what would be best without slow-down, and at what is plain: one group, each gradient alone.
+  /// Begins at what would be best without slow-down, at what is plain (one group, each gradient alone), and
+  /// at the best three of the other starts.
   OptimalGroups optimal(const GroupRules& rules) const override {
     const OptimalGroups start = unslowed_->optimal(rules);
     const LocalSearch search = {.rules = rules,
@@ -32,7 +38,11 @@ class SimulatedModel final : public IterationModel {
       if (reached >= found.value) continue;
       found = improve(search, plain);
     }
-    const Time least = start.value - start.may_be_off_by;
+    for (const Groups& other : best_starts(rules)) {
+      Improved bettered = improve(search, other);
+      if (bettered.value < found.value) found = std::move(bettered);
+    }
+    const Time least = std::max(start.value - start.may_be_off_by, lower_bound());
     return {.groups = found.groups,
             .value = found.value,
             .largest_front = 0,
@@ -45,24 +55,40 @@ class SimulatedModel final : public IterationModel {
     const std::uint32_t count = request_.workload.gradient_count();
     std::vector<Groups> out = {{{.begin = 0, .end = count}}, {}};
     for (std::uint32_t i = 0; i < count; ++i) out.back().push_back({.begin = i, .end = i + 1});
-    const auto is_ruled_out = [&](const Groups& groups) {
-      if (rules.count().value_or(groups.size()) != groups.size()) return true;
-      return std::any_of(groups.begin(), groups.end(),
-                         [&](const Group& group) { return !rules.allows(group.begin, group.end); });
-    };
-    out.erase(std::remove_if(out.begin(), out.end(), is_ruled_out), out.end());
+    out.erase(std::remove_if(out.begin(), out.end(),
+                             [&](const Groups& groups) { return is_ruled_out(rules, groups); }),
+              out.end());
     return out;
+  }
+
+  std::vector<Groups> best_starts(const GroupRules& rules) const {
+    constexpr std::size_t kTaken = 3;
+    std::vector<std::pair<Time, std::size_t>> ranks;
+    for (std::size_t i = 0; i < starts_.size(); ++i)
+      if (!is_ruled_out(rules, starts_[i])) ranks.emplace_back(value(starts_[i]), i);
+    std::sort(ranks.begin(), ranks.end());
+    std::vector<Groups> out;
+    for (std::size_t i = 0; i < std::min(kTaken, ranks.size()); ++i) out.push_back(starts_[ranks[i].second]);
+    return out;
+  }
+
+  static bool is_ruled_out(const GroupRules& rules, const Groups& groups) {
+    if (rules.count().value_or(groups.size()) != groups.size()) return true;
+    return std::any_of(groups.begin(), groups.end(),
+                       [&](const Group& group) { return !rules.allows(group.begin, group.end); });
   }
 
   const FusionRequest& request_;
   std::unique_ptr<IterationModel> unslowed_;
+  std::vector<Groups> starts_;
 };
 
 }  // namespace
 
 std::unique_ptr<IterationModel> simulated_model(const FusionRequest& request,
-                                                std::unique_ptr<IterationModel> unslowed) {
-  return std::make_unique<SimulatedModel>(request, std::move(unslowed));
+                                                std::unique_ptr<IterationModel> unslowed,
+                                                std::vector<Groups> starts) {
+  return std::make_unique<SimulatedModel>(request, std::move(unslowed), std::move(starts));
 }
 
 }  // namespace planner

@@ -23,6 +23,7 @@ std::string_view category(Kind kind) {
     case Kind::all_reduce:
     case Kind::reduce_scatter:
     case Kind::all_gather:
+    case Kind::backward_gather:
     case Kind::lars_gather: return "communication";
     case Kind::encode:
     case Kind::decode: return "compression";
@@ -41,8 +42,11 @@ class Namer {
     const auto& layers = setting_.workload.profile->layers;
     switch (label.kind) {
       case Kind::read: return "read input";
-      case Kind::forward: return "forward " + layers[label.item].name;
-      case Kind::backward: return "backward " + step_name(setting_.workload.backward[label.item]);
+      case Kind::forward: return "forward " + layers[label.item % layers.size()].name;
+      case Kind::backward: {
+        const std::vector<BackwardStep>& steps = setting_.workload.backward;
+        return "backward " + step_name(steps[label.item % steps.size()]);
+      }
       case Kind::micro_batch_forward: return fmt::format("forward of micro-batch {}", label.item + 1);
       case Kind::micro_batch_backward: return fmt::format("backward of micro-batch {}", label.item + 1);
       case Kind::tick: return fmt::format("until the tick of group {}", label.item + 1);
@@ -50,7 +54,8 @@ class Namer {
       case Kind::decode: return group_name("decode", label.item);
       case Kind::all_reduce: return group_name("all-reduce", label.item);
       case Kind::reduce_scatter: return group_name("reduce-scatter", label.item);
-      case Kind::all_gather: return group_name("all-gather", label.item);
+      case Kind::all_gather: return group_name("all-gather", group_of(label));
+      case Kind::backward_gather: return group_name("all-gather before backward,", group_of(label));
       case Kind::lars: return "LARS, this worker's share";
       case Kind::lars_gather: return "all-gather of LARS rates";
       case Kind::update: return "update";
@@ -65,24 +70,29 @@ class Namer {
     if (label.kind == Kind::lars_gather)
       slice.arguments.emplace_back("bytes", fmt::to_string(4 * setting_.workload.forward.size()));
     const bool of_group = label.kind == Kind::all_reduce || label.kind == Kind::reduce_scatter ||
-                          label.kind == Kind::all_gather || label.kind == Kind::encode ||
-                          label.kind == Kind::decode || label.kind == Kind::group_update;
+                          label.kind == Kind::all_gather || label.kind == Kind::backward_gather ||
+                          label.kind == Kind::encode || label.kind == Kind::decode ||
+                          label.kind == Kind::group_update;
     if (!of_group) return;
-    const Group& group = run_.groups[label.item];
-    const std::vector<std::int64_t>& bytes = setting_.workload.bytes_before;
-    slice.arguments.emplace_back("group", fmt::to_string(label.item + 1));
+    const Group& group = run_.groups[group_of(label)];
+    slice.arguments.emplace_back("group", fmt::to_string(group_of(label) + 1));
     const Way& way = run_.ways[group.way].way();
     if (run_.ways.size() > 1 || !way.compressor.is_none())
       slice.arguments.emplace_back(
           "way", traces::json_string(
                      fmt::format("{}, {}", way.all_reduce.name, models::printable(way.compressor.name))));
-    slice.arguments.emplace_back("bytes", fmt::to_string(bytes[group.end] - bytes[group.begin]));
+    slice.arguments.emplace_back("bytes", fmt::to_string(bytes_of(setting_.workload, group)));
     slice.arguments.emplace_back("tensors", fmt::to_string(group.end - group.begin));
     slice.arguments.emplace_back("first", traces::json_string(tensor_name(group.begin)));
     slice.arguments.emplace_back("last", traces::json_string(tensor_name(group.end - 1)));
   }
 
  private:
+  /// Gathers are counted on through micro-batches.
+  std::uint32_t group_of(const TaskLabel& label) const {
+    return label.item % static_cast<std::uint32_t>(run_.groups.size());
+  }
+
   const std::string& tensor_name(std::uint32_t gradient) const {
     const Gradient& at = setting_.workload.gradients[gradient];
     return setting_.workload.profile->layers[at.layer].tensors[at.tensor].name;

@@ -37,8 +37,8 @@ TaskSigmas::TaskSigmas(const Setting& setting) : all_(setting.conditions.jitter.
 double TaskSigmas::of(TaskLabel::Kind kind, std::uint32_t item) const {
   if (!measured_) return all_;
   switch (kind) {
-    case TaskLabel::Kind::forward: return measured_->forward[item];
-    case TaskLabel::Kind::backward: return backward_[item];
+    case TaskLabel::Kind::forward: return measured_->forward[item % measured_->forward.size()];
+    case TaskLabel::Kind::backward: return backward_[item % backward_.size()];
     case TaskLabel::Kind::micro_batch_forward: return measured_->micro_batch_forward;
     case TaskLabel::Kind::micro_batch_backward: return measured_->micro_batch_backward;
     default: return all_;  // nobody measured how encoding and updates spread

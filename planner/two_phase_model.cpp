@@ -197,6 +197,8 @@ std::unique_ptr<IterationModel> unslowed(const FusionRequest& request, bool over
 }  // namespace
 
 std::unique_ptr<IterationModel> two_phase_model(const FusionRequest& request, bool overlap_gather) {
+  if (request.options.prefetch && overlap_gather && request.pipeline.name == "dear")
+    return simulated_model(request, unslowed(request, overlap_gather));
   if (!request.slows()) return unslowed(request, overlap_gather);
   if (overlap_gather || any_decodes(request))
     return simulated_model(request, unslowed(request, overlap_gather));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "planner/grouping.hpp"
 #include "sim/time.hpp"
 #include "traces/profile.hpp"
 
@@ -41,6 +42,11 @@ struct Workload {
   std::uint32_t gradient_count() const { return static_cast<std::uint32_t>(gradients.size()); }
   std::int64_t bytes() const { return bytes_before.back(); }
 };
+
+inline std::int64_t bytes_of(const Workload& workload, const Group& group) {
+  return group.part ? group.part->bytes
+                    : workload.bytes_before[group.end] - workload.bytes_before[group.begin];
+}
 
 /// `slowdown` multiplies every compute time, each rounded once.
 Workload make_workload(const traces::Profile& profile, double slowdown = 1.0);

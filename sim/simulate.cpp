@@ -1,6 +1,7 @@
 #include "sim/simulate.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <queue>
 #include <string>
 #include <type_traits>
@@ -44,16 +45,20 @@ class ReadyQueue {
       out_of_order_.push(entry);
   }
 
+  TaskId top() const { return from_heap() ? out_of_order_.top().task : in_order_[head_].task; }
+
   TaskId pop() {
-    const bool from_heap =
-        !out_of_order_.empty() && (head_ == in_order_.size() || in_order_[head_] > out_of_order_.top());
-    if (!from_heap) return in_order_[head_++].task;
+    if (!from_heap()) return in_order_[head_++].task;
     const TaskId task = out_of_order_.top().task;
     out_of_order_.pop();
     return task;
   }
 
  private:
+  bool from_heap() const {
+    return !out_of_order_.empty() && (head_ == in_order_.size() || in_order_[head_] > out_of_order_.top());
+  }
+
   std::vector<Entry> in_order_;
   std::size_t head_ = 0;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> out_of_order_;
@@ -64,13 +69,73 @@ struct FullSpeed {
   explicit FullSpeed(const TaskGraph& /*graph*/) {}
 };
 
+/// What a run knows of windows where there are none.
+struct NoWindows {
+  explicit NoWindows(const TaskGraph& /*graph*/) {}
+};
+
+/// Which tasks are committed on streams with a window.
+class Windows {
+ public:
+  explicit Windows(const TaskGraph& graph) : streams_(graph.streams().size()), sizes_(graph.tasks().size()) {
+    for (const Window& window : graph.windows()) streams_[index(window.stream)].credit = window.credit;
+    for (const auto& [task, size] : graph.sizes()) sizes_[index(task)] = size;
+  }
+
+  bool is_limited(StreamId id) const { return streams_[index(id)].credit > 0; }
+
+  /// What may be committed now no longer waits among the others.
+  void commit(StreamId id, ReadyQueue& ready) {
+    Stream& stream = streams_[index(id)];
+    while (!ready.empty()) {
+      const std::int64_t size = sizes_[index(ready.top())];
+      const bool is_alone = stream.count == 0;
+      if (!is_alone && size > stream.credit - stream.in_flight) return;
+      stream.in_flight += size;
+      ++stream.count;
+      stream.committed.push_back(ready.pop());
+    }
+  }
+
+  bool empty(StreamId id) const { return streams_[index(id)].committed.empty(); }
+
+  TaskId pop(StreamId id) {
+    Stream& stream = streams_[index(id)];
+    const TaskId task = stream.committed.front();
+    stream.committed.pop_front();
+    return task;
+  }
+
+  void end(StreamId id, TaskId task) {
+    Stream& stream = streams_[index(id)];
+    stream.in_flight -= sizes_[index(task)];
+    --stream.count;
+  }
+
+ private:
+  struct Stream {
+    std::int64_t credit = 0;  // 0: no window
+    std::int64_t in_flight = 0;
+    std::size_t count = 0;         // committed and not yet ended
+    std::deque<TaskId> committed;  // and not yet started
+  };
+
+  std::vector<Stream> streams_;
+  std::vector<std::int64_t> sizes_;  // by task
+};
+
 /// The state of one run; lives for the length of one call of simulate(). `Rates` is FullSpeed, which costs
-/// nothing, or SlowDowns: then a task's end may move while it runs, and entries of endings_ become stale.
-template <typename Rates>
+/// nothing, or SlowDowns (and Limits NoWindows or Windows): then a task's end may move while it runs, and
+/// entries of endings_ become stale.
+template <typename Rates, typename Limits>
 class Run {
  public:
   explicit Run(const TaskGraph& graph)
-      : graph_(graph), waiting_for_(graph.tasks().size()), streams_(graph.streams().size()), rates_(graph) {
+      : graph_(graph),
+        waiting_for_(graph.tasks().size()),
+        streams_(graph.streams().size()),
+        rates_(graph),
+        limits_(graph) {
     timeline_.spans.resize(graph.tasks().size());
     for (std::size_t i = 0; i < waiting_for_.size(); ++i)
       for (const TaskId next : graph.successors(task_id(i))) ++waiting_for_[index(next)];
@@ -92,6 +157,7 @@ class Run {
 
  private:
   static constexpr bool kSlowDowns = std::is_same_v<Rates, SlowDowns>;
+  static constexpr bool kWindows = std::is_same_v<Limits, Windows>;
 
   struct Ending {
     Time at;
@@ -121,9 +187,10 @@ class Run {
     for (const StreamId id : touched_) {
       Stream& stream = streams_[index(id)];
       stream.touched = false;
-      if (stream.busy || stream.ready.empty()) continue;
+      if (stream.busy && !kWindows) continue;
+      if (!has_next(id, stream) || stream.busy) continue;
       stream.busy = true;
-      const TaskId task = stream.ready.pop();
+      const TaskId task = next(id, stream);
       const Time duration = graph_.tasks()[index(task)].duration;
       Span& span = timeline_.spans[index(task)];
       span = {now_, now_ + duration};
@@ -139,6 +206,23 @@ class Run {
     if constexpr (kSlowDowns) {
       if (!ends_now()) settle();
     }
+  }
+
+  bool has_next(StreamId id, Stream& stream) {
+    if constexpr (kWindows) {
+      if (limits_.is_limited(id)) {
+        limits_.commit(id, stream.ready);
+        return !limits_.empty(id);
+      }
+    }
+    return !stream.ready.empty();
+  }
+
+  TaskId next(StreamId id, Stream& stream) {
+    if constexpr (kWindows) {
+      if (limits_.is_limited(id)) return limits_.pop(id);
+    }
+    return stream.ready.pop();
   }
 
   bool ends_now() const { return !endings_.empty() && endings_.top().at == now_; }
@@ -172,6 +256,9 @@ class Run {
   void end(TaskId id) {
     const StreamId stream = graph_.tasks()[index(id)].stream;
     if constexpr (kSlowDowns) rates_.end(stream);
+    if constexpr (kWindows) {
+      if (limits_.is_limited(stream)) limits_.end(stream, id);
+    }
     streams_[index(stream)].busy = false;
     touch(stream);
     for (const TaskId next : graph_.successors(id))
@@ -188,6 +275,7 @@ class Run {
   Time now_{};
   std::size_t ended_ = 0;
   [[no_unique_address]] Rates rates_;
+  [[no_unique_address]] Limits limits_;
 };
 
 std::string cycle_message(const std::vector<TaskId>& cycle) {
@@ -204,7 +292,9 @@ CycleError::CycleError(std::vector<TaskId> cycle)
 Timeline simulate(const TaskGraph& graph) {
   const auto rules = graph.interferences();
   const bool slowed = std::any_of(rules.begin(), rules.end(), SlowDowns::matters);
-  return slowed ? Run<SlowDowns>(graph).finish() : Run<FullSpeed>(graph).finish();
+  if (!graph.windows().empty())
+    return slowed ? Run<SlowDowns, Windows>(graph).finish() : Run<FullSpeed, Windows>(graph).finish();
+  return slowed ? Run<SlowDowns, NoWindows>(graph).finish() : Run<FullSpeed, NoWindows>(graph).finish();
 }
 
 }  // namespace sim

@@ -44,6 +44,19 @@ void TaskGraphBuilder::slow_down(StreamId stream, std::vector<StreamId> by, doub
   graph_.interferences_.push_back({.stream = stream, .by = std::move(by), .factor = factor});
 }
 
+void TaskGraphBuilder::limit(StreamId stream, std::int64_t credit) {
+  assert(index(stream) < graph_.streams_.size() && credit > 0);
+  assert(std::none_of(graph_.windows_.begin(), graph_.windows_.end(),
+                      [&](const Window& other) { return other.stream == stream; }));
+  graph_.windows_.push_back({.stream = stream, .credit = credit});
+}
+
+void TaskGraphBuilder::set_size(TaskId task, std::int64_t size) {
+  assert(index(task) < graph_.tasks_.size() && size >= 0);
+  assert(graph_.sizes_.empty() || graph_.sizes_.back().first < task);
+  graph_.sizes_.emplace_back(task, size);
+}
+
 void TaskGraphBuilder::reserve(std::size_t tasks, std::size_t dependencies) {
   graph_.tasks_.reserve(tasks);
   dependencies_.reserve(dependencies);

@@ -38,6 +38,15 @@ struct Interference {
   double factor = 1;
 };
 
+/// A stream whose queue can be overtaken only up to a point: of the tasks ready for it, in order, so many are
+/// committed that their sizes add up to the credit at most, or one that is larger by itself. What is
+/// committed runs first come, first served, and counts until it has ended. A task that does not fit yet holds
+/// up those after it.
+struct Window {
+  StreamId stream;
+  std::int64_t credit = 0;
+};
+
 /// Immutable: edges lie in compressed rows. Built by TaskGraphBuilder.
 class TaskGraph {
  public:
@@ -47,6 +56,10 @@ class TaskGraph {
   std::span<const Task> tasks() const { return tasks_; }
   /// At most one for a stream.
   std::span<const Interference> interferences() const { return interferences_; }
+  /// At most one for a stream.
+  std::span<const Window> windows() const { return windows_; }
+  /// What a task counts against its stream's credit, in rising order of tasks; 0 where it is not listed.
+  std::span<const std::pair<TaskId, std::int64_t>> sizes() const { return sizes_; }
   std::size_t dependency_count() const { return targets_.size(); }
 
   /// The tasks that wait for this one.
@@ -61,6 +74,8 @@ class TaskGraph {
   std::vector<std::string> streams_;
   std::vector<Task> tasks_;
   std::vector<Interference> interferences_;
+  std::vector<Window> windows_;
+  std::vector<std::pair<TaskId, std::int64_t>> sizes_;
   std::vector<std::uint32_t> row_starts_ = {0};  // of each task's successors in targets_, and the end
   std::vector<TaskId> targets_;
 };
@@ -75,6 +90,11 @@ class TaskGraphBuilder {
   /// While any of the streams `by` is busy, tasks on `stream` take `factor` (>= 1) times as long; the factor
   /// applies once, however many of them are busy. Once for a stream. Streams may slow one another.
   void slow_down(StreamId stream, std::vector<StreamId> by, double factor);
+
+  /// Commits tasks ready for `stream` up to this credit (> 0), see Window. Once for a stream.
+  void limit(StreamId stream, std::int64_t credit);
+  /// For the credit of its stream; of tasks in the order in which they were added.
+  void set_size(TaskId task, std::int64_t size);
 
   void reserve(std::size_t tasks, std::size_t dependencies);
   std::size_t task_count() const { return graph_.tasks_.size(); }

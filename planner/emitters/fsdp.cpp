@@ -280,7 +280,7 @@ void add_notes(Report& report, const std::vector<Wrap>& calls) {
         fmt::format("{} of the {} groups join modules without a parent of their own, which FSDP1 cannot.",
                     joined, calls.size()));
   report.note("Module names are the tensors' without their last part.");
-  if (report.request().plan.pipeline != "zero")
+  if (report.request().plan.pipeline != "zero" && report.request().plan.pipeline != "sharded")
     report.note(fmt::format("FSDP scatters gradients and gathers parameters; the times are of pipeline {}.",
                             report.request().plan.pipeline));
 }

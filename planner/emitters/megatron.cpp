@@ -16,7 +16,7 @@ constexpr std::int64_t kAlignment = 64;
 std::string text(std::int64_t number, const PlanFile& plan) {
   std::string options = "--overlap-grad-reduce ";
   if (plan.pipeline == "zero") options += "--use-distributed-optimizer ";
-  if (plan.pipeline == "zero" && plan.overlap_gather) options += "--overlap-param-gather ";
+  if (plan.pipeline == "zero" && plan.options.overlap_gather) options += "--overlap-param-gather ";
   return fmt::format("{}--ddp-bucket-size {}\n", options, number);
 }
 

@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "planner/fusion.hpp"
 #include "planner/pipeline.hpp"
@@ -17,23 +18,39 @@ const std::string& tensor_name(const Workload& workload, std::uint32_t gradient)
   return workload.profile->layers[at.layer].tensors[at.tensor].name;
 }
 
-/// The tensors of one group, which must be the profile's next ones in backward order; gives the one after
+/// A place in the profile's gradients.
+struct Place {
+  std::uint32_t gradient = 0;
+  std::int64_t byte = 0;
+};
+
+/// The tensors of one group, which must be the profile's next ones in backward order; gives the place after
 /// them.
-std::uint32_t match_group(const PlanGroup& group, const models::Field& field, const Workload& workload,
-                          std::uint32_t next) {
+Place match_group(const PlanGroup& group, const models::Field& field, const Workload& workload, Place next) {
   const std::vector<models::Field> places = field.at("tensors").items();
-  const std::uint32_t begin = next;
-  for (std::size_t t = 0; t < group.tensors.size(); ++t, ++next) {
-    if (next == workload.gradient_count())
+  const std::uint32_t begin = next.gradient;
+  std::uint32_t end = begin;
+  for (std::size_t t = 0; t < group.tensors.size(); ++t, ++end) {
+    if (end == workload.gradient_count())
       places[t].expected(
           fmt::format("no more than the {} tensors of the profile", workload.gradient_count()));
-    if (group.tensors[t] != tensor_name(workload, next))
+    if (group.tensors[t] != tensor_name(workload, end))
       places[t].expected(fmt::format(R"("{}", the profile's next tensor in backward order)",
-                                     models::printable(tensor_name(workload, next))));
+                                     models::printable(tensor_name(workload, end))));
   }
-  const std::int64_t bytes = workload.bytes_before[next] - workload.bytes_before[begin];
-  if (group.bytes != bytes) field.at("bytes").expected(fmt::format("{}, as its tensors have", bytes));
-  return next;
+  const std::int64_t bytes = workload.bytes_before[end] - workload.bytes_before[begin] - next.byte;
+  const bool is_part = group.tensors.size() == 1 && group.bytes < bytes;
+  if (is_part) return {.gradient = begin, .byte = next.byte + group.bytes};
+  if (group.bytes != bytes || (next.byte > 0 && group.tensors.size() > 1))
+    field.at("bytes").expected(fmt::format("{}, as its tensors have", bytes));
+  return {.gradient = end, .byte = 0};
+}
+
+/// Only where the channel goes by layer are tensors cut.
+void check_takes_parts(const FusionRequest& request, const models::Field& bytes, const Workload& workload,
+                       std::uint32_t gradient) {
+  if (request.pipeline.program(1, request.options).by_layer) return;
+  bytes.expected(fmt::format("{}, as its tensors have", workload.gradients[gradient].bytes));
 }
 
 /// Every way of a plan is offered, see choices().
@@ -49,21 +66,35 @@ std::uint32_t find_way(const WayChoice& choice, const FusionRequest& request) {
 Groups match(const PlanFile& plan, const models::Field& file, const FusionRequest& request) {
   const Workload& workload = request.workload;
   Groups groups;
-  std::uint32_t next = 0;
+  Place next;
   const std::vector<models::Field> items = file.at("groups").items();
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-    const std::uint32_t begin = next;
+    const Place begin = next;
     next = match_group(plan.groups[g], items[g], workload, begin);
-    groups.push_back({.begin = begin,
-                      .end = next,
+    groups.push_back({.begin = begin.gradient,
+                      .end = std::max(next.gradient, begin.gradient + 1),
                       .tick = sim::from_us(plan.groups[g].tick_us),
                       .way = find_way(plan.groups[g].way, request)});
+    if (begin.byte == 0 && next.byte == 0) continue;
+    check_takes_parts(request, items[g].at("bytes"), workload, begin.gradient);
+    groups.back().part = Part{.from = begin.byte, .bytes = plan.groups[g].bytes};
   }
-  if (next != workload.gradient_count())
+  if (next.gradient != workload.gradient_count())
     file.at("groups").expected(fmt::format(R"(every tensor of the profile, "{}" among them)",
-                                           models::printable(tensor_name(workload, next))),
-                               fmt::format("{} of {}", next, workload.gradient_count()));
+                                           models::printable(tensor_name(workload, next.gradient))),
+                               fmt::format("{} of {}", next.gradient, workload.gradient_count()));
   return groups;
+}
+
+nlohmann::ordered_json options_of(const PipelineOptions& options) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::object();
+  write_options(options, out);
+  return out;
+}
+
+std::string value_of(const nlohmann::ordered_json& options, std::string_view key) {
+  const auto found = options.find(key);
+  return found == options.end() ? "its default" : found->dump();
 }
 
 /// A plan's groups may be tried anywhere, but what it predicts holds only where it was made for.
@@ -78,9 +109,11 @@ void compare(const PlanFile& plan, const FusionRequest& request) {
   tell("all-reduce", plan.all_reduce.name, request.costs.algorithm().name);
   tell("compression", plan.compressor.name, request.ways.front().way().compressor.name);
   tell("workers", fmt::to_string(plan.workers), fmt::to_string(request.costs.workers()));
-  if (plan.pipeline == "zero" && request.pipeline.name == "zero")
-    tell("overlap_gather", plan.overlap_gather ? "true" : "false",
-         request.options.overlap_gather ? "true" : "false");
+  if (plan.pipeline != request.pipeline.name) return;
+  const nlohmann::ordered_json made_for = options_of(plan.options);
+  const nlohmann::ordered_json used = options_of(request.options);
+  for (const std::string_view key : request.pipeline.option_keys)
+    tell(key, value_of(made_for, key), value_of(used, key));
 }
 
 Fuse read(const models::Field& field) {

@@ -20,7 +20,11 @@ std::unique_ptr<IterationModel> model(const FusionRequest& request) { return cha
 }  // namespace
 
 Pipeline after_backward() {
-  return {"after_backward", "communicate when the backward pass has ended", {}, program, model};
+  return {.name = "after_backward",
+          .summary = "communicate when the backward pass has ended",
+          .option_keys = {},
+          .program = program,
+          .model = model};
 }
 
 }  // namespace planner

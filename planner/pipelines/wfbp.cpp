@@ -21,7 +21,11 @@ std::unique_ptr<IterationModel> model(const FusionRequest& request) { return cha
 }  // namespace
 
 Pipeline wfbp() {
-  return {"wfbp", "communicate each group as soon as its gradients are ready", {}, program, model};
+  return {.name = "wfbp",
+          .summary = "communicate each group as soon as its gradients are ready",
+          .option_keys = {},
+          .program = program,
+          .model = model};
 }
 
 }  // namespace planner

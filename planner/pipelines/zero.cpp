@@ -14,6 +14,10 @@ using traces::CollectiveKind;
 
 constexpr std::array<std::string_view, 1> kKeys = {"overlap_gather"};
 
+void read(const models::Field& field, PipelineOptions& options) {
+  if (const auto overlap = field.find("overlap_gather")) options.overlap_gather = overlap->boolean();
+}
+
 Program program(std::uint32_t groups, const PipelineOptions& options) {
   if (options.overlap_gather) return pipeline("dear").program(groups, options);
   Program program;
@@ -31,8 +35,12 @@ std::unique_ptr<IterationModel> model(const FusionRequest& request) {
 }  // namespace
 
 Pipeline zero() {
-  return {"zero", "reduce-scatter under backward, update a shard, all-gather the parameters", kKeys, program,
-          model};
+  return {.name = "zero",
+          .summary = "reduce-scatter under backward, update a shard, all-gather the parameters",
+          .option_keys = kKeys,
+          .program = program,
+          .model = model,
+          .read = read};
 }
 
 }  // namespace planner

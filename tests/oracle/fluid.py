@@ -96,8 +96,16 @@ class Builder:
         return self.send(self.case.lars_gather, shares)
 
     def gathers(self, after):
-        """In forward order; what stands for each group's all-gather, in communication order."""
+        """In forward order; what stands for each group's all-gather, in communication order. Those too far ahead will
+        wait for more."""
         return [self.send(load.gather, after) for load in reversed(self.loads[0])][::-1]
+
+    def may_follow(self, at, gathered, kind):
+        """Compute has come to a group: the all-gather that is so many further on need not wait any longer."""
+        later = at - self.case.ahead
+        if later >= 0:
+            for number in gathered[later]:
+                self.tasks[number].after.extend([] if self.last[kind] is None else [self.last[kind]])
 
     def forward(self, first, gathered):
         """`gathered`: the all-gathers under this pass, if there are any."""
@@ -108,6 +116,7 @@ class Builder:
                 for at in reversed(range(self.count)):
                     load = self.loads[kind][at]
                     if gathered is not None and load.first_layer == layer:
+                        self.may_follow(at, gathered, kind)
                         self.compute(kind, load.decode, gathered[at])
                         self.compute(kind, load.update)
                 self.compute(kind, duration)

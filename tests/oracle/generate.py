@@ -1,4 +1,5 @@
-# Random scenarios: `plain` ones without compression and slow-downs, and `varied` ones with them.
+# Random scenarios: `plain` ones without compression and slow-downs, `varied` ones with them, and `ahead` ones about
+# all-gathers that wait for compute.
 
 import random
 
@@ -275,4 +276,38 @@ def varied_scenario(seed):
     return {**scenario, "overlap": random_overlap(rng)} if slowed else scenario
 
 
-SCENARIOS = {"plain": plain_scenario, "varied": varied_scenario}
+# ---------------------------------------------------------------- all-gathers that wait for compute
+
+
+def ahead_schedule(rng, profile, workers, algorithms):
+    """dear with a limit, or sharded."""
+    pipeline = rng.choice(["dear", "sharded", "sharded"])
+    schedule = {"pipeline": pipeline}
+    if pipeline == "dear" or chance(rng, 0.6):
+        schedule["prefetch"] = rng.choice([1, 1, 2, 3, 40] if pipeline == "dear" else [0, 1, 2, 5])
+    if pipeline == "sharded" and chance(rng, 0.6):
+        schedule["reshard_after_forward"] = chance(rng, 0.5)
+    schedule["fusion"] = "optimal" if chance(rng, 0.2) else random_fusion(rng, profile, workers, pipeline)
+    if chance(rng, 0.3):
+        schedule["collectives"] = {"all_reduce": rng.choice(algorithms)}
+    if pipeline == "dear" and chance(rng, 0.3):
+        schedule["compression"] = random_compressor(rng, False)
+    return schedule
+
+
+def ahead_scenario(seed):
+    rng = random.Random(f"ahead {seed}")
+    slowed = chance(rng, 0.3)
+    profile = random_profile(rng)
+    while len(work_of(profile, 1).tensors) > 8:
+        profile = random_profile(rng)
+    network, workers, algorithms = random_network(rng)
+    schedules = several(rng, lambda: ahead_schedule(rng, profile, workers, algorithms))
+    if chance(rng, 0.02):
+        schedules.append({"pipeline": "sharded", "compression": random_compressor(rng, False)})
+    scenario = {**scenario_of(f"ahead-{seed}", profile, network, workers, schedules),
+                **random_settings(rng, workers, algorithms)}
+    return {**scenario, "overlap": random_overlap(rng)} if slowed else scenario
+
+
+SCENARIOS = {"plain": plain_scenario, "varied": varied_scenario, "ahead": ahead_scenario}

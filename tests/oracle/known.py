@@ -57,6 +57,14 @@ BY_HAND = [
     # ends at 48, its groups are encoded at 24 and 48: sent 24-28.5, 48-52.5; forward 4.5+6+4+20 = 34.5, +6+4+20 = 64.5.
     (two_layers([compressed(pipeline="dear")], update={"optimizer_us": 4}, accumulation_steps=3,
                 stragglers=[{"worker": 1, "slowdown": 2}]), [(2 * 80 + 52.5 + 64.5, 18)]),
+    # Halves of 7 us. Gathered 0-7, forward 7-17, the second layer under it, forward 17-27.
+    (two_layers([
+        {"pipeline": "sharded"},  # 27-37, the first layer gathered 27-34; scattered 37-44; 37-47; 47-54
+        {"pipeline": "sharded", "reshard_after_forward": True},  # gathered 27-34, 34-41; 34-44, 44-54; 44-51, 54-61
+        {"pipeline": "sharded", "prefetch": 0},  # 7 us later; 34-44; scattered 44-51, gathered 51-58; 58-68; 68-75
+        # backward 20, scattered 27; gathered by 34 and 41; forward 34-44-54
+        {"pipeline": "dear", "prefetch": 1},
+    ]), [(54, 35), (61, 42), (75, 35), (54, 28)]),
     # Compute takes twice as long under communication, which takes half as long again under compute.
     (two_layers([
         # from 10 on, both: 30 (14 - 20/1.5 = 2/3 left), alone to 30 2/3, then 14

@@ -54,9 +54,19 @@ def every_grouping(case):
 
 
 def may_be_heuristic(case):
-    """Where the program's `optimal` need not be exact: slow-downs, and all-gathers or decoding under compute."""
+    """Where the program's `optimal` need not be exact: slow-downs, and all-gathers or decoding under compute; and
+    all-gathers that wait for compute."""
     decodes = case.compressor is not None and any(map(exact, case.compressor.decode.values()))
-    return case.interferes and (case.gathers_under_forward or decodes)
+    limited = case.pipeline == "sharded" or "prefetch" in case.schedule
+    return limited or case.interferes and (case.gathers_under_forward or decodes)
+
+
+def simpler(case):
+    """Without slow-downs, and with all all-gathers under the next forward pass."""
+    schedule = {key: value for key, value in case.schedule.items() if key not in ("prefetch", "reshard_after_forward")}
+    if case.pipeline == "sharded":
+        schedule["pipeline"] = "dear"
+    return case._replace(compute_factor=Fraction(1), channel_factor=Fraction(1), schedule=schedule)
 
 
 def optimal(case):
@@ -78,7 +88,7 @@ def optimal(case):
         return Optimum(winner, as_good, best[0], None, [])
 
     # no worse than one group, than each tensor alone, and than the optimum of a network without slow-downs
-    undisturbed = optimal(case._replace(compute_factor=Fraction(1), channel_factor=Fraction(1)))
+    undisturbed = optimal(simpler(case))
     plain = [iteration_and_communication(case, [load_of(case, group) for group in groups], float)[0]
              for groups in undisturbed.as_good]
     most = min(candidates[0][0][0], candidates[-1][0][0], max(plain))
@@ -179,6 +189,8 @@ def expected_of(scenario, workers, schedule):
 def refused(schedule):
     """Dear and zero cannot take a compressor's output apart."""
     compression = schedule.get("compression", "none")
+    if schedule["pipeline"] == "sharded":
+        return compression != "none"
     return (schedule["pipeline"] in ("dear", "zero") and compression != "none"
             and compression["collective"] == "all_gather")
 

@@ -29,9 +29,11 @@ def faults(rng, scenario, workers, schedule):
     loads = [load_of(case, group) for group in groups]
     calm = undisturbed(case)
 
+    tests = {"closed and walked, no slow-down": closed(calm, loads) == walked(calm, loads, Fraction)}
+    if case.pipeline == "sharded":  # which fluid.py does not know
+        return [name for name, passed in tests.items() if not passed], list(tests)
     by_fluid = fluid.measured([case], [loads], Fraction)
-    tests = {"closed and walked, no slow-down": closed(calm, loads) == walked(calm, loads, Fraction),
-             "closed and fluid, no slow-down": closed(calm, loads) == fluid.measured([calm], [loads], Fraction)}
+    tests["closed and fluid, no slow-down"] = closed(calm, loads) == fluid.measured([calm], [loads], Fraction)
     slowed = walked(case, loads, Fraction)
     if case.interferes:
         tests["walked and fluid, slow-downs"] = slowed == by_fluid

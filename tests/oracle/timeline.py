@@ -6,6 +6,8 @@ from work import channel_ends
 
 def closed(case, loads):
     """The iteration before the input's max, and how long the channel is busy in it; exact integers."""
+    if case.pipeline == "sharded":
+        return sharded(case, loads, Undisturbed())
     work, busy = case.work, sum(load.send + load.gather for load in loads) + case.lars_gather
     encoded, total = [], 0
     for load in loads:
@@ -31,18 +33,104 @@ def closed(case, loads):
 
 def closed_gathered_forward(case, loads):
     """Length of the forward pass under which the all-gathers run, from the end of backward and all reduce-scatters."""
+    waiting, arrivals = list(reversed(loads)), []
     channel = case.distributed_lars + case.lars_gather
-    arrivals = []
-    for load in reversed(loads):
-        channel += load.gather
-        arrivals.append((load, channel))
-    now = case.distributed_lars + case.read
+
+    def gather(when):
+        nonlocal channel
+        if len(arrivals) < len(waiting):
+            channel = max(channel, when) + waiting[len(arrivals)].gather
+            arrivals.append(channel)
+
+    for _ in range(case.ahead):
+        gather(0)
+    now, waited_for = case.distributed_lars + case.read, 0
     for layer, forward in enumerate(case.work.forward):
-        for load, arrival in arrivals:
-            if load.first_layer == layer:
-                now = max(now, arrival) + load.decode + load.update
+        while waited_for < len(waiting) and waiting[waited_for].first_layer == layer:
+            load = waiting[waited_for]
+            now = max(now, arrivals[waited_for])
+            waited_for += 1
+            gather(now)
+            now += load.decode + load.update
         now += forward
     return now
+
+
+class Undisturbed:
+    """Compute and channel by their latest ends; a collective's number is when it ends."""
+
+    def __init__(self):
+        self.now = self.free = self.busy = 0
+
+    def issue(self, duration, earliest=0):
+        self.free = max(self.free, self.now, earliest) + duration
+        self.busy += duration
+        return self.free
+
+    def compute(self, duration):
+        self.now += duration
+
+    read = compute
+
+    def wait(self, number):
+        self.now = max(self.now, number)
+
+
+def sharded(case, loads, machine):
+    """From the start of an iteration until its update, on what issues, computes and waits."""
+    for batch in range(case.micro_batches):
+        if batch == 0:
+            machine.read(case.read)
+        uses = [(load.first_layer, load.gather) for load in reversed(loads)]
+        run_pass(machine, case.ahead, uses, list(enumerate(case.work.forward)), lambda step: [])
+        uses = [(load.last_layer, load.gather if case.gathers_again(index) else None)
+                for index, load in enumerate(loads)]
+        steps = [(layer, duration) for layer, (duration, _) in zip(case.work.step_layers, case.work.steps)]
+        ready = scattered(case, loads) if batch == case.micro_batches - 1 else {}
+        run_pass(machine, case.ahead, uses, steps, lambda step: ready.get(step, []))
+    machine.wait(machine.issue(0))
+    machine.compute(case.distributed_lars)
+    machine.wait(machine.issue(case.lars_gather))
+    machine.compute(case.update)
+    return machine.now, machine.busy
+
+
+def scattered(case, loads):
+    """What is scattered after each step of backward, and how long after the pass began at the soonest."""
+    out, first = {}, 0
+    for load in loads:
+        first += load.tensors
+        ready, step = 0, -1
+        while ready < first:
+            step += 1
+            ready += case.work.steps[step][1]
+        out.setdefault(step, []).append((load.send, load.issue))
+    return out
+
+
+def run_pass(machine, ahead, uses, steps, ends):
+    """`uses`: the layer that first wants each group's parameters, and the time to gather them, none where they are
+    there; in order. `steps`: layer and duration."""
+    gathered = []
+
+    def gather_next():
+        if len(gathered) < len(uses):
+            duration = uses[len(gathered)][1]
+            gathered.append(None if duration is None else machine.issue(duration))
+
+    for _ in range(ahead):
+        gather_next()
+    come_to, began = 0, None
+    for step, (layer, duration) in enumerate(steps):
+        while come_to < len(uses) and uses[come_to][0] == layer:
+            gather_next()
+            if gathered[come_to] is not None:
+                machine.wait(gathered[come_to])
+            come_to += 1
+        began = machine.now if began is None else began
+        machine.compute(duration)
+        for send, soonest in ends(step):
+            machine.issue(send, began + soonest)
 
 
 class Walk:
@@ -100,6 +188,8 @@ class Walk:
 def walked(case, loads, number):
     """As `closed`, with slow-downs, in fractions or floats."""
     walk = Walk(number(case.compute_factor), number(case.channel_factor))
+    if case.pipeline == "sharded":
+        return sharded(case, loads, walk)
     sent = walk_backward(walk, case, loads)
     end = (case.micro_batches - 1) * (sum(case.work.forward) + case.work.backward)
     if not case.in_halves:
@@ -141,12 +231,17 @@ def walk_gathered_forward(case, loads, number):
     walk = Walk(number(case.compute_factor), number(case.channel_factor))
     walk.compute(case.distributed_lars)
     walk.issue(case.lars_gather)
-    gathered = [walk.issue(load.gather) for load in reversed(loads)]
+    later = list(reversed(loads))
+    gathered = [walk.issue(load.gather) for load in later[:case.ahead]]
+    later, waited_for = later[case.ahead:], 0
     walk.read(case.read)
     for layer, forward in enumerate(case.work.forward):
-        for load, arrival in zip(reversed(loads), gathered):
+        for load in reversed(loads):
             if load.first_layer == layer:
-                walk.wait(arrival)
+                walk.wait(gathered[waited_for])
+                waited_for += 1
+                if later:
+                    gathered.append(walk.issue(later.pop(0).gather))
                 walk.compute(load.decode)
                 walk.compute(load.update)
         walk.compute(forward)

@@ -51,6 +51,7 @@ class Work(NamedTuple):
     """What a worker computes in a micro-batch, in picoseconds; tensors in backward order."""
     forward: list
     steps: list  # of backward: duration, number of tensors ready at its end
+    step_layers: list  # of backward: which layer's
     tensors: list
 
     @property
@@ -60,10 +61,11 @@ class Work(NamedTuple):
 
 def work_of(profile, slowdown):
     element = BYTES_PER_ELEMENT[profile["dtype"]]
-    now, steps, tensors = 0, [], []
+    now, steps, step_layers, tensors = 0, [], [], []
 
     def step(us, ready):
         nonlocal now
+        step_layers.append(index)
         duration = picoseconds(exact(us) * slowdown)
         now += duration
         steps.append((duration, ready))
@@ -77,7 +79,7 @@ def work_of(profile, slowdown):
                 step(tensor["backward_us"], 1)
             tensors.append(Tensor(tensor["name"], tensor["elements"] * element, index, now))
     forward = [picoseconds(exact(layer["forward_us"]) * slowdown) for layer in profile["layers"]]
-    return Work(forward, steps, tensors)
+    return Work(forward, steps, step_layers, tensors)
 
 
 # ---------------------------------------------------------------- section 4: which tensors travel together
@@ -222,7 +224,16 @@ class Case(NamedTuple):
 
     @property
     def in_halves(self):
-        return self.pipeline in ("dear", "zero")
+        return self.pipeline in ("dear", "zero", "sharded")
+
+    @property
+    def ahead(self):
+        """How many all-gathers may have been issued beyond those that compute has come to."""
+        return self.schedule.get("prefetch", 1 if self.pipeline == "sharded" else len(self.work.tensors))
+
+    def gathers_again(self, group):
+        """sharded: before backward; by default all but the group that forward used last."""
+        return self.schedule.get("reshard_after_forward", group > 0)
 
     @property
     def gathers_under_forward(self):
@@ -237,6 +248,7 @@ class Load(NamedTuple):
     """One group's tasks, in picoseconds; `ready` and `issue`, the earliest, since the start of a backward pass alone."""
     tensors: int
     first_layer: int
+    last_layer: int
     ready: int
     issue: int
     encode: int
@@ -279,6 +291,7 @@ def load_of(case, group):
     ready = max(tensor.ready for tensor in group.tensors)
     return Load(
         tensors=len(group.tensors), first_layer=min(tensor.layer for tensor in group.tensors),
+        last_layer=max(tensor.layer for tensor in group.tensors),
         ready=ready, issue=ready if case.workers == 1 else max(ready, group.issue),
         encode=picoseconds(coding_us(compressor.encode, size) * case.slowdown) if compressor else 0,
         send=durations[0], gather=durations[1] if len(durations) > 1 else 0,
@@ -288,6 +301,12 @@ def load_of(case, group):
 
 def bytes_sent(case, groups):
     """Per worker and iteration, the mean over workers."""
-    sent = sum(case.costs.sent_per_worker(*one) for group in groups for one in collectives_of(case, group.size))
+    sent = 0
+    for index, group in enumerate(groups):
+        for name, amount in collectives_of(case, group.size):
+            times = 1
+            if case.pipeline == "sharded" and name == "all_gather":
+                times = case.micro_batches * (2 if case.gathers_again(index) else 1)
+            sent += times * case.costs.sent_per_worker(name, amount)
     layers = len(case.work.forward) if case.lars_gather else 0
     return sent + case.costs.sent_per_worker("all_gather", 4 * layers)

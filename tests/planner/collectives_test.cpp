@@ -92,7 +92,7 @@ TEST_CASE("collectives: the table's algorithms are those of the contract") {
   std::vector<std::string> names;
   for (const AlgorithmEntry& entry : algorithms()) names.emplace_back(entry.name);
   CHECK(names == std::vector<std::string>{"ring", "binary_tree", "recursive_doubling", "halving_doubling",
-                                          "double_binary_tree", "two_level"});
+                                          "double_binary_tree", "two_level", "parameter_server"});
 }
 
 TEST_CASE("collectives: rounds is the logarithm rounded up") {
@@ -374,7 +374,7 @@ TEST_CASE("collectives: a name, or an object with its bandwidth_factor") {
           "s.json: /allreduce: expected a key among all_reduce, got 'allreduce', did you mean 'all_reduce'?");
   refused(R"({"all_reduce": "rings"})",
           "s.json: /all_reduce: expected one of ring, binary_tree, recursive_doubling, halving_doubling, "
-          "double_binary_tree, two_level, got \"rings\", did you mean 'ring'?");
+          "double_binary_tree, two_level, parameter_server, got \"rings\", did you mean 'ring'?");
   refused(R"({"all_reduce": {}})", "s.json: /all_reduce/algorithm: expected a value, got nothing");
   refused(R"({"all_reduce": {"algorithm": "ring", "bandwidth_factor": 1}})",
           "s.json: /all_reduce/bandwidth_factor: expected no such key: only double_binary_tree takes a "

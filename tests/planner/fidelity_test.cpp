@@ -22,7 +22,7 @@ using support::schedule_of;
 traces::Profile divisible(Random& random) {
   traces::Profile profile = support::random_profile(random, 5);
   for (traces::ProfileLayer& layer : profile.layers)
-    for (traces::Tensor& tensor : layer.tensors) tensor.elements = 64 * random.between(1, 500);
+    for (traces::ProfileTensor& tensor : layer.tensors) tensor.elements = 64 * random.between(1, 500);
   return profile;
 }
 

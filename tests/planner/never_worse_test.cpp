@@ -210,7 +210,8 @@ void compare_everywhere(const std::string& schedule_json, std::size_t one_of = 1
 TEST_CASE("never worse: every kind of fusion is compared but plans of a user's own") {
   std::set<std::string> compared;
   for (const Fusion& fusion : planners()) compared.insert(fusion.kind);
-  const std::set<std::string_view> others = {"optimal", "plan", "robust"};  // robust: of what varies
+  // robust: of what varies; partitions: of tensors in parts
+  const std::set<std::string_view> others = {"optimal", "plan", "robust", "partitions"};
   for (const FusionKind& kind : fusion_kinds())
     if (others.count(kind.name) == 0) CHECK(compared.count(std::string(kind.name)) == 1);
 }

@@ -70,6 +70,16 @@ std::vector<Schedule> schedules(const std::string& gathered, const std::string& 
   add(R"("pipeline": "after_backward", "fusion": "optimal")");
   add(R"("pipeline": "dear", "fusion": {"kind": "threshold", "cycle_us": 50, "cap_bytes": 9000})");
   add(R"("pipeline": "zero", "fusion": "groups")");
+  add(R"("pipeline": "dear", "prefetch": 1, "fusion": "groups")");
+  add(R"("pipeline": "dear", "prefetch": 2, "fusion": {"kind": "threshold", "cycle_us": 50, "cap_bytes": 9000})");
+  add(R"("pipeline": "dear", "prefetch": 1, "fusion": "groups")", summed);
+  add(R"("pipeline": "sharded")");
+  add(R"("pipeline": "sharded", "prefetch": 0, "reshard_after_forward": true, "fusion": "groups")");
+  add(R"("pipeline": "sharded", "prefetch": 3, "reshard_after_forward": false)");
+  add(R"("pipeline": "sharded", "fusion": {"kind": "threshold", "cycle_us": 50, "cap_bytes": 9000})");
+  add(R"("pipeline": "priority", "partition_bytes": 3000, "credit_bytes": 3000, "negotiation_us": 0.5)");
+  add(R"("pipeline": "priority", "partition_bytes": 700, "credit_bytes": 2000)");
+  add(R"("pipeline": "parameter_server", "servers": 2, "fusion": "optimal")");
   for (const char* preset : {"grace", "hipress", "cupcake"}) {
     const std::string name = fmt::format(R"("name": "{}")", preset);
     add(name, gathered);
@@ -100,9 +110,9 @@ void for_all(Check check) {
 }
 
 /// Whether better conditions may make for worse groups: a greedy, what looks at each group by itself, and a
-/// search that is not exact.
+/// search that is not exact; or for a worse order, where what comes first is decided on the way.
 bool may_be_unlucky(const Run& run, const Schedule& schedule) {
-  return schedule.fusion.kind == "mg-wfbp" || schedule.selective ||
+  return schedule.fusion.kind == "mg-wfbp" || schedule.selective || schedule.pipeline->name == "priority" ||
          (run.proof && run.proof->may_be_off_by > Time::zero());
 }
 
@@ -180,14 +190,20 @@ struct OnRing {
   double sent = 0;
 };
 
-OnRing on_ring(const Instance& instance, const Compressor& compressor, bool encoded, CollectiveKind kind,
-               double bytes) {
+OnRing on_ring(const Instance& instance, const Compressor& compressor, const Algorithm& algorithm,
+               bool encoded, CollectiveKind kind, double bytes) {
   const traces::Link& link = *instance.network.link;
   const auto others = static_cast<double>(instance.workers - 1);
   const auto workers = static_cast<double>(instance.workers);
   const double message = encoded ? compressor.ratio * bytes : bytes;
   if (encoded && compressor.collective == CollectiveKind::all_gather)
     return {.us = others * (link.alpha_us + link.beta_us_per_byte * message), .sent = others * message};
+  if (algorithm.name == "parameter_server") {
+    const auto servers = static_cast<double>(algorithm.servers);
+    const double bytes_us = 2 * std::max(1.0, workers / servers) * link.beta_us_per_byte;
+    return {.us = 2 * link.alpha_us + (bytes_us + others / servers * link.gamma_us_per_byte) * message,
+            .sent = message};
+  }
   const double gamma = kind == CollectiveKind::all_gather ? 0 : link.gamma_us_per_byte;
   const double halves = kind == CollectiveKind::all_reduce ? 2 : 1;
   return {
@@ -201,12 +217,14 @@ OnRing all_on_ring(const Instance& instance, const Run& run, const Workload& wor
   if (instance.workers == 1) return all;
   for (const Op& op : run.program.ops) {
     const Group& group = run.groups[op.group];
-    const std::int64_t bytes = workload.bytes_before[group.end] - workload.bytes_before[group.begin];
+    const std::int64_t bytes = bytes_of(workload, group);
     const WayCost& way = run.ways[group.way];
-    const OnRing one =
-        on_ring(instance, way.way().compressor, way.is_encoded(bytes), op.kind, static_cast<double>(bytes));
-    all.us += one.us;
-    all.sent += one.sent;
+    const OnRing one = on_ring(instance, way.way().compressor, way.way().all_reduce, way.is_encoded(bytes),
+                               op.kind, static_cast<double>(bytes));
+    const auto batches = static_cast<std::uint32_t>(instance.conditions.accumulation_steps);
+    const std::uint32_t times = Program::runs(op, batches);
+    all.us += times * (one.us + sim::to_us(run.program.negotiation));
+    all.sent += times * one.sent;
   }
   return all;
 }
@@ -237,7 +255,9 @@ TEST_CASE(
       const double costs_us = all.us + sim::to_us(scene.setting.extras.lars_gather);
       const double busy_us =
           sim::to_us(channel_busy(run)) / static_cast<double>(instance.conditions.iterations);
-      const double rounding_us = 1e-6 * static_cast<double>(run.program.ops.size() + 1);  // a picosecond each
+      const auto batches = static_cast<double>(instance.conditions.accumulation_steps);
+      const double rounding_us =
+          1e-6 * batches * static_cast<double>(run.program.ops.size() + 1);  // a picosecond each
       CHECK(busy_us >= costs_us - rounding_us);
       const double slowest = 1 + instance.conditions.overlap.communication_slowdown;
       CHECK(busy_us <= slowest * costs_us + 2 * rounding_us);
@@ -319,22 +339,41 @@ TEST_CASE("pipelines: a compressor that leaves everything as it is changes nothi
 
 // ---- programs
 
-TEST_CASE("pipelines: every program delivers each group once, whole, and halves in order") {
+/// Every option that changes a program.
+std::vector<PipelineOptions> all_options() {
+  return {{},
+          {.overlap_gather = false},
+          {.prefetch = 1},
+          {.reshard_after_forward = true},
+          {.reshard_after_forward = false},
+          {.credit_bytes = 1, .negotiation_us = 2}};
+}
+
+TEST_CASE("pipelines: every program delivers each group's gradients once, whole, and halves in order") {
   for (const Pipeline& pipeline : pipelines()) {
-    for (const bool overlap_gather : {true, false}) {
+    for (const PipelineOptions& options : all_options()) {
       for (const std::uint32_t groups : {1U, 2U, 7U}) {
         CAPTURE(pipeline.name);
         CAPTURE(groups);
         std::vector<std::string> kinds(groups);
         std::vector<int> delivered(groups);
-        for (const Op& op : pipeline.program(groups, {.overlap_gather = overlap_gather}).ops) {
+        std::vector<int> for_forward(groups);
+        for (const Op& op : pipeline.program(groups, options).ops) {
           REQUIRE(op.group < groups);
           kinds[op.group] += std::string(traces::name(op.kind)) + ' ';
-          if (op.delivers != Delivers::nothing) ++delivered[op.group];
+          if (op.delivers == Delivers::own_layers || op.delivers == Delivers::next_iteration)
+            ++delivered[op.group];
+          if (op.issue == Issue::forward) ++for_forward[op.group];
         }
+        const bool is_sharded = pipeline.name == "sharded";
         for (std::uint32_t group = 0; group < groups; ++group) {
-          CHECK((kinds[group] == "all_reduce " || kinds[group] == "reduce_scatter all_gather "));
+          const std::string& all = kinds[group];
+          if (is_sharded)
+            CHECK((all == "all_gather reduce_scatter " || all == "all_gather all_gather reduce_scatter "));
+          else
+            CHECK((all == "all_reduce " || all == "reduce_scatter all_gather "));
           CHECK(delivered[group] == 1);
+          CHECK(for_forward[group] == (is_sharded ? 1 : 0));
         }
       }
     }
@@ -344,7 +383,8 @@ TEST_CASE("pipelines: every program delivers each group once, whole, and halves 
 // ---- time lines
 
 bool is_collective(Kind kind) {
-  return kind == Kind::all_reduce || kind == Kind::reduce_scatter || kind == Kind::all_gather;
+  return kind == Kind::all_reduce || kind == Kind::reduce_scatter || kind == Kind::all_gather ||
+         kind == Kind::backward_gather;
 }
 
 /// When the tasks of a run ran, by worker, kind, iteration and item; collectives are worker 0's.
@@ -384,19 +424,25 @@ class Journey {
   Journey(const Run& run, const Workload& workload, const Spans& spans, const Op& op, std::uint32_t iteration,
           std::size_t worker)
       : run_(run), workload_(workload), spans_(spans), op_(op), iteration_(iteration), worker_(worker) {
-    const std::int64_t bytes = workload.bytes_before[group().end] - workload.bytes_before[group().begin];
+    const std::int64_t bytes = bytes_of(workload, group());
     const WayCost& way = run.ways[group().way];
     encodes_ = way.encode(bytes) > Time::zero();
     decodes_ = way.decode(bytes) > Time::zero();
     const CollectiveKind carrier = way.is_encoded(bytes) ? way.carrier(op.kind) : op.kind;
-    const Kind kind = carrier == CollectiveKind::all_reduce       ? Kind::all_reduce
+    const Kind kind = op.issue == Issue::backward                 ? Kind::backward_gather
+                      : carrier == CollectiveKind::all_reduce     ? Kind::all_reduce
                       : carrier == CollectiveKind::reduce_scatter ? Kind::reduce_scatter
                                                                   : Kind::all_gather;
     sent_ = spans.at(0, kind, iteration, op.group);
   }
 
-  /// Not before its gradients, its encoding, its tick.
+  /// Not before its gradients, its encoding, its tick; for a pass not before the pass before it.
   bool begins_in_time() const {
+    if (op_.issue == Issue::backward)
+      return sent_.start >= spans_.at(worker_, Kind::forward, iteration_, last_forward()).end;
+    if (op_.issue == Issue::forward)
+      return iteration_ == 0 ||
+             sent_.start >= spans_.at(worker_, Kind::backward, iteration_ - 1, last_step()).end;
     for (std::uint32_t i = group().begin; i < group().end; ++i)
       if (sent_.start < gradient_end(i)) return false;
     if (encodes_) {
@@ -411,8 +457,10 @@ class Journey {
     return sent_.start >= spans_.at(worker_, Kind::backward, iteration_, 0).start + group().tick;
   }
 
-  /// Decoded when it has arrived, all is encoded and backward has ended; then updated, and used.
+  /// Decoded when it has arrived, all is encoded and backward has ended; then updated, and used. For a pass:
+  /// used in it.
   bool is_delivered_in_time() const {
+    if (op_.delivers == Delivers::own_pass) return is_there_for_its_pass();
     if (op_.delivers == Delivers::nothing) return true;
     const bool to_layers = op_.delivers == Delivers::own_layers;
     const std::uint32_t when = iteration_ + (to_layers ? 1 : 0);
@@ -440,14 +488,34 @@ class Journey {
   }
 
  private:
+  /// Of the first micro-batch forward, of the last backward.
+  bool is_there_for_its_pass() const {
+    for (std::uint32_t i = group().begin; i < group().end; ++i) {
+      const std::uint32_t layer = workload_.gradients[i].layer;
+      if (op_.issue == Issue::forward) {
+        if (spans_.at(worker_, Kind::forward, iteration_, layer).start < sent_.end) return false;
+        continue;
+      }
+      for (std::uint32_t step = 0; step < workload_.backward.size(); ++step)
+        if (workload_.backward[step].layer == layer &&
+            spans_.at(worker_, Kind::backward, iteration_, step).start < sent_.end)
+          return false;
+    }
+    return true;
+  }
+
   const Group& group() const { return run_.groups[op_.group]; }
+  std::uint32_t last_step() const { return static_cast<std::uint32_t>(workload_.backward.size() - 1); }
+  /// Its layers, counted on through micro-batches.
+  std::uint32_t last_forward() const {
+    auto item = static_cast<std::uint32_t>(workload_.forward.size() - 1);
+    while (spans_.find(worker_, Kind::forward, iteration_, item + 1)) ++item;
+    return item;
+  }
   Time gradient_end(std::uint32_t i) const {
     return spans_.at(worker_, Kind::backward, iteration_, workload_.gradients[i].backward_step).end;
   }
-  sim::Span last_backward() const {
-    return spans_.at(worker_, Kind::backward, iteration_,
-                     static_cast<std::uint32_t>(workload_.backward.size() - 1));
-  }
+  sim::Span last_backward() const { return spans_.at(worker_, Kind::backward, iteration_, last_step()); }
 
   const Run& run_;
   const Workload& workload_;
@@ -470,8 +538,10 @@ void check_journeys(const Instance& instance, const Schedule& schedule) {
   }
   const bool jitters = instance.conditions.jitter.sigma > 0;
   CHECK(spans.workers() == static_cast<std::size_t>(jitters ? instance.workers : 1));
-  CHECK(spans.collectives() ==
-        run.program.ops.size() * static_cast<std::size_t>(instance.conditions.iterations));
+  std::size_t collectives = 0;
+  for (const Op& op : run.program.ops)
+    collectives += Program::runs(op, static_cast<std::uint32_t>(instance.conditions.accumulation_steps));
+  CHECK(spans.collectives() == collectives * static_cast<std::size_t>(instance.conditions.iterations));
   bool begin_in_time = true;
   bool delivered_in_time = true;
   for (std::uint32_t iteration = 0; iteration < instance.conditions.iterations; ++iteration)

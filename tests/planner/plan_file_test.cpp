@@ -33,7 +33,7 @@ void check_equal(const PlanFile& a, const PlanFile& b) {
   CHECK(a.model == b.model);
   CHECK(a.workers == b.workers);
   CHECK(a.pipeline == b.pipeline);
-  CHECK(a.overlap_gather == b.overlap_gather);
+  CHECK(a.options == b.options);
   CHECK(a.all_reduce == b.all_reduce);
   CHECK(a.optimality == b.optimality);
   CHECK(a.iteration_us == b.iteration_us);
@@ -56,7 +56,7 @@ TEST_CASE("plan: what is written reads back the same, to the last bit") {
       .model = "a \"model\"\n",
       .workers = 1'000'000,
       .pipeline = "zero",
-      .overlap_gather = false,
+      .options = {.overlap_gather = false},
       .all_reduce = {.name = "double_binary_tree", .bandwidth_factor = 1.0 / 3},
       .optimality = Optimality::exact,
       .iteration_us = 0.1,
@@ -100,7 +100,7 @@ Schedule following(const PlanFile& plan) {
   nlohmann::ordered_json json = {
       {"pipeline", plan.pipeline},
       {"fusion", {{"kind", "plan"}, {"file", nlohmann::ordered_json::parse(plan_text(plan))}}}};
-  if (!plan.overlap_gather) json["overlap_gather"] = false;
+  write_options(plan.options, json);
   return schedule_of(json.dump());
 }
 
@@ -113,7 +113,11 @@ TEST_CASE("plan: its predicted time is what simulating it gives, and never under
                       support::random_conditions(random));
     std::vector<Schedule> schedules = {
         schedule_of(R"({"pipeline": "zero", "overlap_gather": false, "fusion": "groups"})"),
-        schedule_of(R"({"fusion": {"kind": "threshold", "cap_bytes": 9000, "cycle_us": 33.3}})")};
+        schedule_of(R"({"fusion": {"kind": "threshold", "cap_bytes": 9000, "cycle_us": 33.3}})"),
+        schedule_of(R"({"pipeline": "dear", "prefetch": 2, "fusion": "groups"})"),
+        schedule_of(R"({"pipeline": "sharded", "prefetch": 0, "reshard_after_forward": true})"),
+        schedule_of(R"({"pipeline": "priority", "partition_bytes": 700, "credit_bytes": 900})"),
+        schedule_of(R"({"pipeline": "parameter_server", "servers": 3})")};
     for (const Preset& preset : presets()) schedules.push_back(preset_schedule(preset.name));
     for (const Schedule& schedule : schedules) {
       CAPTURE(schedule.name);
@@ -184,13 +188,14 @@ TEST_CASE("plan: what is not a plan is refused") {
       {R"({"model": null})", "p.json: /model: expected a value, got nothing"},
       {R"({"workers": 0})", "p.json: /workers: expected an integer from 1 to 1000000, got 0"},
       {R"({"pipeline": "wfpb"})",
-       R"(p.json: /pipeline: expected one of after_backward, wfbp, dear, zero, got "wfpb", did you mean 'wfbp'?)"},
-      {R"({"overlap_gather": 0})", "p.json: /overlap_gather: expected true or false, got 0"},
+       R"(p.json: /pipeline: expected one of after_backward, wfbp, dear, zero, sharded, priority, parameter_server, got "wfpb", did you mean 'wfbp'?)"},
+      {R"({"pipeline": "zero", "overlap_gather": 0})",
+       "p.json: /overlap_gather: expected true or false, got 0"},
       {R"({"collectives": null})", "p.json: /collectives: expected a value, got nothing"},
       {R"({"collectives": {"all_reduce": "star"}})",
        "p.json: /collectives/all_reduce: expected one of ring, binary_tree, recursive_doubling, "
        "halving_doubling, "
-       "double_binary_tree, two_level, got \"star\""},
+       "double_binary_tree, two_level, parameter_server, got \"star\""},
       {R"({"compression": "zip"})",
        R"(p.json: /compression: expected one of none, dgc, random-k, efsignsgd, onebit, mstopk, fp16, bf16, got "zip")"},
       {R"({"optimality": "best"})", R"(p.json: /optimality: expected one of exact, heuristic, got "best")"},
@@ -209,8 +214,7 @@ TEST_CASE("plan: what is not a plan is refused") {
        "got 'tick_u', did you mean "
        "'tick_us'?"},
       {R"({"group": []})",
-       "p.json: /group: expected a key among format, version, model, workers, pipeline, overlap_gather, "
-       "collectives, "
+       "p.json: /group: expected a key among format, version, model, workers, pipeline, collectives, "
        "compression, selective, optimality, largest_front, may_be_off_by_us, predicted, groups, got 'group', "
        "did you "
        "mean 'groups'?"},

@@ -48,6 +48,7 @@ TEST_CASE("schedule: presets are the rows of the contract's table") {
       {"dear-fb", "dear", R"({"kind": "modules", "cap_bytes": 5242880})"},
       {"dear-no-fusion", "dear", R"("none")"},
       {"zero", "zero", R"("none")"},
+      {"bytescheduler", "priority", R"("partitions")"},
       {"fusewise", "wfbp", R"("optimal")"},
       {"fusewise-dear", "dear", R"("optimal")"},
   };
@@ -98,9 +99,11 @@ TEST_CASE("schedule: where none is named all that lose no information are taken,
   std::vector<std::string> all;
   for (const Schedule& schedule : lossless_schedules()) all.push_back(schedule.name);
   for (const char* name : {"s-sgd", "sync-easgd", "wfbp", "mg-wfbp", "ddp", "horovod", "dear-nl", "dear-fb",
-                           "dear-no-fusion", "fusewise"})
+                           "dear-no-fusion", "fusewise", "bytescheduler"})
     CHECK(std::count(all.begin(), all.end(), name) == 1);
   for (const char* alias : {"dense", "dense-overlap"}) CHECK(std::count(all.begin(), all.end(), alias) == 0);
+  for (const char* elsewhere : {"fsdp", "parameter-server"})
+    CHECK(std::count(all.begin(), all.end(), elsewhere) == 0);
   for (const char* lossy : {"grace", "hipress", "cupcake"})
     CHECK(std::count(all.begin(), all.end(), lossy) == 0);
   for (const Schedule& schedule : lossless_schedules()) CHECK(schedule.compressor.is_none());
@@ -273,13 +276,13 @@ TEST_CASE("schedule: what is not a schedule is refused, with the nearest name") 
       {"7", "s.json: /: expected one of " + names_of_presets() + ", got 7"},
       {R"({"name": "DDP!"})", "s.json: /name: expected one of " + names_of_presets() + R"(, got "DDP!")"},
       {R"({"pipeline": "deer"})",
-       R"(s.json: /pipeline: expected one of after_backward, wfbp, dear, zero, got "deer", did you mean 'dear'?)"},
+       R"(s.json: /pipeline: expected one of after_backward, wfbp, dear, zero, sharded, priority, parameter_server, got "deer", did you mean 'dear'?)"},
       {R"({"fusions": "all"})",
        "s.json: /fusions: expected a key among " + keys + ", got 'fusions', did you mean 'fusion'?"},
       {R"({"overlap_gather": false})",
        "s.json: /overlap_gather: expected a key among " + keys + ", got 'overlap_gather'"},
       {R"({"name": "zero", "pipeline": "dear", "overlap_gather": false})",
-       "s.json: /overlap_gather: expected a key among " + keys + ", got 'overlap_gather'"},
+       "s.json: /overlap_gather: expected a key among " + keys + ", prefetch, got 'overlap_gather'"},
       {R"({"pipeline": "zero", "overlap_gather": 1})",
        "s.json: /overlap_gather: expected true or false, got 1"},
       {R"({"pipeline": "zero", "overlap": false})",

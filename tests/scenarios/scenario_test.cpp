@@ -129,7 +129,8 @@ TEST_CASE("scenario: profile and network inside it or in files are the same") {
 
 TEST_CASE("scenario: a wrong value is refused with its place") {
   const std::string algorithms =
-      "ring, binary_tree, recursive_doubling, halving_doubling, double_binary_tree, two_level";
+      "ring, binary_tree, recursive_doubling, halving_doubling, double_binary_tree, two_level, "
+      "parameter_server";
   check_all({
       {R"({"format": "fusewise.plan"})",
        R"(s.json: /format: expected one of fusewise.scenario, got "fusewise.plan")"},

@@ -14,17 +14,30 @@ namespace support {
 
 /// F forward and B backward of a layer (B1.b: of one tensor), f and b of a whole micro-batch, R read, T tick,
 /// E encode, D decode, A all-reduce, S reduce-scatter and G all-gather of a group, L and H LARS and its
-/// gather, U update (U1: of a group).
-inline std::string name(const planner::TaskLabel& label, const planner::Workload& workload) {
+/// gather, U update (U1: of a group), g all-gather before backward; a prime for each micro-batch on from the
+/// one that is counted from.
+inline std::string name(const planner::TaskLabel& whole, const planner::Workload& workload,
+                        std::size_t groups) {
   using Kind = planner::TaskLabel::Kind;
-  const auto numbered = [&](std::string_view letter) { return fmt::format("{}{}", letter, label.item + 1); };
+  planner::TaskLabel label = whole;
+  std::string primes;
+  const auto count_from = [&](std::size_t count) {
+    primes.assign(label.item / count, '\'');
+    label.item %= static_cast<std::uint32_t>(count);
+  };
+  if (label.kind == Kind::forward) count_from(workload.forward.size());
+  if (label.kind == Kind::backward) count_from(workload.backward.size());
+  if (label.kind == Kind::all_gather || label.kind == Kind::backward_gather) count_from(groups);
+  const auto numbered = [&](std::string_view letter) {
+    return fmt::format("{}{}{}", letter, label.item + 1, primes);
+  };
   switch (label.kind) {
     case Kind::read: return "R";
     case Kind::forward: return numbered("F");
     case Kind::backward: {
       const planner::BackwardStep& step = workload.backward[label.item];
       std::string layer = fmt::format("B{}", step.layer + 1);
-      if (step.tensor == planner::BackwardStep::kWholeLayer) return layer;
+      if (step.tensor == planner::BackwardStep::kWholeLayer) return layer + primes;
       return layer + '.' + static_cast<char>('a' + step.tensor);
     }
     case Kind::micro_batch_forward: return numbered("f");
@@ -39,6 +52,7 @@ inline std::string name(const planner::TaskLabel& label, const planner::Workload
     case Kind::lars_gather: return "H";
     case Kind::update: return "U";
     case Kind::group_update: return numbered("U");
+    case Kind::backward_gather: return numbered("g");
   }
   return "?";
 }
@@ -50,9 +64,10 @@ inline std::string stream(const Scene& scene, const planner::Run& run, sim::Stre
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     if (tasks[i].stream != wanted) continue;
     const sim::Span& span = run.timeline.spans[i];
-    out += fmt::format("{}{} {}-{}", out.empty() ? "" : ", ",
-                       name(planner::TaskLabel::unpack(tasks[i].label), scene.setting.workload),
-                       sim::to_us(span.start), sim::to_us(span.end));
+    out += fmt::format(
+        "{}{} {}-{}", out.empty() ? "" : ", ",
+        name(planner::TaskLabel::unpack(tasks[i].label), scene.setting.workload, run.groups.size()),
+        sim::to_us(span.start), sim::to_us(span.end));
   }
   return out;
 }

@@ -1,0 +1,170 @@
+// Pipeline sharded: whole timelines worked by hand, and what the planner makes of it.
+
+#include <algorithm>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "models/errors.hpp"
+#include "tests/support/brute_force.hpp"
+#include "tests/support/groups.hpp"
+#include "tests/support/timeline_check.hpp"
+
+namespace planner {
+namespace {
+
+using support::check_run;
+using support::pair_of;
+using support::profile_of;
+using support::Random;
+using support::Scene;
+using support::schedule_of;
+
+// Forward 2 and 3 us, backward 5 and 4. Half an all-reduce takes 5 us for layer 2 (group 1 where each goes
+// alone) and 3 us for layer 1 (group 2).
+traces::Profile two_layers() { return profile_of({{2, 5, {10}}, {3, 4, {20}}}); }
+
+std::string sharded(const std::string& members = "") { return R"({"pipeline": "sharded")" + members + "}"; }
+
+TEST_CASE("sharded: parameters are gathered one group ahead before each pass, gradients scattered after it") {
+  // compute:       F1      F2    B2   B1
+  // channel: [ G2 ][ G1    ]    [g2] [ S1 ][ S2 ]
+  const Scene scene(two_layers(), pair_of(2, 0.1), 2, {.iterations = 2});
+  check_run(sharded(), scene,
+            {"F1 3-5, F2 8-11, B2 11-15, B1 15-20, F1 26-28, F2 31-34, B2 34-38, B1 38-43",
+             "G2 0-3, G1 3-8, g2 11-14, S1 15-20, S2 20-23, "
+             "G2 23-26, G1 26-31, g2 34-37, S1 38-43, S2 43-46",
+             23});
+  check_run(sharded(R"(, "fusion": "all")"), scene,
+            {"F1 7-9, F2 9-12, B2 12-16, B1 16-21, F1 35-37, F2 37-40, B2 40-44, B1 44-49",
+             "G1 0-7, S1 21-28, G1 28-35, S1 49-56", 28});
+}
+
+TEST_CASE("sharded: what forward used last is kept by default; all may be kept, or all gathered again") {
+  const Scene scene(two_layers(), pair_of(2, 0.1), 2, {.iterations = 1});
+  // backward waits for its first group, whose compute then hides the gathering of the second
+  check_run(
+      sharded(R"(, "reshard_after_forward": true)"), scene,
+      {"F1 3-5, F2 8-11, B2 16-20, B1 20-25", "G2 0-3, G1 3-8, g1 11-16, g2 16-19, S1 20-25, S2 25-28", 28});
+  check_run(sharded(R"(, "reshard_after_forward": false)"), scene,
+            {"F1 3-5, F2 8-11, B2 11-15, B1 15-20", "G2 0-3, G1 3-8, S1 15-20, S2 20-23", 23});
+}
+
+TEST_CASE("sharded: so many groups are gathered ahead, or none") {
+  const Scene scene(two_layers(), pair_of(2, 0.1), 2, {.iterations = 1});
+  // a group that is gathered when backward comes to it stands behind the gradients of the one before
+  check_run(sharded(R"(, "prefetch": 0)"), scene,
+            {"F1 3-5, F2 10-13, B2 13-17, B1 25-30", "G2 0-3, G1 5-10, S1 17-22, g2 22-25, S2 30-33", 33});
+  // three layers of 4 us each, 3 us to gather: two ahead leave at once, the third when the first is computed
+  const Scene three(profile_of({{4, 4, {10}}, {4, 4, {10}}, {4, 4, {10}}}), pair_of(2, 0.1), 2,
+                    {.iterations = 1});
+  check_run(sharded(), three,
+            {"F1 3-7, F2 7-11, F3 11-15, B3 15-19, B2 19-23, B1 25-29",
+             "G3 0-3, G2 3-6, G1 7-10, g2 15-18, S1 19-22, g3 22-25, S2 25-28, S3 29-32", 32});
+  check_run(sharded(R"(, "prefetch": 2)"), three,
+            {"F1 3-7, F2 7-11, F3 11-15, B3 15-19, B2 19-23, B1 23-27",
+             "G3 0-3, G2 3-6, G1 6-9, g2 15-18, g3 18-21, S1 21-24, S2 24-27, S3 27-30", 30});
+}
+
+TEST_CASE("sharded: each micro-batch gathers, only the last scatters") {
+  const Scene scene(two_layers(), pair_of(2, 0.1), 2, {.iterations = 1, .accumulation_steps = 2});
+  check_run(sharded(), scene,
+            {"F1 3-5, F2 8-11, B2' 11-15, B1' 15-20, F1' 23-25, F2' 28-31, B2 31-35, B1 35-40",
+             "G2 0-3, G1 3-8, g2' 11-14, G2' 20-23, G1' 23-28, g2 31-34, S1 35-40, S2 40-43", 43});
+  const Prediction got = scene.run(schedule_of(sharded())).prediction;
+  CHECK(got.forward_us == 10);
+  CHECK(got.backward_us == 18);
+  CHECK(got.communication_us == 30);
+  CHECK(got.exposed_communication_us == 15);
+  CHECK(got.bytes_sent_per_worker == 2 * 60 + 2 * 20 + 60);  // half of 120 bytes forward, of 40 backward
+}
+
+TEST_CASE("sharded: reading comes first, and each worker updates its shard when the channel has drained") {
+  const Scene scene(two_layers(), pair_of(2, 0.1), 2,
+                    {.iterations = 2, .read_us = 1, .read_is_overlapped = false, .optimizer_us = 2});
+  check_run(sharded(), scene,
+            {"F1 4-6, F2 9-12, B2 12-16, B1 16-21, U 24-26, F1 30-32, F2 35-38, B2 38-42, B1 42-47, U 50-52",
+             "G2 1-4, G1 4-9, g2 12-15, S1 16-21, S2 21-24, "
+             "G2 27-30, G1 30-35, g2 38-41, S1 42-47, S2 47-50",
+             26, "", "R 0-1, R 26-27"});
+  // LARS 4 us / 2 workers; the all-gather of 8 bytes takes 1 + 0.4 us
+  const Scene lars(two_layers(), pair_of(2, 0.1), 2,
+                   {.iterations = 1, .optimizer_us = 1, .lars_us = 4, .parallel_tensor_operator = true});
+  check_run(sharded(), lars,
+            {"F1 3-5, F2 8-11, B2 11-15, B1 15-20, L 23-25, U 26.4-27.4",
+             "G2 0-3, G1 3-8, g2 11-14, S1 15-20, S2 20-23, H 25-26.4", 27.4});
+}
+
+TEST_CASE("sharded: a layer cut by groups waits for all of them, in both passes") {
+  // group 1: l2.a and l1.b (80 bytes), group 2: l1.a (40 bytes)
+  const Scene scene(profile_of({{2, 5, {10, 10}}, {3, 4, {10}}}), pair_of(2, 0.1), 2, {.iterations = 1});
+  check_run(sharded(R"(, "fusion": {"kind": "buckets", "cap_bytes": 80})"), scene,
+            {"F1 8-10, F2 10-13, B2 13-17, B1 17-22", "G2 0-3, G1 3-8, g2 13-16, S1 22-27, S2 27-30", 30});
+  // three groups in one layer: the layer's backward pass waits for gathers that are more than one ahead
+  const Scene one(profile_of({{1, 1, {10, 10, 10}}}), pair_of(2, 0.1), 2, {.iterations = 1});
+  check_run(
+      sharded(), one,
+      {"F1 9-10, B1 16-17", "G3 0-3, G2 3-6, G1 6-9, g2 10-13, g3 13-16, S1 17-20, S2 20-23, S3 23-26", 26});
+}
+
+TEST_CASE("sharded: one worker has all parameters") {
+  const Scene scene(two_layers(), pair_of(2, 0.1), 1, {.iterations = 1, .accumulation_steps = 2});
+  check_run(sharded(), scene,
+            {"F1 0-2, F2 2-5, B2' 5-9, B1' 9-14, F1' 14-16, F2' 16-19, B2 19-23, B1 23-28", "", 28});
+}
+
+TEST_CASE("sharded: `optimal` beats what is plain, says how far off it may be, and is; bounds hold") {
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const traces::Profile profile = support::random_profile(random, 3);
+    const traces::Network network = support::random_link(random);
+    const Scene scene(profile, network, random.between(2, 9), support::random_conditions(random));
+    const char* reshards[] = {"", R"(, "reshard_after_forward": true)",
+                              R"(, "reshard_after_forward": false)"};
+    const Schedule schedule =
+        schedule_of(sharded(std::string(R"(, "fusion": "optimal")") + reshards[random.below(3)]));
+    const FusionRequest request(scene.setting, schedule);
+    const Groups found = schedule.fusion.fuse(request);
+    REQUIRE(request.proof.has_value());
+    const sim::Time value = evaluate(request, found);
+    sim::Time best = sim::Time::max();
+    support::for_each_grouping(
+        scene.setting.workload.gradient_count(), 1, support::any_grouping,
+        [&](const Groups& groups) { best = std::min(best, evaluate(request, groups)); });
+    CHECK(value >= best);
+    CHECK(value - request.proof->may_be_off_by <= best);
+    // in parts an update is rounded as often as there are groups
+    CHECK(request.model().lower_bound() <= best + sim::Time(scene.setting.workload.gradient_count()));
+    for (const char* plain : {R"("none")", R"("all")"})
+      CHECK(value <= evaluate(request, support::fuse(plain, scene)));
+    CHECK(iteration_us(scene.setting, request, found) ==
+          doctest::Approx(scene.run(schedule).prediction.iteration_us));
+  }
+}
+
+TEST_CASE("sharded: its own keys, and what it does not take") {
+  const Schedule schedule = schedule_of(sharded(R"(, "prefetch": 0, "reshard_after_forward": true)"));
+  CHECK(schedule.options == PipelineOptions{.prefetch = 0, .reshard_after_forward = true});
+  CHECK(schedule.name == "sharded prefetch 0 reshard_after_forward true");
+  CHECK(schedule_of(R"("fsdp")").pipeline->name == "sharded");
+  struct Case {
+    std::string text;
+    std::string message;
+  };
+  const std::vector<Case> cases = {
+      {sharded(R"(, "prefetch": -1)"), "/prefetch: expected an integer from 0 to 1000000, got -1"},
+      {sharded(R"(, "reshard_after_forward": "yes")"),
+       R"(/reshard_after_forward: expected true or false, got "yes")"},
+      {sharded(R"(, "compression": "fp16")"),
+       R"(/compression: expected no compressor, as pipeline sharded takes none, got "fp16")"},
+  };
+  for (const Case& each : cases)
+    CHECK_THROWS_WITH_AS(schedule_of(each.text), ("s.json: " + each.message).c_str(), models::InputError);
+  CHECK_THROWS_AS(schedule_of(sharded(R"(, "fusion": "robust")")), models::InputError);
+  CHECK_THROWS_AS(schedule_of(sharded(R"(, "overlap_gather": true)")), models::InputError);
+}
+
+}  // namespace
+}  // namespace planner
