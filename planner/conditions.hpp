@@ -61,7 +61,7 @@ enum class Fidelity {
 struct LinkConditions {
   double sigma = 0;  ///< of the lognormal draw of mean 1 that each message takes longer
   std::uint64_t seed = 1;
-  std::vector<Straggler> slow = {};  ///< workers whose messages take so many times as long
+  std::vector<Straggler> slow;  ///< workers whose messages take so many times as long
 };
 
 struct Conditions {
@@ -78,7 +78,7 @@ struct Conditions {
   std::vector<Failure> failures = {};
 
   Fidelity fidelity = Fidelity::closed;
-  LinkConditions links = {};
+  LinkConditions links;
   std::optional<cluster::TopologySpec> topology = {};  ///< of messages; none: no link is shared
 
   /// Whether the slowest worker no longer stands for all.
