@@ -71,6 +71,7 @@ std::string text(const Axis& axis, std::size_t index) {
 
 std::vector<Axis> read_axes(const Field& sweep) {
   std::vector<std::string_view> names;
+  names.reserve(kRanges.size());
   for (const Range& known : kRanges) names.push_back(known.name);
   sweep.allow_only(names);
   std::vector<Axis> out;

@@ -1,21 +1,33 @@
 #include "sweep/board.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <thread>
 
 namespace sweep {
 namespace {
 
-void compute_alone(const Sweep& sweep, Rows rows, Board& board) {
+using Clock = std::chrono::steady_clock;
+
+/// Neighbours have most in common: taken together they are quickest.
+void compute_alone(const Sweep& sweep, Rows rows, Board& board, const Portion& portion) {
   Computer computer(sweep, rows);
+  std::size_t most = 1;
   for (;;) {
-    const std::vector<std::size_t> taken = board.take(1);
+    const std::vector<std::size_t> taken = board.take(most);
     if (taken.empty()) return;
-    try {
-      board.finish({.point = taken.front(), .record = computer.compute(taken.front())});
-    } catch (...) {
-      board.fail(taken.front(), std::current_exception());
+    const Clock::time_point begun = Clock::now();
+    for (const std::size_t point : taken) {
+      try {
+        board.finish({.point = point, .record = computer.compute(point)});
+      } catch (...) {
+        board.fail(point, std::current_exception());
+        return;
+      }
     }
+    const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
+    most = portion.next(taken.size(), seconds, board.left());
   }
 }
 
@@ -58,10 +70,18 @@ std::optional<std::size_t> Board::failed_point() const {
   return failure_ ? std::optional(failure_->first) : std::nullopt;
 }
 
+std::size_t Portion::next(std::size_t last_count, double last_seconds, std::size_t left) const {
+  constexpr double kMost = 4096;
+  const double wanted = last_seconds > 0 ? static_cast<double>(last_count) * seconds / last_seconds : 1;
+  const double share = static_cast<double>(left) / (2.0 * static_cast<double>(sharers));
+  return static_cast<std::size_t>(std::clamp(std::ceil(std::min(wanted, share)), 1.0, kMost));
+}
+
 void compute(const Sweep& sweep, Rows rows, Board& board, int threads) {
+  const Portion portion = {.seconds = 0.005, .sharers = static_cast<std::size_t>(threads)};
   std::vector<std::jthread> others;
-  for (int i = 1; i < threads; ++i) others.emplace_back([&] { compute_alone(sweep, rows, board); });
-  compute_alone(sweep, rows, board);
+  for (int i = 1; i < threads; ++i) others.emplace_back([&] { compute_alone(sweep, rows, board, portion); });
+  compute_alone(sweep, rows, board, portion);
 }
 
 }  // namespace sweep

@@ -40,6 +40,14 @@ class Board {
   std::optional<std::pair<std::size_t, std::exception_ptr>> failure_;
 };
 
+/// How many points to take at once for them to last so many seconds, to judge by the last that were taken;
+/// fewer near the end, for all who share what is left to end together.
+struct Portion {
+  double seconds = 0;
+  std::size_t sharers = 1;
+  std::size_t next(std::size_t last_count, double last_seconds, std::size_t left) const;
+};
+
 /// Computes what the board hands out on so many threads, this one among them, until it hands out no more.
 void compute(const Sweep& sweep, Rows rows, Board& board, int threads);
 

@@ -3,9 +3,7 @@
 
 #include <mpi.h>
 
-#include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <thread>
 
@@ -92,17 +90,6 @@ Delivery delivery_from(const std::string& text) {
   return out;
 }
 
-/// As many points as the next 20 ms will do, to judge by the last; fewer near the end, for all to end
-/// together.
-std::size_t portion(const Delivery& last, const Board& board, int processes) {
-  constexpr double kSeconds = 0.02;
-  constexpr double kMost = 4096;
-  const auto done = static_cast<double>(last.finished.size());
-  const double wanted = last.seconds > 0 ? std::ceil(done * kSeconds / last.seconds) : 1;
-  const double share = std::ceil(static_cast<double>(board.left()) / (2.0 * processes));
-  return static_cast<std::size_t>(std::clamp(std::min(wanted, share), 1.0, kMost));
-}
-
 void accept(const Delivery& delivery, Board& board) {
   for (const Finished& each : delivery.finished) {
     try {
@@ -121,6 +108,7 @@ void accept(const Delivery& delivery, Board& board) {
 
 /// Until every other process knows that nothing is left.
 void serve(Board& board, int processes) {
+  const Portion portion = {.seconds = 0.02, .sharers = static_cast<std::size_t>(processes)};
   int asking = processes - 1;
   while (asking > 0) {
     int is_there = 0;
@@ -132,7 +120,8 @@ void serve(Board& board, int processes) {
     }
     const Delivery delivery = delivery_from(receive(status.MPI_SOURCE, finished_tag));
     accept(delivery, board);
-    const std::vector<std::size_t> next = board.take(portion(delivery, board, processes));
+    const std::vector<std::size_t> next =
+        board.take(portion.next(delivery.finished.size(), delivery.seconds, board.left()));
     send(status.MPI_SOURCE, points_tag, json(next).dump());
     if (next.empty()) --asking;
   }

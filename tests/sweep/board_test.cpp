@@ -49,5 +49,17 @@ TEST_CASE("board: after a failure nothing is handed out, and the first point's i
   CHECK_THROWS_WITH(board.rethrow(), "five");
 }
 
+TEST_CASE("board: as many points are taken as will last, fewer near the end, and never none") {
+  const Portion portion = {.seconds = 0.02, .sharers = 4};
+  CHECK(portion.next(10, 0.02, 1000) == 10);
+  CHECK(portion.next(10, 0.005, 1000) == 40);
+  CHECK(portion.next(10, 0.005, 80) == 10);
+  CHECK(portion.next(1, 60, 1000) == 1);
+  CHECK(portion.next(10, 0.02, 0) == 1);
+  CHECK(portion.next(0, 0, 1000) == 1);
+  CHECK(portion.next(1, 0, 1000) == 1);
+  CHECK(portion.next(1000, 1e-9, 1'000'000) == 4096);
+}
+
 }  // namespace
 }  // namespace sweep
