@@ -185,27 +185,46 @@ class Run {
 
   void start_what_can_start() {
     for (const StreamId id : touched_) {
-      Stream& stream = streams_[index(id)];
-      stream.touched = false;
-      if (stream.busy && !kWindows) continue;
-      if (!has_next(id, stream) || stream.busy) continue;
-      stream.busy = true;
-      const TaskId task = next(id, stream);
-      const Time duration = graph_.tasks()[index(task)].duration;
-      Span& span = timeline_.spans[index(task)];
-      span = {now_, now_ + duration};
-      if constexpr (kSlowDowns) {
-        if (duration > Time::zero()) {
-          rates_.start(id, task, duration);
+      if constexpr (kWindows) {
+        if (limits_.is_limited(id)) {
+          held_.push_back(id);
           continue;
         }
       }
-      endings_.push({span.end, task});
+      start_next(id);
     }
     touched_.clear();
+    if constexpr (kWindows) {
+      if (!ends_now()) start_held();
+    }
     if constexpr (kSlowDowns) {
       if (!ends_now()) settle();
     }
+  }
+
+  /// All that becomes ready at this instant has, through tasks that take no time, too.
+  void start_held() {
+    for (const StreamId id : held_) start_next(id);
+    held_.clear();
+  }
+
+  [[gnu::always_inline]] inline void start_next(StreamId id) {
+    Stream& stream = streams_[index(id)];
+    stream.touched = false;
+    if (stream.busy && !kWindows) return;
+    if (!has_next(id, stream) || stream.busy) return;
+    stream.busy = true;
+    const TaskId task = next(id, stream);
+    const Time duration = graph_.tasks()[index(task)].duration;
+    Span& span = timeline_.spans[index(task)];
+    span = {now_, now_ + duration};
+    if constexpr (kSlowDowns) {
+      if (duration > Time::zero()) {
+        rates_.start(id, task, duration);
+        return;
+      }
+    }
+    endings_.push({span.end, task});
   }
 
   bool has_next(StreamId id, Stream& stream) {
@@ -270,6 +289,7 @@ class Run {
   std::vector<std::uint32_t> waiting_for_;  // predecessors that have not ended, by task
   std::vector<Stream> streams_;
   std::vector<StreamId> touched_;  // streams on which something changed at this instant
+  std::vector<StreamId> held_;     // those of them that wait for its end
   std::priority_queue<Ending, std::vector<Ending>, std::greater<>> endings_;
   Timeline timeline_;
   Time now_{};

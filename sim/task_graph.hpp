@@ -41,7 +41,8 @@ struct Interference {
 /// A stream whose queue can be overtaken only up to a point: of the tasks ready for it, in order, so many are
 /// committed that their sizes add up to the credit at most, or one that is larger by itself. What is
 /// committed runs first come, first served, and counts until it has ended. A task that does not fit yet holds
-/// up those after it.
+/// up those after it. Which ones are committed is decided when an instant is over, tasks that take no time
+/// included.
 struct Window {
   StreamId stream;
   std::int64_t credit = 0;

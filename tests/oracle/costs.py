@@ -36,7 +36,7 @@ def read_link(link):
     return Link(exact(link["alpha_us"]), exact(link["beta_us_per_byte"]), exact(link.get("gamma_us_per_byte", 0)))
 
 
-def flat_terms(algorithm, bandwidth_factor, workers, link):
+def flat_terms(algorithm, bandwidth_factor, workers, link, servers=1):
     p, lg = workers, (workers - 1).bit_length()
     messages, wire, summing = {
         "ring": (2 * (p - 1), Fraction(2 * (p - 1), p), Fraction(p - 1, p)),
@@ -44,6 +44,7 @@ def flat_terms(algorithm, bandwidth_factor, workers, link):
         "recursive_doubling": (lg, lg, lg),
         "halving_doubling": (2 * lg, 2 - Fraction(2, p), 1 - Fraction(1, p)),
         "double_binary_tree": (2 * lg, bandwidth_factor, 1),
+        "parameter_server": (2, 2 * max(Fraction(1), Fraction(p, servers)), Fraction(p - 1, servers)),
     }[algorithm]
     return Terms(messages * link.alpha, wire * link.beta, summing * link.gamma)
 
@@ -89,6 +90,7 @@ class Collectives:
         choice = all_reduce if isinstance(all_reduce, dict) else {"algorithm": all_reduce}
         self.algorithm = choice["algorithm"]
         self.bandwidth_factor = exact(choice.get("bandwidth_factor", 2))
+        self.servers = choice.get("servers", 1)
         self.network, self.workers, self.cache = network, workers, {}
 
     def cost(self, collective, size):
@@ -113,6 +115,8 @@ class Collectives:
             return Fraction(0)
         rounds = (self.workers - 1).bit_length()
         times = rounds if self.algorithm == "recursive_doubling" else 2 - Fraction(2, self.workers)
+        if self.algorithm == "parameter_server":  # which send back what they are sent
+            times = 1
         return times * size if collective == "all_reduce" else Fraction(times) / 2 * size
 
     def _us(self, collective, size):
@@ -136,7 +140,7 @@ class Collectives:
         if self.algorithm == "two_level":
             return two_level_terms(self.workers, levels)
         link = slowest_link_spanned(self.workers, levels) if levels else read_link(self.network["link"])
-        return flat_terms(self.algorithm, self.bandwidth_factor, self.workers, link)
+        return flat_terms(self.algorithm, self.bandwidth_factor, self.workers, link, self.servers)
 
 
 # ---------------------------------------------------------------- compression

@@ -1,5 +1,5 @@
-# Random scenarios: `plain` ones without compression and slow-downs, `varied` ones with them, and `ahead` ones about
-# all-gathers that wait for compute.
+# Random scenarios: `plain` ones without compression and slow-downs, `varied` ones with them, `ahead` ones about
+# all-gathers that wait for compute, and `rivals` with priorities and parameter servers.
 
 import random
 
@@ -295,6 +295,36 @@ def ahead_schedule(rng, profile, workers, algorithms):
     return schedule
 
 
+def rival_schedule(rng, profile, workers, algorithms):
+    """priority, or parameter servers."""
+    tensors = work_of(profile, 1).tensors
+    if chance(rng, 0.35):
+        schedule = {"pipeline": "parameter_server", "servers": rng.choice([1, 2, 3, 8, 100])}
+        if chance(rng, 0.8):
+            schedule["fusion"] = "optimal" if chance(rng, 0.3) else random_fusion(rng, profile, workers, "parameter_server")
+        return schedule
+    schedule = {"name": "bytescheduler"} if chance(rng, 0.3) else {"pipeline": "priority"}
+    if chance(rng, 0.9):
+        schedule["partition_bytes"] = max(total_size(tensors) // rng.randint(1, 60), 1)
+        schedule["credit_bytes"] = max(int(schedule["partition_bytes"] * rng.choice([0.5, 1, 2, 3.5, 20])), 1)
+    if chance(rng, 0.4):
+        schedule["negotiation_us"] = random_time(rng, -1, 2)
+    return schedule
+
+
+def rivals_scenario(seed):
+    rng = random.Random(f"rivals {seed}")
+    profile = random_profile(rng)
+    while len(work_of(profile, 1).tensors) > 11:
+        profile = random_profile(rng)
+    network, workers, algorithms = random_network(rng)
+    while "measured" in network and "link" not in network and "levels" not in network:
+        network, workers, algorithms = random_network(rng)  # servers have to be reached somehow
+    schedules = several(rng, lambda: rival_schedule(rng, profile, workers, algorithms))
+    return {**scenario_of(f"rivals-{seed}", profile, network, workers, schedules),
+            **random_settings(rng, workers, algorithms)}
+
+
 def ahead_scenario(seed):
     rng = random.Random(f"ahead {seed}")
     slowed = chance(rng, 0.3)
@@ -310,4 +340,5 @@ def ahead_scenario(seed):
     return {**scenario, "overlap": random_overlap(rng)} if slowed else scenario
 
 
-SCENARIOS = {"plain": plain_scenario, "varied": varied_scenario, "ahead": ahead_scenario}
+SCENARIOS = {"plain": plain_scenario, "varied": varied_scenario, "ahead": ahead_scenario,
+             "rivals": rivals_scenario}

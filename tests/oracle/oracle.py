@@ -143,7 +143,7 @@ def main():
     parser.add_argument("program", nargs="?", help="the program to test")
     parser.add_argument("--seeds", type=seed_range, default=range(0, 200), metavar="A..B", help="both included (0..199)")
     parser.add_argument("--kinds", default=",".join(SCENARIOS), metavar="LIST",
-                        help="plain, or varied with compression and slow-downs or about all-gathers that wait for compute (plain,varied,ahead)")
+                        help="plain, or varied with compression and slow-downs or about all-gathers that wait for compute (plain,varied,ahead,rivals)")
     parser.add_argument("--show", type=int, default=5, metavar="N", help="failing seeds of a kind printed in detail (5)")
     parser.add_argument("--print", type=int, metavar="SEED", help="print one scenario of the first kind and what is expected")
     parser.add_argument("--reduce", type=int, metavar="SEED", help="as small a scenario of the first kind as still fails")

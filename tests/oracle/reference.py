@@ -6,7 +6,7 @@ from typing import NamedTuple
 import fluid
 from costs import exact, picoseconds
 from timeline import closed, walked
-from work import Group, build_case, bytes_sent, grouped, issued_when_ready, load_of, resolve, work_of
+from work import Group, build_case, bytes_sent, grouped, issued_when_ready, load_of, partitions, resolve, work_of
 
 MOST_TENSORS_FOR_OPTIMAL = 12
 TIMES = ("iteration_us", "forward_us", "backward_us", "encode_us", "decode_us", "communication_us",
@@ -106,6 +106,8 @@ def with_input(scenario, iteration):
 
 def groups_of(case):
     fusion = case.schedule.get("fusion", "none")
+    if fusion == "partitions":
+        return issued_when_ready(partitions(case.work.tensors, case.schedule.get("partition_bytes", 4_000_000)))
     return grouped(case.work.tensors, fusion, case.costs)
 
 
@@ -189,7 +191,7 @@ def expected_of(scenario, workers, schedule):
 def refused(schedule):
     """Dear and zero cannot take a compressor's output apart."""
     compression = schedule.get("compression", "none")
-    if schedule["pipeline"] == "sharded":
+    if schedule["pipeline"] in ("sharded", "priority"):
         return compression != "none"
     return (schedule["pipeline"] in ("dear", "zero") and compression != "none"
             and compression["collective"] == "all_gather")

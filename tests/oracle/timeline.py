@@ -1,6 +1,7 @@
 # Section 3 of the contract: how long an iteration of one schedule takes, by formulas. `closed` holds where the two
 # streams do not slow each other down; `walked` holds always. `fluid.py` answers the same questions in another way.
 
+from costs import exact, picoseconds
 from work import channel_ends
 
 
@@ -8,6 +9,8 @@ def closed(case, loads):
     """The iteration before the input's max, and how long the channel is busy in it; exact integers."""
     if case.pipeline == "sharded":
         return sharded(case, loads, Undisturbed())
+    if case.pipeline == "priority":
+        return prioritised(case, loads)
     work, busy = case.work, sum(load.send + load.gather for load in loads) + case.lars_gather
     encoded, total = [], 0
     for load in loads:
@@ -54,6 +57,43 @@ def closed_gathered_forward(case, loads):
             now += load.decode + load.update
         now += forward
     return now
+
+
+def prioritised(case, loads):
+    """From the start of the last micro-batch's backward pass to the end of the forward pass after it."""
+    negotiation = 0 if case.workers == 1 else picoseconds(exact(case.schedule.get("negotiation_us", 0)))
+    arrivals = by_layer(case, loads, negotiation)
+    now = case.work.backward
+    if case.distributed_lars + case.lars_gather > 0:  # looks at all gradients
+        now = max(now, *arrivals) + case.distributed_lars + case.lars_gather
+    now += case.read
+    for layer, forward in enumerate(case.work.forward):
+        for load, arrival in reversed(list(zip(loads, arrivals))):
+            if load.first_layer == layer:
+                now = max(now, arrival) + load.update
+        now += forward
+    before = (case.micro_batches - 1) * (sum(case.work.forward) + case.work.backward)
+    return before + now, sum(load.send + negotiation for load in loads) + case.lars_gather
+
+
+def by_layer(case, loads, negotiation):
+    """When each partition has arrived, on a channel that is handed the most urgent ones up to the credit."""
+    credit, ends = case.schedule.get("credit_bytes", 16_000_000), [0] * len(loads)
+    unready, ready, in_flight = list(range(len(loads))), [], []
+    now, running_until = 0, None
+    while unready or ready or in_flight:
+        moments = [loads[at].ready for at in unready] + ([] if running_until is None else [running_until])
+        now = max(now, min(moments)) if moments else now
+        if running_until == now:
+            ends[in_flight.pop(0)], running_until = now, None
+        ready += [at for at in unready if loads[at].ready <= now]
+        unready = [at for at in unready if loads[at].ready > now]
+        ready.sort(key=lambda at: (loads[at].first_layer, loads[at].ready, at))
+        while ready and (not in_flight or sum(loads[at].size for at in in_flight + ready[:1]) <= credit):
+            in_flight.append(ready.pop(0))
+        if running_until is None and in_flight:
+            running_until = now + negotiation + loads[in_flight[0]].send
+    return ends
 
 
 class Undisturbed:

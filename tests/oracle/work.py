@@ -24,6 +24,7 @@ PRESETS = {
     "zero": {"pipeline": "zero"},
 }
 MORE_PRESETS = {
+    "bytescheduler": {"pipeline": "priority", "fusion": "partitions"},
     "fusewise-dear": {"pipeline": "dear", "fusion": "optimal"},
     "grace": {"pipeline": "wfbp", "fusion": "none"},  # both want a compressor
     "cupcake": {"pipeline": "wfbp", "fusion": "optimal"},
@@ -34,7 +35,8 @@ def resolve(schedule):
     """A schedule's choices: its preset's, then its own."""
     own = {"name": schedule} if isinstance(schedule, str) else schedule
     preset = {**PRESETS, **MORE_PRESETS}[own["name"]] if "name" in own else {}
-    return {"pipeline": "wfbp", "fusion": "none", **preset, **own}
+    choices = {"pipeline": "wfbp", **preset, **own}
+    return {"fusion": "partitions" if choices["pipeline"] == "priority" else "none", **choices}
 
 
 # ---------------------------------------------------------------- one worker's compute
@@ -164,8 +166,13 @@ def mg_wfbp(tensors, costs):
     return [part for part in parts if part]
 
 
+def partitions(tensors, size):
+    """Parts of tensors, each as if it were one."""
+    return [[tensor._replace(size=min(size, tensor.size - at))] for tensor in tensors for at in range(0, tensor.size, size)]
+
+
 def grouped(tensors, fusion, costs):
-    """The groups in communication order, for every fusion but `optimal`."""
+    """The groups in communication order, for every fusion but `optimal`, and but `partitions`."""
     options = fusion if isinstance(fusion, dict) else {"kind": fusion}
     kind = options["kind"]
     if kind == "threshold":
@@ -247,6 +254,7 @@ class Case(NamedTuple):
 class Load(NamedTuple):
     """One group's tasks, in picoseconds; `ready` and `issue`, the earliest, since the start of a backward pass alone."""
     tensors: int
+    size: int
     first_layer: int
     last_layer: int
     ready: int
@@ -261,6 +269,8 @@ class Load(NamedTuple):
 def build_case(scenario, workers, schedule, slowdown):
     profile = scenario["profile"]
     collectives = {"all_reduce": "ring", **scenario.get("collectives", {}), **schedule.get("collectives", {})}
+    if schedule["pipeline"] == "parameter_server":
+        collectives["all_reduce"] = {"algorithm": "parameter_server", "servers": schedule.get("servers", 1)}
     costs = Collectives(scenario["network"], workers, collectives["all_reduce"])
     update, reading, overlap = (scenario.get(key, {}) for key in ("update", "input", "overlap"))
     optimizer, lars = exact(update.get("optimizer_us", 0)), exact(update.get("lars_us", 0))
@@ -290,7 +300,7 @@ def load_of(case, group):
     durations = [case.costs.cost(name, amount) for name, amount in collectives_of(case, size)]
     ready = max(tensor.ready for tensor in group.tensors)
     return Load(
-        tensors=len(group.tensors), first_layer=min(tensor.layer for tensor in group.tensors),
+        tensors=len(group.tensors), size=size, first_layer=min(tensor.layer for tensor in group.tensors),
         last_layer=max(tensor.layer for tensor in group.tensors),
         ready=ready, issue=ready if case.workers == 1 else max(ready, group.issue),
         encode=picoseconds(coding_us(compressor.encode, size) * case.slowdown) if compressor else 0,

@@ -73,6 +73,15 @@ TEST_CASE("sim: what ends leaves its credit to what becomes ready at the same in
         std::vector<std::int64_t>{1, 21, 11});
 }
 
+TEST_CASE(
+    "sim: what becomes ready at one instant is compared, though some of it does so after tasks of no "
+    "length") {
+  CHECK(starts({{Time(1), Time(0), Time(0)}, {1, 1, 1}, {3, 2, 1}}, 1) ==
+        std::vector<std::int64_t>{21, 11, 1});
+  CHECK(starts({{Time(1), Time(0), Time(0)}, {1, 1, 1}, {3, 2, 1}}, 9) ==
+        std::vector<std::int64_t>{21, 11, 1});
+}
+
 /// The same, instant by instant.
 std::vector<std::int64_t> slowly(const Queue& queue, std::int64_t credit) {
   const std::size_t count = queue.sizes.size();
@@ -110,7 +119,7 @@ TEST_CASE("sim: windows do as a simulation does that looks at every instant") {
     Random random(seed);
     Queue queue;
     for (std::uint32_t count = 1 + random.below(9); count-- > 0;) {
-      queue.arrivals_after.emplace_back(1 + random.below(8));
+      queue.arrivals_after.emplace_back(random.below(8));
       queue.sizes.push_back(random.below(5));
       queue.priorities.push_back(static_cast<std::int32_t>(random.below(4)));
     }
