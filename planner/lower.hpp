@@ -38,6 +38,7 @@ struct TaskLabel {
     group_update,     ///< item: group
     backward_gather,  ///< an all-gather before a backward pass; item: group, counted on as for backward
   };
+  static constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::backward_gather) + 1;
 
   Kind kind = Kind::read;
   std::uint32_t iteration = 0;

@@ -71,8 +71,13 @@ TaskFactors::TaskFactors(const Setting& setting)
 std::span<const double> TaskFactors::of(const TaskLabel& label) {
   const double sigma = sigmas_.of(label.kind, label.item);
   if (sigma == 0) return straggles_ ? std::span<const double>(slowdowns_) : std::span<const double>();
+  if (label.iteration != iteration_ || states_.empty()) {
+    iteration_ = label.iteration;
+    states_.resize(bits_.size());
+    for (std::size_t n = 0; n < states_.size(); ++n) states_[n] = sim::hash(jitter_.seed, n, iteration_);
+  }
   for (std::size_t n = 0; n < bits_.size(); ++n)
-    bits_[n] = bits_of(jitter_, static_cast<std::int64_t>(n), label);
+    bits_[n] = sim::hash_on(states_[n], static_cast<std::uint64_t>(label.kind), label.item);
   if (jitter_.distribution == Jitter::Distribution::normal)
     std::transform(bits_.begin(), bits_.end(), factors_.begin(),
                    [&](std::uint64_t bits) { return normal_mean_one(bits, sigma); });

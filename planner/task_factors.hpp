@@ -47,6 +47,8 @@ class TaskFactors {
   TaskSigmas sigmas_;
   std::vector<double> slowdowns_;
   bool straggles_;
+  std::uint32_t iteration_ = 0;
+  std::vector<std::uint64_t> states_;  // by worker, of that iteration: what its bits begin with
   std::vector<std::uint64_t> bits_;
   std::vector<double> factors_;
 };

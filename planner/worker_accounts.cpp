@@ -9,6 +9,8 @@ using sim::Time;
 WorkerAccounts::WorkerAccounts(const Setting& setting, const Run& run, const std::vector<std::int64_t>& shown)
     : run_(run), marks_by_task_(run.lowered.graph.tasks().size()) {
   const auto workers = static_cast<std::size_t>(setting.costs.workers());
+  for (std::size_t kind = 0; kind < first_of_.size(); ++kind)
+    first_of_[kind] = first_counted(run, static_cast<TaskLabel::Kind>(kind));
   out_.marks.assign(run.lowered.marks.size(), std::vector<Time>(workers));
   out_.busy.resize(workers);
   out_.waited.resize(workers);
@@ -23,7 +25,8 @@ WorkerAccounts::WorkerAccounts(const Setting& setting, const Run& run, const std
 
 void WorkerAccounts::computes(std::size_t worker, const TaskLabel& label, Time duration) {
   Time* part = out_.busy[worker].part(label.kind);
-  if (part != nullptr && label.iteration >= first_counted(run_, label.kind)) *part += duration;
+  if (part != nullptr && label.iteration >= first_of_.at(static_cast<std::size_t>(label.kind)))
+    *part += duration;
 }
 
 void WorkerAccounts::meets(const TaskLabel& label, std::span<const Time> begins, std::span<const Time> ends) {

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -30,6 +31,7 @@ class WorkerAccounts {
  private:
   const Run& run_;
   std::vector<std::vector<std::size_t>> marks_by_task_;
+  std::array<std::size_t, TaskLabel::kKinds> first_of_{};  // iteration that counts, by kind
   AllWorkers out_;
 };
 

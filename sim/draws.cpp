@@ -86,8 +86,6 @@ constexpr std::array<double, kCount> inverse_factorials() {
   return out;
 }
 
-constexpr std::array<double, 15> kExpTerms = inverse_factorials<15>();
-
 /// 1, 1/3, 1/5, ...
 template <std::size_t kCount>
 constexpr std::array<double, kCount> inverse_odds() {
@@ -95,6 +93,9 @@ constexpr std::array<double, kCount> inverse_odds() {
   for (std::size_t i = 0; i < kCount; ++i) out.at(i) = 1 / static_cast<double>(2 * i + 1);
   return out;
 }
+
+constexpr std::array<double, 15> kExpTerms = inverse_factorials<15>();
+constexpr std::array<double, 12> kLogTerms = inverse_odds<12>();
 
 /// exp(x) = 2^power x factor; the power is a whole number.
 struct ExpParts {
@@ -117,10 +118,59 @@ struct ExpParts {
   return parts.factor * std::bit_cast<double>(exponent << kMantissaBits);
 }
 
+/// Of m 2^exponent, 1/2 <= m < 1.
+[[gnu::always_inline]] inline double log_of(double m, double exponent) {
+  constexpr double kSqrtHalf = 0.70710678118654752440;
+  const bool is_small = m < kSqrtHalf;
+  const double near_one = is_small ? 2 * m : m;
+  const double power = is_small ? exponent - 1 : exponent;
+  // log m = 2 atanh s with |s| <= 0.172; the terms left out are under 1e-18 of the first
+  const double s = (near_one - 1) / (near_one + 1);
+  const double log_m = 2 * s * polynomial(kLogTerms, s * s);
+  return power * kLn2High + (log_m + power * kLn2Low);
+}
+
+/// portable_log of a normal number.
+[[gnu::always_inline]] inline double near_log(double x) {
+  constexpr std::uint64_t kMantissa = (std::uint64_t{1} << kMantissaBits) - 1;
+  constexpr std::uint64_t kHalf = 0x3fe0000000000000U;
+  constexpr double kBiasOfHalf = 1022;
+  const auto bits = std::bit_cast<std::uint64_t>(x);
+  // the exponent's bits as the lowest of a double that is large enough to show them
+  const double raw = std::bit_cast<double>((bits >> kMantissaBits) | std::bit_cast<std::uint64_t>(0x1p52));
+  const double exponent = raw - 0x1p52 - kBiasOfHalf;
+  return log_of(std::bit_cast<double>((bits & kMantissa) | kHalf), exponent);
+}
+
 /// uniform() without a conversion from integers.
 [[gnu::always_inline]] inline double uniform_by_bits(std::uint64_t bits) {
   const double from_one = std::bit_cast<double>(kOne | (bits >> (64 - kMantissaBits)));
   return (from_one - 1) + 0x1p-53;
+}
+
+constexpr std::size_t kBlock = 256;  // stays in the nearest cache
+
+/// Those of `bits` that lie outside the centre.
+void draw_tails(std::span<const std::uint64_t> bits, std::array<double, kBlock>& z) {
+  std::array<std::uint16_t, kBlock> at{};
+  std::array<double, kBlock> offsets{};
+  std::array<double, kBlock> r{};
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < bits.size(); ++i) {
+    offsets[count] = uniform_by_bits(bits[i]) - 0.5;
+    at[count] = static_cast<std::uint16_t>(i);
+    if (!is_central(offsets[count])) ++count;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const double chance = offsets[i] + 0.5;  // exact
+    r[i] = std::sqrt(-near_log(offsets[i] < 0 ? chance : 1 - chance));
+  }
+  std::array<double, kBlock> tail{};
+  for (std::size_t i = 0; i < count; ++i) tail[i] = kTail.at(r[i] - 1.6);
+  for (std::size_t i = 0; i < count; ++i) {
+    const double outside = r[i] <= 5 ? tail[i] : kFarTail.at(r[i] - 5);
+    z[at[i]] = offsets[i] < 0 ? -outside : outside;
+  }
 }
 
 }  // namespace
@@ -138,7 +188,6 @@ double lognormal_mean_one(std::uint64_t bits, double sigma) {
 
 void lognormal_mean_one(std::span<const std::uint64_t> bits, double sigma, std::span<double> factors) {
   assert(bits.size() == factors.size() && sigma <= 10);
-  constexpr std::size_t kBlock = 256;  // stays in the nearest cache
   std::array<double, kBlock> z{};
   for (std::size_t from = 0; from < bits.size(); from += kBlock) {
     const std::size_t count = std::min(kBlock, bits.size() - from);
@@ -146,8 +195,7 @@ void lognormal_mean_one(std::span<const std::uint64_t> bits, double sigma, std::
     // Loops without branches, which compilers turn into vector instructions; what lies outside the centre is
     // drawn again.
     for (std::size_t i = 0; i < count; ++i) z[i] = central_quantile(uniform_by_bits(block[i]) - 0.5);
-    for (std::size_t i = 0; i < count; ++i)
-      if (!is_central(uniform(block[i]) - 0.5)) z[i] = standard_normal(block[i]);
+    draw_tails(block, z);
     for (std::size_t i = 0; i < count; ++i) factors[from + i] = near_exp(sigma * z[i] - sigma * sigma / 2);
   }
 }
@@ -164,17 +212,8 @@ double portable_exp(double x) {
 double portable_log(double x) {
   assert(x > 0);
   int exponent = 0;
-  double m = std::frexp(x, &exponent);
-  constexpr double kSqrtHalf = 0.70710678118654752440;
-  if (m < kSqrtHalf) {
-    m *= 2;
-    --exponent;
-  }
-  // log m = 2 atanh s with |s| <= 0.172; the terms left out are under 1e-18 of the first
-  const double s = (m - 1) / (m + 1);
-  static constexpr std::array<double, 12> kTerms = inverse_odds<12>();
-  const double log_m = 2 * s * polynomial(kTerms, s * s);
-  return exponent * kLn2High + (log_m + exponent * kLn2Low);
+  const double m = std::frexp(x, &exponent);
+  return log_of(m, exponent);
 }
 
 double normal_density(double z) { return kInverseSqrtTwoPi * portable_exp(-z * z / 2); }

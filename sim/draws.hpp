@@ -17,14 +17,20 @@ constexpr std::uint64_t mix(std::uint64_t word) {
   return word ^ (word >> 31U);
 }
 
+constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15U;
+
+/// hash(seed, a, b) is hash_on(hash(seed, a), b).
+template <typename... Words>
+constexpr std::uint64_t hash_on(std::uint64_t state, Words... words) {
+  ((state = mix((state ^ static_cast<std::uint64_t>(words)) + kGolden)), ...);
+  return state;
+}
+
 /// 64 independent bits for each combination of a seed and what the draw is for (worker, iteration, task,
 /// ...). Two that differ in one word never give the same bits.
 template <typename... Words>
 constexpr std::uint64_t hash(std::uint64_t seed, Words... words) {
-  constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15U;
-  std::uint64_t state = mix(seed + kGolden);
-  ((state = mix((state ^ static_cast<std::uint64_t>(words)) + kGolden)), ...);
-  return state;
+  return hash_on(mix(seed + kGolden), words...);
 }
 
 /// From 2^-53 to 1 - 2^-53: never 0, never 1, symmetric about 1/2.
