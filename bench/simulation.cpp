@@ -71,24 +71,36 @@ void bench_simulate() {
              static_cast<double>(built) / kTasks, static_cast<double>(kept + result.peak_bytes) / kTasks);
 }
 
-/// Of a run from its schedule to its measured results, by simulated task.
-double us_per_task(const planner::Conditions& conditions, const std::string& what) {
-  const traces::Profile profile = profile_of(161);
-  const traces::Network network = network_of();
-  const planner::Setting setting(profile, network, 64, {}, conditions);
-  const planner::Schedule schedule = schedule_of(R"("wfbp")");
-  std::size_t tasks = 0;
-  const Measurement result =
-      measure(20, [&] { tasks = planner::run(setting, schedule).lowered.graph.tasks().size(); });
-  report(fmt::format("run, wfbp, 64 workers {}, 161 tensors, 3 iterations: {} tasks", what, tasks), result);
-  return result.ms * 1e3 / static_cast<double>(tasks);
+planner::Run run_of(const planner::Setting& setting, const char* schedule) {
+  return planner::run(setting, schedule_of(schedule));
 }
 
-void bench_jitter() {
-  const double alike = us_per_task({}, "alike");
-  const double jittering = us_per_task({.jitter = {.sigma = 0.1}}, "that jitter");
-  fmt::print("{:<80} {:>10.3f} us a task, {:.2f} x that of workers alike  bound 2\n", "run with jitter",
-             jittering, jittering / alike);
+/// ResNet-152 as it might be: as many tensors, on as many workers as are asked for.
+void bench_workers() {
+  const traces::Profile profile = profile_of(467);
+  const traces::Network network = network_of();
+  planner::Conditions conditions = {.iterations = 10, .jitter = {.sigma = 0.1}};
+  for (const char* schedule : {R"("wfbp")", R"("ddp")", R"("dear-fb")"}) {
+    const planner::Setting setting(profile, network, 2048, {}, conditions);
+    report(fmt::format("each of 2048 workers draws, 467 tensors, 10 iterations, {}", schedule),
+           measure(2, [&] { (void)run_of(setting, schedule); }), {.ms = 1000});
+  }
+  conditions.iterations = 2;
+  conditions.fidelity = planner::Fidelity::steps;
+  conditions.links.slow = {{.worker = 3, .slowdown = 1.1}};
+  conditions.jitter = {};
+  double alike = 0;
+  for (const double sigma : {0.0, 0.1}) {
+    conditions.jitter.sigma = sigma;
+    const planner::Setting setting(profile, network, 2048, {}, conditions);
+    const Measurement result = measure(2, [&] { (void)run_of(setting, R"("wfbp")"); });
+    report(fmt::format("steps, wfbp, 2048 workers, 467 tensors, 2 iterations, {}",
+                       sigma == 0 ? "none draws" : "each draws"),
+           result);
+    if (sigma == 0) alike = result.ms;
+    if (sigma > 0)
+      fmt::print("{:<80} {:>10.2f} x  bound 2\n", "  with draws, of that without", result.ms / alike);
+  }
 }
 
 }  // namespace
@@ -96,7 +108,7 @@ void bench_jitter() {
 void simulation() {
   bench_sweep();
   bench_simulate();
-  bench_jitter();
+  bench_workers();
 }
 
 }  // namespace bench

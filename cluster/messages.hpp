@@ -90,7 +90,7 @@ class Messages {
   };
   struct Collective {
     std::shared_ptr<const Pattern> pattern;
-    std::uint64_t key = 0;
+    std::uint64_t draws_from = 0;  // hash of seed and key
     std::uint32_t ranks = 0;
     std::uint32_t rounds = 0;
     std::uint32_t slots_at = kNowhere;  // of its rank 0; while any rank is inside

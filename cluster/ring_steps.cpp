@@ -81,6 +81,8 @@ class RingRun {
   BySize<std::vector<Picoseconds>> message_;
   BySize<std::vector<Picoseconds>> sum_and_message_;
   BySize<std::vector<Picoseconds>> last_;  ///< what comes after the last message
+  std::vector<std::uint64_t> bits_;
+  std::vector<double> factors_;
   std::vector<Picoseconds> drawn_;
   std::vector<Picoseconds>
       ends_;  ///< when messages are out, by place; and at the end the first place's again
@@ -156,10 +158,15 @@ const Picoseconds* RingRun<Picoseconds>::then(std::uint32_t next, bool sums, con
 template <typename Picoseconds>
 void RingRun<Picoseconds>::draw(std::uint32_t round, Picoseconds sum, const Segment& segment) {
   const std::vector<double>& us = message_us_[segment.larger];
-  for (std::size_t i = segment.begin; i < segment.end; ++i) {
-    const std::uint64_t bits = sim::hash(links_.seed, collective_, first_round_ + round, rank(i));
-    const sim::Time message = sim::from_us(us[i] * sim::lognormal_mean_one(bits, links_.sigma));
-    drawn_[i] = sum + static_cast<Picoseconds>(message.count());
+  const std::size_t count = segment.end - segment.begin;
+  const std::uint64_t state = sim::hash(links_.seed, collective_, first_round_ + round);
+  bits_.resize(count);
+  factors_.resize(count);
+  for (std::size_t i = 0; i < count; ++i) bits_[i] = sim::hash_on(state, rank(segment.begin + i));
+  sim::lognormal_mean_one(bits_, links_.sigma, factors_);
+  for (std::size_t i = 0; i < count; ++i) {
+    const sim::Time message = sim::from_us(us[segment.begin + i] * factors_[i]);
+    drawn_[segment.begin + i] = sum + static_cast<Picoseconds>(message.count());
   }
 }
 

@@ -131,8 +131,10 @@ std::vector<Doubt> find_doubts(const Setting& setting, const Run& run) {
 
 /// Every worker by itself, against a workload that none of them slows.
 std::vector<Worker> all_workers(const Setting& setting) {
+  const std::vector<double> all = slowdowns(setting);
   std::vector<Worker> out;
-  for (const double slowdown : slowdowns(setting))
+  out.reserve(all.size());
+  for (const double slowdown : all)
     out.push_back({.id = static_cast<std::int64_t>(out.size()), .slowdown = slowdown});
   return out;
 }
@@ -185,6 +187,7 @@ Setting nominal_of(const Setting& setting, const Jitter& jitter) {
 
 std::vector<WayCost> at_full_speed(const std::vector<WayCost>& ways) {
   std::vector<WayCost> out;
+  out.reserve(ways.size());
   for (const WayCost& way : ways) out.push_back(way.at_full_speed());
   return out;
 }

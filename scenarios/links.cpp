@@ -22,6 +22,7 @@ constexpr std::int64_t kMostWorkers = 1'000'000;
 template <typename Value, std::size_t kCount>
 Value choice(const Field& field, const std::array<std::pair<std::string_view, Value>, kCount>& table) {
   std::vector<std::string_view> names;
+  names.reserve(kCount);
   for (const auto& [name, value] : table) names.push_back(name);
   const std::string chosen = field.one_of(names);
   for (const auto& [name, value] : table)

@@ -1,4 +1,4 @@
-// Every polynomial is evaluated by Horner's rule; its order is part of the result.
+// The order in which a polynomial is evaluated is part of the result.
 
 #include "sim/draws.hpp"
 
@@ -23,12 +23,21 @@ constexpr unsigned kMantissaBits = 52;
 constexpr std::uint64_t kOne = 0x3ff0000000000000U;
 constexpr double kInverseSqrtTwoPi = 0.39894228040143267794;
 
-/// coefficients[0] + coefficients[1] x + ...
+/// coefficients[first] + coefficients[first + 2] y + ..., by Horner's rule.
+template <std::size_t kCount>
+[[gnu::always_inline]] inline double every_other(const std::array<double, kCount>& coefficients,
+                                                 std::size_t first, double y) {
+  std::size_t i = kCount - 1 - (kCount - 1 - first) % 2;
+  double sum = coefficients[i];
+  while (i > first) sum = sum * y + coefficients[i -= 2];
+  return sum;
+}
+
+/// coefficients[0] + coefficients[1] x + ...: even and odd powers apart, which halves the chain of operations
+/// that wait for one another.
 template <std::size_t kCount>
 [[gnu::always_inline]] inline double polynomial(const std::array<double, kCount>& coefficients, double x) {
-  double sum = coefficients[kCount - 1];
-  for (std::size_t i = kCount - 1; i-- > 0;) sum = sum * x + coefficients[i];
-  return sum;
+  return every_other(coefficients, 0, x * x) + x * every_other(coefficients, 1, x * x);
 }
 
 /// Normal quantile as a ratio of two polynomials of degree 7.
@@ -62,16 +71,6 @@ bool is_central(double offset) { return offset >= -0.425 && offset <= 0.425; }
 
 [[gnu::always_inline]] inline double central_quantile(double offset) {
   return offset * kCentre.at(0.180625 - offset * offset);
-}
-
-/// The z that a standard normal draw is below with this chance.
-double normal_quantile(double chance) {
-  const double offset = chance - 0.5;
-  if (is_central(offset)) return central_quantile(offset);
-  const double outside = offset < 0 ? chance : 1 - chance;
-  const double r = std::sqrt(-portable_log(outside));
-  const double z = r <= 5 ? kTail.at(r - 1.6) : kFarTail.at(r - 5);
-  return offset < 0 ? -z : z;
 }
 
 /// 1, 1/1!, 1/2!, ...
@@ -137,15 +136,25 @@ struct ExpParts {
   constexpr double kBiasOfHalf = 1022;
   const auto bits = std::bit_cast<std::uint64_t>(x);
   // the exponent's bits as the lowest of a double that is large enough to show them
-  const double raw = std::bit_cast<double>((bits >> kMantissaBits) | std::bit_cast<std::uint64_t>(0x1p52));
+  const auto raw = std::bit_cast<double>((bits >> kMantissaBits) | std::bit_cast<std::uint64_t>(0x1p52));
   const double exponent = raw - 0x1p52 - kBiasOfHalf;
   return log_of(std::bit_cast<double>((bits & kMantissa) | kHalf), exponent);
 }
 
 /// uniform() without a conversion from integers.
 [[gnu::always_inline]] inline double uniform_by_bits(std::uint64_t bits) {
-  const double from_one = std::bit_cast<double>(kOne | (bits >> (64 - kMantissaBits)));
+  const auto from_one = std::bit_cast<double>(kOne | (bits >> (64 - kMantissaBits)));
   return (from_one - 1) + 0x1p-53;
+}
+
+/// The z that a standard normal draw is below with this chance.
+double normal_quantile(double chance) {
+  const double offset = chance - 0.5;
+  if (is_central(offset)) return central_quantile(offset);
+  const double outside = offset < 0 ? chance : 1 - chance;
+  const double r = std::sqrt(-near_log(outside));
+  const double z = r <= 5 ? kTail.at(r - 1.6) : kFarTail.at(r - 5);
+  return offset < 0 ? -z : z;
 }
 
 constexpr std::size_t kBlock = 256;  // stays in the nearest cache
@@ -180,10 +189,12 @@ double uniform(std::uint64_t bits) {
   return (static_cast<double>(bits >> 12U) + 0.5) * 0x1p-52;
 }
 
-double standard_normal(std::uint64_t bits) { return normal_quantile(uniform(bits)); }
+double standard_normal(std::uint64_t bits) { return normal_quantile(uniform_by_bits(bits)); }
 
 double lognormal_mean_one(std::uint64_t bits, double sigma) {
-  return portable_exp(sigma * standard_normal(bits) - sigma * sigma / 2);
+  const double x = sigma * standard_normal(bits) - sigma * sigma / 2;
+  constexpr double kFar = 700;
+  return x > -kFar && x < kFar ? near_exp(x) : portable_exp(x);
 }
 
 void lognormal_mean_one(std::span<const std::uint64_t> bits, double sigma, std::span<double> factors) {

@@ -27,12 +27,13 @@ traces::Profile divisible(Random& random) {
 }
 
 std::vector<std::string> schedules() {
-  std::vector<std::string> out = {R"("s-sgd")",
-                                  R"("wfbp")",
-                                  R"("ddp")",
-                                  R"("dear-no-fusion")",
-                                  R"({"pipeline": "zero", "overlap_gather": false})",
-                                  R"({"name": "grace", "compression": {"name": "x", "ratio": 0.5, "encode": {"startup_us": 2}}})"};
+  std::vector<std::string> out = {
+      R"("s-sgd")",
+      R"("wfbp")",
+      R"("ddp")",
+      R"("dear-no-fusion")",
+      R"({"pipeline": "zero", "overlap_gather": false})",
+      R"({"name": "grace", "compression": {"name": "x", "ratio": 0.5, "encode": {"startup_us": 2}}})"};
   for (const char* algorithm : {"binary_tree", "recursive_doubling", "halving_doubling"})
     out.push_back(fmt::format(R"({{"pipeline": "wfbp", "collectives": {{"all_reduce": "{}"}}}})", algorithm));
   return out;
