@@ -2,8 +2,6 @@
 
 #include <cassert>
 
-#include "sim/draws.hpp"
-
 namespace cluster {
 
 const LinkCost& Links::between(std::uint32_t from, std::uint32_t to) const {
@@ -18,7 +16,7 @@ sim::Time message_time(const Links& links, const MessageKey& key, std::uint32_t 
   double us = link.startup_us + static_cast<double>(bytes) * link.us_per_byte;
   if (!links.slowdown.empty()) us *= links.slowdown[key.from];
   if (links.sigma > 0) {
-    const std::uint64_t bits = sim::hash(links.seed, key.collective, key.round, key.from);
+    const std::uint64_t bits = message_bits(collective_bits(links, key.collective), key.round, key.from);
     us *= sim::lognormal_mean_one(bits, links.sigma);
   }
   return sim::from_us(us);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/draws.hpp"
 #include "sim/time.hpp"
 
 namespace cluster {
@@ -37,6 +38,17 @@ struct MessageKey {
   std::uint32_t round = 0;
   std::uint32_t from = 0;
 };
+
+/// What the draws of a collective's messages begin with.
+inline std::uint64_t collective_bits(const Links& links, std::uint64_t collective) {
+  return sim::hash(links.seed, collective);
+}
+
+/// What a message's draw is made from; both numbers in one word, as an event may be little else.
+inline std::uint64_t message_bits(std::uint64_t collective_bits, std::uint32_t round, std::uint32_t from) {
+  constexpr unsigned kWord = 32;
+  return sim::hash_on(collective_bits, std::uint64_t{round} << kWord | from);
+}
 
 /// (startup + bytes x us_per_byte) x slowdown of the sender x draw, rounded once.
 sim::Time message_time(const Links& links, const MessageKey& key, std::uint32_t to, std::int64_t bytes);

@@ -21,7 +21,7 @@ std::uint32_t Messages::add(std::shared_ptr<const Pattern> pattern, std::uint64_
     throw std::invalid_argument(
         fmt::format("a collective of {} ranks on a network of {}", ranks, flows_->topology().ranks));
   collectives_.push_back({.pattern = std::move(pattern),
-                          .draws_from = sim::hash(links_.seed, key),
+                          .draws_from = collective_bits(links_, key),
                           .ranks = ranks,
                           .rounds = rounds});
   return static_cast<std::uint32_t>(collectives_.size() - 1);
@@ -133,7 +133,7 @@ void Messages::begin_round(std::uint32_t slot, sim::Time at) {
 
 double Messages::draw_of(const Rank& rank, std::uint32_t slot, std::uint32_t round) const {
   const Collective& collective = collectives_[rank.collective];
-  const std::uint64_t bits = sim::hash_on(collective.draws_from, round, slot - collective.slots_at);
+  const std::uint64_t bits = message_bits(collective.draws_from, round, slot - collective.slots_at);
   return sim::lognormal_mean_one(bits, links_.sigma);
 }
 

@@ -159,10 +159,11 @@ template <typename Picoseconds>
 void RingRun<Picoseconds>::draw(std::uint32_t round, Picoseconds sum, const Segment& segment) {
   const std::vector<double>& us = message_us_[segment.larger];
   const std::size_t count = segment.end - segment.begin;
-  const std::uint64_t state = sim::hash(links_.seed, collective_, first_round_ + round);
+  const std::uint64_t state = collective_bits(links_, collective_);
   bits_.resize(count);
   factors_.resize(count);
-  for (std::size_t i = 0; i < count; ++i) bits_[i] = sim::hash_on(state, rank(segment.begin + i));
+  for (std::size_t i = 0; i < count; ++i)
+    bits_[i] = message_bits(state, first_round_ + round, rank(segment.begin + i));
   sim::lognormal_mean_one(bits_, links_.sigma, factors_);
   for (std::size_t i = 0; i < count; ++i) {
     const sim::Time message = sim::from_us(us[segment.begin + i] * factors_[i]);

@@ -53,7 +53,8 @@ Edge TreeRun::edge(std::uint32_t tree, std::uint32_t child, bool is_up) const {
   double factor = links_.slowdown.empty() ? 1 : links_.slowdown[from];
   if (links_.sigma > 0) {
     const std::uint32_t round = (is_up ? 0 : 2) + tree;
-    factor *= sim::lognormal_mean_one(sim::hash(links_.seed, collective_, round, child), links_.sigma);
+    factor *= sim::lognormal_mean_one(message_bits(collective_bits(links_, collective_), round, child),
+                                      links_.sigma);
   }
   return {.head = sim::from_us(link.startup_us * factor),
           .body_us = static_cast<double>(trees_.half(tree).size()) * link.us_per_byte * factor};

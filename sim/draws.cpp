@@ -93,7 +93,7 @@ constexpr std::array<double, kCount> inverse_odds() {
   return out;
 }
 
-constexpr std::array<double, 15> kExpTerms = inverse_factorials<15>();
+constexpr std::array<double, 14> kExpTerms = inverse_factorials<14>();
 constexpr std::array<double, 12> kLogTerms = inverse_odds<12>();
 
 /// exp(x) = 2^power x factor; the power is a whole number.

@@ -692,7 +692,7 @@ TEST_CASE("messages: shared links give the times of a fluid simulation") {
       const long double us = expected[left.collective * random.topology.ranks + left.rank];
       worst_ps = std::max(worst_ps, std::abs(static_cast<long double>(left.at.count()) - us * 1e6L));
     }
-    CHECK(worst_ps <= 20);
+    CHECK(worst_ps <= 100);  // one a message, on the longest chain of them
   }
 }
 
