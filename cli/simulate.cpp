@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -27,6 +28,7 @@ struct Options {
   std::string output;
   std::string timeline;
   std::int64_t timeline_workers = 0;
+  std::vector<std::int64_t> timeline_of;
   std::string plot;
 };
 
@@ -64,6 +66,24 @@ void check_outputs(const Options& options) {
             fmt::format("{}: expected a file of its own, got the one of {}", files[i].first, files[j].first));
 }
 
+/// Workers whose timeline is asked for.
+void check_shown(const Options& options, const scenarios::Scenario& scenario, std::int64_t workers) {
+  const std::vector<std::int64_t>& shown = options.timeline_of;
+  if (shown.empty()) return;
+  if (scenario.conditions.overlap.slows())
+    throw models::InputError(
+        "--timeline-of: expected a scenario in which compute and channel do not slow each other");
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    if (shown[i] >= workers)
+      throw models::InputError(
+          fmt::format("--timeline-of: expected workers from 0 to {}, got {}", workers - 1, shown[i]));
+    if (std::find(shown.begin(), shown.begin() + static_cast<std::ptrdiff_t>(i), shown[i]) !=
+        shown.begin() + static_cast<std::ptrdiff_t>(i))
+      throw models::InputError(
+          fmt::format("--timeline-of: expected each worker once, got {} again", shown[i]));
+  }
+}
+
 void simulate(const Options& options) {
   check_outputs(options);
   const scenarios::Scenario scenario = scenarios::read_scenario(models::Field::load(options.scenario));
@@ -73,7 +93,8 @@ void simulate(const Options& options) {
   if (!options.timeline.empty()) {
     const std::int64_t workers =
         options.timeline_workers > 0 ? options.timeline_workers : scenario.workers.back();
-    timeline = scenarios::timeline(scenario, workers);
+    check_shown(options, scenario, workers);
+    timeline = scenarios::timeline(scenario, workers, options.timeline_of);
   }
 
   std::vector<models::FileText> files;
@@ -107,6 +128,14 @@ void add_simulate(CLI::App& app) {
                    "number of workers of the timeline (default: the scenario's last)")
       ->needs(timeline)
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
+  constexpr int kMostShown = 64;  // a trace of thousands opens nowhere
+  command
+      ->add_option("--timeline-of", options->timeline_of,
+                   "which workers' timelines, as in 0,5,17 (default: the slowest, or the first)")
+      ->needs(timeline)
+      ->delimiter(',')
+      ->expected(1, kMostShown)
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{999'999}));
   command->add_option("--plot", options->plot, "write a scaling plot (SVG) to this file")->check(file_name());
   command->callback([options] { simulate(*options); });
 }

@@ -47,7 +47,7 @@ std::vector<WaitedFor> waited_for(const std::vector<Time>& kept_waiting, double 
 
 std::optional<WorkerReport> report_workers(const Setting& setting, const Run& run) {
   const Conditions& conditions = setting.conditions;
-  if (conditions.overlap.slows() || setting.costs.workers() == 1) return std::nullopt;
+  if (conditions.overlap.slows() || run.program.by_layer || setting.costs.workers() == 1) return std::nullopt;
   if (!run.all_workers && conditions.stragglers.empty()) return std::nullopt;
   const Run by_worker = run.all_workers ? Run{} : simulate_workers_of(setting, run);
   const Run& each = run.all_workers ? run : by_worker;

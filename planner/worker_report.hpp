@@ -32,7 +32,7 @@ struct WorkerReport {
   std::vector<WaitedFor> waited_for;
 };
 
-/// None where all workers are alike, or compute and channel slow each other.
+/// None where all workers are alike, compute and channel slow each other, or the channel goes by layer.
 std::optional<WorkerReport> report_workers(const Setting& setting, const Run& run);
 
 }  // namespace planner

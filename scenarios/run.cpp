@@ -102,7 +102,17 @@ Results run(const Scenario& scenario, const Progress& progress) {
   return results;
 }
 
-std::string timeline(const Scenario& whole, std::int64_t workers) {
+namespace {
+
+/// The one that a run shows by itself.
+std::string_view usual_worker(const planner::Conditions& conditions) {
+  if (!conditions.stragglers.empty()) return "the slowest";
+  return conditions.workers_differ() ? "the first" : "each";
+}
+
+}  // namespace
+
+std::string timeline(const Scenario& whole, std::int64_t workers, const std::vector<std::int64_t>& shown) {
   Scenario scenario = whole;
   constexpr std::int64_t kMostShown = 3;  // they are alike, and a trace of thousands opens nowhere
   scenario.conditions.iterations = std::min(whole.conditions.iterations, kMostShown);
@@ -112,11 +122,20 @@ std::string timeline(const Scenario& whole, std::int64_t workers) {
   for (const Schedule& schedule : scenario.schedules) {
     try {
       const Setting& setting = settings.of(schedule);
-      const std::string_view shown = scenario.conditions.workers_differ()     ? "the first"
-                                     : scenario.conditions.stragglers.empty() ? "each"
-                                                                              : "the slowest";
-      const std::string process = fmt::format("{}: {} of {} workers", schedule.name, shown, workers);
-      planner::add_slices(setting, planner::run(setting, schedule), process, tracks, slices);
+      planner::Run run = planner::run(setting, schedule);
+      if (shown.empty() || run.program.by_layer) {  // by layer workers are not told apart
+        const std::string process =
+            fmt::format("{}: {} of {} workers", schedule.name, usual_worker(scenario.conditions), workers);
+        planner::add_slices(setting, run, process, tracks, slices);
+        continue;
+      }
+      if (!run.all_workers) run = planner::simulate_workers_of(setting, run);
+      const planner::AllWorkers all = planner::simulate_all_workers(setting, run, shown);
+      for (const planner::ShownWorker& worker : all.shown) {
+        run.timeline = worker.timeline;
+        const std::string process = fmt::format("{}: worker {} of {}", schedule.name, worker.worker, workers);
+        planner::add_slices(setting, run, process, tracks, slices);
+      }
     } catch (const planner::NoCost& problem) {
       refuse(scenario, workers, schedule, problem);
     }

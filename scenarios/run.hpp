@@ -38,8 +38,11 @@ using Progress = std::function<void(std::size_t done, std::size_t total)>;
 /// Throws InputError, naming the place in the scenario, where it asks for what cannot be.
 Results run(const Scenario& scenario, const Progress& progress = {});
 
-/// Chrome trace text of every schedule on one number of workers, three iterations at most.
-std::string timeline(const Scenario& scenario, std::int64_t workers);
+/// Chrome trace text of every schedule on one number of workers, three iterations at most: of these workers,
+/// each of them once and below that number, or if none are named of the slowest, the first or whichever, as
+/// all are alike.
+std::string timeline(const Scenario& scenario, std::int64_t workers,
+                     const std::vector<std::int64_t>& shown = {});
 
 struct Planned {
   planner::PlanFile plan;
