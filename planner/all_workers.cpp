@@ -28,6 +28,7 @@ class ByVectors {
         outages_(setting),
         accounts_(setting, run, shown),
         begins_(accounts_.workers()),
+        path_(accounts_.workers()),
         steps_(setting.conditions.fidelity == Fidelity::steps && setting.costs.workers() > 1) {
     if (steps_) links_ = links_of(setting);
   }
@@ -35,7 +36,12 @@ class ByVectors {
   AllWorkers all() && {
     cluster::replay(run_.lowered.graph, static_cast<std::uint32_t>(begins_.size()),
                     [&](TaskId task, std::span<Time> times) { one(task, times); });
-    return std::move(accounts_).take();
+    AllWorkers out = std::move(accounts_).take();
+    if (!steps_) {
+      const std::vector<Time>& from = out.marks[first_counted(run_.lowered)];
+      out.critical_path = path_.between(*std::max_element(from.begin(), from.end()), out.marks.back());
+    }
+    return out;
   }
 
  private:
@@ -43,12 +49,14 @@ class ByVectors {
     const sim::Task& what = run_.lowered.graph.tasks()[sim::index(task)];
     const TaskLabel label = TaskLabel::unpack(what.label);
     std::copy(times.begin(), times.end(), begins_.begin());
+    if (!steps_) ready_ = begins_;
     if (what.stream == Lowered::kChannel)
       collective(label, what.duration, times);
     else if (what.stream == Lowered::kTicks)
       together(what.duration, times);
     else
       by_itself(label, what, times);
+    if (!steps_) follow(what, times);
     accounts_.ran(task, begins_, times);
   }
 
@@ -63,6 +71,13 @@ class ByVectors {
     }
   }
 
+  void follow(const sim::Task& what, std::span<const Time> times) {
+    if (what.stream == Lowered::kChannel || what.stream == Lowered::kTicks)
+      path_.meets(ready_, times.front());
+    else
+      path_.computes(begins_, times);
+  }
+
   static void together(Time duration, std::span<Time> times) {
     const Time last = *std::max_element(times.begin(), times.end());
     std::fill(times.begin(), times.end(), last + duration);
@@ -72,6 +87,7 @@ class ByVectors {
     if (!outages_.none())  // who is down joins when it is back
       for (std::size_t n = 0; n < times.size(); ++n) times[n] = outages_.joins(n, times[n], label);
     std::copy(times.begin(), times.end(), begins_.begin());
+    ready_ = begins_;
     if (steps_)
       cluster::run_steps(collective_of(setting_, run_, label), links_, collectives_++, times);
     else
@@ -86,6 +102,8 @@ class ByVectors {
   Outages outages_;
   WorkerAccounts accounts_;
   std::vector<Time> begins_;  // of the task that is worked on
+  std::vector<Time> ready_;   // likewise, before anybody waits for others
+  PathTracker path_;
   bool steps_;
   cluster::Links links_;
   std::uint64_t collectives_ = 0;

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "planner/critical_path.hpp"
 #include "planner/lower.hpp"
 #include "planner/outages.hpp"
 #include "sim/simulate.hpp"
@@ -41,6 +43,7 @@ struct AllWorkers {
   std::vector<sim::Time> kept_waiting;        ///< by worker: what all others waited for it, the last one
   sim::Time channel_busy{};  ///< from when the last has begun a collective until the last has left it
   std::vector<ShownWorker> shown;
+  std::optional<CriticalPath> critical_path;  ///< of the iterations that count; of closed collectives
 };
 
 /// `nominal` is the setting without stragglers, whose workload run.lowered was made from; `setting` tells who

@@ -30,17 +30,26 @@ Spread iterations(const Run& run, const AllWorkers& all) {
   return spread_of(std::move(lengths));
 }
 
-std::vector<WaitedFor> waited_for(const std::vector<Time>& kept_waiting, double counted_iterations) {
+std::vector<WorkerTime> longest(const std::vector<Time>& times, double iterations) {
   constexpr std::size_t kMost = 5;
-  std::vector<WaitedFor> out;
-  for (std::size_t n = 0; n < kept_waiting.size(); ++n)
-    if (kept_waiting[n] > Time::zero())
-      out.push_back(
-          {.worker = static_cast<std::int64_t>(n), .us = sim::to_us(kept_waiting[n]) / counted_iterations});
+  std::vector<WorkerTime> out;
+  for (std::size_t n = 0; n < times.size(); ++n)
+    if (times[n] > Time::zero())
+      out.push_back({.worker = static_cast<std::int64_t>(n), .us = sim::to_us(times[n]) / iterations});
   std::stable_sort(out.begin(), out.end(),
-                   [](const WaitedFor& a, const WaitedFor& b) { return a.us > b.us; });
+                   [](const WorkerTime& a, const WorkerTime& b) { return a.us > b.us; });
   out.resize(std::min(out.size(), kMost));
   return out;
+}
+
+std::optional<CriticalShares> critical_shares(const AllWorkers& all, double iterations) {
+  if (!all.critical_path) return std::nullopt;
+  const CriticalPath& path = *all.critical_path;
+  const Time computing = std::accumulate(path.computing.begin(), path.computing.end(), Time::zero());
+  return CriticalShares{.computing_us = sim::to_us(computing) / iterations,
+                        .communicating_us = sim::to_us(path.communicating) / iterations,
+                        .untraced_us = sim::to_us(path.untraced) / iterations,
+                        .workers = longest(path.computing, iterations)};
 }
 
 }  // namespace
@@ -57,7 +66,8 @@ std::optional<WorkerReport> report_workers(const Setting& setting, const Run& ru
   for (const Time time : all.waited) waiting.push_back(sim::to_us(time) / count);
   return WorkerReport{.iteration = iterations(each, all),
                       .waiting = spread_of(std::move(waiting)),
-                      .waited_for = waited_for(all.kept_waiting, count)};
+                      .waited_for = longest(all.kept_waiting, count),
+                      .critical_path = critical_shares(all, count)};
 }
 
 }  // namespace planner

@@ -20,16 +20,26 @@ struct Spread {
   double most_us = 0;
 };
 
-struct WaitedFor {
+/// In an iteration, mean.
+struct WorkerTime {
   std::int64_t worker = 0;
-  double us = 0;  ///< by all others together, in an iteration
+  double us = 0;
+};
+
+/// Of an iteration's length: what the chain that decides it is made of.
+struct CriticalShares {
+  double computing_us = 0;      ///< of whichever worker was waited for
+  double communicating_us = 0;  ///< ticks included
+  double untraced_us = 0;
+  std::vector<WorkerTime> workers;  ///< of computing, the longest first, five at most
 };
 
 struct WorkerReport {
   Spread iteration;  ///< over workers and iterations, each from one of the worker's ends to its next
   Spread waiting;    ///< over workers, in an iteration: ready for a collective before the last one was
-  /// The workers that the others waited for, the longest first, five at most.
-  std::vector<WaitedFor> waited_for;
+  /// The workers that the others waited for, all of them together, the longest first, five at most.
+  std::vector<WorkerTime> waited_for;
+  std::optional<CriticalShares> critical_path;  ///< of closed collectives
 };
 
 /// None where all workers are alike, compute and channel slow each other, or the channel goes by layer.

@@ -100,13 +100,22 @@ ordered_json json_of(const planner::Spread& spread) {
           {"most_us", spread.most_us}};
 }
 
+ordered_json json_of(const std::vector<planner::WorkerTime>& times) {
+  ordered_json out = ordered_json::array();
+  for (const planner::WorkerTime& each : times) out.push_back({{"worker", each.worker}, {"us", each.us}});
+  return out;
+}
+
 ordered_json json_of(const planner::WorkerReport& report) {
-  ordered_json waited_for = ordered_json::array();
-  for (const planner::WaitedFor& each : report.waited_for)
-    waited_for.push_back({{"worker", each.worker}, {"us", each.us}});
-  return {{"iteration", json_of(report.iteration)},
-          {"waiting", json_of(report.waiting)},
-          {"waited_for", std::move(waited_for)}};
+  ordered_json out = {{"iteration", json_of(report.iteration)},
+                      {"waiting", json_of(report.waiting)},
+                      {"waited_for", json_of(report.waited_for)}};
+  if (const auto& path = report.critical_path)
+    out["critical_path"] = {{"computing_us", path->computing_us},
+                            {"communicating_us", path->communicating_us},
+                            {"untraced_us", path->untraced_us},
+                            {"workers", json_of(path->workers)}};
+  return out;
 }
 
 /// A line for each entry whose workers differ.
@@ -122,9 +131,13 @@ std::string worker_lines(const Results& results) {
         ms(report.waiting.most_us));
     if (!report.waited_for.empty()) {
       const double all = report.waiting.mean_us * static_cast<double>(entry.prediction.workers);
-      const planner::WaitedFor& first = report.waited_for.front();
+      const planner::WorkerTime& first = report.waited_for.front();
       out += fmt::format(", {:.0f} % of it for worker {}", 100 * first.us / all, first.worker);
     }
+    if (const auto& path = report.critical_path)
+      out += fmt::format(
+          "; critical path {:.0f} % communication",
+          100 * path->communicating_us / (path->communicating_us + path->computing_us + path->untraced_us));
     out += '\n';
   }
   return out.empty() ? out : '\n' + out;

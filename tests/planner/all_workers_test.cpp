@@ -174,6 +174,64 @@ TEST_CASE("all workers: one that never comes back is named, with what it leaves 
   CHECK(late.run(schedule_of(R"("wfbp")")).marks.back() == us(2 * (30 + 6 * 2.5)));
 }
 
+Time all(const CriticalPath& path) {
+  Time out = path.communicating + path.untraced;
+  for (const Time time : path.computing) out += time;
+  return out;
+}
+
+// As above: two iterations count, each 60 of worker 1 and an all-reduce of 5.
+TEST_CASE("all workers: the critical path is the slow worker's compute and what is not hidden behind it") {
+  const Scene scene(one_layer(), support::pair_of(5, 0), 2,
+                    {.iterations = 3,
+                     .stragglers = {{.worker = 1, .slowdown = 2}},
+                     .jitter = {.distribution = Jitter::Distribution::measured}});
+  const Run run = scene.run(schedule_of(R"("wfbp")"));
+  REQUIRE(run.all_workers);
+  REQUIRE(run.all_workers->critical_path);
+  const CriticalPath& path = *run.all_workers->critical_path;
+  CHECK(path.computing == std::vector<Time>{us(0), us(120)});
+  CHECK(path.communicating == us(10));
+  CHECK(path.untraced == us(0));
+}
+
+// One iteration; forward 1, backward 1, 1, 1 of three tensors of which each takes 10 to send:
+//
+//   compute  f 0-1  b3 1-2  b2 2-3  b1 3-4
+//   channel                 A3 2-12  A2 12-22  A1 22-32
+TEST_CASE(
+    "all workers: where the channel is the bottleneck the path leads through it to the first gradient") {
+  const Scene scene(support::profile_of({{1, 1, {10}}, {0, 1, {10}}, {0, 1, {10}}}), support::pair_of(10, 0),
+                    2, {.iterations = 1, .jitter = {.distribution = Jitter::Distribution::measured}});
+  const Run run = scene.run(schedule_of(R"("wfbp")"));
+  const CriticalPath& path = *run.all_workers->critical_path;
+  CHECK(run.marks.back() == us(32));
+  CHECK(path.communicating == us(30));
+  CHECK(path.computing == std::vector<Time>{us(2), us(0)});  // of two that are alike the first
+}
+
+TEST_CASE("all workers: a critical path is as long as the iterations, and without holes") {
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const traces::Profile profile = support::random_profile(random, 6);
+    const traces::Network network = support::random_link(random);
+    Conditions conditions = support::random_conditions(random);
+    conditions.overlap = {};
+    conditions.jitter = {.sigma = 0.3, .seed = seed};
+    if (random.one_in(3)) conditions.failures = {{.worker = 0, .at_us = 5, .down_us = 50}};
+    const Scene scene(profile, network, random.between(1, 6), conditions);
+    for (const Schedule& schedule : schedules()) {
+      CAPTURE(schedule.name);
+      if (schedule.name == "bytescheduler") continue;
+      const Run run = scene.run(schedule);
+      const CriticalPath& path = *run.all_workers->critical_path;
+      CHECK(all(path) == run.marks.back() - run.marks[first_counted(run.lowered)]);
+      CHECK(path.untraced == Time::zero());
+    }
+  }
+}
+
 TEST_CASE("all workers: normal draws are 1 + sigma z") {
   const TaskLabel label = {.kind = Kind::forward, .iteration = 1, .item = 2};
   const Jitter jitter = {.distribution = Jitter::Distribution::normal, .sigma = 0.1, .seed = 3};
