@@ -372,7 +372,8 @@ class TreeOracle {
     const std::uint32_t from = up ? child : parent(tree, child);
     const double slowdown = links.slowdown.empty() ? 1 : links.slowdown[from];
     if (links.sigma == 0) return slowdown;
-    const std::uint64_t bits = message_bits(collective_bits(links, of_.collective), tree + (up ? 0 : 2), child);
+    const std::uint64_t bits =
+        message_bits(collective_bits(links, of_.collective), tree + (up ? 0 : 2), child);
     return slowdown * sim::lognormal_mean_one(bits, links.sigma);
   }
   const LinkCost& link(std::uint32_t tree, std::uint32_t child) const {
