@@ -1,5 +1,7 @@
 #include "planner/make_plan.hpp"
 
+#include <algorithm>
+
 namespace planner {
 namespace {
 
@@ -30,8 +32,10 @@ PlanFile make_plan(const Setting& setting, const Schedule& schedule, const Run& 
   plan.compressor = schedule.compressor;
   plan.selective = schedule.selective;
   if (run.proof) {
-    plan.optimality =
-        run.proof->may_be_off_by == sim::Time::zero() ? Optimality::exact : Optimality::heuristic;
+    // the proof is of closed costs
+    const bool is_proven =
+        run.proof->may_be_off_by == sim::Time::zero() && setting.conditions.fidelity == Fidelity::closed;
+    plan.optimality = is_proven ? Optimality::exact : Optimality::heuristic;
     plan.largest_front = static_cast<std::int64_t>(run.proof->largest_front);
     plan.may_be_off_by_us = sim::to_us(run.proof->may_be_off_by);
     if (const auto& sampled = run.proof->sampled)
@@ -43,6 +47,9 @@ PlanFile make_plan(const Setting& setting, const Schedule& schedule, const Run& 
   }
   plan.iteration_us = run.prediction.iteration_us;
   plan.lower_bound_us = lower_bound_us(setting, schedule);
+  if (setting.conditions.fidelity !=
+      Fidelity::closed)  // links may be quicker than the slowest, which it is of
+    plan.lower_bound_us = std::min(plan.lower_bound_us, plan.iteration_us);
   for (const std::string_view other : {"wfbp", "sync-easgd", "ddp", "horovod", "mg-wfbp"})
     plan.compared_with.push_back(
         {.schedule = std::string(other),

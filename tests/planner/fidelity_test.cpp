@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "planner/all_workers.hpp"
+#include "planner/make_plan.hpp"
 #include "tests/support/groups.hpp"
 #include "tests/support/timelines.hpp"
 
@@ -133,6 +134,19 @@ TEST_CASE("fidelity: on a topology, workers that share a NIC take longer, and th
   CHECK(iteration(spec) > 1.2 * closed);
   spec.nic_per_gpu = true;
   CHECK(iteration(spec) == doctest::Approx(closed).epsilon(1e-6));
+}
+
+TEST_CASE("fidelity: a plan is proven for closed costs alone") {
+  Random random(3);
+  const traces::Profile profile = divisible(random);
+  const traces::Network network = support::random_link(random);
+  for (const Fidelity fidelity : {Fidelity::closed, Fidelity::steps, Fidelity::messages}) {
+    const Schedule schedule = schedule_of(R"("fusewise")");
+    const Setting setting(profile, network, 4, {}, {.fidelity = fidelity});
+    const PlanFile plan = make_plan(setting, schedule, run(setting, schedule));
+    CHECK((plan.optimality == Optimality::exact) == (fidelity == Fidelity::closed));
+    CHECK(plan.lower_bound_us <= plan.iteration_us);
+  }
 }
 
 TEST_CASE("fidelity: a network that was only measured cannot go message by message") {
