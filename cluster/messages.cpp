@@ -210,7 +210,7 @@ void Messages::deliver(std::uint32_t slot, std::uint32_t round) {
 bool Messages::take_early(std::uint32_t slot) {
   Rank& rank = ranks_[slot];
   const bool is_there = (rank.early & 1U) != 0;
-  rank.early = (rank.early >> 1U) & kEarlyMask;
+  rank.early = (static_cast<std::uint32_t>(rank.early) >> 1U) & kEarlyMask;
   if (rank.has_more_early != 0 && very_early_.erase({slot, rank.round + 1 + kEarlyRounds}) != 0)
     rank.early = (rank.early | 1U << (kEarlyRounds - 1)) & kEarlyMask;
   return is_there;
