@@ -233,6 +233,7 @@ class ParetoSearch {
     limits_.assign(limits_.size(), all_times(sim::Time::min()));
     limits_.back() = problem_.greatest_end(best_.value);
     for (std::uint32_t end = problem_.count(); end > 0; --end) {
+      if (limits_[end] == all_times(sim::Time::min())) continue;  // from there nothing is soon enough
       const std::uint32_t soonest = rules_.soonest_begin(end);
       for (std::uint32_t begin = end; begin-- > soonest;)
         if (!add_limits(begin, end) && problem_.longer_costs_more()) break;
