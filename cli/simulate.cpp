@@ -30,6 +30,7 @@ struct Options {
   std::int64_t timeline_workers = 0;
   std::vector<std::int64_t> timeline_of;
   std::string plot;
+  std::vector<std::string> what_if;
 };
 
 /// A line on stderr that counts up, on a terminal and only for runs that take a while.
@@ -87,7 +88,10 @@ void check_shown(const Options& options, const scenarios::Scenario& scenario, st
 void simulate(const Options& options) {
   check_outputs(options);
   const scenarios::Scenario scenario = scenarios::read_scenario(models::Field::load(options.scenario));
-  const scenarios::Results results = scenarios::run(scenario, ProgressLine());
+  std::vector<planner::Change> changes;
+  for (const std::string& text : options.what_if)
+    changes.push_back(planner::read_change(text, scenario.profile));
+  const scenarios::Results results = scenarios::run(scenario, ProgressLine(), changes);
   const std::string machine = options.csv ? results_csv(results) : results_json(results);
   std::string timeline;
   if (!options.timeline.empty()) {
@@ -114,7 +118,8 @@ void add_simulate(CLI::App& app) {
   command->footer("Example: fusewise simulate scenarios/googlenet-k80.json --plot scaling.svg");
   command->add_option("SCENARIO", options->scenario, "a fusewise.scenario file")->required();
   auto* json = command->add_flag("--json", options->json, "print results as JSON instead of a table");
-  command->add_flag("--csv", options->csv, "print results as CSV instead of a table")->excludes(json);
+  auto* csv = command->add_flag("--csv", options->csv, "print results as CSV instead of a table");
+  csv->excludes(json);
   command
       ->add_option("-o,--output", options->output, "write results to this file too (JSON, or CSV with --csv)")
       ->check(file_name());
@@ -136,6 +141,14 @@ void add_simulate(CLI::App& app) {
       ->delimiter(',')
       ->expected(1, kMostShown)
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{999'999}));
+  command
+      ->add_option("--what-if", options->what_if,
+                   "what the same groups would take with, between commas: network=2 (so many times as fast), "
+                   "bandwidth=2, startup=2, compute=2, no-stragglers, no-jitter, no-failures, layer=NAME "
+                   "(free); again for another question")
+      ->expected(1)
+      ->take_all()
+      ->excludes(csv);
   command->add_option("--plot", options->plot, "write a scaling plot (SVG) to this file")->check(file_name());
   command->callback([options] { simulate(*options); });
 }

@@ -207,6 +207,16 @@ class Router {
 
 }  // namespace
 
+TopologySpec scaled(TopologySpec spec, double startup_factor, double per_byte_factor) {
+  spec.startup_us *= startup_factor;
+  spec.uplink_latency_us *= startup_factor;
+  for (LinkSpec* link : {&spec.inside, &spec.nic, &spec.cable}) {
+    link->latency_us *= startup_factor;
+    link->us_per_byte *= per_byte_factor;
+  }
+  return spec;
+}
+
 Route Topology::route(std::uint32_t from, std::uint32_t to) const {
   assert(from < ranks && to < ranks);
   Route route;

@@ -48,6 +48,10 @@ struct TopologySpec {
   std::uint64_t seed = 1;            ///< leaf_spine: of the spine that a pair of ranks uses (ECMP)
 };
 
+/// The same where messages start up (latencies included) `startup_factor` times and move `per_byte_factor`
+/// times as slowly.
+TopologySpec scaled(TopologySpec spec, double startup_factor, double per_byte_factor);
+
 /// What a message passes; alone it takes startup + latency + bytes x us_per_byte. Bytes are charged once, at
 /// the slowest link, however many there are (they flow through all at the same time).
 struct Route {

@@ -118,6 +118,28 @@ ordered_json json_of(const planner::WorkerReport& report) {
   return out;
 }
 
+ordered_json json_of(const std::vector<Changed>& what_if) {
+  ordered_json out = ordered_json::array();
+  for (const Changed& each : what_if)
+    out.push_back({{"change", each.change},
+                   {"iteration_us", each.prediction.iteration_us},
+                   {"exposed_communication_us", each.prediction.exposed_communication_us}});
+  return out;
+}
+
+/// A row for each change of each entry.
+std::string what_if_table(const Results& results) {
+  std::vector<std::vector<std::string>> rows = {
+      {"workers", "schedule", "what if", "iteration ms", "exposed ms", "saves"}};
+  for (const Entry& entry : results.entries)
+    for (const Changed& each : entry.what_if)
+      rows.push_back({fmt::to_string(entry.prediction.workers), entry.schedule, each.change,
+                      ms(each.prediction.iteration_us), ms(each.prediction.exposed_communication_us),
+                      fmt::format("{:.1f} %",
+                                  100 * (1 - each.prediction.iteration_us / entry.prediction.iteration_us))});
+  return rows.size() == 1 ? "" : '\n' + aligned(rows, {1, 2});
+}
+
 /// A line for each entry whose workers differ.
 std::string worker_lines(const Results& results) {
   std::string out;
@@ -153,6 +175,7 @@ std::string results_json(const Results& results) {
                          {"compression", entry.compression},    {"groups", entry.prediction.groups}};
     for (const auto& [name, number] : kNumbers) item[std::string(name)] = entry.prediction.*number;
     if (entry.by_worker) item["by_worker"] = json_of(*entry.by_worker);
+    if (!entry.what_if.empty()) item["what_if"] = json_of(entry.what_if);
     entries.push_back(std::move(item));
   }
   return models::json_text({{"format", "fusewise.results"},
@@ -192,7 +215,7 @@ std::string results_table(const Results& results) {
       "iteration = forward + backward + coding + exposed communication + update + unoverlapped input (or an "
       "overlapped input "
       "that takes longer)\nchannel = communication, hidden or not; * fastest\n";
-  return out + worker_lines(results);
+  return out + worker_lines(results) + what_if_table(results);
 }
 
 std::string plan_table(const planner::PlanFile& plan) {

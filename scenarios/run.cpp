@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "models/errors.hpp"
 #include "planner/make_plan.hpp"
 #include "planner/slices.hpp"
 #include "traces/limits.hpp"
@@ -74,9 +75,24 @@ class Warnings {
   std::vector<planner::Doubt> all_;
 };
 
+std::vector<Changed> changed(const Setting& setting, const Schedule& schedule, const planner::Run& run,
+                             const std::vector<planner::Change>& changes) {
+  std::vector<Changed> out;
+  for (const planner::Change& change : changes) {
+    try {
+      out.push_back({.change = change.text, .prediction = planner::what_if(setting, schedule, run, change)});
+    } catch (const planner::NoCost& problem) {
+      throw models::InputError(fmt::format("--what-if: expected {}, got {} with '{}' (schedule '{}')",
+                                           problem.expected(), problem.got(), models::printable(change.text),
+                                           models::printable(schedule.name)));
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
-Results run(const Scenario& scenario, const Progress& progress) {
+Results run(const Scenario& scenario, const Progress& progress, const std::vector<planner::Change>& changes) {
   Results results = {.scenario = scenario.name, .warnings = {}, .entries = {}};
   Warnings warnings;
   const std::size_t total = scenario.workers.size() * scenario.schedules.size();
@@ -84,14 +100,16 @@ Results run(const Scenario& scenario, const Progress& progress) {
     Settings settings(scenario, workers);
     for (const Schedule& schedule : scenario.schedules) {
       try {
-        const planner::Run run = planner::run(settings.of(schedule), schedule);
+        const Setting& setting = settings.of(schedule);
+        const planner::Run run = planner::run(setting, schedule);
         warnings.add(run.doubts);
         results.entries.push_back({.schedule = schedule.name,
                                    .pipeline = std::string(schedule.pipeline->name),
                                    .fusion = schedule.fusion.kind,
                                    .compression = schedule.compressor.name,
                                    .prediction = run.prediction,
-                                   .by_worker = planner::report_workers(settings.of(schedule), run)});
+                                   .by_worker = planner::report_workers(setting, run),
+                                   .what_if = changed(setting, schedule, run, changes)});
       } catch (const planner::NoCost& problem) {
         refuse(scenario, workers, schedule, problem);
       }

@@ -12,10 +12,16 @@
 #include "planner/explain.hpp"
 #include "planner/plan_file.hpp"
 #include "planner/predict.hpp"
+#include "planner/what_if.hpp"
 #include "planner/worker_report.hpp"
 #include "scenarios/scenario.hpp"
 
 namespace scenarios {
+
+struct Changed {
+  std::string change;  ///< as the user wrote it
+  planner::Prediction prediction;
+};
 
 struct Entry {
   std::string schedule;
@@ -24,6 +30,7 @@ struct Entry {
   std::string compression = "none";
   planner::Prediction prediction;
   std::optional<planner::WorkerReport> by_worker;  ///< where workers differ
+  std::vector<Changed> what_if;                    ///< of the same groups, for each change asked for
 };
 
 struct Results {
@@ -36,7 +43,8 @@ struct Results {
 using Progress = std::function<void(std::size_t done, std::size_t total)>;
 
 /// Throws InputError, naming the place in the scenario, where it asks for what cannot be.
-Results run(const Scenario& scenario, const Progress& progress = {});
+Results run(const Scenario& scenario, const Progress& progress = {},
+            const std::vector<planner::Change>& changes = {});
 
 /// Chrome trace text of every schedule on one number of workers, three iterations at most: of these workers,
 /// each of them once and below that number, or if none are named of the slowest, the first or whichever, as
