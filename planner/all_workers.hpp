@@ -41,7 +41,8 @@ struct AllWorkers {
   std::vector<Busy> busy;                     ///< by worker
   std::vector<sim::Time> waited;              ///< by worker: ready for a collective, before the last one was
   std::vector<sim::Time> kept_waiting;        ///< by worker: what all others waited for it, the last one
-  sim::Time channel_busy{};  ///< from when the last has begun a collective until the last has left it
+  /// From when the last has begun a collective until the last has left it; of several at once, of any.
+  sim::Time channel_busy{};
   std::vector<ShownWorker> shown;
   std::optional<CriticalPath> critical_path;  ///< of the iterations that count; of closed collectives
 };

@@ -80,6 +80,8 @@ struct Conditions {
   Fidelity fidelity = Fidelity::closed;
   LinkConditions links;
   std::optional<cluster::TopologySpec> topology = {};  ///< of messages; none: no link is shared
+  /// Of messages: collectives take turns on so many channels of a worker, each in order.
+  std::uint32_t channels = 1;
 
   /// Whether the slowest worker no longer stands for all.
   bool workers_differ() const { return jitter.any() || !failures.empty() || fidelity != Fidelity::closed; }

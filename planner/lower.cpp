@@ -1,6 +1,7 @@
 #include "planner/lower.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -73,7 +74,9 @@ class Lowering {
         by_first_layer_(groups_by_first_layer(job.workload, job.groups)),
         by_last_step_(groups_by_last_step(job)),
         workers_(job.workers.size()),
+        is_in_order_(!job.program.by_layer && job.channels == 1),
         delivered_(job.groups.size()) {
+    assert(job.channels == 1 || (job.workers.size() == 1 && !job.program.by_layer));
     if (shards_) by_first_step_ = groups_by_first_step(job.workload, job.groups);
     add_streams();
     const std::size_t passes = shards_ ? job.micro_batches : 1;
@@ -97,7 +100,7 @@ class Lowering {
       forward_of_first_micro_batch();
       mark();
     }
-    return {.graph = std::move(builder_).build(), .marks = std::move(marks_)};
+    return {.graph = std::move(builder_).build(), .marks = std::move(marks_), .channels = job_.channels};
   }
 
  private:
@@ -128,6 +131,8 @@ class Lowering {
       workers_[n].index = n;
       computing.push_back(Lowered::compute(n));
     }
+    for (std::uint32_t n = 1; n < job_.channels; ++n)
+      builder_.add_stream(fmt::format("communication, channel {}", n + 1));
     if (!communicates_) return;
     if (job_.program.by_layer) builder_.limit(Lowered::kChannel, job_.program.by_layer->credit_bytes);
     if (job_.overlap.compute_slowdown > 0)
@@ -189,9 +194,14 @@ class Lowering {
   }
 
   TaskId channel(Kind kind, std::uint32_t item, Time duration, std::uint32_t iteration) {
-    const TaskId task = add(Lowered::kChannel, kind, item, duration, iteration);
-    for (const TaskId earlier : last_on_channel_) wait(task, earlier);
-    last_on_channel_ = {task};
+    const std::uint32_t turn = turn_++ % job_.channels;
+    const TaskId task = add(Lowered::channel(turn), kind, item, duration, iteration);
+    if (last_on_channel_.size() == turn) {
+      last_on_channel_.push_back(task);
+    } else {
+      wait(task, last_on_channel_[turn]);
+      last_on_channel_[turn] = task;
+    }
     return task;
   }
 
@@ -249,7 +259,7 @@ class Lowering {
 
   /// What comes between a group's all-gather and the forward pass of its layers.
   void receive(State& at, std::uint32_t group) {
-    if (communicates_ && !job_.program.by_layer) at.awaited.clear();  // those before it have ended by then
+    if (communicates_ && is_in_order_) at.awaited.clear();  // those before it have ended by then
     if (communicates_) at.awaited.push_back(*delivered_[group]);
     const auto run = [&](Kind kind, Time duration) {
       if (duration == Time::zero()) return;
@@ -337,8 +347,10 @@ class Lowering {
       tick = tick_of(op.group);
     const TaskId task = add_to_channel(op, iteration_);
     wait(task, tick);
+    const bool drained = op.issue == Issue::drained || op.issue == Issue::updated;
+    if (drained && job_.channels > 1)
+      for (const TaskId earlier : drained_) wait(task, earlier);
     for (State& at : workers_) {
-      const bool drained = op.issue == Issue::drained || op.issue == Issue::updated;
       wait(task, drained ? at.drained_after : at.sendable[op.group]);
       if (op.delivers != Delivers::next_iteration) continue;
       const Time duration = way_of(op.group).decode(bytes_of(op.group));
@@ -455,6 +467,7 @@ class Lowering {
   void drain() {
     if (communicates_) await_channel();
     lars();
+    drained_ = last_on_channel_;
     each_worker([](State& at) { at.drained_after = at.last_compute; });
   }
 
@@ -469,7 +482,9 @@ class Lowering {
     if (job_.extras.lars > Time::zero())
       each_worker([&](State& at) { compute(at, Kind::lars, 0, job_.extras.lars); });
     if (job_.extras.lars_gather == Time::zero() || !communicates_) return;
+    const std::vector<TaskId> before = job_.channels > 1 ? last_on_channel_ : std::vector<TaskId>();
     const TaskId gather = channel(Kind::lars_gather, 0, job_.extras.lars_gather, iteration_);
+    for (const TaskId earlier : before) wait(gather, earlier);
     each_worker([&](State& at) {
       wait(gather, at.last_compute);
       if (!carries_ || job_.program.by_layer) at.next_compute_waits_for = {gather};
@@ -497,7 +512,10 @@ class Lowering {
 
   std::uint32_t iteration_ = 0;
   std::vector<State> workers_;
+  bool is_in_order_;  ///< what is communicated ends in the order in which it is added
+  std::uint32_t turn_ = 0;
   std::vector<TaskId> last_on_channel_;  ///< all that was added ends when these have ended
+  std::vector<TaskId> drained_;          ///< likewise, all before what is issued when drained
   std::deque<const Op*> later_gathers_;  ///< beyond those that may be ahead
   Pass pass_;
   std::optional<TaskId> last_tick_;
@@ -513,6 +531,15 @@ sim::StreamId Lowered::compute(std::size_t n) {
 
 std::size_t Lowered::worker_of(sim::StreamId stream) {
   return stream == kCompute ? 0 : (sim::index(stream) - kShared) / 2;
+}
+
+sim::StreamId Lowered::channel(std::uint32_t n) {
+  return n == 0 ? kChannel : sim::StreamId{static_cast<std::uint32_t>(kInput) + n};
+}
+
+bool Lowered::is_channel(sim::StreamId stream) const {
+  if (stream == kChannel) return true;
+  return channels > 1 && stream > kInput;
 }
 
 sim::StreamId Lowered::input(std::size_t n) {

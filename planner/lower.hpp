@@ -69,11 +69,13 @@ struct Job {
   std::vector<Worker> workers = {Worker{}};
   std::uint32_t iterations = 3;
   std::uint32_t micro_batches = 1;
+  /// On which collectives take turns, each in order; more than one with one worker and without `by_layer`.
+  std::uint32_t channels = 1;
 };
 
 struct Lowered {
   static constexpr sim::StreamId kCompute{0};  ///< of the first worker
-  static constexpr sim::StreamId kChannel{1};  ///< of all workers: collectives start and end together
+  static constexpr sim::StreamId kChannel{1};  ///< the first; of all workers
   static constexpr sim::StreamId kTicks{2};
   static constexpr sim::StreamId kInput{3};  ///< of the first worker
   static constexpr std::uint32_t kShared = 2;
@@ -83,6 +85,9 @@ struct Lowered {
   static sim::StreamId input(std::size_t n);
   /// The n of a stream that is one of these.
   static std::size_t worker_of(sim::StreamId stream);
+  /// The first channel and those that follow the streams of the only worker.
+  static sim::StreamId channel(std::uint32_t n);
+  bool is_channel(sim::StreamId stream) const;
 
   sim::TaskGraph graph;
   /// Element 0 tells when the first iteration begins, element i when the i-th ends: when all of these tasks
@@ -90,6 +95,7 @@ struct Lowered {
   /// first micro-batch's forward pass to the next, so a graph of such iterations ends with one more forward
   /// pass.
   std::vector<std::vector<sim::TaskId>> marks;
+  std::uint32_t channels = 1;
 };
 
 /// When a mark is reached.

@@ -33,7 +33,7 @@ Busy busy_when_alike(const Setting& setting, const Run& run) {
 std::vector<Busy> busy_in_graph(const Run& run, std::int64_t workers) {
   std::vector<Busy> all(static_cast<std::size_t>(workers));
   for (const sim::Task& task : run.lowered.graph.tasks()) {
-    if (task.stream == Lowered::kChannel || task.stream == Lowered::kTicks) continue;
+    if (run.lowered.is_channel(task.stream) || task.stream == Lowered::kTicks) continue;
     const TaskLabel label = TaskLabel::unpack(task.label);
     Time* part = all[Lowered::worker_of(task.stream)].part(label.kind);
     if (part != nullptr && label.iteration >= first_counted(run, label.kind)) *part += task.duration;
@@ -67,7 +67,7 @@ double channel_busy_us(const Run& run) {
   const auto tasks = run.lowered.graph.tasks();
   Time busy{};
   for (std::size_t i = 0; i < tasks.size(); ++i)
-    if (tasks[i].stream == Lowered::kChannel && TaskLabel::unpack(tasks[i].label).iteration >= from)
+    if (run.lowered.is_channel(tasks[i].stream) && TaskLabel::unpack(tasks[i].label).iteration >= from)
       busy += run.timeline.spans[i].end - run.timeline.spans[i].start;
   return sim::to_us(busy) / iterations;
 }

@@ -43,14 +43,20 @@ class ByMessages {
         messages_(links_of(setting), topology_of(setting)),
         by_stream_(run.lowered.graph.streams().size()),
         collectives_(tasks_.size()),
+        key_(tasks_.size()),
         running_(tasks_.size()),
         waits_for_(tasks_.size()) {
+    std::uint64_t collectives = 0;
     for (std::uint32_t task = 0; task < tasks_.size(); ++task) {
+      if (run.lowered.is_channel(tasks_[task].stream)) key_[task] = collectives++;
       by_stream_[sim::index(tasks_[task].stream)].push_back(TaskId{task});
       for (const TaskId next : run.lowered.graph.successors(TaskId{task})) ++waits_for_[sim::index(next)];
     }
     workers_.resize(accounts_.workers());
-    for (Worker& worker : workers_) worker.next.resize(by_stream_.size());
+    for (Worker& worker : workers_) {
+      worker.next.resize(by_stream_.size());
+      worker.busy.resize(by_stream_.size());
+    }
   }
 
   AllWorkers all() && {
@@ -76,7 +82,7 @@ class ByMessages {
 
   struct Worker {
     std::vector<std::size_t> next;  ///< by stream: how many of its tasks have begun
-    std::vector<bool> busy = std::vector<bool>(4);
+    std::vector<bool> busy;
   };
 
   /// A task on all workers, from the first that begins it to the last that ends it.
@@ -116,7 +122,7 @@ class ByMessages {
     const sim::Task& what = tasks_[sim::index(task)];
     const TaskLabel label = TaskLabel::unpack(what.label);
     Running& all = running(task);
-    if (what.stream == Lowered::kChannel) {
+    if (run_.lowered.is_channel(what.stream)) {
       all.begins[worker] = outages_.joins(worker, now, label);
       messages_.enter(collective(task, label), static_cast<std::uint32_t>(worker), all.begins[worker]);
       return;
@@ -152,11 +158,8 @@ class ByMessages {
     auto* rounds = std::get_if<std::unique_ptr<const cluster::BytePattern>>(&how);
     if (rounds == nullptr)
       throw NoCost("an all-reduce in rounds of messages", "the double binary tree, in which bytes stream");
-    // the same draws as in steps, where collectives are counted in the order of the channel
-    const auto& channel = by_stream_[sim::index(Lowered::kChannel)];
-    const auto key =
-        static_cast<std::uint64_t>(std::find(channel.begin(), channel.end(), task) - channel.begin());
-    known = messages_.add(std::shared_ptr<const cluster::Pattern>(std::move(*rounds)), key);
+    known =
+        messages_.add(std::shared_ptr<const cluster::Pattern>(std::move(*rounds)), key_[sim::index(task)]);
     task_of_.resize(std::max<std::size_t>(task_of_.size(), *known + 1));
     task_of_[*known] = static_cast<std::uint32_t>(task);
     return *known;
@@ -174,7 +177,7 @@ class ByMessages {
 
   void retire(TaskId task, Running& all) {
     const sim::Task& what = tasks_[sim::index(task)];
-    if (what.stream == Lowered::kChannel)
+    if (run_.lowered.is_channel(what.stream))
       accounts_.meets(TaskLabel::unpack(what.label), all.begins, all.ends);
     accounts_.ran(task, all.begins, all.ends);
     running_[sim::index(task)].reset();
@@ -203,6 +206,7 @@ class ByMessages {
   cluster::Messages messages_;
   std::vector<std::vector<TaskId>> by_stream_;
   std::vector<std::optional<std::uint32_t>> collectives_;  // by task
+  std::vector<std::uint64_t> key_;                         // by task: of a collective, the same as in steps
   std::vector<std::uint32_t> task_of_;                     // by collective
   std::vector<std::unique_ptr<Running>> running_;          // by task
   std::vector<std::uint32_t> waits_for_;                   // by task: how many

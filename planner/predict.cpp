@@ -151,7 +151,8 @@ Lowered lower_for(const Setting& setting, const Run& run, std::span<const WayCos
                 .jitter = conditions.jitter,
                 .workers = std::move(workers),
                 .iterations = static_cast<std::uint32_t>(conditions.iterations),
-                .micro_batches = static_cast<std::uint32_t>(conditions.accumulation_steps)});
+                .micro_batches = static_cast<std::uint32_t>(conditions.accumulation_steps),
+                .channels = run.program.by_layer ? 1 : conditions.channels});
 }
 
 /// Where the channel goes by layer each worker may run collectives in another order: all workers have tasks

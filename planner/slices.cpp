@@ -119,7 +119,7 @@ std::vector<bool> shown_streams(const Run& run) {
   const auto tasks = run.lowered.graph.tasks();
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const sim::StreamId stream = tasks[i].stream;
-    const bool shared = stream == Lowered::kChannel || stream == Lowered::kTicks;
+    const bool shared = run.lowered.is_channel(stream) || stream == Lowered::kTicks;
     if (run.timeline.spans[i].start < run.timeline.spans[i].end)
       shown[sim::index(stream)] = shared || Lowered::worker_of(stream) < kMostWorkers;
   }

@@ -38,7 +38,19 @@ void WorkerAccounts::meets(const TaskLabel& label, std::span<const Time> begins,
     all += *last - begins[n];
   }
   out_.kept_waiting[static_cast<std::size_t>(last - begins.begin())] += all;
-  out_.channel_busy += *std::max_element(ends.begin(), ends.end()) - *last;
+  add_busy(*last, *std::max_element(ends.begin(), ends.end()));
+}
+
+/// Channels may be busy at once. Collectives are told of as they end.
+void WorkerAccounts::add_busy(Time begin, Time end) {
+  while (!busy_.empty() && busy_.back().end >= begin) {
+    begin = std::min(begin, busy_.back().start);
+    end = std::max(end, busy_.back().end);
+    out_.channel_busy -= busy_.back().end - busy_.back().start;
+    busy_.pop_back();
+  }
+  busy_.push_back({.start = begin, .end = end});
+  out_.channel_busy += end - begin;
 }
 
 void WorkerAccounts::ran(sim::TaskId task, std::span<const Time> begins, std::span<const Time> ends) {

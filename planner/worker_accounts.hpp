@@ -29,10 +29,13 @@ class WorkerAccounts {
   AllWorkers take() && { return std::move(out_); }
 
  private:
+  void add_busy(sim::Time begin, sim::Time end);
+
   const Run& run_;
   std::vector<std::vector<std::size_t>> marks_by_task_;
   std::array<std::size_t, TaskLabel::kKinds> first_of_{};  // iteration that counts, by kind
   AllWorkers out_;
+  std::vector<sim::Span> busy_;  // of any channel, apart from one another, in order
 };
 
 }  // namespace planner

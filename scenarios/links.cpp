@@ -126,6 +126,12 @@ void read_fidelity(const Field& scenario, planner::Conditions& conditions) {
     if (conditions.fidelity == Fidelity::closed) links->expected("none with fidelity closed");
     conditions.links = read_links(*links);
   }
+  if (const auto channels = scenario.find("channels")) {
+    constexpr std::int64_t kMostChannels = 64;
+    conditions.channels = static_cast<std::uint32_t>(channels->integer(1, kMostChannels));
+    if (conditions.channels > 1 && conditions.fidelity != Fidelity::messages)
+      channels->expected("1 but with fidelity messages, as collectives at once share links");
+  }
   if (const auto topology = scenario.find("topology")) {
     if (conditions.fidelity != Fidelity::messages) topology->expected("none but with fidelity messages");
     conditions.topology = read_topology(*topology);

@@ -232,7 +232,8 @@ Scenario read_scenario(const Field& field) {
   field.allow_only({"format",  "version",   "name",        "profile",    "network",
                     "workers", "schedules", "collectives", "iterations", "accumulation_steps",
                     "overlap", "jitter",    "stragglers",  "failures",   "fidelity",
-                    "links",   "topology",  "input",       "update",     "sweep"});
+                    "links",   "topology",  "channels",    "input",      "update",
+                    "sweep"});
   const std::optional<Field> name = field.find("name");
   const std::optional<Field> collectives = field.find("collectives");
   Scenario scenario = {
@@ -252,6 +253,8 @@ Scenario read_scenario(const Field& field) {
   check_conditions(field, scenario);
   check_size(field, scenario);
   scenario.warnings = straggler_warnings(scenario);
+  if (scenario.conditions.channels > 1 && !scenario.conditions.topology)
+    scenario.warnings.emplace_back("several channels without a topology: collectives at once share no link");
   return scenario;
 }
 

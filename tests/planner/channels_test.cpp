@@ -1,0 +1,129 @@
+// Several channels: collectives at once, which share the links that they meet on.
+
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "models/errors.hpp"
+#include "scenarios/run.hpp"
+#include "tests/support/planning.hpp"
+#include "tests/support/timelines.hpp"
+
+namespace planner {
+namespace {
+
+using support::Random;
+using support::Scene;
+using support::schedule_of;
+
+/// Two workers whose NICs send 4 bytes a microsecond; nothing else takes time.
+Conditions on_nics(std::uint32_t channels) {
+  Conditions out = {.iterations = 1, .fidelity = Fidelity::messages};
+  out.topology = cluster::TopologySpec{.nic = {.us_per_byte = 0.25}};
+  out.channels = channels;
+  return out;
+}
+
+// Each all-reduce is two rounds of 200 bytes, 50 us each alone. Gradients are ready at 40 and 60.
+// 1 channel   l2 40-90-140  l1 140-190-240
+// 2 channels  first  l2 40--120-----220      alone until 60: 80 bytes; then half the NIC
+//             second l1    60----160------240   120 bytes by 120, 200 by 160; alone again from 220
+TEST_CASE("channels: two collectives at once share the NIC") {
+  const traces::Profile profile = support::profile_of({{10, 20, {100}}, {10, 20, {100}}});
+  const Scene one(profile, support::pair_of(4, 0.1), 2, on_nics(1));
+  const Run in_turn = one.run(schedule_of(R"("wfbp")"));
+  CHECK(in_turn.prediction.iteration_us == 240);
+  CHECK(in_turn.prediction.communication_us == 200);
+
+  const Scene two(profile, support::pair_of(4, 0.1), 2, on_nics(2));
+  const Run at_once = two.run(schedule_of(R"("wfbp")"));
+  CHECK(at_once.prediction.iteration_us == 240);
+  CHECK(at_once.prediction.communication_us == 200);  // 40 to 240, two at once counted once
+  CHECK(support::stream(two, at_once, Lowered::channel(0)) == "A1 40-220");
+  CHECK(support::stream(two, at_once, Lowered::channel(1)) == "A2 60-240");
+}
+
+// compute  F1, F2, B2 -40, B1 -60                    F1 240-250, F2 250-260
+// first    S1 40---120, alone until 60   G2 140---240     G2, of l1, and G1 share the NIC
+// second   S2   60-----140               G1 140---240
+TEST_CASE("channels: in dear no all-gather begins before every reduce-scatter has ended") {
+  const traces::Profile profile = support::profile_of({{10, 20, {100}}, {10, 20, {100}}});
+  const Scene scene(profile, support::pair_of(4, 0.1), 2, on_nics(2));
+  const Run run = scene.run(schedule_of(R"("dear-no-fusion")"));
+  CHECK(support::stream(scene, run, Lowered::channel(0)) == "S1 40-120, G2 140-240");
+  CHECK(support::stream(scene, run, Lowered::channel(1)) == "S2 60-140, G1 140-240");
+  CHECK(support::stream(scene, run, Lowered::kCompute) ==
+        "F1 0-10, F2 10-20, B2 20-40, B1 40-60, F1 240-250, F2 250-260");
+}
+
+TEST_CASE("channels: with as many as collectives, and links of their own, none waits for another") {
+  for (std::uint32_t seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    Conditions conditions = {.iterations = 1, .fidelity = Fidelity::messages};
+    conditions.channels = 64;
+    traces::Profile profile = support::random_profile(random, 5);
+    for (traces::ProfileLayer& layer : profile.layers)
+      for (traces::ProfileTensor& tensor : layer.tensors) tensor.elements = 4 * random.between(1, 500);
+    const std::int64_t workers = std::int64_t{1} << random.between(1, 2);
+    const Scene scene(profile, support::random_link(random), workers, conditions);
+    const Run run = scene.run(schedule_of(R"("s-sgd")"));
+    sim::Time longest{};
+    for (const Group& group : run.groups)
+      longest = std::max(longest, run.ways.front().time(traces::CollectiveKind::all_reduce,
+                                                        bytes_of(scene.setting.workload, group)));
+    const sim::Time all =
+        scene.setting.workload.forward_total + scene.setting.workload.backward_total + longest;
+    CHECK(run.prediction.iteration_us == doctest::Approx(sim::to_us(all)).epsilon(1e-6));
+  }
+}
+
+/// Draws, a straggler and a failure; every pipeline that goes in order.
+TEST_CASE("channels: of one collective at a time two are as good as one") {
+  for (std::uint32_t seed = 0; seed < 20; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    Conditions conditions = support::random_conditions(random);
+    conditions.fidelity = Fidelity::messages;
+    conditions.jitter = {.sigma = 0.1, .seed = seed};
+    conditions.failures = {{.worker = 1, .at_us = 40, .down_us = 60}};
+    conditions.topology = cluster::TopologySpec{.startup_us = 1, .nic = {.us_per_byte = 0.01}};
+    const traces::Profile profile = support::random_profile(random, 4);
+    const traces::Network network = support::random_link(random);
+    for (const char* schedule : {R"("sync-easgd")", R"({"pipeline": "zero", "fusion": "all"})",
+                                 R"({"pipeline": "dear", "fusion": "all"})"}) {
+      CAPTURE(schedule);
+      std::vector<double> iteration_us;
+      for (const std::uint32_t channels : {1U, 2U, 3U}) {
+        conditions.channels = channels;
+        const Scene scene(profile, network, 3, conditions);
+        iteration_us.push_back(scene.run(schedule_of(schedule)).prediction.iteration_us);
+      }
+      CHECK(iteration_us[1] == iteration_us[0]);
+      CHECK(iteration_us[2] == iteration_us[0]);
+    }
+  }
+}
+
+TEST_CASE("channels: more than one with fidelity messages alone, and a word where nothing is shared") {
+  const std::string text = R"({
+    "format": "fusewise.scenario", "version": 1,
+    "profile": {"format": "fusewise.profile", "version": 1, "model": "m", "batch_size": 1, "dtype": "float32",
+      "device": "d", "origin": {"kind": "estimated", "source": "test"},
+      "layers": [{"name": "l", "kind": "k", "forward_us": 10, "backward_us": 20,
+                  "tensors": [{"name": "t", "elements": 100}]}]},
+    "network": {"format": "fusewise.network", "version": 1, "name": "n",
+      "origin": {"kind": "estimated", "source": "test"}, "link": {"alpha_us": 1, "beta_us_per_byte": 0.01}},
+    "workers": 2, "schedules": ["wfbp"], "channels": 2, "fidelity": )";
+  const scenarios::Scenario scenario =
+      scenarios::read_scenario(models::Field::parse(text + R"("messages"})", "s.json"));
+  CHECK(scenario.warnings ==
+        std::vector<std::string>{"several channels without a topology: collectives at once share no link"});
+  CHECK_THROWS_WITH_AS(
+      scenarios::read_scenario(models::Field::parse(text + R"("steps"})", "s.json")),
+      "s.json: /channels: expected 1 but with fidelity messages, as collectives at once share links, got 2",
+      models::InputError);
+}
+
+}  // namespace
+}  // namespace planner
