@@ -64,9 +64,8 @@ std::optional<Messages::Left> Messages::next(sim::Time until) {
     now_ = at;
     const std::uint32_t slot = queue_.first();
     Rank& rank = ranks_[slot];
-    if (rank.leaves != 0) return leave(slot);
-    if (rank.streams != 0) {
-      if (stream(slot)) return leave(slot);
+    if (rank.leaves != 0) {
+      if (rank.streams == 0 || stream(slot)) return leave(slot);
     } else if (rank.joins != 0) {
       rank.joins = 0;
       queue_.set(slot, flows_->join(slot));
@@ -124,7 +123,8 @@ void Messages::take_slots(std::uint32_t collective) {
     if (flows_) flows_->grow(ranks_.size());
   }
   std::fill_n(ranks_.begin() + taker.slots_at, slots,
-              Rank{.collective = collective, .streams = taker.trees ? 1U : 0U});
+              taker.trees ? Rank{.collective = collective, .leaves = 1, .streams = 1}
+                          : Rank{.collective = collective});
   if (taker.trees)
     taker.streams =
         std::make_unique<TreeStreams>(taker.trees, links_, taker.draws_from, flows_ ? &*flows_ : nullptr);

@@ -96,7 +96,7 @@ class Messages {
     std::uint32_t is_receiving : 1 = 0;
     std::uint32_t joins : 1 = 0;    // the pending event: its bytes begin to flow
     std::uint32_t leaves : 1 = 0;   // the pending event: it leaves the collective
-    std::uint32_t streams : 1 = 0;  // the pending event is Collective::streams' to know
+    std::uint32_t streams : 1 = 0;  // and with `leaves`: it is Collective::streams' to know what
   };
   struct Collective {
     std::shared_ptr<const Pattern> pattern;         // or

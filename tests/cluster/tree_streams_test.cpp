@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <optional>
 #include <string>
 #include <tuple>
 
@@ -15,6 +15,7 @@
 #include "cluster/messages.hpp"
 #include "cluster/patterns.hpp"
 #include "cluster/steps.hpp"
+#include "tests/cluster/fluid.hpp"
 #include "tests/support/random.hpp"
 
 namespace cluster {
@@ -251,6 +252,227 @@ TEST_CASE("messages: two trees at once share a NIC") {
   //   first:  up 10-40: 30, 40-60: 40            down 70-110: 20, 110-120: 30, 120-140: 40
   //   second:           40-60: 10, 60-70: 20, 70-110: 40               down 120-140: 10, 140-170: 40
   CHECK(two(Time(30)) == "0:0@140 0:1@140 1:0@170 1:1@170");
+}
+
+/// Trees on a topology, each with starts of its own.
+struct Case {
+  Topology topology;
+  Links links;
+  std::vector<DoubleBinaryTree> trees;
+  std::vector<Times> starts;  // by collective and rank
+};
+
+Case random_case(std::uint32_t seed) {
+  Random random(seed);
+  TopologySpec spec = random_spec(random);
+  if (random.one_in(5)) spec.kind = TopologyKind::direct;
+  const std::uint32_t ranks = 2 * spec.gpus_per_node * (1 + random.below(3));
+  Case out = {.topology = make_topology(spec, ranks), .links = random_links(random, ranks)};
+  out.links.levels.clear();
+  out.links.sum_us_per_byte *= random.one_in(2) ? 10 : 1;
+  for (std::uint32_t i = 0; i < 1 + random.below(3); ++i) {
+    out.trees.emplace_back(2 + random.below(ranks - 1), random.between(0, random.one_in(4) ? 3 : 10'000));
+    Times& starts = out.starts.emplace_back(out.trees.back().ranks());
+    for (Time& start : starts) start = Time(random.one_in(2) ? 0 : random.between(0, 10'000'000));
+  }
+  return out;
+}
+
+void start(Messages& messages, const Case& of) {
+  for (std::uint32_t i = 0; i < of.trees.size(); ++i)
+    enter_all(messages, messages.add(of.trees[i], i), of.starts[i]);
+}
+
+/// Heads and tails as the model is written down, asked backwards, in real numbers; again after each flow.
+class Fluid {
+ public:
+  explicit Fluid(const Case& of) : case_(of) {
+    for (std::uint32_t i = 0; i < of.trees.size(); ++i)
+      for (std::uint32_t which = 0; which < 4; ++which)
+        for (std::uint32_t child = 0; child < of.trees[i].ranks(); ++child) {
+          const Edge edge = {.collective = i, .tree = which % 2, .child = child, .is_up = which > 1};
+          if (parent(edge) != Tree::kRoot) edges_.push_back(edge);
+        }
+  }
+
+  /// When each rank leaves each collective, in us.
+  std::vector<std::vector<Real>> run() {
+    for (Real now = 0; begin_flows() || !flows_.empty();) {
+      if (flows_.empty()) continue;
+      now = fluid_step(case_.topology, flows_, now);
+      for (const Flow& flow : flows_)
+        if (flow.has_ended(now)) edges_[flow.edge].flowed = now;
+      std::erase_if(flows_, [&](const Flow& flow) { return flow.has_ended(now); });
+    }
+    std::vector<std::vector<Real>> out;
+    for (std::uint32_t i = 0; i < case_.trees.size(); ++i) {
+      out.emplace_back();
+      for (std::uint32_t rank = 0; rank < case_.trees[i].ranks(); ++rank) out[i].push_back(leaves(i, rank));
+    }
+    return out;
+  }
+
+ private:
+  /// Also the child, on the way up or down.
+  struct Edge {
+    std::uint32_t collective = 0;
+    std::uint32_t tree = 0;
+    std::uint32_t child = 0;
+    bool is_up = false;
+    bool has_begun = false;
+    std::optional<Real> flowed{};
+  };
+  struct Flow : FluidFlow {
+    std::size_t edge = 0;
+  };
+
+  const DoubleBinaryTree& trees(const Edge& of) const { return case_.trees[of.collective]; }
+  std::uint32_t parent(const Edge& of) const { return trees(of).trees().at(of.tree).parent[of.child]; }
+  std::pair<std::uint32_t, std::uint32_t> ends(const Edge& of) const {
+    return of.is_up ? std::pair(of.child, parent(of)) : std::pair(parent(of), of.child);
+  }
+  Real bytes(const Edge& of) const { return static_cast<Real>(trees(of).half(of.tree).size()); }
+  Real factor(const Edge& of) const {
+    const Links& links = case_.links;
+    const double slowdown = links.slowdown.empty() ? 1 : links.slowdown[ends(of).first];
+    if (links.sigma == 0) return slowdown;
+    const std::uint64_t bits =
+        message_bits(collective_bits(links, of.collective), of.tree + (of.is_up ? 0 : 2), of.child);
+    return slowdown * sim::lognormal_mean_one(bits, links.sigma);
+  }
+  Real first(const Edge& of) const {
+    const Route route = case_.topology.route(ends(of).first, ends(of).second);
+    return factor(of) * (case_.topology.spec.startup_us + route.latency_us);
+  }
+  /// In which the rank receives on its way, with what has flowed there.
+  std::vector<Edge> incoming(const Edge& at) const {
+    std::vector<Edge> out;
+    for (const Edge& edge : edges_)
+      if (edge.collective == at.collective && edge.tree == at.tree && edge.is_up == at.is_up &&
+          ends(edge).second == at.child)
+        out.push_back(edge);
+    return out;
+  }
+  static Edge moved(Edge edge, std::uint32_t child, bool is_up) {
+    edge.child = child;
+    edge.is_up = is_up;
+    return edge;
+  }
+
+  std::optional<Real> head(const Edge& at) const {
+    if (!at.is_up && parent(at) == Tree::kRoot) return tail(moved(at, at.child, true));
+    Real out = at.is_up ? sim::to_us(case_.starts[at.collective][at.child]) : 0;
+    for (const Edge& edge : incoming(at)) {
+      const std::optional<Real> sent = head(moved(at, ends(edge).first, at.is_up));
+      if (!sent) return std::nullopt;
+      out = std::max(out, *sent + first(edge));
+    }
+    return out;
+  }
+  std::optional<Real> tail(const Edge& at) const {
+    const std::optional<Real> begins = head(at);
+    if (!begins || (!at.is_up && parent(at) == Tree::kRoot)) return begins;
+    Real tails = 0;
+    Real flowed = *begins;
+    for (const Edge& edge : incoming(at)) {
+      const std::optional<Real> sent = tail(moved(at, ends(edge).first, at.is_up));
+      if (!edge.flowed || !sent) return std::nullopt;
+      tails = std::max(tails, *sent + first(edge));
+      flowed = std::max(flowed, *edge.flowed);
+    }
+    return std::max(tails, flowed + (incoming(at).empty() ? 0 : sums(at)));
+  }
+  /// Of all that comes in at the rank, in both trees.
+  Real sums(const Edge& at) const {
+    Real out = 0;
+    for (const Edge& edge : edges_)
+      if (at.is_up && edge.is_up && edge.collective == at.collective && parent(edge) == at.child)
+        out += bytes(edge) * case_.links.sum_us_per_byte;
+    return out;
+  }
+  Real leaves(std::uint32_t collective, std::uint32_t rank) const {
+    Real out = 0;
+    for (std::uint32_t tree = 0; tree < 2; ++tree)
+      for (std::uint32_t i = 0; i < case_.trees[collective].ranks(); ++i) {
+        const Edge at = {.collective = collective, .tree = tree, .child = i};
+        if (i == rank || parent(at) == rank) out = std::max(out, *tail(at));
+      }
+    return out;
+  }
+
+  /// Whether any that has met no link has already ended, so that more may begin.
+  bool begin_flows() {
+    bool some = false;
+    for (std::size_t i = 0; i < edges_.size(); ++i) {
+      Edge& edge = edges_[i];
+      if (edge.has_begun) continue;
+      const std::optional<Real> sent = head(moved(edge, ends(edge).first, edge.is_up));
+      if (!sent) continue;
+      edge.has_begun = true;
+      const Route route = case_.topology.route(ends(edge).first, ends(edge).second);
+      Flow flow;
+      flow.edge = i;
+      flow.joins = *sent + first(edge);
+      flow.bytes = factor(edge) * bytes(edge);
+      for (const std::uint32_t link : route.links)
+        if (case_.topology.links[link].us_per_byte > 0) flow.links.push_back(link);
+      some = some || flow.links.empty() || flow.bytes == 0;
+      if (flow.links.empty() || flow.bytes == 0)
+        edge.flowed = flow.joins + flow.bytes * route.us_per_byte;
+      else
+        flows_.push_back(flow);
+    }
+    return some;
+  }
+
+  const Case& case_;
+  std::vector<Edge> edges_;
+  std::vector<Flow> flows_;
+};
+
+TEST_CASE("messages: trees on shared links give the times of a fluid simulation") {
+  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    const Case random = random_case(seed);
+    Messages messages(random.links, random.topology);
+    start(messages, random);
+    const std::vector<std::vector<Real>> expected = Fluid(random).run();
+    Real worst_ps = 0;
+    std::size_t count = 0;
+    for (; const auto left = messages.next(Time::max()); ++count)
+      worst_ps = std::max(worst_ps, std::abs(static_cast<Real>(left->at.count()) -
+                                             expected[left->collective][left->rank] * 1e6L));
+    std::size_t ranks = 0;
+    for (const DoubleBinaryTree& trees : random.trees) ranks += trees.ranks();
+    CHECK(count == ranks);
+    CHECK(worst_ps <= 30);  // a few a message, on the longest chain of them
+  }
+}
+
+TEST_CASE("messages: no link carries more of trees than it can, and looking in small steps changes nothing") {
+  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+    CAPTURE(seed);
+    const Case random = random_case(seed);
+    Messages at_once(random.links, random.topology);
+    start(at_once, random);
+    std::vector<Messages::Left> expected;
+    while (const auto left = at_once.next(Time::max())) expected.push_back(*left);
+    Messages in_steps(random.links, random.topology);
+    start(in_steps, random);
+    std::vector<Messages::Left> all;
+    double worst_load = 0;
+    for (Time until{}; in_steps.next_time(); until += Time(777'777)) {
+      while (const auto left = in_steps.next(until)) all.push_back(*left);
+      for (std::uint32_t link = 0; link < random.topology.links.size(); ++link)
+        worst_load = std::max(worst_load, in_steps.carried(link) * random.topology.links[link].us_per_byte);
+    }
+    CHECK(all == expected);
+    CHECK(worst_load <= 1 + 1e-9);
+    CHECK(in_steps.waiting().empty());
+    std::uint64_t edges = 0;
+    for (const DoubleBinaryTree& trees : random.trees) edges += 4 * (trees.ranks() - 1);
+    CHECK(in_steps.delivered() == edges);
+  }
 }
 
 }  // namespace
