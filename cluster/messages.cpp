@@ -17,21 +17,36 @@ Messages::Messages(Links links, std::optional<Topology> topology) : links_(std::
 std::uint32_t Messages::add(std::shared_ptr<const Pattern> pattern, std::uint64_t key) {
   const std::uint32_t ranks = pattern->ranks();
   const std::uint32_t rounds = pattern->rounds();
-  if (flows_ && ranks > flows_->topology().ranks)
-    throw std::invalid_argument(
-        fmt::format("a collective of {} ranks on a network of {}", ranks, flows_->topology().ranks));
-  collectives_.push_back({.pattern = std::move(pattern),
-                          .draws_from = collective_bits(links_, key),
-                          .ranks = ranks,
-                          .rounds = rounds});
+  return add(Collective{.pattern = std::move(pattern),
+                        .draws_from = collective_bits(links_, key),
+                        .ranks = ranks,
+                        .rounds = rounds});
+}
+
+std::uint32_t Messages::add(cluster::Collective how, std::uint64_t key) {
+  if (auto* pattern = std::get_if<std::unique_ptr<const BytePattern>>(&how))
+    return add(std::shared_ptr<const Pattern>(std::move(*pattern)), key);
+  auto trees = std::make_shared<const DoubleBinaryTree>(std::get<DoubleBinaryTree>(std::move(how)));
+  const std::uint32_t ranks = trees->ranks();
+  return add(
+      Collective{.trees = std::move(trees), .draws_from = collective_bits(links_, key), .ranks = ranks});
+}
+
+std::uint32_t Messages::add(Collective collective) {
+  if (flows_ && collective.ranks > flows_->topology().ranks)
+    throw std::invalid_argument(fmt::format("a collective of {} ranks on a network of {}", collective.ranks,
+                                            flows_->topology().ranks));
+  collectives_.push_back(std::move(collective));
   return static_cast<std::uint32_t>(collectives_.size() - 1);
 }
 
 void Messages::enter(std::uint32_t collective, std::uint32_t rank, sim::Time at) {
   assert(at >= now_);
-  assert(collectives_[collective].pattern != nullptr);  // not all have left
-  if (collectives_[collective].slots_at == kNowhere) take_slots(collective);
-  const std::uint32_t slot = collectives_[collective].slots_at + rank;
+  const Collective& entered = collectives_[collective];
+  assert(entered.left < entered.ranks);
+  if (entered.slots_at == kNowhere) take_slots(collective);
+  if (entered.streams) return entered.streams->enter(net(entered), rank, at);
+  const std::uint32_t slot = entered.slots_at + rank;
   assert(ranks_[slot].round == UINT32_MAX);
   if (links_.sigma > 0) ranks_[slot].draw = draw_of(ranks_[slot], slot, 0);
   begin_round(slot, at);
@@ -49,8 +64,9 @@ std::optional<Messages::Left> Messages::next(sim::Time until) {
     now_ = at;
     const std::uint32_t slot = queue_.first();
     Rank& rank = ranks_[slot];
-    if (rank.leaves != 0) return leave(slot);
-    if (rank.joins != 0) {
+    if (rank.leaves != 0) {
+      if (rank.streams == 0 || stream(slot)) return leave(slot);
+    } else if (rank.joins != 0) {
       rank.joins = 0;
       queue_.set(slot, flows_->join(slot));
     } else {
@@ -78,6 +94,11 @@ std::vector<Messages::Waiting> Messages::waiting() const {
     const Collective& collective = collectives_[i];
     if (collective.slots_at == kNowhere) continue;
     for (std::uint32_t r = 0; r < collective.ranks; ++r) {
+      if (collective.streams) {
+        if (const auto wait = collective.streams->waits(r))
+          out.push_back({.collective = i, .rank = r, .round = wait->round, .from = wait->from});
+        continue;
+      }
       const Rank& rank = ranks_[collective.slots_at + r];
       if (rank.is_receiving == 0 || queue_.at(collective.slots_at + r) != EventQueue::kNever) continue;
       const Exchange exchange = collective.pattern->exchange(r, rank.round);
@@ -89,25 +110,33 @@ std::vector<Messages::Waiting> Messages::waiting() const {
 
 void Messages::take_slots(std::uint32_t collective) {
   Collective& taker = collectives_[collective];
+  const std::uint32_t slots = taker.slots();
   const auto block =
-      std::find_if(free_.begin(), free_.end(), [&](const Block& free) { return free.slots == taker.ranks; });
+      std::find_if(free_.begin(), free_.end(), [&](const Block& free) { return free.slots == slots; });
   if (block != free_.end()) {
     taker.slots_at = block->at;
     free_.erase(block);
   } else {
     taker.slots_at = static_cast<std::uint32_t>(ranks_.size());
-    ranks_.resize(ranks_.size() + taker.ranks);
+    ranks_.resize(ranks_.size() + slots);
     queue_.grow(ranks_.size());
     if (flows_) flows_->grow(ranks_.size());
   }
-  std::fill_n(ranks_.begin() + taker.slots_at, taker.ranks, Rank{.collective = collective});
+  std::fill_n(ranks_.begin() + taker.slots_at, slots,
+              taker.trees ? Rank{.collective = collective, .leaves = 1, .streams = 1}
+                          : Rank{.collective = collective});
+  if (taker.trees)
+    taker.streams =
+        std::make_unique<TreeStreams>(taker.trees, links_, taker.draws_from, flows_ ? &*flows_ : nullptr);
 }
 
 /// Nothing is in flight any more once all have left: every message was waited for.
 void Messages::release_slots(Collective& collective) {
-  free_.push_back({.at = collective.slots_at, .slots = collective.ranks});
+  free_.push_back({.at = collective.slots_at, .slots = collective.slots()});
   collective.slots_at = kNowhere;
   collective.pattern = nullptr;
+  collective.trees = nullptr;
+  collective.streams = nullptr;
 }
 
 /// The next round of a rank that is through with its last at `at`, which may be later than now: nothing that
@@ -214,6 +243,15 @@ bool Messages::take_early(std::uint32_t slot) {
   if (rank.has_more_early != 0 && very_early_.erase({slot, rank.round + 1 + kEarlyRounds}) != 0)
     rank.early = (rank.early | 1U << (kEarlyRounds - 1)) & kEarlyMask;
   return is_there;
+}
+
+/// Returns whether a rank leaves.
+bool Messages::stream(std::uint32_t slot) {
+  const Collective& collective = collectives_[ranks_[slot].collective];
+  const TreeStreams::Event event =
+      collective.streams->happens(net(collective), slot - collective.slots_at, now_);
+  if (event == TreeStreams::Event::arrived) ++delivered_;
+  return event == TreeStreams::Event::left;
 }
 
 Messages::Left Messages::leave(std::uint32_t slot) {

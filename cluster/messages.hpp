@@ -15,7 +15,9 @@
 #include "cluster/flows.hpp"
 #include "cluster/links.hpp"
 #include "cluster/pattern.hpp"
+#include "cluster/patterns.hpp"
 #include "cluster/topology.hpp"
+#include "cluster/tree_streams.hpp"
 #include "sim/time.hpp"
 
 namespace cluster {
@@ -23,6 +25,11 @@ namespace cluster {
 /// A rank begins a round by sending its message, which takes its link until it has arrived, whether or not
 /// the receiver has come so far; it leaves the round when its own message and the one that it gets have
 /// arrived and what came in is summed up. Only messages in flight, and which ones came early, are kept.
+///
+/// Through a double binary tree bytes stream. Without a topology heads and tails are those of run_steps().
+/// With one, each edge, up and down, is a message that is sent when its sender has its head, and what comes
+/// in at a rank is shared by the links alone: tail = max(own start, senders' tails + startup and latency,
+/// head or the last byte that has flowed in, whichever is later, + what is summed x gamma).
 class Messages {
  public:
   /// Without a topology a message takes message_time(), whatever others do. With one, startup, latency and
@@ -32,6 +39,7 @@ class Messages {
 
   /// One run of a collective. `key`, unique among them, is what its draws are made from.
   std::uint32_t add(std::shared_ptr<const Pattern> pattern, std::uint64_t key);
+  std::uint32_t add(cluster::Collective how, std::uint64_t key);
 
   /// A rank begins a collective, once, at now() or later. Ranks may be in several at once.
   void enter(std::uint32_t collective, std::uint32_t rank, sim::Time at);
@@ -53,11 +61,12 @@ class Messages {
   /// not entered, or for ever.
   std::optional<sim::Time> next_time();
 
-  /// A rank with nothing in flight that waits for a message.
+  /// A rank with nothing in flight that waits for a message; in a double binary tree with nothing in flight
+  /// for it, either.
   struct Waiting {
     std::uint32_t collective = 0;
     std::uint32_t rank = 0;
-    std::uint32_t round = 0;
+    std::uint32_t round = 0;  ///< of a tree: 0 or 1 up, 2 or 3 down
     std::uint32_t from = 0;
     bool operator==(const Waiting&) const = default;
   };
@@ -71,7 +80,7 @@ class Messages {
 
  private:
   static constexpr std::uint32_t kNowhere = UINT32_MAX;
-  static constexpr std::uint32_t kEarlyRounds = 26;
+  static constexpr std::uint32_t kEarlyRounds = 25;
   static constexpr std::uint32_t kEarlyMask = (1U << kEarlyRounds) - 1;
 
   /// Of a rank in a collective; 24 bytes, as there is one for each pending event.
@@ -85,22 +94,28 @@ class Messages {
     std::uint32_t sums : 1 = 0;              // in this round
     std::uint32_t is_sending : 1 = 0;
     std::uint32_t is_receiving : 1 = 0;
-    std::uint32_t joins : 1 = 0;   // the pending event: its bytes begin to flow
-    std::uint32_t leaves : 1 = 0;  // the pending event: it leaves the collective
+    std::uint32_t joins : 1 = 0;    // the pending event: its bytes begin to flow
+    std::uint32_t leaves : 1 = 0;   // the pending event: it leaves the collective
+    std::uint32_t streams : 1 = 0;  // and with `leaves`: it is Collective::streams' to know what
   };
   struct Collective {
-    std::shared_ptr<const Pattern> pattern;
-    std::uint64_t draws_from = 0;  // hash of seed and key
+    std::shared_ptr<const Pattern> pattern;         // or
+    std::shared_ptr<const DoubleBinaryTree> trees;  // until all have left
+    std::unique_ptr<TreeStreams> streams;           // of the trees, while any rank is inside
+    std::uint64_t draws_from = 0;                   // hash of seed and key
     std::uint32_t ranks = 0;
     std::uint32_t rounds = 0;
     std::uint32_t slots_at = kNowhere;  // of its rank 0; while any rank is inside
     std::uint32_t left = 0;
+
+    std::uint32_t slots() const { return trees ? TreeStreams::slots(ranks) : ranks; }
   };
   struct Block {
     std::uint32_t at = 0;
     std::uint32_t slots = 0;
   };
 
+  std::uint32_t add(Collective collective);
   void take_slots(std::uint32_t collective);
   void release_slots(Collective& collective);
   void begin_round(std::uint32_t slot, sim::Time at);
@@ -110,6 +125,10 @@ class Messages {
   void arrive(std::uint32_t slot);
   void deliver(std::uint32_t slot, std::uint32_t round);
   bool take_early(std::uint32_t slot);
+  bool stream(std::uint32_t slot);
+  TreeStreams::Net net(const Collective& collective) {
+    return {.queue = queue_, .flows = flows_ ? &*flows_ : nullptr, .first_slot = collective.slots_at};
+  }
   Left leave(std::uint32_t slot);
   void settle() {
     if (flows_ && !flows_->settled()) flows_->settle(now_, queue_);

@@ -36,6 +36,9 @@ void run_rings(const Rings& rings, const Links& links, std::uint64_t collective,
 /// Down from the root's tail: head = parent's head + alpha, tail = max(parent's tail + alpha, head + what
 /// comes in through either tree x beta). A rank leaves when it and its children have both halves. A tree's
 /// message up is drawn as of round `tree`, down as of round 2 + `tree`, both as from the child.
+/// Where ranks are alike and enter together and M is even the last leaves after 2 alpha lg + (2 beta + gamma)
+/// M, lg = ceil(log2 ranks). Two ranks take (beta + gamma / 2) M less: each has the other as its only child,
+/// in one tree, so that only half of M comes in through its port, up and down.
 void run_steps(const DoubleBinaryTree& trees, const Links& links, std::uint64_t collective,
                std::span<sim::Time> times);
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cluster/steps.hpp"
-#include "sim/draws.hpp"
+#include "cluster/tree_edges.hpp"
 
 namespace cluster {
 namespace {
@@ -19,63 +19,25 @@ struct Arrival {
   Time tail{};
 };
 
-/// What an edge of a tree takes in one direction.
-struct Edge {
-  Time head{};         ///< alpha
-  double body_us = 0;  ///< beta for all its bytes
-};
-
 using ByTree = std::array<std::vector<Arrival>, 2>;
 
 class TreeRun {
  public:
   TreeRun(const DoubleBinaryTree& trees, const Links& links, std::uint64_t collective)
-      : trees_(trees), links_(links), collective_(collective) {}
+      : trees_(trees), edges_(trees, links, collective_bits(links, collective)) {}
 
   ByTree up(std::span<const Time> starts) const;
   ByTree down(const ByTree& up) const;
   std::vector<Time> leave(const ByTree& down) const;
 
  private:
-  Edge edge(std::uint32_t tree, std::uint32_t child, bool is_up) const;
-  std::vector<double> incoming_us(bool is_up) const;
-
   const DoubleBinaryTree& trees_;
-  const Links& links_;
-  std::uint64_t collective_;
+  TreeEdges edges_;
 };
-
-/// Between this child and its parent.
-Edge TreeRun::edge(std::uint32_t tree, std::uint32_t child, bool is_up) const {
-  const std::uint32_t parent = trees_.trees()[tree].parent[child];
-  const std::uint32_t from = is_up ? child : parent;
-  const LinkCost& link = links_.between(from, is_up ? parent : child);
-  double factor = links_.slowdown.empty() ? 1 : links_.slowdown[from];
-  if (links_.sigma > 0) {
-    const std::uint32_t round = (is_up ? 0 : 2) + tree;
-    factor *= sim::lognormal_mean_one(message_bits(collective_bits(links_, collective_), round, child),
-                                      links_.sigma);
-  }
-  return {.head = sim::from_us(link.startup_us * factor),
-          .body_us = static_cast<double>(trees_.half(tree).size()) * link.us_per_byte * factor};
-}
-
-/// By rank, for what it receives in both trees, with what summing that up takes on the way up.
-std::vector<double> TreeRun::incoming_us(bool is_up) const {
-  std::vector<double> out(trees_.ranks());
-  for (std::uint32_t tree = 0; tree < 2; ++tree) {
-    const double sum_us = is_up ? static_cast<double>(trees_.half(tree).size()) * links_.sum_us_per_byte : 0;
-    for (const std::uint32_t rank : trees_.trees()[tree].order) {
-      const std::uint32_t parent = trees_.trees()[tree].parent[rank];
-      if (parent != Tree::kRoot) out[is_up ? parent : rank] += edge(tree, rank, is_up).body_us + sum_us;
-    }
-  }
-  return out;
-}
 
 /// Sums up: when the halves are at every rank with what its children have.
 ByTree TreeRun::up(std::span<const Time> starts) const {
-  const std::vector<double> incoming = incoming_us(true);
+  const std::vector<double> incoming = edges_.incoming_us(true);
   ByTree out;
   for (std::uint32_t tree = 0; tree < 2; ++tree) {
     std::vector<Arrival>& at = out[tree];
@@ -87,7 +49,7 @@ ByTree TreeRun::up(std::span<const Time> starts) const {
       if (receives[*rank]) own.tail = std::max(own.tail, own.head + sim::from_us(incoming[*rank]));
       const std::uint32_t parent = edges.parent[*rank];
       if (parent == Tree::kRoot) continue;
-      const Time head = edge(tree, *rank, true).head;
+      const Time head = edges_({.tree = tree, .rank = *rank, .is_up = true}).head;
       receives[parent] = true;
       at[parent].head = std::max(at[parent].head, own.head + head);
       at[parent].tail = std::max(at[parent].tail, own.tail + head);
@@ -98,7 +60,7 @@ ByTree TreeRun::up(std::span<const Time> starts) const {
 
 /// Spreads the sums, which no root has before all of them.
 ByTree TreeRun::down(const ByTree& up) const {
-  const std::vector<double> incoming = incoming_us(false);
+  const std::vector<double> incoming = edges_.incoming_us(false);
   ByTree out = up;
   for (std::uint32_t tree = 0; tree < 2; ++tree) {
     const Tree& edges = trees_.trees()[tree];
@@ -109,7 +71,7 @@ ByTree TreeRun::down(const ByTree& up) const {
         own.head = own.tail;
         continue;
       }
-      const Time head = edge(tree, rank, false).head;
+      const Time head = edges_({.tree = tree, .rank = rank, .is_up = false}).head;
       own.head = out[tree][parent].head + head;
       own.tail = std::max(out[tree][parent].tail + head, own.head + sim::from_us(incoming[rank]));
     }

@@ -154,12 +154,7 @@ class ByMessages {
   std::uint32_t collective(TaskId task, const TaskLabel& label) {
     std::optional<std::uint32_t>& known = collectives_[sim::index(task)];
     if (known) return *known;
-    cluster::Collective how = collective_of(setting_, run_, label);
-    auto* rounds = std::get_if<std::unique_ptr<const cluster::BytePattern>>(&how);
-    if (rounds == nullptr)
-      throw NoCost("an all-reduce in rounds of messages", "the double binary tree, in which bytes stream");
-    known =
-        messages_.add(std::shared_ptr<const cluster::Pattern>(std::move(*rounds)), key_[sim::index(task)]);
+    known = messages_.add(collective_of(setting_, run_, label), key_[sim::index(task)]);
     task_of_.resize(std::max<std::size_t>(task_of_.size(), *known + 1));
     task_of_[*known] = static_cast<std::uint32_t>(task);
     return *known;

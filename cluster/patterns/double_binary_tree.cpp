@@ -7,36 +7,33 @@
 namespace cluster {
 namespace {
 
-/// A stretch of ranks still to be hung under `parent`; of an odd number.
+/// A stretch of ranks still to be hung under `parent`.
 struct Rest {
   std::uint32_t first = 0;
   std::uint32_t count = 0;
   std::uint32_t parent = Tree::kRoot;
 };
 
-/// Numbered from left to right, every inner rank with two children: the inner ones are first + 1, first + 3,
-/// ...
+/// Numbered from left to right: the inner ranks are first + 1, first + 3, ..., each with two children, but
+/// for the last of an even number, which has one.
 void hang(Tree& tree, const Rest& all) {
   std::vector<Rest> waiting = {all};
   for (std::size_t i = 0; i < waiting.size(); ++i) {
     const Rest rest = waiting[i];
+    if (rest.count == 0) continue;
     const std::uint32_t left = std::bit_floor(rest.count) - 1;
     const std::uint32_t top = rest.first + left;
     tree.parent[top] = rest.parent;
     tree.order.push_back(top);
-    if (rest.count == 1) continue;
     waiting.push_back({.first = rest.first, .count = left, .parent = top});
     waiting.push_back({.first = top + 1, .count = rest.count - 1 - left, .parent = top});
   }
 }
 
-/// Of an even number of ranks rank 0 is above all others, so that the inner ranks are the even ones; of an
-/// odd number they are the odd ones.
+/// Rank 0 is above all others, so that the inner ranks are the even ones.
 Tree first_tree(std::uint32_t ranks) {
-  Tree tree = {.parent = std::vector<std::uint32_t>(ranks, Tree::kRoot), .order = {}};
-  const bool has_top = ranks % 2 == 0;
-  if (has_top) tree.order.push_back(0);
-  hang(tree, has_top ? Rest{.first = 1, .count = ranks - 1, .parent = 0} : Rest{.count = ranks});
+  Tree tree = {.parent = std::vector<std::uint32_t>(ranks, Tree::kRoot), .order = {0}};
+  hang(tree, {.first = 1, .count = ranks - 1, .parent = 0});
   return tree;
 }
 

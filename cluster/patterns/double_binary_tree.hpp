@@ -25,8 +25,8 @@ class DoubleBinaryTree {
 
   std::uint32_t ranks() const { return ranks_; }
   std::int64_t bytes() const { return bytes_; }
-  /// At most two children a rank, and no rank has children in both. Of an even number of ranks each tree is
-  /// ceil(log2 ranks) deep, of an odd one floor(log2 ranks).
+  /// Each ceil(log2 ranks) deep. A rank has at most two children in both together: of an even number of ranks
+  /// each has them in one tree alone, of an odd number rank 0 has one in either (as NCCL's trees).
   const std::array<Tree, 2>& trees() const { return trees_; }
   /// What goes through each of them.
   Stretch half(std::uint32_t tree) const { return part_of({.begin = 0, .end = bytes_}, 2, tree); }

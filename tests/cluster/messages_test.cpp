@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string>
 #include <tuple>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "tests/cluster/fluid.hpp"
 #include "tests/support/random.hpp"
 
 namespace cluster {
@@ -473,26 +473,6 @@ TEST_CASE("messages: on a topology where nothing is shared every time is the rec
   }
 }
 
-/// A random topology of at most 12 ranks.
-TopologySpec random_spec(Random& random) {
-  const std::uint32_t gpus = 1 + random.below(2);
-  TopologySpec spec = {.kind = static_cast<TopologyKind>(1 + random.below(4)),
-                       .startup_us = random.below(3) / 2.0,
-                       .gpus_per_node = gpus,
-                       .inside = {random.below(3) / 3.0, random.below(3) / 2000.0},
-                       .inside_is_bus = random.one_in(2),
-                       .nic_behind_inside = random.one_in(2),
-                       .nic = {random.below(2) / 7.0, (1 + random.below(3)) / 1000.0},
-                       .nic_per_gpu = random.one_in(2),
-                       .nodes_per_leaf = 2,
-                       .spines = 1 + random.below(2),
-                       .oversubscription = 1 + random.below(4) / 2.0,
-                       .uplink_latency_us = 0.1,
-                       .cable = {0.2, (1 + random.below(3)) / 1100.0},
-                       .torus_columns = 2};
-  return spec;
-}
-
 /// What runs on a topology: collectives, each with starts of its own.
 struct Case {
   Topology topology;
@@ -527,8 +507,6 @@ double factor_of(const Links& links, const MessageKey& key) {
 /// Fluid simulation in real numbers: everything is looked at again at every event.
 class Fluid {
  public:
-  using Real = long double;
-
   explicit Fluid(const Case& of) : case_(of) {
     for (std::size_t i = 0; i < of.patterns.size(); ++i)
       for (std::uint32_t r = 0; r < of.topology.ranks; ++r)
@@ -553,12 +531,8 @@ class Fluid {
     bool is_sent = false;         // has begun to send
     std::vector<Real> arrived{};  // end of what it sends, by round; -1 not yet
   };
-  struct Flow {
+  struct Flow : FluidFlow {
     std::size_t sender = 0;  // in ranks_
-    Real joins = 0;
-    Real bytes = 0;
-    Real rate = 0;
-    std::vector<std::uint32_t> links{};
   };
 
   const Rank& other(const Rank& rank, std::uint32_t number) const {
@@ -604,9 +578,10 @@ class Fluid {
     const Rank& rank = ranks_[i];
     const Route route = case_.topology.route(rank.rank, exchange.to);
     const Real factor = factor_of(case_.links, {rank.collective, rank.round, rank.rank});
-    Flow flow = {.sender = i,
-                 .joins = rank.begins + factor * (case_.topology.spec.startup_us + route.latency_us),
-                 .bytes = factor * static_cast<Real>(exchange.bytes_out)};
+    Flow flow;
+    flow.sender = i;
+    flow.joins = rank.begins + factor * (case_.topology.spec.startup_us + route.latency_us);
+    flow.bytes = factor * static_cast<Real>(exchange.bytes_out);
     for (const std::uint32_t link : route.links)
       if (case_.topology.links[link].us_per_byte > 0) flow.links.push_back(link);
     if (flow.bytes == 0 || flow.links.empty())
@@ -615,53 +590,14 @@ class Fluid {
       flows_.push_back(flow);
   }
 
-  /// Shares among those that have joined by `now_`, then on to the next that joins or ends.
   void share_and_step() {
-    share();
-    Real next = std::numeric_limits<Real>::infinity();
-    for (const Flow& flow : flows_)
-      next = std::min(next, flow.joins > now_ ? flow.joins : now_ + flow.bytes / flow.rate);
-    for (std::size_t i = 0; i < flows_.size(); ++i) {
-      if (flows_[i].joins <= now_) flows_[i].bytes -= flows_[i].rate * (next - now_);
-    }
+    now_ = fluid_step(case_.topology, flows_, now_);
     for (std::size_t i = flows_.size(); i-- > 0;)
-      if (flows_[i].joins <= now_ && flows_[i].bytes <= flows_[i].rate * 1e-13L) {
+      if (flows_[i].has_ended(now_)) {
         Rank& sender = ranks_[flows_[i].sender];
-        sender.arrived[sender.round] = next;
+        sender.arrived[sender.round] = now_;
         flows_.erase(flows_.begin() + static_cast<std::ptrdiff_t>(i));
       }
-    now_ = next;
-  }
-
-  /// Again and again the link that offers least to those without a share.
-  void share() {
-    std::vector<bool> has(flows_.size());
-    std::vector<Real> left;
-    for (const Link& link : case_.topology.links)
-      left.push_back(link.us_per_byte > 0 ? 1 / static_cast<Real>(link.us_per_byte) : 0);
-    for (std::size_t i = 0; i < flows_.size(); ++i) has[i] = flows_[i].joins > now_;
-    for (;;) {
-      Real least = std::numeric_limits<Real>::infinity();
-      std::uint32_t tightest = 0;
-      for (std::uint32_t link = 0; link < left.size(); ++link) {
-        std::uint32_t users = 0;
-        for (std::size_t i = 0; i < flows_.size(); ++i) users += !has[i] && uses(flows_[i], link) ? 1U : 0U;
-        if (users == 0 || left[link] / users >= least) continue;
-        least = left[link] / users;
-        tightest = link;
-      }
-      if (std::isinf(least)) return;
-      for (std::size_t i = 0; i < flows_.size(); ++i) {
-        if (has[i] || !uses(flows_[i], tightest)) continue;
-        has[i] = true;
-        flows_[i].rate = least;
-        for (const std::uint32_t link : flows_[i].links) left[link] -= least;
-      }
-    }
-  }
-
-  static bool uses(const Flow& flow, std::uint32_t link) {
-    return std::find(flow.links.begin(), flow.links.end(), link) != flow.links.end();
   }
 
   const Case& case_;

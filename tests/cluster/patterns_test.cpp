@@ -243,7 +243,7 @@ std::uint32_t depth(const Tree& tree, std::uint32_t rank) {
   return out;
 }
 
-TEST_CASE("patterns: of the two trees a rank is inner in one at most, and they are no deeper than need be") {
+TEST_CASE("patterns: of the two trees a rank has two children at most, and they are no deeper than need be") {
   for (std::uint32_t ranks = 1; ranks <= 130; ++ranks) {
     CAPTURE(ranks);
     const DoubleBinaryTree both(ranks, 1);
@@ -261,11 +261,12 @@ TEST_CASE("patterns: of the two trees a rank is inner in one at most, and they a
         std::iota(all.begin(), all.end(), 0U);
         return all;
       }()));
-      CHECK(deepest == doublings(ranks) - (ranks % 2 == 1 && ranks > 1 ? 1 : 0));
+      CHECK(deepest == doublings(ranks));
     }
-    for (const std::array<std::uint32_t, 2>& of : children) {
-      CHECK((of[0] == 0 || of[1] == 0));
-      CHECK((of[0] <= 2 && of[1] <= 2));
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      const std::array<std::uint32_t, 2>& of = children[rank];
+      CHECK(of[0] + of[1] <= 2);
+      CHECK((of[0] == 0 || of[1] == 0 || (rank == 0 && ranks % 2 == 1)));
     }
   }
 }
