@@ -56,4 +56,7 @@ sim::Time message_time(const Links& links, const MessageKey& key, std::uint32_t 
 /// Of adding so many received bytes, rounded once.
 sim::Time sum_time(const Links& links, std::int64_t bytes);
 
+/// In units of 2^-shift ps.
+inline sim::Time scaled(sim::Time time, unsigned shift) { return time * (std::int64_t{1} << shift); }
+
 }  // namespace cluster

@@ -10,7 +10,8 @@
 
 namespace cluster {
 
-Messages::Messages(Links links, std::optional<Topology> topology) : links_(std::move(links)) {
+Messages::Messages(Links links, std::optional<Topology> topology, bool tracks_origins)
+    : links_(std::move(links)), tracks_origins_(tracks_origins) {
   if (topology) flows_.emplace(std::move(*topology));
 }
 
@@ -49,6 +50,7 @@ void Messages::enter(std::uint32_t collective, std::uint32_t rank, sim::Time at)
   const std::uint32_t slot = entered.slots_at + rank;
   assert(ranks_[slot].round == UINT32_MAX);
   if (links_.sigma > 0) ranks_[slot].draw = draw_of(ranks_[slot], slot, 0);
+  if (tracks_origins_) origins_[slot] = rank;
   begin_round(slot, at);
 }
 
@@ -121,6 +123,7 @@ void Messages::take_slots(std::uint32_t collective) {
     ranks_.resize(ranks_.size() + slots);
     queue_.grow(ranks_.size());
     if (flows_) flows_->grow(ranks_.size());
+    if (tracks_origins_) origins_.resize(ranks_.size());
   }
   std::fill_n(ranks_.begin() + taker.slots_at, slots,
               taker.trees ? Rank{.collective = collective, .leaves = 1, .streams = 1}
@@ -214,16 +217,18 @@ void Messages::arrive(std::uint32_t slot) {
     pass_on(slot);
   if (to == Exchange::kNobody) return;
   ++delivered_;
-  deliver(slots_at + to, round);
+  deliver(slot, slots_at + to, round);
 }
 
 /// The time is not kept where the receiver has not come so far: its round begins later, anyway.
-void Messages::deliver(std::uint32_t slot, std::uint32_t round) {
+void Messages::deliver(std::uint32_t sender, std::uint32_t slot, std::uint32_t round) {
   Rank& rank = ranks_[slot];
   if (rank.round == round) {
     assert(rank.is_receiving != 0);
     rank.is_receiving = 0;
-    if (rank.is_sending == 0) pass_on(slot);
+    if (rank.is_sending != 0) return;
+    if (tracks_origins_) origins_[slot] = origins_[sender];  // it was waiting for nothing but this
+    pass_on(slot);
     return;
   }
   const std::uint32_t ahead = round - rank.round - 1;  // modulo 2^32, as before its first round
@@ -257,7 +262,9 @@ bool Messages::stream(std::uint32_t slot) {
 Messages::Left Messages::leave(std::uint32_t slot) {
   Rank& rank = ranks_[slot];
   Collective& collective = collectives_[rank.collective];
-  const Left left = {.collective = rank.collective, .rank = slot - collective.slots_at, .at = now_};
+  const std::uint32_t place = slot - collective.slots_at;
+  Left left = {.collective = rank.collective, .rank = place, .at = now_};
+  if (tracks_origins_) left.origin = collective.streams ? collective.streams->origin(place) : origins_[slot];
   rank.leaves = 0;
   queue_.set(slot, EventQueue::kNever);
   if (++collective.left == collective.ranks) release_slots(collective);

@@ -35,7 +35,8 @@ class Messages {
   /// Without a topology a message takes message_time(), whatever others do. With one, startup, latency and
   /// bandwidth are the topology's, and links.levels are not looked at; slowdown, draws and summing are as
   /// without.
-  Messages(Links links, std::optional<Topology> topology);
+  /// `tracks_origins`: Left says whose entry decided, for 4 bytes more for each rank in a collective.
+  Messages(Links links, std::optional<Topology> topology, bool tracks_origins = false);
 
   /// One run of a collective. `key`, unique among them, is what its draws are made from.
   std::uint32_t add(std::shared_ptr<const Pattern> pattern, std::uint64_t key);
@@ -48,6 +49,8 @@ class Messages {
     std::uint32_t collective = 0;
     std::uint32_t rank = 0;
     sim::Time at{};
+    /// Who would have had to enter sooner, other collectives aside; where that is tracked.
+    std::uint32_t origin = Exchange::kNobody;
     bool operator==(const Left&) const = default;
   };
   /// Runs up to the next rank that leaves a collective, at `until` at the latest. Nobody has: now() is
@@ -123,7 +126,7 @@ class Messages {
   double draw_of(const Rank& rank, std::uint32_t slot, std::uint32_t round) const;
   void pass_on(std::uint32_t slot);
   void arrive(std::uint32_t slot);
-  void deliver(std::uint32_t slot, std::uint32_t round);
+  void deliver(std::uint32_t sender, std::uint32_t slot, std::uint32_t round);
   bool take_early(std::uint32_t slot);
   bool stream(std::uint32_t slot);
   TreeStreams::Net net(const Collective& collective) {
@@ -140,6 +143,8 @@ class Messages {
   std::uint64_t delivered_ = 0;
   EventQueue queue_;
   std::vector<Rank> ranks_;  // by slot
+  bool tracks_origins_;
+  std::vector<std::uint32_t> origins_;  // by slot, where they are tracked
   std::vector<Collective> collectives_;
   std::vector<Block> free_;
   // slot and round of messages that Rank::early does not reach

@@ -48,14 +48,19 @@ struct Segment {
   std::size_t larger = 0;  ///< index in a BySize
 };
 
-/// Runs the rings of one phase, one after the other; in whole picoseconds, whatever type they are kept as. A
-/// ring is kept with its last member first: who sends to place i is at place i + 1, and so the times can be
-/// replaced in place.
+/// Runs the rings of one phase, one after the other; in whole 1 / `scale` of a picosecond, whatever type they
+/// are kept as. A ring is kept with its last member first: who sends to place i is at place i + 1, and so the
+/// times can be replaced in place.
 template <typename Picoseconds>
 class RingRun {
  public:
-  RingRun(const Links& links, std::uint64_t collective, const RingPhase& phase, std::uint32_t first_round)
-      : links_(links), collective_(collective), phase_(phase), first_round_(first_round) {}
+  RingRun(const Links& links, std::uint64_t collective, const RingPhase& phase, std::uint32_t first_round,
+          unsigned shift)
+      : links_(links),
+        collective_(collective),
+        phase_(phase),
+        first_round_(first_round),
+        scale_(static_cast<Picoseconds>(std::int64_t{1} << shift)) {}
 
   /// The ring that begins at rank `first`, and what it works on.
   void run(std::uint32_t first, const Stretch& shared, std::span<sim::Time> times);
@@ -68,11 +73,13 @@ class RingRun {
   std::array<Segment, 3> segments(std::uint32_t round) const;
   const Picoseconds* then(std::uint32_t next, bool sums, const Segment& segment);
   void draw(std::uint32_t round, Picoseconds sum, const Segment& segment);
+  Picoseconds scaled(sim::Time time) const { return static_cast<Picoseconds>(time.count()) * scale_; }
 
   const Links& links_;
   std::uint64_t collective_;
   RingPhase phase_;
   std::uint32_t first_round_;
+  Picoseconds scale_;
 
   std::uint32_t first_ = 0;
   std::size_t larger_parts_ = 0;
@@ -116,7 +123,7 @@ void RingRun<Picoseconds>::prepare(const Stretch& shared) {
   drawn_.resize(size);
   for (std::size_t larger = 0; larger < 2; ++larger) {
     const std::int64_t bytes = shared.size() / phase_.size + static_cast<std::int64_t>(larger);
-    sum_[larger] = static_cast<Picoseconds>(sum_time(links_, bytes).count());
+    sum_[larger] = scaled(sum_time(links_, bytes));
     message_us_[larger].resize(size);
     message_[larger].resize(size);
     sum_and_message_[larger].resize(size);
@@ -124,7 +131,7 @@ void RingRun<Picoseconds>::prepare(const Stretch& shared) {
       const std::uint32_t to = rank(i == 0 ? size - 1 : i - 1);
       const double us = undrawn_us(links_, rank(i), to, bytes);
       message_us_[larger][i] = us;
-      message_[larger][i] = static_cast<Picoseconds>(sim::from_us(us).count());
+      message_[larger][i] = scaled(sim::from_us(us));
       sum_and_message_[larger][i] = sum_[larger] + message_[larger][i];
     }
     last_[larger].assign(size, phase_.gathering > 0 ? 0 : sum_[larger]);
@@ -166,18 +173,18 @@ void RingRun<Picoseconds>::draw(std::uint32_t round, Picoseconds sum, const Segm
     bits_[i] = message_bits(state, first_round_ + round, rank(segment.begin + i));
   sim::lognormal_mean_one(bits_, links_.sigma, factors_);
   for (std::size_t i = 0; i < count; ++i) {
-    const sim::Time message = sim::from_us(us[segment.begin + i] * factors_[i]);
-    drawn_[segment.begin + i] = sum + static_cast<Picoseconds>(message.count());
+    drawn_[segment.begin + i] = sum + scaled(sim::from_us(us[segment.begin + i] * factors_[i]));
   }
 }
 
-/// Whether no time can reach 2^53 ps, 2.5 hours; over it doubles are no whole picoseconds. Draws have no
-/// bound.
-bool fits_doubles(const Rings& rings, const Links& links, std::span<const sim::Time> starts) {
+/// Whether no time can reach 2^53 ps, 2.5 hours, or that by 2^shift; over it doubles are no whole numbers.
+/// Draws have no bound.
+bool fits_doubles(const Rings& rings, const Links& links, std::span<const sim::Time> starts, unsigned shift) {
   constexpr double kMost = 9e9;
   if (links.sigma > 0) return false;
   const double slowdown = links.slowdown.empty() ? 1 : *std::ranges::max_element(links.slowdown);
-  double us = sim::to_us(*std::ranges::max_element(starts));
+  const auto scale = static_cast<double>(std::int64_t{1} << shift);
+  double us = sim::to_us(*std::ranges::max_element(starts)) / scale;
   for (const RingPhase& phase : rings.phases()) {
     const std::int64_t most = rings.bytes() / phase.stride / phase.size + 2;  // in a message
     const auto bytes = static_cast<double>(most);
@@ -186,15 +193,15 @@ bool fits_doubles(const Rings& rings, const Links& links, std::span<const sim::T
       message_us = std::max(message_us, level.link.startup_us + bytes * level.link.us_per_byte);
     us += phase.rounds() * (message_us * slowdown + bytes * links.sum_us_per_byte + 1);
   }
-  return us < kMost;
+  return us * scale < kMost;
 }
 
 template <typename Picoseconds>
-void run_phases(const Rings& rings, const Links& links, std::uint64_t collective,
-                std::span<sim::Time> times) {
+void run_phases(const Rings& rings, const Links& links, std::uint64_t collective, std::span<sim::Time> times,
+                unsigned shift) {
   std::uint32_t first_round = 0;
   for (const RingPhase& phase : rings.phases()) {
-    RingRun<Picoseconds> run(links, collective, phase, first_round);
+    RingRun<Picoseconds> run(links, collective, phase, first_round, shift);
     if (phase.rounds() > 0)
       for (std::uint32_t rank = 0; rank < rings.ranks(); ++rank)
         if (phase.member(rank) == 0) run.run(rank, rings.shared(phase, rank), times);
@@ -204,12 +211,13 @@ void run_phases(const Rings& rings, const Links& links, std::uint64_t collective
 
 }  // namespace
 
-void run_rings(const Rings& rings, const Links& links, std::uint64_t collective, std::span<sim::Time> times) {
+void run_rings(const Rings& rings, const Links& links, std::uint64_t collective, std::span<sim::Time> times,
+               unsigned shift) {
   assert(times.size() == rings.ranks());
-  if (fits_doubles(rings, links, times))
-    run_phases<double>(rings, links, collective, times);
+  if (fits_doubles(rings, links, times, shift))
+    run_phases<double>(rings, links, collective, times, shift);
   else
-    run_phases<std::int64_t>(rings, links, collective, times);
+    run_phases<std::int64_t>(rings, links, collective, times, shift);
 }
 
 }  // namespace cluster

@@ -23,8 +23,8 @@ using ByTree = std::array<std::vector<Arrival>, 2>;
 
 class TreeRun {
  public:
-  TreeRun(const DoubleBinaryTree& trees, const Links& links, std::uint64_t collective)
-      : trees_(trees), edges_(trees, links, collective_bits(links, collective)) {}
+  TreeRun(const DoubleBinaryTree& trees, const Links& links, std::uint64_t collective, unsigned shift)
+      : trees_(trees), edges_(trees, links, collective_bits(links, collective)), shift_(shift) {}
 
   ByTree up(std::span<const Time> starts) const;
   ByTree down(const ByTree& up) const;
@@ -33,6 +33,7 @@ class TreeRun {
  private:
   const DoubleBinaryTree& trees_;
   TreeEdges edges_;
+  unsigned shift_;
 };
 
 /// Sums up: when the halves are at every rank with what its children have.
@@ -46,10 +47,11 @@ ByTree TreeRun::up(std::span<const Time> starts) const {
     std::vector<bool> receives(starts.size());
     for (auto rank = edges.order.rbegin(); rank != edges.order.rend(); ++rank) {
       Arrival& own = at[*rank];
-      if (receives[*rank]) own.tail = std::max(own.tail, own.head + sim::from_us(incoming[*rank]));
+      if (receives[*rank])
+        own.tail = std::max(own.tail, own.head + scaled(sim::from_us(incoming[*rank]), shift_));
       const std::uint32_t parent = edges.parent[*rank];
       if (parent == Tree::kRoot) continue;
-      const Time head = edges_({.tree = tree, .rank = *rank, .is_up = true}).head;
+      const Time head = scaled(edges_({.tree = tree, .rank = *rank, .is_up = true}).head, shift_);
       receives[parent] = true;
       at[parent].head = std::max(at[parent].head, own.head + head);
       at[parent].tail = std::max(at[parent].tail, own.tail + head);
@@ -71,9 +73,10 @@ ByTree TreeRun::down(const ByTree& up) const {
         own.head = own.tail;
         continue;
       }
-      const Time head = edges_({.tree = tree, .rank = rank, .is_up = false}).head;
+      const Time head = scaled(edges_({.tree = tree, .rank = rank, .is_up = false}).head, shift_);
       own.head = out[tree][parent].head + head;
-      own.tail = std::max(out[tree][parent].tail + head, own.head + sim::from_us(incoming[rank]));
+      own.tail =
+          std::max(out[tree][parent].tail + head, own.head + scaled(sim::from_us(incoming[rank]), shift_));
     }
   }
   return out;
@@ -94,9 +97,9 @@ std::vector<Time> TreeRun::leave(const ByTree& down) const {
 }  // namespace
 
 void run_steps(const DoubleBinaryTree& trees, const Links& links, std::uint64_t collective,
-               std::span<Time> times) {
+               std::span<Time> times, unsigned shift) {
   assert(times.size() == trees.ranks());
-  const TreeRun run(trees, links, collective);
+  const TreeRun run(trees, links, collective, shift);
   std::ranges::copy(run.leave(run.down(run.up(times))), times.begin());
 }
 

@@ -72,6 +72,12 @@ void TreeStreams::each_child(std::uint32_t tree, std::uint32_t rank, const Do& a
     if (child != Tree::kRoot) act(child);
 }
 
+/// When the first bytes of a stream are at the rank that sends them.
+const TreeStreams::When& TreeStreams::sender_head(const TreePlace& stream) const {
+  const std::uint32_t sender = stream.is_up ? stream.rank : parent(stream);
+  return points_[index({.tree = stream.tree, .rank = sender, .is_up = stream.is_up})].head;
+}
+
 TreePlace TreeStreams::receiver(const TreePlace& stream) const {
   return {.tree = stream.tree, .rank = stream.is_up ? parent(stream) : stream.rank, .is_up = stream.is_up};
 }
@@ -81,8 +87,8 @@ void TreeStreams::enter(const Net& net, std::uint32_t rank, Time at) {
   ranks_[rank].is_inside = true;
   for (std::uint32_t tree = 0; tree < 2; ++tree) {
     const TreePlace own = {.tree = tree, .rank = rank, .is_up = true};
-    head_comes(net, own, at);
-    tail_comes(net, own, at);
+    head_comes(net, own, {.at = at, .origin = rank});
+    tail_comes(net, own, {.at = at, .origin = rank});
   }
 }
 
@@ -99,9 +105,10 @@ TreeStreams::Event TreeStreams::happens(const Net& net, std::uint32_t place, Tim
     case State::flowing:
       own.state = State::flowed;
       net.flows->leave(slot);
-      point(receiver(edge)).bodies = std::max(point(receiver(edge)).bodies, now);
-      net.queue.set(slot, own.tail);  // never, as long as nobody knows it
-      if (own.tail > now) return Event::none;
+      point(receiver(edge)).bodies =
+          later(point(receiver(edge)).bodies, {.at = now, .origin = sender_head(edge).origin});
+      net.queue.set(slot, own.tail.at);  // never, as long as nobody knows it
+      if (own.tail.at > now) return Event::none;
       break;
     case State::flowed:
     case State::arrived: break;
@@ -109,77 +116,78 @@ TreeStreams::Event TreeStreams::happens(const Net& net, std::uint32_t place, Tim
   assert(own.state == State::flowed);
   own.state = State::arrived;
   net.queue.set(slot, EventQueue::kNever);
-  tail_comes(net, receiver(edge), now);
+  tail_comes(net, receiver(edge), {.at = now, .origin = own.tail.origin});
   return Event::arrived;
 }
 
-void TreeStreams::head_comes(const Net& net, const TreePlace& place, Time at) {
+void TreeStreams::head_comes(const Net& net, const TreePlace& place, const When& when) {
   Point& own = point(place);
-  own.head = std::max(own.head, at);
+  own.head = later(own.head, when);
   if (--own.heads_missing == 0) pass_head(net, place);
 }
 
 void TreeStreams::pass_head(const Net& net, const TreePlace& place) {
-  const Time at = point(place).head;
+  const When when = point(place).head;
   if (place.is_up) {
-    if (parent(place) != Tree::kRoot) send_head(net, place, at);
+    if (parent(place) != Tree::kRoot) send_head(net, place, when);
     return;
   }
   each_child(place.tree, place.rank, [&](std::uint32_t child) {
-    send_head(net, {.tree = place.tree, .rank = child, .is_up = false}, at);
+    send_head(net, {.tree = place.tree, .rank = child, .is_up = false}, when);
   });
 }
 
-void TreeStreams::send_head(const Net& net, const TreePlace& edge, Time at) {
+void TreeStreams::send_head(const Net& net, const TreePlace& edge, const When& when) {
   Stream& own = stream(edge);
   if (net.flows != nullptr) {
     const std::uint32_t slot = net.first_slot + index(edge);
     const std::uint32_t above = parent(edge);
     const auto way = edge.is_up ? std::pair(edge.rank, above) : std::pair(above, edge.rank);
-    const Flows::Begun begun = net.flows->begin(slot, way, trees_->half(edge.tree).size(), own.factors, at);
+    const Flows::Begun begun =
+        net.flows->begin(slot, way, trees_->half(edge.tree).size(), own.factors, when.at);
     own.state = begun.joins ? State::joining : State::flowing;
     net.queue.set(slot, begun.at);
   }
-  head_comes(net, receiver(edge), at + own.first);
+  head_comes(net, receiver(edge), when + own.first);
 }
 
 /// What comes in takes its time at the rank, from when there is something of all of it.
-void TreeStreams::tail_comes(const Net& net, const TreePlace& place, Time at) {
+void TreeStreams::tail_comes(const Net& net, const TreePlace& place, const When& when) {
   Point& own = point(place);
-  own.tail = std::max(own.tail, at);
+  own.tail = later(own.tail, when);
   if (--own.tails_missing != 0) return;
-  own.tail = std::max(own.tail, std::max(own.head, own.bodies) + sim::from_us(own.port_us));
+  own.tail = later(own.tail, later(own.head, own.bodies) + sim::from_us(own.port_us));
   pass_tail(net, place);
 }
 
 /// No root spreads a sum before it has all of it.
 void TreeStreams::pass_tail(const Net& net, const TreePlace& place) {
-  const Time at = point(place).tail;
+  const When when = point(place).tail;
   const std::uint32_t above = parent(place);
   if (place.is_up && above == Tree::kRoot) {
     const TreePlace down = {.tree = place.tree, .rank = place.rank, .is_up = false};
-    head_comes(net, down, at);
-    tail_comes(net, down, at);
+    head_comes(net, down, when);
+    tail_comes(net, down, when);
     return;
   }
-  if (place.is_up) return send_tail(net, place, at);
+  if (place.is_up) return send_tail(net, place, when);
   each_child(place.tree, place.rank, [&](std::uint32_t child) {
-    send_tail(net, {.tree = place.tree, .rank = child, .is_up = false}, at);
+    send_tail(net, {.tree = place.tree, .rank = child, .is_up = false}, when);
   });
-  half_is_there(net, place.rank, at);
-  if (above != Tree::kRoot) half_is_there(net, above, at);
+  half_is_there(net, place.rank, when);
+  if (above != Tree::kRoot) half_is_there(net, above, when);
 }
 
-void TreeStreams::send_tail(const Net& net, const TreePlace& edge, Time at) {
+void TreeStreams::send_tail(const Net& net, const TreePlace& edge, const When& when) {
   Stream& own = stream(edge);
-  own.tail = at + own.first;
-  if (own.state == State::flowed) net.queue.set(net.first_slot + index(edge), own.tail);
+  own.tail = when + own.first;
+  if (own.state == State::flowed) net.queue.set(net.first_slot + index(edge), own.tail.at);
 }
 
-void TreeStreams::half_is_there(const Net& net, std::uint32_t rank, Time at) {
+void TreeStreams::half_is_there(const Net& net, std::uint32_t rank, const When& when) {
   Rank& own = ranks_[rank];
-  own.leaves = std::max(own.leaves, at);
-  if (--own.halves_missing == 0) net.queue.set(net.first_slot + rank, own.leaves);
+  own.leaves = later(own.leaves, when);
+  if (--own.halves_missing == 0) net.queue.set(net.first_slot + rank, own.leaves.at);
 }
 
 std::optional<TreeStreams::Wait> TreeStreams::waits(std::uint32_t rank) const {

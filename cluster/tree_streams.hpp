@@ -44,6 +44,9 @@ class TreeStreams {
   /// The event at this place among its slots takes place: a message has arrived, a rank leaves, or neither.
   Event happens(const Net& net, std::uint32_t place, sim::Time now);
 
+  /// Whose entry decided when a rank leaves; once that is known.
+  std::uint32_t origin(std::uint32_t rank) const { return ranks_[rank].leaves.origin; }
+
   struct Wait {
     std::uint32_t round = 0;  ///< as messages are drawn
     std::uint32_t from = 0;
@@ -52,11 +55,20 @@ class TreeStreams {
   std::optional<Wait> waits(std::uint32_t rank) const;
 
  private:
+  /// A time, and the rank whose entry decided it.
+  struct When {
+    sim::Time at{};
+    std::uint32_t origin = 0;
+
+    When operator+(sim::Time more) const { return {.at = at + more, .origin = origin}; }
+  };
+  static const When& later(const When& a, const When& b) { return a.at < b.at ? b : a; }
+
   /// What a rank has of one tree in one direction.
   struct Point {
-    sim::Time head{};    // first bytes; the latest of those known
-    sim::Time tail{};    // last bytes, likewise
-    sim::Time bodies{};  // when the last bytes had flowed in
+    When head;           // first bytes; the latest of those known
+    When tail;           // last bytes, likewise
+    When bodies;         // when the last bytes had flowed in
     double port_us = 0;  // at least from the head to the tail, or from the last flow where there are flows
     std::uint8_t heads_missing = 0;
     std::uint8_t tails_missing = 0;
@@ -64,13 +76,13 @@ class TreeStreams {
   enum class State : std::uint8_t { joining, flowing, flowed, arrived };
   /// From a rank to its parent, or the other way.
   struct Stream {
-    sim::Time first{};                    // alpha, or startup and latency
-    sim::Time tail = EventQueue::kNever;  // of the sender, + first
+    sim::Time first{};                       // alpha, or startup and latency
+    When tail = {.at = EventQueue::kNever};  // of the sender, + first
     Factors factors{};
     State state = State::flowed;
   };
   struct Rank {
-    sim::Time leaves{};
+    When leaves;
     std::uint8_t halves_missing = 2;  // its own and its children's
     bool is_inside = false;
   };
@@ -91,13 +103,14 @@ class TreeStreams {
   template <typename Do>
   void each_child(std::uint32_t tree, std::uint32_t rank, const Do& act) const;
   TreePlace receiver(const TreePlace& stream) const;
-  void head_comes(const Net& net, const TreePlace& place, sim::Time at);
+  const When& sender_head(const TreePlace& stream) const;
+  void head_comes(const Net& net, const TreePlace& place, const When& when);
   void pass_head(const Net& net, const TreePlace& place);
-  void send_head(const Net& net, const TreePlace& edge, sim::Time at);
-  void tail_comes(const Net& net, const TreePlace& place, sim::Time at);
+  void send_head(const Net& net, const TreePlace& edge, const When& when);
+  void tail_comes(const Net& net, const TreePlace& place, const When& when);
   void pass_tail(const Net& net, const TreePlace& place);
-  void send_tail(const Net& net, const TreePlace& edge, sim::Time at);
-  void half_is_there(const Net& net, std::uint32_t rank, sim::Time at);
+  void send_tail(const Net& net, const TreePlace& edge, const When& when);
+  void half_is_there(const Net& net, std::uint32_t rank, const When& when);
 
   std::shared_ptr<const DoubleBinaryTree> trees_;
   std::vector<std::array<std::uint32_t, 2>> children_;  // by tree and rank; kRoot: none

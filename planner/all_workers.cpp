@@ -5,6 +5,7 @@
 
 #include "cluster/replay.hpp"
 #include "cluster/steps.hpp"
+#include "planner/follow_path.hpp"
 #include "planner/message_workers.hpp"
 #include "planner/messages_of.hpp"
 #include "planner/predict.hpp"
@@ -37,10 +38,7 @@ class ByVectors {
     cluster::replay(run_.lowered.graph, static_cast<std::uint32_t>(begins_.size()),
                     [&](TaskId task, std::span<Time> times) { one(task, times); });
     AllWorkers out = std::move(accounts_).take();
-    if (!steps_) {
-      const std::vector<Time>& from = out.marks[first_counted(run_.lowered)];
-      out.critical_path = path_.between(*std::max_element(from.begin(), from.end()), out.marks.back());
-    }
+    out.critical_path = follow_path(setting_, run_, path_, out.marks);
     return out;
   }
 
@@ -48,19 +46,17 @@ class ByVectors {
   void one(TaskId task, std::span<Time> times) {
     const sim::Task& what = run_.lowered.graph.tasks()[sim::index(task)];
     const TaskLabel label = TaskLabel::unpack(what.label);
-    std::copy(times.begin(), times.end(), begins_.begin());
-    if (!steps_) ready_ = begins_;
     if (what.stream == Lowered::kChannel)
       collective(label, what.duration, times);
     else if (what.stream == Lowered::kTicks)
       together(what.duration, times);
     else
       by_itself(label, what, times);
-    if (!steps_) follow(what, times);
     accounts_.ran(task, begins_, times);
   }
 
   void by_itself(const TaskLabel& label, const sim::Task& what, std::span<Time> times) {
+    std::copy(times.begin(), times.end(), begins_.begin());
     const std::span<const double> factors =
         what.stream == Lowered::kCompute ? factors_.of(label) : std::span<const double>();
     const double us = sim::to_us(what.duration);
@@ -68,32 +64,44 @@ class ByVectors {
       const Time duration = factors.empty() ? what.duration : sim::from_us(us * factors[n]);
       accounts_.computes(n, label, duration);
       times[n] = outages_.none() ? times[n] + duration : outages_.end(n, times[n], duration, label);
+      path_.computes(n, begins_[n], times[n]);
     }
   }
 
-  void follow(const sim::Task& what, std::span<const Time> times) {
-    if (what.stream == Lowered::kChannel || what.stream == Lowered::kTicks)
-      path_.meets(ready_, times.front());
-    else
-      path_.computes(begins_, times);
-  }
-
-  static void together(Time duration, std::span<Time> times) {
-    const Time last = *std::max_element(times.begin(), times.end());
-    std::fill(times.begin(), times.end(), last + duration);
+  /// From when the last one has come to it.
+  void together(Time duration, std::span<Time> times) {
+    std::copy(times.begin(), times.end(), begins_.begin());
+    const Time end = *std::max_element(times.begin(), times.end()) + duration;
+    path_.meets(times, end);
+    std::fill(times.begin(), times.end(), end);
   }
 
   void collective(const TaskLabel& label, Time duration, std::span<Time> times) {
     if (!outages_.none())  // who is down joins when it is back
       for (std::size_t n = 0; n < times.size(); ++n) times[n] = outages_.joins(n, times[n], label);
-    std::copy(times.begin(), times.end(), begins_.begin());
-    ready_ = begins_;
     if (steps_)
-      cluster::run_steps(collective_of(setting_, run_, label), links_, collectives_++, times);
+      in_steps(label, times);
     else
       together(duration, times);
     accounts_.meets(label, begins_, times);
     if (!steps_) std::fill(begins_.begin(), begins_.end(), times.front() - duration);
+  }
+
+  void in_steps(const TaskLabel& label, std::span<Time> times) {
+    std::copy(times.begin(), times.end(), begins_.begin());
+    PathTracker::Meeting meeting = {.begins = begins_,
+                                    .since = {},
+                                    .ends = {},
+                                    .origins = {},
+                                    .label = label.packed(),
+                                    .collective = collectives_++};
+    meeting.since.reserve(times.size());
+    for (std::size_t n = 0; n < times.size(); ++n) meeting.since.push_back(path_.since(n));
+    meeting.origins.resize(times.size());
+    cluster::run_steps(collective_of(setting_, run_, label), links_, meeting.collective, times,
+                       meeting.origins);
+    meeting.ends.assign(times.begin(), times.end());
+    path_.meets(std::move(meeting));
   }
 
   const Setting& setting_;
@@ -102,7 +110,6 @@ class ByVectors {
   Outages outages_;
   WorkerAccounts accounts_;
   std::vector<Time> begins_;  // of the task that is worked on
-  std::vector<Time> ready_;   // likewise, before anybody waits for others
   PathTracker path_;
   bool steps_;
   cluster::Links links_;

@@ -44,7 +44,7 @@ struct AllWorkers {
   /// From when the last has begun a collective until the last has left it; of several at once, of any.
   sim::Time channel_busy{};
   std::vector<ShownWorker> shown;
-  std::optional<CriticalPath> critical_path;  ///< of the iterations that count; of closed collectives
+  std::optional<CriticalPath> critical_path;  ///< of the iterations that count
 };
 
 /// `nominal` is the setting without stragglers, whose workload run.lowered was made from; `setting` tells who

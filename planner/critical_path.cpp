@@ -1,71 +1,91 @@
 #include "planner/critical_path.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace planner {
 
 using sim::Time;
 
-void PathTracker::computes(std::span<const Time> begins, std::span<const Time> ends) {
-  Time asked = Time::min();  // most workers wait for the same meeting
-  std::size_t answer = kNone;
-  for (std::size_t n = 0; n < states_.size(); ++n) {
-    State& state = states_[n];
-    if (begins[n] > state.until) {
-      if (begins[n] != asked) answer = meeting_that_ends(asked = begins[n]);
-      state.since = begins[n];
-      state.released_by = answer;
-    }
-    state.until = ends[n];
-  }
+void PathTracker::computes(std::size_t worker, Time begin, Time end) {
+  State& state = states_[worker];
+  if (begin > state.until) state.since = begin;
+  state.until = end;
 }
 
 void PathTracker::meets(std::span<const Time> ready, Time end) {
   const auto last = static_cast<std::size_t>(std::max_element(ready.begin(), ready.end()) - ready.begin());
-  Meeting meeting = {.begin = ready[last], .end = end, .after = kNone, .last = last, .its = states_[last]};
-  meeting.after = meeting_that_ends(meeting.begin);
-  meetings_.push_back(meeting);
+  meets({.begins = {ready[last]},
+         .since = {states_[last].since},
+         .ends = {end},
+         .origins = {static_cast<std::uint32_t>(last)}});
 }
 
-/// Ends rise but for ticks, which may lie further ahead than the collectives that follow.
-std::size_t PathTracker::meeting_that_ends(Time at) const {
-  constexpr std::size_t kMostBack = 4096;  // no iteration has more to come to
-  const std::size_t stop = meetings_.size() > kMostBack ? meetings_.size() - kMostBack : 0;
-  for (std::size_t i = meetings_.size(); i-- > stop;)
-    if (meetings_[i].end == at) return i;
-  return kNone;
+void PathTracker::meets(Meeting meeting) {
+  kept_ += meeting.ends.size();
+  meetings_.push_back(std::move(meeting));
+  constexpr std::size_t kMostKept = 128 * 1024 * 1024 / (3 * sizeof(Time) + sizeof(std::uint32_t));
+  while (kept_ > kMostKept && meetings_.size() > 1) forget();
 }
 
-CriticalPath PathTracker::between(Time from, std::span<const Time> ends) const {
-  CriticalPath out = {.computing = std::vector<Time>(states_.size()), .communicating = {}, .untraced = {}};
+void PathTracker::forget() {
+  kept_ -= meetings_.front().ends.size();
+  known_from_ = std::max(known_from_, *std::ranges::max_element(meetings_.front().ends));
+  meetings_.pop_front();
+  ++forgotten_;
+}
+
+/// Of equals the last.
+std::optional<std::size_t> PathTracker::meeting_that_ends(std::size_t worker, Time time,
+                                                          std::size_t below) const {
+  for (std::size_t i = std::min(meetings_.size(), below); i-- > 0;)
+    if (meetings_[i].ends[at(meetings_[i], worker)] == time) return i;
+  return std::nullopt;
+}
+
+const PathTracker::Meeting* PathTracker::rank_by_rank(std::size_t meeting) const {
+  if (meeting < forgotten_) return nullptr;
+  const Meeting& found = meetings_[meeting - forgotten_];
+  return found.ends.size() > 1 ? &found : nullptr;
+}
+
+CriticalPath PathTracker::path(std::span<const Time> begins, std::span<const Time> ends) const {
   const auto last = static_cast<std::size_t>(std::max_element(ends.begin(), ends.end()) - ends.begin());
-  Time at = ends[last];
+  const auto known =
+      std::find_if(begins.begin(), begins.end(), [&](Time begin) { return begin >= known_from_; });
+  CriticalPath out = {.iterations = static_cast<std::size_t>(begins.end() - known),
+                      .from = known == begins.end() ? ends[last] : *known,
+                      .to = ends[last],
+                      .computing = std::vector<Time>(states_.size()),
+                      .crossings = {},
+                      .sending = std::vector<Time>(states_.size())};
+  constexpr std::size_t kAhead = 4096;  // most meetings come after what releases them, but ticks lie ahead
+  Time time = out.to;
   std::size_t worker = last;
-  State state = states_[last];
-  std::size_t meeting = meeting_that_ends(at);
-  const auto until_from = [&](Time begin) { return at - std::max(begin, from); };
-  while (at > from) {
-    if (meeting != kNone) {
-      const Meeting& met = meetings_[meeting];
-      out.communicating += until_from(met.begin);
-      at = met.begin;
-      worker = met.last;
-      state = met.its;
-      meeting = met.after;
-      continue;
-    }
-    if (state.since >= at) {  // it went on to something else meanwhile
-      out.untraced += until_from(from);
-      break;
-    }
-    out.computing[worker] += until_from(state.since);
-    at = state.since;
-    meeting = state.released_by;
-    if (meeting == kNone && at > from) {
-      out.untraced += until_from(from);
-      break;
+  Time since = states_[last].since;
+  std::size_t below = meetings_.size();
+  while (time > out.from) {
+    if (const auto found = meeting_that_ends(worker, time, below)) {
+      const Meeting& meeting = meetings_[*found];
+      const std::uint32_t origin = meeting.origins[at(meeting, worker)];
+      if (origin >= states_.size()) break;  // too far apart to be told
+      if (meeting.ends.size() > 1)
+        out.crossings.push_back(
+            {.meeting = forgotten_ + *found, .from = origin, .to = static_cast<std::uint32_t>(worker)});
+      worker = origin;
+      const Time begin = meeting.begins[at(meeting, worker)];
+      since = meeting.since[at(meeting, worker)];
+      out.communicating += time - std::max(begin, out.from);
+      below = begin < time ? *found + kAhead : *found;  // not round in circles where it took no time
+      time = begin;
+    } else if (since < time) {
+      out.computing[worker] += time - std::max(since, out.from);
+      time = since;
+    } else {
+      break;  // it went on to something else meanwhile
     }
   }
+  out.untraced = std::max(Time::zero(), time - out.from);
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "cluster/messages.hpp"
+#include "planner/follow_path.hpp"
 #include "planner/messages_of.hpp"
 #include "planner/task_factors.hpp"
 #include "planner/worker_accounts.hpp"
@@ -40,7 +41,8 @@ class ByMessages {
         slowdowns_(slowdowns(setting)),
         outages_(setting),
         accounts_(setting, run, shown),
-        messages_(links_of(setting), topology_of(setting)),
+        messages_(links_of(setting), topology_of(setting), true),
+        path_(accounts_.workers()),
         by_stream_(run.lowered.graph.streams().size()),
         collectives_(tasks_.size()),
         key_(tasks_.size()),
@@ -64,7 +66,9 @@ class ByMessages {
     for (;;) {
       const Time until = ends_.empty() ? Time::max() : std::get<0>(ends_.top());
       if (const auto left = messages_.next(until)) {
-        end(TaskId{task_of_[left->collective]}, left->rank, left->at);
+        const TaskId task = TaskId{task_of_[left->collective]};
+        running(task).path->origins[left->rank] = left->origin;
+        end(task, left->rank, left->at);
       } else if (!ends_.empty()) {
         const auto [at, worker, task] = ends_.top();
         ends_.pop();
@@ -74,7 +78,9 @@ class ByMessages {
       }
     }
     check_all_ended();
-    return std::move(accounts_).take();
+    AllWorkers out = std::move(accounts_).take();
+    out.critical_path = follow_path(setting_, run_, path_, out.marks);
+    return out;
   }
 
  private:
@@ -92,6 +98,7 @@ class ByMessages {
     std::vector<Time> ends;
     std::size_t ready = 0;
     std::size_t ended = 0;
+    std::optional<PathTracker::Meeting> path;  ///< of a collective
   };
 
   Running& running(TaskId task) {
@@ -124,6 +131,8 @@ class ByMessages {
     Running& all = running(task);
     if (run_.lowered.is_channel(what.stream)) {
       all.begins[worker] = outages_.joins(worker, now, label);
+      if (!all.path) all.path = meeting(task, label);
+      all.path->since[worker] = path_.since(worker);
       messages_.enter(collective(task, label), static_cast<std::uint32_t>(worker), all.begins[worker]);
       return;
     }
@@ -132,7 +141,18 @@ class ByMessages {
     const Time duration =
         what.stream == Lowered::kCompute ? drawn(worker, label, what.duration) : what.duration;
     accounts_.computes(worker, label, duration);
-    ends_.emplace(outages_.end(worker, now, duration, label), worker, static_cast<std::uint32_t>(task));
+    const Time end = outages_.end(worker, now, duration, label);
+    path_.computes(worker, now, end);
+    ends_.emplace(end, worker, static_cast<std::uint32_t>(task));
+  }
+
+  PathTracker::Meeting meeting(TaskId task, const TaskLabel& label) const {
+    return {.begins = {},
+            .since = std::vector<Time>(workers_.size()),
+            .ends = {},
+            .origins = std::vector<std::uint32_t>(workers_.size()),
+            .label = label.packed(),
+            .collective = key_[sim::index(task)]};
   }
 
   Time drawn(std::size_t worker, const TaskLabel& label, Time duration) const {
@@ -147,6 +167,7 @@ class ByMessages {
   void together(TaskId task, Running& all, Time now) {
     if (++all.ready < workers_.size()) return;
     const Time at = now + tasks_[sim::index(task)].duration;
+    path_.meets(all.begins, at);
     for (std::size_t worker = 0; worker < workers_.size(); ++worker)
       ends_.emplace(at, worker, static_cast<std::uint32_t>(task));
   }
@@ -175,6 +196,11 @@ class ByMessages {
     if (run_.lowered.is_channel(what.stream))
       accounts_.meets(TaskLabel::unpack(what.label), all.begins, all.ends);
     accounts_.ran(task, all.begins, all.ends);
+    if (all.path) {
+      all.path->begins = std::move(all.begins);
+      all.path->ends = std::move(all.ends);
+      path_.meets(std::move(*all.path));
+    }
     running_[sim::index(task)].reset();
     ++retired_;
   }
@@ -199,6 +225,7 @@ class ByMessages {
   Outages outages_;
   WorkerAccounts accounts_;
   cluster::Messages messages_;
+  PathTracker path_;
   std::vector<std::vector<TaskId>> by_stream_;
   std::vector<std::optional<std::uint32_t>> collectives_;  // by task
   std::vector<std::uint64_t> key_;                         // by task: of a collective, the same as in steps

@@ -34,14 +34,12 @@ void check_planning(const Workload& workload, const WayCost& way, CollectiveKind
                  fmt::format("up to {:.6g}", us));
 }
 
-/// The longest that a draw makes a task of one microsecond: no draw of 53 bits lies further out than 8.3
-/// standard deviations.
+/// The longest that a draw makes a task of one microsecond.
 double longest_draw(const Setting& setting) {
-  constexpr double kFurthest = 8.3;
   const Jitter& jitter = setting.conditions.jitter;
   const double sigma = TaskSigmas(setting).most();
-  if (jitter.distribution == Jitter::Distribution::normal) return 1 + kFurthest * sigma;
-  return std::max(1.0, sim::portable_exp(sigma * kFurthest - sigma * sigma / 2));
+  if (jitter.distribution == Jitter::Distribution::normal) return 1 + sim::kFurthestNormal * sigma;
+  return sim::longest_lognormal(sigma);
 }
 
 double down_us(const Conditions& conditions) {

@@ -42,14 +42,16 @@ std::vector<WorkerTime> longest(const std::vector<Time>& times, double iteration
   return out;
 }
 
-std::optional<CriticalShares> critical_shares(const AllWorkers& all, double iterations) {
-  if (!all.critical_path) return std::nullopt;
+std::optional<CriticalShares> critical_shares(const AllWorkers& all) {
+  if (!all.critical_path || all.critical_path->iterations == 0) return std::nullopt;
   const CriticalPath& path = *all.critical_path;
+  const auto iterations = static_cast<double>(path.iterations);
   const Time computing = std::accumulate(path.computing.begin(), path.computing.end(), Time::zero());
   return CriticalShares{.computing_us = sim::to_us(computing) / iterations,
                         .communicating_us = sim::to_us(path.communicating) / iterations,
                         .untraced_us = sim::to_us(path.untraced) / iterations,
-                        .workers = longest(path.computing, iterations)};
+                        .workers = longest(path.computing, iterations),
+                        .senders = longest(path.sending, iterations)};
 }
 
 }  // namespace
@@ -67,7 +69,7 @@ std::optional<WorkerReport> report_workers(const Setting& setting, const Run& ru
   return WorkerReport{.iteration = iterations(each, all),
                       .waiting = spread_of(std::move(waiting)),
                       .waited_for = longest(all.kept_waiting, count),
-                      .critical_path = critical_shares(all, count)};
+                      .critical_path = critical_shares(all)};
 }
 
 }  // namespace planner

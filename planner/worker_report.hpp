@@ -32,6 +32,9 @@ struct CriticalShares {
   double communicating_us = 0;  ///< ticks included
   double untraced_us = 0;
   std::vector<WorkerTime> workers;  ///< of computing, the longest first, five at most
+  /// Of communicating, whose messages, likewise; none where collectives are closed, links are shared, bytes
+  /// stream through trees, or messages are too many to look at.
+  std::vector<WorkerTime> senders;
 };
 
 struct WorkerReport {
@@ -39,7 +42,7 @@ struct WorkerReport {
   Spread waiting;    ///< over workers, in an iteration: ready for a collective before the last one was
   /// The workers that the others waited for, all of them together, the longest first, five at most.
   std::vector<WorkerTime> waited_for;
-  std::optional<CriticalShares> critical_path;  ///< of closed collectives
+  std::optional<CriticalShares> critical_path;
 };
 
 /// None where all workers are alike, compute and channel slow each other, or the channel goes by layer.

@@ -110,11 +110,13 @@ ordered_json json_of(const planner::WorkerReport& report) {
   ordered_json out = {{"iteration", json_of(report.iteration)},
                       {"waiting", json_of(report.waiting)},
                       {"waited_for", json_of(report.waited_for)}};
-  if (const auto& path = report.critical_path)
+  if (const auto& path = report.critical_path) {
     out["critical_path"] = {{"computing_us", path->computing_us},
                             {"communicating_us", path->communicating_us},
                             {"untraced_us", path->untraced_us},
                             {"workers", json_of(path->workers)}};
+    if (!path->senders.empty()) out["critical_path"]["senders"] = json_of(path->senders);
+  }
   return out;
 }
 
@@ -156,10 +158,15 @@ std::string worker_lines(const Results& results) {
       const planner::WorkerTime& first = report.waited_for.front();
       out += fmt::format(", {:.0f} % of it for worker {}", 100 * first.us / all, first.worker);
     }
-    if (const auto& path = report.critical_path)
+    if (const auto& path = report.critical_path) {
       out += fmt::format(
           "; critical path {:.0f} % communication",
           100 * path->communicating_us / (path->communicating_us + path->computing_us + path->untraced_us));
+      if (!path->senders.empty())
+        out += fmt::format(", {:.0f} % of it messages of worker {}",
+                           100 * path->senders.front().us / path->communicating_us,
+                           path->senders.front().worker);
+    }
     out += '\n';
   }
   return out.empty() ? out : '\n' + out;

@@ -197,6 +197,10 @@ double lognormal_mean_one(std::uint64_t bits, double sigma) {
   return x > -kFar && x < kFar ? near_exp(x) : portable_exp(x);
 }
 
+double longest_lognormal(double sigma) {
+  return std::max(1.0, portable_exp(sigma * kFurthestNormal - sigma * sigma / 2));
+}
+
 void lognormal_mean_one(std::span<const std::uint64_t> bits, double sigma, std::span<double> factors) {
   assert(bits.size() == factors.size() && sigma <= 10);
   std::array<double, kBlock> z{};

@@ -36,11 +36,17 @@ constexpr std::uint64_t hash(std::uint64_t seed, Words... words) {
 /// From 2^-53 to 1 - 2^-53: never 0, never 1, symmetric about 1/2.
 double uniform(std::uint64_t bits);
 
-/// Mean 0, standard deviation 1; from -8.2 to 8.2.
+/// No standard_normal() is further from 0.
+constexpr double kFurthestNormal = 8.3;
+
+/// Mean 0, standard deviation 1.
 double standard_normal(std::uint64_t bits);
 
 /// exp(sigma z - sigma^2 / 2): mean 1, and sigma is the standard deviation of the logarithm.
 double lognormal_mean_one(std::uint64_t bits, double sigma);
+
+/// No lognormal_mean_one() is larger; at least 1.
+double longest_lognormal(double sigma);
 
 /// The same for each of `bits`, to the last bit and several times as quick; `factors` is as long. Asks for
 /// a sigma of at most 10.

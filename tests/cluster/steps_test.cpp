@@ -161,6 +161,43 @@ TEST_CASE("steps: rings stay exact where times are too long for doubles") {
   }
 }
 
+// ---- whose entry decides
+
+TEST_CASE("steps: each rank is told whose entry decides when it leaves") {
+  int decided_by_others = 0;
+  for (std::uint32_t seed = 0; seed < 120; ++seed) {
+    CAPTURE(seed);
+    const Instance of = random_instance(seed);
+    for (const PatternEntry& entry : patterns()) {
+      CAPTURE(entry.name);
+      const Collective how = entry.make(of.shape);
+      const Times expected = run(how, of.links, of.starts, of.collective);
+      Times times = of.starts;
+      std::vector<std::uint32_t> origins(times.size());
+      run_steps(how, of.links, of.collective, times, origins);
+      CHECK(times == expected);
+      for (std::uint32_t rank = 0; rank < times.size(); rank += 1 + rank / 4) {
+        REQUIRE(origins[rank] < times.size());
+        decided_by_others += origins[rank] == rank ? 0 : 1;
+        Times alone(times.size(), Time(of.starts[origins[rank]].count() - (std::int64_t{1} << 50U)));
+        alone[origins[rank]] = of.starts[origins[rank]];  // and all others long ago
+        CHECK(run(how, of.links, alone, of.collective)[rank] == expected[rank]);
+      }
+    }
+  }
+  CHECK(decided_by_others > 1000);
+}
+
+TEST_CASE("steps: nobody is told where times are too far apart") {
+  Links links = alike(5, 1, 0.001);
+  Times times = {us(0), us(8e12), us(1), us(2), us(3)};
+  const Times expected = run(make("ring", {.ranks = 5, .bytes = 100}), links, times);
+  std::vector<std::uint32_t> origins(5);
+  run_steps(make("ring", {.ranks = 5, .bytes = 100}), links, 0, times, origins);
+  CHECK(times == expected);
+  CHECK(origins == std::vector<std::uint32_t>(5, Exchange::kNobody));
+}
+
 // ---- by hand
 
 TEST_CASE("steps: a ring of 3 with one slow link, by hand") {

@@ -232,6 +232,62 @@ TEST_CASE("all workers: a critical path is as long as the iterations, and withou
   }
 }
 
+// A ring of two messages one after the other, 10 each; worker 0's take twice as long. Worker 1 is ready at
+// 30, worker 0 at 15.
+//
+//   worker 0  f 0-5   b 5-15    sends 15-----35  (from 1 at 40)  sends 40-----60
+//   worker 1  f 0-10  b 10-30                  sends 30-40       sends 40-50
+TEST_CASE("all workers: in steps the path leads through messages, back to the worker that entered last") {
+  Conditions conditions = {
+      .iterations = 1, .stragglers = {{.worker = 1, .slowdown = 2}}, .fidelity = Fidelity::steps};
+  conditions.links.slow = {{.worker = 0, .slowdown = 2}};
+  for (const Fidelity fidelity : {Fidelity::steps, Fidelity::messages}) {
+    conditions.fidelity = fidelity;
+    const Scene scene(support::profile_of({{5, 10, {10}}}), support::link_of(10, 0), 2, conditions);
+    const Run run = scene.run(schedule_of(R"("wfbp")"));
+    REQUIRE(run.marks.back() == us(60));
+    REQUIRE(run.all_workers->critical_path);
+    const CriticalPath& path = *run.all_workers->critical_path;
+    CHECK(path.computing == std::vector<Time>{us(0), us(30)});
+    CHECK(path.communicating == us(30));
+    CHECK(path.sending == std::vector<Time>{us(20), us(10)});
+    CHECK(path.crossings.size() == 1);
+    CHECK(path.untraced == us(0));
+  }
+}
+
+TEST_CASE("all workers: a path rank by rank is as long as the iterations, and without holes") {
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const traces::Profile profile = support::random_profile(random, 6);
+    const traces::Network network = support::random_link(random);
+    Conditions conditions = support::random_conditions(random);
+    conditions.overlap = {};
+    conditions.fidelity = random.one_in(2) ? Fidelity::steps : Fidelity::messages;
+    conditions.jitter = {.sigma = 0.3, .seed = seed};
+    conditions.links.sigma = 0.2;
+    if (random.one_in(3)) conditions.failures = {{.worker = 0, .at_us = 5, .down_us = 50}};
+    const bool shares = conditions.fidelity == Fidelity::messages && random.one_in(2);
+    if (shares) conditions.topology = cluster::TopologySpec{.startup_us = 1, .nic = {.us_per_byte = 0.01}};
+    if (shares) conditions.channels = 1 + random.below(3);
+    const Scene scene(profile, network, random.between(2, 6), conditions);
+    for (const Schedule& schedule : schedules()) {
+      CAPTURE(schedule.name);
+      if (schedule.pipeline->program(1, schedule.options).by_layer) continue;
+      const Run run = scene.run(schedule);
+      REQUIRE(run.all_workers->critical_path);
+      const CriticalPath& path = *run.all_workers->critical_path;
+      CHECK(all(path) == run.marks.back() - run.marks[first_counted(run.lowered)]);
+      CHECK(path.untraced == Time::zero());
+      Time sending{};
+      for (const Time time : path.sending) sending += time;
+      if (shares) CHECK(sending == Time::zero());
+      CHECK(sending <= path.communicating);
+    }
+  }
+}
+
 TEST_CASE("all workers: normal draws are 1 + sigma z") {
   const TaskLabel label = {.kind = Kind::forward, .iteration = 1, .item = 2};
   const Jitter jitter = {.distribution = Jitter::Distribution::normal, .sigma = 0.1, .seed = 3};
