@@ -145,6 +145,41 @@ std::vector<std::int64_t> read_workers(const Field& field) {
   return workers;
 }
 
+bool can_run(const Conditions& conditions, const planner::Schedule& schedule) {
+  return !conditions.needs_channel_in_order() || !goes_by_layer(schedule);
+}
+
+/// Those that are named must run under the conditions; where none is, all are taken that do.
+std::vector<planner::Schedule> read_schedules(const Field& field, const Conditions& conditions) {
+  std::vector<planner::Schedule> out;
+  const std::optional<Field> schedules = field.find("schedules");
+  if (!schedules) {
+    out = planner::lossless_schedules();
+    std::erase_if(out, [&](const planner::Schedule& schedule) { return !can_run(conditions, schedule); });
+    return out;
+  }
+  for (const Field& item : schedules->non_empty_items()) {
+    out.push_back(planner::read_schedule(item));
+    if (!can_run(conditions, out.back()))
+      item.expected(planner::kPipelineInOrder,
+                    fmt::format("{}, which goes by layer", out.back().pipeline->name));
+  }
+  return out;
+}
+
+/// Schedules that are simulated where nothing forbids it.
+std::vector<std::string> left_out(const Scenario& scenario) {
+  std::vector<std::string> out;
+  if (scenario.file.has("schedules")) return out;
+  for (const planner::Schedule& schedule : planner::lossless_schedules())
+    if (!can_run(scenario.conditions, schedule))
+      out.push_back(
+          fmt::format("schedule '{}' is left out: with failures, other jitter than lognormal or "
+                      "other fidelity than closed a channel cannot go by layer",
+                      schedule.name));
+  return out;
+}
+
 [[noreturn]] void too_many_workers(const Field& field, const Scenario& scenario, std::size_t place,
                                    double most) {
   const Field workers = field.at("workers");
@@ -217,9 +252,9 @@ double most_iterations(const Scenario& scenario) {
   return std::floor(std::min(most_tasks(scenario.conditions) / one / workers, kMostTasks / one));
 }
 
-std::vector<std::string> straggler_warnings(const Scenario& scenario) {
+std::vector<std::string> warnings_about(const Scenario& scenario) {
+  std::vector<std::string> out = left_out(scenario);
   const std::int64_t most = *std::max_element(scenario.workers.begin(), scenario.workers.end());
-  std::vector<std::string> out;
   for (const planner::Straggler& straggler : scenario.conditions.stragglers)
     if (straggler.worker >= most)
       out.push_back(fmt::format("straggler {} is none of the workers 0 to {}, it slows nothing down",
@@ -244,14 +279,10 @@ Scenario read_scenario(const Field& field) {
       .all_reduce = collectives ? planner::read_collectives(*collectives) : planner::Algorithm{},
       .conditions = read_conditions(field),
       .file = field};
-  if (const auto schedules = field.find("schedules"))
-    for (const Field& item : schedules->non_empty_items())
-      scenario.schedules.push_back(planner::read_schedule(item));
-  else
-    scenario.schedules = planner::lossless_schedules();
+  scenario.schedules = read_schedules(field, scenario.conditions);
   check_conditions(field, scenario);
   check_size(field, scenario);
-  scenario.warnings = straggler_warnings(scenario);
+  scenario.warnings = warnings_about(scenario);
   return scenario;
 }
 

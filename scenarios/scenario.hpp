@@ -33,8 +33,9 @@ Scenario read_scenario(const models::Field& field);
 /// As many as fit into memory, 0 where not even one does: with jitter every worker is simulated.
 double most_iterations(const Scenario& scenario);
 
-/// About stragglers that are in none of the numbers of workers: more likely a slip than a wish.
-std::vector<std::string> straggler_warnings(const Scenario& scenario);
+/// About what the scenario leaves out, and what it says to no effect: stragglers that are in none of the
+/// numbers of workers are more likely a slip than a wish.
+std::vector<std::string> warnings_about(const Scenario& scenario);
 
 /// A schedule's algorithm where it has its own, else the scenario's.
 const planner::Algorithm& all_reduce(const Scenario& scenario, const planner::Schedule& schedule);

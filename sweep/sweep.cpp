@@ -194,7 +194,7 @@ void take_workers(Sweep& sweep) {
   base.workers.clear();
   for (const double workers : sweep.workers().values)
     base.workers.push_back(static_cast<std::int64_t>(workers));
-  base.warnings = scenarios::straggler_warnings(base);
+  base.warnings = scenarios::warnings_about(base);
 }
 
 /// Of the plans that schedules name; nothing where there are none.

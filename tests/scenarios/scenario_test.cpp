@@ -238,6 +238,31 @@ TEST_CASE("scenario: slow-down and jitter within what can be simulated") {
   });
 }
 
+TEST_CASE("scenario: what goes by layer is left out where it cannot be simulated, and refused where named") {
+  const std::vector<std::string> conditions = {R"("fidelity": "steps")", R"("fidelity": "messages")",
+                                               R"("failures": [{"worker": 0, "at_us": 5, "down_us": 1}])",
+                                               R"("jitter": {"distribution": "normal", "sigma": 0.1})"};
+  for (const std::string& condition : conditions) {
+    CAPTURE(condition);
+    const Scenario usual = read("{" + condition + R"(, "schedules": null})");
+    CHECK(usual.schedules.size() == planner::lossless_schedules().size() - 1);
+    CHECK(run(usual).warnings ==
+          std::vector<std::string>{"schedule 'bytescheduler' is left out: with failures, other jitter than "
+                                   "lognormal or other fidelity than closed a channel cannot go by layer"});
+    const std::string message =
+        "s.json: /schedules/1: expected a pipeline whose channel runs in order, with "
+        "failures, other jitter than lognormal or other fidelity than closed, got "
+        "priority, which goes by layer";
+    for (const char* named : {R"("bytescheduler")", R"({"pipeline": "priority", "partition_bytes": 40})"})
+      CHECK_THROWS_WITH_AS(read("{" + condition + R"(, "schedules": ["wfbp", )" + named + "]}"),
+                           message.c_str(), models::InputError);
+    CHECK(read("{" + condition + "}").warnings.empty());
+  }
+  const Scenario lognormal = read(R"({"schedules": null, "jitter": {"sigma": 0.1}})");
+  CHECK(lognormal.schedules.size() == planner::lossless_schedules().size());
+  CHECK(lognormal.warnings.empty());
+}
+
 TEST_CASE("scenario: stragglers are workers once each, with a factor above 0") {
   check_all({
       {R"({"stragglers": [{"worker": 1, "slowdown": 0}]})",
