@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "scenarios/limits.hpp"
 #include "scenarios/links.hpp"
-
 #include "traces/limits.hpp"
 
 namespace scenarios {
@@ -20,7 +21,6 @@ using traces::kMostWorkers;
 
 constexpr std::int64_t kMostIterations = 10'000;
 constexpr std::int64_t kMostSteps = 10'000;
-constexpr double kMostSlowdown = 1e6;
 /// Tasks of all iterations, about: at 60 bytes each the memory that one schedule may take.
 constexpr double kMostTasks = 1e8;
 /// Times of tasks on workers each by itself, about: minutes.
@@ -51,8 +51,6 @@ planner::Overlap read_overlap(const Field& field) {
 
 planner::Jitter read_jitter(const Field& field) {
   field.allow_only({"distribution", "sigma", "seed"});
-  constexpr double kMostSigma = 2;          // a task in a hundred then takes over ten times its mean
-  constexpr double kMostNormalSigma = 0.3;  // one in two thousand would take less than no time
   planner::Jitter jitter;
   if (const auto distribution = field.find("distribution")) {
     const std::string name = distribution->one_of({"lognormal", "normal", "measured"});
@@ -60,9 +58,8 @@ planner::Jitter read_jitter(const Field& field) {
                           : name == "normal"  ? planner::Jitter::Distribution::normal
                                               : planner::Jitter::Distribution::measured;
   }
-  const bool is_normal = jitter.distribution == planner::Jitter::Distribution::normal;
   if (const auto sigma = field.find("sigma"))
-    jitter.sigma = sigma->number(0, is_normal ? kMostNormalSigma : kMostSigma);
+    jitter.sigma = sigma->number(0, most_sigma(jitter.distribution));
   if (const auto seed = field.find("seed"))
     jitter.seed = static_cast<std::uint64_t>(seed->integer(0, INT64_MAX));
   return jitter;
@@ -207,18 +204,32 @@ std::int64_t simulated_workers(const Scenario& scenario) {
   return *std::max_element(scenario.workers.begin(), scenario.workers.end());
 }
 
-/// Rings send twice as many messages as there are workers squared, and no all-reduce more.
+double most_messages(const Conditions& conditions) {
+  if (conditions.fidelity == planner::Fidelity::closed) return std::numeric_limits<double>::infinity();
+  return conditions.fidelity == planner::Fidelity::messages ? kMostEvents : kMostRounds;
+}
+
+/// At most. Rings send twice as many as there are workers squared, and no all-reduce more.
+double messages(const Scenario& scenario, double workers) {
+  return 2 * workers * workers * static_cast<double>(traces::tensor_count(scenario.profile)) *
+         static_cast<double>(scenario.conditions.iterations);
+}
+
 void check_messages(const Field& field, const Scenario& scenario) {
-  if (scenario.conditions.fidelity == planner::Fidelity::closed) return;
-  const bool events = scenario.conditions.fidelity == planner::Fidelity::messages;
-  const double most = events ? kMostEvents : kMostRounds;
+  const double most = most_messages(scenario.conditions);
   const auto workers = static_cast<double>(simulated_workers(scenario));
-  const double all = 2 * workers * workers * static_cast<double>(traces::tensor_count(scenario.profile)) *
-                     static_cast<double>(scenario.conditions.iterations);
+  const double all = messages(scenario, workers);
   if (all > most)
     field.at("fidelity")
         .expected(fmt::format("at most {:.0e} messages, by fewer workers, tensors or iterations", most),
                   fmt::format("up to {:.1e} on {:.0f} workers", all, workers));
+}
+
+/// As many as fit into memory, 0 where not even one does.
+double most_iterations(const Scenario& scenario) {
+  const double one = tasks_per_worker(scenario);
+  const auto workers = static_cast<double>(simulated_workers(scenario));
+  return std::floor(std::min(most_tasks(scenario.conditions) / one / workers, kMostTasks / one));
 }
 
 void check_size(const Field& field, const Scenario& scenario) {
@@ -246,10 +257,12 @@ void check_size(const Field& field, const Scenario& scenario) {
 
 }  // namespace
 
-double most_iterations(const Scenario& scenario) {
-  const double one = tasks_per_worker(scenario);
-  const auto workers = static_cast<double>(simulated_workers(scenario));
-  return std::floor(std::min(most_tasks(scenario.conditions) / one / workers, kMostTasks / one));
+double most_workers(const Scenario& scenario) {
+  const Conditions& conditions = scenario.conditions;
+  if (!conditions.workers_differ()) return static_cast<double>(kMostWorkers);
+  const double tasks = tasks_per_worker(scenario) * static_cast<double>(conditions.iterations);
+  const double by_messages = std::sqrt(most_messages(conditions) / messages(scenario, 1));
+  return std::floor(std::min(most_tasks(conditions) / tasks, by_messages));
 }
 
 std::vector<std::string> warnings_about(const Scenario& scenario) {

@@ -30,8 +30,8 @@ struct Scenario {
 /// sweep::read_sweep(); throws InputError.
 Scenario read_scenario(const models::Field& field);
 
-/// As many as fit into memory, 0 where not even one does: with jitter every worker is simulated.
-double most_iterations(const Scenario& scenario);
+/// On which its iterations can be simulated: where workers differ each is, in bounded memory and time.
+double most_workers(const Scenario& scenario);
 
 /// About what the scenario leaves out, and what it says to no effect: stragglers that are in none of the
 /// numbers of workers are more likely a slip than a wish.
