@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <set>
 
 #include <fmt/format.h>
 
 #include "scenarios/limits.hpp"
 #include "scenarios/links.hpp"
+#include "scenarios/stragglers.hpp"
 #include "traces/limits.hpp"
 
 namespace scenarios {
@@ -63,21 +63,6 @@ planner::Jitter read_jitter(const Field& field) {
   if (const auto seed = field.find("seed"))
     jitter.seed = static_cast<std::uint64_t>(seed->integer(0, INT64_MAX));
   return jitter;
-}
-
-std::vector<planner::Straggler> read_stragglers(const Field& field) {
-  std::vector<planner::Straggler> out;
-  std::set<std::int64_t> seen;
-  for (const Field& item : field.items()) {
-    item.allow_only({"worker", "slowdown"});
-    const Field worker = item.at("worker");
-    const Field slowdown = item.at("slowdown");
-    out.push_back(
-        {.worker = worker.integer(0, kMostWorkers - 1), .slowdown = slowdown.number(0, kMostSlowdown)});
-    if (out.back().slowdown == 0) slowdown.expected("a factor above 0");
-    if (!seen.insert(out.back().worker).second) worker.expected("a worker that is listed once");
-  }
-  return out;
 }
 
 std::vector<planner::Failure> read_failures(const Field& field) {
@@ -268,10 +253,17 @@ double most_workers(const Scenario& scenario) {
 std::vector<std::string> warnings_about(const Scenario& scenario) {
   std::vector<std::string> out = left_out(scenario);
   const std::int64_t most = *std::max_element(scenario.workers.begin(), scenario.workers.end());
+  const auto check = [&](std::string_view what, std::int64_t worker, std::string_view consequence) {
+    if (worker >= most)
+      out.push_back(
+          fmt::format("{} {} is none of the workers 0 to {}, {}", what, worker, most - 1, consequence));
+  };
   for (const planner::Straggler& straggler : scenario.conditions.stragglers)
-    if (straggler.worker >= most)
-      out.push_back(fmt::format("straggler {} is none of the workers 0 to {}, it slows nothing down",
-                                straggler.worker, most - 1));
+    check("straggler", straggler.worker, "it slows nothing down");
+  for (const planner::Failure& failure : scenario.conditions.failures)
+    check("failing worker", failure.worker, "it stops nothing");
+  for (const planner::Straggler& slow : scenario.conditions.links.slow)
+    check("slow sender", slow.worker, "it slows nothing down");
   return out;
 }
 

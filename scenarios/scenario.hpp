@@ -33,8 +33,8 @@ Scenario read_scenario(const models::Field& field);
 /// On which its iterations can be simulated: where workers differ each is, in bounded memory and time.
 double most_workers(const Scenario& scenario);
 
-/// About what the scenario leaves out, and what it says to no effect: stragglers that are in none of the
-/// numbers of workers are more likely a slip than a wish.
+/// About what the scenario leaves out, and what it says to no effect: stragglers, failures and slow links of
+/// workers that are in none of the numbers of workers are more likely a slip than a wish.
 std::vector<std::string> warnings_about(const Scenario& scenario);
 
 /// A schedule's algorithm where it has its own, else the scenario's.

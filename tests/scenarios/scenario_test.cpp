@@ -277,6 +277,32 @@ TEST_CASE("scenario: stragglers are workers once each, with a factor above 0") {
         std::vector<std::string>{"straggler 4 is none of the workers 0 to 3, it slows nothing down"});
 }
 
+TEST_CASE("scenario: slow links are workers once each, as stragglers are") {
+  const auto slow = [](const std::string& list) {
+    return R"({"fidelity": "steps", "links": {"slow": [)" + list + "]}}";
+  };
+  check_all({
+      {slow(R"({"worker": 1, "slowdown": 0})"),
+       "s.json: /links/slow/0/slowdown: expected a factor above 0, got 0"},
+      {slow(R"({"worker": 1, "slowdown": 2}, {"worker": 1, "slowdown": 3})"),
+       "s.json: /links/slow/1/worker: expected a worker that is listed once, got 1"},
+      {slow(R"({"worker": 1000000, "slowdown": 2})"),
+       "s.json: /links/slow/0/worker: expected an integer from 0 to 999999, got 1000000"},
+  });
+  CHECK(read(slow(R"({"worker": 1, "slowdown": 2}, {"worker": 0, "slowdown": 0.5})"))
+            .conditions.links.slow.size() == 2);
+}
+
+TEST_CASE("scenario: failures and slow links of workers that are not there are warned about") {
+  CHECK(
+      results(
+          R"({"fidelity": "steps", "links": {"slow": [{"worker": 3, "slowdown": 2}, {"worker": 4, "slowdown": 2}]},
+    "failures": [{"worker": 5, "at_us": 1}, {"worker": 3, "at_us": 1, "down_us": 1}]})")
+          .warnings ==
+      std::vector<std::string>{"failing worker 5 is none of the workers 0 to 3, it stops nothing",
+                               "slow sender 4 is none of the workers 0 to 3, it slows nothing down"});
+}
+
 TEST_CASE("scenario: a plan of other tensors is refused, with the place in the plan") {
   const std::string plan =
       R"({"schedules": [{"fusion": {"kind": "plan", "file": {"format": "fusewise.plan", "version": 1,
