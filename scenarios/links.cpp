@@ -1,9 +1,11 @@
 #include "scenarios/links.hpp"
 
 #include <array>
+#include <memory>
 #include <string>
 #include <utility>
 
+#include "scenarios/graph.hpp"
 #include "scenarios/limits.hpp"
 #include "scenarios/stragglers.hpp"
 #include "traces/limits.hpp"
@@ -47,31 +49,49 @@ bool flag(const Field& field, std::string_view key) {
   return found && found->boolean();
 }
 
-LinkSpec link(const Field& field, std::string_view key) {
-  const auto found = field.find(key);
-  if (!found) return {};
-  found->allow_only({"latency_us", "bandwidth_gbps"});
-  const Field bandwidth = found->at("bandwidth_gbps");
+}  // namespace
+
+LinkSpec read_link(const Field& field) {
+  const Field bandwidth = field.at("bandwidth_gbps");
   const double gbps = bandwidth.number(0, 1e9);
   if (gbps == 0) bandwidth.expected("a bandwidth above 0");
   constexpr double kBitsPerByte = 8;
   constexpr double kMegabitsPerGigabit = 1e3;  // a gigabit a second is 1e3 bits a microsecond
-  return {.latency_us = number(*found, "latency_us", 0, kMostTimeUs),
+  return {.latency_us = number(field, "latency_us", 0, kMostTimeUs),
           .us_per_byte = kBitsPerByte / (gbps * kMegabitsPerGigabit)};
 }
 
+namespace {
+
+LinkSpec link(const Field& field, std::string_view key) {
+  const auto found = field.find(key);
+  if (!found) return {};
+  found->allow_only({"latency_us", "bandwidth_gbps"});
+  return read_link(*found);
+}
+
+TopologySpec read_custom(const Field& field) {
+  field.allow_only({"kind", "startup_us", "links", "workers_at", "routes"});
+  return {.kind = TopologyKind::custom,
+          .startup_us = number(field, "startup_us", 0, kMostTimeUs),
+          .graph = std::make_shared<cluster::Graph>(read_graph(field))};
+}
+
 TopologySpec read_topology(const Field& field) {
-  static constexpr std::array<std::pair<std::string_view, TopologyKind>, 5> kKinds = {
-      {{"direct", TopologyKind::direct},
+  static constexpr std::array<std::pair<std::string_view, TopologyKind>, 6> kKinds = {
+      {{"custom", TopologyKind::custom},
+       {"direct", TopologyKind::direct},
        {"flat", TopologyKind::flat},
        {"leaf_spine", TopologyKind::leaf_spine},
        {"ring", TopologyKind::ring},
        {"torus2d", TopologyKind::torus2d}}};
+  const TopologyKind kind = choice(field.at("kind"), kKinds);
+  if (kind == TopologyKind::custom) return read_custom(field);
   field.allow_only({"kind", "startup_us", "gpus_per_node", "inside", "inside_is_bus", "nic_behind_inside",
                     "nic", "nic_per_gpu", "nodes_per_leaf", "spines", "oversubscription", "uplink_latency_us",
                     "cable", "torus_columns", "seed"});
   TopologySpec spec;
-  spec.kind = choice(field.at("kind"), kKinds);
+  spec.kind = kind;
   spec.startup_us = number(field, "startup_us", 0, kMostTimeUs);
   spec.gpus_per_node = count(field, "gpus_per_node", 1);
   if (spec.gpus_per_node > 1) field.at("inside");

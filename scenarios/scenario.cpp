@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "cluster/graph.hpp"
 #include "scenarios/limits.hpp"
 #include "scenarios/links.hpp"
 #include "scenarios/stragglers.hpp"
@@ -107,9 +108,16 @@ bool has_spread(const traces::Profile& profile) {
   });
 }
 
+void check_places(const Field& field, const Scenario& scenario) {
+  const std::int64_t workers = *std::max_element(scenario.workers.begin(), scenario.workers.end());
+  if (workers > placed_workers(scenario.conditions))
+    field.at("topology").at("workers_at").expected(fmt::format("a vertex for each of {} workers", workers));
+}
+
 /// What cannot be simulated together.
 void check_conditions(const Field& field, const Scenario& scenario) {
   const Conditions& conditions = scenario.conditions;
+  check_places(field, scenario);
   const planner::Jitter::Distribution distribution = conditions.jitter.distribution;
   if (distribution == planner::Jitter::Distribution::measured && !has_spread(scenario.profile))
     field.at("jitter").at("distribution").expected("a profile with forward_spread_us or backward_spread_us");
@@ -241,6 +249,11 @@ void check_size(const Field& field, const Scenario& scenario) {
 }
 
 }  // namespace
+
+std::int64_t placed_workers(const Conditions& conditions) {
+  if (!conditions.topology || !conditions.topology->graph) return kMostWorkers;
+  return static_cast<std::int64_t>(conditions.topology->graph->ranks_at.size());
+}
 
 double most_workers(const Scenario& scenario) {
   const Conditions& conditions = scenario.conditions;

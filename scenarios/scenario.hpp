@@ -30,6 +30,9 @@ struct Scenario {
 /// sweep::read_sweep(); throws InputError.
 Scenario read_scenario(const models::Field& field);
 
+/// That the topology has a place for, where it is written out.
+std::int64_t placed_workers(const planner::Conditions& conditions);
+
 /// On which its iterations can be simulated: where workers differ each is, in bounded memory and time.
 double most_workers(const Scenario& scenario);
 

@@ -147,12 +147,16 @@ void check_sizes(const Sweep& sweep, const Field& field) {
   scenario.conditions.jitter = greatest_jitter(sweep);
   const double most = scenarios::most_workers(scenario);
   const std::vector<double>& workers = sweep.workers().values;
-  for (std::size_t i = 0; i < workers.size(); ++i)
+  const std::int64_t placed = scenarios::placed_workers(scenario.conditions);
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    if (workers[i] > static_cast<double>(placed))
+      worker_field(field, i).expected(fmt::format("at most the {} workers that the topology places", placed));
     if (workers[i] > most)
       worker_field(field, i).expected(
           fmt::format("at most {:.0f} workers each by itself with this fidelity, a profile of this size and "
                       "{} iterations",
                       most, scenario.conditions.iterations));
+  }
 }
 
 /// Whether greater values make a point last longer.

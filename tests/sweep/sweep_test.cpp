@@ -201,6 +201,10 @@ TEST_CASE("sweep: what is refused before anything runs, word for word") {
       {R"({"sweep": {"workers": [8, 408249]}, "fidelity": "steps"})",
        "s.json: /sweep/workers/1: expected at most 408248 workers each by itself with this fidelity, a "
        "profile of this size and 3 iterations, got 408249"},
+      {R"({"sweep": {"workers": [2, 4]}, "workers": 2, "fidelity": "messages", "topology": {"kind": "custom",
+           "links": [{"name": "a", "from": "x", "to": "y", "bandwidth_gbps": 1, "both_ways": true}],
+           "workers_at": ["x", "y", "y"]}})",
+       "s.json: /sweep/workers/1: expected at most the 3 workers that the topology places, got 4"},
       {R"({"sweep": {"sigma": [0.3, 0.31]}, "jitter": {"distribution": "normal"}})",
        "s.json: /sweep/sigma/1: expected a number from 0 to 0.3, got 0.31"},
       {R"({"sweep": {"sigma": [2.1]}})", "s.json: /sweep/sigma/0: expected a number from 0 to 2, got 2.1"},
