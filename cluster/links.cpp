@@ -12,9 +12,7 @@ const LinkCost& Links::between(std::uint32_t from, std::uint32_t to) const {
 }
 
 sim::Time message_time(const Links& links, const MessageKey& key, std::uint32_t to, std::int64_t bytes) {
-  const LinkCost& link = links.between(key.from, to);
-  double us = link.startup_us + static_cast<double>(bytes) * link.us_per_byte;
-  if (!links.slowdown.empty()) us *= links.slowdown[key.from];
+  double us = undrawn_us(links, key.from, to, bytes);
   if (links.sigma > 0) {
     const std::uint64_t bits = message_bits(collective_bits(links, key.collective), key.round, key.from);
     us *= sim::lognormal_mean_one(bits, links.sigma);

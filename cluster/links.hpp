@@ -50,7 +50,14 @@ inline std::uint64_t message_bits(std::uint64_t collective_bits, std::uint32_t r
   return sim::hash_on(collective_bits, std::uint64_t{round} << kWord | from);
 }
 
-/// (startup + bytes x us_per_byte) x slowdown of the sender x draw, rounded once.
+/// (startup + bytes x us_per_byte) x slowdown of the sender.
+inline double undrawn_us(const Links& links, std::uint32_t from, std::uint32_t to, std::int64_t bytes) {
+  const LinkCost& link = links.between(from, to);
+  const double us = link.startup_us + static_cast<double>(bytes) * link.us_per_byte;
+  return links.slowdown.empty() ? us : us * links.slowdown[from];
+}
+
+/// undrawn_us() x draw, rounded once.
 sim::Time message_time(const Links& links, const MessageKey& key, std::uint32_t to, std::int64_t bytes);
 
 /// Of adding so many received bytes, rounded once.

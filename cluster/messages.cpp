@@ -179,14 +179,13 @@ void Messages::send(std::uint32_t slot, const Exchange& exchange, sim::Time at) 
     return;
   }
   const std::uint32_t from = slot - collectives_[rank.collective].slots_at;
-  const Factors factors = {.slowdown = links_.slowdown.empty() ? 1 : links_.slowdown[from],
-                           .draw = rank.draw};
-  if (!flows_) {
-    const LinkCost& link = links_.between(from, exchange.to);  // as message_time(), its draw made before
-    const double us = link.startup_us + static_cast<double>(exchange.bytes_out) * link.us_per_byte;
-    queue_.set(slot, at + sim::from_us(us * factors.slowdown * factors.draw));
+  if (!flows_) {  // as message_time(), its draw made before
+    const double us = undrawn_us(links_, from, exchange.to, exchange.bytes_out);
+    queue_.set(slot, at + sim::from_us(us * rank.draw));
     return;
   }
+  const Factors factors = {.slowdown = links_.slowdown.empty() ? 1 : links_.slowdown[from],
+                           .draw = rank.draw};
   const Flows::Begun begun = flows_->begin(slot, {from, exchange.to}, exchange.bytes_out, factors, at);
   rank.joins = begun.joins ? 1 : 0;
   queue_.set(slot, begun.at);

@@ -5,7 +5,7 @@
 
 namespace cluster {
 
-// To add a pattern: write patterns/<name>.cpp and list it here.
+// To add a pattern: write patterns/<name>.cpp (two_level and torus are in grid.cpp) and list it here.
 PatternEntry ring();
 PatternEntry binary_tree();
 PatternEntry recursive_doubling();

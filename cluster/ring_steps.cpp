@@ -30,13 +30,6 @@ FUSEWISE_WIDE void advance(std::int64_t* ends, const std::int64_t* then, std::si
   for (std::size_t i = 0; i < count; ++i) ends[i] = std::max(ends[i], ends[i + 1]) + then[i];
 }
 
-/// As in message_time(), before the draw.
-double undrawn_us(const Links& links, std::uint32_t from, std::uint32_t to, std::int64_t bytes) {
-  const LinkCost& link = links.between(from, to);
-  const double us = link.startup_us + static_cast<double>(bytes) * link.us_per_byte;
-  return links.slowdown.empty() ? us : us * links.slowdown[from];
-}
-
 /// One for parts of the smaller size, one for those a byte larger.
 template <typename T>
 using BySize = std::array<T, 2>;

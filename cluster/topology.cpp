@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "cluster/graph.hpp"
 #include "sim/draws.hpp"
 
 namespace cluster {
@@ -120,6 +121,12 @@ struct Walk {
   }
 };
 
+void pass(const Topology& topology, std::uint32_t link, Route& route) {
+  route.links.push_back(link);
+  route.latency_us += topology.links[link].latency_us;
+  route.us_per_byte = std::max(route.us_per_byte, topology.links[link].us_per_byte);
+}
+
 /// The way of one message, link by link.
 class Router {
  public:
@@ -142,11 +149,7 @@ class Router {
   }
 
  private:
-  void pass(std::uint32_t link) {
-    route_.links.push_back(link);
-    route_.latency_us += topology_.links[link].latency_us;
-    route_.us_per_byte = std::max(route_.us_per_byte, topology_.links[link].us_per_byte);
-  }
+  void pass(std::uint32_t link) { cluster::pass(topology_, link, route_); }
 
   std::uint32_t nic(std::uint32_t rank) const {
     return spec_.nic_per_gpu ? rank : rank / spec_.gpus_per_node;
@@ -214,6 +217,14 @@ TopologySpec scaled(TopologySpec spec, double startup_factor, double per_byte_fa
     link->latency_us *= startup_factor;
     link->us_per_byte *= per_byte_factor;
   }
+  if (spec.graph) {
+    Graph graph = *spec.graph;
+    for (Graph::Edge& edge : graph.edges) {
+      edge.link.latency_us *= startup_factor;
+      edge.link.us_per_byte *= per_byte_factor;
+    }
+    spec.graph = std::make_shared<const Graph>(std::move(graph));
+  }
   return spec;
 }
 
@@ -226,12 +237,32 @@ Route Topology::route(std::uint32_t from, std::uint32_t to) const {
     const LinkSpec& link = same_node ? spec.inside : spec.nic;
     return {.links = {}, .latency_us = link.latency_us, .us_per_byte = link.us_per_byte};
   }
-  Router(*this, route).go(from, to);
+  if (spec.kind == TopologyKind::custom)
+    for (const std::uint32_t link : routes->way(from, to)) pass(*this, link, route);
+  else
+    Router(*this, route).go(from, to);
   return route;
 }
 
+namespace {
+
+Topology make_custom(const TopologySpec& spec, std::uint32_t ranks) {
+  require(spec.graph != nullptr, "custom: expected a graph, got none");
+  check(*spec.graph, ranks);
+  Topology topology = {.spec = spec, .ranks = ranks, .links = {}};
+  for (const Graph::Edge& edge : spec.graph->edges) {
+    check(edge.link.name.c_str(), {edge.link.latency_us, edge.link.us_per_byte});
+    topology.links.push_back(edge.link);
+  }
+  topology.routes = std::make_shared<GraphRoutes>(*spec.graph, ranks);
+  return topology;
+}
+
+}  // namespace
+
 Topology make_topology(const TopologySpec& spec, std::uint32_t ranks) {
   check(spec, ranks);
+  if (spec.kind == TopologyKind::custom) return make_custom(spec, ranks);
   Topology topology = {.spec = spec, .ranks = ranks, .links = {}};
   if (spec.kind == TopologyKind::direct) return topology;
   const Layout layout(spec, ranks);

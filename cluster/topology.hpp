@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,12 @@ enum class TopologyKind {
   flat,        ///< nodes on one switch that is never in the way: only NICs (and inside links) are shared
   leaf_spine,  ///< nodes on leaf switches, these on spines
   ring,        ///< nodes in a circle, a cable to either neighbour; the shorter way, of equals the upward one
-  torus2d      ///< nodes in rows, first along the row, then along the column, each the shorter way
+  torus2d,     ///< nodes in rows, first along the row, then along the column, each the shorter way
+  custom       ///< any links, written out
 };
+
+struct Graph;
+class GraphRoutes;
 
 struct LinkSpec {
   double latency_us = 0;
@@ -46,6 +51,7 @@ struct TopologySpec {
   LinkSpec cable;                    ///< ring, torus2d: from a node to its neighbour
   std::uint32_t torus_columns = 0;   ///< torus2d: nodes in a row
   std::uint64_t seed = 1;            ///< leaf_spine: of the spine that a pair of ranks uses (ECMP)
+  std::shared_ptr<const Graph> graph = nullptr;  ///< custom, which looks at nothing else but startup_us
 };
 
 /// The same where messages start up (latencies included) `startup_factor` times and move `per_byte_factor`
@@ -64,6 +70,7 @@ struct Topology {
   TopologySpec spec;
   std::uint32_t ranks = 0;
   std::vector<Link> links;
+  std::shared_ptr<const GraphRoutes> routes = nullptr;  ///< custom
 
   /// A rank reaches itself at once. `direct` names no link, since none is shared.
   Route route(std::uint32_t from, std::uint32_t to) const;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "cluster/topology.hpp"
@@ -64,6 +65,11 @@ struct LinkConditions {
   std::vector<Straggler> slow;  ///< workers whose messages take so many times as long
 };
 
+/// What is expected of a schedule where Conditions::needs_channel_in_order().
+constexpr std::string_view kPipelineInOrder =
+    "a pipeline whose channel runs in order, with failures, other jitter than lognormal or other fidelity "
+    "than closed";
+
 struct Conditions {
   std::int64_t iterations = 3;
   std::int64_t accumulation_steps = 1;
@@ -85,6 +91,13 @@ struct Conditions {
 
   /// Whether the slowest worker no longer stands for all.
   bool workers_differ() const { return jitter.any() || !failures.empty() || fidelity != Fidelity::closed; }
+
+  /// Whether only pipelines whose channel runs in order can be simulated. Where it goes by layer each worker
+  /// may run collectives in another order, so that all are one simulation, which knows lognormal draws alone.
+  bool needs_channel_in_order() const {
+    return !failures.empty() || fidelity != Fidelity::closed ||
+           jitter.distribution != Jitter::Distribution::lognormal;
+  }
 };
 
 }  // namespace planner

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "sim/draws.hpp"
+#include "planner/task_factors.hpp"
 
 namespace planner {
 namespace {
@@ -187,10 +187,9 @@ class Lowering {
   Time drawn(const State& at, Kind kind, std::uint32_t item, Time duration) const {
     const Worker& worker = job_.workers[at.index];
     if (worker.slowdown == 1 && job_.jitter.sigma == 0) return duration;
-    const std::uint64_t bits = sim::hash(job_.jitter.seed, static_cast<std::uint64_t>(worker.id), iteration_,
-                                         static_cast<std::uint64_t>(kind), item);
+    const TaskLabel label = {.kind = kind, .iteration = iteration_, .item = item};
     return sim::from_us(sim::to_us(duration) * worker.slowdown *
-                        sim::lognormal_mean_one(bits, job_.jitter.sigma));
+                        task_factor(job_.jitter, job_.jitter.sigma, worker.id, label));
   }
 
   TaskId channel(Kind kind, std::uint32_t item, Time duration, std::uint32_t iteration) {

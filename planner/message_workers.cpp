@@ -159,7 +159,7 @@ class ByMessages {
     const double sigma = sigmas_.of(label.kind, label.item);
     if (sigma == 0 && slowdowns_[worker] == 1) return duration;
     const double draw =
-        drawn_factor(setting_.conditions.jitter, sigma, static_cast<std::int64_t>(worker), label);
+        task_factor(setting_.conditions.jitter, sigma, static_cast<std::int64_t>(worker), label);
     return sim::from_us(sim::to_us(duration) * (slowdowns_[worker] * draw));
   }
 

@@ -153,17 +153,11 @@ Lowered lower_for(const Setting& setting, const Run& run, std::span<const WayCos
                 .channels = run.program.by_layer ? 1 : conditions.channels});
 }
 
-/// Where the channel goes by layer each worker may run collectives in another order: all workers have tasks
-/// of their own, of one simulation, which knows lognormal draws alone.
+/// As Conditions::needs_channel_in_order() says; and all workers have tasks of their own.
 void check_by_layer(const Setting& setting, const Run& run) {
   const Conditions& conditions = setting.conditions;
-  const bool differs = !conditions.failures.empty() || conditions.fidelity != Fidelity::closed ||
-                       conditions.jitter.distribution != Jitter::Distribution::lognormal;
-  if (differs)
-    throw NoCost(
-        "a pipeline whose channel runs in order, with failures, other jitter than lognormal or other "
-        "fidelity than closed",
-        "one that goes by layer");
+  if (conditions.needs_channel_in_order())
+    throw NoCost(std::string(kPipelineInOrder), "one that goes by layer");
   constexpr double kMostTasks = 1e8;
   const double tasks = (2 * static_cast<double>(setting.workload.profile->layers.size()) +
                         3 * static_cast<double>(run.groups.size())) *

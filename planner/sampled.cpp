@@ -77,7 +77,7 @@ class DrawnWorker {
 
  private:
   Time task(double us, DrawnPass pass, std::uint32_t item, double sigma) {
-    const double drawn = us * slowdown_ * drawn_factor(seed_, sample_, id_, pass, item, sigma);
+    const double drawn = us * slowdown_ * sample_factor(seed_, sample_, id_, pass, item, sigma);
     all_us_ += drawn;
     if (all_us_ > sim::kMostUs / 4) too_long(all_us_);
     return sim::from_us(drawn);
@@ -161,8 +161,8 @@ Setting replaced(const Setting& setting, Workload workload, const traces::Networ
 
 }  // namespace
 
-double drawn_factor(std::uint64_t seed, std::uint64_t sample, std::int64_t worker, DrawnPass pass,
-                    std::uint32_t item, double sigma) {
+double sample_factor(std::uint64_t seed, std::uint64_t sample, std::int64_t worker, DrawnPass pass,
+                     std::uint32_t item, double sigma) {
   if (sigma == 0) return 1;
   return sim::lognormal_mean_one(
       sim::hash(seed, sample, static_cast<std::uint64_t>(worker), item, static_cast<std::uint64_t>(pass)),

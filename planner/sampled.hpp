@@ -25,9 +25,9 @@ enum class DrawnPass : std::uint64_t {
   micro_batch_backward,  ///< those before the last, which alone communicates
 };
 
-/// The factor, of mean 1, that `item` (a layer or a micro-batch) takes longer on a worker.
-double drawn_factor(std::uint64_t seed, std::uint64_t sample, std::int64_t worker, DrawnPass pass,
-                    std::uint32_t item, double sigma);
+/// The factor, of mean 1, that `item` (a layer or a micro-batch) takes longer on a worker in one sample.
+double sample_factor(std::uint64_t seed, std::uint64_t sample, std::int64_t worker, DrawnPass pass,
+                     std::uint32_t item, double sigma);
 
 /// What varies in a setting's compute: for each layer and pass the standard deviation of the logarithm, the
 /// larger of the scenario's jitter and what the profile's spread amounts to, interquartile range over 1.349

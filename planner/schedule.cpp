@@ -191,6 +191,10 @@ Schedule from_object(const Field& field) {
 
 }  // namespace
 
+bool goes_by_layer(const Schedule& schedule) {
+  return schedule.pipeline->program(1, schedule.options).by_layer.has_value();
+}
+
 std::span<const Preset> presets() { return kPresets; }
 
 Schedule read_schedule(const Field& field) {

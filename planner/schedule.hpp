@@ -36,6 +36,10 @@ struct Preset {
   bool is_other_setup = false;
 };
 
+/// Whether its channel runs, of all that is ready, what is for the layer nearest the input: see
+/// Conditions::needs_channel_in_order().
+bool goes_by_layer(const Schedule& schedule);
+
 /// Every named schedule, in the order in which help lists them.
 std::span<const Preset> presets();
 

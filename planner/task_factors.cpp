@@ -53,7 +53,7 @@ double TaskSigmas::most() const {
   return out;
 }
 
-double drawn_factor(const Jitter& jitter, double sigma, std::int64_t worker, const TaskLabel& label) {
+double task_factor(const Jitter& jitter, double sigma, std::int64_t worker, const TaskLabel& label) {
   if (sigma == 0) return 1;
   const std::uint64_t bits = bits_of(jitter, worker, label);
   return jitter.distribution == Jitter::Distribution::normal ? normal_mean_one(bits, sigma)

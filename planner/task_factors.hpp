@@ -32,8 +32,9 @@ class TaskSigmas {
   std::vector<double> backward_;  // by step
 };
 
-/// One draw for each worker, iteration and task, the same whatever else is simulated.
-double drawn_factor(const Jitter& jitter, double sigma, std::int64_t worker, const TaskLabel& label);
+/// The factor, of mean 1, that a simulated task takes longer on a worker: one draw for each worker, iteration
+/// and task, the same whatever else is simulated.
+double task_factor(const Jitter& jitter, double sigma, std::int64_t worker, const TaskLabel& label);
 
 class TaskFactors {
  public:

@@ -1,10 +1,14 @@
 #include "scenarios/links.hpp"
 
 #include <array>
+#include <memory>
 #include <string>
 #include <utility>
 
-#include "traces/network.hpp"
+#include "scenarios/graph.hpp"
+#include "scenarios/limits.hpp"
+#include "scenarios/stragglers.hpp"
+#include "traces/limits.hpp"
 
 namespace scenarios {
 namespace {
@@ -14,10 +18,10 @@ using cluster::TopologyKind;
 using cluster::TopologySpec;
 using models::Field;
 using planner::Fidelity;
+using traces::kMostTimeUs;
+using traces::kMostWorkers;
 
-constexpr double kMostUs = 1e12;
 constexpr double kMostFactor = 1e6;
-constexpr std::int64_t kMostWorkers = 1'000'000;
 
 template <typename Value, std::size_t kCount>
 Value choice(const Field& field, const std::array<std::pair<std::string_view, Value>, kCount>& table) {
@@ -45,32 +49,50 @@ bool flag(const Field& field, std::string_view key) {
   return found && found->boolean();
 }
 
-LinkSpec link(const Field& field, std::string_view key) {
-  const auto found = field.find(key);
-  if (!found) return {};
-  found->allow_only({"latency_us", "bandwidth_gbps"});
-  const Field bandwidth = found->at("bandwidth_gbps");
+}  // namespace
+
+LinkSpec read_link(const Field& field) {
+  const Field bandwidth = field.at("bandwidth_gbps");
   const double gbps = bandwidth.number(0, 1e9);
   if (gbps == 0) bandwidth.expected("a bandwidth above 0");
   constexpr double kBitsPerByte = 8;
   constexpr double kMegabitsPerGigabit = 1e3;  // a gigabit a second is 1e3 bits a microsecond
-  return {.latency_us = number(*found, "latency_us", 0, kMostUs),
+  return {.latency_us = number(field, "latency_us", 0, kMostTimeUs),
           .us_per_byte = kBitsPerByte / (gbps * kMegabitsPerGigabit)};
 }
 
+namespace {
+
+LinkSpec link(const Field& field, std::string_view key) {
+  const auto found = field.find(key);
+  if (!found) return {};
+  found->allow_only({"latency_us", "bandwidth_gbps"});
+  return read_link(*found);
+}
+
+TopologySpec read_custom(const Field& field) {
+  field.allow_only({"kind", "startup_us", "links", "workers_at", "routes"});
+  return {.kind = TopologyKind::custom,
+          .startup_us = number(field, "startup_us", 0, kMostTimeUs),
+          .graph = std::make_shared<cluster::Graph>(read_graph(field))};
+}
+
 TopologySpec read_topology(const Field& field) {
-  static constexpr std::array<std::pair<std::string_view, TopologyKind>, 5> kKinds = {
-      {{"direct", TopologyKind::direct},
+  static constexpr std::array<std::pair<std::string_view, TopologyKind>, 6> kKinds = {
+      {{"custom", TopologyKind::custom},
+       {"direct", TopologyKind::direct},
        {"flat", TopologyKind::flat},
        {"leaf_spine", TopologyKind::leaf_spine},
        {"ring", TopologyKind::ring},
        {"torus2d", TopologyKind::torus2d}}};
+  const TopologyKind kind = choice(field.at("kind"), kKinds);
+  if (kind == TopologyKind::custom) return read_custom(field);
   field.allow_only({"kind", "startup_us", "gpus_per_node", "inside", "inside_is_bus", "nic_behind_inside",
                     "nic", "nic_per_gpu", "nodes_per_leaf", "spines", "oversubscription", "uplink_latency_us",
                     "cable", "torus_columns", "seed"});
   TopologySpec spec;
-  spec.kind = choice(field.at("kind"), kKinds);
-  spec.startup_us = number(field, "startup_us", 0, kMostUs);
+  spec.kind = kind;
+  spec.startup_us = number(field, "startup_us", 0, kMostTimeUs);
   spec.gpus_per_node = count(field, "gpus_per_node", 1);
   if (spec.gpus_per_node > 1) field.at("inside");
   field.at("nic");
@@ -84,7 +106,7 @@ TopologySpec read_topology(const Field& field) {
   const auto oversubscription = field.find("oversubscription");
   if (oversubscription) spec.oversubscription = oversubscription->number(0, kMostFactor);
   if (spec.oversubscription == 0) oversubscription->expected("a ratio above 0");
-  spec.uplink_latency_us = number(field, "uplink_latency_us", 0, kMostUs);
+  spec.uplink_latency_us = number(field, "uplink_latency_us", 0, kMostTimeUs);
   if (spec.kind == TopologyKind::ring || spec.kind == TopologyKind::torus2d) field.at("cable");
   spec.cable = link(field, "cable");
   if (spec.kind == TopologyKind::torus2d) spec.torus_columns = count(field, "torus_columns", 0);
@@ -95,21 +117,12 @@ TopologySpec read_topology(const Field& field) {
 }
 
 planner::LinkConditions read_links(const Field& field) {
-  constexpr double kMostSigma = 2;
   field.allow_only({"sigma", "seed", "slow"});
   planner::LinkConditions out;
   out.sigma = number(field, "sigma", 0, kMostSigma);
   if (const auto seed = field.find("seed"))
     out.seed = static_cast<std::uint64_t>(seed->integer(0, INT64_MAX));
-  const auto slow = field.find("slow");
-  if (!slow) return out;
-  for (const Field& item : slow->items()) {
-    item.allow_only({"worker", "slowdown"});
-    const Field slowdown = item.at("slowdown");
-    out.slow.push_back({.worker = item.at("worker").integer(0, kMostWorkers - 1),
-                        .slowdown = slowdown.number(0, kMostFactor)});
-    if (out.slow.back().slowdown == 0) slowdown.expected("a factor above 0");
-  }
+  if (const auto slow = field.find("slow")) out.slow = read_stragglers(*slow);
   return out;
 }
 

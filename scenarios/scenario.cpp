@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <limits>
 
 #include <fmt/format.h>
 
+#include "cluster/graph.hpp"
+#include "scenarios/limits.hpp"
 #include "scenarios/links.hpp"
-
+#include "scenarios/stragglers.hpp"
 #include "traces/limits.hpp"
 
 namespace scenarios {
@@ -20,7 +22,6 @@ using traces::kMostWorkers;
 
 constexpr std::int64_t kMostIterations = 10'000;
 constexpr std::int64_t kMostSteps = 10'000;
-constexpr double kMostSlowdown = 1e6;
 /// Tasks of all iterations, about: at 60 bytes each the memory that one schedule may take.
 constexpr double kMostTasks = 1e8;
 /// Times of tasks on workers each by itself, about: minutes.
@@ -51,8 +52,6 @@ planner::Overlap read_overlap(const Field& field) {
 
 planner::Jitter read_jitter(const Field& field) {
   field.allow_only({"distribution", "sigma", "seed"});
-  constexpr double kMostSigma = 2;          // a task in a hundred then takes over ten times its mean
-  constexpr double kMostNormalSigma = 0.3;  // one in two thousand would take less than no time
   planner::Jitter jitter;
   if (const auto distribution = field.find("distribution")) {
     const std::string name = distribution->one_of({"lognormal", "normal", "measured"});
@@ -60,27 +59,11 @@ planner::Jitter read_jitter(const Field& field) {
                           : name == "normal"  ? planner::Jitter::Distribution::normal
                                               : planner::Jitter::Distribution::measured;
   }
-  const bool is_normal = jitter.distribution == planner::Jitter::Distribution::normal;
   if (const auto sigma = field.find("sigma"))
-    jitter.sigma = sigma->number(0, is_normal ? kMostNormalSigma : kMostSigma);
+    jitter.sigma = sigma->number(0, most_sigma(jitter.distribution));
   if (const auto seed = field.find("seed"))
     jitter.seed = static_cast<std::uint64_t>(seed->integer(0, INT64_MAX));
   return jitter;
-}
-
-std::vector<planner::Straggler> read_stragglers(const Field& field) {
-  std::vector<planner::Straggler> out;
-  std::set<std::int64_t> seen;
-  for (const Field& item : field.items()) {
-    item.allow_only({"worker", "slowdown"});
-    const Field worker = item.at("worker");
-    const Field slowdown = item.at("slowdown");
-    out.push_back(
-        {.worker = worker.integer(0, kMostWorkers - 1), .slowdown = slowdown.number(0, kMostSlowdown)});
-    if (out.back().slowdown == 0) slowdown.expected("a factor above 0");
-    if (!seen.insert(out.back().worker).second) worker.expected("a worker that is listed once");
-  }
-  return out;
 }
 
 std::vector<planner::Failure> read_failures(const Field& field) {
@@ -125,9 +108,16 @@ bool has_spread(const traces::Profile& profile) {
   });
 }
 
+void check_places(const Field& field, const Scenario& scenario) {
+  const std::int64_t workers = *std::max_element(scenario.workers.begin(), scenario.workers.end());
+  if (workers > placed_workers(scenario.conditions))
+    field.at("topology").at("workers_at").expected(fmt::format("a vertex for each of {} workers", workers));
+}
+
 /// What cannot be simulated together.
 void check_conditions(const Field& field, const Scenario& scenario) {
   const Conditions& conditions = scenario.conditions;
+  check_places(field, scenario);
   const planner::Jitter::Distribution distribution = conditions.jitter.distribution;
   if (distribution == planner::Jitter::Distribution::measured && !has_spread(scenario.profile))
     field.at("jitter").at("distribution").expected("a profile with forward_spread_us or backward_spread_us");
@@ -143,6 +133,41 @@ std::vector<std::int64_t> read_workers(const Field& field) {
   std::vector<std::int64_t> workers;
   for (const Field& item : field.non_empty_items()) workers.push_back(item.integer(1, kMostWorkers));
   return workers;
+}
+
+bool can_run(const Conditions& conditions, const planner::Schedule& schedule) {
+  return !conditions.needs_channel_in_order() || !goes_by_layer(schedule);
+}
+
+/// Those that are named must run under the conditions; where none is, all are taken that do.
+std::vector<planner::Schedule> read_schedules(const Field& field, const Conditions& conditions) {
+  std::vector<planner::Schedule> out;
+  const std::optional<Field> schedules = field.find("schedules");
+  if (!schedules) {
+    out = planner::lossless_schedules();
+    std::erase_if(out, [&](const planner::Schedule& schedule) { return !can_run(conditions, schedule); });
+    return out;
+  }
+  for (const Field& item : schedules->non_empty_items()) {
+    out.push_back(planner::read_schedule(item));
+    if (!can_run(conditions, out.back()))
+      item.expected(planner::kPipelineInOrder,
+                    fmt::format("{}, which goes by layer", out.back().pipeline->name));
+  }
+  return out;
+}
+
+/// Schedules that are simulated where nothing forbids it.
+std::vector<std::string> left_out(const Scenario& scenario) {
+  std::vector<std::string> out;
+  if (scenario.file.has("schedules")) return out;
+  for (const planner::Schedule& schedule : planner::lossless_schedules())
+    if (!can_run(scenario.conditions, schedule))
+      out.push_back(
+          fmt::format("schedule '{}' is left out: with failures, other jitter than lognormal or "
+                      "other fidelity than closed a channel cannot go by layer",
+                      schedule.name));
+  return out;
 }
 
 [[noreturn]] void too_many_workers(const Field& field, const Scenario& scenario, std::size_t place,
@@ -172,18 +197,32 @@ std::int64_t simulated_workers(const Scenario& scenario) {
   return *std::max_element(scenario.workers.begin(), scenario.workers.end());
 }
 
-/// Rings send twice as many messages as there are workers squared, and no all-reduce more.
+double most_messages(const Conditions& conditions) {
+  if (conditions.fidelity == planner::Fidelity::closed) return std::numeric_limits<double>::infinity();
+  return conditions.fidelity == planner::Fidelity::messages ? kMostEvents : kMostRounds;
+}
+
+/// At most. Rings send twice as many as there are workers squared, and no all-reduce more.
+double messages(const Scenario& scenario, double workers) {
+  return 2 * workers * workers * static_cast<double>(traces::tensor_count(scenario.profile)) *
+         static_cast<double>(scenario.conditions.iterations);
+}
+
 void check_messages(const Field& field, const Scenario& scenario) {
-  if (scenario.conditions.fidelity == planner::Fidelity::closed) return;
-  const bool events = scenario.conditions.fidelity == planner::Fidelity::messages;
-  const double most = events ? kMostEvents : kMostRounds;
+  const double most = most_messages(scenario.conditions);
   const auto workers = static_cast<double>(simulated_workers(scenario));
-  const double all = 2 * workers * workers * static_cast<double>(traces::tensor_count(scenario.profile)) *
-                     static_cast<double>(scenario.conditions.iterations);
+  const double all = messages(scenario, workers);
   if (all > most)
     field.at("fidelity")
         .expected(fmt::format("at most {:.0e} messages, by fewer workers, tensors or iterations", most),
                   fmt::format("up to {:.1e} on {:.0f} workers", all, workers));
+}
+
+/// As many as fit into memory, 0 where not even one does.
+double most_iterations(const Scenario& scenario) {
+  const double one = tasks_per_worker(scenario);
+  const auto workers = static_cast<double>(simulated_workers(scenario));
+  return std::floor(std::min(most_tasks(scenario.conditions) / one / workers, kMostTasks / one));
 }
 
 void check_size(const Field& field, const Scenario& scenario) {
@@ -211,19 +250,35 @@ void check_size(const Field& field, const Scenario& scenario) {
 
 }  // namespace
 
-double most_iterations(const Scenario& scenario) {
-  const double one = tasks_per_worker(scenario);
-  const auto workers = static_cast<double>(simulated_workers(scenario));
-  return std::floor(std::min(most_tasks(scenario.conditions) / one / workers, kMostTasks / one));
+std::int64_t placed_workers(const Conditions& conditions) {
+  if (!conditions.topology || !conditions.topology->graph) return kMostWorkers;
+  return static_cast<std::int64_t>(conditions.topology->graph->ranks_at.size());
 }
 
-std::vector<std::string> straggler_warnings(const Scenario& scenario) {
+double most_workers(const Scenario& scenario) {
+  const Conditions& conditions = scenario.conditions;
+  if (!conditions.workers_differ()) return static_cast<double>(kMostWorkers);
+  const double tasks = tasks_per_worker(scenario) * static_cast<double>(conditions.iterations);
+  const double by_messages = std::sqrt(most_messages(conditions) / messages(scenario, 1));
+  return std::floor(std::min(most_tasks(conditions) / tasks, by_messages));
+}
+
+std::vector<std::string> warnings_about(const Scenario& scenario) {
+  std::vector<std::string> out = left_out(scenario);
   const std::int64_t most = *std::max_element(scenario.workers.begin(), scenario.workers.end());
-  std::vector<std::string> out;
+  const auto check = [&](std::string_view what, std::int64_t worker, std::string_view consequence) {
+    if (worker >= most)
+      out.push_back(
+          fmt::format("{} {} is none of the workers 0 to {}, {}", what, worker, most - 1, consequence));
+  };
   for (const planner::Straggler& straggler : scenario.conditions.stragglers)
-    if (straggler.worker >= most)
-      out.push_back(fmt::format("straggler {} is none of the workers 0 to {}, it slows nothing down",
-                                straggler.worker, most - 1));
+    check("straggler", straggler.worker, "it slows nothing down");
+  for (const planner::Failure& failure : scenario.conditions.failures)
+    check("failing worker", failure.worker, "it stops nothing");
+  for (const planner::Straggler& slow : scenario.conditions.links.slow)
+    check("slow sender", slow.worker, "it slows nothing down");
+  if (scenario.conditions.channels > 1 && !scenario.conditions.topology)
+    out.emplace_back("several channels without a topology: collectives at once share no link");
   return out;
 }
 
@@ -245,16 +300,10 @@ Scenario read_scenario(const Field& field) {
       .all_reduce = collectives ? planner::read_collectives(*collectives) : planner::Algorithm{},
       .conditions = read_conditions(field),
       .file = field};
-  if (const auto schedules = field.find("schedules"))
-    for (const Field& item : schedules->non_empty_items())
-      scenario.schedules.push_back(planner::read_schedule(item));
-  else
-    scenario.schedules = planner::lossless_schedules();
+  scenario.schedules = read_schedules(field, scenario.conditions);
   check_conditions(field, scenario);
   check_size(field, scenario);
-  scenario.warnings = straggler_warnings(scenario);
-  if (scenario.conditions.channels > 1 && !scenario.conditions.topology)
-    scenario.warnings.emplace_back("several channels without a topology: collectives at once share no link");
+  scenario.warnings = warnings_about(scenario);
   return scenario;
 }
 

@@ -30,11 +30,15 @@ struct Scenario {
 /// sweep::read_sweep(); throws InputError.
 Scenario read_scenario(const models::Field& field);
 
-/// As many as fit into memory, 0 where not even one does: with jitter every worker is simulated.
-double most_iterations(const Scenario& scenario);
+/// That the topology has a place for, where it is written out.
+std::int64_t placed_workers(const planner::Conditions& conditions);
 
-/// About stragglers that are in none of the numbers of workers: more likely a slip than a wish.
-std::vector<std::string> straggler_warnings(const Scenario& scenario);
+/// On which its iterations can be simulated: where workers differ each is, in bounded memory and time.
+double most_workers(const Scenario& scenario);
+
+/// About what the scenario leaves out, and what it says to no effect: stragglers, failures and slow links of
+/// workers that are in none of the numbers of workers are more likely a slip than a wish.
+std::vector<std::string> warnings_about(const Scenario& scenario);
 
 /// A schedule's algorithm where it has its own, else the scenario's.
 const planner::Algorithm& all_reduce(const Scenario& scenario, const planner::Schedule& schedule);

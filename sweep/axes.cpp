@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "scenarios/limits.hpp"
 #include "traces/limits.hpp"
 
 namespace sweep {
@@ -24,7 +25,6 @@ struct Range {
 constexpr double kMostFactor = 1e6;
 constexpr double kMostWhole = 0x1p53;  // beyond it a double leaves numbers out
 constexpr double kMostBatch = 1e9;
-constexpr double kMostSigma = 2;  // as in a scenario
 
 // To add an axis: a line here and one in Quantity, and what it does in combined(), sweep.cpp.
 constexpr std::array<Range, 8> kRanges = {{
@@ -33,7 +33,7 @@ constexpr std::array<Range, 8> kRanges = {{
     {"startup_factor", 0, kMostFactor},
     {"batch_size", 1, kMostBatch, true},
     {"density", 1e-9, 1},
-    {"sigma", 0, kMostSigma},
+    {"sigma", 0, scenarios::kMostSigma},
     {"seed", 0, kMostWhole, true},
     {"workers", 1, static_cast<double>(traces::kMostWorkers), true},
 }};

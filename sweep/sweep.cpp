@@ -13,6 +13,7 @@
 #include "models/files.hpp"
 #include "planner/fusion.hpp"
 #include "planner/setting.hpp"
+#include "scenarios/limits.hpp"
 #include "traces/scaled.hpp"
 
 namespace sweep {
@@ -91,10 +92,19 @@ Field worker_field(const Field& scenario, std::size_t index) {
   return all.is_array() ? all.items()[index] : all;
 }
 
-double greatest_sigma(const Sweep& sweep) {
-  const Axis* axis = find(sweep.axes, Quantity::sigma);
-  return axis == nullptr ? sweep.base.conditions.jitter.sigma
-                         : *std::max_element(axis->values.begin(), axis->values.end());
+/// The scenario's, with the greatest sigma of the sweep.
+planner::Jitter greatest_jitter(const Sweep& sweep) {
+  planner::Jitter jitter = sweep.base.conditions.jitter;
+  if (const Axis* axis = find(sweep.axes, Quantity::sigma))
+    jitter.sigma = *std::max_element(axis->values.begin(), axis->values.end());
+  return jitter;
+}
+
+/// Some distributions allow less than others.
+void check_sigmas(const Sweep& sweep, const Field& field) {
+  if (find(sweep.axes, Quantity::sigma) == nullptr) return;
+  for (const Field& sigma : field.at("sigma").items())
+    (void)sigma.number(0, scenarios::most_sigma(sweep.base.conditions.jitter.distribution));
 }
 
 /// An axis that changes nothing is a slip.
@@ -102,7 +112,8 @@ void check_axes(const Sweep& sweep, const Field& field) {
   if (find(sweep.axes, Quantity::line_rate_gbps) != nullptr && !sweep.base.network.line_rate_gbps)
     field.at("line_rate_gbps")
         .expected("a network with a line_rate_gbps, or bandwidth_factor in place of this", "one without");
-  if (find(sweep.axes, Quantity::seed) != nullptr && greatest_sigma(sweep) == 0)
+  check_sigmas(sweep, field);
+  if (find(sweep.axes, Quantity::seed) != nullptr && !greatest_jitter(sweep).any())
     field.at("seed").expected("a sigma above 0, in the sweep or in jitter", "none");
   if (find(sweep.axes, Quantity::density) == nullptr) return;
   std::vector<Schedule> schedules = sweep.base.schedules;
@@ -130,20 +141,22 @@ std::size_t checked_points(const Sweep& sweep, const Field& field) {
   return static_cast<std::size_t>(points);
 }
 
-/// With jitter every worker is simulated, and has to fit into memory.
+/// Where workers differ each is simulated, and all have to fit into memory and time.
 void check_sizes(const Sweep& sweep, const Field& field) {
   Scenario scenario = sweep.base;
-  scenario.conditions.jitter.sigma = greatest_sigma(sweep);
-  if (scenario.conditions.jitter.sigma == 0) return;
-  scenario.workers = {1};
-  const auto iterations = static_cast<double>(scenario.conditions.iterations);
-  const double most = std::floor(scenarios::most_iterations(scenario) / iterations);
+  scenario.conditions.jitter = greatest_jitter(sweep);
+  const double most = scenarios::most_workers(scenario);
   const std::vector<double>& workers = sweep.workers().values;
-  for (std::size_t i = 0; i < workers.size(); ++i)
+  const std::int64_t placed = scenarios::placed_workers(scenario.conditions);
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    if (workers[i] > static_cast<double>(placed))
+      worker_field(field, i).expected(fmt::format("at most the {} workers that the topology places", placed));
     if (workers[i] > most)
       worker_field(field, i).expected(
-          fmt::format("at most {:.0f} workers with jitter, a profile of this size and {:.0f} iterations",
-                      most, iterations));
+          fmt::format("at most {:.0f} workers each by itself with this fidelity, a profile of this size and "
+                      "{} iterations",
+                      most, scenario.conditions.iterations));
+  }
 }
 
 /// Whether greater values make a point last longer.
@@ -194,7 +207,7 @@ void take_workers(Sweep& sweep) {
   base.workers.clear();
   for (const double workers : sweep.workers().values)
     base.workers.push_back(static_cast<std::int64_t>(workers));
-  base.warnings = scenarios::straggler_warnings(base);
+  base.warnings = scenarios::warnings_about(base);
 }
 
 /// Of the plans that schedules name; nothing where there are none.

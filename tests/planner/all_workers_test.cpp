@@ -292,10 +292,10 @@ TEST_CASE("all workers: normal draws are 1 + sigma z") {
   const TaskLabel label = {.kind = Kind::forward, .iteration = 1, .item = 2};
   const Jitter jitter = {.distribution = Jitter::Distribution::normal, .sigma = 0.1, .seed = 3};
   const std::uint64_t bits = sim::hash(3, std::uint64_t{5}, 1U, std::uint64_t{1}, 2U);
-  CHECK(drawn_factor(jitter, 0.1, 5, label) == 1 + 0.1 * sim::standard_normal(bits));
+  CHECK(task_factor(jitter, 0.1, 5, label) == 1 + 0.1 * sim::standard_normal(bits));
   double sum = 0;
   constexpr int kDraws = 20'000;
-  for (std::int64_t worker = 0; worker < kDraws; ++worker) sum += drawn_factor(jitter, 0.1, worker, label);
+  for (std::int64_t worker = 0; worker < kDraws; ++worker) sum += task_factor(jitter, 0.1, worker, label);
   CHECK(sum / kDraws == doctest::Approx(1).epsilon(0.003));
 }
 

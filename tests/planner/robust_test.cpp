@@ -135,7 +135,7 @@ TEST_CASE("sampled: factors have mean 1 and their sigma, and one for each sample
   double sum = 0;
   double sum_of_squares = 0;
   for (std::uint64_t sample = 0; sample < kCount; ++sample) {
-    const double factor = drawn_factor(7, sample, 3, DrawnPass::forward, 2, kSigma);
+    const double factor = sample_factor(7, sample, 3, DrawnPass::forward, 2, kSigma);
     sum += factor;
     sum_of_squares += factor * factor;
   }
@@ -144,7 +144,7 @@ TEST_CASE("sampled: factors have mean 1 and their sigma, and one for each sample
   CHECK(sum_of_squares / kCount - 1 == doctest::Approx(variance).epsilon(0.06));
   const auto factor = [](std::uint64_t seed, std::uint64_t sample, std::int64_t worker, DrawnPass pass,
                          std::uint32_t item) {
-    return drawn_factor(seed, sample, worker, pass, item, kSigma);
+    return sample_factor(seed, sample, worker, pass, item, kSigma);
   };
   const double one = factor(1, 2, 3, DrawnPass::forward, 4);
   CHECK(one == factor(1, 2, 3, DrawnPass::forward, 4));
@@ -166,7 +166,7 @@ Time drawn_task(const Setting& setting, const TaskLabel& label, std::uint64_t se
   for (const Straggler& straggler : setting.conditions.stragglers)
     if (straggler.worker == worker) us = straggler.slowdown;
   const auto drawn = [&](double time_us, DrawnPass pass, std::uint32_t item, double sigma) {
-    return sim::from_us(time_us * us * drawn_factor(seed, label.iteration, worker, pass, item, sigma));
+    return sim::from_us(time_us * us * sample_factor(seed, label.iteration, worker, pass, item, sigma));
   };
   if (label.kind == Kind::forward)
     return drawn(profile.layers[label.item].forward_us, DrawnPass::forward, label.item,
@@ -431,8 +431,8 @@ traces::Profile two_layers() {
 }
 
 double later_draw(std::uint64_t sample) {
-  return std::max(drawn_factor(1, sample, 0, DrawnPass::backward, 0, 1),
-                  drawn_factor(1, sample, 1, DrawnPass::backward, 0, 1));
+  return std::max(sample_factor(1, sample, 0, DrawnPass::backward, 0, 1),
+                  sample_factor(1, sample, 1, DrawnPass::backward, 0, 1));
 }
 
 TEST_CASE("robust: two gradients that are better apart on average may be better in one over samples") {

@@ -238,6 +238,31 @@ TEST_CASE("scenario: slow-down and jitter within what can be simulated") {
   });
 }
 
+TEST_CASE("scenario: what goes by layer is left out where it cannot be simulated, and refused where named") {
+  const std::vector<std::string> conditions = {R"("fidelity": "steps")", R"("fidelity": "messages")",
+                                               R"("failures": [{"worker": 0, "at_us": 5, "down_us": 1}])",
+                                               R"("jitter": {"distribution": "normal", "sigma": 0.1})"};
+  for (const std::string& condition : conditions) {
+    CAPTURE(condition);
+    const Scenario usual = read("{" + condition + R"(, "schedules": null})");
+    CHECK(usual.schedules.size() == planner::lossless_schedules().size() - 1);
+    CHECK(run(usual).warnings ==
+          std::vector<std::string>{"schedule 'bytescheduler' is left out: with failures, other jitter than "
+                                   "lognormal or other fidelity than closed a channel cannot go by layer"});
+    const std::string message =
+        "s.json: /schedules/1: expected a pipeline whose channel runs in order, with "
+        "failures, other jitter than lognormal or other fidelity than closed, got "
+        "priority, which goes by layer";
+    for (const char* named : {R"("bytescheduler")", R"({"pipeline": "priority", "partition_bytes": 40})"})
+      CHECK_THROWS_WITH_AS(read("{" + condition + R"(, "schedules": ["wfbp", )" + named + "]}"),
+                           message.c_str(), models::InputError);
+    CHECK(read("{" + condition + "}").warnings.empty());
+  }
+  const Scenario lognormal = read(R"({"schedules": null, "jitter": {"sigma": 0.1}})");
+  CHECK(lognormal.schedules.size() == planner::lossless_schedules().size());
+  CHECK(lognormal.warnings.empty());
+}
+
 TEST_CASE("scenario: stragglers are workers once each, with a factor above 0") {
   check_all({
       {R"({"stragglers": [{"worker": 1, "slowdown": 0}]})",
@@ -250,6 +275,32 @@ TEST_CASE("scenario: stragglers are workers once each, with a factor above 0") {
   });
   CHECK(results(R"({"stragglers": [{"worker": 4, "slowdown": 2}, {"worker": 3, "slowdown": 2}]})").warnings ==
         std::vector<std::string>{"straggler 4 is none of the workers 0 to 3, it slows nothing down"});
+}
+
+TEST_CASE("scenario: slow links are workers once each, as stragglers are") {
+  const auto slow = [](const std::string& list) {
+    return R"({"fidelity": "steps", "links": {"slow": [)" + list + "]}}";
+  };
+  check_all({
+      {slow(R"({"worker": 1, "slowdown": 0})"),
+       "s.json: /links/slow/0/slowdown: expected a factor above 0, got 0"},
+      {slow(R"({"worker": 1, "slowdown": 2}, {"worker": 1, "slowdown": 3})"),
+       "s.json: /links/slow/1/worker: expected a worker that is listed once, got 1"},
+      {slow(R"({"worker": 1000000, "slowdown": 2})"),
+       "s.json: /links/slow/0/worker: expected an integer from 0 to 999999, got 1000000"},
+  });
+  CHECK(read(slow(R"({"worker": 1, "slowdown": 2}, {"worker": 0, "slowdown": 0.5})"))
+            .conditions.links.slow.size() == 2);
+}
+
+TEST_CASE("scenario: failures and slow links of workers that are not there are warned about") {
+  CHECK(
+      results(
+          R"({"fidelity": "steps", "links": {"slow": [{"worker": 3, "slowdown": 2}, {"worker": 4, "slowdown": 2}]},
+    "failures": [{"worker": 5, "at_us": 1}, {"worker": 3, "at_us": 1, "down_us": 1}]})")
+          .warnings ==
+      std::vector<std::string>{"failing worker 5 is none of the workers 0 to 3, it stops nothing",
+                               "slow sender 4 is none of the workers 0 to 3, it slows nothing down"});
 }
 
 TEST_CASE("scenario: a plan of other tensors is refused, with the place in the plan") {

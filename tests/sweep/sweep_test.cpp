@@ -122,6 +122,19 @@ TEST_CASE("sweep: what each axis changes") {
   }
 }
 
+TEST_CASE("sweep: what is measured is drawn from each seed, without any sigma") {
+  const Sweep sweep = read(R"({"sweep": {"seed": [1, 2], "workers": [2]},
+    "jitter": {"distribution": "measured"}, "profile": {"layers": [{"name": "l", "kind": "k", "forward_us": 2,
+      "backward_us": 6, "backward_spread_us": 1, "tensors": [{"name": "t", "elements": 1000}]}]}})");
+  CHECK(row(sweep, 0).at("iteration_us") != row(sweep, 2).at("iteration_us"));
+}
+
+TEST_CASE("sweep: as many workers as in a scenario can be simulated each by itself") {
+  CHECK(read(R"({"sweep": {"sigma": [1], "workers": [1000000]}, "iterations": 1400})").points == 2);
+  CHECK(read(R"({"sweep": {"workers": [12909]}, "fidelity": "messages"})").points == 2);
+  CHECK(read(R"({"sweep": {"workers": [1000000]}})").points == 2);
+}
+
 TEST_CASE("sweep: stragglers are warned about by the sweep's own numbers of workers") {
   const std::string straggler = R"("stragglers": [{"worker": 4, "slowdown": 2}])";
   CHECK(read("{" + straggler + R"(, "sweep": {"workers": [8]}})").base.warnings.empty());
@@ -173,10 +186,28 @@ TEST_CASE("sweep: what is refused before anything runs, word for word") {
       {R"({"sweep": {"batch_size": [1]}, "collectives": {"all_reduce": "two_level"}})",
        "s.json: /workers/0: expected a network with levels, as two_level needs, got network 'n' without "
        "(schedule 'wfbp')"},
-      {R"({"sweep": {"sigma": [0, 1], "workers": [8, 1000000]}, "iterations": 100})",
-       "s.json: /sweep/workers/1: expected at most 142857 workers with jitter, a profile of this size and "
-       "100 "
-       "iterations, got 1000000"},
+      // 7 tasks in an iteration, 10^10 of which are simulated
+      {R"({"sweep": {"sigma": [0, 1], "workers": [8, 1000000]}, "iterations": 10000})",
+       "s.json: /sweep/workers/1: expected at most 142857 workers each by itself with this fidelity, a "
+       "profile of this size and 10000 iterations, got 1000000"},
+      {R"({"sweep": {"workers": [8, 1000000]}, "iterations": 10000,
+           "failures": [{"worker": 0, "at_us": 1, "down_us": 1}]})",
+       "s.json: /sweep/workers/1: expected at most 142857 workers each by itself with this fidelity, a "
+       "profile of this size and 10000 iterations, got 1000000"},
+      // 10^9 messages, of which a ring of one tensor sends two for each pair of workers and iteration
+      {R"({"sweep": {"workers": [8, 12910]}, "fidelity": "messages"})",
+       "s.json: /sweep/workers/1: expected at most 12909 workers each by itself with this fidelity, a "
+       "profile of this size and 3 iterations, got 12910"},
+      {R"({"sweep": {"workers": [8, 408249]}, "fidelity": "steps"})",
+       "s.json: /sweep/workers/1: expected at most 408248 workers each by itself with this fidelity, a "
+       "profile of this size and 3 iterations, got 408249"},
+      {R"({"sweep": {"workers": [2, 4]}, "workers": 2, "fidelity": "messages", "topology": {"kind": "custom",
+           "links": [{"name": "a", "from": "x", "to": "y", "bandwidth_gbps": 1, "both_ways": true}],
+           "workers_at": ["x", "y", "y"]}})",
+       "s.json: /sweep/workers/1: expected at most the 3 workers that the topology places, got 4"},
+      {R"({"sweep": {"sigma": [0.3, 0.31]}, "jitter": {"distribution": "normal"}})",
+       "s.json: /sweep/sigma/1: expected a number from 0 to 0.3, got 0.31"},
+      {R"({"sweep": {"sigma": [2.1]}})", "s.json: /sweep/sigma/0: expected a number from 0 to 2, got 2.1"},
       {R"({"sweep": {"batch_size": [8, 1000000000]}, "iterations": 10000})",
        "s.json: /workers/0: expected times that add up to at most 9000000000000 us over all iterations, got "
        "1.0001e+13 "

@@ -1,4 +1,6 @@
-// Rings inside nodes and between them, so that only a node's share of the bytes leaves it per rank (2DTAR).
+// Rings along rows of neighbouring ranks and between them, so that a rank passes on only its row's share of
+// the bytes to other rows: rows are nodes in two_level (2DTAR), and those of a torus in torus, whose links
+// along rows and columns may be alike.
 
 #include "cluster/patterns.hpp"
 #include "cluster/patterns/rings.hpp"
@@ -12,6 +14,8 @@ Collective make(const Shape& shape) {
 }
 
 }  // namespace
+
+PatternEntry torus() { return {.name = "torus", .outcome = Outcome::all_reduce, .make = make}; }
 
 PatternEntry two_level() { return {.name = "two_level", .outcome = Outcome::all_reduce, .make = make}; }
 
