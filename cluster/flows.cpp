@@ -22,7 +22,8 @@ sim::Time up_from_us(double us) {
 
 }  // namespace
 
-Flows::Flows(Topology topology) : topology_(std::move(topology)), carriers_(topology_.links.size()) {
+Flows::Flows(Topology topology)
+    : topology_(std::move(topology)), carriers_(topology_.links.size()), busy_us_(topology_.links.size()) {
   for (std::size_t i = 0; i < carriers_.size(); ++i)
     if (topology_.links[i].us_per_byte > 0) carriers_[i].capacity = 1 / topology_.links[i].us_per_byte;
 }
@@ -37,6 +38,7 @@ Flows::Begun Flows::begin(std::uint32_t slot, std::pair<std::uint32_t, std::uint
       (first_us + static_cast<double>(bytes) * flow.us_per_byte) * factors.slowdown * factors.draw;
   flow.since = at;
   flow.left_us = us;
+  flow.bytes = static_cast<double>(bytes) * factors.slowdown * factors.draw;
   flow.speed = 1;
   if (bytes == 0 || flow.hops.empty()) return {.at = at + sim::from_us(us)};
   return {.at = at + sim::from_us(first_us * factors.slowdown * factors.draw), .joins = true};
@@ -73,6 +75,7 @@ void Flows::leave(std::uint32_t slot) {
   flow.flows = false;
   for (const Hop& hop : flow.hops) {
     mark(hop.link);
+    busy_us_[hop.link] += flow.bytes * topology_.links[hop.link].us_per_byte;
     Carrier& carrier = carriers_[hop.link];
     const Member last = carrier.flows.back();
     carrier.flows[hop.index] = last;

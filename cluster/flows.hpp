@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -47,6 +48,10 @@ class Flows {
   /// Bytes per microsecond on a link, since the last settle(). A message counts as its bytes x factors.
   double carried(std::uint32_t link) const;
 
+  /// By link: how long what it has carried to the end would have taken it at full speed. A message counts as
+  /// its bytes x factors.
+  std::span<const double> busy_us() const { return busy_us_; }
+
  private:
   struct Hop {
     std::uint32_t link = 0;
@@ -61,6 +66,7 @@ class Flows {
     double alone = 0;  // bytes per us: 1 / us_per_byte
     sim::Time since{};
     double left_us = 0;  // at `since`, of the time alone
+    double bytes = 0;    // x factors
     double speed = 1;    // of what it has alone
     std::uint32_t seen = 0;
     bool flows = false;   // between join() and leave()
@@ -96,6 +102,7 @@ class Flows {
   Topology topology_;
   std::vector<Flow> flows_;        // by slot
   std::vector<Carrier> carriers_;  // by link
+  std::vector<double> busy_us_;    // by link
   std::vector<std::uint32_t> dirty_;
   // of a settle(), kept for their room
   std::uint32_t epoch_ = 0;

@@ -80,6 +80,9 @@ class Messages {
   std::uint64_t delivered() const { return delivered_; }
   /// Bytes per microsecond on a link of the topology at now(); see Flows::carried().
   double carried(std::uint32_t link);
+  /// By link of the topology; see Flows::busy_us(). Empty without one.
+  std::span<const double> busy_us() const { return flows_ ? flows_->busy_us() : std::span<const double>(); }
+  const Topology* topology() const { return flows_ ? &flows_->topology() : nullptr; }
 
  private:
   static constexpr std::uint32_t kNowhere = UINT32_MAX;

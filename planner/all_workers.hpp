@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "planner/critical_path.hpp"
@@ -35,6 +36,12 @@ struct ShownWorker {
   sim::Timeline timeline;  ///< of the one-worker graph; closed collectives from when the last has issued them
 };
 
+/// Of all of a run, the first iteration included.
+struct LinkUse {
+  std::string link;
+  double share = 0;  ///< of what it could have carried
+};
+
 /// What each worker did; sums are over the iterations that count.
 struct AllWorkers {
   std::vector<std::vector<sim::Time>> marks;  ///< by mark, then worker: when it was reached
@@ -43,6 +50,7 @@ struct AllWorkers {
   std::vector<sim::Time> kept_waiting;        ///< by worker: what all others waited for it, the last one
   /// From when the last has begun a collective until the last has left it; of several at once, of any.
   sim::Time channel_busy{};
+  std::vector<LinkUse> busiest_links;  ///< five at most, the busiest first; where links are shared
   std::vector<ShownWorker> shown;
   std::optional<CriticalPath> critical_path;  ///< of the iterations that count
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <queue>
 #include <tuple>
 #include <utility>
@@ -80,6 +81,7 @@ class ByMessages {
     check_all_ended();
     AllWorkers out = std::move(accounts_).take();
     out.critical_path = follow_path(setting_, run_, path_, out.marks);
+    out.busiest_links = busiest_links();
     return out;
   }
 
@@ -203,6 +205,23 @@ class ByMessages {
     }
     running_[sim::index(task)].reset();
     ++retired_;
+  }
+
+  std::vector<LinkUse> busiest_links() const {
+    if (messages_.topology() == nullptr) return {};
+    const std::span<const double> busy_us = messages_.busy_us();
+    std::vector<std::uint32_t> order(busy_us.size());
+    std::iota(order.begin(), order.end(), 0U);
+    constexpr std::size_t kMost = 5;
+    const auto most = order.begin() + static_cast<std::ptrdiff_t>(std::min(kMost, order.size()));
+    std::partial_sort(order.begin(), most, order.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return busy_us[a] != busy_us[b] ? busy_us[a] > busy_us[b] : a < b;
+    });
+    std::vector<LinkUse> out;
+    for (auto link = order.begin(); link != most && busy_us[*link] > 0; ++link)
+      out.push_back({.link = messages_.topology()->links[*link].name,
+                     .share = busy_us[*link] / sim::to_us(messages_.now())});
+    return out;
   }
 
   void check_all_ended() const {

@@ -37,11 +37,19 @@ struct CriticalShares {
   std::vector<WorkerTime> senders;
 };
 
+/// Shares of the iterations that count.
+struct Utilisation {
+  double compute = 0;  ///< that workers compute or code, mean
+  double channel = 0;  ///< that any collective runs
+  std::vector<LinkUse> links;
+};
+
 struct WorkerReport {
   Spread iteration;  ///< over workers and iterations, each from one of the worker's ends to its next
   Spread waiting;    ///< over workers, in an iteration: ready for a collective before the last one was
   /// The workers that the others waited for, all of them together, the longest first, five at most.
   std::vector<WorkerTime> waited_for;
+  Utilisation utilisation;
   std::optional<CriticalShares> critical_path;
 };
 

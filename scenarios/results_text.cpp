@@ -106,10 +106,21 @@ ordered_json json_of(const std::vector<planner::WorkerTime>& times) {
   return out;
 }
 
+ordered_json json_of(const planner::Utilisation& utilisation) {
+  ordered_json out = {{"compute", utilisation.compute}, {"channel", utilisation.channel}};
+  if (utilisation.links.empty()) return out;
+  ordered_json links = ordered_json::array();
+  for (const planner::LinkUse& each : utilisation.links)
+    links.push_back({{"link", each.link}, {"share", each.share}});
+  out["links"] = std::move(links);
+  return out;
+}
+
 ordered_json json_of(const planner::WorkerReport& report) {
   ordered_json out = {{"iteration", json_of(report.iteration)},
                       {"waiting", json_of(report.waiting)},
-                      {"waited_for", json_of(report.waited_for)}};
+                      {"waited_for", json_of(report.waited_for)},
+                      {"utilisation", json_of(report.utilisation)}};
   if (const auto& path = report.critical_path) {
     out["critical_path"] = {{"computing_us", path->computing_us},
                             {"communicating_us", path->communicating_us},
@@ -167,6 +178,9 @@ std::string worker_lines(const Results& results) {
                            100 * path->senders.front().us / path->communicating_us,
                            path->senders.front().worker);
     }
+    if (const auto& links = report.utilisation.links; !links.empty())
+      out += fmt::format("; busiest link {} {:.0f} %", models::one_line(links.front().link),
+                         100 * links.front().share);
     out += '\n';
   }
   return out.empty() ? out : '\n' + out;

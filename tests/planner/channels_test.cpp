@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "models/errors.hpp"
+#include "planner/worker_report.hpp"
 #include "scenarios/run.hpp"
 #include "tests/support/planning.hpp"
 #include "tests/support/timelines.hpp"
@@ -39,6 +40,14 @@ TEST_CASE("channels: two collectives at once share the NIC") {
   const Run at_once = two.run(schedule_of(R"("wfbp")"));
   CHECK(at_once.prediction.iteration_us == 240);
   CHECK(at_once.prediction.communication_us == 200);  // 40 to 240, two at once counted once
+  const std::optional<WorkerReport> report = report_workers(two.setting, at_once);
+  REQUIRE(report);
+  CHECK(report->utilisation.compute == doctest::Approx(60.0 / 240));
+  CHECK(report->utilisation.channel == doctest::Approx(200.0 / 240));
+  REQUIRE(report->utilisation.links.size() == 4);
+  CHECK(report->utilisation.links.front().link == "node 0 nic out");  // of equals the first
+  for (const LinkUse& use : report->utilisation.links)                  // 800 bytes at 4 a microsecond
+    CHECK(use.share == doctest::Approx(200.0 / 240));
   CHECK(support::stream(two, at_once, Lowered::channel(0)) == "A1 40-220");
   CHECK(support::stream(two, at_once, Lowered::channel(1)) == "A2 60-240");
 }
