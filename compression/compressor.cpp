@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <stdexcept>
 
 #include <fmt/core.h>
@@ -38,7 +39,7 @@ std::size_t kept_elements(std::size_t elements, double density) {
   if (!(density >= 0 && density <= 1))
     throw std::invalid_argument(fmt::format("density: expected a number from 0 to 1, got {}", density));
   if (elements == 0 || density == 0) return 0;
-  const auto nearest = static_cast<std::size_t>(density * static_cast<double>(elements) + 0.5);
+  const auto nearest = static_cast<std::size_t>(std::llround(density * static_cast<double>(elements)));
   return std::max<std::size_t>(nearest, 1);
 }
 

@@ -12,7 +12,7 @@ namespace compression {
 
 /// Of one worker and tensor. As large as the gradient; an encoding takes up to a quarter of that more while
 /// it selects, and then 8 bytes for each kept element twice, or half of it in fp16 and bf16: less than three
-/// gradients in all up to a density of 1/8.
+/// gradients in all up to a density of 1/20.
 struct ErrorFeedback {
   std::vector<float> residual;  ///< empty before the first call: all 0
 };

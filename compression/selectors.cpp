@@ -1,9 +1,10 @@
+// Thresholds are compared as magnitude(): whole numbers, in which NaN and infinities have their place.
+
 #include "compression/selectors.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <optional>
 #include <stdexcept>
@@ -76,7 +77,7 @@ float sampled_threshold(std::span<const float> x, std::size_t k, std::size_t sam
   std::vector<float> sample(samples);
   for (std::size_t i = 0; i < samples; ++i) sample[i] = x[sim::hash(seed, i) % x.size()];
   const double share = static_cast<double>(k) / static_cast<double>(x.size());
-  const auto rank = static_cast<std::size_t>(share * static_cast<double>(samples) + 0.5);
+  const auto rank = static_cast<std::size_t>(std::llround(share * static_cast<double>(samples)));
   return kth_magnitude(sample, std::max<std::size_t>(rank, 1));
 }
 

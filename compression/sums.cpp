@@ -1,7 +1,12 @@
 #include "compression/sums.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
+
+#include "compression/bits.hpp"
+#include "compression/select.hpp"
 
 namespace compression {
 namespace {
@@ -21,7 +26,7 @@ Magnitudes magnitudes(std::span<const float> x) {
   for (const float each : x) greatest = std::max(greatest, magnitude(or_zero(each)));
   const double sum = sum_of(x, [](float each) { return std::abs(static_cast<double>(or_zero(each))); });
   // a mean of equals may be rounded up past them
-  const float most = std::bit_cast<float>(greatest);
+  const auto most = std::bit_cast<float>(greatest);
   return {.mean = std::min(sum / static_cast<double>(x.size() - broken), static_cast<double>(most)),
           .greatest = most,
           .broken = broken};

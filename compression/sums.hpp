@@ -3,12 +3,9 @@
 
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <span>
-
-#include "compression/select.hpp"
 
 namespace compression {
 

@@ -2,8 +2,6 @@
 // the wire: the first mean, the second without its sign (float32), the signs. An infinity makes its half of
 // the elements infinite, a NaN those not negative NaN: a broken gradient is not hidden.
 
-#include <cmath>
-
 #include "compression/bits.hpp"
 #include "compression/compressor.hpp"
 #include "compression/sign_wire.hpp"
