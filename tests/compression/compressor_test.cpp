@@ -12,7 +12,7 @@
 
 #include "compression/error_feedback.hpp"
 #include "compression/sparse_wire.hpp"
-#include "compression/vectors.hpp"
+#include "tests/compression/vectors.hpp"
 
 namespace compression {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include "compression/vectors.hpp"
+#include "tests/compression/vectors.hpp"
 
 namespace compression {
 namespace {

@@ -11,7 +11,7 @@
 #include <doctest/doctest.h>
 
 #include "compression/sums.hpp"
-#include "compression/vectors.hpp"
+#include "tests/compression/vectors.hpp"
 
 namespace compression {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "compression/sparse_vector.hpp"
 #include "sim/draws.hpp"
-#include "support/random.hpp"
+#include "tests/support/random.hpp"
 
 namespace support {
 
