@@ -138,6 +138,15 @@ TEST_CASE("topk_dsa: independent selections fill the sum in as probability has i
   }
 }
 
+TEST_CASE("topk_dsa: sums that are zero do not travel") {
+  const std::vector<SparseVector> own = {{{0, 5}, {1, 3}}, {{0, 5}, {-1, 4}}};
+  const auto ran = ranks::run(2, [&](Transport& t) { return sparse::topk_dsa(t, own[t.rank()], 8); });
+  CHECK(ran.results[1].sum == std::vector<float>{0, 0, 0, 0, 0, 7, 0, 0});
+  CHECK(ran.results[1].non_zeros == 1);
+  CHECK(ran.words_received(1, "gather") == 1);
+  CHECK(ran.words_received(0, "gather") == 3);
+}
+
 TEST_CASE("topk_dsa: between 4k(P-1)/P words where selections agree and (2k+n)(P-1)/P where they fill all") {
   constexpr std::uint32_t kRanks = 8;
   const Instance agree = drawn(kRanks, 800, 40, {.seed = 3, .common = 1});

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <string>
+#include <thread>
 
 #include "transport/bytes.hpp"
 #include "transport/counted.hpp"
@@ -57,8 +58,12 @@ TEST_CASE("transport: ranks that all send before they receive do not block each 
 TEST_CASE("transport: what a rank throws reaches the caller, and ranks that wait for others leave too") {
   std::atomic<int> unblocked = 0;
   const auto run = [&] {
-    run_ranks(4, [&](Transport& t) {
+    run_ranks(5, [&](Transport& t) {
       if (t.rank() == 3) throw std::domain_error("rank 3 is broken");
+      if (t.rank() == 4) {  // awake until all others have heard of it
+        while (unblocked < 3) std::this_thread::yield();
+        return;
+      }
       try {  // 0 waits for 1 waits for 2 waits for 0: nobody waits for the one that fails
         t.recv((t.rank() + 1) % 3, 0);
       } catch (const TransportError&) {
@@ -67,7 +72,6 @@ TEST_CASE("transport: what a rank throws reaches the caller, and ranks that wait
       }
     });
   };
-  // The three may all wait before rank 3 starts, but then rank 3 has not left: the error is its own.
   CHECK_THROWS_WITH_AS(run(), "rank 3 is broken", std::domain_error);
   CHECK(unblocked == 3);
 }
@@ -89,8 +93,7 @@ TEST_CASE("transport: what was sent by a rank before it left can still be receiv
       left = true;
       return;
     }
-    while (!left) {
-    }
+    while (!left) std::this_thread::yield();
     heard = word_of(t.recv(0, 0));
   });
   CHECK(heard == 9);
@@ -147,8 +150,11 @@ TEST_CASE("transport: counts go to the innermost phase, named with those around 
       const Phase outer(t, "outer");
       if (t.rank() == 0) t.send(1, 0, Bytes(10));
       if (t.rank() == 1) t.recv(0, 0);
-      const Phase inner(t, "inner");
-      send_recv(t, other, Bytes(t.rank()), other, 0);
+      {
+        const Phase inner(t, "inner");
+        send_recv(t, other, Bytes(t.rank()), other, 0);
+      }
+      send_recv(t, other, Bytes(100), other, 0);
     }
     send_recv(t, other, {}, other, 0);
     phases[t.rank()] = t.phases();
@@ -156,11 +162,11 @@ TEST_CASE("transport: counts go to the innermost phase, named with those around 
     CHECK(t.phase("never") == Counts{});
   });
   CHECK(phases[0].at("") == Counts{2, 4, 2, 4});
-  CHECK(phases[0].at("outer") == Counts{1, 10, 0, 0});
-  CHECK(phases[1].at("outer") == Counts{0, 0, 1, 10});
+  CHECK(phases[0].at("outer") == Counts{2, 110, 1, 100});
+  CHECK(phases[1].at("outer") == Counts{1, 100, 2, 110});
   CHECK(phases[0].at("outer/inner") == Counts{1, 0, 1, 1});
-  CHECK(totals[0] == Counts{4, 14, 3, 5});
-  CHECK(totals[1] == Counts{3, 5, 4, 14});
+  CHECK(totals[0] == Counts{5, 114, 4, 105});
+  CHECK(totals[1] == Counts{4, 105, 5, 114});
 }
 
 TEST_CASE("transport: a group numbers its members anew and passes phases on") {
