@@ -16,7 +16,10 @@ namespace {
 struct Source {
   std::uint32_t from;
   std::uint32_t tag;
-  auto operator<=>(const Source&) const = default;
+  bool operator==(const Source&) const = default;
+  bool operator<(const Source& other) const {
+    return from != other.from ? from < other.from : tag < other.tag;
+  }
 };
 
 /// Where one rank's messages wait for it.
