@@ -14,4 +14,5 @@ int main() {
   bench::cupcake();
   bench::steps();
   bench::messages();
+  bench::selections();
 }

@@ -14,5 +14,7 @@ void cupcake();
 void steps();
 /// Collectives message by message.
 void messages();
+/// Of the elements of greatest magnitude, and what compressors take.
+void selections();
 
 }  // namespace bench

@@ -16,11 +16,6 @@
 namespace compression {
 namespace {
 
-void expect_indexable(std::span<const float> x) {
-  if (x.size() > std::size_t{1} + std::numeric_limits<std::uint32_t>::max())
-    throw std::invalid_argument("expected at most 2^32 elements");
-}
-
 /// Bits of a magnitude from the top: 11, 10 and 10.
 struct Digit {
   unsigned shift;
@@ -92,6 +87,11 @@ std::uint32_t kth_key(std::span<const float> x, std::size_t k) {
 }
 
 }  // namespace
+
+void expect_indexable(std::span<const float> x) {
+  if (x.size() > std::size_t{1} + std::numeric_limits<std::uint32_t>::max())
+    throw std::invalid_argument("expected at most 2^32 elements");
+}
 
 SparseVector top_k(std::span<const float> x, std::size_t k) {
   expect_indexable(x);

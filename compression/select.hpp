@@ -3,21 +3,17 @@
 
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "compression/bits.hpp"
 #include "compression/sparse_vector.hpp"
 
 namespace compression {
 
-/// The bits without the sign, in the order of |x|: NaN > infinity > every number, and -0 is 0.
-constexpr std::uint32_t magnitude(float x) { return std::bit_cast<std::uint32_t>(x) & 0x7fffffffU; }
-
-/// What magnitude() of `x` must reach so that |x| >= threshold: 0 where the threshold is negative, its own
-/// bits where it is NaN.
-constexpr std::uint32_t least_magnitude(float threshold) { return threshold < 0 ? 0 : magnitude(threshold); }
+/// Throws std::invalid_argument where an index would not fit into 32 bits.
+void expect_indexable(std::span<const float> x);
 
 /// Exactly min(k, x.size()) elements of greatest magnitude; of equals the lowest indexes. Here and below: at
 /// most 2^32 elements, else std::invalid_argument.
