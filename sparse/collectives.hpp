@@ -1,0 +1,47 @@
+// Sparse all-reduces without a state: TopkA, TopkDSA (SparCML's) and gTopk. Each rank gives its own selection
+// of a gradient of `elements` elements; std::invalid_argument if it is not one. All ranks end with the same
+// bytes, in any run: contributions are summed in a fixed order, not in that of their arrival.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "sparse/wire.hpp"
+#include "transport/transport.hpp"
+
+namespace sparse {
+
+/// The sum of all selections, in the order of ranks. All are gathered on a ring and each rank sums: with k
+/// selected on each, exactly 2k(P-1) words received. Memory in gradients: 2Pk/n gathered, 1 1/32 to sum,
+/// twice the density of the sum.
+SparseVector topk_a(transport::Transport& transport, const SparseVector& own, std::size_t elements);
+
+struct DsaSum {
+  std::vector<float> sum;
+  std::size_t non_zeros = 0;
+};
+
+/// The sum of all selections, in the order of ranks. The gradient is cut into P equal parts; each rank
+/// receives its part of all selections, sums it, and the sums are gathered on a ring. A part, received or
+/// summed, travels as all its elements when more than 2/3 of them are not zero, else as indexes and values;
+/// one control word tells which. Words received: for each of the 2(P-1) messages 1 and the lesser of that.
+/// Memory in gradients: the sum, the gathered parts (at most 4/3), and what is decoded of one.
+DsaSum topk_dsa(transport::Transport& transport, const SparseVector& own, std::size_t elements);
+
+/// What a collective that selects again has selected.
+struct Selected {
+  SparseVector sum;
+  /// Indexes that are both in the rank's own selection and in `sum`: what the rank must not keep for the next
+  /// iteration.
+  std::vector<std::uint32_t> contributed;
+};
+
+/// Selections are summed up a binary tree to rank 0; after each sum the k of greatest magnitude go on; the
+/// last are sent down again. With k selected on each, rank 0 sends and receives 4k ceil(log2 P) words, and no
+/// rank more. As in the paper, a contribution that a merge has dropped counts as contributed if its index is
+/// selected through another branch.
+Selected gtopk(transport::Transport& transport, const SparseVector& own, std::size_t elements, std::size_t k);
+
+}  // namespace sparse

@@ -1,0 +1,84 @@
+#include "sparse/gather.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "sparse/tags.hpp"
+#include "transport/bytes.hpp"
+
+namespace sparse {
+namespace {
+
+using transport::Bytes;
+using transport::Transport;
+
+Bytes joined(std::span<const Bytes> blocks) {
+  Bytes all;
+  std::size_t bytes = 0;
+  for (const Bytes& block : blocks) bytes += block.size();
+  all.reserve(bytes);
+  for (const Bytes& block : blocks) all.insert(all.end(), block.begin(), block.end());
+  return all;
+}
+
+/// Cuts `all` into blocks of the given sizes and appends them.
+void append_blocks(const Bytes& all, std::span<const std::size_t> sizes, std::vector<Bytes>& blocks) {
+  if (std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}) != all.size())
+    throw transport::TransportError("a gathered message is not as long as its blocks");
+  auto at = all.begin();
+  for (const std::size_t size : sizes) {
+    const auto end = at + static_cast<std::ptrdiff_t>(size);
+    blocks.emplace_back(at, end);
+    at = end;
+  }
+}
+
+}  // namespace
+
+std::vector<Bytes> all_gather(Transport& transport, Bytes own) {
+  const std::uint32_t size = transport.size();
+  const std::uint32_t next = (transport.rank() + 1) % size;
+  const std::uint32_t before = (transport.rank() + size - 1) % size;
+  std::vector<Bytes> blocks(size);
+  blocks[transport.rank()] = std::move(own);
+  for (std::uint32_t step = 1; step < size; ++step) {
+    const std::uint32_t out = (transport.rank() + size - step + 1) % size;
+    blocks[(out + size - 1) % size] =
+        send_recv(transport, next, blocks[out], before, tag_of(Tag::all_gather));
+  }
+  return blocks;
+}
+
+std::vector<Bytes> all_gather_known(Transport& transport, Bytes own, std::span<const std::size_t> sizes) {
+  const std::uint32_t size = transport.size();
+  const std::uint32_t rank = transport.rank();
+  if (sizes.size() != size || sizes[rank] != own.size())
+    throw std::invalid_argument("all_gather_known: the sizes are not those of what is gathered");
+  std::vector<std::size_t> lengths(sizes.begin(), sizes.end());  // from this rank on
+  std::rotate(lengths.begin(), lengths.begin() + rank, lengths.end());
+  std::vector<Bytes> blocks;  // of this rank and those after it
+  blocks.reserve(size);
+  blocks.push_back(std::move(own));
+  for (std::uint32_t have = 1; have < size; have *= 2) {
+    const std::uint32_t count = std::min(have, size - have);
+    const Bytes arrived = send_recv(transport, (rank + size - have) % size, joined({blocks.data(), count}),
+                                    (rank + have) % size, tag_of(Tag::doubling));
+    append_blocks(arrived, std::span(lengths).subspan(have, count), blocks);
+  }
+  std::rotate(blocks.begin(), blocks.begin() + (size - rank) % size, blocks.end());
+  return blocks;
+}
+
+std::vector<std::uint32_t> all_gather_word(Transport& transport, std::uint32_t own) {
+  const std::vector<std::size_t> sizes(transport.size(), sizeof own);
+  std::vector<std::uint32_t> words;
+  for (const Bytes& block :
+       all_gather_known(transport, transport::to_bytes(std::span<const std::uint32_t>(&own, 1)), sizes)) {
+    std::uint32_t word = 0;
+    transport::from_bytes(block, std::span(&word, 1));
+    words.push_back(word);
+  }
+  return words;
+}
+
+}  // namespace sparse

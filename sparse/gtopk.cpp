@@ -1,0 +1,62 @@
+#include "sparse/collectives.hpp"
+#include "sparse/tags.hpp"
+
+namespace sparse {
+namespace {
+
+using transport::Transport;
+
+/// The distance at which a rank hands its sum down the tree to a lower one; rank 0 has none, so it is the
+/// least power of two that is not below the number of ranks.
+std::uint32_t distance_to_parent(std::uint32_t rank, std::uint32_t size) {
+  std::uint32_t distance = 1;
+  while (distance < size && rank % (2 * distance) == 0) distance *= 2;
+  return distance;
+}
+
+/// The k greatest of the sums of the ranks whose root this rank is.
+SparseVector sum_from_below(Transport& transport, const SparseVector& own, std::size_t elements,
+                            std::size_t k) {
+  const std::uint32_t parent = distance_to_parent(transport.rank(), transport.size());
+  SparseVector selected = top_of(own, k);
+  for (std::uint32_t distance = 1; distance < parent; distance *= 2) {
+    if (transport.rank() + distance >= transport.size()) continue;
+    Accumulator sum({0, elements});
+    sum.add(selected);
+    sum.add(decode(transport.recv(transport.rank() + distance, tag_of(Tag::tree_up)), {0, elements}));
+    selected = top_of(sum.take(), k);
+  }
+  return selected;
+}
+
+SparseVector reduce(Transport& transport, const SparseVector& own, std::size_t elements, std::size_t k) {
+  const transport::Phase phase(transport, "reduce");
+  SparseVector selected = sum_from_below(transport, own, elements, k);
+  if (transport.rank() == 0) return selected;
+  const std::uint32_t parent = distance_to_parent(transport.rank(), transport.size());
+  transport.send(transport.rank() - parent, tag_of(Tag::tree_up), encode(selected));
+  return {};
+}
+
+/// What rank 0 has, on all ranks.
+SparseVector broadcast(Transport& transport, SparseVector selected, std::size_t elements) {
+  const transport::Phase phase(transport, "broadcast");
+  const std::uint32_t parent = distance_to_parent(transport.rank(), transport.size());
+  if (transport.rank() != 0)
+    selected = decode(transport.recv(transport.rank() - parent, tag_of(Tag::tree_down)), {0, elements});
+  for (std::uint32_t distance = parent / 2; distance > 0; distance /= 2)
+    if (transport.rank() + distance < transport.size())
+      transport.send(transport.rank() + distance, tag_of(Tag::tree_down), encode(selected));
+  return selected;
+}
+
+}  // namespace
+
+Selected gtopk(Transport& transport, const SparseVector& own, std::size_t elements, std::size_t k) {
+  check_sparse(own, elements, "gtopk");
+  SparseVector selected = broadcast(transport, reduce(transport, own, elements, k), elements);
+  std::vector<std::uint32_t> contributed = common_indexes(own, selected);
+  return {std::move(selected), std::move(contributed)};
+}
+
+}  // namespace sparse

@@ -1,0 +1,67 @@
+#include "sparse/ring.hpp"
+
+#include "sparse/tags.hpp"
+#include "transport/bytes.hpp"
+
+namespace sparse {
+namespace {
+
+using transport::Transport;
+
+template <typename T>
+std::span<T> part_of(std::span<T> values, std::size_t part, std::size_t parts) {
+  const std::size_t begin = part_begin(values.size(), part, parts);
+  return values.subspan(begin, part_begin(values.size(), part + 1, parts) - begin);
+}
+
+/// Sends a part to the next rank and receives another from the one before.
+template <typename T>
+void pass_on(Transport& transport, std::span<T> out, std::span<T> in, Tag tag) {
+  const std::uint32_t size = transport.size();
+  const std::uint32_t next = (transport.rank() + 1) % size;
+  const std::uint32_t before = (transport.rank() + size - 1) % size;
+  const transport::Bytes message =
+      send_recv(transport, next, transport::to_bytes(std::span<const T>(out)), before, tag_of(tag));
+  transport::from_bytes<T>(message, in);
+}
+
+template <typename T>
+void reduce_scatter(Transport& transport, std::span<T> values) {
+  const std::size_t size = transport.size();
+  std::vector<T> arrived;
+  for (std::size_t step = 1; step < size; ++step) {
+    const std::size_t out = (transport.rank() + size - step) % size;
+    const std::span<T> sum = part_of(values, (out + size - 1) % size, size);
+    arrived.resize(sum.size());
+    pass_on(transport, part_of(values, out, size), std::span<T>(arrived), Tag::reduce_scatter);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = sum_of(arrived[i], sum[i]);
+  }
+}
+
+template <typename T>
+void all_gather_parts(Transport& transport, std::span<T> values) {
+  const std::size_t size = transport.size();
+  for (std::size_t step = 1; step < size; ++step) {
+    const std::size_t out = (transport.rank() + size - step + 1) % size;
+    pass_on(transport, part_of(values, out, size), part_of(values, (out + size - 1) % size, size),
+            Tag::all_gather);
+  }
+}
+
+}  // namespace
+
+void ring_reduce_scatter(Transport& transport, std::span<float> values) { reduce_scatter(transport, values); }
+
+void ring_all_gather(Transport& transport, std::span<float> values) { all_gather_parts(transport, values); }
+
+void ring_all_reduce(Transport& transport, std::span<float> values) {
+  reduce_scatter(transport, values);
+  all_gather_parts(transport, values);
+}
+
+void ring_all_reduce(Transport& transport, std::span<std::uint64_t> values) {
+  reduce_scatter(transport, values);
+  all_gather_parts(transport, values);
+}
+
+}  // namespace sparse

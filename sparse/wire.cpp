@@ -1,0 +1,140 @@
+#include "sparse/wire.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "compression/select.hpp"
+#include "sparse/ring.hpp"
+
+namespace sparse {
+namespace {
+
+constexpr std::size_t kBytesPerElement = compression::kBytesPerKept;
+constexpr std::size_t kBits = 64;
+
+/// Copies `count` of `from` to `to`; either may be null where count is 0.
+void copy(void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
+bool grow_within(std::span<const std::uint32_t> indexes, Range range) {
+  const bool grow =
+      std::adjacent_find(indexes.begin(), indexes.end(), std::greater_equal<>()) == indexes.end();
+  return grow && (indexes.empty() || (indexes.front() >= range.begin && indexes.back() < range.end));
+}
+
+/// The elements at `places`.
+SparseVector elements_at(const SparseVector& vector, std::span<const std::uint32_t> places) {
+  SparseVector some;
+  some.indexes.reserve(places.size());
+  some.values.reserve(places.size());
+  for (const std::uint32_t place : places) {
+    some.indexes.push_back(vector.indexes[place]);
+    some.values.push_back(vector.values[place]);
+  }
+  return some;
+}
+
+}  // namespace
+
+transport::Bytes encode(const SparseVector& vector, std::size_t first, std::size_t count) {
+  transport::Bytes message(count * kBytesPerElement);
+  copy(message.data(), vector.indexes.data() + first, count * sizeof(std::uint32_t));
+  copy(message.data() + count * sizeof(std::uint32_t), vector.values.data() + first, count * sizeof(float));
+  return message;
+}
+
+transport::Bytes encode(const SparseVector& vector) { return encode(vector, 0, vector.indexes.size()); }
+
+SparseVector decode(std::span<const std::byte> message, Range range) {
+  if (message.size() % kBytesPerElement != 0)
+    throw transport::TransportError(
+        fmt::format("a message of {} bytes is not one of indexes and values", message.size()));
+  const std::size_t count = message.size() / kBytesPerElement;
+  SparseVector vector{std::vector<std::uint32_t>(count), std::vector<float>(count)};
+  copy(vector.indexes.data(), message.data(), count * sizeof(std::uint32_t));
+  copy(vector.values.data(), message.data() + count * sizeof(std::uint32_t), count * sizeof(float));
+  if (!grow_within(vector.indexes, range))
+    throw transport::TransportError(
+        fmt::format("a message's indexes do not grow from {} to below {}", range.begin, range.end));
+  return vector;
+}
+
+Range places_in(const SparseVector& vector, Range range) {
+  const auto begin = vector.indexes.begin();
+  const auto place = [&](std::size_t bound) {
+    return static_cast<std::size_t>(std::lower_bound(begin, vector.indexes.end(), bound) - begin);
+  };
+  return {place(range.begin), place(range.end)};
+}
+
+SparseVector slice(const SparseVector& vector, Range places) {
+  const auto cut = [&](const auto& all) {
+    const auto at = [&](std::size_t place) { return all.begin() + static_cast<std::ptrdiff_t>(place); };
+    return std::decay_t<decltype(all)>(at(places.begin), at(places.end));
+  };
+  return {cut(vector.indexes), cut(vector.values)};
+}
+
+void check_sparse(const SparseVector& vector, std::size_t elements, std::string_view what) {
+  if (vector.indexes.size() != vector.values.size() || !grow_within(vector.indexes, {0, elements}))
+    throw std::invalid_argument(fmt::format("{}: not a sparse vector of {} elements", what, elements));
+}
+
+void append(SparseVector& vector, const SparseVector& tail) {
+  vector.indexes.insert(vector.indexes.end(), tail.indexes.begin(), tail.indexes.end());
+  vector.values.insert(vector.values.end(), tail.values.begin(), tail.values.end());
+}
+
+SparseVector top_of(const SparseVector& vector, std::size_t k) {
+  return elements_at(vector, compression::top_k(vector.values, k).indexes);
+}
+
+SparseVector at_least_of(const SparseVector& vector, float threshold) {
+  return elements_at(vector, compression::at_least(vector.values, threshold).indexes);
+}
+
+std::vector<std::uint32_t> common_indexes(const SparseVector& a, const SparseVector& b) {
+  std::vector<std::uint32_t> common;
+  std::set_intersection(a.indexes.begin(), a.indexes.end(), b.indexes.begin(), b.indexes.end(),
+                        std::back_inserter(common));
+  return common;
+}
+
+Accumulator::Accumulator(Range range)
+    : range_(range),
+      present_((range.size() + kBits - 1) / kBits),
+      values_(std::make_unique_for_overwrite<float[]>(range.size())) {}
+
+void Accumulator::add(const SparseVector& vector) {
+  for (std::size_t i = 0; i < vector.indexes.size(); ++i) {
+    const std::size_t at = vector.indexes[i] - range_.begin;
+    std::uint64_t& word = present_[at / kBits];
+    const std::uint64_t bit = std::uint64_t{1} << (at % kBits);
+    if ((word & bit) != 0) {
+      values_[at] = sum_of(values_[at], vector.values[i]);
+    } else {
+      word |= bit;
+      values_[at] = vector.values[i];
+      ++count_;
+    }
+  }
+}
+
+SparseVector Accumulator::take() const {
+  SparseVector sum;
+  sum.indexes.reserve(count_);
+  sum.values.reserve(count_);
+  for (std::size_t word = 0; word < present_.size(); ++word)
+    for (std::uint64_t left = present_[word]; left != 0; left &= left - 1) {
+      const std::size_t at = word * kBits + static_cast<std::size_t>(std::countr_zero(left));
+      sum.indexes.push_back(static_cast<std::uint32_t>(range_.begin + at));
+      sum.values.push_back(values_[at]);
+    }
+  return sum;
+}
+
+}  // namespace sparse

@@ -1,0 +1,79 @@
+// Sparse vectors on the wire (4 bytes of index and 4 of value per element, nothing else), and the pieces,
+// unions and intersections of them that the collectives are made of.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "compression/sparse_vector.hpp"
+#include "transport/transport.hpp"
+
+namespace sparse {
+
+using compression::SparseVector;
+
+/// Bytes in the words that the papers count in: a float32 or an int32 index.
+inline constexpr std::int64_t kBytesPerWord = 4;
+
+/// Elements from one index up to, not including, another.
+struct Range {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::size_t size() const { return end - begin; }
+  bool operator==(const Range&) const = default;
+};
+
+/// Elements first to first + count - 1 of `vector`, in the order of the vector.
+transport::Bytes encode(const SparseVector& vector, std::size_t first, std::size_t count);
+transport::Bytes encode(const SparseVector& vector);
+
+/// TransportError unless the message holds whole elements whose indexes grow and lie in `range`.
+SparseVector decode(std::span<const std::byte> message, Range range);
+
+/// The places in `vector` of the elements whose indexes lie in `range`.
+Range places_in(const SparseVector& vector, Range range);
+
+/// The elements at `places` of `vector`.
+SparseVector slice(const SparseVector& vector, Range places);
+
+/// std::invalid_argument, which calls it `what`, unless it is a sparse vector of `elements` elements.
+void check_sparse(const SparseVector& vector, std::size_t elements, std::string_view what);
+
+/// `tail` after `vector`, whose indexes are all lower.
+void append(SparseVector& vector, const SparseVector& tail);
+
+/// Of the elements of `vector` the k of greatest magnitude, of equals those with the lowest indexes; all if
+/// it has fewer.
+SparseVector top_of(const SparseVector& vector, std::size_t k);
+
+/// Of the elements of `vector` those of at least this magnitude.
+SparseVector at_least_of(const SparseVector& vector, float threshold);
+
+/// Indexes that both have.
+std::vector<std::uint32_t> common_indexes(const SparseVector& a, const SparseVector& b);
+
+/// Sums sparse vectors over a range of indexes. An element's value is the sum of what was added, in the order
+/// in which it was added; one that nobody gave is absent, and one whose sum is zero is there. Memory: 4 1/8
+/// bytes per element of the range, of which only the pages where something lies are touched.
+class Accumulator {
+ public:
+  explicit Accumulator(Range range);
+
+  /// Asks for indexes within the range.
+  void add(const SparseVector& vector);
+  std::size_t count() const { return count_; }
+  SparseVector take() const;
+
+ private:
+  Range range_;
+  std::vector<std::uint64_t> present_;  ///< a bit for each element
+  std::unique_ptr<float[]> values_;     ///< meaningful where the bit is set
+  std::size_t count_ = 0;
+};
+
+}  // namespace sparse
