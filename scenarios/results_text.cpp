@@ -140,6 +140,38 @@ ordered_json json_of(const std::vector<Changed>& what_if) {
   return out;
 }
 
+ordered_json json_of(const JobResult& job) {
+  ordered_json phases = ordered_json::array();
+  for (const PhaseResult& phase : job.phases)
+    phases.push_back({{"name", phase.name},
+                      {"schedule", phase.schedule},
+                      {"epochs", phase.epochs},
+                      {"iterations_per_epoch", phase.iterations_per_epoch},
+                      {"first_epoch_iteration_us", phase.first_epoch_iteration_us},
+                      {"iteration_us", phase.iteration_us},
+                      {"seconds", phase.seconds}});
+  ordered_json out = {{"workers", job.workers}, {"seconds", job.seconds}};
+  if (job.cost) out["cost"] = *job.cost;
+  out["phases"] = std::move(phases);
+  return out;
+}
+
+/// A row for each phase and a last one for each number of workers.
+std::string job_table(const Results& results) {
+  std::vector<std::vector<std::string>> rows = {{"workers", "phase", "schedule", "epochs",
+                                                 "iterations an epoch", "first epoch ms", "iteration ms",
+                                                 "seconds", "cost"}};
+  for (const JobResult& job : results.jobs) {
+    for (const PhaseResult& phase : job.phases)
+      rows.push_back({fmt::to_string(job.workers), phase.name, phase.schedule, fmt::to_string(phase.epochs),
+                      fmt::to_string(phase.iterations_per_epoch), ms(phase.first_epoch_iteration_us),
+                      ms(phase.iteration_us), fmt::format("{:.1f}", phase.seconds), ""});
+    rows.push_back({fmt::to_string(job.workers), "all of the job", "", "", "", "", "",
+                    fmt::format("{:.1f}", job.seconds), job.cost ? fmt::format("{:.2f}", *job.cost) : ""});
+  }
+  return rows.size() == 1 ? "" : '\n' + aligned(rows, {1, 2});
+}
+
 /// A row for each change of each entry.
 std::string what_if_table(const Results& results) {
   std::vector<std::vector<std::string>> rows = {
@@ -199,11 +231,13 @@ std::string results_json(const Results& results) {
     if (!entry.what_if.empty()) item["what_if"] = json_of(entry.what_if);
     entries.push_back(std::move(item));
   }
-  return models::json_text({{"format", "fusewise.results"},
-                            {"version", 1},
-                            {"scenario", results.scenario},
-                            {"warnings", results.warnings},
-                            {"results", std::move(entries)}});
+  ordered_json out = {{"format", "fusewise.results"},
+                      {"version", 1},
+                      {"scenario", results.scenario},
+                      {"warnings", results.warnings},
+                      {"results", std::move(entries)}};
+  for (const JobResult& job : results.jobs) out["jobs"].push_back(json_of(job));
+  return models::json_text(out);
 }
 
 std::string results_csv(const Results& results) {
@@ -236,7 +270,7 @@ std::string results_table(const Results& results) {
       "iteration = forward + backward + coding + exposed communication + update + unoverlapped input (or an "
       "overlapped input "
       "that takes longer)\nchannel = communication, hidden or not; * fastest\n";
-  return out + worker_lines(results) + what_if_table(results);
+  return out + worker_lines(results) + what_if_table(results) + job_table(results);
 }
 
 std::string plan_table(const planner::PlanFile& plan) {

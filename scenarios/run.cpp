@@ -90,10 +90,54 @@ std::vector<Changed> changed(const Setting& setting, const Schedule& schedule, c
   return out;
 }
 
+/// One phase on one number of workers.
+PhaseResult run_phase(const Scenario& whole, std::int64_t workers, const Phase& phase, Warnings& warnings) {
+  Scenario scenario = scenario_of(whole, phase);
+  const Schedule& schedule = scenario.schedules.front();
+  const auto iteration_us = [&](double read_us) {
+    scenario.conditions.read_us = read_us;
+    Settings settings(scenario, workers);
+    const planner::Run run = planner::run(settings.of(schedule), schedule);
+    warnings.add(run.doubts);
+    return run.prediction.iteration_us;
+  };
+  try {
+    const double later_us = iteration_us(phase.input.later_us);
+    const double first_us = phase.input.first_epoch_us == phase.input.later_us
+                                ? later_us
+                                : iteration_us(phase.input.first_epoch_us);
+    const std::int64_t per_iteration =
+        workers * phase.profile.batch_size * scenario.conditions.accumulation_steps;
+    const std::int64_t iterations = (whole.job->samples - 1) / per_iteration + 1;
+    const double epochs_us = first_us + static_cast<double>(phase.epochs - 1) * later_us;
+    return {.name = phase.name,
+            .schedule = schedule.name,
+            .epochs = phase.epochs,
+            .iterations_per_epoch = iterations,
+            .first_epoch_iteration_us = first_us,
+            .iteration_us = later_us,
+            .seconds = static_cast<double>(iterations) * epochs_us / 1e6};
+  } catch (const planner::NoCost& problem) {
+    refuse(scenario, workers, schedule, problem);
+  }
+}
+
+JobResult run_job(const Scenario& scenario, std::int64_t workers, Warnings& warnings) {
+  JobResult out = {.workers = workers, .phases = {}, .seconds = 0, .cost = {}};
+  for (const Phase& phase : scenario.job->phases) {
+    out.phases.push_back(run_phase(scenario, workers, phase, warnings));
+    out.seconds += out.phases.back().seconds;
+  }
+  constexpr double kSecondsPerHour = 3600;
+  if (const auto price = scenario.job->price_per_worker_hour)
+    out.cost = *price * static_cast<double>(workers) * out.seconds / kSecondsPerHour;
+  return out;
+}
+
 }  // namespace
 
 Results run(const Scenario& scenario, const Progress& progress, const std::vector<planner::Change>& changes) {
-  Results results = {.scenario = scenario.name, .warnings = {}, .entries = {}};
+  Results results = {.scenario = scenario.name, .warnings = {}, .entries = {}, .jobs = {}};
   Warnings warnings;
   const std::size_t total = scenario.workers.size() * scenario.schedules.size();
   for (const std::int64_t workers : scenario.workers) {
@@ -115,6 +159,7 @@ Results run(const Scenario& scenario, const Progress& progress, const std::vecto
       }
       if (progress) progress(results.entries.size(), total);
     }
+    if (scenario.job) results.jobs.push_back(run_job(scenario, workers, warnings));
   }
   results.warnings = warnings.texts(scenario);
   return results;

@@ -37,6 +37,7 @@ struct Results {
   std::string scenario;
   std::vector<std::string> warnings;  ///< each once, in the order in which they came up
   std::vector<Entry> entries;         ///< by number of workers and, inside, schedule, in the scenario's order
+  std::vector<JobResult> jobs;        ///< by number of workers, of the scenario's job
 };
 
 /// Called after each of `total` simulations.

@@ -263,6 +263,18 @@ double most_workers(const Scenario& scenario) {
   return std::floor(std::min(most_tasks(conditions) / tasks, by_messages));
 }
 
+/// Each as a scenario of its own.
+void check_phases(const Field& field, const Scenario& scenario) {
+  const std::vector<Field> phases = field.at("job").at("phases").items();
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    const Scenario alone = scenario_of(scenario, scenario.job->phases[i]);
+    check_conditions(field, alone);
+    check_size(field, alone);
+    if (!can_run(alone.conditions, alone.schedules.front()))
+      phases[i].at("schedule").expected(planner::kPipelineInOrder, "one that goes by layer");
+  }
+}
+
 std::vector<std::string> warnings_about(const Scenario& scenario) {
   std::vector<std::string> out = left_out(scenario);
   const std::int64_t most = *std::max_element(scenario.workers.begin(), scenario.workers.end());
@@ -288,7 +300,7 @@ Scenario read_scenario(const Field& field) {
                     "workers", "schedules", "collectives", "iterations", "accumulation_steps",
                     "overlap", "jitter",    "stragglers",  "failures",   "fidelity",
                     "links",   "topology",  "channels",    "input",      "update",
-                    "sweep"});
+                    "job",     "sweep"});
   const std::optional<Field> name = field.find("name");
   const std::optional<Field> collectives = field.find("collectives");
   Scenario scenario = {
@@ -303,6 +315,10 @@ Scenario read_scenario(const Field& field) {
   scenario.schedules = read_schedules(field, scenario.conditions);
   check_conditions(field, scenario);
   check_size(field, scenario);
+  if (const auto job = field.find("job")) {
+    scenario.job = read_job(*job, scenario);
+    check_phases(field, scenario);
+  }
   scenario.warnings = warnings_about(scenario);
   return scenario;
 }

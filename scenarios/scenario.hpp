@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "models/field.hpp"
 #include "planner/predict.hpp"
 #include "planner/schedule.hpp"
+#include "scenarios/job.hpp"
 #include "traces/network.hpp"
 #include "traces/profile.hpp"
 
@@ -22,6 +24,7 @@ struct Scenario {
   std::vector<planner::Schedule> schedules;
   planner::Algorithm all_reduce;
   planner::Conditions conditions;
+  std::optional<Job> job;
   std::vector<std::string> warnings;
   models::Field file;  ///< where it was read from, to name places in it
 };

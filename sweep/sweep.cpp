@@ -251,6 +251,7 @@ Scenario combined(const Sweep& sweep, std::size_t combination) {
 Sweep read_sweep(const Field& scenario) {
   Sweep out = {.base = scenarios::read_scenario(scenario), .axes = {}};
   const Field field = scenario.at("sweep");
+  if (const auto job = scenario.find("job")) job->expected("none in a scenario that is swept");
   out.axes = read_axes(field);
   take_workers(out);
   check_axes(out, field);

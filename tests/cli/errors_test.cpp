@@ -70,7 +70,7 @@ TEST_CASE("errors: a scenario that is wrong ends with 2 and one line") {
       {R"("workers": 4, "scedules": []})",
        "s.json: /scedules: expected a key among format, version, name, profile, network, workers, schedules, "
        "collectives, iterations, accumulation_steps, overlap, jitter, stragglers, failures, fidelity, links, "
-       "topology, channels, input, update, "
+       "topology, channels, input, update, job, "
        "sweep, got "
        "'scedules', did "
        "you mean 'schedules'?"},

@@ -137,7 +137,7 @@ TEST_CASE("scenario: a wrong value is refused with its place") {
       {R"({"worker": 2})",
        "s.json: /worker: expected a key among format, version, name, profile, network, workers, schedules, "
        "collectives, iterations, accumulation_steps, overlap, jitter, stragglers, failures, fidelity, links, "
-       "topology, channels, input, update, "
+       "topology, channels, input, update, job, "
        "sweep, got "
        "'worker', did "
        "you mean 'workers'?"},
