@@ -7,6 +7,8 @@
 #include <cassert>
 #include <cmath>
 
+#include "cluster/links.hpp"
+
 namespace cluster {
 namespace {
 
@@ -40,8 +42,8 @@ Flows::Begun Flows::begin(std::uint32_t slot, std::pair<std::uint32_t, std::uint
   flow.left_us = us;
   flow.bytes = static_cast<double>(bytes) * factors.slowdown * factors.draw;
   flow.speed = 1;
-  if (bytes == 0 || flow.hops.empty()) return {.at = at + sim::from_us(us)};
-  return {.at = at + sim::from_us(first_us * factors.slowdown * factors.draw), .joins = true};
+  if (bytes == 0 || flow.hops.empty()) return {.at = after(at, us)};
+  return {.at = after(at, first_us * factors.slowdown * factors.draw), .joins = true};
 }
 
 void Flows::find_way(Flow& flow, std::uint32_t from, std::uint32_t to) const {
@@ -66,7 +68,7 @@ sim::Time Flows::join(std::uint32_t slot) {
     carrier.wanted += flow.alone;
     mark(flow.hops[i].link);
   }
-  return flow.since + sim::from_us(flow.left_us);
+  return after(flow.since, flow.left_us);
 }
 
 void Flows::leave(std::uint32_t slot) {
@@ -199,7 +201,9 @@ void Flows::give(std::uint32_t slot, double rate, sim::Time now, EventQueue& que
   if (speed > 1 - kRounding) speed = 1;
   if (std::abs(speed - flow.speed) <= kRounding * speed) return;
   change(flow, speed, now);
-  queue.set(slot, now + up_from_us(flow.left_us / speed));
+  const double left_us = flow.left_us / speed;
+  if (!(sim::to_us(now) + left_us <= sim::kMostUs)) throw TooLong(sim::to_us(now) + left_us);
+  queue.set(slot, now + up_from_us(left_us));
 }
 
 void Flows::change(Flow& flow, double speed, sim::Time now) {

@@ -3,12 +3,25 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
 #include <vector>
 
 #include "sim/draws.hpp"
 #include "sim/time.hpp"
 
 namespace cluster {
+
+/// A time that the clock does not reach.
+struct TooLong : std::runtime_error {
+  explicit TooLong(double its_us) : std::runtime_error("longer than can be simulated"), us(its_us) {}
+  double us;
+};
+
+/// So much later, rounded once. Throws TooLong.
+inline sim::Time after(sim::Time at, double us) {
+  if (!(sim::to_us(at) + us <= sim::kMostUs)) throw TooLong(sim::to_us(at) + us);
+  return at + sim::from_us(us);
+}
 
 struct LinkCost {
   double startup_us = 0;  ///< alpha; the link is taken for it, too

@@ -181,7 +181,7 @@ void Messages::send(std::uint32_t slot, const Exchange& exchange, sim::Time at) 
   const std::uint32_t from = slot - collectives_[rank.collective].slots_at;
   if (!flows_) {  // as message_time(), its draw made before
     const double us = undrawn_us(links_, from, exchange.to, exchange.bytes_out);
-    queue_.set(slot, at + sim::from_us(us * rank.draw));
+    queue_.set(slot, after(at, us * rank.draw));
     return;
   }
   const Factors factors = {.slowdown = links_.slowdown.empty() ? 1 : links_.slowdown[from],

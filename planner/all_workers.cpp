@@ -96,7 +96,7 @@ class ByVectors {
                                     .label = label.packed(),
                                     .collective = collectives_++};
     meeting.since.reserve(times.size());
-    for (std::size_t n = 0; n < times.size(); ++n) meeting.since.push_back(path_.since(n));
+    for (std::size_t n = 0; n < times.size(); ++n) meeting.since.push_back(path_.since(n, begins_[n]));
     meeting.origins.resize(times.size());
     cluster::run_steps(collective_of(setting_, run_, label), links_, meeting.collective, times,
                        meeting.origins);

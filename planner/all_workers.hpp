@@ -42,6 +42,14 @@ struct LinkUse {
   double share = 0;  ///< of what it could have carried
 };
 
+/// Likewise.
+struct Use {
+  sim::Time length{};
+  sim::Time computing{};       ///< of all workers together, code included
+  sim::Time communicating{};   ///< of any channel
+  std::vector<LinkUse> links;  ///< five at most, the busiest first; where links are shared
+};
+
 /// What each worker did; sums are over the iterations that count.
 struct AllWorkers {
   std::vector<std::vector<sim::Time>> marks;  ///< by mark, then worker: when it was reached
@@ -50,7 +58,7 @@ struct AllWorkers {
   std::vector<sim::Time> kept_waiting;        ///< by worker: what all others waited for it, the last one
   /// From when the last has begun a collective until the last has left it; of several at once, of any.
   sim::Time channel_busy{};
-  std::vector<LinkUse> busiest_links;  ///< five at most, the busiest first; where links are shared
+  Use use;
   std::vector<ShownWorker> shown;
   std::optional<CriticalPath> critical_path;  ///< of the iterations that count
 };

@@ -8,15 +8,28 @@ namespace planner {
 using sim::Time;
 
 void PathTracker::computes(std::size_t worker, Time begin, Time end) {
+  constexpr std::size_t kMostBreaks = 32;
   State& state = states_[worker];
-  if (begin > state.until) state.since = begin;
+  if (begin > state.until) {
+    state.before.push_front(state.since);
+    if (state.before.size() > kMostBreaks) state.before.pop_back();
+    state.since = begin;
+  }
   state.until = end;
+}
+
+Time PathTracker::since(std::size_t worker, Time time) const {
+  const State& state = states_[worker];
+  if (state.since < time) return state.since;
+  for (const Time since : state.before)
+    if (since < time) return since;
+  return state.since;
 }
 
 void PathTracker::meets(std::span<const Time> ready, Time end) {
   const auto last = static_cast<std::size_t>(std::max_element(ready.begin(), ready.end()) - ready.begin());
   meets({.begins = {ready[last]},
-         .since = {states_[last].since},
+         .since = {since(last, ready[last])},
          .ends = {end},
          .origins = {static_cast<std::uint32_t>(last)}});
 }

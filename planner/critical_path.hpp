@@ -42,8 +42,9 @@ class PathTracker {
 
   /// What a worker runs by itself.
   void computes(std::size_t worker, sim::Time begin, sim::Time end);
-  /// Since when a worker has computed without a break.
-  sim::Time since(std::size_t worker) const { return states_[worker].since; }
+  /// Since when a worker had computed without a break at `time`, which a task of it began or ended at. Knows
+  /// the last breaks.
+  sim::Time since(std::size_t worker, sim::Time time) const;
 
   /// A collective or tick that begins when the last is ready for it (or its stream is free) and ends
   /// everywhere at once.
@@ -71,6 +72,7 @@ class PathTracker {
   struct State {
     sim::Time since{};
     sim::Time until{};
+    std::deque<sim::Time> before;  ///< `since` before each of the last breaks, the last first
   };
 
   static std::size_t at(const Meeting& meeting, std::size_t worker) {

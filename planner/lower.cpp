@@ -243,7 +243,7 @@ class Lowering {
     for (std::uint32_t layer = 0; layer < job_.workload.forward.size(); ++layer) {
       if (carries_ && iteration_ > 0)
         for (const std::uint32_t group : by_first_layer_[layer]) {
-          gather_next();
+          gather_next(group);
           each_worker([&](State& at) { receive(at, group); });
         }
       each_worker([&](State& at) { forward(at, layer, layer); });
@@ -338,6 +338,12 @@ class Lowering {
                                  : channel(kind, op.group, duration, iteration);
   }
 
+  /// On one channel what comes later waits anyway.
+  void await_drained(TaskId task) {
+    if (job_.channels == 1) return;
+    for (const TaskId earlier : drained_) wait(task, earlier);
+  }
+
   void add_collective(const Op& op) {
     const Group& group = job_.groups[op.group];
     std::optional<TaskId> tick;
@@ -347,8 +353,7 @@ class Lowering {
     const TaskId task = add_to_channel(op, iteration_);
     wait(task, tick);
     const bool drained = op.issue == Issue::drained || op.issue == Issue::updated;
-    if (drained && job_.channels > 1)
-      for (const TaskId earlier : drained_) wait(task, earlier);
+    if (drained) await_drained(task);
     for (State& at : workers_) {
       wait(task, drained ? at.drained_after : at.sendable[op.group]);
       if (op.delivers != Delivers::next_iteration) continue;
@@ -359,12 +364,14 @@ class Lowering {
   }
 
   /// Forward has come to a group: of those that were not to be gathered so far ahead the next one may go.
-  void gather_next() {
+  void gather_next(std::uint32_t come_to) {
     if (later_gathers_.empty()) return;
     const Op& op = *later_gathers_.front();
     later_gathers_.pop_front();
     const TaskId task = add_to_channel(op, iteration_ - 1);
     each_worker([&](State& at) { wait(task, at.last_compute); });
+    await_drained(task);
+    if (job_.channels > 1) wait(task, delivered_[come_to]);
     delivered_[op.group] = task;
   }
 
@@ -431,7 +438,10 @@ class Lowering {
   void come_to(std::uint32_t group) {
     if (pass_.issued < pass_.order.size()) gather_for_pass();
     if (const std::optional<TaskId> gathered = delivered_[group])
-      each_worker([&](State& at) { at.next_compute_waits_for = {*gathered}; });
+      each_worker([&](State& at) {
+        if (is_in_order_) at.next_compute_waits_for.clear();  // those before it have ended by then
+        at.next_compute_waits_for.push_back(*gathered);
+      });
   }
 
   void gather_for_pass() {
@@ -443,6 +453,7 @@ class Lowering {
     const TaskId task = channel(is_forward ? Kind::all_gather : Kind::backward_gather, item,
                                 way_of(group).time(CollectiveKind::all_gather, bytes_of(group)), iteration_);
     each_worker([&](State& at) { wait(task, at.last_compute); });
+    await_drained(task);
     delivered_[group] = task;
   }
 

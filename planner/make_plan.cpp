@@ -47,9 +47,6 @@ PlanFile make_plan(const Setting& setting, const Schedule& schedule, const Run& 
   }
   plan.iteration_us = run.prediction.iteration_us;
   plan.lower_bound_us = lower_bound_us(setting, schedule);
-  if (setting.conditions.fidelity !=
-      Fidelity::closed)  // links may be quicker than the slowest, which it is of
-    plan.lower_bound_us = std::min(plan.lower_bound_us, plan.iteration_us);
   for (const std::string_view other : {"wfbp", "sync-easgd", "ddp", "horovod", "mg-wfbp"})
     plan.compared_with.push_back(
         {.schedule = std::string(other),

@@ -63,6 +63,15 @@ class ByMessages {
   }
 
   AllWorkers all() && {
+    try {
+      return run_all();
+    } catch (const cluster::TooLong& problem) {
+      too_long(problem.us);
+    }
+  }
+
+ private:
+  AllWorkers run_all() {
     for (std::size_t worker = 0; worker < workers_.size(); ++worker) start_what_can(worker, Time::zero());
     for (;;) {
       const Time until = ends_.empty() ? Time::max() : std::get<0>(ends_.top());
@@ -81,11 +90,10 @@ class ByMessages {
     check_all_ended();
     AllWorkers out = std::move(accounts_).take();
     out.critical_path = follow_path(setting_, run_, path_, out.marks);
-    out.busiest_links = busiest_links();
+    out.use.links = busiest_links(out.use.length);
     return out;
   }
 
- private:
   using Ending = std::tuple<Time, std::size_t, std::uint32_t>;  // at, worker, task
 
   struct Worker {
@@ -134,7 +142,7 @@ class ByMessages {
     if (run_.lowered.is_channel(what.stream)) {
       all.begins[worker] = outages_.joins(worker, now, label);
       if (!all.path) all.path = meeting(task, label);
-      all.path->since[worker] = path_.since(worker);
+      all.path->since[worker] = path_.since(worker, all.begins[worker]);
       messages_.enter(collective(task, label), static_cast<std::uint32_t>(worker), all.begins[worker]);
       return;
     }
@@ -143,6 +151,7 @@ class ByMessages {
     const Time duration =
         what.stream == Lowered::kCompute ? drawn(worker, label, what.duration) : what.duration;
     accounts_.computes(worker, label, duration);
+    cluster::after(now, sim::to_us(duration));  // on links that take long a task may be over the clock's end
     const Time end = outages_.end(worker, now, duration, label);
     path_.computes(worker, now, end);
     ends_.emplace(end, worker, static_cast<std::uint32_t>(task));
@@ -207,7 +216,7 @@ class ByMessages {
     ++retired_;
   }
 
-  std::vector<LinkUse> busiest_links() const {
+  std::vector<LinkUse> busiest_links(Time length) const {
     if (messages_.topology() == nullptr) return {};
     const std::span<const double> busy_us = messages_.busy_us();
     std::vector<std::uint32_t> order(busy_us.size());
@@ -219,8 +228,8 @@ class ByMessages {
     });
     std::vector<LinkUse> out;
     for (auto link = order.begin(); link != most && busy_us[*link] > 0; ++link)
-      out.push_back({.link = messages_.topology()->links[*link].name,
-                     .share = busy_us[*link] / sim::to_us(messages_.now())});
+      out.push_back(
+          {.link = messages_.topology()->links[*link].name, .share = busy_us[*link] / sim::to_us(length)});
     return out;
   }
 

@@ -65,11 +65,19 @@ double communication_us(const Setting& setting, const Run& run) {
   return us + last_tick;
 }
 
+/// Rank by rank: how much longer than on equal links a message may take, as long as no links are shared.
+double longest_message(const Conditions& conditions) {
+  if (conditions.fidelity == Fidelity::closed) return 1;
+  double slowdown = 1;
+  for (const Straggler& slow : conditions.links.slow) slowdown = std::max(slowdown, slow.slowdown);
+  return slowdown * sim::longest_lognormal(conditions.links.sigma);
+}
+
 /// The communication of the chosen groups, their ticks included, as often as it is run.
 void check_run(const Setting& setting, const Run& run) {
   const Conditions& conditions = setting.conditions;
   double us = checked_compute_us(*setting.workload.profile, conditions, setting.slowdown);
-  if (setting.costs.workers() > 1) us += communication_us(setting, run);
+  if (setting.costs.workers() > 1) us += communication_us(setting, run) * longest_message(conditions);
   us *= 1 + std::max(conditions.overlap.compute_slowdown, conditions.overlap.communication_slowdown);
   us *= longest_draw(setting);
   const double all = us * (static_cast<double>(conditions.iterations) + 1) + down_us(conditions);
@@ -118,6 +126,12 @@ std::vector<Doubt> find_doubts(const Setting& setting, const Run& run) {
     note(setting.costs.of(CollectiveKind::all_gather));
     for (Doubt& doubt : setting.costs.doubts(CollectiveKind::all_gather, {bytes}))
       out.push_back(std::move(doubt));
+  }
+  if (measured && setting.conditions.fidelity != Fidelity::closed) {
+    const std::string text = fmt::format(
+        "{} workers: measured curves are for closed collectives, rank by rank link or levels are looked at",
+        setting.costs.workers());
+    out.push_back({.subject = text, .weight = 0, .text = text});
   }
   if (measured && closed) {
     const std::string text = fmt::format(
@@ -284,6 +298,8 @@ double iteration_us(const Setting& setting, const FusionRequest& request, const 
 }
 
 double lower_bound_us(const Setting& setting, const Schedule& schedule) {
+  if (setting.conditions.fidelity != Fidelity::closed)  // links may be quicker than the closed costs
+    return whole_iteration_us(setting, setting.workload.forward_total + setting.workload.backward_total);
   return whole_iteration_us(setting, FusionRequest(setting, schedule).model().lower_bound());
 }
 

@@ -48,6 +48,7 @@ Lowered lower_every_worker(const Setting& setting, const Run& run);
 double iteration_us(const Setting& setting, const FusionRequest& request, const Groups& groups);
 
 /// A time that no grouping under the schedule's pipeline can beat, the input's max included; jitter aside.
+/// Of collectives that go rank by rank it knows nothing: it is what the slowest worker computes.
 double lower_bound_us(const Setting& setting, const Schedule& schedule);
 
 }  // namespace planner

@@ -25,38 +25,42 @@ WorkerAccounts::WorkerAccounts(const Setting& setting, const Run& run, const std
 
 void WorkerAccounts::computes(std::size_t worker, const TaskLabel& label, Time duration) {
   Time* part = out_.busy[worker].part(label.kind);
-  if (part != nullptr && label.iteration >= first_of_.at(static_cast<std::size_t>(label.kind)))
-    *part += duration;
+  if (part == nullptr) return;
+  out_.use.computing += duration;
+  if (label.iteration >= first_of_.at(static_cast<std::size_t>(label.kind))) *part += duration;
 }
 
 void WorkerAccounts::meets(const TaskLabel& label, std::span<const Time> begins, std::span<const Time> ends) {
-  if (label.iteration < first_counted(run_.lowered)) return;
   const auto last = std::max_element(begins.begin(), begins.end());
+  const Time end = *std::max_element(ends.begin(), ends.end());
+  out_.use.communicating += all_busy_.add(*last, end);
+  if (label.iteration < first_counted(run_.lowered)) return;
   Time all{};
   for (std::size_t n = 0; n < begins.size(); ++n) {
     out_.waited[n] += *last - begins[n];
     all += *last - begins[n];
   }
   out_.kept_waiting[static_cast<std::size_t>(last - begins.begin())] += all;
-  add_busy(*last, *std::max_element(ends.begin(), ends.end()));
+  out_.channel_busy += busy_.add(*last, end);
 }
 
-/// Channels may be busy at once. Collectives are told of as they end.
-void WorkerAccounts::add_busy(Time begin, Time end) {
-  while (!busy_.empty() && busy_.back().end >= begin) {
-    begin = std::min(begin, busy_.back().start);
-    end = std::max(end, busy_.back().end);
-    out_.channel_busy -= busy_.back().end - busy_.back().start;
-    busy_.pop_back();
+Time WorkerAccounts::Union::add(Time begin, Time end) {
+  Time more{};
+  while (!spans_.empty() && spans_.back().end >= begin) {
+    begin = std::min(begin, spans_.back().start);
+    end = std::max(end, spans_.back().end);
+    more -= spans_.back().end - spans_.back().start;
+    spans_.pop_back();
   }
-  busy_.push_back({.start = begin, .end = end});
-  out_.channel_busy += end - begin;
+  spans_.push_back({.start = begin, .end = end});
+  return more + (end - begin);
 }
 
 void WorkerAccounts::ran(sim::TaskId task, std::span<const Time> begins, std::span<const Time> ends) {
   for (const std::size_t mark : marks_by_task_[sim::index(task)])
     for (std::size_t n = 0; n < ends.size(); ++n)
       out_.marks[mark][n] = std::max(out_.marks[mark][n], ends[n]);
+  out_.use.length = std::max(out_.use.length, *std::max_element(ends.begin(), ends.end()));
   for (ShownWorker& shown : out_.shown) {
     const auto n = static_cast<std::size_t>(shown.worker);
     shown.timeline.spans[sim::index(task)] = {.start = begins[n], .end = ends[n]};

@@ -29,13 +29,22 @@ class WorkerAccounts {
   AllWorkers take() && { return std::move(out_); }
 
  private:
-  void add_busy(sim::Time begin, sim::Time end);
+  /// Of spans, told in the order in which they end.
+  class Union {
+   public:
+    /// By how much it grows.
+    sim::Time add(sim::Time begin, sim::Time end);
+
+   private:
+    std::vector<sim::Span> spans_;  // apart from one another, in order
+  };
 
   const Run& run_;
   std::vector<std::vector<std::size_t>> marks_by_task_;
   std::array<std::size_t, TaskLabel::kKinds> first_of_{};  // iteration that counts, by kind
   AllWorkers out_;
-  std::vector<sim::Span> busy_;  // of any channel, apart from one another, in order
+  Union busy_;  // of any channel, in the iterations that count
+  Union all_busy_;
 };
 
 }  // namespace planner

@@ -54,13 +54,11 @@ std::optional<CriticalShares> critical_shares(const AllWorkers& all) {
                         .senders = longest(path.sending, iterations)};
 }
 
-Utilisation utilisation(const Run& run, const AllWorkers& all) {
-  const double length = sim::to_us(run.marks.back() - run.marks[first_counted(run.lowered)]);
-  double busy = 0;
-  for (const Busy& each : all.busy) busy += sim::to_us(each.all());
-  return {.compute = busy / length / static_cast<double>(all.busy.size()),
-          .channel = sim::to_us(all.channel_busy) / length,
-          .links = all.busiest_links};
+Utilisation utilisation(const AllWorkers& all) {
+  const double length = sim::to_us(all.use.length);
+  return {.compute = sim::to_us(all.use.computing) / length / static_cast<double>(all.busy.size()),
+          .channel = sim::to_us(all.use.communicating) / length,
+          .links = all.use.links};
 }
 
 }  // namespace
@@ -78,7 +76,7 @@ std::optional<WorkerReport> report_workers(const Setting& setting, const Run& ru
   return WorkerReport{.iteration = iterations(each, all),
                       .waiting = spread_of(std::move(waiting)),
                       .waited_for = longest(all.kept_waiting, count),
-                      .utilisation = utilisation(each, all),
+                      .utilisation = utilisation(all),
                       .critical_path = critical_shares(all)};
 }
 

@@ -37,7 +37,7 @@ struct CriticalShares {
   std::vector<WorkerTime> senders;
 };
 
-/// Shares of the iterations that count.
+/// Shares of all of a run, the first iteration included.
 struct Utilisation {
   double compute = 0;  ///< that workers compute or code, mean
   double channel = 0;  ///< that any collective runs

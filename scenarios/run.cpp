@@ -81,6 +81,9 @@ std::vector<Changed> changed(const Setting& setting, const Schedule& schedule, c
   for (const planner::Change& change : changes) {
     try {
       out.push_back({.change = change.text, .prediction = planner::what_if(setting, schedule, run, change)});
+    } catch (const planner::NeverEnds& problem) {
+      throw planner::NeverEnds(
+          fmt::format("with --what-if '{}': {}", models::printable(change.text), problem.what()));
     } catch (const planner::NoCost& problem) {
       throw models::InputError(fmt::format("--what-if: expected {}, got {} with '{}' (schedule '{}')",
                                            problem.expected(), problem.got(), models::printable(change.text),

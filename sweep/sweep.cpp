@@ -55,20 +55,18 @@ void set_density(std::vector<Schedule>& schedules, double density) {
   each_sparse(schedules, [&](Compressor& compressor) { compressor.ratio = kIndexAndValue * density; });
 }
 
-traces::Network changed(const traces::Network& network, Quantity quantity, double value) {
-  switch (quantity) {
-    case Quantity::bandwidth_factor: return traces::scaled(network, 1, 1 / value);
-    case Quantity::line_rate_gbps: return traces::scaled(network, 1, *network.line_rate_gbps / value);
-    case Quantity::startup_factor: return traces::scaled(network, value, 1);
-    default: return network;
-  }
+/// Of the network's links, and of those of a topology.
+void scale_links(Scenario& scenario, double startup_factor, double per_byte_factor) {
+  scenario.network = traces::scaled(scenario.network, startup_factor, per_byte_factor);
+  if (auto& topology = scenario.conditions.topology)
+    topology = cluster::scaled(std::move(*topology), startup_factor, per_byte_factor);
 }
 
 void apply(Scenario& scenario, Quantity quantity, double value) {
   switch (quantity) {
-    case Quantity::bandwidth_factor:
-    case Quantity::line_rate_gbps:
-    case Quantity::startup_factor: scenario.network = changed(scenario.network, quantity, value); break;
+    case Quantity::bandwidth_factor: scale_links(scenario, 1, 1 / value); break;
+    case Quantity::line_rate_gbps: scale_links(scenario, 1, *scenario.network.line_rate_gbps / value); break;
+    case Quantity::startup_factor: scale_links(scenario, value, 1); break;
     case Quantity::batch_size:
       scenario.profile =
           traces::scaled(scenario.profile, value / static_cast<double>(scenario.profile.batch_size));

@@ -92,6 +92,8 @@ std::vector<Schedule> schedules() {
                               R"("pipeline": "zero", "overlap_gather": false)",
                               R"("name": "horovod", "fusion": {"kind": "threshold", "cycle_us": 40})"})
     out.push_back(schedule_of(fmt::format(R"({{{}, "compression": {}}})", members, kSummed)));
+  out.push_back(schedule_of(
+      R"({"pipeline": "sharded", "fusion": {"kind": "threshold", "cycle_us": 40}, "reshard_after_forward": true})"));
   return out;
 }
 

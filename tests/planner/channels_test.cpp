@@ -1,6 +1,8 @@
 // Several channels: collectives at once, which share the links that they meet on.
 
+#include <map>
 #include <string>
+#include <utility>
 
 #include <doctest/doctest.h>
 
@@ -46,7 +48,7 @@ TEST_CASE("channels: two collectives at once share the NIC") {
   CHECK(report->utilisation.channel == doctest::Approx(200.0 / 240));
   REQUIRE(report->utilisation.links.size() == 4);
   CHECK(report->utilisation.links.front().link == "node 0 nic out");  // of equals the first
-  for (const LinkUse& use : report->utilisation.links)                  // 800 bytes at 4 a microsecond
+  for (const LinkUse& use : report->utilisation.links)                // 800 bytes at 4 a microsecond
     CHECK(use.share == doctest::Approx(200.0 / 240));
   CHECK(support::stream(two, at_once, Lowered::channel(0)) == "A1 40-220");
   CHECK(support::stream(two, at_once, Lowered::channel(1)) == "A2 60-240");
@@ -112,6 +114,78 @@ TEST_CASE("channels: of one collective at a time two are as good as one") {
       CHECK(iteration_us[2] == iteration_us[0]);
     }
   }
+}
+
+/// When each group's collective of a kind ran, by iteration and group.
+std::map<std::pair<std::uint32_t, std::uint32_t>, sim::Span> spans_of(const Run& run, TaskLabel::Kind kind) {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, sim::Span> out;
+  const auto tasks = run.lowered.graph.tasks();
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const TaskLabel label = TaskLabel::unpack(tasks[i].label);
+    if (label.kind != kind) continue;
+    const auto group = label.item % static_cast<std::uint32_t>(run.groups.size());
+    out.try_emplace({label.iteration, group}, run.timeline.spans[i]);  // of the first micro-batch
+  }
+  return out;
+}
+
+TEST_CASE("channels: no group is gathered before what it gathers is there") {
+  int compared = 0;
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    Conditions conditions = support::random_conditions(random);
+    conditions.overlap = {};
+    conditions.fidelity = Fidelity::messages;
+    conditions.channels = 2 + random.below(4);
+    conditions.jitter = {.sigma = 0.2, .seed = seed};
+    const Scene scene(support::random_profile(random, 5), support::random_link(random), 3, conditions);
+    for (const char* json :
+         {R"({"name": "dear-no-fusion"})", R"({"name": "dear-no-fusion", "prefetch": 1})", R"("zero")",
+          R"({"pipeline": "zero", "fusion": "none", "overlap_gather": false})", R"("fsdp")",
+          R"({"pipeline": "sharded", "fusion": "none", "prefetch": 2, "reshard_after_forward": true})"}) {
+      CAPTURE(json);
+      const Schedule schedule = schedule_of(json);
+      const Run run = scene.run(schedule);
+      // sharded gathers what the iteration before has scattered, dear and zero what the same one has
+      const std::uint32_t later = schedule.pipeline->name == "sharded" ? 1 : 0;
+      const auto gathers = spans_of(run, TaskLabel::Kind::all_gather);
+      for (const auto& [scattered, span] : spans_of(run, TaskLabel::Kind::reduce_scatter)) {
+        const auto gather = gathers.find({scattered.first + later, scattered.second});
+        if (gather == gathers.end()) continue;
+        ++compared;
+        CHECK(gather->second.start >= span.end);
+      }
+    }
+  }
+  CHECK(compared > 1000);
+}
+
+// One layer of two tensors, each gathered on a channel of its own: forward waits for the longer one.
+// Messages of 10^6 bytes each way take 2 x (5 + 2000) / 2 = 2005, none is shared.
+TEST_CASE("channels: in sharded a layer waits for all groups that it has tensors in") {
+  Conditions conditions = {.iterations = 1, .fidelity = Fidelity::messages};
+  conditions.channels = 2;
+  const Scene scene(support::profile_of({{10, 10, {1'000'000, 1000}}}), support::link_of(5, 0.001), 2,
+                    conditions);
+  const Run run = scene.run(schedule_of(R"({"pipeline": "sharded", "fusion": "none"})"));
+  const std::string compute = support::stream(scene, run, Lowered::kCompute);
+  CHECK(compute.substr(0, 12) == "F1 2005-2015");
+}
+
+TEST_CASE("channels: a topology on which a message takes longer than the clock has is refused") {
+  const traces::Profile profile = support::profile_of({{10, 10, {100'000}}});
+  for (const double us_per_byte : {1e9, 1e13}) {
+    CAPTURE(us_per_byte);
+    Conditions conditions = on_nics(1);
+    conditions.topology->nic.us_per_byte = us_per_byte;
+    const Scene scene(profile, support::pair_of(4, 0.1), 2, conditions);
+    CHECK_THROWS_AS(scene.run(schedule_of(R"("wfbp")")), const NoCost&);
+  }
+  Conditions slow = on_nics(1);
+  slow.topology->startup_us = 1e12;
+  const Scene scene(profile, support::pair_of(4, 0.1), 16, slow);
+  CHECK_THROWS_AS(scene.run(schedule_of(R"("wfbp")")), const NoCost&);
 }
 
 TEST_CASE("channels: more than one with fidelity messages alone, and a word where nothing is shared") {
