@@ -206,16 +206,14 @@ double sent_per_worker(const Setting& setting, const FusionRequest& request, con
   return sent;
 }
 
-Candidate planned(const Setting& setting, const Schedule& schedule, const Variant& variant, double factor) {
-  const FusionRequest request(setting, schedule);
-  const Groups groups = schedule.fusion.fuse(request);
+Candidate described(const Setting& setting, const FusionRequest& request, const Groups& groups,
+                    const Variant& variant, double factor) {
   Candidate out = {.compressor = variant.label,
                    .density = variant.density,
-                   .schedule = schedule,
+                   .schedule = request.schedule,
                    .groups = static_cast<std::int64_t>(groups.size()),
                    .iteration_us = iteration_us(setting, request, groups),
                    .bytes_sent_per_worker = sent_per_worker(setting, request, groups)};
-  if (request.proof) out.may_be_off_by_us = sim::to_us(request.proof->may_be_off_by);
   out.encoded_groups = std::count_if(groups.begin(), groups.end(), [&](const Group& group) {
     return request.ways[group.way].is_encoded(bytes_of(setting.workload, group));
   });
@@ -224,55 +222,153 @@ Candidate planned(const Setting& setting, const Schedule& schedule, const Varian
   return out;
 }
 
+/// Groups and the ways that they name.
+struct Plan {
+  Groups groups;
+  std::vector<WayCost> ways;
+};
+
+struct Planned {
+  Candidate candidate;
+  Plan plan;
+  double work = 0;  ///< of finding them, about
+};
+
+Planned planned(const Setting& setting, const Schedule& schedule, const Variant& variant, double factor) {
+  const FusionRequest request(setting, schedule);
+  Groups groups = schedule.fusion.fuse(request);
+  Planned out = {.candidate = described(setting, request, groups, variant, factor), .plan = {}};
+  if (request.proof) {
+    out.candidate.may_be_off_by_us = sim::to_us(request.proof->may_be_off_by);
+    const auto front = static_cast<double>(request.proof->largest_front);
+    out.work = front * front * setting.workload.gradient_count();
+  }
+  out.plan = {.groups = std::move(groups), .ways = request.ways};
+  return out;
+}
+
+/// The same groups in a request that offers their ways, too.
+Groups carried_over(const Plan& plan, const FusionRequest& request) {
+  Groups out = plan.groups;
+  for (Group& group : out) {
+    const auto same = std::find_if(request.ways.begin(), request.ways.end(), [&](const WayCost& cost) {
+      return cost.way() == plan.ways[group.way].way();
+    });
+    group.way = static_cast<std::uint32_t>(same - request.ways.begin());
+  }
+  return out;
+}
+
+/// Other ways for these groups, one at a time as long as that is sooner.
+Groups with_better_ways(const FusionRequest& request, Groups groups) {
+  constexpr int kMostLooks = 2000;
+  sim::Time best = evaluate(request, groups);
+  int looks = 0;
+  for (bool is_better = true; is_better;) {
+    is_better = false;
+    for (Group& group : groups) {
+      const std::uint32_t before = group.way;
+      std::uint32_t kept = before;
+      for (std::uint32_t way = 0; way < request.ways.size(); ++way) {
+        if (way == before || ++looks > kMostLooks) continue;
+        group.way = way;
+        const sim::Time value = evaluate(request, groups);
+        if (value >= best) continue;
+        best = value;
+        kept = way;
+        is_better = true;
+      }
+      group.way = kept;
+    }
+  }
+  return groups;
+}
+
+/// The better of both plans' groups when each may travel either way.
+Groups quick_choice(const FusionRequest& request, const Plan& dense, const Plan& compressed) {
+  Groups first = with_better_ways(request, carried_over(compressed, request));
+  Groups second = with_better_ways(request, carried_over(dense, request));
+  return evaluate(request, second) < evaluate(request, first) ? second : first;
+}
+
 // ---- other bandwidths
+
+/// A setting on another network, and the best plan there without compression.
+struct Elsewhere {
+  traces::Network network;
+  Setting setting;
+  Planned dense;
+
+  Elsewhere(const Setting& like, double bandwidth, const Schedule& dense_schedule)
+      : network(traces::scaled(*like.network, 1, 1 / bandwidth)),
+        setting(*like.workload.profile, network, like.costs.workers(), like.costs.algorithm(),
+                like.conditions),
+        dense(planned(setting, dense_schedule, {}, 1)) {}
+};
 
 /// The setting on networks so many times as fast per byte, each made once.
 class Bandwidths {
  public:
   Bandwidths(const Setting& setting, const Schedule& dense) : setting_(setting), dense_(dense) {}
 
+  const Schedule& dense() const { return dense_; }
+
+  /// Throws NoCost where times are longer than can be simulated.
+  const Elsewhere& at(double bandwidth) {
+    std::unique_ptr<Elsewhere>& known = made_[bandwidth];
+    if (!known) known = std::make_unique<Elsewhere>(setting_, bandwidth, dense_);
+    return *known;
+  }
+
+ private:
+  const Setting& setting_;
+  const Schedule& dense_;
+  std::map<double, std::unique_ptr<Elsewhere>> made_;
+};
+
+/// Asks of one candidate where it pays.
+class Asking {
+ public:
+  Asking(Bandwidths& bandwidths, const Candidate& candidate, double extra)
+      : bandwidths_(bandwidths), candidate_(candidate), extra_(extra) {}
+
   /// None where times are longer than can be simulated.
-  std::optional<bool> pays(double bandwidth, const Schedule& compressed, double extra) {
+  std::optional<bool> pays(double bandwidth) {
     try {
-      const At& at = made_at(bandwidth);
-      return is_sooner(extra * planned_us(at.setting, compressed), at.dense_us);
+      return pays(bandwidths_.at(bandwidth));
     } catch (const NoCost&) {
       return std::nullopt;
     }
   }
 
  private:
-  struct At {
-    traces::Network network;
-    Setting setting;
-    double dense_us;
-
-    At(const Setting& like, double bandwidth, const Schedule& dense)
-        : network(traces::scaled(*like.network, 1, 1 / bandwidth)),
-          setting(*like.workload.profile, network, like.costs.workers(), like.costs.algorithm(),
-                  like.conditions),
-          dense_us(planned_us(setting, dense)) {}
-  };
-
-  static double planned_us(const Setting& setting, const Schedule& schedule) {
-    const FusionRequest request(setting, schedule);
-    return iteration_us(setting, request, schedule.fusion.fuse(request));
+  bool pays(const Elsewhere& at) {
+    const FusionRequest request(at.setting, candidate_.schedule);
+    const auto are_sooner = [&](const Groups& groups) {
+      const double us = described(at.setting, request, groups, {}, extra_).weighed_us;
+      return is_sooner(us, at.dense.candidate.weighed_us);
+    };
+    // what was best on the network asked about before is often good enough
+    if (!known_.empty() && are_sooner(known_)) return true;
+    known_ = candidate_.is_per_group ? quickly_chosen(at, request) : candidate_.schedule.fusion.fuse(request);
+    return are_sooner(known_);
   }
 
-  const At& made_at(double bandwidth) {
-    std::unique_ptr<At>& at = made_[bandwidth];
-    if (!at) at = std::make_unique<At>(setting_, bandwidth, dense_);
-    return *at;
+  Groups quickly_chosen(const Elsewhere& at, const FusionRequest& request) const {
+    const Compressor& compressor = candidate_.schedule.compressor;
+    const Schedule whole = compressed_of(bandwidths_.dense(), compressor, false);
+    return quick_choice(request, at.dense.plan, planned(at.setting, whole, {}, 1).plan);
   }
 
-  const Setting& setting_;
-  const Schedule& dense_;
-  std::map<double, std::unique_ptr<At>> made_;
+  Bandwidths& bandwidths_;
+  const Candidate& candidate_;
+  double extra_;
+  Groups known_;
 };
 
 /// Where between two bandwidths paying begins or ends.
 double edge(double low, double high, const std::function<bool(double)>& is_as_low) {
-  constexpr double kNear = 1 + 1e-4;
+  constexpr double kNear = 1 + 4e-4;
   while (high > low * kNear) {
     const double middle = std::sqrt(low * high);
     (is_as_low(middle) ? low : high) = middle;
@@ -282,8 +378,12 @@ double edge(double low, double high, const std::function<bool(double)>& is_as_lo
 
 /// Looks at every doubling of the bandwidth, then for the edges between those that differ.
 BreakEven break_even(Bandwidths& bandwidths, const Candidate& candidate, double extra) {
-  const auto pays = [&](double bandwidth) { return bandwidths.pays(bandwidth, candidate.schedule, extra); };
-  BreakEven out = {.compressor = candidate.compressor, .density = candidate.density, .pays = {}};
+  Asking asking(bandwidths, candidate, extra);
+  const auto pays = [&](double bandwidth) { return asking.pays(bandwidth); };
+  BreakEven out = {.compressor = candidate.compressor,
+                   .density = candidate.density,
+                   .is_per_group = candidate.is_per_group,
+                   .pays = {}};
   std::optional<double> last;
   bool was = false;
   for (double bandwidth = kBandwidths.from; bandwidth <= kBandwidths.to; bandwidth *= 2) {
@@ -304,84 +404,152 @@ BreakEven break_even(Bandwidths& bandwidths, const Candidate& candidate, double 
 
 // ---- all of it
 
-/// Considers one after the other.
+/// Considers one compressor after the other.
 class Considering {
  public:
   Considering(const Setting& setting, const Schedule& schedule, const ConsiderWishes& wishes)
-      : setting_(setting), wishes_(wishes), dense_(dense_of(schedule)), bandwidths_(setting, dense_) {
+      : setting_(setting),
+        wishes_(wishes),
+        dense_schedule_(dense_of(schedule)),
+        bandwidths_(setting, dense_schedule_),
+        dense_(planned(setting, dense_schedule_, {}, 1)) {
     const traces::Network& network = *setting.network;
     out_.model = setting.workload.profile->model;
     out_.workers = setting.costs.workers();
     out_.network = network.name;
     out_.line_rate_gbps = network.line_rate_gbps;
     out_.pipeline = schedule.pipeline->name;
-    out_.candidates.push_back(planned(setting, dense_, {}, 1));
+    out_.candidates.push_back(dense_.candidate);
   }
 
   /// One compressor at all its densities.
   void add(const std::vector<Variant>& variants) {
     const std::string& label = variants.front().label;
-    const std::size_t first = out_.candidates.size();
-    const std::string why = obstacle(setting_, dense_, variants.front());
+    const std::string why = obstacle(setting_, dense_schedule_, variants.front());
+    if (!why.empty()) return out_.left_out.push_back({.compressor = label, .why = why});
+    std::vector<Planned> whole;
     try {
-      if (!why.empty()) throw NoCost(why, why);
-      for (const Variant& variant : variants) add_plans(variant);
+      for (const Variant& variant : variants)
+        whole.push_back(planned(setting_, compressed_of(dense_schedule_, variant.compressor, false), variant,
+                                factor_of(wishes_, variant)));
     } catch (const NoCost& problem) {
-      out_.candidates.resize(first, out_.candidates.front());
-      out_.left_out.push_back(
-          {.compressor = label, .why = why.empty() ? fmt::format("it needs {}", problem.expected()) : why});
-      return;
+      return out_.left_out.push_back(
+          {.compressor = label, .why = fmt::format("it needs {}", problem.expected())});
     }
-    if (!is_weighed(variants.front().compressor.name)) out_.unweighed.push_back(label);
-    add_break_even(first);
+    add(variants, whole);
   }
 
   Consideration finished() && {
+    choose_exactly();
     for (std::size_t i = 1; i < out_.candidates.size(); ++i) {
       const Candidate& candidate = out_.candidates[i];
       if (is_sooner(candidate.weighed_us, out_.candidates.front().weighed_us) &&
           candidate.weighed_us < out_.candidates[out_.best].weighed_us)
         out_.best = i;
     }
-    out_.doubts = run(setting_, dense_).doubts;
-    if (out_.best > 0)
-      for (Doubt& doubt : run(setting_, out_.candidates[out_.best].schedule).doubts)
-        out_.doubts.push_back(std::move(doubt));
+    if (out_.candidates[out_.best].is_per_group) {
+      const auto choice = std::find_if(choices_.begin(), choices_.end(),
+                                       [&](const Choice& each) { return each.candidate == out_.best; });
+      out_.break_even.push_back(break_even(bandwidths_, out_.candidates[out_.best], choice->factor));
+    }
+    add_doubts();
     return std::move(out_);
   }
 
  private:
-  bool is_weighed(const std::string& name) const {
-    return std::any_of(wishes_.extra.begin(), wishes_.extra.end(),
-                       [&](const ExtraIterations& extra) { return extra.compressor == name; });
-  }
+  /// Of the candidates, one whose groups may also travel uncompressed.
+  struct Choice {
+    std::size_t candidate = 0;
+    Variant variant;
+    double factor = 1;
+  };
 
-  void add_plans(const Variant& variant) {
+  struct Asked {
+    Compressor unnamed;
+    double factor = 1;
+    BreakEven answer;
+  };
+
+  void add(const std::vector<Variant>& variants, const std::vector<Planned>& whole) {
+    const auto is_weighed = [&](const ExtraIterations& extra) {
+      return extra.compressor == variants.front().compressor.name;
+    };
+    if (std::none_of(wishes_.extra.begin(), wishes_.extra.end(), is_weighed))
+      out_.unweighed.push_back(variants.front().label);
+    const auto best = std::min_element(whole.begin(), whole.end(), [](const Planned& a, const Planned& b) {
+      return a.candidate.weighed_us < b.candidate.weighed_us;
+    });
+    const Variant& variant = variants[static_cast<std::size_t>(best - whole.begin())];
     const double factor = factor_of(wishes_, variant);
-    out_.candidates.push_back(
-        planned(setting_, compressed_of(dense_, variant.compressor, false), variant, factor));
-    if (dense_.fusion.kind != "optimal") return;
-    out_.candidates.push_back(
-        planned(setting_, compressed_of(dense_, variant.compressor, true), variant, factor));
-    out_.candidates.back().is_per_group = true;
+    for (const Planned& each : whole) {
+      out_.candidates.push_back(each.candidate);
+      if (&each == &*best && dense_schedule_.fusion.kind == "optimal") add_choice(each, variant, factor);
+    }
+    out_.break_even.push_back(asked(best->candidate, factor));
   }
 
-  /// Of the compressor whose candidates begin there: at its best density, and where groups may choose with
-  /// the choice, as that is never worse.
-  void add_break_even(std::size_t first) {
-    const auto less = [](const Candidate& a, const Candidate& b) { return a.weighed_us < b.weighed_us; };
-    auto best = std::min_element(out_.candidates.begin() + static_cast<std::ptrdiff_t>(first),
-                                 out_.candidates.end(), less);
-    if (!best->is_per_group && best + 1 != out_.candidates.end() && (best + 1)->is_per_group) ++best;
-    const Variant variant = {
-        .label = best->compressor, .compressor = best->schedule.compressor, .density = best->density};
-    out_.break_even.push_back(break_even(bandwidths_, *best, factor_of(wishes_, variant)));
+  /// Where an earlier compressor is the same but for its name, as it was for that.
+  BreakEven asked(const Candidate& candidate, double factor) {
+    Compressor unnamed = candidate.schedule.compressor;
+    unnamed.name = "x";
+    for (const Asked& known : asked_) {
+      if (known.unnamed != unnamed || known.factor != factor) continue;
+      BreakEven out = known.answer;
+      out.compressor = candidate.compressor;
+      out.density = candidate.density;
+      return out;
+    }
+    asked_.push_back(
+        {.unnamed = unnamed, .factor = factor, .answer = break_even(bandwidths_, candidate, factor)});
+    return asked_.back().answer;
+  }
+
+  /// As good as a quick look tells.
+  void add_choice(const Planned& whole, const Variant& variant, double factor) {
+    const Schedule schedule = compressed_of(dense_schedule_, variant.compressor, true);
+    const FusionRequest request(setting_, schedule);
+    const Groups groups = quick_choice(request, dense_.plan, whole.plan);
+    choices_.push_back({.candidate = out_.candidates.size(), .variant = variant, .factor = factor});
+    Candidate candidate = described(setting_, request, groups, variant, factor);
+    candidate.is_per_group = true;
+    candidate.may_be_off_by_us = std::max(0.0, candidate.iteration_us - lower_bound_us(setting_, schedule));
+    out_.candidates.push_back(std::move(candidate));
+  }
+
+  /// Plans choices exactly, those that look best first, until that has been work enough: where the channel
+  /// is nearly as busy as compute it is thousands of times that of compressing all groups.
+  void choose_exactly() {
+    constexpr double kEnoughWork = 1e7;  // about a second
+    std::stable_sort(choices_.begin(), choices_.end(), [&](const Choice& a, const Choice& b) {
+      return out_.candidates[a.candidate].weighed_us < out_.candidates[b.candidate].weighed_us;
+    });
+    double work = 0;
+    for (const Choice& choice : choices_) {
+      if (work > kEnoughWork) return;
+      Candidate& quick = out_.candidates[choice.candidate];
+      Planned exact = planned(setting_, quick.schedule, choice.variant, choice.factor);
+      work += exact.work;
+      if (exact.candidate.iteration_us > quick.iteration_us) continue;
+      quick = std::move(exact.candidate);
+      quick.is_per_group = true;
+    }
+  }
+
+  void add_doubts() {
+    out_.doubts = run(setting_, dense_schedule_).doubts;
+    if (out_.best == 0) return;
+    Schedule best = out_.candidates[out_.best].schedule;
+    best.fusion.choices = collective_choices(best);
+    for (Doubt& doubt : run(setting_, best).doubts) out_.doubts.push_back(std::move(doubt));
   }
 
   const Setting& setting_;
   const ConsiderWishes& wishes_;
-  Schedule dense_;
+  Schedule dense_schedule_;
   Bandwidths bandwidths_;
+  Planned dense_;
+  std::vector<Choice> choices_;
+  std::vector<Asked> asked_;
   Consideration out_;
 };
 

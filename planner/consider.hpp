@@ -48,7 +48,7 @@ struct Candidate {
   Schedule schedule;                 ///< that has these groups
   std::int64_t groups = 0;           ///< of them all
   std::int64_t encoded_groups = 0;   ///< of those that are compressed
-  double may_be_off_by_us = 0;       ///< above 0: some grouping may be better by so much
+  double may_be_off_by_us = 0;       ///< above 0: other groups may be better by so much
   double iteration_us = 0;           ///< mean, the input's max included
   double extra_iterations = 1;       ///< 1 where nothing is encoded
   double weighed_us = 0;             ///< iteration times extra iterations
@@ -56,11 +56,13 @@ struct Candidate {
 };
 
 /// Where a compressor, at its best density here, takes less time to the same loss than the best plan
-/// without it on the same network.
+/// without it on the same network; with groups that may travel uncompressed, by the best that a quick look
+/// finds.
 struct BreakEven {
   std::string compressor;
   std::optional<double> density;
-  /// Growing and apart, each end to 1e-4; ends at those of kBandwidths have not been looked beyond.
+  bool is_per_group = false;
+  /// Growing and apart, each end to 2e-4; ends at those of kBandwidths have not been looked beyond.
   std::vector<BandwidthRange> pays;
   double looked_from = kBandwidths.from;  ///< more where slower networks take longer than can be simulated
 
@@ -83,9 +85,14 @@ struct Consideration {
   std::string network;
   std::optional<double> line_rate_gbps;
   std::string pipeline;
-  std::vector<Candidate> candidates;    ///< none first
-  std::size_t best = 0;                 ///< of them; 0 unless another is sooner by a millionth
-  std::vector<BreakEven> break_even;    ///< of each compressor, in the order of candidates
+  /// None first; each compressor at each density and, at its best one, per group. The schedule's optimal
+  /// fusion made the groups; but those per group are slow to find where compute and channel are about as
+  /// busy, so that of many only the most promising are planned so, and the others with the groups of none or
+  /// of all compressed.
+  std::vector<Candidate> candidates;
+  std::size_t best = 0;  ///< of them; 0 unless another is sooner by a millionth
+  /// Of each compressor of all groups, in the order of candidates, and then of the best if it is per group.
+  std::vector<BreakEven> break_even;
   std::vector<LeftOut> left_out;        ///< compressors, each once
   std::vector<std::string> unweighed;   ///< compressors without ExtraIterations
   std::vector<std::string> taken_away;  ///< conditions of the scenario that are not looked at

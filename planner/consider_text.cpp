@@ -69,26 +69,27 @@ Row row_of(const Consideration& all, std::size_t i) {
           fmt::format("{:.4g}", candidate.extra_iterations),
           fmt::format("{:.3f}", candidate.weighed_us / all.candidates.front().weighed_us),
           size(candidate.bytes_sent_per_worker),
-          i == all.best ? "*" : ""};
+          fmt::format("{}{}", candidate.may_be_off_by_us > 0 ? "~" : "", i == all.best ? "*" : "")};
 }
 
 std::string candidates_text(const Consideration& all) {
   std::vector<Row> rows = {
       {"compressor", "density", "groups", "iteration ms", "x extra", "to same loss", "sent per worker", ""}};
-  bool leaves_out = false;
+  bool has_choices = false;
   bool is_heuristic = false;
   for (std::size_t i = 0; i < all.candidates.size(); ++i) {
+    if (is_idle_choice(all, i)) continue;
+    has_choices = has_choices || all.candidates[i].is_per_group;
     is_heuristic = is_heuristic || all.candidates[i].may_be_off_by_us > 0;
-    if (is_idle_choice(all, i))
-      leaves_out = true;
-    else
-      rows.push_back(row_of(all, i));
+    rows.push_back(row_of(all, i));
   }
   std::string out =
       table(rows) +
-      "x extra = times as many iterations to the same loss; to same loss = time, none 1; * best\n";
-  if (leaves_out) out += "\"X or none\", each group as is sooner, is left out where that saves nothing\n";
-  if (is_heuristic) out += "Groups are the best found; for some of these compressors better ones may exist\n";
+      "x extra: times as many iterations to the same loss; to same loss: time, where none takes "
+      "1; * best\n";
+  if (has_choices)
+    out += "X or none: at its best density, only groups that gain by it are compressed (so many of all)\n";
+  if (is_heuristic) out += "~ the best found: other groups may be better\n";
   return out;
 }
 
@@ -106,7 +107,7 @@ std::string range_text(const Consideration& all, const BreakEven& row, const Ban
 }
 
 std::string break_even_text(const Consideration& all, const BreakEven& row) {
-  const std::string name = with_density(row.compressor, row.density);
+  const std::string name = with_density(row.compressor + (row.is_per_group ? " or none" : ""), row.density);
   if (row.never()) return name + ": at none of the bandwidths looked at\n";
   if (row.always()) return name + ": at any bandwidth looked at\n";
   std::vector<std::string> ranges;
@@ -127,7 +128,9 @@ std::string break_evens_text(const Consideration& all) {
 
 std::string statistics_text(const Consideration& all) {
   if (all.unweighed.empty()) return "";
-  if (all.unweighed.size() == all.break_even.size())
+  const auto compressors = std::count_if(all.break_even.begin(), all.break_even.end(),
+                                         [](const BreakEven& row) { return !row.is_per_group; });
+  if (static_cast<std::ptrdiff_t>(all.unweighed.size()) == compressors)
     return "No statistical cost was given (--extra-iterations NAME=1.08): all are taken to need as many "
            "iterations as none.\n";
   return models::one_line(
@@ -176,6 +179,7 @@ ordered_json break_even_json(const Consideration& all, const BreakEven& row) {
   }
   ordered_json out = {{"compressor", row.compressor}};
   if (row.density) out["density"] = *row.density;
+  out["per_group"] = row.is_per_group;
   out["pays"] = row.never() ? "never" : row.always() ? "always" : row.is_monotone() ? "below" : "between";
   out["looked_from_times"] = row.looked_from;
   out["looked_to_times"] = kBandwidths.to;
@@ -198,13 +202,12 @@ std::string answer(const Consideration& all) {
 
 std::string consideration_text(const Consideration& all) {
   std::string out = fmt::format(
-      "Does compression pay? {} on {} workers, network '{}', pipeline {}, each with its best groups\n",
-      models::one_line(all.model), all.workers, models::one_line(all.network), all.pipeline);
-  out += candidates_text(all) + '\n' + answer(all) + '\n';
+      "Does compression pay? {} on {} workers, network '{}', pipeline {}, each with its best groups\n{}\n",
+      models::one_line(all.model), all.workers, models::one_line(all.network), all.pipeline, answer(all));
   if (all.pays())
     out += fmt::format("(as long as it needs less than {:.3g} times as many iterations)\n",
                        all.candidates.front().iteration_us / best_of(all).iteration_us);
-  out += statistics_text(all) + break_evens_text(all);
+  out += statistics_text(all) + '\n' + candidates_text(all) + break_evens_text(all);
   if (!all.left_out.empty()) out += "\nLeft out\n";
   for (const LeftOut& each : all.left_out)
     out += fmt::format("  {}: {}\n", models::one_line(each.compressor), models::one_line(each.why));

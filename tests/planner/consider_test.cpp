@@ -182,6 +182,7 @@ TEST_CASE("consider: the best is the best of all candidates, each planned and si
       CAPTURE(candidate.compressor);
       CAPTURE(candidate.is_per_group);
       const Prediction prediction = simulated(scene, pipeline, candidate);
+      CHECK_FALSE((candidate.is_per_group && candidate.may_be_off_by_us > 0));
       CHECK(prediction.groups == candidate.groups);
       CHECK(prediction.iteration_us == Approx(candidate.iteration_us).epsilon(1e-9));
       CHECK(prediction.bytes_sent_per_worker == Approx(candidate.bytes_sent_per_worker).epsilon(1e-12));
@@ -194,7 +195,7 @@ TEST_CASE("consider: the best is the best of all candidates, each planned and si
       least = least == 0 ? weighed : std::min(least, weighed);
     }
     CHECK(all.candidates[all.best].weighed_us == Approx(least).epsilon(1e-6));
-    paying += all.pays() ? 1 : 0;
+    if (all.pays()) ++paying;
   }
   CHECK(paying > 10);
   CHECK(paying < 60);
@@ -216,8 +217,7 @@ TEST_CASE("consider: a break-even is where the answer turns, whatever the scene"
           const Scene there(scene.profile, traces::scaled(scene.network, 1, 1 / bandwidth),
                             scene.setting.costs.workers());
           const Consideration all = consider_custom(there, x);
-          return std::min(find(all, "x", false)->weighed_us, find(all, "x", true)->weighed_us) <
-                 all.candidates.front().weighed_us * (1 - 1e-6);
+          return find(all, "x", false)->weighed_us < all.candidates.front().weighed_us * (1 - 1e-6);
         };
         CHECK(x_pays(at * 0.999) != x_pays(at * 1.001));
       }
