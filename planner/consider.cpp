@@ -231,7 +231,7 @@ struct Plan {
 struct Planned {
   Candidate candidate;
   Plan plan;
-  double work = 0;  ///< of finding them, about
+  double work = 0;  ///< of finding them, roughly
 };
 
 Planned planned(const Setting& setting, const Schedule& schedule, const Variant& variant, double factor) {
@@ -241,7 +241,9 @@ Planned planned(const Setting& setting, const Schedule& schedule, const Variant&
   if (request.proof) {
     out.candidate.may_be_off_by_us = sim::to_us(request.proof->may_be_off_by);
     const auto front = static_cast<double>(request.proof->largest_front);
-    out.work = front * front * setting.workload.gradient_count();
+    const double count = setting.workload.gradient_count();
+    // fronts that had to be cut short are gone through several times
+    out.work = out.candidate.may_be_off_by_us > 0 ? count * count * count : front * front * count / 10;
   }
   out.plan = {.groups = std::move(groups), .ways = request.ways};
   return out;
@@ -516,23 +518,59 @@ class Considering {
     out_.candidates.push_back(std::move(candidate));
   }
 
-  /// Plans choices exactly, those that look best first, until that has been work enough: where the channel
-  /// is nearly as busy as compute it is thousands of times that of compressing all groups.
+  /// Plans choices exactly, those that look best first: where the channel is nearly as busy as compute that
+  /// is thousands of times the work of compressing all groups. After some work only those that may be the
+  /// best, and after more none.
   void choose_exactly() {
-    constexpr double kEnoughWork = 1e7;  // about a second
-    std::stable_sort(choices_.begin(), choices_.end(), [&](const Choice& a, const Choice& b) {
-      return out_.candidates[a.candidate].weighed_us < out_.candidates[b.candidate].weighed_us;
-    });
+    constexpr double kSomeWork = 1e6;
+    constexpr double kMostWork = 1.5e7;  // seconds
     double work = 0;
-    for (const Choice& choice : choices_) {
-      if (work > kEnoughWork) return;
-      Candidate& quick = out_.candidates[choice.candidate];
-      Planned exact = planned(setting_, quick.schedule, choice.variant, choice.factor);
-      work += exact.work;
-      if (exact.candidate.iteration_us > quick.iteration_us) continue;
+    for (std::vector<Choice> left = choices_; !left.empty() && work < kMostWork;) {
+      const auto next = std::min_element(left.begin(), left.end(), [&](const Choice& a, const Choice& b) {
+        return out_.candidates[a.candidate].weighed_us < out_.candidates[b.candidate].weighed_us;
+      });
+      const Choice choice = *next;
+      left.erase(next);
+      if (work < kSomeWork || may_be_best(choice)) work += choose_exactly(choice, left);
+    }
+  }
+
+  bool may_be_best(const Choice& choice) const {
+    const Candidate& quick = out_.candidates[choice.candidate];
+    const double least_us = quick.iteration_us - quick.may_be_off_by_us;
+    return std::none_of(out_.candidates.begin(), out_.candidates.end(), [&](const Candidate& other) {
+      return other.weighed_us <= least_us * std::min(choice.factor, 1.0) ||
+             (other.weighed_us < out_.candidates.front().weighed_us &&
+              other.weighed_us <= least_us * choice.factor);
+    });
+  }
+
+  /// And tries its groups for those that are left. The work that it was.
+  double choose_exactly(const Choice& choice, const std::vector<Choice>& left) {
+    Planned exact =
+        planned(setting_, out_.candidates[choice.candidate].schedule, choice.variant, choice.factor);
+    for (const Choice& other : left) {
+      const Schedule schedule = out_.candidates[other.candidate].schedule;
+      const FusionRequest request(setting_, schedule);
+      if (request.ways.size() == exact.plan.ways.size())
+        replace(other, request, with_better_ways(request, exact.plan.groups));
+    }
+    Candidate& quick = out_.candidates[choice.candidate];
+    if (exact.candidate.iteration_us <= quick.iteration_us) {
       quick = std::move(exact.candidate);
       quick.is_per_group = true;
     }
+    return exact.work;
+  }
+
+  /// By other groups, if they are sooner.
+  void replace(const Choice& choice, const FusionRequest& request, const Groups& groups) {
+    Candidate& quick = out_.candidates[choice.candidate];
+    Candidate other = described(setting_, request, groups, choice.variant, choice.factor);
+    if (other.iteration_us >= quick.iteration_us) return;
+    other.is_per_group = true;
+    other.may_be_off_by_us = quick.may_be_off_by_us - (quick.iteration_us - other.iteration_us);
+    quick = std::move(other);
   }
 
   void add_doubts() {
