@@ -26,6 +26,9 @@ struct Options {
   bool json = false;
   std::string emit;
   bool explain = false;
+  bool consider = false;
+  std::vector<double> densities;
+  std::vector<std::string> extra_iterations;
 };
 
 /// One of the scenario's own schedules, or a named one.
@@ -75,9 +78,49 @@ void check_whole_tensors(const Options& options, const planner::Schedule& schedu
         schedule.pipeline->name));
 }
 
+/// What the scenario's schedules compress with.
+std::vector<planner::Compressor> compressors_of(const scenarios::Scenario& scenario) {
+  std::vector<planner::Compressor> out;
+  for (const planner::Schedule& schedule : scenario.schedules) {
+    out.push_back(schedule.compressor);
+    for (const planner::WayChoice& choice : schedule.fusion.choices)
+      if (choice.compressor) out.push_back(*choice.compressor);
+  }
+  return out;
+}
+
+planner::ConsiderWishes considered(const Options& options, const scenarios::Scenario& scenario) {
+  planner::ConsiderWishes out;
+  out.offered = compressors_of(scenario);
+  if (!options.densities.empty()) out.densities = options.densities;
+  std::sort(out.densities.begin(), out.densities.end());
+  out.densities.erase(std::unique(out.densities.begin(), out.densities.end()), out.densities.end());
+  const std::vector<std::string> known = planner::considered_names(out.offered);
+  for (const std::string& text : options.extra_iterations)
+    out.extra.push_back(planner::read_extra_iterations(text, known));
+  return out;
+}
+
+/// The answer, and the plan of what was found best as the file.
+void consider(const Options& options, const scenarios::Scenario& scenario,
+              const planner::Schedule& schedule) {
+  const std::int64_t workers = chosen_workers(options, scenario);
+  const scenarios::Considered found =
+      scenarios::consider(scenario, workers, schedule, considered(options, scenario));
+  const planner::Consideration& all = found.consideration;
+  const std::string text = options.json ? planner::consideration_json(all) : planner::consideration_text(all);
+  if (!options.output.empty()) {
+    const scenarios::Planned best = scenarios::plan(scenario, workers, all.candidates[all.best].schedule);
+    models::write_file(options.output, planner::plan_text(best.plan));
+  }
+  warn(found.warnings);
+  print(text);
+}
+
 void plan(const Options& options) {
   const scenarios::Scenario scenario = scenarios::read_scenario(models::Field::load(options.scenario));
   const planner::Schedule schedule = chosen_schedule(options, scenario);
+  if (options.consider) return consider(options, scenario, schedule);
   check_whole_tensors(options, schedule);
   const scenarios::Planned planned = scenarios::plan(scenario, chosen_workers(options, scenario), schedule,
                                                      {.emit = options.emit, .explain = options.explain});
@@ -91,6 +134,25 @@ void plan(const Options& options) {
 std::vector<std::string> targets() {
   const std::vector<std::string_view> known = planner::names(planner::emitters());
   return {known.begin(), known.end()};
+}
+
+/// What --consider-compression is told.
+void add_considered(CLI::App& command, Options& options, CLI::Option* considers) {
+  constexpr double kLeastDensity = 1e-6;
+  command
+      .add_option("--densities", options.densities,
+                  "shares of the elements that sparse compressors keep (default: "
+                  "0.001,0.002,0.005,0.01,0.02,0.05,0.1)")
+      ->delimiter(',')
+      ->check(CLI::Range(kLeastDensity, 1.0))
+      ->needs(considers);
+  command
+      .add_option(
+          "--extra-iterations", options.extra_iterations,
+          "NAME=FACTOR or NAME@DENSITY=FACTOR: how many times as many iterations a compressor needs to "
+          "the same loss (repeatable; default: 1)")
+      ->allow_extra_args(false)
+      ->needs(considers);
 }
 
 }  // namespace
@@ -117,13 +179,23 @@ void add_plan(CLI::App& app) {
           ->add_option("--emit", options->emit,
                        "print the plan in the words of a training framework: what to paste into the job")
           ->check(CLI::IsMember(targets()));
-  command
-      ->add_flag("--explain", options->explain,
-                 "print why each group ends where it ends, what bounds the iteration, how sure that is when "
-                 "inputs change, and whether compression pays")
-      ->excludes(emit);
+  CLI::Option* explain =
+      command
+          ->add_flag("--explain", options->explain,
+                     "print why each group ends where it ends, what bounds the iteration, how sure that is "
+                     "when inputs change, and whether compression pays")
+          ->excludes(emit);
+  CLI::Option* considers =
+      command
+          ->add_flag("--consider-compression", options->consider,
+                     "print whether any compressor pays, which, at which density, and below which bandwidth; "
+                     "--output writes the best plan")
+          ->excludes(emit)
+          ->excludes(explain);
+  add_considered(*command, *options, considers);
   command->add_flag("--json", options->json,
-                    "print JSON: the plan itself with --output too, or what --emit or --explain says");
+                    "print JSON: the plan itself with --output too, or what --emit, --explain or "
+                    "--consider-compression says");
   command->callback([options] { plan(*options); });
 }
 

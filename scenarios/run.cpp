@@ -235,4 +235,19 @@ Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& sch
   }
 }
 
+Considered consider(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
+                    const planner::ConsiderWishes& wishes) {
+  try {
+    const Setting setting(scenario.profile, scenario.network, workers, all_reduce(scenario, schedule),
+                          scenario.conditions);
+    Considered out = {.consideration = planner::consider(setting, schedule, wishes), .warnings = {}};
+    Warnings warnings;
+    warnings.add(out.consideration.doubts);
+    out.warnings = warnings.texts(scenario);
+    return out;
+  } catch (const planner::NoCost& problem) {
+    refuse(scenario, workers, schedule, problem);
+  }
+}
+
 }  // namespace scenarios

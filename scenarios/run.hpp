@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/consider.hpp"
 #include "planner/emit.hpp"
 #include "planner/explain.hpp"
 #include "planner/plan_file.hpp"
@@ -69,5 +70,14 @@ struct PlanWishes {
 /// A plan for one number of workers by one schedule.
 Planned plan(const Scenario& scenario, std::int64_t workers, const planner::Schedule& schedule,
              const PlanWishes& wishes = {});
+
+struct Considered {
+  planner::Consideration consideration;
+  std::vector<std::string> warnings;
+};
+
+/// Whether compression pays on one number of workers, under the schedule's pipeline.
+Considered consider(const Scenario& scenario, std::int64_t workers, const planner::Schedule& schedule,
+                    const planner::ConsiderWishes& wishes);
 
 }  // namespace scenarios

@@ -52,7 +52,8 @@ TEST_CASE("golden: every scenario's table, JSON, CSV, warnings and plan") {
   }
 }
 
-TEST_CASE("golden: a plan in the words of every framework, and why it is as it is") {
+TEST_CASE(
+    "golden: a plan in the words of every framework, why it is as it is, and whether compression pays") {
   const std::vector<std::string> plan = {"plan", "scenarios/resnet50-v100.json", "--workers", "64"};
   const auto run = [&](std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), plan.begin(), plan.end());
@@ -66,6 +67,8 @@ TEST_CASE("golden: a plan in the words of every framework, and why it is as it i
   }
   compare("explain.txt", run({"--explain"}));
   compare("explain.json", run({"--explain", "--json"}));
+  compare("consider.txt", run({"--consider-compression", "--extra-iterations", "dgc=1.05"}));
+  compare("consider.json", run({"--consider-compression", "--extra-iterations", "dgc=1.05", "--json"}));
   compare("explain-dear.txt", run({"--explain", "--schedule", "fusewise-dear"}));
 }
 
