@@ -98,6 +98,15 @@ TEST_CASE("sweep: what each axis changes") {
     CHECK(row(sweep, 0).at("iteration_us") == 8 + 6 + 4);
     CHECK(row(sweep, 4).at("iteration_us") == 8 + 0 + 4);
   }
+  SUBCASE("those of the network: a topology's links, too") {
+    const Sweep sweep =
+        read(R"({"sweep": {"bandwidth_factor": [1, 2], "startup_factor": [1, 3], "workers": [2]},
+      "schedules": ["wfbp"], "fidelity": "messages",
+      "topology": {"kind": "flat", "startup_us": 1, "nic": {"bandwidth_gbps": 8}}})");
+    CHECK(row(sweep, 0).at("iteration_us") == 8 + 2 * (1 + 2));
+    CHECK(row(sweep, 1).at("iteration_us") == 8 + 2 * (3 + 2));
+    CHECK(row(sweep, 2).at("iteration_us") == 8 + 2 * (1 + 1));
+  }
   SUBCASE("batch_size: compute and what is counted as throughput") {
     const Sweep sweep = read(R"({"sweep": {"batch_size": [16]}})");
     CHECK(row(sweep, 0).at("iteration_us") == 16 + 2 + 4);
