@@ -189,6 +189,12 @@ TEST_CASE("sparse: or the iterations that have it pay for it") {
              "F1 31.45-33.45, F2 33.45-36.45, B2 36.45-40.45, B1 40.45-45.45, E1 45.45-46.45, "
              "F1 55.85-57.85, F2 57.85-60.85, B2 60.85-64.85, B1 64.85-69.85, E1 69.85-72.85",
              "G1 17-31.45, G1 46.45-55.85, G1 72.85-84.5", (24.4 + 28.65) / 2});
+  // only what counts is told
+  const Scene usual(two_layers(), link_of(1, 0.1), 2, {.iterations = 2});
+  const Prediction second = usual.run(schedule_of(fmt::format(kOkTopk, true))).prediction;
+  CHECK(second.encode_us == 1);
+  CHECK(second.exposed_communication_us == Approx(9.4).epsilon(1e-9));
+  CHECK(second.bytes_sent_per_worker == Approx(64).epsilon(1e-12));
   // over whole periods the mean is the same
   const Scene scene(two_layers(), link_of(1, 0.1), 2, {.iterations = 5});
   const Prediction spikes = scene.run(schedule_of(fmt::format(kOkTopk, true))).prediction;
@@ -298,13 +304,17 @@ TEST_CASE("sparse: message by message nobody knows them, but for topk-a's all-ga
 
 // ---- plans
 
-TEST_CASE("sparse: a plan keeps its compressor, which gives the same iteration again") {
+TEST_CASE("sparse: a plan keeps its compressor, and gives the same iteration again") {
   const Scene scene(two_layers(), link_of(1, 0.1), 4);
-  const Schedule schedule = schedule_of(
-      R"({"name": "cupcake", "compression": {"name": "ok-topk", "density": 0.25, "recompute_every": 7}})");
-  const std::string text = compressor_json(schedule.compressor).dump();
-  CHECK(text == R"({"name":"ok-topk","density":0.25,"recompute_every":7})");
-  CHECK(read(text) == schedule.compressor);
+  const std::string compressor = R"({"name": "ok-topk", "density": 0.25, "recompute_every": 7})";
+  const Schedule schedule = schedule_of(R"({"name": "cupcake", "compression": )" + compressor + "}");
+  const Run run = scene.run(schedule);
+  const std::string plan = plan_text(make_plan(scene.setting, schedule, run));
+  CHECK(nlohmann::json::parse(plan).at("compression") == nlohmann::json::parse(compressor));
+  const Run again = scene.run(schedule_of(
+      fmt::format(R"({{"compression": {}, "fusion": {{"kind": "plan", "file": {}}}}})", compressor, plan)));
+  CHECK(again.groups == run.groups);
+  CHECK(again.prediction.iteration_us == run.prediction.iteration_us);
 }
 
 Compressor random_sparse(Random& random) {
