@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "planner/entries.hpp"
@@ -67,7 +68,58 @@ CodeCost read_cost(const Field& field) {
           .floor_us = number_at(field, "floor_us")};
 }
 
+/// An element kept is an index and a value where it was a value.
+constexpr double kIndexAndValue = 2;
+
+void allow_sparse_keys(const Field& field, const SparseEntry& entry) {
+  std::vector<std::string_view> keys = {"name", "density", "selection", "decode"};
+  keys.insert(keys.end(), entry.option_keys.begin(), entry.option_keys.end());
+  field.allow_only(keys);
+}
+
+std::int64_t period_at(const Field& field, std::string_view key, std::int64_t otherwise) {
+  constexpr std::int64_t kMostIterations = 1'000'000'000;
+  const std::optional<Field> found = field.find(key);
+  return found ? found->integer(1, kMostIterations) : otherwise;
+}
+
+bool flag_at(const Field& field, std::string_view key) {
+  const std::optional<Field> found = field.find(key);
+  return found && found->boolean();
+}
+
+SparseOptions read_sparse_options(const Field& field, SparseOptions options) {
+  if (const auto overlap = field.find("overlap")) options.overlap = overlap->number(0, 1);
+  options.paper_bytes = flag_at(field, "paper_bytes");
+  options.recompute_every = period_at(field, "recompute_every", options.recompute_every);
+  options.repartition_every = period_at(field, "repartition_every", options.repartition_every);
+  if (const auto cost = field.find("recompute_selection")) options.recompute_selection = read_cost(*cost);
+  options.spikes = flag_at(field, "spikes");
+  if (const auto volume = field.find("volume"))
+    options.bound = volume->one_of({"expected", "bound"}) == "bound";
+  return options;
+}
+
+/// {"name": "ok-topk", "density": 0.01, ...}
+Compressor from_sparse_object(const Field& field) {
+  const std::string name = field.at("name").one_of(names(sparse_collectives()));
+  allow_sparse_keys(field, *find_sparse(name));
+  Compressor out = sparse_compressor(name, field.at("density").number(0, 1));
+  if (const auto cost = field.find("selection")) out.encode = read_cost(*cost);
+  if (const auto cost = field.find("decode")) out.decode = read_cost(*cost);
+  out.sparse = read_sparse_options(field, *out.sparse);
+  return out;
+}
+
+/// An object with a ratio may have any name.
+bool is_sparse_object(const Field& field) {
+  if (field.has("density")) return true;
+  const std::optional<Field> name = field.find("name");
+  return name && name->is_text() && !field.has("ratio") && find_sparse(name->text()) != nullptr;
+}
+
 Compressor from_object(const Field& field) {
+  if (is_sparse_object(field)) return from_sparse_object(field);
   field.allow_only({"name", "ratio", "encode", "decode", "collective"});
   constexpr double kMostRatio = 1e3;  // a bad idea, but not a mistake
   Compressor out = {.name = field.at("name").name(),
@@ -84,14 +136,57 @@ Compressor from_object(const Field& field) {
   return out;
 }
 
+nlohmann::ordered_json cost_json(const CodeCost& cost) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::object();
+  if (cost.startup_us > 0) out["startup_us"] = cost.startup_us;
+  if (cost.us_per_byte > 0) out["us_per_byte"] = cost.us_per_byte;
+  if (cost.floor_us > 0) out["floor_us"] = cost.floor_us;
+  return out;
+}
+
+/// What is not as the table says.
+nlohmann::ordered_json sparse_json(const Compressor& compressor) {
+  const Compressor usual = sparse_compressor(compressor.name, density(compressor));
+  const SparseOptions& options = *compressor.sparse;
+  nlohmann::ordered_json out = {{"name", compressor.name}, {"density", density(compressor)}};
+  if (compressor.encode != usual.encode) out["selection"] = cost_json(compressor.encode);
+  if (compressor.decode != usual.decode) out["decode"] = cost_json(compressor.decode);
+  if (options.overlap) out["overlap"] = *options.overlap;
+  if (options.paper_bytes) out["paper_bytes"] = true;
+  if (options.recompute_every != usual.sparse->recompute_every)
+    out["recompute_every"] = options.recompute_every;
+  if (options.repartition_every != usual.sparse->repartition_every)
+    out["repartition_every"] = options.repartition_every;
+  if (options.recompute_selection != usual.sparse->recompute_selection)
+    out["recompute_selection"] = cost_json(options.recompute_selection);
+  if (options.spikes) out["spikes"] = true;
+  if (options.bound) out["volume"] = "bound";
+  return out;
+}
+
 }  // namespace
 
 double CodeCost::us(double bytes) const { return std::max(floor_us, startup_us + bytes * us_per_byte); }
 
 std::span<const BuiltInCompressor> built_in_compressors() { return kBuiltIn; }
 
+double density(const Compressor& compressor) { return compressor.ratio / kIndexAndValue; }
+
+Compressor sparse_compressor(std::string_view name, double density) {
+  const SparseEntry& entry = *find_sparse(name);
+  const CodeCost scattering = built_in_compressor("dgc").decode;
+  return {.name = std::string(name),
+          .ratio = kIndexAndValue * density,
+          .encode = entry.selection,
+          .decode = scattering,
+          .collective = CollectiveKind::all_gather,
+          .sparse = SparseOptions{.recompute_selection = entry.recompute_selection}};
+}
+
 Compressor read_compressor(const Field& field) {
   if (field.is_object()) return from_object(field);
+  if (field.is_text() && find_sparse(field.text()) != nullptr)
+    field.expected(fmt::format(R"(a density with it: {{"name": "{}", "density": ...}})", field.text()));
   std::vector<std::string_view> known = names(built_in_compressors());
   known.insert(known.begin(), "none");
   return built_in_compressor(field.one_of(known));
@@ -99,19 +194,13 @@ Compressor read_compressor(const Field& field) {
 
 nlohmann::ordered_json compressor_json(const Compressor& compressor) {
   if (compressor.is_none()) return compressor.name;
+  if (compressor.sparse) return sparse_json(compressor);
   for (const BuiltInCompressor& known : built_in_compressors())
     if (known.name == compressor.name && built_in_compressor(known.name) == compressor)
       return compressor.name;
-  const auto cost = [](const CodeCost& code) {
-    nlohmann::ordered_json out = nlohmann::ordered_json::object();
-    if (code.startup_us > 0) out["startup_us"] = code.startup_us;
-    if (code.us_per_byte > 0) out["us_per_byte"] = code.us_per_byte;
-    if (code.floor_us > 0) out["floor_us"] = code.floor_us;
-    return out;
-  };
   nlohmann::ordered_json out = {{"name", compressor.name}, {"ratio", compressor.ratio}};
-  if (!compressor.encode.is_free()) out["encode"] = cost(compressor.encode);
-  if (!compressor.decode.is_free()) out["decode"] = cost(compressor.decode);
+  if (!compressor.encode.is_free()) out["encode"] = cost_json(compressor.encode);
+  if (!compressor.decode.is_free()) out["decode"] = cost_json(compressor.decode);
   out["collective"] = traces::name(compressor.collective);
   return out;
 }

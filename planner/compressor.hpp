@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,20 +10,11 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "models/field.hpp"
+#include "planner/code_cost.hpp"
+#include "planner/sparse.hpp"
 #include "traces/network.hpp"
 
 namespace planner {
-
-/// What encoding or decoding a group takes, by its dense bytes: max(floor, startup + bytes * per byte).
-struct CodeCost {
-  double startup_us = 0;
-  double us_per_byte = 0;
-  double floor_us = 0;
-
-  double us(double bytes) const;
-  bool is_free() const { return *this == CodeCost{}; }
-  bool operator==(const CodeCost&) const = default;
-};
 
 /// Each worker contributes ratio x bytes of a group of x dense bytes, unrounded.
 struct Compressor {
@@ -32,6 +24,9 @@ struct Compressor {
   CodeCost decode;  ///< of everything that has arrived, once
   /// What carries the encoded group: all_reduce where encoded gradients can be summed, else all_gather.
   traces::CollectiveKind collective = traces::CollectiveKind::all_reduce;
+  /// Where a sparse all-reduce of that name carries it; the share of elements that it keeps is half the
+  /// ratio.
+  std::optional<SparseOptions> sparse = {};
 
   bool is_none() const { return name == "none"; }
   bool operator==(const Compressor&) const = default;
@@ -47,6 +42,12 @@ struct BuiltInCompressor {
 
 /// Every built-in compressor, in the order in which help lists them.
 std::span<const BuiltInCompressor> built_in_compressors();
+
+/// Share of the elements that a compressor keeps which sends an index and a value for each.
+double density(const Compressor& compressor);
+
+/// A sparse all-reduce with all else as its table says. The name must be one of sparse_collectives().
+Compressor sparse_compressor(std::string_view name, double density);
 
 /// `none`, a built-in name, or an object. Throws InputError.
 Compressor read_compressor(const models::Field& field);

@@ -66,6 +66,16 @@ std::string description(CollectiveKind kind, const Algorithm& algorithm) {
   return fmt::format("{} {}", algorithm.name, traces::name(kind));
 }
 
+void check_nodes(const Network& network, std::int64_t workers, std::string_view what) {
+  if (network.levels.empty())
+    throw NoCost(fmt::format("a network with levels, as {} needs", what),
+                 fmt::format("network '{}' without", network.name));
+  const std::int64_t node = network.levels.front().size.value_or(workers);
+  if (workers > node && workers % node != 0)
+    throw NoCost(fmt::format("for {} a multiple of the {} workers in a node", what, node),
+                 fmt::to_string(workers));
+}
+
 ClosedForm closed_form(const Network& network, std::int64_t workers, const Algorithm& algorithm,
                        CollectiveKind kind) {
   if (!network.link && network.levels.empty()) {
@@ -81,15 +91,7 @@ ClosedForm closed_form(const Network& network, std::int64_t workers, const Algor
         fmt::to_string(workers));
   }
   const AlgorithmEntry& entry = algorithm_entry(algorithm.name);
-  if (entry.needs_nodes) {
-    if (network.levels.empty())
-      throw NoCost(fmt::format("a network with levels, as {} needs", algorithm.name),
-                   fmt::format("network '{}' without", network.name));
-    const std::int64_t node = network.levels.front().size.value_or(workers);
-    if (workers > node && workers % node != 0)
-      throw NoCost(fmt::format("for {} a multiple of the {} workers in a node", algorithm.name, node),
-                   fmt::to_string(workers));
-  }
+  if (entry.needs_nodes) check_nodes(network, workers, algorithm.name);
   return entry.cost(make_fabric(network, workers), algorithm);
 }
 
@@ -132,6 +134,14 @@ NoCost::NoCost(std::string expected_text, std::string got_text)
     : std::runtime_error(fmt::format("expected {}, got {}", expected_text, got_text)),
       expected_(std::move(expected_text)),
       got_(std::move(got_text)) {}
+
+Fabric fabric_of(const Network& network, std::int64_t workers, std::string_view what, bool needs_nodes) {
+  if (!network.link && network.levels.empty())
+    throw NoCost(fmt::format("a network with a link or levels, as {} has a closed form alone", what),
+                 fmt::format("network '{}', which is measured alone", network.name));
+  if (needs_nodes) check_nodes(network, workers, what);
+  return make_fabric(network, workers);
+}
 
 Costs::Costs(const Network& network, std::int64_t workers, Algorithm algorithm)
     : network_(&network), workers_(workers), algorithm_(std::move(algorithm)) {}

@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "planner/collectives.hpp"
@@ -42,6 +43,11 @@ struct Doubt {
   double weight = 0;
   std::string text;
 };
+
+/// The part of a network that so many workers, at least two, span. `what` wants to know it, and with
+/// `needs_nodes` that workers fill nodes. Throws NoCost where the network has neither link nor levels.
+Fabric fabric_of(const traces::Network& network, std::int64_t workers, std::string_view what,
+                 bool needs_nodes);
 
 /// The costs of one network, number of workers and algorithm; worked out when first asked for.
 class Costs {

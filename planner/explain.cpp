@@ -183,7 +183,10 @@ WhatIf what_if(const std::string& change, const Setting& setting, const Schedule
 /// With coding that costs nothing.
 WhatIf free_coding(const Setting& setting, const Schedule& schedule, const Run& run) {
   Schedule other = schedule;
-  const auto make_free = [](Compressor& compressor) { compressor.encode = compressor.decode = {}; };
+  const auto make_free = [](Compressor& compressor) {
+    compressor.encode = compressor.decode = {};
+    if (compressor.sparse) compressor.sparse->recompute_selection = {};
+  };
   make_free(other.compressor);
   for (WayChoice& choice : other.fusion.choices)
     if (choice.compressor) make_free(*choice.compressor);

@@ -67,6 +67,9 @@ class Lowering {
  public:
   explicit Lowering(const Job& job)
       : job_(job),
+        ways_(job.ways),
+        has_spikes_(
+            std::any_of(ways_.begin(), ways_.end(), [](const WayCost& way) { return way.has_spikes(); })),
         communicates_(job.ways.front().workers() > 1),
         carries_(std::any_of(job.program.ops.begin(), job.program.ops.end(),
                              [](const Op& op) { return op.delivers == Delivers::own_layers; })),
@@ -89,6 +92,7 @@ class Lowering {
 
   Lowered run() && {
     for (iteration_ = 0; iteration_ < job_.iterations; ++iteration_) {
+      take_ways();
       if (iteration_ == 0 && !carries_) marks_.emplace_back();
       if (shards_)
         run_sharded();
@@ -269,7 +273,16 @@ class Lowering {
     if (job_.program.update == Update::by_group) run(Kind::group_update, update_of(group));
   }
 
-  const WayCost& way_of(std::uint32_t group) const { return job_.ways[job_.groups[group].way]; }
+  const WayCost& way_of(std::uint32_t group) const { return ways_[job_.groups[group].way]; }
+
+  /// What ways cost in the iteration that begins.
+  void take_ways() {
+    if (!has_spikes_) return;
+    of_iteration_.clear();
+    for (const WayCost& way : job_.ways) of_iteration_.push_back(way.in_iteration(iteration_));
+    ways_ = of_iteration_;
+  }
+
   std::int64_t bytes_of(std::uint32_t group) const {
     return planner::bytes_of(job_.workload, job_.groups[group]);
   }
@@ -511,6 +524,9 @@ class Lowering {
   };
 
   const Job& job_;
+  std::span<const WayCost> ways_;  ///< of the iteration
+  bool has_spikes_;                ///< some iterations cost more than others
+  std::vector<WayCost> of_iteration_;
   bool communicates_;
   bool carries_;  ///< collectives reach under the next forward pass
   bool shards_;   ///< collectives come before passes

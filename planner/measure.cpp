@@ -29,6 +29,10 @@ Busy busy_when_alike(const Setting& setting, const Run& run) {
   return out;
 }
 
+bool has_spikes(const Run& run) {
+  return std::any_of(run.ways.begin(), run.ways.end(), [](const WayCost& way) { return way.has_spikes(); });
+}
+
 /// Of every worker, over the iterations that count; where each has streams of its own.
 std::vector<Busy> busy_in_graph(const Run& run, std::int64_t workers) {
   std::vector<Busy> all(static_cast<std::size_t>(workers));
@@ -55,6 +59,7 @@ Busy busy_parts(const Setting& setting, const Run& run) {
   if (run.all_workers) return busy_of_slowest(run, run.all_workers->busy);
   if (setting.conditions.jitter.any())
     return busy_of_slowest(run, busy_in_graph(run, setting.costs.workers()));
+  if (has_spikes(run)) return busy_of_slowest(run, busy_in_graph(run, 1));
   return busy_when_alike(setting, run);
 }
 
@@ -72,14 +77,25 @@ double channel_busy_us(const Run& run) {
   return sim::to_us(busy) / iterations;
 }
 
+/// Mean over the iterations that count.
+double sent_by_group(const Setting& setting, const Run& run, const Op& op) {
+  const Group& group = run.groups[op.group];
+  const WayCost& way = run.ways[group.way];
+  const std::int64_t bytes = group_bytes(setting, group);
+  if (!way.has_spikes()) return way.sent_bytes(op.kind, bytes);
+  double sent = 0;
+  const std::int64_t iterations = counted(run.lowered);
+  for (std::int64_t i = 0; i < iterations; ++i)
+    sent +=
+        way.in_iteration(first_counted(run.lowered) + static_cast<std::size_t>(i)).sent_bytes(op.kind, bytes);
+  return sent / static_cast<double>(iterations);
+}
+
 double sent_per_worker(const Setting& setting, const Run& run) {
   if (setting.costs.workers() == 1) return 0;
   const auto steps = static_cast<std::uint32_t>(setting.conditions.accumulation_steps);
   double sent = 0;
-  for (const Op& op : run.program.ops) {
-    const Group& group = run.groups[op.group];
-    sent += Program::runs(op, steps) * run.ways[group.way].sent_bytes(op.kind, group_bytes(setting, group));
-  }
+  for (const Op& op : run.program.ops) sent += Program::runs(op, steps) * sent_by_group(setting, run, op);
   if (setting.extras.lars_gather > Time::zero())
     sent += setting.costs.of(traces::CollectiveKind::all_gather).sent_per_byte * 4 *
             static_cast<double>(setting.workload.forward.size());

@@ -78,6 +78,8 @@ cluster::Collective collective_of(const Setting& setting, const Run& run, const 
     const Group& group = run.groups[label.item % run.groups.size()];
     const WayCost& way = run.ways[group.way];
     const std::int64_t bytes = bytes_of(setting.workload, group);
+    if (way.is_sparse() && way.is_encoded(bytes))
+      throw NoCost("an all-reduce that is known message by message", way.way().compressor.name);
     const bool gathers = way.carrier(CollectiveKind::all_reduce) == CollectiveKind::all_gather;
     const bool is_gathered = gathers && way.is_encoded(bytes);
     shape.bytes = std::llround(way.message_bytes(is_gathered ? CollectiveKind::all_reduce : kind, bytes));

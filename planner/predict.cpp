@@ -52,15 +52,17 @@ double communication_us(const Setting& setting, const Run& run) {
   const auto steps = static_cast<std::uint32_t>(setting.conditions.accumulation_steps);
   double us = sim::to_us(setting.extras.lars_gather);
   double last_tick = 0;
+  std::vector<WayCost> ways;  // of the costliest iteration
+  for (const WayCost& way : run.ways) ways.push_back(way.in_iteration(0));
   for (const Group& group : run.groups) {
-    const WayCost& way = run.ways[group.way];
+    const WayCost& way = ways[group.way];
     us += way.encode_us(group_bytes(setting, group)) + way.decode_us(group_bytes(setting, group));
     last_tick = std::max(last_tick, sim::to_us(group.tick));
   }
   for (const Op& op : run.program.ops) {
     const Group& group = run.groups[op.group];
-    us += Program::runs(op, steps) * (run.ways[group.way].us(op.kind, group_bytes(setting, group)) +
-                                      sim::to_us(run.program.negotiation));
+    us += Program::runs(op, steps) *
+          (ways[group.way].us(op.kind, group_bytes(setting, group)) + sim::to_us(run.program.negotiation));
   }
   return us + last_tick;
 }
@@ -89,8 +91,9 @@ void add_doubts(const WayCost& way, CollectiveKind kind, const std::vector<std::
                 std::vector<Doubt>& doubts) {
   std::map<CollectiveKind, std::vector<std::int64_t>> messages;
   for (const std::int64_t size : sizes)
-    messages[way.is_encoded(size) ? way.carrier(kind) : kind].push_back(
-        std::llround(way.message_bytes(kind, size)));
+    if (!way.is_sparse() || !way.is_encoded(size))  // a closed form: nothing was measured
+      messages[way.is_encoded(size) ? way.carrier(kind) : kind].push_back(
+          std::llround(way.message_bytes(kind, size)));
   for (const auto& [carrier, bytes] : messages)
     for (Doubt& doubt : way.costs().doubts(carrier, bytes)) doubts.push_back(std::move(doubt));
 }
@@ -117,7 +120,10 @@ std::vector<Doubt> find_doubts(const Setting& setting, const Run& run) {
       const std::vector<std::int64_t> sizes = sizes_that_travel(setting, run, way);
       if (sizes.empty()) continue;
       const WayCost& cost = run.ways[way];
-      note(cost.costs().of(cost.carrier(kind)));
+      if (cost.is_sparse())
+        closed = true;
+      else
+        note(cost.costs().of(cost.carrier(kind)));
       add_doubts(cost, kind, sizes, out);
     }
   }

@@ -13,8 +13,11 @@ namespace {
 
 using models::Field;
 
+// Named after the sparse all-reduce that carries it.
+constexpr std::string_view kSparse = R"({"pipeline": "after_backward", "fusion": "all"})";
+
 // To add a named schedule: one line.
-constexpr std::array<Preset, 21> kPresets = {{
+constexpr std::array<Preset, 27> kPresets = {{
     {"s-sgd", "each tensor by itself, after backward", R"({"pipeline": "after_backward", "fusion": "none"})"},
     {"sync-easgd", "one all-reduce after backward", R"({"pipeline": "after_backward", "fusion": "all"})"},
     {"dense", "another name of sync-easgd", R"({"pipeline": "after_backward", "fusion": "all"})", true},
@@ -48,6 +51,14 @@ constexpr std::array<Preset, 21> kPresets = {{
      R"({"pipeline": "wfbp", "fusion": "none", "selective": true})", false, true},
     {"cupcake", "Cupcake: the optimal grouping for a compressor",
      R"({"pipeline": "wfbp", "fusion": "optimal"})", false, true},
+    {"topk-a", "TopkA: all-gather of each worker's top-k", kSparse, false, true, false, true},
+    {"topk-dsa", "TopkDSA: reduce-scatter of the top-k, then all-gather of what they fill", kSparse, false,
+     true, false, true},
+    {"gtopk", "gTopk: top-k of the sums up a tree and down again", kSparse, false, true, false, true},
+    {"gaussian-k", "Gaussian-k: topk-a by an estimated threshold", kSparse, false, true, false, true},
+    {"ok-topk", "Ok-Topk: top-k of the sum of each worker's top-k, under 6k words", kSparse, false, true,
+     false, true},
+    {"hitopk", "HiTopKComm: dense in a node, top-k between nodes", kSparse, false, true, false, true},
     {"fusewise", "the optimal grouping for wfbp", R"({"pipeline": "wfbp", "fusion": "optimal"})"},
     {"fusewise-dear", "the optimal grouping for dear", R"({"pipeline": "dear", "fusion": "optimal"})"},
 }};
@@ -60,6 +71,8 @@ struct Choices {
   std::optional<Field> collectives;
   std::optional<Field> selective;
   bool needs_compressor = false;
+  const Preset* sparse = nullptr;  ///< where it has its compressor's name
+  std::optional<Field> density;
 };
 
 /// `field`'s own keys over those of the preset it names.
@@ -69,18 +82,21 @@ Choices choices_of(const Field& field) {
     const std::string preset = name->one_of(names(presets()));
     choices = choices_of(Field::parse(entry(presets(), preset).json, preset));
     choices.needs_compressor = entry(presets(), preset).needs_compressor;
+    if (entry(presets(), preset).is_sparse) choices.sparse = &entry(presets(), preset);
   }
   if (const auto own = field.find("pipeline")) choices.pipeline = own;
   if (const auto own = field.find("fusion")) choices.fusion = own;
   if (const auto own = field.find("compression")) choices.compression = own;
   if (const auto own = field.find("collectives")) choices.collectives = own;
   if (const auto own = field.find("selective")) choices.selective = own;
+  if (choices.sparse != nullptr) choices.density = field.find("density");
   return choices;
 }
 
-void allow_schedule_keys(const Field& field, const Pipeline& pipeline) {
+void allow_schedule_keys(const Field& field, const Choices& choices, const Pipeline& pipeline) {
   std::vector<std::string_view> keys = {"name",        "pipeline",    "fusion",
                                         "compression", "collectives", "selective"};
+  if (choices.sparse != nullptr) keys.push_back("density");
   keys.insert(keys.end(), pipeline.option_keys.begin(), pipeline.option_keys.end());
   field.allow_only(keys);
 }
@@ -112,7 +128,8 @@ std::string describe(const Field& field, const Pipeline& pipeline) {
     else
       out += key == "fusion" && is_inline_plan(*value) ? "plan" : value->words();
   };
-  for (const std::string_view key : {"name", "pipeline", "fusion", "compression", "selective"}) add(key);
+  for (const std::string_view key : {"name", "density", "pipeline", "fusion", "compression", "selective"})
+    add(key);
   for (const std::string_view key : pipeline.option_keys) add(key);
   add("collectives");
   return out;
@@ -130,8 +147,17 @@ void check_carrier(const Schedule& schedule, const Compressor& compressor, const
                                schedule.pipeline->name));
 }
 
+/// Of a preset that has its compressor's name.
+void read_density(const Choices& choices, Schedule& schedule) {
+  if (choices.compression) choices.density->expected("no density beside compression, which has one");
+  schedule.compressor = sparse_compressor(choices.sparse->name, choices.density->number(0, 1));
+  check_carrier(schedule, schedule.compressor, *choices.density);
+}
+
 void read_compression(const Field& field, const Choices& choices, Schedule& schedule) {
-  if (choices.needs_compressor && !choices.compression) field.at("compression");
+  if (choices.needs_compressor && !choices.compression && !choices.density)
+    field.at(choices.sparse != nullptr ? "density" : "compression");
+  if (choices.density) read_density(choices, schedule);
   if (choices.compression) {
     schedule.compressor = read_compressor(*choices.compression);
     check_carrier(schedule, schedule.compressor, *choices.compression);
@@ -179,7 +205,7 @@ Schedule from_object(const Field& field) {
   const Choices choices = choices_of(field);
   Schedule schedule;
   schedule.pipeline = &pipeline(choices.pipeline ? choices.pipeline->one_of(names(pipelines())) : "wfbp");
-  allow_schedule_keys(field, *schedule.pipeline);
+  allow_schedule_keys(field, choices, *schedule.pipeline);
   schedule.options = read_options(field, *schedule.pipeline);
   read_schedule_fusion(field, choices, schedule);
   read_schedule_collectives(choices, schedule);
@@ -200,6 +226,8 @@ std::span<const Preset> presets() { return kPresets; }
 Schedule read_schedule(const Field& field) {
   if (field.is_object()) return from_object(field);
   const std::string name = field.one_of(names(presets()));
+  if (entry(presets(), name).is_sparse)
+    field.expected(fmt::format(R"(a density with it: {{"name": "{}", "density": ...}})", name));
   if (entry(presets(), name).needs_compressor)
     field.expected(fmt::format(R"(a compressor with it: {{"name": "{}", "compression": ...}})", name));
   return preset_schedule(name);

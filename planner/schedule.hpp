@@ -34,6 +34,7 @@ struct Preset {
   bool needs_compressor = false;  ///< `compression` has to be given
   /// Needs other machines or keeps parameters elsewhere than the rest: left out where all are asked for.
   bool is_other_setup = false;
+  bool is_sparse = false;  ///< its compressor may be given as the `density` alone
 };
 
 /// Whether its channel runs, of all that is ready, what is for the layer nearest the input: see
@@ -43,8 +44,8 @@ bool goes_by_layer(const Schedule& schedule);
 /// Every named schedule, in the order in which help lists them.
 std::span<const Preset> presets();
 
-/// A preset's name, or an object: `name` to start from, then pipeline, fusion, compression, collectives and
-/// the pipeline's own keys. Throws InputError.
+/// A preset's name, or an object: `name` to start from, then pipeline, fusion, compression (or the density of
+/// a sparse preset), collectives and the pipeline's own keys. Throws InputError.
 Schedule read_schedule(const models::Field& field);
 
 /// The schedule of that name, which must be one of presets().

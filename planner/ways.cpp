@@ -18,7 +18,46 @@ WayCost::WayCost(const traces::Network& network, std::int64_t workers, Way way, 
       costs_(network, workers, way_.all_reduce),
       slowdown_(slowdown),
       deciding_slowdown_(slowdown),
-      compresses_(workers > 1 && !way_.compressor.is_none()) {}
+      compresses_(workers > 1 && !way_.compressor.is_none()) {
+  if (compresses_ && way_.compressor.sparse) make_sparse(network);
+}
+
+void WayCost::make_sparse(const traces::Network& network) {
+  const SparseEntry& entry = *find_sparse(way_.compressor.name);
+  if (entry.calls == nullptr) return;  // an all-gather like any other
+  const SparseOptions& options = *way_.compressor.sparse;
+  const Fabric fabric = fabric_of(network, workers(), entry.name, entry.needs_nodes);
+  const SparseCalls calls = entry.calls(fabric, density(way_.compressor), options);
+  sparse_ = {.usual = cost_of(calls.usual, fabric),
+             .recomputing = cost_of(calls.recomputing.value_or(calls.usual), fabric),
+             .repartitioning = cost_of(calls.repartitioning, fabric),
+             .recomputes = calls.recomputing.has_value(),
+             .selects_from = calls.selects_from};
+  if (!sparse_->recomputes) return;
+  const double recomputing = 1 / static_cast<double>(options.recompute_every);
+  now_ = mean_ = {.usual = 1 - recomputing,
+                  .recomputing = recomputing,
+                  .repartitioning = 1 / static_cast<double>(options.repartition_every)};
+}
+
+WayCost WayCost::in_iteration(std::uint64_t iteration) const {
+  WayCost out = *this;
+  if (!has_spikes() || !sparse_->recomputes) return out;
+  const SparseOptions& options = *way_.compressor.sparse;
+  const auto comes = [&](std::int64_t period) { return iteration % static_cast<std::uint64_t>(period) == 0; };
+  const bool recomputes = comes(options.recompute_every);
+  out.now_ = {.usual = recomputes ? 0.0 : 1.0,
+              .recomputing = recomputes ? 1.0 : 0.0,
+              .repartitioning = comes(options.repartition_every) ? 1.0 : 0.0};
+  return out;
+}
+
+bool WayCost::encodes() const {
+  if (!compresses_) return false;
+  const Compressor& compressor = way_.compressor;
+  const bool recomputes = sparse_ && sparse_->recomputes;
+  return !compressor.encode.is_free() || (recomputes && !compressor.sparse->recompute_selection.is_free());
+}
 
 WayCost WayCost::at_full_speed() const {
   WayCost out = *this;
@@ -33,13 +72,13 @@ CollectiveKind WayCost::carrier(CollectiveKind kind) const {
 bool WayCost::is_encoded(std::int64_t bytes) const {
   if (!compresses_ || !way_.selective) return compresses_;
   const auto dense = static_cast<double>(bytes);
-  const double codes = way_.compressor.encode.us(dense) + way_.compressor.decode.us(dense);
-  return encoded_us(CollectiveKind::all_reduce, dense) + deciding_slowdown_ * codes <
+  const double codes = selection_us(mean_, dense) + way_.compressor.decode.us(dense);
+  return encoded_us(CollectiveKind::all_reduce, dense, mean_) + deciding_slowdown_ * codes <
          dense_us(CollectiveKind::all_reduce, dense);
 }
 
 double WayCost::encode_us(std::int64_t bytes) const {
-  return is_encoded(bytes) ? slowdown_ * way_.compressor.encode.us(static_cast<double>(bytes)) : 0;
+  return is_encoded(bytes) ? slowdown_ * selection_us(now_, static_cast<double>(bytes)) : 0;
 }
 
 double WayCost::decode_us(std::int64_t bytes) const {
@@ -48,14 +87,14 @@ double WayCost::decode_us(std::int64_t bytes) const {
 
 double WayCost::us(CollectiveKind kind, std::int64_t bytes) const {
   const auto dense = static_cast<double>(bytes);
-  return is_encoded(bytes) ? encoded_us(kind, dense) : dense_us(kind, dense);
+  return is_encoded(bytes) ? encoded_us(kind, dense, now_) : dense_us(kind, dense);
 }
 
 GroupCost WayCost::cost(CollectiveKind kind, std::int64_t bytes) const {
   const auto dense = static_cast<double>(bytes);
   if (!is_encoded(bytes)) return {.encode = {}, .channel = sim::from_us(dense_us(kind, dense)), .decode = {}};
-  return {.encode = sim::from_us(slowdown_ * way_.compressor.encode.us(dense)),
-          .channel = sim::from_us(encoded_us(kind, dense)),
+  return {.encode = sim::from_us(slowdown_ * selection_us(now_, dense)),
+          .channel = sim::from_us(encoded_us(kind, dense, now_)),
           .decode = sim::from_us(slowdown_ * way_.compressor.decode.us(dense))};
 }
 
@@ -65,36 +104,64 @@ double WayCost::message_bytes(CollectiveKind kind, std::int64_t bytes) const {
 }
 
 double WayCost::sent_bytes(CollectiveKind kind, std::int64_t bytes) const {
+  if (carries_sparse(kind) && is_encoded(bytes)) {
+    const auto sent = [&](const SparseCost& cost) {
+      return cost.sent_bytes + cost.sent_per_byte * static_cast<double>(bytes);
+    };
+    return now_.usual * sent(sparse_->usual) + now_.recomputing * sent(sparse_->recomputing) +
+           now_.repartitioning * sent(sparse_->repartitioning);
+  }
   const CollectiveKind carried = is_encoded(bytes) ? carrier(kind) : kind;
   return costs_.of(carried).sent_per_byte * message_bytes(kind, bytes);
 }
 
 bool WayCost::is_monotone(CollectiveKind kind) const {
+  if (carries_sparse(kind)) return !way_.selective;
   return costs_.of(carrier(kind)).curve.is_monotone() && !(compresses_ && way_.selective);
 }
 
 double WayCost::saved_on_channel_us(CollectiveKind kind) const {
+  if (carries_sparse(kind)) return way_.selective ? -1 : sparse_us(mean_, 0);
   return compresses_ && way_.selective ? -1 : costs_.of(carrier(kind)).curve.saved_by_merging_us();
 }
 
 double WayCost::saved_in_code_us() const {
   if (!compresses_) return 0;
-  return way_.selective ? -1
-                        : slowdown_ * (way_.compressor.encode.startup_us + way_.compressor.decode.startup_us);
+  const Compressor& compressor = way_.compressor;
+  double startup = mean_.usual * compressor.encode.startup_us + compressor.decode.startup_us;
+  if (compressor.sparse) startup += mean_.recomputing * compressor.sparse->recompute_selection.startup_us;
+  return way_.selective ? -1 : slowdown_ * startup;
 }
 
 double WayCost::most_us(CollectiveKind kind, std::int64_t bytes) const {
   const auto dense = static_cast<double>(bytes);
   if (!compresses_) return costs_.of(kind).curve.most_us(dense);
-  const double codes = way_.compressor.encode.us(dense) + way_.compressor.decode.us(dense);
-  const double encoded =
-      slowdown_ * codes + costs_.of(carrier(kind)).curve.most_us(encoded_message(kind, dense));
+  const double codes = selection_us(mean_, dense) + way_.compressor.decode.us(dense);
+  const double carried = carries_sparse(kind)
+                             ? sparse_us(mean_, dense)
+                             : costs_.of(carrier(kind)).curve.most_us(encoded_message(kind, dense));
+  const double encoded = slowdown_ * codes + carried;
   return way_.selective ? std::max(encoded, costs_.of(kind).curve.most_us(dense)) : encoded;
 }
 
 double WayCost::dense_us(CollectiveKind kind, double bytes) const { return costs_.of(kind).curve.us(bytes); }
 
-double WayCost::encoded_us(CollectiveKind kind, double bytes) const {
+double WayCost::sparse_us(const Calls& calls, double bytes) const {
+  const auto us = [&](const SparseCost& cost) { return cost.startup_us + cost.us_per_byte * bytes; };
+  return calls.usual * us(sparse_->usual) + calls.recomputing * us(sparse_->recomputing) +
+         calls.repartitioning * us(sparse_->repartitioning);
+}
+
+double WayCost::selection_us(const Calls& calls, double bytes) const {
+  const Compressor& compressor = way_.compressor;
+  if (!sparse_) return compressor.encode.us(bytes);
+  const double from = sparse_->selects_from * bytes;
+  return calls.usual * compressor.encode.us(from) +
+         calls.recomputing * compressor.sparse->recompute_selection.us(from);
+}
+
+double WayCost::encoded_us(CollectiveKind kind, double bytes, const Calls& calls) const {
+  if (carries_sparse(kind)) return sparse_us(calls, bytes);
   return costs_.of(carrier(kind)).curve.us(encoded_message(kind, bytes));
 }
 

@@ -48,6 +48,14 @@ class WayCost {
   /// all workers at once.
   WayCost at_full_speed() const;
 
+  /// The same as iteration `iteration` (from 0) has it, where some cost more than others; which groups are
+  /// encoded is decided for all alike.
+  WayCost in_iteration(std::uint64_t iteration) const;
+  /// Whether in_iteration() differs.
+  bool has_spikes() const { return sparse_ && way_.compressor.sparse->spikes; }
+  /// Carried by a sparse all-reduce with a closed form of its own, whatever carrier() says.
+  bool is_sparse() const { return sparse_.has_value(); }
+
   const Way& way() const { return way_; }
   const Costs& costs() const { return costs_; }
   std::int64_t workers() const { return costs_.workers(); }
@@ -73,7 +81,7 @@ class WayCost {
     return sim::from_us(us(kind, bytes));
   }
 
-  bool encodes() const { return compresses_ && !way_.compressor.encode.is_free(); }
+  bool encodes() const;
   bool decodes() const { return compresses_ && !way_.compressor.decode.is_free(); }
   /// Whether more bytes never cost less, on the channel or in code: planners may then stop looking at larger
   /// groups.
@@ -85,8 +93,28 @@ class WayCost {
   double most_us(traces::CollectiveKind kind, std::int64_t bytes) const;
 
  private:
+  /// How many of each an iteration has.
+  struct Calls {
+    double usual = 1;
+    double recomputing = 0;
+    double repartitioning = 0;
+  };
+  struct Sparse {
+    SparseCost usual;
+    SparseCost recomputing;
+    SparseCost repartitioning;
+    bool recomputes = false;
+    double selects_from = 1;
+  };
+
+  void make_sparse(const traces::Network& network);
+  bool carries_sparse(traces::CollectiveKind kind) const {
+    return sparse_ && kind == traces::CollectiveKind::all_reduce;
+  }
+  double sparse_us(const Calls& calls, double bytes) const;
+  double selection_us(const Calls& calls, double bytes) const;
   double dense_us(traces::CollectiveKind kind, double bytes) const;
-  double encoded_us(traces::CollectiveKind kind, double bytes) const;
+  double encoded_us(traces::CollectiveKind kind, double bytes, const Calls& calls) const;
   double encoded_message(traces::CollectiveKind kind, double bytes) const;
 
   Way way_;
@@ -94,6 +122,9 @@ class WayCost {
   double slowdown_;           // of the worker that encodes and decodes
   double deciding_slowdown_;  // of the slowest
   bool compresses_;
+  std::optional<Sparse> sparse_;
+  Calls mean_;  // of an iteration, by which ways and groupings are chosen
+  Calls now_;
 };
 
 }  // namespace planner

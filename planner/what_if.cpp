@@ -116,6 +116,9 @@ std::vector<WayCost> changed(const std::vector<WayCost>& ways, const Setting& se
     Way way = cost.way();
     way.compressor.encode = changed(way.compressor.encode, change);
     way.compressor.decode = changed(way.compressor.decode, change);
+    if (way.compressor.sparse)
+      way.compressor.sparse->recompute_selection =
+          changed(way.compressor.sparse->recompute_selection, change);
     out.emplace_back(*setting.network, setting.costs.workers(), std::move(way), setting.slowdown);
   }
   return out;

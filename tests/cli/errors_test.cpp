@@ -78,7 +78,7 @@ TEST_CASE("errors: a scenario that is wrong ends with 2 and one line") {
        "s.json: /schedules/0: expected one of s-sgd, sync-easgd, dense, wfbp, mg-wfbp, ddp, dense-overlap, "
        "horovod, "
        "dear, dear-nl, dear-fb, dear-no-fusion, zero, fsdp, bytescheduler, parameter-server, grace, hipress, "
-       "cupcake, fusewise, fusewise-dear, got "
+       "cupcake, topk-a, topk-dsa, gtopk, gaussian-k, ok-topk, hitopk, fusewise, fusewise-dear, got "
        "\"wfpb\", did you mean 'wfbp'?"},
       {R"("workers": 4, "input": {"read_us": -1}})",
        "s.json: /input/read_us: expected a number from 0 to 1000000000000, got -1"},

@@ -237,8 +237,69 @@ class Reference {
     return std::max(cost.floor_us, cost.startup_us + bytes * cost.us_per_byte);
   }
 
+  static bool comes(std::int64_t iteration, std::int64_t every) { return iteration % every == 0; }
+
+  /// An index travels with each value.
+  static double kept(double density) { return 2 * density; }
+
+  double filled(double density) const {
+    double none = 1;
+    for (std::int64_t worker = 0; worker < workers_; ++worker) none *= 1 - density;
+    return 1 - none;
+  }
+
+  double topk_dsa_us(double density, double bytes) const {
+    const traces::Link& link = *scene_.network.link;
+    const auto part = [](double share) { return 3 * share > 2 ? 1 : kept(share); };
+    const double sums = 3 * density > 2 ? link.gamma_us_per_byte : 0;
+    return 2 * (p() - 1) * (link.alpha_us + 4 * link.beta_us_per_byte) +
+           (p() - 1) / p() * bytes * ((part(density) + part(filled(density))) * link.beta_us_per_byte + sums);
+  }
+
+  /// Of one iteration.
+  double ok_topk_us(const planner::SparseOptions& options, double density, double bytes,
+                    std::int64_t iteration) const {
+    const traces::Link& link = *scene_.network.link;
+    const double gathered = comes(iteration, options.recompute_every) ? filled(density) : density;
+    double sent = 4 * (p() - 1) + (p() - 1) / p() * bytes * (kept(density) + kept(gathered));
+    double messages = p() - 1 + 2 * rounds();
+    if (comes(iteration, options.repartition_every)) {
+      messages += 2 * (p() - 1);
+      sent += 16 * (p() - 1) * (p() - 1) / p();
+    }
+    return messages * link.alpha_us + sent * link.beta_us_per_byte;
+  }
+
+  /// A mean over as many iterations as hold whole periods (powers of two up to 64).
+  template <typename Us>
+  static double mean_us(Us us) {
+    constexpr std::int64_t kIterations = 64;
+    double sum = 0;
+    for (std::int64_t i = 0; i < kIterations; ++i) sum += us(i);
+    return sum / kIterations;
+  }
+
+  double sparse_us(const planner::Compressor& compressor, double bytes) const {
+    const double density = compressor.ratio / 2;
+    const traces::Link& link = *scene_.network.link;
+    if (compressor.name == "gtopk")
+      return 2 * rounds() * (link.alpha_us + kept(density) * bytes * link.beta_us_per_byte);
+    if (compressor.name == "topk-dsa") return topk_dsa_us(density, bytes);
+    return mean_us([&](std::int64_t i) { return ok_topk_us(*compressor.sparse, density, bytes, i); });
+  }
+
+  static double encoding_us(const planner::Compressor& compressor, double bytes) {
+    if (compressor.name != "ok-topk") return code_us(compressor.encode, bytes);
+    return mean_us([&](std::int64_t i) {
+      return code_us(comes(i, compressor.sparse->recompute_every) ? compressor.sparse->recompute_selection
+                                                                  : compressor.encode,
+                     bytes);
+    });
+  }
+
   /// All-gathers carry what all workers contribute, everything else what one does.
   double encoded_us(const planner::Way& way, Kind kind, double bytes) const {
+    if (way.compressor.sparse && way.compressor.name != "topk-a") return sparse_us(way.compressor, bytes);
     const double contribution = way.compressor.ratio * bytes;
     if (kind == Kind::all_reduce && way.compressor.collective == Kind::all_gather)
       return collective_us(way, Kind::all_gather, p() * contribution);
@@ -247,7 +308,7 @@ class Reference {
 
   GroupCost cost_of(const planner::Way& way, double bytes) const {
     if (workers_ == 1) return {};
-    const double encode = slowdown_ * code_us(way.compressor.encode, bytes);
+    const double encode = slowdown_ * encoding_us(way.compressor, bytes);
     const double decode = slowdown_ * code_us(way.compressor.decode, bytes);
     const double dense = collective_us(way, Kind::all_reduce, bytes);
     const bool compresses =
@@ -503,6 +564,7 @@ inline std::string json_of(const planner::CodeCost& cost) {
 inline std::string json_of(const planner::Compressor& compressor) {
   if (compressor.is_none()) return R"("none")";
   if (compressor.name == "fp16") return R"("fp16")";
+  if (compressor.sparse) return planner::compressor_json(compressor).dump();
   return fmt::format(R"({{"name": "{}", "ratio": {}, "encode": {}, "decode": {}, "collective": "{}"}})",
                      compressor.name, compressor.ratio, json_of(compressor.encode),
                      json_of(compressor.decode), traces::name(compressor.collective));
