@@ -388,7 +388,10 @@ BreakEven break_even(Bandwidths& bandwidths, const Candidate& candidate, double 
                    .pays = {}};
   std::optional<double> last;
   bool was = false;
-  for (double bandwidth = kBandwidths.from; bandwidth <= kBandwidths.to; bandwidth *= 2) {
+  constexpr int kDoublings = 12;
+  static_assert(kBandwidths.from * (1 << kDoublings) == kBandwidths.to);
+  for (int doubling = 0; doubling <= kDoublings; ++doubling) {
+    const double bandwidth = kBandwidths.from * (1 << doubling);
     const std::optional<bool> now = pays(bandwidth);
     if (!now) continue;
     double from = bandwidth;

@@ -225,6 +225,20 @@ TEST_CASE("consider: a break-even is where the answer turns, whatever the scene"
   CHECK(edges > 3);
 }
 
+TEST_CASE("consider: compressors of the scenario's own join under names of their own") {
+  const Scene scene = one_tensor(10, 0.001);
+  Compressor other = built_in_compressor("dgc");
+  other.ratio = 0.5;
+  const Consideration all =
+      consider(scene.setting, schedule_of(R"("fusewise")"),
+               {.densities = {0.01},
+                .offered = {Compressor{}, built_in_compressor("dgc"), other, other, custom(0.5, 1, 1)}});
+  CHECK(all.break_even.size() - (all.candidates[all.best].is_per_group ? 1 : 0) ==
+        built_in_compressors().size() + 2);
+  CHECK(find(all, "dgc (ratio 0.5)", false) != nullptr);
+  CHECK(find(all, "x", false) != nullptr);
+}
+
 TEST_CASE("consider: one worker has nothing to send, so nothing pays") {
   const Scene alone = one_tensor(10, 0.001, 1);
   const Consideration all = consider(alone.setting, schedule_of(R"("fusewise")"));
