@@ -68,8 +68,8 @@ class Lowering {
   explicit Lowering(const Job& job)
       : job_(job),
         ways_(job.ways),
-        has_spikes_(
-            std::any_of(ways_.begin(), ways_.end(), [](const WayCost& way) { return way.has_spikes(); })),
+        has_spikes_(job.has_spikes && std::any_of(ways_.begin(), ways_.end(),
+                                                  [](const WayCost& way) { return way.has_spikes(); })),
         communicates_(job.ways.front().workers() > 1),
         carries_(std::any_of(job.program.ops.begin(), job.program.ops.end(),
                              [](const Op& op) { return op.delivers == Delivers::own_layers; })),

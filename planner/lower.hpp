@@ -71,6 +71,9 @@ struct Job {
   std::uint32_t micro_batches = 1;
   /// On which collectives take turns, each in order; more than one with one worker and without `by_layer`.
   std::uint32_t channels = 1;
+  /// Whether iterations that cost more than others do so (WayCost::in_iteration); else each costs the mean,
+  /// which is what planners look at.
+  bool has_spikes = false;
 };
 
 struct Lowered {

@@ -170,7 +170,8 @@ Lowered lower_for(const Setting& setting, const Run& run, std::span<const WayCos
                 .workers = std::move(workers),
                 .iterations = static_cast<std::uint32_t>(conditions.iterations),
                 .micro_batches = static_cast<std::uint32_t>(conditions.accumulation_steps),
-                .channels = run.program.by_layer ? 1 : conditions.channels});
+                .channels = run.program.by_layer ? 1 : conditions.channels,
+                .has_spikes = true});
 }
 
 /// As Conditions::needs_channel_in_order() says; and all workers have tasks of their own.

@@ -205,6 +205,18 @@ TEST_CASE("sparse: or the iterations that have it pay for it") {
   CHECK(spikes.bytes_sent_per_worker == Approx((64 + 86.5) / 2 + 2).epsilon(1e-12));
 }
 
+TEST_CASE("sparse: planners look at the mean, whether it is spread or not") {
+  const Conditions conditions = {.overlap = {.compute_slowdown = 0.5, .communication_slowdown = 0.25}};
+  const Scene scene(two_layers(), link_of(1, 0.1), 2, conditions);
+  const auto value = [&](bool spikes) {
+    const Schedule schedule = schedule_of(fmt::format(kOkTopk, spikes));
+    const FusionRequest request(scene.setting, schedule);
+    return simulate_iteration(request, schedule.fusion.fuse(request));
+  };
+  CHECK(value(true) == value(false));
+  CHECK(sim::to_us(value(true)) == Approx(14 + 2 + 11.225).epsilon(1e-9));
+}
+
 // ---- networks
 
 traces::Network nodes_of_four(bool shared) {
