@@ -59,7 +59,7 @@ void all_reduce_encoded(Transport& transport, const Compressor& compressor, std:
     std::ranges::copy(pass_on(rank + size - step + 1), part(rank + size - step).begin());
 }
 
-/// Of an encoding that chooses; others have fewer than 8 bytes an element... and all elements.
+/// An encoding that chooses is empty where nothing is to be kept; others hold all elements.
 std::size_t elements_in(const Compressor& compressor, const Bytes& bytes, std::size_t elements) {
   const bool chooses = compressor.wire_bytes(elements, 0).most == 0;
   return chooses ? bytes.size() / compression::kBytesPerKept : elements;

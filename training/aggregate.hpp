@@ -18,7 +18,7 @@ namespace training {
 
 /// The same on all ranks.
 struct AggregateOptions {
-  double density = 0.01;  ///< k / n, as in compression::State
+  double density = 0.03;  ///< k / n, as in compression::State
   bool error_feedback = true;
   std::uint64_t seed = 1;
   std::uint32_t workers_per_node = 2;    ///< of hitopk; the number of ranks is a multiple

@@ -13,9 +13,9 @@ namespace training {
 struct Clusters {
   std::uint64_t seed = 1;
   std::size_t dimensions = 32;
-  std::size_t classes = 8;
-  std::size_t per_class = 4;  ///< clusters of a class, so that it cannot be told by one plane
-  double spread = 0.5;        ///< standard deviation of the centres; that of a sample about its centre is 1
+  std::size_t classes = 6;
+  std::size_t per_class = 2;  ///< clusters of a class, so that it cannot be told by one plane
+  double spread = 0.4;        ///< standard deviation of the centres; that of a sample about its centre is 1
   /// The part of a worker's samples that are of its own classes alone (class c is worker c mod P's); the
   /// others are of any class. 0 makes workers alike, 1 as different as can be.
   double skew = 0;

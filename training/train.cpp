@@ -1,6 +1,7 @@
 #include "training/train.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 
 #include <fmt/core.h>
@@ -26,6 +27,7 @@ struct Setting {
   Matrix<float> centres;
   Shape shape;
   Vector<float> start;
+  Batch<float> held_out;
 };
 
 Setting setting_of(const Job& job) {
@@ -41,6 +43,7 @@ Setting setting_of(const Job& job) {
   out.shape.insert(out.shape.end(), job.hidden.begin(), job.hidden.end());
   out.shape.push_back(job.data.classes);
   out.start = initial_parameters(out.shape, job.seed);
+  out.held_out = draw_held_out(out.data, out.centres, kHeldOut);
   return out;
 }
 
@@ -56,7 +59,17 @@ struct Worker {
   Vector<float> velocity;
   AggregateState state;
   std::vector<Step> steps = {};
+  std::vector<double> held_out_losses = {};  ///< of rank 0: all have the same
 };
+
+/// Whether the loss after this iteration counts for the final one.
+bool is_evaluated(const Job& job, std::uint64_t iteration) {
+  constexpr std::uint64_t kTimes = 10;
+  constexpr std::uint64_t kPart = 5;
+  const std::uint64_t distance = std::max<std::uint64_t>(job.iterations / (kTimes * kPart), 1);
+  const std::uint64_t left = job.iterations - 1 - iteration;
+  return left % distance == 0 && left / distance < kTimes;
+}
 
 double learning_rate(const Job& job, std::uint64_t iteration) {
   const auto steps = static_cast<double>(std::max<std::uint64_t>(job.iterations, 2) - 1);
@@ -64,7 +77,6 @@ double learning_rate(const Job& job, std::uint64_t iteration) {
          (job.last_learning_rate - job.learning_rate) * static_cast<double>(iteration) / steps;
 }
 
-/// Momentum as PyTorch has it: the learning rate scales what has been gathered.
 void descend(const Job& job, std::uint64_t iteration, const std::vector<float>& sum, Worker& worker) {
   const Eigen::Map<const Vector<float>> gradient(sum.data(), static_cast<Eigen::Index>(sum.size()));
   worker.velocity =
@@ -92,9 +104,18 @@ Worker work(const Setting& setting, Transport& end) {
   Worker worker{.parameters = setting.start,
                 .velocity = Vector<float>::Zero(setting.start.size()),
                 .state = initial_state(setting.options)};
-  for (std::uint64_t i = 0; i < setting.job.iterations; ++i)
+  for (std::uint64_t i = 0; i < setting.job.iterations; ++i) {
     worker.steps.push_back(iterate(setting, transport, i, worker));
+    if (end.rank() == 0 && is_evaluated(setting.job, i))
+      worker.held_out_losses.push_back(loss(setting.shape, worker.parameters, setting.held_out));
+  }
   return worker;
+}
+
+/// `otherwise` of none.
+double mean(const std::vector<double>& x, double otherwise) {
+  if (x.empty()) return otherwise;
+  return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
 }
 
 Iteration iteration_of(const std::vector<Worker>& workers, std::uint64_t i) {
@@ -126,11 +147,10 @@ Result train(const Job& job) {
   const Setting setting = setting_of(job);
   std::vector<Worker> workers(job.workers);
   transport::run_ranks(job.workers, [&](Transport& end) { workers[end.rank()] = work(setting, end); });
-  const Batch<float> held_out = draw_held_out(setting.data, setting.centres, kHeldOut);
   Result result;
   for (std::uint64_t i = 0; i < job.iterations; ++i) result.iterations.push_back(iteration_of(workers, i));
-  result.first_loss = loss(setting.shape, setting.start, held_out);
-  result.final_loss = loss(setting.shape, workers.front().parameters, held_out);
+  result.first_loss = loss(setting.shape, setting.start, setting.held_out);
+  result.final_loss = mean(workers.front().held_out_losses, result.first_loss);
   for (Worker& worker : workers) result.parameters.push_back(std::move(worker.parameters));
   return result;
 }
