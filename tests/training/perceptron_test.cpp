@@ -86,7 +86,7 @@ TEST_CASE("perceptron: first weights have variance 2 / inputs, first biases are 
   const Shape shape = {200, 100, 4};
   const Vector<float> parameters = training::initial_parameters(shape, 3);
   const auto weights = parameters.head(20000);
-  CHECK(weights.squaredNorm() / 20000 == doctest::Approx(2.0 / 200).epsilon(0.05));
+  CHECK(weights.squaredNorm() / 20000 * 200 / 2 == doctest::Approx(1).epsilon(0.02));
   CHECK(std::abs(weights.mean()) < 0.003);
   CHECK(parameters.segment(20000, 100).norm() == 0);
   CHECK(parameters.tail(4).norm() == 0);
