@@ -105,11 +105,13 @@ std::string stroke(std::size_t line) {
 
 std::string axes(double left, std::string_view title, std::size_t iterations) {
   std::string svg = fmt::format("<text class=\"head\" x=\"{}\" y=\"{}\">{}</text>\n", left, kTop - 16, title);
-  for (double loss = 0; loss <= kMostLoss; loss += 0.5)
+  for (int half = 0; half <= 2 * kMostLoss; ++half) {
+    const double loss = 0.5 * half;
     svg += fmt::format(
         "<path class=\"grid\" d=\"M{0} {1:.1f}h{2}\"/>\n<text x=\"{3}\" y=\"{4:.1f}\" "
         "text-anchor=\"end\">{5:.1f}</text>\n",
         left, y_of(loss), kPanelWidth, left - 6, y_of(loss) + 4, loss);
+  }
   for (const int part : {0, 1, 2})
     svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
                        left + kPanelWidth * part / 2, kBottom + 20,
