@@ -1,0 +1,113 @@
+#include "training/aggregate.hpp"
+
+#include <cmath>
+
+#include <doctest/doctest.h>
+
+#include "sparse/gradients.hpp"
+#include "transport/in_process.hpp"
+
+namespace {
+
+using training::AggregateOptions;
+using training::AggregateState;
+using training::Method;
+
+constexpr std::size_t kElements = 600;
+constexpr std::uint32_t kRanks = 4;
+
+struct Rank {
+  AggregateState state;
+  std::vector<float> sum;
+  training::Selected selected;
+};
+
+std::vector<float> gradient_of(std::uint32_t rank, std::uint64_t iteration) {
+  return sparse::gradient({.seed = 4, .layers = 3}, kElements, rank, iteration);
+}
+
+/// Calls the method once on every rank.
+void call(const Method& method, const AggregateOptions& options, std::uint64_t iteration,
+          std::vector<Rank>& ranks) {
+  transport::run_ranks(kRanks, [&](transport::Transport& end) {
+    Rank& rank = ranks[end.rank()];
+    rank.sum = gradient_of(end.rank(), iteration);
+    rank.selected = method.aggregate(method, end, options, rank.state, rank.sum);
+  });
+}
+
+std::vector<Rank> fresh(const AggregateOptions& options) {
+  return std::vector<Rank>(kRanks, {training::initial_state(options), {}, {}});
+}
+
+}  // namespace
+
+TEST_CASE("aggregate: all methods are found by name") {
+  CHECK(training::methods().size() == 1 + compression::compressors().size() + 5);
+  for (const Method& method : training::methods()) CHECK(training::find_method(method.name) == &method);
+  CHECK(training::find_method("sgd") == nullptr);
+}
+
+// But for what merges of gtopk drop, which its paper takes for sent.
+TEST_CASE("aggregate: with error feedback what was not sent is kept, and all that was given is one of both") {
+  const AggregateOptions options = {.density = 0.05, .recompute_every = 3, .repartition_every = 2};
+  for (const Method& method : training::methods()) {
+    if (method.name == "gtopk") continue;
+    CAPTURE(method.name);
+    std::vector<Rank> ranks = fresh(options);
+    std::vector<double> given(kElements);
+    std::vector<double> sent(kElements);
+    for (std::uint64_t iteration = 0; iteration < 8; ++iteration) {
+      call(method, options, iteration, ranks);
+      for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+        const std::vector<float> gradient = gradient_of(rank, iteration);
+        for (std::size_t i = 0; i < kElements; ++i) given[i] += static_cast<double>(gradient[i]);
+      }
+      for (std::size_t i = 0; i < kElements; ++i) sent[i] += static_cast<double>(ranks[0].sum[i]);
+    }
+    const double rounding = method.how == "all-reduce" && method.name != "dense" ? 0.3 : 1e-3;
+    for (std::size_t i = 0; i < kElements; ++i) {
+      double kept = 0;
+      for (const Rank& rank : ranks)
+        if (!rank.state.feedback.residual.empty())
+          kept += static_cast<double>(rank.state.feedback.residual[i]);
+      REQUIRE(std::abs(sent[i] + kept - given[i]) < rounding);
+    }
+  }
+}
+
+TEST_CASE("aggregate: without error feedback nothing is kept, and all ranks get the same bytes") {
+  const AggregateOptions options = {.density = 0.05, .error_feedback = false, .recompute_every = 3};
+  for (const Method& method : training::methods()) {
+    CAPTURE(method.name);
+    std::vector<Rank> ranks = fresh(options);
+    for (std::uint64_t iteration = 0; iteration < 4; ++iteration) {
+      call(method, options, iteration, ranks);
+      for (const Rank& rank : ranks) {
+        REQUIRE(rank.state.feedback.residual.empty());
+        REQUIRE(rank.sum == ranks[0].sum);
+        REQUIRE(rank.selected.global == ranks[0].selected.global);
+      }
+    }
+  }
+}
+
+TEST_CASE("aggregate: numbers selected are k where a method selects exactly, and all where it does not") {
+  const AggregateOptions options = {.density = 0.05};
+  const auto selected = [&](std::string_view name) {
+    std::vector<Rank> ranks = fresh(options);
+    call(*training::find_method(name), options, 0, ranks);
+    return ranks[1].selected;
+  };
+  for (const std::string_view name :
+       {"top-k", "mstopk", "random-k", "topk-a", "topk-dsa", "gtopk", "ok-topk"})
+    CHECK(selected(name).local == 30);
+  CHECK(selected("hitopk").local == 15);  // of a shard, half of the elements
+  for (const std::string_view name : {"dense", "efsignsgd", "onebit", "fp16", "bf16"})
+    CHECK(selected(name).local == kElements);
+  CHECK(selected("random-k").global == 30);  // all ranks draw the same
+  CHECK(selected("gtopk").global == 30);
+  CHECK(selected("ok-topk").global == 30);
+  CHECK(selected("topk-a").global == selected("topk-dsa").global);
+  CHECK(selected("topk-a").global > 30);
+}
