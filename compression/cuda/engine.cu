@@ -58,8 +58,11 @@ struct CudaLane {
   }
 };
 
+/// At least so many on a multiprocessor, for enough loads in flight: 64 registers for each thread.
+constexpr unsigned kLeastBlocks = 4;
+
 template <typename Body>
-__global__ void __launch_bounds__(kThreads) run_body(const Body body) {
+__global__ void __launch_bounds__(kThreads, kLeastBlocks) run_body(const Body body) {
   __shared__ typename Body::Shared shared;
   body(CudaLane{}, shared);
 }

@@ -195,7 +195,7 @@ class EngineOn : public Engine {
     if (k == 0 || k >= n) return top_k(x, k);
     const auto count = static_cast<std::uint32_t>(k);
     std::uint32_t slots = 2;
-    while (slots < 2 * count) slots *= 2;
+    while (slots < 2 * count && slots <= kMostElements) slots *= 2;  // at most 2^31, which is more than k
     Progress* progress = start(n);
     const Floyd floyd = {n, count, seed, table_.template get<std::uint64_t>(slots), slots};
     const std::size_t words = n / 32 + 1;

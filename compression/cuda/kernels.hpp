@@ -57,7 +57,16 @@ struct TileLoad {
   }
 
   FUSEWISE_DEVICE void load(const Floats& x, std::uint32_t tile, unsigned thread) {
-    FUSEWISE_UNROLL
+    // a whole tile without a question in between: all loads are under way before the first is needed
+    const bool is_whole = x.is_aligned && x.count - tile * kTile >= kTile;
+    if (is_whole) {
+      FUSEWISE_UNROLL
+      for (unsigned r = 0; r < kRounds; ++r) {
+        quads[r] = *reinterpret_cast<const Quad*>(x.data + first(tile, thread, r));
+        there[r] = kQuad;
+      }
+      return;
+    }
     for (unsigned r = 0; r < kRounds; ++r) there[r] = x.load(first(tile, thread, r), quads[r]);
   }
 
@@ -260,9 +269,11 @@ struct BinFinder {
                                      std::uint32_t& rank) const {
     const std::uint32_t group = descend(groups, kGroups, rank);
     constexpr std::uint32_t kPerGroup = kThreads / kGroups;
-    const std::uint32_t thread = group * kPerGroup + descend(threads + group * kPerGroup, kPerGroup, rank);
+    const std::uint32_t first_thread = group * kPerGroup;
+    const std::uint32_t thread = first_thread + descend(threads + first_thread, kPerGroup, rank);
     const std::uint32_t each = bins / kThreads;
-    return thread * each + descend(counts + thread * each, each, rank);
+    const std::uint32_t first_bin = thread * each;
+    return first_bin + descend(counts + first_bin, each, rank);
   }
 
   /// How many are in a bin and those after it.
@@ -943,7 +954,7 @@ struct PutScales {
   FUSEWISE_DEVICE void operator()(const Lane& lane, Shared& /*shared*/) const {
     if (lane.thread() != 0) return;
     const double first = sum_in_order(sums, sum_count);
-    const double negatives = kinds == 1 ? 0 : sum_in_order(sums + 2 * sum_count, sum_count);
+    const double negatives = kinds == 1 ? 0 : sum_in_order(sums + std::uint64_t{2} * sum_count, sum_count);
     scales[0] = mean_of(first, static_cast<double>(n) - negatives);
     if (kinds > 1) scales[1] = mean_of(sum_in_order(sums + sum_count, sum_count), negatives);
   }

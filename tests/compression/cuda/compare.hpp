@@ -154,21 +154,33 @@ class Compared {
   DeviceFloats on_device_;
 };
 
+/// None, few, many and all.
+inline std::vector<std::size_t> some_ks(std::size_t elements) {
+  return {0,
+          1,
+          2,
+          elements / 1000,
+          elements / 100,
+          elements / 100 + 1,
+          elements / 3,
+          elements - elements / 8,
+          elements,
+          elements + 1};
+}
+
 /// Every call on a vector of this kind and length.
 inline void compare_all(Device& device, std::uint32_t kind, std::size_t elements, std::uint32_t seed,
-                        std::size_t offset) {
+                        std::size_t offset, std::span<const std::size_t> ks) {
   CAPTURE(kind);
   CAPTURE(elements);
   CAPTURE(seed);
   Random random(seed);
   const std::vector<float> x = vector_of(random, kind, elements);
   const Compared compared(device, x, offset);
-  for (const std::size_t k : {std::size_t{0}, std::size_t{1}, elements / 1000, elements / 100, elements / 3,
-                              elements - elements / 8, elements, elements + 1}) {
+  for (const std::size_t k : ks) {
     CAPTURE(k);
     compared.top_k(k);
-    compared.mstopk(k, seed, compression::kSamplings);
-    compared.mstopk(k, seed, 3);
+    compared.mstopk(k, seed, k % 2 == 0 ? compression::kSamplings : 3);
     compared.dgc(k, seed);
     compared.random_k(k, seed);
   }

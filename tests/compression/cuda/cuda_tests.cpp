@@ -25,13 +25,19 @@ TEST_CASE("gpu: all lengths about a warp, a round and a tile, of all kinds of el
   for (const std::size_t elements :
        {0U, 1U, 2U, 7U, 31U, 32U, 33U, 1023U, 1025U, 4095U, 4096U, 4097U, 50'001U})
     for (std::uint32_t kind = 0; kind < support::kKinds; ++kind, ++seed)
-      support::compare_all(device, kind, elements, seed, seed % 4);
+      support::compare_all(device, kind, elements, seed, seed % 4, support::some_ks(elements));
+}
+
+TEST_CASE("gpu: few elements of each kind, for tools that watch every access") {
+  Device device;
+  for (std::uint32_t kind = 0; kind < support::kKinds; kind += 3)
+    support::compare_all(device, kind, 9001, kind, kind % 2, std::vector<std::size_t>{90, 3000});
 }
 
 TEST_CASE("gpu: a million elements and three, of all kinds") {
   Device device;
   for (std::uint32_t kind = 0; kind < support::kKinds; ++kind)
-    support::compare_all(device, kind, 1'000'003, 1000 + kind, kind % 2);
+    support::compare_all(device, kind, 1'000'003, 1000 + kind, kind % 2, support::some_ks(1'000'003));
 }
 
 TEST_CASE("gpu: the same on every call, however blocks come") {
