@@ -73,7 +73,8 @@ class Engine {
 
   virtual DeviceKept top_k(DeviceFloats x, std::size_t k) = 0;
   virtual DeviceKept mstopk(DeviceFloats x, std::size_t k, std::uint64_t seed, int samplings) = 0;
-  /// Every element whose magnitude_of() is at least so much.
+  /// Every element whose magnitude_of() is at least so much. Once more where these are more than have been
+  /// kept before, and more than a sixteenth.
   virtual DeviceKept at_least(DeviceFloats x, std::uint32_t least) = 0;
   /// The same, but where they are more than `most` only their number is right.
   virtual DeviceKept at_least(DeviceFloats x, std::uint32_t least, std::size_t most) = 0;
@@ -159,7 +160,8 @@ class EngineOn : public Engine {
   }
 
   DeviceKept at_least(DeviceFloats x, std::uint32_t least) override {
-    const std::size_t guess = least == 0 ? x.count : x.count / 16;
+    const std::size_t room = std::min(indexes_.bytes(), values_.bytes()) / sizeof(float);
+    const std::size_t guess = least == 0 ? x.count : std::max(x.count / 16, room);
     const DeviceKept kept = at_least(x, least, guess);
     return kept.count > guess ? at_least(x, least, kept.count) : kept;
   }
