@@ -1,0 +1,180 @@
+// How long compression takes on a GPU, host's part included, and the share of a large copy's bandwidth it
+// reaches; a JSON line for each compressor and size. Run build/cuda_compressors from a release build.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "compression/cuda/device.hpp"
+#include "sim/draws.hpp"
+
+namespace {
+
+using compression::cuda::Buffer;
+using compression::cuda::Device;
+using compression::cuda::DeviceBytes;
+using compression::cuda::DeviceFloats;
+using compression::cuda::DeviceKept;
+
+constexpr int kWarmUps = 3;
+constexpr int kRepetitions = 30;
+/// Inputs to rotate among hold so much together, several times an L2 cache.
+constexpr std::size_t kInputBytes = std::size_t{512} << 20U;
+
+struct Timing {
+  double median_ms = 0;
+  double least_ms = 0;
+  double quartile_range_ms = 0;
+};
+
+/// Of work(0), work(1), ...
+Timing time(Device& device, const std::function<void(std::size_t)>& work) {
+  std::size_t call = 0;
+  for (int i = 0; i < kWarmUps; ++i) work(call++);
+  std::vector<double> ms;
+  for (int i = 0; i < kRepetitions; ++i) ms.push_back(device.engine().timed_ms([&] { work(call++); }));
+  std::ranges::sort(ms);
+  return {.median_ms = (ms[kRepetitions / 2 - 1] + ms[kRepetitions / 2]) / 2,
+          .least_ms = ms.front(),
+          .quartile_range_ms = ms[3 * kRepetitions / 4] - ms[kRepetitions / 4]};
+}
+
+double gigabytes_per_s(double bytes, double ms) { return bytes / ms / 1e6; }
+
+/// Gradients of layers that differ in scale; a block drawn and then repeated with other scales, which is
+/// quick.
+std::vector<float> gradient_like(std::size_t elements, std::uint64_t seed) {
+  constexpr std::size_t kBlock = std::size_t{1} << 18U;
+  std::vector<float> out(elements);
+  for (std::size_t i = 0; i < elements; ++i) {
+    const auto scale = static_cast<float>(1 + sim::hash(seed, i / kBlock) % 10);
+    out[i] = i < kBlock ? static_cast<float>(sim::standard_normal(sim::hash(seed, i)) * 1e-3)
+                        : out[i % kBlock] * scale;
+  }
+  return out;
+}
+
+/// One size: several inputs, and room for results.
+class Bench {
+ public:
+  /// Rates are told as parts of a copy's of `copy_gb_per_s`.
+  Bench(Device& device, std::size_t elements, double copy_gb_per_s)
+      : device_(device), elements_(elements), copy_gb_per_s_(copy_gb_per_s) {
+    const std::size_t bytes = elements * sizeof(float);
+    const std::size_t sets = std::max<std::size_t>(kInputBytes / bytes, 1);
+    const std::vector<float> x = gradient_like(elements, 1);
+    for (std::size_t i = 0; i < sets; ++i) inputs_.emplace_back(device, std::span<const float>(x));
+    to_ = std::make_unique<Buffer>(device, bytes);
+  }
+
+  /// Copies read and write, so a pass that only reads moves half of what a copy of the same elements does.
+  double copy() {
+    const double bytes = 2.0 * static_cast<double>(elements_) * sizeof(float);
+    const Timing timing = time(device_, [&](std::size_t i) {
+      device_.engine().copy(to_->floats(), input(i).data, elements_ * sizeof(float));
+    });
+    const double rate = gigabytes_per_s(bytes, timing.median_ms);
+    if (copy_gb_per_s_ == 0) copy_gb_per_s_ = rate;
+    print("copy", 0, timing, bytes, 1);
+    return rate;
+  }
+
+  /// `bytes` are the least that has to be read and written; `passes` over the elements are what the kernels
+  /// make.
+  void run(const std::string& name, double density, double bytes, double passes,
+           const std::function<void(DeviceFloats)>& work) {
+    print(name, density, time(device_, [&](std::size_t i) { work(input(i)); }), bytes, passes);
+  }
+
+  void selections(double density) {
+    const std::size_t k = compression::kept_elements(elements_, density);
+    const double bytes = dense_bytes() + 8.0 * static_cast<double>(k);
+    const float threshold = last_value(compression::cuda::top_k(device_, input(0), k));
+    run("at_least", density, bytes, 1, [&](DeviceFloats x) { at_least(device_, x, threshold); });
+    run("top-k", density, bytes, 2, [&](DeviceFloats x) { top_k(device_, x, k); });
+    run("mstopk", density, bytes, 2, [&](DeviceFloats x) { mstopk(device_, x, k, 1); });
+    run("dgc", density, bytes, 1.08, [&](DeviceFloats x) { dgc(device_, x, k, 1); });
+    run("random-k", density, 12.0 * static_cast<double>(k), 0,
+        [&](DeviceFloats x) { random_k(device_, x, k, 1); });
+    const DeviceKept kept = top_k(device_, input(0), k);
+    run("add kept", density, 16.0 * static_cast<double>(k), 0,
+        [&](DeviceFloats) { device_.engine().add_kept(kept, to_->floats(), false); });
+  }
+
+  void signs() {
+    const double sign_bytes = static_cast<double>(elements_) / 8;
+    run("efsignsgd", 0, dense_bytes() + sign_bytes, 1, [&](DeviceFloats x) { efsignsgd(device_, x); });
+    run("onebit", 0, dense_bytes() + sign_bytes, 1, [&](DeviceFloats x) { onebit(device_, x); });
+    const DeviceBytes encoded = efsignsgd(device_, input(0));
+    run("add signs", 0, 2 * dense_bytes() + sign_bytes, 1, [&](DeviceFloats) {
+      device_.engine().add_signs(encoded.data + sizeof(float), {1, -1}, to_->floats(), elements_, false);
+    });
+  }
+
+ private:
+  DeviceFloats input(std::size_t i) const {
+    return {.data = inputs_[i % inputs_.size()].floats(), .count = elements_};
+  }
+  double dense_bytes() const { return static_cast<double>(elements_ * sizeof(float)); }
+
+  /// The least magnitude kept.
+  float last_value(const DeviceKept& kept) {
+    const compression::SparseVector here = download(device_, kept);
+    return here.values.empty() ? 0 : compression::kth_magnitude(here.values, here.values.size());
+  }
+
+  void print(const std::string& name, double density, const Timing& timing, double bytes,
+             double passes) const {
+    const double rate = gigabytes_per_s(bytes, timing.median_ms);
+    fmt::print(
+        R"({{"bench": "{}", "elements": {}, "density": {}, "median_us": {:.3f}, "least_us": {:.3f}, )"
+        R"("quartile_range_us": {:.3f}, "bytes": {:.0f}, "gb_per_s": {:.1f}, "of_copy": {:.4f}, "passes": {}}})"
+        "\n",
+        name, elements_, density, timing.median_ms * 1e3, timing.least_ms * 1e3,
+        timing.quartile_range_ms * 1e3, bytes, rate, rate / copy_gb_per_s_, passes);
+    std::fflush(stdout);
+  }
+
+  Device& device_;
+  std::size_t elements_;
+  std::vector<Buffer> inputs_;
+  std::unique_ptr<Buffer> to_;
+  double copy_gb_per_s_;
+};
+
+void run() {
+  Device device;
+  const compression::cuda::DeviceInfo info = device.info();
+  fmt::print(R"({{"device": "{}", "multiprocessors": {}, "memory_bytes": {}}})"
+             "\n",
+             info.name, info.multiprocessors, info.memory_bytes);
+  constexpr std::size_t kMost = std::size_t{128} << 20U;
+  const double copy_gb_per_s = Bench(device, kMost, 0).copy();
+  for (std::size_t elements = std::size_t{256} << 10U; elements <= kMost; elements *= 2) {
+    Bench bench(device, elements, copy_gb_per_s);
+    bench.copy();
+    for (const double density : {0.001, 0.01, 0.1}) bench.selections(density);
+    bench.signs();
+  }
+}
+
+}  // namespace
+
+int main() {
+  try {
+    run();
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+}
