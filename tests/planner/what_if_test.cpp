@@ -32,12 +32,12 @@ TEST_CASE("what-if: each change alone, and two at once") {
   const Schedule schedule = schedule_of(R"("wfbp")");
   REQUIRE(scene.run(schedule).prediction.iteration_us == 168);
   const std::vector<std::pair<std::string, double>> expected = {
-      {"no-stragglers", 128},           // ready at 40 and 60, 44 each
-      {"network=2", 142},               // 80 to 102, 120 to 142
-      {"bandwidth=2", 144},             // 24 each
-      {"startup=2", 164},               // 42 each, the second when the first has ended
-      {"compute=2", 128},               //
-      {"layer=l2", 108},                // 20 to 64, and on
+      {"no-stragglers", 128},            // ready at 40 and 60, 44 each
+      {"network=2", 142},                // 80 to 102, 120 to 142
+      {"bandwidth=2", 144},              // 24 each
+      {"startup=2", 164},                // 42 each, the second when the first has ended
+      {"compute=2", 128},                //
+      {"layer=l2", 108},                 // 20 to 64, and on
       {"network=2,no-stragglers", 84}};  // 40 to 62, and on
   for (const auto& [change, us] : expected) {
     CAPTURE(change);
