@@ -76,7 +76,7 @@ class ByMessages {
     for (;;) {
       const Time until = ends_.empty() ? Time::max() : std::get<0>(ends_.top());
       if (const auto left = messages_.next(until)) {
-        const TaskId task = TaskId{task_of_[left->collective]};
+        const auto task = TaskId{task_of_[left->collective]};
         running(task).path->origins[left->rank] = left->origin;
         end(task, left->rank, left->at);
       } else if (!ends_.empty()) {

@@ -41,7 +41,7 @@ double factor(std::string_view word, std::string_view key) {
 }
 
 std::string free_layer(std::string_view word, const traces::Profile& profile) {
-  const std::string name(after(word, "layer="));
+  std::string name(after(word, "layer="));
   std::vector<std::string_view> known;
   for (const traces::ProfileLayer& layer : profile.layers) known.push_back(layer.name);
   if (std::find(known.begin(), known.end(), name) == known.end())
