@@ -96,7 +96,7 @@ Choices choices_of(const Field& field) {
 void allow_schedule_keys(const Field& field, const Choices& choices, const Pipeline& pipeline) {
   std::vector<std::string_view> keys = {"name",        "pipeline",    "fusion",
                                         "compression", "collectives", "selective"};
-  if (choices.sparse != nullptr) keys.push_back("density");
+  if (choices.sparse != nullptr) keys.emplace_back("density");
   keys.insert(keys.end(), pipeline.option_keys.begin(), pipeline.option_keys.end());
   field.allow_only(keys);
 }
