@@ -209,7 +209,8 @@ TEST_CASE("consider: a break-even is where the answer turns, whatever the scene"
     const Scene scene(support::random_profile(random, 4), support::random_link(random), random.between(2, 5));
     const Compressor x =
         read_compressor(models::Field::parse(support::random_compressor(random, "all_gather"), "c"));
-    for (const BandwidthRange& range : break_even_of(consider_custom(scene, x), "x").pays)
+    const Consideration whole = consider_custom(scene, x);
+    for (const BandwidthRange& range : break_even_of(whole, "x").pays)
       for (const double at : {range.from, range.to}) {
         if (at <= kBandwidths.from || at >= kBandwidths.to) continue;
         ++edges;
