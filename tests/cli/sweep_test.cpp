@@ -86,7 +86,7 @@ Words mpirun(int processes, Words sweep) {
                "--oversubscribe",
                "-n",
                std::to_string(processes),
-               FUSEWISE_PROGRAM};
+               support::program()};
   out.insert(out.end(), sweep.begin(), sweep.end());
   return out;
 }
@@ -201,7 +201,7 @@ TEST_CASE("sweep: killed again and again and taken up again, no point is lost or
   std::set<int> before;
   for (const std::string jobs : {"1", "2", "4"}) {
     CAPTURE(jobs);
-    Process process({FUSEWISE_PROGRAM, "sweep", scenario, "-o", file, "--resume", "--jobs", jobs}, prints);
+    Process process({support::program(), "sweep", scenario, "-o", file, "--resume", "--jobs", jobs}, prints);
     wait_for_lines(journal, static_cast<std::ptrdiff_t>(before.size()) + 20);
     CHECK(process.killed().exit_code == -1);
     CHECK_FALSE(std::filesystem::exists(file));
@@ -274,7 +274,7 @@ TEST_CASE("sweep: processes that do not see the same inputs, or are none of MPI'
   words.pop_back();
   words.pop_back();
   words.pop_back();
-  words.insert(words.end(), {"sh", "-c", std::string("exec ") + FUSEWISE_PROGRAM + " sweep " + there});
+  words.insert(words.end(), {"sh", "-c", "exec " + support::program() + " sweep " + there});
   const Outcome outcome = run_words(words);
   CHECK(outcome.out.empty());
   if (FUSEWISE_HAS_MPI == 0) {
@@ -366,7 +366,7 @@ TEST_CASE("sweep: an unfinished sweep is not begun again unasked, nor gone on wi
   const std::string scenario = slow_scenario(folder);
   const std::string rows = folder / "rows.csv";
   {
-    Process process({FUSEWISE_PROGRAM, "sweep", scenario, "-o", rows, "--jobs", "1"}, prints);
+    Process process({support::program(), "sweep", scenario, "-o", rows, "--jobs", "1"}, prints);
     wait_for_lines(rows + ".partial", 5);
     const Outcome second = run_program({"sweep", scenario, "-o", rows, "--resume"});
     CHECK(second.exit_code == 1);

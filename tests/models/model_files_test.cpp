@@ -11,11 +11,12 @@
 #include "models/errors.hpp"
 #include "models/kinds.hpp"
 #include "models/model.hpp"
+#include "tests/support/program.hpp"
 
 namespace models {
 namespace {
 
-std::filesystem::path root() { return FUSEWISE_SOURCE_DIR; }
+std::filesystem::path root() { return support::source_dir(); }
 
 Model load(const std::string& name) { return read_model(Field::load(root() / "models" / (name + ".json"))); }
 

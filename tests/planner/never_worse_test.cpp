@@ -21,6 +21,7 @@
 #include "models/errors.hpp"
 #include "planner/simulate_iteration.hpp"
 #include "tests/support/planning.hpp"
+#include "tests/support/program.hpp"
 
 namespace planner {
 namespace {
@@ -56,7 +57,7 @@ struct Bundle {
 
   Bundle() {
     std::vector<std::string> paths;
-    for (const auto& entry : std::filesystem::directory_iterator(FUSEWISE_SOURCE_DIR "/traces"))
+    for (const auto& entry : std::filesystem::directory_iterator(support::source_dir() / "traces"))
       paths.push_back(entry.path().string());
     std::sort(paths.begin(), paths.end());
     for (const std::string& path : paths) {

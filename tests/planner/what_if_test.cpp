@@ -127,7 +127,7 @@ TEST_CASE("what-if: what is no change is refused in one line") {
 }
 
 TEST_CASE("what-if: asked on the command line, answered beside the results") {
-  const std::string scenario = std::string(FUSEWISE_SOURCE_DIR) + "/scenarios/resnet50-v100-cluster.json";
+  const std::string scenario = (support::source_dir() / "scenarios/resnet50-v100-cluster.json").string();
   const support::Outcome table =
       support::run_program({"simulate", scenario, "--what-if", "network=2", "--what-if", "no-stragglers"});
   CHECK(table.exit_code == 0);

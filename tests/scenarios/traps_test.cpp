@@ -15,6 +15,7 @@
 #include "cluster/patterns.hpp"
 #include "cluster/topology.hpp"
 #include "scenarios/run.hpp"
+#include "tests/support/program.hpp"
 #include "tests/support/timelines.hpp"
 
 namespace scenarios {
@@ -151,7 +152,7 @@ TEST_CASE("trap 7: another topology gives another answer") {
 
 TEST_CASE("trap 8: no result of any scenario is not a number or infinite") {
   std::size_t files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(FUSEWISE_SOURCE_DIR "/tests/golden")) {
+  for (const auto& entry : std::filesystem::directory_iterator(support::source_dir() / "tests/golden")) {
     if (entry.path().extension() != ".csv" && entry.path().extension() != ".txt") continue;
     std::ifstream file(entry.path());
     const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());

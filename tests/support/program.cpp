@@ -19,11 +19,13 @@ void redirect(int stream, const std::filesystem::path& file) {
 
 }  // namespace
 
+std::string program() { return FUSEWISE_PROGRAM; }
+
 std::filesystem::path source_dir() { return FUSEWISE_SOURCE_DIR; }
 
 Outcome run_program(const std::vector<std::string>& arguments) {
   const TemporaryFolder folder;
-  std::vector<std::string> words = {FUSEWISE_PROGRAM};
+  std::vector<std::string> words = {program()};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());

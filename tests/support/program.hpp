@@ -17,6 +17,9 @@ struct Outcome {
 /// Runs fusewise with these arguments in the repository root.
 Outcome run_program(const std::vector<std::string>& arguments);
 
+/// The program, as a path.
+std::string program();
+
 /// The repository root.
 std::filesystem::path source_dir();
 

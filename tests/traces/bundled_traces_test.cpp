@@ -10,13 +10,14 @@
 
 #include "models/field.hpp"
 #include "models/files.hpp"
+#include "tests/support/program.hpp"
 #include "traces/network.hpp"
 #include "traces/profile.hpp"
 
 namespace traces {
 namespace {
 
-const std::filesystem::path kTraces = std::filesystem::path(FUSEWISE_SOURCE_DIR) / "traces";
+const std::filesystem::path kTraces = support::source_dir() / "traces";
 
 Profile stored_profile(const std::string& name) {
   return read_profile(models::Field::load(kTraces / (name + ".profile.json")));

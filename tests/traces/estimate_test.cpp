@@ -10,12 +10,13 @@
 #include <doctest/doctest.h>
 
 #include "models/errors.hpp"
+#include "tests/support/program.hpp"
 
 namespace traces {
 namespace {
 
 models::Model load(const std::string& name) {
-  const std::filesystem::path root = FUSEWISE_SOURCE_DIR;
+  const std::filesystem::path root = support::source_dir();
   return models::read_model(models::Field::load(root / "models" / (name + ".json")));
 }
 
