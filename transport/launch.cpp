@@ -294,18 +294,4 @@ std::string failures(const std::vector<RankEnd>& ends) {
   return out;
 }
 
-int run_self(const std::vector<std::string>& arguments,
-             const std::vector<std::pair<std::string, std::string>>& environment) {
-  for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
-  std::vector<std::string> words = {"/proc/self/exe"};
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  ::execv(argv[0], argv.data());
-  (void)std::fprintf(stderr, "cannot start this program again: %s\n", std::strerror(errno));
-  return 126;
-}
-
 }  // namespace transport

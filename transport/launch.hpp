@@ -10,7 +10,6 @@
 #include <functional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace transport {
@@ -47,10 +46,5 @@ std::vector<RankEnd> launch(std::uint32_t ranks, const std::function<int(std::ui
 
 /// In one line, which ranks failed and how; empty if none.
 std::string failures(const std::vector<RankEnd>& ends);
-
-/// Replaces this process by the program itself, with these arguments and more in its environment. Returns,
-/// with an exit code, only where that fails.
-int run_self(const std::vector<std::string>& arguments,
-             const std::vector<std::pair<std::string, std::string>>& environment);
 
 }  // namespace transport

@@ -53,7 +53,7 @@ std::optional<Address> master_address(const Environment& environment) {
                  .port = static_cast<std::uint16_t>(number(environment, "MASTER_PORT", 1, 65535))};
 }
 
-std::optional<Membership> own_launcher(const Environment& environment) {
+std::optional<Membership> by_hand(const Environment& environment) {
   if (!environment("FUSEWISE_RANK")) return {};
   Membership out = ranks_of(environment, {.rank = "FUSEWISE_RANK", .size = "FUSEWISE_WORLD_SIZE"});
   const std::string master = environment("FUSEWISE_MASTER").value_or("");
@@ -61,8 +61,6 @@ std::optional<Membership> own_launcher(const Environment& environment) {
   if (!address) expected("FUSEWISE_MASTER", "HOST:PORT", master);
   out.master = *address;
   out.job = environment("FUSEWISE_JOB").value_or("");
-  if (out.rank == 0 && environment("FUSEWISE_LISTENER"))
-    out.listener = static_cast<int>(number(environment, "FUSEWISE_LISTENER", 3, 1 << 20));
   return out;
 }
 
@@ -130,7 +128,7 @@ std::optional<std::string> process_environment(const std::string& name) {
 }
 
 std::span<const Starter> starters() {
-  static constexpr std::array<Starter, 4> kAll = {{{.name = "fusewise", .membership = own_launcher},
+  static constexpr std::array<Starter, 4> kAll = {{{.name = "fusewise", .membership = by_hand},
                                                    {.name = "torchrun", .membership = torchrun},
                                                    {.name = "mpirun", .membership = open_mpi},
                                                    {.name = "srun", .membership = srun}}};
@@ -141,17 +139,6 @@ std::optional<Membership> membership_of(const Environment& environment) {
   for (const Starter& starter : starters())
     if (const std::optional<Membership> found = starter.membership(environment)) return found;
   return {};
-}
-
-std::vector<std::pair<std::string, std::string>> environment_of(const Membership& membership) {
-  std::vector<std::pair<std::string, std::string>> out = {
-      {"FUSEWISE_RANK", std::to_string(membership.rank)},
-      {"FUSEWISE_WORLD_SIZE", std::to_string(membership.size)},
-      {"FUSEWISE_MASTER", text(membership.master)},
-      {"FUSEWISE_JOB", membership.job}};
-  if (membership.rank == 0 && membership.listener >= 0)
-    out.emplace_back("FUSEWISE_LISTENER", std::to_string(membership.listener));
-  return out;
 }
 
 }  // namespace transport

@@ -1,5 +1,5 @@
-// Which rank a process is, among how many, and where it finds the others: from this program's own launcher or
-// from the environment that mpirun, srun and torchrun give.
+// Which rank a process is, among how many, and where it finds the others: from the environment
+// that mpirun, srun and torchrun give, or that a person has set.
 
 #pragma once
 
@@ -40,8 +40,5 @@ std::span<const Starter> starters();
 
 /// Of the first starter that knows.
 std::optional<Membership> membership_of(const Environment& environment);
-
-/// What to set in the environment of a rank so that membership_of() tells it this.
-std::vector<std::pair<std::string, std::string>> environment_of(const Membership& membership);
 
 }  // namespace transport

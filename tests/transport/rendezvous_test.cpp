@@ -25,15 +25,14 @@ TEST_CASE("rendezvous: nobody has started it") {
   CHECK_FALSE(of({{"MASTER_ADDR", "h"}, {"MASTER_PORT", "1"}}));
 }
 
-TEST_CASE("rendezvous: what our own launcher sets is what it meant") {
-  const Membership set = {
-      .rank = 0, .size = 4, .master = {.host = "10.0.0.1", .port = 77}, .job = "j", .listener = 5};
-  Variables variables;
-  for (const auto& [name, value] : transport::environment_of(set)) variables[name] = value;
-  CHECK(of(variables) == set);
-  variables["RANK"] = "3";  // of whatever started the launcher
-  variables["WORLD_SIZE"] = "9";
-  CHECK(of(variables) == set);
+TEST_CASE("rendezvous: what a person sets comes before all else") {
+  CHECK(of({{"FUSEWISE_RANK", "1"},
+            {"FUSEWISE_WORLD_SIZE", "4"},
+            {"FUSEWISE_MASTER", "10.0.0.1:77"},
+            {"FUSEWISE_JOB", "j"},
+            {"RANK", "3"},
+            {"WORLD_SIZE", "9"}}) ==
+        Membership{.rank = 1, .size = 4, .master = {.host = "10.0.0.1", .port = 77}, .job = "j"});
 }
 
 TEST_CASE("rendezvous: torchrun, whose own store may have the port") {
@@ -93,7 +92,6 @@ TEST_CASE("rendezvous: what makes no sense is refused with the variable's name")
       {"FUSEWISE_WORLD_SIZE", "0", "FUSEWISE_WORLD_SIZE: expected an integer from 1 to 4096, got '0'"},
       {"FUSEWISE_WORLD_SIZE", "2x", "FUSEWISE_WORLD_SIZE: expected an integer from 1 to 4096, got '2x'"},
       {"FUSEWISE_MASTER", "h", "FUSEWISE_MASTER: expected HOST:PORT, got 'h'"},
-      {"FUSEWISE_LISTENER", "2", "FUSEWISE_LISTENER: expected an integer from 3 to 1048576, got '2'"},
   };
   for (const Example& example : examples) {
     Variables variables = good;
