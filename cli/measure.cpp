@@ -80,8 +80,7 @@ std::vector<measure::Collective> collectives_of(const std::string& text) {
     const std::vector<std::string_view> known = planner::names(all);
     if (found == all.end())
       expected("--collectives", fmt::format("some of {}", fmt::join(known, ", ")), name);
-    if (std::ranges::find(out, found->kind) != out.end())
-      expected("--collectives", "each once", text);
+    if (std::ranges::find(out, found->kind) != out.end()) expected("--collectives", "each once", text);
     out.push_back(found->kind);
     at = end + 1;
   }
@@ -140,9 +139,9 @@ void run_rank(const Options& options, const Task& task, const Membership& member
   });
   if (membership.rank != 0) return;
   const bool is_isolated = task.wanted.timing == measure::Timing::isolated;
-  const std::string how = fmt::format(
-      "{} processes, {}; {}; medians of {} {} repetitions after {}, checked", membership.size, task.where, carried,
-      task.wanted.repetitions, is_isolated ? "isolated" : "back-to-back", task.wanted.warm_up);
+  const std::string how = fmt::format("{} processes, {}; {}; medians of {} {} repetitions after {}, checked",
+                                      membership.size, task.where, carried, task.wanted.repetitions,
+                                      is_isolated ? "isolated" : "back-to-back", task.wanted.warm_up);
   const measure::About about = {
       .name = options.name.empty() ? options.backend : options.name,
       .source = "fusewise measure: " + how,
@@ -170,8 +169,7 @@ std::string shape_text(const netlab::Shape& shape) {
 
 Place standing_lab(const std::string& name) {
   const std::optional<netlab::Lab> lab = netlab::find_lab(netlab::registry_folder(), name);
-  if (!lab)
-    throw WorldError(fmt::format("netlab '{}' is not up (fusewise netlab up --name {})", name, name));
+  if (!lab) throw WorldError(fmt::format("netlab '{}' is not up (fusewise netlab up --name {})", name, name));
   Place place;
   place.lab = lab;
   place.where = shape_text(lab->shape);
@@ -245,20 +243,24 @@ void measure_command(const Options& options) {
   Task task = task_of(options);
   if (const std::optional<Membership> membership = given_membership()) {
     if (!options.netlab.empty() || !options.delay.empty())
-      throw InputError("--netlab and --delay: expected processes that this command starts, got one of several");
+      throw InputError(
+          "--netlab and --delay: expected processes that this command starts, got one of several");
     if (options.workers != 0 && options.workers != membership->size)
       expected("--workers", fmt::format("{}, as there are processes", membership->size),
                std::to_string(options.workers));
     if (membership->size < 2) throw InputError("expected at least 2 processes, got one");
     task.where = "started from outside";
-    if (task.bits_per_second) task.where += fmt::format(", each paced to {}", rate_text(*task.bits_per_second));
+    if (task.bits_per_second)
+      task.where += fmt::format(", each paced to {}", rate_text(*task.bits_per_second));
     run_rank(options, task, *membership, task.bits_per_second);
     return;
   }
   if (!options.netlab.empty() && (!options.rate.empty() || options.paced))
-    throw InputError("--netlab: expected no --rate, --delay or --paced with it, as the netlab has its own, got one");
+    throw InputError(
+        "--netlab: expected no --rate, --delay or --paced with it, as the netlab has its own, got one");
   if (options.workers == 0 && options.netlab.empty())
-    throw InputError("--workers: expected it, or a --netlab, or a start by mpirun, srun or torchrun, got neither");
+    throw InputError(
+        "--workers: expected it, or a --netlab, or a start by mpirun, srun or torchrun, got neither");
   measure_here(options, std::move(task));
 }
 
@@ -270,30 +272,36 @@ void add_measure(CLI::App& app) {
   std::string backends = "Backends:\n";
   for (const measure::CollectiveBackend& backend : measure::collective_backends())
     backends += fmt::format("  {:<10} {}\n", backend.name, backend.summary);
-  command->footer(backends +
-                  "Without --workers the command is one of the processes that mpirun, srun or torchrun has "
-                  "started\n(or FUSEWISE_RANK, FUSEWISE_WORLD_SIZE, FUSEWISE_MASTER=HOST:PORT say).\n"
-                  "Example: fusewise measure --workers 4 --rate 1gbit --sizes 128KiB..16MiB -o lab.network.json");
-  command->add_option("--backend", options->backend,
-                      fmt::format("one of {}", fmt::join(planner::names(measure::collective_backends()), ", ")))
+  command->footer(
+      backends +
+      "Without --workers the command is one of the processes that mpirun, srun or torchrun has "
+      "started\n(or FUSEWISE_RANK, FUSEWISE_WORLD_SIZE, FUSEWISE_MASTER=HOST:PORT say).\n"
+      "Example: fusewise measure --workers 4 --rate 1gbit --sizes 128KiB..16MiB -o lab.network.json");
+  command
+      ->add_option("--backend", options->backend,
+                   fmt::format("one of {}", fmt::join(planner::names(measure::collective_backends()), ", ")))
       ->capture_default_str();
   command->add_option("--workers", options->workers, "start so many processes on this host")
       ->check(CLI::Range(2U, netlab::kMostWorkers));
   command->add_option("--rate", options->rate,
                       "hold each process to this rate: in network namespaces, else by pacing itself");
   command->add_option("--delay", options->delay, "delay packets so long, in network namespaces alone");
-  command->add_option("--netlab", options->netlab, "in the namespaces of this netlab, which is up (default: 'default')")
-      ->expected(0, 1)
-      ->default_str("")
-      ->each([options](const std::string& text) { options->netlab = text.empty() ? "default" : text; });
-  command->add_flag("--paced", options->paced, "with --rate: on loopback, whether or not there are namespaces");
-  command->add_option("--collectives", options->collectives,
-                      fmt::format("some of {}", fmt::join(planner::names(measure::collectives()), ", ")))
+  const CLI::Option* netlab =
+      command
+          ->add_option("--netlab", options->netlab, "in the netlab of this name, or 'default', which is up")
+          ->expected(0, 1);
+  command->add_flag("--paced", options->paced,
+                    "with --rate: on loopback, whether or not there are namespaces");
+  command
+      ->add_option("--collectives", options->collectives,
+                   fmt::format("some of {}", fmt::join(planner::names(measure::collectives()), ", ")))
       ->capture_default_str();
-  command->add_option("--algorithm", options->algorithm,
-                      fmt::format("of all_reduce: one of {}", fmt::join(algorithms(), ", ")))
+  command
+      ->add_option("--algorithm", options->algorithm,
+                   fmt::format("of all_reduce: one of {}", fmt::join(algorithms(), ", ")))
       ->capture_default_str();
-  command->add_option("--sizes", options->sizes, "bytes; A..B are all doublings of A up to B")->capture_default_str();
+  command->add_option("--sizes", options->sizes, "bytes; A..B are all doublings of A up to B")
+      ->capture_default_str();
   command->add_option("--repetitions", options->repetitions, "of each collective and size")
       ->check(CLI::Range(1U, 1'000'000U))
       ->capture_default_str();
@@ -304,14 +312,19 @@ void add_measure(CLI::App& app) {
       command->add_flag("--isolated", options->isolated, "each repetition by itself (default)");
   command->add_flag("--back-to-back", options->back_to_back, fmt::format("{} at once", measure::kBatch))
       ->excludes(isolated);
-  command->add_option("--deadline", options->deadline_s, "seconds that a process waits for a message of another")
+  command
+      ->add_option("--deadline", options->deadline_s, "seconds that a process waits for a message of another")
       ->check(number_in(0.1, 86400))
       ->capture_default_str();
   command->add_option("--name", options->name, "of the network (default: the backend's)");
   command->add_option("-o,--output", options->output, "write the network to this file and print a table")
       ->check(file_name());
-  command->add_option("--samples", options->samples, "write every repetition to this CSV file")->check(file_name());
-  command->callback([options] { measure_command(*options); });
+  command->add_option("--samples", options->samples, "write every repetition to this CSV file")
+      ->check(file_name());
+  command->callback([options, netlab] {
+    if (netlab->count() > 0 && options->netlab.empty()) options->netlab = "default";
+    measure_command(*options);
+  });
 }
 
 }  // namespace cli

@@ -25,9 +25,11 @@ struct Options {
 std::string description(const std::string& name, const netlab::Lab& lab) {
   return fmt::format(
       "netlab '{}' is up: {} workers, {} to {}, links of {:g} Gb/s, delay {:g} us, kept by process {}\n"
-      "inside: nsenter --preserve-credentials --user=/proc/{}/ns/user --net=/proc/{}/fd/{} COMMAND (worker 0)\n",
+      "inside: nsenter --preserve-credentials --user=/proc/{}/ns/user --net=/proc/{}/fd/{} COMMAND (worker "
+      "0)\n",
       name, lab.shape.workers, netlab::address(0), netlab::address(lab.shape.workers - 1),
-      lab.shape.bits_per_second / 1e9, lab.shape.delay_us, lab.keeper, lab.keeper, lab.keeper, lab.namespaces[0]);
+      lab.shape.bits_per_second / 1e9, lab.shape.delay_us, lab.keeper, lab.keeper, lab.keeper,
+      lab.namespaces[0]);
 }
 
 void up(const Options& options) {
@@ -42,10 +44,11 @@ void up(const Options& options) {
   const std::filesystem::path folder = netlab::registry_folder();
   const netlab::RegistryLock lock(folder);
   if (netlab::find_lab(folder, options.name))
-    throw models::WorldError(fmt::format("netlab '{}' is up already (fusewise netlab down --name {})", options.name,
-                                         options.name));
-  const netlab::Lab lab = netlab::build(
-      {.workers = options.workers, .bits_per_second = *rate, .delay_us = *delay}, netlab::Lifetime::until_down);
+    throw models::WorldError(fmt::format("netlab '{}' is up already (fusewise netlab down --name {})",
+                                         options.name, options.name));
+  const netlab::Lab lab =
+      netlab::build({.workers = options.workers, .bits_per_second = *rate, .delay_us = *delay},
+                    netlab::Lifetime::until_down);
   try {
     netlab::enlist(folder, options.name, lab);
     print(description(options.name, lab));
@@ -87,7 +90,8 @@ void add_netlab(CLI::App& app) {
   command->footer(
       "As root, or in a user namespace; needs ip and tc (package iproute2). What is up is held by one\n"
       "process and gone with it.\n"
-      "Example: fusewise netlab up --workers 4 --rate 1gbit && fusewise measure --netlab -o lab.network.json");
+      "Example: fusewise netlab up --workers 4 --rate 1gbit && fusewise measure --netlab -o "
+      "lab.network.json");
   command->require_subcommand(1);
   const auto add = [&](const char* name, const char* summary, void (*act)(const Options&)) {
     CLI::App* part = command->add_subcommand(name, summary);
@@ -102,7 +106,8 @@ void add_netlab(CLI::App& app) {
       ->check(CLI::Range(2U, netlab::kMostWorkers))
       ->capture_default_str();
   build->add_option("--rate", options->rate, "of each link, each way")->capture_default_str();
-  build->add_option("--delay", options->delay, "of each packet, where the kernel has netem")->capture_default_str();
+  build->add_option("--delay", options->delay, "of each packet, where the kernel has netem")
+      ->capture_default_str();
   add("down", "Remove it, if it is up", down);
   add("status", "Say whether it is up", status);
 }

@@ -52,8 +52,9 @@ std::optional<double> parse_delay_us(std::string_view text) {
 }
 
 std::optional<std::int64_t> parse_bytes(std::string_view text) {
-  static constexpr Unit kUnits[] = {{"", 1},          {"b", 1},         {"kib", 1024.0}, {"mib", 1048576.0},
-                                    {"gib", 1073741824.0}, {"kb", 1e3}, {"mb", 1e6},     {"gb", 1e9}};
+  static constexpr Unit kUnits[] = {
+      {"", 1},     {"b", 1},    {"kib", 1024.0}, {"mib", 1048576.0}, {"gib", 1073741824.0},
+      {"kb", 1e3}, {"mb", 1e6}, {"gb", 1e9}};
   const std::optional<double> bytes = parse(text, kUnits);
   if (!bytes || *bytes != std::floor(*bytes)) return {};
   return static_cast<std::int64_t>(*bytes);
@@ -79,7 +80,8 @@ std::optional<std::vector<std::int64_t>> parse_sizes(std::string_view text) {
 
 std::string bytes_text(std::int64_t bytes) {
   for (const auto& [name, shift] : {std::pair("GiB", 30), std::pair("MiB", 20), std::pair("KiB", 10)})
-    if (bytes > 0 && bytes % (std::int64_t{1} << shift) == 0) return fmt::format("{} {}", bytes >> shift, name);
+    if (bytes > 0 && bytes % (std::int64_t{1} << shift) == 0)
+      return fmt::format("{} {}", bytes >> shift, name);
   return fmt::format("{} B", bytes);
 }
 

@@ -95,8 +95,9 @@ std::vector<Descriptor> make_network(const Shape& shape) {
   run_inside(hub.get(), {ip, "-batch", "-"}, links);
   run_inside(hub.get(), {tc, "-batch", "-"}, shapes);
   for (std::uint32_t i = 0; i < shape.workers; ++i) {
-    run_inside(workers[i].get(), {ip, "-batch", "-"},
-               fmt::format("link set dev lo up\naddress add {}/24 dev eth0\nlink set dev eth0 up\n", address(i)));
+    run_inside(
+        workers[i].get(), {ip, "-batch", "-"},
+        fmt::format("link set dev lo up\naddress add {}/24 dev eth0\nlink set dev eth0 up\n", address(i)));
     run_inside(workers[i].get(), {tc, "-batch", "-"}, shaping(shape, "eth0"));
     if (shape.delay_us > 0) {
       try {
@@ -109,13 +110,15 @@ std::vector<Descriptor> make_network(const Shape& shape) {
   return workers;
 }
 
-/// In the new process. Says "up" and the namespaces' descriptors, or what is wrong, and then waits to be killed.
+/// In the new process. Says "up" and the namespaces' descriptors, or what is wrong, and then waits to be
+/// killed.
 [[noreturn]] void keep(const Shape& shape, const Descriptor& answer, Lifetime lifetime) {
   std::string said;
   std::vector<Descriptor> workers;
   try {
     workers = make_network(shape);
-    if (lifetime == Lifetime::of_thread) ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // other rights may have undone it
+    if (lifetime == Lifetime::of_thread)
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // other rights may have undone it
     said = "up";
     for (const Descriptor& worker : workers) said += fmt::format(" {}", worker.get());
   } catch (const std::exception& error) {
@@ -128,7 +131,8 @@ std::vector<Descriptor> make_network(const Shape& shape) {
   for (;;) ::pause();
 }
 
-[[noreturn]] void become_keeper(const Shape& shape, const Descriptor& answer, Lifetime lifetime, pid_t parent) {
+[[noreturn]] void become_keeper(const Shape& shape, const Descriptor& answer, Lifetime lifetime,
+                                pid_t parent) {
   ::setsid();
   if (lifetime == Lifetime::of_thread) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);

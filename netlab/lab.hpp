@@ -1,5 +1,5 @@
-// A network of our own on one host: a namespace for each worker, all on one switch, each worker's link held to
-// a rate in both directions. Everything is held by one process, the keeper, and gone when that is.
+// A network of our own on one host: a namespace for each worker, all on one switch, each worker's link held
+// to a rate in both directions. Everything is held by one process, the keeper, and gone when that is.
 
 #pragma once
 
@@ -31,12 +31,12 @@ struct Lab {
 };
 
 enum class Lifetime : std::uint8_t {
-  of_thread,  ///< the keeper is killed when the thread that builds the lab dies
+  of_thread,   ///< the keeper is killed when the thread that builds the lab dies
   until_down,  ///< it stays when this process ends
 };
 
-/// As root, or in a user namespace. WorldError, one line, says what is missing where it cannot be had; nothing
-/// is left behind then. To be called from processes with a single thread.
+/// As root, or in a user namespace. WorldError, one line, says what is missing where it cannot be had;
+/// nothing is left behind then. To be called from processes with a single thread.
 Lab build(const Shape& shape, Lifetime lifetime);
 
 /// Kills the keeper and returns when it is gone, and with it the network unless a process still is inside.

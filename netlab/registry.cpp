@@ -32,12 +32,13 @@ std::filesystem::path file_of(const std::filesystem::path& folder, const std::st
 
 std::filesystem::path registry_folder() {
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  const std::filesystem::path folder = runtime != nullptr && *runtime != '\0'
-                                           ? std::filesystem::path(runtime) / "fusewise"
-                                           : std::filesystem::path(fmt::format("/tmp/fusewise-{}", ::getuid()));
+  const std::filesystem::path folder =
+      runtime != nullptr && *runtime != '\0'
+          ? std::filesystem::path(runtime) / "fusewise"
+          : std::filesystem::path(fmt::format("/tmp/fusewise-{}", ::getuid()));
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    throw WorldError(
-        fmt::format("{}: cannot make this folder: {}", folder.string(), std::generic_category().message(errno)));
+    throw WorldError(fmt::format("{}: cannot make this folder: {}", folder.string(),
+                                 std::generic_category().message(errno)));
   struct stat status = {};
   if (::lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != ::getuid() ||
       (status.st_mode & 022) != 0)
@@ -69,7 +70,8 @@ bool is_name(const std::string& name) {
 
 Lab read_lab(const models::Field& field) {
   field.check_format("fusewise.netlab");
-  field.allow_only({"format", "version", "bits_per_second", "delay_us", "keeper", "keeper_started", "namespaces"});
+  field.allow_only(
+      {"format", "version", "bits_per_second", "delay_us", "keeper", "keeper_started", "namespaces"});
   Lab lab = {.shape = {.workers = 0,
                        .bits_per_second = field.at("bits_per_second").number(1, 1e15),
                        .delay_us = field.at("delay_us").number(0, 1e9)},

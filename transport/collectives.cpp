@@ -31,8 +31,8 @@ float sum_of(float a, float b) {
 /// Where they are, without a copy.
 void add(std::span<const std::byte> message, std::span<float> into) {
   if (message.size() != into.size_bytes())
-    throw TransportError(fmt::format("a message of {} bytes where {} were expected", message.size(),
-                                     into.size_bytes()));
+    throw TransportError(
+        fmt::format("a message of {} bytes where {} were expected", message.size(), into.size_bytes()));
   for (std::size_t i = 0; i < into.size(); ++i) {
     float value = 0;
     std::memcpy(&value, message.data() + i * sizeof value, sizeof value);
@@ -57,8 +57,8 @@ struct Place {
 
 class Trees {
  public:
-  Trees(Transport& transport, const cluster::DoubleBinaryTree& trees, std::span<float> values, std::uint32_t tag,
-        std::size_t piece)
+  Trees(Transport& transport, const cluster::DoubleBinaryTree& trees, std::span<float> values,
+        std::uint32_t tag, std::size_t piece)
       : transport_(transport), tag_(tag), piece_(piece) {
     for (std::uint32_t tree = 0; tree < 2; ++tree) {
       const std::vector<std::uint32_t>& parents = trees.trees()[tree].parent;
@@ -93,16 +93,20 @@ class Trees {
     const Place& place = places_[tree];
     if (index >= count(place)) return;
     const std::span<float> values = piece_of(place, index);
-    for (const std::uint32_t child : place.children) take(transport_, child, tag_of(tree, true), values, true);
-    if (place.parent != cluster::Tree::kRoot) transport_.send(place.parent, tag_of(tree, true), message(values));
+    for (const std::uint32_t child : place.children)
+      take(transport_, child, tag_of(tree, true), values, true);
+    if (place.parent != cluster::Tree::kRoot)
+      transport_.send(place.parent, tag_of(tree, true), message(values));
   }
 
   void down(std::uint32_t tree, std::size_t index) {
     const Place& place = places_[tree];
     if (index >= count(place)) return;
     const std::span<float> values = piece_of(place, index);
-    if (place.parent != cluster::Tree::kRoot) take(transport_, place.parent, tag_of(tree, false), values, false);
-    for (const std::uint32_t child : place.children) transport_.send(child, tag_of(tree, false), message(values));
+    if (place.parent != cluster::Tree::kRoot)
+      take(transport_, place.parent, tag_of(tree, false), values, false);
+    for (const std::uint32_t child : place.children)
+      transport_.send(child, tag_of(tree, false), message(values));
   }
 
   Transport& transport_;
@@ -113,8 +117,8 @@ class Trees {
 
 void check_shape(const Transport& transport, std::uint32_t ranks, std::int64_t values, std::size_t given) {
   if (ranks != transport.size() || values != static_cast<std::int64_t>(given))
-    throw std::invalid_argument(fmt::format("a collective of {} values on {} ranks is run with {} on {}", values,
-                                            ranks, given, transport.size()));
+    throw std::invalid_argument(fmt::format("a collective of {} values on {} ranks is run with {} on {}",
+                                            values, ranks, given, transport.size()));
 }
 
 }  // namespace
@@ -135,7 +139,8 @@ void run_trees(Transport& transport, const cluster::DoubleBinaryTree& trees, std
                std::uint32_t tag, std::size_t piece) {
   check_shape(transport, trees.ranks(), trees.bytes(), values.size());
   if (transport.size() > 1)
-    Trees(transport, trees, values, tag, std::max<std::size_t>(piece, 1)).run(cluster::doublings(trees.ranks()));
+    Trees(transport, trees, values, tag, std::max<std::size_t>(piece, 1))
+        .run(cluster::doublings(trees.ranks()));
 }
 
 void run_collective(Transport& transport, const cluster::Collective& collective, std::span<float> values,
@@ -150,8 +155,8 @@ void send_receive(Transport& transport, std::span<float> values, std::uint32_t t
   const std::uint32_t size = transport.size();
   if (size == 1) return;
   const std::uint32_t rank = transport.rank();
-  from_bytes<float>(
-      send_recv(transport, (rank + 1) % size, message(values), (rank + size - 1) % size, tag), values);
+  from_bytes<float>(send_recv(transport, (rank + 1) % size, message(values), (rank + size - 1) % size, tag),
+                    values);
 }
 
 void barrier(Transport& transport, std::uint32_t tag) {

@@ -63,7 +63,8 @@ class Signals {
   /// 0: none has come.
   int take() const {
     signalfd_siginfo info = {};
-    return ::read(descriptor_.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+    return ::read(descriptor_.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo)
+                                                                        : 0;
   }
 
  private:
@@ -95,7 +96,10 @@ class Launch {
  public:
   Launch(std::uint32_t ranks, const LaunchOptions& options)
       : options_(options), ends_(ranks), children_(ranks), limit_(Clock::now() + options.limit) {}
-  ~Launch() { end_all(SIGKILL); reap(); }
+  ~Launch() {
+    end_all(SIGKILL);
+    reap();
+  }
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
 
@@ -135,7 +139,8 @@ class Launch {
 
  private:
   /// In the new process.
-  [[noreturn]] void become(const std::function<int(std::uint32_t)>& rank, std::uint32_t number, pid_t parent) {
+  [[noreturn]] void become(const std::function<int(std::uint32_t)>& rank, std::uint32_t number,
+                           pid_t parent) {
     ::setpgid(0, number == 0 ? 0 : ends_[0].pid);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(1);  // has died before
@@ -263,7 +268,8 @@ std::string last_line(const std::string& text) {
   const std::size_t end = text.find_last_not_of('\n');
   if (end == std::string::npos) return "";
   const std::size_t begin = text.rfind('\n', end);
-  return text.substr(begin == std::string::npos ? 0 : begin + 1, end - (begin == std::string::npos ? 0 : begin + 1) + 1);
+  return text.substr(begin == std::string::npos ? 0 : begin + 1,
+                     end - (begin == std::string::npos ? 0 : begin + 1) + 1);
 }
 
 std::string how(const RankEnd& end) {
@@ -289,8 +295,9 @@ std::string failures(const std::vector<RankEnd>& ends) {
   for (std::size_t rank = 0; rank < ends.size(); ++rank)
     if (!ends[rank].is_good())
       out += fmt::format("{}rank {} (pid {}) {}", out.empty() ? "" : "; ", rank, ends[rank].pid,
-                         ends[rank].exit_code > 0 && !last_line(ends[rank].err).empty() ? "said: " + how(ends[rank])
-                                                                                     : how(ends[rank]));
+                         ends[rank].exit_code > 0 && !last_line(ends[rank].err).empty()
+                             ? "said: " + how(ends[rank])
+                             : how(ends[rank]));
   return out;
 }
 

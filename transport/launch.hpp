@@ -28,7 +28,7 @@ struct LaunchOptions {
 /// How a rank ended, and what it printed.
 struct RankEnd {
   pid_t pid = 0;
-  int exit_code = -1;     ///< -1: killed by `signal`
+  int exit_code = -1;  ///< -1: killed by `signal`
   int signal = 0;
   bool was_ended = false;  ///< by us: too late, or after another had failed
   std::string out;

@@ -11,6 +11,8 @@
 namespace transport {
 
 /// None where there is no such process. (The function of glibc 2.36 cannot be called from C++.)
-inline Descriptor open_process(pid_t pid) { return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U))); }
+inline Descriptor open_process(pid_t pid) {
+  return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)));
+}
 
 }  // namespace transport

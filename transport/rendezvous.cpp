@@ -83,8 +83,8 @@ std::optional<Membership> open_mpi(const Environment& environment) {
   if (!environment("OMPI_COMM_WORLD_RANK")) return {};
   Membership out = ranks_of(environment, {.rank = "OMPI_COMM_WORLD_RANK", .size = "OMPI_COMM_WORLD_SIZE"});
   // "JOB.0", as the name space is called before and after PMIx.
-  out.job = "mpirun " + environment("PMIX_NAMESPACE")
-                            .value_or(environment("OMPI_MCA_ess_base_jobid").value_or(""));
+  out.job =
+      "mpirun " + environment("PMIX_NAMESPACE").value_or(environment("OMPI_MCA_ess_base_jobid").value_or(""));
   if (const std::optional<Address> master = master_address(environment)) {
     out.master = *master;
     return out;
@@ -109,7 +109,8 @@ std::string first_host(const std::string& list) {
 std::optional<Membership> srun(const Environment& environment) {
   if (!environment("SLURM_PROCID") || !environment("SLURM_STEP_ID")) return {};
   Membership out = ranks_of(environment, {.rank = "SLURM_PROCID", .size = "SLURM_STEP_NUM_TASKS"});
-  out.job = fmt::format("srun {}.{}", environment("SLURM_JOB_ID").value_or(""), *environment("SLURM_STEP_ID"));
+  out.job =
+      fmt::format("srun {}.{}", environment("SLURM_JOB_ID").value_or(""), *environment("SLURM_STEP_ID"));
   if (const std::optional<Address> master = master_address(environment)) {
     out.master = *master;
     return out;

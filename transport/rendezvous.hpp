@@ -17,8 +17,8 @@ namespace transport {
 struct Membership {
   std::uint32_t rank = 0;
   std::uint32_t size = 1;
-  Address master;   ///< where rank 0 listens
-  std::string job;  ///< ranks of different jobs refuse each other
+  Address master;     ///< where rank 0 listens
+  std::string job;    ///< ranks of different jobs refuse each other
   int listener = -1;  ///< rank 0's socket that listens there already; -1: it makes one
   bool operator==(const Membership&) const = default;
 };

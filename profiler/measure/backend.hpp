@@ -36,8 +36,8 @@ class Engine {
 struct CollectiveBackend {
   std::string_view name;
   std::string_view summary;
-  /// `control` connects the ranks; a backend may run its collectives over it. `algorithm` is the all-reduce's.
-  /// What is missing here is a WorldError.
+  /// `control` connects the ranks; a backend may run its collectives over it. `algorithm` is the
+  /// all-reduce's. What is missing here is a WorldError.
   std::unique_ptr<Engine> (*make)(transport::Transport& control, std::string_view algorithm);
 };
 

@@ -61,7 +61,9 @@ std::string TestData::fault(Collective kind, std::uint32_t rank, std::span<const
   };
   const Part whole = {.begin = 0, .end = values.size()};
   const auto sum = [&](std::size_t i) { return sums_[i % kPeriod]; };
-  const auto of = [&](std::uint32_t other) { return [this, other](std::size_t i) { return value(other, i); }; };
+  const auto of = [&](std::uint32_t other) {
+    return [this, other](std::size_t i) { return value(other, i); };
+  };
   switch (kind) {
     case Collective::all_reduce: return check(whole, sum);
     case Collective::reduce_scatter: return check(own_part(values.size(), ranks_, rank), sum);
@@ -70,7 +72,8 @@ std::string TestData::fault(Collective kind, std::uint32_t rank, std::span<const
     case Collective::all_gather: break;
   }
   for (std::uint32_t other = 0; other < ranks_; ++other)
-    if (std::string wrong = check(own_part(values.size(), ranks_, other), of(other)); !wrong.empty()) return wrong;
+    if (std::string wrong = check(own_part(values.size(), ranks_, other), of(other)); !wrong.empty())
+      return wrong;
   return "";
 }
 

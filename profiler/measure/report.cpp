@@ -36,7 +36,8 @@ std::vector<Curve> curves(const std::vector<Samples>& samples) {
 }
 
 std::optional<traces::LineFit> line(const Points& points) {
-  const bool has_times = std::all_of(points.begin(), points.end(), [](const auto& p) { return p.second > 0; });
+  const bool has_times =
+      std::all_of(points.begin(), points.end(), [](const auto& p) { return p.second > 0; });
   return points.size() >= 2 && has_times ? std::optional(traces::fit_line(points)) : std::nullopt;
 }
 
@@ -81,21 +82,23 @@ traces::Network network(const std::vector<Samples>& samples, const About& about)
     out.measured.push_back(std::move(measured));
   }
   if (!out.link && out.measured.empty())
-    throw models::WorldError("what was measured makes no network: no collective that has a curve in it, and no "
-                             "send_receive of two sizes");
+    throw models::WorldError(
+        "what was measured makes no network: no collective that has a curve in it, and no "
+        "send_receive of two sizes");
   return out;
 }
 
 std::string table(const std::vector<Samples>& samples) {
-  std::string out = fmt::format("{:<15} {:<18} {:>9} {:>13} {:>10} {:>13} {:>11} {:>11}\n", "collective", "algorithm",
-                                "size", "median us", "iqr us", "p99 us", "algbw GB/s", "busbw GB/s");
+  std::string out =
+      fmt::format("{:<15} {:<18} {:>9} {:>13} {:>10} {:>13} {:>11} {:>11}\n", "collective", "algorithm",
+                  "size", "median us", "iqr us", "p99 us", "algbw GB/s", "busbw GB/s");
   for (const Samples& each : samples) {
     const Statistics times = statistics(each.us);
     const double gb_per_s = times.median > 0 ? static_cast<double>(each.bytes) / times.median / 1000 : 0;
     const CollectiveEntry& kind = entry(each.collective);
     out += fmt::format("{:<15} {:<18} {:>9} {:>13.1f} {:>10.1f} {:>13.1f} {:>11.4f} {:>11.4f}\n", kind.name,
-                       each.algorithm, models::bytes_text(each.bytes), times.median, times.interquartile, times.p99,
-                       gb_per_s, gb_per_s * kind.share(each.workers));
+                       each.algorithm, models::bytes_text(each.bytes), times.median, times.interquartile,
+                       times.p99, gb_per_s, gb_per_s * kind.share(each.workers));
   }
   for (const Curve& curve : curves(samples))
     if (const auto fit = line(curve.points); fit && curve.points.size() > 2)
@@ -109,8 +112,8 @@ std::string csv(const std::vector<Samples>& samples) {
   std::string out = "collective,algorithm,workers,bytes,repetition,us\n";
   for (const Samples& each : samples)
     for (std::size_t i = 0; i < each.us.size(); ++i)
-      out += fmt::format("{},{},{},{},{},{}\n", entry(each.collective).name, each.algorithm, each.workers, each.bytes,
-                         i + 1, each.us[i]);
+      out += fmt::format("{},{},{},{},{},{}\n", entry(each.collective).name, each.algorithm, each.workers,
+                         each.bytes, i + 1, each.us[i]);
   return out;
 }
 

@@ -28,8 +28,8 @@ struct About {
   std::optional<double> line_rate_gbps;
 };
 
-/// Medians: a curve for each collective that a network file has. send_receive, on two sizes or more, gives the
-/// link. Without either, a WorldError.
+/// Medians: a curve for each collective that a network file has. send_receive, on two sizes or more, gives
+/// the link. Without either, a WorldError.
 traces::Network network(const std::vector<Samples>& samples, const About& about);
 
 /// A line for each collective and size, and one for each straight line through them.

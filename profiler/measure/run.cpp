@@ -25,7 +25,8 @@ struct Stretch {
 };
 
 std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 
@@ -82,7 +83,11 @@ std::vector<double> durations_us(const std::vector<std::vector<Stretch>>& ranks,
 class Measurement {
  public:
   Measurement(Transport& control, Engine& engine, const Wanted& wanted)
-      : control_(control), engine_(engine), wanted_(wanted), data_(control.size()), one_clock_(share_clock(control)) {}
+      : control_(control),
+        engine_(engine),
+        wanted_(wanted),
+        data_(control.size()),
+        one_clock_(share_clock(control)) {}
 
   Samples measure(Collective kind, std::int64_t bytes) {
     given_.resize(static_cast<std::size_t>(bytes) / sizeof(float));

@@ -46,8 +46,10 @@ class TcpEngine final : public Engine {
   const cluster::Collective& made(Collective kind) {
     const auto found = made_.find(kind);
     if (found != made_.end()) return found->second;
-    const std::string_view name = kind == Collective::all_reduce ? std::string_view(algorithm_) : entry(kind).name;
-    const cluster::Shape shape = {.ranks = transport_.size(), .bytes = static_cast<std::int64_t>(buffer_.size())};
+    const std::string_view name =
+        kind == Collective::all_reduce ? std::string_view(algorithm_) : entry(kind).name;
+    const cluster::Shape shape = {.ranks = transport_.size(),
+                                  .bytes = static_cast<std::int64_t>(buffer_.size())};
     return made_.emplace(kind, cluster::find_pattern(name)->make(shape)).first->second;
   }
 

@@ -31,8 +31,8 @@ std::vector<float> serial_sum(std::uint32_t size, std::size_t count) {
 }
 
 std::vector<float> run_one(const cluster::PatternEntry& entry, Transport& end, std::vector<float> values) {
-  const cluster::Collective collective =
-      entry.make({.ranks = end.size(), .bytes = static_cast<std::int64_t>(values.size()), .ranks_per_node = 2});
+  const cluster::Collective collective = entry.make(
+      {.ranks = end.size(), .bytes = static_cast<std::int64_t>(values.size()), .ranks_per_node = 2});
   transport::run_collective(end, collective, values, 5);
   return values;
 }
@@ -45,7 +45,8 @@ void check(const cluster::PatternEntry& entry, const std::vector<std::vector<flo
   for (std::uint32_t rank = 0; rank < size; ++rank) {
     CAPTURE(rank);
     const std::vector<float> given = whole_numbers(rank, count);
-    const cluster::Stretch own = cluster::part_of({.begin = 0, .end = static_cast<std::int64_t>(count)}, size, rank);
+    const cluster::Stretch own =
+        cluster::part_of({.begin = 0, .end = static_cast<std::int64_t>(count)}, size, rank);
     for (std::size_t i = 0; i < count; ++i) {
       const bool is_own = static_cast<std::int64_t>(i) >= own.begin && static_cast<std::int64_t>(i) < own.end;
       switch (entry.outcome) {
@@ -54,7 +55,8 @@ void check(const cluster::PatternEntry& entry, const std::vector<std::vector<flo
           if (is_own) REQUIRE(results[rank][i] == sum[i]);
           break;
         case cluster::Outcome::all_gather:
-          for (std::uint32_t other = 0; other < size && is_own; ++other) REQUIRE(results[other][i] == given[i]);
+          for (std::uint32_t other = 0; other < size && is_own; ++other)
+            REQUIRE(results[other][i] == given[i]);
           break;
         case cluster::Outcome::broadcast: REQUIRE(results[rank][i] == roots[i]); break;
       }
@@ -86,11 +88,13 @@ TEST_CASE("collectives: an all-reduce leaves the same bytes on every rank, NaN a
         std::vector<float> out(501);
         for (float& value : out) value = normal(random);
         out[3 + rank] = std::numeric_limits<float>::quiet_NaN();
-        out[20] = rank % 2 == 0 ? std::numeric_limits<float>::infinity() : -std::numeric_limits<float>::infinity();
+        out[20] =
+            rank % 2 == 0 ? std::numeric_limits<float>::infinity() : -std::numeric_limits<float>::infinity();
         return out;
       };
       const auto ran = ranks::run(size, [&](Transport& end) { return run_one(entry, end, own(end.rank())); });
-      for (std::uint32_t rank = 1; rank < size; ++rank) REQUIRE(ranks::same(ran.results[rank], ran.results[0]));
+      for (std::uint32_t rank = 1; rank < size; ++rank)
+        REQUIRE(ranks::same(ran.results[rank], ran.results[0]));
       std::vector<std::vector<float>> owns;
       for (std::uint32_t rank = 0; rank < size; ++rank) owns.push_back(own(rank));
       for (std::size_t i = 30; i < 501; ++i) {

@@ -17,17 +17,16 @@ using transport::RankEnd;
 
 TEST_CASE("launch: exit codes, what was printed, and what was thrown, by rank") {
   std::vector<std::string> lines;
-  const auto ends = launch(
-      3,
-      [](std::uint32_t rank) {
-        std::printf("out %u", rank);
-        if (rank == 1) throw std::runtime_error("went wrong");
-        (void)std::fputs("one\ntwo", stderr);
-        return rank == 2 ? 7 : 0;
-      },
-      {.limit = 30s, .on_line = [&](std::uint32_t rank, std::string_view line) {
-         lines.push_back(std::to_string(rank) + ' ' + std::string(line));
-       }});
+  const auto ends = launch(3,
+                           [](std::uint32_t rank) {
+                             std::printf("out %u", rank);
+                             if (rank == 1) throw std::runtime_error("went wrong");
+                             (void)std::fputs("one\ntwo", stderr);
+                             return rank == 2 ? 7 : 0;
+                           },
+                           {.limit = 30s, .on_line = [&](std::uint32_t rank, std::string_view line) {
+                              lines.push_back(std::to_string(rank) + ' ' + std::string(line));
+                            }});
   for (std::uint32_t rank = 0; rank < 3; ++rank) CHECK(ends[rank].out == "out " + std::to_string(rank));
   CHECK(ends[0].is_good());
   CHECK(ends[1].exit_code == 1);
@@ -35,20 +34,20 @@ TEST_CASE("launch: exit codes, what was printed, and what was thrown, by rank") 
   CHECK(ends[2].exit_code == 7);
   std::sort(lines.begin(), lines.end());
   CHECK(lines == std::vector<std::string>{"0 one", "0 two", "1 went wrong", "2 one", "2 two"});
-  CHECK(transport::failures(ends) == "rank 1 (pid " + std::to_string(ends[1].pid) + ") said: went wrong; rank 2 (pid " +
-                                         std::to_string(ends[2].pid) + ") said: two");
+  CHECK(transport::failures(ends) == "rank 1 (pid " + std::to_string(ends[1].pid) +
+                                         ") said: went wrong; rank 2 (pid " + std::to_string(ends[2].pid) +
+                                         ") said: two");
   CHECK(processes::no_child_left());
 }
 
 TEST_CASE("launch: megabytes of output do not block a rank") {
-  const auto ends = launch(
-      2,
-      [](std::uint32_t /*rank*/) {
-        const std::string much(2'000'000, 'x');
-        (void)std::fputs(much.c_str(), stdout);
-        return 0;
-      },
-      {.limit = 30s});
+  const auto ends = launch(2,
+                           [](std::uint32_t /*rank*/) {
+                             const std::string much(2'000'000, 'x');
+                             (void)std::fputs(much.c_str(), stdout);
+                             return 0;
+                           },
+                           {.limit = 30s});
   CHECK(ends[1].out.size() == 2'000'000);
 }
 
@@ -56,15 +55,14 @@ TEST_CASE("launch: after a failure, and at the limit, whoever still runs is kill
   for (const bool one_fails : {true, false}) {
     CAPTURE(one_fails);
     const auto before = std::chrono::steady_clock::now();
-    const auto ends = launch(
-        2,
-        [&](std::uint32_t rank) {
-          if (rank == 0 && one_fails) return 1;
-          if (rank == 1) ::raise(SIGSTOP);
-          std::this_thread::sleep_for(60s);
-          return 0;
-        },
-        {.limit = one_fails ? 30s : 200ms, .grace = 50ms});
+    const auto ends = launch(2,
+                             [&](std::uint32_t rank) {
+                               if (rank == 0 && one_fails) return 1;
+                               if (rank == 1) ::raise(SIGSTOP);
+                               std::this_thread::sleep_for(60s);
+                               return 0;
+                             },
+                             {.limit = one_fails ? 30s : 200ms, .grace = 50ms});
     CHECK(std::chrono::steady_clock::now() - before < 20s);
     CHECK(ends[1].was_ended);
     CHECK(ends[1].signal == SIGKILL);
@@ -87,15 +85,14 @@ TEST_CASE("launch: no rank outlives the one that started it, however that ends")
     const auto ends = launch(
         1,
         [](std::uint32_t /*rank*/) {
-          launch(
-              2,
-              [](std::uint32_t /*inner*/) {
-                std::this_thread::sleep_for(60s);
-                return 0;
-              },
-              {.on_started = [](const std::vector<pid_t>& pids) {
-                (void)std::fprintf(stderr, "%d %d\n", pids[0], pids[1]);
-              }});
+          launch(2,
+                 [](std::uint32_t /*inner*/) {
+                   std::this_thread::sleep_for(60s);
+                   return 0;
+                 },
+                 {.on_started = [](const std::vector<pid_t>& pids) {
+                   (void)std::fprintf(stderr, "%d %d\n", pids[0], pids[1]);
+                 }});
           return 0;
         },
         options);
@@ -113,7 +110,8 @@ TEST_CASE("launch: no rank outlives the one that started it, however that ends")
       (void)std::fclose(file);
       return read == 1 && state != 'Z' && state != 'X';
     };
-    while ((runs(first) || runs(second)) && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(2ms);
+    while ((runs(first) || runs(second)) && std::chrono::steady_clock::now() < until)
+      std::this_thread::sleep_for(2ms);
     CHECK_FALSE(runs(first));
     CHECK_FALSE(runs(second));
   }

@@ -36,8 +36,10 @@ TEST_CASE("rendezvous: what a person sets comes before all else") {
 }
 
 TEST_CASE("rendezvous: torchrun, whose own store may have the port") {
-  Variables variables = {{"RANK", "2"}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", "node7"}, {"MASTER_PORT", "29500"}};
-  CHECK(of(variables) == Membership{.rank = 2, .size = 8, .master = {.host = "node7", .port = 29500}, .job = "torchrun "});
+  Variables variables = {
+      {"RANK", "2"}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", "node7"}, {"MASTER_PORT", "29500"}};
+  CHECK(of(variables) ==
+        Membership{.rank = 2, .size = 8, .master = {.host = "node7", .port = 29500}, .job = "torchrun "});
   variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
   CHECK(of(variables)->master.port == 29501);
   variables["TORCHELASTIC_USE_AGENT_STORE"] = "False";
@@ -56,10 +58,11 @@ TEST_CASE("rendezvous: mpirun on one host needs no address, on several it does")
   CHECK(here->master.port < 30000);
   CHECK(here->job == "mpirun 1234");
   variables["OMPI_COMM_WORLD_LOCAL_SIZE"] = "1";
-  CHECK_THROWS_WITH_AS(of(variables),
-                       "MASTER_ADDR: expected the host of rank 0, with MASTER_PORT, as ranks are on several hosts "
-                       "(mpirun -x), got ''",
-                       transport::TransportError);
+  CHECK_THROWS_WITH_AS(
+      of(variables),
+      "MASTER_ADDR: expected the host of rank 0, with MASTER_PORT, as ranks are on several hosts "
+      "(mpirun -x), got ''",
+      transport::TransportError);
   variables["MASTER_ADDR"] = "node1";
   variables["MASTER_PORT"] = "4000";
   CHECK(of(variables)->master == transport::Address{.host = "node1", .port = 4000});

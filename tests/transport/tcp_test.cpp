@@ -7,9 +7,9 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "compression/select.hpp"
 #include "sparse/collectives.hpp"
 #include "sparse/gradients.hpp"
-#include "compression/select.hpp"
 #include "tests/sparse/ranks.hpp"
 #include "tests/transport/ranks.hpp"
 #include "transport/bytes.hpp"
@@ -26,7 +26,9 @@ using transport::Tcp;
 using transport::TransportError;
 
 Bytes bytes_of(const std::string& text) { return transport::to_bytes(std::span<const char>(text)); }
-std::string text_of(const Bytes& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+std::string text_of(const Bytes& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 void check_all_good(const std::vector<RankEnd>& ends) {
   CHECK(transport::failures(ends) == "");
@@ -34,7 +36,9 @@ void check_all_good(const std::vector<RankEnd>& ends) {
   CHECK(no_child_left());
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 TEST_CASE("tcp: messages of a sender and tag come in order, of others in any, from nothing to megabytes") {
   for (const std::uint32_t size : {2U, 3U, 4U}) {
@@ -107,7 +111,8 @@ TEST_CASE("tcp: a killed rank is named, with host and process, by all others, wh
     CHECK_FALSE(ends[rank].was_ended);
     CHECK(contains(ends[rank].err, fmt::format("rank {}: lost {}: ", rank, who)));
   }
-  CHECK(contains(transport::failures(ends), fmt::format("rank 2 (pid {}) was killed by signal 9", ends[2].pid)));
+  CHECK(contains(transport::failures(ends),
+                 fmt::format("rank 2 (pid {}) was killed by signal 9", ends[2].pid)));
   CHECK(no_child_left());
 }
 
@@ -193,7 +198,8 @@ TEST_CASE("tcp: a paced rank keeps to its rate") {
   check_all_good(ends);
 }
 
-TEST_CASE("pacer: bytes leave when the link has carried them, lateness is caught up with, idleness no credit") {
+TEST_CASE(
+    "pacer: bytes leave when the link has carried them, lateness is caught up with, idleness no credit") {
   transport::Pacer pacer(1e6);
   const transport::Clock::time_point zero = transport::Clock::now();
   CHECK(pacer.piece() == 1024);
@@ -228,7 +234,8 @@ TEST_CASE("meeting: a wrong size, rank, version or job is refused on every rank,
           if (process == 1) {
             membership.master = meeting.address;
             options.version = example.version;
-            if (membership.rank == 0) {  // who thinks it is rank 0 would listen there; say so to the one that does
+            if (membership.rank ==
+                0) {  // who thinks it is rank 0 would listen there; say so to the one that does
               const transport::Descriptor socket = connect_to(meeting.address, transport::Clock::now() + 5s);
               const transport::Hello hello = {
                   .rank = 0, .size = 2, .job = "test", .process = transport::this_process(), .listens = {}};
@@ -252,13 +259,12 @@ TEST_CASE("meeting: a wrong size, rank, version or job is refused on every rank,
 
 TEST_CASE("meeting: two processes with one rank are refused") {
   const processes::Meeting meeting;
-  const auto ends = transport::launch(
-      3,
-      [&](std::uint32_t process) {
-        const Tcp end(meeting.of(process == 0 ? 0 : 1, 3), patient());
-        return 0;
-      },
-      {.limit = 30s});
+  const auto ends = transport::launch(3,
+                                      [&](std::uint32_t process) {
+                                        const Tcp end(meeting.of(process == 0 ? 0 : 1, 3), patient());
+                                        return 0;
+                                      },
+                                      {.limit = 30s});
   CHECK(contains(ends[0].err, "rank 1 (host "));
   for (const RankEnd& end : ends) CHECK(contains(end.err, " are the same rank"));
 }
@@ -267,13 +273,12 @@ TEST_CASE("meeting: who does not come is named at the deadline, and a refused co
   transport::TcpOptions options = patient();
   options.meeting = 60ms;
   const processes::Meeting meeting;
-  const auto ends = transport::launch(
-      1,
-      [&](std::uint32_t /*rank*/) {
-        const Tcp end(meeting.of(0, 3), options);
-        return 0;
-      },
-      {.limit = 30s});
+  const auto ends = transport::launch(1,
+                                      [&](std::uint32_t /*rank*/) {
+                                        const Tcp end(meeting.of(0, 3), options);
+                                        return 0;
+                                      },
+                                      {.limit = 30s});
   CHECK(ends[0].err == "rank 0 has waited for ranks 1, 2, of 3, in vain\n");
 
   transport::Address nowhere;
@@ -288,7 +293,8 @@ TEST_CASE("meeting: who does not come is named at the deadline, and a refused co
 TEST_CASE("meeting: a port in use is said") {
   const processes::Meeting taken;
   CHECK_THROWS_WITH_AS(Tcp({.rank = 0, .size = 2, .master = taken.address}, patient()),
-                       (text(taken.address) + ": cannot listen: Address already in use").c_str(), TransportError);
+                       (text(taken.address) + ": cannot listen: Address already in use").c_str(),
+                       TransportError);
 }
 
 TEST_CASE("meeting: strangers are let go, whatever they say") {
@@ -297,7 +303,8 @@ TEST_CASE("meeting: strangers are let go, whatever they say") {
       3,
       [&](std::uint32_t process) {
         if (process == 2) {
-          for (const std::string& noise : {std::string("GET / HTTP/1.0\r\n\r\n"), std::string(), std::string(64, '\xff')}) {
+          for (const std::string& noise :
+               {std::string("GET / HTTP/1.0\r\n\r\n"), std::string(), std::string(64, '\xff')}) {
             const transport::Descriptor socket = connect_to(meeting.address, transport::Clock::now() + 5s);
             (void)write_all(socket, bytes_of(noise), transport::Clock::now() + 5s);
           }

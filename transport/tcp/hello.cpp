@@ -33,7 +33,8 @@ class Packer {
   Bytes bytes_;
 };
 
-/// Reads what a Packer wrote; after the first thing that is not there everything is zero, and good() is false.
+/// Reads what a Packer wrote; after the first thing that is not there everything is zero, and good() is
+/// false.
 class Unpacker {
  public:
   explicit Unpacker(std::span<const std::byte> bytes) : bytes_(bytes) {}

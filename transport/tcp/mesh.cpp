@@ -20,8 +20,7 @@ struct Guest {
 std::optional<Guest> next_guest(const Descriptor& listener, Clock::time_point deadline) {
   std::optional<Descriptor> socket = accept_on(listener, deadline);
   if (!socket) return {};
-  const std::optional<Bytes> said =
-      receive_packed(*socket, std::min(deadline, Clock::now() + kPatience));
+  const std::optional<Bytes> said = receive_packed(*socket, std::min(deadline, Clock::now() + kPatience));
   if (!said) return {};
   std::optional<Hello> hello = unpacked_hello(*said);
   if (!hello) return {};
@@ -131,8 +130,8 @@ void meet_others(Mesh& mesh, const Hello& own, const Roster& roster, const Descr
   for (std::uint32_t awaited = own.size - 1 - own.rank; awaited > 0;) {
     std::optional<Guest> guest = next_guest(listener, deadline);
     if (!guest && Clock::now() >= deadline)
-      throw TransportError(
-          fmt::format("{}: {} of the ranks above it have not connected", name(own.rank, own.process), awaited));
+      throw TransportError(fmt::format("{}: {} of the ranks above it have not connected",
+                                       name(own.rank, own.process), awaited));
     if (!guest) continue;
     const std::uint32_t rank = guest->hello.rank;
     if (rank <= own.rank || rank >= own.size || mesh.sockets[rank] || guest->hello != roster[rank]) continue;

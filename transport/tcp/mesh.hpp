@@ -11,12 +11,12 @@
 namespace transport {
 
 struct Mesh {
-  std::vector<Process> processes;    ///< by rank
-  std::vector<Descriptor> sockets;   ///< by rank; none to itself
+  std::vector<Process> processes;   ///< by rank
+  std::vector<Descriptor> sockets;  ///< by rank; none to itself
 };
 
-/// All ranks call it. Rank 0 takes everybody's Hello; a wrong version, size, rank or job, or one that does not
-/// come by the deadline, is a TransportError on every rank that is there, which says who it is.
+/// All ranks call it. Rank 0 takes everybody's Hello; a wrong version, size, rank or job, or one that does
+/// not come by the deadline, is a TransportError on every rank that is there, which says who it is.
 Mesh meet(const Membership& membership, Clock::time_point deadline, std::uint32_t version = kTcpVersion);
 
 }  // namespace transport

@@ -35,8 +35,7 @@ Addresses resolve(const Address& address) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* list = nullptr;
-  const int error =
-      ::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &list);
+  const int error = ::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &list);
   if (error != 0)
     throw TransportError(fmt::format("{}: cannot find this host: {}", text(address), ::gai_strerror(error)));
   return Addresses(list);
@@ -92,7 +91,8 @@ std::optional<Address> parse_address(std::string_view text) {
   const std::string_view port = text.substr(colon + 1);
   Address address = {.host = std::string(host)};
   const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
-  if (error != std::errc() || end != port.data() + port.size() || host.empty() || address.port == 0) return {};
+  if (error != std::errc() || end != port.data() + port.size() || host.empty() || address.port == 0)
+    return {};
   return address;
 }
 

@@ -143,8 +143,8 @@ class Tcp::Links {
       if (found != inbox_.end()) return take(found);
       throw_failure();
       if (peers_[from].has_left)
-        throw TransportError(fmt::format("rank {} waits for a message (tag {}) from {}, which has left", rank_,
-                                         tag, named(from)));
+        throw TransportError(fmt::format("rank {} waits for a message (tag {}) from {}, which has left",
+                                         rank_, tag, named(from)));
       if (Clock::now() >= deadline)
         throw TransportError(fmt::format("rank {} has waited {:g} s for a message (tag {}) from {}", rank_,
                                          std::chrono::duration<double>(options_.deadline).count(), tag,
@@ -239,8 +239,7 @@ class Tcp::Links {
   bool all_has_arrived() const {
     for (const Peer& peer : peers_) {
       int waiting = 0;
-      if (peer.is_open && ::ioctl(peer.socket.get(), SIOCOUTQ, &waiting) == 0 && waiting > 0)
-        return false;
+      if (peer.is_open && ::ioctl(peer.socket.get(), SIOCOUTQ, &waiting) == 0 && waiting > 0) return false;
     }
     return true;
   }
@@ -275,7 +274,8 @@ class Tcp::Links {
 
   static ssize_t send_piece(const Peer& peer, Outgoing& next, std::size_t wanted) {
     std::array<iovec, 2> pieces{};
-    const std::size_t of_header = next.sent < sizeof(Header) ? std::min(sizeof(Header) - next.sent, wanted) : 0;
+    const std::size_t of_header =
+        next.sent < sizeof(Header) ? std::min(sizeof(Header) - next.sent, wanted) : 0;
     pieces[0] = {.iov_base = reinterpret_cast<char*>(&next.header) + std::min(next.sent, sizeof(Header)),
                  .iov_len = of_header};
     const std::size_t from = next.sent + of_header - sizeof(Header);
@@ -452,15 +452,12 @@ class Tcp::Links {
     switch (whole.header.kind) {
       case Kind::heartbeat: return;
       case Kind::bye: peers_[rank].has_left = true; break;
-      case Kind::message:
-        inbox_[{rank, whole.header.tag}].push_back(std::move(whole.bytes));
-        break;
+      case Kind::message: inbox_[{rank, whole.header.tag}].push_back(std::move(whole.bytes)); break;
       case Kind::failure:
         peers_[rank].is_open = false;
         if (!failure_ && !has_failed_)
-          failure_ = Failure{
-              .rank = whole.header.tag,
-              .why = {reinterpret_cast<const char*>(whole.bytes.data()), whole.bytes.size()}};
+          failure_ = Failure{.rank = whole.header.tag,
+                             .why = {reinterpret_cast<const char*>(whole.bytes.data()), whole.bytes.size()}};
         break;
     }
     changed_.notify_all();

@@ -17,7 +17,7 @@
 namespace transport {
 
 struct TcpOptions {
-  std::chrono::milliseconds meeting{30'000};  ///< until all are there
+  std::chrono::milliseconds meeting{30'000};   ///< until all are there
   std::chrono::milliseconds deadline{60'000};  ///< of a receive, and for the last bytes when leaving
   /// A rank that is not heard of for so long is lost: stopped, or cut off. One that was killed is at once.
   std::chrono::milliseconds silence{4'000};
