@@ -125,7 +125,7 @@ TEST_CASE("tcp: a stopped rank is found by its silence") {
     if (rank == 1 && line == "ready") ::kill(pids[1], SIGSTOP);
   };
   transport::TcpOptions options = patient();
-  options.silence = 1200ms;
+  options.silence = 800ms;
   const auto ends = processes::run(
       2,
       [](Tcp& end) {
@@ -133,7 +133,7 @@ TEST_CASE("tcp: a stopped rank is found by its silence") {
         (void)end.recv(1 - end.rank(), 1);
       },
       options, launch);
-  CHECK(contains(ends[0].err, fmt::format("lost rank 1 (host {}, pid {}): no sign of life for 1.2 s",
+  CHECK(contains(ends[0].err, fmt::format("lost rank 1 (host {}, pid {}): no sign of life for 0.8 s",
                                           transport::this_process().host, ends[1].pid)));
   CHECK(ends[1].was_ended);
   CHECK(no_child_left());

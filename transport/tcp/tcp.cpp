@@ -26,7 +26,8 @@
 namespace transport {
 namespace {
 
-constexpr std::chrono::milliseconds kHeartbeat(500);
+/// So many signs of life fall into the time after which silence is a loss.
+constexpr int kBeats = 8;
 /// What a rank that fails may take to say so.
 constexpr std::chrono::milliseconds kLastWords(500);
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 36;
@@ -297,7 +298,7 @@ class Tcp::Links {
         const std::scoped_lock lock(mutex_);
         if (stops_) return;
         if (now >= beat) {
-          beat = now + kHeartbeat;
+          beat = now + options_.silence / kBeats;
           send_heartbeats();
         }
         write_what_may(now);
