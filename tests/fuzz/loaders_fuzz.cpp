@@ -8,6 +8,7 @@
 
 #include "models/errors.hpp"
 #include "models/model.hpp"
+#include "netlab/registry.hpp"
 #include "planner/plan_file.hpp"
 #include "scenarios/scenario.hpp"
 
@@ -28,6 +29,7 @@ void load(const Field& field) {
   if (format == "fusewise.network") return round_trip(field, traces::read_network, traces::network_text);
   if (format == "fusewise.plan") return round_trip(field, planner::read_plan_file, planner::plan_text);
   if (format == "fusewise.model") return (void)models::read_model(field);
+  if (format == "fusewise.netlab") return round_trip(field, netlab::read_lab, netlab::lab_text);
   (void)scenarios::read_scenario(field);
 }
 

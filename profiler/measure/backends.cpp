@@ -1,0 +1,22 @@
+#include "profiler/measure/backend.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace measure {
+
+// To add a backend: write <name>_backend.cpp and list it here.
+CollectiveBackend tcp_backend();
+
+std::span<const CollectiveBackend> collective_backends() {
+  static const std::array all = {tcp_backend()};
+  return all;
+}
+
+const CollectiveBackend* find_backend(std::string_view name) {
+  const std::span<const CollectiveBackend> all = collective_backends();
+  const auto found = std::ranges::find(all, name, &CollectiveBackend::name);
+  return found == all.end() ? nullptr : &*found;
+}
+
+}  // namespace measure

@@ -1,0 +1,120 @@
+#include "profiler/measure/report.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "models/errors.hpp"
+#include "models/quantities.hpp"
+
+namespace measure {
+namespace {
+
+using Points = std::vector<std::pair<double, double>>;
+
+double at(const std::vector<double>& sorted, double share) {
+  const double place = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(place);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+/// By collective, in the order in which they were measured.
+struct Curve {
+  const Samples* first = nullptr;
+  Points points;
+};
+
+std::vector<Curve> curves(const std::vector<Samples>& samples) {
+  std::vector<Curve> out;
+  for (const Samples& each : samples) {
+    if (out.empty() || out.back().first->collective != each.collective) out.push_back({.first = &each});
+    out.back().points.emplace_back(static_cast<double>(each.bytes), statistics(each.us).median);
+  }
+  return out;
+}
+
+std::optional<traces::LineFit> line(const Points& points) {
+  const bool has_times =
+      std::all_of(points.begin(), points.end(), [](const auto& p) { return p.second > 0; });
+  return points.size() >= 2 && has_times ? std::optional(traces::fit_line(points)) : std::nullopt;
+}
+
+std::optional<std::string> named(const std::string& algorithm) {
+  return algorithm.empty() ? std::nullopt : std::optional(algorithm);
+}
+
+}  // namespace
+
+Statistics statistics(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  const auto place = static_cast<std::size_t>(std::ceil(0.99 * static_cast<double>(samples.size()))) - 1;
+  return {.median = at(samples, 0.5),
+          .interquartile = at(samples, 0.75) - at(samples, 0.25),
+          .p99 = samples[place],
+          .least = samples.front()};
+}
+
+traces::Network network(const std::vector<Samples>& samples, const About& about) {
+  traces::Network out = {.name = about.name,
+                         .origin = {.kind = traces::OriginKind::measured, .source = about.source},
+                         .link = {},
+                         .line_rate_gbps = about.line_rate_gbps,
+                         .levels = {},
+                         .measured = {}};
+  for (const Curve& curve : curves(samples)) {
+    const std::optional<traces::LineFit> fit = line(curve.points);
+    if (curve.first->collective == Collective::send_receive && fit)
+      out.link = traces::Link{.alpha_us = std::max(0.0, fit->startup_us),
+                              .beta_us_per_byte = std::max(0.0, fit->us_per_byte)};
+    const auto kind = entry(curve.first->collective).in_network;
+    if (!kind) continue;
+    traces::Measured measured = {.collective = *kind,
+                                 .algorithm = named(curve.first->algorithm),
+                                 .workers = curve.first->workers,
+                                 .curve = traces::CostCurve::through(curve.points),
+                                 .fit = {}};
+    if (fit)
+      measured.fit = traces::Fit{.r2 = fit->r2,
+                                 .mean_relative_error = fit->mean_relative_error,
+                                 .max_relative_error = fit->max_relative_error};
+    out.measured.push_back(std::move(measured));
+  }
+  if (!out.link && out.measured.empty())
+    throw models::WorldError(
+        "what was measured makes no network: no collective that has a curve in it, and no "
+        "send_receive of two sizes");
+  return out;
+}
+
+std::string table(const std::vector<Samples>& samples) {
+  std::string out =
+      fmt::format("{:<15} {:<18} {:>9} {:>13} {:>10} {:>13} {:>11} {:>11}\n", "collective", "algorithm",
+                  "size", "median us", "iqr us", "p99 us", "algbw GB/s", "busbw GB/s");
+  for (const Samples& each : samples) {
+    const Statistics times = statistics(each.us);
+    const double gb_per_s = times.median > 0 ? static_cast<double>(each.bytes) / times.median / 1000 : 0;
+    const CollectiveEntry& kind = entry(each.collective);
+    out += fmt::format("{:<15} {:<18} {:>9} {:>13.1f} {:>10.1f} {:>13.1f} {:>11.4f} {:>11.4f}\n", kind.name,
+                       each.algorithm, models::bytes_text(each.bytes), times.median, times.interquartile,
+                       times.p99, gb_per_s, gb_per_s * kind.share(each.workers));
+  }
+  for (const Curve& curve : curves(samples))
+    if (const auto fit = line(curve.points); fit && curve.points.size() > 2)
+      out += fmt::format("{}: {:.1f} us + {:.6g} us/byte, off by {:.2f} % on the mean, {:.2f} % at worst\n",
+                         entry(curve.first->collective).name, fit->startup_us, fit->us_per_byte,
+                         100 * fit->mean_relative_error, 100 * fit->max_relative_error);
+  return out;
+}
+
+std::string csv(const std::vector<Samples>& samples) {
+  std::string out = "collective,algorithm,workers,bytes,repetition,us\n";
+  for (const Samples& each : samples)
+    for (std::size_t i = 0; i < each.us.size(); ++i)
+      out += fmt::format("{},{},{},{},{},{}\n", entry(each.collective).name, each.algorithm, each.workers,
+                         each.bytes, i + 1, each.us[i]);
+  return out;
+}
+
+}  // namespace measure

@@ -1,0 +1,161 @@
+#include "profiler/measure/run.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "models/errors.hpp"
+#include "models/quantities.hpp"
+#include "transport/bytes.hpp"
+#include "transport/collectives.hpp"
+
+namespace measure {
+namespace {
+
+using transport::Transport;
+
+constexpr std::uint32_t kBarrierTag = 1;
+constexpr std::uint32_t kControlTag = 2;
+
+struct Stretch {
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+};
+
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+/// The same for all that share a clock: processes of one host since it was started.
+std::string clock_name() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
+bool share_clock(Transport& control) {
+  const std::string own = clock_name();
+  bool all = !own.empty();
+  const transport::Bytes bytes = transport::to_bytes(std::span<const char>(own));
+  for (std::uint32_t rank = 0; rank < control.size(); ++rank)
+    if (rank != control.rank()) control.send(rank, kControlTag, bytes);
+  for (std::uint32_t rank = 0; rank < control.size(); ++rank)
+    if (rank != control.rank()) all = control.recv(rank, kControlTag) == bytes && all;
+  return all;
+}
+
+/// By rank, on rank 0; nothing on others.
+std::vector<std::vector<Stretch>> gathered(Transport& control, const std::vector<Stretch>& own) {
+  if (control.rank() != 0) {
+    control.send(0, kControlTag, transport::to_bytes(own));
+    return {};
+  }
+  std::vector<std::vector<Stretch>> all = {own};
+  for (std::uint32_t rank = 1; rank < control.size(); ++rank) {
+    std::vector<Stretch>& other = all.emplace_back(own.size());
+    transport::from_bytes<Stretch>(control.recv(rank, kControlTag), other);
+  }
+  return all;
+}
+
+std::vector<double> durations_us(const std::vector<std::vector<Stretch>>& ranks, bool one_clock, double per) {
+  std::vector<double> out;
+  for (std::size_t i = 0; !ranks.empty() && i < ranks[0].size(); ++i) {
+    std::int64_t start = INT64_MIN;
+    std::int64_t end = INT64_MIN;
+    std::int64_t longest = 0;
+    for (const std::vector<Stretch>& rank : ranks) {
+      start = std::max(start, rank[i].start_ns);
+      end = std::max(end, rank[i].end_ns);
+      longest = std::max(longest, rank[i].end_ns - rank[i].start_ns);
+    }
+    out.push_back(static_cast<double>(one_clock ? end - start : longest) / 1000 / per);
+  }
+  return out;
+}
+
+/// One rank's part in it.
+class Measurement {
+ public:
+  Measurement(Transport& control, Engine& engine, const Wanted& wanted)
+      : control_(control),
+        engine_(engine),
+        wanted_(wanted),
+        data_(control.size()),
+        one_clock_(share_clock(control)) {}
+
+  Samples measure(Collective kind, std::int64_t bytes) {
+    given_.resize(static_cast<std::size_t>(bytes) / sizeof(float));
+    result_.resize(given_.size());
+    data_.fill(control_.rank(), given_);
+    for (std::uint32_t i = 0; i < wanted_.warm_up; ++i) (void)checked(kind, bytes);
+    std::vector<Stretch> own;
+    for (std::uint32_t i = 0; i < wanted_.repetitions; ++i)
+      own.push_back(wanted_.timing == Timing::isolated ? checked(kind, bytes) : batch(kind, bytes));
+    const double per = wanted_.timing == Timing::isolated ? 1 : kBatch;
+    return {.collective = kind,
+            .algorithm = engine_.algorithm(kind),
+            .workers = control_.size(),
+            .bytes = bytes,
+            .us = durations_us(gathered(control_, own), one_clock_, per)};
+  }
+
+ private:
+  Stretch timed(Collective kind, std::uint32_t count) {
+    engine_.load(given_);
+    transport::barrier(control_, kBarrierTag);
+    Stretch stretch;
+    stretch.start_ns = now_ns();
+    for (std::uint32_t i = 0; i < count; ++i) engine_.start(kind);
+    engine_.finish();
+    stretch.end_ns = now_ns();
+    return stretch;
+  }
+
+  Stretch checked(Collective kind, std::int64_t bytes) {
+    const Stretch stretch = timed(kind, 1);
+    engine_.store(result_);
+    const std::string fault = data_.fault(kind, control_.rank(), result_);
+    if (!fault.empty())
+      throw models::WorldError(fmt::format("rank {}: {} of {}: {}", control_.rank(), entry(kind).name,
+                                           models::bytes_text(bytes), fault));
+    return stretch;
+  }
+
+  /// In place, so what comes out of all of them together is not looked at.
+  Stretch batch(Collective kind, std::int64_t bytes) {
+    const Stretch stretch = timed(kind, kBatch);
+    (void)checked(kind, bytes);
+    return stretch;
+  }
+
+  Transport& control_;
+  Engine& engine_;
+  const Wanted& wanted_;
+  TestData data_;
+  bool one_clock_;
+  std::vector<float> given_;
+  std::vector<float> result_;
+};
+
+}  // namespace
+
+std::vector<Samples> run(Transport& control, Engine& engine, const Wanted& wanted,
+                         const std::function<void(Collective, std::int64_t)>& progress) {
+  Measurement measurement(control, engine, wanted);
+  std::vector<Samples> all;
+  for (const Collective kind : wanted.collectives)
+    for (const std::int64_t bytes : wanted.sizes) {
+      if (progress) progress(kind, bytes);
+      Samples samples = measurement.measure(kind, bytes);
+      if (control.rank() == 0) all.push_back(std::move(samples));
+    }
+  return all;
+}
+
+}  // namespace measure

@@ -1,0 +1,72 @@
+// Collectives in the rounds that the simulator counts, over the transport that connects the ranks anyway.
+
+#include <algorithm>
+#include <map>
+
+#include "cluster/patterns.hpp"
+#include "profiler/measure/backend.hpp"
+#include "transport/collectives.hpp"
+
+namespace measure {
+namespace {
+
+constexpr std::uint32_t kTag = 100;
+
+class TcpEngine final : public Engine {
+ public:
+  TcpEngine(transport::Transport& transport, std::string_view algorithm)
+      : transport_(transport), algorithm_(algorithm) {}
+
+  void load(std::span<const float> values) override {
+    if (values.size() != buffer_.size()) made_.clear();
+    buffer_.assign(values.begin(), values.end());
+  }
+  void store(std::span<float> values) override {
+    std::copy_n(buffer_.begin(), std::min(values.size(), buffer_.size()), values.begin());
+  }
+  void start(Collective kind) override {
+    if (kind == Collective::send_receive)
+      transport::send_receive(transport_, buffer_, kTag);
+    else
+      transport::run_collective(transport_, made(kind), buffer_, kTag);
+  }
+  void finish() override {}
+  std::string algorithm(Collective kind) const override {
+    switch (kind) {
+      case Collective::all_reduce: return algorithm_;
+      case Collective::broadcast: return "binomial_tree";
+      case Collective::send_receive: return "";
+      default: return "ring";
+    }
+  }
+  std::string description() const override { return "fusewise's own collectives over TCP"; }
+
+ private:
+  /// Made once for each size, outside what is timed from the second time on.
+  const cluster::Collective& made(Collective kind) {
+    const auto found = made_.find(kind);
+    if (found != made_.end()) return found->second;
+    const std::string_view name =
+        kind == Collective::all_reduce ? std::string_view(algorithm_) : entry(kind).name;
+    const cluster::Shape shape = {.ranks = transport_.size(),
+                                  .bytes = static_cast<std::int64_t>(buffer_.size())};
+    return made_.emplace(kind, cluster::find_pattern(name)->make(shape)).first->second;
+  }
+
+  transport::Transport& transport_;
+  std::string algorithm_;
+  std::vector<float> buffer_;
+  std::map<Collective, cluster::Collective> made_;
+};
+
+std::unique_ptr<Engine> make(transport::Transport& control, std::string_view algorithm) {
+  return std::make_unique<TcpEngine>(control, algorithm);
+}
+
+}  // namespace
+
+CollectiveBackend tcp_backend() {
+  return {.name = "tcp", .summary = "between processes over TCP sockets, on one host or many", .make = make};
+}
+
+}  // namespace measure

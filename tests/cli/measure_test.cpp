@@ -1,0 +1,167 @@
+// measure and netlab through the real program.
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "models/files.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace {
+
+using nlohmann::json;
+using support::Outcome;
+using support::run_program;
+
+std::vector<std::string> measuring(const std::vector<std::string>& more) {
+  std::vector<std::string> words = {"measure", "--sizes",   "4KiB..8KiB", "--repetitions",
+                                    "2",       "--warm-up", "1"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST_CASE("measure: processes that it starts itself write a network and every repetition") {
+  const support::TemporaryFolder folder;
+  const std::string network = (folder.path() / "n.json").string();
+  const std::string samples = (folder.path() / "s.csv").string();
+  const Outcome outcome = run_program(measuring({"--workers", "3", "-o", network, "--samples", samples}));
+  CAPTURE(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(outcome.err.empty());
+  CHECK(outcome.out.rfind("3 processes, loopback; ", 0) == 0);
+  const json written = json::parse(models::read_file(network));
+  CHECK(written.at("format") == "fusewise.network");
+  CHECK(written.at("measured").size() == 3);
+  CHECK(written.at("measured").at(0).at("workers") == 3);
+  CHECK(written.at("link").at("alpha_us") >= 0);
+  const std::string rows = models::read_file(samples);
+  CHECK(std::count(rows.begin(), rows.end(), '\n') == 1 + 4 * 2 * 2);
+  CHECK(run_program({"show", network}).exit_code == 0);
+}
+
+TEST_CASE("measure: shaped links, or paced loopback and a line that says so") {
+  const Outcome outcome = run_program(
+      measuring({"--workers", "2", "--rate", "1gbit", "--collectives", "all_reduce", "--back-to-back"}));
+  CAPTURE(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  const json network = json::parse(outcome.out);
+  CHECK(network.at("line_rate_gbps") == 1);
+  const std::string source = network.at("origin").at("source");
+  const bool is_paced = source.find("loopback, each process paced to 1 Gb/s") != std::string::npos;
+  if (is_paced) {
+    CHECK(outcome.err.rfind("warning: netlab: ", 0) == 0);
+    MESSAGE("paced loopback was tested: " << outcome.err);
+  } else {
+    CHECK(source.find("network namespaces, each link held to 1 Gb/s") != std::string::npos);
+    CHECK(outcome.err.empty());
+    MESSAGE("network namespaces were tested");
+  }
+  const Outcome paced =
+      run_program(measuring({"--workers", "2", "--rate", "1gbit", "--paced", "--collectives", "all_reduce"}));
+  CHECK(paced.exit_code == 0);
+  CHECK(paced.out.find("each process paced to 1 Gb/s") != std::string::npos);
+}
+
+TEST_CASE("netlab: up, status, measured in, down, and down again") {
+  const support::TemporaryFolder folder;
+  const char* before = std::getenv("XDG_RUNTIME_DIR");
+  const std::string kept = before == nullptr ? "" : before;
+  ::setenv("XDG_RUNTIME_DIR", folder.path().c_str(), 1);
+  const Outcome up = run_program({"netlab", "up", "--workers", "2", "--rate", "1gbit"});
+  if (up.exit_code == 0) {
+    MESSAGE("namespaces were tested");
+    CHECK(run_program({"netlab", "up"}).err ==
+          "netlab 'default' is up already (fusewise netlab down --name default)\n");
+    CHECK(run_program({"netlab", "status"}).out == up.out);
+    const Outcome measured = run_program(measuring({"--netlab", "--collectives", "all_reduce"}));
+    CHECK(measured.exit_code == 0);
+    CHECK(measured.out.find("2 processes, network namespaces, each link held to 1 Gb/s") !=
+          std::string::npos);
+    CHECK(run_program({"netlab", "down"}).out == "netlab 'default' is down\n");
+  } else {
+    MESSAGE("no namespaces here, the refusal was tested: " << up.err);
+    CHECK(up.exit_code == 1);
+    CHECK(up.out.empty());
+    CHECK(up.err.rfind("netlab: ", 0) == 0);
+  }
+  const Outcome again = run_program({"netlab", "down"});
+  CHECK(again.exit_code == 0);
+  CHECK(again.out == "netlab 'default' was not up\n");
+  CHECK(run_program({"netlab", "status"}).out == "netlab 'default' is not up\n");
+  const Outcome nowhere = run_program(measuring({"--netlab", "nowhere"}));
+  CHECK(nowhere.exit_code == 1);
+  CHECK(nowhere.err == "netlab 'nowhere' is not up (fusewise netlab up --name nowhere)\n");
+  CHECK(std::filesystem::is_empty(folder.path() / "fusewise"));
+  before == nullptr ? ::unsetenv("XDG_RUNTIME_DIR") : ::setenv("XDG_RUNTIME_DIR", kept.c_str(), 1);
+}
+
+TEST_CASE("measure: wrong usage is one line, exit 2") {
+  struct Example {
+    std::vector<std::string> arguments;
+    const char* message;
+  };
+  const Example examples[] = {
+      {{"measure", "--workers", "2", "--backend", "nccl"}, "--backend: expected one of tcp, got 'nccl'\n"},
+      {{"measure"},
+       "--workers: expected it, or a --netlab, or a start by mpirun, srun or torchrun, got neither\n"},
+      {{"measure", "--workers", "2", "--sizes", "1KiB..x"},
+       "--sizes: expected sizes such as 1KiB..64MiB,100MB, got '1KiB..x'\n"},
+      {{"measure", "--workers", "2", "--sizes", "6"},
+       "--sizes: expected multiples of 4 bytes up to 4GiB, got '6'\n"},
+      {{"measure", "--workers", "2", "--rate", "fast"},
+       "--rate: expected a rate such as 1gbit, got 'fast'\n"},
+      {{"measure", "--workers", "2", "--delay", "1ms"}, "--delay: expected --rate with it, got none\n"},
+      {{"measure", "--workers", "2", "--collectives", "all_reduce,gather"},
+       "--collectives: expected some of all_reduce, reduce_scatter, all_gather, broadcast, send_receive, got "
+       "'gather'\n"},
+      {{"measure", "--workers", "2", "--algorithm", "star"},
+       "--algorithm: expected one of ring, binary_tree, recursive_doubling, halving_doubling, "
+       "double_binary_tree, got "
+       "'star'\n"},
+      {{"netlab", "up", "--rate", "0gbit"}, "--rate: expected a rate such as 1gbit, got '0gbit'\n"},
+  };
+  for (const Example& example : examples) {
+    const Outcome outcome = run_program(example.arguments);
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.out.empty());
+    CHECK(outcome.err == example.message);
+  }
+}
+
+TEST_CASE("measure: as a process of several, by the environment") {
+  const support::TemporaryFolder folder;
+  std::vector<pid_t> others;
+  // On one port that is likely free; rank 1 tries until rank 0 listens.
+  ::setenv("FUSEWISE_WORLD_SIZE", "2", 1);
+  ::setenv("FUSEWISE_MASTER", "127.0.0.1:29871", 1);
+  const pid_t other = ::fork();
+  REQUIRE(other >= 0);
+  if (other == 0) {
+    ::setenv("FUSEWISE_RANK", "1", 1);
+    ::_exit(run_program(measuring({"--collectives", "all_reduce"})).exit_code);
+  }
+  ::setenv("FUSEWISE_RANK", "0", 1);
+  const Outcome outcome = run_program(measuring({"--collectives", "all_reduce"}));
+  for (const char* name : {"FUSEWISE_RANK", "FUSEWISE_WORLD_SIZE", "FUSEWISE_MASTER"}) ::unsetenv(name);
+  int status = 0;
+  ::waitpid(other, &status, 0);
+  CAPTURE(outcome.err);
+  CHECK(outcome.exit_code == 0);
+  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(outcome.out.find("2 processes, started from outside") != std::string::npos);
+
+  ::setenv("FUSEWISE_RANK", "x", 1);
+  const Outcome wrong = run_program({"measure"});
+  ::unsetenv("FUSEWISE_RANK");
+  CHECK(wrong.exit_code == 2);
+}
+
+}  // namespace

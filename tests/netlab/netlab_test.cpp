@@ -1,0 +1,163 @@
+// Where namespaces can be had, that they come and go; elsewhere, that one line says what is missing. Each
+// case says which of the two it has tested.
+
+#include "netlab/lab.hpp"
+
+#include <sys/wait.h>
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "models/errors.hpp"
+#include "models/files.hpp"
+#include "netlab/registry.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/transport/ranks.hpp"
+#include "transport/collectives.hpp"
+
+namespace {
+
+/// Nothing, and a message that it is so, where namespaces cannot be had.
+std::optional<netlab::Lab> lab(std::uint32_t workers) {
+  try {
+    return netlab::build({.workers = workers, .bits_per_second = 1e9}, netlab::Lifetime::of_thread);
+  } catch (const models::WorldError& error) {
+    const std::string why = error.what();
+    MESSAGE("no namespaces here, the refusal was tested: " << why);
+    CHECK(why.rfind("netlab: ", 0) == 0);
+    CHECK(why.find('\n') == std::string::npos);
+    CHECK(processes::no_child_left());
+    return {};
+  }
+}
+
+TEST_CASE("netlab: ranks in namespaces reach each other, and nothing is left behind") {
+  const std::optional<netlab::Lab> built = lab(3);
+  if (!built) return;
+  MESSAGE("namespaces were tested");
+  CHECK(netlab::is_up(*built));
+  const auto ends = transport::launch(
+      3,
+      [&](std::uint32_t rank) {
+        netlab::enter(*built, rank);
+        const transport::Membership membership = {
+            .rank = rank, .size = 3, .master = {.host = netlab::address(0), .port = 29500}, .job = "lab"};
+        transport::run_rank(membership, processes::patient(), [](transport::Tcp& end) {
+          std::vector<float> values(1000, 1.0F);
+          const auto ring = cluster::find_pattern("ring")->make({.ranks = 3, .bytes = 1000});
+          transport::run_collective(end, ring, values, 1);
+          if (values != std::vector<float>(1000, 3.0F)) throw std::runtime_error("wrong sum");
+        });
+        return 0;
+      },
+      {.limit = std::chrono::seconds(40)});
+  CHECK(transport::failures(ends) == "");
+  netlab::remove(*built);
+  CHECK_FALSE(netlab::is_up(*built));
+  CHECK(processes::no_child_left());
+  CHECK_THROWS_AS(netlab::enter(*built, 0), models::WorldError);
+  netlab::remove(*built);  // once more does no harm
+}
+
+TEST_CASE("netlab: the keeper dies with the process that has built it") {
+  std::string keeper;
+  transport::LaunchOptions options{.limit = std::chrono::seconds(40)};
+  std::vector<pid_t> pids;
+  options.on_started = [&](const std::vector<pid_t>& started) { pids = started; };
+  options.on_line = [&](std::uint32_t /*rank*/, std::string_view line) {
+    keeper = line;
+    ::kill(pids[0], SIGKILL);
+  };
+  (void)transport::launch(
+      1,
+      [](std::uint32_t /*rank*/) {
+        std::string told = "none";
+        try {
+          const netlab::Lab built =
+              netlab::build({.workers = 2, .bits_per_second = 1e9}, netlab::Lifetime::of_thread);
+          told = std::to_string(built.keeper) + ' ' + std::to_string(built.keeper_started);
+        } catch (const models::WorldError&) {
+        }
+        (void)std::fprintf(stderr, "%s\n", told.c_str());
+        ::sleep(60);
+        return 0;
+      },
+      options);
+  if (keeper == "none") {
+    MESSAGE("no namespaces here, not tested");
+    return;
+  }
+  netlab::Lab built;
+  built.keeper = std::stoi(keeper);
+  built.keeper_started = std::stoull(keeper.substr(keeper.find(' ')));
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (netlab::is_up(built) && std::chrono::steady_clock::now() < until) ::usleep(2000);
+  CHECK_FALSE(netlab::is_up(built));
+}
+
+TEST_CASE("netlab: what is enlisted is found while its keeper lives, and struck out as often as one likes") {
+  const support::TemporaryFolder folder;
+  const pid_t keeper = ::fork();
+  REQUIRE(keeper >= 0);
+  if (keeper == 0) {
+    ::sleep(60);
+    ::_exit(0);
+  }
+  std::string stat = models::read_file("/proc/" + std::to_string(keeper) + "/stat");
+  netlab::Lab lab = {.shape = {.workers = 2}, .keeper = keeper, .keeper_started = 1, .namespaces = {4, 5}};
+  for (int field = 0; field < 21; ++field) stat = stat.substr(stat.find(' ') + 1);
+  lab.keeper_started = std::stoull(stat);
+  CHECK(netlab::is_up(lab));
+  {
+    const netlab::RegistryLock lock(folder.path());
+    netlab::enlist(folder.path(), "a", lab);
+  }
+  CHECK(netlab::find_lab(folder.path(), "a") == lab);
+  CHECK_FALSE(netlab::find_lab(folder.path(), "b"));
+  netlab::Lab other = lab;
+  ++other.keeper_started;  // another process has the number now
+  CHECK_FALSE(netlab::is_up(other));
+  netlab::remove(other);
+  CHECK(netlab::is_up(lab));
+  netlab::remove(lab);
+  (void)::waitpid(keeper, nullptr, 0);
+  CHECK_FALSE(netlab::find_lab(folder.path(), "a"));
+  netlab::strike_out(folder.path(), "a");
+  netlab::strike_out(folder.path(), "a");
+  CHECK(folder.count() == 0);
+}
+
+TEST_CASE("netlab: a file that is none is refused") {
+  struct Example {
+    const char* text;
+    const char* message;
+  };
+  const Example examples[] = {
+      {"", "l.json:1:1: expected JSON, got the end of the file"},
+      {R"({"format": "fusewise.netlab", "version": 1, "bits_per_second": 1e9, "delay_us": 0, "keeper": 1,
+           "keeper_started": 5, "namespaces": [3, 4]})",
+       "l.json: /keeper: expected an integer from 2 to 1073741824, got 1"},
+      {R"({"format": "fusewise.netlab", "version": 1, "bits_per_second": 1e9, "delay_us": 0, "keeper": 7,
+           "keeper_started": 5, "namespaces": [3]})",
+       "l.json: /namespaces: expected 2 to 64 descriptors, got an array of 1 item"},
+  };
+  for (const Example& example : examples) {
+    CAPTURE(example.text);
+    std::string message;
+    try {
+      (void)netlab::read_lab(models::Field::parse(example.text, "l.json"));
+    } catch (const models::InputError& error) {
+      message = error.what();
+    }
+    CHECK(message == std::string(example.message));
+  }
+  CHECK(netlab::is_name("a-B_9"));
+  for (const char* wrong : {"", "a/b", "..", "a b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"})
+    CHECK_FALSE(netlab::is_name(wrong));
+}
+
+}  // namespace

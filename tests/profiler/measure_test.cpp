@@ -1,0 +1,121 @@
+#include "profiler/measure/report.hpp"
+
+#include <doctest/doctest.h>
+
+#include "models/errors.hpp"
+#include "models/field.hpp"
+#include "transport/in_process.hpp"
+
+namespace {
+
+using measure::Collective;
+using measure::Samples;
+
+TEST_CASE("measure: every collective of every backend is timed and checked, isolated and back to back") {
+  for (const measure::CollectiveBackend& backend : measure::collective_backends())
+    for (const measure::Timing timing : {measure::Timing::isolated, measure::Timing::back_to_back})
+      for (const std::uint32_t size : {2U, 3U, 4U}) {
+        CAPTURE(backend.name);
+        CAPTURE(size);
+        measure::Wanted wanted = {
+            .collectives = {}, .sizes = {4, 4096, 100'000}, .repetitions = 3, .warm_up = 1, .timing = timing};
+        for (const measure::CollectiveEntry& entry : measure::collectives())
+          wanted.collectives.push_back(entry.kind);
+        std::vector<Samples> samples;
+        transport::run_ranks(size, [&](transport::Transport& end) {
+          const auto engine = backend.make(end, "ring");
+          std::vector<Samples> own = measure::run(end, *engine, wanted);
+          if (end.rank() == 0)
+            samples = std::move(own);
+          else if (!own.empty())
+            throw std::runtime_error("only rank 0 has samples");
+        });
+        REQUIRE(samples.size() == 15);
+        CHECK(samples[0].algorithm == "ring");
+        CHECK(samples[4].bytes == 4096);
+        for (const Samples& each : samples) {
+          CHECK(each.workers == size);
+          CHECK(each.us.size() == 3);
+          for (const double us : each.us) CHECK(us > 0);
+        }
+      }
+}
+
+/// Leaves every buffer as it was.
+class Lazy final : public measure::Engine {
+ public:
+  void load(std::span<const float> values) override { values_.assign(values.begin(), values.end()); }
+  void store(std::span<float> values) override { std::copy(values_.begin(), values_.end(), values.begin()); }
+  void start(Collective /*kind*/) override {}
+  void finish() override {}
+  std::string algorithm(Collective /*kind*/) const override { return ""; }
+  std::string description() const override { return ""; }
+
+ private:
+  std::vector<float> values_;
+};
+
+TEST_CASE("measure: a collective that does nothing is found out, whatever it should have done") {
+  for (const measure::CollectiveEntry& entry : measure::collectives()) {
+    CAPTURE(entry.name);
+    const auto run = [&](transport::Transport& end) {
+      Lazy engine;
+      (void)measure::run(end, engine,
+                         {.collectives = {entry.kind}, .sizes = {64}, .repetitions = 1, .warm_up = 1});
+    };
+    CHECK_THROWS_AS(transport::run_ranks(3, run), models::WorldError);
+  }
+}
+
+TEST_CASE("measure: a wrong value is named") {
+  const measure::TestData data(2);
+  std::vector<float> values(4);
+  data.fill(1, values);
+  CHECK(values == std::vector<float>{-900, -863, -826, -789});
+  CHECK(data.fault(Collective::send_receive, 0, values) == "");
+  CHECK(data.fault(Collective::broadcast, 1, values) == "value 0 of 4 must be -1001 and is -900");
+  const std::vector<float> sums = {-1901, -1827, -1753, -1679};
+  CHECK(data.fault(Collective::all_reduce, 1, sums) == "");
+  const std::vector<float> own = {0, 0, -1753, -1679};
+  CHECK(data.fault(Collective::reduce_scatter, 1, own) == "");
+  CHECK(data.fault(Collective::reduce_scatter, 0, own) == "value 0 of 4 must be -1901 and is 0");
+}
+
+Samples samples(Collective kind, std::int64_t bytes, std::vector<double> us) {
+  return {.collective = kind, .algorithm = "ring", .workers = 4, .bytes = bytes, .us = std::move(us)};
+}
+
+TEST_CASE("measure: median, spread and the slowest of a hundred") {
+  const measure::Statistics few = measure::statistics({3, 1, 2, 10});
+  CHECK(few.median == 2.5);
+  CHECK(few.interquartile == 3);  // 1.75 to 4.75
+  CHECK(few.p99 == 10);
+  CHECK(few.least == 1);
+  std::vector<double> many;
+  for (int i = 1; i <= 200; ++i) many.push_back(i);
+  CHECK(measure::statistics(many).p99 == 198);
+  CHECK(measure::statistics({7}).median == 7);
+}
+
+TEST_CASE("measure: medians become curves, send_receive the link, and what is written can be read") {
+  const std::vector<Samples> all = {
+      samples(Collective::all_reduce, 1000, {30, 10, 20}), samples(Collective::all_reduce, 2000, {30}),
+      samples(Collective::broadcast, 1000, {5}), samples(Collective::send_receive, 1000, {12}),
+      samples(Collective::send_receive, 2000, {14})};
+  const traces::Network network = measure::network(all, {.name = "n", .source = "s", .line_rate_gbps = 1});
+  REQUIRE(network.measured.size() == 1);
+  CHECK(network.measured[0].curve.points() == std::vector<std::pair<double, double>>{{1000, 20}, {2000, 30}});
+  CHECK(network.measured[0].algorithm == "ring");
+  CHECK(network.measured[0].workers == 4);
+  CHECK(network.measured[0].fit->mean_relative_error == doctest::Approx(0));
+  CHECK(network.link->alpha_us == doctest::Approx(10));
+  CHECK(network.link->beta_us_per_byte == doctest::Approx(0.002));
+  CHECK(traces::read_network(models::Field::parse(traces::network_text(network), "n.json")) == network);
+  CHECK(measure::csv({all[0]}) ==
+        "collective,algorithm,workers,bytes,repetition,us\nall_reduce,ring,4,1000,1,30\nall_reduce,ring,4,"
+        "1000,2,10\n"
+        "all_reduce,ring,4,1000,3,20\n");
+  CHECK_THROWS_AS(measure::network({all[2]}, {.name = "n", .source = ""}), models::WorldError);
+}
+
+}  // namespace

@@ -1,0 +1,35 @@
+// Dense collectives on float data, message by message as the simulator counts them: the rounds of a
+// cluster::BytePattern, or the two trees of a double binary tree. Every rank calls, with as many values.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "cluster/patterns.hpp"
+#include "transport/transport.hpp"
+
+namespace transport {
+
+/// A pattern of values, not bytes: made for as many "bytes" as there are values, so that none is cut. Each
+/// rank ends as the pattern's Outcome says; an all-reduce leaves the same bytes on all.
+void run_pattern(Transport& transport, const cluster::BytePattern& pattern, std::span<float> values,
+                 std::uint32_t tag);
+
+/// Pieces of so many values follow each other up and down the trees.
+constexpr std::size_t kTreePiece = 1 << 14;
+void run_trees(Transport& transport, const cluster::DoubleBinaryTree& trees, std::span<float> values,
+               std::uint32_t tag, std::size_t piece = kTreePiece);
+
+/// Whichever of the two it is.
+void run_collective(Transport& transport, const cluster::Collective& collective, std::span<float> values,
+                    std::uint32_t tag);
+
+/// Each rank's values go to the next one, the last's to the first: a step of a ring.
+void send_receive(Transport& transport, std::span<float> values, std::uint32_t tag);
+
+/// Returns when all ranks have called it.
+void barrier(Transport& transport, std::uint32_t tag);
+
+}  // namespace transport
