@@ -18,6 +18,7 @@ void add_sweep(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_import(CLI::App& app);
 void add_estimate(CLI::App& app);
+void add_profile(CLI::App& app);
 void add_show(CLI::App& app);
 void add_schema(CLI::App& app);
 
