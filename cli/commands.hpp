@@ -20,6 +20,7 @@ void add_import(CLI::App& app);
 void add_estimate(CLI::App& app);
 void add_measure(CLI::App& app);
 void add_netlab(CLI::App& app);
+void add_profile(CLI::App& app);
 void add_show(CLI::App& app);
 void add_schema(CLI::App& app);
 

@@ -116,6 +116,7 @@ int main(int argc, char** argv) {
   cli::add_estimate(app);
   cli::add_measure(app);
   cli::add_netlab(app);
+  cli::add_profile(app);
   cli::add_schema(app);
   return run(app, argc, argv);
 }

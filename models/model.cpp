@@ -1,5 +1,7 @@
 #include "models/model.hpp"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "models/arguments.hpp"
@@ -65,6 +67,27 @@ std::optional<std::int64_t> read_length(const Field& file, const ModelOptions& o
   return length;
 }
 
+/// Of an input [channels, height, width].
+bool is_image(const Layer& input) {
+  return input.output.size() == 3 && std::get<Input>(input.parameters).element == Element::real;
+}
+
+/// Images of another size than the file's.
+void resize(const Field& field, const ModelOptions& options, std::vector<Layer>& inputs) {
+  if (!options.input_size) return;
+  bool has_image = false;
+  for (Layer& input : inputs) {
+    if (!is_image(input)) continue;
+    has_image = true;
+    input.output[1] = input.output[2] = *options.input_size;
+    if (element_count(input.output) > kMostTensorElements)
+      field.expected(fmt::format("at most {} elements", kMostTensorElements),
+                     fmt::format("{} of images of {} x {}", element_count(input.output), input.output[1],
+                                 input.output[2]));
+  }
+  if (!has_image) field.expected("an input of images, as an input size was asked for", "none");
+}
+
 }  // namespace
 
 Model read_model(const Field& field, const ModelOptions& options) {
@@ -79,7 +102,9 @@ Model read_model(const Field& field, const ModelOptions& options) {
                  .dtype = field.at("dtype").one_of({"float32", "float16", "bfloat16"})};
   Arguments globals;
   model.sequence_length = read_length(field, options, globals);
-  model.layers = expand_layers(field, read_inputs(field.at("input"), globals), globals);
+  std::vector<Layer> inputs = read_inputs(field.at("input"), globals);
+  resize(field.at("input"), options, inputs);
+  model.layers = expand_layers(field, std::move(inputs), globals);
   if (tensor_count(model) == 0) field.at("layers").expected("layers with at least one tensor in all", "none");
   return model;
 }

@@ -33,6 +33,8 @@ struct Model {
 struct ModelOptions {
   /// Instead of the file's; only for a model that has one.
   std::optional<std::int64_t> sequence_length;
+  /// Height and width of its images, instead of the file's; only for a model that has some.
+  std::optional<std::int64_t> input_size = std::nullopt;
 };
 
 /// Reads `fusewise.model`, expands its blocks, infers every shape; throws InputError.

@@ -131,6 +131,30 @@ ordered_json json_of(const planner::WorkerReport& report) {
   return out;
 }
 
+ordered_json json_of(const planner::Interval& interval) {
+  return {{"low_us", interval.low_us},
+          {"high_us", interval.high_us},
+          {"share", planner::kIntervalShare},
+          {"samples", interval.samples}};
+}
+
+bool has_intervals(const Results& results) {
+  return std::any_of(results.entries.begin(), results.entries.end(),
+                     [](const Entry& entry) { return entry.interval.has_value(); });
+}
+
+/// A line for each entry that has one.
+std::string interval_lines(const Results& results) {
+  std::string out;
+  for (const Entry& entry : results.entries)
+    if (entry.interval)
+      out += fmt::format(
+          "{}, {} workers: {:g} % of {} iterations drawn from the measured spread take {} to {} ms\n",
+          models::one_line(entry.schedule), entry.prediction.workers, 100 * planner::kIntervalShare,
+          entry.interval->samples, ms(entry.interval->low_us), ms(entry.interval->high_us));
+  return out.empty() ? out : '\n' + out;
+}
+
 ordered_json json_of(const std::vector<Changed>& what_if) {
   ordered_json out = ordered_json::array();
   for (const Changed& each : what_if)
@@ -227,6 +251,7 @@ std::string results_json(const Results& results) {
                          {"pipeline", entry.pipeline},          {"fusion", entry.fusion},
                          {"compression", entry.compression},    {"groups", entry.prediction.groups}};
     for (const auto& [name, number] : kNumbers) item[std::string(name)] = entry.prediction.*number;
+    if (entry.interval) item["interval"] = json_of(*entry.interval);
     if (entry.by_worker) item["by_worker"] = json_of(*entry.by_worker);
     if (!entry.what_if.empty()) item["what_if"] = json_of(entry.what_if);
     entries.push_back(std::move(item));
@@ -243,11 +268,17 @@ std::string results_json(const Results& results) {
 std::string results_csv(const Results& results) {
   std::string out = "workers,schedule,pipeline,fusion,compression,groups";
   for (const auto& [name, number] : kNumbers) out += fmt::format(",{}", name);
+  const bool with_intervals = has_intervals(results);
+  if (with_intervals) out += ",iteration_low_us,iteration_high_us";
   out += '\n';
   for (const Entry& entry : results.entries) {
     out += fmt::format("{},{},{},{},{},{}", entry.prediction.workers, csv_cell(entry.schedule),
                        entry.pipeline, entry.fusion, csv_cell(entry.compression), entry.prediction.groups);
     for (const auto& [name, number] : kNumbers) out += fmt::format(",{}", entry.prediction.*number);
+    if (entry.interval)
+      out += fmt::format(",{},{}", entry.interval->low_us, entry.interval->high_us);
+    else if (with_intervals)
+      out += ",,";
     out += '\n';
   }
   return out;
@@ -270,7 +301,7 @@ std::string results_table(const Results& results) {
       "iteration = forward + backward + coding + exposed communication + update + unoverlapped input (or an "
       "overlapped input "
       "that takes longer)\nchannel = communication, hidden or not; * fastest\n";
-  return out + worker_lines(results) + what_if_table(results) + job_table(results);
+  return out + interval_lines(results) + worker_lines(results) + what_if_table(results) + job_table(results);
 }
 
 std::string plan_table(const planner::PlanFile& plan) {

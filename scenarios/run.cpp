@@ -156,7 +156,8 @@ Results run(const Scenario& scenario, const Progress& progress, const std::vecto
                                    .compression = schedule.compressor.name,
                                    .prediction = run.prediction,
                                    .by_worker = planner::report_workers(setting, run),
-                                   .what_if = changed(setting, schedule, run, changes)});
+                                   .what_if = changed(setting, schedule, run, changes),
+                                   .interval = planner::interval(setting, schedule, run)});
       } catch (const planner::NoCost& problem) {
         refuse(scenario, workers, schedule, problem);
       }

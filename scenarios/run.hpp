@@ -11,6 +11,7 @@
 #include "planner/consider.hpp"
 #include "planner/emit.hpp"
 #include "planner/explain.hpp"
+#include "planner/interval.hpp"
 #include "planner/plan_file.hpp"
 #include "planner/predict.hpp"
 #include "planner/what_if.hpp"
@@ -32,6 +33,7 @@ struct Entry {
   planner::Prediction prediction;
   std::optional<planner::WorkerReport> by_worker;  ///< where workers differ
   std::vector<Changed> what_if;                    ///< of the same groups, for each change asked for
+  std::optional<planner::Interval> interval = {};  ///< where the inputs carry a spread
 };
 
 struct Results {

@@ -93,8 +93,24 @@ Fit read_fit(const Field& field) {
           .max_relative_error = field.at("max_relative_error").number(0, kMostTimeUs)};
 }
 
+/// One number for each point of the curve, at least its time if so asked; empty where the key is missing.
+std::vector<double> read_each_point(const Field& field, std::string_view key,
+                                    const std::vector<std::pair<double, double>>& points,
+                                    bool at_least_point) {
+  const std::optional<Field> found = field.find(key);
+  if (!found) return {};
+  if (points.empty()) found->expected("a curve beside it", "segments");
+  const std::vector<Field> items = found->items();
+  if (items.size() != points.size())
+    found->expected(fmt::format("a number for each of the curve's {} points", points.size()));
+  std::vector<double> out;
+  for (std::size_t i = 0; i < items.size(); ++i)
+    out.push_back(items[i].number(at_least_point ? points[i].second : 0, kMostTimeUs));
+  return out;
+}
+
 Measured read_measured(const Field& field) {
-  field.allow_only({"collective", "algorithm", "workers", "curve", "segments", "fit"});
+  field.allow_only({"collective", "algorithm", "workers", "curve", "segments", "fit", "spread_us", "p99_us"});
   const std::string collective = field.at("collective").one_of(kCollectives);
   std::size_t kind = 0;
   while (kCollectives.at(kind) != collective) ++kind;
@@ -111,6 +127,8 @@ Measured read_measured(const Field& field) {
     measured.curve = read_curve(field.at("curve"));
   }
   if (const auto fit = field.find("fit")) measured.fit = read_fit(*fit);
+  measured.spread_us = read_each_point(field, "spread_us", measured.curve.points(), false);
+  measured.p99_us = read_each_point(field, "p99_us", measured.curve.points(), true);
   return measured;
 }
 
@@ -142,6 +160,8 @@ ordered_json to_json(const Measured& measured) {
     out["fit"] = {{"r2", measured.fit->r2},
                   {"mean_relative_error", measured.fit->mean_relative_error},
                   {"max_relative_error", measured.fit->max_relative_error}};
+  if (!measured.spread_us.empty()) out["spread_us"] = measured.spread_us;
+  if (!measured.p99_us.empty()) out["p99_us"] = measured.p99_us;
   return out;
 }
 

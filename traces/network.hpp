@@ -51,6 +51,9 @@ struct Measured {
   std::int64_t workers = 1;
   CostCurve curve;
   std::optional<Fit> fit;
+  /// Of a curve's points, one by one, or empty: interquartile range and 99th percentile of the samples.
+  std::vector<double> spread_us = {};
+  std::vector<double> p99_us = {};
   bool operator==(const Measured&) const = default;
 };
 

@@ -56,6 +56,13 @@ CostCurve scaled(const CostCurve& curve, const Factors& factors) {
   return under_zero && points.size() > 1 ? through_signed(points) : CostCurve::through(points);
 }
 
+/// What goes with each point changes as its time does; nothing is known about what is no longer a point.
+void scale_with(const Points& before, const Points& after, std::vector<double>& each) {
+  if (after.size() != before.size()) each.clear();
+  for (std::size_t i = 0; i < each.size(); ++i)
+    each[i] *= before[i].second > 0 ? after[i].second / before[i].second : 0;
+}
+
 void scale(std::optional<double>& us, double factor) {
   if (us) *us *= factor;
 }
@@ -69,7 +76,10 @@ Network scaled(const Network& network, double startup_factor, double per_byte_fa
   if (out.link) out.link = factors.of(*out.link);
   for (Level& level : out.levels) level.link = factors.of(level.link);
   for (Measured& measured : out.measured) {
+    const Points before = measured.curve.points();
     measured.curve = scaled(measured.curve, factors);
+    scale_with(before, measured.curve.points(), measured.spread_us);
+    scale_with(before, measured.curve.points(), measured.p99_us);
     if (startup_factor != per_byte_factor) measured.fit.reset();
   }
   if (per_byte_factor == 0)

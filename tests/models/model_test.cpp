@@ -138,6 +138,30 @@ TEST_CASE("model: the length of a sequence can be given instead of the file's") 
   CHECK(longer.sequence_length == 7);
 }
 
+TEST_CASE("model: images can be of another size than the file's") {
+  const auto text = [](const std::string& shape) {
+    return R"({"format": "fusewise.model", "version": 1, "name": "m", "about": "", "batch_size": 1,
+               "dtype": "float32", "input": [{"name": "x", "shape": )" +
+           shape +
+           R"(}], "layers": [{"kind": "conv2d", "out_channels": 4, "kernel": 3}, {"kind": "flatten"}]})";
+  };
+  CHECK(read_model(Field::parse(text("[3, 5, 7]"), "m.json")).layers.back().output == Shape{4 * 3 * 5});
+  CHECK(read_model(Field::parse(text("[3, 5, 7]"), "m.json"), {.input_size = 6}).layers.back().output ==
+        Shape{4 * 4 * 4});
+  const Field no_images = Field::parse(R"({"format": "fusewise.model", "version": 1, "name": "m", "about": "",
+      "batch_size": 1, "dtype": "float32", "input": [{"name": "x", "shape": [3]}],
+      "layers": [{"kind": "linear", "out_features": 4}]})",
+                                       "m.json");
+  CHECK_THROWS_WITH_AS(
+      (void)read_model(no_images, {.input_size = 6}),
+      "m.json: /input: expected an input of images, as an input size was asked for, got none", InputError);
+  CHECK_THROWS_WITH_AS(
+      (void)read_model(Field::parse(text("[3, 5, 7]"), "m.json"), {.input_size = 2}),
+      "m.json: /layers/0: expected a window that fits into the padded input, got a kernel of 3 x 3 "
+      "on 2 x 2 in layer '0'",
+      InputError);
+}
+
 // ---- shapes, tensors, flops
 
 TEST_CASE("shapes: windows over images") {

@@ -186,7 +186,7 @@ TEST_CASE("network: a measurement says what was measured") {
                 "n.json: /measured/0/curve: expected either a curve or segments, got both");
   check_refused(with_measured(R"("curve": [[1, 1]], "points": 3)"),
                 "n.json: /measured/0/points: expected a key among collective, algorithm, workers, curve, "
-                "segments, fit, got 'points'");
+                "segments, fit, spread_us, p99_us, got 'points'");
 }
 
 TEST_CASE("network: a curve is pairs of strictly growing bytes and times") {
@@ -243,6 +243,31 @@ TEST_CASE("network: a fit has three numbers") {
 }
 
 // ---- curves
+
+TEST_CASE("network: a curve's spread and 99th percentile are a number for each point, and written back") {
+  const std::string curve = R"("curve": [[1, 2], [10, 20]], )";
+  const std::string text = with_measured(curve + R"("spread_us": [0, 3.5], "p99_us": [2, 30])");
+  const Network network = read(text);
+  CHECK(network.measured.at(0).spread_us == std::vector<double>{0, 3.5});
+  CHECK(network.measured.at(0).p99_us == std::vector<double>{2, 30});
+  CHECK(read(network_text(network)) == network);
+  CHECK(read(with_curve("[[1, 2]]")).measured.at(0).spread_us.empty());
+
+  check_refused(
+      with_measured(curve + R"("spread_us": [1])"),
+      "n.json: /measured/0/spread_us: expected a number for each of the curve's 2 points, got an array of 1 "
+      "item");
+  check_refused(with_measured(curve + R"("spread_us": [1, -1])"),
+                "n.json: /measured/0/spread_us/1: expected a number from 0 to 1000000000000, got -1");
+  check_refused(with_measured(curve + R"("p99_us": [2, 19])"),
+                "n.json: /measured/0/p99_us/1: expected a number from 20 to 1000000000000, got 19");
+  check_refused(with_measured(curve + R"("p99_us": 30)"),
+                "n.json: /measured/0/p99_us: expected an array, got 30");
+  check_refused(
+      with_measured(
+          R"("segments": [{"from_bytes": 0, "to_bytes": 8, "startup_us": 1, "us_per_byte": 1}], "spread_us": [1])"),
+      "n.json: /measured/0/spread_us: expected a curve beside it, got segments");
+}
 
 TEST_CASE("curve: straight lines between the points, the first value below, the last line continued above") {
   const CostCurve curve = CostCurve::through({{10, 100}, {20, 120}, {40, 200}});

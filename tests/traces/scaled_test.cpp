@@ -171,6 +171,22 @@ const Profile kProfile = {.model = "m",
                                       .backward_spread_us = 0.25,
                                       .activation_bytes = 9}}};
 
+TEST_CASE("scaled: the spread of a curve's points goes with their times, and away with the points") {
+  Network network = {.name = "n",
+                     .measured = {{.workers = 2,
+                                   .curve = CostCurve::through({{0, 10}, {100, 30}}),
+                                   .spread_us = {1, 6},
+                                   .p99_us = {20, 60}}}};
+  const Measured slower = scaled(network, 2, 2).measured.at(0);
+  CHECK(slower.spread_us == std::vector<double>{2, 12});
+  CHECK(slower.p99_us == std::vector<double>{40, 120});
+  // 10 us of startup go: of the second point's 30 us 20 stay
+  const Measured no_startup = scaled(network, 0, 1).measured.at(0);
+  CHECK(no_startup.spread_us == std::vector<double>{0, 4});
+  network.measured[0].curve = CostCurve::through({{0, 30}, {100, 10}});  // under 0 without its startup
+  CHECK(scaled(network, 0, 1).measured.at(0).spread_us.empty());
+}
+
 TEST_CASE("scaled: a profile's times, parts of them and spreads, and nothing else") {
   Profile expected = kProfile;
   expected.layers[0].forward_us = 6;

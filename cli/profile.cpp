@@ -1,0 +1,150 @@
+// fusewise profile: a model's layers measured on this machine.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.hpp"
+#include "models/errors.hpp"
+#include "models/model.hpp"
+#include "planner/entries.hpp"
+#include "profiler/common/host.hpp"
+#include "profiler/measure_profile.hpp"
+
+namespace cli {
+namespace {
+
+struct Options {
+  std::string model;
+  std::string backend = "cuda";
+  std::optional<std::int64_t> batch;
+  std::optional<std::string> dtype;
+  std::optional<std::int64_t> input_size;
+  std::optional<std::int64_t> sequence_length;
+  std::optional<int> threads;
+  int repetitions = 30;
+  int warm_up = 2;
+  std::optional<double> memory_mb;
+  std::string output;
+};
+
+/// A bar on stderr, on a terminal only.
+class ProgressBar {
+ public:
+  ~ProgressBar() {
+    if (is_shown_) fmt::print(stderr, "\r\033[K");
+  }
+  ProgressBar() = default;
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  void show(int done, int total) {
+    constexpr int kWidth = 40;
+    if (!is_terminal_) return;
+    is_shown_ = true;
+    const int filled = kWidth * done / total;
+    fmt::print(stderr, "\r[{}{}] {} of {} repetitions", std::string(static_cast<std::size_t>(filled), '#'),
+               std::string(static_cast<std::size_t>(kWidth - filled), '.'), done, total);
+    std::fflush(stderr);
+  }
+
+ private:
+  bool is_terminal_ = ::isatty(STDERR_FILENO) == 1;
+  bool is_shown_ = false;
+};
+
+const profiler::Backend& named_backend(const std::string& name) {
+  const auto all = profiler::backends();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.name == name; });
+  if (found != all.end()) return *found;
+  const std::vector<std::string_view> known = planner::names(all);
+  throw models::InputError(fmt::format("--backend: expected one of {}, got '{}'{}", fmt::join(known, ", "),
+                                       models::printable(name), models::suggestion(name, known)));
+}
+
+profiler::ProfileWishes wishes_of(const Options& options, const models::Model& model) {
+  profiler::ProfileWishes out = {
+      .session = {.batch_size = options.batch.value_or(model.batch_size),
+                  .dtype = traces::Dtype::float32,
+                  .threads = options.threads.value_or(profiler::processor_count())},
+      .warm_up = options.warm_up,
+      .repetitions = options.repetitions,
+      .most_bytes = {}};
+  constexpr double kMega = 1e6;
+  if (options.memory_mb) out.most_bytes = *options.memory_mb * kMega;
+  if (options.dtype) out.session.dtype = *traces::dtype(*options.dtype);
+  return out;
+}
+
+void profile(const Options& options) {
+  const profiler::Backend& backend = named_backend(options.backend);
+  if (!options.output.empty() && std::filesystem::path(options.output).lexically_normal() ==
+                                     std::filesystem::path(options.model).lexically_normal())
+    throw models::InputError("--output: expected a file of its own, got the one of MODEL");
+  const models::Model model =
+      models::read_model(models::Field::load(options.model),
+                         {.sequence_length = options.sequence_length, .input_size = options.input_size});
+  ProgressBar bar;
+  const profiler::MeasuredProfile measured = profiler::measure_profile(
+      model, backend, wishes_of(options, model), [&](int done, int total) { bar.show(done, total); });
+  std::vector<std::string> warnings = measured.warnings;
+  if (!options.dtype && model.dtype != "float32")
+    warnings.push_back(fmt::format("measured in float32, the model says {}", model.dtype));
+  warn(warnings);
+  const std::string text =
+      fmt::format("{}whole iteration {:.1f} us (spread {:.1f}), layers add up to {:.1f} us; machine {}\n",
+                  summary(measured.profile), measured.iteration.median, measured.iteration.spread,
+                  measured.layers_us, measured.noise.is_noisy() ? "noisy" : "quiet");
+  write_or_print(options.output, profile_text(measured.profile), text);
+}
+
+}  // namespace
+
+void add_profile(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("profile", "Measure a model's layers on this machine");
+  command->footer(
+      "Example: fusewise profile models/resnet18.json --backend cpu --batch-size 4 -o r18.profile.json");
+  constexpr std::int64_t kMost = 1'000'000'000;
+  constexpr int kMostThreads = 4096;
+  constexpr int kMostRepetitions = 1'000'000;
+  command->add_option("MODEL", options->model, "a fusewise.model file")->required();
+  command
+      ->add_option(
+          "--backend", options->backend,
+          fmt::format("where to run, one of {}", fmt::join(planner::names(profiler::backends()), ", ")))
+      ->capture_default_str();
+  command->add_option("--batch,--batch-size", options->batch, "samples (default: the model's)")
+      ->check(CLI::Range(std::int64_t{1}, kMost));
+  command->add_option("--dtype", options->dtype, "of computation and gradients (default: float32)")
+      ->check(CLI::IsMember({"float32", "float16", "bfloat16"}));
+  command
+      ->add_option("--input-size", options->input_size, "height and width of images, instead of the model's")
+      ->check(CLI::Range(std::int64_t{1}, kMost));
+  command->add_option("--sequence-length", options->sequence_length, "instead of the model's")
+      ->check(CLI::Range(std::int64_t{1}, kMost));
+  command->add_option("--threads", options->threads, "of the CPU (default: all it has)")
+      ->check(CLI::Range(1, kMostThreads));
+  command->add_option("--repetitions", options->repetitions, "that are measured; fewer than 30 tell little")
+      ->check(CLI::Range(1, kMostRepetitions))
+      ->capture_default_str();
+  command->add_option("--warm-up", options->warm_up, "repetitions before those")
+      ->check(CLI::Range(0, kMostRepetitions))
+      ->capture_default_str();
+  command->add_option("--memory-mb", options->memory_mb, "use no more than this (default: what is free)")
+      ->check(number_in(1e-3, 1e9));
+  command->add_option("-o,--output", options->output, "write to this file and print a summary")
+      ->check(file_name());
+  command->callback([options] { profile(*options); });
+}
+
+}  // namespace cli

@@ -1,0 +1,56 @@
+// A way of running layers and timing them. To add one: a file in backends/ that defines a Backend, and its
+// line in the list of backends.cpp.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "profiler/layers/work.hpp"
+#include "traces/profile.hpp"
+
+namespace profiler {
+
+struct SessionWishes {
+  std::int64_t batch_size = 1;
+  traces::Dtype dtype = traces::Dtype::float32;
+  int threads = 1;  ///< of a backend that has them
+};
+
+/// A model in a device's memory, ready to run. Times are microseconds.
+class Session {
+ public:
+  Session() = default;
+  virtual ~Session() = default;
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// "AMD EPYC, 2 threads, avx2"
+  virtual std::string device() const = 0;
+  /// One iteration, layer by layer; by layer of the model, 0 where nothing runs.
+  virtual void time_layers(std::span<double> forward_us, std::span<double> backward_us) = 0;
+  /// One iteration without a look at the clock between layers.
+  virtual double time_iteration() = 0;
+};
+
+struct Backend {
+  std::string_view name;
+  std::string_view summary;
+  /// Throws WorldError where this machine or this build has no such device, InputError for a type of numbers
+  /// that it does not compute in.
+  void (*check)(const SessionWishes&);
+  /// What open() allocates on the device.
+  double (*bytes)(const ModelWork&, double batch_size, const SessionWishes&);
+  /// What it has left; none where it does not say.
+  std::optional<double> (*free_bytes)();
+  /// Refers to the work, which must outlive it.
+  std::unique_ptr<Session> (*open)(const ModelWork&, const SessionWishes&);
+};
+
+std::span<const Backend> backends();
+
+}  // namespace profiler

@@ -1,0 +1,153 @@
+#include "profiler/measure_profile.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "models/errors.hpp"
+#include "models/field.hpp"
+
+namespace profiler {
+namespace {
+
+std::string bytes_text(double bytes) {
+  constexpr double kMega = 1e6;
+  constexpr double kGiga = 1e9;
+  return bytes < kGiga ? fmt::format("{:.1f} MB", bytes / kMega) : fmt::format("{:.1f} GB", bytes / kGiga);
+}
+
+void check_memory(const Backend& backend, const ModelWork& work, const ProfileWishes& wishes) {
+  constexpr double kMostAddressed = 0x1p47;
+  const double most =
+      std::min(backend.free_bytes().value_or(kMostAddressed), wishes.most_bytes.value_or(kMostAddressed));
+  const double needed = backend.bytes(work, static_cast<double>(wishes.session.batch_size), wishes.session);
+  if (needed <= most) return;
+  const std::int64_t fits = largest_batch(backend, work, wishes.session, most);
+  throw models::WorldError(fmt::format(
+      "{}: a batch of {} needs {} of memory, {} can be had; {}", models::one_line(work.model->name),
+      wishes.session.batch_size, bytes_text(needed), bytes_text(most),
+      fits > 0 ? fmt::format("the largest batch that fits is {}", fits)
+               : fmt::format("not even one sample fits, which needs {}",
+                             bytes_text(backend.bytes(work, 1, wishes.session)))));
+}
+
+/// What each repetition took.
+struct Samples {
+  explicit Samples(std::size_t layers) : forward(layers), backward(layers) {}
+
+  std::vector<std::vector<double>> forward;  ///< by layer of the model
+  std::vector<std::vector<double>> backward;
+  std::vector<double> iterations;
+  std::vector<double> loops;
+};
+
+void repeat(Session& session, const ProfileWishes& wishes, const ProfileProgress& progress,
+            Samples& samples) {
+  const std::size_t layers = samples.forward.size();
+  std::vector<double> forward(layers);
+  std::vector<double> backward(layers);
+  for (int i = 0; i < wishes.warm_up + wishes.repetitions; ++i) {
+    const double loop = time_fixed_loop_us();
+    session.time_layers(forward, backward);
+    const double iteration = session.time_iteration();
+    if (progress) progress(i + 1, wishes.warm_up + wishes.repetitions);
+    if (i < wishes.warm_up) continue;
+    samples.loops.push_back(loop);
+    samples.iterations.push_back(iteration);
+    for (std::size_t layer = 0; layer < layers; ++layer) {
+      samples.forward[layer].push_back(forward[layer]);
+      samples.backward[layer].push_back(backward[layer]);
+    }
+  }
+}
+
+traces::ProfileLayer layer_of(const LayerWork& work, const Samples& samples, std::int64_t batch_size) {
+  const models::Layer& layer = *work.layer;
+  const SampleSummary forward = summary(samples.forward[work.index]);
+  const SampleSummary backward = summary(samples.backward[work.index]);
+  traces::ProfileLayer out = {
+      .name = layer.name,
+      .kind = std::string(models::name(layer.kind)),
+      .forward_us = forward.median,
+      .backward_us = backward.median,
+      .tensors = {},
+      .forward_spread_us = forward.spread,
+      .backward_spread_us = backward.spread,
+      .activation_bytes = batch_size * layer.activation_elements * static_cast<std::int64_t>(sizeof(float))};
+  for (const models::Tensor& tensor : layer.tensors)
+    out.tensors.push_back({.name = tensor.name, .elements = tensor.elements});
+  return out;
+}
+
+std::string source(const MeasuredProfile& measured, const ProfileWishes& wishes) {
+  const SampleSummary& loop = measured.noise.loop;
+  std::string out = fmt::format(
+      "fusewise profile: medians of {} repetitions after {} to warm up, spreads are interquartile ranges; a "
+      "whole iteration takes {:.1f} us (spread {:.1f}, p99 {:.1f}), its layers add up to {:.1f} us; {} of "
+      "memory; a fixed loop beside it took {:.1f} us (spread {:.1f}, p99 {:.1f})",
+      wishes.repetitions, wishes.warm_up, measured.iteration.median, measured.iteration.spread,
+      measured.iteration.p99, measured.layers_us, bytes_text(measured.bytes), loop.median, loop.spread,
+      loop.p99);
+  if (const auto& share = measured.noise.busy_elsewhere)
+    out += fmt::format(", other processes {:.0f} % of the processors", 100 * *share);
+  if (measured.noise.is_noisy())
+    return out + fmt::format("; machine: noisy ({})", fmt::join(measured.noise.reasons, "; "));
+  return out + "; machine: quiet";
+}
+
+std::vector<std::string> warnings(const MeasuredProfile& measured) {
+  std::vector<std::string> out;
+  if (measured.noise.is_noisy())
+    out.push_back(fmt::format("the machine is noisy, and these times with it: {}",
+                              fmt::join(measured.noise.reasons, "; ")));
+  constexpr double kMostLost = 0.05;
+  const double lost = measured.layers_us / measured.iteration.median - 1;
+  if (lost > kMostLost || lost < -kMostLost)
+    out.push_back(fmt::format("layers add up to {:.1f} us, a whole iteration takes {:.1f} us: {:+.1f} %",
+                              measured.layers_us, measured.iteration.median, 100 * lost));
+  return out;
+}
+
+}  // namespace
+
+std::int64_t largest_batch(const Backend& backend, const ModelWork& work, const SessionWishes& wishes,
+                           double most_bytes) {
+  std::int64_t fits = 0;
+  std::int64_t too_many = wishes.batch_size + 1;
+  while (too_many - fits > 1) {
+    const std::int64_t middle = fits + (too_many - fits) / 2;
+    (backend.bytes(work, static_cast<double>(middle), wishes) <= most_bytes ? fits : too_many) = middle;
+  }
+  return fits;
+}
+
+MeasuredProfile measure_profile(const models::Model& model, const Backend& backend,
+                                const ProfileWishes& wishes, const ProfileProgress& progress) {
+  backend.check(wishes.session);
+  const ModelWork work = make_work(model);
+  check_memory(backend, work, wishes);
+  MeasuredProfile out;
+  out.bytes = backend.bytes(work, static_cast<double>(wishes.session.batch_size), wishes.session);
+  const std::unique_ptr<Session> session = backend.open(work, wishes.session);
+  Samples samples(work.layers.size());
+  const auto before = processor_times();
+  repeat(*session, wishes, progress, samples);
+  out.noise = noise_verdict(samples.loops, samples.iterations, before, processor_times());
+  out.iteration = summary(samples.iterations);
+  out.profile = {.model = model.name,
+                 .batch_size = wishes.session.batch_size,
+                 .dtype = wishes.session.dtype,
+                 .device = session->device(),
+                 .origin = {.kind = traces::OriginKind::measured, .source = {}},
+                 .layers = {}};
+  for (const LayerWork& layer : work.layers)
+    if (layer.is_measured())
+      out.profile.layers.push_back(layer_of(layer, samples, wishes.session.batch_size));
+  out.layers_us = traces::forward_us(out.profile) + traces::backward_us(out.profile);
+  out.profile.origin.source = source(out, wishes);
+  out.warnings = warnings(out);
+  return out;
+}
+
+}  // namespace profiler

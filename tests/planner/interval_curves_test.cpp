@@ -1,0 +1,77 @@
+// Intervals on predictions from the spread of measured curves.
+
+#include "planner/interval.hpp"
+
+#include <cmath>
+#include <optional>
+
+#include <doctest/doctest.h>
+
+#include "planner/predict.hpp"
+#include "planner/setting.hpp"
+#include "tests/support/planning.hpp"
+
+namespace planner {
+namespace {
+
+std::optional<Interval> interval_of(const traces::Profile& profile, const traces::Network& network,
+                                    std::int64_t workers, const std::string& schedule = R"("wfbp")") {
+  const Schedule read = read_schedule(models::Field::parse(schedule, "s.json"));
+  const Setting setting(profile, network, workers, Algorithm{.name = "ring"}, {});
+  return interval(setting, read, run(setting, read));
+}
+
+/// All-reduces of 4 workers: 1000 us up to 1 MB, then a us for every 1000 bytes.
+traces::Network measured_network() {
+  return {.name = "n",
+          .measured = {{.collective = traces::CollectiveKind::all_reduce,
+                        .workers = 4,
+                        .curve = traces::CostCurve::through({{1e6, 1000}, {2e6, 2000}})}}};
+}
+
+/// One layer; sigma of what has a spread is 0.1.
+constexpr double kSigma = 0.1;
+constexpr double kRangeOfNormal = 1.349;
+/// Of a standard normal draw, 95 % lie nearer to 0.
+constexpr double kZ = 1.96;
+
+/// Three standard errors of what 200 samples tell of the ends.
+constexpr double kTolerance = 0.06;
+
+/// What exp(sigma z - sigma^2 / 2) times the time gives at either end.
+void check_lognormal(const std::optional<Interval>& found, double fixed_us, double us) {
+  REQUIRE(found.has_value());
+  CHECK(found->samples == 200);
+  const double low = fixed_us + us * std::exp(-kZ * kSigma - kSigma * kSigma / 2);
+  const double high = fixed_us + us * std::exp(kZ * kSigma - kSigma * kSigma / 2);
+  CHECK(found->low_us == doctest::Approx(low).epsilon(kTolerance));
+  CHECK(found->high_us == doctest::Approx(high).epsilon(kTolerance));
+}
+
+TEST_CASE(
+    "interval: as wide as a curve's spread or 99th percentile makes it, at a point and beyond the last") {
+  const traces::Profile at_point = support::profile_of({{100, 200, {250'000}}});  // 1 MB: 1000 us
+  const traces::Profile beyond = support::profile_of({{100, 200, {2'000'000}}});  // 8 MB: 8000 us
+  traces::Network network = measured_network();
+  network.measured[0].spread_us = {kRangeOfNormal * kSigma * 1000, kRangeOfNormal * kSigma * 2000};
+  check_lognormal(interval_of(at_point, network, 4), 300, 1000);
+  check_lognormal(interval_of(beyond, network, 4), 300, 8000);
+  network.measured[0].spread_us.clear();
+  network.measured[0].p99_us = {1000 * std::exp(2.326 * kSigma), 2000 * std::exp(2.326 * kSigma)};
+  check_lognormal(interval_of(at_point, network, 4), 300, 1000);
+}
+
+TEST_CASE("interval: a curve of another collective or number of workers has no part in it") {
+  const traces::Profile profile = support::profile_of({{100, 200, {250'000}}});
+  traces::Network network = measured_network();
+  network.measured[0].workers = 8;
+  network.measured[0].spread_us = {100, 200};
+  network.measured.push_back(measured_network().measured[0]);
+  CHECK(!interval_of(profile, network, 4));
+  network.measured[0].workers = 4;
+  network.measured[0].collective = traces::CollectiveKind::all_gather;
+  CHECK(!interval_of(profile, network, 4));
+}
+
+}  // namespace
+}  // namespace planner

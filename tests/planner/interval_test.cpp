@@ -1,0 +1,93 @@
+// Intervals on predictions: there where the inputs carry a spread, as wide as the spread makes them, and the
+// same bytes each time.
+
+#include "planner/interval.hpp"
+
+#include <cmath>
+#include <optional>
+
+#include <doctest/doctest.h>
+
+#include "planner/predict.hpp"
+#include "planner/setting.hpp"
+#include "tests/support/planning.hpp"
+
+namespace planner {
+namespace {
+
+std::optional<Interval> interval_of(const traces::Profile& profile, const traces::Network& network,
+                                    std::int64_t workers, const std::string& schedule = R"("wfbp")") {
+  const Schedule read = read_schedule(models::Field::parse(schedule, "s.json"));
+  const Setting setting(profile, network, workers, Algorithm{.name = "ring"}, {});
+  return interval(setting, read, run(setting, read));
+}
+
+/// All-reduces of 4 workers: 1000 us up to 1 MB, then a us for every 1000 bytes.
+traces::Network measured_network() {
+  return {.name = "n",
+          .measured = {{.collective = traces::CollectiveKind::all_reduce,
+                        .workers = 4,
+                        .curve = traces::CostCurve::through({{1e6, 1000}, {2e6, 2000}})}}};
+}
+
+/// One layer; sigma of what has a spread is 0.1.
+constexpr double kSigma = 0.1;
+constexpr double kRangeOfNormal = 1.349;
+/// Of a standard normal draw, 95 % lie nearer to 0.
+constexpr double kZ = 1.96;
+
+/// Three standard errors of what 200 samples tell of the ends.
+constexpr double kTolerance = 0.06;
+
+/// What exp(sigma z - sigma^2 / 2) times the time gives at either end.
+void check_lognormal(const std::optional<Interval>& found, double fixed_us, double us) {
+  REQUIRE(found.has_value());
+  CHECK(found->samples == 200);
+  const double low = fixed_us + us * std::exp(-kZ * kSigma - kSigma * kSigma / 2);
+  const double high = fixed_us + us * std::exp(kZ * kSigma - kSigma * kSigma / 2);
+  CHECK(found->low_us == doctest::Approx(low).epsilon(kTolerance));
+  CHECK(found->high_us == doctest::Approx(high).epsilon(kTolerance));
+}
+
+TEST_CASE("interval: none where the inputs carry no spread, or one of 0") {
+  traces::Profile profile = support::profile_of({{100, 200, {10}}});
+  CHECK(!interval_of(profile, measured_network(), 4));
+  profile.layers[0].forward_spread_us = 0;
+  CHECK(!interval_of(profile, measured_network(), 4));
+}
+
+TEST_CASE("interval: as wide as a layer's spread makes it, whatever the pipeline") {
+  traces::Profile profile = support::profile_of({{1000, 200, {10}}});
+  profile.layers[0].forward_spread_us = kRangeOfNormal * kSigma * 1000;
+  for (const std::string schedule : {R"("wfbp")", R"("s-sgd")", R"("zero")"}) {
+    CAPTURE(schedule);
+    check_lognormal(interval_of(profile, support::link_of(0, 0), 2, schedule), 200, 1000);
+  }
+}
+
+TEST_CASE("interval: parts of a layer's backward vary together") {
+  traces::Profile profile = support::profile_of({{200, 1000, {10, 10}, {400, 600}}});
+  profile.layers[0].backward_spread_us = kRangeOfNormal * kSigma * 1000;
+  check_lognormal(interval_of(profile, support::link_of(0, 0), 2), 200, 1000);
+}
+
+TEST_CASE("interval: the same each time, and around the prediction") {
+  traces::Profile profile = support::profile_of({{100, 200, {10}}, {300, 500, {20, 30}}});
+  for (traces::ProfileLayer& layer : profile.layers) {
+    layer.forward_spread_us = layer.forward_us / 20;
+    layer.backward_spread_us = layer.backward_us / 20;
+  }
+  const auto one = interval_of(profile, measured_network(), 4);
+  const auto again = interval_of(profile, measured_network(), 4);
+  REQUIRE(one.has_value());
+  REQUIRE(again.has_value());
+  CHECK(one->low_us == again->low_us);
+  CHECK(one->high_us == again->high_us);
+  const double predicted =
+      100 + 300 + 200 + 500 + 1000;  // the last all-reduce, and the one before it under backward
+  CHECK(one->low_us < one->high_us);
+  CHECK(one->high_us > predicted);
+}
+
+}  // namespace
+}  // namespace planner
