@@ -8,6 +8,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
 
+#include "traces/import.hpp"
 #include "traces/network.hpp"
 #include "traces/profile.hpp"
 
@@ -18,6 +19,7 @@ void add_sweep(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_import(CLI::App& app);
 void add_estimate(CLI::App& app);
+void add_fit(CLI::App& app);
 void add_show(CLI::App& app);
 void add_schema(CLI::App& app);
 
@@ -28,6 +30,9 @@ void print(const std::string& text);
 CLI::Validator number_in(double least, double most);
 /// Takes the name of a file to write.
 CLI::Validator file_name();
+
+/// Throws InputError where it cannot be read.
+traces::LogFile read_log(const std::string& path);
 
 /// What a profile or network holds, in a few lines.
 std::string summary(const traces::Profile& profile);
