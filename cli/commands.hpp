@@ -8,6 +8,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
 
+#include "traces/import.hpp"
 #include "traces/network.hpp"
 #include "traces/profile.hpp"
 
@@ -21,6 +22,7 @@ void add_estimate(CLI::App& app);
 void add_measure(CLI::App& app);
 void add_netlab(CLI::App& app);
 void add_profile(CLI::App& app);
+void add_fit(CLI::App& app);
 void add_show(CLI::App& app);
 void add_schema(CLI::App& app);
 
@@ -31,6 +33,9 @@ void print(const std::string& text);
 CLI::Validator number_in(double least, double most);
 /// Takes the name of a file to write.
 CLI::Validator file_name();
+
+/// Throws InputError where it cannot be read.
+traces::LogFile read_log(const std::string& path);
 
 /// What a profile or network holds, in a few lines.
 std::string summary(const traces::Profile& profile);

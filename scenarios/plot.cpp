@@ -1,14 +1,13 @@
 #include "scenarios/plot.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "models/field.hpp"
+#include "traces/svg.hpp"
 
 namespace scenarios {
 namespace {
@@ -18,9 +17,10 @@ constexpr double kHeight = 520;
 constexpr double kTop = 84;
 constexpr double kBottom = 452;
 
-/// Okabe and Ito's colours, which colour-blind readers can tell apart, each once plain and once dashed.
-constexpr std::array<std::string_view, 8> kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                                      "#e69f00", "#56b4e9", "#000000", "#8c6d1f"};
+using traces::svg::add_text;
+using traces::svg::escaped;
+using traces::svg::kColours;  // each once plain and once dashed
+using traces::svg::linear_ticks;
 
 struct Point {
   double workers;
@@ -54,20 +54,6 @@ struct Panel {
     return kBottom - (kBottom - kTop) * share;
   }
 };
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : models::one_line(text)) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
-    }
-  }
-  return out;
-}
 
 /// One line a schedule, in the order of the results: the n-th of every number of workers, whatever their
 /// names.
@@ -119,32 +105,14 @@ std::vector<double> logarithmic_ticks(double least, double most) {
   return out;
 }
 
-/// The step of 1, 2 or 5 times a power of ten that gives four to ten ticks.
-std::vector<double> linear_ticks(double most) {
-  double step = std::pow(10, std::floor(std::log10(most / 4)));
-  if (most / step > 20)
-    step *= 5;
-  else if (most / step > 10)
-    step *= 2;
-  std::vector<double> out;
-  for (int i = 0; i * step <= most * (1 + 1e-9); ++i) out.push_back(i * step);
-  return out;
-}
-
-void text(std::string& svg, double x, double y, std::string_view anchor, std::string_view style,
-          std::string_view content) {
-  svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y, anchor,
-                     style.empty() ? "" : fmt::format(" class=\"{}\"", style), escaped(content));
-}
-
 void draw_axes(std::string& svg, const Panel& panel, const std::vector<double>& workers) {
-  text(svg, panel.left, kTop - 16, "start", "head", panel.title);
+  add_text(svg, panel.left, kTop - 16, "start", "head", panel.title);
   const std::vector<double> ticks =
       panel.is_logarithmic ? logarithmic_ticks(panel.least, panel.most) : linear_ticks(panel.most);
   for (const double tick : ticks) {
     const double y = panel.y(tick);
     svg += fmt::format("<path class=\"grid\" d=\"M{:.1f} {:.1f}H{:.1f}\"/>\n", panel.left, y, panel.right);
-    text(svg, panel.left - 8, y + 4, "end", "", fmt::format("{:.6g}{}", tick, panel.unit));
+    add_text(svg, panel.left - 8, y + 4, "end", "", fmt::format("{:.6g}{}", tick, panel.unit));
   }
   double last = -100;
   for (const double count : workers) {
@@ -153,11 +121,11 @@ void draw_axes(std::string& svg, const Panel& panel, const std::vector<double>& 
     if (x - last < kLabelWidth) continue;
     last = x;
     svg += fmt::format("<path class=\"axis\" d=\"M{:.1f} {:.1f}v5\"/>\n", x, kBottom);
-    text(svg, x, kBottom + 19, "middle", "", fmt::format("{:.0f}", count));
+    add_text(svg, x, kBottom + 19, "middle", "", fmt::format("{:.0f}", count));
   }
   svg +=
       fmt::format("<path class=\"axis\" d=\"M{:.1f} {:.1f}H{:.1f}\"/>\n", panel.left, kBottom, panel.right);
-  text(svg, (panel.left + panel.right) / 2, kBottom + 40, "middle", "", "workers");
+  add_text(svg, (panel.left + panel.right) / 2, kBottom + 40, "middle", "", "workers");
 }
 
 std::string stroke(std::size_t line) {
@@ -213,7 +181,7 @@ void draw_names(std::string& svg, const Panel& panel, const std::vector<Line>& a
     const double end = panel.x(all[label.line].points.back().workers);
     svg += fmt::format("<path class=\"leader\" {} d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}h8\"/>\n",
                        stroke(label.line), end + 5, label.end, panel.right + 18, label.y);
-    text(svg, panel.right + 30, label.y + 4, "start", "", shortened(all[label.line].name));
+    add_text(svg, panel.right + 30, label.y + 4, "start", "", shortened(all[label.line].name));
   }
 }
 
@@ -266,7 +234,7 @@ std::string scaling_plot(const Results& results) {
       "}"
       ".leader{{fill:none;stroke-width:1.5}}</style>\n<rect width=\"{0}\" height=\"{1}\" fill=\"#fff\"/>\n",
       kWidth, kHeight);
-  text(svg, 24, 34, "start", "title", results.scenario.empty() ? "scaling" : results.scenario);
+  add_text(svg, 24, 34, "start", "title", results.scenario.empty() ? "scaling" : results.scenario);
   draw_panel(svg, time, results, times, false);
   draw_panel(svg, efficiency, results, efficiencies, true);
   return svg + "</svg>\n";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 #include "models/field.hpp"
 #include "traces/importers/formats.hpp"
 #include "traces/importers/log_text.hpp"
+#include "traces/importers/shared.hpp"
 #include "traces/limits.hpp"
 
 namespace traces {
@@ -18,21 +20,45 @@ namespace {
 
 using models::InputError;
 
-constexpr std::array<ImportFormat, 5> kFormats = {{
-    {"b-caffe", "layer times of B-Caffe, `[index, elements, backward_us, ...]` -> profile",
-     importers::is_b_caffe, importers::import_b_caffe},
-    {"espresso", "gradient-ready times of Espresso, `idx,tensor,numel,gap_us` -> profile",
-     importers::is_espresso, importers::import_espresso},
-    {"osu", "OSU MPI all-reduce latency, one log per number of nodes -> network", importers::is_osu,
-     importers::import_osu},
-    {"triosim", "TrioSim operator trace and tensor table, both CSV -> profile", importers::is_triosim,
-     importers::import_triosim},
-    {"vtrain", "vTrain NCCL all-reduce table, `size(B),count,type,time(ns),...` -> network",
-     importers::is_vtrain, importers::import_vtrain},
+using Names = std::vector<std::string_view>;
+
+constexpr std::array<ImportFormat, 7> kFormats = {{
+    {.name = "b-caffe",
+     .summary = "layer times of B-Caffe, `[index, elements, backward_us, ...]` -> profile",
+     .recognises = importers::is_b_caffe,
+     .profile = importers::import_b_caffe},
+    {.name = "csv",
+     .summary = "`bytes,us`, with collective, algorithm, workers where you like -> network",
+     .recognises = importers::is_csv,
+     .series = importers::read_csv_series,
+     .measured = "table of measured collectives"},
+    {.name = "espresso",
+     .summary = "gradient-ready times of Espresso, `idx,tensor,numel,gap_us` -> profile",
+     .recognises = importers::is_espresso,
+     .profile = importers::import_espresso},
+    {.name = "nccl-tests",
+     .summary = "all_reduce_perf, reduce_scatter_perf, all_gather_perf, text or -J -> network",
+     .recognises = importers::is_nccl_tests,
+     .series = importers::read_nccl_tests,
+     .measured = "nccl-tests, out-of-place time"},
+    {.name = "osu",
+     .summary = "OSU MPI all-reduce latency, one log per number of nodes -> network",
+     .recognises = importers::is_osu,
+     .series = importers::read_osu,
+     .measured = "OSU MPI all-reduce latency, average of all ranks"},
+    {.name = "triosim",
+     .summary = "TrioSim operator trace and tensor table, both CSV -> profile",
+     .recognises = importers::is_triosim,
+     .profile = importers::import_triosim},
+    {.name = "vtrain",
+     .summary = "vTrain NCCL all-reduce table, `size(B),count,type,time(ns),...` -> network",
+     .recognises = importers::is_vtrain,
+     .series = importers::read_vtrain,
+     .measured = "vTrain NCCL all-reduce, out-of-place time"},
 }};
 
-std::vector<std::string_view> format_names() {
-  std::vector<std::string_view> names;
+Names format_names() {
+  Names names;
   names.reserve(kFormats.size());
   for (const ImportFormat& format : kFormats) names.push_back(format.name);
   return names;
@@ -41,7 +67,7 @@ std::vector<std::string_view> format_names() {
 const ImportFormat& format_named(std::string_view name) {
   for (const ImportFormat& format : kFormats)
     if (format.name == name) return format;
-  const std::vector<std::string_view> names = format_names();
+  const Names names = format_names();
   throw InputError(fmt::format("--format: expected one of {}, got '{}'{}", fmt::join(names, ", "),
                                models::printable(name), models::suggestion(name, names)));
 }
@@ -77,15 +103,6 @@ void check(const ImportOptions& options) {
   check_number("--workers", static_cast<double>(options.workers), static_cast<double>(kMostWorkers));
 }
 
-/// A layer's parameters as one tensor, ready when the layer's backward ends.
-void merge_tensors(ProfileLayer& layer) {
-  if (layer.tensors.empty()) return;
-  ProfileTensor whole = {.name = layer.name};
-  for (const ProfileTensor& tensor : layer.tensors)
-    whole.elements = std::min(whole.elements, kMostElementsInAll) + tensor.elements;  // cannot overflow
-  layer.tensors = {std::move(whole)};
-}
-
 /// Through text and back: what the reader refuses no importer returns.
 Imported checked(Profile profile, const ImportOptions& options, const std::string& source) {
   if (options.tensors == Grouping::layer)
@@ -98,17 +115,57 @@ Imported checked(Network network, const ImportOptions& options, const std::strin
   return read_network(models::Field::parse(network_text(network), source));
 }
 
+const ImportFormat& format_of(const std::vector<LogFile>& logs, const ImportOptions& options) {
+  if (logs.empty()) throw InputError("import: expected at least one log, got none");
+  check(options);
+  return options.format.empty() ? recognise(logs) : format_named(options.format);
+}
+
+/// By collective, algorithm and number of workers; nothing twice.
+Measurements measurements(const ImportFormat& format, const std::vector<LogFile>& logs,
+                          const ImportOptions& options) {
+  Measurements out = {.source = std::string(format.measured), .series = {}};
+  for (const LogFile& log : logs)
+    for (Series& series : format.series(log, options)) out.series.push_back(std::move(series));
+  const auto key = [](const Series& series) {
+    return std::tuple(series.collective, series.algorithm, series.workers);
+  };
+  std::stable_sort(out.series.begin(), out.series.end(),
+                   [&](const Series& a, const Series& b) { return key(a) < key(b); });
+  for (std::size_t i = 1; i < out.series.size(); ++i)
+    if (key(out.series[i]) == key(out.series[i - 1]))
+      importers::refuse({.path = out.series[i].path, .text = {}}, "one log for each number of workers",
+                        fmt::format("a second one for {}, after {}", out.series[i].workers,
+                                    importers::shown_path({.path = out.series[i - 1].path, .text = {}})));
+  return out;
+}
+
 }  // namespace
 
 std::span<const ImportFormat> import_formats() { return kFormats; }
 
+void merge_tensors(ProfileLayer& layer) {
+  if (layer.tensors.empty()) return;
+  ProfileTensor whole = {.name = layer.name};
+  for (const ProfileTensor& tensor : layer.tensors)
+    whole.elements = std::min(whole.elements, kMostElementsInAll) + tensor.elements;  // cannot overflow
+  layer.tensors = {std::move(whole)};
+}
+
+Measurements read_measurements(const std::vector<LogFile>& logs, const ImportOptions& options) {
+  const ImportFormat& format = format_of(logs, options);
+  if (format.series == nullptr)
+    importers::refuse(logs.front(), "measured collectives", fmt::format("a profile's log ({})", format.name));
+  return measurements(format, logs, options);
+}
+
 Imported import_logs(const std::vector<LogFile>& logs, const ImportOptions& options) {
-  if (logs.empty()) throw InputError("import: expected at least one log, got none");
-  check(options);
-  const ImportFormat& format = options.format.empty() ? recognise(logs) : format_named(options.format);
+  const ImportFormat& format = format_of(logs, options);
   const std::string source = importers::shown_path(logs.front());
-  return std::visit([&](auto found) { return checked(std::move(found), options, source); },
-                    format.import(logs, options));
+  if (format.profile != nullptr) return checked(format.profile(logs, options), options, source);
+  const std::string name =
+      options.network_name.empty() ? importers::stem(logs.front()) : options.network_name;
+  return checked(network_of(measurements(format, logs, options), name), options, source);
 }
 
 }  // namespace traces

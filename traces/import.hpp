@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -34,19 +36,46 @@ struct ImportOptions {
   Grouping tensors = Grouping::parameter;
   double forward_ratio = 0.5;  ///< forward time as a share of backward, assumed where the log holds none
   std::int64_t workers = 0;    ///< needed where neither the log nor its name says it
+  std::string collective;      ///< likewise: all_reduce, reduce_scatter or all_gather
   double line_rate_gbps = 0;   ///< of the network; no log holds it
 };
 
 using Imported = std::variant<Profile, Network>;
 
+/// One collective on one number of workers, as it was measured: times in us, sizes strictly growing.
+struct Series {
+  std::string path;  ///< of the log
+  CollectiveKind collective = CollectiveKind::all_reduce;
+  std::optional<std::string> algorithm = std::nullopt;  ///< where the log says it
+  std::int64_t workers = 0;
+  std::vector<std::pair<double, double>> points = {};
+};
+
+/// A format is of profiles, and then has `profile`, or of measured collectives, and then has `series`.
 struct ImportFormat {
   std::string_view name;
   std::string_view summary;
   bool (*recognises)(std::string_view text, std::string_view path);
-  Imported (*import)(const std::vector<LogFile>& logs, const ImportOptions& options);
+  Profile (*profile)(const std::vector<LogFile>& logs, const ImportOptions& options) = nullptr;
+  std::vector<Series> (*series)(const LogFile& log, const ImportOptions& options) = nullptr;
+  std::string_view measured = {};  ///< what a network's origin says of such series
 };
 
 std::span<const ImportFormat> import_formats();
+
+/// The measured collectives of logs that belong together, by collective, algorithm and number of workers; all
+/// of one format. Throws InputError as import_logs() does.
+struct Measurements {
+  std::string source;  ///< for an origin
+  std::vector<Series> series;
+};
+Measurements read_measurements(const std::vector<LogFile>& logs, const ImportOptions& options);
+
+/// A layer's parameters as one tensor, ready when the layer's backward ends.
+void merge_tensors(ProfileLayer& layer);
+
+/// A network of measured curves.
+Network network_of(const Measurements& measurements, const std::string& name);
 
 /// Reads logs that belong together. What it returns satisfies read_profile or read_network; whatever is wrong
 /// is an InputError, `FILE:LINE: expected X, got Y` where a line is at fault.

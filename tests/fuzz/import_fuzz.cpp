@@ -1,17 +1,19 @@
 // Any bytes at all are imported or refused with InputError. The first byte picks the format (one value more
-// than there are: recognise it), the rest is the log; at a zero byte a second log begins.
+// than there are: recognise it), the rest is the log; at a zero byte a second log begins. What can be fitted
+// is.
 
-#include <cstddef>
-#include <cstdint>
-#include <string_view>
+#include <string>
 #include <vector>
 
-#include "models/errors.hpp"
+#include "profiler/fit/report.hpp"
+#include "profiler/fit/residual_plot.hpp"
+#include "tests/fuzz/take_or_refuse.hpp"
 #include "traces/import.hpp"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  if (size == 0) return 0;
-  std::string_view text(reinterpret_cast<const char*>(data), size);  // libFuzzer's bytes are characters to us
+namespace {
+
+void import(std::string_view text) {
+  if (text.empty()) return;
   const auto formats = traces::import_formats();
   const std::size_t picked = static_cast<unsigned char>(text.front()) % (formats.size() + 1);
   text.remove_prefix(1);
@@ -21,9 +23,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t end = text.find('\0');
   std::vector<traces::LogFile> logs = {{"GPU4", std::string(text.substr(0, end))}};
   if (end != std::string_view::npos) logs.push_back({"GPU8", std::string(text.substr(end + 1))});
-  try {
-    (void)traces::import_logs(logs, options);
-  } catch (const models::InputError&) {  // NOLINT(bugprone-empty-catch): a refusal is a right answer
+  if (picked < formats.size() && formats[picked].series != nullptr) {
+    const fit::Report report = fit::fit(traces::read_measurements(logs, options),
+                                        {.name = "n", .line_rate_gbps = 10, .predict = {16}});
+    (void)fit::report_table(report);
+    (void)fit::report_json(report);
+    (void)fit::residual_plot(report);
+    (void)traces::read_network(models::Field::parse(network_text(report.network), "n.json"));
   }
-  return 0;
+  (void)traces::import_logs(logs, options);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  return fuzz::take_or_refuse(data, size, import);
 }

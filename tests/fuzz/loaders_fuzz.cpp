@@ -6,11 +6,11 @@
 #include <string>
 #include <string_view>
 
-#include "models/errors.hpp"
 #include "models/model.hpp"
 #include "netlab/registry.hpp"
 #include "planner/plan_file.hpp"
 #include "scenarios/scenario.hpp"
+#include "tests/fuzz/take_or_refuse.hpp"
 
 namespace {
 
@@ -36,10 +36,6 @@ void load(const Field& field) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
-  try {
-    load(Field::parse(text, "scenarios/fuzz"));
-  } catch (const models::InputError&) {
-  }
-  return 0;
+  return fuzz::take_or_refuse(data, size,
+                              [](std::string_view text) { load(Field::parse(text, "scenarios/fuzz")); });
 }

@@ -128,7 +128,7 @@ TEST_CASE("import: the formats have names and say what they are") {
     names += std::string(format.name) + " ";
     CHECK_FALSE(format.summary.empty());
   }
-  CHECK(names == "b-caffe espresso osu triosim vtrain ");
+  CHECK(names == "b-caffe csv espresso nccl-tests osu triosim vtrain ");
 }
 
 TEST_CASE("import: each format is recognised from its text, and only it") {
@@ -145,31 +145,32 @@ TEST_CASE("import: each format is recognised from its text, and only it") {
 }
 
 TEST_CASE("import: what is no log, several kinds of logs, or none is refused") {
-  check_refused(
-      "hello\n",
-      "x.log: expected a log in one of the formats b-caffe, espresso, osu, triosim, vtrain, got text of "
-      "none of them");
-  check_refused(
-      "",
-      "x.log: expected a log in one of the formats b-caffe, espresso, osu, triosim, vtrain, got text of "
-      "none of them");
+  check_refused("hello\n",
+                "x.log: expected a log in one of the formats b-caffe, csv, espresso, nccl-tests, osu, "
+                "triosim, vtrain, got text of "
+                "none of them");
+  check_refused("",
+                "x.log: expected a log in one of the formats b-caffe, csv, espresso, nccl-tests, osu, "
+                "triosim, vtrain, got text of "
+                "none of them");
   check_refused({{"a.log", kOsu2}, {"b.log", kVtrain}},
                 "b.log: expected the format osu, as in a.log, got vtrain");
   check_refused(std::vector<LogFile>{}, "import: expected at least one log, got none");
   check_refused({{"a.log", kEspresso}, {"b.log", kEspresso}},
                 "b.log: expected one log at a time in this format, got a second one");
   check_refused(kOsu2,
-                "--format: expected one of b-caffe, espresso, osu, triosim, vtrain, got 'oso', did you mean "
+                "--format: expected one of b-caffe, csv, espresso, nccl-tests, osu, triosim, vtrain, got "
+                "'oso', did you mean "
                 "'osu'?",
                 {.format = "oso"});
   check_refused(kOsu2, "x.log: expected rows `[index, elements, backward_us, ...]`, got none",
                 {.format = "b-caffe"});
   check_refused(kOsu2, "x.log: expected the header of idx,tensor,numel,gap_us, got no such line",
                 {.format = "espresso"});
-  check_refused(
-      {{"a\nb.log", "hello"}},
-      "a\\u000ab.log: expected a log in one of the formats b-caffe, espresso, osu, triosim, vtrain, got "
-      "text of none of them");
+  check_refused({{"a\nb.log", "hello"}},
+                "a\\u000ab.log: expected a log in one of the formats b-caffe, csv, espresso, nccl-tests, "
+                "osu, triosim, vtrain, got "
+                "text of none of them");
 }
 
 TEST_CASE("import: options out of range are refused") {

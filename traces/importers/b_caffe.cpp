@@ -112,7 +112,7 @@ std::vector<ProfileLayer> layers_of(const Run& run, double forward_ratio) {
 
 bool is_b_caffe(std::string_view text, std::string_view /*path*/) { return has_line(text, is_first_row); }
 
-Imported import_b_caffe(const std::vector<LogFile>& logs, const ImportOptions& options) {
+Profile import_b_caffe(const std::vector<LogFile>& logs, const ImportOptions& options) {
   const LogFile& log = single(logs);
   const std::vector<Run> runs = read_runs(log);
   const std::size_t used = last_complete(runs);

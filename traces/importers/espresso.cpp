@@ -76,7 +76,7 @@ std::vector<ProfileLayer> layers_of(std::vector<ProfileTensor> tensors, double f
 
 bool is_espresso(std::string_view text, std::string_view /*path*/) { return has_line(text, is_header); }
 
-Imported import_espresso(const std::vector<LogFile>& logs, const ImportOptions& options) {
+Profile import_espresso(const std::vector<LogFile>& logs, const ImportOptions& options) {
   const LogFile& log = single(logs);
   const CsvTable table = read_csv(log, is_header, "idx,tensor,numel,gap_us");
   constexpr std::size_t kColumns = 4;

@@ -10,18 +10,24 @@
 namespace traces::importers {
 
 bool is_b_caffe(std::string_view text, std::string_view path);
-Imported import_b_caffe(const std::vector<LogFile>& logs, const ImportOptions& options);
+Profile import_b_caffe(const std::vector<LogFile>& logs, const ImportOptions& options);
+
+bool is_csv(std::string_view text, std::string_view path);
+std::vector<Series> read_csv_series(const LogFile& log, const ImportOptions& options);
 
 bool is_espresso(std::string_view text, std::string_view path);
-Imported import_espresso(const std::vector<LogFile>& logs, const ImportOptions& options);
+Profile import_espresso(const std::vector<LogFile>& logs, const ImportOptions& options);
+
+bool is_nccl_tests(std::string_view text, std::string_view path);
+std::vector<Series> read_nccl_tests(const LogFile& log, const ImportOptions& options);
 
 bool is_osu(std::string_view text, std::string_view path);
-Imported import_osu(const std::vector<LogFile>& logs, const ImportOptions& options);
+std::vector<Series> read_osu(const LogFile& log, const ImportOptions& options);
 
 bool is_triosim(std::string_view text, std::string_view path);
-Imported import_triosim(const std::vector<LogFile>& logs, const ImportOptions& options);
+Profile import_triosim(const std::vector<LogFile>& logs, const ImportOptions& options);
 
 bool is_vtrain(std::string_view text, std::string_view path);
-Imported import_vtrain(const std::vector<LogFile>& logs, const ImportOptions& options);
+std::vector<Series> read_vtrain(const LogFile& log, const ImportOptions& options);
 
 }  // namespace traces::importers

@@ -175,19 +175,23 @@ std::size_t CsvTable::column(std::string_view name) const {
   return static_cast<std::size_t>(found - columns.begin());
 }
 
-CsvTable read_csv(const LogFile& log, bool (*is_header)(std::string_view line), std::string_view what) {
-  const std::vector<Line> lines = lines_of(log);
-  const auto header =
-      std::find_if(lines.begin(), lines.end(), [&](const Line& line) { return is_header(line.text); });
-  if (header == lines.end()) refuse(log, fmt::format("the header of {}", what), "no such line");
-  CsvTable table = {.header = *header, .columns = csv_fields(*header), .rows = {}};
-  for (const Line& line : rows_of(log, {header + 1, lines.end()}, what)) {
+CsvTable csv_table(const Line& header, const std::vector<Line>& rows) {
+  CsvTable table = {.header = header, .columns = csv_fields(header), .rows = {}};
+  for (const Line& line : rows) {
     CsvRow row = {.line = line, .fields = csv_fields(line)};
     if (row.fields.size() != table.columns.size())
       line.expected_but(fmt::format("{} fields", table.columns.size()), fmt::to_string(row.fields.size()));
     table.rows.push_back(std::move(row));
   }
   return table;
+}
+
+CsvTable read_csv(const LogFile& log, bool (*is_header)(std::string_view line), std::string_view what) {
+  const std::vector<Line> lines = lines_of(log);
+  const auto header =
+      std::find_if(lines.begin(), lines.end(), [&](const Line& line) { return is_header(line.text); });
+  if (header == lines.end()) refuse(log, fmt::format("the header of {}", what), "no such line");
+  return csv_table(*header, rows_of(log, {header + 1, lines.end()}, what));
 }
 
 }  // namespace traces::importers

@@ -65,6 +65,9 @@ struct CsvTable {
   std::size_t column(std::string_view name) const;
 };
 
+/// Refuses a row with more or fewer fields than the header.
+CsvTable csv_table(const Line& header, const std::vector<Line>& rows);
+
 /// The table under the first line for which is_header holds.
 CsvTable read_csv(const LogFile& log, bool (*is_header)(std::string_view line), std::string_view what);
 

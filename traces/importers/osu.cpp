@@ -1,8 +1,6 @@
 // Logs of OSU's MPI all-reduce latency test: `bytes  average us`, or as the B-Caffe authors post-processed
 // them `nodes,bytes  average us`. A log is one number of nodes; several make a network of several curves.
 
-#include <utility>
-
 #include <fmt/format.h>
 
 #include "traces/importers/formats.hpp"
@@ -48,31 +46,24 @@ std::int64_t workers_of(const LogFile& log, const std::vector<Row>& rows, const 
   return nodes;
 }
 
-AllReduceLog read_log(const LogFile& log, const ImportOptions& options) {
+}  // namespace
+
+bool is_osu(std::string_view text, std::string_view /*path*/) { return has_line(text, is_title); }
+
+std::vector<Series> read_osu(const LogFile& log, const ImportOptions& options) {
   const std::vector<Line> lines = lines_of(log);
   for (const Line& line : lines)
     if (is_title(line.text) && line.text.find("Allreduce Latency") == std::string_view::npos)
       line.expected("OSU's Allreduce Latency Test");
   std::vector<Row> rows;
   for (const Line& line : rows_of(log, lines, kWhat)) rows.push_back(read_row(line));
-  AllReduceLog out = {.log = &log, .workers = workers_of(log, rows, options), .points = {}};
+  Series out = {.path = log.path, .workers = workers_of(log, rows, options)};
   for (const Row& row : rows) {
     if (row.nodes != rows.front().nodes)
       row.line.expected("the nodes of the first row in every row", row.nodes);
     add_point(out.points, row.line, row.bytes, row.us, 1);
   }
-  return out;
-}
-
-}  // namespace
-
-bool is_osu(std::string_view text, std::string_view /*path*/) { return has_line(text, is_title); }
-
-Imported import_osu(const std::vector<LogFile>& logs, const ImportOptions& options) {
-  std::vector<AllReduceLog> read;
-  read.reserve(logs.size());
-  for (const LogFile& log : logs) read.push_back(read_log(log, options));
-  return network_of(std::move(read), options, "OSU MPI all-reduce latency, average of all ranks");
+  return {out};
 }
 
 }  // namespace traces::importers

@@ -1,18 +1,18 @@
 #include "traces/importers/shared.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include <fmt/format.h>
 
-#include "traces/fit.hpp"
+#include "models/errors.hpp"
+#include "models/field.hpp"
 #include "traces/importers/log_text.hpp"
 #include "traces/limits.hpp"
 
 namespace traces::importers {
 namespace {
-
-std::string stem(const LogFile& log) { return std::filesystem::path(log.path).stem().string(); }
 
 /// The runs of digits that come straight after `prefix`.
 std::vector<std::string_view> numbers_in(std::string_view text, std::string_view prefix) {
@@ -29,35 +29,11 @@ std::vector<std::string_view> numbers_in(std::string_view text, std::string_view
   return numbers;
 }
 
-/// A curve's last line is continued for ever, and the line between two neighbouring points can have any
-/// slope, a falling one too: the noise of a microsecond between sizes 4 KiB apart. So that the last line
-/// spans a quarter of the sizes, the points inside that quarter are left out.
-std::vector<std::pair<double, double>> with_steady_end(std::vector<std::pair<double, double>> points) {
-  const std::pair<double, double> last = points.back();
-  constexpr double kQuarterBefore = 0.75;
-  const auto first_dropped = std::find_if(points.begin(), points.end(), [&](const auto& point) {
-    return point.first > kQuarterBefore * last.first;
-  });
-  points.erase(first_dropped, points.end());
-  points.push_back(last);
-  return points;
-}
-
-Measured measured(const AllReduceLog& log) {
-  Measured out = {.collective = CollectiveKind::all_reduce,
-                  .workers = log.workers,
-                  .curve = CostCurve::through(with_steady_end(log.points))};
-  if (log.points.size() < 2) return out;
-  const LineFit line = fit_line(log.points);
-  out.fit = Fit{.r2 = line.r2,
-                .mean_relative_error = line.mean_relative_error,
-                .max_relative_error = line.max_relative_error};
-  return out;
-}
-
 }  // namespace
 
 std::string file_name(const LogFile& log) { return std::filesystem::path(log.path).filename().string(); }
+
+std::string stem(const LogFile& log) { return std::filesystem::path(log.path).stem().string(); }
 
 const LogFile& single(const std::vector<LogFile>& logs) {
   if (logs.size() > 1) refuse(logs[1], "one log at a time in this format", "a second one");
@@ -111,20 +87,35 @@ void add_point(CurvePoints& points, const Line& line, std::string_view bytes, st
   points.emplace_back(size, time / units_per_us);
 }
 
-Network network_of(std::vector<AllReduceLog> logs, const ImportOptions& options, std::string_view source) {
-  Network network = {.name = options.network_name.empty() ? stem(*logs.front().log) : options.network_name,
-                     .origin = {.kind = OriginKind::measured, .source = std::string(source)}};
-  std::stable_sort(logs.begin(), logs.end(),
-                   [](const AllReduceLog& a, const AllReduceLog& b) { return a.workers < b.workers; });
-  for (std::size_t i = 0; i < logs.size(); ++i) {
-    if (i > 0 && logs[i].workers == logs[i - 1].workers)
-      refuse(*logs[i].log, "one log for each number of workers",
-             fmt::format("a second one for {}, after {}", logs[i].workers, shown_path(*logs[i - 1].log)));
-    network.origin.source +=
-        fmt::format("{} {} ({} workers)", i == 0 ? ":" : ",", file_name(*logs[i].log), logs[i].workers);
-    network.measured.push_back(measured(logs[i]));
-  }
-  return network;
+std::optional<CollectiveKind> collective_kind(std::string_view text) {
+  for (const CollectiveKind kind :
+       {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter, CollectiveKind::all_gather})
+    if (name(kind) == text) return kind;
+  return std::nullopt;
+}
+
+std::optional<CollectiveKind> given_collective(const ImportOptions& options) {
+  if (options.collective.empty()) return std::nullopt;
+  const std::optional<CollectiveKind> kind = collective_kind(options.collective);
+  if (!kind)
+    throw models::InputError(
+        fmt::format("--collective: expected all_reduce, reduce_scatter or all_gather, got '{}'",
+                    models::printable(options.collective)));
+  return kind;
+}
+
+double bus_bandwidth(CollectiveKind collective, std::int64_t workers,
+                     const std::pair<double, double>& point) {
+  constexpr double kBytesPerUs = 1e3;  // of a GB/s
+  const auto n = static_cast<double>(workers);
+  const double passes = collective == CollectiveKind::all_reduce ? 2 : 1;
+  return point.first / (kBytesPerUs * point.second) * passes * (n - 1) / n;
+}
+
+bool agrees(double found, double expected) {
+  constexpr double kTolerance = 0.01;
+  constexpr double kLastDigit = 0.01;
+  return std::abs(found - expected) <= kTolerance * expected + kLastDigit;
 }
 
 }  // namespace traces::importers

@@ -1,8 +1,9 @@
-// What several importers need: the head of a profile, and a network made of measured all-reduce curves.
+// What several importers need: the head of a profile, what a file's name says, and points of a curve.
 
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,8 @@ namespace traces::importers {
 
 /// Without its folders: an origin must not depend on where somebody keeps a log.
 std::string file_name(const LogFile& log);
+/// Without folders and extension.
+std::string stem(const LogFile& log);
 
 /// The only log there may be.
 const LogFile& single(const std::vector<LogFile>& logs);
@@ -38,13 +41,13 @@ struct Line;
 void add_point(CurvePoints& points, const Line& line, std::string_view bytes, std::string_view us,
                double units_per_us);
 
-struct AllReduceLog {
-  const LogFile* log;
-  std::int64_t workers;
-  CurvePoints points;
-};
+std::optional<CollectiveKind> collective_kind(std::string_view name);
+/// The collective that a person named, or nothing.
+std::optional<CollectiveKind> given_collective(const ImportOptions& options);
 
-/// Each log's curve with its fit, by growing number of workers.
-Network network_of(std::vector<AllReduceLog> logs, const ImportOptions& options, std::string_view source);
+/// What nccl-tests calls bus bandwidth, in GB/s (10^9): it gives away a wrong number of workers.
+double bus_bandwidth(CollectiveKind collective, std::int64_t workers, const std::pair<double, double>& point);
+/// Whether the bandwidth that a log prints can be this one, rounded.
+bool agrees(double found, double expected);
 
 }  // namespace traces::importers

@@ -353,7 +353,7 @@ bool is_triosim(std::string_view text, std::string_view /*path*/) {
   return has_line(text, is_trace_header) || has_line(text, is_tensor_header);
 }
 
-Imported import_triosim(const std::vector<LogFile>& logs, const ImportOptions& options) {
+Profile import_triosim(const std::vector<LogFile>& logs, const ImportOptions& options) {
   const auto [trace, table] = trace_and_tensors(logs);
   const std::vector<Operator> operators = read_operators(*trace);
   const TensorTable tensors = read_tensors(*table);

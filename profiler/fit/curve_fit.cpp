@@ -1,0 +1,96 @@
+#include "profiler/fit/curve_fit.hpp"
+
+#include <array>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "models/errors.hpp"
+#include "models/field.hpp"
+
+namespace fit {
+namespace {
+
+std::vector<Row> rows_of(const Points& points) {
+  std::vector<Row> rows;
+  rows.reserve(points.size());
+  for (const auto& [bytes, us] : points)
+    rows.push_back({.bytes = bytes, .startups = 1, .sent = bytes, .us = us});
+  return rows;
+}
+
+std::vector<Segment> segments_of(const Points& points, const SegmentOptions& options) {
+  const std::vector<Row> rows = rows_of(points);
+  return find_segments({&rows, 1}, noise(rows), options);
+}
+
+struct Made {
+  Model model;
+  std::size_t pieces;
+};
+
+Made line(const Points& points, const SegmentOptions& /*options*/) {
+  const traces::LineFit fitted = traces::fit_line(points);
+  return {[fitted](double bytes) { return fitted.us(bytes); }, 1};
+}
+
+Made segments(const Points& points, const SegmentOptions& options) {
+  const std::vector<Segment> found = segments_of(points, options);
+  return {[curve = curve_of(found)](double bytes) { return curve.us(bytes); }, found.size()};
+}
+
+Made curve(const Points& points, const SegmentOptions& /*options*/) {
+  return {[curve = traces::CostCurve::through(points)](double bytes) { return curve.us(bytes); },
+          points.size() - 1};
+}
+
+struct Kind {
+  std::string_view name;
+  Made (*make)(const Points& points, const SegmentOptions& options);
+  bool passes_through_all;
+};
+constexpr std::array<Kind, 3> kKinds = {
+    {{"line", line, false}, {"segments", segments, false}, {"curve", curve, true}}};
+
+}  // namespace
+
+CurveFit fit_curve(const traces::Series& series, Test test, const SegmentOptions& options) {
+  constexpr std::size_t kLeast = 2;
+  constexpr std::size_t kMost = 10'000;  // what takes a second
+  const Points& points = series.points;
+  if (points.size() < kLeast || points.size() > kMost)
+    throw models::InputError(fmt::format("{}: expected {} to {} sizes of {} on {} workers, got {}",
+                                         models::one_line(series.path), kLeast, kMost,
+                                         traces::name(series.collective), series.workers, points.size()));
+  const Split split = test == Test::powers_of_two ? by_powers_of_two(points) : by_turns(points);
+  CurveFit out = {.series = series,
+                  .noise = noise(rows_of(points)),
+                  .line = traces::fit_line(points),
+                  .segments = segments_of(points, options),
+                  .models = {},
+                  .fitted_sizes = split.fitted.size(),
+                  .tested_sizes = split.tested.size()};
+  const bool testable = split.fitted.size() >= kLeast && !split.tested.empty();
+  for (const Kind& kind : kKinds) {
+    const Made made = kind.make(points, options);
+    ModelFit model = {
+        .name = std::string(kind.name), .pieces = made.pieces, .in_sample = {}, .out_of_sample = {}};
+    if (!kind.passes_through_all) model.in_sample = accuracy(points, made.model);
+    if (testable) model.out_of_sample = accuracy(split.tested, kind.make(split.fitted, options).model);
+    out.models.push_back(std::move(model));
+  }
+  return out;
+}
+
+traces::CostCurve curve_of(const std::vector<Segment>& segments) {
+  std::vector<traces::CostCurve::Segment> out;
+  out.reserve(segments.size());
+  for (const Segment& segment : segments)
+    out.push_back({.from_bytes = segment.from_bytes,
+                   .to_bytes = segment.to_bytes,
+                   .startup_us = segment.line.alpha_us,
+                   .us_per_byte = segment.line.beta_us_per_byte});
+  return traces::CostCurve::of_segments(out);
+}
+
+}  // namespace fit

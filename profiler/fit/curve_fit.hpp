@@ -1,0 +1,42 @@
+// One collective on one number of workers, described in three ways: one straight line, segments, and straight
+// lines between the measured points; each judged on the sizes it was made from and on others.
+
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "profiler/fit/accuracy.hpp"
+#include "profiler/fit/segments.hpp"
+#include "traces/fit.hpp"
+#include "traces/import.hpp"
+
+namespace fit {
+
+enum class Test { by_turns, powers_of_two };
+
+struct ModelFit {
+  std::string name;  ///< line, segments or curve
+  std::size_t pieces = 1;
+  std::optional<Accuracy> in_sample;      ///< of the model of all sizes; a curve goes through all of them
+  std::optional<Accuracy> out_of_sample;  ///< of the same model made from some sizes, on the others
+};
+
+struct CurveFit {
+  traces::Series series;
+  double noise = 0;  ///< relative, between neighbouring sizes
+  traces::LineFit line;
+  std::vector<Segment> segments;
+  std::vector<ModelFit> models;
+  std::size_t fitted_sizes = 0;  ///< of the test
+  std::size_t tested_sizes = 0;
+};
+
+/// At least two sizes; refuses fewer with InputError.
+CurveFit fit_curve(const traces::Series& series, Test test, const SegmentOptions& options);
+
+/// As a network file takes them.
+traces::CostCurve curve_of(const std::vector<Segment>& segments);
+
+}  // namespace fit

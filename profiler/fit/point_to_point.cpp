@@ -1,0 +1,183 @@
+#include "profiler/fit/point_to_point.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <string_view>
+
+#include "planner/collectives.hpp"
+
+namespace fit {
+namespace {
+
+/// Of two that fit alike the first is named: a binary tree is recursive doubling with half the alpha and
+/// beta.
+constexpr std::array<std::string_view, 5> kAlgorithms = {"ring", "recursive_doubling", "halving_doubling",
+                                                         "double_binary_tree", "binary_tree"};
+
+/// How often alpha is paid, and beta for each byte of the message.
+struct Share {
+  double startups = 0;
+  double sent_per_byte = 0;
+};
+
+Share share(traces::CollectiveKind collective, std::string_view algorithm, std::int64_t workers) {
+  const planner::Fabric fabric = {.workers = workers,
+                                  .flat = {.alpha_us = 1, .beta_us_per_byte = 1, .gamma_us_per_byte = 0},
+                                  .nodes = {}};
+  const planner::ClosedForm form =
+      planner::algorithm_entry(algorithm).cost(fabric, {.name = std::string(algorithm)});
+  const double halves = collective == traces::CollectiveKind::all_reduce ? 1 : 0.5;
+  return {halves * form.startup_us, halves * form.link_us_per_byte};
+}
+
+using Choices = std::vector<std::string>;
+
+/// One number of workers tells no algorithm from another.
+Choices choices_for(traces::CollectiveKind collective, const std::string& algorithm, std::size_t counts) {
+  if (collective != traces::CollectiveKind::all_reduce) return {"ring"};
+  if (!algorithm.empty()) return {algorithm};
+  if (counts == 1) return {"ring"};
+  return {kAlgorithms.begin(), kAlgorithms.end()};
+}
+
+std::vector<Row> rows_of(const std::vector<traces::Series>& all, std::string_view algorithm) {
+  std::vector<Row> rows;
+  for (const traces::Series& series : all) {
+    const Share paid = share(series.collective, algorithm, series.workers);
+    for (const auto& [bytes, us] : series.points)
+      rows.push_back(
+          {.bytes = bytes, .startups = paid.startups, .sent = paid.sent_per_byte * bytes, .us = us});
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.bytes < b.bytes; });
+  return rows;
+}
+
+double noise_of(const std::vector<traces::Series>& all) {
+  double most = 0;
+  for (const traces::Series& series : all) {
+    std::vector<Row> rows;
+    for (const auto& [bytes, us] : series.points) rows.push_back({.bytes = bytes, .sent = bytes, .us = us});
+    most = std::max(most, noise(rows));
+  }
+  return most;
+}
+
+struct Errors {
+  double mean = 0;
+  double most = 0;
+};
+
+Errors errors(const std::vector<Row>& rows, const Line& line) {
+  Errors out;
+  for (const Row& row : rows) {
+    const double error = std::abs(line.us(row) / row.us - 1);
+    out.mean += error / static_cast<double>(rows.size());
+    out.most = std::max(out.most, error);
+  }
+  return out;
+}
+
+void fit_one_link(LinkFit& out, const Choices& names, const std::vector<std::vector<Row>>& choices) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const Solution found = solve(choices[i], true);
+    const Errors off = errors(choices[i], found.line);
+    if (i > 0 && off.mean >= out.mean_relative_error) continue;
+    out.algorithm = names[i];
+    out.link = found;
+    out.mean_relative_error = off.mean;
+    out.max_relative_error = off.most;
+  }
+}
+
+LinkFit fit_without_test(const std::vector<traces::Series>& all, const std::string& algorithm,
+                         const SegmentOptions& options) {
+  LinkFit out = {.collective = all.front().collective};
+  for (const traces::Series& series : all) out.workers.push_back(series.workers);
+  const Choices names = choices_for(out.collective, algorithm, all.size());
+  std::vector<std::vector<Row>> choices;
+  for (const std::string& name : names) choices.push_back(rows_of(all, name));
+  fit_one_link(out, names, choices);
+  for (const Segment& segment : find_segments(choices, noise_of(all), options))
+    out.ranges.push_back({segment.from_bytes, segment.to_bytes, names[segment.choice], segment.line});
+  out.least_bytes = choices.front().front().bytes;
+  out.most_bytes = choices.front().back().bytes;
+  return out;
+}
+
+/// Measured over predicted, for every point of one number of workers.
+void add_ratios(std::vector<double>& ratios, const LinkFit& fit, const traces::Series& series) {
+  for (const auto& [bytes, us] : series.points) ratios.push_back(us / fit.us(series.workers, bytes));
+}
+
+Spread spread_of(std::vector<double> ratios) {
+  Spread out;
+  for (const double ratio : ratios) {
+    const double error = std::abs(1 / ratio - 1);
+    out.mean_relative_error += error / static_cast<double>(ratios.size());
+    out.max_relative_error = std::max(out.max_relative_error, error);
+  }
+  std::sort(ratios.begin(), ratios.end());
+  constexpr double kLow = 0.05;
+  constexpr double kHigh = 0.95;
+  const auto at = [&](double quantile) {
+    return ratios[static_cast<std::size_t>(std::lround(quantile * static_cast<double>(ratios.size() - 1)))];
+  };
+  out.least = at(kLow);
+  out.most = at(kHigh);
+  return out;
+}
+
+/// Each number of workers predicted from the others.
+Spread leave_out_one(const std::vector<traces::Series>& all, const std::string& algorithm,
+                     const SegmentOptions& options) {
+  std::vector<double> ratios;
+  for (std::size_t left_out = 0; left_out < all.size(); ++left_out) {
+    std::vector<traces::Series> others = all;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(left_out));
+    add_ratios(ratios, fit_without_test(others, algorithm, options), all[left_out]);
+  }
+  return spread_of(std::move(ratios));
+}
+
+}  // namespace
+
+double LinkFit::us(std::int64_t on_workers, double bytes) const {
+  const Range* range = &ranges.front();
+  for (const Range& other : ranges)
+    if (bytes >= other.from_bytes) range = &other;
+  const Share paid = share(collective, range->algorithm, on_workers);
+  constexpr double kLeastUs = 1e-6;  // a falling start can cross 0 where it is continued
+  return std::max(kLeastUs, paid.startups * range->link.alpha_us +
+                                paid.sent_per_byte * bytes * range->link.beta_us_per_byte);
+}
+
+LinkFit fit_link(const std::vector<traces::Series>& series, const std::string& algorithm,
+                 const SegmentOptions& options) {
+  LinkFit out = fit_without_test(series, algorithm, options);
+  std::vector<double> ratios;
+  for (const traces::Series& one : series) add_ratios(ratios, out, one);
+  const Spread own = spread_of(ratios);
+  out.ranges_mean_relative_error = own.mean_relative_error;
+  out.ranges_max_relative_error = own.max_relative_error;
+  const bool leaves_one = series.size() == 2 && algorithm.empty();
+  if (series.size() > 1)
+    out.left_out = leave_out_one(series, leaves_one ? out.algorithm : algorithm, options);
+  return out;
+}
+
+traces::CostCurve curve_of(const LinkFit& fit, std::int64_t workers) {
+  std::vector<traces::CostCurve::Segment> segments;
+  segments.reserve(fit.ranges.size());
+  for (const Range& range : fit.ranges) {
+    const Share paid = share(fit.collective, range.algorithm, workers);
+    segments.push_back({.from_bytes = range.from_bytes,
+                        .to_bytes = range.to_bytes,
+                        .startup_us = paid.startups * range.link.alpha_us,
+                        .us_per_byte = paid.sent_per_byte * range.link.beta_us_per_byte});
+  }
+  return traces::CostCurve::of_segments(segments);
+}
+
+}  // namespace fit

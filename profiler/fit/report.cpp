@@ -1,0 +1,124 @@
+#include "profiler/fit/report.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "models/errors.hpp"
+#include "models/field.hpp"
+
+namespace fit {
+namespace {
+
+/// Fits a link for each collective; one worker alone sends nothing.
+std::vector<LinkFit> fit_links(const std::vector<traces::Series>& all, const Options& options) {
+  std::vector<LinkFit> out;
+  for (std::size_t begin = 0; begin < all.size();) {
+    std::size_t end = begin;
+    std::vector<traces::Series> of_kind;
+    for (; end < all.size() && all[end].collective == all[begin].collective; ++end) {
+      const bool again = !of_kind.empty() && of_kind.back().workers == all[end].workers;
+      if (all[end].workers > 1 && !again) of_kind.push_back(all[end]);
+    }
+    if (!of_kind.empty()) out.push_back(fit_link(of_kind, options.algorithm, options.segments));
+    begin = end;
+  }
+  return out;
+}
+
+/// Powers of four over the measured sizes, and their ends.
+std::vector<double> sizes_to_show(const LinkFit& link) {
+  constexpr double kStep = 4;
+  std::vector<double> sizes = {link.least_bytes};
+  for (double size = 1; size < link.most_bytes; size *= kStep)
+    if (size > link.least_bytes) sizes.push_back(size);
+  if (link.most_bytes > link.least_bytes) sizes.push_back(link.most_bytes);
+  return sizes;
+}
+
+Prediction predict(const LinkFit& link, std::int64_t workers) {
+  Prediction out = {.collective = link.collective, .workers = workers, .times = {}};
+  for (const double bytes : sizes_to_show(link)) {
+    PredictedTime time = {.bytes = bytes, .us = link.us(workers, bytes), .between_us = {}};
+    if (link.left_out) time.between_us = {time.us * link.left_out->least, time.us * link.left_out->most};
+    out.times.push_back(time);
+  }
+  return out;
+}
+
+/// Growing, and none of those that were measured.
+std::vector<std::int64_t> not_measured(std::vector<std::int64_t> wanted, const LinkFit& link) {
+  std::sort(wanted.begin(), wanted.end());
+  wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+  std::erase_if(wanted, [&](std::int64_t workers) {
+    return std::find(link.workers.begin(), link.workers.end(), workers) != link.workers.end();
+  });
+  return wanted;
+}
+
+traces::Fit fit_of(const traces::LineFit& line) {
+  return {.r2 = line.r2,
+          .mean_relative_error = line.mean_relative_error,
+          .max_relative_error = line.max_relative_error};
+}
+
+traces::Network network_of(const Report& report, const traces::Measurements& measurements,
+                           const Options& options) {
+  traces::Network out = traces::network_of(measurements, options.name);
+  out.line_rate_gbps = options.line_rate_gbps;
+  if (options.write_segments)
+    for (std::size_t i = 0; i < out.measured.size(); ++i)
+      out.measured[i].curve = curve_of(report.curves[i].segments);
+  std::vector<std::int64_t> predicted;
+  for (const LinkFit& link : report.links) {
+    if (link.collective == traces::CollectiveKind::all_reduce && link.workers.size() > 1)
+      out.link = traces::Link{.alpha_us = link.link.line.alpha_us,
+                              .beta_us_per_byte = link.link.line.beta_us_per_byte,
+                              .gamma_us_per_byte = 0};
+    for (const std::int64_t workers : not_measured(options.predict, link)) {
+      out.measured.push_back({.collective = link.collective,
+                              .algorithm = {},
+                              .workers = workers,
+                              .curve = curve_of(link, workers)});
+      predicted.push_back(workers);
+    }
+  }
+  if (out.link) out.origin.source += "; link fitted to all of them, gamma is part of beta";
+  if (!predicted.empty())
+    out.origin.source += fmt::format("; PREDICTED, not measured: {} workers", fmt::join(predicted, ", "));
+  return out;
+}
+
+}  // namespace
+
+Report fit(const traces::Measurements& measurements, const Options& options) {
+  Report out;
+  for (const traces::Series& series : measurements.series)
+    out.curves.push_back(fit_curve(series, options.test, options.segments));
+  out.links = fit_links(measurements.series, options);
+  if (!options.predict.empty() && out.links.empty())
+    throw models::InputError("--predict-workers: expected measurements on two workers or more, got none");
+  for (const LinkFit& link : out.links)
+    for (const std::int64_t workers : options.predict) out.predictions.push_back(predict(link, workers));
+  out.network = network_of(out, measurements, options);
+  for (std::size_t i = 0; i < out.curves.size(); ++i)
+    out.network.measured[i].fit = fit_of(out.curves[i].line);
+  out.warnings = warnings(out);
+  return out;
+}
+
+std::string size_text(double bytes) {
+  constexpr double kKibi = 1024;
+  constexpr std::array<std::string_view, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  while (unit + 1 < kUnits.size() && bytes >= kKibi) {
+    bytes /= kKibi;
+    ++unit;
+  }
+  return fmt::format("{:.4g} {}", bytes, kUnits.at(unit));
+}
+
+}  // namespace fit

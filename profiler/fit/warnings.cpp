@@ -1,0 +1,96 @@
+// What to be careful with in a fit.
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "profiler/fit/report.hpp"
+
+namespace fit {
+namespace {
+
+constexpr double kBitsPerUsOfGbps = 1e3;
+
+std::string named(const traces::Series& series) {
+  return fmt::format("{} on {} workers", traces::name(series.collective), series.workers);
+}
+
+/// What a byte takes at the least: every worker sends 2(P-1)/P of an all-reduce, half that of the others.
+double physical_us_per_byte(const traces::Series& series, double line_rate_gbps) {
+  const auto p = static_cast<double>(series.workers);
+  const double passes = series.collective == traces::CollectiveKind::all_reduce ? 2 : 1;
+  return passes * (p - 1) / p * 8 / (line_rate_gbps * kBitsPerUsOfGbps);
+}
+
+/// A slope under the bound makes large messages look cheaper than they can be: of the line, and of the last
+/// segment, which is what is continued.
+void add_slopes(std::vector<std::string>& out, const CurveFit& curve, double line_rate_gbps) {
+  const double bound = physical_us_per_byte(curve.series, line_rate_gbps);
+  const auto warn = [&](std::string_view what, double slope) {
+    constexpr double kRounding = 1 - 1e-9;
+    if (slope < bound * kRounding)
+      out.push_back(
+          fmt::format("{}: {} takes {:.6g} us per MB, under the physical bound of {:.6g} at {} Gb/s",
+                      named(curve.series), what, slope * 1e6, bound * 1e6, line_rate_gbps));
+  };
+  warn("the line", curve.line.us_per_byte);
+  if (curve.segments.size() > 1) warn("the last segment", curve.segments.back().line.beta_us_per_byte);
+}
+
+/// R^2 is about the large sizes alone, whose times are large.
+void add_small_sizes(std::vector<std::string>& out, const CurveFit& curve) {
+  constexpr double kGood = 0.99;
+  constexpr double kOff = 0.1;
+  const ModelFit& line = curve.models.front();
+  if (curve.line.r2 < kGood || !line.in_sample) return;
+  const std::vector<Residual>& all = line.in_sample->residuals;
+  const std::size_t quarter = std::max<std::size_t>(1, all.size() / 4);
+  double mean = 0;
+  for (std::size_t i = 0; i < quarter; ++i) mean += std::abs(all[i].error()) / static_cast<double>(quarter);
+  if (mean > kOff)
+    out.push_back(
+        fmt::format("{}: R^2 of one line is {:.5f}, but on sizes up to {} it is off by {:.0f} % in the mean",
+                    named(curve.series), curve.line.r2, size_text(all[quarter - 1].bytes), 100 * mean));
+}
+
+void add_extrapolation(std::vector<std::string>& out, const LinkFit& link, std::int64_t workers) {
+  const auto [least, most] = std::minmax_element(link.workers.begin(), link.workers.end());
+  if (link.workers.size() == 1)
+    out.push_back(fmt::format(
+        "{} on {} workers is predicted from {} workers alone: nothing says how far it can be trusted",
+        traces::name(link.collective), workers, link.workers.front()));
+  else if (workers < *least || workers > *most)
+    out.push_back(fmt::format("{} on {} workers is extrapolated: measured on {}",
+                              traces::name(link.collective), workers, fmt::join(link.workers, ", ")));
+}
+
+void add_left_out(std::vector<std::string>& out, const LinkFit& link) {
+  constexpr double kOff = 0.2;
+  if (link.left_out && link.left_out->mean_relative_error > kOff)
+    out.push_back(
+        fmt::format("{}: numbers of workers predicted from the others are off by {:.0f} % in the mean: no "
+                    "algorithm known "
+                    "here describes all of them",
+                    traces::name(link.collective), 100 * link.left_out->mean_relative_error));
+}
+
+}  // namespace
+
+std::vector<std::string> warnings(const Report& report) {
+  std::vector<std::string> out;
+  for (const CurveFit& curve : report.curves) {
+    if (report.network.line_rate_gbps && curve.series.workers > 1)
+      add_slopes(out, curve, *report.network.line_rate_gbps);
+    add_small_sizes(out, curve);
+  }
+  for (const LinkFit& link : report.links) {
+    if (!report.predictions.empty()) add_left_out(out, link);
+    for (const Prediction& prediction : report.predictions)
+      if (prediction.collective == link.collective) add_extrapolation(out, link, prediction.workers);
+  }
+  return out;
+}
+
+}  // namespace fit

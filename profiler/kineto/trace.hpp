@@ -1,0 +1,84 @@
+// What we keep of a PyTorch profiler (Kineto) trace: operators and ranges on the host, launches, and what ran
+// on the GPU. Times are whole nanoseconds; texts are kept once.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace kineto {
+
+enum class TextId : std::uint32_t {};
+
+/// Every different text once: a trace of a million events has a few thousand.
+class Texts {
+ public:
+  TextId id(const std::string& text) {
+    const auto [found, is_new] = ids_.try_emplace(text, static_cast<std::uint32_t>(all_.size()));
+    if (is_new) all_.push_back(text);
+    return TextId{found->second};
+  }
+  const std::string& operator[](TextId id) const { return all_[static_cast<std::size_t>(id)]; }
+
+ private:
+  std::unordered_map<std::string, std::uint32_t> ids_;
+  std::vector<std::string> all_;
+};
+
+enum class RangeKind : std::uint8_t {
+  operation,   ///< of PyTorch, forward or backward
+  annotation,  ///< by the user, the optimizer or the profiler's steps
+  module       ///< a call of an nn.Module
+};
+
+/// Something that lasted on a thread of the host.
+struct Range {
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  std::int64_t sequence = -1;  ///< joins a forward operator with its backward; -1: none
+  TextId name{};
+  TextId thread{};
+  TextId shapes{};  ///< "[[512, 3], [4]]", or empty
+  RangeKind kind = RangeKind::operation;
+};
+
+/// A call that starts work on a GPU.
+struct Launch {
+  std::int64_t at_ns = 0;
+  std::int64_t correlation = 0;
+  TextId thread{};
+};
+
+struct Collective {
+  TextId name{};
+  TextId dtype{};
+  std::int64_t in_elements = 0;
+  std::int64_t out_elements = 0;
+  std::int64_t group_size = 0;
+};
+
+/// Something that ran on a GPU.
+struct Kernel {
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+  std::int64_t correlation = 0;
+  std::int64_t bytes = 0;        ///< of a copy
+  std::int32_t collective = -1;  ///< index into the trace's, or none
+  TextId name{};
+};
+
+struct Trace {
+  std::string path;
+  Texts texts;
+  std::string device;  ///< of the first that the trace lists, or empty
+  std::vector<Range> ranges;
+  std::vector<Launch> launches;
+  std::vector<Kernel> kernels;
+  std::vector<Collective> collectives;
+  std::int64_t events = 0;  ///< that the file holds
+};
+
+}  // namespace kineto

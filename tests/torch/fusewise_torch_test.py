@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+"""profiler/fusewise_torch.py on the CPU: `fusewise_torch_test.py PROGRAM` (build/fusewise).
+
+Profiles of a small CNN and of a transformer of two blocks have to be taken by the program, and two ranks that send
+gradients in planned groups have to end with the parameters of plain DistributedDataParallel, bit for bit.
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "profiler"))
+
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+from torch import nn  # noqa: E402
+
+import fusewise_torch  # noqa: E402
+
+DEADLINE_S = 120
+
+
+def check(what, got, wanted):
+    if got != wanted:
+        sys.exit(f"{what}: got {got}, expected {wanted}")
+
+
+def cnn():
+    return nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(inplace=True),
+                         nn.Conv2d(8, 16, 3, stride=2), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 7 * 7, 10))
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention = nn.MultiheadAttention(width, 2, batch_first=True)
+        self.wide, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        y = self.norm1(x)
+        x = x + self.attention(y, y, y, need_weights=False)[0]
+        return x + self.narrow(nn.functional.gelu(self.wide(self.norm2(x))))
+
+
+class Transformer(nn.Module):
+    def __init__(self, width=32, words=50):
+        super().__init__()
+        self.head = nn.Linear(width, words)  # registered first, used last: ready order is not the reverse of this
+        self.embed = nn.Embedding(words, width)
+        self.blocks = nn.ModuleList([Block(width), Block(width)])
+
+    def forward(self, x):
+        x = self.embed(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+MODELS = {"cnn": (cnn, lambda: torch.randn(4, 3, 16, 16)),
+          "transformer": (Transformer, lambda: torch.randint(0, 50, (4, 12)))}
+
+
+# ---- profiles
+
+
+def measured(name):
+    torch.manual_seed(1)
+    make, inputs = MODELS[name]
+    model = make()
+    profiler = fusewise_torch.Profiler(model, batch_size=4)
+    for _ in range(7):
+        with profiler.iteration():
+            model(inputs()).square().mean().backward()
+    return model, profiler
+
+
+def check_profile(program, name, folder):
+    model, profiler = measured(name)
+    file = os.path.join(folder, f"{name}.profile.json")
+    profiler.save(file, name=name)
+    profile = json.loads(pathlib.Path(file).read_text())
+    tensors = [tensor for layer in profile["layers"] for tensor in layer["tensors"]]
+    check(f"{name}: tensors", sorted((t["name"], t["elements"]) for t in tensors),
+          sorted((n, p.numel()) for n, p in model.named_parameters()))
+    for layer in profile["layers"]:
+        if layer["tensors"] and abs(sum(t["backward_us"] for t in layer["tensors"]) - layer["backward_us"]) > 1e-6:
+            sys.exit(f"{name}: parts of {layer['name']} do not add up")
+    if not all(sum(layer[d] for layer in profile["layers"]) > 0 for d in ("forward_us", "backward_us")):
+        sys.exit(f"{name}: no time forward or backward")
+    check_order(name, profiler)
+    scenario = os.path.join(folder, f"{name}.json")
+    pathlib.Path(scenario).write_text(json.dumps({
+        "format": "fusewise.scenario", "version": 1, "name": name, "profile": file, "workers": [2],
+        "network": {"format": "fusewise.network", "version": 1, "name": "loopback",
+                    "origin": {"kind": "estimated", "source": "by hand"},
+                    "link": {"alpha_us": 50, "beta_us_per_byte": 0.001}}, "schedules": ["wfbp", "ddp", "fusewise"]}))
+    results = subprocess.run([program, "simulate", scenario, "--json"], check=True, capture_output=True,
+                             timeout=DEADLINE_S)
+    check(f"{name}: schedules", len(json.loads(results.stdout)["results"]), 3)
+    plan = os.path.join(folder, f"{name}.plan.json")
+    subprocess.run([program, "plan", scenario, "--workers", "2", "-o", plan], check=True, capture_output=True,
+                   timeout=DEADLINE_S)
+    print(f"{name}: {len(profile['layers'])} layers, {len(tensors)} tensors, taken by the program")
+    return plan
+
+
+def check_order(name, profiler):
+    gradients = profiler.gradients()
+    check(f"{name}: places", [g["ready"] for g in gradients], list(range(len(gradients))))
+    if name == "transformer":
+        first = {g["name"] for g in gradients[:2]}
+        check("transformer: first gradients ready", first, {"head.weight", "head.bias"})
+        check("transformer: registered first", {g["registered"] for g in gradients[:2]}, {0, 1})
+
+
+def check_charges():
+    """Time goes to the module that spends it: a slow layer is the slow one, forward and backward."""
+
+    class Slow(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            spend(0.02)
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, grad):
+            spend(0.04)
+            return grad
+
+    class SlowLayer(nn.Module):
+        def forward(self, x):
+            return Slow.apply(x)
+
+    def spend(seconds):
+        import time
+        time.sleep(seconds)
+
+    model = nn.Sequential(nn.Linear(4, 4), SlowLayer(), nn.Linear(4, 4))
+    profiler = fusewise_torch.Profiler(model, batch_size=1, warmup=1)
+    for _ in range(4):
+        with profiler.iteration():
+            model(torch.ones(1, 4)).sum().backward()
+    layers = {layer["name"]: layer for layer in profiler.profile()["layers"]}
+    for direction, least in (("forward_us", 20e3), ("backward_us", 40e3)):
+        check(f"slowest {direction}", max(layers, key=lambda n: layers[n][direction]), "1")
+        if layers["1"][direction] < 0.99 * least:
+            sys.exit(f"the slow layer's {direction} is {layers['1'][direction]}")
+    print("time is charged to the layer that spends it")
+
+
+# ---- groups
+
+
+def random_plan(model, rng):
+    """Neighbours in backward order, cut anywhere."""
+    names = [name for name, _ in reversed(list(model.named_parameters()))]
+    groups = []
+    while names:
+        count = rng.randint(1, min(len(names), 6))
+        groups.append({"tensors": names[:count]})
+        names = names[count:]
+    return {"format": "fusewise.plan", "version": 1, "pipeline": "wfbp", "compression": "none", "groups": groups}
+
+
+def train(model, rank, inputs):
+    """Six steps with momentum, two of which gather gradients over two passes."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    torch.manual_seed(100 + rank)
+    for step in range(6):
+        optimizer.zero_grad()
+        if step % 3 == 2:
+            with model.no_sync():
+                model(inputs()).square().mean().backward()
+        model(inputs()).square().mean().backward()
+        optimizer.step()
+    return [p.detach().clone() for p in list(model.module.parameters()) + list(model.module.buffers())]
+
+
+def run_rank(rank, store, plans):
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+    for name, (make, inputs) in MODELS.items():
+        def fresh():
+            torch.manual_seed(rank)  # rank 0's parameters have to reach the other
+            return make()
+
+        plain = train(nn.parallel.DistributedDataParallel(fresh()), rank, inputs)
+        wanted = [random_plan(make(), random.Random(seed)) for seed in range(3)]
+        wanted += [random_plan(make(), random.Random(9)), os.path.join(plans, f"{name}.plan.json")]
+        for number, plan in enumerate(wanted):
+            model = fresh()
+            if number == 3:
+                model = nn.parallel.DistributedDataParallel(model)
+            trained = train(fusewise_torch.apply_plan(model, plan), rank, inputs)
+            for place, (ours, theirs) in enumerate(zip(trained, plain)):
+                if not torch.equal(ours, theirs):
+                    sys.exit(f"{name}, plan {number}: tensor {place} differs from plain DDP on rank {rank}")
+    check_unused(rank)
+    dist.destroy_process_group()
+
+
+def check_unused(rank):
+    """A parameter without a gradient is an error, not a wait without end."""
+
+    class Half(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.unused = nn.Linear(2, 2), nn.Linear(2, 2)
+
+        def forward(self, x):
+            return self.used(x)
+
+    model = Half()
+    groups = [list(model.unused.parameters()), list(model.used.parameters())]
+    wrapped = fusewise_torch.BucketedDataParallel(model, groups)
+    try:
+        wrapped(torch.ones(1, 2)).sum().backward()
+    except RuntimeError as error:
+        if "got no gradient" in str(error):
+            return
+        raise
+    sys.exit(f"rank {rank}: an unused parameter went unnoticed")
+
+
+def check_plans_refused():
+    model = cnn()
+    plan = random_plan(model, random.Random(1))
+    for change, words in (({"groups": plan["groups"][:-1]}, "leaves out"), ({"pipeline": "dear"}, "pipeline wfbp"),
+                          ({"groups": plan["groups"] + plan["groups"][:1]}, "has not, or the plan twice"),
+                          ({"compression": "fp16"}, "without compression"), ({"format": "x"}, "fusewise.plan")):
+        try:
+            fusewise_torch._groups(model, {**plan, **change})
+        except ValueError as error:
+            if words in str(error):
+                continue
+            raise
+        sys.exit(f"a plan with {change} was taken")
+    print("plans that do not fit the model are refused")
+
+
+def check_ranks(plans):
+    store = os.path.join(plans, "store")
+    ranks = [subprocess.Popen([sys.executable, __file__, "--rank", str(rank), "--store", store, "--plans", plans])
+             for rank in range(2)]
+    try:
+        codes = [rank.wait(timeout=DEADLINE_S) for rank in ranks]
+    finally:
+        for rank in ranks:
+            if rank.poll() is None:
+                rank.kill()
+                rank.wait()
+    check("exit codes of the ranks", codes, [0, 0])
+    print("two ranks: the same bits as DistributedDataParallel, over five groupings of each model")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program", nargs="?")
+    parser.add_argument("--rank", type=int)
+    parser.add_argument("--store")
+    parser.add_argument("--plans")
+    arguments = parser.parse_args()
+    if arguments.rank is not None:
+        return run_rank(arguments.rank, arguments.store, arguments.plans)
+    if arguments.program is None:
+        parser.error("expected the program")
+    torch.set_num_threads(1)
+    check_charges()
+    check_plans_refused()
+    with tempfile.TemporaryDirectory() as folder:
+        for name in MODELS:
+            check_profile(os.path.abspath(arguments.program), name, folder)
+        check_ranks(folder)
+
+
+if __name__ == "__main__":
+    main()
