@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,15 @@ void add_sweep(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_import(CLI::App& app);
 void add_estimate(CLI::App& app);
+void add_validate(CLI::App& app);
 void add_show(CLI::App& app);
 void add_schema(CLI::App& app);
+
+/// What was validated is outside its tolerance; what() says what. The program exits with 3, its results printed.
+class OutOfTolerance : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 /// Results go to stdout, all at once; throws WorldError when it cannot be written.
 void print(const std::string& text);
