@@ -36,5 +36,10 @@ void check_quantity(const models::Field& quantity);
 std::vector<Quantity> simulated_quantities();
 std::vector<Quantity> sweep_quantities();
 std::vector<Quantity> collective_quantities();
+std::vector<Quantity> update_quantities();
+std::vector<Quantity> hitopk_quantities();
+std::vector<Quantity> counted_quantities();
+std::vector<Quantity> selected_quantities();
+std::vector<Quantity> searched_quantities();
 
 }  // namespace validate
