@@ -61,8 +61,8 @@ Parameter read_parameter(const Field& field) {
                    .unit = text_at(field, "unit"),
                    .why = field.at("why").name(),
                    .calibrated_on = {}};
-  for (const Field& each : field.at("calibrated_on").non_empty_items())
-    out.calibrated_on.push_back(each.name());
+  if (const auto figures = field.find("calibrated_on"))
+    for (const Field& each : figures->non_empty_items()) out.calibrated_on.push_back(each.name());
   return out;
 }
 
@@ -198,7 +198,8 @@ void check_calibrated(const Field& field, const Paper& paper) {
   for (const Figure& figure : paper.figures) names.push_back(figure.name);
   if (const auto parameters = field.find("parameters"))
     for (const Field& parameter : parameters->items())
-      for (const Field& each : parameter.at("calibrated_on").items()) (void)each.one_of(names);
+      if (const auto calibrated = parameter.find("calibrated_on"))
+        for (const Field& each : calibrated->items()) (void)each.one_of(names);
 }
 
 }  // namespace

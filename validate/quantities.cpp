@@ -21,7 +21,7 @@ constexpr std::size_t kMostCases = 10'000;
 
 std::vector<Quantity> all_quantities() {
   std::vector<Quantity> out;
-  for (auto* group : {simulated_quantities, sweep_quantities, collective_quantities, update_quantities,
+  for (auto* group : {simulated_quantities, sweep_quantities, collective_quantities, part_quantities, weak_scaling_quantities,
                       hitopk_quantities, counted_quantities, selected_quantities, searched_quantities}) {
     std::vector<Quantity> some = group();
     std::move(some.begin(), some.end(), std::back_inserter(out));

@@ -109,15 +109,37 @@ Values split_gain(const Request& request) {
   return {{"", naive_words(drawn, 1) / balanced_words(drawn)}};
 }
 
+/// How many calls even out shares before they gather them, of those that do not compute thresholds anew.
+Values balancing_calls_percent(const Request& request) {
+  const Drawn drawn = read_drawn(request);
+  std::uint64_t balancing = 0;
+  std::uint64_t usual = 0;
+  transport::run_ranks(drawn.ranks, [&](Transport& end) {
+    sparse::OkTopkState state;
+    for (std::uint64_t call = 0; call < drawn.calls; ++call) {
+      transport::Counted counted(end);
+      (void)sparse::ok_topk(counted, drawn.gradient(end.rank(), call), {.k = drawn.kept}, state);
+      if (end.rank() != 0) continue;
+      const auto has = [&](std::string_view phase) { return counted.phase(phase) != transport::Counts{}; };
+      if (has("gather")) ++usual;
+      if (has("balance")) ++balancing;
+    }
+  });
+  if (usual == 0) request.at("calls").expected("calls beyond the first");
+  return {{"", kPercent * static_cast<double>(balancing) / static_cast<double>(usual)}};
+}
+
 }  // namespace
 
 std::vector<Quantity> selected_quantities() {
-  return {
-      {"fill_in_percent", "of the elements are not zero in TopkDSA's sum", drawn_keys({}), fill_in_percent},
-      {"selection_deviation_percent", "of Ok-Topk's selections from what was asked for, mean", drawn_keys({}),
-       selection_deviation_percent},
-      {"split_gain", "words that equal regions send to the rank with the most, over those of Ok-Topk's",
-       drawn_keys({}), split_gain}};
+  const std::vector<std::string_view> keys = drawn_keys({});
+  return {{"fill_in_percent", "of the elements are not zero in TopkDSA's sum", keys, fill_in_percent},
+          {"selection_deviation_percent", "of Ok-Topk's selections from what was asked for, mean", keys,
+           selection_deviation_percent},
+          {"split_gain", "words that equal regions send to the rank with the most, over those of Ok-Topk's",
+           keys, split_gain},
+          {"balancing_calls_percent", "of Ok-Topk's calls even out shares before they gather", keys,
+           balancing_calls_percent}};
 }
 
 }  // namespace validate
