@@ -9,6 +9,7 @@
 
 #include "models/errors.hpp"
 #include "scenarios/run.hpp"
+#include "traces/estimated_profile.hpp"
 #include "traces/limits.hpp"
 
 namespace validate {
@@ -63,7 +64,7 @@ scenarios::Scenario read_named(const Paper& paper, const Field& field) {
 scenarios::Scenario Request::scenario(std::string_view key) const {
   scenarios::Scenario out = read_named(*paper_, at(key));
   if (const auto network = find("network")) out.network = traces::read_network(network->follow());
-  if (const auto profile = find("profile")) out.profile = traces::read_profile(profile->follow());
+  if (const auto profile = find("profile")) out.profile = traces::read_or_estimate_profile(*profile);
   if (const auto collectives = find("collectives")) out.all_reduce = planner::read_collectives(*collectives);
   return out;
 }
