@@ -36,5 +36,6 @@ void check_quantity(const models::Field& quantity);
 std::vector<Quantity> simulated_quantities();
 std::vector<Quantity> sweep_quantities();
 std::vector<Quantity> collective_quantities();
+std::vector<Quantity> dear_quantities();
 
 }  // namespace validate
