@@ -38,8 +38,10 @@ Judgement near(const Figure& figure, const Values& ours) {
   return {.met = error <= *figure.within, .error = error};
 }
 
+/// Where ours is known as an interval only, its nearest end counts.
 Judgement scored(const Figure& figure, const Values& ours) {
-  return {.met = true, .error = relative(ours.front().value, *figure.published.value)};
+  const double value = *figure.published.value;
+  return {.met = true, .error = relative(std::clamp(value, least(ours), most(ours)), value)};
 }
 
 /// Ours is known as an interval only, as an input of it is: how far the published value is outside.
@@ -144,7 +146,8 @@ std::string_view name(Verdict verdict) {
 
 Outcome judge(const Figure& figure, const Values& ours, bool calibrated) {
   const bool has_reason = !figure.reason.empty();
-  const Judgement judgement = ours.empty() ? Judgement{} : figure.judge->judge(figure, ours);
+  Judgement judgement = ours.empty() ? Judgement{} : figure.judge->judge(figure, ours);
+  if (calibrated && judgement.error > kCalibrated) judgement.met = false;
   Outcome out = {.verdict = Verdict::reproduced, .error = judgement.error, .fault = {}};
   if (!judgement.met) {
     out.verdict = Verdict::not_reproduced;

@@ -47,6 +47,9 @@ constexpr double kNear = 1.25;
 /// inverse) is another result, however near 1 both are.
 constexpr double kGainShare = 0.5;
 
+/// What an input was fitted to it must meet.
+constexpr double kCalibrated = 0.01;
+
 struct Outcome {
   Verdict verdict = Verdict::shown;
   std::optional<double> error;

@@ -21,8 +21,9 @@ constexpr std::size_t kMostCases = 10'000;
 
 std::vector<Quantity> all_quantities() {
   std::vector<Quantity> out;
-  for (auto* group : {simulated_quantities, sweep_quantities, collective_quantities, part_quantities, weak_scaling_quantities,
-                      hitopk_quantities, counted_quantities, selected_quantities, searched_quantities}) {
+  for (auto* group : {simulated_quantities, sweep_quantities, collective_quantities, dear_quantities,
+                      part_quantities, weak_scaling_quantities, hitopk_quantities, counted_quantities,
+                      selected_quantities, searched_quantities}) {
     std::vector<Quantity> some = group();
     std::move(some.begin(), some.end(), std::back_inserter(out));
   }
@@ -72,6 +73,12 @@ std::vector<Case> cases_of(const Field& quantity, const Quantity& known) {
   return sets ? product(*sets, known) : std::vector<Case>(1);
 }
 
+double mean_of(const Values& values) {
+  double sum = 0;
+  for (const Value& each : values) sum += each.value;
+  return values.empty() ? 0 : sum / static_cast<double>(values.size());
+}
+
 const Quantity& quantity_named(const Field& quantity) {
   std::vector<std::string_view> names;
   for (const Quantity& each : quantities()) names.push_back(each.name);
@@ -91,7 +98,7 @@ const Quantity& quantity_of(const Figure& figure) { return quantity_named(figure
 
 void check_quantity(const Field& quantity) {
   const Quantity& known = quantity_named(quantity);
-  std::vector<std::string_view> keys = {"kind", "for", "cases", "times"};
+  std::vector<std::string_view> keys = {"kind", "for", "cases", "times", "mean"};
   keys.insert(keys.end(), known.keys.begin(), known.keys.end());
   quantity.allow_only(keys);
   if (const auto sets = quantity.find("for")) sets->allow_only(known.keys);
@@ -116,7 +123,8 @@ Values measure(const Paper& paper, const Figure& figure) {
       out.push_back(std::move(value));
     }
   }
-  return out;
+  const std::optional<Field> mean = figure.quantity.find("mean");
+  return mean && mean->boolean() ? Values{{"", mean_of(out)}} : out;
 }
 
 }  // namespace validate

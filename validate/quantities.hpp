@@ -36,6 +36,7 @@ void check_quantity(const models::Field& quantity);
 std::vector<Quantity> simulated_quantities();
 std::vector<Quantity> sweep_quantities();
 std::vector<Quantity> collective_quantities();
+std::vector<Quantity> dear_quantities();
 std::vector<Quantity> part_quantities();
 std::vector<Quantity> weak_scaling_quantities();
 std::vector<Quantity> hitopk_quantities();
