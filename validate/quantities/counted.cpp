@@ -68,6 +68,7 @@ constexpr std::array<Formula, 9> kFormulas = {{
 template <typename Table>
 const auto& entry_at(const Request& request, std::string_view key, const Table& table) {
   std::vector<std::string_view> names;
+  names.reserve(table.size());
   for (const auto& each : table) names.push_back(each.name);
   const std::string name = request.at(key).one_of(names);
   return *std::find_if(table.begin(), table.end(), [&](const auto& each) { return each.name == name; });

@@ -13,7 +13,7 @@ constexpr double kPercent = 100;
 Values hitopk_shares_percent(const Request& request) {
   const scenarios::Scenario scenario = request.scenario();
   const std::int64_t workers = request.workers(scenario);
-  const double bytes = static_cast<double>(traces::parameter_count(scenario.profile) *
+  const auto bytes = static_cast<double>(traces::parameter_count(scenario.profile) *
                                            traces::bytes_per_element(scenario.profile.dtype));
   const planner::SparseEntry& entry = *planner::find_sparse("hitopk");
   try {
