@@ -23,7 +23,8 @@ void add_validate(CLI::App& app);
 void add_show(CLI::App& app);
 void add_schema(CLI::App& app);
 
-/// What was validated is outside its tolerance; what() says what. The program exits with 3, its results printed.
+/// What was validated is outside its tolerance; what() says what. The program exits with 3, its results
+/// printed.
 class OutOfTolerance : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

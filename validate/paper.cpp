@@ -136,7 +136,8 @@ const Judge& read_judge(const Field& field) {
   std::vector<std::string_view> names;
   for (const Judge& each : judges()) names.push_back(each.name);
   const std::string name = field.one_of(names);
-  return *std::find_if(judges().begin(), judges().end(), [&](const Judge& each) { return each.name == name; });
+  return *std::find_if(judges().begin(), judges().end(),
+                       [&](const Judge& each) { return each.name == name; });
 }
 
 /// The keys that only some judges take.

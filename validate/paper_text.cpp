@@ -102,8 +102,11 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows) {
 
 std::vector<std::string> row_of(const PaperResult& paper, const FigureResult& result) {
   const Figure& figure = result.figure;
-  std::vector<std::string> row = {fmt::format("{} {}", paper.paper.name, figure.where), figure.what,
-                                  published_text(figure), ours_text(result), error_text(result),
+  std::vector<std::string> row = {fmt::format("{} {}", paper.paper.name, figure.where),
+                                  figure.what,
+                                  published_text(figure),
+                                  ours_text(result),
+                                  error_text(result),
                                   std::string(name(result.outcome.verdict))};
   for (std::string& cell : row) cell = models::one_line(cell);
   return row;
@@ -164,9 +167,13 @@ ordered_json json_of(const FigureResult& result) {
   const Figure& figure = result.figure;
   ordered_json ours = ordered_json::array();
   for (const Value& each : result.ours) ours.push_back({{"label", each.label}, {"value", each.value}});
-  ordered_json out = {{"name", figure.name},        {"where", figure.where}, {"what", figure.what},
-                      {"read", figure.read},        {"published", figure.published.text},
-                      {"unit", figure.unit},        {"ours", std::move(ours)},
+  ordered_json out = {{"name", figure.name},
+                      {"where", figure.where},
+                      {"what", figure.what},
+                      {"read", figure.read},
+                      {"published", figure.published.text},
+                      {"unit", figure.unit},
+                      {"ours", std::move(ours)},
                       {"judge", figure.judge->name}};
   if (result.outcome.error) out["relative_error"] = *result.outcome.error;
   out["verdict"] = name(result.outcome.verdict);
@@ -207,13 +214,15 @@ std::string papers_table(const std::vector<PaperResult>& results) {
 std::string papers_json(const std::vector<PaperResult>& results) {
   ordered_json papers = ordered_json::array();
   for (const PaperResult& each : results) papers.push_back(json_of(each));
-  return models::json_text({{"format", "fusewise.reproduction"}, {"version", 1}, {"papers", std::move(papers)}});
+  return models::json_text(
+      {{"format", "fusewise.reproduction"}, {"version", 1}, {"papers", std::move(papers)}});
 }
 
 std::string papers_page(const std::vector<PaperResult>& results) {
   std::string out = fmt::format(
       "# What of the papers comes out\n"
-      "Written by `fusewise validate validate/papers -o docs/reproduction.md`; `validate/papers/README.md` says\n"
+      "Written by `fusewise validate validate/papers -o docs/reproduction.md`; `validate/papers/README.md` "
+      "says\n"
       "how figures are judged. {}.\n\n",
       counts(results));
   for (const PaperResult& result : results) {

@@ -1,5 +1,5 @@
-// Any bytes are a profile, network, plan, model or scenario, or are refused with InputError; what loads and
-// can be written is written and read back the same.
+// Any bytes are a profile, network, plan, model, scenario, paper or set-up, or are refused with InputError;
+// what loads and can be written is written and read back the same.
 
 #include <cstdint>
 #include <cstdlib>
@@ -10,6 +10,8 @@
 #include "models/model.hpp"
 #include "planner/plan_file.hpp"
 #include "scenarios/scenario.hpp"
+#include "validate/measurements.hpp"
+#include "validate/paper.hpp"
 
 namespace {
 
@@ -27,6 +29,7 @@ void load(const Field& field) {
   if (format == "fusewise.profile") return round_trip(field, traces::read_profile, traces::profile_text);
   if (format == "fusewise.network") return round_trip(field, traces::read_network, traces::network_text);
   if (format == "fusewise.plan") return round_trip(field, planner::read_plan_file, planner::plan_text);
+  if (format == "fusewise.setup") return (void)validate::read_setup(field);
   if (format == "fusewise.model") return (void)models::read_model(field);
   (void)scenarios::read_scenario(field);
 }
@@ -36,7 +39,11 @@ void load(const Field& field) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   try {
-    load(Field::parse(text, "scenarios/fuzz"));
+    const Field field = Field::parse(text, "scenarios/fuzz");
+    if (field.is_object() && field.has("figures"))
+      (void)validate::read_paper(std::string(text), "validate/papers/fuzz");
+    else
+      load(field);
   } catch (const models::InputError&) {
   }
   return 0;

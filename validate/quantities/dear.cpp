@@ -52,9 +52,7 @@ Values equation_9(const Request& /*request*/) {
     for (std::int64_t gather = 0; gather <= 700; ++gather) {
       const std::int64_t dear = std::max(forward, gather) + std::max(2 * forward, gather);
       const std::int64_t baseline = forward + std::max(2 * forward, 2 * gather);
-      const std::int64_t saved = gather <= forward       ? 0
-                                 : gather <= 2 * forward ? gather - forward
-                                                         : forward;
+      const std::int64_t saved = gather <= forward ? 0 : gather <= 2 * forward ? gather - forward : forward;
       if (baseline - dear != saved) return {{"", 0}};
     }
   }
@@ -71,8 +69,7 @@ Values saved_forwards(const Request& request) {
 }
 
 planner::Schedule searching(std::string_view kind, std::string_view keys) {
-  const std::string text =
-      fmt::format(R"({{"name": "dear", "fusion": {{"kind": "{}", {}}}}})", kind, keys);
+  const std::string text = fmt::format(R"({{"name": "dear", "fusion": {{"kind": "{}", {}}}}})", kind, keys);
   return planner::read_schedule(models::Field::parse(text, "probes"));
 }
 
@@ -88,8 +85,8 @@ Values probes_to_best(const Request& request) {
   const auto iteration_us = [&](const planner::Schedule& schedule) {
     return predict(scenario, workers, schedule).iteration_us;
   };
-  const double best = iteration_us(
-      searching("sweep", R"("of": "modules", "from_bytes": 1000000, "to_bytes": 100000000)"));
+  const double best =
+      iteration_us(searching("sweep", R"("of": "modules", "from_bytes": 1000000, "to_bytes": 100000000)"));
   const std::int64_t seeds = kind == "grid" ? 1 : kSeeds;
   double sum = 0;
   for (std::int64_t seed = 1; seed <= seeds; ++seed) {
@@ -118,10 +115,14 @@ std::vector<Quantity> dear_quantities() {
       {"exposed_half_ms", "what equation 6 leaves of the `half` reduce_scatter or all_gather", of_half,
        exposed_half_ms},
       {"equation_9", "1 if it follows from equations 7 and 8 of DeAR", {}, equation_9},
-      {"saved_forwards", "what `schedule` saves over `over`, in forward passes",
-       {"scenario", "workers", "schedule", "over", "network", "profile", "collectives"}, saved_forwards},
-      {"probes_to_best", "probes until a `search` (bayesian, random, grid) is within 1 % of the best cap",
-       {"search", "scenario", "workers", "network", "profile", "collectives"}, probes_to_best},
+      {"saved_forwards",
+       "what `schedule` saves over `over`, in forward passes",
+       {"scenario", "workers", "schedule", "over", "network", "profile", "collectives"},
+       saved_forwards},
+      {"probes_to_best",
+       "probes until a `search` (bayesian, random, grid) is within 1 % of the best cap",
+       {"search", "scenario", "workers", "network", "profile", "collectives"},
+       probes_to_best},
   };
 }
 

@@ -12,7 +12,8 @@ namespace {
 using models::Field;
 using planner::Prediction;
 
-const std::vector<std::string_view> kOne = {"scenario", "workers", "schedule", "network", "profile", "collectives"};
+const std::vector<std::string_view> kOne = {"scenario", "workers", "schedule",
+                                            "network",  "profile", "collectives"};
 
 Prediction predicted(const Request& request) {
   const scenarios::Scenario scenario = request.scenario();
@@ -76,7 +77,10 @@ std::vector<Quantity> simulated_quantities() {
       {"bytes_sent", "by a worker in an iteration", kOne, number<&Prediction::bytes_sent_per_worker>},
       {"groups", "of a schedule", kOne, groups},
       {"gain", "iteration of `over` (or of the fastest of several) / that of `schedule`", of_gain, gain},
-      {"job_seconds", "all of a scenario's job", {"scenario", "workers", "network", "collectives"}, job_seconds},
+      {"job_seconds",
+       "all of a scenario's job",
+       {"scenario", "workers", "network", "collectives"},
+       job_seconds},
   };
 }
 
