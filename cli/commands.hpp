@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,16 @@ void add_measure(CLI::App& app);
 void add_netlab(CLI::App& app);
 void add_profile(CLI::App& app);
 void add_fit(CLI::App& app);
+void add_validate(CLI::App& app);
 void add_show(CLI::App& app);
 void add_schema(CLI::App& app);
+
+/// What was validated is outside its tolerance; what() says what. The program exits with 3, its results
+/// printed.
+class OutOfTolerance : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 /// Results go to stdout, all at once; throws WorldError when it cannot be written.
 void print(const std::string& text);

@@ -38,7 +38,8 @@ void estimate(const Options& options) {
   const models::Model model =
       models::read_model(models::Field::load(options.model), {.sequence_length = options.sequence_length});
   traces::EstimateOptions wanted = {
-      .batch_size = options.batch, .dtype = {}, .iteration_ms = options.iteration_ms};
+      .batch_size = options.batch, .dtype = {}, .compute_us = {}, .forward_share = {}};
+  if (options.iteration_ms) wanted.compute_us = *options.iteration_ms * 1e3;
   if (options.dtype) wanted.dtype = traces::dtype(*options.dtype);
   const traces::Profile profile = traces::estimate(model, device, wanted);
   write_or_print(options.output, profile_text(profile), summary(profile));

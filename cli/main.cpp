@@ -53,6 +53,7 @@ namespace {
 constexpr int kDone = 0;
 constexpr int kWorldFailed = 1;
 constexpr int kWrongInput = 2;
+constexpr int kOutOfTolerance = 3;
 
 int fail(int code, std::string_view message) {
   spdlog::error("{}", models::one_line(message));
@@ -89,6 +90,8 @@ int run(CLI::App& app, int argc, char** argv) {
     return parse_failure(app, error);
   } catch (const models::InputError& error) {
     return fail(kWrongInput, error.what());
+  } catch (const cli::OutOfTolerance& error) {
+    return fail(kOutOfTolerance, error.what());
   } catch (const std::bad_alloc&) {
     return fail(kWorldFailed, "out of memory");
   } catch (const std::exception& error) {
@@ -111,6 +114,7 @@ int main(int argc, char** argv) {
   cli::add_simulate(app);
   cli::add_sweep(app);
   cli::add_plan(app);
+  cli::add_validate(app);
   cli::add_show(app);
   cli::add_import(app);
   cli::add_fit(app);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/scenario.hpp"
+#include "traces/estimated_profile.hpp"
 #include "traces/limits.hpp"
 #include "traces/scaled.hpp"
 
@@ -42,7 +43,7 @@ PhaseInput read_input(const Field& field) {
 /// The profile of a phase: one of its own, or the scenario's, made as long as the phase says.
 traces::Profile read_phase_profile(const Field& field, const Scenario& scenario) {
   const auto own = field.find("profile");
-  traces::Profile profile = own ? traces::read_profile(own->follow()) : scenario.profile;
+  traces::Profile profile = own ? traces::read_or_estimate_profile(*own) : scenario.profile;
   if (const auto compute = field.find("compute_us")) {
     const double us = compute->number(0, traces::kMostTimeUs);
     if (us == 0) compute->expected("a time above 0");

@@ -10,6 +10,7 @@
 #include "scenarios/limits.hpp"
 #include "scenarios/links.hpp"
 #include "scenarios/stragglers.hpp"
+#include "traces/estimated_profile.hpp"
 #include "traces/limits.hpp"
 
 namespace scenarios {
@@ -305,7 +306,7 @@ Scenario read_scenario(const Field& field) {
   const std::optional<Field> collectives = field.find("collectives");
   Scenario scenario = {
       .name = name ? name->text() : "",
-      .profile = traces::read_profile(field.at("profile").follow()),
+      .profile = traces::read_or_estimate_profile(field.at("profile")),
       .network = traces::read_network(field.at("network").follow()),
       .workers = read_workers(field.at("workers")),
       .schedules = {},

@@ -1,6 +1,8 @@
 #include "traces/estimate.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -110,22 +112,54 @@ ProfileLayer estimate_layer(const Model& model, const Layer& layer, const Settin
   return out;
 }
 
-void scale(Profile& profile, double iteration_us) {
-  const double factor = iteration_us / (forward_us(profile) + backward_us(profile));
+constexpr double kPsPerUs = 1e6;
+
+/// Hands out a total of simulated time in proportion: parts are whole picoseconds and, when the last weight
+/// has come, all of it.
+class Shares {
+ public:
+  Shares(double total_ps, double all_weights) : total_ps_(total_ps), all_weights_(all_weights) {}
+
+  double next_us(double weight) {
+    weights_ += weight;
+    const double until_ps = std::round(total_ps_ * (weights_ / all_weights_));
+    return (until_ps - std::exchange(handed_out_ps_, until_ps)) / kPsPerUs;
+  }
+
+ private:
+  double total_ps_;
+  double all_weights_;
+  double weights_ = 0;
+  double handed_out_ps_ = 0;
+};
+
+void scale(Profile& profile, const EstimateOptions& options) {
+  const double estimated_us = forward_us(profile) + backward_us(profile);
+  const double compute_ps = std::round(options.compute_us.value_or(estimated_us) * kPsPerUs);
+  const double share = options.forward_share.value_or(forward_us(profile) / estimated_us);
+  const double forward_ps = std::round(compute_ps * share);
+  Shares forward(forward_ps, forward_us(profile));
+  Shares backward(compute_ps - forward_ps, backward_us(profile));
   for (ProfileLayer& layer : profile.layers) {
-    layer.forward_us *= factor;
-    layer.backward_us *= factor;
+    layer.forward_us = forward.next_us(layer.forward_us);
+    layer.backward_us = backward.next_us(layer.backward_us);
   }
 }
 
+std::string scaling(const EstimateOptions& options) {
+  std::string out = options.compute_us ? fmt::format("scaled to {:.12g} ms for forward and backward",
+                                                     *options.compute_us / 1e3)
+                                       : "not scaled to any measurement";
+  if (options.forward_share) out += fmt::format(", {:g} % of it forward", 100 * *options.forward_share);
+  return out;
+}
+
 std::string source(const Setting& setting, const EstimateOptions& options) {
-  const std::string scaled =
-      options.iteration_ms ? fmt::format("scaled to {} ms for forward and backward", *options.iteration_ms)
-                           : "not scaled to any measurement";
   return fmt::format(
       "roofline: {:g} % of {:g} TFLOP/s ({}), {:g} % of {:g} GB/s, {:g} us a kernel launch, batch {}; {}",
       100 * share_of_peak(setting.dtype), peak_tflops(setting.device, setting.dtype), name(setting.dtype),
-      100 * kShareOfBandwidth, setting.device.memory_gbytes_per_s, kLaunchUs, setting.batch_size, scaled);
+      100 * kShareOfBandwidth, setting.device.memory_gbytes_per_s, kLaunchUs, setting.batch_size,
+      scaling(options));
 }
 
 }  // namespace
@@ -142,7 +176,7 @@ Profile estimate(const Model& model, const Device& device, const EstimateOptions
                      .layers = {}};
   for (const Layer& layer : model.layers)
     if (!layer.is_view) profile.layers.push_back(estimate_layer(model, layer, setting));
-  if (options.iteration_ms) scale(profile, *options.iteration_ms * 1e3);
+  if (options.compute_us || options.forward_share) scale(profile, options);
   return profile;
 }
 

@@ -87,7 +87,7 @@ TEST_CASE("golden: help of the program and of every command") {
   compare("help.txt", support::run_program({"--help"}).out);
   for (const std::string command :
        {"simulate", "plan", "show", "import", "fit", "estimate", "measure", "netlab", "profile",
-        "schema"}) {
+        "schema", "validate"}) {
     const Outcome outcome = support::run_program({command, "--help"});
     REQUIRE(outcome.exit_code == 0);
     CHECK(outcome.err.empty());

@@ -1,5 +1,5 @@
-// Any bytes are a profile, network, plan, model or scenario, or are refused with InputError; what loads and
-// can be written is written and read back the same.
+// Any bytes are a profile, network, plan, model, scenario, paper or set-up, or are refused with InputError;
+// what loads and can be written is written and read back the same.
 
 #include <cstdint>
 #include <cstdlib>
@@ -11,6 +11,8 @@
 #include "planner/plan_file.hpp"
 #include "scenarios/scenario.hpp"
 #include "tests/fuzz/take_or_refuse.hpp"
+#include "validate/measurements.hpp"
+#include "validate/paper.hpp"
 
 namespace {
 
@@ -28,6 +30,7 @@ void load(const Field& field) {
   if (format == "fusewise.profile") return round_trip(field, traces::read_profile, traces::profile_text);
   if (format == "fusewise.network") return round_trip(field, traces::read_network, traces::network_text);
   if (format == "fusewise.plan") return round_trip(field, planner::read_plan_file, planner::plan_text);
+  if (format == "fusewise.setup") return (void)validate::read_setup(field);
   if (format == "fusewise.model") return (void)models::read_model(field);
   if (format == "fusewise.netlab") return round_trip(field, netlab::read_lab, netlab::lab_text);
   (void)scenarios::read_scenario(field);
@@ -36,6 +39,11 @@ void load(const Field& field) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  return fuzz::take_or_refuse(data, size,
-                              [](std::string_view text) { load(Field::parse(text, "scenarios/fuzz")); });
+  return fuzz::take_or_refuse(data, size, [](std::string_view text) {
+    const Field field = Field::parse(std::string(text), "scenarios/fuzz");
+    if (field.is_object() && field.has("figures"))
+      (void)validate::read_paper(std::string(text), "validate/papers/fuzz");
+    else
+      load(field);
+  });
 }

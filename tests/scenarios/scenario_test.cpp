@@ -127,6 +127,25 @@ TEST_CASE("scenario: profile and network inside it or in files are the same") {
   CHECK(from_files.network == inside.network);
 }
 
+TEST_CASE("scenario: a profile may be estimated from a model's shapes") {
+  ordered_json file = changed(R"({"workers": [1]})");
+  file["profile"] = {{"estimate", FUSEWISE_SOURCE_DIR "/models/resnet18.json"},
+                     {"device", "v100"},
+                     {"batch_size", 32},
+                     {"compute_us", 60'000},
+                     {"forward_share", 0.25}};
+  const Scenario scenario = read_scenario(Field::parse(file.dump(), "s.json"));
+  CHECK(scenario.profile.origin.kind == traces::OriginKind::estimated);
+  const planner::Prediction alone = run(scenario).entries.front().prediction;
+  CHECK(alone.forward_us == 15'000);
+  CHECK(alone.backward_us == 45'000);
+
+  file["profile"]["forward_share"] = "third";
+  CHECK_THROWS_WITH_AS((void)read_scenario(Field::parse(file.dump(), "s.json")),
+                       R"(s.json: /profile/forward_share: expected a number from 0 to 1, got "third")",
+                       models::InputError);
+}
+
 TEST_CASE("scenario: a wrong value is refused with its place") {
   const std::string algorithms =
       "ring, binary_tree, recursive_doubling, halving_doubling, double_binary_tree, two_level, "

@@ -78,7 +78,7 @@ TEST_CASE("estimate: says where it comes from, and is scaled to an iteration tha
         "scaled to "
         "any measurement");
 
-  const Profile scaled = estimate(model, *device("k80"), {.iteration_ms = 308});
+  const Profile scaled = estimate(model, *device("k80"), {.compute_us = 308e3});
   CHECK(forward_us(scaled) + backward_us(scaled) == doctest::Approx(308'000));
   CHECK(scaled.layers[5].forward_us / plain.layers[5].forward_us ==
         doctest::Approx(scaled.layers[9].backward_us / plain.layers[9].backward_us));

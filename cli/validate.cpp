@@ -1,0 +1,105 @@
+// fusewise validate: what is published or measured, beside what we say.
+
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
+
+#include "cli/commands.hpp"
+#include "models/errors.hpp"
+#include "models/field.hpp"
+#include "models/files.hpp"
+#include "validate/calibrate.hpp"
+#include "validate/measurements.hpp"
+#include "validate/measurements_text.hpp"
+#include "validate/paper.hpp"
+#include "validate/paper_text.hpp"
+#include "validate/reproduce.hpp"
+
+namespace cli {
+namespace {
+
+struct Options {
+  std::string what;
+  bool json = false;
+  std::string output;
+  std::string measurements;
+  std::string setup;
+  std::vector<std::string> calibrate_on;
+};
+
+void reproduce_papers(const Options& options) {
+  std::vector<std::filesystem::path> files = {options.what};
+  if (std::filesystem::is_directory(options.what)) files = validate::paper_files(options.what);
+  std::vector<validate::PaperResult> results;
+  for (const auto& file : files) results.push_back(validate::reproduce(validate::load_paper(file)));
+  if (!options.output.empty()) models::write_file(options.output, validate::papers_page(results));
+  print(options.json ? validate::papers_json(results) : validate::papers_table(results));
+  const std::vector<std::string> faults = validate::faults(results);
+  if (!faults.empty()) throw OutOfTolerance(fmt::format("{}", fmt::join(faults, "; ")));
+}
+
+void predict_measurements(const Options& options) {
+  if (options.setup.empty() || options.calibrate_on.empty())
+    throw models::InputError("--measurements: expected --setup and --calibrate-on with it, got it alone");
+  const std::string source = models::one_line(options.measurements);
+  std::string text;
+  try {
+    text = models::read_file(options.measurements);
+  } catch (const std::system_error& error) {
+    throw models::InputError(
+        fmt::format("{}: /: expected a file that can be read, got: {}", source, error.code().message()));
+  }
+  const std::vector<validate::Measurement> rows = validate::read_measurements(text, source);
+  const validate::Setup setup = validate::read_setup(models::Field::load(options.setup));
+  std::vector<bool> on(rows.size(), false);
+  for (const std::string& wish : options.calibrate_on) {
+    const std::vector<bool> more = validate::select_rows(rows, wish);
+    for (std::size_t i = 0; i < rows.size(); ++i) on[i] = on[i] || more[i];
+  }
+  const auto result = validate::calibrate_and_predict(rows, on, setup, source);
+  const std::string json = validate::measurements_json(result);
+  if (!options.output.empty()) models::write_file(options.output, json);
+  print(options.json ? json : validate::measurements_table(result));
+}
+
+void run_validate(const Options& options) {
+  if (options.what.empty() == options.measurements.empty())
+    throw models::InputError("validate: expected either PAPERS or --measurements");
+  if (options.measurements.empty()) return reproduce_papers(options);
+  predict_measurements(options);
+}
+
+}  // namespace
+
+void add_validate(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("validate", "Hold what was published or measured against what this program says");
+  command->footer(
+      "Examples: fusewise validate validate/papers\n          fusewise validate --measurements runs.csv "
+      "--setup cluster.json --calibrate-on schedule=horovod\nExit 3: something is outside its tolerance.");
+  command->add_option("PAPERS", options->what, "a fusewise.paper file, or a folder of them");
+  command->add_flag("--json", options->json, "print JSON");
+  command
+      ->add_option("-o,--output", options->output,
+                   "write to this file as well: of papers a page (Markdown), of measurements the JSON")
+      ->check(file_name());
+  CLI::Option* measurements =
+      command->add_option("--measurements", options->measurements,
+                          "CSV of throughputs: model,network,schedule,workers,samples_per_s");
+  command->add_option("--setup", options->setup, "a fusewise.setup file: what those names mean")
+      ->needs(measurements);
+  command
+      ->add_option("--calibrate-on", options->calibrate_on,
+                   "fit compute and bandwidth to the rows with KEY=VALUE (model, network, schedule, workers, "
+                   "line; several between commas: all have to hold; repeatable: any) and predict the others")
+      ->allow_extra_args(false)
+      ->needs(measurements);
+  command->callback([options] { run_validate(*options); });
+}
+
+}  // namespace cli

@@ -1,0 +1,69 @@
+// fusewise validate through the real program: the page that it writes of the papers, and its exit codes.
+
+#include <cstdlib>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "models/files.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace {
+
+using nlohmann::json;
+using support::Outcome;
+using support::run_program;
+
+/// A paper whose one figure, a number of groups, is 1.
+std::string paper_that_says(const std::string& published) {
+  return R"({"format": "fusewise.paper", "version": 1, "name": "p", "title": "t", "source": "s",
+    "scenarios": [{"name": "a", "scenario": ")" +
+         (support::source_dir() / "scenarios/googlenet-k80.json").string() +
+         R"("}], "figures": [{"name": "f", "where": "Table I", "what": "groups", "read": "table", "published": )" +
+         published + R"(, "decimals": 0, "judge": "exact",
+      "quantity": {"kind": "groups", "scenario": "a", "workers": 4, "schedule": "sync-easgd"}}]})";
+}
+
+TEST_CASE("golden: docs/reproduction.md is what comes out of the papers") {
+  const support::TemporaryFolder folder;
+  const std::string page = folder / "page.md";
+  const Outcome outcome = run_program({"validate", "validate/papers", "-o", page});
+  CAPTURE(outcome.err);
+  CHECK(outcome.exit_code == 0);
+  const auto kept = support::source_dir() / "docs" / "reproduction.md";
+  if (std::getenv("FUSEWISE_UPDATE_GOLDEN") != nullptr) models::write_file(kept, models::read_file(page));
+  CHECK(models::read_file(page) == models::read_file(kept));
+}
+
+TEST_CASE("validate: what is outside its tolerance is printed, and ends with exit code 3") {
+  const support::TemporaryFolder folder;
+  const Outcome good = run_program({"validate", folder.put("good.json", paper_that_says("1")), "--json"});
+  CHECK(good.exit_code == 0);
+  CHECK(good.err.empty());
+  CHECK(json::parse(good.out).at("papers").at(0).at("figures").at(0).at("verdict") == "reproduced");
+  const Outcome bad = run_program({"validate", folder.put("bad.json", paper_that_says("2")), "--json"});
+  CHECK(bad.exit_code == 3);
+  CHECK(bad.err == "p: 'f' is not reproduced, and its file does not say why\n");
+  CHECK(json::parse(bad.out).at("papers").at(0).at("figures").at(0).at("verdict") == "not reproduced");
+}
+
+TEST_CASE("validate: wrong usage and input") {
+  const support::TemporaryFolder folder;
+  CHECK(run_program({"validate"}).exit_code == 2);
+  const Outcome none = run_program({"validate", folder.path().string()});
+  CHECK(none.exit_code == 2);
+  CHECK(none.out.empty());
+  CHECK(none.err == folder.path().string() + ": /: expected a folder with files *.paper.json, got none\n");
+  CHECK(run_program({"validate", (folder / "missing.json").string()}).exit_code == 2);
+  const std::string csv = folder.put("m.csv", "model,network\n");
+  CHECK(run_program({"validate", "--measurements", csv}).exit_code == 2);
+  const Outcome bad =
+      run_program({"validate", "--measurements", csv, "--setup", csv, "--calibrate-on", "workers=8"});
+  CHECK(bad.exit_code == 2);
+  CHECK(bad.out.empty());
+  CHECK(bad.err.starts_with(csv + ":1: expected the columns"));
+}
+
+}  // namespace

@@ -1,0 +1,115 @@
+// Measured throughputs: what their file may hold, and that what is fitted to some predicts the others.
+
+#include "validate/measurements.hpp"
+
+#include <cmath>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "models/errors.hpp"
+#include "planner/predict.hpp"
+#include "traces/scaled.hpp"
+#include "validate/calibrate.hpp"
+
+namespace {
+
+using validate::Measurement;
+
+std::string refusal(const std::string& text) {
+  try {
+    (void)validate::read_measurements(text, "m.csv");
+  } catch (const models::InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+validate::Setup setup() {
+  return validate::read_setup(models::Field::parse(R"({"format": "fusewise.setup", "version": 1,
+    "models": [{"name": "m", "profile": {"format": "fusewise.profile", "version": 1, "model": "m", "batch_size": 8,
+       "dtype": "float32", "device": "none", "origin": {"kind": "estimated", "source": ""},
+       "layers": [{"name": "near", "kind": "k", "forward_us": 1000, "backward_us": 2000, "tensors": [{"name": "a", "elements": 250000}]},
+                  {"name": "far", "kind": "k", "forward_us": 1500, "backward_us": 2500, "tensors": [{"name": "b", "elements": 500000}]}]}}],
+    "networks": [{"name": "n", "network": {"format": "fusewise.network", "version": 1, "name": "n",
+       "origin": {"kind": "estimated", "source": ""}, "link": {"alpha_us": 10, "beta_us_per_byte": 0.001}}}]})",
+                                                   "setup.json"));
+}
+
+/// What a worker 1.7 times and a network 2.5 times as slow as those of the set-up give.
+std::vector<Measurement> simulated() {
+  const validate::Setup all = setup();
+  const traces::Profile profile = traces::scaled(all.models.at("m"), 1.7);
+  const traces::Network network = traces::scaled(all.networks.at("n"), 1, 2.5);
+  std::vector<Measurement> out;
+  for (const std::string schedule : {"wfbp", "sync-easgd", "fusewise-dear"})
+    for (const std::int64_t workers : {2, 8, 32}) {
+      const planner::Setting setting(profile, network, workers, {}, {});
+      const double rate =
+          planner::run(setting, planner::preset_schedule(schedule)).prediction.throughput_samples_per_s;
+      out.push_back({static_cast<std::int64_t>(out.size()) + 2, "m", "n", schedule, workers, rate});
+    }
+  return out;
+}
+
+TEST_CASE("measurements: columns in any order, blank lines and carriage returns") {
+  const auto rows = validate::read_measurements(
+      "workers,model,network,samples_per_s,schedule\r\n\r\n8, m ,n,12.5,ddp\r\n", "m.csv");
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].line == 3);
+  CHECK(rows[0].model == "m");
+  CHECK(rows[0].schedule == "ddp");
+  CHECK(rows[0].workers == 8);
+  CHECK(rows[0].samples_per_s == 12.5);
+}
+
+TEST_CASE("measurements: a wrong file is refused with its line") {
+  const std::string header = "model,network,schedule,workers,samples_per_s\n";
+  CHECK(refusal("") ==
+        "m.csv:1: expected the columns model,network,schedule,workers,samples_per_s and a row of "
+        "measurements, got the end of the file");
+  CHECK(refusal("model,network,schedule,workers\n") ==
+        "m.csv:1: expected the columns model,network,schedule,workers,samples_per_s, got "
+        "'model,network,schedule,workers'");
+  CHECK(refusal(header + "m,n,ddp,8\n") == "m.csv:2: expected 5 cells, got 'm,n,ddp,8'");
+  CHECK(refusal(header + "m,n,ddp,8,nan\n") == "m.csv:2: expected a number from 1e-09 to 1e+15, got 'nan'");
+  CHECK(refusal(header + "m,n,ddp,0,5\n") == "m.csv:2: expected a number from 1 to 1e+06, got '0'");
+  CHECK(refusal(header + "m,n,ddp,2.5,5\n") == "m.csv:2: expected a number from 1 to 1e+06, got '2.5'");
+  CHECK(refusal(header + "m,n,,2,5\n") == "m.csv:2: expected a name in every cell, got ''");
+  CHECK(refusal(header + "\"m\",n,ddp,2,5\n") ==
+        "m.csv:2: expected cells without quotes, got '\"m\",n,ddp,2,5'");
+}
+
+TEST_CASE("measurements: rows are picked by their columns") {
+  const std::vector<Measurement> rows = simulated();
+  const std::vector<bool> picked = validate::select_rows(rows, "schedule=wfbp,workers=8");
+  CHECK(std::count(picked.begin(), picked.end(), true) == 1);
+  CHECK(picked[1]);
+  CHECK_THROWS_WITH_AS((void)validate::select_rows(rows, "workers=7"),
+                       "--calibrate-on: expected a row of the measurements, got none with 'workers=7'",
+                       models::InputError);
+  CHECK_THROWS_AS((void)validate::select_rows(rows, "colour=7"), models::InputError);
+}
+
+TEST_CASE("measurements: fitted to one schedule, the others come out, and better than by scaling alone") {
+  const std::vector<Measurement> rows = simulated();
+  const auto result =
+      validate::calibrate_and_predict(rows, validate::select_rows(rows, "schedule=wfbp"), setup(), "m.csv");
+  CHECK(result.compute_factors.at("m") == doctest::Approx(1.7).epsilon(0.01));
+  CHECK(result.per_byte_factors.at("n") == doctest::Approx(2.5).epsilon(0.01));
+  CHECK(result.ours.rows == 6);
+  CHECK(result.ours.worst < 0.01);
+  CHECK(result.null.mean > 0.1);
+}
+
+TEST_CASE("measurements: names that the set-up does not know") {
+  std::vector<Measurement> rows = simulated();
+  rows[4].model = "mm";
+  CHECK_THROWS_WITH_AS((void)validate::calibrate_and_predict(
+                           rows, validate::select_rows(rows, "schedule=wfbp"), setup(), "m.csv"),
+                       "m.csv:6: expected a model of the set-up, one of m, got 'mm', did you mean 'm'?",
+                       models::InputError);
+}
+
+}  // namespace

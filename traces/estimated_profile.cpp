@@ -1,0 +1,66 @@
+#include "traces/estimated_profile.hpp"
+
+#include <string_view>
+#include <vector>
+
+#include "models/errors.hpp"
+#include "models/model.hpp"
+#include "traces/device.hpp"
+#include "traces/estimate.hpp"
+#include "traces/limits.hpp"
+
+namespace traces {
+namespace {
+
+using models::Field;
+
+constexpr std::int64_t kMostBatch = 1'000'000'000;
+constexpr std::int64_t kMostSequence = 1'000'000'000;
+constexpr double kLeastComputeUs = 1e-3;
+
+Device read_device(const Field& field) {
+  std::vector<std::string_view> known;
+  known.reserve(devices().size());
+  for (const Device& each : devices()) known.push_back(each.name);
+  return *device(field.one_of(known));
+}
+
+models::Model read_model_of(const Field& field) {
+  models::ModelOptions options;
+  if (const auto length = field.find("sequence_length"))
+    options.sequence_length = length->integer(1, kMostSequence);
+  return models::read_model(field.at("estimate").follow(), options);
+}
+
+EstimateOptions read_options(const Field& field) {
+  EstimateOptions out;
+  if (const auto batch = field.find("batch_size")) out.batch_size = batch->integer(1, kMostBatch);
+  if (const auto type = field.find("dtype"))
+    out.dtype = dtype(type->one_of({name(Dtype::float32), name(Dtype::float16), name(Dtype::bfloat16)}));
+  if (const auto compute = field.find("compute_us"))
+    out.compute_us = compute->number(kLeastComputeUs, kMostTimeUs);
+  if (const auto share = field.find("forward_share")) out.forward_share = share->number(0, 1);
+  return out;
+}
+
+Profile read_estimate(const Field& field) {
+  field.allow_only(
+      {"estimate", "device", "batch_size", "dtype", "sequence_length", "compute_us", "forward_share"});
+  const Device device = read_device(field.at("device"));
+  const EstimateOptions options = read_options(field);
+  const models::Model model = read_model_of(field);
+  try {
+    return estimate(model, device, options);
+  } catch (const models::InputError& error) {
+    field.at("estimate").expected("a model whose times a profile can hold", error.what());
+  }
+}
+
+}  // namespace
+
+Profile read_or_estimate_profile(const Field& field) {
+  const bool is_wish = field.is_object() && field.has("estimate");
+  return is_wish ? read_estimate(field) : read_profile(field.follow());
+}
+
+}  // namespace traces

@@ -1,0 +1,199 @@
+#include "validate/calibrate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numbers>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "models/errors.hpp"
+#include "planner/predict.hpp"
+#include "traces/scaled.hpp"
+
+namespace validate {
+namespace {
+
+/// Logarithms of the factors.
+struct Factors {
+  std::map<std::string, double> models;
+  std::map<std::string, double> networks;
+};
+
+/// A factor of e is as bad as errors of 1 % in a row: enough where measurements say nothing, and of no
+/// weight where they do.
+constexpr double kPull = 1e-4;
+constexpr double kMostLogarithm = 4;
+
+class Predictor {
+ public:
+  Predictor(const std::vector<Measurement>& rows, const Setup& setup, const std::string& source)
+      : rows_(rows), setup_(setup), source_(source) {
+    for (const Measurement& row : rows) schedules_.push_back(schedule(row));
+  }
+
+  double samples_per_s(std::size_t i, const Factors& factors) const {
+    const Measurement& row = rows_[i];
+    const traces::Profile profile =
+        traces::scaled(known(setup_.models, row.model, row, "model"), factor(factors.models, row.model));
+    const traces::Network network = traces::scaled(known(setup_.networks, row.network, row, "network"), 1,
+                                                   factor(factors.networks, row.network));
+    const planner::Schedule& schedule = schedules_[i];
+    try {
+      const planner::Setting setting(profile, network, row.workers,
+                                     schedule.all_reduce ? *schedule.all_reduce : setup_.all_reduce, {});
+      return planner::run(setting, schedule).prediction.throughput_samples_per_s;
+    } catch (const planner::NoCost& problem) {
+      expected(row, problem.expected(), problem.got());
+    }
+  }
+
+ private:
+  static double factor(const std::map<std::string, double>& logarithms, const std::string& name) {
+    const auto found = logarithms.find(name);
+    return found == logarithms.end() ? 1 : std::exp(found->second);
+  }
+
+  [[noreturn]] void expected(const Measurement& row, std::string_view what, std::string_view got) const {
+    throw models::InputError(fmt::format("{}:{}: expected {}, got {}", source_, row.line, what, got));
+  }
+
+  template <typename Value>
+  const Value& known(const std::map<std::string, Value>& all, const std::string& name, const Measurement& row,
+                     std::string_view what) const {
+    const auto found = all.find(name);
+    if (found != all.end()) return found->second;
+    std::vector<std::string_view> names;
+    for (const auto& [each, value] : all) names.push_back(each);
+    expected(row, fmt::format("a {} of the set-up, one of {}", what, fmt::join(names, ", ")),
+             fmt::format("'{}'{}", models::printable(name), models::suggestion(name, names)));
+  }
+
+  planner::Schedule schedule(const Measurement& row) const {
+    const auto found = setup_.schedules.find(row.schedule);
+    if (found != setup_.schedules.end()) return found->second;
+    for (const planner::Preset& preset : planner::presets())
+      if (preset.name == row.schedule && !preset.needs_compressor)
+        return planner::preset_schedule(preset.name);
+    expected(row, "a schedule of the set-up, or a named one that needs no more",
+             fmt::format("'{}'", models::printable(row.schedule)));
+  }
+
+  const std::vector<Measurement>& rows_;
+  const Setup& setup_;
+  const std::string& source_;
+  std::vector<planner::Schedule> schedules_;
+};
+
+double relative(double ours, double measured) { return std::abs(ours - measured) / measured; }
+
+/// The least of a function with one valley, between -kMostLogarithm and kMostLogarithm.
+double valley(const std::function<double(double)>& depth) {
+  constexpr int kSteps = 30;
+  constexpr double kShrink = 1 / std::numbers::phi;
+  double low = -kMostLogarithm;
+  double high = kMostLogarithm;
+  double left = high - kShrink * (high - low);
+  double right = low + kShrink * (high - low);
+  double at_left = depth(left);
+  double at_right = depth(right);
+  for (int i = 0; i < kSteps; ++i) {
+    if (at_left <= at_right) {
+      high = right;
+      right = left;
+      at_right = at_left;
+      left = high - kShrink * (high - low);
+      at_left = depth(left);
+    } else {
+      low = left;
+      left = right;
+      at_left = at_right;
+      right = low + kShrink * (high - low);
+      at_right = depth(right);
+    }
+  }
+  return (low + high) / 2;
+}
+
+/// One factor after the other, the others held.
+Factors fit(const std::vector<Measurement>& rows, const std::vector<bool>& on, const Predictor& predictor) {
+  Factors factors;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!on[i]) continue;
+    factors.models.emplace(rows[i].model, 0);
+    factors.networks.emplace(rows[i].network, 0);
+  }
+  const auto improve = [&](double& logarithm, std::string Measurement::*column, const std::string& name) {
+    logarithm = valley([&](double at) {
+      logarithm = at;
+      double sum = kPull * at * at;
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        if (!on[i] || rows[i].*column != name) continue;
+        const double off = std::log(predictor.samples_per_s(i, factors) / rows[i].samples_per_s);
+        sum += off * off;
+      }
+      return sum;
+    });
+  };
+  constexpr int kRounds = 6;
+  for (int round = 0; round < kRounds; ++round) {
+    for (auto& [name, logarithm] : factors.models) improve(logarithm, &Measurement::model, name);
+    for (auto& [name, logarithm] : factors.networks) improve(logarithm, &Measurement::network, name);
+  }
+  return factors;
+}
+
+/// Samples per second and worker, of each model's rows that were calibrated on.
+std::map<std::string, double> means_per_worker(const std::vector<Measurement>& rows,
+                                               const std::vector<bool>& on) {
+  std::map<std::string, double> out;
+  std::map<std::string, double> counts;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!on[i]) continue;
+    out[rows[i].model] += rows[i].samples_per_s / static_cast<double>(rows[i].workers);
+    counts[rows[i].model] += 1;
+  }
+  for (auto& [model, sum] : out) sum /= counts[model];
+  return out;
+}
+
+void count(Errors& errors, double error) {
+  errors.mean =
+      (errors.mean * static_cast<double>(errors.rows) + error) / static_cast<double>(errors.rows + 1);
+  errors.worst = std::max(errors.worst, error);
+  ++errors.rows;
+}
+
+}  // namespace
+
+MeasurementsResult calibrate_and_predict(const std::vector<Measurement>& rows,
+                                         const std::vector<bool>& calibrate_on, const Setup& setup,
+                                         const std::string& source) {
+  if (std::find(calibrate_on.begin(), calibrate_on.end(), false) == calibrate_on.end())
+    throw models::InputError("--calibrate-on: expected rows to be left to predict, got all of them");
+  const Predictor predictor(rows, setup, source);
+  const Factors factors = fit(rows, calibrate_on, predictor);
+  const std::map<std::string, double> null = means_per_worker(rows, calibrate_on);
+  MeasurementsResult out;
+  for (const auto& [name, logarithm] : factors.models) out.compute_factors[name] = std::exp(logarithm);
+  for (const auto& [name, logarithm] : factors.networks) out.per_byte_factors[name] = std::exp(logarithm);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    PredictedRow row = {.measured = rows[i],
+                        .is_calibrated_on = calibrate_on[i],
+                        .samples_per_s = predictor.samples_per_s(i, factors),
+                        .error = 0,
+                        .null_error = {}};
+    row.error = relative(row.samples_per_s, rows[i].samples_per_s);
+    if (const auto found = null.find(rows[i].model); found != null.end())
+      row.null_error = relative(found->second * static_cast<double>(rows[i].workers), rows[i].samples_per_s);
+    if (!row.is_calibrated_on) {
+      count(out.ours, row.error);
+      if (row.null_error) count(out.null, *row.null_error);
+    }
+    out.rows.push_back(std::move(row));
+  }
+  return out;
+}
+
+}  // namespace validate

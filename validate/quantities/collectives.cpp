@@ -1,0 +1,41 @@
+// What one collective takes by itself.
+
+#include "planner/costs.hpp"
+#include "traces/limits.hpp"
+#include "validate/quantities.hpp"
+
+namespace validate {
+namespace {
+
+traces::CollectiveKind collective_kind(const Request& request) {
+  const auto field = request.find("collective");
+  if (!field) return traces::CollectiveKind::all_reduce;
+  const std::string name = field->one_of({"all_reduce", "reduce_scatter", "all_gather"});
+  if (name == "all_reduce") return traces::CollectiveKind::all_reduce;
+  return name == "all_gather" ? traces::CollectiveKind::all_gather : traces::CollectiveKind::reduce_scatter;
+}
+
+/// Of `bytes`, by the scenario's network and collectives or by a `network` of its own.
+Values collective_ms(const Request& request) {
+  constexpr double kMostBytes = 8e12;
+  const scenarios::Scenario scenario = request.scenario();
+  const std::int64_t workers = request.workers(scenario);
+  const double bytes = request.at("bytes").number(0, kMostBytes);
+  try {
+    const planner::Costs costs(scenario.network, workers, scenario.all_reduce);
+    return {{"", costs.of(collective_kind(request)).curve.us(bytes) / 1e3}};
+  } catch (const planner::NoCost& problem) {
+    request.at("scenario").expected(problem.expected(), problem.got());
+  }
+}
+
+}  // namespace
+
+std::vector<Quantity> collective_quantities() {
+  return {{"collective_ms",
+           "all_reduce (or another `collective`) of `bytes`",
+           {"scenario", "workers", "network", "collectives", "collective", "bytes"},
+           collective_ms}};
+}
+
+}  // namespace validate

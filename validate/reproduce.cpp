@@ -1,0 +1,87 @@
+#include "validate/reproduce.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <system_error>
+
+#include <fmt/format.h>
+
+#include "models/errors.hpp"
+#include "validate/quantities.hpp"
+
+namespace validate {
+namespace {
+
+bool is_calibrated(const Paper& paper, const std::string& figure) {
+  return std::any_of(paper.parameters.begin(), paper.parameters.end(), [&](const Parameter& parameter) {
+    const auto& on = parameter.calibrated_on;
+    return std::find(on.begin(), on.end(), figure) != on.end();
+  });
+}
+
+void check_finite(const Figure& figure, const Values& values) {
+  for (const Value& each : values)
+    if (!std::isfinite(each.value))
+      figure.quantity.expected("a quantity that is a number", fmt::format("{}", each.value));
+}
+
+/// A figure that an input was fitted to is no part of the mean.
+ScoreResult mean_of(const Score& score, const std::vector<FigureResult>& figures) {
+  ScoreResult out = {.score = score, .figures = 0, .mean_error = 0};
+  for (const FigureResult& each : figures) {
+    if (each.figure.score != score.name || each.outcome.verdict != Verdict::scored) continue;
+    ++out.figures;
+    out.mean_error += each.outcome.error.value_or(0);
+  }
+  if (out.figures > 0) out.mean_error /= static_cast<double>(out.figures);
+  return out;
+}
+
+}  // namespace
+
+PaperResult reproduce(const Paper& paper) {
+  PaperResult out = {.paper = paper, .figures = {}, .scores = {}};
+  for (const Figure& figure : paper.figures) {
+    Values ours = measure(paper, figure);
+    check_finite(figure, ours);
+    const Outcome outcome = judge(figure, ours, is_calibrated(paper, figure.name));
+    out.figures.push_back({.figure = figure,
+                           .ours = std::move(ours),
+                           .outcome = outcome,
+                           .is_wall_clock = quantity_of(figure).is_wall_clock});
+  }
+  for (const Score& score : paper.scores) out.scores.push_back(mean_of(score, out.figures));
+  return out;
+}
+
+std::vector<std::filesystem::path> paper_files(const std::filesystem::path& folder) {
+  constexpr std::string_view kEnding = ".paper.json";
+  std::vector<std::filesystem::path> out;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
+    if (entry.path().filename().string().ends_with(kEnding)) out.push_back(entry.path());
+  if (error)
+    throw models::InputError(fmt::format("{}: /: expected a folder that can be read, got: {}",
+                                         models::one_line(folder.string()), error.message()));
+  if (out.empty())
+    throw models::InputError(fmt::format("{}: /: expected a folder with files *{}, got none",
+                                         models::one_line(folder.string()), kEnding));
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::vector<std::string> faults(const std::vector<PaperResult>& results) {
+  std::vector<std::string> out;
+  for (const PaperResult& result : results) {
+    for (const FigureResult& each : result.figures)
+      if (!each.outcome.fault.empty())
+        out.push_back(fmt::format("{}: '{}' {}", result.paper.name, each.figure.name, each.outcome.fault));
+    for (const ScoreResult& each : result.scores)
+      if (each.mean_error > each.score.most_mean_error)
+        out.push_back(fmt::format("{}: mean error of '{}' is {:.1f} %, over {:.1f} %", result.paper.name,
+                                  each.score.name, 100 * each.mean_error, 100 * each.score.most_mean_error));
+  }
+  return out;
+}
+
+}  // namespace validate
