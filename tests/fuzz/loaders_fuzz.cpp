@@ -1,5 +1,5 @@
-// Any bytes are a profile, network, plan, model or scenario, or are refused with InputError; what loads and
-// can be written is written and read back the same.
+// Any bytes are a profile, network, file of compressors, plan, model or scenario, or are refused with
+// InputError; what loads and can be written is written and read back the same.
 
 #include <cstdint>
 #include <cstdlib>
@@ -10,6 +10,7 @@
 #include "models/model.hpp"
 #include "planner/plan_file.hpp"
 #include "scenarios/scenario.hpp"
+#include "traces/compressor_costs.hpp"
 
 namespace {
 
@@ -26,6 +27,8 @@ void load(const Field& field) {
   const std::string format = field.at("format").text();
   if (format == "fusewise.profile") return round_trip(field, traces::read_profile, traces::profile_text);
   if (format == "fusewise.network") return round_trip(field, traces::read_network, traces::network_text);
+  if (format == "fusewise.compressors")
+    return round_trip(field, traces::read_compressor_costs, traces::compressor_costs_text);
   if (format == "fusewise.plan") return round_trip(field, planner::read_plan_file, planner::plan_text);
   if (format == "fusewise.model") return (void)models::read_model(field);
   (void)scenarios::read_scenario(field);
