@@ -8,6 +8,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
 
+#include "traces/compressor_costs.hpp"
 #include "traces/network.hpp"
 #include "traces/profile.hpp"
 
@@ -17,6 +18,7 @@ void add_simulate(CLI::App& app);
 void add_sweep(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_import(CLI::App& app);
+void add_measure(CLI::App& app);
 void add_estimate(CLI::App& app);
 void add_show(CLI::App& app);
 void add_schema(CLI::App& app);
@@ -29,9 +31,10 @@ CLI::Validator number_in(double least, double most);
 /// Takes the name of a file to write.
 CLI::Validator file_name();
 
-/// What a profile or network holds, in a few lines.
+/// What a profile, network or file of measured compressors holds, in a few lines.
 std::string summary(const traces::Profile& profile);
 std::string summary(const traces::Network& network);
+std::string summary(const traces::CompressorCosts& costs);
 
 /// Writes the text to the file and prints the summary or, without a file, prints the text.
 void write_or_print(const std::string& file, const std::string& text, const std::string& summary);

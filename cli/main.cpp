@@ -113,6 +113,7 @@ int main(int argc, char** argv) {
   cli::add_plan(app);
   cli::add_show(app);
   cli::add_import(app);
+  cli::add_measure(app);
   cli::add_estimate(app);
   cli::add_schema(app);
   return run(app, argc, argv);
