@@ -20,6 +20,7 @@ namespace cli {
 namespace {
 
 struct Options {
+  bool compressors = false;
   std::vector<std::string> only;
   std::vector<std::int64_t> elements;
   std::vector<double> densities;
@@ -73,7 +74,7 @@ void run(const Options& options, const std::string& output) {
 MeasureKind add_measure_compressors(CLI::App& command) {
   auto options = std::make_shared<Options>();
   CLI::Option* flag = command.add_flag(
-      "--compressors",
+      "--compressors", options->compressors,
       "encoding, with error feedback, and decoding by every compressor: a fusewise.compressors file");
   command.add_option("--only", options->only, "these compressors alone (default: all)")
       ->delimiter(',')
