@@ -9,6 +9,7 @@
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
 
+#include "traces/compressor_costs.hpp"
 #include "traces/import.hpp"
 #include "traces/network.hpp"
 #include "traces/profile.hpp"
@@ -46,9 +47,10 @@ CLI::Validator file_name();
 /// Throws InputError where it cannot be read.
 traces::LogFile read_log(const std::string& path);
 
-/// What a profile or network holds, in a few lines.
+/// What a profile, network or file of measured compressors holds, in a few lines.
 std::string summary(const traces::Profile& profile);
 std::string summary(const traces::Network& network);
+std::string summary(const traces::CompressorCosts& costs);
 
 /// Writes the text to the file and prints the summary or, without a file, prints the text.
 void write_or_print(const std::string& file, const std::string& text, const std::string& summary);

@@ -43,6 +43,9 @@ std::string model_summary(const models::Field& file) {
 
 std::string profile_summary(const models::Field& file) { return summary(traces::read_profile(file)); }
 std::string network_summary(const models::Field& file) { return summary(traces::read_network(file)); }
+std::string compressors_summary(const models::Field& file) {
+  return summary(traces::read_compressor_costs(file));
+}
 std::string plan_summary(const models::Field& file) {
   return scenarios::plan_table(planner::read_plan_file(file));
 }
@@ -63,6 +66,7 @@ struct Format {
 
 constexpr Format kFormats[] = {{"fusewise.profile", profile_summary},
                                {"fusewise.network", network_summary},
+                               {"fusewise.compressors", compressors_summary},
                                {"fusewise.model", model_summary},
                                {"fusewise.plan", plan_summary},
                                {"fusewise.scenario", scenario_summary}};
@@ -114,6 +118,20 @@ std::string summary(const traces::Network& network) {
   return out + fmt::format("  origin: {}\n", network.origin.source);
 }
 
+std::string summary(const traces::CompressorCosts& costs) {
+  std::string out =
+      fmt::format("compressors on {}\n  {:<11} {:>7} {:>11} {:>12} {:>9} {:>12} {:>9} {:>9}\n", costs.device,
+                  "", "density", "elements", "encode us", "spread", "decode us", "spread", "ratio");
+  for (const traces::MeasuredCompressor& compressor : costs.compressors)
+    for (const traces::CodeCurve& curve : compressor.curves)
+      for (const traces::CodePoint& point : curve.points)
+        out += fmt::format("  {:<11} {:>7} {:>11} {:>12.2f} {:>9.2f} {:>12.2f} {:>9.2f} {:>9.5f}\n",
+                           compressor.name, curve.density ? fmt::to_string(*curve.density) : "",
+                           point.elements, point.encode.us, point.encode.spread_us, point.decode.us,
+                           point.decode.spread_us, point.bytes / (4 * static_cast<double>(point.elements)));
+  return out + fmt::format("  command: {}\n  origin: {}\n", costs.command, costs.origin.source);
+}
+
 void write_or_print(const std::string& file, const std::string& text, const std::string& summary) {
   if (!file.empty()) models::write_file(file, text);
   print(file.empty() ? text : printed(summary));
@@ -123,7 +141,8 @@ void add_show(CLI::App& app) {
   auto path = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand("show", "Say what a file holds");
   command->footer("Example: fusewise show models/resnet50.json");
-  command->add_option("FILE", *path, "a profile, network, model, plan or scenario")->required();
+  command->add_option("FILE", *path, "a profile, network, file of compressors, model, plan or scenario")
+      ->required();
   command->callback([path] { show(*path); });
 }
 

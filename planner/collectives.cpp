@@ -4,6 +4,7 @@
 #include <cassert>
 #include <vector>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "planner/entries.hpp"
@@ -18,20 +19,39 @@ AlgorithmEntry recursive_doubling();
 AlgorithmEntry halving_doubling();
 AlgorithmEntry double_binary_tree();
 AlgorithmEntry two_level();
+AlgorithmEntry hierarchical_topk_all_reduce();
 AlgorithmEntry parameter_servers();
 
 std::span<const AlgorithmEntry> algorithms() {
-  static const std::vector<AlgorithmEntry> all = {
-      ring(),      binary_tree(),      recursive_doubling(), halving_doubling(), double_binary_tree(),
-      two_level(), parameter_servers()};
+  static const std::vector<AlgorithmEntry> all = {ring(),
+                                                  binary_tree(),
+                                                  recursive_doubling(),
+                                                  halving_doubling(),
+                                                  double_binary_tree(),
+                                                  two_level(),
+                                                  hierarchical_topk_all_reduce(),
+                                                  parameter_servers()};
   return all;
 }
 
 const AlgorithmEntry& algorithm_entry(std::string_view name) { return entry(algorithms(), name); }
 
+namespace {
+
+void read_hierarchical_topk(const models::Field& field, Algorithm& algorithm) {
+  const bool is_one = algorithm.name == "hierarchical_topk";
+  for (const std::string_view key : {"density", "paper_bytes"})
+    if (const auto own = field.find(key); own && !is_one)
+      own->expected(fmt::format("no such key: only hierarchical_topk takes {}", key));
+  if (const auto density = field.find("density")) algorithm.density = density->number(0, 1);
+  if (const auto bytes = field.find("paper_bytes")) algorithm.paper_bytes = bytes->boolean();
+}
+
+}  // namespace
+
 Algorithm read_algorithm(const models::Field& field) {
   if (!field.is_object()) return {.name = field.one_of(names(algorithms()))};
-  field.allow_only({"algorithm", "bandwidth_factor", "servers"});
+  field.allow_only({"algorithm", "bandwidth_factor", "servers", "density", "paper_bytes"});
   Algorithm algorithm = {.name = field.at("algorithm").one_of(names(algorithms()))};
   if (const auto factor = field.find("bandwidth_factor")) {
     if (algorithm.name != "double_binary_tree")
@@ -43,6 +63,7 @@ Algorithm read_algorithm(const models::Field& field) {
       servers->expected("no such key: only parameter_server takes servers");
     algorithm.servers = servers->integer(1, traces::kMostWorkers);
   }
+  read_hierarchical_topk(field, algorithm);
   return algorithm;
 }
 
@@ -50,6 +71,10 @@ nlohmann::ordered_json algorithm_json(const Algorithm& algorithm) {
   if (algorithm == Algorithm{.name = algorithm.name}) return algorithm.name;
   if (algorithm.name == "parameter_server")
     return {{"algorithm", algorithm.name}, {"servers", algorithm.servers}};
+  if (algorithm.name == "hierarchical_topk")
+    return {{"algorithm", algorithm.name},
+            {"density", algorithm.density},
+            {"paper_bytes", algorithm.paper_bytes}};
   return {{"algorithm", algorithm.name}, {"bandwidth_factor", algorithm.bandwidth_factor}};
 }
 

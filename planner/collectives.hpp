@@ -43,6 +43,8 @@ struct Algorithm {
   std::string name = "ring";
   double bandwidth_factor = 2;  ///< double_binary_tree: times beta (contract, section 2)
   std::int64_t servers = 1;     ///< parameter_server: how many
+  double density = 0.01;        ///< hierarchical_topk: share of the elements that travel between nodes
+  bool paper_bytes = false;     ///< hierarchical_topk: 4 bytes for each of them, not 8
   bool operator==(const Algorithm&) const = default;
 };
 
@@ -51,6 +53,7 @@ struct AlgorithmEntry {
   std::string_view summary;
   ClosedForm (*cost)(const Fabric& fabric, const Algorithm& algorithm);
   bool needs_nodes = false;  ///< defined on levels only
+  bool has_halves = true;    ///< can be cut into a reduce-scatter and an all-gather
 };
 
 /// Every all-reduce algorithm, in the order in which help lists them.

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "planner/entries.hpp"
+#include "traces/compressor_costs.hpp"
 #include "traces/limits.hpp"
 
 namespace planner {
@@ -56,23 +59,11 @@ constexpr std::array<BuiltInCompressor, 7> kBuiltIn = {{
          "decode": {"us_per_byte": 5.245208740234375e-6, "floor_us": 22}})"},
 }};
 
-double number_at(const Field& field, std::string_view key) {
-  const std::optional<Field> found = field.find(key);
-  return found ? found->number(0, traces::kMostTimeUs) : 0;
-}
-
-CodeCost read_cost(const Field& field) {
-  field.allow_only({"startup_us", "us_per_byte", "floor_us"});
-  return {.startup_us = number_at(field, "startup_us"),
-          .us_per_byte = number_at(field, "us_per_byte"),
-          .floor_us = number_at(field, "floor_us")};
-}
-
 /// An element kept is an index and a value where it was a value.
 constexpr double kIndexAndValue = 2;
 
 void allow_sparse_keys(const Field& field, const SparseEntry& entry) {
-  std::vector<std::string_view> keys = {"name", "density", "selection", "decode"};
+  std::vector<std::string_view> keys = {"name", "density", "selection", "decode", "costs", "decode_each"};
   keys.insert(keys.end(), entry.option_keys.begin(), entry.option_keys.end());
   field.allow_only(keys);
 }
@@ -93,11 +84,72 @@ SparseOptions read_sparse_options(const Field& field, SparseOptions options) {
   options.paper_bytes = flag_at(field, "paper_bytes");
   options.recompute_every = period_at(field, "recompute_every", options.recompute_every);
   options.repartition_every = period_at(field, "repartition_every", options.repartition_every);
-  if (const auto cost = field.find("recompute_selection")) options.recompute_selection = read_cost(*cost);
+  if (const auto cost = field.find("recompute_selection"))
+    options.recompute_selection = read_code_cost(*cost);
   options.spikes = flag_at(field, "spikes");
   if (const auto volume = field.find("volume"))
     options.bound = volume->one_of({"expected", "bound"}) == "bound";
   return options;
+}
+
+// ---- measured costs
+
+/// A compressor of the file at a density, which `field` gives where elements are left out.
+traces::CodeAt measured_at(const Field& field, const traces::CompressorCosts& costs, std::string_view name) {
+  const traces::MeasuredCompressor* found = traces::find_compressor(costs, name);
+  if (found == nullptr) {
+    std::vector<std::string_view> known;
+    for (const traces::MeasuredCompressor& each : costs.compressors) known.emplace_back(each.name);
+    field.at("costs").expected(fmt::format("a file with costs of {}", name),
+                               fmt::format("one of {}", fmt::join(known, ", ")));
+  }
+  if (!found->is_sparse()) {
+    if (const auto own = field.find("density"))
+      own->expected(fmt::format("no density, as {} keeps all elements", name));
+    return traces::at_density(*found, 1);
+  }
+  const Field own = field.at("density");
+  const double density = own.number(0, 1);
+  const double least = *found->curves.front().density;
+  const double most = *found->curves.back().density;
+  if (density < least || density > most)
+    own.expected(fmt::format("a density from {} to {}, where {} was measured", least, most, name));
+  return traces::at_density(*found, density);
+}
+
+CodeCost curve_cost(const traces::CostCurve& curve) {
+  return {.curve = std::make_shared<const traces::CostCurve>(curve)};
+}
+
+traces::CompressorCosts costs_at(const Field& field) {
+  return traces::read_compressor_costs(field.at("costs").follow());
+}
+
+/// {"name": "mstopk", "density": 0.01, "costs": "cpu.compressors.json"}
+Compressor from_measured(const Field& field) {
+  field.allow_only({"name", "density", "costs", "between_nodes"});
+  const std::string name = field.at("name").name();
+  const traces::CompressorCosts costs = costs_at(field);
+  const traces::CodeAt measured = measured_at(field, costs, name);
+  const CollectiveKind collective = traces::find_compressor(costs, name)->collective;
+  return {.name = name,
+          .ratio = measured.ratio,
+          .encode = curve_cost(measured.encode),
+          .decode = curve_cost(measured.decode),
+          .collective = collective,
+          .decodes_each = collective == CollectiveKind::all_gather,
+          .between_nodes = flag_at(field, "between_nodes")};
+}
+
+/// What selects for a sparse all-reduce, in place of the table's costs.
+void take_measured(const Field& field, const SparseEntry& entry, Compressor& compressor) {
+  const traces::CompressorCosts costs = costs_at(field);
+  const traces::CodeAt selector = measured_at(field, costs, entry.selector);
+  compressor.encode = curve_cost(selector.encode);
+  compressor.decode = curve_cost(selector.decode);
+  compressor.decodes_each = entry.calls == nullptr;
+  if (!entry.recompute_selection.is_free())
+    compressor.sparse->recompute_selection = curve_cost(measured_at(field, costs, "top-k").encode);
 }
 
 /// {"name": "ok-topk", "density": 0.01, ...}
@@ -105,22 +157,40 @@ Compressor from_sparse_object(const Field& field) {
   const std::string name = field.at("name").one_of(names(sparse_collectives()));
   allow_sparse_keys(field, *find_sparse(name));
   Compressor out = sparse_compressor(name, field.at("density").number(0, 1));
-  if (const auto cost = field.find("selection")) out.encode = read_cost(*cost);
-  if (const auto cost = field.find("decode")) out.decode = read_cost(*cost);
+  if (field.has("costs")) take_measured(field, *find_sparse(name), out);
+  if (const auto cost = field.find("selection")) out.encode = read_code_cost(*cost);
+  if (const auto cost = field.find("decode")) out.decode = read_code_cost(*cost);
+  if (const auto each = field.find("decode_each")) out.decodes_each = each->boolean();
   out.sparse = read_sparse_options(field, *out.sparse);
   return out;
 }
 
-/// An object with a ratio may have any name.
-bool is_sparse_object(const Field& field) {
-  if (field.has("density")) return true;
+bool names_sparse(const Field& field) {
   const std::optional<Field> name = field.find("name");
-  return name && name->is_text() && !field.has("ratio") && find_sparse(name->text()) != nullptr;
+  return name && name->is_text() && find_sparse(name->text()) != nullptr;
+}
+
+/// An object with a ratio may have any name, and one with measured costs one of theirs.
+bool is_sparse_object(const Field& field) {
+  if (field.has("density") && !field.has("costs")) return true;
+  return !field.has("ratio") && names_sparse(field);
+}
+
+/// {"name": "dgc", "between_nodes": true}
+bool is_built_in_between_nodes(const Field& field) {
+  return field.has("between_nodes") && !field.has("ratio");
 }
 
 Compressor from_object(const Field& field) {
   if (is_sparse_object(field)) return from_sparse_object(field);
-  field.allow_only({"name", "ratio", "encode", "decode", "collective"});
+  if (field.has("costs")) return from_measured(field);
+  if (is_built_in_between_nodes(field)) {
+    field.allow_only({"name", "between_nodes"});
+    Compressor out = built_in_compressor(field.at("name").one_of(names(built_in_compressors())));
+    out.between_nodes = flag_at(field, "between_nodes");
+    return out;
+  }
+  field.allow_only({"name", "ratio", "encode", "decode", "collective", "decode_each", "between_nodes"});
   constexpr double kMostRatio = 1e3;  // a bad idea, but not a mistake
   Compressor out = {.name = field.at("name").name(),
                     .ratio = field.at("ratio").number(0, kMostRatio),
@@ -128,19 +198,13 @@ Compressor from_object(const Field& field) {
                     .decode = {},
                     .collective = CollectiveKind::all_gather};
   if (out.is_none()) field.at("name").expected("a name other than that of no compression");
-  if (const auto cost = field.find("encode")) out.encode = read_cost(*cost);
-  if (const auto cost = field.find("decode")) out.decode = read_cost(*cost);
+  if (const auto cost = field.find("encode")) out.encode = read_code_cost(*cost);
+  if (const auto cost = field.find("decode")) out.decode = read_code_cost(*cost);
   if (const auto collective = field.find("collective"))
     if (collective->one_of({"all_gather", "all_reduce"}) == "all_reduce")
       out.collective = CollectiveKind::all_reduce;
-  return out;
-}
-
-nlohmann::ordered_json cost_json(const CodeCost& cost) {
-  nlohmann::ordered_json out = nlohmann::ordered_json::object();
-  if (cost.startup_us > 0) out["startup_us"] = cost.startup_us;
-  if (cost.us_per_byte > 0) out["us_per_byte"] = cost.us_per_byte;
-  if (cost.floor_us > 0) out["floor_us"] = cost.floor_us;
+  out.decodes_each = flag_at(field, "decode_each");
+  out.between_nodes = flag_at(field, "between_nodes");
   return out;
 }
 
@@ -149,8 +213,9 @@ nlohmann::ordered_json sparse_json(const Compressor& compressor) {
   const Compressor usual = sparse_compressor(compressor.name, density(compressor));
   const SparseOptions& options = *compressor.sparse;
   nlohmann::ordered_json out = {{"name", compressor.name}, {"density", density(compressor)}};
-  if (compressor.encode != usual.encode) out["selection"] = cost_json(compressor.encode);
-  if (compressor.decode != usual.decode) out["decode"] = cost_json(compressor.decode);
+  if (compressor.encode != usual.encode) out["selection"] = code_cost_json(compressor.encode);
+  if (compressor.decode != usual.decode) out["decode"] = code_cost_json(compressor.decode);
+  if (compressor.decodes_each) out["decode_each"] = true;
   if (options.overlap) out["overlap"] = *options.overlap;
   if (options.paper_bytes) out["paper_bytes"] = true;
   if (options.recompute_every != usual.sparse->recompute_every)
@@ -158,15 +223,13 @@ nlohmann::ordered_json sparse_json(const Compressor& compressor) {
   if (options.repartition_every != usual.sparse->repartition_every)
     out["repartition_every"] = options.repartition_every;
   if (options.recompute_selection != usual.sparse->recompute_selection)
-    out["recompute_selection"] = cost_json(options.recompute_selection);
+    out["recompute_selection"] = code_cost_json(options.recompute_selection);
   if (options.spikes) out["spikes"] = true;
   if (options.bound) out["volume"] = "bound";
   return out;
 }
 
 }  // namespace
-
-double CodeCost::us(double bytes) const { return std::max(floor_us, startup_us + bytes * us_per_byte); }
 
 std::span<const BuiltInCompressor> built_in_compressors() { return kBuiltIn; }
 
@@ -199,9 +262,11 @@ nlohmann::ordered_json compressor_json(const Compressor& compressor) {
     if (known.name == compressor.name && built_in_compressor(known.name) == compressor)
       return compressor.name;
   nlohmann::ordered_json out = {{"name", compressor.name}, {"ratio", compressor.ratio}};
-  if (!compressor.encode.is_free()) out["encode"] = cost_json(compressor.encode);
-  if (!compressor.decode.is_free()) out["decode"] = cost_json(compressor.decode);
+  if (!compressor.encode.is_free()) out["encode"] = code_cost_json(compressor.encode);
+  if (!compressor.decode.is_free()) out["decode"] = code_cost_json(compressor.decode);
   out["collective"] = traces::name(compressor.collective);
+  if (compressor.decodes_each) out["decode_each"] = true;
+  if (compressor.between_nodes) out["between_nodes"] = true;
   return out;
 }
 

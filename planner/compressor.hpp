@@ -27,6 +27,11 @@ struct Compressor {
   /// Where a sparse all-reduce of that name carries it; the share of elements that it keeps is half the
   /// ratio.
   std::optional<SparseOptions> sparse = {};
+  /// `decode` is of one contribution, and all that are gathered are decoded.
+  bool decodes_each = false;
+  /// Dense in a node: each of its workers sums a part of the gradient, which alone is encoded, travels
+  /// between nodes and is decoded.
+  bool between_nodes = false;
 
   bool is_none() const { return name == "none"; }
   bool operator==(const Compressor&) const = default;
@@ -49,7 +54,7 @@ double density(const Compressor& compressor);
 /// A sparse all-reduce with all else as its table says. The name must be one of sparse_collectives().
 Compressor sparse_compressor(std::string_view name, double density);
 
-/// `none`, a built-in name, or an object. Throws InputError.
+/// `none`, a built-in name, or an object, in which `costs` names a file of measured ones. Throws InputError.
 Compressor read_compressor(const models::Field& field);
 
 /// A built-in compressor's name, or the object, as read_compressor() takes it.

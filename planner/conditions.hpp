@@ -77,6 +77,7 @@ struct Conditions {
   bool read_is_overlapped = true;
   double optimizer_us = 0;
   double lars_us = 0;
+  double lamb_us = 0;  ///< the same for another optimizer: rates by layer, which workers may share out
   bool parallel_tensor_operator = false;
   std::vector<Straggler> stragglers = {};
   Overlap overlap = {};

@@ -27,7 +27,8 @@ struct ConsiderWishes {
   /// Shares of the elements that sparse compressors keep, each over 0 and at most 1.
   std::vector<double> densities = {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1};
   std::vector<ExtraIterations> extra = {};
-  /// Besides the built-in ones, as they are; those that are none or equal to a built-in are passed over.
+  /// Besides the built-in ones and the sparse all-reduces, as they are; those that are none or equal to a
+  /// built-in are passed over.
   std::vector<Compressor> offered = {};
 };
 
@@ -85,10 +86,10 @@ struct Consideration {
   std::string network;
   std::optional<double> line_rate_gbps;
   std::string pipeline;
-  /// None first; each compressor at each density and, at its best one, per group. The schedule's optimal
-  /// fusion made the groups; but those per group are slow to find where compute and channel are about as
-  /// busy, so that of many only the most promising are planned so, and the others with the groups of none or
-  /// of all compressed.
+  /// None first; each compressor and sparse all-reduce at each density and, at its best one, per group. The
+  /// schedule's optimal fusion made the groups; but those per group are slow to find where compute and
+  /// channel are about as busy, so that of many only the most promising are planned so, and the others with
+  /// the groups of none or of all compressed.
   std::vector<Candidate> candidates;
   std::size_t best = 0;  ///< of them; 0 unless another is sooner by a millionth
   /// Of each compressor of all groups, in the order of candidates, and then of the best if it is per group.
@@ -104,7 +105,8 @@ struct Consideration {
 /// `NAME=FACTOR` or `NAME@DENSITY=FACTOR`, of one of `known`; throws InputError.
 ExtraIterations read_extra_iterations(std::string_view text, const std::vector<std::string>& known);
 
-/// The names that extra iterations may be given for: the built-in compressors and the offered ones.
+/// The names that extra iterations may be given for: the built-in compressors, the sparse all-reduces and the
+/// offered ones.
 std::vector<std::string> considered_names(std::span<const Compressor> offered);
 
 /// Pipeline, options, collectives and constraints of optimal fusion are the schedule's, its compressor is

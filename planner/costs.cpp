@@ -91,6 +91,8 @@ ClosedForm closed_form(const Network& network, std::int64_t workers, const Algor
         fmt::to_string(workers));
   }
   const AlgorithmEntry& entry = algorithm_entry(algorithm.name);
+  if (!entry.has_halves && kind != CollectiveKind::all_reduce)
+    throw NoCost(fmt::format("an all-reduce that has a {}", traces::name(kind)), algorithm.name);
   if (entry.needs_nodes) check_nodes(network, workers, algorithm.name);
   return entry.cost(make_fabric(network, workers), algorithm);
 }

@@ -118,7 +118,7 @@ double one_worker_us(const Setting& setting) {
   } else {
     const Workload alone = make_workload(profile);
     us = sim::to_us(conditions.accumulation_steps * (alone.forward_total + alone.backward_total) +
-                    sim::from_us(conditions.optimizer_us + conditions.lars_us) +
+                    sim::from_us(conditions.optimizer_us + conditions.lars_us + conditions.lamb_us) +
                     sim::from_us(conditions.read_is_overlapped ? 0 : conditions.read_us));
   }
   return conditions.read_is_overlapped ? std::max(us, conditions.read_us) : us;

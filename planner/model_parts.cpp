@@ -23,8 +23,8 @@ Growth growth_on_channel(const FusionRequest& request, CollectiveKind kind) {
 }
 
 Growth growth_in_code(const FusionRequest& request) {
-  const bool grows = coding_grows(request);
-  return {.longer_costs_more = grows, .saved_by_merging_us = grows ? 0.0 : -1.0};
+  return {.longer_costs_more = coding_grows(request),
+          .saved_by_merging_us = merging_saves_code(request) ? 0.0 : -1.0};
 }
 
 /// Where merging never costs more, no groups of so many gradients take less than all in one, `whole`, but for
@@ -75,10 +75,14 @@ bool longer_costs_more(const FusionRequest& request, CollectiveKind kind) {
                      [kind](const WayCost& way) { return way.is_monotone(kind); });
 }
 
-/// Unless some are sent as they are.
 bool coding_grows(const FusionRequest& request) {
-  return std::none_of(request.ways.begin(), request.ways.end(),
-                      [](const WayCost& way) { return way.way().selective; });
+  return std::all_of(request.ways.begin(), request.ways.end(),
+                     [](const WayCost& way) { return way.coding_grows(); });
+}
+
+bool merging_saves_code(const FusionRequest& request) {
+  return std::all_of(request.ways.begin(), request.ways.end(),
+                     [](const WayCost& way) { return way.coding_grows() && way.merging_saves_code(); });
 }
 
 std::vector<Time> least_channel_time(const FusionRequest& request, CollectiveKind kind) {
@@ -114,7 +118,7 @@ std::vector<Time> least_mix(const FusionRequest& request, CollectiveKind kind, d
 
 std::vector<Time> least_encoding_before(const FusionRequest& request) {
   std::vector<Time> out(request.workload.gradients.size() + 1);
-  if (!any_encodes(request) || !coding_grows(request)) return out;
+  if (!any_encodes(request) || !merging_saves_code(request)) return out;
   const auto of_group = by_best_way(request, encode_time);
   for (std::uint32_t n = 1; n < out.size(); ++n) out[n] = least_in_groups(of_group(0, n), n, 0);
   return out;

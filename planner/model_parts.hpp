@@ -25,6 +25,8 @@ bool any_decodes(const FusionRequest& request);
 bool longer_costs_more(const FusionRequest& request, traces::CollectiveKind kind);
 /// Whether a longer group never takes less to encode or to decode.
 bool coding_grows(const FusionRequest& request);
+/// And two groups never take less than one of both.
+bool merging_saves_code(const FusionRequest& request);
 
 /// Least sums over groups by the way that is best for each.
 std::vector<sim::Time> least_channel_time(const FusionRequest& request, traces::CollectiveKind kind);

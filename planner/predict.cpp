@@ -98,6 +98,24 @@ void add_doubts(const WayCost& way, CollectiveKind kind, const std::vector<std::
     for (Doubt& doubt : way.costs().doubts(carrier, bytes)) doubts.push_back(std::move(doubt));
 }
 
+/// Where groups are larger than what was encoded and decoded.
+void add_code_doubts(const WayCost& way, const std::vector<std::int64_t>& sizes, std::vector<Doubt>& doubts) {
+  const Compressor& compressor = way.way().compressor;
+  double most = 0;
+  for (const std::int64_t size : sizes)
+    if (way.is_encoded(size)) most = std::max(most, static_cast<double>(size));
+  for (const CodeCost* cost : {&compressor.encode, &compressor.decode}) {
+    if (!cost->curve || most <= cost->curve->measured_up_to_bytes()) continue;
+    const std::string what = fmt::format("compressor {}", compressor.name);
+    doubts.push_back(
+        {.subject = "extrapolation: " + what,
+         .weight = most,
+         .text = fmt::format("{}: measured up to {:.0f} bytes, the last line is continued to {:.0f}", what,
+                             cost->curve->measured_up_to_bytes(), most)});
+    return;
+  }
+}
+
 std::vector<std::int64_t> sizes_that_travel(const Setting& setting, const Run& run, std::uint32_t way) {
   std::vector<std::int64_t> out;
   for (const Group& group : run.groups)
@@ -125,6 +143,7 @@ std::vector<Doubt> find_doubts(const Setting& setting, const Run& run) {
       else
         note(cost.costs().of(cost.carrier(kind)));
       add_doubts(cost, kind, sizes, out);
+      add_code_doubts(cost, sizes, out);
     }
   }
   if (setting.extras.lars_gather > Time::zero()) {

@@ -140,11 +140,14 @@ void check_carrier(const Schedule& schedule, const Compressor& compressor, const
   if (compressor.is_none()) return;
   if (!schedule.pipeline->takes_compression)
     field.expected(fmt::format("no compressor, as pipeline {} takes none", schedule.pipeline->name));
-  if (compressor.collective == traces::CollectiveKind::all_reduce) return;
+  if (compressor.collective == traces::CollectiveKind::all_reduce && !compressor.between_nodes) return;
   const Program program = schedule.pipeline->program(1, schedule.options);
-  if (program.ops.front().kind != traces::CollectiveKind::all_reduce)
-    field.expected(fmt::format("a compressor whose collective is all_reduce, as pipeline {} needs",
-                               schedule.pipeline->name));
+  if (program.ops.front().kind == traces::CollectiveKind::all_reduce) return;
+  if (compressor.between_nodes)
+    field.expected(
+        fmt::format("a compressor for all workers, as pipeline {} needs", schedule.pipeline->name));
+  field.expected(fmt::format("a compressor whose collective is all_reduce, as pipeline {} needs",
+                             schedule.pipeline->name));
 }
 
 /// Of a preset that has its compressor's name.

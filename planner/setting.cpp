@@ -33,9 +33,9 @@ Time lars_gather(const traces::Profile& profile, const Costs& costs, const Condi
 
 Extras make_extras(const traces::Profile& profile, const Costs& costs, const Conditions& conditions) {
   const double slowdown = worst_slowdown(conditions, costs.workers());
-  const double lars_us = conditions.parallel_tensor_operator
-                             ? conditions.lars_us / static_cast<double>(costs.workers())
-                             : conditions.lars_us;
+  const double rates_us = conditions.lars_us + conditions.lamb_us;
+  const double lars_us =
+      conditions.parallel_tensor_operator ? rates_us / static_cast<double>(costs.workers()) : rates_us;
   const bool apart = conditions.parallel_tensor_operator;
   return {.read = sim::from_us(conditions.read_is_overlapped ? 0 : conditions.read_us),
           .update = sim::from_us((conditions.optimizer_us + (apart ? 0 : lars_us)) * slowdown),
@@ -54,7 +54,8 @@ double checked_compute_us(const traces::Profile& profile, const Conditions& cond
   const double us =
       static_cast<double>(conditions.accumulation_steps) *
           (traces::forward_us(profile) + traces::backward_us(profile)) * std::max(slowdown, 1.0) +
-      conditions.read_us + (conditions.optimizer_us + conditions.lars_us) * std::max(slowdown, 1.0);
+      conditions.read_us +
+      (conditions.optimizer_us + conditions.lars_us + conditions.lamb_us) * std::max(slowdown, 1.0);
   const double all = us * (static_cast<double>(conditions.iterations) + 1);
   if (all > sim::kMostUs) too_long(all);
   return us;
@@ -73,6 +74,15 @@ Setting::Setting(const traces::Profile& profile, const traces::Network& its_netw
   extras = make_extras(profile, costs, conditions);
 }
 
+namespace {
+
+bool has_curve(const Compressor& compressor) {
+  return compressor.encode.curve || compressor.decode.curve ||
+         (compressor.sparse && compressor.sparse->recompute_selection.curve);
+}
+
+}  // namespace
+
 std::vector<WayCost> make_ways(const Setting& setting, const Schedule& schedule) {
   const Way own = {.all_reduce = setting.costs.algorithm(),
                    .compressor = schedule.compressor,
@@ -84,8 +94,13 @@ std::vector<WayCost> make_ways(const Setting& setting, const Schedule& schedule)
   }
   std::vector<WayCost> out;
   out.reserve(ways.size());
-  for (Way& way : ways)
+  for (Way& way : ways) {
+    if (has_curve(way.compressor) && setting.workload.profile->dtype != traces::Dtype::float32)
+      throw NoCost(fmt::format("a profile of float32 gradients, of which the costs of {} were measured",
+                               way.compressor.name),
+                   "one of two bytes an element");
     out.emplace_back(*setting.network, setting.costs.workers(), std::move(way), setting.slowdown);
+  }
   return out;
 }
 

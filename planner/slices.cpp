@@ -56,7 +56,7 @@ class Namer {
       case Kind::reduce_scatter: return group_name("reduce-scatter", label.item);
       case Kind::all_gather: return group_name("all-gather", group_of(label));
       case Kind::backward_gather: return group_name("all-gather before backward,", group_of(label));
-      case Kind::lars: return "LARS, this worker's share";
+      case Kind::lars: return "LARS or LAMB, this worker's share";
       case Kind::lars_gather: return "all-gather of LARS rates";
       case Kind::update: return "update";
       case Kind::group_update: return group_name("update", label.item);

@@ -68,15 +68,23 @@ struct SparseEntry {
   SparseCalls (*calls)(const Fabric& fabric, double density, const SparseOptions& options) = nullptr;
   CodeCost selection;
   std::string_view source;  ///< of the selection's cost
+  /// What of compression/ selects, where its measured costs are given.
+  std::string_view selector = "top-k";
   CodeCost recompute_selection = {};
   std::span<const std::string_view> option_keys = {};
   bool needs_nodes = false;
+  bool is_alias = false;  ///< another name of the one before it
 };
 
 /// Every sparse all-reduce, in the order in which help lists them.
 std::span<const SparseEntry> sparse_collectives();
 /// nullptr: none has this name.
 const SparseEntry* find_sparse(std::string_view name);
+
+/// Of any compressor, between nodes alone: reduce-scatter in each node, on each of its parts the all-gather
+/// of encodings or their all-reduce, `ratio` bytes for a dense one, and the dense all-gather in the node
+/// again.
+SparseCall between_nodes(const Fabric& fabric, double ratio, bool gathers);
 
 /// Startup and slope of a call, and what a worker sends, mean over workers.
 struct SparseCost {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace planner {
 
 using traces::CollectiveKind;
@@ -19,7 +21,9 @@ WayCost::WayCost(const traces::Network& network, std::int64_t workers, Way way, 
       slowdown_(slowdown),
       deciding_slowdown_(slowdown),
       compresses_(workers > 1 && !way_.compressor.is_none()) {
+  if (compresses_ && way_.compressor.decodes_each) contributions_ = static_cast<double>(workers);
   if (compresses_ && way_.compressor.sparse) make_sparse(network);
+  if (compresses_ && way_.compressor.between_nodes) make_between_nodes(network);
 }
 
 void WayCost::make_sparse(const traces::Network& network) {
@@ -38,6 +42,22 @@ void WayCost::make_sparse(const traces::Network& network) {
   now_ = mean_ = {.usual = 1 - recomputing,
                   .recomputing = recomputing,
                   .repartitioning = 1 / static_cast<double>(options.repartition_every)};
+}
+
+/// All in one node: nothing is compressed.
+void WayCost::make_between_nodes(const traces::Network& network) {
+  const Compressor& compressor = way_.compressor;
+  const Fabric fabric = fabric_of(network, workers(), fmt::format("{} between nodes", compressor.name), true);
+  compresses_ = fabric.nodes->nodes > 1;
+  if (!compresses_) return;
+  const bool gathers = compressor.collective == CollectiveKind::all_gather;
+  const double share = 1 / static_cast<double>(fabric.nodes->workers_in_node);
+  sparse_ = {.usual = cost_of(between_nodes(fabric, compressor.ratio, gathers), fabric),
+             .recomputing = {},
+             .repartitioning = {},
+             .selects_from = share,
+             .decodes = share};
+  if (compressor.decodes_each) contributions_ = static_cast<double>(fabric.nodes->nodes);
 }
 
 WayCost WayCost::in_iteration(std::uint64_t iteration) const {
@@ -72,7 +92,7 @@ CollectiveKind WayCost::carrier(CollectiveKind kind) const {
 bool WayCost::is_encoded(std::int64_t bytes) const {
   if (!compresses_ || !way_.selective) return compresses_;
   const auto dense = static_cast<double>(bytes);
-  const double codes = selection_us(mean_, dense) + way_.compressor.decode.us(dense);
+  const double codes = selection_us(mean_, dense) + decoding_us(dense);
   return encoded_us(CollectiveKind::all_reduce, dense, mean_) + deciding_slowdown_ * codes <
          dense_us(CollectiveKind::all_reduce, dense);
 }
@@ -82,7 +102,7 @@ double WayCost::encode_us(std::int64_t bytes) const {
 }
 
 double WayCost::decode_us(std::int64_t bytes) const {
-  return is_encoded(bytes) ? slowdown_ * way_.compressor.decode.us(static_cast<double>(bytes)) : 0;
+  return is_encoded(bytes) ? slowdown_ * decoding_us(static_cast<double>(bytes)) : 0;
 }
 
 double WayCost::us(CollectiveKind kind, std::int64_t bytes) const {
@@ -95,7 +115,7 @@ GroupCost WayCost::cost(CollectiveKind kind, std::int64_t bytes) const {
   if (!is_encoded(bytes)) return {.encode = {}, .channel = sim::from_us(dense_us(kind, dense)), .decode = {}};
   return {.encode = sim::from_us(slowdown_ * selection_us(now_, dense)),
           .channel = sim::from_us(encoded_us(kind, dense, now_)),
-          .decode = sim::from_us(slowdown_ * way_.compressor.decode.us(dense))};
+          .decode = sim::from_us(slowdown_ * decoding_us(dense))};
 }
 
 double WayCost::message_bytes(CollectiveKind kind, std::int64_t bytes) const {
@@ -125,18 +145,23 @@ double WayCost::saved_on_channel_us(CollectiveKind kind) const {
   return compresses_ && way_.selective ? -1 : costs_.of(carrier(kind)).curve.saved_by_merging_us();
 }
 
-double WayCost::saved_in_code_us() const {
-  if (!compresses_) return 0;
+bool WayCost::coding_grows() const {
   const Compressor& compressor = way_.compressor;
-  double startup = mean_.usual * compressor.encode.startup_us + compressor.decode.startup_us;
-  if (compressor.sparse) startup += mean_.recomputing * compressor.sparse->recompute_selection.startup_us;
-  return way_.selective ? -1 : slowdown_ * startup;
+  return !way_.selective && compressor.encode.is_monotone() && compressor.decode.is_monotone() &&
+         (!compressor.sparse || compressor.sparse->recompute_selection.is_monotone());
+}
+
+bool WayCost::merging_saves_code() const {
+  const Compressor& compressor = way_.compressor;
+  return !way_.selective && compressor.encode.merges_for_nothing() &&
+         compressor.decode.merges_for_nothing() &&
+         (!compressor.sparse || compressor.sparse->recompute_selection.merges_for_nothing());
 }
 
 double WayCost::most_us(CollectiveKind kind, std::int64_t bytes) const {
   const auto dense = static_cast<double>(bytes);
   if (!compresses_) return costs_.of(kind).curve.most_us(dense);
-  const double codes = selection_us(mean_, dense) + way_.compressor.decode.us(dense);
+  const double codes = most_in_code_us(dense);
   const double carried = carries_sparse(kind)
                              ? sparse_us(mean_, dense)
                              : costs_.of(carrier(kind)).curve.most_us(encoded_message(kind, dense));
@@ -156,8 +181,21 @@ double WayCost::selection_us(const Calls& calls, double bytes) const {
   const Compressor& compressor = way_.compressor;
   if (!sparse_) return compressor.encode.us(bytes);
   const double from = sparse_->selects_from * bytes;
-  return calls.usual * compressor.encode.us(from) +
-         calls.recomputing * compressor.sparse->recompute_selection.us(from);
+  const double usual = calls.usual * compressor.encode.us(from);
+  if (!sparse_->recomputes) return usual;
+  return usual + calls.recomputing * compressor.sparse->recompute_selection.us(from);
+}
+
+double WayCost::decoding_us(double bytes) const {
+  const double share = sparse_ ? sparse_->decodes : 1;
+  return contributions_ * way_.compressor.decode.us(share * bytes);
+}
+
+double WayCost::most_in_code_us(double bytes) const {
+  const Compressor& compressor = way_.compressor;
+  double out = compressor.encode.most_us(bytes) + contributions_ * compressor.decode.most_us(bytes);
+  if (sparse_ && sparse_->recomputes) out += compressor.sparse->recompute_selection.most_us(bytes);
+  return out;
 }
 
 double WayCost::encoded_us(CollectiveKind kind, double bytes, const Calls& calls) const {

@@ -52,8 +52,9 @@ class WayCost {
   /// encoded is decided for all alike.
   WayCost in_iteration(std::uint64_t iteration) const;
   /// Whether in_iteration() differs.
-  bool has_spikes() const { return sparse_ && way_.compressor.sparse->spikes; }
-  /// Carried by a sparse all-reduce with a closed form of its own, whatever carrier() says.
+  bool has_spikes() const { return sparse_ && way_.compressor.sparse && way_.compressor.sparse->spikes; }
+  /// Carried by an all-reduce with a closed form of its own, sparse or compressed between nodes, whatever
+  /// carrier() says.
   bool is_sparse() const { return sparse_.has_value(); }
 
   const Way& way() const { return way_; }
@@ -88,7 +89,9 @@ class WayCost {
   bool is_monotone(traces::CollectiveKind kind) const;
   /// What two groups cost more apart than together, at least; below 0 where they may cost less.
   double saved_on_channel_us(traces::CollectiveKind kind) const;
-  double saved_in_code_us() const;
+  /// Whether a longer group never takes less to encode or decode, and two never less apart than together.
+  bool coding_grows() const;
+  bool merging_saves_code() const;
   /// The most that a group of up to so many bytes can cost, in code and on the channel.
   double most_us(traces::CollectiveKind kind, std::int64_t bytes) const;
 
@@ -104,15 +107,19 @@ class WayCost {
     SparseCost recomputing;
     SparseCost repartitioning;
     bool recomputes = false;
-    double selects_from = 1;
+    double selects_from = 1;  ///< shares of the gradient
+    double decodes = 1;
   };
 
   void make_sparse(const traces::Network& network);
+  void make_between_nodes(const traces::Network& network);
   bool carries_sparse(traces::CollectiveKind kind) const {
     return sparse_ && kind == traces::CollectiveKind::all_reduce;
   }
   double sparse_us(const Calls& calls, double bytes) const;
   double selection_us(const Calls& calls, double bytes) const;
+  double decoding_us(double bytes) const;
+  double most_in_code_us(double bytes) const;
   double dense_us(traces::CollectiveKind kind, double bytes) const;
   double encoded_us(traces::CollectiveKind kind, double bytes, const Calls& calls) const;
   double encoded_message(traces::CollectiveKind kind, double bytes) const;
@@ -123,7 +130,8 @@ class WayCost {
   double deciding_slowdown_;  // of the slowest
   bool compresses_;
   std::optional<Sparse> sparse_;
-  Calls mean_;  // of an iteration, by which ways and groupings are chosen
+  double contributions_ = 1;  // that are decoded
+  Calls mean_;                // of an iteration, by which ways and groupings are chosen
   Calls now_;
 };
 

@@ -89,6 +89,7 @@ traces::Profile changed(const traces::Profile& profile, const Change& change) {
 Conditions changed(Conditions conditions, const Change& change) {
   conditions.optimizer_us /= change.compute;
   conditions.lars_us /= change.compute;
+  conditions.lamb_us /= change.compute;
   if (!change.has_stragglers) {
     conditions.stragglers.clear();
     conditions.links.slow.clear();
@@ -103,11 +104,7 @@ Conditions changed(Conditions conditions, const Change& change) {
   return conditions;
 }
 
-CodeCost changed(const CodeCost& cost, const Change& change) {
-  return {.startup_us = cost.startup_us / change.compute,
-          .us_per_byte = cost.us_per_byte / change.compute,
-          .floor_us = cost.floor_us / change.compute};
-}
+CodeCost changed(const CodeCost& cost, const Change& change) { return sped_up(cost, change.compute); }
 
 std::vector<WayCost> changed(const std::vector<WayCost>& ways, const Setting& setting, const Change& change) {
   std::vector<WayCost> out;

@@ -90,9 +90,12 @@ Conditions read_conditions(const Field& field) {
     conditions.read_is_overlapped = flag_at(*input, "overlapped", true);
   }
   if (const auto update = field.find("update")) {
-    update->allow_only({"optimizer_us", "lars_us", "parallel_tensor_operator"});
+    update->allow_only({"optimizer_us", "lars_us", "lamb_us", "parallel_tensor_operator"});
     conditions.optimizer_us = time_at(*update, "optimizer_us");
     conditions.lars_us = time_at(*update, "lars_us");
+    conditions.lamb_us = time_at(*update, "lamb_us");
+    if (const auto lamb = update->find("lamb_us"); lamb && update->has("lars_us"))
+      lamb->expected("either lars_us or lamb_us", "both");
     conditions.parallel_tensor_operator = flag_at(*update, "parallel_tensor_operator", false);
   }
   if (const auto overlap = field.find("overlap")) conditions.overlap = read_overlap(*overlap);

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "sparse/wire.hpp"
@@ -18,6 +19,12 @@ namespace sparse {
 /// twice the density of the sum.
 SparseVector topk_a(transport::Transport& transport, const SparseVector& own, std::size_t elements);
 
+/// The same in `sum`, as long as the gradient; how many elements it has. No rank may select more than `most`,
+/// the same on all ranks: where P times as many would take more than half a gradient, selections go round one
+/// at a time (gather.hpp). Memory in gradients: half a one gathered at most, 1/32 to sum.
+std::size_t topk_a(transport::Transport& transport, const SparseVector& own, std::size_t most,
+                   std::span<float> sum);
+
 struct DsaSum {
   std::vector<float> sum;
   std::size_t non_zeros = 0;
@@ -27,8 +34,10 @@ struct DsaSum {
 /// receives its part of all selections, sums it, and the sums are gathered on a ring. A part, received or
 /// summed, travels as all its elements when more than 2/3 of them are not zero, else as indexes and values;
 /// one control word tells which. Words received: for each of the 2(P-1) messages 1 and the lesser of that.
-/// Memory in gradients: the sum, the gathered parts (at most 4/3), and what is decoded of one.
+/// Memory in gradients: the sum, and a few of its P parts.
 DsaSum topk_dsa(transport::Transport& transport, const SparseVector& own, std::size_t elements);
+/// The same in `sum`, as long as the gradient; how many of its elements are not zero.
+std::size_t topk_dsa(transport::Transport& transport, const SparseVector& own, std::span<float> sum);
 
 /// What a collective that selects again has selected.
 struct Selected {

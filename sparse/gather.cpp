@@ -49,6 +49,42 @@ std::vector<Bytes> all_gather(Transport& transport, Bytes own) {
   return blocks;
 }
 
+void all_gather_each(Transport& transport, Bytes own,
+                     const std::function<void(std::uint32_t, std::span<const std::byte>)>& visit) {
+  const std::uint32_t size = transport.size();
+  const std::uint32_t next = (transport.rank() + 1) % size;
+  const std::uint32_t before = (transport.rank() + size - 1) % size;
+  Bytes block = std::move(own);
+  visit(transport.rank(), block);
+  for (std::uint32_t step = 1; step < size; ++step) {
+    transport.send(next, tag_of(Tag::all_gather), std::move(block));
+    block = transport.recv(before, tag_of(Tag::all_gather));
+    visit((transport.rank() + size - step) % size, block);
+  }
+}
+
+void all_gather_in_order(Transport& transport, Bytes own,
+                         const std::function<void(std::span<const std::byte>)>& visit) {
+  const std::uint32_t size = transport.size();
+  const std::uint32_t next = (transport.rank() + 1) % size;
+  const std::uint32_t before = (transport.rank() + size - 1) % size;
+  for (std::uint32_t origin = 0; origin < size; ++origin) {
+    Bytes block = origin == transport.rank() ? std::move(own) : transport.recv(before, tag_of(Tag::in_order));
+    visit(block);
+    if (next != origin) transport.send(next, tag_of(Tag::in_order), std::move(block));
+  }
+}
+
+void all_gather_within(Transport& transport, Bytes own, std::size_t most_bytes, std::size_t room,
+                       const std::function<void(std::span<const std::byte>)>& visit) {
+  if (most_bytes > room / transport.size()) return all_gather_in_order(transport, std::move(own), visit);
+  std::vector<Bytes> blocks = all_gather(transport, std::move(own));
+  for (Bytes& block : blocks) {
+    visit(block);
+    Bytes().swap(block);  // what has been visited needs no memory any more
+  }
+}
+
 std::vector<Bytes> all_gather_known(Transport& transport, Bytes own, std::span<const std::size_t> sizes) {
   const std::uint32_t size = transport.size();
   const std::uint32_t rank = transport.rank();

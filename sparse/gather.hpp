@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -15,6 +16,22 @@ namespace sparse {
 /// others gave, no length or other control word. With encoded gradients as `own` this is the collective of
 /// compressors whose sum has no code: each rank then decodes all.
 std::vector<transport::Bytes> all_gather(transport::Transport& transport, transport::Bytes own);
+
+/// The same on the same ring, but what arrives is given to `visit`, own first, then in the order of arrival,
+/// and is passed on and forgotten: one message at a time is in memory.
+void all_gather_each(transport::Transport& transport, transport::Bytes own,
+                     const std::function<void(std::uint32_t rank, std::span<const std::byte>)>& visit);
+
+/// The same in the order of ranks, for sums that must not depend on who sums. As many messages and words; but
+/// as a rank passes on only what it has visited, the last block sets out when the first has come round: up to
+/// twice the time of the others.
+void all_gather_in_order(transport::Transport& transport, transport::Bytes own,
+                         const std::function<void(std::span<const std::byte>)>& visit);
+
+/// Visited in the order of ranks: all gathered at once where P times `most_bytes` are at most `room`, else
+/// one at a time. Both are the same on all ranks, and no rank gives more than `most_bytes`.
+void all_gather_within(transport::Transport& transport, transport::Bytes own, std::size_t most_bytes,
+                       std::size_t room, const std::function<void(std::span<const std::byte>)>& visit);
 
 /// The same in ceil(log2 P) messages of doubled length, for any P, by the algorithm of Bruck et al. (1997).
 /// All ranks know how many bytes each gives; one that gives another number ends with std::invalid_argument.

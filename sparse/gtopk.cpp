@@ -1,4 +1,5 @@
 #include "sparse/collectives.hpp"
+#include "sparse/ring.hpp"
 #include "sparse/tags.hpp"
 
 namespace sparse {
@@ -14,6 +15,28 @@ std::uint32_t distance_to_parent(std::uint32_t rank, std::uint32_t size) {
   return distance;
 }
 
+/// What either has; where both have an element, the first's and the second's.
+SparseVector sum_of_both(const SparseVector& a, const SparseVector& b) {
+  SparseVector sum;
+  const auto take = [&](std::uint32_t index, float value) {
+    sum.indexes.push_back(index);
+    sum.values.push_back(value);
+  };
+  std::size_t i = 0;
+  std::size_t j = 0;
+  while (i < a.indexes.size() || j < b.indexes.size()) {
+    const bool from_a = j == b.indexes.size() || (i < a.indexes.size() && a.indexes[i] <= b.indexes[j]);
+    const bool from_b = i == a.indexes.size() || (j < b.indexes.size() && b.indexes[j] <= a.indexes[i]);
+    if (from_a && from_b)
+      take(a.indexes[i], sum_of(a.values[i], b.values[j]));
+    else
+      take(from_a ? a.indexes[i] : b.indexes[j], from_a ? a.values[i] : b.values[j]);
+    if (from_a) ++i;
+    if (from_b) ++j;
+  }
+  return sum;
+}
+
 /// The k greatest of the sums of the ranks whose root this rank is.
 SparseVector sum_from_below(Transport& transport, const SparseVector& own, std::size_t elements,
                             std::size_t k) {
@@ -21,10 +44,8 @@ SparseVector sum_from_below(Transport& transport, const SparseVector& own, std::
   SparseVector selected = top_of(own, k);
   for (std::uint32_t distance = 1; distance < parent; distance *= 2) {
     if (transport.rank() + distance >= transport.size()) continue;
-    Accumulator sum({0, elements});
-    sum.add(selected);
-    sum.add(decode(transport.recv(transport.rank() + distance, tag_of(Tag::tree_up)), {0, elements}));
-    selected = top_of(sum.take(), k);
+    const transport::Bytes arrived = transport.recv(transport.rank() + distance, tag_of(Tag::tree_up));
+    selected = top_of(sum_of_both(selected, decode(arrived, {0, elements})), k);
   }
   return selected;
 }

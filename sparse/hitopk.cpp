@@ -1,78 +1,95 @@
 #include "sparse/hitopk.hpp"
 
-#include <fmt/format.h>
+#include <algorithm>
 
 #include "sparse/gather.hpp"
+#include "sparse/nodes.hpp"
 #include "sparse/ring.hpp"
-#include "transport/group.hpp"
 
 namespace sparse {
 namespace {
 
+using transport::Bytes;
 using transport::Group;
 using transport::Phase;
 using transport::Transport;
 
-Group node_of(Transport& all, std::uint32_t workers) {
-  std::vector<std::uint32_t> members;
-  for (std::uint32_t i = 0; i < workers; ++i) members.push_back(all.rank() / workers * workers + i);
-  return {all, members};
+/// What is kept of the shard, by index in the gradient; the rest of it stays in `rest`.
+SparseVector select_from(std::span<const float> shard_sum, Range shard, const Selector& select,
+                         std::span<float> rest) {
+  std::copy(shard_sum.begin(), shard_sum.end(), rest.begin());
+  SparseVector selected = select(rest);
+  check_sparse(selected, rest.size(), "hitopk: what was selected");
+  for (std::uint32_t& index : selected.indexes) {
+    rest[index] = 0;
+    index += static_cast<std::uint32_t>(shard.begin);
+  }
+  return selected;
 }
 
-/// The workers with this rank's place in their nodes.
-Group peers_of(Transport& all, std::uint32_t workers) {
-  std::vector<std::uint32_t> members;
-  for (std::uint32_t rank = all.rank() % workers; rank < all.size(); rank += workers) members.push_back(rank);
-  return {all, members};
-}
-
-/// This rank's shard of the node's sum.
-std::vector<float> sum_in_node(Group& node, std::span<const float> gradient, Range shard) {
-  const Phase phase(node, "reduce-scatter");
-  std::vector<float> values(gradient.begin(), gradient.end());
-  ring_reduce_scatter(node, values);
-  return {values.begin() + static_cast<std::ptrdiff_t>(shard.begin),
-          values.begin() + static_cast<std::ptrdiff_t>(shard.end)};
-}
-
-SparseVector sum_between_nodes(Group& peers, const SparseVector& selected, Range shard) {
+/// The shard's sum over nodes, in their order, in its place in the gradient.
+Bytes sum_between_nodes(Group& peers, const SparseVector& selected, std::size_t most, Range shard,
+                        std::span<float> place) {
   const Phase phase(peers, "between");
-  Accumulator sum(shard);
-  for (const transport::Bytes& message : all_gather(peers, encode(selected))) sum.add(decode(message, shard));
-  return sum.take();
+  Accumulator sum(shard, place);
+  all_gather_within(peers, encode(selected), most * compression::kBytesPerKept, place.size_bytes() / 2,
+                    [&](std::span<const std::byte> message) { sum.add(message, shard); });
+  return sum.encoded();
 }
 
-SparseVector gather_in_node(Group& node, const SparseVector& shard_sum, std::size_t elements) {
+void gather_in_node(Group& node, Bytes shard_sum, std::size_t elements, Accumulator& all) {
   const Phase phase(node, "inside");
-  SparseVector all;
-  const std::vector<transport::Bytes> messages = all_gather(node, encode(shard_sum));
-  for (std::size_t j = 0; j < messages.size(); ++j)
-    append(all, decode(messages[j], {part_begin(elements, j, messages.size()),
-                                     part_begin(elements, j + 1, messages.size())}));
+  all_gather_each(node, std::move(shard_sum), [&](std::uint32_t rank, std::span<const std::byte> message) {
+    all.add(message, {part_begin(elements, rank, node.size()),
+                      part_begin(elements, rank + std::size_t{1}, node.size())});
+  });
+}
+
+/// Leaves the sum in `gradient`.
+Accumulator sum_in_place(Transport& transport, std::span<float> gradient, const HiTopKOptions& options,
+                         const Selector& select, Range shard, std::span<float> rest) {
+  Group node = node_of(transport, options.workers_per_node);
+  Group peers = peers_of(transport, options.workers_per_node);
+  {
+    const Phase phase(node, "reduce-scatter");
+    ring_reduce_scatter(node, gradient);
+  }
+  const std::span<float> place = gradient.subspan(shard.begin, shard.size());
+  Bytes shard_sum;
+  {
+    const SparseVector selected = select_from(place, shard, select, rest);
+    shard_sum = sum_between_nodes(peers, selected, options.most.value_or(shard.size()), shard, place);
+  }
+  Accumulator all({0, gradient.size()}, gradient);
+  gather_in_node(node, std::move(shard_sum), gradient.size(), all);
   return all;
 }
 
 }  // namespace
 
+Range hitopk_shard(const Transport& transport, std::size_t elements, std::uint32_t workers_per_node) {
+  check_full_nodes(transport, workers_per_node, "hitopk");
+  const std::size_t place = transport.rank() % workers_per_node;
+  return {part_begin(elements, place, workers_per_node), part_begin(elements, place + 1, workers_per_node)};
+}
+
+std::size_t hitopk(Transport& transport, std::span<float> gradient, const HiTopKOptions& options,
+                   const Selector& select, std::span<float> rest) {
+  const Range shard = hitopk_shard(transport, gradient.size(), options.workers_per_node);
+  Accumulator sum = sum_in_place(transport, gradient, options, select, shard, rest);
+  sum.zero_absent();
+  return sum.count();
+}
+
 HiTopK hitopk(Transport& transport, std::span<const float> gradient, std::uint32_t workers_per_node,
               const Selector& select) {
-  if (workers_per_node == 0 || transport.size() % workers_per_node != 0)
-    throw std::invalid_argument(
-        fmt::format("hitopk: {} ranks are not full nodes of {}", transport.size(), workers_per_node));
-  Group node = node_of(transport, workers_per_node);
-  Group peers = peers_of(transport, workers_per_node);
-  const std::size_t elements = gradient.size();
   HiTopK result;
-  result.shard = {part_begin(elements, node.rank(), node.size()),
-                  part_begin(elements, node.rank() + std::size_t{1}, node.size())};
-  result.rest = sum_in_node(node, gradient, result.shard);
-  SparseVector selected = select(result.rest);
-  check_sparse(selected, result.rest.size(), "hitopk: what was selected");
-  for (std::uint32_t& index : selected.indexes) {
-    result.rest[index] = 0;
-    index += static_cast<std::uint32_t>(result.shard.begin);
-  }
-  result.sum = gather_in_node(node, sum_between_nodes(peers, selected, result.shard), elements);
+  result.shard = hitopk_shard(transport, gradient.size(), workers_per_node);
+  result.rest.resize(result.shard.size());
+  std::vector<float> values(gradient.begin(), gradient.end());
+  result.sum = sum_in_place(transport, values, {.workers_per_node = workers_per_node}, select, result.shard,
+                            result.rest)
+                   .take();
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -29,5 +30,21 @@ struct HiTopK {
 /// words received: d (n-1)/n, 2k(m-1), and twice what the other shards' sums have, at most 2km(n-1).
 HiTopK hitopk(transport::Transport& transport, std::span<const float> gradient,
               std::uint32_t workers_per_node, const Selector& select);
+
+/// The same on all ranks.
+struct HiTopKOptions {
+  std::uint32_t workers_per_node = 1;
+  std::optional<std::size_t> most = {};  ///< that a rank may select; none: all of its shard
+};
+
+/// Which elements this rank selects from.
+Range hitopk_shard(const transport::Transport& transport, std::size_t elements,
+                   std::uint32_t workers_per_node);
+
+/// The same in place: `gradient` becomes the sum, and the rest of the shard goes to `rest`, which is as long.
+/// How many elements the sum has. Selections go round one at a time where all would take more than half a
+/// shard (gather.hpp). Memory in gradients: half a shard, or a shard's sum as it travels, at most two shards.
+std::size_t hitopk(transport::Transport& transport, std::span<float> gradient, const HiTopKOptions& options,
+                   const Selector& select, std::span<float> rest);
 
 }  // namespace sparse

@@ -85,9 +85,15 @@ SparseVector gather_shares(Transport& transport, const SparseVector& share,
                            std::span<const std::size_t> counts, std::size_t elements) {
   std::vector<std::size_t> bytes;
   for (const std::size_t count : counts) bytes.push_back(count * compression::kBytesPerKept);
+  std::vector<Bytes> blocks = all_gather_known(transport, encode(share), bytes);
   SparseVector all;
-  for (const Bytes& block : all_gather_known(transport, encode(share), bytes))
+  const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  all.indexes.reserve(total);
+  all.values.reserve(total);
+  for (Bytes& block : blocks) {
     append(all, decode(block, {all.indexes.empty() ? 0 : all.indexes.back() + std::size_t{1}, elements}));
+    Bytes().swap(block);  // what has been appended needs no memory any more
+  }
   return all;
 }
 

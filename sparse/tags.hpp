@@ -14,6 +14,8 @@ enum class Tag : std::uint32_t {
   balance,
   tree_up,
   tree_down,
+  in_order,
+  encoded,
 };
 
 constexpr std::uint32_t tag_of(Tag tag) { return static_cast<std::uint32_t>(tag); }

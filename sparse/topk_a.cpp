@@ -15,4 +15,16 @@ SparseVector topk_a(transport::Transport& transport, const SparseVector& own, st
   return sum.take();
 }
 
+std::size_t topk_a(transport::Transport& transport, const SparseVector& own, std::size_t most,
+                   std::span<float> sum) {
+  check_sparse(own, sum.size(), "topk_a");
+  const transport::Phase phase(transport, "gather");
+  const Range all = {0, sum.size()};
+  Accumulator into(all, sum);
+  all_gather_within(transport, encode(own), most * compression::kBytesPerKept, sum.size_bytes() / 2,
+                    [&](std::span<const std::byte> message) { into.add(message, all); });
+  into.zero_absent();
+  return into.count();
+}
+
 }  // namespace sparse

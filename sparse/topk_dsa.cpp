@@ -82,20 +82,27 @@ SparseVector reduce_own_part(Transport& transport, const SparseVector& own, std:
 
 }  // namespace
 
-DsaSum topk_dsa(Transport& transport, const SparseVector& own, std::size_t elements) {
+std::size_t topk_dsa(Transport& transport, const SparseVector& own, std::span<float> sum) {
+  const std::size_t elements = sum.size();
   check_sparse(own, elements, "topk_dsa");
   const std::uint32_t size = transport.size();
   const SparseVector part = reduce_own_part(transport, own, elements);
   const transport::Phase phase(transport, "gather");
-  std::vector<Bytes> messages =
-      all_gather(transport, encode_part(part, part_of(elements, transport.rank(), size)));
+  std::fill(sum.begin(), sum.end(), 0.0F);
+  std::size_t non_zeros = 0;
+  all_gather_each(transport, encode_part(part, part_of(elements, transport.rank(), size)),
+                  [&](std::uint32_t rank, std::span<const std::byte> message) {
+                    const SparseVector each = decode_part(message, part_of(elements, rank, size));
+                    for (std::size_t i = 0; i < each.indexes.size(); ++i)
+                      sum[each.indexes[i]] = each.values[i];
+                    non_zeros += each.indexes.size();
+                  });
+  return non_zeros;
+}
+
+DsaSum topk_dsa(Transport& transport, const SparseVector& own, std::size_t elements) {
   DsaSum result{std::vector<float>(elements)};
-  for (std::uint32_t rank = 0; rank < size; ++rank) {
-    const SparseVector sum = decode_part(messages[rank], part_of(elements, rank, size));
-    for (std::size_t i = 0; i < sum.indexes.size(); ++i) result.sum[sum.indexes[i]] = sum.values[i];
-    result.non_zeros += sum.indexes.size();
-    Bytes().swap(messages[rank]);
-  }
+  result.non_zeros = topk_dsa(transport, own, std::span(result.sum));
   return result;
 }
 

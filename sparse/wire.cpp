@@ -26,6 +26,18 @@ bool grow_within(std::span<const std::uint32_t> indexes, Range range) {
   return grow && (indexes.empty() || (indexes.front() >= range.begin && indexes.back() < range.end));
 }
 
+std::size_t elements_in(std::span<const std::byte> message) {
+  if (message.size() % kBytesPerElement != 0)
+    throw transport::TransportError(
+        fmt::format("a message of {} bytes is not one of indexes and values", message.size()));
+  return message.size() / kBytesPerElement;
+}
+
+[[noreturn]] void refuse_indexes(Range range) {
+  throw transport::TransportError(
+      fmt::format("a message's indexes do not grow from {} to below {}", range.begin, range.end));
+}
+
 /// The elements at `places`.
 SparseVector elements_at(const SparseVector& vector, std::span<const std::uint32_t> places) {
   SparseVector some;
@@ -50,16 +62,11 @@ transport::Bytes encode(const SparseVector& vector, std::size_t first, std::size
 transport::Bytes encode(const SparseVector& vector) { return encode(vector, 0, vector.indexes.size()); }
 
 SparseVector decode(std::span<const std::byte> message, Range range) {
-  if (message.size() % kBytesPerElement != 0)
-    throw transport::TransportError(
-        fmt::format("a message of {} bytes is not one of indexes and values", message.size()));
-  const std::size_t count = message.size() / kBytesPerElement;
+  const std::size_t count = elements_in(message);
   SparseVector vector{std::vector<std::uint32_t>(count), std::vector<float>(count)};
   copy(vector.indexes.data(), message.data(), count * sizeof(std::uint32_t));
   copy(vector.values.data(), message.data() + count * sizeof(std::uint32_t), count * sizeof(float));
-  if (!grow_within(vector.indexes, range))
-    throw transport::TransportError(
-        fmt::format("a message's indexes do not grow from {} to below {}", range.begin, range.end));
+  if (!grow_within(vector.indexes, range)) refuse_indexes(range);
   return vector;
 }
 
@@ -107,34 +114,83 @@ std::vector<std::uint32_t> common_indexes(const SparseVector& a, const SparseVec
 Accumulator::Accumulator(Range range)
     : range_(range),
       present_((range.size() + kBits - 1) / kBits),
-      values_(std::make_unique_for_overwrite<float[]>(range.size())) {}
+      own_(std::make_unique_for_overwrite<float[]>(range.size())),
+      values_(own_.get()) {}
+
+Accumulator::Accumulator(Range range, std::span<float> place)
+    : range_(range), present_((range.size() + kBits - 1) / kBits), values_(place.data()) {}
+
+void Accumulator::add(std::uint32_t index, float value) {
+  const std::size_t at = index - range_.begin;
+  std::uint64_t& word = present_[at / kBits];
+  const std::uint64_t bit = std::uint64_t{1} << (at % kBits);
+  if ((word & bit) != 0) {
+    values_[at] = sum_of(values_[at], value);
+  } else {
+    word |= bit;
+    values_[at] = value;
+    ++count_;
+  }
+}
 
 void Accumulator::add(const SparseVector& vector) {
-  for (std::size_t i = 0; i < vector.indexes.size(); ++i) {
-    const std::size_t at = vector.indexes[i] - range_.begin;
-    std::uint64_t& word = present_[at / kBits];
-    const std::uint64_t bit = std::uint64_t{1} << (at % kBits);
-    if ((word & bit) != 0) {
-      values_[at] = sum_of(values_[at], vector.values[i]);
-    } else {
-      word |= bit;
-      values_[at] = vector.values[i];
-      ++count_;
-    }
+  for (std::size_t i = 0; i < vector.indexes.size(); ++i) add(vector.indexes[i], vector.values[i]);
+}
+
+void Accumulator::add(std::span<const std::byte> message, Range within) {
+  const std::size_t count = elements_in(message);
+  const auto index_at = [&](std::size_t i) {
+    std::uint32_t index = 0;
+    std::memcpy(&index, message.data() + i * sizeof index, sizeof index);
+    return index;
+  };
+  std::size_t least = within.begin;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t index = index_at(i);
+    if (index < least || index >= within.end) refuse_indexes(within);
+    least = index + std::size_t{1};
   }
+  for (std::size_t i = 0; i < count; ++i) {
+    float value = 0;
+    std::memcpy(&value, message.data() + count * sizeof(std::uint32_t) + i * sizeof value, sizeof value);
+    add(index_at(i), value);
+  }
+}
+
+template <typename Visit>
+void Accumulator::for_each(Visit visit) const {
+  for (std::size_t word = 0; word < present_.size(); ++word)
+    for (std::uint64_t left = present_[word]; left != 0; left &= left - 1) {
+      const std::size_t at = word * kBits + static_cast<std::size_t>(std::countr_zero(left));
+      visit(static_cast<std::uint32_t>(range_.begin + at), values_[at]);
+    }
 }
 
 SparseVector Accumulator::take() const {
   SparseVector sum;
   sum.indexes.reserve(count_);
   sum.values.reserve(count_);
-  for (std::size_t word = 0; word < present_.size(); ++word)
-    for (std::uint64_t left = present_[word]; left != 0; left &= left - 1) {
-      const std::size_t at = word * kBits + static_cast<std::size_t>(std::countr_zero(left));
-      sum.indexes.push_back(static_cast<std::uint32_t>(range_.begin + at));
-      sum.values.push_back(values_[at]);
-    }
+  for_each([&](std::uint32_t index, float value) {
+    sum.indexes.push_back(index);
+    sum.values.push_back(value);
+  });
   return sum;
+}
+
+transport::Bytes Accumulator::encoded() const {
+  transport::Bytes message(count_ * kBytesPerElement);
+  std::size_t i = 0;
+  for_each([&](std::uint32_t index, float value) {
+    std::memcpy(message.data() + i * sizeof index, &index, sizeof index);
+    std::memcpy(message.data() + count_ * sizeof index + i * sizeof value, &value, sizeof value);
+    ++i;
+  });
+  return message;
+}
+
+void Accumulator::zero_absent() {
+  for (std::size_t at = 0; at < range_.size(); ++at)
+    if ((present_[at / kBits] >> at % kBits & 1U) == 0) values_[at] = 0;
 }
 
 }  // namespace sparse

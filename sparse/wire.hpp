@@ -59,20 +59,36 @@ std::vector<std::uint32_t> common_indexes(const SparseVector& a, const SparseVec
 
 /// Sums sparse vectors over a range of indexes. An element's value is the sum of what was added, in the order
 /// in which it was added; one that nobody gave is absent, and one whose sum is zero is there. Memory: 4 1/8
-/// bytes per element of the range, of which only the pages where something lies are touched.
+/// bytes per element of the range, of which only the pages where something lies are touched; an eighth where
+/// the sums have a place already.
 class Accumulator {
  public:
   explicit Accumulator(Range range);
+  /// Sums in `place`, which is as long as the range.
+  Accumulator(Range range, std::span<float> place);
 
   /// Asks for indexes within the range.
   void add(const SparseVector& vector);
+  /// An encoding, as decode() reads it, without a copy. TransportError unless its indexes grow and lie in
+  /// `within`, which lies in the range.
+  void add(std::span<const std::byte> message, Range within);
   std::size_t count() const { return count_; }
   SparseVector take() const;
+  /// encode(take()) without the copy.
+  transport::Bytes encoded() const;
+  /// Absent elements of a place given are 0 from then on.
+  void zero_absent();
 
  private:
+  void add(std::uint32_t index, float value);
+  /// Calls visit(index, value) for each that is there, in order.
+  template <typename Visit>
+  void for_each(Visit visit) const;
+
   Range range_;
   std::vector<std::uint64_t> present_;  ///< a bit for each element
-  std::unique_ptr<float[]> values_;     ///< meaningful where the bit is set
+  std::unique_ptr<float[]> own_;        ///< where no place was given
+  float* values_;                       ///< meaningful where the bit is set
   std::size_t count_ = 0;
 };
 

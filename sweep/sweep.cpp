@@ -116,7 +116,14 @@ void check_axes(const Sweep& sweep, const Field& field) {
   if (find(sweep.axes, Quantity::density) == nullptr) return;
   std::vector<Schedule> schedules = sweep.base.schedules;
   bool any = false;
-  each_sparse(schedules, [&](const Compressor& /*sparse*/) { any = true; });
+  bool any_measured = false;
+  each_sparse(schedules, [&](const Compressor& sparse) {
+    any = true;
+    any_measured = any_measured || sparse.encode.curve || sparse.decode.curve;
+  });
+  if (any_measured)
+    field.at("density").expected("compressors whose costs hold at any density, not measured at one",
+                                 "curves or a file of costs");
   if (!any)
     field.at("density").expected(
         "a schedule with a sparse compressor (dgc, random-k, mstopk or an object that gathers)", "none");

@@ -51,19 +51,6 @@ std::vector<Level> read_levels(const Field& field) {
   return levels;
 }
 
-CostCurve read_curve(const Field& field) {
-  std::vector<std::pair<double, double>> points;
-  for (const Field& item : field.non_empty_items()) {
-    const std::vector<Field> pair = item.items();
-    if (pair.size() != 2) item.expected("a pair [bytes, microseconds]");
-    const double bytes = pair[0].number(0, static_cast<double>(kMostBytes));
-    if (!points.empty() && bytes <= points.back().first)
-      pair[0].expected(fmt::format("more bytes than the point before, {}", points.back().first));
-    points.emplace_back(bytes, pair[1].number(0, kMostTimeUs));
-  }
-  return CostCurve::through(points);
-}
-
 CostCurve read_segments(const Field& field) {
   std::vector<CostCurve::Segment> segments;
   for (const Field& item : field.non_empty_items()) {
@@ -168,6 +155,19 @@ ordered_json to_json(const Measured& measured) {
 }  // namespace
 
 std::string_view name(CollectiveKind kind) { return kCollectives.at(static_cast<std::size_t>(kind)); }
+
+CostCurve read_curve(const Field& field) {
+  std::vector<std::pair<double, double>> points;
+  for (const Field& item : field.non_empty_items()) {
+    const std::vector<Field> pair = item.items();
+    if (pair.size() != 2) item.expected("a pair [bytes, microseconds]");
+    const double bytes = pair[0].number(0, static_cast<double>(kMostBytes));
+    if (!points.empty() && bytes <= points.back().first)
+      pair[0].expected(fmt::format("more bytes than the point before, {}", points.back().first));
+    points.emplace_back(bytes, pair[1].number(0, kMostTimeUs));
+  }
+  return CostCurve::through(points);
+}
 
 Network read_network(const Field& field) {
   field.check_format("fusewise.network");

@@ -67,6 +67,9 @@ struct Network {
   bool operator==(const Network&) const = default;
 };
 
+/// `[[bytes, microseconds], ...]`, bytes growing.
+CostCurve read_curve(const models::Field& field);
+
 /// Reads and checks `fusewise.network`; throws InputError.
 Network read_network(const models::Field& field);
 

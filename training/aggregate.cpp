@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compression/select.hpp"
+#include "sparse/between_nodes.hpp"
 #include "sparse/collectives.hpp"
 #include "sparse/gather.hpp"
 #include "sparse/hitopk.hpp"
@@ -32,33 +33,6 @@ Selected dense(const Method& /*method*/, Transport& transport, const Options& /*
   return {.local = gradient.size(), .global = non_zeros(gradient)};
 }
 
-/// Encodings of `word` bytes an element, cut at elements.
-std::span<std::byte> part_of(std::span<std::byte> bytes, std::size_t word, std::size_t part,
-                             std::size_t parts) {
-  const std::size_t elements = bytes.size() / word;
-  const std::size_t begin = sparse::part_begin(elements, part, parts);
-  return bytes.subspan(begin * word, (sparse::part_begin(elements, part + 1, parts) - begin) * word);
-}
-
-/// A ring all-reduce as sparse::ring_all_reduce(), of encodings that can be summed.
-void all_reduce_encoded(Transport& transport, const Compressor& compressor, std::span<std::byte> bytes,
-                        std::size_t word) {
-  constexpr std::uint32_t kTag = 100;
-  const std::size_t size = transport.size();
-  const std::size_t rank = transport.rank();
-  const auto next = static_cast<std::uint32_t>((rank + 1) % size);
-  const auto before = static_cast<std::uint32_t>((rank + size - 1) % size);
-  const auto part = [&](std::size_t i) { return part_of(bytes, word, i % size, size); };
-  const auto pass_on = [&](std::size_t i) {
-    const std::span<const std::byte> out = part(i);
-    return send_recv(transport, next, Bytes(out.begin(), out.end()), before, kTag);
-  };
-  for (std::size_t step = 1; step < size; ++step)
-    compressor.sum(part(rank + 2 * size - step - 1), pass_on(rank + size - step));
-  for (std::size_t step = 1; step < size; ++step)
-    std::ranges::copy(pass_on(rank + size - step + 1), part(rank + size - step).begin());
-}
-
 /// An encoding that chooses is empty where nothing is to be kept; others hold all elements.
 std::size_t elements_in(const Compressor& compressor, const Bytes& bytes, std::size_t elements) {
   const bool chooses = compressor.wire_bytes(elements, 0).most == 0;
@@ -74,12 +48,15 @@ Selected encoded(const Method& method, Transport& transport, const Options& opti
   const std::size_t local = elements_in(compressor, bytes, gradient.size());
   std::ranges::fill(gradient, 0.0F);
   if (compressor.sums()) {
-    all_reduce_encoded(transport, compressor, bytes,
-                       bytes.size() / std::max<std::size_t>(gradient.size(), 1));
+    sparse::all_reduce_encoded(transport, compressor, bytes,
+                               bytes.size() / std::max<std::size_t>(gradient.size(), 1));
     compressor.add_decoded(bytes, gradient);
   } else {
-    for (const Bytes& each : sparse::all_gather(transport, std::move(bytes)))
-      compressor.add_decoded(each, gradient);
+    const auto most =
+        static_cast<std::size_t>(compressor.wire_bytes(gradient.size(), state.compressor.density).most);
+    sparse::all_gather_within(
+        transport, std::move(bytes), most, gradient.size() * sizeof(float) / 2,
+        [&](std::span<const std::byte> each) { compressor.add_decoded(each, gradient); });
   }
   return {.local = local, .global = non_zeros(gradient)};
 }
@@ -112,7 +89,8 @@ Selected topk_a(const Method& /*method*/, Transport& transport, const Options& o
   const std::size_t k = compression::kept_elements(gradient.size(), options.density);
   const SparseVector own = compression::top_k(gradient, k);
   keep(options, state, gradient, own.indexes);
-  return scatter(sparse::topk_a(transport, own, gradient.size()), own.indexes.size(), gradient);
+  const std::size_t global = sparse::topk_a(transport, own, k, std::span(gradient));
+  return {.local = own.indexes.size(), .global = global};
 }
 
 Selected topk_dsa(const Method& /*method*/, Transport& transport, const Options& options, State& state,
@@ -121,9 +99,8 @@ Selected topk_dsa(const Method& /*method*/, Transport& transport, const Options&
   const std::size_t k = compression::kept_elements(gradient.size(), options.density);
   const SparseVector own = compression::top_k(gradient, k);
   keep(options, state, gradient, own.indexes);
-  sparse::DsaSum result = sparse::topk_dsa(transport, own, gradient.size());
-  gradient = std::move(result.sum);
-  return {.local = own.indexes.size(), .global = result.non_zeros};
+  const std::size_t global = sparse::topk_dsa(transport, own, std::span(gradient));
+  return {.local = own.indexes.size(), .global = global};
 }
 
 Selected gtopk(const Method& /*method*/, Transport& transport, const Options& options, State& state,
@@ -152,18 +129,20 @@ Selected ok_topk(const Method& /*method*/, Transport& transport, const Options& 
 Selected hitopk(const Method& /*method*/, Transport& transport, const Options& options, State& state,
                 Floats& gradient) {
   add_left(options, state, gradient);
-  std::size_t local = 0;
-  const sparse::HiTopK result =
-      sparse::hitopk(transport, gradient, options.workers_per_node, [&](std::span<const float> shard) {
-        local = compression::kept_elements(shard.size(), options.density);
-        return compression::top_k(shard, local);
-      });
-  if (options.error_feedback) {
-    std::ranges::fill(state.feedback.residual, 0.0F);
-    std::ranges::copy(result.rest,
-                      state.feedback.residual.begin() + static_cast<std::ptrdiff_t>(result.shard.begin));
-  }
-  return scatter(result.sum, local, gradient);
+  const sparse::Range shard = sparse::hitopk_shard(transport, gradient.size(), options.workers_per_node);
+  const std::size_t k = compression::kept_elements(shard.size(), options.density);
+  // what has been left before is in the gradient now, and its place is free
+  std::vector<float> nowhere;
+  std::vector<float>& left = options.error_feedback ? state.feedback.residual : nowhere;
+  left.assign(options.error_feedback ? gradient.size() : shard.size(), 0.0F);
+  const std::span<float> rest =
+      options.error_feedback ? std::span(left).subspan(shard.begin, shard.size()) : std::span(left);
+  const std::size_t most =
+      compression::kept_elements(gradient.size() / options.workers_per_node + 1, options.density);
+  const std::size_t global = sparse::hitopk(
+      transport, std::span(gradient), {.workers_per_node = options.workers_per_node, .most = most},
+      [&](std::span<const float> sum) { return compression::top_k(sum, k); }, rest);
+  return {.local = k, .global = global};
 }
 
 std::vector<Method> all_methods() {

@@ -20,7 +20,7 @@ SparseEntry gtopk() {
   return {.name = "gtopk",
           .summary = "top-k of the sums up a tree and down again",
           .calls = calls,
-          .selection = selections::kExact,
+          .selection = selections::exact(),
           .source = selections::kExactSource};
 }
 

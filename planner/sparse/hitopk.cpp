@@ -35,6 +35,7 @@ SparseEntry named(std::string_view name, std::string_view summary) {
           .calls = calls,
           .selection = selections::passes(kSamplings),
           .source = "as the built-in mstopk's (estimated), of a worker's share of the node's sum",
+          .selector = "mstopk",
           .option_keys = kKeys,
           .needs_nodes = true};
 }
@@ -42,6 +43,11 @@ SparseEntry named(std::string_view name, std::string_view summary) {
 }  // namespace
 
 SparseEntry hitopk() { return named("hitopk", "HiTopKComm: dense in a node, top-k between nodes"); }
-SparseEntry hierarchical_topk() { return named("hierarchical_topk", "another name of hitopk"); }
+
+SparseEntry hierarchical_topk() {
+  SparseEntry out = named("hierarchical_topk", "another name of hitopk");
+  out.is_alias = true;
+  return out;
+}
 
 }  // namespace planner

@@ -49,7 +49,8 @@ SparseEntry ok_topk() {
           .source =
               "estimated, not measured: two passes at 900 GB/s (V100) and 5 us a launch; where "
               "thresholds are recomputed as CommLib's exact top-k",
-          .recompute_selection = selections::kExact,
+          .selector = "threshold",
+          .recompute_selection = selections::exact(),
           .option_keys = kKeys};
 }
 

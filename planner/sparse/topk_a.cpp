@@ -9,7 +9,7 @@ namespace planner {
 SparseEntry topk_a() {
   return {.name = "topk-a",
           .summary = "all-gather of each worker's top-k",
-          .selection = selections::kExact,
+          .selection = selections::exact(),
           .source = selections::kExactSource};
 }
 
@@ -18,7 +18,8 @@ SparseEntry gaussian_k() {
   return {.name = "gaussian-k",
           .summary = "topk-a with a threshold estimated from mean and deviation",
           .selection = selections::passes(kPasses),
-          .source = selections::kPassesSource};
+          .source = selections::kPassesSource,
+          .selector = "gaussian-k"};
 }
 
 }  // namespace planner

@@ -34,7 +34,7 @@ SparseEntry topk_dsa() {
       .name = "topk-dsa",
       .summary = "reduce-scatter of each worker's top-k and all-gather of what it fills, dense beyond 2/3",
       .calls = calls,
-      .selection = selections::kExact,
+      .selection = selections::exact(),
       .source = selections::kExactSource,
       .option_keys = kKeys};
 }

@@ -85,9 +85,8 @@ TEST_CASE("golden: every model's counts, and one model's layers and shapes") {
 
 TEST_CASE("golden: help of the program and of every command") {
   compare("help.txt", support::run_program({"--help"}).out);
-  for (const std::string command :
-       {"simulate", "plan", "show", "import", "fit", "estimate", "measure", "netlab", "profile",
-        "schema", "validate"}) {
+  for (const std::string command : {"simulate", "plan", "show", "import", "fit", "estimate", "measure",
+                                    "netlab", "profile", "schema", "validate"}) {
     const Outcome outcome = support::run_program({command, "--help"});
     REQUIRE(outcome.exit_code == 0);
     CHECK(outcome.err.empty());

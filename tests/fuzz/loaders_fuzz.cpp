@@ -1,5 +1,5 @@
-// Any bytes are a profile, network, plan, model, scenario, paper or set-up, or are refused with InputError;
-// what loads and can be written is written and read back the same.
+// Any bytes are a profile, network, file of compressors, plan, model, scenario, paper or set-up, or are
+// refused with InputError; what loads and can be written is written and read back the same.
 
 #include <cstdint>
 #include <cstdlib>
@@ -11,6 +11,7 @@
 #include "planner/plan_file.hpp"
 #include "scenarios/scenario.hpp"
 #include "tests/fuzz/take_or_refuse.hpp"
+#include "traces/compressor_costs.hpp"
 #include "validate/measurements.hpp"
 #include "validate/paper.hpp"
 
@@ -29,6 +30,8 @@ void load(const Field& field) {
   const std::string format = field.at("format").text();
   if (format == "fusewise.profile") return round_trip(field, traces::read_profile, traces::profile_text);
   if (format == "fusewise.network") return round_trip(field, traces::read_network, traces::network_text);
+  if (format == "fusewise.compressors")
+    return round_trip(field, traces::read_compressor_costs, traces::compressor_costs_text);
   if (format == "fusewise.plan") return round_trip(field, planner::read_plan_file, planner::plan_text);
   if (format == "fusewise.setup") return (void)validate::read_setup(field);
   if (format == "fusewise.model") return (void)models::read_model(field);

@@ -12,6 +12,7 @@
 
 #include "models/errors.hpp"
 #include "planner/costs.hpp"
+#include "planner/ways.hpp"
 #include "tests/support/planning.hpp"
 
 namespace planner {
@@ -92,7 +93,8 @@ TEST_CASE("collectives: the table's algorithms are those of the contract") {
   std::vector<std::string> names;
   for (const AlgorithmEntry& entry : algorithms()) names.emplace_back(entry.name);
   CHECK(names == std::vector<std::string>{"ring", "binary_tree", "recursive_doubling", "halving_doubling",
-                                          "double_binary_tree", "two_level", "parameter_server"});
+                                          "double_binary_tree", "two_level", "hierarchical_topk",
+                                          "parameter_server"});
 }
 
 TEST_CASE("collectives: rounds is the logarithm rounded up") {
@@ -120,6 +122,7 @@ TEST_CASE("collectives: the halves of every algorithm add up, and the reducing h
   Network without_sum = levels;
   for (traces::Level& level : without_sum.levels) level.link.gamma_us_per_byte = 0;
   for (const AlgorithmEntry& entry : algorithms()) {
+    if (!entry.has_halves) continue;
     for (const std::int64_t workers : {2, 3, 4, 8, 12, 64}) {
       const Algorithm algorithm = {.name = std::string(entry.name)};
       if (entry.needs_nodes && workers % 4 != 0 && workers > 4) continue;
@@ -205,6 +208,42 @@ TEST_CASE("collectives: two_level, by hand") {
   // a node, and part of one: nothing between
   CHECK(us(nodes_of_8(), 8, two_level, kAllReduce, bytes) == close(2 * (35 + 140)));
   CHECK(us(nodes_of_8(true), 4, two_level, kAllReduce, bytes) == close(2 * (15 + 120)));
+}
+
+TEST_CASE("collectives: hierarchical_topk takes what the sparse all-reduce hitopk does, and has no halves") {
+  for (const bool shared : {false, true})
+    for (const std::int64_t workers : {4, 8, 16, 24})
+      for (const bool paper_bytes : {false, true})
+        for (const double density : {0.001, 0.25}) {
+          CAPTURE(workers);
+          const Network network = nodes_of_8(shared);
+          Compressor hitopk = sparse_compressor("hitopk", density);
+          hitopk.sparse->paper_bytes = paper_bytes;
+          const WayCost sparse(network, workers, {.all_reduce = {}, .compressor = hitopk});
+          const Algorithm dense = {
+              .name = "hierarchical_topk", .density = density, .paper_bytes = paper_bytes};
+          for (const std::int64_t bytes : {0, 800, 1'000'000}) {
+            CHECK(us(network, workers, dense, kAllReduce, static_cast<double>(bytes)) ==
+                  close(sparse.us(kAllReduce, bytes)));
+            CHECK(sent(network, workers, dense, kAllReduce) * static_cast<double>(bytes) ==
+                  close(sparse.sent_bytes(kAllReduce, bytes)));
+          }
+        }
+  const Algorithm topk = {.name = "hierarchical_topk"};
+  check_no_cost(nodes_of_8(), 16, topk, kReduceScatter,
+                "expected an all-reduce that has a reduce_scatter, got hierarchical_topk");
+  check_no_cost(nodes_of_8(), 12, topk, kAllReduce,
+                "expected for hierarchical_topk a multiple of the 8 workers in a node, got 12");
+  CHECK(read_algorithm(models::Field::parse(
+            R"({"algorithm": "hierarchical_topk", "density": 0.5, "paper_bytes": true})", "s.json")) ==
+        Algorithm{.name = "hierarchical_topk", .density = 0.5, .paper_bytes = true});
+  CHECK(read_algorithm(models::Field::parse(
+            algorithm_json({.name = "hierarchical_topk", .density = 0.5}).dump(), "s.json")) ==
+        Algorithm{.name = "hierarchical_topk", .density = 0.5});
+  CHECK_THROWS_WITH_AS(
+      read_algorithm(models::Field::parse(R"({"algorithm": "ring", "density": 0.5})", "s.json")),
+      "s.json: /density: expected no such key: only hierarchical_topk takes density, got 0.5",
+      models::InputError);
 }
 
 TEST_CASE("collectives: two_level sums inside and between") {
@@ -374,7 +413,8 @@ TEST_CASE("collectives: a name, or an object with its bandwidth_factor") {
           "s.json: /allreduce: expected a key among all_reduce, got 'allreduce', did you mean 'all_reduce'?");
   refused(R"({"all_reduce": "rings"})",
           "s.json: /all_reduce: expected one of ring, binary_tree, recursive_doubling, halving_doubling, "
-          "double_binary_tree, two_level, parameter_server, got \"rings\", did you mean 'ring'?");
+          "double_binary_tree, two_level, hierarchical_topk, parameter_server, got \"rings\", did you mean "
+          "'ring'?");
   refused(R"({"all_reduce": {}})", "s.json: /all_reduce/algorithm: expected a value, got nothing");
   refused(R"({"all_reduce": {"algorithm": "ring", "bandwidth_factor": 1}})",
           "s.json: /all_reduce/bandwidth_factor: expected no such key: only double_binary_tree takes a "

@@ -123,7 +123,8 @@ TEST_CASE("compressor: what is none is refused") {
   };
   const std::string known =
       "s.json: /: expected one of none, dgc, random-k, efsignsgd, onebit, mstopk, fp16, bf16, got ";
-  const std::string keys = "expected a key among name, ratio, encode, decode, collective, got ";
+  const std::string keys =
+      "expected a key among name, ratio, encode, decode, collective, decode_each, between_nodes, got ";
   const std::string time = "expected a number from 0 to 1000000000000, got ";
   const std::vector<Case> cases = {
       {R"("zip")", known + R"("zip")"},
@@ -136,7 +137,8 @@ TEST_CASE("compressor: what is none is refused") {
       {R"({"name": "", "ratio": 1})", R"(s.json: /name: expected a non-empty string, got "")"},
       {R"({"name": "none", "ratio": 1})",
        R"(s.json: /name: expected a name other than that of no compression, got "none")"},
-      {R"({"name": "x", "ratio": 1, "costs": 1})", "s.json: /costs: " + keys + "'costs'"},
+      {R"({"name": "x", "ratio": 1, "costs": 1})",
+       "s.json: /ratio: expected a key among name, density, costs, between_nodes, got 'ratio'"},
       {R"({"name": "x", "ratio": 1, "encoder": {}})",
        "s.json: /encoder: " + keys + "'encoder', did you mean 'encode'?"},
       {R"({"name": "x", "ratio": -0.5})", "s.json: /ratio: expected a number from 0 to 1000, got -0.5"},
@@ -160,6 +162,22 @@ TEST_CASE("compressor: what is none is refused") {
     CAPTURE(each.text);
     CHECK_THROWS_WITH_AS(read(each.text), each.message.c_str(), models::InputError);
   }
+}
+
+TEST_CASE("compressor: between nodes alone, by its own costs or a built-in one's, and written so") {
+  const Compressor own = read(R"({"name": "x", "ratio": 0.25, "decode_each": true, "between_nodes": true})");
+  CHECK(own.between_nodes);
+  CHECK(own.decodes_each);
+  CHECK(read(compressor_json(own).dump()) == own);
+  Compressor dgc = built_in_compressor("dgc");
+  dgc.between_nodes = true;
+  CHECK(read(R"({"name": "dgc", "between_nodes": true})") == dgc);
+  CHECK(read(compressor_json(dgc).dump()) == dgc);
+  CHECK_THROWS_WITH_AS(
+      read(R"({"name": "x", "between_nodes": true})"),
+      "s.json: /name: expected one of dgc, random-k, efsignsgd, onebit, mstopk, fp16, bf16, got "
+      "\"x\"",
+      models::InputError);
 }
 
 }  // namespace

@@ -164,7 +164,7 @@ Prediction simulated(const Scene& scene, const std::string& pipeline, const Cand
 
 TEST_CASE("consider: the best is the best of all candidates, each planned and simulated by itself") {
   std::size_t paying = 0;
-  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+  for (std::uint32_t seed = 0; seed < 30; ++seed) {
     CAPTURE(seed);
     Random random(seed);
     const Scene scene(support::random_profile(random, 4), support::random_link(random), random.between(2, 5),
@@ -197,8 +197,8 @@ TEST_CASE("consider: the best is the best of all candidates, each planned and si
     CHECK(all.candidates[all.best].weighed_us == Approx(least).epsilon(1e-6));
     if (all.pays()) ++paying;
   }
-  CHECK(paying > 10);
-  CHECK(paying < 60);
+  CHECK(paying > 5);
+  CHECK(paying < 30);
 }
 
 TEST_CASE("consider: a break-even is where the answer turns, whatever the scene") {
@@ -233,11 +233,17 @@ TEST_CASE("consider: compressors of the scenario's own join under names of their
   const Consideration all =
       consider(scene.setting, schedule_of(R"("fusewise")"),
                {.densities = {0.01},
-                .offered = {Compressor{}, built_in_compressor("dgc"), other, other, custom(0.5, 1, 1)}});
+                .offered = {Compressor{}, built_in_compressor("dgc"), other, other, custom(0.5, 1, 1),
+                            custom(0.5, 2, 2), custom(0.5, 3, 3), sparse_compressor("gtopk", 0.01),
+                            sparse_compressor("gtopk", 0.25)}});
+  constexpr std::size_t kSparse = 5;  // all but hitopk, which needs nodes
   CHECK(all.break_even.size() - (all.candidates[all.best].is_per_group ? 1 : 0) ==
-        built_in_compressors().size() + 2);
+        built_in_compressors().size() + kSparse + 5);
   CHECK(find(all, "dgc (ratio 0.5)", false) != nullptr);
   CHECK(find(all, "x", false) != nullptr);
+  CHECK(find(all, "x (ratio 0.5)", false) != nullptr);
+  CHECK(find(all, "x (ratio 0.5) #2", false) != nullptr);
+  CHECK(find(all, "gtopk (density 0.25)", false) != nullptr);
 }
 
 TEST_CASE("consider: one worker has nothing to send, so nothing pays") {
@@ -246,6 +252,39 @@ TEST_CASE("consider: one worker has nothing to send, so nothing pays") {
   CHECK(all.candidates.size() == 1);
   CHECK(all.break_even.empty());
   CHECK(answer(all) == "nothing pays: one worker sends nothing");
+}
+
+TEST_CASE("consider: every sparse all-reduce is a candidate at each density, or what is missing is told") {
+  traces::Network levels = {.name = "levels"};
+  levels.levels = {{.name = "in", .size = 4, .link = {.alpha_us = 1, .beta_us_per_byte = 1e-5}},
+                   {.name = "out", .link = {.alpha_us = 10, .beta_us_per_byte = 0.001}}};
+  const Scene scene(support::gradients_of({{100, 4'000'000}, {100, 400'000}}), levels, 8);
+  const Consideration all =
+      consider(scene.setting, schedule_of(R"("fusewise")"), {.densities = {0.001, 0.01}});
+  for (const SparseEntry& entry : sparse_collectives())
+    for (const double density : {0.001, 0.01}) {
+      CAPTURE(entry.name);
+      const Candidate* candidate = find(all, std::string(entry.name), false, density);
+      REQUIRE((candidate != nullptr) == !entry.is_alias);
+      if (candidate == nullptr) continue;
+      const Prediction prediction = simulated(scene, "wfbp", *candidate);
+      CHECK(prediction.iteration_us == Approx(candidate->iteration_us).epsilon(1e-9));
+      CHECK(prediction.bytes_sent_per_worker == Approx(candidate->bytes_sent_per_worker).epsilon(1e-12));
+    }
+  CHECK(break_even_of(all, "ok-topk").density == 0.001);
+  CHECK(read_extra_iterations("ok-topk@0.01=1.2", considered_names({})).compressor == "ok-topk");
+
+  const Scene flat = one_tensor(10, 0.001);
+  const auto why = [&](const Setting& setting, const char* schedule) {
+    return why_left_out(consider(setting, schedule_of(schedule), {.densities = {0.01}}), "hitopk");
+  };
+  CHECK(why(flat.setting, R"("fusewise")") == "it needs a network with levels, as hitopk needs");
+  CHECK(why(scene.setting, R"("fusewise-dear")") == "pipeline dear takes only what an all-reduce can sum");
+  traces::Profile half = scene.profile;
+  half.dtype = traces::Dtype::float16;
+  const Scene halved(half, levels, 8);
+  CHECK(why(halved.setting, R"("fusewise")") ==
+        "gradients have two bytes an element, and what it sends is counted for four");
 }
 
 TEST_CASE("consider: what cannot be used is left out and told") {
@@ -294,7 +333,7 @@ TEST_CASE(
 }
 
 TEST_CASE("consider: the program's table, document and plan, and one line for what is wrong") {
-  const std::string scenario = (support::source_dir() / "scenarios" / "resnet50-v100.json").string();
+  const std::string scenario = (support::source_dir() / "scenarios" / "vgg16-v100-sparse.json").string();
   const auto run = [&](std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"plan", scenario, "--workers", "8"});
     return support::run_program(arguments);

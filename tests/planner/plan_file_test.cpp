@@ -195,7 +195,7 @@ TEST_CASE("plan: what is not a plan is refused") {
       {R"({"collectives": {"all_reduce": "star"}})",
        "p.json: /collectives/all_reduce: expected one of ring, binary_tree, recursive_doubling, "
        "halving_doubling, "
-       "double_binary_tree, two_level, parameter_server, got \"star\""},
+       "double_binary_tree, two_level, hierarchical_topk, parameter_server, got \"star\""},
       {R"({"compression": "zip"})",
        R"(p.json: /compression: expected one of none, dgc, random-k, efsignsgd, onebit, mstopk, fp16, bf16, got "zip")"},
       {R"({"optimality": "best"})", R"(p.json: /optimality: expected one of exact, heuristic, got "best")"},

@@ -149,7 +149,7 @@ TEST_CASE("scenario: a profile may be estimated from a model's shapes") {
 TEST_CASE("scenario: a wrong value is refused with its place") {
   const std::string algorithms =
       "ring, binary_tree, recursive_doubling, halving_doubling, double_binary_tree, two_level, "
-      "parameter_server";
+      "hierarchical_topk, parameter_server";
   check_all({
       {R"({"format": "fusewise.plan"})",
        R"(s.json: /format: expected one of fusewise.scenario, got "fusewise.plan")"},
@@ -186,9 +186,27 @@ TEST_CASE("scenario: a wrong value is refused with its place") {
       {R"({"input": 3})", "s.json: /input: expected an object, got 3"},
       {R"({"update": {"lars_us": "slow"}})",
        R"(s.json: /update/lars_us: expected a number from 0 to 1000000000000, got "slow")"},
+      {R"({"update": {"lars_us": 1, "lamb_us": 2}})",
+       "s.json: /update/lamb_us: expected either lars_us or lamb_us, got both"},
+      {R"({"update": {"lambs_us": 2}})",
+       "s.json: /update/lambs_us: expected a key among optimizer_us, lars_us, lamb_us, "
+       "parallel_tensor_operator, got 'lambs_us', did you mean 'lamb_us'?"},
       {R"({"update": {"parallel_tensor_operator": 1}})",
        "s.json: /update/parallel_tensor_operator: expected true or false, got 1"},
   });
+}
+
+TEST_CASE("scenario: LAMB costs what LARS does, shared out by the parallel tensor operator or not") {
+  for (const char* pto : {"false", "true"}) {
+    CAPTURE(pto);
+    const auto iteration_us = [&](const std::string& rates) {
+      const Scenario scenario =
+          read(R"({"update": {"optimizer_us": 5, )" + rates + R"("parallel_tensor_operator": )" + pto + "}}");
+      return scenarios::run(scenario).entries.front().prediction.iteration_us;
+    };
+    CHECK(iteration_us(R"("lamb_us": 800, )") == iteration_us(R"("lars_us": 800, )"));
+    CHECK(iteration_us(R"("lamb_us": 800, )") > iteration_us(""));
+  }
 }
 
 TEST_CASE("scenario: an unknown schedule is refused, and the nearest named") {

@@ -234,6 +234,7 @@ class Reference {
   // Compression (sections 3 and 4).
 
   static double code_us(const planner::CodeCost& cost, double bytes) {
+    if (cost.curve) return between(cost.curve->points(), bytes);
     return std::max(cost.floor_us, cost.startup_us + bytes * cost.us_per_byte);
   }
 
@@ -557,6 +558,7 @@ inline planner::Compressor random_compressor(Random& random, std::string name, b
 }
 
 inline std::string json_of(const planner::CodeCost& cost) {
+  if (cost.curve) return planner::code_cost_json(cost).dump();
   return fmt::format(R"({{"startup_us": {}, "us_per_byte": {}, "floor_us": {}}})", cost.startup_us,
                      cost.us_per_byte, cost.floor_us);
 }

@@ -169,6 +169,15 @@ ordered_json candidate_json(const Consideration& all, std::size_t i) {
   return out;
 }
 
+/// In one word.
+std::string_view where(const BreakEven& row) {
+  if (row.never()) return "never";
+  if (row.always()) return "always";
+  if (row.pays.size() > 1) return "between";
+  if (row.pays.front().from <= row.looked_from) return "below";
+  return row.pays.front().to >= kBandwidths.to ? "above" : "between";
+}
+
 ordered_json break_even_json(const Consideration& all, const BreakEven& row) {
   ordered_json ranges = ordered_json::array();
   for (const BandwidthRange& range : row.pays) {
@@ -180,7 +189,7 @@ ordered_json break_even_json(const Consideration& all, const BreakEven& row) {
   ordered_json out = {{"compressor", row.compressor}};
   if (row.density) out["density"] = *row.density;
   out["per_group"] = row.is_per_group;
-  out["pays"] = row.never() ? "never" : row.always() ? "always" : row.is_monotone() ? "below" : "between";
+  out["pays"] = where(row);
   out["looked_from_times"] = row.looked_from;
   out["looked_to_times"] = kBandwidths.to;
   out["ranges"] = std::move(ranges);

@@ -1,0 +1,29 @@
+// What `fusewise measure` can measure: each adds its options and, but for collectives, is chosen by one of
+// them.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <CLI/App.hpp>
+
+namespace cli {
+
+/// What all kinds are asked for alike.
+struct MeasureWishes {
+  std::string output;  ///< write to this file; empty: print
+  std::optional<std::uint32_t> repetitions;
+};
+
+struct MeasureKind {
+  CLI::Option* chosen_by = nullptr;  ///< none: what is measured where nothing else is asked for
+  std::function<void(const MeasureWishes& wishes)> run;
+};
+
+MeasureKind add_measure_collectives(CLI::App& command);
+MeasureKind add_measure_compressors(CLI::App& command);
+
+}  // namespace cli
