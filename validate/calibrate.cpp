@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <numbers>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <Eigen/Dense>
 
 #include "models/errors.hpp"
 #include "planner/predict.hpp"
@@ -88,60 +87,111 @@ class Predictor {
 
 double relative(double ours, double measured) { return std::abs(ours - measured) / measured; }
 
-/// The least of a function with one valley, between -kMostLogarithm and kMostLogarithm.
-double valley(const std::function<double(double)>& depth) {
-  constexpr int kSteps = 30;
-  constexpr double kShrink = 1 / std::numbers::phi;
-  double low = -kMostLogarithm;
-  double high = kMostLogarithm;
-  double left = high - kShrink * (high - low);
-  double right = low + kShrink * (high - low);
-  double at_left = depth(left);
-  double at_right = depth(right);
-  for (int i = 0; i < kSteps; ++i) {
-    if (at_left <= at_right) {
-      high = right;
-      right = left;
-      at_right = at_left;
-      left = high - kShrink * (high - low);
-      at_left = depth(left);
-    } else {
-      low = left;
-      left = right;
-      at_left = at_right;
-      right = low + kShrink * (high - low);
-      at_right = depth(right);
-    }
-  }
-  return (low + high) / 2;
+/// The logarithms as one vector, models first.
+std::vector<double*> unknowns(Factors& factors) {
+  std::vector<double*> out;
+  for (auto* group : {&factors.models, &factors.networks})
+    for (auto& [name, logarithm] : *group) out.push_back(&logarithm);
+  return out;
 }
 
-/// One factor after the other, the others held.
-Factors fit(const std::vector<Measurement>& rows, const std::vector<bool>& on, const Predictor& predictor) {
-  Factors factors;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (!on[i]) continue;
-    factors.models.emplace(rows[i].model, 0);
-    factors.networks.emplace(rows[i].network, 0);
+/// Levenberg and Marquardt's least squares over the logarithms of the errors.
+class Fit {
+ public:
+  Fit(const std::vector<Measurement>& rows, const std::vector<bool>& on, const Predictor& predictor)
+      : rows_(rows), predictor_(predictor) {
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      if (on[i]) on_.push_back(i);
   }
-  const auto improve = [&](double& logarithm, std::string Measurement::*column, const std::string& name) {
-    logarithm = valley([&](double at) {
-      logarithm = at;
-      double sum = kPull * at * at;
-      for (std::size_t i = 0; i < rows.size(); ++i) {
-        if (!on[i] || rows[i].*column != name) continue;
-        const double off = std::log(predictor.samples_per_s(i, factors) / rows[i].samples_per_s);
-        sum += off * off;
+
+  double cost(Factors& factors) const {
+    double sum = 0;
+    for (const double* each : unknowns(factors)) sum += kPull * *each * *each;
+    for (const std::size_t i : on_) sum += residual(i, factors) * residual(i, factors);
+    return sum;
+  }
+
+  Factors from(Factors factors) const {
+    constexpr int kSteps = 40;
+    constexpr double kLittle = 1e-9;
+    constexpr double kStubborn = 1e9;
+    double damping = 1e-3;
+    double least = cost(factors);
+    for (int i = 0; i < kSteps && damping < kStubborn; ++i) {
+      Factors next = step(factors, damping);
+      const double reached = cost(next);
+      if (reached >= least) {
+        damping *= 10;
+        continue;
       }
-      return sum;
-    });
-  };
-  constexpr int kRounds = 6;
-  for (int round = 0; round < kRounds; ++round) {
-    for (auto& [name, logarithm] : factors.models) improve(logarithm, &Measurement::model, name);
-    for (auto& [name, logarithm] : factors.networks) improve(logarithm, &Measurement::network, name);
+      const bool done = least - reached < kLittle * least;
+      factors = std::move(next);
+      least = reached;
+      damping /= 10;
+      if (done) break;
+    }
+    return factors;
   }
-  return factors;
+
+ private:
+  double residual(std::size_t i, const Factors& factors) const {
+    return std::log(predictor_.samples_per_s(i, factors) / rows_[i].samples_per_s);
+  }
+
+  Factors step(Factors factors, double damping) const {
+    constexpr double kDifference = 1e-4;
+    const std::vector<double*> x = unknowns(factors);
+    const auto n = static_cast<Eigen::Index>(x.size());
+    Eigen::MatrixXd a = Eigen::MatrixXd::Zero(n, n);
+    Eigen::VectorXd g = Eigen::VectorXd::Zero(n);
+    for (Eigen::Index j = 0; j < n; ++j) {
+      a(j, j) += kPull;
+      g(j) += kPull * *x[static_cast<std::size_t>(j)];
+    }
+    for (const std::size_t i : on_) {
+      const double here = residual(i, factors);
+      Eigen::VectorXd slope = Eigen::VectorXd::Zero(n);
+      for (Eigen::Index j = 0; j < n; ++j) {
+        double& each = *x[static_cast<std::size_t>(j)];
+        if (&each != &factors.models.at(rows_[i].model) && &each != &factors.networks.at(rows_[i].network))
+          continue;
+        const double before = each;
+        each += kDifference;
+        slope(j) = (residual(i, factors) - here) / kDifference;
+        each = before;
+      }
+      a += slope * slope.transpose();
+      g += slope * here;
+    }
+    a.diagonal() *= 1 + damping;
+    const Eigen::VectorXd move = a.ldlt().solve(g);
+    for (Eigen::Index j = 0; j < n; ++j) {
+      double& each = *x[static_cast<std::size_t>(j)];
+      each = std::clamp(each - move(j), -kMostLogarithm, kMostLogarithm);
+    }
+    return factors;
+  }
+
+  const std::vector<Measurement>& rows_;
+  const Predictor& predictor_;
+  std::vector<std::size_t> on_;
+};
+
+/// From networks as they are, slower and faster: one that hides everything says nothing about itself.
+Factors fit(const std::vector<Measurement>& rows, const std::vector<bool>& on, const Predictor& predictor) {
+  const Fit fit(rows, on, predictor);
+  std::optional<Factors> best;
+  for (const double start : {0.0, 1.5, -1.5}) {
+    Factors factors;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (!on[i]) continue;
+      factors.models.emplace(rows[i].model, 0);
+      factors.networks.emplace(rows[i].network, start);
+    }
+    factors = fit.from(std::move(factors));
+    if (!best || fit.cost(factors) < fit.cost(*best)) best = std::move(factors);
+  }
+  return *best;
 }
 
 /// Samples per second and worker, of each model's rows that were calibrated on.
