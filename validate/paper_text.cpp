@@ -131,12 +131,11 @@ std::string inputs_page(const Paper& paper) {
 std::string parameters_page(const Paper& paper) {
   std::string out;
   for (const Parameter& each : paper.parameters)
-    out += fmt::format("Free parameter: {}, {} {}, {}. {}\n\n", cell(each.name), cell(each.value),
-                       cell(each.unit),
-                       each.calibrated_on.empty()
-                           ? "not fitted"
-                           : fmt::format("calibrated on {}", fmt::join(each.calibrated_on, ", ")),
-                       cell(each.why));
+    out += fmt::format(
+        "Free parameter: {}, {} {}, {}. {}\n\n", cell(each.name), cell(each.value), cell(each.unit),
+        each.calibrated_on.empty() ? "not fitted"
+                                   : fmt::format("calibrated on {}", fmt::join(each.calibrated_on, ", ")),
+        cell(each.why));
   return out;
 }
 
