@@ -35,6 +35,7 @@ void reproduce_papers(const Options& options) {
   std::vector<std::filesystem::path> files = {options.what};
   if (std::filesystem::is_directory(options.what)) files = validate::paper_files(options.what);
   std::vector<validate::PaperResult> results;
+  results.reserve(files.size());
   for (const auto& file : files) results.push_back(validate::reproduce(validate::load_paper(file)));
   if (!options.output.empty()) models::write_file(options.output, validate::papers_page(results));
   print(options.json ? validate::papers_json(results) : validate::papers_table(results));

@@ -29,6 +29,7 @@ class Predictor {
  public:
   Predictor(const std::vector<Measurement>& rows, const Setup& setup, const std::string& source)
       : rows_(rows), setup_(setup), source_(source) {
+    schedules_.reserve(rows.size());
     for (const Measurement& row : rows) schedules_.push_back(schedule(row));
   }
 

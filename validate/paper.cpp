@@ -154,6 +154,7 @@ void read_judge_keys(const Field& field, const std::vector<Score>& scores, Figur
   if (judge.takes_within) figure.within = field.at("within").number(0, 1);
   if (judge.is_scored) {
     std::vector<std::string_view> names;
+    names.reserve(scores.size());
     for (const Score& each : scores) names.push_back(each.name);
     figure.score = field.at("score").one_of(names);
   }

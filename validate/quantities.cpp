@@ -103,7 +103,7 @@ void check_quantity(const Field& quantity) {
   quantity.allow_only(keys);
   if (const auto sets = quantity.find("for")) sets->allow_only(known.keys);
   keys = known.keys;
-  keys.push_back("label");
+  keys.emplace_back("label");
   if (const auto cases = quantity.find("cases"))
     for (const Field& item : cases->non_empty_items()) item.allow_only(keys);
   (void)cases_of(quantity, known);

@@ -107,9 +107,9 @@ Values probes_to_best(const Request& request) {
 std::vector<Quantity> dear_quantities() {
   const std::vector<std::string_view> of_times = {"compute_ms", "forward_share", "parameters", "gbps"};
   std::vector<std::string_view> of_s_max = of_times;
-  of_s_max.push_back("workers");
+  of_s_max.emplace_back("workers");
   std::vector<std::string_view> of_half = of_times;
-  of_half.push_back("half");
+  of_half.emplace_back("half");
   return {
       {"s_max", "equation 6 of DeAR: the most that workers can be faster than one", of_s_max, s_max},
       {"exposed_half_ms", "what equation 6 leaves of the `half` reduce_scatter or all_gather", of_half,

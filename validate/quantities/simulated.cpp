@@ -12,8 +12,8 @@ namespace {
 using models::Field;
 using planner::Prediction;
 
-const std::vector<std::string_view> kOne = {"scenario", "workers", "schedule",
-                                            "network",  "profile", "collectives"};
+const std::vector<std::string_view> of_schedule = {"scenario", "workers", "schedule",
+                                                   "network",  "profile", "collectives"};
 
 Prediction predicted(const Request& request) {
   const scenarios::Scenario scenario = request.scenario();
@@ -60,22 +60,22 @@ Values job_seconds(const Request& request) {
 }  // namespace
 
 std::vector<Quantity> simulated_quantities() {
-  std::vector<std::string_view> of_gain = kOne;
+  std::vector<std::string_view> of_gain = of_schedule;
   of_gain.insert(of_gain.end(), {"over", "over_scenario"});
   return {
-      {"iteration_ms", "of a schedule", kOne, milliseconds<&Prediction::iteration_us>},
-      {"forward_ms", "of a schedule", kOne, milliseconds<&Prediction::forward_us>},
-      {"backward_ms", "of a schedule", kOne, milliseconds<&Prediction::backward_us>},
-      {"exposed_ms", "communication that nothing hides", kOne,
+      {"iteration_ms", "of a schedule", of_schedule, milliseconds<&Prediction::iteration_us>},
+      {"forward_ms", "of a schedule", of_schedule, milliseconds<&Prediction::forward_us>},
+      {"backward_ms", "of a schedule", of_schedule, milliseconds<&Prediction::backward_us>},
+      {"exposed_ms", "communication that nothing hides", of_schedule,
        milliseconds<&Prediction::exposed_communication_us>},
-      {"communication_ms", "channel busy", kOne, milliseconds<&Prediction::communication_us>},
-      {"encode_ms", "of a schedule", kOne, milliseconds<&Prediction::encode_us>},
-      {"decode_ms", "of a schedule", kOne, milliseconds<&Prediction::decode_us>},
-      {"throughput", "samples per second", kOne, number<&Prediction::throughput_samples_per_s>},
-      {"speedup", "against one worker", kOne, number<&Prediction::speedup>},
-      {"efficiency", "speedup / workers", kOne, number<&Prediction::scaling_efficiency>},
-      {"bytes_sent", "by a worker in an iteration", kOne, number<&Prediction::bytes_sent_per_worker>},
-      {"groups", "of a schedule", kOne, groups},
+      {"communication_ms", "channel busy", of_schedule, milliseconds<&Prediction::communication_us>},
+      {"encode_ms", "of a schedule", of_schedule, milliseconds<&Prediction::encode_us>},
+      {"decode_ms", "of a schedule", of_schedule, milliseconds<&Prediction::decode_us>},
+      {"throughput", "samples per second", of_schedule, number<&Prediction::throughput_samples_per_s>},
+      {"speedup", "against one worker", of_schedule, number<&Prediction::speedup>},
+      {"efficiency", "speedup / workers", of_schedule, number<&Prediction::scaling_efficiency>},
+      {"bytes_sent", "by a worker in an iteration", of_schedule, number<&Prediction::bytes_sent_per_worker>},
+      {"groups", "of a schedule", of_schedule, groups},
       {"gain", "iteration of `over` (or of the fastest of several) / that of `schedule`", of_gain, gain},
       {"job_seconds",
        "all of a scenario's job",

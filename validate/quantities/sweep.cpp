@@ -10,8 +10,8 @@ namespace {
 
 using models::Field;
 
-const std::vector<std::string_view> kKeys = {"scenario", "workers",     "schedule", "than",
-                                             "network",  "collectives", "profile"};
+const std::vector<std::string_view> of_pair = {"scenario", "workers",     "schedule", "than",
+                                               "network",  "collectives", "profile"};
 
 /// Iterations as long as each other to a millionth are equal.
 constexpr double kEqual = 1e-6;
@@ -76,10 +76,10 @@ Values always_faster(const Request& request) {
 
 std::vector<Quantity> sweep_quantities() {
   return {
-      {"crossing", "the workers between which `schedule` becomes slower than `than`", kKeys, crossing},
-      {"behind_from", "the least workers on which `schedule` is slower than `than`", kKeys, behind_from},
-      {"never_slower", "1 if `schedule` never is than any of `than`, else 0", kKeys, never_slower},
-      {"always_faster", "1 if `schedule` always is than each of `than`, else 0", kKeys, always_faster},
+      {"crossing", "the workers between which `schedule` becomes slower than `than`", of_pair, crossing},
+      {"behind_from", "the least workers on which `schedule` is slower than `than`", of_pair, behind_from},
+      {"never_slower", "1 if `schedule` never is than any of `than`, else 0", of_pair, never_slower},
+      {"always_faster", "1 if `schedule` always is than each of `than`, else 0", of_pair, always_faster},
   };
 }
 
