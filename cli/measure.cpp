@@ -24,12 +24,10 @@ void add_measure(CLI::App& app) {
 
   // To add something to measure: write measure_<name>.cpp and list it here.
   const MeasureKind collectives = add_measure_collectives(*command);
-  const std::vector<CLI::Option*> theirs =
-      command->get_options([&](const CLI::Option* option) { return option->get_group() == "Collectives"; });
   auto others = std::make_shared<std::vector<MeasureKind>>();
   for (const auto& add : {add_measure_compressors}) others->push_back(add(*command));
   for (const MeasureKind& kind : *others)
-    for (CLI::Option* option : theirs) kind.chosen_by->excludes(option);
+    for (CLI::Option* option : collectives.own) kind.chosen_by->excludes(option);
 
   command->callback([collectives, others, wishes] {
     for (const MeasureKind& kind : *others)

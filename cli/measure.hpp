@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <CLI/App.hpp>
 
@@ -19,7 +20,8 @@ struct MeasureWishes {
 };
 
 struct MeasureKind {
-  CLI::Option* chosen_by = nullptr;  ///< none: what is measured where nothing else is asked for
+  CLI::Option* chosen_by = nullptr;    ///< none: what is measured where nothing else is asked for
+  std::vector<CLI::Option*> own = {};  ///< that go with nothing else
   std::function<void(const MeasureWishes& wishes)> run;
 };
 

@@ -320,12 +320,12 @@ MeasureKind add_measure_collectives(CLI::App& measure) {
   command->add_option("--name", options->name, "of the network (default: the backend's)");
   command->add_option("--samples", options->samples, "write every repetition to this CSV file")
       ->check(file_name());
-  return {.run = [options, netlab](const MeasureWishes& wishes) {
-    options->repetitions = wishes.repetitions.value_or(options->repetitions);
-    options->output = wishes.output;
-    if (netlab->count() > 0 && options->netlab.empty()) options->netlab = "default";
-    measure_command(*options);
-  }};
+  return {.own = command->get_options(), .run = [options, netlab](const MeasureWishes& wishes) {
+            options->repetitions = wishes.repetitions.value_or(options->repetitions);
+            options->output = wishes.output;
+            if (netlab->count() > 0 && options->netlab.empty()) options->netlab = "default";
+            measure_command(*options);
+          }};
 }
 
 }  // namespace cli

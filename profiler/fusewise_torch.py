@@ -149,7 +149,7 @@ class Profiler:
             self._order.append(module)
         for node in self._new_nodes(output):
             node.register_hook(lambda *_, module=module: self._mark_backward(module, None))
-        if not self._stack:
+        if not self._stack and not self._current.backward:  # a call after backward is none of the iteration's
             self._current.backward_start = self.clock.mark()
 
     def _mark_forward(self):
@@ -273,7 +273,12 @@ class Profiler:
             share = parts[parameter] / whole if whole > 0 else 1 / len(parameters)
             tensors.append({"name": self._owners[parameter][0], "elements": parameter.numel(),
                             "backward_us": share * backward_us})
-        return {"name": self._names[module] or "model", "kind": type(module).__name__.lower(),
+        name = self._names[module]
+        if not name:
+            name, taken = "model", set(self._names.values())
+            while name in taken:
+                name += "_"
+        return {"name": name, "kind": type(module).__name__.lower(),
                 "forward_us": forward_us, "backward_us": backward_us, "tensors": tensors,
                 "forward_spread_us": forward_spread, "backward_spread_us": backward_spread}
 

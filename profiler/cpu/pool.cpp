@@ -7,10 +7,17 @@ namespace profiler {
 
 Pool::Pool(int threads) {
   assert(threads >= 1);
-  for (int i = 1; i < threads; ++i) helpers_.emplace_back([this, i] { help(i); });
+  try {
+    for (int i = 1; i < threads; ++i) helpers_.emplace_back([this, i] { help(i); });
+  } catch (...) {  // the system gives no more threads
+    end();
+    throw;
+  }
 }
 
-Pool::~Pool() {
+Pool::~Pool() { end(); }
+
+void Pool::end() {
   {
     const std::lock_guard lock(mutex_);
     is_over_ = true;

@@ -30,6 +30,7 @@ class Pool {
 
  private:
   void help(int thread);
+  void end();
   void take_pieces(const Work& work, std::int64_t count, int thread);
 
   std::mutex mutex_;

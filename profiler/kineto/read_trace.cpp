@@ -178,7 +178,8 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
       argument(value);
     } else if (depth_ == event_depth_) {
       if (key_ == "ts" || key_ == "dur") {
-        if (std::abs(value) > kMostNs / kNsPerUs) refuse("a time in us", fmt::to_string(value));
+        if (value < -kMostNs / kNsPerUs || value > kMostNs / kNsPerUs)
+          refuse("a time in us", fmt::to_string(value));
         if (key_ == "ts")
           event_.start_ns = value * kNsPerUs;
         else

@@ -24,13 +24,18 @@ double at(const std::vector<double>& sorted, double share) {
 struct Curve {
   const Samples* first = nullptr;
   Points points;
+  std::vector<double> spread_us;
+  std::vector<double> p99_us;
 };
 
 std::vector<Curve> curves(const std::vector<Samples>& samples) {
   std::vector<Curve> out;
   for (const Samples& each : samples) {
     if (out.empty() || out.back().first->collective != each.collective) out.push_back({.first = &each});
-    out.back().points.emplace_back(static_cast<double>(each.bytes), statistics(each.us).median);
+    const Statistics times = statistics(each.us);
+    out.back().points.emplace_back(static_cast<double>(each.bytes), times.median);
+    out.back().spread_us.push_back(times.interquartile);
+    out.back().p99_us.push_back(times.p99);
   }
   return out;
 }
@@ -74,7 +79,9 @@ traces::Network network(const std::vector<Samples>& samples, const About& about)
                                  .algorithm = named(curve.first->algorithm),
                                  .workers = curve.first->workers,
                                  .curve = traces::CostCurve::through(curve.points),
-                                 .fit = {}};
+                                 .fit = {},
+                                 .spread_us = curve.spread_us,
+                                 .p99_us = curve.p99_us};
     if (fit)
       measured.fit = traces::Fit{.r2 = fit->r2,
                                  .mean_relative_error = fit->mean_relative_error,

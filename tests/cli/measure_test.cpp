@@ -14,6 +14,7 @@
 #include "models/files.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "transport/tcp/sockets.hpp"
 
 namespace {
 
@@ -139,9 +140,11 @@ TEST_CASE("measure: wrong usage is one line, exit 2") {
 TEST_CASE("measure: as a process of several, by the environment") {
   const support::TemporaryFolder folder;
   std::vector<pid_t> others;
-  // On one port that is likely free; rank 1 tries until rank 0 listens.
+  // On a port that was free just now; rank 1 tries until rank 0 listens.
+  const std::string master =
+      transport::text(transport::local_address(transport::listen_on({.host = "127.0.0.1", .port = 0})));
   ::setenv("FUSEWISE_WORLD_SIZE", "2", 1);
-  ::setenv("FUSEWISE_MASTER", "127.0.0.1:29871", 1);
+  ::setenv("FUSEWISE_MASTER", master.c_str(), 1);
   const pid_t other = ::fork();
   REQUIRE(other >= 0);
   if (other == 0) {

@@ -84,7 +84,7 @@ TEST_CASE("kineto: AlexNet on an A100, without shapes and backward, says what it
 // ---- made traces
 
 TEST_CASE("kineto: medians and spread over steps, gradients in the order they got ready, both forms alike") {
-  for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     CAPTURE(seed);
     const TwoLayers made = two_layers(seed, 5);
     const Imported imported = import_text(made.text.as_object());

@@ -340,7 +340,7 @@ TEST_CASE("consider: the program's table, document and plan, and one line for wh
   };
   const support::Outcome text = run({"--consider-compression", "--densities", "0.01"});
   CHECK(text.exit_code == 0);
-  CHECK(text.out.find("less time to the same loss than no compression") != std::string::npos);
+  CHECK(text.out.find("nothing pays") != std::string::npos);
   CHECK(text.out.find("No statistical cost was given") != std::string::npos);
   const support::Outcome json =
       run({"--consider-compression", "--densities", "0.01,0.001,0.01", "--json", "--extra-iterations",
@@ -350,7 +350,7 @@ TEST_CASE("consider: the program's table, document and plan, and one line for wh
   CHECK(document.at("format") == "fusewise.consideration");
   CHECK(document.at("candidates").at(1).at("density") == 0.001);
   CHECK(document.at("candidates").at(1).at("extra_iterations") == 1.08);
-  CHECK(document.at("candidates").at(3).at("extra_iterations") == 1.02);
+  CHECK(document.at("candidates").at(2).at("extra_iterations") == 1.02);
 
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
       {{"--consider-compression", "--densities", "0"}, "--densities"},

@@ -12,6 +12,7 @@
 
 #include "models/errors.hpp"
 #include "models/files.hpp"
+#include "tests/support/program.hpp"
 
 namespace profiler {
 namespace {
@@ -21,7 +22,7 @@ models::Model model_of(const std::string& text, const models::ModelOptions& opti
 }
 
 models::Model bundled(const std::string& name, const models::ModelOptions& options) {
-  const std::string root = FUSEWISE_SOURCE_DIR;
+  const std::string root = support::source_dir().string();
   return model_of(models::read_file(root + "/models/" + name + ".json"), options);
 }
 
@@ -141,7 +142,7 @@ TEST_CASE("measure_profile: ResNet-18 on four small images, on the CPU") {
 }
 
 TEST_CASE("measure_profile: a two-block GPT on 128 tokens, on the CPU") {
-  const std::string root = FUSEWISE_SOURCE_DIR;
+  const std::string root = support::source_dir().string();
   std::string text = models::read_file(root + "/models/gpt2.json");
   const auto replace = [&](const std::string& from, const std::string& to) {
     for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))

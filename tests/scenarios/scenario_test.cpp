@@ -12,6 +12,7 @@
 #include "models/errors.hpp"
 #include "scenarios/results_text.hpp"
 #include "scenarios/run.hpp"
+#include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace scenarios {
@@ -129,7 +130,7 @@ TEST_CASE("scenario: profile and network inside it or in files are the same") {
 
 TEST_CASE("scenario: a profile may be estimated from a model's shapes") {
   ordered_json file = changed(R"({"workers": [1]})");
-  file["profile"] = {{"estimate", FUSEWISE_SOURCE_DIR "/models/resnet18.json"},
+  file["profile"] = {{"estimate", (support::source_dir() / "models/resnet18.json").string()},
                      {"device", "v100"},
                      {"batch_size", 32},
                      {"compute_us", 60'000},

@@ -11,6 +11,7 @@
 
 #include "models/errors.hpp"
 #include "models/model.hpp"
+#include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "traces/estimate.hpp"
 
@@ -67,7 +68,7 @@ TEST_CASE("estimated profile: the model may stand in a file, and so may a whole 
 }
 
 TEST_CASE("estimated profile: a sequence length instead of the model's") {
-  const std::string file = std::string(FUSEWISE_SOURCE_DIR) + "/models/bert-base.json";
+  const std::string file = support::source_dir().string() + "/models/bert-base.json";
   const auto tokens = [&](const std::string& length) {
     return read_or_estimate_profile(Field::parse(
         R"({"estimate": ")" + file + R"(", "device": "v100", "sequence_length": )" + length + "}", "w.json"));
@@ -137,7 +138,7 @@ TEST_CASE("estimated profile: what is wrong with the wish is refused with its pl
       R"({"estimate": "none.json", "device": "v100"})",
       R"(w.json: /estimate: expected the path of a file that can be read, got "none.json": No such file or directory)");
   refused("3", "w.json: /: expected an object or the path of a file, got 3");
-  const std::string large = std::string(FUSEWISE_SOURCE_DIR) + "/models/llama2-7b.json";
+  const std::string large = support::source_dir().string() + "/models/llama2-7b.json";
   CHECK_THROWS_WITH_AS(
       (void)read_or_estimate_profile(Field::parse(
           R"({"estimate": ")" + large + R"(", "device": "k80", "batch_size": 1000000000})", "w.json")),

@@ -190,9 +190,32 @@ TEST_CASE("tcp: a paced rank keeps to its rate") {
       2,
       [](Tcp& end) {
         const auto before = std::chrono::steady_clock::now();
-        (void)send_recv(end, 1 - end.rank(), Bytes(400'000), 1 - end.rank(), 1);
+        if (end.rank() == 1) {
+          (void)end.recv(0, 1);
+          return end.send(0, 2, {});
+        }
+        end.send(1, 1, Bytes(400'000));
+        (void)end.recv(1, 2);
         const std::chrono::duration<double> took = std::chrono::steady_clock::now() - before;
         if (took < 0.099s) throw TransportError(fmt::format("400 kB at 4 MB/s in {} s", took.count()));
+      },
+      options);
+  check_all_good(ends);
+}
+
+TEST_CASE("tcp: a rank whose bytes wait behind another's on a slow link is not taken for lost") {
+  transport::TcpOptions options = patient();
+  options.bytes_per_second = 50e3;
+  options.silence = 500ms;
+  const auto ends = processes::run(
+      3,
+      [](Tcp& end) {
+        if (end.rank() == 0) {
+          end.send(1, 1, Bytes(75'000));
+          end.send(2, 1, Bytes(1));
+        } else {
+          (void)end.recv(0, 1);
+        }
       },
       options);
   check_all_good(ends);

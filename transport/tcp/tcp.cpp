@@ -103,7 +103,18 @@ class Tcp::Links {
     }
     wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!wake_) throw TransportError(fmt::format("cannot make an eventfd: {}", reason(errno)));
-    thread_ = std::thread([this] { serve(); });
+    thread_ = std::thread([this] {
+      try {
+        serve();
+      } catch (
+          const std::exception& error) {  // no memory for a message, say: the others hear of it from fail()
+        const std::scoped_lock lock(mutex_);
+        if (!failure_)
+          failure_ =
+              Failure{.rank = rank_, .why = fmt::format("{} has failed: {}", named(rank_), error.what())};
+        changed_.notify_all();
+      }
+    });
   }
   ~Links() {
     {
@@ -311,12 +322,16 @@ class Tcp::Links {
     }
   }
 
+  /// Past the pacer, and before what has not begun: bytes for one rank may keep another's waiting for long.
   void send_heartbeats() {
-    for (Peer& peer : peers_)
-      if (peer.is_open && !peer.has_left && peer.queue.empty() && !has_failed_ && !has_bidden_farewell_) {
-        enqueue(peer, {.kind = Kind::heartbeat}, {});
-        write_some(peer);
-      }
+    for (Peer& peer : peers_) {
+      const bool fits = peer.queue.empty() ? !has_bidden_farewell_
+                                           : peer.queue.front().sent == 0 &&
+                                                 peer.queue.front().header.kind != Kind::heartbeat;
+      if (!peer.is_open || peer.has_left || has_failed_ || !fits) continue;
+      peer.queue.push_front({.header = {.kind = Kind::heartbeat}, .bytes = {}, .since = Clock::now()});
+      write_some(peer, sizeof(Header));
+    }
   }
 
   /// By the time of the last look, so that a process that was stopped itself does not blame the others.
