@@ -33,7 +33,8 @@ struct Options {
 
 void reproduce_papers(const Options& options) {
   std::vector<std::filesystem::path> files = {options.what};
-  if (std::filesystem::is_directory(options.what)) files = validate::paper_files(options.what);
+  std::error_code no_such_place;
+  if (std::filesystem::is_directory(options.what, no_such_place)) files = validate::paper_files(options.what);
   std::vector<validate::PaperResult> results;
   results.reserve(files.size());
   for (const auto& file : files) results.push_back(validate::reproduce(validate::load_paper(file)));

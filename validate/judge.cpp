@@ -13,6 +13,13 @@ double relative(double ours, double published) {
   return published == 0 ? (ours == 0 ? 0 : 1) : std::abs(ours - published) / std::abs(published);
 }
 
+/// Of the case that is farthest off.
+double worst(const Values& ours, double published) {
+  double out = 0;
+  for (const Value& each : ours) out = std::max(out, relative(each.value, published));
+  return out;
+}
+
 bool is_gain(const Figure& figure) { return figure.unit == "x"; }
 
 /// Within kNear times, on the same side of 1 where it is a gain, and as large a gain.
@@ -30,11 +37,11 @@ Judgement exact(const Figure& figure, const Values& ours) {
   const bool same = std::all_of(ours.begin(), ours.end(), [&](const Value& each) {
     return std::abs(std::round(each.value / unit) * unit - *figure.published.value) < unit / 4;
   });
-  return {.met = same, .error = relative(ours.front().value, *figure.published.value)};
+  return {.met = same, .error = worst(ours, *figure.published.value)};
 }
 
 Judgement near(const Figure& figure, const Values& ours) {
-  const double error = relative(ours.front().value, *figure.published.value);
+  const double error = worst(ours, *figure.published.value);
   return {.met = error <= *figure.within, .error = error};
 }
 
@@ -55,7 +62,7 @@ Judgement bar(const Figure& figure, const Values& ours) {
   const double value = *figure.published.value;
   return {.met = std::all_of(ours.begin(), ours.end(),
                              [&](const Value& each) { return is_near(figure, each.value, value); }),
-          .error = relative(ours.front().value, value)};
+          .error = worst(ours, value)};
 }
 
 /// Every case on the right side of 1, and the ends of ours near the stated ends.
@@ -153,7 +160,7 @@ std::string_view name(Verdict verdict) {
 Outcome judge(const Figure& figure, const Values& ours, bool calibrated) {
   const bool has_reason = !figure.reason.empty();
   Judgement judgement = ours.empty() ? Judgement{} : figure.judge->judge(figure, ours);
-  if (calibrated && judgement.error > kCalibrated) judgement.met = false;
+  if (calibrated && !(judgement.error && *judgement.error <= kCalibrated)) judgement.met = false;
   Outcome out = {.verdict = Verdict::reproduced, .error = judgement.error, .fault = {}};
   if (!judgement.met) {
     out.verdict = Verdict::not_reproduced;

@@ -124,7 +124,7 @@ Values measure(const Paper& paper, const Figure& figure) {
     }
   }
   const std::optional<Field> mean = figure.quantity.find("mean");
-  return mean && mean->boolean() ? Values{{"", mean_of(out)}} : out;
+  return !out.empty() && mean && mean->boolean() ? Values{{"", mean_of(out)}} : out;
 }
 
 }  // namespace validate

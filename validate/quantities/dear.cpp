@@ -77,7 +77,7 @@ planner::Schedule searching(std::string_view kind, std::string_view keys) {
 /// over several seeds, of those searches that draw.
 Values probes_to_best(const Request& request) {
   constexpr std::int64_t kMostProbes = 60;
-  constexpr std::int64_t kSeeds = 10;
+  constexpr std::int64_t kSeeds = 40;
   constexpr double kStable = 1.01;
   const scenarios::Scenario scenario = request.scenario();
   const std::int64_t workers = request.workers(scenario);

@@ -13,8 +13,10 @@ constexpr double kPercent = 100;
 Values hitopk_shares_percent(const Request& request) {
   const scenarios::Scenario scenario = request.scenario();
   const std::int64_t workers = request.workers(scenario);
+  if (workers == 1)
+    request.at(request.has("workers") ? "workers" : "scenario").expected("more than 1 worker", "1");
   const auto bytes = static_cast<double>(traces::parameter_count(scenario.profile) *
-                                           traces::bytes_per_element(scenario.profile.dtype));
+                                         traces::bytes_per_element(scenario.profile.dtype));
   const planner::SparseEntry& entry = *planner::find_sparse("hitopk");
   try {
     const planner::Fabric fabric = planner::fabric_of(scenario.network, workers, "hitopk", entry.needs_nodes);
