@@ -6,9 +6,11 @@
 #include <memory>
 #include <vector>
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
+#include "models/errors.hpp"
 
 namespace cli {
 
@@ -26,12 +28,16 @@ void add_measure(CLI::App& app) {
   const MeasureKind collectives = add_measure_collectives(*command);
   auto others = std::make_shared<std::vector<MeasureKind>>();
   for (const auto& add : {add_measure_compressors}) others->push_back(add(*command));
-  for (const MeasureKind& kind : *others)
-    for (CLI::Option* option : collectives.own) kind.chosen_by->excludes(option);
 
   command->callback([collectives, others, wishes] {
-    for (const MeasureKind& kind : *others)
-      if (kind.chosen_by->count() > 0) return kind.run(*wishes);
+    for (const MeasureKind& kind : *others) {
+      if (kind.chosen_by->count() == 0) continue;
+      for (const CLI::Option* option : collectives.own)
+        if (option->count() > 0)
+          throw models::InputError(fmt::format("{}: expected nothing of collectives with {}, got it",
+                                               option->get_name(), kind.chosen_by->get_name()));
+      return kind.run(*wishes);
+    }
     collectives.run(*wishes);
   });
 }

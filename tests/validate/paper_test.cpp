@@ -112,6 +112,25 @@ TEST_CASE("papers: ranges, bounds, orders and properties") {
   CHECK(verdict(paper(slower)) == Verdict::reproduced);
 }
 
+TEST_CASE("papers: the worst of several cases counts, and a mean of none is none") {
+  const std::string over_workers =
+      R"("quantity": {"kind": "iteration_ms", "scenario": "a", "schedule": "wfbp", "for": {"workers": [1, 4]}})";
+  const std::string near = R"("judge": "near", "within": 0.2, "published": )";
+  CHECK(verdict(paper(near + "3.8, " + over_workers)) == Verdict::not_reproduced);  // 3 is 21 % off, 4.5 18 %
+  CHECK(verdict(paper(near + "3.75, " + over_workers)) == Verdict::reproduced);
+  CHECK(reproduce(paper(near + "3, " + over_workers)).figures.front().outcome.error == doctest::Approx(0.5));
+  const std::string none =
+      R"("published": 0, "decimals": 0, "judge": "exact", "quantity": {"kind": "behind_from", "scenario": "a",
+         "schedule": "wfbp", "than": "wfbp", "mean": true})";
+  CHECK(verdict(paper(none)) == Verdict::not_reproduced);
+}
+
+TEST_CASE("papers: steps between nodes need more than one worker") {
+  CHECK(refusal(paper(R"("judge": "shown", "quantity": {"kind": "hitopk_shares_percent", "scenario": "a",
+                         "workers": 1, "density": 0.01})")) ==
+        "p.paper.json: /figures/0/quantity/workers: expected more than 1 worker, got 1");
+}
+
 TEST_CASE("papers: a mean has a bound, and what an input was fitted to is no part of it") {
   const std::string score = R"("scores": [{"name": "s", "what": "Table I", "most_mean_error": 0.1}], )";
   const std::string near = std::string(R"("judge": "scored", "score": "s", "published": 4.2, )") + kIteration;
