@@ -82,8 +82,14 @@ Compressor with_curves(Random& random, const std::string& name, const PipelineCa
   return out;
 }
 
+#ifdef NDEBUG
+constexpr std::uint32_t kSeeds = 200;
+#else
+constexpr std::uint32_t kSeeds = 40;
+#endif
+
 TEST_CASE("code curves: plans are the best of all groupings, whatever the curves") {
-  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+  for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
     CAPTURE(seed);
     Random random(seed);
     const auto scene = small_scene(random, 8, NetworkKind{seed % support::kNetworkKinds});
