@@ -146,8 +146,8 @@ Communication find_communication(const Trace& trace, const Calls& calls) {
   Spans all_others;
   for (const Spans& spans : others) all_others.insert(all_others.end(), spans.begin(), spans.end());
   all_others = united(std::move(all_others));
-  for (std::size_t step = 0; step < nccl.size(); ++step) {
-    const Spans busy = united(nccl[step]);
+  for (const Spans& of_step : nccl) {
+    const Spans busy = united(of_step);
     out.busy_us.push_back(static_cast<double>(length(busy)) / kNsPerUs);
     out.exposed_us.push_back(static_cast<double>(length(busy) - common(busy, all_others)) / kNsPerUs);
   }

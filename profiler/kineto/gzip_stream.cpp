@@ -19,7 +19,7 @@ std::string shown(const std::string& path) { return models::one_line(path); }
 
 }  // namespace
 
-GzipStream::GzipStream(const std::string& path) : path_(path), file_(nullptr) {
+GzipStream::GzipStream(const std::string& path) : path_(path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored))
     errno = EISDIR;

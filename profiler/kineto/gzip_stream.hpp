@@ -29,7 +29,7 @@ class GzipStream : public std::streambuf {
 
  private:
   std::string path_;
-  gzFile_s* file_;
+  gzFile_s* file_ = nullptr;
   std::array<char, 1U << 16U> buffer_{};
   std::int64_t lines_ = 0;  ///< ended before the buffer
   bool at_end_ = false;

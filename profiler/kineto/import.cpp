@@ -95,6 +95,7 @@ std::vector<double> step_lengths_ms(const Calls& calls) {
 
 std::vector<double> of_steps(const std::vector<double>& all, const std::vector<std::int32_t>& steps) {
   std::vector<double> out;
+  out.reserve(steps.size());
   for (const std::int32_t step : steps) out.push_back(all[static_cast<std::size_t>(step)]);
   return out;
 }
@@ -212,7 +213,7 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
     out.warnings.push_back(fmt::format("the trace holds no backward pass: forward is taken for {} of it",
                                        options.forward_ratio));
   if (assumed.tensors)
-    out.warnings.push_back(
+    out.warnings.emplace_back(
         "the trace holds no shapes: parameters are taken to be what was copied to the device first");
   return out;
 }

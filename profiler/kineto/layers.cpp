@@ -93,6 +93,7 @@ void add_tensors(const Trace& trace, const std::vector<const Call*>& calls, trac
   double sum = 0;
   for (std::size_t nth = like.gradients.size(); nth-- > 0;) {
     std::vector<double> parts;
+    parts.reserve(calls.size());
     for (const Call* call : calls) parts.push_back(static_cast<double>(call->gradients[nth].ns) / kNsPerUs);
     const std::int64_t elements = elements_of(trace, like.gradients[nth].shapes);
     const std::string part_of = role(trace, like.gradients[nth], layer.kind, like.gradients.size() - 1 - nth);

@@ -152,7 +152,8 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
 
   /// "1739425750467006.123" us, to the nanosecond, which a double cannot hold.
   std::int64_t nanoseconds(const std::string& text, double value) const {
-    if (!(std::abs(value) < static_cast<double>(kMostNs / kNsPerUs))) refuse("a time in us", text);
+    constexpr std::int64_t kMostUs = kMostNs / kNsPerUs;
+    if (!(std::abs(value) < static_cast<double>(kMostUs))) refuse("a time in us", text);
     std::int64_t whole = 0;
     const char* const end = text.data() + text.size();
     const auto [stopped, error] = std::from_chars(text.data(), end, whole);

@@ -89,5 +89,30 @@ TEST_CASE("interval: the same each time, and around the prediction") {
   CHECK(one->high_us > predicted);
 }
 
+TEST_CASE(
+    "interval: as wide as a curve's spread or 99th percentile makes it, at a point and beyond the last") {
+  const traces::Profile at_point = support::profile_of({{100, 200, {250'000}}});  // 1 MB: 1000 us
+  const traces::Profile beyond = support::profile_of({{100, 200, {2'000'000}}});  // 8 MB: 8000 us
+  traces::Network network = measured_network();
+  network.measured[0].spread_us = {kRangeOfNormal * kSigma * 1000, kRangeOfNormal * kSigma * 2000};
+  check_lognormal(interval_of(at_point, network, 4), 300, 1000);
+  check_lognormal(interval_of(beyond, network, 4), 300, 8000);
+  network.measured[0].spread_us.clear();
+  network.measured[0].p99_us = {1000 * std::exp(2.326 * kSigma), 2000 * std::exp(2.326 * kSigma)};
+  check_lognormal(interval_of(at_point, network, 4), 300, 1000);
+}
+
+TEST_CASE("interval: a curve of another collective or number of workers has no part in it") {
+  const traces::Profile profile = support::profile_of({{100, 200, {250'000}}});
+  traces::Network network = measured_network();
+  network.measured[0].workers = 8;
+  network.measured[0].spread_us = {100, 200};
+  network.measured.push_back(measured_network().measured[0]);
+  CHECK(!interval_of(profile, network, 4));
+  network.measured[0].workers = 4;
+  network.measured[0].collective = traces::CollectiveKind::all_gather;
+  CHECK(!interval_of(profile, network, 4));
+}
+
 }  // namespace
 }  // namespace planner
