@@ -105,7 +105,8 @@ TEST_CASE("measurements: fitted to one schedule, the others come out, and better
   CHECK(result.null.mean > 0.1);
 }
 
-TEST_CASE("measurements: both means are over the same rows; models that nothing was calibrated on are apart") {
+TEST_CASE(
+    "measurements: both means are over the same rows; models that nothing was calibrated on are apart") {
   std::vector<Measurement> rows = simulated();
   validate::Setup all = setup();
   all.models.emplace("other", all.models.at("m"));
@@ -125,7 +126,8 @@ TEST_CASE("measurements: both means are over the same rows; models that nothing 
 TEST_CASE("measurements: a factor that reaches its limit is named") {
   std::vector<Measurement> rows = simulated();
   const auto names = [&](const std::vector<Measurement>& measured) {
-    return validate::calibrate_and_predict(measured, validate::select_rows(measured, "workers=2"), setup(), "m.csv")
+    return validate::calibrate_and_predict(measured, validate::select_rows(measured, "workers=2"), setup(),
+                                           "m.csv")
         .at_limit;
   };
   CHECK(names(rows).empty());

@@ -143,9 +143,10 @@ TEST_CASE("papers: times, sizes and speeds of closed forms are not negative") {
   CHECK(refused("s_max", R"("compute_ms": 1, "parameters": -1, "gbps": 10)" + more) ==
         "p.paper.json: /figures/0/quantity/parameters: expected a number from 0 to 1e+15, got -1");
   CHECK(refused("s_max", R"("compute_ms": 1, "parameters": 1, "gbps": 10, "workers": -64)") ==
-        "p.paper.json: /figures/0/quantity/workers: expected a whole number from 1 to 1000000, got -64");
-  CHECK(refused("exposed_half_ms",
-                R"("compute_ms": 1, "parameters": 1, "gbps": 10, "half": "all_gather", "forward_share": -0.5)") ==
+        "p.paper.json: /figures/0/quantity/workers: expected an integer from 1 to 1000000, got -64");
+  CHECK(refused(
+            "exposed_half_ms",
+            R"("compute_ms": 1, "parameters": 1, "gbps": 10, "half": "all_gather", "forward_share": -0.5)") ==
         "p.paper.json: /figures/0/quantity/forward_share: expected a number from 0 to 1, got -0.5");
 }
 
@@ -161,13 +162,15 @@ TEST_CASE("papers: a mean has a bound, and what an input was fitted to is no par
   const std::string met = std::string(R"("judge": "scored", "score": "s", "published": 4.5, )") + kIteration;
   CHECK(verdict(paper(met, fitted)) == Verdict::calibrated);
   CHECK(reproduce(paper(met, fitted)).scores.front().calibrated == 1);
-  CHECK(fault(paper(met, fitted)) == "p: mean error of 's' is over 0 of 1 figures, as inputs were fitted to all");
+  CHECK(fault(paper(met, fitted)) ==
+        "p: mean error of 's' is over 0 of 1 figures, as inputs were fitted to all");
   CHECK(fault(paper(far, fitted)) == "p: 'f' is not reproduced, and its file does not say why");
 }
 
 TEST_CASE("papers: a mean says over how many figures it is, and fails where one has no value") {
   const std::string score = R"("scores": [{"name": "s", "what": "Table I", "most_mean_error": 0.1}], )";
-  const std::string valued = std::string(R"("judge": "scored", "score": "s", "published": 4.2, )") + kIteration;
+  const std::string valued =
+      std::string(R"("judge": "scored", "score": "s", "published": 4.2, )") + kIteration;
   // No number of workers lets a schedule fall behind itself.
   const std::string none =
       R"("judge": "scored", "score": "s", "published": 4, "quantity": {"kind": "behind_from", "scenario": "a",
