@@ -65,6 +65,7 @@ class Predictor {
     const auto found = all.find(name);
     if (found != all.end()) return found->second;
     std::vector<std::string_view> names;
+    names.reserve(all.size());
     for (const auto& [each, value] : all) names.push_back(each);
     expected(row, fmt::format("a {} of the set-up, one of {}", what, fmt::join(names, ", ")),
              fmt::format("'{}'{}", models::printable(name), models::suggestion(name, names)));
