@@ -2,6 +2,8 @@
 // from d/n, all-gather of the selections between m nodes, all-gather of their sums in each node. Messages are
 // the paper's, log m and log n, though sparse/hitopk.hpp gathers on rings; bytes are what it receives.
 
+#include <algorithm>
+
 #include "planner/sparse/selections.hpp"
 
 namespace planner {
@@ -14,7 +16,9 @@ SparseCalls calls(const Fabric& fabric, double density, const SparseOptions& opt
   const auto n = static_cast<double>(nodes.workers_in_node);
   const auto m = static_cast<double>(nodes.nodes);
   const double element = options.paper_bytes ? 1 : selections::kIndexAndValue;
-  const double filled = options.overlap ? fill_in(density, nodes.nodes, *options.overlap) : density * m;
+  // Without an overlap no two nodes select the same elements, as long as there are enough of them.
+  const double filled =
+      options.overlap ? fill_in(density, nodes.nodes, *options.overlap) : std::min(1.0, density * m);
   const double dense = (n - 1) / n;
   const double between = element * density * (m - 1) / n;
   const double gathered = (n - 1) / n * element * filled;

@@ -153,6 +153,8 @@ double LinkFit::us(std::int64_t on_workers, double bytes) const {
                                 paid.sent_per_byte * bytes * range->link.beta_us_per_byte);
 }
 
+std::span<const std::string_view> link_algorithms() { return kAlgorithms; }
+
 LinkFit fit_link(const std::vector<traces::Series>& series, const std::string& algorithm,
                  const SegmentOptions& options) {
   LinkFit out = fit_without_test(series, algorithm, options);

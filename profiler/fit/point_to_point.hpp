@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "profiler/fit/segments.hpp"
@@ -34,6 +36,7 @@ struct Spread {
 struct LinkFit {
   traces::CollectiveKind collective = traces::CollectiveKind::all_reduce;
   std::vector<std::int64_t> workers;
+  std::optional<std::string> measured_algorithm;  ///< as the log says it
   std::string algorithm;  ///< of the link below: the one that suits all sizes best, or the one asked for
   Solution link;          ///< one alpha and beta for all sizes
   double mean_relative_error = 0;
@@ -48,6 +51,9 @@ struct LinkFit {
   /// By the ranges.
   double us(std::int64_t on_workers, double bytes) const;
 };
+
+/// Of all-reduce, that a link may lie under.
+std::span<const std::string_view> link_algorithms();
 
 /// All series of one collective on two workers or more; `algorithm` is a name or empty: whichever fits best.
 /// Only ring is known for reduce_scatter and all_gather.

@@ -13,18 +13,31 @@
 namespace fit {
 namespace {
 
-/// Fits a link for each collective; one worker alone sends nothing.
+/// The algorithm asked for, or the one that the log says where it is one of those known here.
+std::string algorithm_of(const traces::Series& series, const Options& options) {
+  if (!options.algorithm.empty() || !series.algorithm) return options.algorithm;
+  const auto known = link_algorithms();
+  return std::find(known.begin(), known.end(), *series.algorithm) == known.end() ? "" : *series.algorithm;
+}
+
+/// Fits a link for each collective and algorithm; one worker alone sends nothing.
 std::vector<LinkFit> fit_links(const std::vector<traces::Series>& all, const Options& options) {
+  std::vector<std::vector<traces::Series>> alike;
+  for (const traces::Series& series : all) {
+    if (series.workers <= 1) continue;
+    const auto group = std::find_if(alike.begin(), alike.end(), [&](const auto& each) {
+      return each.front().collective == series.collective && each.front().algorithm == series.algorithm;
+    });
+    if (group == alike.end())
+      alike.push_back({series});
+    else if (group->back().workers != series.workers)
+      group->push_back(series);
+  }
   std::vector<LinkFit> out;
-  for (std::size_t begin = 0; begin < all.size();) {
-    std::size_t end = begin;
-    std::vector<traces::Series> of_kind;
-    for (; end < all.size() && all[end].collective == all[begin].collective; ++end) {
-      const bool again = !of_kind.empty() && of_kind.back().workers == all[end].workers;
-      if (all[end].workers > 1 && !again) of_kind.push_back(all[end]);
-    }
-    if (!of_kind.empty()) out.push_back(fit_link(of_kind, options.algorithm, options.segments));
-    begin = end;
+  out.reserve(alike.size());
+  for (const std::vector<traces::Series>& group : alike) {
+    out.push_back(fit_link(group, algorithm_of(group.front(), options), options.segments));
+    out.back().measured_algorithm = group.front().algorithm;
   }
   return out;
 }
@@ -74,13 +87,13 @@ traces::Network network_of(const Report& report, const traces::Measurements& mea
       out.measured[i].curve = curve_of(report.curves[i].segments);
   std::vector<std::int64_t> predicted;
   for (const LinkFit& link : report.links) {
-    if (link.collective == traces::CollectiveKind::all_reduce && link.workers.size() > 1)
+    if (!out.link && link.collective == traces::CollectiveKind::all_reduce && link.workers.size() > 1)
       out.link = traces::Link{.alpha_us = link.link.line.alpha_us,
                               .beta_us_per_byte = link.link.line.beta_us_per_byte,
                               .gamma_us_per_byte = 0};
     for (const std::int64_t workers : not_measured(options.predict, link)) {
       out.measured.push_back({.collective = link.collective,
-                              .algorithm = {},
+                              .algorithm = link.measured_algorithm,
                               .workers = workers,
                               .curve = curve_of(link, workers)});
       predicted.push_back(workers);

@@ -179,6 +179,32 @@ TEST_CASE("fit: alpha and beta come back from rings on several numbers of worker
   CHECK(curve_of(found, 16).us(1 << 18) == doctest::Approx(found.us(16, 1 << 18)).epsilon(1e-9));
 }
 
+TEST_CASE(
+    "fit: what was measured of several algorithms has a link each, by the algorithm that the log says") {
+  traces::Measurements all;
+  const auto tree = [](double p, double bytes) { return 2 * std::log2(p) * (5 + 0.002 * bytes); };
+  for (const std::string algorithm : {"binary_tree", "ring"})
+    for (const std::int64_t workers : {2, 4}) {
+      const auto p = static_cast<double>(workers);
+      all.series.push_back(series_of(workers, sizes(1024, 1 << 18, 4096), [&](double bytes) {
+        return algorithm == "ring" ? ring(p, bytes) : tree(p, bytes);
+      }));
+      all.series.back().algorithm = algorithm;
+    }
+  const Report report = fit(all, {.name = "n", .predict = {8}});
+  REQUIRE(report.links.size() == 2);
+  CHECK(report.links[0].algorithm == "binary_tree");
+  CHECK(report.links[0].link.line.alpha_us == doctest::Approx(5));
+  CHECK(report.links[1].algorithm == "ring");
+  CHECK(report.links[1].link.line.alpha_us == doctest::Approx(3));
+  REQUIRE(report.network.link.has_value());
+  CHECK(report.network.link->alpha_us == doctest::Approx(5));  // of the first
+  REQUIRE(report.network.measured.size() == 6);
+  CHECK(report.network.measured[4].algorithm == "binary_tree");
+  CHECK(report.network.measured[5].algorithm == "ring");
+  CHECK(report.network.measured[5].curve.us(1 << 18) == doctest::Approx(ring(8, 1 << 18)).epsilon(1e-6));
+}
+
 TEST_CASE("fit: each range of sizes has the algorithm that describes it") {
   std::vector<Series> all;
   for (const std::int64_t workers : {4, 8, 16})

@@ -90,12 +90,21 @@ Values probes_to_best(const Request& request) {
   const std::int64_t seeds = kind == "grid" ? 1 : kSeeds;
   double sum = 0;
   for (std::int64_t seed = 1; seed <= seeds; ++seed) {
+    const std::string drawn = kind == "grid" ? "" : fmt::format(R"(, "seed": {})", seed);
+    const auto is_stable = [&](std::int64_t probes) {
+      return iteration_us(searching(kind, fmt::format(R"("probes": {}{})", probes, drawn))) <= kStable * best;
+    };
     std::int64_t probes = 1;
-    while (probes < kMostProbes) {
-      const std::string drawn = kind == "grid" ? "" : fmt::format(R"(, "seed": {})", seed);
-      if (iteration_us(searching(kind, fmt::format(R"("probes": {}{})", probes, drawn))) <= kStable * best)
-        break;
-      ++probes;
+    if (kind == "grid") {  // one probe more moves all
+      while (probes < kMostProbes && !is_stable(probes)) ++probes;
+    } else {  // one probe more only adds one: what was stable stays so
+      for (std::int64_t most = kMostProbes; probes < most;) {
+        const std::int64_t middle = (probes + most) / 2;
+        if (is_stable(middle))
+          most = middle;
+        else
+          probes = middle + 1;
+      }
     }
     sum += static_cast<double>(probes);
   }
