@@ -7,6 +7,9 @@
 namespace cuda_runtime {
 namespace {
 
+#define FUSEWISE_QUOTED(name) #name
+#define FUSEWISE_TEXT(name) FUSEWISE_QUOTED(name)  // headers rename functions by macros
+
 /// Of the major version whose headers were compiled against: others differ in what functions take.
 LibraryName library_name() {
   constexpr int kMajor = CUDART_VERSION / 1000;
@@ -19,7 +22,7 @@ Cuda opened() try {
   const SharedLibrary library = SharedLibrary::open(library_name());
   Cuda out;
   out.file = library.file();
-#define FUSEWISE_LOAD(name) load(library, out.name, #name);
+#define FUSEWISE_LOAD(name) load(library, out.name, FUSEWISE_TEXT(name));
   FUSEWISE_CUDA_FUNCTIONS(FUSEWISE_LOAD)
 #undef FUSEWISE_LOAD
   return out;

@@ -24,7 +24,9 @@ namespace cuda_runtime {
   X(cudaEventRecord)               \
   X(cudaEventSynchronize)          \
   X(cudaFree)                      \
+  X(cudaGetDevice)                 \
   X(cudaGetDeviceCount)            \
+  X(cudaGetDeviceProperties)       \
   X(cudaGetErrorString)            \
   X(cudaGetLastError)              \
   X(cudaMalloc)                    \

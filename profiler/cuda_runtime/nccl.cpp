@@ -7,11 +7,14 @@
 namespace cuda_runtime {
 namespace {
 
+#define FUSEWISE_QUOTED(name) #name
+#define FUSEWISE_TEXT(name) FUSEWISE_QUOTED(name)  // headers rename functions by macros
+
 Nccl opened() {
   const SharedLibrary library = SharedLibrary::open({.what = "NCCL", .files = {"libnccl.so.2"}});
   Nccl out;
   out.file = library.file();
-#define FUSEWISE_LOAD(name) load(library, out.name, #name);
+#define FUSEWISE_LOAD(name) load(library, out.name, FUSEWISE_TEXT(name));
   FUSEWISE_NCCL_FUNCTIONS(FUSEWISE_LOAD)
 #undef FUSEWISE_LOAD
   out.last_error = reinterpret_cast<const char* (*)(ncclComm_t)>(library.find("ncclGetLastError"));
