@@ -13,33 +13,19 @@ namespace cuda_runtime {
 
 // To have one more: add it here.
 #define FUSEWISE_CUDA_FUNCTIONS(X) \
-  X(cudaDeviceGetAttribute)        \
   X(cudaDeviceGetPCIBusId)         \
-  X(cudaDeviceSynchronize)         \
-  X(cudaDriverGetVersion)          \
-  X(cudaEventCreateWithFlags)      \
-  X(cudaEventDestroy)              \
-  X(cudaEventElapsedTime)          \
-  X(cudaEventQuery)                \
-  X(cudaEventRecord)               \
-  X(cudaEventSynchronize)          \
   X(cudaFree)                      \
   X(cudaGetDevice)                 \
   X(cudaGetDeviceCount)            \
   X(cudaGetDeviceProperties)       \
   X(cudaGetErrorString)            \
-  X(cudaGetLastError)              \
   X(cudaMalloc)                    \
-  X(cudaMemGetInfo)                \
   X(cudaMemcpyAsync)               \
-  X(cudaMemsetAsync)               \
-  X(cudaRuntimeGetVersion)         \
   X(cudaSetDevice)                 \
   X(cudaStreamCreateWithFlags)     \
   X(cudaStreamDestroy)             \
   X(cudaStreamQuery)               \
-  X(cudaStreamSynchronize)         \
-  X(cudaStreamWaitEvent)
+  X(cudaStreamSynchronize)
 
 struct Cuda {
 #define FUSEWISE_MEMBER(name) decltype(&::name) name = nullptr;

@@ -110,7 +110,7 @@ SharedLibrary SharedLibrary::open(const LibraryName& name) {
       broken = why;
     return handle;
   };
-  std::vector<std::string> folders = split(process_environment("FUSEWISE_LIBRARY_PATH"));
+  std::vector<std::string> folders = split(process_environment("FUSEWISE_CUDA_LIBRARIES"));
   const std::size_t own = folders.size();
   folders.emplace_back();  // as the loader looks
   for (std::string& folder : library_folders(process_environment)) folders.push_back(std::move(folder));
@@ -121,7 +121,7 @@ SharedLibrary SharedLibrary::open(const LibraryName& name) {
     }
   if (!broken.empty()) throw models::WorldError(fmt::format("{} does not open: {}", name.what, broken));
   throw models::WorldError(
-      fmt::format("{} is not installed: no {} where the loader looks, in FUSEWISE_LIBRARY_PATH, "
+      fmt::format("{} is not installed: no {} where the loader looks, in FUSEWISE_CUDA_LIBRARIES, "
                   "CUDA_HOME, /usr/local/cuda or the nvidia packages of Python",
                   name.what, fmt::join(name.files, " or ")));
 }

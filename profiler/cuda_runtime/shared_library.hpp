@@ -16,7 +16,7 @@ struct LibraryName {
 
 class SharedLibrary {
  public:
-  /// The first file that opens: in the folders of FUSEWISE_LIBRARY_PATH, where the loader looks, in
+  /// The first file that opens: in the folders of FUSEWISE_CUDA_LIBRARIES, where the loader looks, in
   /// library_folders(). WorldError, one line, where there is none.
   static SharedLibrary open(const LibraryName& name);
 
