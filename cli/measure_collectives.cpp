@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/measure_overlap.hpp"
 #include "cli/measure_ranks.hpp"
 #include "models/errors.hpp"
 #include "models/field.hpp"
@@ -30,6 +31,7 @@ struct Options {
   std::uint32_t warm_up = 3;
   bool isolated = false;
   bool back_to_back = false;
+  bool drain = false;
   std::string name;
   std::string output;
   std::string samples;
@@ -80,12 +82,16 @@ measure::Wanted wanted_of(const Options& options) {
   return out;
 }
 
-std::string how_measured(const measure::Wanted& wanted, const RankPlace& place,
+std::string how_measured(const measure::Wanted& wanted, bool drains, const RankPlace& place,
                          const std::vector<measure::Samples>& samples) {
   std::string out =
       fmt::format("{} processes, {}; {}; medians of {} {} repetitions after {}, checked", place.ranks,
                   place.where, place.carried, wanted.repetitions,
                   wanted.timing == measure::Timing::isolated ? "isolated" : "back-to-back", wanted.warm_up);
+  if (place.burst_bytes > 0)
+    out += drains ? "; links drained before each"
+                  : fmt::format("; up to {} pass faster than the rate after a pause",
+                                models::bytes_text(place.burst_bytes));
   for (const std::string& more : {measure::what_ran(samples), measure::halves_text(samples)})
     if (!more.empty()) out += "; " + more;
   return out;
@@ -93,7 +99,7 @@ std::string how_measured(const measure::Wanted& wanted, const RankPlace& place,
 
 void report(const Options& options, const std::string& backend, const measure::Wanted& wanted,
             const RankPlace& place, const std::vector<measure::Samples>& samples) {
-  const std::string how = how_measured(wanted, place, samples);
+  const std::string how = how_measured(wanted, options.drain, place, samples);
   const measure::About about = {
       .name = options.name.empty() ? backend : options.name,
       .source = "fusewise measure: " + how,
@@ -150,10 +156,17 @@ MeasureKind add_measure_collectives(CLI::App& measure) {
       command->add_flag("--isolated", options->isolated, "each repetition by itself (default)");
   command->add_flag("--back-to-back", options->back_to_back, fmt::format("{} at once", measure::kBatch))
       ->excludes(isolated);
+  command->add_flag("--drain", options->drain,
+                    "in namespaces: use up before each repetition what links let pass at once after a pause");
   command->add_option("--name", options->name, "of the network (default: the backend's)");
   command->add_option("--samples", options->samples, "write every repetition to this CSV file")
       ->check(file_name());
-  return {.own = command->get_options(), .run = [options, ranks](const MeasureWishes& wishes) {
+  auto overlap = std::make_shared<OverlapOptions>();
+  add_overlap_options(*command, overlap);
+  return {.own = command->get_options(), .run = [options, ranks, overlap](const MeasureWishes& wishes) {
+            if (!overlap->model.empty())
+              return measure_overlap(*overlap, *ranks, static_cast<int>(options->warm_up),
+                                     static_cast<int>(wishes.repetitions.value_or(10)), wishes.output);
             options->repetitions = wishes.repetitions.value_or(options->repetitions);
             options->output = wishes.output;
             measure_command(*options, *ranks);

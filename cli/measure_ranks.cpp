@@ -174,6 +174,8 @@ void run_here(const RankOptions& options, Setting setting, const RankJob& job) {
       [&](std::uint32_t rank) {
         if (lab) netlab::enter(*lab, rank);
         if (rank != 0) listener.reset();
+        if (job.computes && !options.share_gpu)
+          ::setenv("CUDA_VISIBLE_DEVICES", std::to_string(rank).c_str(), 0);
         run_rank(job, setting,
                  {.rank = rank, .size = workers, .master = master, .job = name, .listener = listener.get()});
         return 0;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -36,7 +37,7 @@ struct RankPlace {
   std::string where;    ///< in words: "loopback"
   std::string carried;  ///< by what, in words
   std::optional<double> bits_per_second;
-  std::int64_t burst_bytes = 0;  ///< that a link lets pass at once after a pause
+  std::int64_t burst_bytes = 0;  ///< that a link lets pass at once after a pause; 0: keeps to its rate
 };
 
 struct RankJob {
@@ -44,6 +45,8 @@ struct RankJob {
   std::function<void(transport::Tcp& control, measure::Engine& engine, const RankPlace& place)> work;
   /// On rank 0 afterwards, when all have done; what it prints is printed.
   std::function<void(const RankPlace& place)> report;
+  /// Whether work computes on the GPU that a rank sees first: then each sees its own alone.
+  bool computes = false;
 };
 
 const measure::CollectiveBackend& backend_of(const RankOptions& options);

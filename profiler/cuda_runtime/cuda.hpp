@@ -15,7 +15,6 @@ namespace cuda_runtime {
 #define FUSEWISE_CUDA_FUNCTIONS(X) \
   X(cudaDeviceGetPCIBusId)         \
   X(cudaFree)                      \
-  X(cudaGetDevice)                 \
   X(cudaGetDeviceCount)            \
   X(cudaGetDeviceProperties)       \
   X(cudaGetErrorString)            \

@@ -30,6 +30,8 @@ class Engine {
   virtual void start(Collective kind) = 0;
   /// Returns when all that was started is done on this rank.
   virtual void finish() = 0;
+  /// Before another thread than the one that has made it uses it.
+  virtual void enter_thread() {}
   /// What ran, as a network file has it; empty where the library decides by itself.
   virtual std::string algorithm(Collective kind) const = 0;
   /// What is known of how this size ran last, for people: "tree/ll128". The algorithm where that says all.

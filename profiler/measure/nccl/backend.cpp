@@ -84,7 +84,7 @@ void set_environment(const EngineWishes& wishes, std::uint32_t rank) {
 }
 
 /// Ranks of a host take its GPUs in turn; each must be another one, unless they are shared.
-void take_gpu(transport::Transport& control, const Cuda& cuda, bool may_share) {
+int take_gpu(transport::Transport& control, const Cuda& cuda, bool may_share) {
   const int count = cuda_runtime::device_count();
   const std::string host = transport::this_process().host;
   const std::vector<std::string> hosts = told_by_all(control, kTag, host);
@@ -102,6 +102,7 @@ void take_gpu(transport::Transport& control, const Cuda& cuda, bool may_share) {
         throw WorldError(
             fmt::format("ranks {} and {} have one GPU, {}: expected one for each, or --share-gpu", other,
                         rank, gpus[rank]));
+  return device;
 }
 
 /// Floats on the device, freed with it.
@@ -132,7 +133,7 @@ class NcclEngine final : public Engine {
         cuda_(cuda_runtime::cuda()),
         nccl_(cuda_runtime::nccl()) {
     const Watched watched(dog_, "CUDA's and NCCL's initialisation", wishes_.deadline);
-    take_gpu(control, cuda_, wishes_.share_gpu);
+    device_ = take_gpu(control, cuda_, wishes_.share_gpu);
     cuda_.check(cuda_.cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
     ncclUniqueId id{};
     if (rank_ == 0) nccl_.check(nccl_.ncclGetUniqueId(&id), "ncclGetUniqueId");
@@ -216,6 +217,8 @@ class NcclEngine final : public Engine {
     if (rank_ == 0 && !ran_.contains({last_, count_})) note_what_ran();
   }
 
+  void enter_thread() override { cuda_.check(cuda_.cudaSetDevice(device_), "cudaSetDevice"); }
+
   /// Where one was asked for; what NCCL takes by itself changes with the size.
   std::string algorithm(Collective kind) const override {
     if (kind == Collective::send_receive) return "";
@@ -233,16 +236,13 @@ class NcclEngine final : public Engine {
 
   std::string description() const override {
     cudaDeviceProp properties{};
-    int device = 0;
-    cuda_.check(cuda_.cudaGetDevice(&device), "cudaGetDevice");
-    cuda_.check(cuda_.cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+    cuda_.check(cuda_.cudaGetDeviceProperties(&properties, device_), "cudaGetDeviceProperties");
     return fmt::format("NCCL {} on {}{}{}{}, launch included, sizes rounded up to whole parts",
                        nccl_.version(), properties.name,
-                       wishes_.share_gpu         ? ", which ranks share, over sockets"
+                       wishes_.share_gpu       ? ", which ranks share, over sockets"
                        : over_sockets(wishes_) ? ", over sockets"
                                                : "",
-                       asked_for("NCCL_ALGO"),
-                       asked_for("NCCL_PROTO"));
+                       asked_for("NCCL_ALGO"), asked_for("NCCL_PROTO"));
   }
 
  private:
@@ -312,6 +312,7 @@ class NcclEngine final : public Engine {
   Watchdog dog_;
   const Cuda& cuda_;
   const Nccl& nccl_;
+  int device_ = 0;
   cudaStream_t stream_ = nullptr;
   ncclComm_t comm_ = nullptr;
   std::size_t count_ = 0;  ///< values of the caller's

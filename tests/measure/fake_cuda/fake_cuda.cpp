@@ -116,7 +116,6 @@ cudaError_t cudaGetDeviceCount(int* count) {
   return *count == 0 ? cudaErrorNoDevice : cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) { return current_device = device, cudaSuccess; }
-cudaError_t cudaGetDevice(int* device) { return *device = current_device, cudaSuccess; }
 cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device) {
   (void)std::snprintf(id, static_cast<std::size_t>(length), "0000:0%d:00.0", device);
   return cudaSuccess;
