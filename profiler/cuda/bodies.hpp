@@ -92,9 +92,7 @@ struct MapBody {
   Map map;
   const T* in;
   T* out;
-  FUSEWISE_BOTH void operator()(std::int64_t i) const {
-    out[i] = static_cast<T>(mapped(map, number(in[i])));
-  }
+  FUSEWISE_BOTH void operator()(std::int64_t i) const { out[i] = static_cast<T>(mapped(map, number(in[i]))); }
 };
 
 template <typename T>
@@ -575,12 +573,8 @@ class Team {
 
   FUSEWISE_BOTH std::int64_t first() const { return lane_.thread(); }
   FUSEWISE_BOTH std::int64_t step() const { return kTeamThreads; }
-  FUSEWISE_BOTH float sum(float x) const {
-    return reduced(x, Sum{});
-  }
-  FUSEWISE_BOTH float most(float x) const {
-    return reduced(x, Most{});
-  }
+  FUSEWISE_BOTH float sum(float x) const { return reduced(x, Sum{}); }
+  FUSEWISE_BOTH float most(float x) const { return reduced(x, Most{}); }
 
  private:
   struct Sum {
@@ -614,7 +608,8 @@ struct RowsBody {
 
   template <typename Lane>
   FUSEWISE_BOTH void operator()(const Lane& lane, Shared& shared) const {
-    for (std::int64_t row = lane.block(); row < rows; row += lane.blocks()) body(Team<Lane>(lane, shared), row);
+    for (std::int64_t row = lane.block(); row < rows; row += lane.blocks())
+      body(Team<Lane>(lane, shared), row);
   }
 };
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <memory>
-#include <stdexcept>
 #include <string>
 
+#include "models/errors.hpp"
 #include "profiler/cuda/kernels_on.hpp"
 #include "profiler/cuda/own_kernels.hpp"
 
@@ -79,7 +79,7 @@ class Launch {
   static void check() {
     const cudaError_t status = cudaGetLastError();
     if (status != cudaSuccess)
-      throw std::runtime_error(std::string("launching a kernel: ") + cudaGetErrorString(status));
+      throw models::WorldError(std::string("launching a kernel: ") + cudaGetErrorString(status));
   }
 
   cudaStream_t stream_;

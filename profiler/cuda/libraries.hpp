@@ -68,21 +68,21 @@
   X(cudnnRNNBackwardData_v8)                       \
   X(cudnnRNNBackwardWeights_v8)
 
-#define FUSEWISE_CUBLASLT(X)         \
-  X(cublasLtGetVersion)              \
-  X(cublasLtGetStatusString)         \
-  X(cublasLtCreate)                  \
-  X(cublasLtDestroy)                 \
-  X(cublasLtMatmulDescCreate)        \
-  X(cublasLtMatmulDescDestroy)       \
-  X(cublasLtMatmulDescSetAttribute)  \
-  X(cublasLtMatrixLayoutCreate)      \
-  X(cublasLtMatrixLayoutDestroy)     \
-  X(cublasLtMatrixLayoutSetAttribute) \
-  X(cublasLtMatmulPreferenceCreate)  \
-  X(cublasLtMatmulPreferenceDestroy) \
+#define FUSEWISE_CUBLASLT(X)              \
+  X(cublasLtGetVersion)                   \
+  X(cublasLtGetStatusString)              \
+  X(cublasLtCreate)                       \
+  X(cublasLtDestroy)                      \
+  X(cublasLtMatmulDescCreate)             \
+  X(cublasLtMatmulDescDestroy)            \
+  X(cublasLtMatmulDescSetAttribute)       \
+  X(cublasLtMatrixLayoutCreate)           \
+  X(cublasLtMatrixLayoutDestroy)          \
+  X(cublasLtMatrixLayoutSetAttribute)     \
+  X(cublasLtMatmulPreferenceCreate)       \
+  X(cublasLtMatmulPreferenceDestroy)      \
   X(cublasLtMatmulPreferenceSetAttribute) \
-  X(cublasLtMatmulAlgoGetHeuristic)  \
+  X(cublasLtMatmulAlgoGetHeuristic)       \
   X(cublasLtMatmul)
 
 namespace profiler::cuda {
@@ -94,9 +94,9 @@ struct Libraries {
 };
 #undef FUSEWISE_ENTRY
 
-/// Opened once for the process: where FUSEWISE_CUDA_LIBRARIES (folders, colons between) says, where the system's
-/// loader looks, and in the nvidia/*/lib folders of the Python installations on the PATH. Throws WorldError that
-/// says what was not found.
+/// Opened once for the process: where FUSEWISE_CUDA_LIBRARIES (folders, colons between) says, where the
+/// system's loader looks, and in the nvidia/*/lib folders of the Python installations on the PATH. Throws
+/// WorldError that says what was not found.
 const Libraries& libraries();
 
 /// "cuDNN 9.19.0, cuBLASLt 13.1.0"

@@ -1,5 +1,5 @@
-// How each kind of layer runs on a GPU. To add one: a file in operations/ with its Operation, and its line in the
-// table of operations.cpp.
+// How each kind of layer runs on a GPU. To add one: a file in operations/ with its Operation, and its line in
+// the table of operations.cpp.
 
 #pragma once
 

@@ -1,3 +1,5 @@
+// The kernels on a GPU, for callers that know no CUDA.
+
 #pragma once
 
 #include <memory>
@@ -6,7 +8,7 @@
 
 namespace profiler::cuda {
 
-/// On a CUDA stream. Throws std::runtime_error where a launch fails.
+/// On a CUDA stream. Throws WorldError where a launch fails.
 std::unique_ptr<Kernels> own_kernels(void* stream);
 
 }  // namespace profiler::cuda

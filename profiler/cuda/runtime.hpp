@@ -1,11 +1,12 @@
-// What is used of one GPU and its one stream: memory, events, a place that both sides see. Without CUDA types, so
-// that tests give one of their own.
+// What is used of one GPU and its one stream: memory, events, a place that both sides see. Without CUDA
+// types, so that tests give one of their own.
 
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "models/errors.hpp"
 

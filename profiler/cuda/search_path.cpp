@@ -50,8 +50,7 @@ std::string variable(const char* name) {
 }  // namespace
 
 SearchEnvironment search_environment() {
-  return {
-      .named = variable("FUSEWISE_CUDA_LIBRARIES"), .path = variable("PATH"), .home = variable("HOME")};
+  return {.named = variable("FUSEWISE_CUDA_LIBRARIES"), .path = variable("PATH"), .home = variable("HOME")};
 }
 
 std::vector<fs::path> candidates(const std::string& name, const SearchEnvironment& environment) {

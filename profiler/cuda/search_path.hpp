@@ -1,5 +1,5 @@
-// Where NVIDIA's libraries may lie: named folders, the system's loader, and Python installations, into which pip
-// puts them.
+// Where NVIDIA's libraries may lie: named folders, the system's loader, and Python installations, into which
+// pip puts them.
 
 #pragma once
 

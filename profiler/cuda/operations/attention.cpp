@@ -1,5 +1,5 @@
-// attention: softmax(q k' / sqrt(features of a head)) v. Heads are moved apart first, so that all heads of all
-// samples are one product of cuBLASLt; what lies between its products is own kernels.
+// attention: softmax(q k' / sqrt(features of a head)) v. Heads are moved apart first, so that all heads of
+// all samples are one product of cuBLASLt; what lies between its products is own kernels.
 
 #include <algorithm>
 #include <array>
@@ -177,8 +177,7 @@ class AttentionOperation : public Operation {
   void split(Role role) const {
     MoveMaker maker;
     split_moves(maker, length(role), stride());
-    const auto* from =
-        static_cast<const char*>(pass_.inputs[input(role)]) + byte_offset(pass_, begin(role));
+    const auto* from = static_cast<const char*>(pass_.inputs[input(role)]) + byte_offset(pass_, begin(role));
     pass_.kernels().move(pass_.type(), maker.made(), from, {apart(role), false});
   }
   void merge(const void* from, std::int64_t length, Sink to, std::int64_t begin, std::int64_t stride) const {

@@ -1,3 +1,5 @@
+// Dropout as the CPU draws it.
+
 #pragma once
 
 #include <cstdint>

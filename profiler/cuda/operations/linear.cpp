@@ -17,8 +17,8 @@ class Linear : public Operation {
     rows_ = pass.in_count() / in;
     const bool has_bias = pass.weights.size() > 1;
     forward_.emplace(
-        device, ProductShape{
-                    .rows = rows_, .columns = out, .inner = in, .b_transposed = true, .has_bias = has_bias});
+        device,
+        ProductShape{.rows = rows_, .columns = out, .inner = in, .b_transposed = true, .has_bias = has_bias});
     if (const Sink& to = pass.input_gradients[0]; to.data != nullptr)
       data_.emplace(device, ProductShape{.rows = rows_, .columns = in, .inner = out, .add = to.add});
     weights_.emplace(device, ProductShape{.rows = out,
@@ -27,10 +27,9 @@ class Linear : public Operation {
                                           .a_transposed = true,
                                           .add = pass.weight_gradients[0].add});
     if (has_bias)
-      bias_.emplace(device, ProductShape{.rows = 1,
-                                         .columns = out,
-                                         .inner = rows_,
-                                         .add = pass.weight_gradients[1].add});
+      bias_.emplace(
+          device,
+          ProductShape{.rows = 1, .columns = out, .inner = rows_, .add = pass.weight_gradients[1].add});
   }
   void prepare() override {
     if (bias_) pass_.kernels().fill(pass_.type(), pass_.kept, 1, rows_);
@@ -60,8 +59,7 @@ std::unique_ptr<Operation> linear(const Pass& pass) { return std::make_unique<Li
 /// The ones.
 Room linear_room(const LayerWork& work, double batch, std::size_t element_bytes) {
   const models::Shape& in = work.inputs[0].shape;
-  const double rows =
-      batch * static_cast<double>(models::element_count(in)) / static_cast<double>(in.back());
+  const double rows = batch * static_cast<double>(models::element_count(in)) / static_cast<double>(in.back());
   return {.kept = rows * static_cast<double>(element_bytes)};
 }
 

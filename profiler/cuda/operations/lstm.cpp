@@ -91,9 +91,9 @@ class LstmOperation : public Operation {
 
  private:
   Sequences sequences(std::int64_t features) {
-    Sequences out = device_.make(device_.libraries().cudnnCreateRNNDataDescriptor,
-                                 device_.libraries().cudnnDestroyRNNDataDescriptor,
-                                 "cudnnCreateRNNDataDescriptor");
+    Sequences out =
+        device_.make(device_.libraries().cudnnCreateRNNDataDescriptor,
+                     device_.libraries().cudnnDestroyRNNDataDescriptor, "cudnnCreateRNNDataDescriptor");
     const std::vector<int> lengths(static_cast<std::size_t>(pass_.batch), narrow(device_, pass_.in()[0]));
     FUSEWISE_CALL(device_, cudnnSetRNNDataDescriptor, out.get(), device_.dnn_type(),
                   CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED, lengths[0], narrow(device_, pass_.batch),
@@ -164,7 +164,8 @@ class LstmOperation : public Operation {
 
 std::unique_ptr<Operation> lstm(const Pass& pass) { return std::make_unique<LstmOperation>(pass); }
 
-/// cuDNN says what it allocates only on a device: gates, cells and outputs, twice, and the weights' two spaces.
+/// cuDNN says what it allocates only on a device: gates, cells and outputs, twice, and the weights' two
+/// spaces.
 Room lstm_room(const LayerWork& work, double batch, std::size_t element_bytes) {
   const auto& lstm = std::get<models::Lstm>(work.layer->parameters);
   const auto number = [](std::int64_t value) { return static_cast<double>(value); };

@@ -57,8 +57,9 @@ class LocalNorm : public Operation {
                            device_.libraries().cudnnDestroyLRNDescriptor, "cudnnCreateLRNDescriptor")) {
     const auto& norm = pass.as<models::LocalResponseNorm>();
     if (norm.size % 2 == 0 || norm.size > CUDNN_LRN_MAX_N)
-      throw models::InputError(fmt::format("{}: expected an odd size of at most {} with --backend cuda, got {}",
-                                           device_.at(), CUDNN_LRN_MAX_N, norm.size));
+      throw models::InputError(
+          fmt::format("{}: expected an odd size of at most {} with --backend cuda, got {}", device_.at(),
+                      CUDNN_LRN_MAX_N, norm.size));
     FUSEWISE_CALL(device_, cudnnSetLRNDescriptor, norm_.get(), static_cast<unsigned>(norm.size), norm.alpha,
                   norm.beta, norm.k);
   }
@@ -101,10 +102,10 @@ class RowNormOperation : public Operation {
     if (const Sink& to = pass_.input_gradients[0]; to.data != nullptr)
       pass_.kernels().row_norm_back(pass_.type(), norm_, pass_.inputs[0], pass_.output_gradient,
                                     pass_.weights[0], kept(), to);
-    pass_.kernels().row_norm_weights(
-        pass_.type(), norm_, pass_.inputs[0], pass_.output_gradient, kept(),
-        static_cast<float*>(pass_.scratch), std::min(norm_.rows, kMostParts), pass_.weight_gradients[0],
-        norm_.has_mean ? pass_.weight_gradients[1] : Sink{});
+    pass_.kernels().row_norm_weights(pass_.type(), norm_, pass_.inputs[0], pass_.output_gradient, kept(),
+                                     static_cast<float*>(pass_.scratch), std::min(norm_.rows, kMostParts),
+                                     pass_.weight_gradients[0],
+                                     norm_.has_mean ? pass_.weight_gradients[1] : Sink{});
   }
 
  private:
