@@ -159,8 +159,8 @@ void add_profile(CLI::App& app) {
       ->check(CLI::Range(std::int64_t{1}, kMost));
   command->add_option("--threads", options->threads, "of the CPU (default: all it has)")
       ->check(CLI::Range(1, kMostThreads));
-  command->add_flag("--tf32", options.tf32, "of a GPU: float32 products with TF32's precision");
-  command->add_flag("--verify", options.verify,
+  command->add_flag("--tf32", options->tf32, "of a GPU: float32 products with TF32's precision");
+  command->add_flag("--verify", options->verify,
                     "compare each layer with the CPU's instead, a small --batch-size is enough");
   command->add_option("--repetitions", options->repetitions, "that are measured; fewer than 30 tell little")
       ->check(CLI::Range(1, kMostRepetitions))

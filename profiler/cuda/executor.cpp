@@ -49,7 +49,8 @@ double device_bytes(const ModelWork& work, double batch, const Arithmetic& arith
   return bytes + scratch;
 }
 
-Executor::Executor(Device& device, const ModelWork& work, std::int64_t batch, std::uint64_t seed)
+Executor::Executor(Device& device, const ModelWork& work, std::int64_t batch,
+                   std::optional<std::uint64_t> seed)
     : device_(&device),
       work_(&work),
       batch_(batch),
@@ -73,7 +74,7 @@ Executor::Executor(Device& device, const ModelWork& work, std::int64_t batch, st
   for (std::size_t i = 0; i < work.layers.size(); ++i) {
     if (!work.layers[i].runs()) continue;
     device.now_at(work.layers[i].layer->name);
-    connect(i, seed);
+    connect(i, seed.value_or(0));
     operations_[i] = kind_of(work.layers[i].layer->kind).make(passes_[i]);
     operations_[i]->prepare();
   }
@@ -116,14 +117,15 @@ void Executor::write(const Numbers& to, std::span<const float> values) {
   device_->runtime().upload(to.memory.data(), bits.data(), bits.size() * sizeof(std::uint16_t));
 }
 
-void Executor::allocate_tokens(std::size_t index, std::size_t count, std::uint64_t seed) {
-  std::vector<std::int32_t> tokens(count);
-  fill_tokens(tokens, seed, work_->layers[index]);
+void Executor::allocate_tokens(std::size_t index, std::size_t count, std::optional<std::uint64_t> seed) {
   tokens_[index] = Memory(device_->runtime(), count * sizeof(std::int32_t));
+  if (!seed) return;
+  std::vector<std::int32_t> tokens(count);
+  fill_tokens(tokens, *seed, work_->layers[index]);
   device_->runtime().upload(tokens_[index].data(), tokens.data(), count * sizeof(std::int32_t));
 }
 
-void Executor::allocate(std::size_t index, std::uint64_t seed) {
+void Executor::allocate(std::size_t index, std::optional<std::uint64_t> seed) {
   const LayerWork& work = work_->layers[index];
   const models::Layer& layer = *work.layer;
   const Type type = device_->arithmetic().type;
@@ -132,8 +134,9 @@ void Executor::allocate(std::size_t index, std::uint64_t seed) {
   if (is_of_tokens(layer)) return allocate_tokens(index, static_cast<std::size_t>(elements), seed);
   if (layer.kind == models::LayerKind::input) {
     results_[index] = numbers(elements, type);
+    if (!seed) return;
     std::vector<float> values(results_[index].count);
-    fill_input(values, seed, index);
+    fill_input(values, *seed, index);
     write(results_[index], values);
     return;
   }
@@ -149,8 +152,9 @@ void Executor::allocate(std::size_t index, std::uint64_t seed) {
     const auto count = static_cast<double>(layer.tensors[i].elements);
     weights_[index].push_back(numbers(count, of_weights));
     weight_gradients_[index].push_back(numbers(count, of_weights));
+    if (!seed) continue;
     std::vector<float> values(weights_[index].back().count);
-    fill_weight(values, seed, layer, index, i);
+    fill_weight(values, *seed, layer, index, i);
     write(weights_[index].back(), values);
   }
 }

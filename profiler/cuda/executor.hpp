@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,9 +19,9 @@ double device_bytes(const ModelWork& work, double batch, const Arithmetic& arith
 
 class Executor {
  public:
-  /// Device and work must outlive it. Throws OutOfMemory, WorldError with layer and call where a library
-  /// refuses.
-  Executor(Device& device, const ModelWork& work, std::int64_t batch, std::uint64_t seed = 1);
+  /// Device and work must outlive it. Without a seed, inputs and weights are whatever lies in the memory.
+  /// Throws OutOfMemory, WorldError with layer and call where a library refuses.
+  Executor(Device& device, const ModelWork& work, std::int64_t batch, std::optional<std::uint64_t> seed = 1);
 
   /// Put work on the device's stream and return.
   void forward(std::size_t layer);
@@ -62,8 +63,8 @@ class Executor {
   Numbers numbers(double count, Type type);
   std::vector<float> read(const Numbers& from);
   void write(const Numbers& to, std::span<const float> values);
-  void allocate(std::size_t layer, std::uint64_t seed);
-  void allocate_tokens(std::size_t layer, std::size_t count, std::uint64_t seed);
+  void allocate(std::size_t layer, std::optional<std::uint64_t> seed);
+  void allocate_tokens(std::size_t layer, std::size_t count, std::optional<std::uint64_t> seed);
   void connect(std::size_t layer, std::uint64_t seed);
 
   Device* device_;
