@@ -63,11 +63,9 @@ Descriptor new_network() {
 
 std::string rate(const Shape& shape) { return fmt::format("{:.0f}bit", shape.bits_per_second); }
 
-/// Tokens for what passes while a timer is late; below 128 kB half the rate is lost.
 std::string shaping(const Shape& shape, const std::string& device) {
-  const double burst = std::max(131072.0, shape.bits_per_second / 8 * 1e-3);
-  return fmt::format("qdisc add dev {} root handle 1: tbf rate {} burst {:.0f} latency 50ms\n", device,
-                     rate(shape), burst);
+  return fmt::format("qdisc add dev {} root handle 1: tbf rate {} burst {} latency 50ms\n", device,
+                     rate(shape), burst_bytes(shape));
 }
 
 std::string delaying(const Shape& shape, const std::string& device) {
@@ -180,6 +178,11 @@ bool is_same_namespace(int fd, const char* own) {
 }
 
 }  // namespace
+
+/// Tokens for what passes while a timer is late; below 128 kB half the rate is lost.
+std::int64_t burst_bytes(const Shape& shape) {
+  return static_cast<std::int64_t>(std::max(131072.0, shape.bits_per_second / 8 * 1e-3));
+}
 
 Lab build(const Shape& shape, Lifetime lifetime) {
   std::array<int, 2> ends{};

@@ -13,6 +13,8 @@
 namespace netlab {
 
 constexpr std::uint32_t kMostWorkers = 64;
+/// A worker's link as it sees it.
+constexpr const char* kInterface = "eth0";
 
 struct Shape {
   std::uint32_t workers = 2;  ///< 2 to kMostWorkers
@@ -41,6 +43,9 @@ Lab build(const Shape& shape, Lifetime lifetime);
 
 /// Kills the keeper and returns when it is gone, and with it the network unless a process still is inside.
 void remove(const Lab& lab);
+
+/// What a link lets pass at once, faster than its rate, after it has been idle.
+std::int64_t burst_bytes(const Shape& shape);
 
 /// Whether its keeper lives.
 bool is_up(const Lab& lab);

@@ -12,6 +12,7 @@
 #include "scenarios/stragglers.hpp"
 #include "traces/estimated_profile.hpp"
 #include "traces/limits.hpp"
+#include "traces/profile_overlap.hpp"
 
 namespace scenarios {
 namespace {
@@ -279,8 +280,26 @@ void check_phases(const Field& field, const Scenario& scenario) {
   }
 }
 
+/// Measured with the profile, for a scenario that says nothing of it.
+planner::Overlap overlap_of_profile(const Field& scenario) {
+  const auto measured =
+      scenario.has("overlap") ? std::nullopt : traces::read_profile_overlap(scenario.at("profile"));
+  if (!measured) return {};
+  return {.compute_slowdown = measured->compute_slowdown,
+          .communication_slowdown = measured->communication_slowdown};
+}
+
+bool can_slow(const Conditions& conditions) {
+  return conditions.fidelity == planner::Fidelity::closed && conditions.failures.empty() &&
+         conditions.jitter.distribution == planner::Jitter::Distribution::lognormal;
+}
+
 std::vector<std::string> warnings_about(const Scenario& scenario) {
   std::vector<std::string> out = left_out(scenario);
+  if (overlap_of_profile(scenario.file).slows() && !can_slow(scenario.conditions))
+    out.emplace_back(
+        "the profile's overlap slow-down is left out: it goes with fidelity closed, without failures, with "
+        "lognormal jitter alone");
   const std::int64_t most = *std::max_element(scenario.workers.begin(), scenario.workers.end());
   const auto check = [&](std::string_view what, std::int64_t worker, std::string_view consequence) {
     if (worker >= most)
@@ -316,6 +335,8 @@ Scenario read_scenario(const Field& field) {
       .all_reduce = collectives ? planner::read_collectives(*collectives) : planner::Algorithm{},
       .conditions = read_conditions(field),
       .file = field};
+  if (!field.has("overlap") && can_slow(scenario.conditions))
+    scenario.conditions.overlap = overlap_of_profile(field);
   scenario.schedules = read_schedules(field, scenario.conditions);
   check_conditions(field, scenario);
   check_size(field, scenario);

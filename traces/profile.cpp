@@ -11,6 +11,7 @@
 
 #include "models/json_text.hpp"
 #include "traces/limits.hpp"
+#include "traces/profile_overlap.hpp"
 
 namespace traces {
 namespace {
@@ -88,6 +89,12 @@ ProfileLayer read_layer(const Field& field, Names& layer_names, Names& tensor_na
   return layer;
 }
 
+ProfileOverlap read_overlap(const Field& field) {
+  field.allow_only({"compute_slowdown", "communication_slowdown"});
+  return {.compute_slowdown = field.at("compute_slowdown").number(0, kMostOverlapSlowdown),
+          .communication_slowdown = field.at("communication_slowdown").number(0, kMostOverlapSlowdown)};
+}
+
 ordered_json to_json(const ProfileLayer& layer) {
   ordered_json tensors = ordered_json::array();
   for (const ProfileTensor& tensor : layer.tensors) {
@@ -106,6 +113,19 @@ ordered_json to_json(const ProfileLayer& layer) {
   return out;
 }
 
+ordered_json to_json(const Profile& profile) {
+  ordered_json layers = ordered_json::array();
+  for (const ProfileLayer& layer : profile.layers) layers.push_back(to_json(layer));
+  return {{"format", "fusewise.profile"},
+          {"version", 1},
+          {"model", profile.model},
+          {"batch_size", profile.batch_size},
+          {"dtype", name(profile.dtype)},
+          {"device", profile.device},
+          {"origin", to_json(profile.origin)},
+          {"layers", std::move(layers)}};
+}
+
 }  // namespace
 
 std::string_view name(Dtype dtype) { return kDtypes.at(static_cast<std::size_t>(dtype)).name; }
@@ -118,7 +138,9 @@ std::int64_t bytes_per_element(Dtype dtype) { return kDtypes.at(static_cast<std:
 
 Profile read_profile(const Field& field) {
   field.check_format("fusewise.profile");
-  field.allow_only({"format", "version", "model", "batch_size", "dtype", "device", "origin", "layers"});
+  field.allow_only(
+      {"format", "version", "model", "batch_size", "dtype", "device", "origin", "layers", "overlap"});
+  if (const auto overlap = field.find("overlap")) (void)read_overlap(*overlap);
   Profile profile = {.model = field.at("model").name(),
                      .batch_size = field.at("batch_size").integer(1, kMostElements),
                      .dtype = read_dtype(field.at("dtype")),
@@ -138,17 +160,18 @@ Profile read_profile(const Field& field) {
   return profile;
 }
 
-std::string profile_text(const Profile& profile) {
-  ordered_json layers = ordered_json::array();
-  for (const ProfileLayer& layer : profile.layers) layers.push_back(to_json(layer));
-  return models::json_text({{"format", "fusewise.profile"},
-                            {"version", 1},
-                            {"model", profile.model},
-                            {"batch_size", profile.batch_size},
-                            {"dtype", name(profile.dtype)},
-                            {"device", profile.device},
-                            {"origin", to_json(profile.origin)},
-                            {"layers", std::move(layers)}});
+std::optional<ProfileOverlap> read_profile_overlap(const Field& profile) {
+  const auto overlap = profile.follow().find("overlap");
+  return overlap ? std::optional(read_overlap(*overlap)) : std::nullopt;
+}
+
+std::string profile_text(const Profile& profile) { return models::json_text(to_json(profile)); }
+
+std::string profile_text(const Profile& profile, const ProfileOverlap& overlap) {
+  ordered_json out = to_json(profile);
+  out["overlap"] = {{"compute_slowdown", overlap.compute_slowdown},
+                    {"communication_slowdown", overlap.communication_slowdown}};
+  return models::json_text(out);
 }
 
 std::int64_t tensor_count(const Profile& profile) {

@@ -1,11 +1,14 @@
-// What collectives are measured on: TCP now, others by one file and one line in the table.
+// What collectives are measured on. To add a backend: a file that defines one, and its line in the table.
 
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "profiler/measure/collective.hpp"
 #include "transport/transport.hpp"
@@ -27,18 +30,37 @@ class Engine {
   virtual void start(Collective kind) = 0;
   /// Returns when all that was started is done on this rank.
   virtual void finish() = 0;
+  /// Before another thread than the one that has made it uses it.
+  virtual void enter_thread() {}
   /// What ran, as a network file has it; empty where the library decides by itself.
   virtual std::string algorithm(Collective kind) const = 0;
+  /// What is known of how this size ran last, for people: "tree/ll128". The algorithm where that says all.
+  virtual std::string ran(Collective kind) const { return algorithm(kind); }
   /// For the network's origin: what carried the bytes, in a few words.
   virtual std::string description() const = 0;
+};
+
+struct EngineWishes {
+  std::string algorithm;  ///< of the all-reduce; empty: the backend's own choice
+  std::string protocol;   ///< likewise, of a backend that has them
+  bool share_gpu = false;
+  std::string interface;                       ///< of the network, where it must be a certain one
+  std::chrono::milliseconds deadline{60'000};  ///< of whatever waits
+  std::function<void()> check_others = [] {};  ///< throws if another rank has failed; from any thread
 };
 
 struct CollectiveBackend {
   std::string_view name;
   std::string_view summary;
-  /// `control` connects the ranks; a backend may run its collectives over it. `algorithm` is the
-  /// all-reduce's. What is missing here is a WorldError.
-  std::unique_ptr<Engine> (*make)(transport::Transport& control, std::string_view algorithm);
+  std::vector<std::string_view> (*algorithms)();
+  std::vector<std::string_view> (*protocols)();
+  /// Whether bytes go over `control`, which then may pace them.
+  bool uses_control;
+  /// Ranks that this host can have. WorldError where it is none. In a process that is not needed afterwards.
+  std::uint32_t (*most_ranks)(const EngineWishes& wishes);
+  /// `control` connects the ranks; a backend may run its collectives over it. What is missing here is a
+  /// WorldError.
+  std::unique_ptr<Engine> (*make)(transport::Transport& control, const EngineWishes& wishes);
 };
 
 std::span<const CollectiveBackend> collective_backends();

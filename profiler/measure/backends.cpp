@@ -5,11 +5,11 @@
 
 namespace measure {
 
-// To add a backend: write <name>_backend.cpp and list it here.
 CollectiveBackend tcp_backend();
+CollectiveBackend nccl_backend();
 
 std::span<const CollectiveBackend> collective_backends() {
-  static const std::array all = {tcp_backend()};
+  static const std::array all = {tcp_backend(), nccl_backend()};
   return all;
 }
 

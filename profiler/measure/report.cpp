@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -46,6 +47,16 @@ std::optional<traces::LineFit> line(const Points& points) {
   return points.size() >= 2 && has_times ? std::optional(traces::fit_line(points)) : std::nullopt;
 }
 
+std::string halves_table(const std::vector<Halves>& all) {
+  if (all.empty()) return "";
+  std::string out = fmt::format("{:>9} {:>17} {:>13} {:>13} {:>30}\n", "size", "reduce_scatter us",
+                                "all_gather us", "all_reduce us", "both halves against all_reduce");
+  for (const Halves& each : all)
+    out += fmt::format("{:>9} {:>17.1f} {:>13.1f} {:>13.1f} {:>30.3f}\n", models::bytes_text(each.bytes),
+                       each.reduce_scatter_us, each.all_gather_us, each.all_reduce_us, each.ratio());
+  return out;
+}
+
 std::optional<std::string> named(const std::string& algorithm) {
   return algorithm.empty() ? std::nullopt : std::optional(algorithm);
 }
@@ -59,6 +70,12 @@ Statistics statistics(std::vector<double> samples) {
           .interquartile = at(samples, 0.75) - at(samples, 0.25),
           .p99 = samples[place],
           .least = samples.front()};
+}
+
+bool makes_network(const Wanted& wanted) {
+  return std::ranges::any_of(wanted.collectives, [&](Collective kind) {
+    return entry(kind).in_network || (kind == Collective::send_receive && wanted.sizes.size() >= 2);
+  });
 }
 
 traces::Network network(const std::vector<Samples>& samples, const About& about) {
@@ -104,22 +121,63 @@ std::string table(const std::vector<Samples>& samples) {
     const double gb_per_s = times.median > 0 ? static_cast<double>(each.bytes) / times.median / 1000 : 0;
     const CollectiveEntry& kind = entry(each.collective);
     out += fmt::format("{:<15} {:<18} {:>9} {:>13.1f} {:>10.1f} {:>13.1f} {:>11.4f} {:>11.4f}\n", kind.name,
-                       each.algorithm, models::bytes_text(each.bytes), times.median, times.interquartile,
-                       times.p99, gb_per_s, gb_per_s * kind.share(each.workers));
+                       each.ran, models::bytes_text(each.bytes), times.median, times.interquartile, times.p99,
+                       gb_per_s, gb_per_s * kind.share(each.workers));
   }
   for (const Curve& curve : curves(samples))
     if (const auto fit = line(curve.points); fit && curve.points.size() > 2)
       out += fmt::format("{}: {:.1f} us + {:.6g} us/byte, off by {:.2f} % on the mean, {:.2f} % at worst\n",
                          entry(curve.first->collective).name, fit->startup_us, fit->us_per_byte,
                          100 * fit->mean_relative_error, 100 * fit->max_relative_error);
+  return out + halves_table(halves(samples));
+}
+
+std::string what_ran(const std::vector<Samples>& samples) {
+  std::string out;
+  const Samples* before = nullptr;
+  for (const Samples& each : samples) {
+    const bool goes_on = before != nullptr && before->collective == each.collective;
+    if (each.ran != each.algorithm && (!goes_on || before->ran != each.ran))
+      out += fmt::format("{}{}{} from {}", out.empty() ? "" : ", ",
+                         goes_on ? "" : fmt::format("{} ", entry(each.collective).name), each.ran,
+                         models::bytes_text(each.bytes));
+    before = &each;
+  }
   return out;
+}
+
+std::vector<Halves> halves(const std::vector<Samples>& samples) {
+  std::map<std::int64_t, Halves> by_size;
+  for (const Samples& each : samples) {
+    Halves& at = by_size[each.bytes];
+    at.bytes = each.bytes;
+    const double median = statistics(each.us).median;
+    if (each.collective == Collective::all_reduce) at.all_reduce_us = median;
+    if (each.collective == Collective::reduce_scatter) at.reduce_scatter_us = median;
+    if (each.collective == Collective::all_gather) at.all_gather_us = median;
+  }
+  std::vector<Halves> out;
+  for (const auto& [bytes, each] : by_size)
+    if (each.all_reduce_us > 0 && each.reduce_scatter_us > 0 && each.all_gather_us > 0) out.push_back(each);
+  return out;
+}
+
+std::string halves_text(const std::vector<Samples>& samples) {
+  std::vector<double> ratios;
+  for (const Halves& each : halves(samples)) ratios.push_back(each.ratio());
+  if (ratios.empty()) return "";
+  const auto [least, most] = std::ranges::minmax(ratios);
+  return fmt::format(
+      "reduce_scatter and all_gather take {:.2f} times as long as all_reduce (median of {} sizes, {:.2f} to "
+      "{:.2f})",
+      statistics(ratios).median, ratios.size(), least, most);
 }
 
 std::string csv(const std::vector<Samples>& samples) {
   std::string out = "collective,algorithm,workers,bytes,repetition,us\n";
   for (const Samples& each : samples)
     for (std::size_t i = 0; i < each.us.size(); ++i)
-      out += fmt::format("{},{},{},{},{},{}\n", entry(each.collective).name, each.algorithm, each.workers,
+      out += fmt::format("{},{},{},{},{},{}\n", entry(each.collective).name, each.ran, each.workers,
                          each.bytes, i + 1, each.us[i]);
   return out;
 }

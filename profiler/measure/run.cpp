@@ -8,6 +8,7 @@
 
 #include "models/errors.hpp"
 #include "models/quantities.hpp"
+#include "profiler/measure/told_by_all.hpp"
 #include "transport/bytes.hpp"
 #include "transport/collectives.hpp"
 
@@ -18,6 +19,7 @@ using transport::Transport;
 
 constexpr std::uint32_t kBarrierTag = 1;
 constexpr std::uint32_t kControlTag = 2;
+constexpr std::uint32_t kDrainTag = 3;
 
 struct Stretch {
   std::int64_t start_ns = 0;
@@ -39,14 +41,8 @@ std::string clock_name() {
 }
 
 bool share_clock(Transport& control) {
-  const std::string own = clock_name();
-  bool all = !own.empty();
-  const transport::Bytes bytes = transport::to_bytes(std::span<const char>(own));
-  for (std::uint32_t rank = 0; rank < control.size(); ++rank)
-    if (rank != control.rank()) control.send(rank, kControlTag, bytes);
-  for (std::uint32_t rank = 0; rank < control.size(); ++rank)
-    if (rank != control.rank()) all = control.recv(rank, kControlTag) == bytes && all;
-  return all;
+  const std::vector<std::string> all = told_by_all(control, kControlTag, clock_name());
+  return !all[0].empty() && std::ranges::count(all, all[0]) == std::ssize(all);
 }
 
 /// By rank, on rank 0; nothing on others.
@@ -100,14 +96,25 @@ class Measurement {
     const double per = wanted_.timing == Timing::isolated ? 1 : kBatch;
     return {.collective = kind,
             .algorithm = engine_.algorithm(kind),
+            .ran = engine_.ran(kind),
             .workers = control_.size(),
             .bytes = bytes,
             .us = durations_us(gathered(control_, own), one_clock_, per)};
   }
 
  private:
+  /// All at once to the next rank, so that every link is drained both ways.
+  void drain() {
+    if (wanted_.drain_bytes == 0) return;
+    const std::uint32_t size = control_.size();
+    (void)transport::send_recv(control_, (control_.rank() + 1) % size,
+                               transport::Bytes(static_cast<std::size_t>(wanted_.drain_bytes)),
+                               (control_.rank() + size - 1) % size, kDrainTag);
+  }
+
   Stretch timed(Collective kind, std::uint32_t count) {
     engine_.load(given_);
+    drain();
     transport::barrier(control_, kBarrierTag);
     Stretch stretch;
     stretch.start_ns = now_ns();

@@ -24,13 +24,17 @@ struct Wanted {
   std::uint32_t repetitions = 20;
   std::uint32_t warm_up = 3;  ///< at least 1
   Timing timing = Timing::isolated;
+  /// Sent by each rank before the clock starts, so that a link which lets so many pass at once after a pause
+  /// has none of them left.
+  std::int64_t drain_bytes = 0;
 };
 
 /// Of one collective and size: how long each repetition took, from when the last rank had started until the
 /// last had ended (where ranks are on several hosts, whose clocks differ: the longest that any of them took).
 struct Samples {
   Collective collective = Collective::all_reduce;
-  std::string algorithm;
+  std::string algorithm;  ///< as a network file has it; see Engine
+  std::string ran;
   std::uint32_t workers = 1;
   std::int64_t bytes = 0;
   std::vector<double> us;

@@ -1,6 +1,7 @@
 // Collectives in the rounds that the simulator counts, over the transport that connects the ranks anyway.
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "cluster/patterns.hpp"
@@ -59,14 +60,29 @@ class TcpEngine final : public Engine {
   std::map<Collective, cluster::Collective> made_;
 };
 
-std::unique_ptr<Engine> make(transport::Transport& control, std::string_view algorithm) {
-  return std::make_unique<TcpEngine>(control, algorithm);
+/// Without those that need to know of nodes.
+std::vector<std::string_view> algorithms() {
+  std::vector<std::string_view> names;
+  for (const cluster::PatternEntry& entry : cluster::patterns())
+    if (entry.outcome == cluster::Outcome::all_reduce && entry.name != "two_level" && entry.name != "torus")
+      names.push_back(entry.name);
+  return names;
+}
+
+std::unique_ptr<Engine> make(transport::Transport& control, const EngineWishes& wishes) {
+  return std::make_unique<TcpEngine>(control, wishes.algorithm.empty() ? "ring" : wishes.algorithm);
 }
 
 }  // namespace
 
 CollectiveBackend tcp_backend() {
-  return {.name = "tcp", .summary = "between processes over TCP sockets, on one host or many", .make = make};
+  return {.name = "tcp",
+          .summary = "between processes over TCP sockets, on one host or many",
+          .algorithms = algorithms,
+          .protocols = [] { return std::vector<std::string_view>(); },
+          .uses_control = true,
+          .most_ranks = [](const EngineWishes&) { return std::numeric_limits<std::uint32_t>::max(); },
+          .make = make};
 }
 
 }  // namespace measure

@@ -110,7 +110,16 @@ TEST_CASE("measure: wrong usage is one line, exit 2") {
     const char* message;
   };
   const Example examples[] = {
-      {{"measure", "--workers", "2", "--backend", "nccl"}, "--backend: expected one of tcp, got 'nccl'\n"},
+      {{"measure", "--workers", "2", "--backend", "mpi"},
+       "--backend: expected one of tcp, nccl, got 'mpi'\n"},
+      {{"measure", "--workers", "2", "--collectives", "broadcast"},
+       "--collectives: expected all_reduce, reduce_scatter, all_gather or, of two sizes, send_receive among "
+       "them, as "
+       "nothing else makes a network, got 'broadcast'\n"},
+      {{"measure", "--workers", "2", "--protocol", "ll"},
+       "--protocol: expected none with --backend tcp, got 'll'\n"},
+      {{"measure", "--workers", "2", "--backend", "nccl", "--rate", "1gbit", "--paced"},
+       "--paced: expected --backend tcp with it, got nccl\n"},
       {{"measure"},
        "--workers: expected it, or a --netlab, or a start by mpirun, srun or torchrun, got neither\n"},
       {{"measure", "--workers", "2", "--sizes", "1KiB..x"},

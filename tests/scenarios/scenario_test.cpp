@@ -116,6 +116,26 @@ TEST_CASE("scenario: slow-down and jitter are read, and what of them is not said
   CHECK(half.conditions.jitter == planner::Jitter{.sigma = 2, .seed = 1});
 }
 
+TEST_CASE("scenario: the profile's slow-down counts where the scenario has none and can have one") {
+  const std::string measured =
+      R"("profile": {"overlap": {"compute_slowdown": 0.5, "communication_slowdown": 0.25}})";
+  const planner::Overlap all = {.compute_slowdown = 0.5, .communication_slowdown = 0.25};
+  const Scenario taken = read("{" + measured + "}");
+  CHECK(taken.conditions.overlap == all);
+  CHECK(taken.warnings.empty());
+  CHECK(iteration_us("{" + measured + "}") == iteration_us(R"({"overlap": {"compute_slowdown": 0.5,
+    "communication_slowdown": 0.25}})")
+                                                     .entries);
+  const Scenario own = read("{" + measured + R"(, "overlap": {}})");
+  CHECK(own.conditions.overlap == planner::Overlap{});
+  CHECK(own.warnings.empty());
+  const Scenario steps = read("{" + measured + R"(, "fidelity": "steps"})");
+  CHECK(steps.conditions.overlap == planner::Overlap{});
+  CHECK(steps.warnings ==
+        std::vector<std::string>{"the profile's overlap slow-down is left out: it goes with fidelity closed, "
+                                 "without failures, with lognormal jitter alone"});
+}
+
 TEST_CASE("scenario: profile and network inside it or in files are the same") {
   const support::TemporaryFolder folder;
   folder.put("traces/p.json", kProfile);

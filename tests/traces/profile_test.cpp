@@ -10,6 +10,7 @@
 
 #include "models/errors.hpp"
 #include "models/field.hpp"
+#include "traces/profile_overlap.hpp"
 
 namespace traces {
 namespace {
@@ -93,6 +94,21 @@ TEST_CASE("profile: what is written reads back the same") {
     }
 }
 
+TEST_CASE("profile: how much computing and communicating slow each other is read by itself, and written") {
+  const std::string plain = with_layers("[" + with_tensors(R"([{"name": "a.w", "elements": 2}])") + "]");
+  const Profile profile = read(plain);
+  CHECK(!read_profile_overlap(models::Field::parse(plain, "p.json")));
+  const ProfileOverlap overlap = {.compute_slowdown = 0.25, .communication_slowdown = 1.5};
+  const std::string text = profile_text(profile, overlap);
+  CHECK(read(text) == profile);
+  CHECK(read_profile_overlap(models::Field::parse(text, "p.json")) == overlap);
+  check_refused(changed(R"("layers")", R"("overlap": {"compute_slowdown": 1}, "layers")"),
+                "p.json: /overlap/communication_slowdown: missing field");
+  check_refused(
+      changed(R"("layers")", R"("overlap": {"compute_slowdown": -1, "communication_slowdown": 0}, "layers")"),
+      "p.json: /overlap/compute_slowdown: expected a number from 0 to 1e+06, got -1");
+}
+
 TEST_CASE("profile: a gradient's element type has a name and a size on the wire") {
   CHECK(name(Dtype::float32) == "float32");
   CHECK(name(Dtype::float16) == "float16");
@@ -138,7 +154,7 @@ TEST_CASE("profile: all keys are required unless optional") {
 TEST_CASE("profile: unknown keys are refused, with a suggestion for a near miss") {
   check_refused(changed(R"("device")", R"("devise")"),
                 "p.json: /devise: expected a key among format, version, model, batch_size, dtype, device, "
-                "origin, layers, got 'devise', did you mean 'device'?");
+                "origin, layers, overlap, got 'devise', did you mean 'device'?");
   check_refused(
       changed(R"("forward_us")", R"("foward_us")"),
       "p.json: /layers/0/foward_us: expected a key among name, kind, forward_us, backward_us, tensors, "

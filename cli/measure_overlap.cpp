@@ -1,0 +1,150 @@
+#include "cli/measure_overlap.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.hpp"
+#include "models/errors.hpp"
+#include "models/json_text.hpp"
+#include "models/model.hpp"
+#include "models/quantities.hpp"
+#include "profiler/backend.hpp"
+#include "profiler/common/host.hpp"
+#include "profiler/common/samples.hpp"
+#include "profiler/overlap/overlap.hpp"
+#include "traces/profile_overlap.hpp"
+
+namespace cli {
+namespace {
+
+using models::InputError;
+
+/// Layers run where the collectives' buffers are.
+const profiler::Backend& layers_beside(const measure::CollectiveBackend& collectives) {
+  const std::string_view name = collectives.uses_control ? "cpu" : "cuda";
+  return *std::ranges::find(profiler::backends(), name, &profiler::Backend::name);
+}
+
+std::int64_t size_of(const std::string& text) {
+  const auto sizes = models::parse_sizes(text);
+  if (!sizes || sizes->size() != 1 || sizes->front() % 4 != 0)
+    throw InputError(fmt::format("--overlap-size: expected one size, a multiple of 4 bytes, got '{}'",
+                                 models::printable(text)));
+  return sizes->front();
+}
+
+traces::Profile profile_to_write(const OverlapOptions& options, const models::Model& model,
+                                 std::int64_t batch) {
+  const models::Field file = models::Field::load(options.into);
+  traces::Profile out = traces::read_profile(file);
+  if (out.model != model.name) file.at("model").expected(fmt::format("'{}', as --overlap has", model.name));
+  if (out.batch_size != batch) file.at("batch_size").expected(fmt::format("{}, as is measured", batch));
+  return out;
+}
+
+/// The middle of the ranks, none below 0: noise speeds nothing up.
+double over_ranks(const std::vector<profiler::OverlapSamples>& ranks,
+                  double (profiler::OverlapSamples::*slowdown)() const) {
+  std::vector<double> all;
+  for (const profiler::OverlapSamples& rank : ranks) all.push_back((rank.*slowdown)());
+  return std::max(0.0, profiler::quantile(all, 0.5));
+}
+
+/// Where something got faster beside the other by more than this, nothing is known to less.
+constexpr double kMostNoise = 0.05;
+
+bool is_noisy(const std::vector<profiler::OverlapSamples>& ranks) {
+  return std::ranges::any_of(ranks, [](const profiler::OverlapSamples& rank) {
+    return rank.compute_slowdown() < -kMostNoise || rank.communication_slowdown() < -kMostNoise;
+  });
+}
+
+std::string spread_over_ranks(const std::vector<profiler::OverlapSamples>& ranks,
+                              double (profiler::OverlapSamples::*slowdown)() const) {
+  std::vector<double> all;
+  for (const profiler::OverlapSamples& rank : ranks) all.push_back((rank.*slowdown)());
+  const auto [least, most] = std::ranges::minmax(all);
+  return fmt::format("{:.3f} to {:.3f}", least, most);
+}
+
+std::string summary_text(const std::vector<profiler::OverlapSamples>& ranks, const RankPlace& place,
+                         std::int64_t bytes) {
+  const auto us = [](const std::vector<double>& samples) { return profiler::summary(samples).median; };
+  const profiler::OverlapSamples& first = ranks.front();
+  std::string out = fmt::format(
+      "{} processes, {}; {}; rank 0: an iteration {:.1f} us alone, {:.1f} us while all_reduces of {} run "
+      "(median of {}); an all_reduce {:.1f} us alone, {:.1f} us beside; slow-downs of the ranks {} and {}",
+      place.ranks, place.where, place.carried, us(first.compute_alone), us(first.compute_beside),
+      models::bytes_text(bytes), first.compute_beside.size(), us(first.communication_alone),
+      us(first.communication_beside), spread_over_ranks(ranks, &profiler::OverlapSamples::compute_slowdown),
+      spread_over_ranks(ranks, &profiler::OverlapSamples::communication_slowdown));
+  if (is_noisy(ranks)) out += "; machine: noisy (what runs beside the other is faster than alone)";
+  return out;
+}
+
+std::string written(const std::optional<traces::Profile>& profile, const traces::ProfileOverlap& overlap,
+                    const std::string& how) {
+  if (!profile)
+    return models::json_text(
+        nlohmann::ordered_json{{"compute_slowdown", overlap.compute_slowdown},
+                               {"communication_slowdown", overlap.communication_slowdown}});
+  traces::Profile out = *profile;
+  out.origin.source += "; overlap: " + how;
+  return traces::profile_text(out, overlap);
+}
+
+}  // namespace
+
+void measure_overlap(const OverlapOptions& options, const RankOptions& ranks, int warm_up, int repetitions,
+                     const std::string& output) {
+  const profiler::Backend& backend = layers_beside(backend_of(ranks));
+  const models::Model model = models::read_model(models::Field::load(options.model), {});
+  const std::int64_t bytes = size_of(options.size);
+  const std::int64_t batch = options.batch.value_or(model.batch_size);
+  std::optional<traces::Profile> profile;
+  if (!options.into.empty()) profile = profile_to_write(options, model, batch);
+  std::vector<profiler::OverlapSamples> samples;
+  const auto work = [&](transport::Transport& control, measure::Engine& engine, const RankPlace& place) {
+    const int share = std::max(1, profiler::processor_count() / static_cast<int>(place.ranks));
+    const profiler::SessionWishes wishes = {.batch_size = batch,
+                                            .dtype = profile ? profile->dtype : traces::Dtype::float32,
+                                            .threads = options.threads.value_or(share)};
+    backend.check(wishes);
+    const profiler::ModelWork layers = profiler::make_work(model);
+    const auto session = backend.open(layers, wishes);
+    samples = profiler::measure_overlap(control, engine, [&] { return session->time_iteration(); },
+                                        {.bytes = bytes, .warm_up = warm_up, .repetitions = repetitions});
+  };
+  const auto report = [&](const RankPlace& place) {
+    const traces::ProfileOverlap overlap = {
+        .compute_slowdown = over_ranks(samples, &profiler::OverlapSamples::compute_slowdown),
+        .communication_slowdown = over_ranks(samples, &profiler::OverlapSamples::communication_slowdown)};
+    const std::string how = summary_text(samples, place, bytes);
+    write_or_print(output, written(profile, overlap, how),
+                   fmt::format("{}\ncompute_slowdown {:.4f}, communication_slowdown {:.4f}\n", how,
+                               overlap.compute_slowdown, overlap.communication_slowdown));
+  };
+  on_ranks(ranks, {.work = work, .report = report, .computes = true});
+}
+
+void add_overlap_options(CLI::App& command, const std::shared_ptr<OverlapOptions>& options) {
+  CLI::Option* overlap = command.add_option(
+      "--overlap", options->model,
+      "instead: how much the layers of this fusewise.model and all-reduces slow each other when both run");
+  command.add_option("--into", options->into, "the profile that gets these numbers, its layers unchanged")
+      ->needs(overlap);
+  command.add_option("--batch,--batch-size", options->batch, "samples (default: the model's)")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
+      ->needs(overlap);
+  command.add_option("--threads", options->threads, "of each process (default: its share of the CPU)")
+      ->check(CLI::Range(1, 4096))
+      ->needs(overlap);
+  command.add_option("--overlap-size", options->size, "of each all-reduce beside the layers")
+      ->capture_default_str()
+      ->needs(overlap);
+}
+
+}  // namespace cli

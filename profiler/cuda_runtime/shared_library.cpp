@@ -1,0 +1,138 @@
+#include "profiler/cuda_runtime/shared_library.hpp"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "models/errors.hpp"
+
+namespace cuda_runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string process_environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::size_t end = std::min(list.find(':', at), list.size());
+    if (end > at) out.push_back(list.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
+/// In a fixed order; none where it cannot be read.
+std::vector<fs::path> folders_in(const fs::path& folder) {
+  std::vector<fs::path> out;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    if (at->is_directory(error)) out.push_back(at->path());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+class Folders {
+ public:
+  void add(const fs::path& folder) {
+    std::error_code error;
+    if (fs::is_directory(folder, error) && std::find(found_.begin(), found_.end(), folder) == found_.end())
+      found_.push_back(folder.string());
+  }
+  /// A folder that Python imports from.
+  void add_packages(const fs::path& folder) {
+    for (const fs::path& package : folders_in(folder / "nvidia")) add(package / "lib");
+  }
+  /// Of an installation, as /usr or a virtual environment.
+  void add_python(const fs::path& prefix) {
+    for (const fs::path& lib : {prefix / "lib", prefix / "lib64"})
+      for (const fs::path& version : folders_in(lib))
+        if (version.filename().string().rfind("python3", 0) == 0)
+          for (const char* packages : {"site-packages", "dist-packages"}) add_packages(version / packages);
+  }
+  std::vector<std::string> take() { return std::move(found_); }
+
+ private:
+  std::vector<std::string> found_;
+};
+
+/// The file behind a handle, as the loader knows it.
+std::string file_of(void* handle, const std::string& asked_for) {
+  const link_map* map = nullptr;
+  if (::dlinfo(handle, RTLD_DI_LINKMAP, static_cast<void*>(&map)) != 0 || map == nullptr) return asked_for;
+  return *map->l_name == '\0' ? asked_for : map->l_name;
+}
+
+}  // namespace
+
+std::vector<std::string> library_folders(const Environment& environment) {
+  Folders out;
+  for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
+    if (const std::string home = environment(variable); !home.empty())
+      for (const char* lib : {"lib64", "lib"}) out.add(fs::path(home) / lib);
+  for (const char* lib : {"lib64", "lib"}) out.add(fs::path("/usr/local/cuda") / lib);
+  for (const std::string& folder : split(environment("PYTHONPATH"))) out.add_packages(folder);
+  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"})
+    if (const std::string prefix = environment(variable); !prefix.empty()) {
+      out.add(fs::path(prefix) / "lib");
+      out.add_python(prefix);
+    }
+  if (const std::string home = environment("HOME"); !home.empty()) out.add_python(fs::path(home) / ".local");
+  for (const std::string& folder : split(environment("PATH"))) {
+    std::error_code error;
+    if (fs::exists(fs::path(folder) / "python3", error)) out.add_python(fs::path(folder).parent_path());
+  }
+  return out.take();
+}
+
+SharedLibrary::SharedLibrary(void* handle, std::string file)
+    : handle_(handle, [](void*) {}),  // stays: threads of these libraries may outlive whoever opened them
+      file_(std::move(file)) {}
+
+SharedLibrary SharedLibrary::open(const LibraryName& name) {
+  std::vector<std::string> tried;
+  std::string broken;
+  const auto attempt = [&](const std::string& file) {
+    void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    const char* why = handle == nullptr ? ::dlerror() : nullptr;
+    std::error_code error;  // one that is there and does not open is the more interesting reason
+    if (why != nullptr && broken.empty() && file.find('/') != std::string::npos && fs::exists(file, error))
+      broken = why;
+    return handle;
+  };
+  std::vector<std::string> folders = split(process_environment("FUSEWISE_CUDA_LIBRARIES"));
+  const std::size_t own = folders.size();
+  folders.emplace_back();  // as the loader looks
+  for (std::string& folder : library_folders(process_environment)) folders.push_back(std::move(folder));
+  for (std::size_t i = 0; i < folders.size(); ++i)
+    for (const std::string& file : name.files) {
+      const std::string path = i == own ? file : folders[i] + '/' + file;
+      if (void* handle = attempt(path)) return {handle, file_of(handle, path)};
+    }
+  if (!broken.empty()) throw models::WorldError(fmt::format("{} does not open: {}", name.what, broken));
+  throw models::WorldError(
+      fmt::format("{} is not installed: no {} where the loader looks, in FUSEWISE_CUDA_LIBRARIES, "
+                  "CUDA_HOME, /usr/local/cuda or the nvidia packages of Python",
+                  name.what, fmt::join(name.files, " or ")));
+}
+
+void* SharedLibrary::find(const char* function) const { return ::dlsym(handle_.get(), function); }
+
+void* SharedLibrary::at(const char* function) const {
+  void* found = find(function);
+  if (found == nullptr)
+    throw models::WorldError(fmt::format("{} has no function {}: expected a newer version", file_, function));
+  return found;
+}
+
+}  // namespace cuda_runtime

@@ -1,0 +1,82 @@
+#include "profiler/measure/nccl/tuning_log.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace measure {
+namespace {
+
+constexpr std::array<const char*, 3> kVariables = {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"};
+
+/// The word after `key`, in small letters.
+std::string word_after(std::string_view line, std::string_view key) {
+  const std::size_t at = line.find(key);
+  if (at == std::string_view::npos) return "";
+  std::string out;
+  for (const char c : line.substr(at + key.size())) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_') break;
+    out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return out;
+}
+
+bool is_name(const std::string& word) {
+  return !word.empty() && std::isalpha(static_cast<unsigned char>(word.front())) != 0;
+}
+
+}  // namespace
+
+std::optional<Taken> last_taken(std::string_view log, std::string_view function) {
+  std::optional<Taken> out;
+  const std::string begins = " " + std::string(function) + ": ";
+  while (!log.empty()) {
+    const std::string_view line = log.substr(0, log.find('\n'));
+    log.remove_prefix(std::min(log.size(), line.size() + 1));
+    const std::size_t at = line.find(begins);
+    if (at == std::string_view::npos) continue;
+    const Taken taken = {.algorithm = word_after(line.substr(at), "-> Algo "),
+                         .protocol = word_after(line.substr(at), " proto ")};
+    if (is_name(taken.algorithm) && is_name(taken.protocol)) out = taken;
+  }
+  return out;
+}
+
+bool TuningLog::is_wanted() {
+  for (const char* variable : kVariables)
+    if (std::getenv(variable) != nullptr) return false;
+  return true;
+}
+
+TuningLog::TuningLog(void (*reset)()) : reset_(reset) {
+  std::error_code error;
+  std::string name = (std::filesystem::temp_directory_path(error) / "fusewise-nccl-XXXXXX").string();
+  const int file = ::mkstemp(name.data());
+  if (file < 0) return;  // then it stays unknown
+  ::close(file);
+  file_ = name;
+  ::setenv("NCCL_DEBUG", "INFO", 1);
+  ::setenv("NCCL_DEBUG_SUBSYS", "TUNING", 1);
+  ::setenv("NCCL_DEBUG_FILE", file_.c_str(), 1);
+  reset_();
+}
+
+TuningLog::~TuningLog() {
+  if (file_.empty()) return;
+  for (const char* variable : kVariables) ::unsetenv(variable);
+  reset_();
+  ::unlink(file_.c_str());
+}
+
+std::string TuningLog::text() const {
+  std::ostringstream out;
+  if (!file_.empty()) out << std::ifstream(file_).rdbuf();
+  return out.str();
+}
+
+}  // namespace measure

@@ -1,0 +1,149 @@
+#include "profiler/overlap/overlap.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <exception>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "models/errors.hpp"
+#include "profiler/common/samples.hpp"
+#include "profiler/measure/told_by_all.hpp"
+#include "transport/bytes.hpp"
+#include "transport/collectives.hpp"
+
+namespace profiler {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using measure::Collective;
+
+constexpr std::uint32_t kTag = 300;
+constexpr double kMostCollectives = 100'000;
+constexpr int kRounds = 3;
+constexpr int kMostRounds = 8;
+/// Collectives beside go on for so many times as long as the iterations alone took.
+constexpr double kLonger = 1.5;
+
+double us_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+}
+
+std::string as_text(const std::vector<double>& numbers) {
+  const auto* bytes = reinterpret_cast<const char*>(numbers.data());
+  return {bytes, numbers.size() * sizeof(double)};
+}
+
+std::vector<double> as_numbers(const std::string& text) {
+  std::vector<double> out(text.size() / sizeof(double));
+  std::memcpy(out.data(), text.data(), out.size() * sizeof(double));
+  return out;
+}
+
+class Measurement {
+ public:
+  Measurement(transport::Transport& control, measure::Engine& engine, const std::function<double()>& compute,
+              const OverlapWishes& wishes)
+      : control_(control), engine_(engine), compute_(compute), wishes_(wishes) {
+    const std::vector<float> zeros(static_cast<std::size_t>(wishes.bytes) / sizeof(float));
+    engine_.load(zeros);
+  }
+
+  /// In rounds, so that a machine that gets slower does not look like a slow-down.
+  OverlapSamples run() {
+    for (int i = 0; i < wishes_.warm_up; ++i) {
+      (void)compute_();
+      (void)communicate();
+    }
+    const int share = (wishes_.repetitions + kRounds - 1) / kRounds;
+    for (int round = 1; round <= kMostRounds; ++round) {
+      transport::barrier(control_, kTag);
+      for (int i = 0; i < share; ++i) out_.compute_alone.push_back(compute_());
+      transport::barrier(control_, kTag);
+      for (int i = 0; i < share; ++i) out_.communication_alone.push_back(communicate());
+      const double ratio = summary(out_.compute_alone).median / summary(out_.communication_alone).median;
+      beside(static_cast<int>(std::min(std::ceil(kLonger * share * most(ratio)) + 1, kMostCollectives)));
+      const double least = -most(-static_cast<double>(out_.compute_beside.size()));
+      if (round >= kRounds && least >= wishes_.repetitions) return out_;
+    }
+    throw models::WorldError(fmt::format(
+        "overlap: fewer than {} iterations end while collectives of {} bytes run: expected larger "
+        "collectives or a smaller batch",
+        wishes_.repetitions, wishes_.bytes));
+  }
+
+ private:
+  double communicate() {
+    const Clock::time_point begin = Clock::now();
+    engine_.start(Collective::all_reduce);
+    engine_.finish();
+    return us_since(begin);
+  }
+
+  /// Over all ranks, so that all go on alike.
+  double most(double own) {
+    double out = own;
+    for (const std::string& text : measure::told_by_all(control_, kTag, as_text({own})))
+      out = std::max(out, as_numbers(text).at(0));
+    return out;
+  }
+
+  /// A thread of its own communicates, which has control and engine for as long; only iterations that begin
+  /// and end meanwhile count.
+  void beside(int collectives) {
+    transport::barrier(control_, kTag);
+    std::atomic<bool> is_over = false;
+    std::exception_ptr failure;
+    std::thread communication([&] {
+      try {
+        engine_.enter_thread();
+        for (int i = 0; i < collectives; ++i) out_.communication_beside.push_back(communicate());
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      is_over = true;
+    });
+    while (!is_over) {
+      const double us = compute_();
+      if (!is_over) out_.compute_beside.push_back(us);
+    }
+    communication.join();
+    if (failure) std::rethrow_exception(failure);
+  }
+
+  transport::Transport& control_;
+  measure::Engine& engine_;
+  const std::function<double()>& compute_;
+  OverlapWishes wishes_;
+  OverlapSamples out_;
+};
+
+double slowdown(const std::vector<double>& alone, const std::vector<double>& beside) {
+  return summary(beside).median / summary(alone).median - 1;
+}
+
+}  // namespace
+
+double OverlapSamples::compute_slowdown() const { return slowdown(compute_alone, compute_beside); }
+double OverlapSamples::communication_slowdown() const {
+  return slowdown(communication_alone, communication_beside);
+}
+
+std::vector<OverlapSamples> measure_overlap(transport::Transport& control, measure::Engine& engine,
+                                            const std::function<double()>& compute,
+                                            const OverlapWishes& wishes) {
+  const OverlapSamples own = Measurement(control, engine, compute, wishes).run();
+  std::vector<OverlapSamples> all(control.size());
+  for (const auto member : {&OverlapSamples::compute_alone, &OverlapSamples::compute_beside,
+                            &OverlapSamples::communication_alone, &OverlapSamples::communication_beside}) {
+    const std::vector<std::string> told = measure::told_by_all(control, kTag, as_text(own.*member));
+    for (std::size_t rank = 0; rank < all.size(); ++rank) all[rank].*member = as_numbers(told[rank]);
+  }
+  return all;
+}
+
+}  // namespace profiler
