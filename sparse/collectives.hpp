@@ -36,8 +36,10 @@ struct DsaSum {
 /// one control word tells which. Words received: for each of the 2(P-1) messages 1 and the lesser of that.
 /// Memory in gradients: the sum, and a few of its P parts.
 DsaSum topk_dsa(transport::Transport& transport, const SparseVector& own, std::size_t elements);
-/// The same in `sum`, as long as the gradient; how many of its elements are not zero.
-std::size_t topk_dsa(transport::Transport& transport, const SparseVector& own, std::span<float> sum);
+/// The same in `sum`, as long as the gradient; how many of its elements are not zero. Where `window` is not 0
+/// no more of the sums wait for a late rank (gather.hpp).
+std::size_t topk_dsa(transport::Transport& transport, const SparseVector& own, std::span<float> sum,
+                     std::uint32_t window = 2);
 
 /// What a collective that selects again has selected.
 struct Selected {

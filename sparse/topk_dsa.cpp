@@ -82,7 +82,8 @@ SparseVector reduce_own_part(Transport& transport, const SparseVector& own, std:
 
 }  // namespace
 
-std::size_t topk_dsa(Transport& transport, const SparseVector& own, std::span<float> sum) {
+std::size_t topk_dsa(Transport& transport, const SparseVector& own, std::span<float> sum,
+                     std::uint32_t window) {
   const std::size_t elements = sum.size();
   check_sparse(own, elements, "topk_dsa");
   const std::uint32_t size = transport.size();
@@ -90,19 +91,20 @@ std::size_t topk_dsa(Transport& transport, const SparseVector& own, std::span<fl
   const transport::Phase phase(transport, "gather");
   std::fill(sum.begin(), sum.end(), 0.0F);
   std::size_t non_zeros = 0;
-  all_gather_each(transport, encode_part(part, part_of(elements, transport.rank(), size)),
-                  [&](std::uint32_t rank, std::span<const std::byte> message) {
-                    const SparseVector each = decode_part(message, part_of(elements, rank, size));
-                    for (std::size_t i = 0; i < each.indexes.size(); ++i)
-                      sum[each.indexes[i]] = each.values[i];
-                    non_zeros += each.indexes.size();
-                  });
+  all_gather_each(
+      transport, encode_part(part, part_of(elements, transport.rank(), size)),
+      [&](std::uint32_t rank, std::span<const std::byte> message) {
+        const SparseVector each = decode_part(message, part_of(elements, rank, size));
+        for (std::size_t i = 0; i < each.indexes.size(); ++i) sum[each.indexes[i]] = each.values[i];
+        non_zeros += each.indexes.size();
+      },
+      window);
   return non_zeros;
 }
 
 DsaSum topk_dsa(Transport& transport, const SparseVector& own, std::size_t elements) {
   DsaSum result{std::vector<float>(elements)};
-  result.non_zeros = topk_dsa(transport, own, std::span(result.sum));
+  result.non_zeros = topk_dsa(transport, own, std::span(result.sum), 0);
   return result;
 }
 
