@@ -12,6 +12,7 @@
 
 #include "compression/keep.hpp"
 #include "compression/sums.hpp"
+#include "compression/trials.hpp"
 #include "sim/draws.hpp"
 
 namespace compression {
@@ -81,27 +82,6 @@ float sampled_threshold(std::span<const float> x, std::size_t k, std::size_t sam
   return kth_magnitude(sample, std::max<std::size_t>(rank, 1));
 }
 
-/// The z that so small a part of normal draws is beyond, of both signs together.
-double normal_beyond(double part) { return -sim::standard_normal(static_cast<std::uint64_t>(part * 0x1p63)); }
-
-/// A threshold that from 3k/4 to 5k/4 elements reach, if trials from `first` on find one.
-std::optional<float> adjust(std::span<const float> x, std::size_t k, float first) {
-  constexpr int kTrials = 40;
-  std::optional<float> low;
-  std::optional<float> high;
-  float threshold = first;
-  for (int i = 0; i < kTrials; ++i) {
-    const std::size_t count = count_at_least(x, threshold);
-    const bool too_many = is_more(count, k, 5);
-    if (!too_many && 4 * count >= 3 * k) return threshold;
-    (too_many ? low : high) = threshold;
-    const float next = low && high ? *low + (*high - *low) / 2 : threshold * (too_many ? 1.5F : 0.5F);
-    if (next == threshold || next == low || next == high) return std::nullopt;
-    threshold = next;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 SparseVector mstopk(std::span<const float> x, std::size_t k, std::uint64_t seed, int samplings) {
@@ -144,10 +124,9 @@ SparseVector random_k(std::span<const float> x, std::size_t k, std::uint64_t see
 SparseVector gaussian_k(std::span<const float> x, std::size_t k) {
   if (k == 0 || k >= x.size()) return top_k(x, k);
   const Moments of = moments(x);
-  const double beyond = normal_beyond(static_cast<double>(k) / static_cast<double>(x.size()));
-  const double most = std::numeric_limits<float>::max();
-  const auto first = static_cast<float>(std::clamp(of.mean + beyond * of.deviation, 0.0, most));
-  const std::optional<float> threshold = adjust(x, k, first);
+  const std::optional<float> threshold =
+      adjusted_threshold(k, normal_threshold(of.mean, of.deviation, k, x.size()),
+                         [&](float trial) { return count_at_least(x, trial); });
   return threshold ? at_least(x, *threshold) : top_k(x, k);
 }
 

@@ -39,9 +39,7 @@ class ChannelProblem {
     channel_.prepare_bounds();
     least_coding_ = least_coding(request_);
     least_decoding_ = least_decoding(request_);
-    if (kCoding != Coding::none && ways() > 1)
-      for (const double share : {0.25, 0.5, 0.75})
-        mixes_.push_back({.coding = share, .least = least_mix(request_, CollectiveKind::all_reduce, share)});
+    if (kCoding != Coding::none && ways() > 1) add_mixes();
     least_encoded_ = least_encoding_before(request_);
   }
 
@@ -142,6 +140,28 @@ class ChannelProblem {
              least[cut];
     }
   };
+
+  /// The mean that says most at the start, and some near it for what other beginnings leave. How much a mean
+  /// says is concave in its share, so that thirds find the best.
+  void add_mixes() {
+    const auto mix = [&](double share) {
+      return Mix{.coding = share, .least = least_mix(request_, CollectiveKind::all_reduce, share)};
+    };
+    const auto says = [&](double share) {
+      return mix(share).bound(request_.workload.backward_total, channel_.next_start(0), 0);
+    };
+    constexpr std::uint32_t kMany = 1000;  // gradients: a look at all pairs of them takes as long as a search
+    double from = 0;
+    double to = 1;
+    for (int look = 0; look < 12 && count() <= kMany; ++look) {
+      const double third = (to - from) / 3;
+      const bool is_further = says(from + third) < says(to - third);
+      (is_further ? from : to) += is_further ? third : -third;
+    }
+    const double best = (from + to) / 2;
+    for (const double share : {best, best - 0.1, best - 0.03, best + 0.03, best + 0.1, 0.25, 0.75})
+      if (share > 0 && share < 1) mixes_.push_back(mix(share));
+  }
 
   const FusionRequest& request_;
   Channel channel_;

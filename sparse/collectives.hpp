@@ -43,9 +43,10 @@ struct DsaSum {
 /// them.
 DsaSum topk_dsa(transport::Transport& transport, const SparseVector& own, std::size_t elements,
                 Gathering gathering = Gathering::ring);
-/// The same in `sum`, as long as the gradient; how many of its elements are not zero.
+/// The same in `sum`, as long as the gradient; how many of its elements are not zero. On a ring no more of
+/// the sums than `window`, where that is not 0, wait for a late rank (gather.hpp).
 std::size_t topk_dsa(transport::Transport& transport, const SparseVector& own, std::span<float> sum,
-                     Gathering gathering = Gathering::ring);
+                     Gathering gathering = Gathering::ring, std::uint32_t window = 2);
 
 /// What a collective that selects again has selected.
 struct Selected {

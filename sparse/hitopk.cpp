@@ -9,7 +9,6 @@
 namespace sparse {
 namespace {
 
-using transport::Bytes;
 using transport::Group;
 using transport::Phase;
 using transport::Transport;
@@ -28,21 +27,29 @@ SparseVector select_from(std::span<const float> shard_sum, Range shard, const Se
 }
 
 /// The shard's sum over nodes, in their order, in its place in the gradient.
-Bytes sum_between_nodes(Group& peers, const SparseVector& selected, std::size_t most, Range shard,
-                        std::span<float> place) {
+Accumulator sum_between_nodes(Group& peers, const SparseVector& selected, std::size_t most, Range shard,
+                              std::span<float> place) {
   const Phase phase(peers, "between");
   Accumulator sum(shard, place);
   all_gather_within(peers, encode(selected), most * compression::kBytesPerKept, place.size_bytes() / 2,
                     [&](std::span<const std::byte> message) { sum.add(message, shard); });
-  return sum.encoded();
+  return sum;
 }
 
-void gather_in_node(Group& node, Bytes shard_sum, std::size_t elements, Accumulator& all) {
+/// The shards' sums, to all workers of the node; in so many pieces one after the other.
+void gather_in_node(Group& node, const Accumulator& own, std::size_t elements, std::size_t pieces,
+                    Accumulator& all) {
   const Phase phase(node, "inside");
-  all_gather_each(node, std::move(shard_sum), [&](std::uint32_t rank, std::span<const std::byte> message) {
-    all.add(message, {part_begin(elements, rank, node.size()),
-                      part_begin(elements, rank + std::size_t{1}, node.size())});
-  });
+  const auto piece_of = [&](std::uint32_t rank, std::size_t piece) {
+    const std::size_t begin = part_begin(elements, rank, node.size());
+    const std::size_t size = part_begin(elements, rank + std::size_t{1}, node.size()) - begin;
+    return Range{begin + part_begin(size, piece, pieces), begin + part_begin(size, piece + 1, pieces)};
+  };
+  for (std::size_t piece = 0; piece < pieces; ++piece)
+    all_gather_each(node, own.encoded(piece_of(node.rank(), piece)),
+                    [&](std::uint32_t rank, std::span<const std::byte> message) {
+                      all.add(message, piece_of(rank, piece));
+                    });
 }
 
 /// Leaves the sum in `gradient`.
@@ -55,13 +62,15 @@ Accumulator sum_in_place(Transport& transport, std::span<float> gradient, const 
     ring_reduce_scatter(node, gradient);
   }
   const std::span<float> place = gradient.subspan(shard.begin, shard.size());
-  Bytes shard_sum;
-  {
+  const Accumulator shard_sum = [&] {
     const SparseVector selected = select_from(place, shard, select, rest);
-    shard_sum = sum_between_nodes(peers, selected, options.most.value_or(shard.size()), shard, place);
-  }
+    return sum_between_nodes(peers, selected, options.most.value_or(shard.size()), shard, place);
+  }();
+  constexpr std::size_t kPieces = 4;
+  const bool may_be_long = options.most && peers.size() * *options.most * compression::kBytesPerKept >
+                                               gradient.size_bytes() / kPieces;
   Accumulator all({0, gradient.size()}, gradient);
-  gather_in_node(node, std::move(shard_sum), gradient.size(), all);
+  gather_in_node(node, shard_sum, gradient.size(), may_be_long ? kPieces : 1, all);
   return all;
 }
 

@@ -43,7 +43,8 @@ Range hitopk_shard(const transport::Transport& transport, std::size_t elements,
 
 /// The same in place: `gradient` becomes the sum, and the rest of the shard goes to `rest`, which is as long.
 /// How many elements the sum has. Selections go round one at a time where all would take more than half a
-/// shard (gather.hpp). Memory in gradients: half a shard, or a shard's sum as it travels, at most two shards.
+/// shard (gather.hpp), and shards' sums that may be more than a quarter of a gradient travel in four pieces.
+/// Memory in gradients: half a shard, or half of a shard's sum twice.
 std::size_t hitopk(transport::Transport& transport, std::span<float> gradient, const HiTopKOptions& options,
                    const Selector& select, std::span<float> rest);
 

@@ -84,8 +84,9 @@ SparseVector reduce_own_part(Transport& transport, const SparseVector& own, std:
 
 using Visit = std::function<void(std::uint32_t rank, std::span<const std::byte> message)>;
 
-void gather_each(Transport& transport, Bytes own, Gathering gathering, const Visit& visit) {
-  if (gathering == Gathering::ring) return all_gather_each(transport, std::move(own), visit);
+void gather_each(Transport& transport, Bytes own, Gathering gathering, const Visit& visit,
+                 std::uint32_t window) {
+  if (gathering == Gathering::ring) return all_gather_each(transport, std::move(own), visit, window);
   std::vector<std::size_t> sizes;
   for (const std::uint32_t size : all_gather_word(transport, static_cast<std::uint32_t>(own.size())))
     sizes.push_back(size);
@@ -95,8 +96,8 @@ void gather_each(Transport& transport, Bytes own, Gathering gathering, const Vis
 
 }  // namespace
 
-std::size_t topk_dsa(Transport& transport, const SparseVector& own, std::span<float> sum,
-                     Gathering gathering) {
+std::size_t topk_dsa(Transport& transport, const SparseVector& own, std::span<float> sum, Gathering gathering,
+                     std::uint32_t window) {
   const std::size_t elements = sum.size();
   check_sparse(own, elements, "topk_dsa");
   const std::uint32_t size = transport.size();
@@ -104,18 +105,20 @@ std::size_t topk_dsa(Transport& transport, const SparseVector& own, std::span<fl
   const transport::Phase phase(transport, "gather");
   std::fill(sum.begin(), sum.end(), 0.0F);
   std::size_t non_zeros = 0;
-  gather_each(transport, encode_part(part, part_of(elements, transport.rank(), size)), gathering,
-              [&](std::uint32_t rank, std::span<const std::byte> message) {
-                const SparseVector each = decode_part(message, part_of(elements, rank, size));
-                for (std::size_t i = 0; i < each.indexes.size(); ++i) sum[each.indexes[i]] = each.values[i];
-                non_zeros += each.indexes.size();
-              });
+  gather_each(
+      transport, encode_part(part, part_of(elements, transport.rank(), size)), gathering,
+      [&](std::uint32_t rank, std::span<const std::byte> message) {
+        const SparseVector each = decode_part(message, part_of(elements, rank, size));
+        for (std::size_t i = 0; i < each.indexes.size(); ++i) sum[each.indexes[i]] = each.values[i];
+        non_zeros += each.indexes.size();
+      },
+      window);
   return non_zeros;
 }
 
 DsaSum topk_dsa(Transport& transport, const SparseVector& own, std::size_t elements, Gathering gathering) {
   DsaSum result{std::vector<float>(elements)};
-  result.non_zeros = topk_dsa(transport, own, std::span(result.sum), gathering);
+  result.non_zeros = topk_dsa(transport, own, std::span(result.sum), gathering, 0);
   return result;
 }
 

@@ -46,12 +46,15 @@ Selected encoded(const Method& method, Transport& transport, const Options& opti
                     ? compression::encode(compressor, gradient, state.compressor, state.feedback)
                     : compressor.encode(gradient, state.compressor);
   const std::size_t local = elements_in(compressor, bytes, gradient.size());
-  std::ranges::fill(gradient, 0.0F);
   if (compressor.sums()) {
+    const std::size_t elements = gradient.size();
+    Floats().swap(gradient);  // while half of a gradient travels and as much waits
     sparse::all_reduce_encoded(transport, compressor, bytes,
-                               bytes.size() / std::max<std::size_t>(gradient.size(), 1));
+                               bytes.size() / std::max<std::size_t>(elements, 1));
+    gradient.resize(elements);
     compressor.add_decoded(bytes, gradient);
   } else {
+    std::ranges::fill(gradient, 0.0F);
     const auto most =
         static_cast<std::size_t>(compressor.wire_bytes(gradient.size(), state.compressor.density).most);
     sparse::all_gather_within(
@@ -129,23 +132,22 @@ Selected ok_topk(const Method& /*method*/, Transport& transport, const Options& 
   return {.local = counts.local, .global = counts.global};
 }
 
-/// A rank keeps what its shard of the node's sum has left, so that each element is kept once in a node.
+/// A rank keeps what its shard of the node's sum has left, so that each element is kept once in a node, and
+/// nothing else.
 Selected hitopk(const Method& /*method*/, Transport& transport, const Options& options, State& state,
                 Floats& gradient) {
-  add_left(options, state, gradient);
   const sparse::Range shard = sparse::hitopk_shard(transport, gradient.size(), options.workers_per_node);
-  const std::size_t k = compression::kept_elements(shard.size(), options.density);
-  // what has been left before is in the gradient now, and its place is free
   std::vector<float> nowhere;
   std::vector<float>& left = options.error_feedback ? state.feedback.residual : nowhere;
-  left.assign(options.error_feedback ? gradient.size() : shard.size(), 0.0F);
-  const std::span<float> rest =
-      options.error_feedback ? std::span(left).subspan(shard.begin, shard.size()) : std::span(left);
+  left.resize(shard.size());
+  // what has been left before is in the gradient then, and its place is free
+  for (std::size_t i = 0; i < shard.size(); ++i) gradient[shard.begin + i] += left[i];
+  const std::size_t k = compression::kept_elements(shard.size(), options.density);
   const std::size_t most =
       compression::kept_elements(gradient.size() / options.workers_per_node + 1, options.density);
   const std::size_t global = sparse::hitopk(
       transport, std::span(gradient), {.workers_per_node = options.workers_per_node, .most = most},
-      [&](std::span<const float> sum) { return compression::top_k(sum, k); }, rest);
+      [&](std::span<const float> sum) { return compression::top_k(sum, k); }, left);
   return {.local = k, .global = global};
 }
 

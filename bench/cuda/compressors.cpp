@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
@@ -105,6 +106,9 @@ class Bench {
     run("dgc", density, bytes, 1.08, [&](DeviceFloats x) { dgc(device_, x, k, 1); });
     run("random-k", density, 12.0 * static_cast<double>(k), 0,
         [&](DeviceFloats x) { random_k(device_, x, k, 1); });
+    run("gaussian-k", density, bytes, 2, [&](DeviceFloats x) { gaussian_k(device_, x, k); });
+    compression::ReusedThreshold reused;
+    run("threshold", density, bytes, 1, [&](DeviceFloats x) { reuse_threshold(device_, x, k, reused); });
     const DeviceKept kept = top_k(device_, input(0), k);
     run("add kept", density, 16.0 * static_cast<double>(k), 0,
         [&](DeviceFloats) { device_.engine().add_kept(kept, to_->floats(), false); });
@@ -117,6 +121,17 @@ class Bench {
     const DeviceBytes encoded = efsignsgd(device_, input(0));
     run("add signs", 0, 2 * dense_bytes() + sign_bytes, 1, [&](DeviceFloats) {
       device_.engine().add_signs(encoded.data + sizeof(float), {1, -1}, to_->floats(), elements_, false);
+    });
+  }
+
+  void halves() {
+    using compression::cuda::Half;
+    for (const auto& [name, kind] : {std::pair{"fp16", Half::float16}, std::pair{"bf16", Half::bfloat16}})
+      run(name, 0, dense_bytes() * 1.5, 1,
+          [&, kind = kind](DeviceFloats x) { compression::cuda::halves(device_, x, kind); });
+    const DeviceBytes encoded = compression::cuda::halves(device_, input(0), Half::float16);
+    run("add fp16", 0, 2.5 * dense_bytes(), 1, [&](DeviceFloats) {
+      device_.engine().add_halves(encoded.data, Half::float16, to_->floats(), elements_, false);
     });
   }
 
@@ -164,6 +179,7 @@ void run() {
     bench.copy();
     for (const double density : {0.001, 0.01, 0.1}) bench.selections(density);
     bench.signs();
+    bench.halves();
   }
 }
 

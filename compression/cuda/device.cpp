@@ -3,6 +3,7 @@
 #include "compression/cuda/device.hpp"
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <optional>
 #include <stdexcept>
@@ -11,6 +12,7 @@
 #include "compression/bits.hpp"
 #include "compression/sign_wire.hpp"
 #include "compression/sparse_wire.hpp"
+#include "compression/trials.hpp"
 #include "sim/draws.hpp"
 
 namespace compression::cuda {
@@ -19,13 +21,22 @@ namespace {
 constexpr std::size_t kWord = 4;
 constexpr auto kPerKept = static_cast<std::size_t>(kBytesPerKept);
 
-/// How many scales an encoding of signs has; nothing for sparse ones.
+const Compressor& known(std::string_view name) {
+  const Compressor* compressor = find_compressor(name);
+  if (compressor == nullptr) throw std::invalid_argument("no compressor on a device: " + std::string(name));
+  return *compressor;
+}
+
+/// How many scales an encoding of signs has; nothing for others.
 std::optional<std::size_t> scales_of(std::string_view name) {
   if (name == "efsignsgd") return 1;
   if (name == "onebit") return 2;
-  const Compressor* compressor = find_compressor(name);
-  if (compressor == nullptr || compressor->sums())
-    throw std::invalid_argument("no compressor on a device: " + std::string(name));
+  return std::nullopt;
+}
+
+std::optional<Half> half_of(std::string_view name) {
+  if (name == "fp16") return Half::float16;
+  if (name == "bf16") return Half::bfloat16;
   return std::nullopt;
 }
 
@@ -69,6 +80,11 @@ std::array<float, 2> checked_values(Engine& engine, std::string_view name, std::
 void change(Device& device, std::string_view name, DeviceBytes bytes, float* out, std::size_t elements,
             bool subtracts) {
   Engine& engine = device.engine();
+  const std::string its_name(known(name).name);
+  if (const std::optional<Half> half = half_of(name)) {
+    if (bytes.count != 2 * elements) refuse(its_name.c_str(), "2 bytes for each element", bytes.count);
+    return engine.add_halves(bytes.data, *half, out, elements, subtracts);
+  }
   const std::optional<std::size_t> scales = scales_of(name);
   if (!scales) return engine.add_kept(checked_kept(engine, bytes, elements), out, subtracts);
   const std::array<float, 2> values = checked_values(engine, name, *scales, bytes, elements);
@@ -85,6 +101,8 @@ DeviceKept select(Device& device, std::string_view name, DeviceFloats x, State& 
   if (name == "mstopk") return mstopk(device, x, k, next_seed(state));
   if (name == "dgc") return dgc(device, x, k, next_seed(state));
   if (name == "random-k") return random_k(device, x, k, next_seed(state));
+  if (name == "gaussian-k") return gaussian_k(device, x, k);
+  if (name == "threshold") return reuse_threshold(device, x, k, state.reused);
   throw std::invalid_argument("no compressor on a device: " + std::string(name));
 }
 
@@ -117,6 +135,36 @@ DeviceKept random_k(Device& device, DeviceFloats x, std::size_t k, std::uint64_t
   return device.engine().random_k(x, k, seed);
 }
 
+DeviceKept gaussian_k(Device& device, DeviceFloats x, std::size_t k) {
+  Engine& engine = device.engine();
+  if (k == 0 || k >= x.count) return engine.top_k(x, k);
+  const DeviceMoments of = engine.moments(x);
+  DeviceKept kept;
+  const std::optional<float> threshold =
+      adjusted_threshold(k, normal_threshold(of.mean, of.deviation, k, x.count), [&](float trial) {
+        kept = engine.at_least(x, least_magnitude(trial), k + k / 4);
+        return kept.count;
+      });
+  return threshold ? kept : engine.top_k(x, k);
+}
+
+DeviceKept reuse_threshold(Device& device, DeviceFloats x, std::size_t k, ReusedThreshold& state) {
+  if (state.recompute_every == 0) throw std::invalid_argument("expected recompute_every >= 1, got 0");
+  Engine& engine = device.engine();
+  const bool is_due = state.calls++ % state.recompute_every == 0;
+  if (k == 0 || k >= x.count) return engine.top_k(x, k);
+  const auto reaching = [&] { return engine.at_least(x, least_magnitude(state.threshold), 2 * k); };
+  if (!is_due && is_finite(state.threshold))
+    if (const DeviceKept kept = reaching(); kept.count <= 2 * k) return kept;
+  state.threshold = std::bit_cast<float>(engine.kth_magnitude(x, k));
+  const DeviceKept kept = reaching();
+  return kept.count > 2 * k ? engine.top_k(x, k) : kept;
+}
+
+DeviceBytes halves(Device& device, DeviceFloats x, Half kind) {
+  return device.engine().encode_halves(x, kind);
+}
+
 DeviceBytes efsignsgd(Device& device, DeviceFloats x) { return device.engine().encode_signs(x, 1); }
 DeviceBytes onebit(Device& device, DeviceFloats x) { return device.engine().encode_signs(x, 2); }
 
@@ -144,10 +192,12 @@ void subtract_decoded(Device& device, std::string_view name, DeviceBytes bytes, 
 }
 
 Bytes encode(Device& device, std::string_view name, std::span<const float> x, State& state) {
-  const std::optional<std::size_t> scales = scales_of(name);
+  known(name);
   const Buffer buffer(device, x);
   const DeviceFloats floats = {.data = buffer.floats(), .count = x.size()};
-  if (scales) return download(device, device.engine().encode_signs(floats, *scales));
+  if (const auto scales = scales_of(name))
+    return download(device, device.engine().encode_signs(floats, *scales));
+  if (const auto half = half_of(name)) return download(device, halves(device, floats, *half));
   return pack(download(device, select(device, name, floats, state)));
 }
 

@@ -66,24 +66,29 @@ DeviceKept mstopk(Device& device, DeviceFloats x, std::size_t k, std::uint64_t s
                   int samplings = kSamplings);
 DeviceKept dgc(Device& device, DeviceFloats x, std::size_t k, std::uint64_t seed);
 DeviceKept random_k(Device& device, DeviceFloats x, std::size_t k, std::uint64_t seed);
+/// A pass for the moments, and one for each threshold that is tried; the last keeps.
+DeviceKept gaussian_k(Device& device, DeviceFloats x, std::size_t k);
+/// One pass where the threshold is reused, three or so where it is computed.
+DeviceKept reuse_threshold(Device& device, DeviceFloats x, std::size_t k, ReusedThreshold& state);
 
 /// The encodings' bytes in device memory, overwritten by the next call.
 DeviceBytes efsignsgd(Device& device, DeviceFloats x);
 DeviceBytes onebit(Device& device, DeviceFloats x);
+DeviceBytes halves(Device& device, DeviceFloats x, Half kind);
 
 SparseVector download(Device& device, const DeviceKept& kept);
 Bytes download(Device& device, const DeviceBytes& bytes);
 
 /// What Compressor::add_decoded and subtract_decoded of the compressor of this name do, with bytes and
-/// elements in device memory; its own are those of the formats: sparse ones, efsignsgd and onebit. Throws
-/// std::invalid_argument where the bytes are no encoding (nothing has been changed then) or the name is
-/// another.
+/// elements in device memory; its own are those of the formats: sparse ones, efsignsgd, onebit, fp16 and
+/// bf16. Throws std::invalid_argument where the bytes are no encoding (nothing has been changed then) or the
+/// name is another.
 void add_decoded(Device& device, std::string_view name, DeviceBytes bytes, float* out, std::size_t elements);
 void subtract_decoded(Device& device, std::string_view name, DeviceBytes bytes, float* from,
                       std::size_t elements);
 
-/// What Compressor::encode of the compressor of this name gives, and changes in `state`: top-k, mstopk, dgc,
-/// random-k, efsignsgd and onebit; std::invalid_argument for others.
+/// What Compressor::encode of the compressor of this name gives, and changes in `state`;
+/// std::invalid_argument where there is none.
 Bytes encode(Device& device, std::string_view name, std::span<const float> x, State& state);
 
 }  // namespace compression::cuda

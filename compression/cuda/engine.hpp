@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,7 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include "compression/cuda/halves.hpp"
 #include "compression/cuda/kernels.hpp"
+#include "compression/cuda/moments.hpp"
 
 namespace compression::cuda {
 
@@ -50,6 +53,12 @@ struct DeviceBytes {
   std::size_t count = 0;
 };
 
+/// Of the finite elements, as sums.hpp's; all 0 where there is none.
+struct DeviceMoments {
+  double mean = 0;
+  double deviation = 0;
+};
+
 inline constexpr std::size_t kMostElements = std::numeric_limits<std::int32_t>::max();
 
 /// Selections are compression/selectors.hpp's and select.hpp's. All return when the device is done. Throw
@@ -81,9 +90,14 @@ class Engine {
   /// The magnitude_of() that at least `rank` elements at places drawn by `seed` reach.
   virtual std::uint32_t sampled_magnitude(DeviceFloats x, std::size_t samples, std::uint64_t seed,
                                           std::size_t rank) = 0;
+  /// The magnitude_of() of the k-th greatest, 0 < k < x.count: two passes and what may matter of them.
+  virtual std::uint32_t kth_magnitude(DeviceFloats x, std::size_t k) = 0;
+  /// One pass.
+  virtual DeviceMoments moments(DeviceFloats x) = 0;
   virtual DeviceKept random_k(DeviceFloats x, std::size_t k, std::uint64_t seed) = 0;
   /// EFSignSGD's encoding (one scale) or OneBit's (two).
   virtual DeviceBytes encode_signs(DeviceFloats x, std::size_t scales) = 0;
+  virtual DeviceBytes encode_halves(DeviceFloats x, Half kind) = 0;
 
   /// The place of the first index that does not grow or is not under `elements`; `count` where there is none.
   virtual std::size_t first_bad_index(const std::uint32_t* indexes, std::size_t count,
@@ -92,6 +106,8 @@ class Engine {
   /// `values` are what the two signs stand for.
   virtual void add_signs(const std::byte* signs, const float (&values)[2], float* out, std::size_t elements,
                          bool subtracts) = 0;
+  virtual void add_halves(const std::byte* halves, Half kind, float* out, std::size_t elements,
+                          bool subtracts) = 0;
 };
 
 /// Where nothing has been compiled for CUDA, or nothing can run it: throws NoDevice.
@@ -192,6 +208,30 @@ class EngineOn : public Engine {
     return key;
   }
 
+  std::uint32_t kth_magnitude(DeviceFloats x, std::size_t k) override {
+    if (k == 0 || k >= narrowed(x.count)) throw std::invalid_argument("expected 0 < k < elements");
+    find(x, {static_cast<std::uint32_t>(k), -1, 0});
+    std::uint32_t key = 0;
+    backend_.download(&key, &progress_.template get<Progress>(1)->key, sizeof key);
+    return key;
+  }
+
+  DeviceMoments moments(DeviceFloats x) override {
+    const std::uint32_t n = narrowed(x.count);
+    constexpr std::uint32_t kKinds = SumMoments::kSums;
+    double* sums = tile_sums_.template get<double>(kKinds * std::size_t{tiles_of(n)});
+    backend_.run(SumMoments{floats(x), sums}, tiles_of(n));
+    const std::uint32_t each = tiles_of(tiles_of(n));
+    std::vector<double> few(kKinds * std::size_t{each});
+    backend_.download(few.data(), sum_tiles(n, kKinds), few.size() * sizeof(double));
+    double totals[kKinds] = {};
+    for (std::size_t i = 0; i < few.size(); ++i) totals[i / each] += few[i];
+    const double count = totals[2];
+    if (count == 0) return {};
+    const double mean = totals[0] / count;
+    return {mean, std::sqrt(std::max(0.0, totals[1] / count - mean * mean))};
+  }
+
   DeviceKept random_k(DeviceFloats x, std::size_t k, std::uint64_t seed) override {
     const std::uint32_t n = narrowed(x.count);
     if (k == 0 || k >= n) return top_k(x, k);
@@ -228,6 +268,14 @@ class EngineOn : public Engine {
     return {reinterpret_cast<const std::byte*>(to), bytes};
   }
 
+  DeviceBytes encode_halves(DeviceFloats x, Half kind) override {
+    const std::uint32_t n = narrowed(x.count);
+    auto* to = encoded_.template get<std::uint16_t>(n);
+    backend_.run(TakeHalves{floats(x), to, kind}, tiles_of(n));
+    backend_.synchronize();
+    return {reinterpret_cast<const std::byte*>(to), n * sizeof *to};
+  }
+
   std::size_t first_bad_index(const std::uint32_t* indexes, std::size_t count,
                               std::size_t elements) override {
     Progress* progress = start(0);
@@ -249,6 +297,15 @@ class EngineOn : public Engine {
     const std::uint32_t n = narrowed(elements);
     const auto* bytes = reinterpret_cast<const std::uint8_t*>(signs);
     backend_.run(AddSigns{bytes, {values[0], values[1]}, out, n, is_aligned(out), subtracts}, tiles_of(n));
+    backend_.synchronize();
+  }
+
+  void add_halves(const std::byte* halves, Half kind, float* out, std::size_t elements,
+                  bool subtracts) override {
+    const std::uint32_t n = narrowed(elements);
+    const bool both = is_aligned(out) && reinterpret_cast<std::uintptr_t>(halves) % sizeof(HalfQuad) == 0;
+    const auto* from = reinterpret_cast<const std::uint16_t*>(halves);
+    backend_.run(AddHalves{from, out, n, kind, both, subtracts}, tiles_of(n));
     backend_.synchronize();
   }
 
@@ -305,6 +362,20 @@ class EngineOn : public Engine {
   /// For 0 < k < x.count: a pass that counts leading bits, a pass that takes what may matter, and the rest on
   /// that alone (or, where that would be much, two passes and one or two more).
   DeviceKept select(DeviceFloats x, const Wanted& wanted) {
+    const Choice source = find(x, wanted);
+    const std::uint32_t n = narrowed(x.count);
+    auto* progress = progress_.template get<Progress>(1);
+    if (wanted.samplings >= 0) {
+      backend_.run(CountBrackets{source, progress}, tiles_of(n));
+      backend_.run(DrawWindow{progress, wanted}, 1);
+    }
+    const KeptOut out = kept_out(wanted.k);
+    backend_.run(Keep{source, progress, tiles(n, 1, &progress->kept), out}, tiles_of(n));
+    return finished(out);
+  }
+
+  /// The magnitude that decides, and where to look for what reaches it.
+  Choice find(DeviceFloats x, const Wanted& wanted) {
     const Floats all = floats(x);
     const std::uint32_t n = all.count;
     const std::uint32_t capacity = n / 4;
@@ -320,13 +391,7 @@ class EngineOn : public Engine {
       backend_.run(CountDigits{source, progress, which}, tiles_of(n));
       backend_.run(ChooseDigit{progress, which, 0, false, wanted}, 1);
     }
-    if (wanted.samplings >= 0) {
-      backend_.run(CountBrackets{source, progress}, tiles_of(n));
-      backend_.run(DrawWindow{progress, wanted}, 1);
-    }
-    const KeptOut out = kept_out(wanted.k);
-    backend_.run(Keep{source, progress, tiles(n, 1, &progress->kept), out}, tiles_of(n));
-    return finished(out);
+    return source;
   }
 
   Backend backend_;

@@ -1,5 +1,6 @@
 #include "planner/consider/break_even.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -32,8 +33,12 @@ class Asking {
       const double us = described(at.setting, request, groups, {}, extra_).weighed_us;
       return is_sooner(us, at.dense.candidate.weighed_us);
     };
-    // what was best on the network asked about before is often good enough
+    // what was best on the network asked about before is often good enough, and so is what is best there
+    // uncompressed; or no groups can be
     if (!known_.empty() && are_sooner(known_)) return true;
+    const double least_us = lower_bound_us(at.setting, candidate_.schedule) * std::min(extra_, 1.0);
+    if (!is_sooner(least_us, at.dense.candidate.weighed_us)) return false;
+    if (!candidate_.is_per_group && are_sooner(at.dense.plan.groups)) return true;
     known_ = candidate_.is_per_group ? quickly_chosen(at, request) : candidate_.schedule.fusion.fuse(request);
     return are_sooner(known_);
   }

@@ -19,6 +19,7 @@
 #include "compression/selectors.hpp"
 #include "compression/sparse_wire.hpp"
 #include "compression/sums.hpp"
+#include "compression/trials.hpp"
 #include "tests/compression/vectors.hpp"
 
 namespace support {
@@ -96,6 +97,46 @@ class Compared {
   }
   void random_k(std::size_t k, std::uint64_t seed) const {
     REQUIRE(same(here(cuda::random_k(device_, on_device_, k, seed)), compression::random_k(x_, k, seed)));
+  }
+
+  /// Where sums in another order have other bits the threshold may lie elsewhere: then the definition, with
+  /// the device's moments.
+  void gaussian_k(std::size_t k) const {
+    const SparseVector kept = here(cuda::gaussian_k(device_, on_device_, k));
+    if (k == 0 || k >= x_.size()) {
+      REQUIRE(same(kept, compression::top_k(x_, k)));
+      return;
+    }
+    const compression::Moments plain = compression::moments(x_);
+    const cuda::DeviceMoments of = device_.engine().moments(on_device_);
+    REQUIRE(is_near(of.deviation * of.deviation + of.mean * of.mean,
+                    plain.deviation * plain.deviation + plain.mean * plain.mean));
+    const auto threshold =
+        compression::adjusted_threshold(k, compression::normal_threshold(of.mean, of.deviation, k, x_.size()),
+                                        [&](float trial) { return compression::count_at_least(x_, trial); });
+    REQUIRE(same(kept, threshold ? compression::at_least(x_, *threshold) : compression::top_k(x_, k)));
+    if (of.mean == plain.mean && of.deviation == plain.deviation)
+      REQUIRE(same(kept, compression::gaussian_k(x_, k)));
+  }
+  /// Computed, reused, too low to be reused, and not finite.
+  void reuse_threshold(std::size_t k) const {
+    compression::ReusedThreshold state = {.recompute_every = 3};
+    compression::ReusedThreshold same_state = state;
+    for (const float factor : {1.0F, 1.5F, 0.0F, kNan, 0.9F}) {
+      state.threshold *= factor;
+      same_state.threshold *= factor;
+      REQUIRE(same(here(cuda::reuse_threshold(device_, on_device_, k, state)),
+                   compression::reuse_threshold(x_, k, same_state)));
+      REQUIRE(bits_of(state.threshold) == bits_of(same_state.threshold));
+      REQUIRE(state.calls == same_state.calls);
+    }
+  }
+  void halves(std::string_view name) const {
+    compression::State state;
+    const compression::Bytes expected = compression::find_compressor(name)->encode(x_, state);
+    const cuda::Half kind = name == "fp16" ? cuda::Half::float16 : cuda::Half::bfloat16;
+    REQUIRE(here(cuda::halves(device_, on_device_, kind)) == expected);
+    decoding(name, expected);
   }
 
   /// Bytes, and adding and subtracting them.
@@ -184,9 +225,14 @@ inline void compare_all(Device& device, std::uint32_t kind, std::size_t elements
     compared.dgc(k, seed);
     compared.random_k(k, seed);
   }
+  // every trial is a pass, which lanes on the host take long for
+  compared.gaussian_k(ks[ks.size() / 2]);
+  compared.reuse_threshold(ks[ks.size() / 2]);
   for (const float threshold : {-1.0F, 0.0F, 0.25F, 1.0F, kInfinity, kNan}) compared.at_least(threshold);
   compared.signs("efsignsgd");
   compared.signs("onebit");
+  compared.halves("fp16");
+  compared.halves("bf16");
   compression::State state = {.density = 0.1};
   compared.decoding("top-k", compression::find_compressor("top-k")->encode(x, state));
 }

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "compression/half.hpp"
 #include "compression/sign_wire.hpp"
 #include "sim/draws.hpp"
 #include "tests/compression/cuda/compare.hpp"
@@ -27,6 +28,11 @@ TEST_CASE("gpu kernels: words read as on the CPU") {
     REQUIRE(magnitude_of(x) == magnitude(x));
     REQUIRE(is_below_zero(x) == is_negative(x));
     REQUIRE(support::bits_of(without_payload(x)) == support::bits_of(plain_nan(x)));
+    REQUIRE(to_float16_bits(x) == to_float16(x));
+    REQUIRE(to_bfloat16_bits(x) == to_bfloat16(x));
+    const auto half = static_cast<std::uint16_t>(bits >> 7U);
+    REQUIRE(support::bits_of(from_half(Half::float16, half)) == support::bits_of(from_float16(half)));
+    REQUIRE(support::bits_of(from_half(Half::bfloat16, half)) == support::bits_of(from_bfloat16(half)));
     REQUIRE(hash_of(bits) == sim::hash(bits));
     REQUIRE(hash_of(bits, std::uint64_t{bits} * 3) == sim::hash(bits, std::uint64_t{bits} * 3));
   }
@@ -92,7 +98,8 @@ TEST_CASE("gpu kernels: encodings by name are the compressors' bytes, call after
   Random random(5);
   const std::vector<float> x = support::vector_of(random, 2, 5000);  // whole numbers: sums are exact
   Device device(support::host_engine(13));
-  for (const char* name : {"top-k", "mstopk", "dgc", "random-k", "efsignsgd", "onebit"}) {
+  for (const Compressor& compressor : compressors()) {
+    const std::string_view name = compressor.name;
     CAPTURE(name);
     State state = {.density = 0.02, .seed = 3};
     State same_state = state;
@@ -102,9 +109,7 @@ TEST_CASE("gpu kernels: encodings by name are the compressors' bytes, call after
     }
   }
   State state;
-  CHECK_THROWS_WITH_AS(encode(device, "fp16", x, state), "no compressor on a device: fp16",
-                       std::invalid_argument);
-  CHECK_THROWS_WITH_AS(encode(device, "threshold", x, state), "no compressor on a device: threshold",
+  CHECK_THROWS_WITH_AS(encode(device, "fp17", x, state), "no compressor on a device: fp17",
                        std::invalid_argument);
 }
 
@@ -146,6 +151,8 @@ TEST_CASE("gpu kernels: what are no encodings are refused as on the CPU, and cha
   refused("efsignsgd", signs, 10);
   signs.resize(9);
   refused("onebit", signs, 8);
+  refused("fp16", Bytes(7), 4);
+  refused("bf16", Bytes(10), 4);
 }
 
 }  // namespace
