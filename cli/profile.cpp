@@ -33,6 +33,8 @@ struct Options {
   int repetitions = 30;
   int warm_up = 2;
   std::optional<double> memory_mb;
+  bool tf32 = false;
+  bool verify = false;
   std::string output;
 };
 
@@ -72,17 +74,39 @@ const profiler::Backend& named_backend(const std::string& name) {
 }
 
 profiler::ProfileWishes wishes_of(const Options& options, const models::Model& model) {
-  profiler::ProfileWishes out = {
-      .session = {.batch_size = options.batch.value_or(model.batch_size),
-                  .dtype = traces::Dtype::float32,
-                  .threads = options.threads.value_or(profiler::processor_count())},
-      .warm_up = options.warm_up,
-      .repetitions = options.repetitions,
-      .most_bytes = {}};
+  profiler::ProfileWishes out = {.session = {.batch_size = options.batch.value_or(model.batch_size),
+                                             .dtype = traces::Dtype::float32,
+                                             .threads = options.threads.value_or(profiler::processor_count()),
+                                             .tf32 = options.tf32},
+                                 .warm_up = options.warm_up,
+                                 .repetitions = options.repetitions,
+                                 .most_bytes = {}};
   constexpr double kMega = 1e6;
   if (options.memory_mb) out.most_bytes = *options.memory_mb * kMega;
   if (options.dtype) out.session.dtype = *traces::dtype(*options.dtype);
   return out;
+}
+
+/// Each layer on the backend beside the same on the CPU, in the place of a profile.
+void verify(const profiler::Backend& backend, const models::Model& model,
+            const profiler::SessionWishes& wishes) {
+  if (backend.verify == nullptr)
+    throw models::InputError(fmt::format(
+        "--verify: expected --backend cuda, got {}, which others are compared with", backend.name));
+  backend.check(wishes);
+  const profiler::Verdict verdict = backend.verify(profiler::make_work(model), wishes);
+  std::vector<std::string> apart;
+  for (const profiler::LayerDifference& layer : verdict.layers) {
+    const bool agrees = layer.forward <= verdict.tolerance && layer.backward <= verdict.tolerance;
+    fmt::print("{:<40} forward {:9.2e}  backward {:9.2e}{}\n", layer.layer, layer.forward, layer.backward,
+               agrees ? "" : "  differs");
+    if (!agrees) apart.push_back(layer.layer);
+  }
+  if (!apart.empty())
+    throw models::WorldError(
+        fmt::format("{} of {} layers differ from the CPU's by more than {:g}, the first is {}", apart.size(),
+                    verdict.layers.size(), verdict.tolerance, apart.front()));
+  fmt::print("all {} layers agree with the CPU's within {:g}\n", verdict.layers.size(), verdict.tolerance);
 }
 
 void profile(const Options& options) {
@@ -93,6 +117,7 @@ void profile(const Options& options) {
   const models::Model model =
       models::read_model(models::Field::load(options.model),
                          {.sequence_length = options.sequence_length, .input_size = options.input_size});
+  if (options.verify) return verify(backend, model, wishes_of(options, model).session);
   ProgressBar bar;
   const profiler::MeasuredProfile measured = profiler::measure_profile(
       model, backend, wishes_of(options, model), [&](int done, int total) { bar.show(done, total); });
@@ -134,6 +159,9 @@ void add_profile(CLI::App& app) {
       ->check(CLI::Range(std::int64_t{1}, kMost));
   command->add_option("--threads", options->threads, "of the CPU (default: all it has)")
       ->check(CLI::Range(1, kMostThreads));
+  command->add_flag("--tf32", options->tf32, "of a GPU: float32 products with TF32's precision");
+  command->add_flag("--verify", options->verify,
+                    "compare each layer with the CPU's instead, a small --batch-size is enough");
   command->add_option("--repetitions", options->repetitions, "that are measured; fewer than 30 tell little")
       ->check(CLI::Range(1, kMostRepetitions))
       ->capture_default_str();

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "profiler/layers/work.hpp"
 #include "traces/profile.hpp"
@@ -18,7 +19,8 @@ namespace profiler {
 struct SessionWishes {
   std::int64_t batch_size = 1;
   traces::Dtype dtype = traces::Dtype::float32;
-  int threads = 1;  ///< of a backend that has them
+  int threads = 1;    ///< of a backend that has them
+  bool tf32 = false;  ///< float32 products with TF32's precision, of a backend that has it
 };
 
 /// A model in a device's memory, ready to run. Times are microseconds.
@@ -35,6 +37,22 @@ class Session {
   virtual void time_layers(std::span<double> forward_us, std::span<double> backward_us) = 0;
   /// One iteration without a look at the clock between layers.
   virtual double time_iteration() = 0;
+  /// How it was measured, for whoever reads the profile; after the last iteration.
+  virtual std::string conditions() { return {}; }
+  /// What it took of the device's memory; none where that is not seen.
+  virtual std::optional<double> peak_bytes() { return std::nullopt; }
+};
+
+/// A layer on a backend beside the same on the CPU: how far they are apart, as a part of the CPU's.
+struct LayerDifference {
+  std::string layer;
+  double forward = 0;
+  double backward = 0;
+};
+
+struct Verdict {
+  std::vector<LayerDifference> layers;
+  double tolerance = 0;  ///< what rounding explains
 };
 
 struct Backend {
@@ -49,6 +67,8 @@ struct Backend {
   std::optional<double> (*free_bytes)();
   /// Refers to the work, which must outlive it.
   std::unique_ptr<Session> (*open)(const ModelWork&, const SessionWishes&);
+  /// Null: it is what others are compared with.
+  Verdict (*verify)(const ModelWork&, const SessionWishes&) = nullptr;
 };
 
 std::span<const Backend> backends();

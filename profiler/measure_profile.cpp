@@ -62,7 +62,8 @@ void repeat(Session& session, const ProfileWishes& wishes, const ProfileProgress
   }
 }
 
-traces::ProfileLayer layer_of(const LayerWork& work, const Samples& samples, std::int64_t batch_size) {
+traces::ProfileLayer layer_of(const LayerWork& work, const Samples& samples, std::int64_t batch_size,
+                              traces::Dtype dtype) {
   const models::Layer& layer = *work.layer;
   const SampleSummary forward = summary(samples.forward[work.index]);
   const SampleSummary backward = summary(samples.backward[work.index]);
@@ -74,21 +75,22 @@ traces::ProfileLayer layer_of(const LayerWork& work, const Samples& samples, std
       .tensors = {},
       .forward_spread_us = forward.spread,
       .backward_spread_us = backward.spread,
-      .activation_bytes = batch_size * layer.activation_elements * static_cast<std::int64_t>(sizeof(float))};
+      .activation_bytes = batch_size * layer.activation_elements * traces::bytes_per_element(dtype)};
   for (const models::Tensor& tensor : layer.tensors)
     out.tensors.push_back({.name = tensor.name, .elements = tensor.elements});
   return out;
 }
 
-std::string source(const MeasuredProfile& measured, const ProfileWishes& wishes) {
+std::string source(const MeasuredProfile& measured, const ProfileWishes& wishes,
+                   const std::string& conditions) {
   const SampleSummary& loop = measured.noise.loop;
   std::string out = fmt::format(
       "fusewise profile: medians of {} repetitions after {} to warm up, spreads are interquartile ranges; a "
       "whole iteration takes {:.1f} us (spread {:.1f}, p99 {:.1f}), its layers add up to {:.1f} us; {} of "
-      "memory; a fixed loop beside it took {:.1f} us (spread {:.1f}, p99 {:.1f})",
+      "memory; {}a fixed loop beside it took {:.1f} us (spread {:.1f}, p99 {:.1f})",
       wishes.repetitions, wishes.warm_up, measured.iteration.median, measured.iteration.spread,
-      measured.iteration.p99, measured.layers_us, bytes_text(measured.bytes), loop.median, loop.spread,
-      loop.p99);
+      measured.iteration.p99, measured.layers_us, bytes_text(measured.bytes),
+      conditions.empty() ? "" : conditions + "; ", loop.median, loop.spread, loop.p99);
   if (const auto& share = measured.noise.busy_elsewhere)
     out += fmt::format(", other processes {:.0f} % of the processors", 100 * *share);
   if (measured.noise.is_noisy())
@@ -143,9 +145,10 @@ MeasuredProfile measure_profile(const models::Model& model, const Backend& backe
                  .layers = {}};
   for (const LayerWork& layer : work.layers)
     if (layer.is_measured())
-      out.profile.layers.push_back(layer_of(layer, samples, wishes.session.batch_size));
+      out.profile.layers.push_back(layer_of(layer, samples, wishes.session.batch_size, wishes.session.dtype));
   out.layers_us = traces::forward_us(out.profile) + traces::backward_us(out.profile);
-  out.profile.origin.source = source(out, wishes);
+  out.bytes = session->peak_bytes().value_or(out.bytes);
+  out.profile.origin.source = source(out, wishes, session->conditions());
   out.warnings = warnings(out);
   return out;
 }

@@ -14,10 +14,15 @@
 
 namespace sparse {
 
-/// The sum of all selections, in the order of ranks. All are gathered on a ring and each rank sums: with k
-/// selected on each, exactly 2k(P-1) words received. Memory in gradients: 2Pk/n gathered, 1 1/32 to sum,
-/// twice the density of the sum.
-SparseVector topk_a(transport::Transport& transport, const SparseVector& own, std::size_t elements);
+/// How what all ranks need gets to them: on a ring, or in ceil(log2 P) messages of doubled length, as the
+/// papers count (with as many more to tell lengths where they differ).
+enum class Gathering { ring, rounds };
+
+/// The sum of all selections, in the order of ranks. All are gathered and each rank sums: with k selected on
+/// each, exactly 2k(P-1) words received. In rounds each rank has to select as many. Memory in gradients:
+/// 2Pk/n gathered, 1 1/32 to sum, twice the density of the sum.
+SparseVector topk_a(transport::Transport& transport, const SparseVector& own, std::size_t elements,
+                    Gathering gathering = Gathering::ring);
 
 /// The same in `sum`, as long as the gradient; how many elements it has. No rank may select more than `most`,
 /// the same on all ranks: where P times as many would take more than half a gradient, selections go round one
@@ -31,13 +36,16 @@ struct DsaSum {
 };
 
 /// The sum of all selections, in the order of ranks. The gradient is cut into P equal parts; each rank
-/// receives its part of all selections, sums it, and the sums are gathered on a ring. A part, received or
+/// receives its part of all selections, sums it, and the sums are gathered. A part, received or
 /// summed, travels as all its elements when more than 2/3 of them are not zero, else as indexes and values;
-/// one control word tells which. Words received: for each of the 2(P-1) messages 1 and the lesser of that.
-/// Memory in gradients: the sum, and a few of its P parts.
-DsaSum topk_dsa(transport::Transport& transport, const SparseVector& own, std::size_t elements);
+/// one control word tells which. Words received: for each of the 2(P-1) parts 1 and the lesser of that; in
+/// rounds P-1 more for lengths. Memory in gradients: the sum, and a few of its P parts; in rounds all of
+/// them.
+DsaSum topk_dsa(transport::Transport& transport, const SparseVector& own, std::size_t elements,
+                Gathering gathering = Gathering::ring);
 /// The same in `sum`, as long as the gradient; how many of its elements are not zero.
-std::size_t topk_dsa(transport::Transport& transport, const SparseVector& own, std::span<float> sum);
+std::size_t topk_dsa(transport::Transport& transport, const SparseVector& own, std::span<float> sum,
+                     Gathering gathering = Gathering::ring);
 
 /// What a collective that selects again has selected.
 struct Selected {

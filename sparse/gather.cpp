@@ -33,6 +33,45 @@ void append_blocks(const Bytes& all, std::span<const std::size_t> sizes, std::ve
   }
 }
 
+/// The P-1 messages that go round a ring from this rank to the next, and from the one before to this. Blocks
+/// take turns as they would without a window: the message that comes first of those that have not arrived is
+/// never behind one that waits.
+class Paced {
+ public:
+  Paced(Transport& transport, Window window)
+      : transport_(transport),
+        window_(window),
+        next_((transport.rank() + 1) % transport.size()),
+        before_((transport.rank() + transport.size() - 1) % transport.size()) {}
+
+  void send(Tag tag, Bytes message) {
+    if (window_ > 0 && sent_ >= window_) {
+      const transport::Phase phase(transport_, "taken");
+      transport_.recv(next_, tag_of(Tag::taken));
+    }
+    transport_.send(next_, tag_of(tag), std::move(message));
+    ++sent_;
+  }
+
+  Bytes recv(Tag tag) {
+    Bytes message = transport_.recv(before_, tag_of(tag));
+    if (window_ > 0 && received_ + window_ + 1 < transport_.size()) {
+      const transport::Phase phase(transport_, "taken");
+      transport_.send(before_, tag_of(Tag::taken), {});
+    }
+    ++received_;
+    return message;
+  }
+
+ private:
+  Transport& transport_;
+  Window window_;
+  std::uint32_t next_;
+  std::uint32_t before_;
+  std::uint32_t sent_ = 0;
+  std::uint32_t received_ = 0;
+};
+
 }  // namespace
 
 std::vector<Bytes> all_gather(Transport& transport, Bytes own) {
@@ -50,34 +89,36 @@ std::vector<Bytes> all_gather(Transport& transport, Bytes own) {
 }
 
 void all_gather_each(Transport& transport, Bytes own,
-                     const std::function<void(std::uint32_t, std::span<const std::byte>)>& visit) {
+                     const std::function<void(std::uint32_t, std::span<const std::byte>)>& visit,
+                     Window window) {
   const std::uint32_t size = transport.size();
-  const std::uint32_t next = (transport.rank() + 1) % size;
-  const std::uint32_t before = (transport.rank() + size - 1) % size;
+  Paced ring(transport, window);
   Bytes block = std::move(own);
   visit(transport.rank(), block);
   for (std::uint32_t step = 1; step < size; ++step) {
-    transport.send(next, tag_of(Tag::all_gather), std::move(block));
-    block = transport.recv(before, tag_of(Tag::all_gather));
+    ring.send(Tag::all_gather, std::move(block));
+    block = ring.recv(Tag::all_gather);
     visit((transport.rank() + size - step) % size, block);
   }
 }
 
 void all_gather_in_order(Transport& transport, Bytes own,
-                         const std::function<void(std::span<const std::byte>)>& visit) {
+                         const std::function<void(std::span<const std::byte>)>& visit, Window window) {
   const std::uint32_t size = transport.size();
   const std::uint32_t next = (transport.rank() + 1) % size;
-  const std::uint32_t before = (transport.rank() + size - 1) % size;
+  Paced ring(transport, window);
   for (std::uint32_t origin = 0; origin < size; ++origin) {
-    Bytes block = origin == transport.rank() ? std::move(own) : transport.recv(before, tag_of(Tag::in_order));
+    Bytes block = origin == transport.rank() ? std::move(own) : ring.recv(Tag::in_order);
     visit(block);
-    if (next != origin) transport.send(next, tag_of(Tag::in_order), std::move(block));
+    if (next != origin) ring.send(Tag::in_order, std::move(block));
   }
 }
 
 void all_gather_within(Transport& transport, Bytes own, std::size_t most_bytes, std::size_t room,
                        const std::function<void(std::span<const std::byte>)>& visit) {
-  if (most_bytes > room / transport.size()) return all_gather_in_order(transport, std::move(own), visit);
+  constexpr Window kFew = 2;
+  if (most_bytes > room / transport.size())
+    return all_gather_in_order(transport, std::move(own), visit, kFew);
   std::vector<Bytes> blocks = all_gather(transport, std::move(own));
   for (Bytes& block : blocks) {
     visit(block);

@@ -17,19 +17,26 @@ namespace sparse {
 /// compressors whose sum has no code: each rank then decodes all.
 std::vector<transport::Bytes> all_gather(transport::Transport& transport, transport::Bytes own);
 
+/// How many messages may wait for a rank that is late; 0: any number. Beyond it a rank waits until the next
+/// one has taken an earlier message, which it says by a message without content: of P-1 messages P-1-window
+/// are answered so, in a phase "taken" of their own.
+using Window = std::uint32_t;
+
 /// The same on the same ring, but what arrives is given to `visit`, own first, then in the order of arrival,
 /// and is passed on and forgotten: one message at a time is in memory.
 void all_gather_each(transport::Transport& transport, transport::Bytes own,
-                     const std::function<void(std::uint32_t rank, std::span<const std::byte>)>& visit);
+                     const std::function<void(std::uint32_t rank, std::span<const std::byte>)>& visit,
+                     Window window = 0);
 
 /// The same in the order of ranks, for sums that must not depend on who sums. As many messages and words; but
 /// as a rank passes on only what it has visited, the last block sets out when the first has come round: up to
 /// twice the time of the others.
 void all_gather_in_order(transport::Transport& transport, transport::Bytes own,
-                         const std::function<void(std::span<const std::byte>)>& visit);
+                         const std::function<void(std::span<const std::byte>)>& visit, Window window = 0);
 
 /// Visited in the order of ranks: all gathered at once where P times `most_bytes` are at most `room`, else
-/// one at a time. Both are the same on all ranks, and no rank gives more than `most_bytes`.
+/// one at a time, with two at most that wait. Both are the same on all ranks, and no rank gives more than
+/// `most_bytes`.
 void all_gather_within(transport::Transport& transport, transport::Bytes own, std::size_t most_bytes,
                        std::size_t room, const std::function<void(std::span<const std::byte>)>& visit);
 

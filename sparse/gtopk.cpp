@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "sparse/collectives.hpp"
 #include "sparse/ring.hpp"
 #include "sparse/tags.hpp"
@@ -18,6 +20,8 @@ std::uint32_t distance_to_parent(std::uint32_t rank, std::uint32_t size) {
 /// What either has; where both have an element, the first's and the second's.
 SparseVector sum_of_both(const SparseVector& a, const SparseVector& b) {
   SparseVector sum;
+  sum.indexes.reserve(a.indexes.size() + b.indexes.size());
+  sum.values.reserve(a.indexes.size() + b.indexes.size());
   const auto take = [&](std::uint32_t index, float value) {
     sum.indexes.push_back(index);
     sum.values.push_back(value);
@@ -44,8 +48,13 @@ SparseVector sum_from_below(Transport& transport, const SparseVector& own, std::
   SparseVector selected = top_of(own, k);
   for (std::uint32_t distance = 1; distance < parent; distance *= 2) {
     if (transport.rank() + distance >= transport.size()) continue;
-    const transport::Bytes arrived = transport.recv(transport.rank() + distance, tag_of(Tag::tree_up));
-    selected = top_of(sum_of_both(selected, decode(arrived, {0, elements})), k);
+    SparseVector sum;
+    {  // what has been summed needs no memory any more
+      const SparseVector below =
+          decode(transport.recv(transport.rank() + distance, tag_of(Tag::tree_up)), {0, elements});
+      sum = sum_of_both(std::exchange(selected, {}), below);
+    }
+    selected = top_of(sum, k);
   }
   return selected;
 }

@@ -21,6 +21,10 @@ struct OkTopkOptions {
   std::uint32_t bucket = 4;  ///< messages that are on their way at once
   std::size_t balance_beyond =
       4;  ///< times the mean share: where the largest is beyond, shares are evened out
+  /// So that no more messages wait for a late rank than a bucket: in split each is asked for by one without
+  /// content (phase "split/asked"), and shares over an eighth of a gradient are gathered on a ring, two at a
+  /// time. As many words.
+  bool asks_first = false;
 };
 
 /// What a rank keeps from call to call. Starts empty, and starts anew by itself when the number of elements
@@ -51,10 +55,21 @@ struct OkTopkState {
 ///   balance   at most 2 ceil(G/P); 2G (P-1)/P sent at most
 ///   recompute instead of the last two: 2 x what the other ranks' sums have
 ///   boundaries at most 4P where regions are made
-/// NaN counts as the greatest magnitude and infinity as the next, so they travel. Memory in gradients, with
-/// density d = k/n: 2d selected, 2d underway, what is received in split, a region to sum, 4 times the density
-/// of the sum where thresholds are recomputed.
+/// NaN counts as the greatest magnitude and infinity as the next, so they travel. A region's elements are
+/// summed from its own rank downwards. Memory in gradients: one to sum, of which only the touched pages
+/// count, and a sixteenth; where thresholds are recomputed half a one to select.
 Selected ok_topk(transport::Transport& transport, std::span<const float> gradient,
                  const OkTopkOptions& options, OkTopkState& state);
+
+/// How many elements were selected: by this rank, and in the sum.
+struct OkTopkCounts {
+  std::size_t local = 0;
+  std::size_t global = 0;
+};
+
+/// The same in place: in `left`, the gradient, what has contributed becomes 0, and `sum`, as long, is
+/// overwritten.
+OkTopkCounts ok_topk(transport::Transport& transport, std::span<float> left, std::span<float> sum,
+                     const OkTopkOptions& options, OkTopkState& state);
 
 }  // namespace sparse

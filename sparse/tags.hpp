@@ -16,6 +16,8 @@ enum class Tag : std::uint32_t {
   tree_down,
   in_order,
   encoded,
+  asked,
+  taken,
 };
 
 constexpr std::uint32_t tag_of(Tag tag) { return static_cast<std::uint32_t>(tag); }

@@ -1,12 +1,26 @@
+#include <utility>
+
 #include "sparse/collectives.hpp"
 #include "sparse/gather.hpp"
 
 namespace sparse {
 
-SparseVector topk_a(transport::Transport& transport, const SparseVector& own, std::size_t elements) {
+namespace {
+
+std::vector<transport::Bytes> gather(transport::Transport& transport, transport::Bytes own,
+                                     Gathering gathering) {
+  if (gathering == Gathering::ring) return all_gather(transport, std::move(own));
+  const std::vector<std::size_t> sizes(transport.size(), own.size());
+  return all_gather_known(transport, std::move(own), sizes);
+}
+
+}  // namespace
+
+SparseVector topk_a(transport::Transport& transport, const SparseVector& own, std::size_t elements,
+                    Gathering gathering) {
   check_sparse(own, elements, "topk_a");
   const transport::Phase phase(transport, "gather");
-  std::vector<transport::Bytes> messages = all_gather(transport, encode(own));
+  std::vector<transport::Bytes> messages = gather(transport, encode(own), gathering);
   Accumulator sum({0, elements});
   for (transport::Bytes& message : messages) {
     sum.add(decode(message, {0, elements}));

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "compression/select.hpp"
 #include "sparse/collectives.hpp"
@@ -80,9 +82,21 @@ SparseVector reduce_own_part(Transport& transport, const SparseVector& own, std:
   return without_zeros(sum.take());
 }
 
+using Visit = std::function<void(std::uint32_t rank, std::span<const std::byte> message)>;
+
+void gather_each(Transport& transport, Bytes own, Gathering gathering, const Visit& visit) {
+  if (gathering == Gathering::ring) return all_gather_each(transport, std::move(own), visit);
+  std::vector<std::size_t> sizes;
+  for (const std::uint32_t size : all_gather_word(transport, static_cast<std::uint32_t>(own.size())))
+    sizes.push_back(size);
+  const std::vector<Bytes> messages = all_gather_known(transport, std::move(own), sizes);
+  for (std::uint32_t rank = 0; rank < messages.size(); ++rank) visit(rank, messages[rank]);
+}
+
 }  // namespace
 
-std::size_t topk_dsa(Transport& transport, const SparseVector& own, std::span<float> sum) {
+std::size_t topk_dsa(Transport& transport, const SparseVector& own, std::span<float> sum,
+                     Gathering gathering) {
   const std::size_t elements = sum.size();
   check_sparse(own, elements, "topk_dsa");
   const std::uint32_t size = transport.size();
@@ -90,19 +104,18 @@ std::size_t topk_dsa(Transport& transport, const SparseVector& own, std::span<fl
   const transport::Phase phase(transport, "gather");
   std::fill(sum.begin(), sum.end(), 0.0F);
   std::size_t non_zeros = 0;
-  all_gather_each(transport, encode_part(part, part_of(elements, transport.rank(), size)),
-                  [&](std::uint32_t rank, std::span<const std::byte> message) {
-                    const SparseVector each = decode_part(message, part_of(elements, rank, size));
-                    for (std::size_t i = 0; i < each.indexes.size(); ++i)
-                      sum[each.indexes[i]] = each.values[i];
-                    non_zeros += each.indexes.size();
-                  });
+  gather_each(transport, encode_part(part, part_of(elements, transport.rank(), size)), gathering,
+              [&](std::uint32_t rank, std::span<const std::byte> message) {
+                const SparseVector each = decode_part(message, part_of(elements, rank, size));
+                for (std::size_t i = 0; i < each.indexes.size(); ++i) sum[each.indexes[i]] = each.values[i];
+                non_zeros += each.indexes.size();
+              });
   return non_zeros;
 }
 
-DsaSum topk_dsa(Transport& transport, const SparseVector& own, std::size_t elements) {
+DsaSum topk_dsa(Transport& transport, const SparseVector& own, std::size_t elements, Gathering gathering) {
   DsaSum result{std::vector<float>(elements)};
-  result.non_zeros = topk_dsa(transport, own, std::span(result.sum));
+  result.non_zeros = topk_dsa(transport, own, std::span(result.sum), gathering);
   return result;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -13,7 +14,6 @@ namespace sparse {
 namespace {
 
 constexpr std::size_t kBytesPerElement = compression::kBytesPerKept;
-constexpr std::size_t kBits = 64;
 
 /// Copies `count` of `from` to `to`; either may be null where count is 0.
 void copy(void* to, const void* from, std::size_t bytes) {
@@ -60,6 +60,21 @@ transport::Bytes encode(const SparseVector& vector, std::size_t first, std::size
 }
 
 transport::Bytes encode(const SparseVector& vector) { return encode(vector, 0, vector.indexes.size()); }
+
+transport::Bytes encode(const Marks& marks, const float* values, Range within) {
+  const std::size_t count = marks.count(within);
+  transport::Bytes message(count * kBytesPerElement);
+  std::byte* indexes = message.data();
+  std::byte* kept = message.data() + count * sizeof(std::uint32_t);
+  marks.for_each(within, [&](std::size_t at) {
+    const auto index = static_cast<std::uint32_t>(at);
+    copy(indexes, &index, sizeof index);
+    copy(kept, values + (at - marks.range().begin), sizeof *values);
+    indexes += sizeof index;
+    kept += sizeof *values;
+  });
+  return message;
+}
 
 SparseVector decode(std::span<const std::byte> message, Range range) {
   const std::size_t count = elements_in(message);
@@ -112,23 +127,16 @@ std::vector<std::uint32_t> common_indexes(const SparseVector& a, const SparseVec
 }
 
 Accumulator::Accumulator(Range range)
-    : range_(range),
-      present_((range.size() + kBits - 1) / kBits),
-      own_(std::make_unique_for_overwrite<float[]>(range.size())),
-      values_(own_.get()) {}
+    : present_(range), own_(std::make_unique_for_overwrite<float[]>(range.size())), values_(own_.get()) {}
 
-Accumulator::Accumulator(Range range, std::span<float> place)
-    : range_(range), present_((range.size() + kBits - 1) / kBits), values_(place.data()) {}
+Accumulator::Accumulator(Range range, std::span<float> place) : present_(range), values_(place.data()) {}
 
 void Accumulator::add(std::uint32_t index, float value) {
-  const std::size_t at = index - range_.begin;
-  std::uint64_t& word = present_[at / kBits];
-  const std::uint64_t bit = std::uint64_t{1} << (at % kBits);
-  if ((word & bit) != 0) {
-    values_[at] = sum_of(values_[at], value);
+  if (present_.has(index)) {
+    value_at(index) = sum_of(value_at(index), value);
   } else {
-    word |= bit;
-    values_[at] = value;
+    present_.set(index);
+    value_at(index) = value;
     ++count_;
   }
 }
@@ -157,40 +165,65 @@ void Accumulator::add(std::span<const std::byte> message, Range within) {
   }
 }
 
-template <typename Visit>
-void Accumulator::for_each(Visit visit) const {
-  for (std::size_t word = 0; word < present_.size(); ++word)
-    for (std::uint64_t left = present_[word]; left != 0; left &= left - 1) {
-      const std::size_t at = word * kBits + static_cast<std::size_t>(std::countr_zero(left));
-      visit(static_cast<std::uint32_t>(range_.begin + at), values_[at]);
-    }
+void Accumulator::clear() {
+  present_.clear();
+  count_ = 0;
+}
+
+void Accumulator::drop(std::size_t index) {
+  present_.clear(index);
+  --count_;
+}
+
+void Accumulator::keep_at_least(float threshold, Range within) {
+  const std::uint32_t least = compression::least_magnitude(threshold);
+  present_.for_each(within, [&](std::size_t index) {
+    if (compression::magnitude(value_at(index)) < least) drop(index);
+  });
+}
+
+void Accumulator::keep_top(std::size_t k) {
+  if (count_ <= k) return;
+  if (k == 0) return clear();
+  zero_absent();  // which are then among the least, and not looked at below
+  const std::uint32_t least =
+      compression::magnitude(compression::kth_magnitude({values_, present_.range().size()}, k));
+  std::size_t equals_left = k;
+  present_.for_each(present_.range(), [&](std::size_t index) {
+    if (compression::magnitude(value_at(index)) > least) --equals_left;
+  });
+  present_.for_each(present_.range(), [&](std::size_t index) {
+    const std::uint32_t magnitude = compression::magnitude(value_at(index));
+    if (magnitude > least || (magnitude == least && equals_left > 0))
+      equals_left -= magnitude == least ? 1 : 0;
+    else
+      drop(index);
+  });
+}
+
+std::uint32_t Accumulator::least_magnitude() const {
+  std::uint32_t least = compression::magnitude(std::numeric_limits<float>::infinity());
+  present_.for_each(present_.range(), [&](std::size_t index) {
+    least = std::min(least, compression::magnitude(value_at(index)));
+  });
+  return least;
 }
 
 SparseVector Accumulator::take() const {
   SparseVector sum;
   sum.indexes.reserve(count_);
   sum.values.reserve(count_);
-  for_each([&](std::uint32_t index, float value) {
-    sum.indexes.push_back(index);
-    sum.values.push_back(value);
+  present_.for_each(present_.range(), [&](std::size_t index) {
+    sum.indexes.push_back(static_cast<std::uint32_t>(index));
+    sum.values.push_back(value_at(index));
   });
   return sum;
 }
 
-transport::Bytes Accumulator::encoded() const {
-  transport::Bytes message(count_ * kBytesPerElement);
-  std::size_t i = 0;
-  for_each([&](std::uint32_t index, float value) {
-    std::memcpy(message.data() + i * sizeof index, &index, sizeof index);
-    std::memcpy(message.data() + count_ * sizeof index + i * sizeof value, &value, sizeof value);
-    ++i;
-  });
-  return message;
-}
-
 void Accumulator::zero_absent() {
-  for (std::size_t at = 0; at < range_.size(); ++at)
-    if ((present_[at / kBits] >> at % kBits & 1U) == 0) values_[at] = 0;
+  const Range range = present_.range();
+  for (std::size_t index = range.begin; index < range.end; ++index)
+    if (!present_.has(index)) value_at(index) = 0;
 }
 
 }  // namespace sparse

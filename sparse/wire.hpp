@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "compression/sparse_vector.hpp"
+#include "sparse/marks.hpp"
 #include "transport/transport.hpp"
 
 namespace sparse {
@@ -20,17 +21,12 @@ using compression::SparseVector;
 /// Bytes in the words that the papers count in: a float32 or an int32 index.
 inline constexpr std::int64_t kBytesPerWord = 4;
 
-/// Elements from one index up to, not including, another.
-struct Range {
-  std::size_t begin = 0;
-  std::size_t end = 0;
-  std::size_t size() const { return end - begin; }
-  bool operator==(const Range&) const = default;
-};
-
 /// Elements first to first + count - 1 of `vector`, in the order of the vector.
 transport::Bytes encode(const SparseVector& vector, std::size_t first, std::size_t count);
 transport::Bytes encode(const SparseVector& vector);
+
+/// What is marked in `within`; `values` are those of the range of `marks`.
+transport::Bytes encode(const Marks& marks, const float* values, Range within);
 
 /// TransportError unless the message holds whole elements whose indexes grow and lie in `range`.
 SparseVector decode(std::span<const std::byte> message, Range range);
@@ -67,28 +63,37 @@ class Accumulator {
   /// Sums in `place`, which is as long as the range.
   Accumulator(Range range, std::span<float> place);
 
-  /// Asks for indexes within the range.
+  /// These and what follows ask for indexes within the range.
+  void add(std::uint32_t index, float value);
   void add(const SparseVector& vector);
   /// An encoding, as decode() reads it, without a copy. TransportError unless its indexes grow and lie in
-  /// `within`, which lies in the range.
+  /// `within`.
   void add(std::span<const std::byte> message, Range within);
+  /// Forgets all, and what has less than this magnitude, and all but the k of greatest magnitude, of equals
+  /// those with the lowest indexes.
+  void clear();
+  void keep_at_least(float threshold, Range within);
+  void keep_top(std::size_t k);
+
   std::size_t count() const { return count_; }
+  bool has(std::size_t index) const { return present_.has(index); }
+  /// The least magnitude, as compression::magnitude() gives it; infinity's of none.
+  std::uint32_t least_magnitude() const;
   SparseVector take() const;
-  /// encode(take()) without the copy.
-  transport::Bytes encoded() const;
-  /// Absent elements of a place given are 0 from then on.
+  /// encode(take()) without the copy, and of those in a part alone.
+  transport::Bytes encoded() const { return encoded(present_.range()); }
+  transport::Bytes encoded(Range within) const { return encode(present_, values_, within); }
+  /// Absent elements are 0 from then on.
   void zero_absent();
 
  private:
-  void add(std::uint32_t index, float value);
-  /// Calls visit(index, value) for each that is there, in order.
-  template <typename Visit>
-  void for_each(Visit visit) const;
+  float& value_at(std::size_t index) { return values_[index - present_.range().begin]; }
+  float value_at(std::size_t index) const { return values_[index - present_.range().begin]; }
+  void drop(std::size_t index);
 
-  Range range_;
-  std::vector<std::uint64_t> present_;  ///< a bit for each element
-  std::unique_ptr<float[]> own_;        ///< where no place was given
-  float* values_;                       ///< meaningful where the bit is set
+  Marks present_;
+  std::unique_ptr<float[]> own_;  ///< where no place was given
+  float* values_;                 ///< meaningful where present
   std::size_t count_ = 0;
 };
 

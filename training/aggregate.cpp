@@ -115,14 +115,18 @@ Selected gtopk(const Method& /*method*/, Transport& transport, const Options& op
 
 Selected ok_topk(const Method& /*method*/, Transport& transport, const Options& options, State& state,
                  Floats& gradient) {
-  add_left(options, state, gradient);
   const sparse::OkTopkOptions ok = {.k = compression::kept_elements(gradient.size(), options.density),
                                     .repartition_every = options.repartition_every,
-                                    .recompute_every = options.recompute_every};
-  const sparse::Selected result = sparse::ok_topk(transport, gradient, ok, state.ok_topk);
-  keep(options, state, gradient, result.contributed);
-  const std::size_t local = compression::count_at_least(gradient, state.ok_topk.local_threshold);
-  return scatter(result.sum, local, gradient);
+                                    .recompute_every = options.recompute_every,
+                                    .asks_first = true};
+  // what was left and the gradient make what is left: the gradient's own place is free for the sum
+  std::vector<float> nowhere;
+  std::vector<float>& left = options.error_feedback ? state.feedback.residual : nowhere;
+  left.resize(gradient.size());
+  for (std::size_t i = 0; i < gradient.size(); ++i) left[i] += gradient[i];
+  const sparse::OkTopkCounts counts =
+      sparse::ok_topk(transport, std::span(left), std::span(gradient), ok, state.ok_topk);
+  return {.local = counts.local, .global = counts.global};
 }
 
 /// A rank keeps what its shard of the node's sum has left, so that each element is kept once in a node.

@@ -218,6 +218,8 @@ void count(Errors& errors, double error) {
 
 }  // namespace
 
+double most_factor() { return std::exp(kMostLogarithm); }
+
 MeasurementsResult calibrate_and_predict(const std::vector<Measurement>& rows,
                                          const std::vector<bool>& calibrate_on, const Setup& setup,
                                          const std::string& source) {
@@ -229,6 +231,9 @@ MeasurementsResult calibrate_and_predict(const std::vector<Measurement>& rows,
   MeasurementsResult out;
   for (const auto& [name, logarithm] : factors.models) out.compute_factors[name] = std::exp(logarithm);
   for (const auto& [name, logarithm] : factors.networks) out.per_byte_factors[name] = std::exp(logarithm);
+  for (const auto* group : {&factors.models, &factors.networks})
+    for (const auto& [name, logarithm] : *group)
+      if (std::abs(logarithm) >= kMostLogarithm) out.at_limit.push_back(name);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     PredictedRow row = {.measured = rows[i],
                         .is_calibrated_on = calibrate_on[i],
@@ -238,10 +243,8 @@ MeasurementsResult calibrate_and_predict(const std::vector<Measurement>& rows,
     row.error = relative(row.samples_per_s, rows[i].samples_per_s);
     if (const auto found = null.find(rows[i].model); found != null.end())
       row.null_error = relative(found->second * static_cast<double>(rows[i].workers), rows[i].samples_per_s);
-    if (!row.is_calibrated_on) {
-      count(out.ours, row.error);
-      if (row.null_error) count(out.null, *row.null_error);
-    }
+    if (!row.is_calibrated_on) count(row.null_error ? out.ours : out.others, row.error);
+    if (!row.is_calibrated_on && row.null_error) count(out.null, *row.null_error);
     out.rows.push_back(std::move(row));
   }
   return out;

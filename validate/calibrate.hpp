@@ -30,10 +30,17 @@ struct Errors {
 struct MeasurementsResult {
   std::map<std::string, double> compute_factors;   ///< by model: so many times as slow as its profile
   std::map<std::string, double> per_byte_factors;  ///< by network
+  /// Names of models and networks whose factor is the least or most that is tried: what was measured is not
+  /// that of the set-up.
+  std::vector<std::string> at_limit;
   std::vector<PredictedRow> rows;
-  Errors ours;  ///< of rows that were not calibrated on
-  Errors null;  ///< of those of them that the null predictor can say something about
+  Errors ours;    ///< of rows that were not calibrated on, of models that were
+  Errors null;    ///< of the same rows
+  Errors others;  ///< ours of the other rows, which the null predictor can say nothing about
 };
+
+/// The most that a factor may be, and one over the least.
+double most_factor();
 
 /// The compute of each model and the time per byte of each network are free; with only one row to say both,
 /// that which is nearer to the files counts. Throws InputError where a name in a row, which `source` holds,

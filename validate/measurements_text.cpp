@@ -17,6 +17,7 @@ using nlohmann::ordered_json;
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
 std::string line_of(std::string_view who, const Errors& errors) {
+  if (errors.rows == 0) return "";
   return fmt::format("{}: mean error {}, worst {}, of {} row{} that were not calibrated on\n", who,
                      percent(errors.mean), percent(errors.worst), errors.rows, errors.rows == 1 ? "" : "s");
 }
@@ -57,9 +58,13 @@ std::string measurements_table(const MeasurementsResult& result) {
   for (const auto& [name, factor] : result.per_byte_factors)
     out += fmt::format("{} takes {:.4g} times as long per byte as its file says\n", models::one_line(name),
                        factor);
-  out += line_of("ours", result.ours);
-  if (result.null.rows > 0) out += line_of("null (as fast per worker as where calibrated)", result.null);
-  return out;
+  for (const std::string& name : result.at_limit)
+    out +=
+        fmt::format("{} is as far off as is tried ({:.3g} to {:.3g} times): it is hardly what was measured\n",
+                    models::one_line(name), 1 / most_factor(), most_factor());
+  return out + line_of("ours", result.ours) +
+         line_of("null (as fast per worker as where calibrated)", result.null) +
+         line_of("ours, of models without a calibrated row, so without a null", result.others);
 }
 
 std::string measurements_json(const MeasurementsResult& result) {
@@ -80,8 +85,10 @@ std::string measurements_json(const MeasurementsResult& result) {
                             {"version", 1},
                             {"compute_factors", json_of(result.compute_factors)},
                             {"per_byte_factors", json_of(result.per_byte_factors)},
+                            {"at_limit", result.at_limit},
                             {"ours", json_of(result.ours)},
                             {"null", json_of(result.null)},
+                            {"others", json_of(result.others)},
                             {"rows", std::move(rows)}});
 }
 

@@ -68,9 +68,9 @@ Parameter read_parameter(const Field& field) {
 
 Score read_score(const Field& field) {
   field.allow_only({"name", "what", "most_mean_error"});
-  return {.name = field.at("name").name(),
-          .what = field.at("what").name(),
-          .most_mean_error = field.at("most_mean_error").number(0, 1)};
+  Score out = {.name = field.at("name").name(), .what = field.at("what").name(), .most_mean_error = {}};
+  if (const auto most = field.find("most_mean_error")) out.most_mean_error = most->number(0, 1);
+  return out;
 }
 
 std::string range_text(const Published& published, int decimals) {
@@ -148,14 +148,15 @@ void read_judge_keys(const Field& field, const std::vector<Score>& scores, Figur
       field.at(key).expected(fmt::format("no such key where '{}' judges", judge.name));
   };
   only("within", judge.takes_within);
-  only("score", judge.is_scored);
+  only("score", judge.is_scored || !judge.claims);
   only("best", judge.needs == Judge::Needs::order);
   only("reason", judge.claims);
   if (judge.takes_within) figure.within = field.at("within").number(0, 1);
-  if (judge.is_scored) {
+  if (judge.is_scored || field.has("score")) {
+    if (!figure.published.value) field.at("score").expected("a figure with one published number");
     std::vector<std::string_view> names;
-    names.reserve(scores.size());
-    for (const Score& each : scores) names.push_back(each.name);
+    for (const Score& each : scores)
+      if (each.most_mean_error.has_value() == judge.is_scored) names.push_back(each.name);
     figure.score = field.at("score").one_of(names);
   }
   if (judge.needs == Judge::Needs::order)
@@ -194,6 +195,15 @@ Figure read_figure(const Field& field, const std::vector<Score>& scores) {
   return out;
 }
 
+/// A mean over nothing would always be within its bound.
+void check_scores(const Field& field, const Paper& paper) {
+  for (std::size_t i = 0; i < paper.scores.size(); ++i) {
+    const auto is_its = [&](const Figure& figure) { return figure.score == paper.scores[i].name; };
+    if (std::none_of(paper.figures.begin(), paper.figures.end(), is_its))
+      field.at("scores").items()[i].at("name").expected("the name of a score that figures have");
+  }
+}
+
 /// A figure that an input was fitted to must be one of these.
 void check_calibrated(const Field& field, const Paper& paper) {
   std::vector<std::string_view> names;
@@ -229,6 +239,7 @@ Paper read_paper(const std::string& text, const std::string& source) {
   for (const Field& item : field.at("figures").non_empty_items())
     paper.figures.push_back(read_figure(item, paper.scores));
   check_names(field.at("figures"), paper.figures);
+  check_scores(field, paper);
   check_calibrated(field, paper);
   return paper;
 }

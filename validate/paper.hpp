@@ -46,7 +46,7 @@ struct Published {
 struct Score {
   std::string name;
   std::string what;
-  double most_mean_error = 0;
+  std::optional<double> most_mean_error;  ///< none: the mean is only shown, and so are its figures
 };
 
 struct Judge;
@@ -61,7 +61,7 @@ struct Figure {
   int decimals = 2;
   const Judge* judge = nullptr;
   std::optional<double> within;  ///< of judges that are told how near is near enough
-  std::string score;             ///< of the judge `scored`
+  std::string score;             ///< of the judge `scored`, and of `shown` where its score has no bound
   bool most_is_best = false;     ///< of the judge `order`
   std::string reason;            ///< why it is not reproduced, if it is not
   models::Field quantity;        ///< how ours is got: see quantities.hpp

@@ -78,8 +78,12 @@ std::string counts(const std::vector<PaperResult>& results) {
 }
 
 std::string score_text(const ScoreResult& result) {
-  return fmt::format("{}: mean error {:.1f} % over {} figures (at most {:.1f} %)", result.score.what,
-                     100 * result.mean_error, result.figures, 100 * result.score.most_mean_error);
+  std::string out = fmt::format("{}: mean error {:.1f} % over {} of {} figures", result.score.what,
+                                100 * result.mean_error, result.figures, result.all());
+  if (result.calibrated > 0) out += fmt::format(", {} calibrated", result.calibrated);
+  if (!result.missing.empty()) out += fmt::format(", {} missing", result.missing.size());
+  if (!result.score.most_mean_error) return out + " (shown)";
+  return out + fmt::format(" (at most {:.1f} %)", 100 * *result.score.most_mean_error);
 }
 
 std::string aligned(const std::vector<std::vector<std::string>>& rows) {
@@ -185,12 +189,15 @@ ordered_json json_of(const PaperResult& result) {
   ordered_json figures = ordered_json::array();
   for (const FigureResult& each : result.figures) figures.push_back(json_of(each));
   ordered_json scores = ordered_json::array();
-  for (const ScoreResult& each : result.scores)
+  for (const ScoreResult& each : result.scores) {
     scores.push_back({{"name", each.score.name},
                       {"what", each.score.what},
                       {"figures", each.figures},
-                      {"mean_error", each.mean_error},
-                      {"most_mean_error", each.score.most_mean_error}});
+                      {"calibrated", each.calibrated},
+                      {"missing", each.missing},
+                      {"mean_error", each.mean_error}});
+    if (each.score.most_mean_error) scores.back()["most_mean_error"] = *each.score.most_mean_error;
+  }
   return {{"name", result.paper.name},
           {"title", result.paper.title},
           {"figures", std::move(figures)},

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "models/errors.hpp"
 #include "validate/quantities.hpp"
@@ -25,16 +26,33 @@ void check_finite(const Figure& figure, const Values& values) {
       figure.quantity.expected("a quantity that is a number", fmt::format("{}", each.value));
 }
 
-/// A figure that an input was fitted to is no part of the mean.
-ScoreResult mean_of(const Score& score, const std::vector<FigureResult>& figures) {
-  ScoreResult out = {.score = score, .figures = 0, .mean_error = 0};
+ScoreResult mean_of(const Score& score, const Paper& paper, const std::vector<FigureResult>& figures) {
+  ScoreResult out = {.score = score, .figures = 0, .calibrated = 0, .missing = {}, .mean_error = 0};
   for (const FigureResult& each : figures) {
-    if (each.figure.score != score.name || each.outcome.verdict != Verdict::scored) continue;
-    ++out.figures;
-    out.mean_error += each.outcome.error.value_or(0);
+    if (each.figure.score != score.name) continue;
+    if (is_calibrated(paper, each.figure.name)) {
+      ++out.calibrated;
+    } else if (!each.outcome.error) {
+      out.missing.push_back(each.figure.name);
+    } else {
+      ++out.figures;
+      out.mean_error += *each.outcome.error;
+    }
   }
   if (out.figures > 0) out.mean_error /= static_cast<double>(out.figures);
   return out;
+}
+
+/// Of a mean: what follows its name, or nothing.
+std::string fault_of(const ScoreResult& result) {
+  if (!result.missing.empty())
+    return fmt::format("is over {} of {} figures, as '{}' {} none", result.figures, result.all(),
+                       fmt::join(result.missing, "', '"), result.missing.size() == 1 ? "has" : "have");
+  if (result.figures == 0)
+    return fmt::format("is over 0 of {} figures, as inputs were fitted to all", result.all());
+  const std::optional<double>& most = result.score.most_mean_error;
+  if (!most || result.mean_error <= *most) return "";
+  return fmt::format("is {:.1f} %, over {:.1f} %", 100 * result.mean_error, 100 * *most);
 }
 
 }  // namespace
@@ -50,7 +68,7 @@ PaperResult reproduce(const Paper& paper) {
                            .outcome = outcome,
                            .is_wall_clock = quantity_of(figure).is_wall_clock});
   }
-  for (const Score& score : paper.scores) out.scores.push_back(mean_of(score, out.figures));
+  for (const Score& score : paper.scores) out.scores.push_back(mean_of(score, paper, out.figures));
   return out;
 }
 
@@ -77,9 +95,8 @@ std::vector<std::string> faults(const std::vector<PaperResult>& results) {
       if (!each.outcome.fault.empty())
         out.push_back(fmt::format("{}: '{}' {}", result.paper.name, each.figure.name, each.outcome.fault));
     for (const ScoreResult& each : result.scores)
-      if (each.mean_error > each.score.most_mean_error)
-        out.push_back(fmt::format("{}: mean error of '{}' is {:.1f} %, over {:.1f} %", result.paper.name,
-                                  each.score.name, 100 * each.mean_error, 100 * each.score.most_mean_error));
+      if (const std::string fault = fault_of(each); !fault.empty())
+        out.push_back(fmt::format("{}: mean error of '{}' {}", result.paper.name, each.score.name, fault));
   }
   return out;
 }

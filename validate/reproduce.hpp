@@ -19,10 +19,15 @@ struct FigureResult {
   bool is_wall_clock = false;
 };
 
+/// A mean, and over how many of the figures that name it: those that an input was fitted to are left out.
 struct ScoreResult {
   Score score;
   std::size_t figures = 0;
+  std::size_t calibrated = 0;
+  std::vector<std::string> missing;  ///< names of those that have no error, which is a fault
   double mean_error = 0;
+
+  std::size_t all() const { return figures + calibrated + missing.size(); }
 };
 
 struct PaperResult {

@@ -66,6 +66,7 @@ void check(const SessionWishes& wishes) {
   if (wishes.dtype != traces::Dtype::float32)
     throw models::InputError(
         fmt::format("--dtype: expected float32 with --backend cpu, got '{}'", name(wishes.dtype)));
+  if (wishes.tf32) throw models::InputError("--tf32: expected --backend cuda, got cpu");
 }
 
 double bytes(const ModelWork& work, double batch_size, const SessionWishes& wishes) {

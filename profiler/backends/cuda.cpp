@@ -1,25 +1,18 @@
-// Layers on a GPU. This build has none of it, and says so.
+// Layers on a GPU, by cuDNN, cuBLASLt and own kernels.
 
-#include "models/errors.hpp"
 #include "profiler/backend.hpp"
+#include "profiler/cuda/backend.hpp"
 
 namespace profiler::list {
-namespace {
-
-[[noreturn]] void refuse() {
-  throw models::WorldError(
-      "no CUDA device: this build of fusewise runs no layers on a GPU (try --backend cpu)");
-}
-
-}  // namespace
 
 Backend cuda() {
   return {.name = "cuda",
-          .summary = "a GPU, where the build has it",
-          .check = [](const SessionWishes&) { refuse(); },
-          .bytes = [](const ModelWork&, double, const SessionWishes&) -> double { refuse(); },
-          .free_bytes = []() -> std::optional<double> { refuse(); },
-          .open = [](const ModelWork&, const SessionWishes&) -> std::unique_ptr<Session> { refuse(); }};
+          .summary = "a GPU, by cuDNN, cuBLASLt and own kernels",
+          .check = profiler::cuda::check_backend,
+          .bytes = profiler::cuda::backend_bytes,
+          .free_bytes = profiler::cuda::backend_free_bytes,
+          .open = profiler::cuda::open_backend,
+          .verify = profiler::cuda::verify_backend};
 }
 
 }  // namespace profiler::list

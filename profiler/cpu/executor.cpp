@@ -1,9 +1,8 @@
 #include "profiler/cpu/executor.hpp"
 
 #include <algorithm>
-#include <cmath>
 
-#include "sim/draws.hpp"
+#include "profiler/layers/made_up.hpp"
 
 namespace profiler {
 namespace {
@@ -11,47 +10,11 @@ namespace {
 using models::LayerKind;
 using models::TensorRef;
 
-/// What made-up numbers are for, beside seed, layer and index.
-enum class Drawn : std::uint64_t { input, weight, token, dropout };
-
 double bytes_of(double elements) { return elements * static_cast<double>(sizeof(float)); }
 
 KernelRoom room_of(const LayerWork& work, double batch, int threads) {
   const Kernel& found = kernel(work.layer->kind);
   return found.room != nullptr ? found.room(work, batch, threads) : KernelRoom{};
-}
-
-bool is_of_tokens(const models::Layer& layer) {
-  const auto* input = std::get_if<models::Input>(&layer.parameters);
-  return input != nullptr && input->element == models::Element::token;
-}
-
-/// Uniform with mean 0 and standard deviation `scale`, or around 1 for the factors of a norm.
-void fill(std::span<float> values, std::uint64_t state, float scale, float mean) {
-  constexpr unsigned kShift = 40;
-  constexpr float kSteps = 16'777'216;  // 2^24
-  const float width = 2 * 1.7320508F * scale;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto draw = static_cast<float>(sim::hash_on(state, i) >> kShift) / kSteps;
-    values[i] = mean + width * (draw - 0.5F);
-  }
-}
-
-void fill(std::span<std::int32_t> tokens, std::uint64_t state, std::int64_t values) {
-  for (std::size_t i = 0; i < tokens.size(); ++i)
-    tokens[i] = static_cast<std::int32_t>(sim::hash_on(state, i) % static_cast<std::uint64_t>(values));
-}
-
-bool is_norm(LayerKind kind) {
-  return kind == LayerKind::batch_norm || kind == LayerKind::layer_norm || kind == LayerKind::rms_norm;
-}
-
-/// What each output of a matrix sums over decides the size of its elements, so that results stay near 1.
-float scale_of(const models::Shape& shape) {
-  if (shape.size() < 2) return 0.1F;
-  std::int64_t inner = 1;
-  for (std::size_t i = 1; i < shape.size(); ++i) inner *= shape[i];
-  return 1 / std::sqrt(static_cast<float>(inner));
 }
 
 std::size_t size(double count) { return static_cast<std::size_t>(count); }
@@ -69,7 +32,7 @@ double cpu_bytes(const ModelWork& work, double batch, int threads) {
     const KernelRoom room = room_of(each, batch, threads);
     bytes += bytes_of(2 * elements + room.kept);
     scratch = std::max(scratch, room.scratch);
-    if (layer.kind == LayerKind::cross_entropy) bytes += bytes_of(room.scratch);  // labels
+    if (has_labels(layer)) bytes += bytes_of(room.scratch);  // labels
     for (const models::Tensor& tensor : layer.tensors)
       bytes += bytes_of(2 * static_cast<double>(tensor.elements));
   }
@@ -108,15 +71,14 @@ void CpuExecutor::allocate(std::size_t index, std::uint64_t seed) {
   const LayerWork& work = work_->layers[index];
   const models::Layer& layer = *work.layer;
   const auto elements = static_cast<std::size_t>(batch_ * models::element_count(layer.output));
-  const auto state = [&](Drawn what) { return sim::hash(seed, index, static_cast<std::uint64_t>(what)); };
   if (is_of_tokens(layer)) {
     tokens_[index].resize(elements);
-    fill(tokens_[index], state(Drawn::token), std::get<models::Input>(layer.parameters).vocabulary);
+    fill_tokens(tokens_[index], seed, work);
     return;
   }
   if (layer.kind == LayerKind::input) {
     results_[index].resize(elements);
-    fill(results_[index], state(Drawn::input), 1, 0);
+    fill_input(results_[index], seed, index);
     return;
   }
   if (!work.runs()) return;
@@ -124,9 +86,9 @@ void CpuExecutor::allocate(std::size_t index, std::uint64_t seed) {
   results_[index].resize(elements);
   gradients_[index].resize(elements);
   kept_[index].resize(size(room.kept));
-  if (layer.kind == LayerKind::cross_entropy) {
+  if (has_labels(layer)) {
     tokens_[index].resize(size(room.scratch));
-    fill(tokens_[index], state(Drawn::token), work.inputs[0].shape.back());
+    fill_tokens(tokens_[index], seed, work);
   }
   // the mean over samples of what each ends with
   if (work.is_end)
@@ -134,9 +96,7 @@ void CpuExecutor::allocate(std::size_t index, std::uint64_t seed) {
   for (std::size_t i = 0; i < layer.tensors.size(); ++i) {
     weights_[index].emplace_back(static_cast<std::size_t>(layer.tensors[i].elements));
     weight_gradients_[index].emplace_back(static_cast<std::size_t>(layer.tensors[i].elements));
-    const float mean = is_norm(layer.kind) && i == 0 ? 1 : 0;
-    fill(weights_[index].back(), sim::hash_on(state(Drawn::weight), i), scale_of(layer.tensors[i].shape),
-         mean);
+    fill_weight(weights_[index].back(), seed, layer, index, i);
   }
 }
 
@@ -147,7 +107,7 @@ void CpuExecutor::connect(std::size_t index, std::uint64_t seed) {
   pass.batch = batch_;
   pass.pool = &pool_;
   pass.product = product_;
-  pass.seed = sim::hash(seed, index, static_cast<std::uint64_t>(Drawn::dropout));
+  pass.seed = dropout_seed(seed, index);
   pass.output = results_[index].data();
   pass.kept = kept_[index].data();
   pass.scratch = scratch_.data();

@@ -37,6 +37,18 @@ TEST_CASE("golden: docs/reproduction.md is what comes out of the papers") {
   CHECK(models::read_file(page) == models::read_file(kept));
 }
 
+TEST_CASE("golden: a published table as measurements, some rows predicted from others") {
+  const Outcome outcome =
+      run_program({"validate", "--measurements", "validate/measurements/commlib-table-3.csv", "--setup",
+                   "validate/measurements/commlib.setup.json", "--calibrate-on", "workers=1",
+                   "--calibrate-on", "schedule=2dtar-sgd"});
+  CAPTURE(outcome.err);
+  CHECK(outcome.exit_code == 0);
+  const auto kept = support::source_dir() / "tests" / "golden" / "measurements-commlib.txt";
+  if (std::getenv("FUSEWISE_UPDATE_GOLDEN") != nullptr) models::write_file(kept, outcome.out);
+  CHECK(outcome.out == models::read_file(kept));
+}
+
 TEST_CASE("validate: what is outside its tolerance is printed, and ends with exit code 3") {
   const support::TemporaryFolder folder;
   const Outcome good = run_program({"validate", folder.put("good.json", paper_that_says("1")), "--json"});

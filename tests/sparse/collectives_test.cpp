@@ -1,5 +1,8 @@
 #include "sparse/collectives.hpp"
 
+#include <algorithm>
+#include <bit>
+
 #include <doctest/doctest.h>
 
 #include "compression/select.hpp"
@@ -116,6 +119,35 @@ TEST_CASE("topk_dsa: the sum of all selections, and a part travels whole when 2/
       }
       REQUIRE(ran.words_received(rank, "reduce") == reduce);
       REQUIRE(ran.words_received(rank, "gather") == gather);
+    }
+  }
+}
+
+TEST_CASE("topk_a, topk_dsa: gathered in rounds the sums are the same, in as many messages as papers count") {
+  using sparse::Gathering;
+  for (const Instance& in : instances()) {
+    CAPTURE(in.size);
+    CAPTURE(in.elements);
+    CAPTURE(in.k);
+    const auto a = ranks::run(in.size, [&](Transport& t) {
+      return sparse::topk_a(t, in.own[t.rank()], in.elements, Gathering::rounds);
+    });
+    const auto dsa = ranks::run(in.size, [&](Transport& t) {
+      return sparse::topk_dsa(t, in.own[t.rank()], in.elements, Gathering::rounds);
+    });
+    const auto ring =
+        ranks::run(in.size, [&](Transport& t) { return sparse::topk_dsa(t, in.own[t.rank()], in.elements); });
+    const SparseVector expected = ranks::plain_sum(in.own);
+    const auto rounds = static_cast<std::int64_t>(std::bit_width(in.size - 1));
+    for (std::uint32_t rank = 0; rank < in.size; ++rank) {
+      REQUIRE(ranks::same(a.results[rank], expected));
+      REQUIRE(a.counts(rank, "").messages_received == rounds);
+      REQUIRE(a.words_received(rank) ==
+              2 * static_cast<std::int64_t>(std::min(in.k, in.elements)) * (in.size - 1));
+      REQUIRE(ranks::same(dsa.results[rank].sum, ring.results[rank].sum));
+      REQUIRE(dsa.results[rank].non_zeros == ring.results[rank].non_zeros);
+      REQUIRE(dsa.counts(rank, "").messages_received == in.size - 1 + 2 * rounds);
+      REQUIRE(dsa.words_received(rank) == ring.words_received(rank) + in.size - 1);
     }
   }
 }

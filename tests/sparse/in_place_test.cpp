@@ -2,6 +2,9 @@
 // are gathered at once or go round one at a time, for as many words.
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -54,7 +57,8 @@ TEST_CASE("in place: topk_a and topk_dsa give the bytes that they give elsewhere
         CHECK(ranks::same(placed.results[rank], dense(plain.results[rank])));
         CHECK(counts[rank] == plain.results[rank].indexes.size());
         CHECK(placed.words_received(rank) == plain.words_received(rank));
-        CHECK(placed.counts(rank, "").messages_received == plain.counts(rank, "").messages_received);
+        CHECK(placed.counts(rank, "gather").messages_received ==
+              plain.counts(rank, "gather").messages_received);
         CHECK(ranks::same(parts.results[rank], parts_elsewhere.results[rank]));
       }
     }
@@ -84,6 +88,53 @@ TEST_CASE("in place: hitopk gives the bytes that it gives elsewhere, whatever ma
         CHECK(placed.words_received(rank) == plain.words_received(rank));
       }
     }
+}
+
+/// What waits for each rank, in messages, with one rank that is late; the most of any rank.
+std::size_t most_waiting(std::uint32_t size, Window window, bool is_in_order) {
+  std::vector<std::atomic<std::size_t>> waiting(size);
+  std::atomic<std::size_t> most = 0;
+  class Watched final : public Transport {
+   public:
+    Watched(Transport& inner, std::vector<std::atomic<std::size_t>>& waiting, std::atomic<std::size_t>& most)
+        : inner_(inner), waiting_(waiting), most_(most) {}
+    std::uint32_t rank() const override { return inner_.rank(); }
+    std::uint32_t size() const override { return inner_.size(); }
+    void send(std::uint32_t to, std::uint32_t tag, transport::Bytes message) override {
+      if (!message.empty()) {
+        const std::size_t now = ++waiting_[to];
+        for (std::size_t was = most_; was < now && !most_.compare_exchange_weak(was, now);) continue;
+      }
+      inner_.send(to, tag, std::move(message));
+    }
+    transport::Bytes recv(std::uint32_t from, std::uint32_t tag) override {
+      transport::Bytes message = inner_.recv(from, tag);
+      if (!message.empty()) --waiting_[rank()];
+      return message;
+    }
+
+   private:
+    Transport& inner_;
+    std::vector<std::atomic<std::size_t>>& waiting_;
+    std::atomic<std::size_t>& most_;
+  };
+  transport::run_ranks(size, [&](Transport& end) {
+    Watched watched(end, waiting, most);
+    if (end.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (is_in_order)
+      all_gather_in_order(
+          watched, transport::Bytes(8), [](std::span<const std::byte>) {}, window);
+    else
+      all_gather_each(
+          watched, transport::Bytes(8), [](std::uint32_t, std::span<const std::byte>) {}, window);
+  });
+  return most;
+}
+
+TEST_CASE("in place: no more messages wait for a late rank than the window lets") {
+  for (const std::uint32_t size : {1U, 2U, 3U, 9U})
+    for (const Window window : {1U, 2U, 5U})
+      for (const bool is_in_order : {false, true}) CHECK(most_waiting(size, window, is_in_order) <= window);
 }
 
 TEST_CASE("in place: one at a time all are visited in the order of ranks, in as many messages") {

@@ -6,6 +6,7 @@
 
 #include "compression/select.hpp"
 #include "sim/draws.hpp"
+#include "sparse/gather.hpp"
 #include "sparse/gradients.hpp"
 #include "tests/sparse/ranks.hpp"
 
@@ -64,9 +65,13 @@ class Plain {
     out.recomputes = calls_ % options_.recompute_every == 0;
     for (std::uint32_t rank = 0; rank < size_; ++rank) out.local.push_back(select(rank, out.recomputes));
     if (calls_ % options_.repartition_every == 0) repartition(out.local);
-    const SparseVector sum = ranks::plain_sum(out.local);
-    for (std::uint32_t rank = 0; rank < size_; ++rank)
-      out.reduced.push_back(ranks::part(sum, begins_[rank], begins_[rank + 1]));
+    SparseVector sum;
+    for (std::uint32_t rank = 0; rank < size_; ++rank) {
+      out.reduced.push_back(reduced(out.local, rank));
+      sum.indexes.insert(sum.indexes.end(), out.reduced[rank].indexes.begin(),
+                         out.reduced[rank].indexes.end());
+      sum.values.insert(sum.values.end(), out.reduced[rank].values.begin(), out.reduced[rank].values.end());
+    }
     out.sum = out.recomputes ? ranks::plain_top(sum, options_.k) : ranks::plain_at_least(sum, threshold_);
     if (out.recomputes) threshold_ = least(out.sum);
     for (std::uint32_t rank = 0; rank < size_; ++rank)
@@ -88,6 +93,15 @@ class Plain {
         recompute ? ranks::plain_top(x, options_.k) : ranks::plain_at_least(x, thresholds_[rank]);
     if (recompute) thresholds_[rank] = least(local);
     return local;
+  }
+
+  /// The sum of a region: of its own rank's selections first, then of those of the rank before, and so on.
+  SparseVector reduced(const std::vector<SparseVector>& local, std::uint32_t region) const {
+    std::vector<SparseVector> parts;
+    for (std::uint32_t step = 0; step < size_; ++step)
+      parts.push_back(
+          ranks::part(local[(region + size_ - step) % size_], begins_[region], begins_[region + 1]));
+    return ranks::plain_sum(parts);
   }
 
   /// The least magnitude, neither 0 nor NaN.
@@ -285,6 +299,43 @@ TEST_CASE("ok_topk: the result does not depend on how many messages are on their
   }
 }
 
+TEST_CASE("ok_topk: in place and asked for, sums and what is left have the same bytes, for as many words") {
+  for (const std::uint32_t size : {1U, 2U, 5U, 16U, 64U})
+    for (const Source& source : {drifting(320, {.seed = 7, .layers = 3, .drift = 0.3}), moving(320),
+                                 silent_at_first(320), broken(320)})
+      for (const std::size_t k : {std::size_t{8}, std::size_t{64}}) {
+        CAPTURE(size);
+        CAPTURE(k);
+        const OkTopkOptions options = {.k = k, .repartition_every = 4, .recompute_every = 3};
+        const auto expected = run_calls(size, 7, options, source);
+        transport::run_ranks(size, [&](Transport& end) {
+          OkTopkOptions asking = options;
+          asking.asks_first = true;
+          OkTopkState state;
+          for (std::uint64_t call = 0; call < 7; ++call) {
+            const ranks::Ran<Call>& plain = expected[call];
+            std::vector<float> left = source(end.rank(), call);
+            std::vector<float> kept_back = left;
+            std::vector<float> sum(left.size(), 7);
+            transport::Counted counted(end);
+            const sparse::OkTopkCounts counts =
+                sparse::ok_topk(counted, std::span(left), std::span(sum), asking, state);
+            const Selected& selected = plain.results[end.rank()].selected;
+            std::vector<float> dense(left.size());
+            for (std::size_t i = 0; i < selected.sum.indexes.size(); ++i)
+              dense[selected.sum.indexes[i]] = selected.sum.values[i];
+            for (const std::uint32_t index : selected.contributed) kept_back[index] = 0;
+            REQUIRE(ranks::same(sum, dense));
+            REQUIRE(ranks::same(left, kept_back));
+            REQUIRE(counts.global == selected.sum.indexes.size());
+            REQUIRE(counts.local >= selected.contributed.size());
+            REQUIRE(counted.total().bytes_received == plain.counts(end.rank(), "").bytes_received);
+            REQUIRE(counted.phase("split/asked").messages_received == size - 1);
+          }
+        });
+      }
+}
+
 /// k / P in each of P regions on every rank, the same but in region 0, where all ranks have others and the
 /// greatest.
 Source extreme(std::uint32_t size, std::size_t elements, std::size_t k) {
@@ -386,6 +437,23 @@ TEST_CASE("ok_topk: periods and buckets of 0 are errors") {
     CHECK_THROWS_AS(run_calls(2, 1, options, drifting(4, {})), std::invalid_argument);
 }
 
+/// Everything gathered, and each region summed from its rank downwards.
+SparseVector top_of_sums(Transport& transport, const SparseVector& own, const OkTopkState& state) {
+  const std::vector<transport::Bytes> all = sparse::all_gather(transport, sparse::encode(own));
+  SparseVector sum;
+  for (std::uint32_t region = 0; region < transport.size(); ++region) {
+    const sparse::Range range = {state.boundaries[region], state.boundaries[region + 1]};
+    sparse::Accumulator part(range);
+    for (std::uint32_t step = 0; step < transport.size(); ++step) {
+      const SparseVector each = sparse::decode(all[(region + transport.size() - step) % transport.size()],
+                                               {0, state.boundaries.back()});
+      part.add(sparse::slice(each, sparse::places_in(each, range)));
+    }
+    sparse::append(sum, part.take());
+  }
+  return sparse::top_of(sum, state.k);
+}
+
 TEST_CASE("ok_topk: ten million elements on 8 ranks") {
   constexpr std::uint32_t kRanks = 8;
   constexpr std::size_t kElements = 10'000'000;
@@ -400,8 +468,8 @@ TEST_CASE("ok_topk: ten million elements on 8 ranks") {
     OkTopkState state;
     SparseVector exact = sparse::ok_topk(t, x, {.k = kKept}, state).sum;
     SparseVector again = sparse::ok_topk(t, x, {.k = kKept}, state).sum;
-    const SparseVector sum = sparse::topk_a(t, compression::top_k(x, kKept), kElements);
-    return std::array{std::move(exact), std::move(again), sparse::top_of(sum, kKept)};
+    return std::array{std::move(exact), std::move(again),
+                      top_of_sums(t, compression::top_k(x, kKept), state)};
   });
   for (const auto& [exact, again, expected] : ran.results) {
     CHECK(exact.indexes.size() == kKept);

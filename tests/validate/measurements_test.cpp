@@ -2,6 +2,7 @@
 
 #include "validate/measurements.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -12,6 +13,7 @@
 #include "planner/predict.hpp"
 #include "traces/scaled.hpp"
 #include "validate/calibrate.hpp"
+#include "validate/measurements_text.hpp"
 
 namespace {
 
@@ -101,6 +103,41 @@ TEST_CASE("measurements: fitted to one schedule, the others come out, and better
   CHECK(result.ours.rows == 6);
   CHECK(result.ours.worst < 0.01);
   CHECK(result.null.mean > 0.1);
+}
+
+TEST_CASE(
+    "measurements: both means are over the same rows; models that nothing was calibrated on are apart") {
+  std::vector<Measurement> rows = simulated();
+  validate::Setup all = setup();
+  all.models.emplace("other", all.models.at("m"));
+  for (std::size_t i = 6; i < 9; ++i) rows[i].model = "other";
+  const auto result =
+      validate::calibrate_and_predict(rows, validate::select_rows(rows, "schedule=wfbp"), all, "m.csv");
+  CHECK(result.ours.rows == 3);
+  CHECK(result.null.rows == 3);
+  CHECK(result.others.rows == 3);
+  CHECK(result.ours.worst < 0.01);
+  CHECK(result.others.worst > 0.1);  // 1.7 times as fast as it was
+  const std::string table = validate::measurements_table(result);
+  CHECK(table.find("of 3 rows that were not calibrated on") != std::string::npos);
+  CHECK(table.find("ours, of models without a calibrated row, so without a null: ") != std::string::npos);
+}
+
+TEST_CASE("measurements: a factor that reaches its limit is named") {
+  std::vector<Measurement> rows = simulated();
+  const auto names = [&](const std::vector<Measurement>& measured) {
+    return validate::calibrate_and_predict(measured, validate::select_rows(measured, "workers=2"), setup(),
+                                           "m.csv")
+        .at_limit;
+  };
+  CHECK(names(rows).empty());
+  for (Measurement& row : rows) row.samples_per_s /= 1000;
+  const auto result =
+      validate::calibrate_and_predict(rows, validate::select_rows(rows, "workers=2"), setup(), "m.csv");
+  CHECK(std::find(result.at_limit.begin(), result.at_limit.end(), "m") != result.at_limit.end());
+  CHECK(validate::measurements_table(result).find("m is as far off as is tried (0.0183 to 54.6 times)") !=
+        std::string::npos);
+  CHECK(validate::measurements_json(result).find("\"at_limit\"") != std::string::npos);
 }
 
 TEST_CASE("measurements: names that the set-up does not know") {

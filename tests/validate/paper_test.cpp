@@ -3,11 +3,13 @@
 #include "validate/paper.hpp"
 
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
 #include "models/errors.hpp"
 #include "validate/judge.hpp"
+#include "validate/paper_text.hpp"
 #include "validate/reproduce.hpp"
 
 namespace {
@@ -131,6 +133,23 @@ TEST_CASE("papers: steps between nodes need more than one worker") {
         "p.paper.json: /figures/0/quantity/workers: expected more than 1 worker, got 1");
 }
 
+TEST_CASE("papers: times, sizes and speeds of closed forms are not negative") {
+  const auto refused = [](const std::string& kind, const std::string& keys) {
+    return refusal(paper(R"("judge": "shown", "quantity": {"kind": ")" + kind + "\", " + keys + "}"));
+  };
+  const std::string more = R"(, "workers": 64)";
+  CHECK(refused("s_max", R"("compute_ms": -1, "parameters": 1, "gbps": 10)" + more) ==
+        "p.paper.json: /figures/0/quantity/compute_ms: expected a number from 1e-06 to 1e+15, got -1");
+  CHECK(refused("s_max", R"("compute_ms": 1, "parameters": -1, "gbps": 10)" + more) ==
+        "p.paper.json: /figures/0/quantity/parameters: expected a number from 0 to 1e+15, got -1");
+  CHECK(refused("s_max", R"("compute_ms": 1, "parameters": 1, "gbps": 10, "workers": -64)") ==
+        "p.paper.json: /figures/0/quantity/workers: expected an integer from 1 to 1000000, got -64");
+  CHECK(refused(
+            "exposed_half_ms",
+            R"("compute_ms": 1, "parameters": 1, "gbps": 10, "half": "all_gather", "forward_share": -0.5)") ==
+        "p.paper.json: /figures/0/quantity/forward_share: expected a number from 0 to 1, got -0.5");
+}
+
 TEST_CASE("papers: a mean has a bound, and what an input was fitted to is no part of it") {
   const std::string score = R"("scores": [{"name": "s", "what": "Table I", "most_mean_error": 0.1}], )";
   const std::string near = std::string(R"("judge": "scored", "score": "s", "published": 4.2, )") + kIteration;
@@ -142,8 +161,38 @@ TEST_CASE("papers: a mean has a bound, and what an input was fitted to is no par
       R"("parameters": [{"name": "free", "value": 1, "why": "it is", "calibrated_on": ["f"]}], )" + score;
   const std::string met = std::string(R"("judge": "scored", "score": "s", "published": 4.5, )") + kIteration;
   CHECK(verdict(paper(met, fitted)) == Verdict::calibrated);
-  CHECK(reproduce(paper(met, fitted)).scores.front().figures == 0);
+  CHECK(reproduce(paper(met, fitted)).scores.front().calibrated == 1);
+  CHECK(fault(paper(met, fitted)) ==
+        "p: mean error of 's' is over 0 of 1 figures, as inputs were fitted to all");
   CHECK(fault(paper(far, fitted)) == "p: 'f' is not reproduced, and its file does not say why");
+}
+
+TEST_CASE("papers: a mean says over how many figures it is, and fails where one has no value") {
+  const std::string score = R"("scores": [{"name": "s", "what": "Table I", "most_mean_error": 0.1}], )";
+  const std::string valued =
+      std::string(R"("judge": "scored", "score": "s", "published": 4.2, )") + kIteration;
+  // No number of workers lets a schedule fall behind itself.
+  const std::string none =
+      R"("judge": "scored", "score": "s", "published": 4, "quantity": {"kind": "behind_from", "scenario": "a",
+         "schedule": "wfbp", "than": "wfbp"})";
+  const std::string more =
+      R"(}, {"name": "g", "where": "Table I", "what": "w", "read": "table", "reason": "there is none", )";
+  const std::string missing = paper(valued + more + none, score);
+  CHECK(validate::faults({reproduce(missing)}) ==
+        std::vector<std::string>{"p: mean error of 's' is over 1 of 2 figures, as 'g' has none"});
+  CHECK(validate::papers_table({reproduce(missing)}).find("over 1 of 2 figures, 1 missing") !=
+        std::string::npos);
+  CHECK(validate::papers_table({reproduce(paper(valued, score))})
+            .find("Table I: mean error 7.1 % over 1 of 1 figures (at most 10.0 %)") != std::string::npos);
+}
+
+TEST_CASE("papers: a mean without a bound is of figures that are only shown") {
+  const std::string score = R"("scores": [{"name": "s", "what": "Table I"}], )";
+  const std::string shown = std::string(R"("judge": "shown", "score": "s", "published": 3.0, )") + kIteration;
+  CHECK(verdict(paper(shown, score)) == Verdict::shown);
+  CHECK(fault(paper(shown, score)).empty());
+  CHECK(validate::papers_table({reproduce(paper(shown, score))})
+            .find("Table I: mean error 50.0 % over 1 of 1 figures (shown)") != std::string::npos);
 }
 
 TEST_CASE("papers: a wrong file is refused with its place") {
@@ -156,6 +205,11 @@ TEST_CASE("papers: a wrong file is refused with its place") {
         "p.paper.json: /figures/0/published: expected a number, as it is judged by 'exact', got true");
   CHECK(figure(judge + R"("published": 1, "within": 0.1, )" + kIteration) ==
         "p.paper.json: /figures/0/within: expected no such key where 'exact' judges, got 0.1");
+  const std::string score = R"("scores": [{"name": "s", "what": "w", "most_mean_error": 0.1}], )";
+  CHECK(refusal(paper(judge + R"("published": 4.5, "decimals": 1, )" + kIteration, score)) ==
+        "p.paper.json: /scores/0/name: expected the name of a score that figures have, got \"s\"");
+  CHECK(refusal(paper(std::string(R"("judge": "shown", "score": "s", "published": 1, )") + kIteration, score))
+            .starts_with("p.paper.json: /figures/0/score: expected one of"));
   CHECK(figure(R"("judge": "shown", "quantity": {"kind": "iteration_s"})")
             .find("did you mean 'iteration_ms'?") != std::string::npos);
   CHECK(figure(R"("judge": "shown", "quantity": {"kind": "groups", "scenario": "c", "schedule": "wfbp"})") ==

@@ -69,7 +69,11 @@ TEST_CASE("counted quantities: Table 1 of Ok-Topk") {
     CHECK(messages("gtopk", "lg P") == 2);
     CHECK(messages("dense", "1") == 2 * (workers - 1));
     CHECK(messages("ok-topk", "2P+2 lg P") < 1);
-    CHECK(messages("topk-dsa", "P+2 lg P") > 0);
+    CHECK(messages("topk-a in rounds", "lg P") == 1);
+    CHECK(messages("topk-a", "1") == workers - 1);
+    CHECK(words("topk-a in rounds", "k(P-1)") == Approx(2).epsilon(1e-12));
+    CHECK(messages("topk-dsa in rounds", "P+2 lg P") < 1);
+    CHECK(messages("topk-dsa", "1") == 2 * (workers - 1));
   }
 }
 
@@ -201,7 +205,7 @@ TEST_CASE("counted quantities: what they cannot count is refused with its place"
       "p.json: /figures/0/quantity/calls: expected a value, got nothing", models::InputError);
   CHECK_THROWS_WITH_AS(
       (void)measured(counted("counted_words", "top", "1", 2)),
-      R"(p.json: /figures/0/quantity/collective: expected one of dense, topk-a, topk-dsa, gtopk, ok-topk, got "top")",
+      R"(p.json: /figures/0/quantity/collective: expected one of dense, topk-a, topk-dsa, topk-a in rounds, topk-dsa in rounds, gtopk, ok-topk, got "top")",
       models::InputError);
 }
 

@@ -27,7 +27,7 @@ struct Collective {
   bool sends_count = false;
 };
 
-constexpr std::array<Collective, 5> kCollectives = {{
+constexpr std::array<Collective, 7> kCollectives = {{
     {"dense",
      [](Transport& t, const Drawn&, std::vector<float>& x, OkTopkState&) { sparse::ring_all_reduce(t, x); }},
     {"topk-a",
@@ -37,6 +37,15 @@ constexpr std::array<Collective, 5> kCollectives = {{
     {"topk-dsa",
      [](Transport& t, const Drawn& drawn, std::vector<float>& x, OkTopkState&) {
        (void)sparse::topk_dsa(t, compression::top_k(x, drawn.kept), drawn.elements);
+     }},
+    {"topk-a in rounds",
+     [](Transport& t, const Drawn& drawn, std::vector<float>& x, OkTopkState&) {
+       (void)sparse::topk_a(t, compression::top_k(x, drawn.kept), drawn.elements, sparse::Gathering::rounds);
+     }},
+    {"topk-dsa in rounds",
+     [](Transport& t, const Drawn& drawn, std::vector<float>& x, OkTopkState&) {
+       (void)sparse::topk_dsa(t, compression::top_k(x, drawn.kept), drawn.elements,
+                              sparse::Gathering::rounds);
      }},
     {"gtopk",
      [](Transport& t, const Drawn& drawn, std::vector<float>& x, OkTopkState&) {

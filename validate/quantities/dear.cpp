@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "planner/predict.hpp"
+#include "traces/limits.hpp"
 #include "validate/quantities.hpp"
 
 namespace validate {
@@ -22,12 +23,13 @@ struct Times {
 /// link of `gbps` twice.
 Times times_of(const Request& request) {
   constexpr double kBytes = 4;
-  const double compute = request.number("compute_ms");
-  const double share = request.number("forward_share", 1.0 / 3);
+  constexpr double kLargest = 1e15;
+  const double compute = request.at("compute_ms").number(1e-6, kLargest);
+  const double share = request.has("forward_share") ? request.at("forward_share").number(0, 1) : 1.0 / 3;
   const double bytes_per_ms = request.at("gbps").number(1e-6, 1e9) / 8 * 1e6;
   return {.forward = compute * share,
           .backward = compute * (1 - share),
-          .half = request.number("parameters") * kBytes / bytes_per_ms};
+          .half = request.at("parameters").number(0, kLargest) * kBytes / bytes_per_ms};
 }
 
 /// Equation 6.
@@ -35,7 +37,8 @@ Values s_max(const Request& request) {
   const Times t = times_of(request);
   const double compute = t.forward + t.backward;
   const double exposed = std::max(0.0, t.half - t.backward) + std::max(0.0, t.half - t.forward);
-  return {{"", request.number("workers") * compute / (compute + exposed)}};
+  const auto workers = static_cast<double>(request.at("workers").integer(1, traces::kMostWorkers));
+  return {{"", workers * compute / (compute + exposed)}};
 }
 
 /// Of equation 6, what one half of the all-reduce leaves exposed.
@@ -73,8 +76,8 @@ planner::Schedule searching(std::string_view kind, std::string_view keys) {
   return planner::read_schedule(models::Field::parse(text, "probes"));
 }
 
-/// The probes after which the best so far is within 1 % of what any cap in the range would give; the mean
-/// over several seeds, of those searches that draw.
+/// The probes after which the best so far is, and stays, within 1 % of what any cap in the range would give;
+/// the mean over several seeds, of those searches that draw.
 Values probes_to_best(const Request& request) {
   constexpr std::int64_t kMostProbes = 60;
   constexpr std::int64_t kSeeds = 40;
@@ -95,8 +98,8 @@ Values probes_to_best(const Request& request) {
       return iteration_us(searching(kind, fmt::format(R"("probes": {}{})", probes, drawn))) <= kStable * best;
     };
     std::int64_t probes = 1;
-    if (kind == "grid") {  // one probe more moves all
-      while (probes < kMostProbes && !is_stable(probes)) ++probes;
+    if (kind == "grid") {  // one probe more moves all: no finer grid may miss either
+      for (probes = kMostProbes; probes > 1 && is_stable(probes - 1);) --probes;
     } else {  // one probe more only adds one: what was stable stays so
       for (std::int64_t most = kMostProbes; probes < most;) {
         const std::int64_t middle = (probes + most) / 2;

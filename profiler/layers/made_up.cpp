@@ -1,0 +1,74 @@
+#include "profiler/layers/made_up.hpp"
+
+#include <cmath>
+
+#include "sim/draws.hpp"
+
+namespace profiler {
+namespace {
+
+using models::LayerKind;
+
+/// What made-up numbers are for, beside seed, layer and index.
+enum class Drawn : std::uint64_t { input, weight, token, dropout };
+
+std::uint64_t state_of(std::uint64_t seed, std::size_t layer, Drawn what) {
+  return sim::hash(seed, layer, static_cast<std::uint64_t>(what));
+}
+
+/// Uniform with mean 0 and standard deviation `scale`, or around `mean`.
+void fill(std::span<float> values, std::uint64_t state, float scale, float mean) {
+  constexpr unsigned kShift = 40;
+  constexpr float kSteps = 16'777'216;  // 2^24
+  const float width = 2 * 1.7320508F * scale;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto draw = static_cast<float>(sim::hash_on(state, i) >> kShift) / kSteps;
+    values[i] = mean + width * (draw - 0.5F);
+  }
+}
+
+bool is_norm(LayerKind kind) {
+  return kind == LayerKind::batch_norm || kind == LayerKind::layer_norm || kind == LayerKind::rms_norm;
+}
+
+/// What each output of a matrix sums over decides the size of its elements.
+float scale_of(const models::Shape& shape) {
+  if (shape.size() < 2) return 0.1F;
+  std::int64_t inner = 1;
+  for (std::size_t i = 1; i < shape.size(); ++i) inner *= shape[i];
+  return 1 / std::sqrt(static_cast<float>(inner));
+}
+
+}  // namespace
+
+bool is_of_tokens(const models::Layer& layer) {
+  const auto* input = std::get_if<models::Input>(&layer.parameters);
+  return input != nullptr && input->element == models::Element::token;
+}
+
+bool has_labels(const models::Layer& layer) { return layer.kind == LayerKind::cross_entropy; }
+
+void fill_input(std::span<float> values, std::uint64_t seed, std::size_t layer) {
+  fill(values, state_of(seed, layer, Drawn::input), 1, 0);
+}
+
+void fill_tokens(std::span<std::int32_t> tokens, std::uint64_t seed, const LayerWork& work) {
+  const auto* input = std::get_if<models::Input>(&work.layer->parameters);
+  const std::int64_t values = input != nullptr ? input->vocabulary : work.inputs[0].shape.back();
+  const std::uint64_t state = state_of(seed, work.index, Drawn::token);
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    tokens[i] = static_cast<std::int32_t>(sim::hash_on(state, i) % static_cast<std::uint64_t>(values));
+}
+
+void fill_weight(std::span<float> values, std::uint64_t seed, const models::Layer& layer, std::size_t index,
+                 std::size_t tensor) {
+  const float mean = is_norm(layer.kind) && tensor == 0 ? 1 : 0;
+  fill(values, sim::hash_on(state_of(seed, index, Drawn::weight), tensor),
+       scale_of(layer.tensors[tensor].shape), mean);
+}
+
+std::uint64_t dropout_seed(std::uint64_t seed, std::size_t layer) {
+  return state_of(seed, layer, Drawn::dropout);
+}
+
+}  // namespace profiler

@@ -1,0 +1,140 @@
+// Small models that have every kind of layer, for whatever runs layers.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "models/field.hpp"
+#include "models/model.hpp"
+
+namespace support {
+
+/// A small model with one layer named "it", or a few.
+struct LayerExample {
+  std::string inputs;
+  std::string layers;
+};
+
+/// A layer on what a matrix or a convolution gives, times numbers of its own: so that it has an input with a
+/// gradient, and a gradient to start from that differs from element to element.
+inline LayerExample image_example(const std::string& layer, const std::string& out,
+                                  const std::string& in = "[4, 6, 7]") {
+  return {
+      fmt::format(R"([{{"name": "x", "shape": {}}}, {{"name": "y", "shape": {}}}])", in, out),
+      fmt::format(R"([{{"name": "before", "kind": "conv2d", "inputs": ["x"], "out_channels": 4, "kernel": 1}},
+                          {}, {{"name": "times", "kind": "multiply", "inputs": ["it", "y"]}}])",
+                  layer)};
+}
+
+inline LayerExample sequence_example(const std::string& layer, const std::string& out, int features = 6) {
+  return {fmt::format(R"([{{"name": "x", "shape": [5, 4]}}, {{"name": "y", "shape": {}}}])", out),
+          fmt::format(R"([{{"name": "before", "kind": "linear", "inputs": ["x"], "out_features": {}}},
+                          {}, {{"name": "times", "kind": "multiply", "inputs": ["it", "y"]}}])",
+                      features, layer)};
+}
+
+inline LayerExample token_example(const std::string& layer) {
+  return {
+      R"([{"name": "t", "shape": [7], "element": "token", "vocabulary": 5}, {"name": "y", "shape": [7, 3]}])",
+      fmt::format(R"([{}, {{"name": "times", "kind": "multiply", "inputs": ["it", "y"]}}])", layer)};
+}
+
+inline const std::vector<LayerExample>& layer_examples() {
+  static const std::vector<LayerExample> all = {
+      image_example(R"({"name": "it", "kind": "conv2d", "out_channels": 5, "kernel": 3, "padding": 1})",
+                    "[5, 6, 7]"),
+      image_example(R"({"name": "it", "kind": "conv2d", "out_channels": 6, "kernel": [3, 2], "stride": [2, 1],
+                "padding": [2, 1], "groups": 2, "bias": false})",
+                    "[6, 4, 8]"),
+      image_example(
+          R"({"name": "it", "kind": "conv2d", "out_channels": 4, "kernel": 3, "stride": 2, "dilation": 2, "padding": 3,
+                "groups": 4})",
+          "[4, 4, 5]"),
+      image_example(R"({"name": "it", "kind": "conv2d", "out_channels": 3, "kernel": 1})", "[3, 6, 7]"),
+      image_example(R"({"name": "it", "kind": "conv2d", "out_channels": 3, "kernel": 1, "stride": 3})",
+                    "[3, 2, 3]"),
+      image_example(R"({"name": "it", "kind": "max_pool", "kernel": 3, "stride": 2, "padding": 1})",
+                    "[4, 3, 4]"),
+      image_example(R"({"name": "it", "kind": "max_pool", "kernel": 2, "ceil_mode": true})", "[4, 3, 4]"),
+      image_example(
+          R"({"name": "it", "kind": "avg_pool", "kernel": 3, "stride": 2, "padding": 1, "ceil_mode": true})",
+          "[4, 4, 4]"),
+      image_example(
+          R"({"name": "it", "kind": "avg_pool", "kernel": 3, "stride": 1, "padding": 1, "count_padding": false})",
+          "[4, 6, 7]"),
+      image_example(R"({"name": "it", "kind": "adaptive_avg_pool", "output": [4, 3]})", "[4, 4, 3]"),
+      image_example(R"({"name": "it", "kind": "batch_norm"})", "[4, 6, 7]"),
+      image_example(R"({"name": "it", "kind": "lrn", "size": 3, "alpha": 0.5})", "[4, 6, 7]"),
+      image_example(R"({"name": "it", "kind": "lrn", "size": 2, "alpha": 0.5, "k": 2})", "[4, 6, 7]"),
+      image_example(R"({"name": "it", "kind": "transpose", "axes": [2, 0, 1]})", "[7, 4, 6]"),
+      image_example(R"({"name": "flat", "kind": "flatten"}, {"name": "it", "kind": "relu"})", "[168]"),
+      image_example(R"({"name": "it", "kind": "concat", "axis": 0, "inputs": ["before", "x", "before"]})",
+                    "[12, 6, 7]"),
+      image_example(R"({"name": "it", "kind": "concat", "axis": 2, "inputs": ["x", "before"]})",
+                    "[4, 6, 14]"),
+      sequence_example(R"({"name": "it", "kind": "linear", "out_features": 3})", "[5, 3]"),
+      sequence_example(R"({"name": "it", "kind": "linear", "out_features": 3, "bias": false})", "[5, 3]"),
+      sequence_example(R"({"name": "it", "kind": "batch_norm"})", "[5, 6]"),
+      sequence_example(R"({"name": "it", "kind": "layer_norm"})", "[5, 6]"),
+      sequence_example(R"({"name": "it", "kind": "rms_norm"})", "[5, 6]"),
+      sequence_example(R"({"name": "it", "kind": "relu"})", "[5, 6]"),
+      sequence_example(R"({"name": "it", "kind": "gelu"})", "[5, 6]"),
+      sequence_example(R"({"name": "it", "kind": "gelu", "tanh": true})", "[5, 6]"),
+      sequence_example(R"({"name": "it", "kind": "silu"})", "[5, 6]"),
+      sequence_example(R"({"name": "it", "kind": "tanh"})", "[5, 6]"),
+      sequence_example(R"({"name": "it", "kind": "hardtanh", "least": -0.3, "most": 0.6})", "[5, 6]"),
+      sequence_example(R"({"name": "it", "kind": "dropout", "probability": 0.4})", "[5, 6]"),
+      sequence_example(R"({"name": "it", "kind": "add", "inputs": ["before", "before", "y"]})", "[5, 6]"),
+      sequence_example(R"({"name": "it", "kind": "multiply", "inputs": ["before", "y", "before"]})",
+                       "[5, 6]"),
+      sequence_example(R"({"name": "it", "kind": "transpose", "axes": [1, 0]})", "[6, 5]"),
+      sequence_example(R"({"name": "it", "kind": "select", "index": 3})", "[6]"),
+      sequence_example(R"({"name": "it", "kind": "positional_encoding"})", "[5, 6]"),
+      sequence_example(R"({"name": "it", "kind": "rotary", "heads": 2, "base": 100})", "[5, 8]", 8),
+      sequence_example(R"({"name": "it", "kind": "attention", "heads": 2})", "[5, 4]", 12),
+      sequence_example(R"({"name": "it", "kind": "attention", "heads": 2, "causal": true, "dropout": 0.3})",
+                       "[5, 4]", 12),
+      sequence_example(R"({"name": "short", "kind": "transpose", "inputs": ["before"], "axes": [1, 0]},
+                  {"name": "few", "kind": "linear", "out_features": 3},
+                  {"name": "keys", "kind": "transpose", "axes": [1, 0]},
+                  {"name": "it", "kind": "attention", "heads": 3, "inputs": ["before", "keys", "keys"]})",
+                       "[5, 6]"),
+      sequence_example(
+          R"({"name": "it", "kind": "attention", "heads": 1, "inputs": ["before", "before", "before"]})",
+          "[5, 6]"),
+      sequence_example(R"({"name": "it", "kind": "lstm", "hidden": 3})", "[5, 3]"),
+      sequence_example(R"({"name": "it", "kind": "lstm", "hidden": 2, "layers": 3, "bidirectional": true})",
+                       "[5, 4]"),
+      sequence_example(R"({"name": "it", "kind": "lookahead", "context": 2})", "[5, 6]"),
+      sequence_example(R"({"name": "it", "kind": "lookahead", "context": 7})", "[5, 6]"),
+      sequence_example(R"({"name": "it", "kind": "cross_entropy", "weight": 0.3})", "[1]"),
+      token_example(R"({"name": "it", "kind": "embedding", "inputs": ["t"], "entries": 5, "features": 3})"),
+      token_example(
+          R"({"name": "it", "kind": "embedding", "inputs": ["t"], "entries": 9, "features": 3, "scaled": true})"),
+      token_example(
+          R"({"name": "it", "kind": "position_embedding", "inputs": ["t"], "entries": 9, "features": 3})"),
+      // the word embedding's table serves as the last matrix as well, and what it gives is read three times
+      {R"([{"name": "t", "shape": [4], "element": "token", "vocabulary": 5}])",
+       R"([{"name": "words", "kind": "embedding", "entries": 5, "features": 6},
+           {"name": "norm", "kind": "layer_norm"},
+           {"name": "mix", "kind": "linear", "out_features": 18},
+           {"name": "core", "kind": "attention", "heads": 2, "causal": true},
+           {"name": "sum", "kind": "add", "inputs": ["words", "core"]},
+           {"name": "gate", "kind": "multiply", "inputs": ["sum", "words"]},
+           {"name": "head", "kind": "linear", "out_features": 5, "bias": false, "shares": "words.weight"},
+           {"name": "loss", "kind": "cross_entropy"}])"}};
+  return all;
+}
+
+inline models::Model model_of(const LayerExample& example) {
+  return models::read_model(models::Field::parse(
+      fmt::format(R"({{"format": "fusewise.model", "version": 1, "name": "m", "about": "", "batch_size": 1,
+                       "dtype": "float32", "input": {}, "layers": {}}})",
+                  example.inputs, example.layers),
+      "example"));
+}
+
+}  // namespace support

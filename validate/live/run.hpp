@@ -1,0 +1,153 @@
+// What is run live and what is recorded: plain structs that calibrate(), predict(), run() and compare() hand
+// to each other. Measured and predicted pieces of an iteration are the same struct.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/model.hpp"
+#include "planner/conditions.hpp"
+#include "planner/lower.hpp"
+#include "planner/predict.hpp"
+#include "planner/schedule.hpp"
+#include "traces/network.hpp"
+#include "traces/profile.hpp"
+
+namespace live {
+
+// ---- what to run
+
+/// Layers that are computed for real, on the CPU, where they are not waited for.
+struct RealLayers {
+  models::Model model;
+  std::int64_t batch_size = 1;  ///< samples per worker
+};
+
+/// Spoils one value after a collective, so that tests see the check fail.
+struct WrongValue {
+  std::uint32_t rank = 0;
+  std::uint32_t iteration = 0;  ///< counted from 0, warm-up included
+  std::uint32_t group = 0;
+};
+
+/// One plan on one number of workers; the same on all ranks.
+struct Wishes {
+  std::string name;  ///< of the plan, in tables and files
+  /// What a worker computes: layers are waited for as long as it says. With `layers` calibrate() replaces
+  /// its times by measured ones; its layers and tensors must be those of the model.
+  traces::Profile profile;
+  planner::Schedule schedule;      ///< pipeline, grouping, compression
+  planner::Algorithm all_reduce;   ///< where the schedule has none of its own
+  planner::Conditions conditions;  ///< stragglers, accumulation_steps and update are run; jitter is not
+  std::optional<RealLayers> layers;
+  std::uint32_t workers = 4;           ///< as many as the place has
+  std::uint32_t workers_per_node = 1;  ///< of two_level and hitopk
+  std::uint32_t iterations = 20;       ///< that are recorded
+  std::uint32_t warm_up = 3;           ///< that are run before them
+  std::uint64_t seed = 1;              ///< of the gradients
+  std::optional<WrongValue> wrong = {};
+};
+
+/// Where the workers are.
+struct Place {
+  std::uint32_t workers = 4;
+  std::optional<double> bits_per_second = {};  ///< of each worker's link, in both directions; none: loopback
+  double delay_us = 0;                         ///< of each packet; needs network namespaces
+  bool paced = false;       ///< on loopback, each process holding itself to the rate, never in namespaces
+  std::string netlab = {};  ///< in the netlab of this name, which is up, instead of one of their own
+  double deadline_s = 60;   ///< that a worker waits for another one
+  double limit_s = 3600;    ///< of a calibration or a run as a whole; workers that still run are killed
+};
+
+// ---- what was measured before
+
+/// Network and profile under the conditions of the run.
+struct Calibration {
+  traces::Network network;  ///< curves of isolated collectives, and the link
+  traces::Profile profile;  ///< the wishes', or with `layers` the measured one
+  /// Of the schedule's compressors, and of its choices': names, ratios and costs as measured.
+  std::vector<planner::Compressor> compressors;
+  std::string where;  ///< "4 processes, network namespaces, each link held to 1 Gb/s"
+};
+
+// ---- what is predicted and what was recorded
+
+/// A layer's pass, encoding or decoding of a group, or a collective: a task of the simulator and the same
+/// thing live.
+struct Piece {
+  planner::TaskLabel::Kind kind = planner::TaskLabel::Kind::forward;
+  std::uint32_t item = 0;  ///< layer, step of backward or group, as in planner::TaskLabel
+  double ready_us = 0;     ///< of a collective: issued by this worker; else as start_us
+  double start_us = 0;     ///< since the iteration began, as the others
+  double end_us = 0;
+
+  bool is_collective() const;
+};
+
+/// One iteration of one worker. It begins on all workers at once; with dear, zero and priority when the
+/// forward pass has ended, so that it ends with the next one's (as the simulator counts them).
+struct Iteration {
+  double length_us = 0;
+  std::vector<Piece> pieces;  ///< in the order in which they ended
+
+  double total_us(planner::TaskLabel::Kind kind) const;  ///< of all pieces of that kind
+  double forward_us() const;                             ///< compute alone, micro-batches included
+  double backward_us() const;
+  double code_us() const;  ///< reading, encoding, decoding and update
+  /// What is left of the iteration: compute waited for the channel.
+  double exposed_us() const { return length_us - forward_us() - backward_us() - code_us(); }
+};
+
+struct WorkerRecord {
+  std::uint32_t rank = 0;
+  std::string host;
+  std::int64_t pid = 0;
+  std::vector<Iteration> iterations;  ///< without those of the warm-up
+  std::vector<double> loop_us;        ///< of rank 0, before each of them: profiler::time_fixed_loop_us()
+};
+
+struct Record {
+  std::vector<WorkerRecord> workers;  ///< by rank
+  /// Of all processors' time during the recorded iterations, the part that was spent on neither worker nor
+  /// idling; none where the system does not say, or workers are on several hosts.
+  std::optional<double> busy_elsewhere;
+  std::string where;
+};
+
+/// What the simulator says to the wishes under the calibration.
+struct Prediction {
+  planner::Groups groups;             ///< that are run, in communication order
+  std::vector<planner::Way> ways;     ///< that the groups name, with measured costs
+  std::vector<bool> is_encoded;       ///< by group: selective compression decides before the run
+  std::vector<std::int64_t> bytes;    ///< by group, dense
+  planner::Program program;           ///< of the pipeline, for these groups
+  double iteration_us = 0;            ///< mean, as planner::Prediction has it
+  std::vector<Iteration> iterations;  ///< by worker: a steady one
+  std::vector<std::string> warnings;
+};
+
+// ---- how far apart they are
+
+/// One quantity, of one worker or over all.
+struct Compared {
+  std::string quantity;  ///< "iteration", "forward", "exposed communication", "all-reduce 3 start", ...
+  std::optional<std::uint32_t> worker;  ///< none: the iteration of the slowest worker, by iteration
+  double predicted_us = 0;
+  double measured_us = 0;  ///< median over iterations
+  double least_us = 0;     ///< 95 % interval of the median
+  double most_us = 0;
+  /// (predicted - measured) over the measured iteration's length, for starts and ends, too, whose own
+  /// lengths may be 0; of the iteration this is its relative error.
+  double error = 0;
+};
+
+struct Comparison {
+  std::string name;
+  Compared iteration;
+  std::vector<Compared> others;  ///< by worker: forward, backward, exposed, start and end of every collective
+};
+
+}  // namespace live
