@@ -48,7 +48,9 @@ void add_network(traces::Measurements& out, const traces::LogFile& log, fit::Opt
                           .collective = measured.collective,
                           .algorithm = measured.algorithm,
                           .workers = measured.workers,
-                          .points = measured.curve.points()});
+                          .points = measured.curve.points(),
+                          .spread_us = measured.spread_us,
+                          .p99_us = measured.p99_us});
   }
   if (network.line_rate_gbps && !options.line_rate_gbps) options.line_rate_gbps = network.line_rate_gbps;
   if (options.name.empty()) options.name = network.name;

@@ -49,6 +49,9 @@ struct Series {
   std::optional<std::string> algorithm = std::nullopt;  ///< where the log says it
   std::int64_t workers = 0;
   std::vector<std::pair<double, double>> points = {};
+  /// Point by point, or empty: interquartile range and 99th percentile of the samples.
+  std::vector<double> spread_us = {};
+  std::vector<double> p99_us = {};
 };
 
 /// A format is of profiles, and then has `profile`, or of measured collectives, and then has `series`.
@@ -76,6 +79,14 @@ void merge_tensors(ProfileLayer& layer);
 
 /// A network of measured curves.
 Network network_of(const Measurements& measurements, const std::string& name);
+
+/// Which points a network's curve keeps. Its last line is continued for ever, and the line between two
+/// neighbouring points can have any slope, a falling one too: the noise of a microsecond between sizes 4 KiB
+/// apart. So that the last line spans a quarter of the sizes, the points inside that quarter are left out.
+std::vector<std::size_t> points_with_steady_end(const std::vector<std::pair<double, double>>& points);
+
+/// The curve through those.
+CostCurve curve_through(const std::vector<std::pair<double, double>>& points);
 
 /// Reads logs that belong together. What it returns satisfies read_profile or read_network; whatever is wrong
 /// is an InputError, `FILE:LINE: expected X, got Y` where a line is at fault.

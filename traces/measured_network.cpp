@@ -11,25 +11,22 @@
 namespace traces {
 namespace {
 
-/// A curve's last line is continued for ever, and the line between two neighbouring points can have any
-/// slope, a falling one too: the noise of a microsecond between sizes 4 KiB apart. So that the last line
-/// spans a quarter of the sizes, the points inside that quarter are left out.
-std::vector<std::pair<double, double>> with_steady_end(std::vector<std::pair<double, double>> points) {
-  const std::pair<double, double> last = points.back();
-  constexpr double kQuarterBefore = 0.75;
-  const auto first_dropped = std::find_if(points.begin(), points.end(), [&](const auto& point) {
-    return point.first > kQuarterBefore * last.first;
-  });
-  points.erase(first_dropped, points.end());
-  points.push_back(last);
-  return points;
+template <typename Value>
+std::vector<Value> kept(const std::vector<Value>& all, const std::vector<std::size_t>& points) {
+  std::vector<Value> out;
+  if (all.empty()) return out;
+  for (const std::size_t i : points) out.push_back(all[i]);
+  return out;
 }
 
 Measured measured(const Series& series) {
   Measured out = {.collective = series.collective,
                   .algorithm = series.algorithm,
                   .workers = series.workers,
-                  .curve = CostCurve::through(with_steady_end(series.points))};
+                  .curve = curve_through(series.points)};
+  const std::vector<std::size_t> points = points_with_steady_end(series.points);
+  out.spread_us = kept(series.spread_us, points);
+  out.p99_us = kept(series.p99_us, points);
   if (series.points.size() < 2) return out;
   const LineFit line = fit_line(series.points);
   out.fit = Fit{.r2 = line.r2,
@@ -39,6 +36,18 @@ Measured measured(const Series& series) {
 }
 
 }  // namespace
+
+std::vector<std::size_t> points_with_steady_end(const std::vector<std::pair<double, double>>& points) {
+  constexpr double kQuarterBefore = 0.75;
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < points.size(); ++i)
+    if (points[i].first <= kQuarterBefore * points.back().first || i + 1 == points.size()) out.push_back(i);
+  return out;
+}
+
+CostCurve curve_through(const std::vector<std::pair<double, double>>& points) {
+  return CostCurve::through(kept(points, points_with_steady_end(points)));
+}
 
 Network network_of(const Measurements& measurements, const std::string& name) {
   Network network = {.name = name, .origin = {.kind = OriginKind::measured, .source = measurements.source}};

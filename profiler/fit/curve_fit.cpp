@@ -27,6 +27,7 @@ std::vector<Segment> segments_of(const Points& points, const SegmentOptions& opt
 struct Made {
   Model model;
   std::size_t pieces;
+  bool goes_through_all = false;
 };
 
 Made line(const Points& points, const SegmentOptions& /*options*/) {
@@ -39,18 +40,18 @@ Made segments(const Points& points, const SegmentOptions& options) {
   return {[curve = curve_of(found)](double bytes) { return curve.us(bytes); }, found.size()};
 }
 
+/// As a network has it.
 Made curve(const Points& points, const SegmentOptions& /*options*/) {
-  return {[curve = traces::CostCurve::through(points)](double bytes) { return curve.us(bytes); },
-          points.size() - 1};
+  const traces::CostCurve curve = traces::curve_through(points);
+  return {[curve](double bytes) { return curve.us(bytes); }, curve.points().size() - 1,
+          curve.points().size() == points.size()};
 }
 
 struct Kind {
   std::string_view name;
   Made (*make)(const Points& points, const SegmentOptions& options);
-  bool passes_through_all;
 };
-constexpr std::array<Kind, 3> kKinds = {
-    {{"line", line, false}, {"segments", segments, false}, {"curve", curve, true}}};
+constexpr std::array<Kind, 3> kKinds = {{{"line", line}, {"segments", segments}, {"curve", curve}}};
 
 }  // namespace
 
@@ -75,7 +76,7 @@ CurveFit fit_curve(const traces::Series& series, Test test, const SegmentOptions
     const Made made = kind.make(points, options);
     ModelFit model = {
         .name = std::string(kind.name), .pieces = made.pieces, .in_sample = {}, .out_of_sample = {}};
-    if (!kind.passes_through_all) model.in_sample = accuracy(points, made.model);
+    if (!made.goes_through_all) model.in_sample = accuracy(points, made.model);
     if (testable) model.out_of_sample = accuracy(split.tested, kind.make(split.fitted, options).model);
     out.models.push_back(std::move(model));
   }

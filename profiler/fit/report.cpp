@@ -83,8 +83,11 @@ traces::Network network_of(const Report& report, const traces::Measurements& mea
   traces::Network out = traces::network_of(measurements, options.name);
   out.line_rate_gbps = options.line_rate_gbps;
   if (options.write_segments)
-    for (std::size_t i = 0; i < out.measured.size(); ++i)
+    for (std::size_t i = 0; i < out.measured.size(); ++i) {
       out.measured[i].curve = curve_of(report.curves[i].segments);
+      out.measured[i].spread_us.clear();  // of points alone
+      out.measured[i].p99_us.clear();
+    }
   std::vector<std::int64_t> predicted;
   for (const LinkFit& link : report.links) {
     if (!out.link && link.collective == traces::CollectiveKind::all_reduce && link.workers.size() > 1)

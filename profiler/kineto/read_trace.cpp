@@ -263,7 +263,11 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     }
   }
 
+  /// All times that are added up later are parts of this sum.
   void keep_kernel(std::int64_t start, std::int64_t end) {
+    if (end - start > kMostNs - kernels_ns_)
+      refuse(fmt::format("kernels that take at most {} us in all", kMostNs / kNsPerUs), "more");
+    kernels_ns_ += end - start;
     Kernel kernel = {.start_ns = start,
                      .end_ns = end,
                      .correlation = event_.correlation,
@@ -283,6 +287,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
   Trace* trace_;
   const GzipStream* stream_;
   Event event_;
+  std::int64_t kernels_ns_ = 0;
   std::string key_;
   std::string top_key_;
   int depth_ = 0;

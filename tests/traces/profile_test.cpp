@@ -103,10 +103,10 @@ TEST_CASE("profile: how much computing and communicating slow each other is read
   CHECK(read(text) == profile);
   CHECK(read_profile_overlap(models::Field::parse(text, "p.json")) == overlap);
   check_refused(changed(R"("layers")", R"("overlap": {"compute_slowdown": 1}, "layers")"),
-                "p.json: /overlap/communication_slowdown: missing field");
+                "p.json: /overlap/communication_slowdown: expected a value, got nothing");
   check_refused(
       changed(R"("layers")", R"("overlap": {"compute_slowdown": -1, "communication_slowdown": 0}, "layers")"),
-      "p.json: /overlap/compute_slowdown: expected a number from 0 to 1e+06, got -1");
+      "p.json: /overlap/compute_slowdown: expected a number from 0 to 1000000, got -1");
 }
 
 TEST_CASE("profile: a gradient's element type has a name and a size on the wire") {

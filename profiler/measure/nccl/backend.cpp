@@ -15,6 +15,7 @@
 #include "profiler/cuda_runtime/cuda.hpp"
 #include "profiler/cuda_runtime/nccl.hpp"
 #include "profiler/measure/backend.hpp"
+#include "profiler/measure/nccl/names.hpp"
 #include "profiler/measure/nccl/tuning_log.hpp"
 #include "profiler/measure/nccl/watchdog.hpp"
 #include "profiler/measure/told_by_all.hpp"
@@ -30,22 +31,6 @@ using models::WorldError;
 constexpr std::uint32_t kTag = 200;
 /// What a process has to end in once something has failed.
 constexpr std::chrono::milliseconds kToEnd(5000);
-
-struct Algorithm {
-  std::string_view name;
-  const char* in_nccl;
-  std::string_view in_network;  ///< which of the network's algorithms it is; empty: none
-};
-
-constexpr std::array<Algorithm, 7> kAlgorithms = {{{"ring", "Ring", "ring"},
-                                                   {"tree", "Tree", "double_binary_tree"},
-                                                   {"collnet_direct", "CollnetDirect", ""},
-                                                   {"collnet_chain", "CollnetChain", ""},
-                                                   {"nvls", "NVLS", ""},
-                                                   {"nvls_tree", "NVLSTree", ""},
-                                                   {"pat", "PAT", ""}}};
-constexpr std::array<std::pair<std::string_view, const char*>, 3> kProtocols = {
-    {{"simple", "Simple"}, {"ll", "LL"}, {"ll128", "LL128"}}};
 
 const char* function_name(Collective kind) {
   switch (kind) {
@@ -68,10 +53,10 @@ bool over_sockets(const EngineWishes& wishes) { return wishes.share_gpu || !wish
 /// Before NCCL is opened. Two ranks on a GPU are refused unless NCCL takes their processes for two hosts;
 /// then sockets are all they have, and what needs a GPU of one's own is off.
 void set_environment(const EngineWishes& wishes, std::uint32_t rank) {
-  for (const Algorithm& each : kAlgorithms)
+  for (const NcclAlgorithm& each : kNcclAlgorithms)
     if (each.name == wishes.algorithm) set("NCCL_ALGO", each.in_nccl, true);
-  for (const auto& [name, in_nccl] : kProtocols)
-    if (name == wishes.protocol) set("NCCL_PROTO", in_nccl, true);
+  for (const NcclProtocol& each : kNcclProtocols)
+    if (each.name == wishes.protocol) set("NCCL_PROTO", each.in_nccl, true);
   if (!wishes.interface.empty()) set("NCCL_SOCKET_IFNAME", wishes.interface, true);
   if (!over_sockets(wishes)) return;
   set("NCCL_HOSTID", fmt::format("fusewise-{}", rank), true);
@@ -222,7 +207,7 @@ class NcclEngine final : public Engine {
   /// Where one was asked for; what NCCL takes by itself changes with the size.
   std::string algorithm(Collective kind) const override {
     if (kind == Collective::send_receive) return "";
-    for (const Algorithm& each : kAlgorithms)
+    for (const NcclAlgorithm& each : kNcclAlgorithms)
       if (each.name == wishes_.algorithm && kind == Collective::all_reduce)
         return std::string(each.in_network);
     return "";
@@ -336,25 +321,13 @@ std::uint32_t most_ranks(const EngineWishes& wishes) {
   return wishes.share_gpu ? std::numeric_limits<std::uint32_t>::max() : static_cast<std::uint32_t>(count);
 }
 
-std::vector<std::string_view> algorithms() {
-  std::vector<std::string_view> out;
-  for (const Algorithm& each : kAlgorithms) out.push_back(each.name);
-  return out;
-}
-
-std::vector<std::string_view> protocols() {
-  std::vector<std::string_view> out;
-  for (const auto& [name, in_nccl] : kProtocols) out.push_back(name);
-  return out;
-}
-
 }  // namespace
 
 CollectiveBackend nccl_backend() {
   return {.name = "nccl",
-          .summary = "between GPUs by NCCL, a process for each, on one host or many",
-          .algorithms = algorithms,
-          .protocols = protocols,
+          .summary = kNcclSummary,
+          .algorithms = [] { return names_of(kNcclAlgorithms); },
+          .protocols = [] { return names_of(kNcclProtocols); },
           .uses_control = false,
           .most_ranks = most_ranks,
           .make = make};

@@ -2,6 +2,7 @@
 
 #include "models/errors.hpp"
 #include "profiler/measure/backend.hpp"
+#include "profiler/measure/nccl/names.hpp"
 
 namespace measure {
 namespace {
@@ -15,9 +16,9 @@ namespace {
 
 CollectiveBackend nccl_backend() {
   return {.name = "nccl",
-          .summary = "between GPUs; not in this build, which has found no headers of CUDA and NCCL",
-          .algorithms = [] { return std::vector<std::string_view>(); },
-          .protocols = [] { return std::vector<std::string_view>(); },
+          .summary = kNcclSummary,
+          .algorithms = [] { return names_of(kNcclAlgorithms); },
+          .protocols = [] { return names_of(kNcclProtocols); },
           .uses_control = false,
           .most_ranks = [](const EngineWishes&) -> std::uint32_t { refuse(); },
           .make = [](transport::Transport&, const EngineWishes&) -> std::unique_ptr<Engine> { refuse(); }};
