@@ -1,9 +1,11 @@
 #include "validate/live/calibrate.hpp"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cmath>
-#include <cstring>
-#include <set>
+#include <iterator>
+#include <memory>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -16,6 +18,7 @@
 #include "profiler/measure/run.hpp"
 #include "transport/bytes.hpp"
 #include "transport/collectives.hpp"
+#include "validate/live/clock.hpp"
 #include "validate/live/layers.hpp"
 #include "validate/live/parcel.hpp"
 
@@ -116,18 +119,25 @@ std::uint32_t repetitions(const CalibrationWishes& wishes, std::int64_t bytes) {
   return std::max(std::min(kFewest, wishes.repetitions), few);
 }
 
+/// Repetitions in several sweeps over all sizes, so that what disturbs the machine for a while does not meet
+/// one size alone.
 void measure_sizes(Transport& transport, measure::Engine& engine, const CalibrationWishes& wishes,
-                   const std::vector<measure::Collective>& kinds, const std::vector<std::int64_t>& sizes,
+                   measure::Collective kind, const std::vector<std::int64_t>& sizes,
                    std::vector<measure::Samples>& into) {
-  for (const measure::Collective kind : kinds)
-    for (const std::int64_t bytes : sizes) {
+  constexpr std::uint32_t kSweeps = 3;
+  std::vector<measure::Samples> all(sizes.size());
+  for (std::uint32_t sweep = 0; sweep < std::min(kSweeps, wishes.repetitions); ++sweep)
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
       const measure::Wanted wanted = {.collectives = {kind},
-                                      .sizes = {bytes},
-                                      .repetitions = repetitions(wishes, bytes),
-                                      .warm_up = std::max(1U, wishes.warm_up)};
-      for (measure::Samples& samples : measure::run(transport, engine, wanted))
-        into.push_back(std::move(samples));
+                                      .sizes = {sizes[i]},
+                                      .repetitions = (repetitions(wishes, sizes[i]) + kSweeps - 1) / kSweeps,
+                                      .warm_up = sweep == 0 ? std::max(1U, wishes.warm_up) : 1};
+      for (measure::Samples& samples : measure::run(transport, engine, wanted)) {
+        samples.us.insert(samples.us.end(), all[i].us.begin(), all[i].us.end());
+        all[i] = std::move(samples);
+      }
     }
+  if (transport.rank() == 0) std::ranges::move(all, std::back_inserter(into));
 }
 
 /// On rank 0; nothing on the others.
@@ -139,60 +149,92 @@ std::vector<measure::Samples> measured_collectives(Transport& transport, const N
   for (const std::string& name : needs.all_reduces) {
     tell("calibration of all-reduce " + name);
     ParcelEngine engine(transport, name, workers_per_node);
-    measure_sizes(transport, engine, wishes, {measure::Collective::all_reduce}, sizes, out);
+    measure_sizes(transport, engine, wishes, measure::Collective::all_reduce, sizes, out);
   }
   ParcelEngine ring(transport, "ring", workers_per_node);
   if (needs.halves) {
     tell("calibration of reduce-scatter");
-    measure_sizes(transport, ring, wishes, {measure::Collective::reduce_scatter}, sizes, out);
+    measure_sizes(transport, ring, wishes, measure::Collective::reduce_scatter, sizes, out);
   }
   if (needs.halves || needs.gathers) {
     tell("calibration of all-gather");
-    measure_sizes(transport, ring, wishes, {measure::Collective::all_gather}, sizes, out);
+    measure_sizes(transport, ring, wishes, measure::Collective::all_gather, sizes, out);
   }
   tell("calibration of the link");
   std::vector<std::int64_t> some;
   for (std::size_t i = 0; i < sizes.size(); i += 2) some.push_back(sizes[i]);
-  measure_sizes(transport, ring, wishes, {measure::Collective::send_receive}, some, out);
+  measure_sizes(transport, ring, wishes, measure::Collective::send_receive, some, out);
   return out;
 }
 
 // ---- compressors
 
-/// Of one size, on this worker.
+/// Of one size.
 struct CodeTimes {
   double encode_us = 0;
+  double carry_us = 0;
   double decode_us = 0;
   double ratio = 1;
 };
 
-double us_since(std::chrono::steady_clock::time_point begun) {
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begun).count();
-}
+/// What a stretch of work takes that all workers begin at once: until the last has ended. Workers that share
+/// processors keep each other waiting, in a run, too. (Where clocks differ: what it takes the slowest.) On
+/// rank 0; 0 on the others.
+class Together {
+ public:
+  explicit Together(Transport& transport) : transport_(transport), one_clock_(share_clock(transport)) {}
 
-/// All workers code at once, as they do in a run.
+  template <typename Work>
+  double time_us(const Work& work) {
+    transport::barrier(transport_, tag_of(Tag::barrier));
+    std::array<std::int64_t, 2> own = {now_ns(), 0};
+    work();
+    own[1] = now_ns();
+    if (transport_.rank() != 0) {
+      transport_.send(0, tag_of(Tag::record), transport::to_bytes(std::span<const std::int64_t>(own)));
+      return 0;
+    }
+    std::int64_t begun = own[0];
+    std::int64_t ended = own[1];
+    std::int64_t longest = own[1] - own[0];
+    for (std::uint32_t rank = 1; rank < transport_.size(); ++rank) {
+      std::array<std::int64_t, 2> other{};
+      transport::from_bytes<std::int64_t>(transport_.recv(rank, tag_of(Tag::record)), other);
+      begun = std::min(begun, other[0]);
+      ended = std::max(ended, other[1]);
+      longest = std::max(longest, other[1] - other[0]);
+    }
+    return static_cast<double>(one_clock_ ? ended - begun : longest) / 1000;
+  }
+
+ private:
+  static std::int64_t now_ns() {
+    return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+  }
+
+  Transport& transport_;
+  bool one_clock_;
+};
+
 CodeTimes time_code(Transport& transport, const Method& method, std::int64_t bytes, std::uint32_t rounds,
                     std::uint64_t seed) {
   const Gradients gradients(seed, transport.size());
   std::vector<float> values(static_cast<std::size_t>(bytes) / sizeof(float));
   Parcel parcel(method, values, transport.size(), seed);
+  Together together(transport);
   std::vector<double> encode;
+  std::vector<double> carry;
   std::vector<double> decode;
   CodeTimes out;
   for (std::uint32_t i = 0; i < rounds; ++i) {
     gradients.fill(method.spread(), transport.rank(), i, 0, values);
-    transport::barrier(transport, tag_of(Tag::barrier));
-    auto begun = std::chrono::steady_clock::now();
-    parcel.encode();
-    encode.push_back(us_since(begun));
+    encode.push_back(together.time_us([&] { parcel.encode(); }));
     out.ratio = static_cast<double>(parcel.encoded_bytes()) / static_cast<double>(bytes);
-    parcel.carry(transport, CollectiveKind::all_reduce);
-    transport::barrier(transport, tag_of(Tag::barrier));
-    begun = std::chrono::steady_clock::now();
-    parcel.decode();
-    decode.push_back(us_since(begun));
+    carry.push_back(together.time_us([&] { parcel.carry(transport, CollectiveKind::all_reduce); }));
+    decode.push_back(together.time_us([&] { parcel.decode(); }));
   }
   out.encode_us = profiler::summary(encode).median;
+  out.carry_us = profiler::summary(carry).median;
   out.decode_us = profiler::summary(decode).median;
   return out;
 }
@@ -203,27 +245,47 @@ planner::CodeCost curve_cost(std::vector<std::pair<double, double>> points) {
   return {.curve = std::make_shared<const traces::CostCurve>(traces::CostCurve::through(points))};
 }
 
-/// Rank 0's times stand for all; encoding and decoding are as the run does them, all contributions at once.
-planner::Compressor measured_compressor(Transport& transport, const planner::Compressor& compressor,
-                                        const std::vector<std::int64_t>& sizes,
-                                        std::uint32_t workers_per_node, const CalibrationWishes& wishes) {
+/// A compressor, and what was timed of it by size, all contributions decoded at once as in a run.
+struct TimedCompressor {
+  planner::Compressor compressor;
+  std::vector<CodeTimes> times;
+};
+
+TimedCompressor time_compressor(Transport& transport, const planner::Compressor& compressor,
+                                const std::vector<std::int64_t>& sizes, std::uint32_t workers_per_node,
+                                const CalibrationWishes& wishes) {
+  constexpr std::uint32_t kRounds = 7;
   planner::Way way;
   way.compressor = compressor;
   const Method method = method_of(way, true, workers_per_node);
+  TimedCompressor out = {.compressor = compressor, .times = {}};
+  for (const std::int64_t bytes : sizes)
+    out.times.push_back(
+        time_code(transport, method, bytes, std::min(kRounds, wishes.repetitions), wishes.seed));
+  return out;
+}
+
+/// Sparse all-reduces select and sum on the way: what one takes beyond its messages counts as encoding.
+planner::Compressor measured_compressor(const TimedCompressor& timed, const std::vector<std::int64_t>& sizes,
+                                        const traces::Network& network, std::uint32_t workers) {
+  planner::Compressor out = timed.compressor;
+  planner::Way way;
+  way.compressor = out;
+  const planner::WayCost cost(network, workers, way);
   std::vector<std::pair<double, double>> encode;
   std::vector<std::pair<double, double>> decode;
-  planner::Compressor out = compressor;
-  for (const std::int64_t bytes : sizes) {
-    constexpr std::uint32_t kRounds = 7;
-    const CodeTimes times =
-        time_code(transport, method, bytes, std::min(kRounds, wishes.repetitions), wishes.seed);
-    encode.emplace_back(static_cast<double>(bytes), times.encode_us);
-    decode.emplace_back(static_cast<double>(bytes), times.decode_us);
-    if (!compressor.sparse) out.ratio = times.ratio;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const CodeTimes& times = timed.times[i];
+    const bool is_on_the_way = cost.is_sparse();
+    const double further = is_on_the_way ? times.carry_us - cost.us(CollectiveKind::all_reduce, sizes[i]) : 0;
+    encode.emplace_back(static_cast<double>(sizes[i]), times.encode_us + std::max(0.0, further));
+    decode.emplace_back(static_cast<double>(sizes[i]), times.decode_us);
+    if (!out.sparse) out.ratio = times.ratio;
   }
   out.encode = curve_cost(std::move(encode));
   out.decode = curve_cost(std::move(decode));
   out.decodes_each = false;
+  if (out.sparse && !out.sparse->recompute_selection.is_free()) out.sparse->recompute_selection = out.encode;
   return out;
 }
 
@@ -264,10 +326,10 @@ Calibration calibrate(Crew& crew, const std::vector<Wishes>& all, const Calibrat
     Calibration out = {.network = {}, .profile = first.profile, .compressors = {}, .where = crew.where()};
     const std::vector<measure::Samples> samples =
         measured_collectives(transport, needs, wishes, sizes, first.workers_per_node, tell);
+    std::vector<TimedCompressor> compressors;
     for (const planner::Compressor& compressor : needs.compressors) {
       tell("calibration of " + compressor.name);
-      out.compressors.push_back(
-          measured_compressor(transport, compressor, sizes, first.workers_per_node, wishes));
+      compressors.push_back(time_compressor(transport, compressor, sizes, first.workers_per_node, wishes));
     }
     if (first.layers) {
       tell("calibration of layers");
@@ -278,6 +340,8 @@ Calibration calibrate(Crew& crew, const std::vector<Wishes>& all, const Calibrat
     out.network = measure::network(
         samples,
         {.name = "live", .source = crew.where(), .line_rate_gbps = rate ? std::optional(*rate / 1e9) : rate});
+    for (const TimedCompressor& timed : compressors)
+      out.compressors.push_back(measured_compressor(timed, sizes, out.network, transport.size()));
     return bytes_of(calibration_text(out));
   };
   const transport::Bytes bytes = crew.run(rank, hooks);

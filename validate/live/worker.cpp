@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <deque>
-#include <fstream>
 #include <memory>
 #include <utility>
 
@@ -18,6 +17,7 @@
 #include "transport/collectives.hpp"
 #include "transport/tcp/hello.hpp"
 #include "validate/live/channel.hpp"
+#include "validate/live/clock.hpp"
 #include "validate/live/gradients.hpp"
 #include "validate/live/parcel.hpp"
 
@@ -42,22 +42,12 @@ double slowdown_of(const Wishes& wishes, std::uint32_t rank) {
   return slowdown;
 }
 
-/// The same for all that share a clock: processes of one host since it was started.
-std::string clock_name() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
-}
-
-Kind label_kind(const Op& op) {
+/// As lower() labels it: what carries encodings that have to be gathered is no all-reduce.
+Kind label_kind(const Op& op, const Method& method) {
   if (op.issue == Issue::backward) return Kind::backward_gather;
-  switch (op.kind) {
-    case CollectiveKind::all_reduce: return Kind::all_reduce;
-    case CollectiveKind::reduce_scatter: return Kind::reduce_scatter;
-    case CollectiveKind::all_gather: return Kind::all_gather;
-  }
-  return Kind::all_reduce;
+  if (op.kind == CollectiveKind::reduce_scatter) return Kind::reduce_scatter;
+  const bool is_gathered = op.kind == CollectiveKind::all_gather || method.gathers();
+  return is_gathered ? Kind::all_gather : Kind::all_reduce;
 }
 
 /// What belongs to which layer and step, as lower() has it.
@@ -232,7 +222,8 @@ class Worker {
       const transport::Process process = transport::this_process();
       record_.host = process.host;
       record_.pid = process.pid;
-      compare_clocks();
+      phase_ = "before the warm-up";
+      shares_clock_ = share_clock(transport_);
       const std::uint32_t all = wishes_.warm_up + wishes_.iterations;
       due_ = Clock::now();
       if (carries_) forward_of_first_micro_batch();  // those after end iterations
@@ -253,16 +244,6 @@ class Worker {
 
  private:
   // ---- between iterations
-
-  void compare_clocks() {
-    phase_ = "before the warm-up";
-    const transport::Bytes own = transport::to_bytes(std::span<const char>(clock_name()));
-    if (transport_.rank() == 0)
-      for (std::uint32_t rank = 1; rank < transport_.size(); ++rank)
-        transport_.send(rank, tag_of(Tag::clock), own);
-    else
-      shares_clock_ = transport_.recv(0, tag_of(Tag::clock)) == own && !own.empty();
-  }
 
   std::string phase(std::uint32_t iteration) const {
     return iteration < wishes_.warm_up ? fmt::format("warm-up {}", iteration + 1)
@@ -386,7 +367,7 @@ class Worker {
 
   std::size_t post(const Op& op, std::uint32_t item) {
     const Group& group = plan_.groups[op.group];
-    Request request = {.label = label_kind(op),
+    Request request = {.label = label_kind(op, data_.parcel(op.group).method()),
                        .item = item,
                        .group = op.group,
                        .kind = op.kind,
@@ -581,7 +562,7 @@ class Worker {
   Data data_;
   Channel channel_;
 
-  bool shares_clock_ = true;  // with rank 0
+  bool shares_clock_ = true;  // all workers do
   std::string phase_;
   Clock::time_point began_{};           // of the iteration
   Clock::time_point backward_began_{};  // its ticks count from there
@@ -616,6 +597,9 @@ void check_runnable(const Wishes& wishes) {
     refuse("float32 gradients", traces::name(wishes.profile.dtype));
   if (wishes.schedule.pipeline->name == "parameter_server")
     refuse("a pipeline without servers", "parameter_server");
+  if (wishes.schedule.compressor.sparse && planner::find_sparse(wishes.schedule.compressor.name)->needs_nodes)
+    refuse("a compressor whose cost does not depend on nodes, which are not measured",
+           wishes.schedule.compressor.name);
   const auto program = wishes.schedule.pipeline->program(1, wishes.schedule.options);
   const planner::Algorithm& all_reduce = wishes.schedule.all_reduce.value_or(wishes.all_reduce);
   if (program.ops.front().kind != CollectiveKind::all_reduce && all_reduce.name != "ring")
