@@ -1,5 +1,6 @@
-// A network of our own on one host: a namespace for each worker, all on one switch, each worker's link held
-// to a rate in both directions. Everything is held by one process, the keeper, and gone when that is.
+// A network of our own on one host: a namespace for each worker, all on one switch or in nodes with a switch
+// of their own, each link held to a rate in both directions. Everything is held by one process, the keeper,
+// and gone when that is.
 
 #pragma once
 
@@ -18,6 +19,10 @@ struct Shape {
   std::uint32_t workers = 2;  ///< 2 to kMostWorkers
   double bits_per_second = 1e9;
   double delay_us = 0;  ///< added to each packet that a worker sends; needs a kernel with netem
+  /// So many workers share a switch, whose link to the others' is held to a rate of its own; 0: all are on
+  /// one.
+  std::uint32_t workers_per_node = 0;
+  double between_bits_per_second = 0;  ///< of such a link
   bool operator==(const Shape&) const = default;
 };
 
