@@ -1,7 +1,8 @@
-// fusewise validate: what is published or measured, beside what we say.
+// fusewise validate: what is published, measured or run live, beside what we say.
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/validate_live.hpp"
 #include "models/errors.hpp"
 #include "models/field.hpp"
 #include "models/files.hpp"
@@ -68,9 +70,21 @@ void predict_measurements(const Options& options) {
   print(options.json ? json : validate::measurements_table(result));
 }
 
-void run_validate(const Options& options) {
+/// The file, if it is one that is run live.
+std::optional<models::Field> live_file(const Options& options) {
+  std::error_code no_such_place;
+  if (options.what.empty() || std::filesystem::is_directory(options.what, no_such_place)) return {};
+  const models::Field file = models::Field::load(options.what);
+  return LiveCommand::takes(file) ? std::optional(file) : std::nullopt;
+}
+
+void run_validate(const Options& options, const LiveCommand& live) {
   if (options.what.empty() == options.measurements.empty())
-    throw models::InputError("validate: expected either PAPERS or --measurements");
+    throw models::InputError("validate: expected either a file or --measurements");
+  if (const std::optional<models::Field> file = live_file(options))
+    return live.run(*file, options.json, options.output);
+  if (const std::string option = live.given(); !option.empty())
+    throw models::InputError(fmt::format("{}: expected a plan or a scenario with it, got none", option));
   if (options.measurements.empty()) return reproduce_papers(options);
   predict_measurements(options);
 }
@@ -79,16 +93,18 @@ void run_validate(const Options& options) {
 
 void add_validate(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("validate", "Hold what was published or measured against what this program says");
+  CLI::App* command = app.add_subcommand(
+      "validate", "Hold what was published, measured or is run live against what this program says");
   command->footer(
-      "Examples: fusewise validate validate/papers\n          fusewise validate --measurements runs.csv "
+      "Examples: fusewise validate validate/papers\n          fusewise validate scenarios/googlenet-k80.json "
+      "--workers 4 --rate 1gbit --schedule wfbp\n          fusewise validate --measurements runs.csv "
       "--setup cluster.json --calibrate-on schedule=horovod\nExit 3: something is outside its tolerance.");
-  command->add_option("PAPERS", options->what, "a fusewise.paper file, or a folder of them");
+  command->add_option("FILE", options->what,
+                      "a plan or a scenario to run live, a fusewise.paper file, or a folder of these");
   command->add_flag("--json", options->json, "print JSON");
   command
       ->add_option("-o,--output", options->output,
-                   "write to this file as well: of papers a page (Markdown), of measurements the JSON")
+                   "write to this file as well: of papers a page (Markdown), else the JSON")
       ->check(file_name());
   CLI::Option* measurements =
       command->add_option("--measurements", options->measurements,
@@ -101,7 +117,8 @@ void add_validate(CLI::App& app) {
                    "line; several between commas: all have to hold; repeatable: any) and predict the others")
       ->allow_extra_args(false)
       ->needs(measurements);
-  command->callback([options] { run_validate(*options); });
+  const LiveCommand live = add_live_options(*command);
+  command->callback([options, live] { run_validate(*options, live); });
 }
 
 }  // namespace cli

@@ -38,6 +38,28 @@ void exchange(Group& peers, const Compressor& compressor, double density, Bytes 
                     [&](std::span<const std::byte> bytes) { compressor.add_decoded(bytes, part); });
 }
 
+/// Parts of encodings on their way from each rank to the next; part i and part i + size are one.
+class EncodedRing {
+ public:
+  EncodedRing(Transport& transport, std::span<std::byte> bytes, std::size_t word)
+      : transport_(transport), bytes_(bytes), word_(word) {}
+
+  std::span<std::byte> part(std::size_t i) const {
+    return part_of(bytes_, word_, i % transport_.size(), transport_.size());
+  }
+  Bytes pass_on(std::size_t i) const {
+    const std::uint32_t size = transport_.size();
+    const std::span<const std::byte> out = part(i);
+    return send_recv(transport_, (transport_.rank() + 1) % size, Bytes(out.begin(), out.end()),
+                     (transport_.rank() + size - 1) % size, tag_of(Tag::encoded));
+  }
+
+ private:
+  Transport& transport_;
+  std::span<std::byte> bytes_;
+  std::size_t word_;
+};
+
 }  // namespace
 
 Range encoded_part(const Transport& transport, std::size_t elements, std::uint32_t workers_per_node) {
@@ -68,19 +90,25 @@ void sum_between_nodes(Transport& transport, const Compressor& compressor, std::
 
 void all_reduce_encoded(Transport& transport, const Compressor& compressor, std::span<std::byte> bytes,
                         std::size_t word) {
+  reduce_scatter_encoded(transport, compressor, bytes, word);
+  all_gather_encoded(transport, bytes, word);
+}
+
+void reduce_scatter_encoded(Transport& transport, const Compressor& compressor, std::span<std::byte> bytes,
+                            std::size_t word) {
+  const EncodedRing ring(transport, bytes, word);
   const std::size_t size = transport.size();
   const std::size_t rank = transport.rank();
-  const auto next = static_cast<std::uint32_t>((rank + 1) % size);
-  const auto before = static_cast<std::uint32_t>((rank + size - 1) % size);
-  const auto part = [&](std::size_t i) { return part_of(bytes, word, i % size, size); };
-  const auto pass_on = [&](std::size_t i) {
-    const std::span<const std::byte> out = part(i);
-    return send_recv(transport, next, Bytes(out.begin(), out.end()), before, tag_of(Tag::encoded));
-  };
   for (std::size_t step = 1; step < size; ++step)
-    compressor.sum(part(rank + 2 * size - step - 1), pass_on(rank + size - step));
+    compressor.sum(ring.part(rank + 2 * size - step - 1), ring.pass_on(rank + size - step));
+}
+
+void all_gather_encoded(Transport& transport, std::span<std::byte> bytes, std::size_t word) {
+  const EncodedRing ring(transport, bytes, word);
+  const std::size_t size = transport.size();
+  const std::size_t rank = transport.rank();
   for (std::size_t step = 1; step < size; ++step)
-    std::ranges::copy(pass_on(rank + size - step + 1), part(rank + size - step).begin());
+    std::ranges::copy(ring.pass_on(rank + size - step + 1), ring.part(rank + size - step).begin());
 }
 
 }  // namespace sparse

@@ -29,8 +29,12 @@ void sum_between_nodes(transport::Transport& transport, const compression::Compr
                        std::uint32_t workers_per_node, std::span<float> gradient, compression::State& state,
                        compression::ErrorFeedback* feedback);
 
-/// Encodings that can be summed, of `word` bytes an element, as ring_all_reduce() does.
+/// Encodings that can be summed, of `word` bytes an element, as ring_all_reduce() does; and its two halves,
+/// as ring_reduce_scatter() and ring_all_gather() do.
 void all_reduce_encoded(transport::Transport& transport, const compression::Compressor& compressor,
                         std::span<std::byte> bytes, std::size_t word);
+void reduce_scatter_encoded(transport::Transport& transport, const compression::Compressor& compressor,
+                            std::span<std::byte> bytes, std::size_t word);
+void all_gather_encoded(transport::Transport& transport, std::span<std::byte> bytes, std::size_t word);
 
 }  // namespace sparse

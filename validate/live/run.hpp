@@ -43,6 +43,7 @@ struct Wishes {
   planner::Algorithm all_reduce;   ///< where the schedule has none of its own
   planner::Conditions conditions;  ///< stragglers, accumulation_steps and update are run; jitter is not
   std::optional<RealLayers> layers;
+  std::uint32_t workers = 4;           ///< as many as the place has
   std::uint32_t workers_per_node = 1;  ///< of two_level and hitopk
   std::uint32_t iterations = 20;       ///< that are recorded
   std::uint32_t warm_up = 3;           ///< that are run before them
@@ -95,7 +96,7 @@ struct Iteration {
   double total_us(planner::TaskLabel::Kind kind) const;  ///< of all pieces of that kind
   double forward_us() const;                             ///< compute alone, micro-batches included
   double backward_us() const;
-  double code_us() const;  ///< encoding, decoding and update
+  double code_us() const;  ///< reading, encoding, decoding and update
   /// What is left of the iteration: compute waited for the channel.
   double exposed_us() const { return length_us - forward_us() - backward_us() - code_us(); }
 };
@@ -105,7 +106,7 @@ struct WorkerRecord {
   std::string host;
   std::int64_t pid = 0;
   std::vector<Iteration> iterations;  ///< without those of the warm-up
-  std::vector<double> loop_us;        ///< before each of them: profiler::time_fixed_loop_us() on this worker
+  std::vector<double> loop_us;        ///< of rank 0, before each of them: profiler::time_fixed_loop_us()
 };
 
 struct Record {

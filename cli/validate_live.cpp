@@ -1,0 +1,299 @@
+#include "cli/validate_live.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.hpp"
+#include "models/errors.hpp"
+#include "models/files.hpp"
+#include "models/quantities.hpp"
+#include "netlab/lab.hpp"
+#include "planner/plan_file.hpp"
+#include "scenarios/scenario.hpp"
+#include "transport/rendezvous.hpp"
+#include "transport/transport.hpp"
+#include "validate/live/calibrate.hpp"
+#include "validate/live/compare.hpp"
+#include "validate/live/crew.hpp"
+#include "validate/live/execute.hpp"
+#include "validate/live/layers.hpp"
+#include "validate/live/predict.hpp"
+#include "validate/live/worker.hpp"
+
+namespace cli {
+namespace {
+
+using models::Field;
+using models::InputError;
+
+struct Options {
+  std::string backend = "tcp";
+  std::string profile;
+  std::string layers;
+  std::int64_t batch = 1;
+  std::vector<std::string> schedules;
+  std::uint32_t workers = 0;
+  std::uint32_t workers_per_node = 1;
+  std::string rate;
+  std::string delay;
+  std::string netlab;
+  bool paced = false;
+  std::uint32_t iterations = 20;
+  std::uint32_t warm_up = 3;
+  double tolerance = 0.1;
+  double deadline_s = 60;
+  std::string prediction;
+  std::string timeline;
+};
+
+[[noreturn]] void expected(std::string_view option, std::string_view what, std::string_view got) {
+  throw InputError(fmt::format("{}: expected {}, got '{}'", option, what, models::printable(got)));
+}
+
+live::Place place_of(const Options& options, std::uint32_t workers) {
+  live::Place place = {
+      .workers = workers, .paced = options.paced, .netlab = options.netlab, .deadline_s = options.deadline_s};
+  if (!options.netlab.empty() && (!options.rate.empty() || options.paced || !options.delay.empty()))
+    throw InputError(
+        "--netlab: expected no --rate, --delay or --paced with it, as the netlab has its own, got one");
+  if (!options.rate.empty()) {
+    place.bits_per_second = models::parse_rate(options.rate);
+    if (!place.bits_per_second) expected("--rate", "a rate such as 1gbit", options.rate);
+  }
+  if (options.delay.empty()) return place;
+  const std::optional<double> delay_us = models::parse_delay_us(options.delay);
+  if (!delay_us) expected("--delay", "a time such as 100us", options.delay);
+  if (options.rate.empty()) throw InputError("--delay: expected --rate with it, got none");
+  place.delay_us = *delay_us;
+  return place;
+}
+
+/// The file's own profile, or what --profile or --layers say.
+void take_profile(const Options& options, live::Wishes& wishes) {
+  if (!options.profile.empty()) wishes.profile = traces::read_profile(Field::load(options.profile));
+  if (options.layers.empty()) return;
+  wishes.layers =
+      live::RealLayers{.model = models::read_model(Field::load(options.layers)), .batch_size = options.batch};
+  wishes.profile = live::profile_of(*wishes.layers);
+}
+
+live::Wishes wishes_of(const Options& options) {
+  live::Wishes wishes;
+  wishes.workers_per_node = options.workers_per_node;
+  wishes.iterations = options.iterations;
+  wishes.warm_up = options.warm_up;
+  return wishes;
+}
+
+live::Wishes of_plan(const Options& options, const Field& file) {
+  if (options.profile.empty() && options.layers.empty())
+    throw InputError("--profile: expected it with a plan, or --layers, got neither");
+  const planner::PlanFile plan = planner::read_plan_file(file);
+  live::Wishes wishes = wishes_of(options);
+  wishes.name = fmt::format("{} ({}, {} groups)", plan.model, plan.pipeline, plan.groups.size());
+  const nlohmann::ordered_json fusion = {{"kind", "plan"},
+                                         {"file", std::filesystem::absolute(file.source()).string()}};
+  wishes.schedule = {.name = wishes.name,
+                     .pipeline = &planner::pipeline(plan.pipeline),
+                     .options = plan.options,
+                     .fusion = planner::read_fusion(Field::parse(fusion.dump(), file.source())),
+                     .all_reduce = plan.all_reduce,
+                     .compressor = plan.compressor,
+                     .selective = plan.selective};
+  wishes.workers = options.workers > 0 ? options.workers : static_cast<std::uint32_t>(plan.workers);
+  take_profile(options, wishes);
+  return wishes;
+}
+
+/// All of its schedules, or those that --schedule names.
+std::vector<live::Wishes> of_scenario(const Options& options, const Field& file) {
+  const scenarios::Scenario scenario = scenarios::read_scenario(file);
+  std::vector<std::string_view> known;
+  for (const planner::Schedule& schedule : scenario.schedules) known.push_back(schedule.name);
+  for (const std::string& name : options.schedules)
+    if (std::ranges::find(known, name) == known.end())
+      expected("--schedule", fmt::format("one of {}", fmt::join(known, ", ")), name);
+  if (options.workers == 0 && scenario.workers.size() != 1)
+    throw InputError(
+        fmt::format("--workers: expected a number, as the scenario has {} of them ({}), got nothing",
+                    scenario.workers.size(), fmt::join(scenario.workers, ", ")));
+  std::vector<live::Wishes> out;
+  for (const planner::Schedule& schedule : scenario.schedules) {
+    const bool is_wanted = options.schedules.empty() ||
+                           std::ranges::find(options.schedules, schedule.name) != options.schedules.end();
+    if (!is_wanted) continue;
+    live::Wishes wishes = wishes_of(options);
+    wishes.name = schedule.name;
+    wishes.profile = scenario.profile;
+    wishes.schedule = schedule;
+    wishes.all_reduce = scenario.all_reduce;
+    wishes.conditions = scenario.conditions;
+    wishes.workers =
+        options.workers > 0 ? options.workers : static_cast<std::uint32_t>(scenario.workers.front());
+    take_profile(options, wishes);
+    out.push_back(std::move(wishes));
+  }
+  return out;
+}
+
+std::vector<live::Wishes> all_wishes(const Options& options, const Field& file) {
+  if (options.backend != "tcp") expected("--backend", "tcp", options.backend);
+  const bool is_plan = file.at("format").text() == "fusewise.plan";
+  std::vector<live::Wishes> all = is_plan ? std::vector{of_plan(options, file)} : of_scenario(options, file);
+  if (is_plan && !options.schedules.empty())
+    throw InputError("--schedule: expected a scenario with it, got a plan");
+  for (const live::Wishes& wishes : all) {
+    live::check_runnable(wishes);
+    if (wishes.workers < 2 || wishes.workers > netlab::kMostWorkers)
+      expected("--workers", fmt::format("2 to {}", netlab::kMostWorkers), std::to_string(wishes.workers));
+  }
+  return all;
+}
+
+std::unique_ptr<live::Crew> crew_of(const Options& options, const std::vector<live::Wishes>& all) {
+  std::optional<transport::Membership> given;
+  try {
+    given = transport::membership_of(transport::process_environment);
+  } catch (const transport::TransportError& error) {
+    throw InputError(error.what());
+  }
+  const live::Place place = place_of(options, all.front().workers);
+  if (!given) return std::make_unique<live::Crew>(place);
+  if (given->size != all.front().workers)
+    expected("--workers", fmt::format("{}, as there are processes", given->size),
+             std::to_string(all.front().workers));
+  return std::make_unique<live::Crew>(place, *given);
+}
+
+/// Predicted, frozen, run and compared, one plan after another.
+struct Outcome {
+  std::vector<live::Comparison> comparisons;
+  std::vector<live::Prediction> predictions;
+  std::vector<live::Record> records;
+};
+
+/// One document for each plan, in a list.
+std::string frozen(const std::vector<live::Wishes>& all, const std::vector<live::Prediction>& predictions) {
+  std::string out = "[\n";
+  for (std::size_t i = 0; i < all.size(); ++i)
+    out += live::prediction_text(all[i], predictions[i]) + (i + 1 < all.size() ? ",\n" : "");
+  return out + "]\n";
+}
+
+void run_live(const Options& options, const Field& file, bool json, const std::string& output) {
+  std::vector<live::Wishes> all = all_wishes(options, file);
+  const std::unique_ptr<live::Crew> crew = crew_of(options, all);
+  if (crew->is_first()) warn(crew->warnings());
+  const live::Calibration calibration = live::calibrate(*crew, all);
+  Outcome out;
+  for (const live::Wishes& wishes : all) out.predictions.push_back(live::predict(wishes, calibration));
+  const std::string prediction_file =
+      !options.prediction.empty() || output.empty() ? options.prediction : output + ".prediction";
+  if (crew->is_first() && !prediction_file.empty())
+    models::write_file(prediction_file, frozen(all, out.predictions));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    out.records.push_back(live::execute(*crew, all[i], calibration, out.predictions[i]));
+    out.comparisons.push_back(
+        live::compare(all[i], calibration.profile, out.predictions[i], out.records.back()));
+  }
+  if (!crew->is_first()) return;
+  const std::string report = live::comparisons_json(out.comparisons, crew->where());
+  std::vector<models::FileText> files;
+  if (!output.empty()) files.push_back({output, report});
+  if (!options.timeline.empty()) {
+    std::vector<live::Shown> shown;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      shown.push_back({all[i].name, &calibration.profile, &out.predictions[i], &out.records[i]});
+    files.push_back({options.timeline, live::timeline(shown)});
+  }
+  models::write_files(files);
+  std::string table = crew->where() + '\n';
+  std::vector<std::string> faults;
+  for (const live::Comparison& comparison : out.comparisons) {
+    table += '\n' + live::comparison_table(comparison);
+    if (live::error_of(comparison) > options.tolerance)
+      faults.push_back(fmt::format("{}: off by {:.1f} %, more than {:g} %", comparison.name,
+                                   100 * live::error_of(comparison), 100 * options.tolerance));
+  }
+  print(json ? report : table);
+  if (!faults.empty()) throw OutOfTolerance(fmt::format("{}", fmt::join(faults, "; ")));
+}
+
+}  // namespace
+
+bool LiveCommand::takes(const Field& file) {
+  if (!file.is_object() || !file.has("format")) return false;
+  const std::string format = file.at("format").text();
+  return format == "fusewise.plan" || format == "fusewise.scenario";
+}
+
+LiveCommand add_live_options(CLI::App& command) {
+  auto options = std::make_shared<Options>();
+  CLI::App* group =
+      command.add_option_group("Live", "a plan or a scenario run for real, beside what was predicted");
+  group->add_option("--backend", options->backend, "what carries the bytes: tcp")->capture_default_str();
+  group->add_option("--workers", options->workers,
+                    "processes, on this host unless mpirun, srun or torchrun have started them (default: the "
+                    "plan's or scenario's)");
+  group->add_option("--schedule", options->schedules,
+                    "of a scenario: this schedule alone (repeatable; default: all)");
+  CLI::Option* profile =
+      group->add_option("--profile", options->profile, "of a plan: what layers take, which are waited for");
+  group
+      ->add_option("--layers", options->layers,
+                   "compute the layers of this model for real, on the CPU, instead of waiting")
+      ->excludes(profile);
+  group->add_option("--batch", options->batch, "samples of a worker, with --layers")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
+      ->capture_default_str();
+  group->add_option("--workers-per-node", options->workers_per_node, "of two_level and hitopk")
+      ->check(CLI::Range(1U, netlab::kMostWorkers))
+      ->capture_default_str();
+  group->add_option("--rate", options->rate,
+                    "hold each worker to this rate: in network namespaces, else by pacing itself");
+  group->add_option("--delay", options->delay, "delay packets so long, in network namespaces alone");
+  group->add_option("--netlab", options->netlab, "in the netlab of this name, which is up");
+  group->add_flag("--paced", options->paced, "with --rate: on loopback, whether or not there are namespaces");
+  group->add_option("--iterations", options->iterations, "that are recorded")
+      ->check(CLI::Range(1U, 1'000'000U))
+      ->capture_default_str();
+  group->add_option("--warm-up", options->warm_up, "iterations before those")
+      ->check(CLI::Range(0U, 1'000'000U))
+      ->capture_default_str();
+  group
+      ->add_option("--tolerance", options->tolerance,
+                   "exit 3 where the iteration is further off, as a share of the measured one")
+      ->check(number_in(0, 1000))
+      ->capture_default_str();
+  group->add_option("--deadline", options->deadline_s, "seconds that a worker waits for another one")
+      ->check(number_in(0.1, 86400))
+      ->capture_default_str();
+  group
+      ->add_option("--prediction", options->prediction,
+                   "write what is predicted to this file before the run starts (default: that of --output "
+                   "and .prediction)")
+      ->check(file_name());
+  group
+      ->add_option("--timeline", options->timeline,
+                   "write predicted and measured iterations, one above the other, to this file (for "
+                   "ui.perfetto.dev)")
+      ->check(file_name());
+  return {.run = [options](const Field& file, bool json,
+                           const std::string& output) { run_live(*options, file, json, output); },
+          .given =
+              [group] {
+                for (const CLI::Option* option : group->get_options())
+                  if (option->count() > 0) return option->get_name();
+                return std::string();
+              }};
+}
+
+}  // namespace cli

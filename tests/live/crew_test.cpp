@@ -1,0 +1,175 @@
+// Live runs as processes: records come back, calibration measures what a plan needs, and whoever is killed is
+// named with its phase.
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "models/errors.hpp"
+#include "models/files.hpp"
+#include "tests/live/live.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "validate/live/calibrate.hpp"
+#include "validate/live/execute.hpp"
+
+namespace {
+
+using live_tests::wishes_for;
+using support::Outcome;
+using support::run_program;
+
+TEST_CASE("live: workers as processes bring back what they have recorded") {
+  live::Crew crew({.workers = 3, .deadline_s = 20});
+  CHECK(crew.where() == "3 processes, loopback");
+  const live::Wishes wishes =
+      wishes_for(R"({"pipeline": "dear", "fusion": {"kind": "groups", "count": 2}})", 3);
+  const live::Calibration calibration =
+      live::calibrate(crew, {wishes}, {.repetitions = 2, .warm_up = 1, .sizes = 3});
+  CHECK(calibration.where == crew.where());
+  CHECK(calibration.network.link);
+  CHECK(calibration.network.measured.size() == 2);
+  const live::Prediction prediction = live::predict(wishes, calibration);
+  const live::Record record = live::execute(crew, wishes, calibration, prediction);
+  REQUIRE(record.workers.size() == 3);
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    CHECK(record.workers[rank].rank == rank);
+    CHECK(record.workers[rank].pid > 0);
+    CHECK(record.workers[rank].iterations.size() == wishes.iterations);
+    CHECK(record.workers[rank].loop_us.size() == (rank == 0 ? wishes.iterations : 0));
+    for (const live::Iteration& iteration : record.workers[rank].iterations) {
+      CHECK(iteration.length_us > 0);
+      CHECK(iteration.pieces.size() == prediction.iterations[rank].pieces.size());
+    }
+  }
+}
+
+TEST_CASE("live: who is killed is named with its phase, and all end") {
+  live::Crew crew({.workers = 3, .deadline_s = 20});
+  live::Wishes wishes = wishes_for(R"("wfbp")", 3);
+  wishes.iterations = 200;
+  const live::Calibration calibration = live_tests::made_up(wishes);
+  const live::Prediction prediction = live::predict(wishes, calibration);
+  std::vector<pid_t> pids;
+  bool has_killed = false;
+  const live::CrewHooks hooks = {.on_started = [&](const std::vector<pid_t>& started) { pids = started; },
+                                 .on_phase =
+                                     [&](std::uint32_t rank, const std::string& phase) {
+                                       if (rank != 1 || phase != "iteration 2" || has_killed) return;
+                                       has_killed = true;
+                                       ::kill(pids[1], SIGKILL);
+                                     }};
+  std::string said;
+  try {
+    live::execute(crew, wishes, calibration, prediction, hooks);
+  } catch (const models::WorldError& error) {
+    said = error.what();
+  }
+  CAPTURE(said);
+  CHECK(said.rfind(
+            "worker 1 (pid " + std::to_string(pids[1]) + ") was killed by signal 9 (Killed) in iteration ",
+            0) == 0);
+  CHECK(said.find("; worker ") != std::string::npos);
+  CHECK(said.find("said: iteration ") != std::string::npos);
+  CHECK(said.find('\n') == std::string::npos);
+  for (const pid_t pid : pids) CHECK(::kill(pid, 0) != 0);
+}
+
+TEST_CASE("live: real layers run and are measured under the conditions of the run") {
+  live::Crew crew({.workers = 2, .deadline_s = 20});
+  live::Wishes wishes = wishes_for(R"({"pipeline": "wfbp", "fusion": "all"})", 2);
+  const auto model = models::read_model(models::Field::parse(
+      R"({"format": "fusewise.model", "version": 1, "name": "small", "about": "", "batch_size": 2,
+          "dtype": "float32", "input": [{"name": "x", "shape": [3, 8, 8]}],
+          "layers": [{"name": "conv", "kind": "conv2d", "out_channels": 4, "kernel": 3, "padding": 1},
+                     {"name": "flat", "kind": "flatten"}, {"name": "fc", "kind": "linear", "out_features": 10},
+                     {"name": "loss", "kind": "cross_entropy"}]})",
+      "model"));
+  wishes.layers = live::RealLayers{.model = model, .batch_size = 2};
+  wishes.profile = live::profile_of(*wishes.layers);
+  const live::Calibration calibration =
+      live::calibrate(crew, {wishes}, {.repetitions = 2, .warm_up = 1, .sizes = 2, .layer_repetitions = 3});
+  CHECK(calibration.profile.layers.size() == wishes.profile.layers.size());
+  CHECK(traces::forward_us(calibration.profile) > 0);
+  const live::Record record = live::execute(crew, wishes, calibration, live::predict(wishes, calibration));
+  CHECK(record.workers[1].iterations[0].forward_us() > 0);
+}
+
+std::string scenario(const support::TemporaryFolder& folder) {
+  return folder.put("s.json", R"({"format": "fusewise.scenario", "version": 1, "name": "s", "workers": 2,
+    "profile": )" + traces::profile_text(live_tests::small_profile()) +
+                                  R"(, "network": {"format": "fusewise.network", "version": 1, "name": "n",
+    "origin": {"kind": "estimated", "source": "made up"}, "link": {"alpha_us": 1, "beta_us_per_byte": 0.01}},
+    "schedules": ["wfbp", "sync-easgd"]})");
+}
+
+TEST_CASE("validate: a scenario is predicted, run and compared") {
+  const support::TemporaryFolder folder;
+  const std::string report = folder / "report.json";
+  const std::string trace = folder / "trace.json";
+  const Outcome outcome = run_program({"validate", scenario(folder), "--iterations", "3", "--warm-up", "1",
+                                       "--tolerance", "1000", "-o", report, "--timeline", trace});
+  CAPTURE(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(outcome.err.empty());
+  CHECK(outcome.out.rfind("2 processes, loopback\n\nwfbp\n", 0) == 0);
+  const auto written = nlohmann::json::parse(models::read_file(report));
+  CHECK(written.at("plans").size() == 2);
+  CHECK(written.at("plans").at(0).at("iteration").at("measured_us") > 0);
+  const auto frozen = nlohmann::json::parse(models::read_file(report + ".prediction"));
+  CHECK(frozen.size() == 2);
+  CHECK(frozen.at(0).at("iteration_us") == written.at("plans").at(0).at("iteration").at("predicted_us"));
+  CHECK(models::read_file(trace).find("wfbp: worker 1, measured") != std::string::npos);
+  const Outcome strict = run_program({"validate", scenario(folder), "--schedule", "wfbp", "--iterations", "1",
+                                      "--warm-up", "0", "--tolerance", "0"});
+  CHECK(strict.exit_code == 3);
+  CHECK(strict.err.rfind("wfbp: off by ", 0) == 0);
+  CHECK(strict.out.find("iteration ") != std::string::npos);
+}
+
+TEST_CASE("validate: a plan is run with its groups") {
+  const support::TemporaryFolder folder;
+  const std::string plan = folder / "p.plan.json";
+  REQUIRE(run_program({"plan", scenario(folder), "--schedule", "fusewise", "-o", plan}).exit_code == 0);
+  const std::string profile = folder.put("p.json", traces::profile_text(live_tests::small_profile()));
+  const Outcome outcome = run_program({"validate", plan, "--profile", profile, "--iterations", "1",
+                                       "--warm-up", "0", "--tolerance", "1000", "--json"});
+  CAPTURE(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(nlohmann::json::parse(outcome.out)
+            .at("plans")
+            .at(0)
+            .at("name")
+            .get<std::string>()
+            .rfind("small (", 0) == 0);
+}
+
+TEST_CASE("validate: wrong usage of live runs is one line, exit 2") {
+  const support::TemporaryFolder folder;
+  struct Example {
+    std::vector<std::string> more;
+    const char* message;
+  };
+  const Example examples[] = {
+      {{"--backend", "nccl"}, "--backend: expected tcp, got 'nccl'\n"},
+      {{"--workers", "1"}, "--workers: expected 2 to 64, got '1'\n"},
+      {{"--schedule", "ddp"}, "--schedule: expected one of wfbp, sync-easgd, got 'ddp'\n"},
+      {{"--rate", "fast"}, "--rate: expected a rate such as 1gbit, got 'fast'\n"},
+      {{"--delay", "1ms"}, "--delay: expected --rate with it, got none\n"}};
+  for (const Example& example : examples) {
+    std::vector<std::string> words = {"validate", scenario(folder)};
+    words.insert(words.end(), example.more.begin(), example.more.end());
+    const Outcome outcome = run_program(words);
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.out.empty());
+    CHECK(outcome.err == example.message);
+  }
+  const Outcome papers = run_program({"validate", "validate/papers", "--workers", "4"});
+  CHECK(papers.exit_code == 2);
+  CHECK(papers.err == "--workers: expected a plan or a scenario with it, got none\n");
+}
+
+}  // namespace

@@ -1,0 +1,76 @@
+// A small model and its plans, for tests of live runs.
+
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "planner/schedule.hpp"
+#include "transport/in_process.hpp"
+#include "validate/live/predict.hpp"
+#include "validate/live/run.hpp"
+#include "validate/live/worker.hpp"
+
+namespace live_tests {
+
+/// Layers of fractions of a millisecond, one of them without tensors.
+inline traces::Profile small_profile() {
+  traces::Profile out = {.model = "small",
+                         .batch_size = 1,
+                         .dtype = traces::Dtype::float32,
+                         .device = "none",
+                         .origin = {.kind = traces::OriginKind::estimated, .source = "made up"},
+                         .layers = {}};
+  const std::vector<std::vector<std::int64_t>> elements = {{90}, {}, {7, 130}, {64}, {33, 250}, {400}};
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    traces::ProfileLayer layer = {.name = "layer" + std::to_string(i),
+                                  .kind = "linear",
+                                  .forward_us = 150,
+                                  .backward_us = 250.0 + 50 * static_cast<double>(i)};
+    for (std::size_t t = 0; t < elements[i].size(); ++t)
+      layer.tensors.push_back({.name = layer.name + "." + std::to_string(t), .elements = elements[i][t]});
+    out.layers.push_back(layer);
+  }
+  return out;
+}
+
+inline live::Wishes wishes_for(const std::string& schedule, std::uint32_t workers) {
+  live::Wishes wishes;
+  wishes.name = schedule;
+  wishes.profile = small_profile();
+  wishes.schedule = planner::read_schedule(models::Field::parse(schedule, "schedule"));
+  wishes.workers = workers;
+  wishes.iterations = 2;
+  wishes.warm_up = 1;
+  return wishes;
+}
+
+/// Nothing measured: a link, whose times matter little here.
+inline live::Calibration made_up(const live::Wishes& wishes) {
+  live::Calibration out;
+  out.profile = wishes.profile;
+  out.network.name = "made up";
+  out.network.link = traces::Link{.alpha_us = 20, .beta_us_per_byte = 0.01};
+  out.network.levels = {};
+  return out;
+}
+
+struct Ran {
+  live::Prediction prediction;
+  std::vector<live::WorkerRecord> workers;
+};
+
+/// As threads of this process.
+inline Ran run(const live::Wishes& wishes) {
+  const live::Calibration calibration = made_up(wishes);
+  Ran out = {.prediction = live::predict(wishes, calibration),
+             .workers = std::vector<live::WorkerRecord>(wishes.workers)};
+  transport::run_ranks(wishes.workers, [&](transport::Transport& transport) {
+    out.workers[transport.rank()] = live::run_worker(transport, wishes, calibration.profile, out.prediction,
+                                                     {.deadline = std::chrono::seconds(20)});
+  });
+  return out;
+}
+
+}  // namespace live_tests

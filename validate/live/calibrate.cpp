@@ -1,0 +1,308 @@
+#include "validate/live/calibrate.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "compression/compressor.hpp"
+#include "models/errors.hpp"
+#include "models/json_text.hpp"
+#include "profiler/common/samples.hpp"
+#include "profiler/measure/report.hpp"
+#include "profiler/measure/run.hpp"
+#include "transport/bytes.hpp"
+#include "transport/collectives.hpp"
+#include "validate/live/layers.hpp"
+#include "validate/live/parcel.hpp"
+
+namespace live {
+namespace {
+
+using nlohmann::ordered_json;
+using traces::CollectiveKind;
+using transport::Transport;
+
+/// Collectives as a group's: into the fusion buffer, over the network, and out of it again.
+class ParcelEngine final : public measure::Engine {
+ public:
+  ParcelEngine(Transport& transport, std::string all_reduce, std::uint32_t workers_per_node)
+      : transport_(transport),
+        method_{.all_reduce = std::move(all_reduce), .workers_per_node = workers_per_node} {}
+
+  void load(std::span<const float> values) override {
+    if (values.size() != gradient_.size()) parcel_.reset();
+    gradient_.assign(values.begin(), values.end());
+    if (!parcel_) parcel_ = std::make_unique<Parcel>(method_, std::span(gradient_), transport_.size(), 1);
+    parcel_->load_buffer();
+  }
+  void store(std::span<float> values) override {
+    const std::span<const float> from =
+        leaves_buffer_ ? parcel_->buffer() : std::span<const float>(gradient_);
+    std::copy_n(from.begin(), std::min(values.size(), from.size()), values.begin());
+  }
+  void start(measure::Collective kind) override {
+    leaves_buffer_ = kind == measure::Collective::reduce_scatter;
+    if (kind == measure::Collective::send_receive)
+      transport::send_receive(transport_, gradient_, tag_of(Tag::dense));
+    else
+      parcel_->carry(transport_, *measure::entry(kind).in_network);
+  }
+  void finish() override {}
+  std::string algorithm(measure::Collective kind) const override {
+    if (kind == measure::Collective::send_receive) return "";
+    return kind == measure::Collective::all_reduce ? method_.all_reduce : "ring";
+  }
+  std::string description() const override { return "as live runs carry groups"; }
+
+ private:
+  Transport& transport_;
+  Method method_;
+  std::vector<float> gradient_;
+  std::unique_ptr<Parcel> parcel_;
+  bool leaves_buffer_ = false;
+};
+
+// ---- what plans need
+
+const planner::Algorithm& all_reduce_of(const Wishes& wishes) {
+  return wishes.schedule.all_reduce ? *wishes.schedule.all_reduce : wishes.all_reduce;
+}
+
+/// The ways of a schedule and of the choices that it offers.
+std::vector<planner::Way> ways_of(const Wishes& wishes) {
+  std::vector<planner::Way> out = {
+      {.all_reduce = all_reduce_of(wishes), .compressor = wishes.schedule.compressor}};
+  for (const planner::WayChoice& choice : wishes.schedule.fusion.choices)
+    out.push_back(planner::chosen(out.front(), choice));
+  return out;
+}
+
+struct Needs {
+  std::vector<std::string> all_reduces;  ///< each once, as the next
+  std::vector<planner::Compressor> compressors;
+  bool halves = false;
+  bool gathers = false;
+};
+
+template <typename T>
+void add_once(std::vector<T>& to, const T& value) {
+  if (std::ranges::find(to, value) == to.end()) to.push_back(value);
+}
+
+Needs needs_of(const std::vector<Wishes>& all) {
+  Needs out;
+  for (const Wishes& wishes : all) {
+    const auto program = wishes.schedule.pipeline->program(1, wishes.schedule.options);
+    const bool halves = program.ops.front().kind != CollectiveKind::all_reduce;
+    out.halves = out.halves || halves;
+    for (const planner::Way& way : ways_of(wishes)) {
+      if (!halves) add_once(out.all_reduces, way.all_reduce.name);
+      if (way.compressor.is_none()) continue;
+      add_once(out.compressors, way.compressor);
+      out.gathers = out.gathers || way.compressor.collective == CollectiveKind::all_gather;
+    }
+  }
+  return out;
+}
+
+std::uint32_t repetitions(const CalibrationWishes& wishes, std::int64_t bytes) {
+  constexpr std::int64_t kLarge = 1'000'000;
+  constexpr std::uint32_t kFewest = 5;
+  const auto few = static_cast<std::uint32_t>(wishes.repetitions * kLarge / std::max(bytes, kLarge));
+  return std::max(std::min(kFewest, wishes.repetitions), few);
+}
+
+void measure_sizes(Transport& transport, measure::Engine& engine, const CalibrationWishes& wishes,
+                   const std::vector<measure::Collective>& kinds, const std::vector<std::int64_t>& sizes,
+                   std::vector<measure::Samples>& into) {
+  for (const measure::Collective kind : kinds)
+    for (const std::int64_t bytes : sizes) {
+      const measure::Wanted wanted = {.collectives = {kind},
+                                      .sizes = {bytes},
+                                      .repetitions = repetitions(wishes, bytes),
+                                      .warm_up = std::max(1U, wishes.warm_up)};
+      for (measure::Samples& samples : measure::run(transport, engine, wanted))
+        into.push_back(std::move(samples));
+    }
+}
+
+/// On rank 0; nothing on the others.
+std::vector<measure::Samples> measured_collectives(Transport& transport, const Needs& needs,
+                                                   const CalibrationWishes& wishes,
+                                                   const std::vector<std::int64_t>& sizes,
+                                                   std::uint32_t workers_per_node, const Crew::Tell& tell) {
+  std::vector<measure::Samples> out;
+  for (const std::string& name : needs.all_reduces) {
+    tell("calibration of all-reduce " + name);
+    ParcelEngine engine(transport, name, workers_per_node);
+    measure_sizes(transport, engine, wishes, {measure::Collective::all_reduce}, sizes, out);
+  }
+  ParcelEngine ring(transport, "ring", workers_per_node);
+  if (needs.halves) {
+    tell("calibration of reduce-scatter");
+    measure_sizes(transport, ring, wishes, {measure::Collective::reduce_scatter}, sizes, out);
+  }
+  if (needs.halves || needs.gathers) {
+    tell("calibration of all-gather");
+    measure_sizes(transport, ring, wishes, {measure::Collective::all_gather}, sizes, out);
+  }
+  tell("calibration of the link");
+  std::vector<std::int64_t> some;
+  for (std::size_t i = 0; i < sizes.size(); i += 2) some.push_back(sizes[i]);
+  measure_sizes(transport, ring, wishes, {measure::Collective::send_receive}, some, out);
+  return out;
+}
+
+// ---- compressors
+
+/// Of one size, on this worker.
+struct CodeTimes {
+  double encode_us = 0;
+  double decode_us = 0;
+  double ratio = 1;
+};
+
+double us_since(std::chrono::steady_clock::time_point begun) {
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begun).count();
+}
+
+/// All workers code at once, as they do in a run.
+CodeTimes time_code(Transport& transport, const Method& method, std::int64_t bytes, std::uint32_t rounds,
+                    std::uint64_t seed) {
+  const Gradients gradients(seed, transport.size());
+  std::vector<float> values(static_cast<std::size_t>(bytes) / sizeof(float));
+  Parcel parcel(method, values, transport.size(), seed);
+  std::vector<double> encode;
+  std::vector<double> decode;
+  CodeTimes out;
+  for (std::uint32_t i = 0; i < rounds; ++i) {
+    gradients.fill(method.spread(), transport.rank(), i, 0, values);
+    transport::barrier(transport, tag_of(Tag::barrier));
+    auto begun = std::chrono::steady_clock::now();
+    parcel.encode();
+    encode.push_back(us_since(begun));
+    out.ratio = static_cast<double>(parcel.encoded_bytes()) / static_cast<double>(bytes);
+    parcel.carry(transport, CollectiveKind::all_reduce);
+    transport::barrier(transport, tag_of(Tag::barrier));
+    begun = std::chrono::steady_clock::now();
+    parcel.decode();
+    decode.push_back(us_since(begun));
+  }
+  out.encode_us = profiler::summary(encode).median;
+  out.decode_us = profiler::summary(decode).median;
+  return out;
+}
+
+planner::CodeCost curve_cost(std::vector<std::pair<double, double>> points) {
+  double most = 0;  // what costs more is never cheaper: a smaller size may have met noise
+  for (auto& [bytes, us] : points) us = most = std::max(most, us);
+  return {.curve = std::make_shared<const traces::CostCurve>(traces::CostCurve::through(points))};
+}
+
+/// Rank 0's times stand for all; encoding and decoding are as the run does them, all contributions at once.
+planner::Compressor measured_compressor(Transport& transport, const planner::Compressor& compressor,
+                                        const std::vector<std::int64_t>& sizes,
+                                        std::uint32_t workers_per_node, const CalibrationWishes& wishes) {
+  planner::Way way;
+  way.compressor = compressor;
+  const Method method = method_of(way, true, workers_per_node);
+  std::vector<std::pair<double, double>> encode;
+  std::vector<std::pair<double, double>> decode;
+  planner::Compressor out = compressor;
+  for (const std::int64_t bytes : sizes) {
+    constexpr std::uint32_t kRounds = 7;
+    const CodeTimes times =
+        time_code(transport, method, bytes, std::min(kRounds, wishes.repetitions), wishes.seed);
+    encode.emplace_back(static_cast<double>(bytes), times.encode_us);
+    decode.emplace_back(static_cast<double>(bytes), times.decode_us);
+    if (!compressor.sparse) out.ratio = times.ratio;
+  }
+  out.encode = curve_cost(std::move(encode));
+  out.decode = curve_cost(std::move(decode));
+  out.decodes_each = false;
+  return out;
+}
+
+transport::Bytes bytes_of(const std::string& text) {
+  return transport::to_bytes(std::span<const char>(text));
+}
+
+}  // namespace
+
+std::vector<std::int64_t> calibration_sizes(const traces::Profile& profile, const CalibrationWishes& wishes) {
+  std::vector<std::int64_t> before = {0};  // bytes of the first n tensors in backward order
+  for (auto layer = profile.layers.rbegin(); layer != profile.layers.rend(); ++layer)
+    for (auto tensor = layer->tensors.rbegin(); tensor != layer->tensors.rend(); ++tensor)
+      before.push_back(before.back() + tensor->elements * traces::bytes_per_element(profile.dtype));
+  const auto is_a_group = [&](std::int64_t bytes) {
+    return std::ranges::any_of(
+        before, [&](std::int64_t begin) { return std::ranges::binary_search(before, begin + bytes); });
+  };
+  const auto least = static_cast<double>(wishes.least_bytes);
+  const auto most = std::max(
+      2 * least, static_cast<double>(std::min(wishes.most_bytes, before.back() + before.back() / 8)));
+  std::vector<std::int64_t> out;
+  for (std::uint32_t i = 0; i < wishes.sizes; ++i) {
+    const double share = wishes.sizes == 1 ? 1 : static_cast<double>(i) / (wishes.sizes - 1);
+    auto bytes = 4 * static_cast<std::int64_t>(least * std::pow(most / least, share) / 4);
+    while (is_a_group(bytes) || (!out.empty() && bytes <= out.back())) bytes += 4;
+    out.push_back(bytes);
+  }
+  return out;
+}
+
+Calibration calibrate(Crew& crew, const std::vector<Wishes>& all, const CalibrationWishes& wishes,
+                      const CrewHooks& hooks) {
+  const Wishes& first = all.front();
+  const Needs needs = needs_of(all);
+  const std::vector<std::int64_t> sizes = calibration_sizes(first.profile, wishes);
+  const Crew::Task rank = [&](Transport& transport, const Crew::Tell& tell) {
+    Calibration out = {.network = {}, .profile = first.profile, .compressors = {}, .where = crew.where()};
+    const std::vector<measure::Samples> samples =
+        measured_collectives(transport, needs, wishes, sizes, first.workers_per_node, tell);
+    for (const planner::Compressor& compressor : needs.compressors) {
+      tell("calibration of " + compressor.name);
+      out.compressors.push_back(
+          measured_compressor(transport, compressor, sizes, first.workers_per_node, wishes));
+    }
+    if (first.layers) {
+      tell("calibration of layers");
+      out.profile = measured_layers(transport, first, wishes.layer_repetitions);
+    }
+    if (transport.rank() != 0) return transport::Bytes();
+    const std::optional<double> rate = crew.bits_per_second();
+    out.network = measure::network(
+        samples,
+        {.name = "live", .source = crew.where(), .line_rate_gbps = rate ? std::optional(*rate / 1e9) : rate});
+    return bytes_of(calibration_text(out));
+  };
+  const transport::Bytes bytes = crew.run(rank, hooks);
+  const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return read_calibration(models::Field::parse(text, "calibration"));
+}
+
+std::string calibration_text(const Calibration& calibration) {
+  ordered_json compressors = ordered_json::array();
+  for (const planner::Compressor& compressor : calibration.compressors)
+    compressors.push_back(planner::compressor_json(compressor));
+  return models::json_text({{"where", calibration.where},
+                            {"network", ordered_json::parse(traces::network_text(calibration.network))},
+                            {"profile", ordered_json::parse(traces::profile_text(calibration.profile))},
+                            {"compressors", std::move(compressors)}});
+}
+
+Calibration read_calibration(const models::Field& field) {
+  Calibration out = {.network = traces::read_network(field.at("network")),
+                     .profile = traces::read_profile(field.at("profile")),
+                     .compressors = {},
+                     .where = field.at("where").text()};
+  for (const models::Field& each : field.at("compressors").items())
+    out.compressors.push_back(planner::read_compressor(each));
+  return out;
+}
+
+}  // namespace live

@@ -1,0 +1,225 @@
+#include "validate/live/channel.hpp"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "models/errors.hpp"
+#include "transport/bytes.hpp"
+#include "validate/live/parcel.hpp"
+
+namespace live {
+namespace {
+
+/// What is spun of a precise wait: longer than a timer is late, and too short to keep other workers' threads
+/// from the processors.
+constexpr std::chrono::microseconds kSpun(30);
+
+std::string_view words(planner::TaskLabel::Kind kind) {
+  using Kind = planner::TaskLabel::Kind;
+  switch (kind) {
+    case Kind::reduce_scatter: return "reduce-scatter";
+    case Kind::all_gather: return "all-gather";
+    case Kind::backward_gather: return "all-gather before backward";
+    default: return "all-reduce";
+  }
+}
+
+}  // namespace
+
+std::string text(const Request& request) {
+  return fmt::format("{} of group {}", words(request.label), request.group + 1);
+}
+
+Channel::Channel(transport::Transport& transport, const planner::Program& program,
+                 std::function<void(const Request&)> carry, std::chrono::milliseconds deadline)
+    : transport_(transport),
+      by_layer_(program.by_layer),
+      negotiation_(std::chrono::duration_cast<std::chrono::nanoseconds>(program.negotiation)),
+      carry_(std::move(carry)),
+      deadline_(deadline) {
+  ::prctl(PR_SET_TIMERSLACK, 1000UL);
+  thread_ = std::thread([this] {
+    try {
+      serve();
+    } catch (...) {
+      const std::scoped_lock lock(mutex_);
+      failure_ = std::current_exception();
+      ended_.notify_all();
+    }
+  });
+}
+
+Channel::~Channel() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stops_ = true;
+    posted_.notify_all();
+  }
+  thread_.join();
+}
+
+std::size_t Channel::post(Request request) {
+  const std::scoped_lock lock(mutex_);
+  request.ready = Clock::now();
+  requests_.push_back(request);
+  has_ended_.push_back(false);
+  if (by_layer_) {
+    waiting_.push_back(requests_.size() - 1);
+    hand_over();
+  }
+  posted_.notify_all();
+  return requests_.size() - 1;
+}
+
+Clock::time_point Channel::wait(std::size_t number) {
+  std::unique_lock lock(mutex_);
+  await(lock, [&] { return bool{has_ended_[number]}; });
+  return requests_[number].end;
+}
+
+std::optional<Clock::time_point> Channel::wait_all() {
+  std::unique_lock lock(mutex_);
+  await(lock, [&] { return count_ended_ == requests_.size(); });
+  std::optional<Clock::time_point> last;
+  for (const Request& request : requests_) last = std::max(last.value_or(request.end), request.end);
+  return last;
+}
+
+void Channel::await(std::unique_lock<std::mutex>& lock, const std::function<bool()>& is_there) {
+  std::size_t ended = count_ended_;
+  Clock::time_point until = Clock::now() + deadline_;
+  while (!is_there()) {
+    throw_failure();
+    if (ended_.wait_until(lock, until) == std::cv_status::timeout && count_ended_ == ended) {
+      if (failure_) continue;
+      throw models::WorldError(fmt::format("no collective has ended for {:g} s",
+                                           std::chrono::duration<double>(deadline_).count()));
+    }
+    if (count_ended_ != ended) until = Clock::now() + deadline_;
+    ended = count_ended_;
+  }
+}
+
+void Channel::sleep_until(Clock::time_point until, bool precisely) {
+  const Clock::time_point woken = precisely ? until - kSpun : until;
+  {
+    std::unique_lock lock(mutex_);
+    throw_failure();
+    while (Clock::now() < woken) {
+      ended_.wait_until(lock, woken);
+      throw_failure();
+    }
+  }
+  while (Clock::now() < until) {
+  }
+}
+
+void Channel::throw_failure() const {
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+std::vector<Request> Channel::take() {
+  const std::scoped_lock lock(mutex_);
+  begun_ = 0;
+  count_ended_ = 0;
+  has_ended_.clear();
+  return std::exchange(requests_, {});
+}
+
+std::string Channel::doing() const {
+  const std::scoped_lock lock(mutex_);
+  return running_ ? text(requests_[*running_]) : "";
+}
+
+void Channel::serve() {
+  ::prctl(PR_SET_TIMERSLACK, 1000UL);
+  while (const std::optional<std::size_t> number = next()) run(*number);
+}
+
+void Channel::run(std::size_t number) {
+  Request request;
+  {
+    const std::scoped_lock lock(mutex_);
+    running_ = number;
+    request = requests_[number];
+  }
+  request.start = Clock::now();
+  if (negotiation_ > negotiation_.zero()) std::this_thread::sleep_for(negotiation_);
+  carry_(request);
+  const std::scoped_lock lock(mutex_);
+  requests_[number].start = request.start;
+  requests_[number].end = Clock::now();
+  has_ended_[number] = true;
+  ++count_ended_;
+  if (by_layer_) {
+    in_flight_ -= request.bytes;
+    --flying_;
+    hand_over();
+  }
+  running_.reset();
+  ended_.notify_all();
+}
+
+std::optional<std::size_t> Channel::next() {
+  std::unique_lock lock(mutex_);
+  if (!by_layer_) return next_in_order(lock);
+  return transport_.rank() == 0 ? next_decided(lock) : next_told(lock);
+}
+
+std::optional<std::size_t> Channel::next_in_order(std::unique_lock<std::mutex>& lock) {
+  posted_.wait(lock, [&] { return stops_ || begun_ < requests_.size(); });
+  if (stops_) return {};
+  const Clock::time_point tick = requests_[begun_].not_before;
+  while (!stops_ && Clock::now() < tick) posted_.wait_until(lock, tick);
+  if (stops_) return {};
+  return begun_++;
+}
+
+/// Whole partitions as long as the credit lasts, one that is larger alone; what has been handed over is no
+/// longer overtaken.
+void Channel::hand_over() {
+  while (!waiting_.empty()) {
+    const auto first = std::ranges::min_element(
+        waiting_, {}, [&](std::size_t number) { return std::pair(requests_[number].layer, number); });
+    const std::size_t number = *first;
+    if (flying_ > 0 && in_flight_ + requests_[number].bytes > by_layer_->credit_bytes) return;
+    waiting_.erase(first);
+    in_flight_ += requests_[number].bytes;
+    ++flying_;
+    handed_.push_back(number);
+    to_tell_.push_back(number);
+  }
+}
+
+std::optional<std::size_t> Channel::next_decided(std::unique_lock<std::mutex>& lock) {
+  posted_.wait(lock, [&] { return stops_ || !handed_.empty(); });
+  if (stops_) return {};
+  std::vector<std::uint32_t> groups;
+  for (; !to_tell_.empty(); to_tell_.pop_front()) groups.push_back(requests_[to_tell_.front()].group);
+  const std::size_t number = handed_.front();
+  handed_.pop_front();
+  lock.unlock();
+  for (const std::uint32_t group : groups)
+    for (std::uint32_t rank = 1; rank < transport_.size(); ++rank)
+      transport_.send(rank, tag_of(Tag::order), transport::to_bytes(std::span(&group, 1)));
+  return number;
+}
+
+std::optional<std::size_t> Channel::next_told(std::unique_lock<std::mutex>& lock) {
+  posted_.wait(lock, [&] { return stops_ || count_ended_ < requests_.size(); });
+  if (stops_) return {};
+  lock.unlock();
+  std::uint32_t group = 0;
+  transport::from_bytes<std::uint32_t>(transport_.recv(0, tag_of(Tag::order)), std::span(&group, 1));
+  lock.lock();
+  const auto place = [&] { return std::ranges::find(requests_, group, &Request::group); };
+  posted_.wait(lock, [&] { return stops_ || place() != requests_.end(); });
+  if (stops_) return {};
+  return static_cast<std::size_t>(place() - requests_.begin());
+}
+
+}  // namespace live

@@ -1,0 +1,212 @@
+#include "validate/live/compare.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "models/field.hpp"
+#include "models/json_text.hpp"
+#include "traces/chrome_trace.hpp"
+#include "validate/live/names.hpp"
+
+namespace live {
+namespace {
+
+/// Ranks (from 0) between which the median lies with 95 %: the widest that leave at most 2.5 % on each side.
+std::size_t lower_rank(std::size_t count) {
+  double chance = std::pow(0.5, static_cast<double>(count));  // that none of them is below the median
+  double at_most = 0;
+  std::size_t rank = 0;
+  for (std::size_t k = 0; k < count; ++k) {
+    at_most += chance;
+    if (at_most > 0.025) break;
+    rank = k;
+    chance *= static_cast<double>(count - k) / static_cast<double>(k + 1);
+  }
+  return rank;
+}
+
+std::vector<double> of_iterations(const WorkerRecord& worker,
+                                  const std::function<double(const Iteration&)>& quantity) {
+  std::vector<double> out;
+  for (const Iteration& iteration : worker.iterations) out.push_back(quantity(iteration));
+  return out;
+}
+
+/// Of each iteration the slowest worker's.
+std::vector<double> lengths(const Record& record) {
+  std::vector<double> out(record.workers.front().iterations.size());
+  for (const WorkerRecord& worker : record.workers)
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = std::max(out[i], worker.iterations[i].length_us);
+  return out;
+}
+
+Compared compared(std::string quantity, std::optional<std::uint32_t> worker, double predicted_us,
+                  std::vector<double> measured_us, double of_us) {
+  const Median median = median_of(std::move(measured_us));
+  return {.quantity = std::move(quantity),
+          .worker = worker,
+          .predicted_us = predicted_us,
+          .measured_us = median.value,
+          .least_us = median.least,
+          .most_us = median.most,
+          .error = (predicted_us - median.value) / of_us};
+}
+
+const Piece* find(const Iteration& iteration, const Piece& like) {
+  const auto found = std::ranges::find_if(iteration.pieces, [&](const Piece& piece) {
+    return piece.kind == like.kind && piece.item == like.item;
+  });
+  return found == iteration.pieces.end() ? nullptr : &*found;
+}
+
+using Quantity = double (*)(const Iteration&);
+struct NamedQuantity {
+  std::string_view name;
+  Quantity of;
+};
+constexpr NamedQuantity kQuantities[] = {
+    {"forward", [](const Iteration& i) { return i.forward_us(); }},
+    {"backward", [](const Iteration& i) { return i.backward_us(); }},
+    {"encoding, decoding, update", [](const Iteration& i) { return i.code_us(); }},
+    {"exposed communication", [](const Iteration& i) { return i.exposed_us(); }}};
+
+void compare_worker(const WorkerRecord& worker, const Iteration& predicted, const traces::Profile& profile,
+                    std::size_t groups, double of_us, std::vector<Compared>& out) {
+  for (const NamedQuantity& quantity : kQuantities)
+    out.push_back(compared(std::string(quantity.name), worker.rank, quantity.of(predicted),
+                           of_iterations(worker, quantity.of), of_us));
+  for (const Piece& piece : predicted.pieces) {
+    if (!piece.is_collective()) continue;
+    std::vector<double> starts;
+    std::vector<double> ends;
+    for (const Iteration& iteration : worker.iterations)
+      if (const Piece* same = find(iteration, piece)) {
+        starts.push_back(same->start_us);
+        ends.push_back(same->end_us);
+      }
+    if (starts.empty()) continue;
+    const std::string what = name(piece, profile, groups);
+    out.push_back(compared(what + " start", worker.rank, piece.start_us, std::move(starts), of_us));
+    out.push_back(compared(what + " end", worker.rank, piece.end_us, std::move(ends), of_us));
+  }
+}
+
+std::size_t median_iteration(const Record& record) {
+  const std::vector<double> all = lengths(record);
+  std::vector<std::size_t> order(all.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  const auto middle = order.begin() + static_cast<std::ptrdiff_t>(order.size() / 2);
+  std::ranges::nth_element(order, middle, {}, [&](std::size_t i) { return all[i]; });
+  return *middle;
+}
+
+void add_iteration(const Shown& shown, const Iteration& iteration, const std::string& process,
+                   std::vector<traces::Track>& tracks, std::vector<traces::Slice>& slices) {
+  const std::size_t compute = tracks.size();
+  tracks.push_back({.process = process, .thread = "compute"});
+  tracks.push_back({.process = process, .thread = "communication"});
+  for (const Piece& piece : iteration.pieces)
+    slices.push_back({.track = compute + (piece.is_collective() ? 1 : 0),
+                      .name = name(piece, *shown.profile, shown.prediction->groups.size()),
+                      .category = std::string(category(piece.kind)),
+                      .start = sim::from_us(std::max(0.0, piece.start_us)),
+                      .end = sim::from_us(std::max(0.0, piece.end_us))});
+}
+
+std::string row(const Compared& compared) {
+  return fmt::format("{:<34} {:>12.3f} {:>12.3f}   {:>10.3f} to {:>10.3f} {:>8.2f} %\n", compared.quantity,
+                     compared.predicted_us / 1000, compared.measured_us / 1000, compared.least_us / 1000,
+                     compared.most_us / 1000, 100 * compared.error);
+}
+
+nlohmann::ordered_json compared_json(const Compared& compared) {
+  nlohmann::ordered_json out = {{"quantity", compared.quantity}};
+  if (compared.worker) out["worker"] = *compared.worker;
+  out["predicted_us"] = compared.predicted_us;
+  out["measured_us"] = compared.measured_us;
+  out["least_us"] = compared.least_us;
+  out["most_us"] = compared.most_us;
+  out["error"] = compared.error;
+  return out;
+}
+
+}  // namespace
+
+Median median_of(std::vector<double> values) {
+  std::ranges::sort(values);
+  const std::size_t count = values.size();
+  const std::size_t lower = lower_rank(count);
+  return {.value = (values[(count - 1) / 2] + values[count / 2]) / 2,
+          .least = values[lower],
+          .most = values[count - 1 - lower]};
+}
+
+Comparison compare(const Wishes& wishes, const traces::Profile& profile, const Prediction& prediction,
+                   const Record& record) {
+  const std::vector<double> measured = lengths(record);
+  const double of_us = median_of(measured).value;
+  Comparison out = {.name = wishes.name,
+                    .iteration = compared("iteration", {}, prediction.iteration_us, measured, of_us),
+                    .others = {}};
+  for (std::size_t i = 0; i < record.workers.size(); ++i)
+    compare_worker(record.workers[i], prediction.iterations[i], profile, prediction.groups.size(), of_us,
+                   out.others);
+  return out;
+}
+
+double error_of(const Comparison& comparison) { return std::abs(comparison.iteration.error); }
+
+std::string comparison_table(const Comparison& comparison) {
+  std::string out =
+      fmt::format("{}\n{:<34} {:>12} {:>12}   {:>24} {:>10}\n", models::printable(comparison.name), "",
+                  "predicted ms", "measured ms", "95 % interval of median", "error");
+  out += row(comparison.iteration);
+  // of the workers the one that is furthest off
+  std::vector<std::string> order;
+  std::map<std::string, const Compared*> worst;
+  for (const Compared& each : comparison.others) {
+    const Compared*& known = worst[each.quantity];
+    if (known == nullptr) order.push_back(each.quantity);
+    if (known == nullptr || std::abs(each.error) > std::abs(known->error)) known = &each;
+  }
+  for (const std::string& quantity : order) out += row(*worst[quantity]);
+  return out;
+}
+
+std::string comparisons_json(const std::vector<Comparison>& comparisons, const std::string& where) {
+  using nlohmann::ordered_json;
+  ordered_json plans = ordered_json::array();
+  for (const Comparison& comparison : comparisons) {
+    ordered_json others = ordered_json::array();
+    for (const Compared& each : comparison.others) others.push_back(compared_json(each));
+    plans.push_back({{"name", comparison.name},
+                     {"iteration", compared_json(comparison.iteration)},
+                     {"quantities", std::move(others)}});
+  }
+  return models::json_text({{"format", "fusewise.live-validation"},
+                            {"version", 1},
+                            {"where", where},
+                            {"plans", std::move(plans)}});
+}
+
+std::string timeline(const std::vector<Shown>& all) {
+  std::vector<traces::Track> tracks;
+  std::vector<traces::Slice> slices;
+  for (const Shown& shown : all) {
+    const std::size_t iteration = median_iteration(*shown.record);
+    for (std::size_t i = 0; i < shown.record->workers.size(); ++i) {
+      add_iteration(shown, shown.prediction->iterations[i],
+                    fmt::format("{}: worker {}, predicted", shown.name, i), tracks, slices);
+      add_iteration(shown, shown.record->workers[i].iterations[iteration],
+                    fmt::format("{}: worker {}, measured", shown.name, i), tracks, slices);
+    }
+  }
+  return traces::chrome_trace(tracks, slices);
+}
+
+}  // namespace live

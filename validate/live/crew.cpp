@@ -1,0 +1,220 @@
+#include "validate/live/crew.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <random>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "models/errors.hpp"
+#include "models/field.hpp"
+#include "netlab/lab.hpp"
+#include "netlab/registry.hpp"
+#include "transport/bytes.hpp"
+#include "transport/launch.hpp"
+#include "validate/live/parcel.hpp"
+
+namespace live {
+namespace {
+
+using models::InputError;
+using models::WorldError;
+using transport::Bytes;
+using transport::Membership;
+
+/// In front of what a worker says to the one who started it about its phase; all else is an error message.
+constexpr std::string_view kPhase = "phase: ";
+
+std::string rate_text(double bits_per_second) { return fmt::format("{:g} Gb/s", bits_per_second / 1e9); }
+
+std::string shape_text(const netlab::Shape& shape) {
+  return fmt::format("network namespaces, each link held to {}{}", rate_text(shape.bits_per_second),
+                     shape.delay_us > 0 ? fmt::format(", packets delayed by {:g} us", shape.delay_us) : "");
+}
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+/// What rank 0 has, on all.
+Bytes shared(transport::Transport& transport, Bytes own) {
+  if (transport.rank() != 0) return transport.recv(0, tag_of(Tag::record));
+  for (std::uint32_t rank = 1; rank < transport.size(); ++rank)
+    transport.send(rank, tag_of(Tag::record), own);
+  return own;
+}
+
+}  // namespace
+
+struct Crew::Here {
+  std::optional<netlab::Lab> lab;
+  std::unique_ptr<netlab::Loan> loan;  // of the lab, where it is ours
+  std::optional<double> paced_bits_per_second;
+  std::string where = "loopback";
+};
+
+struct Crew::Given {
+  Membership membership;
+  std::unique_ptr<transport::Tcp> end;
+};
+
+Crew::Crew(const Place& place)
+    : place_(place), bits_per_second_(place.bits_per_second), here_(std::make_unique<Here>()) {
+  if (!place.netlab.empty()) {
+    here_->lab = netlab::find_lab(netlab::registry_folder(), place.netlab);
+    if (!here_->lab)
+      throw WorldError(
+          fmt::format("netlab '{}' is not up (fusewise netlab up --name {})", place.netlab, place.netlab));
+    if (place_.workers > here_->lab->shape.workers)
+      throw InputError(fmt::format("--workers: expected at most {}, as the netlab has, got '{}'",
+                                   here_->lab->shape.workers, place_.workers));
+    bits_per_second_ = here_->lab->shape.bits_per_second;
+    here_->where = shape_text(here_->lab->shape);
+    return;
+  }
+  if (!place.bits_per_second) return;
+  if (!place.paced) {
+    try {
+      here_->loan = std::make_unique<netlab::Loan>(netlab::Shape{
+          .workers = place.workers, .bits_per_second = *place.bits_per_second, .delay_us = place.delay_us});
+      here_->lab = here_->loan->lab();
+      here_->where = shape_text(here_->lab->shape);
+      return;
+    } catch (const WorldError& error) {
+      if (place.delay_us > 0) throw;
+      warnings_.push_back(fmt::format("{}: the workers pace themselves to {} on loopback instead",
+                                      error.what(), rate_text(*place.bits_per_second)));
+    }
+  }
+  here_->paced_bits_per_second = place.bits_per_second;
+  here_->where = fmt::format("loopback, each process paced to {}", rate_text(*place.bits_per_second));
+}
+
+Crew::Crew(const Place& place, const Membership& membership)
+    : place_(place), bits_per_second_(place.bits_per_second), given_(std::make_unique<Given>()) {
+  place_.workers = membership.size;
+  given_->membership = membership;
+  transport::TcpOptions options = {.deadline = milliseconds(place.deadline_s)};
+  if (place.bits_per_second) options.bytes_per_second = *place.bits_per_second / 8;
+  given_->end = std::make_unique<transport::Tcp>(membership, options);
+}
+
+Crew::~Crew() {
+  if (!given_ || !given_->end) return;
+  try {
+    given_->end->leave();
+  } catch (const transport::TransportError&) {  // there is nobody left to tell
+  }
+}
+
+std::uint32_t Crew::workers() const { return place_.workers; }
+bool Crew::is_first() const { return !given_ || given_->membership.rank == 0; }
+
+std::string Crew::where() const {
+  std::string out = fmt::format("{} processes, {}", workers(), here_ ? here_->where : "started from outside");
+  if (given_ && bits_per_second_) out += fmt::format(", each paced to {}", rate_text(*bits_per_second_));
+  return out;
+}
+
+namespace {
+
+/// The last of the lines that begin so.
+std::string_view last_after(std::string_view text, std::string_view begin) {
+  const std::size_t at = text.rfind(begin);
+  if (at == std::string_view::npos) return "";
+  const std::string_view rest = text.substr(at + begin.size());
+  return rest.substr(0, rest.find('\n'));
+}
+
+std::string_view last_line(std::string_view text) {
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  return text.substr(text.rfind('\n') + 1);
+}
+
+std::string how(const transport::RankEnd& end) {
+  if (end.exit_code > 0) return std::string(last_line(end.err));
+  const std::string_view phase = last_after(end.err, kPhase);
+  return fmt::format("{}{}{}",
+                     end.was_ended
+                         ? "did not end by itself"
+                         : fmt::format("was killed by signal {} ({})", end.signal, ::strsignal(end.signal)),
+                     phase.empty() ? "" : " in ", phase);
+}
+
+/// One line: those that were lost, with their phase, and what the first of the others says; empty if none
+/// failed.
+std::string failure_text(const std::vector<transport::RankEnd>& ends) {
+  std::string lost;
+  std::string said;
+  for (std::size_t rank = 0; rank < ends.size(); ++rank) {
+    if (ends[rank].is_good()) continue;
+    std::string& into = ends[rank].exit_code > 0 ? said : lost;
+    if (into.empty() || ends[rank].exit_code < 0)
+      into += fmt::format("{}worker {} (pid {}) {}{}", into.empty() ? "" : "; ", rank, ends[rank].pid,
+                          ends[rank].exit_code > 0 ? "said: " : "", how(ends[rank]));
+  }
+  return lost + (lost.empty() || said.empty() ? "" : "; ") + said;
+}
+
+/// A worker's life in a process of its own.
+int live_as(const Membership& membership, const transport::TcpOptions& options, const Crew::Task& rank) {
+  Bytes result;
+  const Crew::Tell tell = [](const std::string& phase) {
+    (void)std::fprintf(stderr, "%.*s%s\n", static_cast<int>(kPhase.size()), kPhase.data(), phase.c_str());
+  };
+  transport::run_rank(membership, options, [&](transport::Tcp& end) { result = rank(end, tell); });
+  if (membership.rank == 0 && std::fwrite(result.data(), 1, result.size(), stdout) != result.size())
+    throw WorldError("a worker cannot hand over what it has recorded");
+  return 0;
+}
+
+}  // namespace
+
+Bytes Crew::run(const Task& rank, const CrewHooks& hooks) {
+  if (given_) {
+    try {
+      return shared(*given_->end, rank(*given_->end, [](const std::string&) {}));
+    } catch (const std::exception& error) {
+      given_->end->fail(error.what());
+      throw;
+    }
+  }
+  // Ports of a lab that others may use at the same time are drawn; on loopback the system gives a free one.
+  std::random_device random;
+  const std::string job = fmt::format("{}-{}", ::getpid(), random());
+  transport::Descriptor listener;
+  if (!here_->lab) listener = transport::listen_on({.host = "127.0.0.1", .port = 0});
+  const transport::Address master =
+      here_->lab ? transport::Address{.host = netlab::address(0),
+                                      .port = static_cast<std::uint16_t>(20000 + random() % 30000)}
+                 : local_address(listener);
+  transport::TcpOptions options = {.deadline = milliseconds(place_.deadline_s)};
+  if (here_->paced_bits_per_second) options.bytes_per_second = *here_->paced_bits_per_second / 8;
+  transport::LaunchOptions launching = {.limit = milliseconds(place_.limit_s)};
+  launching.on_started = hooks.on_started;
+  launching.on_line = [&](std::uint32_t number, std::string_view line) {
+    if (hooks.on_phase && line.starts_with(kPhase))
+      hooks.on_phase(number, std::string(line.substr(kPhase.size())));
+  };
+  const auto ends = transport::launch(
+      workers(),
+      [&](std::uint32_t number) {
+        if (here_->lab) netlab::enter(*here_->lab, number);
+        if (number != 0) listener.reset();
+        const Membership membership = {
+            .rank = number, .size = workers(), .master = master, .job = job, .listener = listener.get()};
+        return live_as(membership, options, rank);
+      },
+      launching);
+  const std::string failed = failure_text(ends);
+  if (!failed.empty()) throw WorldError(failed);
+  Bytes out(ends[0].out.size());
+  if (!out.empty()) std::memcpy(out.data(), ends[0].out.data(), out.size());
+  return out;
+}
+
+}  // namespace live

@@ -1,0 +1,161 @@
+#include "validate/live/execute.hpp"
+
+#include <memory>
+
+#include "profiler/common/noise.hpp"
+#include "transport/bytes.hpp"
+#include "validate/live/layers.hpp"
+#include "validate/live/parcel.hpp"
+#include "validate/live/worker.hpp"
+
+namespace live {
+namespace {
+
+using transport::Bytes;
+using transport::Transport;
+
+/// Numbers one after another, as bytes.
+class Writer {
+ public:
+  template <typename T>
+  void put(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const auto* from = reinterpret_cast<const std::byte*>(&value);
+    bytes_.insert(bytes_.end(), from, from + sizeof value);
+  }
+  template <typename T>
+  void put_all(const T& values) {
+    put(values.size());
+    for (const auto& value : values) put(value);
+  }
+  Bytes take() && { return std::move(bytes_); }
+
+ private:
+  Bytes bytes_;
+};
+
+class Reader {
+ public:
+  explicit Reader(const Bytes& bytes) : bytes_(bytes) {}
+
+  template <typename T>
+  T get() {
+    T value{};
+    if (bytes_.size() - at_ < sizeof value)
+      throw transport::TransportError("a record that ends before it should");
+    std::memcpy(&value, bytes_.data() + at_, sizeof value);
+    at_ += sizeof value;
+    return value;
+  }
+  template <typename T>
+  T get_all() {
+    T values;
+    const auto count = get<std::size_t>();
+    for (std::size_t i = 0; i < count; ++i) values.push_back(get<typename T::value_type>());
+    return values;
+  }
+
+ private:
+  const Bytes& bytes_;
+  std::size_t at_ = 0;
+};
+
+/// With what processors did meanwhile.
+struct Told {
+  WorkerRecord worker;
+  profiler::ProcessorTimes busy;
+};
+
+Bytes packed(const Told& told) {
+  Writer out;
+  out.put(told.busy);
+  out.put(told.worker.rank);
+  out.put_all(told.worker.host);
+  out.put(told.worker.pid);
+  out.put_all(told.worker.loop_us);
+  out.put(told.worker.iterations.size());
+  for (const Iteration& iteration : told.worker.iterations) {
+    out.put(iteration.length_us);
+    out.put_all(iteration.pieces);
+  }
+  return std::move(out).take();
+}
+
+Told unpacked(Reader& in) {
+  Told out;
+  out.busy = in.get<profiler::ProcessorTimes>();
+  out.worker.rank = in.get<std::uint32_t>();
+  out.worker.host = in.get_all<std::string>();
+  out.worker.pid = in.get<std::int64_t>();
+  out.worker.loop_us = in.get_all<std::vector<double>>();
+  const auto count = in.get<std::size_t>();
+  for (std::size_t i = 0; i < count; ++i) {
+    Iteration& iteration = out.worker.iterations.emplace_back();
+    iteration.length_us = in.get<double>();
+    iteration.pieces = in.get_all<std::vector<Piece>>();
+  }
+  return out;
+}
+
+/// All workers', one after another, on rank 0; nothing on the others.
+Bytes gathered(Transport& transport, Bytes own) {
+  if (transport.rank() != 0) {
+    transport.send(0, tag_of(Tag::record), std::move(own));
+    return {};
+  }
+  for (std::uint32_t rank = 1; rank < transport.size(); ++rank) {
+    const Bytes other = transport.recv(rank, tag_of(Tag::record));
+    own.insert(own.end(), other.begin(), other.end());
+  }
+  return own;
+}
+
+profiler::ProcessorTimes since(const std::optional<profiler::ProcessorTimes>& before) {
+  const auto after = profiler::processor_times();
+  if (!before || !after) return {};
+  return {.busy_s = after->busy_s - before->busy_s,
+          .own_s = after->own_s - before->own_s,
+          .all_s = after->all_s - before->all_s};
+}
+
+/// Of rank 0's processors, what no worker was busy with.
+std::optional<double> busy_elsewhere(const std::vector<Told>& all) {
+  const profiler::ProcessorTimes& busy = all.front().busy;
+  double own_s = 0;
+  for (const Told& told : all) {
+    if (told.worker.host != all.front().worker.host) return {};
+    own_s += told.busy.own_s;
+  }
+  if (busy.all_s <= 0) return {};
+  return std::max(0.0, busy.busy_s - own_s) / busy.all_s;
+}
+
+}  // namespace
+
+Record execute(Crew& crew, const Wishes& wishes, const Calibration& calibration, const Prediction& prediction,
+               const CrewHooks& hooks) {
+  const Crew::Task rank = [&](Transport& transport, const Crew::Tell& tell) {
+    std::unique_ptr<CpuLayers> layers;
+    WorkerOptions options = {
+        .deadline = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * crew.place().deadline_s)),
+        .on_phase = tell};
+    if (wishes.layers) {
+      layers = std::make_unique<CpuLayers>(*wishes.layers);
+      options.layers = layers->work();
+    }
+    const auto before = profiler::processor_times();
+    Told told = {.worker = run_worker(transport, wishes, calibration.profile, prediction, options),
+                 .busy = {}};
+    told.busy = since(before);
+    return gathered(transport, packed(told));
+  };
+  const Bytes bytes = crew.run(rank, hooks);
+  Reader in(bytes);
+  std::vector<Told> all;
+  for (std::uint32_t worker = 0; worker < crew.workers(); ++worker) all.push_back(unpacked(in));
+  Record out = {.workers = {}, .busy_elsewhere = busy_elsewhere(all), .where = crew.where()};
+  for (Told& told : all) out.workers.push_back(std::move(told.worker));
+  return out;
+}
+
+}  // namespace live

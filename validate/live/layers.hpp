@@ -1,0 +1,43 @@
+// Real layers on the CPU, by the layers of a profile.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "traces/profile.hpp"
+#include "transport/transport.hpp"
+#include "validate/live/run.hpp"
+#include "validate/live/worker.hpp"
+
+namespace live {
+
+/// A model in memory, ready to run on one thread.
+class CpuLayers {
+ public:
+  explicit CpuLayers(const RealLayers& layers);
+  ~CpuLayers();
+  CpuLayers(const CpuLayers&) = delete;
+  CpuLayers& operator=(const CpuLayers&) = delete;
+
+  /// What a profile lists, with times of 0.
+  traces::Profile profile() const;
+  void forward(std::uint32_t layer);
+  void backward(std::uint32_t layer);
+  /// Refers to this.
+  LayerWork work();
+
+ private:
+  struct Running;
+  std::unique_ptr<Running> running_;
+};
+
+/// The model's layers as all workers time them at once: medians over workers and repetitions. The same on all
+/// ranks.
+traces::Profile measured_layers(transport::Transport& transport, const Wishes& wishes,
+                                std::uint32_t repetitions);
+
+/// A profile of these layers before anything was measured, for the groups of a plan.
+traces::Profile profile_of(const RealLayers& layers);
+
+}  // namespace live

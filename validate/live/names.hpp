@@ -1,0 +1,20 @@
+// What pieces of an iteration are called, in tables, JSON and timelines.
+
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "validate/live/run.hpp"
+
+namespace live {
+
+std::string_view category(planner::TaskLabel::Kind kind);
+
+/// "all-reduce 3", "forward conv1", counted from 1; of further micro-batches "all-gather 3, micro-batch 2".
+std::string name(const Piece& piece, const traces::Profile& profile, std::size_t groups);
+
+nlohmann::ordered_json iteration_json(const Iteration& iteration);
+
+}  // namespace live

@@ -1,0 +1,244 @@
+#include "validate/live/parcel.hpp"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "compression/select.hpp"
+#include "compression/selectors.hpp"
+#include "models/errors.hpp"
+#include "models/field.hpp"
+#include "profiler/measure/collective.hpp"
+#include "sparse/between_nodes.hpp"
+#include "sparse/collectives.hpp"
+#include "sparse/gather.hpp"
+#include "sparse/hitopk.hpp"
+#include "transport/collectives.hpp"
+#include "transport/in_process.hpp"
+
+namespace live {
+namespace {
+
+using compression::SparseVector;
+using traces::CollectiveKind;
+using transport::Bytes;
+using transport::Transport;
+
+struct SparseName {
+  std::string_view name;
+  SparseKind kind;
+};
+constexpr std::array<SparseName, 7> kSparse = {{{"topk-a", SparseKind::topk_a},
+                                                {"gaussian-k", SparseKind::topk_a},
+                                                {"topk-dsa", SparseKind::topk_dsa},
+                                                {"gtopk", SparseKind::gtopk},
+                                                {"ok-topk", SparseKind::ok_topk},
+                                                {"hitopk", SparseKind::hitopk},
+                                                {"hierarchical_topk", SparseKind::hitopk}}};
+
+Method sparse_method(const planner::Compressor& compressor, Method method) {
+  const auto* found = std::ranges::find(kSparse, compressor.name, &SparseName::name);
+  if (found == kSparse.end())
+    throw models::InputError(
+        fmt::format("compression: expected a sparse all-reduce that can be run, got '{}'",
+                    models::printable(compressor.name)));
+  method.sparse = found->kind;
+  method.selects_by_gaussian = compressor.name == "gaussian-k";
+  method.recompute_every = static_cast<std::uint64_t>(compressor.sparse->recompute_every);
+  method.repartition_every = static_cast<std::uint64_t>(compressor.sparse->repartition_every);
+  return method;
+}
+
+SparseVector selected(const Method& method, std::span<const float> gradient) {
+  const std::size_t k = compression::kept_elements(gradient.size(), method.density);
+  return method.selects_by_gaussian ? compression::gaussian_k(gradient, k) : compression::top_k(gradient, k);
+}
+
+void scatter(const SparseVector& from, std::span<float> into) {
+  std::ranges::fill(into, 0.0F);
+  for (std::size_t i = 0; i < from.indexes.size(); ++i) into[from.indexes[i]] = from.values[i];
+}
+
+compression::State first_state(const Method& method, std::uint64_t seed) {
+  compression::State state;
+  state.density = method.density;
+  state.seed = seed;
+  return state;
+}
+
+std::size_t word_of(const Bytes& encoding, std::size_t elements) {
+  return encoding.size() / std::max<std::size_t>(elements, 1);
+}
+
+/// Gathered in the order of ranks by nobody: topk_a and topk_dsa sum what each rank has selected.
+bool sums_selections(const Method& method) {
+  return method.sparse == SparseKind::topk_a || method.sparse == SparseKind::topk_dsa;
+}
+
+}  // namespace
+
+Method method_of(const planner::Way& way, bool is_encoded, std::uint32_t workers_per_node) {
+  Method method = {.all_reduce = way.all_reduce.name, .workers_per_node = workers_per_node};
+  const cluster::PatternEntry* pattern = cluster::find_pattern(way.all_reduce.name);
+  if (pattern == nullptr || pattern->outcome != cluster::Outcome::all_reduce)
+    throw models::InputError(fmt::format("collectives: expected an all-reduce that can be run, got '{}'",
+                                         models::printable(way.all_reduce.name)));
+  if (!is_encoded || way.compressor.is_none()) return method;
+  const planner::Compressor& compressor = way.compressor;
+  if (compressor.between_nodes)
+    throw models::InputError("compression: expected one that is not between nodes, which is not run live");
+  method.density = std::min(1.0, planner::density(compressor));
+  if (compressor.sparse) return sparse_method(compressor, method);
+  method.encoder = compression::find_compressor(compressor.name);
+  if (method.encoder == nullptr)
+    throw models::InputError(fmt::format("compression: expected a compressor that can be run, got '{}'",
+                                         models::printable(compressor.name)));
+  return method;
+}
+
+Parcel::Parcel(Method method, std::span<float> gradient, std::uint32_t ranks, std::uint64_t seed)
+    : method_(std::move(method)), gradient_(gradient), ranks_(ranks), state_(first_state(method_, seed)) {
+  if (method_.is_dense()) buffer_.resize(gradient.size());
+}
+
+void Parcel::load_buffer() { std::ranges::copy(gradient_, buffer_.begin()); }
+
+void Parcel::encode() {
+  if (method_.encoder != nullptr) encodings_ = {method_.encoder->encode(gradient_, state_)};
+  const bool selects_on_the_way =
+      method_.sparse == SparseKind::ok_topk || method_.sparse == SparseKind::hitopk;
+  if (method_.sparse && !selects_on_the_way) selection_ = selected(method_, gradient_);
+}
+
+void Parcel::carry(Transport& transport, CollectiveKind kind) {
+  if (method_.is_dense()) return carry_dense(transport, kind);
+  if (method_.encoder != nullptr) return carry_encoded(transport, kind);
+  carry_sparse(transport);
+}
+
+void Parcel::carry_dense(Transport& transport, CollectiveKind kind) {
+  auto made = std::ranges::find(made_, kind, [](const auto& each) { return each.first; });
+  if (made == made_.end()) {
+    const std::string_view name =
+        kind == CollectiveKind::all_reduce ? std::string_view(method_.all_reduce) : traces::name(kind);
+    made_.emplace_back(
+        kind, cluster::find_pattern(name)->make({.ranks = ranks_,
+                                                 .bytes = static_cast<std::int64_t>(gradient_.size()),
+                                                 .ranks_per_node = method_.workers_per_node}));
+    made = std::prev(made_.end());
+  }
+  if (kind != CollectiveKind::all_gather) std::ranges::copy(gradient_, buffer_.begin());
+  transport::run_collective(transport, made->second, buffer_, tag_of(Tag::dense));
+  if (kind != CollectiveKind::reduce_scatter) std::ranges::copy(buffer_, gradient_.begin());
+}
+
+void Parcel::carry_encoded(Transport& transport, CollectiveKind kind) {
+  if (!method_.encoder->sums()) {
+    encodings_ = sparse::all_gather(transport, std::move(encodings_.front()));
+    return;
+  }
+  Bytes& bytes = encodings_.front();
+  const std::size_t word = word_of(bytes, gradient_.size());
+  if (kind != CollectiveKind::all_gather)
+    sparse::reduce_scatter_encoded(transport, *method_.encoder, bytes, word);
+  if (kind != CollectiveKind::reduce_scatter) sparse::all_gather_encoded(transport, bytes, word);
+}
+
+void Parcel::carry_sparse(Transport& transport) {
+  const std::size_t elements = gradient_.size();
+  const std::size_t k = compression::kept_elements(elements, method_.density);
+  switch (*method_.sparse) {
+    case SparseKind::topk_a: selection_ = sparse::topk_a(transport, selection_, elements); return;
+    case SparseKind::topk_dsa: {
+      const sparse::DsaSum sum = sparse::topk_dsa(transport, selection_, elements);
+      std::ranges::copy(sum.sum, gradient_.begin());
+      return;
+    }
+    case SparseKind::gtopk: selection_ = sparse::gtopk(transport, selection_, elements, k).sum; return;
+    case SparseKind::ok_topk:
+      selection_ = sparse::ok_topk(transport, gradient_,
+                                   {.k = k,
+                                    .repartition_every = method_.repartition_every,
+                                    .recompute_every = method_.recompute_every},
+                                   ok_topk_)
+                       .sum;
+      return;
+    case SparseKind::hitopk:
+      selection_ =
+          sparse::hitopk(transport, gradient_, method_.workers_per_node, [&](std::span<const float> shard) {
+            return selected(method_, shard);
+          }).sum;
+      return;
+  }
+}
+
+void Parcel::decode() {
+  if (method_.sparse && method_.sparse != SparseKind::topk_dsa) scatter(selection_, gradient_);
+  if (method_.encoder == nullptr) return;
+  std::ranges::fill(gradient_, 0.0F);
+  for (const Bytes& encoding : encodings_) method_.encoder->add_decoded(encoding, gradient_);
+}
+
+std::span<float> Parcel::own_part(std::uint32_t rank) {
+  const measure::Part part = measure::own_part(gradient_.size(), ranks_, rank);
+  return std::span(buffer_).subspan(part.begin, part.end - part.begin);
+}
+
+std::size_t Parcel::encoded_bytes() const {
+  if (method_.encoder != nullptr) return encodings_.empty() ? 0 : encodings_.front().size();
+  if (method_.sparse) return selection_.indexes.size() * compression::kBytesPerKept;
+  return gradient_.size() * sizeof(float);
+}
+
+Expected::Expected(const Method& method, const Gradients& gradients, std::size_t first, std::size_t elements,
+                   std::uint64_t seed)
+    : gradients_(gradients), method_(method), first_(first), elements_(elements) {
+  if (method_.is_dense()) return;
+  drawn_.assign(gradients.ranks(), std::vector<float>(elements));
+  states_.assign(gradients.ranks(), first_state(method_, seed));
+  if (!method_.sparse || sums_selections(method_)) return;
+  for (std::vector<float>& each : drawn_)
+    parcels_.push_back(std::make_unique<Parcel>(method_, each, gradients.ranks(), seed));
+}
+
+std::string Expected::fault(std::uint32_t iteration, std::span<const float> result) {
+  if (method_.is_dense()) return gradients_.fault_of_sums(method_.spread(), iteration, first_, result);
+  for (std::uint32_t rank = 0; rank < gradients_.ranks(); ++rank)
+    gradients_.fill(method_.spread(), rank, iteration, first_, drawn_[rank]);
+  return first_difference(result, parcels_.empty() ? of_encodings() : between_threads());
+}
+
+std::vector<float> Expected::of_encodings() {
+  if (method_.encoder != nullptr && method_.encoder->sums()) {
+    // encodings are exact, and so are their sums
+    std::vector<float> sum(elements_);
+    for (const std::vector<float>& each : drawn_)
+      for (std::size_t i = 0; i < elements_; ++i) sum[i] += each[i];
+    return sum;
+  }
+  std::vector<float> sum(elements_);
+  for (std::uint32_t rank = 0; rank < drawn_.size(); ++rank) {
+    if (method_.encoder != nullptr) {
+      method_.encoder->add_decoded(method_.encoder->encode(drawn_[rank], states_[rank]), sum);
+      continue;
+    }
+    const SparseVector own = selected(method_, drawn_[rank]);
+    for (std::size_t i = 0; i < own.indexes.size(); ++i) sum[own.indexes[i]] += own.values[i];
+  }
+  return sum;
+}
+
+std::vector<float> Expected::between_threads() {
+  transport::run_ranks(gradients_.ranks(), [&](Transport& transport) {
+    Parcel& parcel = *parcels_[transport.rank()];
+    parcel.encode();
+    parcel.carry(transport, CollectiveKind::all_reduce);
+    parcel.decode();
+  });
+  return drawn_[0];
+}
+
+}  // namespace live

@@ -1,0 +1,134 @@
+#include "validate/live/predict.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "models/errors.hpp"
+#include "models/json_text.hpp"
+#include "planner/all_workers.hpp"
+#include "validate/live/names.hpp"
+#include "validate/live/worker.hpp"
+
+namespace live {
+namespace {
+
+using planner::TaskLabel;
+using sim::Time;
+using Kind = TaskLabel::Kind;
+
+const planner::Compressor& measured(const planner::Compressor& compressor, const Calibration& calibration) {
+  for (const planner::Compressor& known : calibration.compressors)
+    if (known.name == compressor.name && known.ratio > 0 && !compressor.is_none()) return known;
+  return compressor;
+}
+
+/// As simulated where all workers are alike: from the last mark but one to the last.
+Iteration last_iteration(const planner::Run& run, const sim::Timeline& timeline, std::size_t worker) {
+  const Time begin = run.marks[run.marks.size() - 2];
+  const Time end = run.marks.back();
+  Iteration out = {.length_us = sim::to_us(end - begin), .pieces = {}};
+  const auto tasks = run.lowered.graph.tasks();
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const sim::Span& span = timeline.spans[i];
+    const bool is_shared =
+        run.lowered.is_channel(tasks[i].stream) || tasks[i].stream == planner::Lowered::kTicks;
+    if (span.start < begin || span.end > end || span.start == span.end) continue;
+    if (!is_shared && planner::Lowered::worker_of(tasks[i].stream) != worker) continue;
+    const TaskLabel label = TaskLabel::unpack(tasks[i].label);
+    if (label.kind == Kind::tick) continue;
+    const double start_us = sim::to_us(span.start - begin);
+    out.pieces.push_back({.kind = label.kind,
+                          .item = label.item,
+                          .ready_us = start_us,
+                          .start_us = start_us,
+                          .end_us = sim::to_us(span.end - begin)});
+  }
+  std::ranges::stable_sort(out.pieces, {}, &Piece::end_us);
+  return out;
+}
+
+/// Of each worker; those that no straggler makes differ are alike.
+std::vector<Iteration> iterations_of(const planner::Setting& setting, const planner::Run& run) {
+  const auto workers = static_cast<std::size_t>(setting.costs.workers());
+  const bool told_apart =
+      !setting.conditions.stragglers.empty() && !run.program.by_layer && !setting.conditions.overlap.slows();
+  std::vector<Iteration> out;
+  if (!told_apart) {
+    out.assign(workers, last_iteration(run, run.timeline, 0));
+    return out;
+  }
+  std::vector<std::int64_t> shown(workers);
+  for (std::size_t i = 0; i < workers; ++i) shown[i] = static_cast<std::int64_t>(i);
+  const planner::Run apart = planner::simulate_workers_of(setting, run);
+  for (const planner::ShownWorker& worker : planner::simulate_all_workers(setting, apart, shown).shown)
+    out.push_back(last_iteration(apart, worker.timeline, 0));
+  return out;
+}
+
+Prediction predicted(const Wishes& wishes, const Calibration& calibration) {
+  planner::Schedule schedule = wishes.schedule;
+  schedule.compressor = measured(schedule.compressor, calibration);
+  const planner::Setting setting(calibration.profile, calibration.network, wishes.workers,
+                                 schedule.all_reduce.value_or(wishes.all_reduce), wishes.conditions);
+  std::vector<planner::Doubt> doubts;
+  planner::FusionRequest request(setting, schedule, &doubts);
+  planner::Groups groups = schedule.fusion.fuse(request);
+  Prediction out;
+  std::vector<planner::WayCost> ways;
+  for (const planner::WayCost& way : request.ways) {
+    planner::Way own = way.way();
+    own.compressor = measured(own.compressor, calibration);
+    out.ways.push_back(own);
+    ways.emplace_back(*setting.network, setting.costs.workers(), own, setting.slowdown);
+  }
+  planner::Run run = planner::simulate_groups(setting, schedule, std::move(groups), std::move(ways));
+  for (const planner::Group& group : run.groups) {
+    out.bytes.push_back(planner::bytes_of(setting.workload, group));
+    out.is_encoded.push_back(run.ways[group.way].is_encoded(out.bytes.back()));
+  }
+  out.iteration_us = planner::measure(setting, run).iteration_us;
+  out.iterations = iterations_of(setting, run);
+  out.program = run.program;
+  out.groups = std::move(run.groups);
+  for (const planner::Doubt& doubt : doubts) out.warnings.push_back(doubt.text);
+  return out;
+}
+
+}  // namespace
+
+Prediction predict(const Wishes& wishes, const Calibration& calibration) {
+  check_runnable(wishes);
+  try {
+    Prediction out = predicted(wishes, calibration);
+    for (std::size_t g = 0; g < out.groups.size(); ++g)
+      if (out.bytes[g] % 4 != 0 || (out.groups[g].part && out.groups[g].part->from % 4 != 0))
+        throw models::InputError(fmt::format("{}: expected groups of whole elements, got one of {} bytes",
+                                             models::printable(wishes.name), out.bytes[g]));
+    return out;
+  } catch (const planner::NoCost& problem) {
+    throw models::InputError(fmt::format("{}: expected {}, got {}", models::printable(wishes.name),
+                                         problem.expected(), problem.got()));
+  }
+}
+
+std::string prediction_text(const Wishes& wishes, const Prediction& prediction) {
+  using nlohmann::ordered_json;
+  ordered_json groups = ordered_json::array();
+  for (std::size_t g = 0; g < prediction.groups.size(); ++g)
+    groups.push_back({{"tensors", prediction.groups[g].end - prediction.groups[g].begin},
+                      {"bytes", prediction.bytes[g]},
+                      {"encoded", bool{prediction.is_encoded[g]}}});
+  ordered_json workers = ordered_json::array();
+  for (const Iteration& iteration : prediction.iterations) workers.push_back(iteration_json(iteration));
+  return models::json_text({{"format", "fusewise.live-prediction"},
+                            {"version", 1},
+                            {"name", wishes.name},
+                            {"pipeline", wishes.schedule.pipeline->name},
+                            {"iteration_us", prediction.iteration_us},
+                            {"groups", std::move(groups)},
+                            {"workers", std::move(workers)}});
+}
+
+}  // namespace live

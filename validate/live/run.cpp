@@ -1,0 +1,33 @@
+#include "validate/live/run.hpp"
+
+namespace live {
+namespace {
+
+using Kind = planner::TaskLabel::Kind;
+
+}  // namespace
+
+bool Piece::is_collective() const {
+  return kind == Kind::all_reduce || kind == Kind::reduce_scatter || kind == Kind::all_gather ||
+         kind == Kind::backward_gather;
+}
+
+double Iteration::total_us(Kind kind) const {
+  double us = 0;
+  for (const Piece& piece : pieces)
+    if (piece.kind == kind) us += piece.end_us - piece.start_us;
+  return us;
+}
+
+double Iteration::forward_us() const { return total_us(Kind::forward) + total_us(Kind::micro_batch_forward); }
+
+double Iteration::backward_us() const {
+  return total_us(Kind::backward) + total_us(Kind::micro_batch_backward);
+}
+
+double Iteration::code_us() const {
+  return total_us(Kind::encode) + total_us(Kind::decode) + total_us(Kind::update) +
+         total_us(Kind::group_update) + total_us(Kind::read);
+}
+
+}  // namespace live
