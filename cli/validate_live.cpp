@@ -268,11 +268,12 @@ LiveCommand add_live_options(CLI::App& command) {
   group->add_option("--warm-up", options->warm_up, "iterations before those")
       ->check(CLI::Range(0U, 1'000'000U))
       ->capture_default_str();
-  group
-      ->add_option("--tolerance", options->tolerance,
-                   "exit 3 where the iteration is further off, as a share of the measured one")
-      ->check(number_in(0, 1000))
-      ->capture_default_str();
+  const CLI::Option* tolerance =
+      group
+          ->add_option("--tolerance", options->tolerance,
+                       "exit 3 where the iteration is further off, as a share of the measured one")
+          ->check(number_in(0, 1000))
+          ->capture_default_str();
   group->add_option("--deadline", options->deadline_s, "seconds that a worker waits for another one")
       ->check(number_in(0.1, 86400))
       ->capture_default_str();
@@ -289,10 +290,20 @@ LiveCommand add_live_options(CLI::App& command) {
   return {.run = [options](const Field& file, bool json,
                            const std::string& output) { run_live(*options, file, json, output); },
           .given =
-              [group] {
-                for (const CLI::Option* option : group->get_options())
-                  if (option->count() > 0) return option->get_name();
+              [group](bool but_shared) {
+                for (const CLI::Option* option : group->get_options()) {
+                  const std::string name = option->get_name();
+                  const bool is_shared = name == "--paced" || name == "--tolerance" || name == "--prediction";
+                  if (option->count() > 0 && !(but_shared && is_shared)) return name;
+                }
                 return std::string();
+              },
+          .shared =
+              [options, tolerance] {
+                return LiveShared{
+                    .paced = options->paced,
+                    .tolerance = tolerance->count() > 0 ? std::optional(options->tolerance) : std::nullopt,
+                    .prediction = options->prediction};
               }};
 }
 

@@ -32,8 +32,12 @@ constexpr std::string_view kPhase = "phase: ";
 std::string rate_text(double bits_per_second) { return fmt::format("{:g} Gb/s", bits_per_second / 1e9); }
 
 std::string shape_text(const netlab::Shape& shape) {
-  return fmt::format("network namespaces, each link held to {}{}", rate_text(shape.bits_per_second),
-                     shape.delay_us > 0 ? fmt::format(", packets delayed by {:g} us", shape.delay_us) : "");
+  std::string out = fmt::format("network namespaces, each link held to {}", rate_text(shape.bits_per_second));
+  if (shape.delay_us > 0) out += fmt::format(", packets delayed by {:g} us", shape.delay_us);
+  if (shape.workers_per_node > 0)
+    out += fmt::format(", nodes of {} joined by {}", shape.workers_per_node,
+                       rate_text(shape.between_bits_per_second));
+  return out;
 }
 
 std::chrono::milliseconds milliseconds(double seconds) {
@@ -79,13 +83,17 @@ Crew::Crew(const Place& place)
   if (!place.bits_per_second) return;
   if (!place.paced) {
     try {
-      here_->loan = std::make_unique<netlab::Loan>(netlab::Shape{
-          .workers = place.workers, .bits_per_second = *place.bits_per_second, .delay_us = place.delay_us});
+      here_->loan = std::make_unique<netlab::Loan>(
+          netlab::Shape{.workers = place.workers,
+                        .bits_per_second = *place.bits_per_second,
+                        .delay_us = place.delay_us,
+                        .workers_per_node = place.workers_per_node,
+                        .between_bits_per_second = place.between_bits_per_second});
       here_->lab = here_->loan->lab();
       here_->where = shape_text(here_->lab->shape);
       return;
     } catch (const WorldError& error) {
-      if (place.delay_us > 0) throw;
+      if (place.delay_us > 0 || place.workers_per_node > 0) throw;
       warnings_.push_back(fmt::format("{}: the workers pace themselves to {} on loopback instead",
                                       error.what(), rate_text(*place.bits_per_second)));
     }

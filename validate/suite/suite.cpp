@@ -9,11 +9,11 @@
 #include "models/errors.hpp"
 #include "scenarios/run.hpp"
 #include "scenarios/stragglers.hpp"
-#include "traces/device.hpp"
-#include "traces/estimate.hpp"
 #include "traces/estimated_profile.hpp"
 #include "traces/limits.hpp"
 #include "traces/scaled.hpp"
+#include "validate/live/layers.hpp"
+#include "validate/live/worker.hpp"
 
 namespace suite {
 namespace {
@@ -76,27 +76,26 @@ traces::Profile read_profile(const Field& group) {
   return profile;
 }
 
-/// Layers and tensors are the model's; the times only show whether a plan can be predicted at all.
-traces::Profile guessed(const live::RealLayers& real) {
-  constexpr double kComputeUs = 1e5;
-  return traces::estimate(
-      real.model, traces::devices().front(),
-      {.batch_size = real.batch_size, .dtype = traces::Dtype::float32, .compute_us = kComputeUs});
+/// Times of layers that are to be measured, which only show whether a plan can be predicted at all.
+traces::Profile guessed(traces::Profile profile) {
+  constexpr double kLayerUs = 1000;
+  for (traces::ProfileLayer& layer : profile.layers) layer.forward_us = layer.backward_us = kLayerUs;
+  return profile;
 }
 
-traces::Network guessed_network(const Field& group, const live::Wishes& wishes, const live::Place& place) {
+traces::Network guessed_network(const live::Place& place) {
   constexpr double kStartupUs = 50;
   const auto link = [](double bits_per_second) {
     return traces::Link{.alpha_us = kStartupUs, .beta_us_per_byte = 8e6 / bits_per_second};
   };
   traces::Network out = {.name = "guessed",
                          .origin = {.kind = traces::OriginKind::estimated, .source = "line rate"}};
-  const double inside = rate_at(group, "line_rate_gbps");
-  if (const auto nodes = group.find("nodes"))
-    out.levels = {{.name = "inside", .size = wishes.workers_per_node, .link = link(inside)},
-                  {.name = "between", .size = {}, .link = link(rate_at(*nodes, "between_gbps"))}};
+  const traces::Link inside = link(*place.bits_per_second);
+  if (place.workers_per_node == 0)
+    out.link = inside;
   else
-    out.link = link(place.bits_per_second.value_or(inside));
+    out.levels = {{.name = "inside", .size = place.workers_per_node, .link = inside},
+                  {.name = "between", .size = {}, .link = link(place.between_bits_per_second)}};
   return out;
 }
 
@@ -120,6 +119,11 @@ Plan read_plan(const Field& field, const live::Wishes& wishes) {
   plan.wishes.name = plan.name;
   plan.part = part_of(plan.wishes.schedule);
   plan.is_dense = plan.wishes.schedule.compressor.is_none();
+  try {
+    live::check_runnable(plan.wishes);
+  } catch (const models::InputError& error) {
+    field.expected("a plan that can be run live", fmt::format("one that cannot ({})", error.what()));
+  }
   return plan;
 }
 
@@ -128,6 +132,8 @@ void read_nodes(const Field& field, live::Wishes& wishes, live::Place& place) {
   const Field size = field.at("workers_per_node");
   wishes.workers_per_node = static_cast<std::uint32_t>(size.integer(1, place.workers));
   if (place.workers % wishes.workers_per_node != 0) size.expected("a number that divides the workers");
+  place.workers_per_node = wishes.workers_per_node;
+  place.between_bits_per_second = rate_at(field, "between_gbps");
 }
 
 void read_layers(const Field& field, live::Wishes& wishes) {
@@ -141,7 +147,7 @@ void read_layers(const Field& field, live::Wishes& wishes) {
     if (const auto other = field.find(key)) other->expected("none where a model computes");
   live::RealLayers real = {.model = models::read_model(model->follow())};
   real.batch_size = count_at<std::int64_t>(field, "batch_size", 1, kMostSamples, real.model.batch_size);
-  wishes.profile = guessed(real);
+  wishes.profile = live::profile_of(real);
   wishes.layers = std::move(real);
 }
 
@@ -149,8 +155,8 @@ void read_layers(const Field& field, live::Wishes& wishes) {
 void check_predictable(const Field& field, const Group& group) {
   const live::Wishes& wishes = group.plans.front().wishes;
   scenarios::Scenario scenario = {.name = group.name,
-                                  .profile = wishes.profile,
-                                  .network = guessed_network(field, wishes, group.place),
+                                  .profile = wishes.layers ? guessed(wishes.profile) : wishes.profile,
+                                  .network = guessed_network(group.place),
                                   .workers = {group.place.workers},
                                   .schedules = {},
                                   .all_reduce = wishes.all_reduce,
@@ -169,6 +175,7 @@ Group read_group(const Field& field, const live::Wishes& usual) {
   live::Wishes wishes = usual;
   group.name = field.at("name").name();
   group.place.workers = static_cast<std::uint32_t>(field.at("workers").integer(2, kMostWorkers));
+  wishes.workers = group.place.workers;
   group.place.bits_per_second = rate_at(field, "line_rate_gbps");
   if (const auto nodes = field.find("nodes")) read_nodes(*nodes, wishes, group.place);
   if (const auto collectives = field.find("collectives"))
