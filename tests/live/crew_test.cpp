@@ -15,6 +15,7 @@
 #include "tests/support/temporary_folder.hpp"
 #include "validate/live/calibrate.hpp"
 #include "validate/live/execute.hpp"
+#include "validate/live/layers.hpp"
 
 namespace {
 

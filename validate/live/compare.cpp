@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <map>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -118,6 +117,19 @@ void add_iteration(const Shown& shown, const Iteration& iteration, const std::st
                       .end = sim::from_us(std::max(0.0, piece.end_us))});
 }
 
+bool is_of_collective(const Compared& compared) {
+  return compared.quantity.ends_with(" start") || compared.quantity.ends_with(" end");
+}
+
+/// Of those that are looked at, over all workers; null: there is none.
+template <typename IsLookedAt>
+const Compared* furthest_off(const Comparison& comparison, const IsLookedAt& is_looked_at) {
+  const Compared* out = nullptr;
+  for (const Compared& each : comparison.others)
+    if (is_looked_at(each) && (out == nullptr || std::abs(each.error) > std::abs(out->error))) out = &each;
+  return out;
+}
+
 std::string row(const Compared& compared) {
   return fmt::format("{:<34} {:>12.3f} {:>12.3f}   {:>10.3f} to {:>10.3f} {:>8.2f} %\n", compared.quantity,
                      compared.predicted_us / 1000, compared.measured_us / 1000, compared.least_us / 1000,
@@ -166,16 +178,22 @@ std::string comparison_table(const Comparison& comparison) {
       fmt::format("{}\n{:<34} {:>12} {:>12}   {:>24} {:>10}\n", models::printable(comparison.name), "",
                   "predicted ms", "measured ms", "95 % interval of median", "error");
   out += row(comparison.iteration);
-  // of the workers the one that is furthest off
-  std::vector<std::string> order;
-  std::map<std::string, const Compared*> worst;
-  for (const Compared& each : comparison.others) {
-    const Compared*& known = worst[each.quantity];
-    if (known == nullptr) order.push_back(each.quantity);
-    if (known == nullptr || std::abs(each.error) > std::abs(known->error)) known = &each;
+  for (const NamedQuantity& quantity : kQuantities) {
+    const Compared* found =
+        furthest_off(comparison, [&](const Compared& each) { return each.quantity == quantity.name; });
+    const bool is_nothing = found == nullptr || (found->predicted_us == 0 && found->measured_us == 0);
+    if (!is_nothing) out += row(*found);
   }
-  for (const std::string& quantity : order) out += row(*worst[quantity]);
-  return out;
+  const Compared* worst = furthest_off(comparison, is_of_collective);
+  if (worst == nullptr) return out;
+  double sum = 0;
+  std::size_t count = 0;
+  for (const Compared& each : comparison.others)
+    if (is_of_collective(each)) sum += std::abs(each.error), ++count;
+  return out +
+         fmt::format("starts and ends of collectives are off by {:.2f} % on average; furthest:\n",
+                     100 * sum / static_cast<double>(count)) +
+         row(*worst);
 }
 
 std::string comparisons_json(const std::vector<Comparison>& comparisons, const std::string& where) {

@@ -25,7 +25,8 @@ Comparison compare(const Wishes& wishes, const traces::Profile& profile, const P
 /// How far the iteration is off, never negative.
 double error_of(const Comparison& comparison);
 
-/// A line for the iteration, and one for each of the quantities that are over all or of the slowest worker.
+/// A line for the iteration and each quantity, of the worker that is furthest off, and for the collective
+/// that is.
 std::string comparison_table(const Comparison& comparison);
 std::string comparisons_json(const std::vector<Comparison>& comparisons, const std::string& where);
 
