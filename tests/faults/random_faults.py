@@ -29,7 +29,7 @@ WORKERS = 3
 DEADLINE_S = 25.0  # of a run; workers that are not heard of are lost after 4
 SILENCE = ("--deadline", "6")
 MARK = "FUSEWISE_FAULT"
-PHASES = r"(calibration|warm-up \d+|iteration \d+|starting|meeting|ending)"
+PHASES = r"meeting|calibration of|before the warm-up|warm-up \d+|iteration \d+"
 
 
 def profile(model, layers):
@@ -118,7 +118,7 @@ class Run:
         while (members := self.members()) and time.monotonic() < until:
             time.sleep(0.05)
         left = [f"process {pid} ({name})" for pid, name in members.items()]
-        allowed = {self.folder / "out" / "report.json"}
+        allowed = {self.folder / "out" / name for name in ("report.json", "report.json.prediction")}
         for path in [*self.folder.glob("tmp/**/*"), *self.folder.glob("run/**/*"), *self.folder.glob("out/**/*")]:
             if path.is_file() and path not in allowed and path.name != ".lock":
                 left.append(f"file {path.relative_to(self.folder)}")
@@ -209,7 +209,7 @@ def overwrite(run, rng):
     return f"worker {workers.index(pid)}, {done} times" if done else None
 
 
-Outcome = collections.namedtuple("Outcome", "kind what code took problems")
+Outcome = collections.namedtuple("Outcome", "kind what code took said problems")
 
 # What may come of it: exit codes, and whether the line has to name worker and phase.
 KINDS = {
@@ -283,10 +283,7 @@ def one_fault(program, seed, number, typical_s, kinds):
                     time.sleep(0.02)
         code, took, said, printed, left = run.finish()
         problems = check(kind, code, took, said, printed, left, what is not None)
-        if problems:
-            problems.append("said: " + " | ".join(said.splitlines()))
-        return Outcome(kind, f"{what} after {typical_s:.1f} s at most" if what else "nothing: had ended", code, took,
-                       problems)
+        return Outcome(kind, what or "nothing: had ended", code, took, " | ".join(said.splitlines()), problems)
 
 
 def devices():
@@ -310,6 +307,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=3)
     parser.add_argument("--kinds", help=f"some of {', '.join(KINDS)}, between commas")
+    parser.add_argument("--verbose", action="store_true", help="a line for each fault")
     arguments = parser.parse_args()
     program = os.path.abspath(arguments.program)
     before = devices()
@@ -321,9 +319,12 @@ def main():
         outcomes = list(pool.map(lambda n: one_fault(program, arguments.seed, n, typical_s, kinds), range(arguments.faults)))
     failed = False
     for number, outcome in enumerate(outcomes):
+        failed = failed or bool(outcome.problems)
+        if outcome.problems or arguments.verbose:
+            print(f"fault {number}, {outcome.kind}, {outcome.what}: exit code {outcome.code} after {outcome.took:.1f} s: "
+                  f"{outcome.said}")
         for problem in outcome.problems:
-            failed = True
-            print(f"fault {number} ({outcome.kind}, {outcome.what}): {problem}")
+            print(f"  WRONG: {problem}")
     if left := devices() - before:
         failed = True
         print(f"network devices left behind: {', '.join(sorted(left))}")

@@ -144,8 +144,12 @@ std::string_view last_line(std::string_view text) {
 }
 
 std::string how(const transport::RankEnd& end) {
-  if (end.exit_code > 0) return std::string(last_line(end.err));
   const std::string_view phase = last_after(end.err, kPhase);
+  if (end.exit_code > 0) {  // what a worker says of an iteration begins with its phase
+    const std::string_view line = last_line(end.err);
+    return fmt::format("{}{}{}", line, phase.empty() || line.starts_with(phase) ? "" : " in ",
+                       line.starts_with(phase) ? "" : phase);
+  }
   return fmt::format("{}{}{}",
                      end.was_ended
                          ? "did not end by itself"
@@ -174,6 +178,7 @@ int live_as(const Membership& membership, const transport::TcpOptions& options, 
   const Crew::Tell tell = [](const std::string& phase) {
     (void)std::fprintf(stderr, "%.*s%s\n", static_cast<int>(kPhase.size()), kPhase.data(), phase.c_str());
   };
+  tell("meeting");
   transport::run_rank(membership, options, [&](transport::Tcp& end) { result = rank(end, tell); });
   if (membership.rank == 0 && std::fwrite(result.data(), 1, result.size(), stdout) != result.size())
     throw WorldError("a worker cannot hand over what it has recorded");
@@ -202,7 +207,9 @@ Bytes Crew::run(const Task& rank, const CrewHooks& hooks) {
                  : local_address(listener);
   transport::TcpOptions options = {.deadline = milliseconds(place_.deadline_s)};
   if (here_->paced_bits_per_second) options.bytes_per_second = *here_->paced_bits_per_second / 8;
-  transport::LaunchOptions launching = {.limit = milliseconds(place_.limit_s)};
+  // Whoever can still find out that another has failed does so at once.
+  transport::LaunchOptions launching = {.limit = milliseconds(place_.limit_s),
+                                        .grace = std::chrono::seconds(4)};
   launching.on_started = hooks.on_started;
   launching.on_line = [&](std::uint32_t number, std::string_view line) {
     if (hooks.on_phase && line.starts_with(kPhase))
