@@ -50,6 +50,7 @@ struct Options {
   std::uint32_t warm_up = 3;
   double tolerance = 0.1;
   double deadline_s = 60;
+  double limit_s = 3600;
   std::string prediction;
   std::string timeline;
 };
@@ -59,8 +60,11 @@ struct Options {
 }
 
 live::Place place_of(const Options& options, std::uint32_t workers) {
-  live::Place place = {
-      .workers = workers, .paced = options.paced, .netlab = options.netlab, .deadline_s = options.deadline_s};
+  live::Place place = {.workers = workers,
+                       .paced = options.paced,
+                       .netlab = options.netlab,
+                       .deadline_s = options.deadline_s,
+                       .limit_s = options.limit_s};
   if (!options.netlab.empty() && (!options.rate.empty() || options.paced || !options.delay.empty()))
     throw InputError(
         "--netlab: expected no --rate, --delay or --paced with it, as the netlab has its own, got one");
@@ -276,6 +280,11 @@ LiveCommand add_live_options(CLI::App& command) {
           ->capture_default_str();
   group->add_option("--deadline", options->deadline_s, "seconds that a worker waits for another one")
       ->check(number_in(0.1, 86400))
+      ->capture_default_str();
+  group
+      ->add_option("--limit", options->limit_s,
+                   "seconds after which the workers of a calibration or a run are killed")
+      ->check(number_in(1, 1e6))
       ->capture_default_str();
   group
       ->add_option("--prediction", options->prediction,

@@ -68,7 +68,7 @@ void run_suite(const Options& options, const Field& file, const LiveShared& shar
              : suite::report_table(report, what.tolerance));
   if (!report.faults.empty()) throw OutOfTolerance(fmt::format("{}", fmt::join(report.faults, "; ")));
   if (report.not_judged > 0)
-    throw models::WorldError(fmt::format("{} of {} cases are not judged: the machine was noisy",
+    throw models::WorldError(fmt::format("{} of {} cases not judged: the machine was noisy",
                                          report.not_judged, report.rows.size()));
 }
 

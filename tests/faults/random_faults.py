@@ -27,7 +27,7 @@ import uuid
 
 WORKERS = 3
 DEADLINE_S = 25.0  # of a run; workers that are not heard of are lost after 4
-SILENCE = ("--deadline", "6")
+SILENCE = ("--deadline", "6", "--limit", "12")
 MARK = "FUSEWISE_FAULT"
 PHASES = r"meeting|calibration of|before the warm-up|warm-up \d+|iteration \d+"
 

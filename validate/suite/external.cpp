@@ -52,7 +52,9 @@ Case read_case(const Field& field, const Program& program) {
                                        : Part::any;
   out.predicted_us = field.at("predicted_us").number(0, kMostUs);
   out.alpha_beta_us = field.at("alpha_beta_us").number(0, kMostUs);
-  out.runs = {{.iterations_us = times(field.at("iterations_us")), .noise = {}}};
+  std::vector<std::string> reasons;
+  for (const Field& each : field.at("noise").items()) reasons.push_back(each.text());
+  out.runs = {{.iterations_us = times(field.at("iterations_us")), .noise = reasons}};
   return out;
 }
 

@@ -24,6 +24,7 @@ constexpr std::uint32_t kMostWorkers = 64;  // namespaces of one host
 constexpr std::int64_t kMostIterations = 10'000;
 constexpr std::int64_t kMostSamples = 1'000'000;
 constexpr std::int64_t kMostLimitS = 86'400;
+constexpr double kLimitS = 600;  // of a calibration or a run
 constexpr double kMostGbps = 1e4;
 constexpr double kLeastGbps = 1e-3;
 constexpr double kMostFactor = 1e6;
@@ -176,6 +177,7 @@ Group read_group(const Field& field, const live::Wishes& usual) {
   group.name = field.at("name").name();
   group.place.workers = static_cast<std::uint32_t>(field.at("workers").integer(2, kMostWorkers));
   wishes.workers = group.place.workers;
+  group.place.limit_s = kLimitS;
   group.place.bits_per_second = rate_at(field, "line_rate_gbps");
   if (const auto nodes = field.find("nodes")) read_nodes(*nodes, wishes, group.place);
   if (const auto collectives = field.find("collectives"))

@@ -14,6 +14,7 @@ import ctypes
 import json
 import os
 import pathlib
+import resource
 import signal
 import statistics
 import subprocess
@@ -152,7 +153,6 @@ def run_job(rank, folder, job, iterations):
         ends.append(time.perf_counter())
     dist.barrier()
     took = [1e6 * (b - a) for a, b in zip(ends[WARM_UP:], ends[WARM_UP + 1:])]
-    # Where ranks differ by their place in an iteration, the mean over ranks evens it out.
     if rank == 0:
         pathlib.Path(folder, f"{job}.json").write_text(json.dumps(took))
 
@@ -201,6 +201,45 @@ class Lab:
 
     def close(self):
         self.guard.communicate(timeout=60)
+
+
+class Quiet:
+    """Whether the machine was left alone: a fixed loop before and after, and what processors did for others."""
+
+    MOST_SPREAD, MOST_ELSEWHERE = 0.05, 0.15
+
+    def __init__(self):
+        self.loops = self.time_loops()
+        self.before = self.times()
+
+    @staticmethod
+    def time_loops():
+        took = []
+        for _ in range(20):
+            began = time.perf_counter()
+            for _ in range(20_000):
+                pass
+            took.append(time.perf_counter() - began)
+        return took
+
+    @staticmethod
+    def times():
+        """Of all processors, busy and all; of the processes that this one has started and waited for."""
+        ticks = [int(word) for word in pathlib.Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        second = os.sysconf("SC_CLK_TCK")
+        return (sum(ticks) - ticks[3] - ticks[4]) / second, sum(ticks) / second, children.ru_utime + children.ru_stime
+
+    def reasons(self):
+        busy, whole, own = (after - before for before, after in zip(self.before, self.times()))
+        loops = sorted(self.loops + self.time_loops())
+        quarters = statistics.quantiles(loops, n=4)
+        spread = (quarters[2] - quarters[0]) / statistics.median(loops)
+        elsewhere = (busy - own) / whole if whole > 0 else 0
+        out = [f"a fixed loop spreads by {100 * spread:.0f} %"] if spread > self.MOST_SPREAD else []
+        if elsewhere > self.MOST_ELSEWHERE:
+            out.append(f"other processes took {100 * elsewhere:.0f} % of the processors")
+        return out
 
 
 def run_phase(arguments, lab, folder, phase):
@@ -258,8 +297,9 @@ def measure(arguments, folder):
         pathlib.Path(folder, "predicted.json").write_text(json.dumps(predicted))
         cases = []
         for job in JOBS:
+            quiet = Quiet()
             run_phase(arguments, lab, folder, job)
-            cases.append({"name": job, "predicted_us": predicted[job], "alpha_beta_us": alpha_beta[job],
+            cases.append({"name": job, "noise": quiet.reasons(), "predicted_us": predicted[job], "alpha_beta_us": alpha_beta[job],
                           "iterations_us": json.loads(pathlib.Path(folder, f"{job}.json").read_text())})
     finally:
         lab.close()
