@@ -148,7 +148,7 @@ TEST_CASE("live: wfbp sends a group after its last gradient and the group before
   check_all(schedule("wfbp", R"("efsignsgd")", kGroups), [](const Checked& at) {
     double channel = 0;
     for (std::uint32_t group = 0; group < at.groups(); ++group) {
-      const Piece& sent = find(at.iteration, Kind::all_reduce, group);
+      const Piece& sent = find(at.iteration, Kind::all_gather, group);
       CHECK(sent.start_us >= find(at.iteration, Kind::backward, at.last_step(group)).end_us);
       CHECK(sent.start_us >= find(at.iteration, Kind::encode, group).end_us);
       CHECK(sent.start_us >= channel);

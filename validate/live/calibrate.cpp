@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <set>
+#include <iterator>
+#include <memory>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -116,18 +116,25 @@ std::uint32_t repetitions(const CalibrationWishes& wishes, std::int64_t bytes) {
   return std::max(std::min(kFewest, wishes.repetitions), few);
 }
 
+/// Repetitions in several sweeps over all sizes, so that what disturbs the machine for a while does not meet
+/// one size alone.
 void measure_sizes(Transport& transport, measure::Engine& engine, const CalibrationWishes& wishes,
-                   const std::vector<measure::Collective>& kinds, const std::vector<std::int64_t>& sizes,
+                   measure::Collective kind, const std::vector<std::int64_t>& sizes,
                    std::vector<measure::Samples>& into) {
-  for (const measure::Collective kind : kinds)
-    for (const std::int64_t bytes : sizes) {
+  constexpr std::uint32_t kSweeps = 3;
+  std::vector<measure::Samples> all(sizes.size());
+  for (std::uint32_t sweep = 0; sweep < std::min(kSweeps, wishes.repetitions); ++sweep)
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
       const measure::Wanted wanted = {.collectives = {kind},
-                                      .sizes = {bytes},
-                                      .repetitions = repetitions(wishes, bytes),
-                                      .warm_up = std::max(1U, wishes.warm_up)};
-      for (measure::Samples& samples : measure::run(transport, engine, wanted))
-        into.push_back(std::move(samples));
+                                      .sizes = {sizes[i]},
+                                      .repetitions = (repetitions(wishes, sizes[i]) + kSweeps - 1) / kSweeps,
+                                      .warm_up = sweep == 0 ? std::max(1U, wishes.warm_up) : 1};
+      for (measure::Samples& samples : measure::run(transport, engine, wanted)) {
+        samples.us.insert(samples.us.end(), all[i].us.begin(), all[i].us.end());
+        all[i] = std::move(samples);
+      }
     }
+  if (transport.rank() == 0) std::ranges::move(all, std::back_inserter(into));
 }
 
 /// On rank 0; nothing on the others.
@@ -139,21 +146,21 @@ std::vector<measure::Samples> measured_collectives(Transport& transport, const N
   for (const std::string& name : needs.all_reduces) {
     tell("calibration of all-reduce " + name);
     ParcelEngine engine(transport, name, workers_per_node);
-    measure_sizes(transport, engine, wishes, {measure::Collective::all_reduce}, sizes, out);
+    measure_sizes(transport, engine, wishes, measure::Collective::all_reduce, sizes, out);
   }
   ParcelEngine ring(transport, "ring", workers_per_node);
   if (needs.halves) {
     tell("calibration of reduce-scatter");
-    measure_sizes(transport, ring, wishes, {measure::Collective::reduce_scatter}, sizes, out);
+    measure_sizes(transport, ring, wishes, measure::Collective::reduce_scatter, sizes, out);
   }
   if (needs.halves || needs.gathers) {
     tell("calibration of all-gather");
-    measure_sizes(transport, ring, wishes, {measure::Collective::all_gather}, sizes, out);
+    measure_sizes(transport, ring, wishes, measure::Collective::all_gather, sizes, out);
   }
   tell("calibration of the link");
   std::vector<std::int64_t> some;
   for (std::size_t i = 0; i < sizes.size(); i += 2) some.push_back(sizes[i]);
-  measure_sizes(transport, ring, wishes, {measure::Collective::send_receive}, some, out);
+  measure_sizes(transport, ring, wishes, measure::Collective::send_receive, some, out);
   return out;
 }
 
@@ -162,6 +169,7 @@ std::vector<measure::Samples> measured_collectives(Transport& transport, const N
 /// Of one size, on this worker.
 struct CodeTimes {
   double encode_us = 0;
+  double carry_us = 0;
   double decode_us = 0;
   double ratio = 1;
 };
@@ -177,6 +185,7 @@ CodeTimes time_code(Transport& transport, const Method& method, std::int64_t byt
   std::vector<float> values(static_cast<std::size_t>(bytes) / sizeof(float));
   Parcel parcel(method, values, transport.size(), seed);
   std::vector<double> encode;
+  std::vector<double> carry;
   std::vector<double> decode;
   CodeTimes out;
   for (std::uint32_t i = 0; i < rounds; ++i) {
@@ -186,13 +195,17 @@ CodeTimes time_code(Transport& transport, const Method& method, std::int64_t byt
     parcel.encode();
     encode.push_back(us_since(begun));
     out.ratio = static_cast<double>(parcel.encoded_bytes()) / static_cast<double>(bytes);
+    transport::barrier(transport, tag_of(Tag::barrier));
+    begun = std::chrono::steady_clock::now();
     parcel.carry(transport, CollectiveKind::all_reduce);
+    carry.push_back(us_since(begun));
     transport::barrier(transport, tag_of(Tag::barrier));
     begun = std::chrono::steady_clock::now();
     parcel.decode();
     decode.push_back(us_since(begun));
   }
   out.encode_us = profiler::summary(encode).median;
+  out.carry_us = profiler::summary(carry).median;
   out.decode_us = profiler::summary(decode).median;
   return out;
 }
@@ -203,27 +216,47 @@ planner::CodeCost curve_cost(std::vector<std::pair<double, double>> points) {
   return {.curve = std::make_shared<const traces::CostCurve>(traces::CostCurve::through(points))};
 }
 
-/// Rank 0's times stand for all; encoding and decoding are as the run does them, all contributions at once.
-planner::Compressor measured_compressor(Transport& transport, const planner::Compressor& compressor,
-                                        const std::vector<std::int64_t>& sizes,
-                                        std::uint32_t workers_per_node, const CalibrationWishes& wishes) {
+/// A compressor, and what was timed of it on rank 0 by size, all contributions coded at once as in a run.
+struct TimedCompressor {
+  planner::Compressor compressor;
+  std::vector<CodeTimes> times;
+};
+
+TimedCompressor time_compressor(Transport& transport, const planner::Compressor& compressor,
+                                const std::vector<std::int64_t>& sizes, std::uint32_t workers_per_node,
+                                const CalibrationWishes& wishes) {
+  constexpr std::uint32_t kRounds = 7;
   planner::Way way;
   way.compressor = compressor;
   const Method method = method_of(way, true, workers_per_node);
+  TimedCompressor out = {.compressor = compressor, .times = {}};
+  for (const std::int64_t bytes : sizes)
+    out.times.push_back(
+        time_code(transport, method, bytes, std::min(kRounds, wishes.repetitions), wishes.seed));
+  return out;
+}
+
+/// Sparse all-reduces select and sum on the way: what one takes beyond its messages counts as encoding.
+planner::Compressor measured_compressor(const TimedCompressor& timed, const std::vector<std::int64_t>& sizes,
+                                        const traces::Network& network, std::uint32_t workers) {
+  planner::Compressor out = timed.compressor;
+  planner::Way way;
+  way.compressor = out;
+  const planner::WayCost cost(network, workers, way);
   std::vector<std::pair<double, double>> encode;
   std::vector<std::pair<double, double>> decode;
-  planner::Compressor out = compressor;
-  for (const std::int64_t bytes : sizes) {
-    constexpr std::uint32_t kRounds = 7;
-    const CodeTimes times =
-        time_code(transport, method, bytes, std::min(kRounds, wishes.repetitions), wishes.seed);
-    encode.emplace_back(static_cast<double>(bytes), times.encode_us);
-    decode.emplace_back(static_cast<double>(bytes), times.decode_us);
-    if (!compressor.sparse) out.ratio = times.ratio;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const CodeTimes& times = timed.times[i];
+    const bool is_on_the_way = cost.is_sparse();
+    const double further = is_on_the_way ? times.carry_us - cost.us(CollectiveKind::all_reduce, sizes[i]) : 0;
+    encode.emplace_back(static_cast<double>(sizes[i]), times.encode_us + std::max(0.0, further));
+    decode.emplace_back(static_cast<double>(sizes[i]), times.decode_us);
+    if (!out.sparse) out.ratio = times.ratio;
   }
   out.encode = curve_cost(std::move(encode));
   out.decode = curve_cost(std::move(decode));
   out.decodes_each = false;
+  if (out.sparse && !out.sparse->recompute_selection.is_free()) out.sparse->recompute_selection = out.encode;
   return out;
 }
 
@@ -264,10 +297,10 @@ Calibration calibrate(Crew& crew, const std::vector<Wishes>& all, const Calibrat
     Calibration out = {.network = {}, .profile = first.profile, .compressors = {}, .where = crew.where()};
     const std::vector<measure::Samples> samples =
         measured_collectives(transport, needs, wishes, sizes, first.workers_per_node, tell);
+    std::vector<TimedCompressor> compressors;
     for (const planner::Compressor& compressor : needs.compressors) {
       tell("calibration of " + compressor.name);
-      out.compressors.push_back(
-          measured_compressor(transport, compressor, sizes, first.workers_per_node, wishes));
+      compressors.push_back(time_compressor(transport, compressor, sizes, first.workers_per_node, wishes));
     }
     if (first.layers) {
       tell("calibration of layers");
@@ -278,6 +311,8 @@ Calibration calibrate(Crew& crew, const std::vector<Wishes>& all, const Calibrat
     out.network = measure::network(
         samples,
         {.name = "live", .source = crew.where(), .line_rate_gbps = rate ? std::optional(*rate / 1e9) : rate});
+    for (const TimedCompressor& timed : compressors)
+      out.compressors.push_back(measured_compressor(timed, sizes, out.network, transport.size()));
     return bytes_of(calibration_text(out));
   };
   const transport::Bytes bytes = crew.run(rank, hooks);

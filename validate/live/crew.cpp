@@ -27,7 +27,7 @@ using transport::Bytes;
 using transport::Membership;
 
 /// In front of what a worker says to the one who started it about its phase; all else is an error message.
-constexpr std::string_view kPhase = "phase: ";
+constexpr std::string_view kPhase = "phase: ";  // ends with a zero, as a literal does
 
 std::string rate_text(double bits_per_second) { return fmt::format("{:g} Gb/s", bits_per_second / 1e9); }
 
@@ -172,14 +172,26 @@ std::string failure_text(const std::vector<transport::RankEnd>& ends) {
   return lost + (lost.empty() || said.empty() ? "" : "; ") + said;
 }
 
+/// The task, whose errors begin with the phase that it was in.
+Bytes run_task(const Crew::Task& rank, transport::Transport& transport, const Crew::Tell& tell) {
+  std::string phase;
+  try {
+    return rank(transport, [&](const std::string& next) { tell(phase = next); });
+  } catch (const std::exception& error) {
+    const std::string what = error.what();
+    if (phase.empty() || what.starts_with(phase)) throw;
+    throw WorldError(phase + ": " + what);
+  }
+}
+
 /// A worker's life in a process of its own.
 int live_as(const Membership& membership, const transport::TcpOptions& options, const Crew::Task& rank) {
   Bytes result;
   const Crew::Tell tell = [](const std::string& phase) {
-    (void)std::fprintf(stderr, "%.*s%s\n", static_cast<int>(kPhase.size()), kPhase.data(), phase.c_str());
+    (void)std::fprintf(stderr, "%s%s\n", kPhase.data(), phase.c_str());
   };
   tell("meeting");
-  transport::run_rank(membership, options, [&](transport::Tcp& end) { result = rank(end, tell); });
+  transport::run_rank(membership, options, [&](transport::Tcp& end) { result = run_task(rank, end, tell); });
   if (membership.rank == 0 && std::fwrite(result.data(), 1, result.size(), stdout) != result.size())
     throw WorldError("a worker cannot hand over what it has recorded");
   return 0;
@@ -190,7 +202,7 @@ int live_as(const Membership& membership, const transport::TcpOptions& options, 
 Bytes Crew::run(const Task& rank, const CrewHooks& hooks) {
   if (given_) {
     try {
-      return shared(*given_->end, rank(*given_->end, [](const std::string&) {}));
+      return shared(*given_->end, run_task(rank, *given_->end, [](const std::string&) {}));
     } catch (const std::exception& error) {
       given_->end->fail(error.what());
       throw;

@@ -29,15 +29,17 @@ using transport::Transport;
 
 struct SparseName {
   std::string_view name;
-  SparseKind kind;
+  std::optional<SparseKind> kind;
+  std::string_view encoder;  ///< of what is gathered
 };
-constexpr std::array<SparseName, 7> kSparse = {{{"topk-a", SparseKind::topk_a},
-                                                {"gaussian-k", SparseKind::topk_a},
-                                                {"topk-dsa", SparseKind::topk_dsa},
-                                                {"gtopk", SparseKind::gtopk},
-                                                {"ok-topk", SparseKind::ok_topk},
-                                                {"hitopk", SparseKind::hitopk},
-                                                {"hierarchical_topk", SparseKind::hitopk}}};
+constexpr std::array<SparseName, 7> kSparse = {
+    {{.name = "topk-a", .kind = {}, .encoder = "top-k"},
+     {.name = "gaussian-k", .kind = {}, .encoder = "gaussian-k"},
+     {.name = "topk-dsa", .kind = SparseKind::topk_dsa, .encoder = {}},
+     {.name = "gtopk", .kind = SparseKind::gtopk, .encoder = {}},
+     {.name = "ok-topk", .kind = SparseKind::ok_topk, .encoder = {}},
+     {.name = "hitopk", .kind = SparseKind::hitopk, .encoder = {}},
+     {.name = "hierarchical_topk", .kind = SparseKind::hitopk, .encoder = {}}}};
 
 Method sparse_method(const planner::Compressor& compressor, Method method) {
   const auto* found = std::ranges::find(kSparse, compressor.name, &SparseName::name);
@@ -46,15 +48,14 @@ Method sparse_method(const planner::Compressor& compressor, Method method) {
         fmt::format("compression: expected a sparse all-reduce that can be run, got '{}'",
                     models::printable(compressor.name)));
   method.sparse = found->kind;
-  method.selects_by_gaussian = compressor.name == "gaussian-k";
+  if (!found->kind) method.encoder = compression::find_compressor(found->encoder);
   method.recompute_every = static_cast<std::uint64_t>(compressor.sparse->recompute_every);
   method.repartition_every = static_cast<std::uint64_t>(compressor.sparse->repartition_every);
   return method;
 }
 
 SparseVector selected(const Method& method, std::span<const float> gradient) {
-  const std::size_t k = compression::kept_elements(gradient.size(), method.density);
-  return method.selects_by_gaussian ? compression::gaussian_k(gradient, k) : compression::top_k(gradient, k);
+  return compression::top_k(gradient, compression::kept_elements(gradient.size(), method.density));
 }
 
 void scatter(const SparseVector& from, std::span<float> into) {
@@ -71,11 +72,6 @@ compression::State first_state(const Method& method, std::uint64_t seed) {
 
 std::size_t word_of(const Bytes& encoding, std::size_t elements) {
   return encoding.size() / std::max<std::size_t>(elements, 1);
-}
-
-/// Gathered in the order of ranks by nobody: topk_a and topk_dsa sum what each rank has selected.
-bool sums_selections(const Method& method) {
-  return method.sparse == SparseKind::topk_a || method.sparse == SparseKind::topk_dsa;
 }
 
 }  // namespace
@@ -151,7 +147,6 @@ void Parcel::carry_sparse(Transport& transport) {
   const std::size_t elements = gradient_.size();
   const std::size_t k = compression::kept_elements(elements, method_.density);
   switch (*method_.sparse) {
-    case SparseKind::topk_a: selection_ = sparse::topk_a(transport, selection_, elements); return;
     case SparseKind::topk_dsa: {
       const sparse::DsaSum sum = sparse::topk_dsa(transport, selection_, elements);
       std::ranges::copy(sum.sum, gradient_.begin());
@@ -199,7 +194,7 @@ Expected::Expected(const Method& method, const Gradients& gradients, std::size_t
   if (method_.is_dense()) return;
   drawn_.assign(gradients.ranks(), std::vector<float>(elements));
   states_.assign(gradients.ranks(), first_state(method_, seed));
-  if (!method_.sparse || sums_selections(method_)) return;
+  if (!method_.sparse || method_.sparse == SparseKind::topk_dsa) return;
   for (std::vector<float>& each : drawn_)
     parcels_.push_back(std::make_unique<Parcel>(method_, each, gradients.ranks(), seed));
 }

@@ -26,21 +26,22 @@ namespace live {
 enum class Tag : std::uint32_t { barrier = 50, clock, start, order, record, dense = 100 };
 constexpr std::uint32_t tag_of(Tag tag) { return static_cast<std::uint32_t>(tag); }
 
-/// A sparse all-reduce, as the code that runs it.
-enum class SparseKind : std::uint8_t { topk_a, topk_dsa, gtopk, ok_topk, hitopk };
+/// A sparse all-reduce with code of its own; TopkA is an all-gather of encodings.
+enum class SparseKind : std::uint8_t { topk_dsa, gtopk, ok_topk, hitopk };
 
 /// A way as the code that runs it.
 struct Method {
   std::string all_reduce;                            ///< the pattern of dense groups
   const compression::Compressor* encoder = nullptr;  ///< null: dense, or sparse
   std::optional<SparseKind> sparse = {};
-  bool selects_by_gaussian = false;  ///< of topk_a
   double density = 1;
   std::uint64_t recompute_every = 32;
   std::uint64_t repartition_every = 64;
   std::uint32_t workers_per_node = 1;
 
   bool is_dense() const { return encoder == nullptr && !sparse; }
+  /// Whether planners count it among all-gathers.
+  bool gathers() const { return sparse || (encoder != nullptr && !encoder->sums()); }
   /// Which numbers its gradients are made of.
   Spread spread() const { return encoder != nullptr && encoder->sums() ? Spread::narrow : Spread::wide; }
 };

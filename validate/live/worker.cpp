@@ -50,14 +50,12 @@ std::string clock_name() {
   return id;
 }
 
-Kind label_kind(const Op& op) {
+/// As lower() labels it: what carries encodings that have to be gathered is no all-reduce.
+Kind label_kind(const Op& op, const Method& method) {
   if (op.issue == Issue::backward) return Kind::backward_gather;
-  switch (op.kind) {
-    case CollectiveKind::all_reduce: return Kind::all_reduce;
-    case CollectiveKind::reduce_scatter: return Kind::reduce_scatter;
-    case CollectiveKind::all_gather: return Kind::all_gather;
-  }
-  return Kind::all_reduce;
+  if (op.kind == CollectiveKind::reduce_scatter) return Kind::reduce_scatter;
+  const bool is_gathered = op.kind == CollectiveKind::all_gather || method.gathers();
+  return is_gathered ? Kind::all_gather : Kind::all_reduce;
 }
 
 /// What belongs to which layer and step, as lower() has it.
@@ -386,7 +384,7 @@ class Worker {
 
   std::size_t post(const Op& op, std::uint32_t item) {
     const Group& group = plan_.groups[op.group];
-    Request request = {.label = label_kind(op),
+    Request request = {.label = label_kind(op, data_.parcel(op.group).method()),
                        .item = item,
                        .group = op.group,
                        .kind = op.kind,
@@ -616,6 +614,9 @@ void check_runnable(const Wishes& wishes) {
     refuse("float32 gradients", traces::name(wishes.profile.dtype));
   if (wishes.schedule.pipeline->name == "parameter_server")
     refuse("a pipeline without servers", "parameter_server");
+  if (wishes.schedule.compressor.sparse && planner::find_sparse(wishes.schedule.compressor.name)->needs_nodes)
+    refuse("a compressor whose cost does not depend on nodes, which are not measured",
+           wishes.schedule.compressor.name);
   const auto program = wishes.schedule.pipeline->program(1, wishes.schedule.options);
   const planner::Algorithm& all_reduce = wishes.schedule.all_reduce.value_or(wishes.all_reduce);
   if (program.ops.front().kind != CollectiveKind::all_reduce && all_reduce.name != "ring")
