@@ -9,7 +9,7 @@
 namespace suite {
 namespace {
 
-/// What the kernel does for the workers' own packets is charged to nobody.
+/// Some of what the kernel does for the workers' own packets is charged to threads of its own.
 constexpr double kMostBusyElsewhere = 0.15;
 
 }  // namespace

@@ -228,7 +228,7 @@ class Quiet:
         ticks = [int(word) for word in pathlib.Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
         second = os.sysconf("SC_CLK_TCK")
-        return (sum(ticks) - ticks[3] - ticks[4]) / second, sum(ticks) / second, children.ru_utime + children.ru_stime
+        return (sum(ticks) - sum(ticks[3:7])) / second, sum(ticks) / second, children.ru_utime + children.ru_stime
 
     def reasons(self):
         busy, whole, own = (after - before for before, after in zip(self.before, self.times()))
