@@ -1,6 +1,8 @@
 #include "validate/live/calibrate.hpp"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cmath>
 #include <iterator>
 #include <memory>
@@ -16,6 +18,7 @@
 #include "profiler/measure/run.hpp"
 #include "transport/bytes.hpp"
 #include "transport/collectives.hpp"
+#include "validate/live/clock.hpp"
 #include "validate/live/layers.hpp"
 #include "validate/live/parcel.hpp"
 
@@ -166,7 +169,7 @@ std::vector<measure::Samples> measured_collectives(Transport& transport, const N
 
 // ---- compressors
 
-/// Of one size, on this worker.
+/// Of one size.
 struct CodeTimes {
   double encode_us = 0;
   double carry_us = 0;
@@ -174,35 +177,61 @@ struct CodeTimes {
   double ratio = 1;
 };
 
-double us_since(std::chrono::steady_clock::time_point begun) {
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begun).count();
-}
+/// What a stretch of work takes that all workers begin at once: until the last has ended. Workers that share
+/// processors keep each other waiting, in a run, too. (Where clocks differ: what it takes the slowest.) On
+/// rank 0; 0 on the others.
+class Together {
+ public:
+  explicit Together(Transport& transport) : transport_(transport), one_clock_(share_clock(transport)) {}
 
-/// All workers code at once, as they do in a run.
+  template <typename Work>
+  double time_us(const Work& work) {
+    transport::barrier(transport_, tag_of(Tag::barrier));
+    std::array<std::int64_t, 2> own = {now_ns(), 0};
+    work();
+    own[1] = now_ns();
+    if (transport_.rank() != 0) {
+      transport_.send(0, tag_of(Tag::record), transport::to_bytes(std::span<const std::int64_t>(own)));
+      return 0;
+    }
+    std::int64_t begun = own[0];
+    std::int64_t ended = own[1];
+    std::int64_t longest = own[1] - own[0];
+    for (std::uint32_t rank = 1; rank < transport_.size(); ++rank) {
+      std::array<std::int64_t, 2> other{};
+      transport::from_bytes<std::int64_t>(transport_.recv(rank, tag_of(Tag::record)), other);
+      begun = std::min(begun, other[0]);
+      ended = std::max(ended, other[1]);
+      longest = std::max(longest, other[1] - other[0]);
+    }
+    return static_cast<double>(one_clock_ ? ended - begun : longest) / 1000;
+  }
+
+ private:
+  static std::int64_t now_ns() {
+    return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+  }
+
+  Transport& transport_;
+  bool one_clock_;
+};
+
 CodeTimes time_code(Transport& transport, const Method& method, std::int64_t bytes, std::uint32_t rounds,
                     std::uint64_t seed) {
   const Gradients gradients(seed, transport.size());
   std::vector<float> values(static_cast<std::size_t>(bytes) / sizeof(float));
   Parcel parcel(method, values, transport.size(), seed);
+  Together together(transport);
   std::vector<double> encode;
   std::vector<double> carry;
   std::vector<double> decode;
   CodeTimes out;
   for (std::uint32_t i = 0; i < rounds; ++i) {
     gradients.fill(method.spread(), transport.rank(), i, 0, values);
-    transport::barrier(transport, tag_of(Tag::barrier));
-    auto begun = std::chrono::steady_clock::now();
-    parcel.encode();
-    encode.push_back(us_since(begun));
+    encode.push_back(together.time_us([&] { parcel.encode(); }));
     out.ratio = static_cast<double>(parcel.encoded_bytes()) / static_cast<double>(bytes);
-    transport::barrier(transport, tag_of(Tag::barrier));
-    begun = std::chrono::steady_clock::now();
-    parcel.carry(transport, CollectiveKind::all_reduce);
-    carry.push_back(us_since(begun));
-    transport::barrier(transport, tag_of(Tag::barrier));
-    begun = std::chrono::steady_clock::now();
-    parcel.decode();
-    decode.push_back(us_since(begun));
+    carry.push_back(together.time_us([&] { parcel.carry(transport, CollectiveKind::all_reduce); }));
+    decode.push_back(together.time_us([&] { parcel.decode(); }));
   }
   out.encode_us = profiler::summary(encode).median;
   out.carry_us = profiler::summary(carry).median;
@@ -216,7 +245,7 @@ planner::CodeCost curve_cost(std::vector<std::pair<double, double>> points) {
   return {.curve = std::make_shared<const traces::CostCurve>(traces::CostCurve::through(points))};
 }
 
-/// A compressor, and what was timed of it on rank 0 by size, all contributions coded at once as in a run.
+/// A compressor, and what was timed of it by size, all contributions decoded at once as in a run.
 struct TimedCompressor {
   planner::Compressor compressor;
   std::vector<CodeTimes> times;

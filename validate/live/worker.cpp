@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <deque>
-#include <fstream>
 #include <memory>
 #include <utility>
 
@@ -18,6 +17,7 @@
 #include "transport/collectives.hpp"
 #include "transport/tcp/hello.hpp"
 #include "validate/live/channel.hpp"
+#include "validate/live/clock.hpp"
 #include "validate/live/gradients.hpp"
 #include "validate/live/parcel.hpp"
 
@@ -40,14 +40,6 @@ double slowdown_of(const Wishes& wishes, std::uint32_t rank) {
   for (const planner::Straggler& straggler : wishes.conditions.stragglers)
     if (straggler.worker == rank) slowdown *= straggler.slowdown;
   return slowdown;
-}
-
-/// The same for all that share a clock: processes of one host since it was started.
-std::string clock_name() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
 }
 
 /// As lower() labels it: what carries encodings that have to be gathered is no all-reduce.
@@ -230,7 +222,8 @@ class Worker {
       const transport::Process process = transport::this_process();
       record_.host = process.host;
       record_.pid = process.pid;
-      compare_clocks();
+      phase_ = "before the warm-up";
+      shares_clock_ = share_clock(transport_);
       const std::uint32_t all = wishes_.warm_up + wishes_.iterations;
       due_ = Clock::now();
       if (carries_) forward_of_first_micro_batch();  // those after end iterations
@@ -251,16 +244,6 @@ class Worker {
 
  private:
   // ---- between iterations
-
-  void compare_clocks() {
-    phase_ = "before the warm-up";
-    const transport::Bytes own = transport::to_bytes(std::span<const char>(clock_name()));
-    if (transport_.rank() == 0)
-      for (std::uint32_t rank = 1; rank < transport_.size(); ++rank)
-        transport_.send(rank, tag_of(Tag::clock), own);
-    else
-      shares_clock_ = transport_.recv(0, tag_of(Tag::clock)) == own && !own.empty();
-  }
 
   std::string phase(std::uint32_t iteration) const {
     return iteration < wishes_.warm_up ? fmt::format("warm-up {}", iteration + 1)
@@ -579,7 +562,7 @@ class Worker {
   Data data_;
   Channel channel_;
 
-  bool shares_clock_ = true;  // with rank 0
+  bool shares_clock_ = true;  // all workers do
   std::string phase_;
   Clock::time_point began_{};           // of the iteration
   Clock::time_point backward_began_{};  // its ticks count from there

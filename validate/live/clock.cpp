@@ -1,0 +1,38 @@
+#include "validate/live/clock.hpp"
+
+#include <fstream>
+#include <string>
+
+#include "transport/bytes.hpp"
+#include "validate/live/parcel.hpp"
+
+namespace live {
+namespace {
+
+/// The same for all processes of a host since it was started.
+std::string clock_name() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
+}  // namespace
+
+bool share_clock(transport::Transport& transport) {
+  const std::string name = clock_name();
+  const transport::Bytes own = transport::to_bytes(std::span<const char>(name));
+  bool all = !own.empty();
+  if (transport.rank() != 0) {
+    transport.send(0, tag_of(Tag::clock), own);
+    transport::from_bytes<bool>(transport.recv(0, tag_of(Tag::clock)), std::span(&all, 1));
+    return all;
+  }
+  for (std::uint32_t rank = 1; rank < transport.size(); ++rank)
+    all = transport.recv(rank, tag_of(Tag::clock)) == own && all;
+  for (std::uint32_t rank = 1; rank < transport.size(); ++rank)
+    transport.send(rank, tag_of(Tag::clock), transport::to_bytes(std::span<const bool>(&all, 1)));
+  return all;
+}
+
+}  // namespace live
