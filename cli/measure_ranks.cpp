@@ -95,7 +95,7 @@ struct Lodging {
 void move_in(Lodging& lodging, const netlab::Lab& lab, Setting& setting) {
   lodging.lab = lab;
   setting.place.bits_per_second = lab.shape.bits_per_second;
-  setting.place.burst_bytes = netlab::burst_bytes(lab.shape);
+  setting.place.burst_bytes = netlab::burst_bytes(lab.shape.bits_per_second);
   setting.place.where = fmt::format(
       "network namespaces, each link held to {}{}", rate_text(lab.shape.bits_per_second),
       lab.shape.delay_us > 0 ? fmt::format(", packets delayed by {:g} us", lab.shape.delay_us) : "");

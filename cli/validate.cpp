@@ -11,6 +11,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/validate_live.hpp"
+#include "cli/validate_suite.hpp"
 #include "models/errors.hpp"
 #include "models/field.hpp"
 #include "models/files.hpp"
@@ -75,16 +76,29 @@ std::optional<models::Field> live_file(const Options& options) {
   std::error_code no_such_place;
   if (options.what.empty() || std::filesystem::is_directory(options.what, no_such_place)) return {};
   const models::Field file = models::Field::load(options.what);
-  return LiveCommand::takes(file) ? std::optional(file) : std::nullopt;
+  return LiveCommand::takes(file) || SuiteCommand::takes(file) ? std::optional(file) : std::nullopt;
 }
 
-void run_validate(const Options& options, const LiveCommand& live) {
+void run_live_file(const Options& options, const models::Field& file, const LiveCommand& live,
+                   const SuiteCommand& suite) {
+  const bool is_suite = SuiteCommand::takes(file);
+  if (const std::string option = is_suite ? live.given(true) : suite.given(); !option.empty())
+    throw models::InputError(fmt::format("{}: expected {} with it, got {}", option,
+                                         is_suite ? "a plan or a scenario" : "a suite",
+                                         is_suite ? "a suite" : "none"));
+  is_suite ? suite.run(file, live.shared(), options.json, options.output)
+           : live.run(file, options.json, options.output);
+}
+
+void run_validate(const Options& options, const LiveCommand& live, const SuiteCommand& suite) {
   if (options.what.empty() == options.measurements.empty())
     throw models::InputError("validate: expected either a file or --measurements");
   if (const std::optional<models::Field> file = live_file(options))
-    return live.run(*file, options.json, options.output);
-  if (const std::string option = live.given(); !option.empty())
-    throw models::InputError(fmt::format("{}: expected a plan or a scenario with it, got none", option));
+    return run_live_file(options, *file, live, suite);
+  const std::string option = live.given(false) + suite.given();
+  if (!option.empty())
+    throw models::InputError(
+        fmt::format("{}: expected a plan, a scenario or a suite with it, got none", option));
   if (options.measurements.empty()) return reproduce_papers(options);
   predict_measurements(options);
 }
@@ -97,14 +111,16 @@ void add_validate(CLI::App& app) {
       "validate", "Hold what was published, measured or is run live against what this program says");
   command->footer(
       "Examples: fusewise validate validate/papers\n          fusewise validate scenarios/googlenet-k80.json "
-      "--workers 4 --rate 1gbit --schedule wfbp\n          fusewise validate --measurements runs.csv "
+      "--workers 4 --rate 1gbit --schedule wfbp\n          fusewise validate validate/suites/short.json -o "
+      "accuracy.md\n          fusewise validate --measurements runs.csv "
       "--setup cluster.json --calibrate-on schedule=horovod\nExit 3: something is outside its tolerance.");
-  command->add_option("FILE", options->what,
-                      "a plan or a scenario to run live, a fusewise.paper file, or a folder of these");
+  command->add_option(
+      "FILE", options->what,
+      "a plan, a scenario or a suite to run live, a fusewise.paper file, or a folder of these");
   command->add_flag("--json", options->json, "print JSON");
   command
       ->add_option("-o,--output", options->output,
-                   "write to this file as well: of papers a page (Markdown), else the JSON")
+                   "write to this file as well: of papers and suites a page (Markdown), else the JSON")
       ->check(file_name());
   CLI::Option* measurements =
       command->add_option("--measurements", options->measurements,
@@ -118,7 +134,8 @@ void add_validate(CLI::App& app) {
       ->allow_extra_args(false)
       ->needs(measurements);
   const LiveCommand live = add_live_options(*command);
-  command->callback([options, live] { run_validate(*options, live); });
+  const SuiteCommand suite = add_suite_options(*command);
+  command->callback([options, live, suite] { run_validate(*options, live, suite); });
 }
 
 }  // namespace cli

@@ -50,6 +50,7 @@ struct Options {
   std::uint32_t warm_up = 3;
   double tolerance = 0.1;
   double deadline_s = 60;
+  double limit_s = 3600;
   std::string prediction;
   std::string timeline;
 };
@@ -59,8 +60,11 @@ struct Options {
 }
 
 live::Place place_of(const Options& options, std::uint32_t workers) {
-  live::Place place = {
-      .workers = workers, .paced = options.paced, .netlab = options.netlab, .deadline_s = options.deadline_s};
+  live::Place place = {.workers = workers,
+                       .paced = options.paced,
+                       .netlab = options.netlab,
+                       .deadline_s = options.deadline_s,
+                       .limit_s = options.limit_s};
   if (!options.netlab.empty() && (!options.rate.empty() || options.paced || !options.delay.empty()))
     throw InputError(
         "--netlab: expected no --rate, --delay or --paced with it, as the netlab has its own, got one");
@@ -268,13 +272,19 @@ LiveCommand add_live_options(CLI::App& command) {
   group->add_option("--warm-up", options->warm_up, "iterations before those")
       ->check(CLI::Range(0U, 1'000'000U))
       ->capture_default_str();
-  group
-      ->add_option("--tolerance", options->tolerance,
-                   "exit 3 where the iteration is further off, as a share of the measured one")
-      ->check(number_in(0, 1000))
-      ->capture_default_str();
+  const CLI::Option* tolerance =
+      group
+          ->add_option("--tolerance", options->tolerance,
+                       "exit 3 where the iteration is further off, as a share of the measured one")
+          ->check(number_in(0, 1000))
+          ->capture_default_str();
   group->add_option("--deadline", options->deadline_s, "seconds that a worker waits for another one")
       ->check(number_in(0.1, 86400))
+      ->capture_default_str();
+  group
+      ->add_option("--limit", options->limit_s,
+                   "seconds after which the workers of a calibration or a run are killed")
+      ->check(number_in(1, 1e6))
       ->capture_default_str();
   group
       ->add_option("--prediction", options->prediction,
@@ -289,10 +299,20 @@ LiveCommand add_live_options(CLI::App& command) {
   return {.run = [options](const Field& file, bool json,
                            const std::string& output) { run_live(*options, file, json, output); },
           .given =
-              [group] {
-                for (const CLI::Option* option : group->get_options())
-                  if (option->count() > 0) return option->get_name();
+              [group](bool but_shared) {
+                for (const CLI::Option* option : group->get_options()) {
+                  const std::string name = option->get_name();
+                  const bool is_shared = name == "--paced" || name == "--tolerance" || name == "--prediction";
+                  if (option->count() > 0 && !(but_shared && is_shared)) return name;
+                }
                 return std::string();
+              },
+          .shared =
+              [options, tolerance] {
+                return LiveShared{
+                    .paced = options->paced,
+                    .tolerance = tolerance->count() > 0 ? std::optional(options->tolerance) : std::nullopt,
+                    .prediction = options->prediction};
               }};
 }
 

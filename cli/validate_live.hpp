@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <string>
 
 #include <CLI/CLI.hpp>
 
@@ -10,14 +12,23 @@
 
 namespace cli {
 
+/// What a suite takes of them, too.
+struct LiveShared {
+  bool paced = false;
+  std::optional<double> tolerance;
+  std::string prediction;
+};
+
 /// What the options of live runs say, ready to be run on a file.
 struct LiveCommand {
   /// Whether a file of this format is run live.
   static bool takes(const models::Field& file);
   /// `json`: print JSON; `output`: write it to this file as well, if not empty.
   std::function<void(const models::Field& file, bool json, const std::string& output)> run;
-  /// Those of its options that were given, which make no sense without such a file.
-  std::function<std::string()> given;
+  /// Of its options one that was given, if one was, which makes no sense without such a file; with
+  /// `but_shared` one that a suite does not take.
+  std::function<std::string(bool but_shared)> given;
+  std::function<LiveShared()> shared;
 };
 
 LiveCommand add_live_options(CLI::App& command);

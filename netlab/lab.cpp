@@ -61,16 +61,32 @@ Descriptor new_network() {
   return network;
 }
 
-std::string rate(const Shape& shape) { return fmt::format("{:.0f}bit", shape.bits_per_second); }
-
-std::string shaping(const Shape& shape, const std::string& device) {
-  return fmt::format("qdisc add dev {} root handle 1: tbf rate {} burst {} latency 50ms\n", device,
-                     rate(shape), burst_bytes(shape));
+std::string shaping(double bits_per_second, const std::string& device) {
+  return fmt::format("qdisc add dev {} root handle 1: tbf rate {:.0f}bit burst {} latency 50ms\n", device,
+                     bits_per_second, burst_bytes(bits_per_second));
 }
 
 std::string delaying(const Shape& shape, const std::string& device) {
   return fmt::format("qdisc add dev {} parent 1:1 handle 10: netem delay {:.0f}us limit 100000\n", device,
                      shape.delay_us);
+}
+
+/// The switch that a worker is on.
+std::string switch_of(const Shape& shape, std::uint32_t worker) {
+  return shape.workers_per_node == 0 ? "switch" : fmt::format("node{}", worker / shape.workers_per_node);
+}
+
+/// Each node's switch, and its link to the one that joins them.
+void add_nodes(const Shape& shape, std::string& links, std::string& shapes) {
+  if (shape.workers_per_node == 0) return;
+  for (std::uint32_t node = 0; node * shape.workers_per_node < shape.workers; ++node) {
+    links += fmt::format("link add name node{0} type bridge\nlink set dev node{0} up\n", node);
+    links += fmt::format("link add name up{0} type veth peer name down{0}\n", node);
+    links +=
+        fmt::format("link set dev up{0} master node{0} up\nlink set dev down{0} master switch up\n", node);
+    for (const std::string_view end : {"up", "down"})
+      shapes += shaping(shape.between_bits_per_second, fmt::format("{}{}", end, node));
+  }
 }
 
 /// In the keeper: descriptors of the workers' namespaces; the switch is where the process is itself.
@@ -84,11 +100,12 @@ std::vector<Descriptor> make_network(const Shape& shape) {
 
   std::string links = "link add name switch type bridge\nlink set dev switch up\n";
   std::string shapes;
+  add_nodes(shape, links, shapes);
   for (std::uint32_t i = 0; i < shape.workers; ++i) {
     links += fmt::format("link add name w{} type veth peer name eth0 netns /proc/{}/fd/{}\n", i, ::getpid(),
                          workers[i].get());
-    links += fmt::format("link set dev w{} master switch up\n", i);
-    shapes += shaping(shape, fmt::format("w{}", i));
+    links += fmt::format("link set dev w{} master {} up\n", i, switch_of(shape, i));
+    shapes += shaping(shape.bits_per_second, fmt::format("w{}", i));
   }
   run_inside(hub.get(), {ip, "-batch", "-"}, links);
   run_inside(hub.get(), {tc, "-batch", "-"}, shapes);
@@ -96,7 +113,7 @@ std::vector<Descriptor> make_network(const Shape& shape) {
     run_inside(
         workers[i].get(), {ip, "-batch", "-"},
         fmt::format("link set dev lo up\naddress add {}/24 dev eth0\nlink set dev eth0 up\n", address(i)));
-    run_inside(workers[i].get(), {tc, "-batch", "-"}, shaping(shape, "eth0"));
+    run_inside(workers[i].get(), {tc, "-batch", "-"}, shaping(shape.bits_per_second, "eth0"));
     if (shape.delay_us > 0) {
       try {
         run_inside(workers[i].get(), {tc, "-batch", "-"}, delaying(shape, "eth0"));
@@ -180,8 +197,8 @@ bool is_same_namespace(int fd, const char* own) {
 }  // namespace
 
 /// Tokens for what passes while a timer is late; below 128 kB half the rate is lost.
-std::int64_t burst_bytes(const Shape& shape) {
-  return static_cast<std::int64_t>(std::max(131072.0, shape.bits_per_second / 8 * 1e-3));
+std::int64_t burst_bytes(double bits_per_second) {
+  return static_cast<std::int64_t>(std::max(131072.0, bits_per_second / 8 * 1e-3));
 }
 
 Lab build(const Shape& shape, Lifetime lifetime) {

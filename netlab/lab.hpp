@@ -1,5 +1,6 @@
-// A network of our own on one host: a namespace for each worker, all on one switch, each worker's link held
-// to a rate in both directions. Everything is held by one process, the keeper, and gone when that is.
+// A network of our own on one host: a namespace for each worker, all on one switch or in nodes with a switch
+// of their own, each link held to a rate in both directions. Everything is held by one process, the keeper,
+// and gone when that is.
 
 #pragma once
 
@@ -20,6 +21,10 @@ struct Shape {
   std::uint32_t workers = 2;  ///< 2 to kMostWorkers
   double bits_per_second = 1e9;
   double delay_us = 0;  ///< added to each packet that a worker sends; needs a kernel with netem
+  /// So many workers share a switch, whose link to the others' is held to a rate of its own; 0: all are on
+  /// one.
+  std::uint32_t workers_per_node = 0;
+  double between_bits_per_second = 0;  ///< of such a link
   bool operator==(const Shape&) const = default;
 };
 
@@ -44,8 +49,8 @@ Lab build(const Shape& shape, Lifetime lifetime);
 /// Kills the keeper and returns when it is gone, and with it the network unless a process still is inside.
 void remove(const Lab& lab);
 
-/// What a link lets pass at once, faster than its rate, after it has been idle.
-std::int64_t burst_bytes(const Shape& shape);
+/// What a link of this rate lets pass at once, faster than its rate, after it has been idle.
+std::int64_t burst_bytes(double bits_per_second);
 
 /// Whether its keeper lives.
 bool is_up(const Lab& lab);

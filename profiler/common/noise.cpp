@@ -64,6 +64,7 @@ std::optional<ProcessorTimes> processor_times() {
   if (all <= 0) return std::nullopt;  // a system that shows the file but counts nothing
   return ProcessorTimes{.busy_s = (all - ticks[3] - ticks[4]) / per_second,
                         .own_s = seconds(own.ru_utime) + seconds(own.ru_stime),
+                        .interrupts_s = (ticks[5] + ticks[6]) / per_second,
                         .all_s = all / per_second};
 }
 

@@ -19,6 +19,7 @@ double time_fixed_loop_us();
 struct ProcessorTimes {
   double busy_s = 0;  ///< all processors, everything but idle and waiting for disks
   double own_s = 0;
+  double interrupts_s = 0;  ///< of busy_s, what the kernel did for devices and packets: charged to nobody
   double all_s = 0;
 };
 /// None where the system does not say.

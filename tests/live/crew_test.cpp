@@ -170,7 +170,7 @@ TEST_CASE("validate: wrong usage of live runs is one line, exit 2") {
   }
   const Outcome papers = run_program({"validate", "validate/papers", "--workers", "4"});
   CHECK(papers.exit_code == 2);
-  CHECK(papers.err == "--workers: expected a plan or a scenario with it, got none\n");
+  CHECK(papers.err == "--workers: expected a plan, a scenario or a suite with it, got none\n");
 }
 
 }  // namespace

@@ -22,9 +22,9 @@
 namespace {
 
 /// Nothing, and a message that it is so, where namespaces cannot be had.
-std::optional<netlab::Lab> lab(std::uint32_t workers) {
+std::optional<netlab::Lab> lab(const netlab::Shape& shape) {
   try {
-    return netlab::build({.workers = workers, .bits_per_second = 1e9}, netlab::Lifetime::of_thread);
+    return netlab::build(shape, netlab::Lifetime::of_thread);
   } catch (const models::WorldError& error) {
     const std::string why = error.what();
     MESSAGE("no namespaces here, the refusal was tested: " << why);
@@ -36,7 +36,7 @@ std::optional<netlab::Lab> lab(std::uint32_t workers) {
 }
 
 TEST_CASE("netlab: ranks in namespaces reach each other, and nothing is left behind") {
-  const std::optional<netlab::Lab> built = lab(3);
+  const std::optional<netlab::Lab> built = lab({.workers = 3, .bits_per_second = 1e9});
   if (!built) return;
   MESSAGE("namespaces were tested");
   CHECK(netlab::is_up(*built));
@@ -61,6 +61,34 @@ TEST_CASE("netlab: ranks in namespaces reach each other, and nothing is left beh
   CHECK(processes::no_child_left());
   CHECK_THROWS_AS(netlab::enter(*built, 0), models::WorldError);
   netlab::remove(*built);  // once more does no harm
+}
+
+TEST_CASE("netlab: nodes are joined by a link of their own rate, which their workers share") {
+  const std::optional<netlab::Lab> built =
+      lab({.workers = 4, .bits_per_second = 1e9, .workers_per_node = 2, .between_bits_per_second = 2e7});
+  if (!built) return;
+  const auto ends = transport::launch(
+      4,
+      [&](std::uint32_t rank) {
+        netlab::enter(*built, rank);
+        const transport::Membership membership = {
+            .rank = rank, .size = 4, .master = {.host = netlab::address(0), .port = 29500}, .job = "lab"};
+        transport::run_rank(membership, processes::patient(), [&](transport::Tcp& end) {
+          constexpr std::size_t kBytes = 1'000'000;  // 0.4 s between nodes, less the burst; 8 ms inside
+          const auto exchange = [&](std::uint32_t with) {
+            const auto begun = std::chrono::steady_clock::now();
+            (void)transport::send_recv(end, with, transport::Bytes(kBytes), with, with > rank ? rank : with);
+            return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+          };
+          (void)exchange(rank ^ 1U);
+          if (exchange(rank ^ 2U) < 0.5) throw std::runtime_error("two pairs share 20 Mb/s: at least 0.7 s");
+        });
+        return 0;
+      },
+      {.limit = std::chrono::seconds(40)});
+  CHECK(transport::failures(ends) == "");
+  netlab::remove(*built);
+  CHECK(processes::no_child_left());
 }
 
 TEST_CASE("netlab: the keeper dies with the process that has built it") {

@@ -32,8 +32,12 @@ constexpr std::string_view kPhase = "phase: ";  // ends with a zero, as a litera
 std::string rate_text(double bits_per_second) { return fmt::format("{:g} Gb/s", bits_per_second / 1e9); }
 
 std::string shape_text(const netlab::Shape& shape) {
-  return fmt::format("network namespaces, each link held to {}{}", rate_text(shape.bits_per_second),
-                     shape.delay_us > 0 ? fmt::format(", packets delayed by {:g} us", shape.delay_us) : "");
+  std::string out = fmt::format("network namespaces, each link held to {}", rate_text(shape.bits_per_second));
+  if (shape.delay_us > 0) out += fmt::format(", packets delayed by {:g} us", shape.delay_us);
+  if (shape.workers_per_node > 0)
+    out += fmt::format(", nodes of {} joined by {}", shape.workers_per_node,
+                       rate_text(shape.between_bits_per_second));
+  return out;
 }
 
 std::chrono::milliseconds milliseconds(double seconds) {
@@ -79,13 +83,17 @@ Crew::Crew(const Place& place)
   if (!place.bits_per_second) return;
   if (!place.paced) {
     try {
-      here_->loan = std::make_unique<netlab::Loan>(netlab::Shape{
-          .workers = place.workers, .bits_per_second = *place.bits_per_second, .delay_us = place.delay_us});
+      here_->loan = std::make_unique<netlab::Loan>(
+          netlab::Shape{.workers = place.workers,
+                        .bits_per_second = *place.bits_per_second,
+                        .delay_us = place.delay_us,
+                        .workers_per_node = place.workers_per_node,
+                        .between_bits_per_second = place.between_bits_per_second});
       here_->lab = here_->loan->lab();
       here_->where = shape_text(here_->lab->shape);
       return;
     } catch (const WorldError& error) {
-      if (place.delay_us > 0) throw;
+      if (place.delay_us > 0 || place.workers_per_node > 0) throw;
       warnings_.push_back(fmt::format("{}: the workers pace themselves to {} on loopback instead",
                                       error.what(), rate_text(*place.bits_per_second)));
     }
@@ -136,8 +144,12 @@ std::string_view last_line(std::string_view text) {
 }
 
 std::string how(const transport::RankEnd& end) {
-  if (end.exit_code > 0) return std::string(last_line(end.err));
   const std::string_view phase = last_after(end.err, kPhase);
+  if (end.exit_code > 0) {  // what a worker says of an iteration begins with its phase
+    const std::string_view line = last_line(end.err);
+    return fmt::format("{}{}{}", line, phase.empty() || line.starts_with(phase) ? "" : " in ",
+                       line.starts_with(phase) ? "" : phase);
+  }
   return fmt::format("{}{}{}",
                      end.was_ended
                          ? "did not end by itself"
@@ -178,6 +190,7 @@ int live_as(const Membership& membership, const transport::TcpOptions& options, 
   const Crew::Tell tell = [](const std::string& phase) {
     (void)std::fprintf(stderr, "%s%s\n", kPhase.data(), phase.c_str());
   };
+  tell("meeting");
   transport::run_rank(membership, options, [&](transport::Tcp& end) { result = run_task(rank, end, tell); });
   if (membership.rank == 0 && std::fwrite(result.data(), 1, result.size(), stdout) != result.size())
     throw WorldError("a worker cannot hand over what it has recorded");
@@ -206,7 +219,9 @@ Bytes Crew::run(const Task& rank, const CrewHooks& hooks) {
                  : local_address(listener);
   transport::TcpOptions options = {.deadline = milliseconds(place_.deadline_s)};
   if (here_->paced_bits_per_second) options.bytes_per_second = *here_->paced_bits_per_second / 8;
-  transport::LaunchOptions launching = {.limit = milliseconds(place_.limit_s)};
+  // Whoever can still find out that another has failed does so at once.
+  transport::LaunchOptions launching = {.limit = milliseconds(place_.limit_s),
+                                        .grace = std::chrono::seconds(4)};
   launching.on_started = hooks.on_started;
   launching.on_line = [&](std::uint32_t number, std::string_view line) {
     if (hooks.on_phase && line.starts_with(kPhase))

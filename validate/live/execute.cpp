@@ -115,10 +115,11 @@ profiler::ProcessorTimes since(const std::optional<profiler::ProcessorTimes>& be
   if (!before || !after) return {};
   return {.busy_s = after->busy_s - before->busy_s,
           .own_s = after->own_s - before->own_s,
+          .interrupts_s = after->interrupts_s - before->interrupts_s,
           .all_s = after->all_s - before->all_s};
 }
 
-/// Of rank 0's processors, what no worker was busy with.
+/// Of rank 0's processors, what neither a worker was busy with nor the kernel with packets.
 std::optional<double> busy_elsewhere(const std::vector<Told>& all) {
   const profiler::ProcessorTimes& busy = all.front().busy;
   double own_s = 0;
@@ -127,7 +128,7 @@ std::optional<double> busy_elsewhere(const std::vector<Told>& all) {
     own_s += told.busy.own_s;
   }
   if (busy.all_s <= 0) return {};
-  return std::max(0.0, busy.busy_s - own_s) / busy.all_s;
+  return std::max(0.0, busy.busy_s - busy.interrupts_s - own_s) / busy.all_s;
 }
 
 }  // namespace

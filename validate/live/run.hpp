@@ -56,6 +56,9 @@ struct Place {
   std::uint32_t workers = 4;
   std::optional<double> bits_per_second = {};  ///< of each worker's link, in both directions; none: loopback
   double delay_us = 0;                         ///< of each packet; needs network namespaces
+  /// So many workers share a link of this rate to the others; 0: none does. Needs network namespaces.
+  std::uint32_t workers_per_node = 0;
+  double between_bits_per_second = 0;
   bool paced = false;       ///< on loopback, each process holding itself to the rate, never in namespaces
   std::string netlab = {};  ///< in the netlab of this name, which is up, instead of one of their own
   double deadline_s = 60;   ///< that a worker waits for another one

@@ -1,0 +1,106 @@
+#include "cli/validate_suite.hpp"
+
+#include <ctime>
+#include <filesystem>
+#include <memory>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
+
+#include "cli/commands.hpp"
+#include "models/errors.hpp"
+#include "models/files.hpp"
+#include "profiler/common/host.hpp"
+#include "validate/suite/report.hpp"
+#include "validate/suite/run.hpp"
+
+namespace cli {
+namespace {
+
+using models::Field;
+
+struct Options {
+  std::uint32_t repeats = 1;
+  std::uint32_t attempts = 1;
+};
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  ::gmtime_r(&now, &parts);
+  return fmt::format("{:04}-{:02}-{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday);
+}
+
+std::string command_of(const Options& options, const Field& file, const LiveShared& shared,
+                       const std::string& output) {
+  std::string out = "fusewise validate " + file.source();
+  if (shared.paced) out += " --paced";
+  if (shared.tolerance) out += fmt::format(" --tolerance {:g}", *shared.tolerance);
+  if (options.repeats > 1) out += fmt::format(" --repeat {}", options.repeats);
+  if (options.attempts > 1) out += fmt::format(" --attempts {}", options.attempts);
+  return output.empty() ? out : out + " -o " + output;
+}
+
+void run_suite(const Options& options, const Field& file, const LiveShared& shared, bool json,
+               const std::string& output) {
+  suite::Suite what = suite::read_suite(file);
+  if (shared.tolerance)
+    what.tolerance.mean = what.tolerance.worst = what.tolerance.lossy_mean = *shared.tolerance;
+  suite::RunWishes wishes = {.repeats = options.repeats,
+                             .attempts = options.attempts,
+                             .paced = shared.paced,
+                             .fusewise = std::filesystem::read_symlink("/proc/self/exe"),
+                             .predictions = shared.prediction};
+  if (wishes.predictions.empty() && !output.empty()) wishes.predictions = output + ".prediction";
+  wishes.tell = [](const std::string& line) { spdlog::info("{}", models::one_line(line)); };
+  const suite::Measured measured = suite::run(what, wishes);
+  const suite::Report report = suite::judge(measured.cases, what.tolerance);
+  const suite::About about = {
+      .suite = what.name,
+      .date = today(),
+      .machine = fmt::format("{}, {} processors", profiler::processor_name(), profiler::processor_count()),
+      .versions = fmt::format("fusewise {}, g++ {}", FUSEWISE_VERSION, __VERSION__),
+      .command = command_of(options, file, shared, output),
+      .places = measured.places};
+  if (!output.empty()) models::write_file(output, suite::report_page(report, what.tolerance, about));
+  print(json ? suite::report_json(report, what.tolerance, about)
+             : suite::report_table(report, what.tolerance));
+  if (!report.faults.empty()) throw OutOfTolerance(fmt::format("{}", fmt::join(report.faults, "; ")));
+  if (report.not_judged > 0)
+    throw models::WorldError(fmt::format("{} of {} cases not judged: the machine was noisy",
+                                         report.not_judged, report.rows.size()));
+}
+
+}  // namespace
+
+bool SuiteCommand::takes(const Field& file) {
+  return file.is_object() && file.has("format") && file.at("format").text() == "fusewise.suite";
+}
+
+SuiteCommand add_suite_options(CLI::App& command) {
+  auto options = std::make_shared<Options>();
+  CLI::App* group = command.add_option_group("Suite",
+                                             "many plans run for real; also takes --paced, --tolerance "
+                                             "(of every error) and --prediction");
+  group
+      ->add_option("--repeat", options->repeats,
+                   "run each plan so often; runs beside which it was noisy do not count")
+      ->check(CLI::Range(1U, 1000U))
+      ->capture_default_str();
+  group
+      ->add_option("--attempts", options->attempts,
+                   "calibrate, predict and run a group anew, so often at most, until all its plans pass")
+      ->check(CLI::Range(1U, 100U))
+      ->capture_default_str();
+  return {.run = [options](const Field& file, const LiveShared& shared, bool json,
+                           const std::string& output) { run_suite(*options, file, shared, json, output); },
+          .given =
+              [group] {
+                for (const CLI::Option* option : group->get_options())
+                  if (option->count() > 0) return option->get_name();
+                return std::string();
+              }};
+}
+
+}  // namespace cli

@@ -1,0 +1,27 @@
+// fusewise validate SUITE: plans run live, group by group, and how wrong their predictions were.
+
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/validate_live.hpp"
+#include "models/field.hpp"
+
+namespace cli {
+
+struct SuiteCommand {
+  static bool takes(const models::Field& file);
+  /// `json`: print JSON; `output`: write the page (Markdown) to this file as well, if not empty.
+  std::function<void(const models::Field& file, const LiveShared& shared, bool json,
+                     const std::string& output)>
+      run;
+  /// An option of suites alone that was given, if one was.
+  std::function<std::string()> given;
+};
+
+SuiteCommand add_suite_options(CLI::App& command);
+
+}  // namespace cli

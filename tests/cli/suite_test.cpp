@@ -1,0 +1,72 @@
+// fusewise validate SUITE through the real program: a small suite from its file to the page, and wrong usage.
+
+#include <string>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "models/files.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace {
+
+using nlohmann::json;
+using support::Outcome;
+using support::run_program;
+
+/// Two workers, milliseconds; whatever the errors are, they are within the tolerance.
+const std::string kSuite =
+    R"({"format": "fusewise.suite", "version": 1, "name": "small", "iterations": 4, "warm_up": 1,
+  "tolerance": {"mean": 10, "worst": 10, "ranking": 10, "null_times": 0},
+  "groups": [{"name": "g", "workers": 2, "line_rate_gbps": 1,
+    "profile": {"format": "fusewise.profile", "version": 1, "model": "m", "batch_size": 1, "dtype": "float32",
+      "device": "none", "origin": {"kind": "estimated", "source": ""},
+      "layers": [{"name": "a", "kind": "k", "forward_us": 500, "backward_us": 900, "tensors": [{"name": "v", "elements": 5000}]},
+                 {"name": "b", "kind": "k", "forward_us": 500, "backward_us": 900, "tensors": [{"name": "w", "elements": 9000}]}]},
+    "schedules": ["wfbp", {"name": "one group", "schedule": {"fusion": "all"}}, "fusewise"]}]})";
+
+TEST_CASE("validate: a suite is predicted, frozen, run and judged; noisy cases are not") {
+  const support::TemporaryFolder folder;
+  const std::string page = folder / "page.md";
+  const std::string frozen = folder / "frozen.json";
+  const Outcome outcome = run_program(
+      {"validate", folder.put("s.json", kSuite), "--paced", "--json", "-o", page, "--prediction", frozen});
+  CAPTURE(outcome.err);
+  const json report = json::parse(outcome.out);
+  const std::size_t not_judged = report.at("not_judged");
+  CHECK(outcome.exit_code == (not_judged > 0 ? 1 : 0));
+  CHECK(report.at("format") == "fusewise.accuracy");
+  CHECK(report.at("faults").empty());
+  CHECK(report.at("places").at(0) == "g: 2 processes, loopback, each process paced to 1 Gb/s");
+  REQUIRE(report.at("cases").size() == 3);
+  const json predictions = json::parse(models::read_file(frozen)).at("groups").at(0).at("plans");
+  for (std::size_t i = 0; i < 3; ++i) {
+    const json& each = report.at("cases").at(i);
+    CHECK(each.at("runs").at(0).at("iterations_us").size() == 4);
+    CHECK(each.at("predicted_us") == predictions.at(i).at("iteration_us"));
+    CHECK((each.at("verdict") == "passed") == each.at("runs").at(0).at("noise").empty());
+    CHECK(each.contains("alpha_beta_us"));
+  }
+  CHECK(models::read_file(page).find("| g | wfbp | waiting |") != std::string::npos);
+}
+
+TEST_CASE("validate: options that make no sense with a suite, and a suite that cannot be run") {
+  const support::TemporaryFolder folder;
+  const std::string file = folder.put("s.json", kSuite);
+  const Outcome rate = run_program({"validate", file, "--rate", "1gbit"});
+  CHECK(rate.exit_code == 2);
+  CHECK(rate.err == "--rate: expected a plan or a scenario with it, got a suite\n");
+  const Outcome repeat = run_program({"validate", "scenarios/googlenet-k80.json", "--repeat", "2"});
+  CHECK(repeat.exit_code == 2);
+  CHECK(repeat.err == "--repeat: expected a suite with it, got none\n");
+  std::string wrong = kSuite;
+  wrong.replace(wrong.find("\"wfbp\""), 6, "\"parameter-server\"");
+  const Outcome server = run_program({"validate", folder.put("w.json", wrong)});
+  CHECK(server.exit_code == 2);
+  CHECK(server.err.find(
+            "w.json: /groups/0/schedules/0: expected a plan that can be run live, got one that cannot") !=
+        std::string::npos);
+}
+
+}  // namespace

@@ -1,0 +1,342 @@
+#!/usr/bin/env python3
+"""Random faults in live runs: random_faults.py PROGRAM [--faults 30] [--seed 1] [--jobs 3]   (1,000 in the long form)
+
+Each fault is one run of `fusewise validate` on a small plan, to which at a random moment something happens: a worker,
+or the command itself, is killed, stopped or slowed; a link is cut or squeezed; a disk is full; memory of a worker is
+overwritten; the plan is another model's. Every run has to end by itself, in time, with an exit code that fits and, where
+it could not go on, one line that names worker and phase; and to leave no process, namespace or file behind. Which fault
+comes when follows from the seed alone. Where namespaces cannot be had links are left alone, and this says so.
+"""
+import argparse
+import collections
+import concurrent.futures
+import ctypes
+import json
+import os
+import pathlib
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+
+WORKERS = 3
+DEADLINE_S = 25.0  # of a run; workers that are not heard of are lost after 4
+SILENCE = ("--deadline", "6", "--limit", "12")
+MARK = "FUSEWISE_FAULT"
+PHASES = r"meeting|calibration of|before the warm-up|warm-up \d+|iteration \d+"
+
+
+def profile(model, layers):
+    return {"format": "fusewise.profile", "version": 1, "model": model, "batch_size": 1, "dtype": "float32",
+            "device": "none", "origin": {"kind": "estimated", "source": "for faults"},
+            "layers": [{"name": f"{model}{i}", "kind": "linear", "forward_us": 1000, "backward_us": 2000,
+                        "tensors": [{"name": f"{model}{i}.weight", "elements": 15000 + 5000 * i}]}
+                       for i in range(layers)]}
+
+
+def scenario(iterations):
+    return {"format": "fusewise.scenario", "version": 1, "name": "faults", "profile": profile("fine", 5),
+            "network": {"format": "fusewise.network", "version": 1, "name": "lab",
+                        "origin": {"kind": "estimated", "source": "line rate"},
+                        "link": {"alpha_us": 50, "beta_us_per_byte": 0.008}},
+            "workers": WORKERS, "schedules": [{"pipeline": "wfbp", "fusion": {"kind": "layers", "count": 2}}]}
+
+
+# ---- one run, and what belongs to it
+
+
+class Run:
+    def __init__(self, program, folder, options=(), output=None, plan=None):
+        self.folder = pathlib.Path(folder)
+        self.mark = uuid.uuid4().hex
+        self.output = output or str(self.folder / "out" / "report.json")
+        for name in ("tmp", "run", "out"):
+            (self.folder / name).mkdir()
+        file = self.folder / "scenario.json"
+        file.write_text(json.dumps(scenario(30)))
+        command = [program, "validate", plan or str(file), "--rate", "1gbit", "--iterations", "30", *SILENCE,
+                   "--tolerance", "10", "-o", self.output, *options]
+        environment = {**os.environ, MARK: self.mark, "TMPDIR": str(self.folder / "tmp"),
+                       "XDG_RUNTIME_DIR": str(self.folder / "run")}
+        self.out, self.err = (open(self.folder / name, "w+") for name in ("stdout", "stderr"))
+        self.began = time.monotonic()
+        self.process = subprocess.Popen(command, env=environment, stdout=self.out, stderr=self.err,
+                                        stdin=subprocess.DEVNULL, start_new_session=True)
+
+    def members(self):
+        """Processes of this run, the command among them, by id."""
+        found = {}
+        for path in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if f"{MARK}={self.mark}".encode() not in (path / "environ").read_bytes().split(b"\0"):
+                    continue
+                stat = (path / "stat").read_text()
+                name, rest = stat[stat.index("(") + 1:stat.rindex(")")], stat[stat.rindex(")") + 2:].split()
+                if rest[0] not in "ZX":
+                    found[int(path.name)] = name
+            except (OSError, ValueError):
+                continue
+        return found
+
+    def workers(self):
+        """In the order in which they were started; none while none run."""
+        others = {pid: name for pid, name in self.members().items() if pid != self.process.pid}
+        return sorted(pid for pid, name in others.items() if not name.startswith(("fusewise-netlab", "ip", "tc")))
+
+    def keeper(self):
+        return next((pid for pid, name in self.members().items() if name.startswith("fusewise-netlab")), None)
+
+    def has_ended(self):
+        return self.process.poll() is not None
+
+    def finish(self, deadline_s=DEADLINE_S):
+        """Exit code, how long it took, what it said; None as the code where it had to be killed."""
+        try:
+            code = self.process.wait(timeout=max(0.1, self.began + deadline_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            code = None
+        took = time.monotonic() - self.began
+        self.err.seek(0)
+        self.out.seek(0)
+        said, printed = self.err.read(), self.out.read()
+        left = self.left_behind() if code is not None else []
+        for pid in self.members():
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        self.err.close()
+        self.out.close()
+        return code, took, said, printed, left
+
+    def left_behind(self):
+        until = time.monotonic() + 3
+        while (members := self.members()) and time.monotonic() < until:
+            time.sleep(0.05)
+        left = [f"process {pid} ({name})" for pid, name in members.items()]
+        allowed = {self.folder / "out" / name for name in ("report.json", "report.json.prediction")}
+        for path in [*self.folder.glob("tmp/**/*"), *self.folder.glob("run/**/*"), *self.folder.glob("out/**/*")]:
+            if path.is_file() and path not in allowed and path.name != ".lock":
+                left.append(f"file {path.relative_to(self.folder)}")
+        return left
+
+
+# ---- what can happen
+
+
+def kill(run, rng, signal_number=signal.SIGKILL):
+    workers = run.workers()
+    if not workers:
+        return None
+    pid = rng.choice(workers)
+    os.kill(pid, signal_number)
+    return f"worker {workers.index(pid)} of {len(workers)}"
+
+
+def stop(run, rng):
+    return kill(run, rng, signal.SIGSTOP)
+
+
+def slow(run, rng):
+    """Four fifths of the time it does nothing."""
+    workers = run.workers()
+    if not workers:
+        return None
+    pid = rng.choice(workers)
+    try:
+        for _ in range(20):
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(0.04)
+            os.kill(pid, signal.SIGCONT)
+            time.sleep(0.01)
+    except ProcessLookupError:
+        pass
+    return f"worker {workers.index(pid)}"
+
+
+def kill_command(run, rng):
+    os.kill(run.process.pid, rng.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT]))
+    return "the command"
+
+
+def in_switch(run, command):
+    keeper = run.keeper()
+    if keeper is None:
+        return False
+    return subprocess.run(["nsenter", f"--net=/proc/{keeper}/ns/net", *command], capture_output=True,
+                          timeout=10).returncode == 0
+
+
+def cut(run, rng):
+    worker = rng.randrange(WORKERS)
+    return f"link {worker}" if in_switch(run, ["ip", "link", "set", "dev", f"w{worker}", "down"]) else None
+
+
+def squeeze(run, rng):
+    worker = rng.randrange(WORKERS)
+    rate = rng.choice(["1mbit", "20mbit", "200mbit"])
+    changed = in_switch(run, ["tc", "qdisc", "change", "dev", f"w{worker}", "root", "handle", "1:", "tbf", "rate", rate,
+                              "burst", "131072", "latency", "50ms"])
+    return f"link {worker} to {rate}" if changed else None
+
+
+def overwrite(run, rng):
+    """All that is in the large buffers of a worker, so many times that some of it is a gradient on its way."""
+    workers = run.workers()
+    if not workers:
+        return None
+    pid = rng.choice(workers)
+    done = 0
+    try:
+        with open(f"/proc/{pid}/maps") as file:
+            spans = [tuple(int(x, 16) for x in line.split()[0].split("-")) for line in file
+                     if len(line.split()) == 5 and line.split()[1].startswith("rw")]
+        with open(f"/proc/{pid}/mem", "r+b", buffering=0) as memory:
+            for _ in range(40):
+                for begin, end in spans:
+                    if not 50_000 <= end - begin <= 4_000_000:  # stacks and arenas are larger
+                        continue
+                    memory.seek(begin + (end - begin) // 2)
+                    memory.write(b"\x00\x00\x40\x40" * 16)  # 3.0F
+                    done += 1
+                time.sleep(0.005)
+    except OSError:
+        pass
+    return f"worker {workers.index(pid)}, {done} times" if done else None
+
+
+Outcome = collections.namedtuple("Outcome", "kind what code took said problems")
+
+# What may come of it: exit codes, and whether the line has to name worker and phase.
+KINDS = {
+    "killed": (kill, {1}, True),
+    "stopped": (stop, {1}, True),
+    "slowed": (slow, {0, 1, 3}, False),
+    "command killed": (kill_command, {-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT}, False),
+    "link cut": (cut, {1}, True),
+    "link squeezed": (squeeze, {0, 1, 3}, False),
+    "memory overwritten": (overwrite, {0, 1, 3, -signal.SIGSEGV}, False),
+    "disk full": (None, {1}, False),
+    "wrong plan": (None, {2}, False),
+}
+LINKS = {"link cut", "link squeezed"}
+
+
+def check(kind, code, took, said, printed, left, hit):
+    """What is wrong with how a run ended."""
+    _, codes, names_worker = KINDS[kind]
+    problems = [f"left behind: {', '.join(left)}"] if left else []
+    if code is None:
+        return problems + [f"does not end within {DEADLINE_S:g} s"]
+    if not hit:
+        codes, names_worker = {0}, False
+    if code not in codes:
+        problems.append(f"exit code {code}, expected one of {sorted(codes)}")
+    errors = [line for line in said.splitlines() if not line.startswith(("warning: ", "note: "))]
+    if code in (1, 2) and len(errors) != 1:
+        problems.append(f"{len(errors)} lines of error: {errors}")
+    if code == 1 and names_worker and errors:
+        if not re.search(r"rank \d+|worker \d+", errors[0]):
+            problems.append(f"no worker is named: {errors[0]}")
+        if not re.search(PHASES, errors[0]):
+            problems.append(f"no phase is named: {errors[0]}")
+    if code in (0, 3) and not printed.strip():
+        problems.append("ended well without a result")
+    return problems
+
+
+def one_fault(program, seed, number, typical_s, kinds):
+    rng = random.Random(f"{seed}/{number}")
+    kind = rng.choice(kinds)
+    act = KINDS[kind][0]
+    with tempfile.TemporaryDirectory(prefix="fusewise-fault-") as folder:
+        if kind == "disk full":
+            run = Run(program, folder, output="/dev/full")
+            what = "/dev/full"
+        elif kind == "wrong plan":
+            plan = pathlib.Path(folder, "other.plan.json")
+            plan.write_text(json.dumps({
+                "format": "fusewise.plan", "version": 1, "model": "other", "workers": WORKERS, "pipeline": "wfbp",
+                "collectives": {"all_reduce": "ring"}, "compression": "none", "optimality": "heuristic",
+                "predicted": {"iteration_us": 1, "lower_bound_us": 1, "compared_with": []},
+                "groups": [{"tensors": ["other0.weight"], "bytes": 60000}]}))
+            wrong = scenario(30)
+            wrong["schedules"] = [{"pipeline": "wfbp", "fusion": {"kind": "plan", "file": str(plan)}}]
+            pathlib.Path(folder, "wrong.json").write_text(json.dumps(wrong))
+            run = Run(program, folder, plan=str(pathlib.Path(folder, "wrong.json")))
+            what = "another model's plan"
+        else:
+            run = Run(program, folder)
+            moment = run.began + rng.uniform(0, typical_s)
+            time.sleep(max(0, moment - time.monotonic()))
+            what = None
+            while what is None and not run.has_ended():  # nothing to hit yet
+                try:
+                    what = act(run, rng)
+                except ProcessLookupError:
+                    pass
+                if what is None:
+                    time.sleep(0.02)
+        code, took, said, printed, left = run.finish()
+        problems = check(kind, code, took, said, printed, left, what is not None)
+        return Outcome(kind, what or "nothing: had ended", code, took, " | ".join(said.splitlines()), problems)
+
+
+def devices():
+    return {line.split(":")[0].strip() for line in pathlib.Path("/proc/net/dev").read_text().splitlines()[2:]}
+
+
+def undisturbed(program):
+    """How long a run takes to which nothing happens; it has to end well."""
+    with tempfile.TemporaryDirectory(prefix="fusewise-fault-") as folder:
+        run = Run(program, folder)
+        code, took, said, printed, left = run.finish()
+        if code != 0 or left or not printed:
+            sys.exit(f"without a fault: exit code {code}, left behind {left}: {said}")
+        return took, "network namespaces" in printed + said
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--faults", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=3)
+    parser.add_argument("--kinds", help=f"some of {', '.join(KINDS)}, between commas")
+    parser.add_argument("--verbose", action="store_true", help="a line for each fault")
+    arguments = parser.parse_args()
+    program = os.path.abspath(arguments.program)
+    before = devices()
+    typical_s, has_links = undisturbed(program)
+    kinds = arguments.kinds.split(",") if arguments.kinds else [k for k in KINDS if has_links or k not in LINKS]
+    if not has_links:
+        print("no network namespaces here: links are neither cut nor squeezed")
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        outcomes = list(pool.map(lambda n: one_fault(program, arguments.seed, n, typical_s, kinds), range(arguments.faults)))
+    failed = False
+    for number, outcome in enumerate(outcomes):
+        failed = failed or bool(outcome.problems)
+        if outcome.problems or arguments.verbose:
+            print(f"fault {number}, {outcome.kind}, {outcome.what}: exit code {outcome.code} after {outcome.took:.1f} s: "
+                  f"{outcome.said}")
+        for problem in outcome.problems:
+            print(f"  WRONG: {problem}")
+    if left := devices() - before:
+        failed = True
+        print(f"network devices left behind: {', '.join(sorted(left))}")
+    for kind in kinds:
+        mine = [o for o in outcomes if o.kind == kind]
+        codes = collections.Counter(o.code for o in mine)
+        print(f"{kind}: {len(mine)} runs, exit codes "
+              f"{', '.join(f'{code} ({count})' for code, count in sorted(codes.items(), key=str)) or 'none'}, "
+              f"longest {max((o.took for o in mine), default=0):.1f} s")
+    print(f"{arguments.faults} faults, seed {arguments.seed}: {'see above' if failed else 'every run ended as it should'}")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+// What a suite says of predicted and measured times: errors, rankings, two plainer predictors, and what may
+// not be concluded where the machine was noisy.
+
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "validate/suite/judge.hpp"
+#include "validate/suite/report.hpp"
+
+namespace {
+
+using suite::Case;
+using suite::Part;
+using suite::Verdict;
+
+Case plan(const std::string& name, double predicted_us, double measured_us, Part part = Part::any) {
+  return {.group = "g",
+          .name = name,
+          .compute = "waiting",
+          .part = part,
+          .predicted_us = predicted_us,
+          .alpha_beta_us = predicted_us / 2,
+          .runs = {{.iterations_us = std::vector<double>(20, measured_us), .noise = {}}}};
+}
+
+bool mentions(const std::vector<std::string>& faults, const std::string& words) {
+  for (const std::string& each : faults)
+    if (each.find(words) != std::string::npos) return true;
+  return false;
+}
+
+TEST_CASE("suite: errors of ours, of the null predictor and of the plain model") {
+  const std::vector<Case> cases = {plan("wfbp", 2020, 2000, Part::wfbp),
+                                   plan("one", 1000, 1000, Part::one_group),
+                                   plan("exact", 792, 800, Part::exact)};
+  const suite::Report report = suite::judge(cases, {});
+  CHECK(report.rows[0].error == doctest::Approx(0.01));
+  CHECK(report.rows[2].error == doctest::Approx(-0.01));
+  CHECK(*report.rows[0].null_error == doctest::Approx(-0.5));  // one group's 1000 for everything
+  CHECK(*report.rows[1].null_error == doctest::Approx(0));
+  CHECK(*report.rows[2].null_error == doctest::Approx(0.25));
+  CHECK(*report.rows[1].alpha_beta_error == doctest::Approx(-0.5));
+  CHECK(report.dense.cases == 3);
+  CHECK(report.dense.mean == doctest::Approx(0.02 / 3));
+  CHECK(report.dense.worst == doctest::Approx(0.01));
+  CHECK(report.null_where_plans_differ.mean == doctest::Approx(0.25));
+  CHECK(report.faults.empty());
+  REQUIRE(report.rankings.size() == 1);
+  CHECK(report.rankings[0].measured_best == "exact");
+  CHECK(report.rankings[0].verdict == Verdict::passed);
+  CHECK(suite::summary(report) ==
+        "3 cases: 3 passed, 0 failed, 0 not judged; nothing judged is outside its tolerance");
+}
+
+TEST_CASE("suite: each way to be outside the tolerance has its line") {
+  CHECK(mentions(suite::judge({{plan("a", 1070, 1000)}}, {}).faults, "'a' is off by 7.0 %, over 6.0 %"));
+  CHECK(mentions(suite::judge({{plan("a", 1030, 1000)}}, {}).faults,
+                 "mean error of dense cases is 3.0 %, over 2.0 %"));
+  Case lossy = plan("a", 1030, 1000);
+  lossy.is_dense = false;
+  CHECK(suite::judge({{lossy}}, {}).faults.empty());
+  lossy.predicted_us = 1050;
+  CHECK(mentions(suite::judge({{lossy}}, {}).faults, "mean error of compressed and sparse cases is 5.0 %"));
+  // b is predicted best, and measured 2 % slower.
+  CHECK(mentions(suite::judge({{plan("a", 1010, 1000), plan("b", 1005, 1020)}}, {}).faults,
+                 "'b', predicted best, takes 2.0 % longer than 'a'"));
+  CHECK(suite::judge({{plan("a", 1010, 1000), plan("b", 1005, 1009)}}, {}).faults.empty());
+  // A gain of 5 % and more has to show.
+  CHECK(mentions(
+      suite::judge({{plan("ddp", 1000, 1000, Part::ddp), plan("fusewise", 950, 1001, Part::exact)}}, {})
+          .faults,
+      "'fusewise' was predicted 5.0 % faster than 'ddp' and is not"));
+  // Nobody needs a predictor that is as good as none.
+  CHECK(mentions(
+      suite::judge({{plan("wfbp", 1058, 1000, Part::wfbp), plan("one", 1050, 1100, Part::one_group)}}, {})
+          .faults,
+      "the null predictor is off by 4.5 %, less than 2 times our"));
+}
+
+TEST_CASE("suite: what a noisy run measured is shown and not judged, and neither is its group's ranking") {
+  std::vector<Case> cases = {plan("a", 5000, 1000), plan("b", 1000, 1000)};
+  cases[0].runs[0].noise = {"a fixed loop spreads by 30 %"};
+  const suite::Report report = suite::judge(cases, {});
+  CHECK(report.rows[0].verdict == Verdict::not_judged);
+  CHECK(report.rows[0].measured_us.value == 1000);
+  CHECK(report.rows[1].verdict == Verdict::passed);
+  CHECK(report.not_judged == 1);
+  CHECK(report.dense.cases == 1);
+  CHECK(report.rankings[0].verdict == Verdict::not_judged);
+  CHECK(report.faults.empty());
+  CHECK(suite::report_table(report, {}).find("not judged: a fixed loop spreads by 30 %") !=
+        std::string::npos);
+
+  cases[0].runs.push_back(
+      {.iterations_us = std::vector<double>(20, 5000), .noise = {}});  // a quiet one counts alone
+  CHECK(suite::judge(cases, {}).rows[0].verdict == Verdict::passed);
+  CHECK(suite::judge(cases, {}).rows[0].measured_us.value == 5000);
+}
+
+TEST_CASE("suite: the median's interval by order statistics") {
+  std::vector<double> values;
+  for (int i = 20; i >= 1; --i) values.push_back(i);
+  const suite::Median median = suite::median_of(values);
+  CHECK(median.value == 10.5);
+  CHECK(median.low == 6);  // 95.9 % of samples of 20 have their median between the 6th and the 15th
+  CHECK(median.high == 15);
+  CHECK(suite::median_of({3}).low == 3);
+  CHECK(suite::median_of({1, 2, 9}).high == 9);
+}
+
+TEST_CASE("suite: a page says how it came about, and holds every case") {
+  const suite::Report report = suite::judge({{plan("a|b", 1010, 1000), plan("c", 3000, 1000)}}, {});
+  const std::string page = suite::report_page(report, {},
+                                              {.suite = "s",
+                                               .date = "2026-01-02",
+                                               .machine = "2 cores",
+                                               .versions = "fusewise 1",
+                                               .command = "fusewise validate s.json",
+                                               .places = {"g: 4 processes"}});
+  for (const char* words :
+       {"fusewise validate s.json", "2026-01-02", "2 cores", "| g | a\\|b | waiting | 1.01 | 1.00 | +1.0 %",
+        "| failed |", "* g: 4 processes", "g: 'c' is off by 200.0 %"})
+    CHECK_MESSAGE(page.find(words) != std::string::npos, words);
+}
+
+}  // namespace

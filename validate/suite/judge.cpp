@@ -1,0 +1,194 @@
+#include "validate/suite/judge.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "profiler/common/samples.hpp"
+
+namespace suite {
+namespace {
+
+constexpr double kPlansDiffer = 0.05;
+constexpr double kGainThatMustShow = 0.05;
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+bool is_judged(const Row& row) { return row.verdict != Verdict::not_judged; }
+
+Row measured(const Case& of, const Tolerance& tolerance) {
+  Row row = {.of = of};
+  std::vector<double> quiet;
+  std::vector<std::string> noise;
+  for (const CaseRun& run : of.runs)
+    if (run.noise.empty())
+      quiet.insert(quiet.end(), run.iterations_us.begin(), run.iterations_us.end());
+    else
+      noise = run.noise;
+  if (quiet.empty()) {  // shown all the same
+    for (const CaseRun& run : of.runs)
+      quiet.insert(quiet.end(), run.iterations_us.begin(), run.iterations_us.end());
+    row.why = noise.empty() ? "not run" : fmt::format("{}", fmt::join(noise, ", "));
+  }
+  if (quiet.empty()) return row;
+  row.measured_us = median_of(std::move(quiet));
+  const auto error = [&](double us) { return of.predicted_us / us - 1; };
+  row.error = error(row.measured_us.value);
+  row.error_low = error(row.measured_us.high);
+  row.error_high = error(row.measured_us.low);
+  if (of.alpha_beta_us) row.alpha_beta_error = *of.alpha_beta_us / row.measured_us.value - 1;
+  if (row.why.empty())
+    row.verdict = std::abs(row.error) <= tolerance.worst ? Verdict::passed : Verdict::failed;
+  return row;
+}
+
+using Group = std::vector<Row*>;
+
+const Row* find(const Group& group, Part part) {
+  const auto found =
+      std::find_if(group.begin(), group.end(), [&](const Row* row) { return row->of.part == part; });
+  return found == group.end() || !is_judged(**found) ? nullptr : *found;
+}
+
+void add_null_errors(const Group& group) {
+  const Row* wfbp = find(group, Part::wfbp);
+  const Row* one = find(group, Part::one_group);
+  if (wfbp == nullptr || one == nullptr) return;
+  const double null_us = std::min(wfbp->measured_us.value, one->measured_us.value);
+  for (Row* row : group)
+    if (is_judged(*row)) row->null_error = null_us / row->measured_us.value - 1;
+}
+
+bool all_judged(const Group& group) {
+  return std::all_of(group.begin(), group.end(), [](const Row* row) { return is_judged(*row); });
+}
+
+Ranking ranking(const Group& group, const Tolerance& tolerance) {
+  Ranking out = {.group = group.front()->of.group};
+  if (!all_judged(group)) return out;
+  const Row* predicted = *std::min_element(group.begin(), group.end(), [](const Row* a, const Row* b) {
+    return a->of.predicted_us < b->of.predicted_us;
+  });
+  const Row* best = *std::min_element(group.begin(), group.end(), [](const Row* a, const Row* b) {
+    return a->measured_us.value < b->measured_us.value;
+  });
+  out.predicted_best = predicted->of.name;
+  out.measured_best = best->of.name;
+  out.loss = predicted->measured_us.value / best->measured_us.value - 1;
+  out.verdict = out.loss <= tolerance.ranking ? Verdict::passed : Verdict::failed;
+  return out;
+}
+
+bool plans_differ(const Group& group) {
+  double least = 0;
+  double most = 0;
+  for (const Row* row : group) {
+    if (!is_judged(*row)) continue;
+    least = least == 0 ? row->measured_us.value : std::min(least, row->measured_us.value);
+    most = std::max(most, row->measured_us.value);
+  }
+  return least > 0 && most / least - 1 > kPlansDiffer;
+}
+
+void add(Errors& errors, double error) {
+  errors.mean = (errors.mean * static_cast<double>(errors.cases) + std::abs(error)) /
+                static_cast<double>(errors.cases + 1);
+  errors.worst = std::max(errors.worst, std::abs(error));
+  ++errors.cases;
+}
+
+/// The exact plan has to be faster than DDP's where that was predicted clearly.
+void check_gain(const Group& group, std::vector<std::string>& faults) {
+  const Row* exact = find(group, Part::exact);
+  const Row* ddp = find(group, Part::ddp);
+  if (exact == nullptr || ddp == nullptr) return;
+  const double predicted = 1 - exact->of.predicted_us / ddp->of.predicted_us;
+  if (predicted >= kGainThatMustShow && exact->measured_us.value >= ddp->measured_us.value)
+    faults.push_back(fmt::format("{}: '{}' was predicted {} faster than '{}' and is not", exact->of.group,
+                                 exact->of.name, percent(predicted), ddp->of.name));
+}
+
+void check_mean(std::string_view what, const Errors& errors, double most, std::vector<std::string>& faults) {
+  if (errors.cases > 0 && errors.mean > most)
+    faults.push_back(
+        fmt::format("mean error of {} cases is {}, over {}", what, percent(errors.mean), percent(most)));
+}
+
+void find_faults(Report& report, const Tolerance& tolerance) {
+  std::vector<std::string>& faults = report.faults;
+  for (const Row& row : report.rows)
+    if (row.verdict == Verdict::failed)
+      faults.push_back(fmt::format("{}: '{}' is off by {}, over {}", row.of.group, row.of.name,
+                                   percent(std::abs(row.error)), percent(tolerance.worst)));
+  check_mean("dense", report.dense, tolerance.mean, faults);
+  check_mean("compressed and sparse", report.lossy, tolerance.lossy_mean, faults);
+  for (const Ranking& each : report.rankings)
+    if (each.verdict == Verdict::failed)
+      faults.push_back(fmt::format("{}: '{}', predicted best, takes {} longer than '{}'", each.group,
+                                   each.predicted_best, percent(each.loss), each.measured_best));
+  const Errors& ours = report.ours_where_plans_differ;
+  const Errors& null = report.null_where_plans_differ;
+  if (ours.cases > 0 && null.mean < tolerance.null_times * ours.mean)
+    faults.push_back(
+        fmt::format("where plans differ the null predictor is off by {}, less than {} times our {}",
+                    percent(null.mean), tolerance.null_times, percent(ours.mean)));
+}
+
+}  // namespace
+
+std::string_view name(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::passed: return "passed";
+    case Verdict::failed: return "failed";
+    case Verdict::not_judged: break;
+  }
+  return "not judged";
+}
+
+Median median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  // How many of the values lie under the median is binomial: its 2.5 % quantile, from either end.
+  const auto count = static_cast<double>(values.size());
+  const double place = std::floor(count / 2 - 1.959964 * std::sqrt(count) / 2);
+  const auto low = static_cast<std::size_t>(std::max(0.0, place));
+  return {
+      .value = profiler::quantile(values, 0.5), .low = values[low], .high = values[values.size() - 1 - low]};
+}
+
+Report judge(std::span<const Case> cases, const Tolerance& tolerance) {
+  Report report;
+  for (const Case& each : cases) report.rows.push_back(measured(each, tolerance));
+  std::vector<std::string> names;
+  std::map<std::string, Group> groups;
+  for (Row& row : report.rows) {
+    Group& group = groups[row.of.group];
+    if (group.empty()) names.push_back(row.of.group);
+    group.push_back(&row);
+  }
+  for (const std::string& each : names) {
+    const Group& group = groups[each];
+    add_null_errors(group);
+    if (group.size() > 1) report.rankings.push_back(ranking(group, tolerance));
+    check_gain(group, report.faults);
+    if (!plans_differ(group)) continue;
+    for (const Row* row : group) {
+      if (!row->null_error || !row->alpha_beta_error) continue;
+      add(report.ours_where_plans_differ, row->error);
+      add(report.null_where_plans_differ, *row->null_error);
+      add(report.alpha_beta_where_plans_differ, *row->alpha_beta_error);
+    }
+  }
+  for (const Row& row : report.rows) {
+    if (is_judged(row))
+      add(row.of.is_dense ? report.dense : report.lossy, row.error);
+    else
+      ++report.not_judged;
+  }
+  find_faults(report, tolerance);
+  return report;
+}
+
+}  // namespace suite

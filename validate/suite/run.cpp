@@ -1,0 +1,164 @@
+#include "validate/suite/run.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "models/files.hpp"
+#include "models/json_text.hpp"
+#include "planner/costs.hpp"
+#include "planner/measure.hpp"
+#include "validate/live/calibrate.hpp"
+#include "validate/live/crew.hpp"
+#include "validate/live/execute.hpp"
+#include "validate/live/predict.hpp"
+#include "validate/suite/external.hpp"
+#include "validate/suite/noise.hpp"
+
+namespace suite {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// The same groups by the link alone, as textbooks have it; none where the network has no such cost.
+std::optional<double> alpha_beta_us(const live::Wishes& wishes, const live::Calibration& calibration,
+                                    const live::Prediction& prediction) {
+  traces::Network network = calibration.network;
+  network.measured.clear();
+  try {
+    const planner::Setting setting(calibration.profile, network, wishes.workers,
+                                   wishes.schedule.all_reduce.value_or(wishes.all_reduce), wishes.conditions);
+    std::vector<planner::WayCost> ways;
+    for (const planner::Way& way : prediction.ways)
+      ways.emplace_back(*setting.network, setting.costs.workers(), way, setting.slowdown);
+    const planner::Run run =
+        planner::simulate_groups(setting, wishes.schedule, prediction.groups, std::move(ways));
+    return planner::measure(setting, run).iteration_us;
+  } catch (const planner::NoCost&) {
+    return {};
+  }
+}
+
+/// All that was predicted, on disk before it is run.
+class Frozen {
+ public:
+  explicit Frozen(std::filesystem::path file) : file_(std::move(file)) {}
+
+  void add(const Group& group, const live::Calibration& calibration,
+           const std::vector<live::Prediction>& predictions) {
+    if (file_.empty()) return;
+    ordered_json plans = ordered_json::array();
+    for (std::size_t i = 0; i < predictions.size(); ++i)
+      plans.push_back(ordered_json::parse(live::prediction_text(group.plans[i].wishes, predictions[i])));
+    groups_.push_back({{"group", group.name},
+                       {"calibration", ordered_json::parse(live::calibration_text(calibration))},
+                       {"plans", std::move(plans)}});
+    models::write_file(
+        file_, models::json_text({{"format", "fusewise.predictions"}, {"version", 1}, {"groups", groups_}}));
+  }
+
+ private:
+  std::filesystem::path file_;
+  ordered_json groups_ = ordered_json::array();
+};
+
+struct GroupResult {
+  std::vector<Case> cases;
+  std::string place;
+};
+
+class GroupRun {
+ public:
+  GroupRun(const Group& group, const RunWishes& wishes, Frozen& frozen)
+      : group_(group), wishes_(wishes), crew_(place_of(group, wishes)), frozen_(frozen) {
+    for (const std::string& warning : crew_.warnings()) wishes_.tell("warning: " + warning);
+  }
+
+  GroupResult run() {
+    predict();
+    GroupResult out = {.cases = {}, .place = crew_.where()};
+    for (std::size_t i = 0; i < group_.plans.size(); ++i) out.cases.push_back(case_of(i));
+    for (std::uint32_t repeat = 0; repeat < wishes_.repeats; ++repeat)
+      for (std::size_t i = 0; i < group_.plans.size(); ++i) {
+        const live::Record record =
+            live::execute(crew_, group_.plans[i].wishes, calibration_, predictions_[i]);
+        out.cases[i].runs.push_back({.iterations_us = lengths_us(record), .noise = noise_of(record)});
+      }
+    return out;
+  }
+
+ private:
+  static live::Place place_of(const Group& group, const RunWishes& wishes) {
+    live::Place place = group.place;
+    place.paced = wishes.paced;
+    return place;
+  }
+
+  void predict() {
+    std::vector<live::Wishes> all;
+    for (const Plan& plan : group_.plans) all.push_back(plan.wishes);
+    calibration_ = live::calibrate(crew_, all);
+    std::string line = group_.name + ": predicted";
+    for (const live::Wishes& each : all) {
+      predictions_.push_back(live::predict(each, calibration_));
+      line += fmt::format("{} '{}' {:.2f} ms", predictions_.size() == 1 ? "" : ",", each.name,
+                          predictions_.back().iteration_us / 1e3);
+    }
+    frozen_.add(group_, calibration_, predictions_);
+    wishes_.tell(line);
+  }
+
+  Case case_of(std::size_t number) const {
+    const Plan& plan = group_.plans[number];
+    return {.group = group_.name,
+            .name = plan.name,
+            .compute = group_.compute,
+            .part = plan.part,
+            .is_dense = plan.is_dense,
+            .predicted_us = predictions_[number].iteration_us,
+            .alpha_beta_us = alpha_beta_us(plan.wishes, calibration_, predictions_[number]),
+            .runs = {}};
+  }
+
+  const Group& group_;
+  const RunWishes& wishes_;
+  live::Crew crew_;
+  Frozen& frozen_;
+  live::Calibration calibration_;
+  std::vector<live::Prediction> predictions_;
+};
+
+bool all_pass(const std::vector<Case>& cases, const Tolerance& tolerance) {
+  const Report report = judge(cases, tolerance);
+  return std::ranges::all_of(report.rows, [](const Row& row) { return row.verdict == Verdict::passed; });
+}
+
+}  // namespace
+
+Measured run(const Suite& suite, const RunWishes& wishes) {
+  Measured out;
+  Frozen frozen(wishes.predictions);
+  const auto add = [&](const std::string& name, const auto& once) {
+    GroupResult result;
+    for (std::uint32_t attempt = 1; attempt <= wishes.attempts; ++attempt) {
+      result = once();
+      for (Case& each : result.cases) each.attempts = attempt;
+      if (all_pass(result.cases, suite.tolerance)) break;
+      if (attempt < wishes.attempts) wishes.tell(fmt::format("{}: noisy, or off: once more", name));
+    }
+    out.places.push_back(fmt::format("{}: {}", name, result.place));
+    std::ranges::move(result.cases, std::back_inserter(out.cases));
+  };
+  for (const Group& group : suite.groups)
+    add(group.name, [&] { return GroupRun(group, wishes, frozen).run(); });
+  for (const Program& program : suite.programs)
+    add(program.name, [&] {
+      ExternalResult result = run_program(program, wishes.fusewise, suite.iterations);
+      return GroupResult{.cases = std::move(result.cases), .place = std::move(result.place)};
+    });
+  return out;
+}
+
+}  // namespace suite

@@ -1,0 +1,241 @@
+#include "validate/suite/suite.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "models/errors.hpp"
+#include "scenarios/run.hpp"
+#include "scenarios/stragglers.hpp"
+#include "traces/estimated_profile.hpp"
+#include "traces/limits.hpp"
+#include "traces/scaled.hpp"
+#include "validate/live/layers.hpp"
+#include "validate/live/worker.hpp"
+
+namespace suite {
+namespace {
+
+using models::Field;
+
+constexpr std::uint32_t kMostWorkers = 64;  // namespaces of one host
+constexpr std::int64_t kMostIterations = 10'000;
+constexpr std::int64_t kMostSamples = 1'000'000;
+constexpr std::int64_t kMostLimitS = 86'400;
+constexpr double kLimitS = 600;  // of a calibration or a run
+constexpr double kMostGbps = 1e4;
+constexpr double kLeastGbps = 1e-3;
+constexpr double kMostFactor = 1e6;
+constexpr double kMostShare = 10;
+
+template <typename Number>
+Number count_at(const Field& field, std::string_view key, Number least, Number most, Number otherwise) {
+  const std::optional<Field> found = field.find(key);
+  return found ? static_cast<Number>(
+                     found->integer(static_cast<std::int64_t>(least), static_cast<std::int64_t>(most)))
+               : otherwise;
+}
+
+double rate_at(const Field& field, std::string_view key) {
+  return field.at(key).number(kLeastGbps, kMostGbps) * 1e9;
+}
+
+Tolerance read_tolerance(const Field& field) {
+  field.allow_only({"mean", "worst", "lossy_mean", "null_times", "ranking"});
+  Tolerance out;
+  const auto read = [&](std::string_view key, double& into) {
+    if (const auto found = field.find(key)) into = found->number(0, kMostShare);
+  };
+  read("mean", out.mean);
+  read("worst", out.worst);
+  read("lossy_mean", out.lossy_mean);
+  read("null_times", out.null_times);
+  read("ranking", out.ranking);
+  return out;
+}
+
+/// The same layers with so many times the gradients and the compute: what a small machine can run of a large
+/// model.
+traces::Profile read_profile(const Field& group) {
+  traces::Profile profile = traces::read_or_estimate_profile(group.at("profile"));
+  const std::optional<Field> scale = group.find("scale");
+  if (!scale) return profile;
+  scale->allow_only({"compute", "gradients"});
+  const auto factor = [&](std::string_view key) {
+    const std::optional<Field> found = scale->find(key);
+    if (found && found->number(0, kMostFactor) <= 0) found->expected("a factor above 0");
+    return found ? found->number(0, kMostFactor) : 1;
+  };
+  profile = traces::scaled(profile, factor("compute"));
+  const double gradients = factor("gradients");
+  for (traces::ProfileLayer& layer : profile.layers)
+    for (traces::ProfileTensor& tensor : layer.tensors)
+      tensor.elements =
+          std::max<std::int64_t>(1, std::llround(static_cast<double>(tensor.elements) * gradients));
+  return profile;
+}
+
+/// Times of layers that are to be measured, which only show whether a plan can be predicted at all.
+traces::Profile guessed(traces::Profile profile) {
+  constexpr double kLayerUs = 1000;
+  for (traces::ProfileLayer& layer : profile.layers) layer.forward_us = layer.backward_us = kLayerUs;
+  return profile;
+}
+
+traces::Network guessed_network(const live::Place& place) {
+  constexpr double kStartupUs = 50;
+  const auto link = [](double bits_per_second) {
+    return traces::Link{.alpha_us = kStartupUs, .beta_us_per_byte = 8e6 / bits_per_second};
+  };
+  traces::Network out = {.name = "guessed",
+                         .origin = {.kind = traces::OriginKind::estimated, .source = "line rate"}};
+  const traces::Link inside = link(*place.bits_per_second);
+  if (place.workers_per_node == 0)
+    out.link = inside;
+  else
+    out.levels = {{.name = "inside", .size = place.workers_per_node, .link = inside},
+                  {.name = "between", .size = {}, .link = link(place.between_bits_per_second)}};
+  return out;
+}
+
+Part part_of(const planner::Schedule& schedule) {
+  if (!schedule.compressor.is_none()) return Part::any;
+  if (schedule.name == "ddp") return Part::ddp;
+  const std::string& fusion = schedule.fusion.kind;
+  const std::string_view pipeline = schedule.pipeline->name;
+  if (fusion == "none" && pipeline == "wfbp") return Part::wfbp;
+  if (fusion == "all" && (pipeline == "wfbp" || pipeline == "after_backward")) return Part::one_group;
+  return fusion == "optimal" && pipeline == "wfbp" ? Part::exact : Part::any;
+}
+
+/// A schedule, or `{"name": ..., "schedule": ...}` where another name says more.
+Plan read_plan(const Field& field, const live::Wishes& wishes) {
+  const bool is_named = field.is_object() && field.has("schedule");
+  if (is_named) field.allow_only({"name", "schedule"});
+  Plan plan = {.name = "", .wishes = wishes};
+  plan.wishes.schedule = planner::read_schedule(is_named ? field.at("schedule") : field);
+  plan.name = is_named ? field.at("name").name() : plan.wishes.schedule.name;
+  plan.wishes.name = plan.name;
+  plan.part = part_of(plan.wishes.schedule);
+  plan.is_dense = plan.wishes.schedule.compressor.is_none();
+  try {
+    live::check_runnable(plan.wishes);
+  } catch (const models::InputError& error) {
+    field.expected("a plan that can be run live", fmt::format("one that cannot ({})", error.what()));
+  }
+  return plan;
+}
+
+void read_nodes(const Field& field, live::Wishes& wishes, live::Place& place) {
+  field.allow_only({"workers_per_node", "between_gbps"});
+  const Field size = field.at("workers_per_node");
+  wishes.workers_per_node = static_cast<std::uint32_t>(size.integer(1, place.workers));
+  if (place.workers % wishes.workers_per_node != 0) size.expected("a number that divides the workers");
+  place.workers_per_node = wishes.workers_per_node;
+  place.between_bits_per_second = rate_at(field, "between_gbps");
+}
+
+void read_layers(const Field& field, live::Wishes& wishes) {
+  const std::optional<Field> model = field.find("model");
+  if (!model) {
+    if (const auto batch = field.find("batch_size")) batch->expected("none without a model");
+    wishes.profile = read_profile(field);
+    return;
+  }
+  for (const std::string_view key : {"profile", "scale"})
+    if (const auto other = field.find(key)) other->expected("none where a model computes");
+  live::RealLayers real = {.model = models::read_model(model->follow())};
+  real.batch_size = count_at<std::int64_t>(field, "batch_size", 1, kMostSamples, real.model.batch_size);
+  wishes.profile = live::profile_of(real);
+  wishes.layers = std::move(real);
+}
+
+/// With one network for all, as their line rate says.
+void check_predictable(const Field& field, const Group& group) {
+  const live::Wishes& wishes = group.plans.front().wishes;
+  scenarios::Scenario scenario = {.name = group.name,
+                                  .profile = wishes.layers ? guessed(wishes.profile) : wishes.profile,
+                                  .network = guessed_network(group.place),
+                                  .workers = {group.place.workers},
+                                  .schedules = {},
+                                  .all_reduce = wishes.all_reduce,
+                                  .conditions = wishes.conditions,
+                                  .job = {},
+                                  .warnings = {},
+                                  .file = field};
+  for (const Plan& plan : group.plans) scenario.schedules.push_back(plan.wishes.schedule);
+  (void)scenarios::run(scenario);
+}
+
+Group read_group(const Field& field, const live::Wishes& usual) {
+  field.allow_only({"name", "workers", "line_rate_gbps", "nodes", "profile", "scale", "model", "batch_size",
+                    "collectives", "stragglers", "schedules"});
+  Group group;
+  live::Wishes wishes = usual;
+  group.name = field.at("name").name();
+  group.place.workers = static_cast<std::uint32_t>(field.at("workers").integer(2, kMostWorkers));
+  wishes.workers = group.place.workers;
+  group.place.limit_s = kLimitS;
+  group.place.bits_per_second = rate_at(field, "line_rate_gbps");
+  if (const auto nodes = field.find("nodes")) read_nodes(*nodes, wishes, group.place);
+  if (const auto collectives = field.find("collectives"))
+    wishes.all_reduce = planner::read_collectives(*collectives);
+  read_layers(field, wishes);
+  group.compute = wishes.layers ? "cpu" : "waiting";
+  if (const auto stragglers = field.find("stragglers")) {
+    wishes.conditions.stragglers = scenarios::read_stragglers(*stragglers);
+    for (const Field& each : stragglers->items()) (void)each.at("worker").integer(0, group.place.workers - 1);
+  }
+  std::set<std::string> names;
+  for (const Field& item : field.at("schedules").non_empty_items()) {
+    group.plans.push_back(read_plan(item, wishes));
+    if (!names.insert(group.plans.back().name).second) item.expected("a plan with a name of its own");
+  }
+  check_predictable(field, group);
+  return group;
+}
+
+Program read_program(const Field& field) {
+  field.allow_only({"name", "script", "workers", "line_rate_gbps", "limit_s"});
+  const Program usual;
+  Program out = {.name = field.at("name").name(),
+                 .script = field.at("script").path(),
+                 .workers = count_at<std::uint32_t>(field, "workers", 2, kMostWorkers, usual.workers),
+                 .bits_per_second = rate_at(field, "line_rate_gbps"),
+                 .limit = std::chrono::seconds(
+                     count_at<std::int64_t>(field, "limit_s", 1, kMostLimitS, usual.limit.count()))};
+  if (!std::filesystem::is_regular_file(out.script)) field.at("script").expected("a file");
+  return out;
+}
+
+}  // namespace
+
+Suite read_suite(const Field& field) {
+  field.check_format("fusewise.suite");
+  field.allow_only({"format", "version", "name", "warm_up", "iterations", "tolerance", "groups", "programs"});
+  Suite suite;
+  suite.name = field.at("name").name();
+  live::Wishes usual;
+  usual.warm_up = count_at<std::uint32_t>(field, "warm_up", 1, kMostIterations, usual.warm_up);
+  suite.iterations = usual.iterations =
+      count_at<std::uint32_t>(field, "iterations", 2, kMostIterations, usual.iterations);
+  if (const auto tolerance = field.find("tolerance")) suite.tolerance = read_tolerance(*tolerance);
+  std::set<std::string> names;
+  const auto check_name = [&](const Field& item, const std::string& name) {
+    if (!names.insert(name).second) item.at("name").expected("a name of its own");
+  };
+  for (const Field& item : field.at("groups").non_empty_items()) {
+    suite.groups.push_back(read_group(item, usual));
+    check_name(item, suite.groups.back().name);
+  }
+  if (const auto programs = field.find("programs"))
+    for (const Field& item : programs->items()) {
+      suite.programs.push_back(read_program(item));
+      check_name(item, suite.programs.back().name);
+    }
+  return suite;
+}
+
+}  // namespace suite

@@ -1,0 +1,334 @@
+#!/usr/bin/env python3
+"""A DistributedDataParallel job over Gloo that none of our code runs, beside what `fusewise simulate` says of it.
+
+usage: ddp_job.py PROGRAM [--workers 2] [--rate 1gbit] [--iterations 30] [--keep FOLDER]
+
+PROGRAM is build/fusewise. Ranks are processes in network namespaces whose links are held to the rate, or on plain
+loopback where there are none (and says so). In order: Gloo's all-reduce alone, at sizes that no bucket has, becomes a
+network; profiler/fusewise_torch.py, on all ranks at once, a profile; the prediction is written; only then the job
+runs, with DDP's default buckets, with every tensor by itself and with one bucket for all. Prints one JSON object.
+"""
+import argparse
+import contextlib
+import ctypes
+import json
+import os
+import pathlib
+import resource
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DEADLINE_S = 150
+MIB = 1024 * 1024
+WARM_UP = 3
+# Bytes; between them straight lines.
+CALIBRATION = [4096, 49152, 327680, 983040, 1572864, 3538944, 5767168, 11534336]
+JOBS = {"ddp": "ddp", "wfbp": "wfbp", "one group": {"pipeline": "wfbp", "fusion": "all"}}
+
+
+def fail(message):
+    sys.exit(f"ddp_job.py: {message}")
+
+
+# ---- a rank: enters its namespace before torch has threads
+
+
+def enter(keeper, descriptor):
+    libc = ctypes.CDLL(None, use_errno=True)
+    for path, own in ((f"/proc/{keeper}/ns/user", "/proc/self/ns/user"), (f"/proc/{keeper}/fd/{descriptor}", None)):
+        if own and os.stat(path).st_ino == os.stat(own).st_ino:
+            continue
+        file = os.open(path, os.O_RDONLY)
+        if libc.setns(file, 0) != 0:
+            fail(f"cannot enter {path}: {os.strerror(ctypes.get_errno())}")
+        os.close(file)
+
+
+def make_model():
+    """About 7 MB of gradients, most of them in the layers that backward reaches first."""
+    import torch
+    from torch import nn
+    torch.manual_seed(1)
+    layers, channels = [], 3
+    for width, stride in ((32, 1), (64, 2), (64, 1), (128, 2), (128, 1), (128, 1)):
+        layers += [nn.Conv2d(channels, width, 3, padding=1, stride=stride), nn.ReLU()]
+        channels = width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(2048, 512), nn.ReLU(),
+                         nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, 10))
+
+
+class Training:
+    BATCH = 8
+
+    def __init__(self, model):
+        import torch
+        self.torch = torch
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        self.inputs = torch.randn(self.BATCH, 3, 64, 64)
+        self.labels = torch.randint(0, 10, (self.BATCH,))
+
+    def backward(self):
+        self.torch.nn.functional.cross_entropy(self.model(self.inputs), self.labels).backward()
+
+    def update(self):
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+
+def slowest(values):
+    """The greatest of all ranks, value by value: a collective ends when its last rank does."""
+    import torch
+    import torch.distributed as dist
+    tensor = torch.tensor(values, dtype=torch.float64)
+    dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
+    return tensor.tolist()
+
+
+def calibrate(rank, folder):
+    import torch
+    import torch.distributed as dist
+    sys.path.insert(0, str(ROOT / "profiler"))
+    import fusewise_torch
+    curve = []
+    for size in CALIBRATION:
+        values, took = torch.ones(size // 4), []
+        for _ in range(12):
+            dist.barrier()
+            began = time.perf_counter()
+            dist.all_reduce(values)
+            took.append(1e6 * (time.perf_counter() - began))
+        curve.append([size, statistics.median(slowest(took)[2:])])
+    training = Training(make_model())
+    profiler = fusewise_torch.Profiler(training.model, batch_size=Training.BATCH, warmup=3)
+    updates, bare = [], []
+    for _ in range(15):  # on all ranks at once, as they compute in the job
+        dist.barrier()
+        with profiler.iteration():
+            training.backward()
+        began = time.perf_counter()
+        training.update()
+        updates.append(1e6 * (time.perf_counter() - began))
+        began = time.perf_counter()
+        training.backward()
+        bare.append(1e6 * (time.perf_counter() - began))
+        training.update()
+    compute_us = statistics.median(slowest(bare)[3:])
+    optimizer_us = statistics.median(slowest(updates)[3:])
+    if rank == 0:
+        profile = profiler.profile("cnn")
+        # Hooks take time of their own; what an iteration takes without them is what it takes.
+        scale = compute_us / sum(layer["forward_us"] + layer["backward_us"] for layer in profile["layers"])
+        for layer in profile["layers"]:
+            layer["forward_us"] *= scale
+            layer["backward_us"] *= scale
+            for tensor in layer["tensors"]:
+                tensor["backward_us"] *= scale
+        pathlib.Path(folder, "calibration.json").write_text(json.dumps(
+            {"curve": curve, "profile": profile, "optimizer_us": optimizer_us, "scale": scale}))
+
+
+def wrap(model, job):
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+    if job == "ddp":
+        return DistributedDataParallel(model)
+    cap = 1 if job == "wfbp" else 1 << 30
+    dist._DEFAULT_FIRST_BUCKET_BYTES = cap
+    return DistributedDataParallel(model, bucket_cap_mb=cap / MIB)
+
+
+def run_job(rank, folder, job, iterations):
+    import torch.distributed as dist
+    training = Training(wrap(make_model(), job))
+    ends = []
+    for _ in range(WARM_UP + iterations + 1):
+        training.backward()
+        training.update()
+        ends.append(time.perf_counter())
+    dist.barrier()
+    took = [1e6 * (b - a) for a, b in zip(ends[WARM_UP:], ends[WARM_UP + 1:])]
+    if rank == 0:
+        pathlib.Path(folder, f"{job}.json").write_text(json.dumps(took))
+
+
+def run_rank(arguments):
+    if arguments.keeper:
+        enter(arguments.keeper, arguments.descriptor)
+    import torch
+    import torch.distributed as dist
+    import datetime
+    os.environ["GLOO_SOCKET_IFNAME"] = "eth0" if arguments.keeper else "lo"
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{arguments.store}", rank=arguments.rank,
+                            world_size=arguments.workers, timeout=datetime.timedelta(seconds=30))
+    if arguments.phase == "calibrate":
+        calibrate(arguments.rank, arguments.folder)
+    else:
+        run_job(arguments.rank, arguments.folder, arguments.phase, arguments.iterations)
+    dist.destroy_process_group()
+
+
+# ---- the one that starts them
+
+
+def die_with_parent():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+class Lab:
+    """Namespaces of this run alone, found in a registry of its own; gone when this process is, however it ends."""
+
+    def __init__(self, program, folder, workers, rate):
+        environment = {**os.environ, "XDG_RUNTIME_DIR": folder}
+        self.guard = subprocess.Popen(["/bin/sh", "-c", 'cat >/dev/null; "$0" netlab down >/dev/null', program],
+                                      env=environment, stdin=subprocess.PIPE, start_new_session=True)
+        answer = subprocess.run([program, "netlab", "up", "--workers", str(workers), "--rate", rate],
+                                env=environment, capture_output=True, text=True, timeout=60)
+        self.why_not = answer.stderr.strip() if answer.returncode != 0 else ""
+        self.lab = None
+        if not self.why_not:
+            file, = pathlib.Path(folder, "fusewise").glob("*.json")
+            self.lab = json.loads(file.read_text())
+
+    def arguments(self, rank):
+        return ["--keeper", str(self.lab["keeper"]), "--descriptor", str(self.lab["namespaces"][rank])] if self.lab else []
+
+    def close(self):
+        self.guard.communicate(timeout=60)
+
+
+class Quiet:
+    """Whether the machine was left alone: a fixed loop before and after, and what processors did for others."""
+
+    MOST_SPREAD, MOST_ELSEWHERE = 0.05, 0.15
+
+    def __init__(self):
+        self.loops = self.time_loops()
+        self.before = self.times()
+
+    @staticmethod
+    def time_loops():
+        took = []
+        for _ in range(20):
+            began = time.perf_counter()
+            for _ in range(20_000):
+                pass
+            took.append(time.perf_counter() - began)
+        return took
+
+    @staticmethod
+    def times():
+        """Of all processors, busy and all; of the processes that this one has started and waited for."""
+        ticks = [int(word) for word in pathlib.Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
+        children = resource.getrusage(resource.RUSAGE_CHILDREN)
+        second = os.sysconf("SC_CLK_TCK")
+        return (sum(ticks) - sum(ticks[3:7])) / second, sum(ticks) / second, children.ru_utime + children.ru_stime
+
+    def reasons(self):
+        busy, whole, own = (after - before for before, after in zip(self.before, self.times()))
+        loops = sorted(self.loops + self.time_loops())
+        quarters = statistics.quantiles(loops, n=4)
+        spread = (quarters[2] - quarters[0]) / statistics.median(loops)
+        elsewhere = (busy - own) / whole if whole > 0 else 0
+        out = [f"a fixed loop spreads by {100 * spread:.0f} %"] if spread > self.MOST_SPREAD else []
+        if elsewhere > self.MOST_ELSEWHERE:
+            out.append(f"other processes took {100 * elsewhere:.0f} % of the processors")
+        return out
+
+
+def run_phase(arguments, lab, folder, phase):
+    store = os.path.join(folder, f"store-{phase}")
+    ranks = [subprocess.Popen(
+        [sys.executable, __file__, arguments.program, "--rank", str(rank), "--phase", phase, "--store", store,
+         "--folder", folder, "--workers", str(arguments.workers), "--iterations", str(arguments.iterations),
+         *lab.arguments(rank)], preexec_fn=die_with_parent, stdout=sys.stderr) for rank in range(arguments.workers)]
+    deadline = time.monotonic() + DEADLINE_S
+    try:
+        for number, rank in enumerate(ranks):
+            if rank.wait(timeout=max(0.1, deadline - time.monotonic())) != 0:
+                fail(f"rank {number} failed in phase '{phase}' with exit code {rank.returncode}")
+    except subprocess.TimeoutExpired:
+        fail(f"phase '{phase}' takes longer than {DEADLINE_S} s")
+    finally:
+        for rank in ranks:
+            if rank.poll() is None:
+                rank.kill()
+                rank.wait()
+
+
+def straight_line(curve, workers):
+    """Alpha and beta of a ring, from the greatest and the smallest size."""
+    (small, low), (large, high) = curve[0], curve[-1]
+    slope = (high - low) / (large - small)
+    steps = 2 * (workers - 1)
+    return {"alpha_us": max(0.0, low - slope * small) / steps, "beta_us_per_byte": slope * workers / steps}
+
+
+def predict(program, folder, calibration, workers, network):
+    scenario = pathlib.Path(folder, "scenario.json")
+    scenario.write_text(json.dumps({
+        "format": "fusewise.scenario", "version": 1, "name": "ddp over gloo", "profile": calibration["profile"],
+        "workers": workers, "schedules": list(JOBS.values()),
+        "update": {"optimizer_us": calibration["optimizer_us"]},
+        "network": {"format": "fusewise.network", "version": 1, "name": "gloo",
+                    "origin": {"kind": "measured", "source": "ddp_job.py"}, **network}}))
+    answer = subprocess.run([program, "simulate", scenario, "--json"], capture_output=True, text=True, timeout=60)
+    if answer.returncode != 0:
+        fail(answer.stderr.strip())
+    return {job: entry["iteration_us"] for job, entry in zip(JOBS, json.loads(answer.stdout)["results"])}
+
+
+def measure(arguments, folder):
+    lab = Lab(arguments.program, folder, arguments.workers, arguments.rate)
+    try:
+        where = f"network namespaces, links of {arguments.rate}" if lab.lab else f"plain loopback ({lab.why_not})"
+        run_phase(arguments, lab, folder, "calibrate")
+        calibration = json.loads(pathlib.Path(folder, "calibration.json").read_text())
+        curve = {"measured": [{"collective": "all_reduce", "workers": arguments.workers, "curve": calibration["curve"]}]}
+        line = {"link": straight_line(calibration["curve"], arguments.workers)}
+        predicted = predict(arguments.program, folder, calibration, arguments.workers, curve)
+        alpha_beta = predict(arguments.program, folder, calibration, arguments.workers, line)
+        pathlib.Path(folder, "predicted.json").write_text(json.dumps(predicted))
+        cases = []
+        for job in JOBS:
+            quiet = Quiet()
+            run_phase(arguments, lab, folder, job)
+            cases.append({"name": job, "noise": quiet.reasons(), "predicted_us": predicted[job], "alpha_beta_us": alpha_beta[job],
+                          "iterations_us": json.loads(pathlib.Path(folder, f"{job}.json").read_text())})
+    finally:
+        lab.close()
+    import torch
+    return {"model": "cnn", "workers": arguments.workers, "where": where,
+            "versions": f"PyTorch {torch.__version__}, Gloo", "cases": cases}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--rate", default="1gbit")
+    parser.add_argument("--iterations", type=int, default=30)
+    parser.add_argument("--keep", help="keep calibration, prediction and times in this folder")
+    for hidden in ("--rank", "--keeper", "--descriptor"):
+        parser.add_argument(hidden, type=int, help=argparse.SUPPRESS)
+    for hidden in ("--phase", "--store", "--folder"):
+        parser.add_argument(hidden, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.rank is not None:
+        return run_rank(arguments)
+    arguments.program = os.path.abspath(arguments.program)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what is below is taken down
+    with contextlib.ExitStack() as stack:
+        folder = arguments.keep or stack.enter_context(tempfile.TemporaryDirectory())
+        os.makedirs(folder, exist_ok=True)
+        print(json.dumps(measure(arguments, os.path.abspath(folder))))
+
+
+if __name__ == "__main__":
+    main()
