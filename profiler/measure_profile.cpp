@@ -7,6 +7,7 @@
 
 #include "models/errors.hpp"
 #include "models/field.hpp"
+#include "profiler/common/out_of_memory.hpp"
 
 namespace profiler {
 namespace {
@@ -30,6 +31,20 @@ void check_memory(const Backend& backend, const ModelWork& work, const ProfileWi
       fits > 0 ? fmt::format("the largest batch that fits is {}", fits)
                : fmt::format("not even one sample fits, which needs {}",
                              bytes_text(backend.bytes(work, 1, wishes.session)))));
+}
+
+/// Where less than what was said to be free could be had: says what fits with a tenth of it to spare.
+std::unique_ptr<Session> open(const Backend& backend, const ModelWork& work, const SessionWishes& wishes,
+                              double bytes) {
+  try {
+    return backend.open(work, wishes);
+  } catch (const OutOfMemory& error) {
+    constexpr double kToUse = 0.9;
+    throw models::WorldError(
+        fmt::format("{}: {}: a batch of {} was to need {}; try a batch of {}",
+                    models::one_line(work.model->name), error.what(), wishes.batch_size, bytes_text(bytes),
+                    std::max<std::int64_t>(1, largest_batch(backend, work, wishes, kToUse * bytes))));
+  }
 }
 
 /// What each repetition took.
@@ -131,7 +146,7 @@ MeasuredProfile measure_profile(const models::Model& model, const Backend& backe
   check_memory(backend, work, wishes);
   MeasuredProfile out;
   out.bytes = backend.bytes(work, static_cast<double>(wishes.session.batch_size), wishes.session);
-  const std::unique_ptr<Session> session = backend.open(work, wishes.session);
+  const std::unique_ptr<Session> session = open(backend, work, wishes.session, out.bytes);
   Samples samples(work.layers.size());
   const auto before = processor_times();
   repeat(*session, wishes, progress, samples);

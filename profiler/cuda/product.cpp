@@ -22,12 +22,14 @@ Product::Product(Device& device, const ProductShape& shape) : device_(&device), 
   };
   set(CUBLASLT_MATMUL_DESC_TRANSA, shape.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(CUBLASLT_MATMUL_DESC_TRANSB, shape.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-  if (shape.has_bias) set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+  if (shape.bias != nullptr) {
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, shape.bias);
+  }
   first_ = layout(shape.b_transposed, shape.inner, shape.columns, shape.b_apart);
   second_ = layout(shape.a_transposed, shape.rows, shape.inner, shape.a_apart);
   out_ = layout(false, shape.rows, shape.columns, shape.c_apart);
-  constexpr std::size_t kMemoryAlignment = 256;
-  choose(kMemoryAlignment);
+  choose();
 }
 
 Blas<cublasLtMatrixLayout_t> Product::layout(bool transposed, std::int64_t rows, std::int64_t columns,
@@ -47,7 +49,8 @@ Blas<cublasLtMatrixLayout_t> Product::layout(bool transposed, std::int64_t rows,
   return out;
 }
 
-void Product::choose(std::size_t alignment) {
+/// Every matrix begins where the device likes one to: that is what it takes for granted unless told.
+void Product::choose() {
   cublasLtMatmulPreference_t made = nullptr;
   FUSEWISE_CALL(*device_, cublasLtMatmulPreferenceCreate, &made);
   const Blas<cublasLtMatmulPreference_t> preference(made,
@@ -56,11 +59,6 @@ void Product::choose(std::size_t alignment) {
     FUSEWISE_CALL(*device_, cublasLtMatmulPreferenceSetAttribute, made, attribute, &value, sizeof(value));
   };
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
-  const auto aligned = static_cast<std::uint32_t>(alignment);
-  for (const auto matrix :
-       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
-    set(matrix, aligned);
   cublasLtMatmulHeuristicResult_t found = {};
   int count = 0;
   FUSEWISE_CALL(*device_, cublasLtMatmulAlgoGetHeuristic, device_->blas(), operation_.get(), first_.get(),
@@ -69,10 +67,7 @@ void Product::choose(std::size_t alignment) {
   algorithm_ = found.algo;
 }
 
-void Product::run(const void* a, const void* b, void* c, const void* bias) {
-  if (shape_.has_bias)
-    FUSEWISE_CALL(*device_, cublasLtMatmulDescSetAttribute, operation_.get(),
-                  CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias));
+void Product::run(const void* a, const void* b, void* c) {
   FUSEWISE_CALL(*device_, cublasLtMatmul, device_->blas(), operation_.get(), &kOne, b, first_.get(), a,
                 second_.get(), shape_.add ? &kOne : &kZero, c, out_.get(), c, out_.get(), &algorithm_,
                 device_->workspace(), kWorkspaceBytes, device_->stream());

@@ -16,7 +16,7 @@ struct ProductShape {
   bool a_transposed = false;
   bool b_transposed = false;
   bool add = false;
-  bool has_bias = false;  ///< a vector added to each row of c
+  const void* bias = nullptr;  ///< a vector added to each row of c
   std::int64_t batch = 1;
   std::int64_t a_apart = 0;  ///< from one matrix of the batch to the next
   std::int64_t b_apart = 0;
@@ -27,12 +27,12 @@ class Product {
  public:
   Product(Device& device, const ProductShape& shape);
 
-  void run(const void* a, const void* b, void* c, const void* bias = nullptr);
+  void run(const void* a, const void* b, void* c);
 
  private:
   Blas<cublasLtMatrixLayout_t> layout(bool transposed, std::int64_t rows, std::int64_t columns,
                                       std::int64_t apart);
-  void choose(std::size_t alignment);
+  void choose();
 
   Device* device_;
   ProductShape shape_;

@@ -8,15 +8,9 @@
 #include <string>
 #include <utility>
 
-#include "models/errors.hpp"
+#include "profiler/common/out_of_memory.hpp"
 
 namespace profiler::cuda {
-
-/// The device has no more memory.
-class OutOfMemory : public models::WorldError {
- public:
-  using WorldError::WorldError;
-};
 
 class Runtime {
  public:

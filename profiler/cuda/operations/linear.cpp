@@ -15,10 +15,9 @@ class Linear : public Operation {
     const std::int64_t in = pass.in().back();
     const std::int64_t out = pass.out().back();
     rows_ = pass.in_count() / in;
-    const bool has_bias = pass.weights.size() > 1;
+    const void* const bias = pass.weights.size() > 1 ? pass.weights[1] : nullptr;
     forward_.emplace(
-        device,
-        ProductShape{.rows = rows_, .columns = out, .inner = in, .b_transposed = true, .has_bias = has_bias});
+        device, ProductShape{.rows = rows_, .columns = out, .inner = in, .b_transposed = true, .bias = bias});
     if (const Sink& to = pass.input_gradients[0]; to.data != nullptr)
       data_.emplace(device, ProductShape{.rows = rows_, .columns = in, .inner = out, .add = to.add});
     weights_.emplace(device, ProductShape{.rows = out,
@@ -26,7 +25,7 @@ class Linear : public Operation {
                                           .inner = rows_,
                                           .a_transposed = true,
                                           .add = pass.weight_gradients[0].add});
-    if (has_bias)
+    if (bias != nullptr)
       bias_.emplace(
           device,
           ProductShape{.rows = 1, .columns = out, .inner = rows_, .add = pass.weight_gradients[1].add});
@@ -34,9 +33,7 @@ class Linear : public Operation {
   void prepare() override {
     if (bias_) pass_.kernels().fill(pass_.type(), pass_.kept, 1, rows_);
   }
-  void forward() override {
-    forward_->run(pass_.inputs[0], pass_.weights[0], pass_.output, bias_ ? pass_.weights[1] : nullptr);
-  }
+  void forward() override { forward_->run(pass_.inputs[0], pass_.weights[0], pass_.output); }
   void backward() override {
     if (data_) data_->run(pass_.output_gradient, pass_.weights[0], pass_.input_gradients[0].data);
     weights_->run(pass_.output_gradient, pass_.inputs[0], pass_.weight_gradients[0].data);

@@ -12,7 +12,7 @@
 namespace support {
 namespace {
 
-using profiler::cuda::OutOfMemory;
+using profiler::OutOfMemory;
 
 class FakeRuntime : public profiler::cuda::Runtime {
  public:

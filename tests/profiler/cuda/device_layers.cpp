@@ -1,0 +1,61 @@
+// Part of cuda_tests: every kind of layer on the GPU beside the CPU, in every kind of arithmetic.
+
+#include <doctest/doctest.h>
+
+#include "models/errors.hpp"
+#include "profiler/cuda/session.hpp"
+#include "profiler/cuda/verify.hpp"
+#include "tests/profiler/layer_examples.hpp"
+
+namespace {
+
+using profiler::ModelWork;
+using profiler::cuda::Arithmetic;
+using profiler::cuda::Device;
+using profiler::cuda::Parts;
+using profiler::cuda::Type;
+
+void compare(const Arithmetic& arithmetic) {
+  const Parts parts = profiler::cuda::open_parts();
+  Device device(*parts.runtime, *parts.libraries, *parts.kernels, arithmetic);
+  const double tolerance = profiler::cuda::tolerance(arithmetic);
+  for (const support::LayerExample& example : support::layer_examples()) {
+    CAPTURE(example.layers);
+    const models::Model model = support::model_of(example);
+    const ModelWork work = profiler::make_work(model);
+    try {
+      for (const auto& layer : profiler::cuda::compare_with_cpu(device, work, 3, 1)) {
+        CAPTURE(layer.layer);
+        CHECK(layer.forward <= tolerance);
+        CHECK(layer.backward <= tolerance);
+      }
+    } catch (const models::InputError& refused) {  // an even window over channels
+      CHECK(example.layers.find("lrn") != std::string::npos);
+    } catch (const models::WorldError& error) {
+      FAIL_CHECK(error.what());
+    }
+  }
+}
+
+TEST_CASE("gpu layers: as the CPU's in float32") { compare({}); }
+TEST_CASE("gpu layers: as the CPU's in float32 with TF32") { compare({.tf32 = true}); }
+TEST_CASE("gpu layers: as the CPU's in float16") { compare({.type = Type::float16}); }
+TEST_CASE("gpu layers: as the CPU's in bfloat16") { compare({.type = Type::bfloat16}); }
+
+TEST_CASE("gpu layers: a session's times, with every launch held back") {
+  const models::Model model = support::model_of(support::layer_examples().front());
+  const ModelWork work = profiler::make_work(model);
+  profiler::cuda::DeviceSession session(profiler::cuda::open_parts(), work, {.batch_size = 64});
+  std::vector<double> forward(work.layers.size());
+  std::vector<double> backward(work.layers.size());
+  session.time_layers(forward, backward);
+  for (const profiler::LayerWork& layer : work.layers) {
+    CAPTURE(layer.layer->name);
+    CHECK((forward[layer.index] > 0) == layer.runs());
+  }
+  CHECK(session.time_iteration() > 0);
+  CHECK(session.conditions().find("could not be held back") == std::string::npos);
+  CHECK(*session.peak_bytes() > 0);
+}
+
+}  // namespace

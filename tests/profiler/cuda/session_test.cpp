@@ -1,0 +1,191 @@
+// Timing on a fake GPU: what is put on the stream between which events, and what is said about it.
+
+#include "profiler/cuda/session.hpp"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "models/errors.hpp"
+#include "profiler/cuda/search_path.hpp"
+#include "profiler/measure_profile.hpp"
+#include "tests/profiler/cuda/fake_gpu.hpp"
+
+namespace {
+
+using profiler::ModelWork;
+using profiler::cuda::DeviceSession;
+using profiler::cuda::Parts;
+using profiler::cuda::Reading;
+using support::FakeGpu;
+
+/// A degree and ten MHz more each time.
+class Warming : public profiler::cuda::Sensors {
+ public:
+  std::optional<Reading> read() override {
+    ++reads_;
+    return Reading{.processor_mhz = 1000 + 10 * reads_, .memory_mhz = 3201, .celsius = 40 + reads_};
+  }
+
+ private:
+  unsigned reads_ = 0;
+};
+
+Parts parts_of(FakeGpu& gpu) {
+  Parts out;
+  out.runtime = gpu.runtime();
+  out.kernels = gpu.kernels();
+  out.sensors = std::make_unique<Warming>();
+  out.libraries = &gpu.libraries();
+  return out;
+}
+
+const char* const kModel =
+    R"({"format": "fusewise.model", "version": 1, "name": "small", "about": "", "batch_size": 2,
+  "dtype": "float32", "input": [{"name": "x", "shape": [3, 8, 8]}],
+  "layers": [{"name": "conv", "kind": "conv2d", "out_channels": 4, "kernel": 3, "padding": 1},
+             {"name": "act", "kind": "relu"}, {"name": "flat", "kind": "flatten"},
+             {"name": "fc", "kind": "linear", "out_features": 5}, {"name": "loss", "kind": "cross_entropy"}]})";
+
+models::Model small_model() { return models::read_model(models::Field::parse(kModel, "m.json"), {}); }
+
+TEST_CASE("cuda session: each layer behind a gate of its own, between two events, in order") {
+  const models::Model model = small_model();
+  const ModelWork work = profiler::make_work(model);
+  FakeGpu gpu(FakeGpu::Mode::records);
+  {
+    DeviceSession session(parts_of(gpu), work, {.batch_size = 2});
+    CHECK(session.device() == "fake, no TF32");
+    gpu.calls.clear();
+    std::vector<double> forward(work.layers.size());
+    std::vector<double> backward(work.layers.size());
+    session.time_layers(forward, backward);
+    std::string order;
+    for (const support::FakeCall& call : gpu.calls) order += call.function + " ";
+    CHECK(order ==
+          "hold record cudnnConvolutionForward cudnnAddTensor record "
+          "hold record cudnnActivationForward record "
+          "hold record cublasLtMatmul record "
+          "hold record cudnnSoftmaxForward own record "
+          "hold record own record "
+          "hold record cublasLtMatmul cublasLtMatmul cublasLtMatmul record "
+          "hold record cudnnActivationBackward record "
+          "hold record cudnnConvolutionBackwardFilter cudnnConvolutionBackwardBias record "
+          "synchronize ");
+    // the fake's events are 3 us apart; the input and the view take no time
+    CHECK(forward == std::vector<double>{0, 3, 3, 0, 3, 3});
+    CHECK(backward == forward);
+    CHECK(gpu.opened == gpu.gates - 1);  // at the last event, all gates but its own were open
+    gpu.calls.clear();
+    CHECK(session.time_iteration() == 3);
+    CHECK(gpu.calls.front().function == "record");
+    CHECK(gpu.calls.back().function == "synchronize");
+    for (const support::FakeCall& call : gpu.calls) CHECK(call.function != "hold");
+    const std::string said = session.conditions();
+    for (const std::string part :
+         {"CUDA events on one stream, launches held back; two with nothing in between are 3.0 us apart",
+          "launching an iteration takes the host ", "driver 0.1, runtime 0.2, cuDNN 9.19.0, cuBLASLt 13.1.0",
+          "multiprocessors at 1010 to 1020 MHz, memory at 3201 MHz, 41 to 42 C"}) {
+      CAPTURE(said);
+      CHECK(said.find(part) != std::string::npos);
+    }
+    CHECK(said.find("could not be held back") == std::string::npos);
+    CHECK(*session.peak_bytes() == static_cast<double>(gpu.most_used));
+  }
+  CHECK(gpu.is_clean());
+}
+
+TEST_CASE("cuda session: TF32 and narrow types are in the device's name, other wishes are not") {
+  const models::Model model = small_model();
+  const ModelWork work = profiler::make_work(model);
+  FakeGpu gpu(FakeGpu::Mode::records);
+  CHECK(DeviceSession(parts_of(gpu), work, {.tf32 = true}).device() == "fake, TF32");
+  CHECK(DeviceSession(parts_of(gpu), work, {.dtype = traces::Dtype::bfloat16}).device() == "fake");
+}
+
+FakeGpu* given = nullptr;
+double room = 0;
+
+/// A backend on the fake that is given.
+profiler::Backend fake_backend() {
+  return {.name = "fake",
+          .summary = "",
+          .check = [](const profiler::SessionWishes&) {},
+          .bytes =
+              [](const ModelWork& work, double batch, const profiler::SessionWishes& wishes) {
+                return profiler::cuda::device_bytes(work, batch, profiler::cuda::arithmetic_of(wishes));
+              },
+          .free_bytes = []() -> std::optional<double> { return room; },
+          .open = [](const ModelWork& work,
+                     const profiler::SessionWishes& wishes) -> std::unique_ptr<profiler::Session> {
+            return std::make_unique<DeviceSession>(parts_of(*given), work, wishes);
+          }};
+}
+
+TEST_CASE(
+    "cuda session: a profile says how it was measured; memory that is not there is told of before and "
+    "after") {
+  const models::Model model = small_model();
+  FakeGpu gpu(FakeGpu::Mode::records);
+  given = &gpu;
+  room = 1e12;
+  const auto measured = profiler::measure_profile(
+      model, fake_backend(),
+      {.session = {.batch_size = 8, .dtype = traces::Dtype::float16}, .repetitions = 3});
+  CHECK(measured.profile.device == "fake");
+  CHECK(measured.profile.origin.source.find("CUDA events on one stream") != std::string::npos);
+  CHECK(measured.bytes == static_cast<double>(gpu.most_used));
+  CHECK(measured.profile.layers[0].activation_bytes == 8 * model.layers[1].activation_elements * 2);
+  CHECK(gpu.is_clean());
+
+  const ModelWork work = profiler::make_work(model);
+  room = fake_backend().bytes(work, 100, {});
+  CHECK_THROWS_WITH_AS(
+      (void)profiler::measure_profile(model, fake_backend(), {.session = {.batch_size = 200}}),
+      doctest::Contains("the largest batch that fits is 100"), models::WorldError);
+  room = 1e12;
+  gpu.room = 300'000'000;  // enough for the workspace and a few samples
+  const auto measure = [&] {
+    (void)profiler::measure_profile(model, fake_backend(), {.session = {.batch_size = 100'000}});
+  };
+  CHECK_THROWS_WITH_AS(measure(),
+                       doctest::Contains("small: cudaMalloc: out of memory: a batch of 100000 was to "
+                                         "need "),
+                       models::WorldError);
+  CHECK_THROWS_WITH_AS(measure(), doctest::Contains("; try a batch of "), models::WorldError);
+  CHECK(gpu.is_clean());
+  given = nullptr;
+}
+
+TEST_CASE(
+    "cuda libraries: named folders first, the system's loader next, then Python installations on the PATH") {
+  namespace fs = std::filesystem;
+  const fs::path root = fs::temp_directory_path() / fmt::format("fusewise-libraries-{}", ::getpid());
+  const auto put = [&](const std::string& file) {
+    fs::create_directories((root / file).parent_path());
+    std::ofstream(root / file) << "x";
+    return root / file;
+  };
+  const fs::path first = put("venv/lib/python3.12/site-packages/nvidia/cudnn/lib/libcudnn.so.9");
+  const fs::path second = put("other/lib/python3.11/dist-packages/nvidia/cu13/lib/libcudnn.so.9");
+  const fs::path at_home = put("home/.local/lib/python3.12/site-packages/nvidia/cudnn/lib/libcudnn.so.9");
+  put("venv/lib/python3.12/site-packages/nvidia/cudnn/lib/libcudnn_ops.so.9");
+  put("venv/lib/ruby3/site-packages/nvidia/cudnn/lib/libcudnn.so.9");
+  const auto path = [&](const char* name) { return (root / name / "bin").string(); };
+  std::vector<fs::path> found = profiler::cuda::candidates(
+      "libcudnn.so.9", {.named = "/opt/a:/opt/b",
+                        .path = path("venv") + ":" + path("none") + ":" + path("other") + ":" + path("venv"),
+                        .home = (root / "home").string()});
+  REQUIRE(found.size() >= 6);
+  found.resize(6);  // what this machine has in /usr/local comes last
+  CHECK(found == std::vector<fs::path>{"/opt/a/libcudnn.so.9", "/opt/b/libcudnn.so.9", "libcudnn.so.9", first,
+                                       second, at_home});
+  fs::remove_all(root);
+}
+
+}  // namespace
