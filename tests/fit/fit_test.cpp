@@ -257,6 +257,33 @@ TEST_CASE("fit: the network holds the link, what was measured and, where asked f
   CHECK_FALSE(fit(rings({4}), {.name = "n"}).network.link.has_value());
 }
 
+TEST_CASE(
+    "fit: the curve that is written is judged, with the points that it leaves out, and keeps its spread") {
+  // the last quarter of the sizes, 80 and 90 of 100, is left out
+  Series series = {.path = "x.log", .workers = 4};
+  for (const double bytes : {10.0, 20.0, 30.0, 80.0, 90.0, 100.0}) {
+    series.points.emplace_back(bytes, bytes == 80 ? 100 : 10 + bytes);
+    series.spread_us.push_back(bytes / 10);
+    series.p99_us.push_back(bytes * 2);
+  }
+  const Report report = fit({.source = "by hand", .series = {series}}, {.name = "n"});
+  const ModelFit& curve = model(report.curves[0], "curve");
+  CHECK(curve.pieces == 3);
+  REQUIRE(curve.in_sample.has_value());
+  CHECK(curve.in_sample->max_relative_error == doctest::Approx(0.1));  // 90 instead of 100
+  CHECK(curve.in_sample->mean_relative_error == doctest::Approx(0.1 / 6));
+  const traces::Measured& written = report.network.measured[0];
+  REQUIRE(written.curve.points().size() == 4);
+  for (const auto& [bytes, us] : series.points) {
+    const double predicted = written.curve.us(bytes);
+    CHECK(std::abs(predicted / us - 1) <= curve.in_sample->max_relative_error * (1 + 1e-9));
+  }
+  CHECK(written.spread_us == std::vector<double>{1, 2, 3, 10});
+  CHECK(written.p99_us == std::vector<double>{20, 40, 60, 200});
+  const Report pieces = fit({.source = "by hand", .series = {series}}, {.name = "n", .write_segments = true});
+  CHECK(pieces.network.measured[0].spread_us.empty());
+}
+
 bool warns(const Report& report, const std::string& words) {
   return std::any_of(report.warnings.begin(), report.warnings.end(),
                      [&](const std::string& warning) { return warning.find(words) != std::string::npos; });

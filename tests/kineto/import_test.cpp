@@ -181,7 +181,8 @@ TEST_CASE("kineto: what is no trace, or holds too little, is refused with its pl
   CHECK(refusal("[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"ts\": 1, \"dur\": -2}]") ==
         "t.json:1: expected an event that lasts 0 us or longer, got k");
   CHECK(refusal("[\n{\"ts\": 1e300}]") == "t.json:2: expected a time in us, got 1e300");
-  const std::string longest = "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"ts\": 0, \"dur\": 1.5e15}";
+  const std::string longest =
+      "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"ts\": 0, \"dur\": 1.5e15}";
   CHECK(refusal("[\n" + longest + ",\n" + longest + "]") ==
         "t.json:3: expected kernels that take at most 2305843009213693 us in all, got more");
   CHECK(refusal(std::string(1000, '[')) == "t.json:1: expected nesting of at most 100, got more");
