@@ -255,8 +255,13 @@ def one_fault(program, seed, number, typical_s, kinds):
     act = KINDS[kind][0]
     with tempfile.TemporaryDirectory(prefix="fusewise-fault-") as folder:
         if kind == "disk full":
-            run = Run(program, folder, output="/dev/full")
-            what = "/dev/full"
+            kept = str(pathlib.Path(folder, "out", "report.json.prediction"))
+            full = rng.choice(["report", "prediction", "timeline"])
+            if full == "report":
+                run = Run(program, folder, options=["--prediction", kept], output="/dev/full")
+            else:
+                run = Run(program, folder, options=[f"--{full}", "/dev/full"])
+            what = f"no room for the {full}"
         elif kind == "wrong plan":
             plan = pathlib.Path(folder, "other.plan.json")
             plan.write_text(json.dumps({

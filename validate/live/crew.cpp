@@ -157,14 +157,24 @@ std::string how(const transport::RankEnd& end) {
                      phase.empty() ? "" : " in ", phase);
 }
 
-/// One line: those that were lost, with their phase, and what the first of the others says; empty if none
-/// failed.
+/// Whether a worker only says that it has lost another, whose own words tell more.
+bool blames_another(const transport::RankEnd& end) {
+  const std::string_view line = last_line(end.err);
+  return line.find("lost rank ") != std::string_view::npos ||
+         line.find(" has failed: ") != std::string_view::npos;
+}
+
+/// One line: those that were lost, with their phase, and what the first of the others says, of those that
+/// blame nobody if there are any; empty if none failed.
 std::string failure_text(const std::vector<transport::RankEnd>& ends) {
   std::string lost;
   std::string said;
+  bool said_blames = false;
   for (std::size_t rank = 0; rank < ends.size(); ++rank) {
     if (ends[rank].is_good()) continue;
     std::string& into = ends[rank].exit_code > 0 ? said : lost;
+    if (ends[rank].exit_code > 0 && said_blames && !blames_another(ends[rank])) said.clear();
+    if (ends[rank].exit_code > 0 && said.empty()) said_blames = blames_another(ends[rank]);
     if (into.empty() || ends[rank].exit_code < 0)
       into += fmt::format("{}worker {} (pid {}) {}{}", into.empty() ? "" : "; ", rank, ends[rank].pid,
                           ends[rank].exit_code > 0 ? "said: " : "", how(ends[rank]));
