@@ -19,7 +19,7 @@ enum class Test { by_turns, powers_of_two };
 struct ModelFit {
   std::string name;  ///< line, segments or curve
   std::size_t pieces = 1;
-  std::optional<Accuracy> in_sample;      ///< of the model of all sizes; none where it goes through all of them
+  std::optional<Accuracy> in_sample;  ///< of the model of all sizes; none where it goes through all of them
   std::optional<Accuracy> out_of_sample;  ///< of the same model made from some sizes, on the others
 };
 
