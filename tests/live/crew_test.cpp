@@ -1,7 +1,11 @@
 // Live runs as processes: records come back, calibration measures what a plan needs, and whoever is killed is
 // named with its phase.
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <csignal>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -79,6 +83,26 @@ TEST_CASE("live: who is killed is named with its phase, and all end") {
   for (const pid_t pid : pids) CHECK(::kill(pid, 0) != 0);
 }
 
+TEST_CASE("live: who is killed while it calibrates is named with that") {
+  live::Crew crew({.workers = 2, .deadline_s = 20});
+  std::vector<pid_t> pids;
+  const live::CrewHooks hooks = {.on_started = [&](const std::vector<pid_t>& started) { pids = started; },
+                                 .on_phase =
+                                     [&](std::uint32_t rank, const std::string& phase) {
+                                       if (rank == 1 && phase == "calibration of all-reduce ring")
+                                         ::kill(pids[1], SIGKILL);
+                                     }};
+  std::string said;
+  try {
+    live::calibrate(crew, {wishes_for(R"("wfbp")", 2)}, {.repetitions = 5000}, hooks);
+  } catch (const models::WorldError& error) {
+    said = error.what();
+  }
+  CAPTURE(said);
+  CHECK(said.find("was killed by signal 9 (Killed) in calibration of ") != std::string::npos);
+  CHECK(said.find("said: calibration of ") != std::string::npos);
+}
+
 TEST_CASE("live: real layers run and are measured under the conditions of the run") {
   live::Crew crew({.workers = 2, .deadline_s = 20});
   live::Wishes wishes = wishes_for(R"({"pipeline": "wfbp", "fusion": "all"})", 2);
@@ -146,6 +170,34 @@ TEST_CASE("validate: a plan is run with its groups") {
             .at("name")
             .get<std::string>()
             .rfind("small (", 0) == 0);
+}
+
+TEST_CASE("validate: as a process of several, by the environment") {
+  const support::TemporaryFolder folder;
+  const std::string file = scenario(folder);
+  const std::vector<std::string> words = {"validate",  file, "--schedule",  "wfbp", "--iterations", "2",
+                                          "--warm-up", "0",  "--tolerance", "1000"};
+  // On a port that was free just now; rank 1 tries until rank 0 listens.
+  const std::string master =
+      transport::text(transport::local_address(transport::listen_on({.host = "127.0.0.1", .port = 0})));
+  ::setenv("FUSEWISE_WORLD_SIZE", "2", 1);
+  ::setenv("FUSEWISE_MASTER", master.c_str(), 1);
+  const pid_t other = ::fork();
+  REQUIRE(other >= 0);
+  if (other == 0) {
+    ::setenv("FUSEWISE_RANK", "1", 1);
+    const Outcome outcome = run_program(words);
+    ::_exit(outcome.out.empty() ? outcome.exit_code : 99);  // the first alone prints
+  }
+  ::setenv("FUSEWISE_RANK", "0", 1);
+  const Outcome outcome = run_program(words);
+  for (const char* name : {"FUSEWISE_RANK", "FUSEWISE_WORLD_SIZE", "FUSEWISE_MASTER"}) ::unsetenv(name);
+  int status = 0;
+  ::waitpid(other, &status, 0);
+  CAPTURE(outcome.err);
+  CHECK(outcome.exit_code == 0);
+  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(outcome.out.rfind("2 processes, started from outside\n\nwfbp\n", 0) == 0);
 }
 
 TEST_CASE("validate: wrong usage of live runs is one line, exit 2") {

@@ -251,9 +251,10 @@ TEST_CASE("live: a straggler computes as much longer as it is said to be slower"
   wishes.conditions.stragglers = {{.worker = 1, .slowdown = 3}};
   const Ran ran = live_tests::run(wishes);
   const double alone = traces::forward_us(wishes.profile) + traces::backward_us(wishes.profile);
+  // a busy machine may make it later, never sooner
   for (const live::WorkerRecord& worker : ran.workers)
     for (const Iteration& iteration : worker.iterations)
-      CHECK(iteration.forward_us() + iteration.backward_us() >= (worker.rank == 1 ? 3 : 1) * alone - 1000);
+      CHECK(end_of(iteration, Kind::backward) >= (worker.rank == 1 ? 3 : 1) * alone - 1);
   CHECK(ran.prediction.iterations[1].forward_us() ==
         doctest::Approx(3 * ran.prediction.iterations[0].forward_us()));
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -49,11 +50,16 @@ struct Method {
 /// Throws InputError for what has costs but no code here.
 Method method_of(const planner::Way& way, bool is_encoded, std::uint32_t workers_per_node);
 
+/// Runs a dense collective of all ranks in place: where another backend than the transport's own collectives
+/// (a library that sums on devices, say) takes over. Parts are those of measure::own_part().
+using DenseCollective = std::function<void(traces::CollectiveKind kind, std::span<float> values)>;
+
 /// One rank's part in one group.
 class Parcel {
  public:
-  /// `gradient` is the group's part of the worker's gradients and must outlive this.
-  Parcel(Method method, std::span<float> gradient, std::uint32_t ranks, std::uint64_t seed);
+  /// `gradient` is the group's part of the worker's gradients and must outlive this. `dense` may be empty.
+  Parcel(Method method, std::span<float> gradient, std::uint32_t ranks, std::uint64_t seed,
+         DenseCollective dense = {});
 
   const Method& method() const { return method_; }
   std::span<float> gradient() const { return gradient_; }
@@ -75,12 +81,14 @@ class Parcel {
 
  private:
   void carry_dense(transport::Transport& transport, traces::CollectiveKind kind);
+  const cluster::Collective& made(traces::CollectiveKind kind);
   void carry_encoded(transport::Transport& transport, traces::CollectiveKind kind);
   void carry_sparse(transport::Transport& transport);
 
   Method method_;
   std::span<float> gradient_;
   std::uint32_t ranks_;
+  DenseCollective dense_;
   std::vector<float> buffer_;
   std::vector<std::pair<traces::CollectiveKind, cluster::Collective>> made_;  // for sizes like this one
   compression::State state_;

@@ -85,7 +85,7 @@ Places::Places(const planner::Workload& workload, const planner::Groups& groups,
 class Data {
  public:
   Data(const Wishes& wishes, const Prediction& plan, const planner::Workload& workload,
-       transport::Transport& transport, bool shards)
+       transport::Transport& transport, bool shards, const DenseCollective& dense)
       : rank_(transport.rank()),
         gradients_(wishes.seed, transport.size()),
         values_(static_cast<std::size_t>(workload.bytes()) / sizeof(float)) {
@@ -96,13 +96,13 @@ class Data {
       const auto count = static_cast<std::size_t>(plan.bytes[g]) / sizeof(float);
       const Method method = method_of(plan.ways[group.way], plan.is_encoded[g], wishes.workers_per_node);
       const std::span<float> values = std::span(values_).subspan(first_[g], count);
-      parcels_.push_back(std::make_unique<Parcel>(method, values, transport.size(), wishes.seed + g));
+      parcels_.push_back(std::make_unique<Parcel>(method, values, transport.size(), wishes.seed + g, dense));
       expected_.emplace_back(method, gradients_, first_[g], count, wishes.seed + g);
       if (!shards) continue;
       for (std::vector<float>& parameters : parameters_) parameters.resize(values_.size());
       for (std::size_t pass = 0; pass < 2; ++pass) {
         const std::span<float> of_pass = std::span(parameters_[pass]).subspan(first_[g], count);
-        gatherers_[pass].push_back(std::make_unique<Gatherer>(of_pass, transport.size()));
+        gatherers_[pass].push_back(std::make_unique<Gatherer>(of_pass, transport.size(), dense));
       }
     }
   }
@@ -147,11 +147,13 @@ class Data {
   /// All-gathers parameters in place.
   class Gatherer {
    public:
-    Gatherer(std::span<float> values, std::uint32_t ranks) : values_(values), ranks_(ranks) {
+    Gatherer(std::span<float> values, std::uint32_t ranks, DenseCollective dense)
+        : values_(values), ranks_(ranks), dense_(std::move(dense)) {
       collective_ = cluster::find_pattern("all_gather")
                         ->make({.ranks = ranks, .bytes = static_cast<std::int64_t>(values.size())});
     }
     void run(transport::Transport& transport) {
+      if (dense_) return dense_(CollectiveKind::all_gather, values_);
       transport::run_collective(transport, collective_, values_, tag_of(Tag::dense));
     }
     /// The rank has its own part, and nothing of the others'.
@@ -166,6 +168,7 @@ class Data {
    private:
     std::span<float> values_;
     std::uint32_t ranks_;
+    DenseCollective dense_;
     cluster::Collective collective_;
   };
 
@@ -211,7 +214,7 @@ class Worker {
                                      [](const Op& op) { return op.delivers == Delivers::own_layers; })),
         shards_(
             std::ranges::any_of(plan.program.ops, [](const Op& op) { return op.issue == Issue::forward; })),
-        data_(wishes, plan, workload_, transport, shards_),
+        data_(wishes, plan, workload_, transport, shards_, options.dense),
         channel_(
             transport, plan.program, [this](const Request& request) { data_.carry(transport_, request); },
             options.deadline) {}

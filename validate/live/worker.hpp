@@ -3,11 +3,13 @@
 
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
 
 #include "transport/transport.hpp"
+#include "validate/live/parcel.hpp"
 #include "validate/live/run.hpp"
 
 namespace live {
@@ -20,7 +22,8 @@ struct LayerWork {
 
 struct WorkerOptions {
   std::chrono::milliseconds deadline{60'000};
-  LayerWork layers = {};  ///< none: they are waited for
+  LayerWork layers = {};       ///< none: they are waited for
+  DenseCollective dense = {};  ///< none: the transport's own; the transport then only controls
   /// Told where the worker is before each iteration: "warm-up 1", "iteration 3".
   std::function<void(const std::string& phase)> on_phase = {};
 };
