@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "models/errors.hpp"
 #include "models/files.hpp"
 #include "models/json_text.hpp"
 #include "planner/costs.hpp"
@@ -143,7 +144,13 @@ Measured run(const Suite& suite, const RunWishes& wishes) {
   const auto add = [&](const std::string& name, const auto& once) {
     GroupResult result;
     for (std::uint32_t attempt = 1; attempt <= wishes.attempts; ++attempt) {
-      result = once();
+      try {
+        result = once();
+      } catch (const models::WorldError& error) {
+        if (attempt == wishes.attempts) throw models::WorldError(fmt::format("{}: {}", name, error.what()));
+        wishes.tell(fmt::format("{}: {}: once more", name, error.what()));
+        continue;
+      }
       for (Case& each : result.cases) each.attempts = attempt;
       if (all_pass(result.cases, suite.tolerance)) break;
       if (attempt < wishes.attempts) wishes.tell(fmt::format("{}: noisy, or off: once more", name));
