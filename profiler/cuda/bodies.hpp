@@ -62,6 +62,8 @@ constexpr float kCubic = 0.044715F;
 
 FUSEWISE_BOTH inline float mapped(const Map& map, float x) {
   switch (map.function) {
+    case Function::relu: return fmaxf(x, 0.0F);
+    case Function::tanh: return tanhf(x);
     case Function::gelu: return 0.5F * x * (1 + erff(x * kSqrtHalf));
     case Function::gelu_tanh: return 0.5F * x * (1 + tanhf(kSqrtTwoOverPi * (x + kCubic * x * x * x)));
     case Function::silu: return x / (1 + expf(-x));
@@ -72,6 +74,11 @@ FUSEWISE_BOTH inline float mapped(const Map& map, float x) {
 
 FUSEWISE_BOTH inline float slope_of(const Map& map, float x) {
   switch (map.function) {
+    case Function::relu: return x > 0 ? 1.0F : 0.0F;
+    case Function::tanh: {
+      const float t = tanhf(x);
+      return 1 - t * t;
+    }
     case Function::gelu:
       return 0.5F * (1 + erff(x * kSqrtHalf)) + x * kInverseSqrtTwoPi * expf(-0.5F * x * x);
     case Function::gelu_tanh: {
@@ -337,6 +344,41 @@ struct AheadWeightBody {
   }
 };
 
+template <typename T>
+struct ChannelNormBody {
+  Channels c;
+  const T* in;
+  const float* weight;
+  const float* bias;
+  const float* kept;
+  T* out;
+  FUSEWISE_BOTH void operator()(std::int64_t i) const {
+    const std::int64_t channel = i / c.inner % c.channels;
+    const float normal = (number(in[i]) - kept[2 * channel]) * kept[2 * channel + 1];
+    out[i] = static_cast<T>(normal * weight[channel] + bias[channel]);
+  }
+};
+
+template <typename T>
+struct ChannelNormBackBody {
+  Channels c;
+  const T* in;
+  const T* gradient;
+  const float* weight;
+  const float* kept;
+  const float* sums;
+  Out<T> to;
+  FUSEWISE_BOTH void operator()(std::int64_t i) const {
+    const std::int64_t channel = i / c.inner % c.channels;
+    const auto count = static_cast<float>(c.outer * c.inner);
+    const float inverse = kept[2 * channel + 1];
+    const float normal = (number(in[i]) - kept[2 * channel]) * inverse;
+    const float slope =
+        number(gradient[i]) - sums[2 * channel + 1] / count - normal * (sums[2 * channel] / count);
+    to.put(i, slope * weight[channel] * inverse);
+  }
+};
+
 struct Span {
   std::int64_t begin;
   std::int64_t end;
@@ -485,6 +527,106 @@ struct RowNormBackBody {
       const float normal = (number(in[row * n + i]) - mean) * inverse;
       to.put(row * n + i, (slope - mean_slope - normal * mean_along) * inverse);
     }
+  }
+};
+
+/// Where a channel's i-th element lies.
+FUSEWISE_BOTH inline std::int64_t place_of(const Channels& c, std::int64_t channel, std::int64_t i) {
+  return (i / c.inner * c.channels + channel) * c.inner + i % c.inner;
+}
+
+/// A row is a channel.
+template <typename T>
+struct ChannelMeansBody {
+  Channels c;
+  float epsilon;
+  const T* in;
+  float* kept;
+
+  template <typename Team>
+  FUSEWISE_BOTH void operator()(const Team& team, std::int64_t channel) const {
+    const std::int64_t count = c.outer * c.inner;
+    float sum = 0;
+    for (std::int64_t i = team.first(); i < count; i += team.step())
+      sum += number(in[place_of(c, channel, i)]);
+    const float mean = team.sum(sum) / static_cast<float>(count);
+    float squares = 0;
+    for (std::int64_t i = team.first(); i < count; i += team.step()) {
+      const float off = number(in[place_of(c, channel, i)]) - mean;
+      squares += off * off;
+    }
+    const float inverse = 1 / sqrtf(team.sum(squares) / static_cast<float>(count) + epsilon);
+    if (team.first() == 0) {
+      kept[2 * channel] = mean;
+      kept[2 * channel + 1] = inverse;
+    }
+  }
+};
+
+/// The sums of gradient times normal and of the gradient.
+template <typename T>
+struct ChannelSlopesBody {
+  Channels c;
+  const T* in;
+  const T* gradient;
+  const float* kept;
+  float* sums;
+  Out<float> to_weight;
+  Out<float> to_bias;
+
+  template <typename Team>
+  FUSEWISE_BOTH void operator()(const Team& team, std::int64_t channel) const {
+    float along = 0;
+    float sum = 0;
+    for (std::int64_t i = team.first(); i < c.outer * c.inner; i += team.step()) {
+      const std::int64_t at = place_of(c, channel, i);
+      const float slope = number(gradient[at]);
+      along += slope * (number(in[at]) - kept[2 * channel]) * kept[2 * channel + 1];
+      sum += slope;
+    }
+    along = team.sum(along);
+    sum = team.sum(sum);
+    if (team.first() != 0) return;
+    sums[2 * channel] = along;
+    sums[2 * channel + 1] = sum;
+    to_weight.put(channel, along);
+    to_bias.put(channel, sum);
+  }
+};
+
+template <typename T>
+struct ChannelSumBody {
+  Channels c;
+  const T* in;
+  Out<T> to;
+
+  template <typename Team>
+  FUSEWISE_BOTH void operator()(const Team& team, std::int64_t channel) const {
+    float sum = 0;
+    for (std::int64_t i = team.first(); i < c.outer * c.inner; i += team.step())
+      sum += number(in[place_of(c, channel, i)]);
+    sum = team.sum(sum);
+    if (team.first() == 0) to.put(channel, sum);
+  }
+};
+
+template <typename T>
+struct LogSoftmaxBody {
+  const T* in;
+  T* out;
+  std::int64_t columns;
+
+  template <typename Team>
+  FUSEWISE_BOTH void operator()(const Team& team, std::int64_t row) const {
+    const T* x = in + row * columns;
+    float most = -INFINITY;
+    for (std::int64_t i = team.first(); i < columns; i += team.step()) most = fmaxf(most, number(x[i]));
+    most = team.most(most);
+    float sum = 0;
+    for (std::int64_t i = team.first(); i < columns; i += team.step()) sum += expf(number(x[i]) - most);
+    const float logarithm = logf(team.sum(sum));
+    for (std::int64_t i = team.first(); i < columns; i += team.step())
+      out[row * columns + i] = static_cast<T>(number(x[i]) - most - logarithm);
   }
 };
 

@@ -56,6 +56,8 @@ using Blas = Owned<Object, cublasStatus_t>;
 struct Arithmetic {
   Type type = Type::float32;
   bool tf32 = false;  ///< float32 products by TF32
+  /// cuDNN for convolutions and LSTMs alone: what it does besides in bfloat16, it does not say for certain.
+  bool is_mostly_own = false;
 
   std::size_t bytes() const { return type == Type::float32 ? 4 : 2; }
 };

@@ -38,7 +38,7 @@ double device_bytes(const ModelWork& work, double batch, const Arithmetic& arith
     const double elements = batch * static_cast<double>(models::element_count(layer.output));
     if (layer.kind == models::LayerKind::input) bytes += elements * (is_of_tokens(layer) ? kToken : element);
     if (!each.runs()) continue;
-    const Room room = room_of(each, batch, arithmetic.bytes());
+    const Room room = room_of(each, batch, arithmetic);
     bytes += 2 * elements * element + room.kept + room.own;
     scratch = std::max(scratch, room.scratch);
     if (has_labels(layer)) bytes += kToken * static_cast<double>(label_count(each, 1)) * batch;
@@ -67,8 +67,8 @@ Executor::Executor(Device& device, const ModelWork& work, std::int64_t batch,
     device.now_at(work.layers[i].layer->name);
     allocate(i, seed);
     if (work.layers[i].runs())
-      scratch = std::max(
-          scratch, room_of(work.layers[i], static_cast<double>(batch), device.arithmetic().bytes()).scratch);
+      scratch =
+          std::max(scratch, room_of(work.layers[i], static_cast<double>(batch), device.arithmetic()).scratch);
   }
   scratch_ = Memory(device.runtime(), static_cast<std::size_t>(scratch));
   for (std::size_t i = 0; i < work.layers.size(); ++i) {
@@ -143,9 +143,9 @@ void Executor::allocate(std::size_t index, std::optional<std::uint64_t> seed) {
   if (!work.runs()) return;
   results_[index] = numbers(elements, type);
   gradients_[index] = numbers(elements, type);
-  kept_[index] = Memory(device_->runtime(),
-                        static_cast<std::size_t>(
-                            room_of(work, static_cast<double>(batch_), device_->arithmetic().bytes()).kept));
+  kept_[index] = Memory(
+      device_->runtime(),
+      static_cast<std::size_t>(room_of(work, static_cast<double>(batch_), device_->arithmetic()).kept));
   if (has_labels(layer)) allocate_tokens(index, static_cast<std::size_t>(label_count(work, batch_)), seed);
   const Type of_weights = has_float32_weights(layer.kind) ? Type::float32 : type;
   for (std::size_t i = 0; i < layer.tensors.size(); ++i) {

@@ -17,7 +17,7 @@ struct Sink {
   bool add = false;  ///< to what is there, instead of in its place
 };
 
-enum class Function { gelu, gelu_tanh, silu, hardtanh };
+enum class Function { relu, tanh, gelu, gelu_tanh, silu, hardtanh };
 
 struct Map {
   Function function = Function::gelu;
@@ -48,6 +48,15 @@ struct RowNorm {
   std::int64_t features = 0;
   float epsilon = 0;
   bool has_mean = true;
+};
+
+/// Blocks of `inner` elements of one channel: a channel's are `outer`, and lie `channels` blocks apart.
+struct Channels {
+  std::int64_t outer = 0;
+  std::int64_t channels = 0;
+  std::int64_t inner = 0;
+
+  std::int64_t of_one() const { return outer * inner; }
 };
 
 struct Scores {
@@ -138,6 +147,18 @@ class Kernels {
   virtual void row_norm_weights(Type type, const RowNorm& norm, const void* in, const void* gradient,
                                 const float* kept, float* partial, std::int64_t parts, Sink weight,
                                 Sink bias) = 0;
+
+  /// Weights are float32; `kept` holds each channel's mean and the inverse of its deviation.
+  virtual void channel_norm(Type type, const Channels& channels, float epsilon, const void* in,
+                            const float* weight, const float* bias, void* out, float* kept) = 0;
+  /// Sinks of weights are float32; `sums` holds two numbers of each channel.
+  virtual void channel_norm_back(Type type, const Channels& channels, const void* in, const void* gradient,
+                                 const float* weight, const float* kept, float* sums, Sink to, Sink to_weight,
+                                 Sink to_bias) = 0;
+  virtual void sum_channels(Type type, const Channels& channels, const void* in, Sink to) = 0;
+
+  /// The logarithms of each row's softmax.
+  virtual void log_softmax(Type type, const void* in, void* out, std::int64_t rows, std::int64_t columns) = 0;
 
   /// Scores to weights that add up to 1 in each row, in place.
   virtual void softmax(Type type, const Scores& scores, void* data) = 0;

@@ -150,6 +150,39 @@ class KernelsOn : public Kernels {
         each(SumPartsBody<T>{partial + all, of<T>(bias), parts, n.features}, n.features);
     });
   }
+  void channel_norm(Type type, const Channels& c, float epsilon, const void* in, const float* weight,
+                    const float* bias, void* out, float* kept) override {
+    with(type, [&](auto t) {
+      using T = decltype(t);
+      rows(ChannelMeansBody<T>{c, epsilon, of<T>(in), kept}, c.channels);
+      each(ChannelNormBody<T>{c, of<T>(in), weight, bias, kept, of<T>(out)}, c.of_one() * c.channels);
+    });
+  }
+  void channel_norm_back(Type type, const Channels& c, const void* in, const void* gradient,
+                         const float* weight, const float* kept, float* sums, Sink to, Sink to_weight,
+                         Sink to_bias) override {
+    with(type, [&](auto t) {
+      using T = decltype(t);
+      rows(ChannelSlopesBody<T>{c, of<T>(in), of<T>(gradient), kept, sums, of<float>(to_weight),
+                                of<float>(to_bias)},
+           c.channels);
+      if (to.data != nullptr)
+        each(ChannelNormBackBody<T>{c, of<T>(in), of<T>(gradient), weight, kept, sums, of<T>(to)},
+             c.of_one() * c.channels);
+    });
+  }
+  void sum_channels(Type type, const Channels& c, const void* in, Sink to) override {
+    with(type, [&](auto t) {
+      using T = decltype(t);
+      rows(ChannelSumBody<T>{c, of<T>(in), of<T>(to)}, c.channels);
+    });
+  }
+  void log_softmax(Type type, const void* in, void* out, std::int64_t count, std::int64_t columns) override {
+    with(type, [&](auto t) {
+      using T = decltype(t);
+      rows(LogSoftmaxBody<T>{of<T>(in), of<T>(out), columns}, count);
+    });
+  }
   void softmax(Type type, const Scores& s, void* data) override {
     with(type, [&](auto t) { rows(SoftmaxBody<decltype(t)>{s, of<decltype(t)>(data)}, s.rows); });
   }

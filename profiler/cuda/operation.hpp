@@ -34,6 +34,7 @@ struct Pass {
   std::int64_t in_count(std::size_t i = 0) const { return batch * models::element_count(in(i)); }
   std::int64_t out_count() const { return batch * models::element_count(out()); }
   Type type() const { return device->arithmetic().type; }
+  bool is_mostly_own() const { return device->arithmetic().is_mostly_own; }
   Kernels& kernels() const { return device->kernels(); }
   template <typename Parameters>
   const Parameters& as() const {
@@ -68,12 +69,12 @@ struct Room {
 struct Kind {
   models::LayerKind kind;
   std::unique_ptr<Operation> (*make)(const Pass&);
-  Room (*room)(const LayerWork&, double batch, std::size_t element_bytes) = nullptr;  ///< null: needs none
+  Room (*room)(const LayerWork&, double batch, const Arithmetic&) = nullptr;  ///< null: needs none
 };
 
 /// Throws InputError for a kind that has none.
 const Kind& kind_of(models::LayerKind kind);
-Room room_of(const LayerWork& work, double batch, std::size_t element_bytes);
+Room room_of(const LayerWork& work, double batch, const Arithmetic& arithmetic);
 
 /// float32 whatever the arithmetic: what a batch norm multiplies and adds.
 bool has_float32_weights(models::LayerKind kind);
@@ -82,35 +83,35 @@ bool has_float32_weights(models::LayerKind kind);
 std::unique_ptr<Operation> conv2d(const Pass& pass);
 std::unique_ptr<Operation> pool2d(const Pass& pass);
 std::unique_ptr<Operation> adaptive_avg_pool(const Pass& pass);
-Room pool_room(const LayerWork& work, double batch, std::size_t element_bytes);
+Room pool_room(const LayerWork& work, double batch, const Arithmetic& arithmetic);
 std::unique_ptr<Operation> batch_norm(const Pass& pass);
-Room batch_norm_room(const LayerWork& work, double batch, std::size_t element_bytes);
+Room batch_norm_room(const LayerWork& work, double batch, const Arithmetic& arithmetic);
 std::unique_ptr<Operation> lrn(const Pass& pass);
 std::unique_ptr<Operation> activation(const Pass& pass);
 std::unique_ptr<Operation> mapping(const Pass& pass);
 std::unique_ptr<Operation> dropout(const Pass& pass);
 std::unique_ptr<Operation> addition(const Pass& pass);
 std::unique_ptr<Operation> multiplication(const Pass& pass);
-Room multiplication_room(const LayerWork& work, double batch, std::size_t element_bytes);
+Room multiplication_room(const LayerWork& work, double batch, const Arithmetic& arithmetic);
 std::unique_ptr<Operation> concat(const Pass& pass);
 std::unique_ptr<Operation> transpose(const Pass& pass);
 std::unique_ptr<Operation> select(const Pass& pass);
 std::unique_ptr<Operation> linear(const Pass& pass);
-Room linear_room(const LayerWork& work, double batch, std::size_t element_bytes);
+Room linear_room(const LayerWork& work, double batch, const Arithmetic& arithmetic);
 std::unique_ptr<Operation> row_norm(const Pass& pass);
-Room row_norm_room(const LayerWork& work, double batch, std::size_t element_bytes);
+Room row_norm_room(const LayerWork& work, double batch, const Arithmetic& arithmetic);
 std::unique_ptr<Operation> embedding(const Pass& pass);
 std::unique_ptr<Operation> position_embedding(const Pass& pass);
 std::unique_ptr<Operation> positional_encoding(const Pass& pass);
-Room positional_encoding_room(const LayerWork& work, double batch, std::size_t element_bytes);
+Room positional_encoding_room(const LayerWork& work, double batch, const Arithmetic& arithmetic);
 std::unique_ptr<Operation> rotary(const Pass& pass);
-Room rotary_room(const LayerWork& work, double batch, std::size_t element_bytes);
+Room rotary_room(const LayerWork& work, double batch, const Arithmetic& arithmetic);
 std::unique_ptr<Operation> attention(const Pass& pass);
-Room attention_room(const LayerWork& work, double batch, std::size_t element_bytes);
+Room attention_room(const LayerWork& work, double batch, const Arithmetic& arithmetic);
 std::unique_ptr<Operation> lstm(const Pass& pass);
-Room lstm_room(const LayerWork& work, double batch, std::size_t element_bytes);
+Room lstm_room(const LayerWork& work, double batch, const Arithmetic& arithmetic);
 std::unique_ptr<Operation> lookahead(const Pass& pass);
 std::unique_ptr<Operation> cross_entropy(const Pass& pass);
-Room cross_entropy_room(const LayerWork& work, double batch, std::size_t element_bytes);
+Room cross_entropy_room(const LayerWork& work, double batch, const Arithmetic& arithmetic);
 
 }  // namespace profiler::cuda

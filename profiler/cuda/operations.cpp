@@ -54,9 +54,9 @@ const Kind& kind_of(LayerKind kind) {
   return *found;
 }
 
-Room room_of(const LayerWork& work, double batch, std::size_t element_bytes) {
+Room room_of(const LayerWork& work, double batch, const Arithmetic& arithmetic) {
   const Kind& found = kind_of(work.layer->kind);
-  return found.room != nullptr ? found.room(work, batch, element_bytes) : Room{};
+  return found.room != nullptr ? found.room(work, batch, arithmetic) : Room{};
 }
 
 bool has_float32_weights(LayerKind kind) { return kind == LayerKind::batch_norm; }

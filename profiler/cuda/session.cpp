@@ -31,7 +31,7 @@ std::string range_text(const std::vector<Reading>& readings, unsigned Reading::*
 Arithmetic arithmetic_of(const SessionWishes& wishes) {
   switch (wishes.dtype) {
     case traces::Dtype::float16: return {.type = Type::float16};
-    case traces::Dtype::bfloat16: return {.type = Type::bfloat16};
+    case traces::Dtype::bfloat16: return {.type = Type::bfloat16, .is_mostly_own = true};
     case traces::Dtype::float32: break;
   }
   return {.type = Type::float32, .tf32 = wishes.tf32};

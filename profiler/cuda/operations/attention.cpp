@@ -66,7 +66,7 @@ struct Plan {
   double scratch = 0;
 };
 
-Plan plan_of(const LayerWork& work, double batch, std::size_t element_bytes) {
+Plan plan_of(const LayerWork& work, double batch, const Arithmetic& arithmetic) {
   const Sizes s = sizes(work);
   const auto number = [](std::int64_t value) { return static_cast<double>(value); };
   const double pieces = batch * number(s.heads);
@@ -75,11 +75,11 @@ Plan plan_of(const LayerWork& work, double batch, std::size_t element_bytes) {
   const double of_keys = pieces * number(s.keys) * number(s.features);
   const bool drops = std::get<models::Attention>(work.layer->parameters).dropout > 0;
   Plan out;
-  Pieces kept(element_bytes);
+  Pieces kept(arithmetic.bytes());
   out.apart = {kept.add(of_queries), kept.add(of_keys), kept.add(of_keys)};
   out.weights = kept.add(scores);
   out.kept = kept.bytes();
-  Pieces scratch(element_bytes);
+  Pieces scratch(arithmetic.bytes());
   out.slopes = scratch.add(scores);
   out.dropped = scratch.add(drops ? scores : 0);
   out.given = scratch.add(of_queries);
@@ -95,7 +95,7 @@ class AttentionOperation : public Operation {
   explicit AttentionOperation(const Pass& pass)
       : pass_(pass),
         sizes_(sizes(*pass.work)),
-        plan_(plan_of(*pass.work, static_cast<double>(pass.batch), pass.device->arithmetic().bytes())) {
+        plan_(plan_of(*pass.work, static_cast<double>(pass.batch), pass.device->arithmetic())) {
     const auto& attention = pass.as<models::Attention>();
     const std::int64_t pieces = pass.batch * sizes_.heads;
     scores_ = {pieces * sizes_.queries, sizes_.queries, sizes_.keys,
@@ -223,8 +223,8 @@ class AttentionOperation : public Operation {
 
 std::unique_ptr<Operation> attention(const Pass& pass) { return std::make_unique<AttentionOperation>(pass); }
 
-Room attention_room(const LayerWork& work, double batch, std::size_t element_bytes) {
-  const Plan plan = plan_of(work, batch, element_bytes);
+Room attention_room(const LayerWork& work, double batch, const Arithmetic& arithmetic) {
+  const Plan plan = plan_of(work, batch, arithmetic);
   return {.kept = plan.kept, .scratch = plan.scratch};
 }
 

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "profiler/cuda/operations/descriptors.hpp"
+#include "profiler/cuda/operations/moves.hpp"
 
 namespace profiler::cuda {
 namespace {
@@ -71,7 +71,10 @@ class Conv2dOperation : public Operation {
     FUSEWISE_CALL(device_, cudnnConvolutionForward, device_.dnn(), &kOne, in_.get(), pass_.inputs[0],
                   filter_.get(), pass_.weights[0], forward_.get(), forward_algorithm_, device_.workspace(),
                   kWorkspaceBytes, &kZero, out_.get(), pass_.output);
-    if (conv_.bias)
+    if (!conv_.bias) return;
+    if (pass_.is_mostly_own())
+      pass_.kernels().move(pass_.type(), bias_moves(), pass_.weights[1], {pass_.output, true});
+    else
       FUSEWISE_CALL(device_, cudnnAddTensor, device_.dnn(), &kOne, bias_.get(), pass_.weights[1], &kOne,
                     out_.get(), pass_.output);
   }
@@ -87,6 +90,10 @@ class Conv2dOperation : public Operation {
                   kWorkspaceBytes, blend(weights), filter_.get(), weights.data);
     if (!conv_.bias) return;
     const Sink& bias = pass_.weight_gradients[1];
+    const models::Shape& out = pass_.out();
+    if (pass_.is_mostly_own())
+      return pass_.kernels().sum_channels(pass_.type(), {pass_.batch, out[0], out[1] * out[2]},
+                                          pass_.output_gradient, bias);
     FUSEWISE_CALL(device_, cudnnConvolutionBackwardBias, device_.dnn(), &kOne, out_.get(),
                   pass_.output_gradient, blend(bias), bias_.get(), bias.data);
   }
@@ -103,6 +110,17 @@ class Conv2dOperation : public Operation {
     FUSEWISE_CALL(device_, cudnnSetConvolutionGroupCount, out.get(), narrow(device_, conv_.groups));
     FUSEWISE_CALL(device_, cudnnSetConvolutionMathType, out.get(), device_.dnn_math());
     return out;
+  }
+
+  /// Each channel's to all of its elements.
+  Move bias_moves() const {
+    const models::Shape& out = pass_.out();
+    const std::int64_t plane = out[1] * out[2];
+    MoveMaker maker;
+    maker.add(pass_.batch, 0, out[0] * plane);
+    maker.add(out[0], 1, plane);
+    maker.add(plane, 0, 1);
+    return maker.made();
   }
 
   /// Plain float32 stays plain, whatever was found beside it.

@@ -39,6 +39,8 @@ class Activation : public Operation {
 };
 
 Map map_of(const models::Layer& layer) {
+  if (layer.kind == models::LayerKind::relu) return {Function::relu};
+  if (layer.kind == models::LayerKind::tanh) return {Function::tanh};
   if (layer.kind == models::LayerKind::silu) return {Function::silu};
   if (const auto* clamp = std::get_if<models::Hardtanh>(&layer.parameters))
     return {Function::hardtanh, static_cast<float>(clamp->least), static_cast<float>(clamp->most)};
@@ -131,16 +133,19 @@ class Multiplication : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> activation(const Pass& pass) { return std::make_unique<Activation>(pass); }
+std::unique_ptr<Operation> activation(const Pass& pass) {
+  if (pass.is_mostly_own()) return mapping(pass);
+  return std::make_unique<Activation>(pass);
+}
 std::unique_ptr<Operation> mapping(const Pass& pass) { return std::make_unique<Mapping>(pass); }
 std::unique_ptr<Operation> dropout(const Pass& pass) { return std::make_unique<Dropping>(pass); }
 std::unique_ptr<Operation> addition(const Pass& pass) { return std::make_unique<Addition>(pass); }
 std::unique_ptr<Operation> multiplication(const Pass& pass) { return std::make_unique<Multiplication>(pass); }
 
-Room multiplication_room(const LayerWork& work, double batch, std::size_t element_bytes) {
+Room multiplication_room(const LayerWork& work, double batch, const Arithmetic& arithmetic) {
   if (work.inputs.size() < 3) return {};
   return {.scratch = batch * static_cast<double>(models::element_count(work.layer->output)) *
-                     static_cast<double>(element_bytes)};
+                     static_cast<double>(arithmetic.bytes())};
 }
 
 }  // namespace profiler::cuda

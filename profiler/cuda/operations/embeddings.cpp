@@ -144,11 +144,11 @@ std::unique_ptr<Operation> position_embedding(const Pass& pass) { return std::ma
 std::unique_ptr<Operation> positional_encoding(const Pass& pass) { return std::make_unique<Encoding>(pass); }
 std::unique_ptr<Operation> rotary(const Pass& pass) { return std::make_unique<Rotating>(pass); }
 
-Room positional_encoding_room(const LayerWork& work, double /*batch*/, std::size_t /*element_bytes*/) {
+Room positional_encoding_room(const LayerWork& work, double /*batch*/, const Arithmetic& /*arithmetic*/) {
   return {.kept = kFloat * static_cast<double>(models::element_count(work.layer->output))};
 }
 
-Room rotary_room(const LayerWork& work, double /*batch*/, std::size_t /*element_bytes*/) {
+Room rotary_room(const LayerWork& work, double /*batch*/, const Arithmetic& /*arithmetic*/) {
   return {.kept =
               2 * kFloat * static_cast<double>(work.layer->output[0]) * static_cast<double>(pairs_of(work))};
 }

@@ -54,10 +54,10 @@ class Linear : public Operation {
 std::unique_ptr<Operation> linear(const Pass& pass) { return std::make_unique<Linear>(pass); }
 
 /// The ones.
-Room linear_room(const LayerWork& work, double batch, std::size_t element_bytes) {
+Room linear_room(const LayerWork& work, double batch, const Arithmetic& arithmetic) {
   const models::Shape& in = work.inputs[0].shape;
   const double rows = batch * static_cast<double>(models::element_count(in)) / static_cast<double>(in.back());
-  return {.kept = rows * static_cast<double>(element_bytes)};
+  return {.kept = rows * static_cast<double>(arithmetic.bytes())};
 }
 
 }  // namespace profiler::cuda

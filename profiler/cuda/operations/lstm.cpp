@@ -166,7 +166,7 @@ std::unique_ptr<Operation> lstm(const Pass& pass) { return std::make_unique<Lstm
 
 /// cuDNN says what it allocates only on a device: gates, cells and outputs, twice, and the weights' two
 /// spaces.
-Room lstm_room(const LayerWork& work, double batch, std::size_t element_bytes) {
+Room lstm_room(const LayerWork& work, double batch, const Arithmetic& arithmetic) {
   const auto& lstm = std::get<models::Lstm>(work.layer->parameters);
   const auto number = [](std::int64_t value) { return static_cast<double>(value); };
   const models::Shape& in = work.inputs[0].shape;
@@ -174,7 +174,7 @@ Room lstm_room(const LayerWork& work, double batch, std::size_t element_bytes) {
   const double per_step = number(lstm.layers * directions_of(lstm)) * number((kGates + 2) * lstm.hidden);
   double weights = 0;
   for (const models::Tensor& tensor : work.layer->tensors) weights += number(tensor.elements);
-  const auto bytes = static_cast<double>(element_bytes);
+  const auto bytes = static_cast<double>(arithmetic.bytes());
   const bool is_direct = work.inputs[0].wants_gradient && !work.inputs[0].adds_gradient;
   return {.scratch = is_direct ? 0 : steps * number(in[1]) * bytes,
           .own = (2 * steps * per_step + 2 * weights) * bytes};

@@ -47,6 +47,36 @@ class BatchNorm : public Operation {
   double epsilon_;
 };
 
+Channels channels_of(const Pass& pass) {
+  const models::Shape& in = pass.in();
+  if (in.size() == 3) return {pass.batch, in[0], in[1] * in[2]};
+  return {pass.in_count() / in.back(), in.back(), 1};
+}
+
+class OwnBatchNorm : public Operation {
+ public:
+  explicit OwnBatchNorm(const Pass& pass) : pass_(pass), channels_(channels_of(pass)) {}
+
+  void forward() override {
+    pass_.kernels().channel_norm(pass_.type(), channels_,
+                                 static_cast<float>(pass_.as<models::Norm>().epsilon), pass_.inputs[0],
+                                 weight(0), weight(1), pass_.output, kept());
+  }
+  void backward() override {
+    pass_.kernels().channel_norm_back(pass_.type(), channels_, pass_.inputs[0], pass_.output_gradient,
+                                      weight(0), kept(), static_cast<float*>(pass_.scratch),
+                                      pass_.input_gradients[0], pass_.weight_gradients[0],
+                                      pass_.weight_gradients[1]);
+  }
+
+ private:
+  const float* weight(std::size_t i) const { return static_cast<const float*>(pass_.weights[i]); }
+  float* kept() const { return static_cast<float*>(pass_.kept); }
+
+  const Pass& pass_;
+  Channels channels_;
+};
+
 class LocalNorm : public Operation {
  public:
   explicit LocalNorm(const Pass& pass)
@@ -117,19 +147,24 @@ class RowNormOperation : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> batch_norm(const Pass& pass) { return std::make_unique<BatchNorm>(pass); }
+std::unique_ptr<Operation> batch_norm(const Pass& pass) {
+  if (pass.is_mostly_own()) return std::make_unique<OwnBatchNorm>(pass);
+  return std::make_unique<BatchNorm>(pass);
+}
 
-Room batch_norm_room(const LayerWork& work, double batch, std::size_t element_bytes) {
+Room batch_norm_room(const LayerWork& work, double batch, const Arithmetic& arithmetic) {
   const double elements = batch * static_cast<double>(models::element_count(work.inputs[0].shape));
-  return {.kept = 2 * kFloat * static_cast<double>(work.weights[0].shape[0]),
-          .scratch = work.inputs[0].wants_gradient ? 0 : elements * static_cast<double>(element_bytes)};
+  const double of_channels = 2 * kFloat * static_cast<double>(work.weights[0].shape[0]);
+  if (arithmetic.is_mostly_own) return {.kept = of_channels, .scratch = of_channels};
+  return {.kept = of_channels,
+          .scratch = work.inputs[0].wants_gradient ? 0 : elements * static_cast<double>(arithmetic.bytes())};
 }
 
 std::unique_ptr<Operation> lrn(const Pass& pass) { return std::make_unique<LocalNorm>(pass); }
 
 std::unique_ptr<Operation> row_norm(const Pass& pass) { return std::make_unique<RowNormOperation>(pass); }
 
-Room row_norm_room(const LayerWork& work, double batch, std::size_t /*element_bytes*/) {
+Room row_norm_room(const LayerWork& work, double batch, const Arithmetic& /*arithmetic*/) {
   const auto features = static_cast<double>(work.inputs[0].shape.back());
   const double rows = batch * static_cast<double>(models::element_count(work.inputs[0].shape)) / features;
   return {.kept = 2 * kFloat * rows, .scratch = 2 * kFloat * static_cast<double>(kMostParts) * features};

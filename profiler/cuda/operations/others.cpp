@@ -34,8 +34,13 @@ class CrossEntropy : public Operation {
     rows_ = tensor_of(device_, rows, classes, 1, 1);
   }
   void forward() override {
-    FUSEWISE_CALL(device_, cudnnSoftmaxForward, device_.dnn(), CUDNN_SOFTMAX_LOG, CUDNN_SOFTMAX_MODE_INSTANCE,
-                  &kOne, rows_.get(), pass_.inputs[0], &kZero, rows_.get(), pass_.kept);
+    if (pass_.is_mostly_own())
+      pass_.kernels().log_softmax(pass_.type(), pass_.inputs[0], pass_.kept, loss_.batch * loss_.positions,
+                                  loss_.classes);
+    else
+      FUSEWISE_CALL(device_, cudnnSoftmaxForward, device_.dnn(), CUDNN_SOFTMAX_LOG,
+                    CUDNN_SOFTMAX_MODE_INSTANCE, &kOne, rows_.get(), pass_.inputs[0], &kZero, rows_.get(),
+                    pass_.kept);
     pass_.kernels().loss(pass_.type(), loss_, pass_.kept, pass_.tokens, pass_.output);
   }
   void backward() override {
@@ -55,9 +60,9 @@ class CrossEntropy : public Operation {
 std::unique_ptr<Operation> lookahead(const Pass& pass) { return std::make_unique<LookaheadOperation>(pass); }
 std::unique_ptr<Operation> cross_entropy(const Pass& pass) { return std::make_unique<CrossEntropy>(pass); }
 
-Room cross_entropy_room(const LayerWork& work, double batch, std::size_t element_bytes) {
+Room cross_entropy_room(const LayerWork& work, double batch, const Arithmetic& arithmetic) {
   return {.kept = batch * static_cast<double>(models::element_count(work.inputs[0].shape)) *
-                  static_cast<double>(element_bytes)};
+                  static_cast<double>(arithmetic.bytes())};
 }
 
 }  // namespace profiler::cuda

@@ -46,7 +46,9 @@ Windows windows_of(const LayerWork& work, double batch) {
   return w;
 }
 
-bool is_for_cudnn(const Windows& w) { return is_regular(w.rows) && is_regular(w.columns); }
+bool is_for_cudnn(const Windows& w, const Arithmetic& arithmetic) {
+  return !arithmetic.is_mostly_own && is_regular(w.rows) && is_regular(w.columns);
+}
 
 class CudnnPool : public Operation {
  public:
@@ -113,7 +115,7 @@ class OwnPool : public Operation {
 }  // namespace
 
 std::unique_ptr<Operation> pool2d(const Pass& pass) {
-  if (is_for_cudnn(windows_of(*pass.work, static_cast<double>(pass.batch))))
+  if (is_for_cudnn(windows_of(*pass.work, 1), pass.device->arithmetic()))
     return std::make_unique<CudnnPool>(pass);
   return std::make_unique<OwnPool>(pass);
 }
@@ -121,8 +123,8 @@ std::unique_ptr<Operation> pool2d(const Pass& pass) {
 std::unique_ptr<Operation> adaptive_avg_pool(const Pass& pass) { return pool2d(pass); }
 
 /// Where each window's greatest lies, in its plane.
-Room pool_room(const LayerWork& work, double batch, std::size_t /*element_bytes*/) {
-  if (is_for_cudnn(windows_of(work, 1))) return {};
+Room pool_room(const LayerWork& work, double batch, const Arithmetic& arithmetic) {
+  if (is_for_cudnn(windows_of(work, 1), arithmetic)) return {};
   return {.kept = batch * static_cast<double>(models::element_count(work.layer->output)) *
                   static_cast<double>(sizeof(std::int32_t))};
 }

@@ -64,13 +64,13 @@ std::optional<LayerExample> read_twice(const LayerExample& example) {
   return LayerExample{.inputs = example.inputs, .layers = layers.dump()};
 }
 
-void check_against_cpu(const LayerExample& example, double tolerance) {
+void check_against_cpu(const LayerExample& example, double tolerance, const Arithmetic& arithmetic = {}) {
   CAPTURE(example.layers);
   const models::Model model = support::model_of(example);
   const ModelWork work = profiler::make_work(model);
   FakeGpu gpu(FakeGpu::Mode::computes);
   {
-    FakeDevice fake(gpu);
+    FakeDevice fake(gpu, arithmetic);
     for (const auto& layer : profiler::cuda::compare_with_cpu(fake.device, work, 3, 1)) {
       CAPTURE(layer.layer);
       CHECK(layer.forward <= tolerance);
@@ -83,6 +83,14 @@ void check_against_cpu(const LayerExample& example, double tolerance) {
 TEST_CASE("cuda layers: every kind computes what the CPU does, forward and backward") {
   for (const LayerExample& example : support::layer_examples())
     if (!is_refused(example)) check_against_cpu(example, 2e-5);
+}
+
+TEST_CASE("cuda layers: the same by own kernels where cuDNN only convolves and runs LSTMs") {
+  for (const LayerExample& example : support::layer_examples()) {
+    if (is_refused(example)) continue;
+    check_against_cpu(example, 2e-5, {.is_mostly_own = true});
+    if (const auto twice = read_twice(example)) check_against_cpu(*twice, 2e-5, {.is_mostly_own = true});
+  }
 }
 
 TEST_CASE("cuda layers: what is read twice gets both gradients, of every kind") {

@@ -91,6 +91,23 @@ std::vector<float> run_rows(Kernels& kernels, std::int64_t rows, std::int64_t n)
     keep(weights);
     keep(slopes);
   }
+  const profiler::cuda::Channels channels = {3, rows, n / 3};
+  if (n % 3 == 0) {
+    std::vector<float> y(size);
+    std::vector<float> kept(2 * static_cast<std::size_t>(rows));
+    std::vector<float> sums(kept.size());
+    std::vector<float> to(2 * static_cast<std::size_t>(rows), 1.0F);
+    std::vector<float> dx(size);
+    kernels.channel_norm(Type::float32, channels, 1e-5F, x.data(), dy.data(), dy.data(), y.data(),
+                         kept.data());
+    kernels.channel_norm_back(Type::float32, channels, x.data(), dy.data(), dy.data(), kept.data(),
+                              sums.data(), {dx.data(), false}, {to.data(), true}, {to.data() + rows, false});
+    kernels.sum_channels(Type::float32, channels, x.data(), {sums.data(), true});
+    for (const auto* each : {&y, &kept, &sums, &to, &dx}) keep(*each);
+  }
+  std::vector<float> logarithms(size);
+  kernels.log_softmax(Type::float32, x.data(), logarithms.data(), rows, n);
+  keep(logarithms);
   const profiler::cuda::Loss loss = {1, rows, n, 0.7F};
   const std::vector<std::int32_t> labels(static_cast<std::size_t>(rows), static_cast<std::int32_t>(n - 1));
   std::vector<float> lost(1);
