@@ -94,9 +94,8 @@ struct Libraries {
 };
 #undef FUSEWISE_ENTRY
 
-/// Opened once for the process: where FUSEWISE_CUDA_LIBRARIES (folders, colons between) says, where the
-/// system's loader looks, and in the nvidia/*/lib folders of the Python installations on the PATH. Throws
-/// WorldError that says what was not found.
+/// Opened once for the process, where cuda_runtime::SharedLibrary looks. Throws WorldError that says what was
+/// not found.
 const Libraries& libraries();
 
 /// "cuDNN 9.19.0, cuBLASLt 13.1.0"

@@ -2,7 +2,8 @@
 
 #include <utility>
 
-#include <dlfcn.h>
+#include "models/errors.hpp"
+#include "profiler/cuda_runtime/shared_library.hpp"
 
 namespace profiler::cuda {
 namespace {
@@ -22,22 +23,19 @@ struct Nvml {
   int (*temperature)(NvmlDevice device, int which, unsigned* out) = nullptr;
 };
 
-template <typename Function>
-bool find(void* library, const char* name, Function& to) {
-  to = reinterpret_cast<Function>(::dlsym(library, name));
-  return to != nullptr;
-}
-
-std::optional<Nvml> load() {
-  void* const library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW);  // stays open until the process ends
+std::optional<Nvml> load() try {
+  using cuda_runtime::load;
+  const auto library = cuda_runtime::SharedLibrary::open({.what = "NVML", .files = {"libnvidia-ml.so.1"}});
   Nvml out;
-  if (library == nullptr || !find(library, "nvmlInit_v2", out.init) ||
-      !find(library, "nvmlShutdown", out.shutdown) ||
-      !find(library, "nvmlDeviceGetHandleByPciBusId_v2", out.device_at) ||
-      !find(library, "nvmlDeviceGetClockInfo", out.clock) ||
-      !find(library, "nvmlDeviceGetTemperature", out.temperature) || out.init() != kNvmlSuccess)
-    return std::nullopt;
+  load(library, out.init, "nvmlInit_v2");
+  load(library, out.shutdown, "nvmlShutdown");
+  load(library, out.device_at, "nvmlDeviceGetHandleByPciBusId_v2");
+  load(library, out.clock, "nvmlDeviceGetClockInfo");
+  load(library, out.temperature, "nvmlDeviceGetTemperature");
+  if (out.init() != kNvmlSuccess) return std::nullopt;
   return out;
+} catch (const models::WorldError&) {  // then without clocks and temperature
+  return std::nullopt;
 }
 
 class NvmlSensors : public Sensors {

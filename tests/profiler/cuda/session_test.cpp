@@ -2,17 +2,12 @@
 
 #include "profiler/cuda/session.hpp"
 
-#include <filesystem>
-#include <fstream>
 #include <string>
 
-#include <unistd.h>
 
 #include <doctest/doctest.h>
-#include <fmt/format.h>
 
 #include "models/errors.hpp"
-#include "profiler/cuda/search_path.hpp"
 #include "profiler/measure_profile.hpp"
 #include "tests/profiler/cuda/fake_gpu.hpp"
 
@@ -160,32 +155,6 @@ TEST_CASE(
   CHECK_THROWS_WITH_AS(measure(), doctest::Contains("; try a batch of "), models::WorldError);
   CHECK(gpu.is_clean());
   given = nullptr;
-}
-
-TEST_CASE(
-    "cuda libraries: named folders first, the system's loader next, then Python installations on the PATH") {
-  namespace fs = std::filesystem;
-  const fs::path root = fs::temp_directory_path() / fmt::format("fusewise-libraries-{}", ::getpid());
-  const auto put = [&](const std::string& file) {
-    fs::create_directories((root / file).parent_path());
-    std::ofstream(root / file) << "x";
-    return root / file;
-  };
-  const fs::path first = put("venv/lib/python3.12/site-packages/nvidia/cudnn/lib/libcudnn.so.9");
-  const fs::path second = put("other/lib/python3.11/dist-packages/nvidia/cu13/lib/libcudnn.so.9");
-  const fs::path at_home = put("home/.local/lib/python3.12/site-packages/nvidia/cudnn/lib/libcudnn.so.9");
-  put("venv/lib/python3.12/site-packages/nvidia/cudnn/lib/libcudnn_ops.so.9");
-  put("venv/lib/ruby3/site-packages/nvidia/cudnn/lib/libcudnn.so.9");
-  const auto path = [&](const char* name) { return (root / name / "bin").string(); };
-  std::vector<fs::path> found = profiler::cuda::candidates(
-      "libcudnn.so.9", {.named = "/opt/a:/opt/b",
-                        .path = path("venv") + ":" + path("none") + ":" + path("other") + ":" + path("venv"),
-                        .home = (root / "home").string()});
-  REQUIRE(found.size() >= 6);
-  found.resize(6);  // what this machine has in /usr/local comes last
-  CHECK(found == std::vector<fs::path>{"/opt/a/libcudnn.so.9", "/opt/b/libcudnn.so.9", "libcudnn.so.9", first,
-                                       second, at_home});
-  fs::remove_all(root);
 }
 
 }  // namespace

@@ -1,0 +1,51 @@
+// Where libraries that are opened at run time are looked for.
+
+#include "profiler/cuda_runtime/shared_library.hpp"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+namespace {
+
+TEST_CASE("shared library: what the environment names, then Python installations, each folder once") {
+  namespace fs = std::filesystem;
+  const fs::path root = fs::temp_directory_path() / fmt::format("fusewise-libraries-{}", ::getpid());
+  const auto put = [&](const std::string& file) {
+    fs::create_directories((root / file).parent_path());
+    std::ofstream(root / file) << "x";
+    return (root / file).parent_path().string();
+  };
+  const auto in = [&](const char* name) { return (root / name).string(); };
+  put("venv/bin/python3");
+  put("other/bin/python3");
+  const std::string toolkit = put("toolkit/lib64/libcudart.so.13");
+  const std::string imported = put("imports/nvidia/nccl/lib/libnccl.so.2");
+  const std::string first = put("venv/lib/python3.12/site-packages/nvidia/cudnn/lib/libcudnn.so.9");
+  const std::string second = put("other/lib/python3.11/dist-packages/nvidia/cu13/lib/libcudnn.so.9");
+  const std::string at_home = put("home/.local/lib/python3.12/site-packages/nvidia/cudnn/lib/libcudnn.so.9");
+  put("venv/lib/ruby3/site-packages/nvidia/cudnn/lib/libcudnn.so.9");
+  put("no-python/lib/python3.12/site-packages/nvidia/cudnn/lib/libcudnn.so.9");
+  const std::map<std::string, std::string> variables = {
+      {"CUDA_HOME", in("toolkit")},
+      {"CUDA_PATH", in("toolkit")},
+      {"PYTHONPATH", in("imports")},
+      {"HOME", in("home")},
+      {"PATH", in("venv/bin") + ":" + in("no-python/bin") + "::" + in("other/bin") + ":" + in("venv/bin")}};
+  std::vector<std::string> found = cuda_runtime::library_folders([&](const char* name) {
+    const auto at = variables.find(name);
+    return at == variables.end() ? std::string() : at->second;
+  });
+  std::erase_if(found, [&](const std::string& folder) { return !folder.starts_with(root.string()); });
+  CHECK(found == std::vector<std::string>{toolkit, imported, at_home, first, second});
+  fs::remove_all(root);
+}
+
+}  // namespace
