@@ -39,6 +39,7 @@ struct Options {
   std::string profile;
   std::string layers;
   std::int64_t batch = 1;
+  std::optional<std::uint32_t> computing;
   std::vector<std::string> schedules;
   std::uint32_t workers = 0;
   std::uint32_t workers_per_node = 1;
@@ -86,6 +87,7 @@ void take_profile(const Options& options, live::Wishes& wishes) {
   if (options.layers.empty()) return;
   wishes.layers =
       live::RealLayers{.model = models::read_model(Field::load(options.layers)), .batch_size = options.batch};
+  if (options.computing) wishes.layers->computing = *options.computing;
   wishes.profile = live::profile_of(*wishes.layers);
 }
 
@@ -251,13 +253,19 @@ LiveCommand add_live_options(CLI::App& command) {
                     "of a scenario: this schedule alone (repeatable; default: all)");
   CLI::Option* profile =
       group->add_option("--profile", options->profile, "of a plan: what layers take, which are waited for");
-  group
-      ->add_option("--layers", options->layers,
-                   "compute the layers of this model for real, on the CPU, instead of waiting")
-      ->excludes(profile);
+  CLI::Option* layers =
+      group
+          ->add_option("--layers", options->layers,
+                       "compute the layers of this model for real, on the CPU, instead of waiting")
+          ->excludes(profile);
   group->add_option("--batch", options->batch, "samples of a worker, with --layers")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
       ->capture_default_str();
+  group
+      ->add_option("--computing", options->computing,
+                   "so many workers compute, the others wait as long (default: all)")
+      ->needs(layers)
+      ->check(CLI::Range(1U, netlab::kMostWorkers));
   group->add_option("--workers-per-node", options->workers_per_node, "of two_level and hitopk")
       ->check(CLI::Range(1U, netlab::kMostWorkers))
       ->capture_default_str();

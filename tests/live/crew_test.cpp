@@ -121,6 +121,15 @@ TEST_CASE("live: real layers run and are measured under the conditions of the ru
   CHECK(traces::forward_us(calibration.profile) > 0);
   const live::Record record = live::execute(crew, wishes, calibration, live::predict(wishes, calibration));
   CHECK(record.workers[1].iterations[0].forward_us() > 0);
+
+  wishes.layers->computing = 1;  // so the other waits as long as layers are said to take
+  live::Calibration slow =
+      live::calibrate(crew, {wishes}, {.repetitions = 2, .warm_up = 1, .sizes = 2, .layer_repetitions = 3});
+  CHECK(traces::forward_us(slow.profile) > 0);
+  for (traces::ProfileLayer& layer : slow.profile.layers) layer.forward_us = 30'000;
+  const live::Record waited = live::execute(crew, wishes, slow, live::predict(wishes, slow));
+  for (const live::Iteration& iteration : waited.workers[1].iterations)
+    CHECK(iteration.forward_us() > 29'000.0 * static_cast<double>(slow.profile.layers.size()));
 }
 
 std::string scenario(const support::TemporaryFolder& folder) {

@@ -140,7 +140,7 @@ Record execute(Crew& crew, const Wishes& wishes, const Calibration& calibration,
     WorkerOptions options = {
         .deadline = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * crew.place().deadline_s)),
         .on_phase = tell};
-    if (wishes.layers) {
+    if (wishes.layers && wishes.layers->are_run_by(transport.rank())) {
       layers = std::make_unique<CpuLayers>(*wishes.layers);
       options.layers = layers->work();
     }

@@ -1,6 +1,7 @@
 #include "validate/live/layers.hpp"
 
 #include <chrono>
+#include <optional>
 #include <vector>
 
 #include "profiler/common/samples.hpp"
@@ -25,7 +26,6 @@ double us_since(Clock::time_point begun) {
 struct CpuLayers::Running {
   explicit Running(const RealLayers& layers)
       : model(layers.model),
-        batch(layers.batch_size),
         work(profiler::make_work(model)),
         executor(work, layers.batch_size, 1, profiler::instruction_sets().front()) {
     for (const profiler::LayerWork& layer : work.layers)
@@ -33,7 +33,6 @@ struct CpuLayers::Running {
   }
 
   models::Model model;
-  std::int64_t batch;
   profiler::ModelWork work;
   std::vector<std::size_t> measured;  ///< by layer of the profile
   profiler::CpuExecutor executor;
@@ -68,7 +67,7 @@ traces::Profile profile_of_work(const profiler::ModelWork& work, std::int64_t ba
   traces::Profile out = {.model = work.model->name,
                          .batch_size = batch,
                          .dtype = traces::Dtype::float32,
-                         .device = "this machine's processors, all workers at once",
+                         .device = "this machine's processors, all workers that compute at once",
                          .origin = {.kind = traces::OriginKind::measured, .source = "fusewise validate"},
                          .layers = {}};
   for (const profiler::LayerWork& layer : work.layers) {
@@ -84,8 +83,6 @@ traces::Profile profile_of_work(const profiler::ModelWork& work, std::int64_t ba
 
 }  // namespace
 
-traces::Profile CpuLayers::profile() const { return profile_of_work(running_->work, running_->batch); }
-
 traces::Profile profile_of(const RealLayers& layers) {
   traces::Profile out = profile_of_work(profiler::make_work(layers.model), layers.batch_size);
   for (traces::ProfileLayer& layer : out.layers) layer.forward_us = layer.backward_us = 1;
@@ -94,22 +91,24 @@ traces::Profile profile_of(const RealLayers& layers) {
 
 traces::Profile measured_layers(transport::Transport& transport, const Wishes& wishes,
                                 std::uint32_t repetitions) {
-  CpuLayers layers(*wishes.layers);
-  traces::Profile out = layers.profile();
+  const RealLayers& real = *wishes.layers;
+  traces::Profile out = profile_of(real);
   const std::size_t count = out.layers.size();
+  std::optional<CpuLayers> layers;
+  if (real.are_run_by(transport.rank())) layers.emplace(real);
   constexpr std::uint32_t kWarmUp = 2;
   std::vector<std::vector<double>> times(2 * count);  // forward, then backward
   for (std::uint32_t i = 0; i < kWarmUp + repetitions; ++i) {
     transport::barrier(transport, tag_of(Tag::barrier));
     std::vector<double> own(2 * count);
-    for (std::uint32_t layer = 0; layer < count; ++layer) {
+    for (std::uint32_t layer = 0; layers && layer < count; ++layer) {
       const Clock::time_point begun = Clock::now();
-      layers.forward(layer);
+      layers->forward(layer);
       own[layer] = us_since(begun);
     }
-    for (auto layer = static_cast<std::uint32_t>(count); layer-- > 0;) {
+    for (auto layer = static_cast<std::uint32_t>(count); layers && layer-- > 0;) {
       const Clock::time_point begun = Clock::now();
-      layers.backward(layer);
+      layers->backward(layer);
       own[count + layer] = us_since(begun);
     }
     for (std::uint32_t rank = 0; rank < transport.size(); ++rank)
@@ -120,8 +119,8 @@ traces::Profile measured_layers(transport::Transport& transport, const Wishes& w
         all[rank] = own;
       else
         transport::from_bytes<double>(transport.recv(rank, tag_of(Tag::record)), all[rank]);
-    for (const std::vector<double>& each : all)
-      for (std::size_t t = 0; t < each.size() && i >= kWarmUp; ++t) times[t].push_back(each[t]);
+    for (std::uint32_t each = 0; each < all.size() && i >= kWarmUp; ++each)
+      for (std::size_t t = 0; real.are_run_by(each) && t < 2 * count; ++t) times[t].push_back(all[each][t]);
   }
   for (std::size_t layer = 0; layer < count; ++layer) {
     out.layers[layer].forward_us = profiler::summary(times[layer]).median;

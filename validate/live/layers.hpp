@@ -20,8 +20,6 @@ class CpuLayers {
   CpuLayers(const CpuLayers&) = delete;
   CpuLayers& operator=(const CpuLayers&) = delete;
 
-  /// What a profile lists, with times of 0.
-  traces::Profile profile() const;
   void forward(std::uint32_t layer);
   void backward(std::uint32_t layer);
   /// Refers to this.
@@ -32,8 +30,8 @@ class CpuLayers {
   std::unique_ptr<Running> running_;
 };
 
-/// The model's layers as all workers time them at once: medians over workers and repetitions. The same on all
-/// ranks.
+/// The model's layers as all workers that compute time them at once: medians over them and repetitions. The
+/// same on all ranks.
 traces::Profile measured_layers(transport::Transport& transport, const Wishes& wishes,
                                 std::uint32_t repetitions);
 

@@ -23,7 +23,10 @@ namespace live {
 /// Layers that are computed for real, on the CPU, where they are not waited for.
 struct RealLayers {
   models::Model model;
-  std::int64_t batch_size = 1;  ///< samples per worker
+  std::int64_t batch_size = 1;    ///< samples per worker
+  std::uint32_t computing = ~0U;  ///< ranks below it compute; the others wait as long as layers were measured
+
+  bool are_run_by(std::uint32_t rank) const { return rank < computing; }
 };
 
 /// Spoils one value after a collective, so that tests see the check fail.

@@ -140,7 +140,8 @@ void read_nodes(const Field& field, live::Wishes& wishes, live::Place& place) {
 void read_layers(const Field& field, live::Wishes& wishes) {
   const std::optional<Field> model = field.find("model");
   if (!model) {
-    if (const auto batch = field.find("batch_size")) batch->expected("none without a model");
+    for (const std::string_view key : {"batch_size", "computing"})
+      if (const auto of_model = field.find(key)) of_model->expected("none without a model");
     wishes.profile = read_profile(field);
     return;
   }
@@ -148,6 +149,7 @@ void read_layers(const Field& field, live::Wishes& wishes) {
     if (const auto other = field.find(key)) other->expected("none where a model computes");
   live::RealLayers real = {.model = models::read_model(model->follow())};
   real.batch_size = count_at<std::int64_t>(field, "batch_size", 1, kMostSamples, real.model.batch_size);
+  real.computing = count_at<std::uint32_t>(field, "computing", 1, wishes.workers, wishes.workers);
   wishes.profile = live::profile_of(real);
   wishes.layers = std::move(real);
 }
@@ -171,7 +173,7 @@ void check_predictable(const Field& field, const Group& group) {
 
 Group read_group(const Field& field, const live::Wishes& usual) {
   field.allow_only({"name", "workers", "line_rate_gbps", "nodes", "profile", "scale", "model", "batch_size",
-                    "collectives", "stragglers", "schedules"});
+                    "computing", "collectives", "stragglers", "schedules"});
   Group group;
   live::Wishes wishes = usual;
   group.name = field.at("name").name();
