@@ -1,7 +1,5 @@
 #include "planner/slices.hpp"
 
-#include <string_view>
-
 #include <fmt/format.h>
 
 #include "sim/graph_algorithms.hpp"
@@ -11,28 +9,6 @@ namespace {
 
 using traces::Slice;
 using Kind = TaskLabel::Kind;
-
-std::string_view category(Kind kind) {
-  switch (kind) {
-    case Kind::read: return "input";
-    case Kind::forward:
-    case Kind::micro_batch_forward: return "forward";
-    case Kind::backward:
-    case Kind::micro_batch_backward: return "backward";
-    case Kind::tick: return "cycle";
-    case Kind::all_reduce:
-    case Kind::reduce_scatter:
-    case Kind::all_gather:
-    case Kind::backward_gather:
-    case Kind::lars_gather: return "communication";
-    case Kind::encode:
-    case Kind::decode: return "compression";
-    case Kind::lars:
-    case Kind::update:
-    case Kind::group_update: return "update";
-  }
-  return "";
-}
 
 class Namer {
  public:
@@ -127,6 +103,28 @@ std::vector<bool> shown_streams(const Run& run) {
 }
 
 }  // namespace
+
+std::string_view category(Kind kind) {
+  switch (kind) {
+    case Kind::read: return "input";
+    case Kind::forward:
+    case Kind::micro_batch_forward: return "forward";
+    case Kind::backward:
+    case Kind::micro_batch_backward: return "backward";
+    case Kind::tick: return "cycle";
+    case Kind::all_reduce:
+    case Kind::reduce_scatter:
+    case Kind::all_gather:
+    case Kind::backward_gather:
+    case Kind::lars_gather: return "communication";
+    case Kind::encode:
+    case Kind::decode: return "compression";
+    case Kind::lars:
+    case Kind::update:
+    case Kind::group_update: return "update";
+  }
+  return "";
+}
 
 void add_slices(const Setting& setting, const Run& run, const std::string& process,
                 std::vector<traces::Track>& tracks, std::vector<Slice>& slices) {

@@ -9,6 +9,7 @@
 
 #include "models/field.hpp"
 #include "models/json_text.hpp"
+#include "planner/slices.hpp"
 #include "traces/chrome_trace.hpp"
 #include "validate/live/names.hpp"
 
@@ -112,7 +113,7 @@ void add_iteration(const Shown& shown, const Iteration& iteration, const std::st
   for (const Piece& piece : iteration.pieces)
     slices.push_back({.track = compute + (piece.is_collective() ? 1 : 0),
                       .name = name(piece, *shown.profile, shown.prediction->groups.size()),
-                      .category = std::string(category(piece.kind)),
+                      .category = std::string(planner::category(piece.kind)),
                       .start = sim::from_us(std::max(0.0, piece.start_us)),
                       .end = sim::from_us(std::max(0.0, piece.end_us))});
 }

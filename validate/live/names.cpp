@@ -37,28 +37,6 @@ std::string counted(Kind kind, std::uint32_t item, std::size_t per_batch) {
 
 }  // namespace
 
-std::string_view category(Kind kind) {
-  switch (kind) {
-    case Kind::read: return "input";
-    case Kind::forward:
-    case Kind::micro_batch_forward: return "forward";
-    case Kind::backward:
-    case Kind::micro_batch_backward: return "backward";
-    case Kind::tick: return "cycle";
-    case Kind::all_reduce:
-    case Kind::reduce_scatter:
-    case Kind::all_gather:
-    case Kind::backward_gather:
-    case Kind::lars_gather: return "communication";
-    case Kind::encode:
-    case Kind::decode: return "compression";
-    case Kind::lars:
-    case Kind::update:
-    case Kind::group_update: return "update";
-  }
-  return "";
-}
-
 std::string name(const Piece& piece, const traces::Profile& profile, std::size_t groups) {
   switch (piece.kind) {
     case Kind::read:

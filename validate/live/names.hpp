@@ -10,8 +10,6 @@
 
 namespace live {
 
-std::string_view category(planner::TaskLabel::Kind kind);
-
 /// "all-reduce 3", "forward conv1", counted from 1; of further micro-batches "all-gather 3, micro-batch 2".
 std::string name(const Piece& piece, const traces::Profile& profile, std::size_t groups);
 
