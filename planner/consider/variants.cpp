@@ -43,11 +43,27 @@ std::vector<Variant> variants_of(const BuiltInCompressor& known, const std::vect
   return out;
 }
 
-bool is_built_in(const Compressor& compressor) {
+/// Where it compresses decides nothing.
+bool is_built_in(Compressor compressor) {
+  compressor.between_nodes = false;
   const auto all = built_in_compressors();
   return std::any_of(all.begin(), all.end(), [&](const BuiltInCompressor& known) {
     return known.name == compressor.name && built_in_compressor(known.name) == compressor;
   });
+}
+
+/// The same, dense inside a node and compressed between nodes alone.
+std::vector<Variant> between_nodes(std::vector<Variant> variants) {
+  for (Variant& variant : variants) {
+    variant.label += " between nodes";
+    variant.compressor.between_nodes = true;
+  }
+  return variants;
+}
+
+bool has_several_nodes(const Setting& setting) {
+  const std::vector<traces::Level>& levels = setting.network->levels;
+  return levels.size() > 1 && setting.costs.workers() > *levels.front().size;
 }
 
 /// A sparse all-reduce with the costs of its table.
@@ -90,10 +106,14 @@ std::vector<std::vector<Variant>> all_variants(const Setting& setting, const Con
   std::vector<std::vector<Variant>> out;
   for (const BuiltInCompressor& known : built_in_compressors())
     out.push_back(variants_of(known, wishes.densities, value_bytes));
+  if (has_several_nodes(setting))
+    for (const BuiltInCompressor& known : built_in_compressors())
+      out.push_back(between_nodes(variants_of(known, wishes.densities, value_bytes)));
   for (const SparseEntry& entry : sparse_collectives())
     if (!entry.is_alias) out.push_back(variants_of(entry, wishes.densities));
   for (const Compressor& compressor : wishes.offered) {
-    if (compressor.is_none() || is_built_in(compressor) || is_looked_at(out, compressor)) continue;
+    const bool is_known = !compressor.between_nodes && is_built_in(compressor);
+    if (compressor.is_none() || is_known || is_looked_at(out, compressor)) continue;
     out.push_back({{.label = own_label(out, compressor), .compressor = compressor, .density = {}}});
   }
   return out;

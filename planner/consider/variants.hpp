@@ -17,7 +17,8 @@ struct Variant {
   std::optional<double> density;
 };
 
-/// The built-in compressors, the sparse all-reduces and what is offered, each with its densities.
+/// The built-in compressors, on several nodes also between these alone, the sparse all-reduces and what is
+/// offered, each with its densities.
 std::vector<std::vector<Variant>> all_variants(const Setting& setting, const ConsiderWishes& wishes);
 
 /// What keeps the pipeline from carrying it, or nothing. The reader of schedules decides.

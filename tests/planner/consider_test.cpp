@@ -272,12 +272,28 @@ TEST_CASE("consider: every sparse all-reduce is a candidate at each density, or 
       CHECK(prediction.bytes_sent_per_worker == Approx(candidate->bytes_sent_per_worker).epsilon(1e-12));
     }
   CHECK(break_even_of(all, "ok-topk").density == 0.001);
+  for (const auto& [name, density] : std::vector<std::pair<std::string, std::optional<double>>>{
+           {"dgc", 0.01}, {"random-k", 0.001}, {"efsignsgd", {}}, {"fp16", {}}}) {
+    CAPTURE(name);
+    const Candidate* candidate = find(all, name + " between nodes", false, density);
+    REQUIRE(candidate != nullptr);
+    CHECK(candidate->schedule.compressor.between_nodes);
+    const Prediction prediction = simulated(scene, "wfbp", *candidate);
+    CHECK(prediction.iteration_us == Approx(candidate->iteration_us).epsilon(1e-9));
+    CHECK(prediction.bytes_sent_per_worker == Approx(candidate->bytes_sent_per_worker).epsilon(1e-12));
+    CHECK(candidate->iteration_us != Approx(find(all, name, false, density)->iteration_us).epsilon(1e-6));
+  }
+  const Scene one_node(support::gradients_of({{100, 4'000'000}}), levels, 4);
+  CHECK(find(consider(one_node.setting, schedule_of(R"("fusewise")"), {.densities = {0.01}}),
+             "dgc between nodes", false, 0.01) == nullptr);
   CHECK(read_extra_iterations("ok-topk@0.01=1.2", considered_names({})).compressor == "ok-topk");
 
   const Scene flat = one_tensor(10, 0.001);
   const auto why = [&](const Setting& setting, const char* schedule) {
     return why_left_out(consider(setting, schedule_of(schedule), {.densities = {0.01}}), "hitopk");
   };
+  CHECK(why_left_out(consider(flat.setting, schedule_of(R"("fusewise")"), {.densities = {0.01}}),
+                     "dgc between nodes") == "");
   CHECK(why(flat.setting, R"("fusewise")") == "it needs a network with levels, as hitopk needs");
   CHECK(why(scene.setting, R"("fusewise-dear")") == "pipeline dear takes only what an all-reduce can sum");
   traces::Profile half = scene.profile;
