@@ -339,6 +339,17 @@ std::string Field::one_of(std::span<const std::string_view> choices) const {
   return value;
 }
 
+namespace {
+
+/// "between-nodes", or "no-between-nodes".
+std::string said(const std::string& key, bool value) {
+  std::string out = (value ? "" : "no-") + printable(key);
+  std::replace(out.begin(), out.end(), '_', '-');
+  return out;
+}
+
+}  // namespace
+
 std::string Field::words() const {
   if (!value_->is_structured())
     return value_->is_string() ? printable(value_->get_ref<const std::string&>()) : shown(*value_);
@@ -346,7 +357,8 @@ std::string Field::words() const {
   for (const bool strings : {true, false}) {
     for (const auto& [key, value] : value_->items()) {
       if (value.is_string() != strings) continue;
-      const std::string inner = child(value, key).words();
+      const bool is_named = value_->is_object() && value.is_boolean();
+      const std::string inner = is_named ? said(key, value.get<bool>()) : child(value, key).words();
       if (!inner.empty() && !out.empty()) out += ' ';
       out += inner;
     }

@@ -51,8 +51,8 @@ class Field {
     return one_of(std::span(choices.begin(), choices.size()));
   }
 
-  /// The strings, numbers and truth values inside, without keys, in the order of the keys: a short
-  /// description.
+  /// The strings and numbers inside, without keys, in the order of the keys, and the keys of what is true or
+  /// not: a short description.
   std::string words() const;
 
   /// Refuses every key of this object that is not listed, suggesting the nearest that is.

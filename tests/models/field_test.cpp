@@ -245,6 +245,8 @@ TEST_CASE("field: find, has, items and words") {
   CHECK(field.at("d").items().size() == 3);
   CHECK(field.at("d").items()[1].boolean());
   CHECK(field.words() == R"(b\u000ac 1 true 2.5 null)");
+  CHECK(parse(R"({"between_nodes": true, "fused": false, "name": "dgc"})").words() ==
+        "dgc between-nodes no-fused");
   CHECK(field.is_object());
   CHECK(field.at("d").is_array());
   CHECK(field.at("a").is_text());
