@@ -76,8 +76,11 @@ TEST_CASE("netlab: nodes are joined by a link of their own rate, which their wor
         transport::run_rank(membership, processes::patient(), [&](transport::Tcp& end) {
           constexpr std::size_t kBytes = 1'000'000;  // 0.4 s between nodes, less the burst; 8 ms inside
           const auto exchange = [&](std::uint32_t with) {
-            const auto begun = std::chrono::steady_clock::now();
+            constexpr std::uint32_t kBarrier = 100;
+            const auto begun = std::chrono::steady_clock::now();  // before anyone sends
+            transport::barrier(end, kBarrier);
             (void)transport::send_recv(end, with, transport::Bytes(kBytes), with, with > rank ? rank : with);
+            transport::barrier(end, kBarrier);
             return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
           };
           (void)exchange(rank ^ 1U);
