@@ -33,6 +33,7 @@ int rank_of(std::uint32_t rank, const netlab::Loan* lab, const transport::Descri
   transport::run_rank(membership, options, [&](transport::Tcp& end) {
     const auto engine = measure::find_backend("tcp")->make(end, {.algorithm = "ring"});
     measure::Wanted wanted = {.repetitions = 20};
+    if (lab != nullptr) wanted.drain_bytes = netlab::burst_bytes(kBitsPerSecond);
     for (std::int64_t bytes = 128 << 10; bytes <= 16 << 20; bytes *= 2) wanted.sizes.push_back(bytes);
     const std::vector<measure::Samples> samples = measure::run(end, *engine, wanted);
     if (rank != 0) return;
