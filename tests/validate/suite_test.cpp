@@ -107,7 +107,6 @@ TEST_CASE("suite: the bundled ones hold what they promise") {
     CAPTURE(entry.path().string());
     const suite::Suite got = suite::read_suite(Field::load(entry.path()));
     if (got.name != "full") continue;
-    CHECK_FALSE(got.programs.empty());
     for (const suite::Group& group : got.groups) {
       all += group.plans.size();
       computed += group.compute == "cpu" ? group.plans.size() : 0;
