@@ -61,6 +61,10 @@ Descriptor new_network() {
   return network;
 }
 
+/// The same on every host, and one that keeps a link busy until something is lost: its queue is longer than
+/// what a socket sends ahead. A host's own choice, BBR say, leaves some percent of the link unused.
+constexpr std::string_view kCongestionControl = "reno";
+
 std::string shaping(double bits_per_second, const std::string& device) {
   return fmt::format("qdisc add dev {} root handle 1: tbf rate {:.0f}bit burst {} latency 50ms\n", device,
                      bits_per_second, burst_bytes(bits_per_second));
@@ -112,7 +116,9 @@ std::vector<Descriptor> make_network(const Shape& shape) {
   for (std::uint32_t i = 0; i < shape.workers; ++i) {
     run_inside(
         workers[i].get(), {ip, "-batch", "-"},
-        fmt::format("link set dev lo up\naddress add {}/24 dev eth0\nlink set dev eth0 up\n", address(i)));
+        fmt::format("link set dev lo up\naddress add {0}/24 dev eth0\nlink set dev eth0 up\n"
+                    "route replace 10.77.0.0/24 dev eth0 proto kernel scope link src {0} congctl {1}\n",
+                    address(i), kCongestionControl));
     run_inside(workers[i].get(), {tc, "-batch", "-"}, shaping(shape.bits_per_second, "eth0"));
     if (shape.delay_us > 0) {
       try {

@@ -22,6 +22,20 @@ std::span<float> part(std::span<float> values, const Stretch& stretch) {
 
 Bytes message(std::span<const float> values) { return to_bytes(values); }
 
+/// The first `piece` values, and what is left after them.
+template <typename T>
+std::span<T> bite(std::span<T>& values, std::size_t piece) {
+  const std::span<T> first = values.first(std::min(piece, values.size()));
+  values = values.subspan(first.size());
+  return first;
+}
+
+/// In pieces, so that the other sums the first while the last is on its way. Nothing is one empty message.
+void give(Transport& transport, std::uint32_t to, std::uint32_t tag, std::span<const float> values) {
+  do transport.send(to, tag, message(bite(values, kPiece)));
+  while (!values.empty());
+}
+
 /// All NaNs that come out are one: operands come in either order.
 float sum_of(float a, float b) {
   const float sum = a + b;
@@ -46,6 +60,12 @@ void take(Transport& transport, std::uint32_t from, std::uint32_t tag, std::span
     add(came, into);
   else
     from_bytes<float>(came, into);
+}
+
+void take_pieces(Transport& transport, std::uint32_t from, std::uint32_t tag, std::span<float> into,
+                 bool sums) {
+  do take(transport, from, tag, bite(into, kPiece), sums);
+  while (!into.empty());
 }
 
 /// One tree, from the view of a rank.
@@ -129,9 +149,9 @@ void run_pattern(Transport& transport, const cluster::BytePattern& pattern, std:
   const std::uint32_t rank = transport.rank();
   for (std::uint32_t round = 0; round < pattern.rounds(); ++round) {
     const cluster::Move move = pattern.move(rank, round);
-    if (move.to != Exchange::kNobody) transport.send(move.to, tag, message(part(values, move.out)));
+    if (move.to != Exchange::kNobody) give(transport, move.to, tag, part(values, move.out));
     if (move.from != Exchange::kNobody)
-      take(transport, move.from, tag, part(values, pattern.move(move.from, round).out), move.sums);
+      take_pieces(transport, move.from, tag, part(values, pattern.move(move.from, round).out), move.sums);
   }
 }
 
@@ -155,8 +175,8 @@ void send_receive(Transport& transport, std::span<float> values, std::uint32_t t
   const std::uint32_t size = transport.size();
   if (size == 1) return;
   const std::uint32_t rank = transport.rank();
-  from_bytes<float>(send_recv(transport, (rank + 1) % size, message(values), (rank + size - 1) % size, tag),
-                    values);
+  give(transport, (rank + 1) % size, tag, values);
+  take_pieces(transport, (rank + size - 1) % size, tag, values, false);
 }
 
 void barrier(Transport& transport, std::uint32_t tag) {

@@ -1,4 +1,4 @@
-// Dense collectives on float data, message by message as the simulator counts them: the rounds of a
+// Dense collectives on float data, in the steps that the simulator counts: the rounds of a
 // cluster::BytePattern, or the two trees of a double binary tree. Every rank calls, with as many values.
 
 #pragma once
@@ -12,15 +12,17 @@
 
 namespace transport {
 
+/// What is longer travels as messages of so many values.
+constexpr std::size_t kPiece = 1 << 14;
+
 /// A pattern of values, not bytes: made for as many "bytes" as there are values, so that none is cut. Each
 /// rank ends as the pattern's Outcome says; an all-reduce leaves the same bytes on all.
 void run_pattern(Transport& transport, const cluster::BytePattern& pattern, std::span<float> values,
                  std::uint32_t tag);
 
-/// Pieces of so many values follow each other up and down the trees.
-constexpr std::size_t kTreePiece = 1 << 14;
+/// Pieces follow each other up and down the trees.
 void run_trees(Transport& transport, const cluster::DoubleBinaryTree& trees, std::span<float> values,
-               std::uint32_t tag, std::size_t piece = kTreePiece);
+               std::uint32_t tag, std::size_t piece = kPiece);
 
 /// Whichever of the two it is.
 void run_collective(Transport& transport, const cluster::Collective& collective, std::span<float> values,
