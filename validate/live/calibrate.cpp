@@ -16,6 +16,7 @@
 #include "profiler/common/samples.hpp"
 #include "profiler/measure/report.hpp"
 #include "profiler/measure/run.hpp"
+#include "traces/profile_overlap.hpp"
 #include "transport/bytes.hpp"
 #include "transport/collectives.hpp"
 #include "validate/live/clock.hpp"
@@ -123,8 +124,8 @@ std::uint32_t repetitions(const CalibrationWishes& wishes, std::int64_t bytes) {
 struct Terms {
   const CalibrationWishes& wishes;
   std::uint32_t workers_per_node = 1;
-  /// What a link lets pass at once after a pause. Groups follow each other, and large ones find links that had
-  /// no time to save up: these bytes are used up before. Small ones leave links the time.
+  /// What a link lets pass at once after a pause. Groups follow each other, and large ones find links that
+  /// had no time to save up: these bytes are used up before. Small ones leave links the time.
   std::int64_t burst_bytes = 0;
 };
 
@@ -335,9 +336,9 @@ Calibration calibrate(Crew& crew, const std::vector<Wishes>& all, const Calibrat
   const Terms terms = {
       .wishes = wishes, .workers_per_node = first.workers_per_node, .burst_bytes = crew.burst_bytes()};
   const Crew::Task rank = [&](Transport& transport, const Crew::Tell& tell) {
-    Calibration out = {.network = {}, .profile = first.profile, .compressors = {}, .where = crew.where()};
-    const std::vector<measure::Samples> samples =
-        measured_collectives(transport, needs, terms, sizes, tell);
+    Calibration out = {
+        .network = {}, .profile = first.profile, .overlap = {}, .compressors = {}, .where = crew.where()};
+    const std::vector<measure::Samples> samples = measured_collectives(transport, needs, terms, sizes, tell);
     std::vector<TimedCompressor> compressors;
     for (const planner::Compressor& compressor : needs.compressors) {
       tell("calibration of " + compressor.name);
@@ -345,7 +346,9 @@ Calibration calibrate(Crew& crew, const std::vector<Wishes>& all, const Calibrat
     }
     if (first.layers) {
       tell("calibration of layers");
-      out.profile = measured_layers(transport, first, wishes.layer_repetitions);
+      LayerTimes times = measured_layers(transport, first, wishes.layer_repetitions);
+      out.profile = std::move(times.profile);
+      out.overlap = times.overlap;
     }
     if (transport.rank() != 0) return transport::Bytes();
     const std::optional<double> rate = crew.bits_per_second();
@@ -368,14 +371,22 @@ std::string calibration_text(const Calibration& calibration) {
   return models::json_text({{"where", calibration.where},
                             {"network", ordered_json::parse(traces::network_text(calibration.network))},
                             {"profile", ordered_json::parse(traces::profile_text(calibration.profile))},
+                            {"overlap",
+                             {{"compute_slowdown", calibration.overlap.compute_slowdown},
+                              {"communication_slowdown", calibration.overlap.communication_slowdown}}},
                             {"compressors", std::move(compressors)}});
 }
 
 Calibration read_calibration(const models::Field& field) {
   Calibration out = {.network = traces::read_network(field.at("network")),
                      .profile = traces::read_profile(field.at("profile")),
+                     .overlap = {},
                      .compressors = {},
                      .where = field.at("where").text()};
+  const models::Field overlap = field.at("overlap");
+  out.overlap = {
+      .compute_slowdown = overlap.at("compute_slowdown").number(0, traces::kMostOverlapSlowdown),
+      .communication_slowdown = overlap.at("communication_slowdown").number(0, traces::kMostOverlapSlowdown)};
   for (const models::Field& each : field.at("compressors").items())
     out.compressors.push_back(planner::read_compressor(each));
   return out;
