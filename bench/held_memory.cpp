@@ -76,38 +76,35 @@ class Handing final : public Transport {
 }  // namespace
 
 namespace bench {
-namespace {
 
-constexpr std::uint64_t kIterations = 3;
-
-}  // namespace
-
-DrawnGradients::DrawnGradients(std::size_t its_elements, std::uint32_t its_ranks)
-    : elements(its_elements), ranks(its_ranks), drawn(kIterations * its_ranks) {
-  for (std::uint64_t iteration = 0; iteration < kIterations; ++iteration)
-    for (std::uint32_t rank = 0; rank < ranks; ++rank)
-      drawn[iteration * ranks + rank] = sparse::gradient({.layers = 4}, elements, rank, iteration);
+Gradients drawn_gradients(std::size_t elements, std::uint32_t ranks) {
+  Gradients out;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank)
+    out.push_back(sparse::gradient({.layers = 4}, elements, rank, 0));
+  return out;
 }
 
-double most_held(const training::Method& method, double density, const DrawnGradients& gradients) {
+double most_held(const training::Method& method, double density, std::uint32_t ranks,
+                 const Gradients& gradients) {
+  constexpr int kIterations = 3;
   const training::AggregateOptions options = {.density = density};
-  std::vector<Held> ranks(gradients.ranks);
-  std::vector<std::int64_t> most(gradients.ranks);
-  transport::run_ranks(gradients.ranks, [&](Transport& inner) {
-    Handing transport(inner, ranks);
-    Held& own = ranks[transport.rank()];
+  std::vector<Held> all(ranks);
+  std::vector<std::int64_t> most(ranks);
+  transport::run_ranks(ranks, [&](Transport& inner) {
+    Handing transport(inner, all);
+    Held& own = all[transport.rank()];
     held = &own;
     training::AggregateState state = training::initial_state(options);
-    for (std::uint64_t iteration = 0; iteration < kIterations; ++iteration) {
-      std::vector<float> gradient = gradients.drawn[iteration * gradients.ranks + transport.rank()];
-      own.most = own.now.load();  // messages for the next iteration may have come already
+    for (int iteration = 0; iteration < kIterations; ++iteration) {
+      std::vector<float> gradient = gradients[transport.rank()];
+      own.most = own.now.load();  // messages of this iteration may have come already
       method.aggregate(method, transport, options, state, gradient);
       most[transport.rank()] = std::max(most[transport.rank()], own.most.load());
     }
     held = nullptr;
   });
   return static_cast<double>(*std::max_element(most.begin(), most.end())) /
-         static_cast<double>(gradients.elements * sizeof(float));
+         static_cast<double>(gradients.front().size() * sizeof(float));
 }
 
 }  // namespace bench

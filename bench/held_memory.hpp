@@ -11,19 +11,15 @@
 
 namespace bench {
 
-/// What every rank gives in each of three iterations: drawn once, for all methods.
-struct DrawnGradients {
-  std::size_t elements;
-  std::uint32_t ranks;
-  std::vector<std::vector<float>> drawn;  ///< by iteration and rank
+/// What every rank gives, the same in each iteration.
+using Gradients = std::vector<std::vector<float>>;
+Gradients drawn_gradients(std::size_t elements, std::uint32_t ranks);
 
-  DrawnGradients(std::size_t its_elements, std::uint32_t its_ranks);
-};
-
-/// The most of any rank, in gradients: its gradient and residual, what it works with, and messages from when
-/// they are made until they are used. Those that wait in the transport count for the rank that they wait for,
-/// so that the figure differs a little from run to run, as threads do. With error feedback; thresholds are
-/// found in the first iteration.
-double most_held(const training::Method& method, double density, const DrawnGradients& gradients);
+/// The most of any of the first `ranks`, in gradients: its gradient and residual, what it works with, and
+/// messages from when they are made until they are used. Those that wait in the transport count for the rank
+/// that they wait for, so that the figure differs a little from run to run, as threads do. Three iterations
+/// with error feedback; thresholds are found in the first.
+double most_held(const training::Method& method, double density, std::uint32_t ranks,
+                 const Gradients& gradients);
 
 }  // namespace bench

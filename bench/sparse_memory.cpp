@@ -15,8 +15,8 @@ int main(int argc, char** argv) {
   std::vector<double> densities;
   for (int i = 2; i < argc; ++i) densities.push_back(std::stod(argv[i]));
   if (densities.empty()) densities = {0.001, 0.01, 0.05};
-  std::vector<bench::DrawnGradients> all;
-  for (const std::uint32_t ranks : {4U, 16U, 64U}) all.emplace_back(elements, ranks);
+  constexpr std::uint32_t kRanks[] = {4, 16, 64};
+  const bench::Gradients gradients = bench::drawn_gradients(elements, kRanks[2]);
 
   fmt::print("| {} elements, 4 / 16 / 64 ranks |", elements);
   for (const double density : densities) fmt::print(" density {} |", density);
@@ -26,9 +26,9 @@ int main(int argc, char** argv) {
   for (const training::Method& method : training::methods()) {
     fmt::print("| {} |", method.name);
     for (const double density : densities) {
-      for (const bench::DrawnGradients& gradients : all)
-        fmt::print("{} {:.2f}", &gradients == all.data() ? "" : " /",
-                   bench::most_held(method, density, gradients));
+      for (const std::uint32_t ranks : kRanks)
+        fmt::print("{} {:.2f}", ranks == kRanks[0] ? "" : " /",
+                   bench::most_held(method, density, ranks, gradients));
       fmt::print(" |");
       std::fflush(stdout);
     }
