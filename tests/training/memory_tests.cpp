@@ -8,7 +8,7 @@ namespace {
 
 TEST_CASE("memory: within three gradients a rank with every method, at densities of up to 5 %") {
   const bench::Gradients gradients = bench::drawn_gradients(65'536, 16);
-  for (const std::uint32_t ranks : {4U, 16U})
+  for (const std::uint32_t ranks : {8U, 16U})
     for (const training::Method& method : training::methods())
       for (const double density : {0.001, 0.01, 0.05}) {
         CAPTURE(ranks);
