@@ -23,6 +23,13 @@ struct ExtraIterations {
   double factor = 1;
 };
 
+/// How long to look for the best groups that may travel compressed or not, in steps of the search: after
+/// `some` only compressors that may be the best are still planned exactly, after `most` none.
+struct ChoiceEffort {
+  double some = 1e6;
+  double most = 1.5e7;  ///< seconds
+};
+
 struct ConsiderWishes {
   /// Shares of the elements that sparse compressors keep, each over 0 and at most 1.
   std::vector<double> densities = {0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1};
@@ -30,6 +37,7 @@ struct ConsiderWishes {
   /// Besides the built-in ones and the sparse all-reduces, as they are; those that are none or equal to a
   /// built-in are passed over.
   std::vector<Compressor> offered = {};
+  ChoiceEffort effort = {};
 };
 
 /// Bandwidths as factors of what the network has.

@@ -56,10 +56,17 @@ struct Selected {
   std::vector<std::uint32_t> contributed;
 };
 
+/// Whether a rank sends as soon as it can, or when it is asked to by a message without content, so that no
+/// more than one waits for a rank that is late.
+enum class Sending { at_once, when_asked };
+
 /// Selections are summed up a binary tree to rank 0; after each sum the k of greatest magnitude go on; the
 /// last are sent down again. With k selected on each, rank 0 sends and receives 4k ceil(log2 P) words, and no
-/// rank more. As in the paper, a contribution that a merge has dropped counts as contributed if its index is
-/// selected through another branch.
-Selected gtopk(transport::Transport& transport, const SparseVector& own, std::size_t elements, std::size_t k);
+/// rank more; asking is a phase "reduce/asked". As in the paper, a contribution that a merge has dropped
+/// counts as contributed if its index is selected through another branch. Memory in gradients: 8k/n, in which
+/// `own` and what waits when it was asked for are counted, and 1/32; else up to 2k/n ceil(log2 P) wait
+/// besides.
+Selected gtopk(transport::Transport& transport, SparseVector own, std::size_t elements, std::size_t k,
+               Sending sending = Sending::at_once);
 
 }  // namespace sparse

@@ -41,17 +41,25 @@ SparseVector sum_of_both(const SparseVector& a, const SparseVector& b) {
   return sum;
 }
 
+/// Of a rank below, when it has it; where it is asked for, no sooner than that.
+SparseVector from_below(Transport& transport, std::uint32_t below, std::size_t elements, Sending sending) {
+  if (sending == Sending::when_asked) {
+    const transport::Phase phase(transport, "asked");
+    transport.send(below, tag_of(Tag::asked), {});
+  }
+  return decode(transport.recv(below, tag_of(Tag::tree_up)), {0, elements});
+}
+
 /// The k greatest of the sums of the ranks whose root this rank is.
-SparseVector sum_from_below(Transport& transport, const SparseVector& own, std::size_t elements,
-                            std::size_t k) {
+SparseVector sum_from_below(Transport& transport, SparseVector own, std::size_t elements, std::size_t k,
+                            Sending sending) {
   const std::uint32_t parent = distance_to_parent(transport.rank(), transport.size());
-  SparseVector selected = top_of(own, k);
+  SparseVector selected = own.indexes.size() > k ? top_of(own, k) : std::move(own);
   for (std::uint32_t distance = 1; distance < parent; distance *= 2) {
     if (transport.rank() + distance >= transport.size()) continue;
     SparseVector sum;
     {  // what has been summed needs no memory any more
-      const SparseVector below =
-          decode(transport.recv(transport.rank() + distance, tag_of(Tag::tree_up)), {0, elements});
+      const SparseVector below = from_below(transport, transport.rank() + distance, elements, sending);
       sum = sum_of_both(std::exchange(selected, {}), below);
     }
     selected = top_of(sum, k);
@@ -59,12 +67,17 @@ SparseVector sum_from_below(Transport& transport, const SparseVector& own, std::
   return selected;
 }
 
-SparseVector reduce(Transport& transport, const SparseVector& own, std::size_t elements, std::size_t k) {
+SparseVector reduce(Transport& transport, SparseVector own, std::size_t elements, std::size_t k,
+                    Sending sending) {
   const transport::Phase phase(transport, "reduce");
-  SparseVector selected = sum_from_below(transport, own, elements, k);
+  SparseVector selected = sum_from_below(transport, std::move(own), elements, k, sending);
   if (transport.rank() == 0) return selected;
-  const std::uint32_t parent = distance_to_parent(transport.rank(), transport.size());
-  transport.send(transport.rank() - parent, tag_of(Tag::tree_up), encode(selected));
+  const std::uint32_t parent = transport.rank() - distance_to_parent(transport.rank(), transport.size());
+  if (sending == Sending::when_asked) {
+    const transport::Phase asking(transport, "asked");
+    transport.recv(parent, tag_of(Tag::asked));
+  }
+  transport.send(parent, tag_of(Tag::tree_up), encode(selected));
   return {};
 }
 
@@ -82,11 +95,15 @@ SparseVector broadcast(Transport& transport, SparseVector selected, std::size_t 
 
 }  // namespace
 
-Selected gtopk(Transport& transport, const SparseVector& own, std::size_t elements, std::size_t k) {
+Selected gtopk(Transport& transport, SparseVector own, std::size_t elements, std::size_t k, Sending sending) {
   check_sparse(own, elements, "gtopk");
-  SparseVector selected = broadcast(transport, reduce(transport, own, elements, k), elements);
-  std::vector<std::uint32_t> contributed = common_indexes(own, selected);
-  return {std::move(selected), std::move(contributed)};
+  Marks given({0, elements});  // less memory than what was given
+  for (const std::uint32_t index : own.indexes) given.set(index);
+  Selected result;
+  result.sum = broadcast(transport, reduce(transport, std::move(own), elements, k, sending), elements);
+  for (const std::uint32_t index : result.sum.indexes)
+    if (given.has(index)) result.contributed.push_back(index);
+  return result;
 }
 
 }  // namespace sparse

@@ -119,13 +119,6 @@ SparseVector at_least_of(const SparseVector& vector, float threshold) {
   return elements_at(vector, compression::at_least(vector.values, threshold).indexes);
 }
 
-std::vector<std::uint32_t> common_indexes(const SparseVector& a, const SparseVector& b) {
-  std::vector<std::uint32_t> common;
-  std::set_intersection(a.indexes.begin(), a.indexes.end(), b.indexes.begin(), b.indexes.end(),
-                        std::back_inserter(common));
-  return common;
-}
-
 Accumulator::Accumulator(Range range)
     : present_(range), own_(std::make_unique_for_overwrite<float[]>(range.size())), values_(own_.get()) {}
 

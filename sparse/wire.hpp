@@ -1,5 +1,5 @@
-// Sparse vectors on the wire (4 bytes of index and 4 of value per element, nothing else), and the pieces,
-// unions and intersections of them that the collectives are made of.
+// Sparse vectors on the wire (4 bytes of index and 4 of value per element, nothing else), and the pieces and
+// sums of them that the collectives are made of.
 
 #pragma once
 
@@ -49,9 +49,6 @@ SparseVector top_of(const SparseVector& vector, std::size_t k);
 
 /// Of the elements of `vector` those of at least this magnitude.
 SparseVector at_least_of(const SparseVector& vector, float threshold);
-
-/// Indexes that both have.
-std::vector<std::uint32_t> common_indexes(const SparseVector& a, const SparseVector& b);
 
 /// Sums sparse vectors over a range of indexes. An element's value is the sum of what was added, in the order
 /// in which it was added; one that nobody gave is absent, and one whose sum is zero is there. Memory: 4 1/8

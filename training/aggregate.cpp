@@ -110,10 +110,12 @@ Selected gtopk(const Method& /*method*/, Transport& transport, const Options& op
                Floats& gradient) {
   add_left(options, state, gradient);
   const std::size_t k = compression::kept_elements(gradient.size(), options.density);
-  const SparseVector own = compression::top_k(gradient, k);
-  const sparse::Selected result = sparse::gtopk(transport, own, gradient.size(), k);
+  SparseVector own = compression::top_k(gradient, k);
+  const std::size_t local = own.indexes.size();
+  const sparse::Selected result =
+      sparse::gtopk(transport, std::move(own), gradient.size(), k, sparse::Sending::when_asked);
   keep(options, state, gradient, result.contributed);
-  return scatter(result.sum, own.indexes.size(), gradient);
+  return scatter(result.sum, local, gradient);
 }
 
 Selected ok_topk(const Method& /*method*/, Transport& transport, const Options& options, State& state,

@@ -157,19 +157,16 @@ class Considering {
   }
 
   /// Plans choices exactly, those that look best first: where the channel is nearly as busy as compute that
-  /// is thousands of times the work of compressing all groups. After some work only those that may be the
-  /// best, and after more none.
+  /// is thousands of times the work of compressing all groups.
   void choose_exactly() {
-    constexpr double kSomeWork = 1e6;
-    constexpr double kMostWork = 1.5e7;  // seconds
     double work = 0;
-    for (std::vector<Choice> left = choices_; !left.empty() && work < kMostWork;) {
+    for (std::vector<Choice> left = choices_; !left.empty() && work < wishes_.effort.most;) {
       const auto next = std::min_element(left.begin(), left.end(), [&](const Choice& a, const Choice& b) {
         return out_.candidates[a.candidate].weighed_us < out_.candidates[b.candidate].weighed_us;
       });
       const Choice choice = *next;
       left.erase(next);
-      if (work < kSomeWork || may_be_best(choice)) work += choose_exactly(choice, left);
+      if (work < wishes_.effort.some || may_be_best(choice)) work += choose_exactly(choice, left);
     }
   }
 

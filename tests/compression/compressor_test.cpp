@@ -427,6 +427,7 @@ TEST_CASE("error feedback: over many calls what arrives is what was sent") {
       each.add_decoded(encode(each, gradient, state, feedback), arrived);
     for (std::size_t i = 0; i < gradient.size(); ++i) {
       CAPTURE(i);
+      CHECK(arrived[i] > 0);
       CHECK(arrived[i] + feedback.residual[i] == doctest::Approx(gradient[i] * kCalls).epsilon(1e-4));
     }
   }

@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include "compression/compressor.hpp"
 #include "compression/select.hpp"
 #include "planner/sparse.hpp"
 #include "planner/ways.hpp"
@@ -187,33 +188,48 @@ TEST_CASE("sparse costs: ok-topk keeps to its bound, and sends what is expected 
   }
 }
 
+struct Shape {
+  std::uint32_t nodes;
+  std::uint32_t workers;
+};
+
+void check_hitopk(const Shape& shape, double density) {
+  CAPTURE(shape.nodes);
+  CAPTURE(shape.workers);
+  CAPTURE(density);
+  const std::size_t of_shard = compression::kept_elements(kElements / shape.workers, density);
+  const auto ran = ranks::run(shape.nodes * shape.workers, [&](Transport& t) {
+    return sparse::hitopk(t, gradient(t.rank()), shape.workers,
+                          [&](std::span<const float> shard) { return compression::top_k(shard, of_shard); })
+        .sum;
+  });
+  const Fabric fabric = {
+      .workers = shape.nodes * shape.workers,
+      .flat = {},
+      .nodes =
+          Fabric::Nodes{.workers_in_node = shape.workers, .nodes = shape.nodes, .inside = {}, .between = {}}};
+  const SparseCall most_filled = find_sparse("hitopk")->calls(fabric, density, {}).usual;
+  const SparseCall filled = find_sparse("hitopk")->calls(fabric, density, {.overlap = 0}).usual;
+  const double inside = most_received(ran, "reduce-scatter") + most_received(ran, "inside");
+  CHECK(words(most_filled.between) == Approx(most_received(ran, "between")).epsilon(1e-3));
+  CHECK(words(most_filled.inside) >= inside * (1 - 1e-4));
+  CHECK(words(filled.inside) == Approx(inside).epsilon(0.02));
+  CHECK(sent_words(filled) == Approx(mean_sent(ran)).epsilon(0.02));
+}
+
 TEST_CASE("sparse costs: hitopk sends what its equations say but for indexes that nodes share") {
-  struct Shape {
-    std::uint32_t nodes;
-    std::uint32_t workers;
-  };
-  for (const Shape& shape : {Shape{2, 1}, Shape{1, 3}, Shape{2, 2}, Shape{2, 4}, Shape{4, 4}}) {
-    CAPTURE(shape.nodes);
-    CAPTURE(shape.workers);
-    const std::size_t of_shard = kKept / shape.workers;
-    const auto ran = ranks::run(shape.nodes * shape.workers, [&](Transport& t) {
-      return sparse::hitopk(t, gradient(t.rank()), shape.workers,
-                            [&](std::span<const float> shard) { return compression::top_k(shard, of_shard); })
-          .sum;
-    });
-    const Fabric fabric = {
-        .workers = shape.nodes * shape.workers,
-        .flat = {},
-        .nodes = Fabric::Nodes{
-            .workers_in_node = shape.workers, .nodes = shape.nodes, .inside = {}, .between = {}}};
-    const SparseCall most_filled = calls_of("hitopk", fabric).usual;
-    const SparseCall filled = calls_of("hitopk", fabric, {.overlap = 0}).usual;
-    const double inside = most_received(ran, "reduce-scatter") + most_received(ran, "inside");
-    CHECK(words(most_filled.between) == Approx(most_received(ran, "between")).epsilon(1e-3));
-    CHECK(words(most_filled.inside) >= inside * (1 - 1e-4));
-    CHECK(words(filled.inside) == Approx(inside).epsilon(0.02));
-    CHECK(sent_words(filled) == Approx(mean_sent(ran)).epsilon(0.02));
-  }
+  for (const Shape& shape : {Shape{2, 1}, Shape{1, 3}, Shape{2, 2}, Shape{2, 4}, Shape{4, 4}})
+    check_hitopk(shape, kDensity);
+}
+
+TEST_CASE("sparse costs: hitopk's nodes together fill no more than all elements") {
+  check_hitopk({4, 2}, 0.6);
+  const Fabric fabric = {
+      .workers = 8,
+      .flat = {},
+      .nodes = Fabric::Nodes{.workers_in_node = 2, .nodes = 4, .inside = {}, .between = {}}};
+  const SparseCall call = find_sparse("hitopk")->calls(fabric, 0.6, {}).usual;
+  CHECK(call.inside.bytes_per_byte == 0.5 + 0.5 * 2);  // dense, then all elements with their indexes
 }
 
 }  // namespace

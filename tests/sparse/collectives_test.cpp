@@ -213,14 +213,18 @@ SparseVector plain_gtopk(std::vector<SparseVector> selected, std::size_t k) {
   return selected.front();
 }
 
-TEST_CASE("gtopk: k of each merge go on, and rank 0 sends and receives 4k lg P words") {
+void check_gtopk(sparse::Sending sending) {
   for (const Instance& in : instances()) {
     CAPTURE(in.size);
     CAPTURE(in.elements);
     CAPTURE(in.k);
-    const auto ran = ranks::run(
-        in.size, [&](Transport& t) { return sparse::gtopk(t, in.own[t.rank()], in.elements, in.k); });
+    const auto ran = ranks::run(in.size, [&](Transport& t) {
+      return sparse::gtopk(t, in.own[t.rank()], in.elements, in.k, sending);
+    });
     const SparseVector expected = plain_gtopk(in.own, in.k);
+    const bool asks = sending == sparse::Sending::when_asked;
+    for (std::uint32_t rank = 0; rank < in.size; ++rank)
+      REQUIRE(ran.counts(rank, "reduce/asked").messages_received == (asks && rank > 0 ? 1 : 0));
     const auto kept = static_cast<std::int64_t>(std::min(in.k, in.elements));
     const std::int64_t lg = std::bit_width(in.size - 1);
     for (std::uint32_t rank = 0; rank < in.size; ++rank) {
@@ -233,6 +237,14 @@ TEST_CASE("gtopk: k of each merge go on, and rank 0 sends and receives 4k lg P w
     REQUIRE(ran.words_sent(0, "broadcast") == 2 * kept * lg);
     REQUIRE(ran.words_received(0) + ran.words_sent(0) == 4 * kept * lg);
   }
+}
+
+TEST_CASE("gtopk: k of each merge go on, and rank 0 sends and receives 4k lg P words") {
+  check_gtopk(sparse::Sending::at_once);
+}
+
+TEST_CASE("gtopk: the same where sums are asked for, a message without content each") {
+  check_gtopk(sparse::Sending::when_asked);
 }
 
 TEST_CASE("collectives: a selection with indexes beyond the gradient is an error") {

@@ -32,14 +32,13 @@ TEST_CASE("wire: what is not a sparse vector of the range is an error") {
                        std::invalid_argument);
 }
 
-TEST_CASE("wire: pieces, selections and intersections") {
+TEST_CASE("wire: pieces and selections") {
   CHECK(sparse::places_in(kFour, {4, 9}) == Range{1, 3});
   CHECK(sparse::places_in(kFour, {7, 7}) == Range{3, 3});
   CHECK(sparse::slice(kFour, {1, 3}) == SparseVector{{4, 6}, {4, -6}});
   CHECK(sparse::top_of(kFour, 2) == SparseVector{{4, 6}, {4, -6}});
   CHECK(sparse::top_of(kFour, 9) == kFour);
   CHECK(sparse::at_least_of(kFour, 4) == SparseVector{{4, 6, 9}, {4, -6, 4}});
-  CHECK(sparse::common_indexes(kFour, {{0, 4, 9, 12}, {1, 1, 1, 1}}) == std::vector<std::uint32_t>{4, 9});
 }
 
 TEST_CASE("wire: sums are in the order of what is added, and a sum of zero stays") {

@@ -1,0 +1,110 @@
+#include "bench/held_memory.hpp"
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "sparse/gradients.hpp"
+#include "transport/in_process.hpp"
+
+namespace {
+
+/// Of one rank. Others add the messages that they send to it.
+struct Held {
+  std::atomic<std::int64_t> now = 0;
+  std::atomic<std::int64_t> most = 0;
+
+  void add(std::int64_t bytes) {
+    const std::int64_t is = now.fetch_add(bytes) + bytes;
+    for (std::int64_t was = most.load(); was < is && !most.compare_exchange_weak(was, is);) continue;
+  }
+};
+/// Where this thread's memory is counted; nowhere while null.
+thread_local Held* held = nullptr;
+
+std::int64_t size_of(void* memory) { return static_cast<std::int64_t>(malloc_usable_size(memory)); }
+
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  void* memory = std::malloc(std::max<std::size_t>(bytes, 1));
+  if (memory == nullptr) throw std::bad_alloc();
+  if (held != nullptr) held->add(size_of(memory));
+  return memory;
+}
+void operator delete(void* memory) noexcept {
+  if (memory != nullptr && held != nullptr) held->add(-size_of(memory));
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t /*bytes*/) noexcept { operator delete(memory); }
+
+namespace {
+
+using transport::Bytes;
+using transport::Transport;
+
+/// Does not count what the transport itself allocates, and hands messages over as they are sent.
+class Handing final : public Transport {
+ public:
+  Handing(Transport& inner, std::vector<Held>& ranks) : inner_(inner), ranks_(ranks) {}
+
+  std::uint32_t rank() const override { return inner_.rank(); }
+  std::uint32_t size() const override { return inner_.size(); }
+  void send(std::uint32_t to, std::uint32_t tag, Bytes message) override {
+    const std::int64_t bytes = message.capacity() == 0 ? 0 : size_of(message.data());
+    ranks_[to].add(bytes);
+    held->add(-bytes);
+    held = nullptr;
+    inner_.send(to, tag, std::move(message));
+    held = &ranks_[rank()];
+  }
+  Bytes recv(std::uint32_t from, std::uint32_t tag) override {
+    held = nullptr;
+    Bytes message = inner_.recv(from, tag);
+    held = &ranks_[rank()];
+    return message;
+  }
+
+ private:
+  Transport& inner_;
+  std::vector<Held>& ranks_;
+};
+
+}  // namespace
+
+namespace bench {
+
+Gradients drawn_gradients(std::size_t elements, std::uint32_t ranks) {
+  Gradients out;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank)
+    out.push_back(sparse::gradient({.layers = 4}, elements, rank, 0));
+  return out;
+}
+
+double most_held(const training::Method& method, double density, std::uint32_t ranks,
+                 const Gradients& gradients) {
+  constexpr int kIterations = 3;
+  const training::AggregateOptions options = {.density = density};
+  std::vector<Held> all(ranks);
+  std::vector<std::int64_t> most(ranks);
+  transport::run_ranks(ranks, [&](Transport& inner) {
+    Handing transport(inner, all);
+    Held& own = all[transport.rank()];
+    held = &own;
+    training::AggregateState state = training::initial_state(options);
+    for (int iteration = 0; iteration < kIterations; ++iteration) {
+      std::vector<float> gradient = gradients[transport.rank()];
+      own.most = own.now.load();  // messages of this iteration may have come already
+      method.aggregate(method, transport, options, state, gradient);
+      most[transport.rank()] = std::max(most[transport.rank()], own.most.load());
+    }
+    held = nullptr;
+  });
+  return static_cast<double>(*std::max_element(most.begin(), most.end())) /
+         static_cast<double>(gradients.front().size() * sizeof(float));
+}
+
+}  // namespace bench

@@ -1,0 +1,118 @@
+// Compressed or not, group by group: every candidate of `consider` against all groupings in all ways, by the
+// contract's words; and near bests against the bound that they carry.
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "planner/consider.hpp"
+#include "tests/support/brute_force.hpp"
+
+namespace planner {
+namespace {
+
+using doctest::Approx;
+using support::PipelineCase;
+using support::Random;
+using support::Scene;
+
+/// What no other groups, each compressed or not where the candidate lets them, beat.
+double best_of_all_us(const Scene& scene, const PipelineCase& pipeline, const Candidate& candidate) {
+  Compressor compressor = candidate.schedule.compressor;
+  if (compressor.name == "gaussian-k") compressor.name = "topk-a";  // sends the same
+  std::vector<Way> ways = {{.all_reduce = {.name = "ring"}, .compressor = compressor}};
+  if (candidate.is_per_group) ways.push_back({.all_reduce = {.name = "ring"}, .compressor = {}});
+  const support::Reference reference(scene, pipeline.name, pipeline.overlap_gather, ways);
+  const double us = sim::to_us(std::get<sim::Time>(reference.best(support::any_grouping)));
+  const Conditions& conditions = scene.setting.conditions;
+  return conditions.read_is_overlapped ? std::max(us, conditions.read_us) : us;
+}
+
+/// A small job with a compressor of its own, and what is found of it.
+struct Considered {
+  std::unique_ptr<Scene> scene;
+  PipelineCase pipeline;
+  double factor = 1;  ///< of the compressor's iterations
+  Consideration all;
+};
+
+template <typename Check>
+void for_small_jobs(std::uint32_t seeds, ChoiceEffort effort, Check check) {
+  for (std::uint32_t seed = 0; seed < seeds; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    Considered out = {.scene = small_scene(random, 5, support::NetworkKind{seed % 3}),
+                      .pipeline = support::pipeline_cases()[seed % support::pipeline_cases().size()]};
+    const Compressor x = support::random_compressor(random, "x", out.pipeline.halves);
+    out.factor = random.one_in(2) ? 1 : 1 + static_cast<double>(random.below(8)) / 64;
+    out.all =
+        consider(out.scene->setting, support::schedule_of(fmt::format("{{{}}}", out.pipeline.keys())),
+                 {.densities = {0.125}, .extra = {{"x", {}, out.factor}}, .offered = {x}, .effort = effort});
+    check(out);
+  }
+}
+
+/// By all groupings; the least of all candidates that encode anything or nothing.
+double least_weighed_us(const Considered& job) {
+  double least = std::numeric_limits<double>::max();
+  for (const Candidate& candidate : job.all.candidates)
+    least = std::min(least, best_of_all_us(*job.scene, job.pipeline, candidate) * candidate.extra_iterations);
+  return least;
+}
+
+constexpr double kRounding = 1e-9;
+
+TEST_CASE("choices: every candidate of a small job is the best of all groupings and ways") {
+  std::size_t mixed = 0;
+  std::size_t choices = 0;
+  for_small_jobs(60, {}, [&](const Considered& job) {
+    for (const Candidate& candidate : job.all.candidates) {
+      CAPTURE(candidate.compressor);
+      CAPTURE(candidate.is_per_group);
+      CHECK(candidate.may_be_off_by_us == 0);
+      CHECK(candidate.iteration_us ==
+            Approx(best_of_all_us(*job.scene, job.pipeline, candidate)).epsilon(kRounding));
+      if (!candidate.is_per_group) continue;
+      ++choices;
+      if (candidate.encoded_groups > 0 && candidate.encoded_groups < candidate.groups) ++mixed;
+    }
+    CHECK(job.all.candidates[job.all.best].weighed_us == Approx(least_weighed_us(job)).epsilon(2e-6));
+  });
+  CHECK(choices > 300);
+  CHECK(mixed > 20);  // some groups compressed and some not
+}
+
+TEST_CASE("choices: where none is planned exactly, near bests are off by no more than they say") {
+  std::size_t near = 0;
+  std::size_t off = 0;
+  for_small_jobs(60, {.some = 0, .most = 0}, [&](const Considered& job) {
+    for (const Candidate& candidate : job.all.candidates) {
+      if (!candidate.is_per_group) continue;
+      CAPTURE(candidate.compressor);
+      const double best_us = best_of_all_us(*job.scene, job.pipeline, candidate);
+      CHECK(candidate.iteration_us >= best_us * (1 - kRounding));
+      CHECK(candidate.iteration_us - candidate.may_be_off_by_us <= best_us * (1 + kRounding));
+      if (candidate.may_be_off_by_us > 0) ++near;
+      if (candidate.iteration_us > best_us * (1 + kRounding)) ++off;
+    }
+  });
+  CHECK(near > 50);
+  CHECK(off > 0);  // else the quick look would be the search
+}
+
+TEST_CASE("choices: where only those that may be the best are planned exactly, the best is the best") {
+  std::size_t near = 0;
+  for_small_jobs(60, {.some = 0}, [&](const Considered& job) {
+    for (const Candidate& candidate : job.all.candidates)
+      if (candidate.may_be_off_by_us > 0) ++near;
+    CHECK(job.all.candidates[job.all.best].weighed_us == Approx(least_weighed_us(job)).epsilon(2e-6));
+  });
+  CHECK(near > 50);
+}
+
+}  // namespace
+}  // namespace planner
