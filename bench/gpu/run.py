@@ -46,7 +46,7 @@ class Outcome:
         if self.code == 0:
             return None
         if self.code is None:
-            return f"stopped after its {self.limit:.0f} s"
+            return f"stopped after its {self.limit:.0f} s" if self.limit else "no time was left for it"
         if NO_DEVICE in self.err:
             return NO_DEVICE
         lines = [line for line in (self.err + self.out).splitlines() if line.strip()]
