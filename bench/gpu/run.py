@@ -219,7 +219,8 @@ def compressors(run):
         if size not in (1 << 18, 1 << 24, 1 << 27) or density not in (0, 0.01):
             continue
         beside = top_k.get((size, density)) if line["bench"] not in ("copy", "add kept") else None
-        run.row(f"{line['bench']}, {size >> 18} x 256 Ki",
+        elements = f"{size >> 20} Mi" if size >> 20 else f"{size >> 10} Ki"
+        run.row(f"{line['bench']}, {elements}" + (f" at {density}" if density else ""),
                 f"{line['median_us']:10.1f} us, {line['gb_per_s']:7.1f} GB/s: {100 * line['of_copy']:.1f} % of a copy's"
                 + (f"; torch.topk takes {beside / line['median_us']:.1f} times as long" if beside else ""), **line)
     if done.why():
