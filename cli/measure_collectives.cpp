@@ -74,10 +74,10 @@ measure::Wanted wanted_of(const Options& options) {
       .repetitions = options.repetitions,
       .warm_up = options.warm_up,
       .timing = options.back_to_back ? measure::Timing::back_to_back : measure::Timing::isolated};
-  if (!measure::makes_network(out))
+  if (!options.output.empty() && !measure::makes_network(out))
     expected("--collectives",
-             "all_reduce, reduce_scatter, all_gather or, of two sizes, send_receive among them, as nothing "
-             "else makes a network",
+             "all_reduce, reduce_scatter, all_gather or, of two sizes, send_receive among them with "
+             "--output, as nothing else makes a network",
              options.collectives);
   return out;
 }
@@ -104,12 +104,14 @@ void report(const Options& options, const std::string& backend, const measure::W
       .name = options.name.empty() ? backend : options.name,
       .source = "fusewise measure: " + how,
       .line_rate_gbps = place.bits_per_second ? std::optional(*place.bits_per_second / 1e9) : std::nullopt};
-  const std::string network = traces::network_text(measure::network(samples, about));
+  const bool has_network = measure::makes_network(wanted);  // a broadcast alone has a table and no curve
+  const std::string network =
+      has_network ? traces::network_text(measure::network(samples, about)) : std::string();
   std::vector<models::FileText> files;
   if (!options.output.empty()) files.push_back({.file = options.output, .text = network});
   if (!options.samples.empty()) files.push_back({.file = options.samples, .text = measure::csv(samples)});
   models::write_files(files);
-  print(options.output.empty() ? network : how + '\n' + measure::table(samples));
+  print(options.output.empty() && has_network ? network : how + '\n' + measure::table(samples));
 }
 
 void measure_command(const Options& options, const RankOptions& ranks) {

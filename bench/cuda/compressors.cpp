@@ -1,5 +1,6 @@
 // How long compression takes on a GPU, host's part included, and the share of a large copy's bandwidth it
-// reaches; a JSON line for each compressor and size. Run build/cuda_compressors from a release build.
+// reaches; a JSON line for each compressor and size. With a file name, what encoding and decoding take goes
+// there as fusewise.compressors. Run build/cuda_compressors [FILE] from a release build.
 
 #include <algorithm>
 #include <cstddef>
@@ -15,54 +16,24 @@
 
 #include <fmt/core.h>
 
+#include "bench/cuda/costs.hpp"
+#include "bench/cuda/timing.hpp"
 #include "compression/cuda/device.hpp"
-#include "sim/draws.hpp"
+#include "models/files.hpp"
 
 namespace {
 
+using bench::Timing;
 using compression::cuda::Buffer;
 using compression::cuda::Device;
 using compression::cuda::DeviceBytes;
 using compression::cuda::DeviceFloats;
 using compression::cuda::DeviceKept;
 
-constexpr int kWarmUps = 3;
-constexpr int kRepetitions = 30;
 /// Inputs to rotate among hold so much together, several times an L2 cache.
 constexpr std::size_t kInputBytes = std::size_t{512} << 20U;
 
-struct Timing {
-  double median_ms = 0;
-  double least_ms = 0;
-  double quartile_range_ms = 0;
-};
-
-/// Of work(0), work(1), ...
-Timing time(Device& device, const std::function<void(std::size_t)>& work) {
-  std::size_t call = 0;
-  for (int i = 0; i < kWarmUps; ++i) work(call++);
-  std::vector<double> ms;
-  for (int i = 0; i < kRepetitions; ++i) ms.push_back(device.engine().timed_ms([&] { work(call++); }));
-  std::ranges::sort(ms);
-  return {.median_ms = (ms[kRepetitions / 2 - 1] + ms[kRepetitions / 2]) / 2,
-          .least_ms = ms.front(),
-          .quartile_range_ms = ms[3 * kRepetitions / 4] - ms[kRepetitions / 4]};
-}
-
 double gigabytes_per_s(double bytes, double ms) { return bytes / ms / 1e6; }
-
-/// Gradients of layers that differ in scale; a block drawn and then repeated with other scales, which is
-/// quick.
-std::vector<float> gradient_like(std::size_t elements, std::uint64_t seed) {
-  constexpr std::size_t kBlock = std::size_t{1} << 18U;
-  std::vector<float> out(elements);
-  for (std::size_t i = 0; i < elements; ++i) {
-    const auto scale = static_cast<float>(1 + sim::hash(seed, i / kBlock) % 10);
-    out[i] = i < kBlock ? static_cast<float>(sim::standard_normal(sim::hash(seed, i)) * 1e-3)
-                        : out[i % kBlock] * scale;
-  }
-  return out;
-}
 
 /// One size: several inputs, and room for results.
 class Bench {
@@ -72,7 +43,7 @@ class Bench {
       : device_(device), elements_(elements), copy_gb_per_s_(copy_gb_per_s) {
     const std::size_t bytes = elements * sizeof(float);
     const std::size_t sets = std::max<std::size_t>(kInputBytes / bytes, 1);
-    const std::vector<float> x = gradient_like(elements, 1);
+    const std::vector<float> x = bench::gradient_like(elements, 1);
     for (std::size_t i = 0; i < sets; ++i) inputs_.emplace_back(device, std::span<const float>(x));
     to_ = std::make_unique<Buffer>(device, bytes);
   }
@@ -80,7 +51,7 @@ class Bench {
   /// Copies read and write, so a pass that only reads moves half of what a copy of the same elements does.
   double copy() {
     const double bytes = 2.0 * static_cast<double>(elements_) * sizeof(float);
-    const Timing timing = time(device_, [&](std::size_t i) {
+    const Timing timing = bench::time(device_, [&](std::size_t i) {
       device_.engine().copy(to_->floats(), input(i).data, elements_ * sizeof(float));
     });
     const double rate = gigabytes_per_s(bytes, timing.median_ms);
@@ -93,7 +64,7 @@ class Bench {
   /// make.
   void run(const std::string& name, double density, double bytes, double passes,
            const std::function<void(DeviceFloats)>& work) {
-    print(name, density, time(device_, [&](std::size_t i) { work(input(i)); }), bytes, passes);
+    print(name, density, bench::time(device_, [&](std::size_t i) { work(input(i)); }), bytes, passes);
   }
 
   void selections(double density) {
@@ -166,7 +137,7 @@ class Bench {
   double copy_gb_per_s_;
 };
 
-void run() {
+void run(const std::string& costs_file) {
   Device device;
   const compression::cuda::DeviceInfo info = device.info();
   fmt::print(R"({{"device": "{}", "multiprocessors": {}, "memory_bytes": {}}})"
@@ -181,13 +152,16 @@ void run() {
     bench.signs();
     bench.halves();
   }
+  if (!costs_file.empty())
+    models::write_file(costs_file,
+                       traces::compressor_costs_text(bench::costs_on(device, {}, "cuda_compressors")));
 }
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   try {
-    run();
+    run(argc > 1 ? argv[1] : "");
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());

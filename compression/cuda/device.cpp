@@ -95,17 +95,6 @@ void change(Device& device, std::string_view name, DeviceBytes bytes, float* out
 /// The call's own seed, as the compressors draw it.
 std::uint64_t next_seed(State& state) { return sim::hash(state.seed, state.calls++); }
 
-DeviceKept select(Device& device, std::string_view name, DeviceFloats x, State& state) {
-  const std::size_t k = kept_elements(x.count, state.density);
-  if (name == "top-k") return top_k(device, x, k);
-  if (name == "mstopk") return mstopk(device, x, k, next_seed(state));
-  if (name == "dgc") return dgc(device, x, k, next_seed(state));
-  if (name == "random-k") return random_k(device, x, k, next_seed(state));
-  if (name == "gaussian-k") return gaussian_k(device, x, k);
-  if (name == "threshold") return reuse_threshold(device, x, k, state.reused);
-  throw std::invalid_argument("no compressor on a device: " + std::string(name));
-}
-
 }  // namespace
 
 DeviceKept top_k(Device& device, DeviceFloats x, std::size_t k) { return device.engine().top_k(x, k); }
@@ -159,6 +148,17 @@ DeviceKept reuse_threshold(Device& device, DeviceFloats x, std::size_t k, Reused
   state.threshold = std::bit_cast<float>(engine.kth_magnitude(x, k));
   const DeviceKept kept = reaching();
   return kept.count > 2 * k ? engine.top_k(x, k) : kept;
+}
+
+DeviceKept select(Device& device, std::string_view name, DeviceFloats x, State& state) {
+  const std::size_t k = kept_elements(x.count, state.density);
+  if (name == "top-k") return top_k(device, x, k);
+  if (name == "mstopk") return mstopk(device, x, k, next_seed(state));
+  if (name == "dgc") return dgc(device, x, k, next_seed(state));
+  if (name == "random-k") return random_k(device, x, k, next_seed(state));
+  if (name == "gaussian-k") return gaussian_k(device, x, k);
+  if (name == "threshold") return reuse_threshold(device, x, k, state.reused);
+  throw std::invalid_argument("no compressor on a device: " + std::string(name));
 }
 
 DeviceBytes halves(Device& device, DeviceFloats x, Half kind) {

@@ -71,6 +71,10 @@ DeviceKept gaussian_k(Device& device, DeviceFloats x, std::size_t k);
 /// One pass where the threshold is reused, three or so where it is computed.
 DeviceKept reuse_threshold(Device& device, DeviceFloats x, std::size_t k, ReusedThreshold& state);
 
+/// What the sparse compressor of this name keeps, and changes in `state`; std::invalid_argument where there
+/// is none.
+DeviceKept select(Device& device, std::string_view name, DeviceFloats x, State& state);
+
 /// The encodings' bytes in device memory, overwritten by the next call.
 DeviceBytes efsignsgd(Device& device, DeviceFloats x);
 DeviceBytes onebit(Device& device, DeviceFloats x);
@@ -86,6 +90,9 @@ Bytes download(Device& device, const DeviceBytes& bytes);
 void add_decoded(Device& device, std::string_view name, DeviceBytes bytes, float* out, std::size_t elements);
 void subtract_decoded(Device& device, std::string_view name, DeviceBytes bytes, float* from,
                       std::size_t elements);
+
+/// out += x: what error feedback does before it encodes.
+inline void add(Device& device, DeviceFloats x, float* out) { device.engine().add(x, out); }
 
 /// What Compressor::encode of the compressor of this name gives, and changes in `state`;
 /// std::invalid_argument where there is none.

@@ -102,6 +102,7 @@ class Engine {
   /// The place of the first index that does not grow or is not under `elements`; `count` where there is none.
   virtual std::size_t first_bad_index(const std::uint32_t* indexes, std::size_t count,
                                       std::size_t elements) = 0;
+  virtual void add(DeviceFloats x, float* out) = 0;
   virtual void add_kept(DeviceKept kept, float* out, bool subtracts) = 0;
   /// `values` are what the two signs stand for.
   virtual void add_signs(const std::byte* signs, const float (&values)[2], float* out, std::size_t elements,
@@ -284,6 +285,13 @@ class EngineOn : public Engine {
     std::uint32_t first_bad = 0;
     backend_.download(&first_bad, &progress->first_bad, sizeof first_bad);
     return first_bad == 0 ? count : ~first_bad;
+  }
+
+  void add(DeviceFloats x, float* out) override {
+    const std::uint32_t n = narrowed(x.count);
+    const Floats from = floats(x);
+    backend_.run(AddFloats{from, out, from.is_aligned && is_aligned(out)}, tiles_of(n));
+    backend_.synchronize();
   }
 
   void add_kept(DeviceKept kept, float* out, bool subtracts) override {

@@ -977,6 +977,36 @@ struct CheckIndexes {
   }
 };
 
+/// A gradient to what error feedback has left of those before.
+struct AddFloats {
+  Floats x;
+  float* out;
+  bool is_aligned;  // both
+
+  struct Shared {};
+
+  template <typename Lane>
+  FUSEWISE_DEVICE void operator()(const Lane& lane, Shared& /*shared*/) const {
+    for (std::uint32_t tile = lane.block(); tile < tiles_of(x.count); tile += lane.blocks()) {
+      TileLoad load;
+      load.load(x, tile, lane.thread());
+      FUSEWISE_UNROLL
+      for (unsigned r = 0; r < kRounds; ++r) {
+        const std::uint32_t i = TileLoad::first(tile, lane.thread(), r);
+        if (is_aligned && load.there[r] == kQuad) {
+          Quad& to = *reinterpret_cast<Quad*>(out + i);
+          Quad sum = to;
+          FUSEWISE_UNROLL
+          for (unsigned e = 0; e < kQuad; ++e) sum.at[e] += load.quads[r].at[e];
+          to = sum;
+        } else {
+          for (unsigned e = 0; e < load.there[r]; ++e) out[i + e] += load.quads[r].at[e];
+        }
+      }
+    }
+  }
+};
+
 /// Adds kept elements, or takes them off and leaves 0 where they are not finite.
 struct AddKept {
   const std::uint32_t* indexes;

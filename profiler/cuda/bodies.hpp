@@ -379,6 +379,60 @@ struct ChannelNormBackBody {
   }
 };
 
+/// Channels from `first` to `last` around that of element i, and where the same element of channel 0 lies.
+struct ChannelsAround {
+  std::int64_t first;
+  std::int64_t last;
+  std::int64_t of_first_channel;
+};
+
+FUSEWISE_BOTH inline ChannelsAround channels_around(const Channels& c, std::int64_t i, std::int64_t before,
+                                                    std::int64_t after) {
+  const std::int64_t channel = i / c.inner % c.channels;
+  return {channel > before ? channel - before : 0,
+          channel + after < c.channels ? channel + after : c.channels - 1, i - channel * c.inner};
+}
+
+template <typename T>
+struct NeighbourNormBody {
+  Channels c;
+  Neighbours n;
+  const T* in;
+  T* out;
+  float* kept;
+  FUSEWISE_BOTH void operator()(std::int64_t i) const {
+    const ChannelsAround seen = channels_around(c, i, n.before, n.after);
+    float squares = 0;
+    for (std::int64_t channel = seen.first; channel <= seen.last; ++channel) {
+      const float x = number(in[seen.of_first_channel + channel * c.inner]);
+      squares += x * x;
+    }
+    const float base = n.k + n.factor * squares;
+    kept[i] = base;
+    out[i] = static_cast<T>(number(in[i]) * powf(base, -n.beta));
+  }
+};
+
+/// By the channels that see an element's own.
+template <typename T>
+struct NeighbourNormBackBody {
+  Channels c;
+  Neighbours n;
+  const T* in;
+  const T* gradient;
+  const float* kept;
+  Out<T> to;
+  FUSEWISE_BOTH void operator()(std::int64_t i) const {
+    const ChannelsAround by = channels_around(c, i, n.after, n.before);
+    float sum = 0;
+    for (std::int64_t channel = by.first; channel <= by.last; ++channel) {
+      const std::int64_t at = by.of_first_channel + channel * c.inner;
+      sum += number(gradient[at]) * number(in[at]) * powf(kept[at], -n.beta - 1);
+    }
+    to.put(i, number(gradient[i]) * powf(kept[i], -n.beta) - 2 * n.factor * n.beta * number(in[i]) * sum);
+  }
+};
+
 struct Span {
   std::int64_t begin;
   std::int64_t end;

@@ -59,6 +59,15 @@ struct Channels {
   std::int64_t of_one() const { return outer * inner; }
 };
 
+/// What an element is divided by: (k + factor x the squares of the channels around its own)^beta.
+struct Neighbours {
+  std::int64_t before = 0;  ///< channels
+  std::int64_t after = 0;
+  float factor = 0;
+  float beta = 0;
+  float k = 0;
+};
+
 struct Scores {
   std::int64_t rows = 0;     ///< of all heads and samples
   std::int64_t queries = 0;  ///< rows of one head
@@ -156,6 +165,12 @@ class Kernels {
                                  const float* weight, const float* kept, float* sums, Sink to, Sink to_weight,
                                  Sink to_bias) = 0;
   virtual void sum_channels(Type type, const Channels& channels, const void* in, Sink to) = 0;
+
+  /// `kept` holds what is raised to beta, of each element.
+  virtual void neighbour_norm(Type type, const Channels& channels, const Neighbours& neighbours,
+                              const void* in, void* out, float* kept) = 0;
+  virtual void neighbour_norm_back(Type type, const Channels& channels, const Neighbours& neighbours,
+                                   const void* in, const void* gradient, const float* kept, Sink to) = 0;
 
   /// The logarithms of each row's softmax.
   virtual void log_softmax(Type type, const void* in, void* out, std::int64_t rows, std::int64_t columns) = 0;

@@ -177,6 +177,21 @@ class KernelsOn : public Kernels {
       rows(ChannelSumBody<T>{c, of<T>(in), of<T>(to)}, c.channels);
     });
   }
+  void neighbour_norm(Type type, const Channels& c, const Neighbours& n, const void* in, void* out,
+                      float* kept) override {
+    with(type, [&](auto t) {
+      using T = decltype(t);
+      each(NeighbourNormBody<T>{c, n, of<T>(in), of<T>(out), kept}, c.of_one() * c.channels);
+    });
+  }
+  void neighbour_norm_back(Type type, const Channels& c, const Neighbours& n, const void* in,
+                           const void* gradient, const float* kept, Sink to) override {
+    with(type, [&](auto t) {
+      using T = decltype(t);
+      each(NeighbourNormBackBody<T>{c, n, of<T>(in), of<T>(gradient), kept, of<T>(to)},
+           c.of_one() * c.channels);
+    });
+  }
   void log_softmax(Type type, const void* in, void* out, std::int64_t count, std::int64_t columns) override {
     with(type, [&](auto t) {
       using T = decltype(t);

@@ -87,6 +87,7 @@ Room pool_room(const LayerWork& work, double batch, const Arithmetic& arithmetic
 std::unique_ptr<Operation> batch_norm(const Pass& pass);
 Room batch_norm_room(const LayerWork& work, double batch, const Arithmetic& arithmetic);
 std::unique_ptr<Operation> lrn(const Pass& pass);
+Room lrn_room(const LayerWork& work, double batch, const Arithmetic& arithmetic);
 std::unique_ptr<Operation> activation(const Pass& pass);
 std::unique_ptr<Operation> mapping(const Pass& pass);
 std::unique_ptr<Operation> dropout(const Pass& pass);

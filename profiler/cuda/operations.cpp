@@ -18,7 +18,7 @@ constexpr std::array kKinds = {
     Kind{LayerKind::avg_pool, pool2d},
     Kind{LayerKind::adaptive_avg_pool, adaptive_avg_pool},
     Kind{LayerKind::batch_norm, batch_norm, batch_norm_room},
-    Kind{LayerKind::lrn, lrn},
+    Kind{LayerKind::lrn, lrn, lrn_room},
     Kind{LayerKind::linear, linear, linear_room},
     Kind{LayerKind::relu, activation},
     Kind{LayerKind::gelu, mapping},

@@ -142,6 +142,11 @@ std::string DeviceSession::conditions() {
   if (gate_.late() > 0) out += fmt::format("; {} launches could not be held back to their end", gate_.late());
   if (!launches_us_.empty())
     out += fmt::format("; launching an iteration takes the host {:.1f} us", quantile(launches_us_, 0.5));
+  if (arithmetic_.type != Type::float32)
+    out +=
+        "; weights, results and gradients of two bytes, sums and products in float32; batch norms' weights "
+        "and "
+        "their gradients are float32, and there is no master copy of weights";
   out += fmt::format("; {}, {}", parts_.runtime->versions(), versions(*parts_.libraries));
   if (readings_.empty()) return out + "; clocks and temperature unknown";
   return out + fmt::format("; multiprocessors at {}, memory at {}, {}",

@@ -16,10 +16,11 @@ double length(std::span<const float> values) {
 }
 
 /// `least` stands for the CPU's length where that is less: sums that cancel out have no digits left to agree.
-double difference(std::span<const float> got, std::span<const float> expected, double scale, double least) {
+double difference(std::span<const float> got, std::span<const float> expected, float scale, double least) {
   double squares = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    const double off = static_cast<double>(got[i]) / scale - static_cast<double>(expected[i]);
+    const double off =
+        static_cast<double>(got[i]) / static_cast<double>(scale) - static_cast<double>(expected[i]);
     squares += off * off;
   }
   const double beside = std::max(length(expected), least);
@@ -53,33 +54,39 @@ class Comparison {
     give_gradients(work.index);
     for (const InputWork& input : work.inputs)
       if (input.wants_gradient) give_gradients(input.source);
-    for (const WeightWork& weight : work.weights)
+    for (const WeightWork& weight : work.weights) {
+      if (!has_float32_weights(work.layer->kind)) round(cpu_.weight_gradient(weight.tensor), scale());
       gpu_.set_weight_gradient(weight.tensor, scaled(cpu_.weight_gradient(weight.tensor)));
+    }
     cpu_.backward(work.index);
     gpu_.backward(work.index);
     gpu_.give_weight_gradients(work.index);
     constexpr double kLeastPart = 1e-2;
     const double least = kLeastPart * length(cpu_.result_gradient(work.index));
-    const double scale = static_cast<double>(gpu_.loss_scale());
     double out = 0;
     const auto consider = [&](double value) { out = std::isnan(value) || value > out ? value : out; };
     for (const InputWork& input : work.inputs)
       if (input.wants_gradient)
-        consider(
-            difference(gpu_.result_gradient(input.source), cpu_.result_gradient(input.source), scale, least));
+        consider(difference(gpu_.result_gradient(input.source), cpu_.result_gradient(input.source), scale(),
+                            least));
     for (const WeightWork& weight : work.weights)
-      consider(
-          difference(gpu_.weight_gradient(weight.tensor), cpu_.weight_gradient(weight.tensor), scale, least));
+      consider(difference(gpu_.weight_gradient(weight.tensor), cpu_.weight_gradient(weight.tensor), scale(),
+                          least));
     return out;
   }
 
  private:
-  /// To what the device can hold, so that both sides read the same.
-  void round(std::span<float> values) const {
+  float scale() const { return gpu_.loss_scale(); }
+  /// To what the device can hold, so that both sides read the same: where a sum is 0 but for roundings, as
+  /// the gradient of a bias before a batch norm, it is the same roundings'. `scale` is a power of 2.
+  void round(std::span<float> values, float scale = 1) const {
     if (type_ == Type::float32) return;
-    for (float& value : values)
-      value = type_ == Type::float16 ? compression::from_float16(compression::to_float16(value))
-                                     : compression::from_bfloat16(compression::to_bfloat16(value));
+    for (float& value : values) {
+      const float whole = value * scale;
+      value = (type_ == Type::float16 ? compression::from_float16(compression::to_float16(whole))
+                                      : compression::from_bfloat16(compression::to_bfloat16(whole))) /
+              scale;
+    }
   }
   std::vector<float> scaled(std::span<const float> values) const {
     std::vector<float> out(values.begin(), values.end());
@@ -87,6 +94,7 @@ class Comparison {
     return out;
   }
   void give_gradients(std::size_t layer) {
+    round(cpu_.result_gradient(layer), scale());
     gpu_.set_result_gradient(layer, scaled(cpu_.result_gradient(layer)));
   }
 

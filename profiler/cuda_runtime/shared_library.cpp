@@ -60,6 +60,18 @@ class Folders {
         if (version.filename().string().rfind("python3", 0) == 0)
           for (const char* packages : {"site-packages", "dist-packages"}) add_packages(version / packages);
   }
+  /// Of the installation that this program belongs to, and of those that it links to: PATH may have no more
+  /// of one than a link.
+  void add_python_of(fs::path program) {
+    constexpr int kMostLinks = 16;
+    for (int link = 0; link < kMostLinks; ++link) {
+      add_python(program.parent_path().parent_path());
+      std::error_code error;
+      const fs::path to = fs::read_symlink(program, error);
+      if (error) return;
+      program = (program.parent_path() / to).lexically_normal();  // an absolute one stands by itself
+    }
+  }
   std::vector<std::string> take() { return std::move(found_); }
 
  private:
@@ -90,7 +102,8 @@ std::vector<std::string> library_folders(const Environment& environment) {
   if (const std::string home = environment("HOME"); !home.empty()) out.add_python(fs::path(home) / ".local");
   for (const std::string& folder : split(environment("PATH"))) {
     std::error_code error;
-    if (fs::exists(fs::path(folder) / "python3", error)) out.add_python(fs::path(folder).parent_path());
+    const fs::path program = fs::path(folder) / "python3";
+    if (fs::exists(program, error)) out.add_python_of(program);
   }
   return out.take();
 }

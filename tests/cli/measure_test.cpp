@@ -71,6 +71,23 @@ TEST_CASE("measure: shaped links, or paced loopback and a line that says so") {
   CHECK(paced.out.find("each process paced to 1 Gb/s") != std::string::npos);
 }
 
+TEST_CASE("measure: a broadcast alone, which makes no network, is measured and printed as a table") {
+  const support::TemporaryFolder folder;
+  const std::string samples = (folder.path() / "s.csv").string();
+  const Outcome outcome =
+      run_program(measuring({"--workers", "2", "--collectives", "broadcast", "--samples", samples}));
+  CAPTURE(outcome.err);
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.out.rfind("2 processes, loopback; ", 0) == 0);
+  CHECK(outcome.out.find("\nbroadcast ") != std::string::npos);
+  const std::string rows = models::read_file(samples);
+  CHECK(std::count(rows.begin(), rows.end(), '\n') == 1 + 2 * 2);
+  const Outcome one_size = run_program({"measure", "--workers", "2", "--collectives", "send_receive",
+                                        "--sizes", "4KiB", "--repetitions", "2", "--warm-up", "1"});
+  CHECK(one_size.exit_code == 0);
+  CHECK(one_size.out.find("\nsend_receive ") != std::string::npos);
+}
+
 TEST_CASE("netlab: up, status, measured in, down, and down again") {
   const support::TemporaryFolder folder;
   const char* before = std::getenv("XDG_RUNTIME_DIR");
@@ -112,10 +129,9 @@ TEST_CASE("measure: wrong usage is one line, exit 2") {
   const Example examples[] = {
       {{"measure", "--workers", "2", "--backend", "mpi"},
        "--backend: expected one of tcp, nccl, got 'mpi'\n"},
-      {{"measure", "--workers", "2", "--collectives", "broadcast"},
+      {{"measure", "--workers", "2", "--collectives", "broadcast", "-o", "never-written.json"},
        "--collectives: expected all_reduce, reduce_scatter, all_gather or, of two sizes, send_receive among "
-       "them, as "
-       "nothing else makes a network, got 'broadcast'\n"},
+       "them with --output, as nothing else makes a network, got 'broadcast'\n"},
       {{"measure", "--workers", "2", "--protocol", "ll"},
        "--protocol: expected none with --backend tcp, got 'll'\n"},
       {{"measure", "--workers", "2", "--backend", "nccl", "--rate", "1gbit", "--paced"},

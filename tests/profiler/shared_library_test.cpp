@@ -33,18 +33,26 @@ TEST_CASE("shared library: what the environment names, then Python installations
   const std::string at_home = put("home/.local/lib/python3.12/site-packages/nvidia/cudnn/lib/libcudnn.so.9");
   put("venv/lib/ruby3/site-packages/nvidia/cudnn/lib/libcudnn.so.9");
   put("no-python/lib/python3.12/site-packages/nvidia/cudnn/lib/libcudnn.so.9");
+  const std::string linked = put("linked/lib/python3.12/site-packages/nvidia/cudnn/lib/libcudnn.so.9");
+  put("linked/bin/python3.12");
+  fs::create_symlink("python3.12", root / "linked/bin/python3");
+  fs::create_directories(root / "links/bin");
+  fs::create_symlink(root / "linked/bin/python3", root / "links/bin/python3");
+  fs::create_directories(root / "circle/bin");
+  fs::create_symlink("python3", root / "circle/bin/python3");
   const std::map<std::string, std::string> variables = {
       {"CUDA_HOME", in("toolkit")},
       {"CUDA_PATH", in("toolkit")},
       {"PYTHONPATH", in("imports")},
       {"HOME", in("home")},
-      {"PATH", in("venv/bin") + ":" + in("no-python/bin") + "::" + in("other/bin") + ":" + in("venv/bin")}};
+      {"PATH", in("venv/bin") + ":" + in("no-python/bin") + "::" + in("other/bin") + ":" + in("venv/bin") +
+                   ":" + in("links/bin") + ":" + in("circle/bin")}};
   std::vector<std::string> found = cuda_runtime::library_folders([&](const char* name) {
     const auto at = variables.find(name);
     return at == variables.end() ? std::string() : at->second;
   });
   std::erase_if(found, [&](const std::string& folder) { return !folder.starts_with(root.string()); });
-  CHECK(found == std::vector<std::string>{toolkit, imported, at_home, first, second});
+  CHECK(found == std::vector<std::string>{toolkit, imported, at_home, first, second, linked});
   fs::remove_all(root);
 }
 

@@ -7,13 +7,24 @@
 namespace profiler::cuda {
 namespace {
 
+/// A search finds each algorithm in two kinds of arithmetic.
+constexpr std::size_t kBothMaths = 2;
+
 /// Made once for each direction, as the best algorithm may want another kind of arithmetic in each.
 using Convolution = Dnn<cudnnConvolutionDescriptor_t>;
 
+/// The fastest. A search tries cuDNN's default arithmetic, which may be TF32, beside the one that is asked
+/// for: where that is plain float32, what was timed in it goes first.
 template <typename Performance>
 const Performance& best(const Device& device, const Performance* found, int count, const char* function) {
-  for (int i = 0; i < count; ++i)
-    if (found[i].status == CUDNN_STATUS_SUCCESS && found[i].memory <= kWorkspaceBytes) return found[i];
+  const bool is_plain = device.dnn_math() == CUDNN_FMA_MATH;
+  const Performance* other = nullptr;
+  for (int i = 0; i < count; ++i) {
+    if (found[i].status != CUDNN_STATUS_SUCCESS || found[i].memory > kWorkspaceBytes) continue;
+    if (!is_plain || found[i].mathType == CUDNN_FMA_MATH) return found[i];
+    if (other == nullptr) other = &found[i];
+  }
+  if (other != nullptr) return *other;
   device.check(count > 0 ? found[0].status : CUDNN_STATUS_NOT_SUPPORTED, function);
   throw models::WorldError(
       fmt::format("{}: {}: every algorithm needs more than its workspace", device.at(), function));
@@ -42,7 +53,7 @@ class Conv2dOperation : public Operation {
   /// The searches overwrite what they write to: nothing there is needed yet.
   void prepare() override {
     int count = 0;
-    std::array<cudnnConvolutionFwdAlgoPerf_t, CUDNN_CONVOLUTION_FWD_ALGO_COUNT> forward{};
+    std::array<cudnnConvolutionFwdAlgoPerf_t, kBothMaths * CUDNN_CONVOLUTION_FWD_ALGO_COUNT> forward{};
     FUSEWISE_CALL(device_, cudnnFindConvolutionForwardAlgorithmEx, device_.dnn(), in_.get(), pass_.inputs[0],
                   filter_.get(), pass_.weights[0], forward_.get(), out_.get(), pass_.output,
                   static_cast<int>(forward.size()), &count, forward.data(), device_.workspace(),
@@ -50,7 +61,8 @@ class Conv2dOperation : public Operation {
     take(best(device_, forward.data(), count, "cudnnFindConvolutionForwardAlgorithmEx"), forward_,
          forward_algorithm_);
     if (pass_.input_gradients[0].data != nullptr) {
-      std::array<cudnnConvolutionBwdDataAlgoPerf_t, CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT> data{};
+      std::array<cudnnConvolutionBwdDataAlgoPerf_t, kBothMaths * CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT>
+          data{};
       FUSEWISE_CALL(device_, cudnnFindConvolutionBackwardDataAlgorithmEx, device_.dnn(), filter_.get(),
                     pass_.weights[0], out_.get(), pass_.output_gradient, data_.get(), in_.get(),
                     pass_.input_gradients[0].data, static_cast<int>(data.size()), &count, data.data(),
@@ -58,7 +70,8 @@ class Conv2dOperation : public Operation {
       take(best(device_, data.data(), count, "cudnnFindConvolutionBackwardDataAlgorithmEx"), data_,
            data_algorithm_);
     }
-    std::array<cudnnConvolutionBwdFilterAlgoPerf_t, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT> weights{};
+    std::array<cudnnConvolutionBwdFilterAlgoPerf_t, kBothMaths * CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT>
+        weights{};
     FUSEWISE_CALL(device_, cudnnFindConvolutionBackwardFilterAlgorithmEx, device_.dnn(), in_.get(),
                   pass_.inputs[0], out_.get(), pass_.output_gradient, weights_.get(), filter_.get(),
                   pass_.weight_gradients[0].data, static_cast<int>(weights.size()), &count, weights.data(),

@@ -113,6 +113,32 @@ class LocalNorm : public Operation {
   Dnn<cudnnLRNDescriptor_t> norm_;
 };
 
+class OwnLocalNorm : public Operation {
+ public:
+  explicit OwnLocalNorm(const Pass& pass) : pass_(pass), channels_(channels_of(pass)) {
+    const auto& norm = pass.as<models::LocalResponseNorm>();
+    neighbours_ = {norm.size / 2, (norm.size - 1) / 2,
+                   static_cast<float>(norm.alpha / static_cast<double>(norm.size)),
+                   static_cast<float>(norm.beta), static_cast<float>(norm.k)};
+  }
+  void forward() override {
+    pass_.kernels().neighbour_norm(pass_.type(), channels_, neighbours_, pass_.inputs[0], pass_.output,
+                                   kept());
+  }
+  void backward() override {
+    if (const Sink& to = pass_.input_gradients[0]; to.data != nullptr)
+      pass_.kernels().neighbour_norm_back(pass_.type(), channels_, neighbours_, pass_.inputs[0],
+                                          pass_.output_gradient, kept(), to);
+  }
+
+ private:
+  float* kept() const { return static_cast<float*>(pass_.kept); }
+
+  const Pass& pass_;
+  Channels channels_;
+  Neighbours neighbours_;
+};
+
 /// Rows are summed in so many parts, each by threads of its own.
 constexpr std::int64_t kMostParts = 256;
 
@@ -160,7 +186,15 @@ Room batch_norm_room(const LayerWork& work, double batch, const Arithmetic& arit
           .scratch = work.inputs[0].wants_gradient ? 0 : elements * static_cast<double>(arithmetic.bytes())};
 }
 
-std::unique_ptr<Operation> lrn(const Pass& pass) { return std::make_unique<LocalNorm>(pass); }
+std::unique_ptr<Operation> lrn(const Pass& pass) {
+  if (pass.is_mostly_own()) return std::make_unique<OwnLocalNorm>(pass);
+  return std::make_unique<LocalNorm>(pass);
+}
+
+Room lrn_room(const LayerWork& work, double batch, const Arithmetic& arithmetic) {
+  if (!arithmetic.is_mostly_own) return {};
+  return {.kept = batch * static_cast<double>(models::element_count(work.layer->output)) * kFloat};
+}
 
 std::unique_ptr<Operation> row_norm(const Pass& pass) { return std::make_unique<RowNormOperation>(pass); }
 

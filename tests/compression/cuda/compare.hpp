@@ -155,6 +155,17 @@ class Compared {
     decoding(name, expected);
   }
 
+  /// To what lies where the device likes it, whatever the gradient's own place.
+  void added() const {
+    std::vector<float> sum(x_.begin(), x_.end());
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += x_[i];
+    const Buffer out(device_, x_);
+    cuda::add(device_, on_device_, out.floats());
+    std::vector<float> got(x_.size());
+    out.download(got);
+    REQUIRE(same_or_nan(got, sum));
+  }
+
   /// Of bytes that encode as many elements.
   void decoding(std::string_view name, std::span<const std::byte> bytes) const {
     const compression::Compressor& plain = *compression::find_compressor(name);
@@ -233,6 +244,7 @@ inline void compare_all(Device& device, std::uint32_t kind, std::size_t elements
   compared.signs("onebit");
   compared.halves("fp16");
   compared.halves("bf16");
+  compared.added();
   compression::State state = {.density = 0.1};
   compared.decoding("top-k", compression::find_compressor("top-k")->encode(x, state));
 }

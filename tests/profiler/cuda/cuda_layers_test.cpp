@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -85,9 +86,26 @@ TEST_CASE("cuda layers: every kind computes what the CPU does, forward and backw
     if (!is_refused(example)) check_against_cpu(example, 2e-5);
 }
 
+/// What a result or a gradient of this type is off by where it is rounded now and then: eight roundings.
+double roundings(Type type) { return 8 * (type == Type::float16 ? 0x1p-11 : 0x1p-8); }
+
+TEST_CASE("cuda layers: every kind in float16 and bfloat16 computes what float32 does, but for roundings") {
+  for (const Arithmetic& arithmetic :
+       {Arithmetic{.type = Type::float16}, Arithmetic{.type = Type::bfloat16, .is_mostly_own = true}}) {
+    const bool is_float16 = arithmetic.type == Type::float16;
+    CAPTURE(is_float16);
+    CHECK(roundings(arithmetic.type) <= profiler::cuda::tolerance(arithmetic));
+    for (const LayerExample& example : support::layer_examples()) {
+      if (is_float16 && is_refused(example)) continue;
+      check_against_cpu(example, roundings(arithmetic.type), arithmetic);
+      if (const auto twice = read_twice(example))
+        check_against_cpu(*twice, roundings(arithmetic.type), arithmetic);
+    }
+  }
+}
+
 TEST_CASE("cuda layers: the same by own kernels where cuDNN only convolves and runs LSTMs") {
   for (const LayerExample& example : support::layer_examples()) {
-    if (is_refused(example)) continue;
     check_against_cpu(example, 2e-5, {.is_mostly_own = true});
     if (const auto twice = read_twice(example)) check_against_cpu(*twice, 2e-5, {.is_mostly_own = true});
   }
@@ -137,7 +155,7 @@ std::string text(const models::Shape& image, std::int64_t batch) {
 
 /// What cuDNN must be told of a layer, as fake_libraries.cpp writes it down; "" where it is not cuDNN's, or
 /// where it may be an own kernel's.
-std::string told(const LayerWork& work, std::int64_t batch) {
+std::string told(const LayerWork& work, std::int64_t batch, const Arithmetic& arithmetic) {
   const models::Layer& layer = *work.layer;
   const models::Shape& in = work.inputs[0].shape;
   if (const auto* conv = std::get_if<models::Conv2d>(&layer.parameters))
@@ -146,6 +164,8 @@ std::string told(const LayerWork& work, std::int64_t batch) {
                        text(layer.output, batch), conv->padding.height, conv->padding.width,
                        conv->stride.height, conv->stride.width, conv->dilation.height, conv->dilation.width,
                        conv->groups);
+  const bool is_in_rows = layer.kind == LayerKind::linear || layer.kind == LayerKind::lstm;
+  if (arithmetic.is_mostly_own && !is_in_rows) return {};
   if (layer.kind == LayerKind::relu || layer.kind == LayerKind::tanh)
     return fmt::format("{}x{}x1x1", batch, models::element_count(in));
   if (layer.kind == LayerKind::batch_norm && in.size() == 3)
@@ -170,7 +190,7 @@ struct Calls {
   std::vector<std::string> backward;
 };
 
-std::optional<Calls> calls_of(const LayerWork& work) {
+std::optional<Calls> calls_of(const LayerWork& work, const Arithmetic& arithmetic) {
   const bool wants = work.inputs[0].wants_gradient;
   const auto if_wanted = [&](std::vector<std::string> first, const std::vector<std::string>& then) {
     if (!wants) first.clear();
@@ -178,13 +198,16 @@ std::optional<Calls> calls_of(const LayerWork& work) {
     return first;
   };
   const bool has_bias = work.weights.size() > 1;
+  const auto cudnn_or_own = [&](const char* function) {
+    return std::string(arithmetic.is_mostly_own ? "own" : function);
+  };
   switch (work.layer->kind) {
     case LayerKind::conv2d: {
       Calls out = {{"cudnnConvolutionForward"},
                    if_wanted({"cudnnConvolutionBackwardData"}, {"cudnnConvolutionBackwardFilter"})};
       if (has_bias) {
-        out.forward.emplace_back("cudnnAddTensor");
-        out.backward.emplace_back("cudnnConvolutionBackwardBias");
+        out.forward.push_back(cudnn_or_own("cudnnAddTensor"));
+        out.backward.push_back(cudnn_or_own("cudnnConvolutionBackwardBias"));
       }
       return out;
     }
@@ -195,12 +218,18 @@ std::optional<Calls> calls_of(const LayerWork& work) {
     }
     case LayerKind::relu:
     case LayerKind::tanh:
-      return Calls{{"cudnnActivationForward"}, if_wanted({"cudnnActivationBackward"}, {})};
+      return Calls{{cudnn_or_own("cudnnActivationForward")},
+                   if_wanted({cudnn_or_own("cudnnActivationBackward")}, {})};
     case LayerKind::batch_norm:
+      if (arithmetic.is_mostly_own)
+        return Calls{{"own", "own"},
+                     wants ? std::vector<std::string>{"own", "own"} : std::vector<std::string>{"own"}};
       return Calls{{"cudnnBatchNormalizationForwardTraining"}, {"cudnnBatchNormalizationBackward"}};
     case LayerKind::lrn:
-      return Calls{{"cudnnLRNCrossChannelForward"}, if_wanted({"cudnnLRNCrossChannelBackward"}, {})};
-    case LayerKind::cross_entropy: return Calls{{"cudnnSoftmaxForward", "own"}, if_wanted({"own"}, {})};
+      return Calls{{cudnn_or_own("cudnnLRNCrossChannelForward")},
+                   if_wanted({cudnn_or_own("cudnnLRNCrossChannelBackward")}, {})};
+    case LayerKind::cross_entropy:
+      return Calls{{cudnn_or_own("cudnnSoftmaxForward"), "own"}, if_wanted({"own"}, {})};
     case LayerKind::gelu:
     case LayerKind::silu:
     case LayerKind::hardtanh:
@@ -233,8 +262,8 @@ void check_whole_model(const models::Model& model, const Arithmetic& arithmetic,
       CAPTURE(layer.layer->name);
       gpu.calls.clear();
       executor.forward(layer.index);
-      if (const auto expected = calls_of(layer)) check(expected->forward);
-      if (const std::string shapes = told(layer, batch); !shapes.empty())
+      if (const auto expected = calls_of(layer, arithmetic)) check(expected->forward);
+      if (const std::string shapes = told(layer, batch, arithmetic); !shapes.empty())
         CHECK(std::any_of(gpu.calls.begin(), gpu.calls.end(),
                           [&](const FakeCall& call) { return call.text == shapes; }));
     }
@@ -243,10 +272,11 @@ void check_whole_model(const models::Model& model, const Arithmetic& arithmetic,
       CAPTURE(layer->layer->name);
       gpu.calls.clear();
       executor.backward(layer->index);
-      if (const auto expected = calls_of(*layer)) check(expected->backward);
+      if (const auto expected = calls_of(*layer, arithmetic)) check(expected->backward);
       if (layer->layer->kind == LayerKind::conv2d)
         for (const FakeCall& call : gpu.calls)
-          if (call.function != "cudnnConvolutionBackwardBias") CHECK(call.text == told(*layer, batch));
+          if (call.function != "own" && call.function != "cudnnConvolutionBackwardBias")
+            CHECK(call.text == told(*layer, batch, arithmetic));
     }
   }
   CHECK(gpu.is_clean());
@@ -261,15 +291,80 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("cuda layers: the same in bfloat16, of half the bytes") {
+TEST_CASE("cuda layers: the same in halves, of half the bytes") {
+  for (const Arithmetic& arithmetic :
+       {Arithmetic{.type = Type::float16}, Arithmetic{.type = Type::bfloat16, .is_mostly_own = true}})
+    for (const char* const name : {"bert-base", "googlenet", "lstm-an4"}) {
+      CAPTURE(name);
+      const models::Model model = models::read_model(
+          models::Field::load((support::source_dir() / "models" / name).string() + ".json"), {});
+      check_whole_model(model, arithmetic, 8);
+      if (std::string_view(name) != "bert-base") continue;
+      const ModelWork work = profiler::make_work(model);
+      constexpr double kFixed = 0x1p28 + 0x1p29;
+      const double wide = profiler::cuda::device_bytes(work, 8, {}) - kFixed;
+      const double half = profiler::cuda::device_bytes(work, 8, arithmetic) - kFixed;
+      CHECK(half / wide == doctest::Approx(0.5).epsilon(0.01));
+    }
+}
+
+TEST_CASE("cuda layers: libraries are told of the type that numbers have, and sum in float32") {
+  for (const Arithmetic& arithmetic : {Arithmetic{}, Arithmetic{.type = Type::float16},
+                                       Arithmetic{.type = Type::bfloat16, .is_mostly_own = true}}) {
+    const auto dnn = std::map<Type, int>{{Type::float32, CUDNN_DATA_FLOAT},
+                                         {Type::float16, CUDNN_DATA_HALF},
+                                         {Type::bfloat16, CUDNN_DATA_BFLOAT16}}
+                         .at(arithmetic.type);
+    const auto blas = std::map<Type, int>{
+        {Type::float32, CUDA_R_32F},
+        {Type::float16, CUDA_R_16F},
+        {Type::bfloat16,
+         CUDA_R_16BF}}.at(arithmetic.type);
+    std::set<std::string> told_of;
+    for (const LayerExample& example : support::layer_examples()) {
+      if (is_refused(example)) continue;
+      CAPTURE(example.layers);
+      const models::Model model = support::model_of(example);
+      const ModelWork work = profiler::make_work(model);
+      const bool has_channel_norm = std::ranges::any_of(
+          model.layers, [](const models::Layer& layer) { return layer.kind == LayerKind::batch_norm; });
+      FakeGpu gpu(FakeGpu::Mode::records);
+      FakeDevice fake(gpu, arithmetic);
+      const Executor executor(fake.device, work, 2, std::nullopt);
+      for (const FakeCall& call : gpu.calls) {
+        CAPTURE(call.function);
+        if (call.function == "cudnnSetTensor4dDescriptor" && has_channel_norm)
+          CHECK((call.text == std::to_string(dnn) || call.text == std::to_string(CUDNN_DATA_FLOAT)));
+        else if (call.function == "cudnnSetTensor4dDescriptor" ||
+                 call.function == "cudnnSetFilter4dDescriptor" ||
+                 call.function == "cudnnSetTensorNdDescriptor" ||
+                 call.function == "cudnnSetRNNDataDescriptor" || call.function == "cudnnSetRNNDescriptor_v8")
+          CHECK(call.text == std::to_string(dnn));
+        else if (call.function == "cublasLtMatrixLayoutCreate")
+          CHECK(call.text == std::to_string(blas));
+        else if (call.function == "cublasLtMatmulDescCreate")
+          CHECK(call.text == std::to_string(CUBLAS_COMPUTE_32F));
+        else
+          continue;
+        told_of.insert(call.function);
+      }
+    }
+    CHECK(told_of.size() == 7);
+  }
+}
+
+TEST_CASE("cuda layers: plain float32 takes the fastest algorithm of those that were timed in it") {
   const models::Model model =
-      models::read_model(models::Field::load((support::source_dir() / "models/bert-base.json").string()), {});
-  check_whole_model(model, {.type = Type::bfloat16}, 8);
+      models::read_model(models::Field::load((support::source_dir() / "models/resnet18.json").string()), {});
   const ModelWork work = profiler::make_work(model);
-  constexpr double kFixed = 0x1p28 + 0x1p29;
-  const double wide = profiler::cuda::device_bytes(work, 8, {}) - kFixed;
-  const double half = profiler::cuda::device_bytes(work, 8, {.type = Type::bfloat16}) - kFixed;
-  CHECK(half / wide == doctest::Approx(0.5).epsilon(0.01));
+  for (const bool tf32 : {false, true}) {
+    FakeGpu gpu(FakeGpu::Mode::records);
+    FakeDevice fake(gpu, {.tf32 = tf32});
+    Executor executor(fake.device, work, 1, std::nullopt);
+    executor.forward(1);
+    executor.backward(4);
+    CHECK(gpu.algorithms == std::set<int>{tf32 ? 0 : 1});
+  }
 }
 
 TEST_CASE("cuda layers: TF32 is asked for where it is wished and nowhere else") {

@@ -3,8 +3,11 @@
 #include <doctest/doctest.h>
 
 #include "models/errors.hpp"
+#include "profiler/cuda/kernels_on.hpp"
+#include "profiler/cuda/own_kernels.hpp"
 #include "profiler/cuda/session.hpp"
 #include "profiler/cuda/verify.hpp"
+#include "tests/profiler/cuda/every_kernel.hpp"
 #include "tests/profiler/layer_examples.hpp"
 
 namespace {
@@ -34,6 +37,47 @@ void compare(const Arithmetic& arithmetic) {
     } catch (const models::WorldError& error) {
       FAIL_CHECK(error.what());
     }
+  }
+}
+
+/// A row's only thread.
+struct Alone {
+  std::int64_t first() const { return 0; }
+  std::int64_t step() const { return 1; }
+  float sum(float x) const { return x; }
+  float most(float x) const { return x; }
+};
+
+struct HostLaunch {
+  void hold(const int* /*flag*/, int /*ticket*/, std::int64_t /*most_ns*/, int* /*late*/) {}
+  template <typename Body>
+  void each(const Body& body, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) body(i);
+  }
+  template <typename Body>
+  void rows(const Body& body, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) body(Alone{}, i);
+  }
+};
+
+TEST_CASE("gpu own kernels: every one, of each type, gives what it gives on the host") {
+  const auto runtime = profiler::cuda::open_runtime();
+  const auto kernels = profiler::cuda::own_kernels(runtime->stream());
+  profiler::cuda::KernelsOn<HostLaunch> here;
+  for (const Type type : {Type::float32, Type::float16, Type::bfloat16}) {
+    std::vector<void*> given;
+    const support::Give give = [&](std::size_t bytes) {
+      return given.emplace_back(runtime->allocate_shared(bytes));
+    };
+    const std::vector<float> got =
+        support::EveryKernel(*kernels, type, give, [&] { runtime->synchronize(); }).run();
+    const std::vector<float> expected = support::every_kernel_here(here, type);
+    REQUIRE(got.size() == expected.size());
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      CAPTURE(i);
+      REQUIRE(std::abs(static_cast<double>(got[i] - expected[i])) <= support::order_tolerance(type));
+    }
+    for (void* memory : given) runtime->release_shared(memory);
   }
 }
 

@@ -57,8 +57,9 @@ class FakeGpu {
   std::set<void*> shared;
   std::set<void*> events;
   std::map<FakeObject*, std::unique_ptr<FakeObject>> objects;
-  int gates = 0;   ///< closed so far
-  int opened = 0;  ///< the last that the host has opened when an event was recorded
+  std::set<int> algorithms;  ///< that convolutions ran with
+  int gates = 0;             ///< closed so far
+  int opened = 0;            ///< the last that the host has opened when an event was recorded
 
   bool is_clean() const { return allocations.empty() && shared.empty() && events.empty() && objects.empty(); }
   FakeObject* make(const std::string& kind);

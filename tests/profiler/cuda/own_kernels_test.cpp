@@ -9,6 +9,7 @@
 #include "profiler/cuda/kernels_on.hpp"
 #include "sim/draws.hpp"
 #include "tests/compression/cuda/host_lanes.hpp"
+#include "tests/profiler/cuda/every_kernel.hpp"
 
 namespace {
 
@@ -122,6 +123,18 @@ TEST_CASE("cuda kernels: a row by 256 threads is what it is by one, of few and m
     HostKernels alone(false);
     HostKernels together(true);
     check_near(run_rows(together, 5, n), run_rows(alone, 5, n), 1e-4);
+  }
+}
+
+TEST_CASE("cuda kernels: every one, of each type, by 256 threads is what it is by one, and near float32's") {
+  HostKernels alone(false);
+  HostKernels together(true);
+  const std::vector<float> whole = support::every_kernel_here(alone, Type::float32);
+  CHECK(whole.size() > 3000);
+  for (const Type type : {Type::float32, Type::float16, Type::bfloat16}) {
+    const std::vector<float> expected = support::every_kernel_here(alone, type);
+    check_near(support::every_kernel_here(together, type), expected, support::order_tolerance(type));
+    check_near(expected, whole, type == Type::bfloat16 ? 0.1 : 0.02);
   }
 }
 

@@ -102,6 +102,15 @@ TEST_CASE("cuda session: TF32 and narrow types are in the device's name, other w
   CHECK(DeviceSession(parts_of(gpu), work, {.dtype = traces::Dtype::bfloat16}).device() == "fake");
 }
 
+/// What an all-reduce of all of them carries.
+std::int64_t gradient_bytes(const traces::Profile& profile) {
+  std::int64_t out = 0;
+  for (const traces::ProfileLayer& layer : profile.layers)
+    for (const auto& tensor : layer.tensors)
+      out += tensor.elements * traces::bytes_per_element(profile.dtype);
+  return out;
+}
+
 FakeGpu* given = nullptr;
 double room = 0;
 
@@ -119,6 +128,34 @@ profiler::Backend fake_backend() {
                      const profiler::SessionWishes& wishes) -> std::unique_ptr<profiler::Session> {
             return std::make_unique<DeviceSession>(parts_of(*given), work, wishes);
           }};
+}
+
+TEST_CASE(
+    "cuda session: in halves gradients have half the bytes, and the profile says what is kept in float32") {
+  const models::Model model = small_model();
+  FakeGpu gpu(FakeGpu::Mode::records);
+  given = &gpu;
+  room = 1e12;
+  const auto measured = [&](traces::Dtype dtype) {
+    return profiler::measure_profile(model, fake_backend(),
+                                     {.session = {.batch_size = 2, .dtype = dtype}, .repetitions = 1})
+        .profile;
+  };
+  const traces::Profile whole = measured(traces::Dtype::float32);
+  CHECK(whole.origin.source.find("master copy") == std::string::npos);
+  for (const traces::Dtype dtype : {traces::Dtype::float16, traces::Dtype::bfloat16}) {
+    const traces::Profile half = measured(dtype);
+    CHECK(half.dtype == dtype);
+    CHECK(gradient_bytes(half) * 2 == gradient_bytes(whole));
+    CHECK(
+        half.origin.source.find("sums and products in float32; batch norms' weights and their gradients are "
+                                "float32, and there is no master copy of weights") != std::string::npos);
+    const traces::Profile read =
+        traces::read_profile(models::Field::parse(traces::profile_text(half), "half.json"));
+    CHECK(gradient_bytes(read) == gradient_bytes(half));
+  }
+  CHECK(gpu.is_clean());
+  given = nullptr;
 }
 
 TEST_CASE(
