@@ -11,6 +11,7 @@ allow (namespaces, a compiler) is left out, and this says so. That the checks ca
 import argparse
 import collections
 import concurrent.futures
+import contextlib
 import json
 import os
 import pathlib
@@ -21,6 +22,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
 
@@ -118,7 +120,8 @@ class Run:
         said, printed = self.err.read(), self.out.read()
         left = self.left_behind() if code is not None else []
         for pid in self.members():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait()
         self.err.close()
         self.out.close()
@@ -284,6 +287,8 @@ def check(kind, code, took, said, printed, left, hit):
         problems.append(f"no wrong sum is told: {errors[0]}")
     if code == 1 and kind == "disk full" and errors and not re.search(r"report\.json|/dev/full", errors[0]):
         problems.append(f"no file is named: {errors[0]}")
+    if kind == "wrong plan" and re.search(PHASES, said):
+        problems.append(f"found only when workers ran: {said}")
     if code == 2 and printed:
         problems.append("a result in spite of wrong input")
     if code in (0, 3) and not printed.strip():
@@ -356,6 +361,33 @@ def one_fault(program, seed, number, usual, kinds):
         return Outcome(kind, what or "nothing: had ended", what is not None, code, took, " | ".join(said.splitlines()), problems)
 
 
+class Stillness(threading.Thread):
+    """Counts how often this script itself was stopped or starved for seconds: no deadline means anything then."""
+
+    MOST_S = 2.0
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.times = 0
+        self.start()
+
+    def run(self):
+        while True:
+            began = time.monotonic()
+            time.sleep(0.1)
+            self.times += time.monotonic() - began > self.MOST_S
+
+
+def fault_while_awake(stillness, *arguments):
+    """The fault anew, up to three times, where the machine stood still meanwhile; and how often it was."""
+    for repeated in range(4):
+        before = stillness.times
+        outcome = one_fault(*arguments)
+        if stillness.times == before:
+            break
+    return outcome, repeated
+
+
 def host():
     """What a namespace may leave to this host: devices, and mounts that keep it."""
     devices = {line.split(":")[0].strip() for line in pathlib.Path("/proc/net/dev").read_text().splitlines()[2:]}
@@ -413,7 +445,12 @@ def main():
         usual = undisturbed(program, folder)
         kinds = arguments.kinds.split(",") if arguments.kinds else possible(usual)
         with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-            outcomes = list(pool.map(lambda n: one_fault(program, arguments.seed, n, usual, kinds), range(arguments.faults)))
+            stillness = Stillness()
+            ends = list(pool.map(lambda n: fault_while_awake(stillness, program, arguments.seed, n, usual, kinds),
+                                 range(arguments.faults)))
+    outcomes = [outcome for outcome, _ in ends]
+    if repeated := sum(times for _, times in ends):
+        print(f"{repeated} runs done again: this script itself stood still for over {Stillness.MOST_S:g} s")
     failed = False
     for number, outcome in enumerate(outcomes):
         failed = failed or bool(outcome.problems)

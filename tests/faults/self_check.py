@@ -31,6 +31,7 @@ ENDS = [
     ("exit code 0", ("gradient changed", 0, "", "a table", [], True)),
     ("no wrong sum is told", ("gradient changed", 1, GOOD, "", [], True)),
     ("no file is named", ("disk full", 1, "No space left on device", "", [], True)),
+    ("found only when workers ran", ("wrong plan", 2, "worker 0 (pid 7) said: calibration of the link: expected 1", "", [], True)),
     ("a result in spite of", ("wrong plan", 2, "a.json: /: wrong", "a table", [], True)),
     ("ended well without a result", ("slowed", 0, "", "", [], True)),
     ("left behind: file x", ("killed", 1, GOOD, "", ["file x"], True)),
