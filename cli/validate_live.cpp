@@ -73,6 +73,7 @@ live::Place place_of(const Options& options, std::uint32_t workers) {
     place.bits_per_second = models::parse_rate(options.rate);
     if (!place.bits_per_second) expected("--rate", "a rate such as 1gbit", options.rate);
   }
+  if (options.paced && options.rate.empty()) throw InputError("--paced: expected --rate with it, got none");
   if (options.delay.empty()) return place;
   const std::optional<double> delay_us = models::parse_delay_us(options.delay);
   if (!delay_us) expected("--delay", "a time such as 100us", options.delay);

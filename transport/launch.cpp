@@ -41,12 +41,18 @@ Pipe new_pipe() {
   return {.reads = Descriptor(ends[0]), .writes = Descriptor(ends[1])};
 }
 
+bool is_ignored(int signal) {  // by nohup, say, or a shell that puts us into the background
+  struct sigaction now = {};
+  return ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 /// Those that end us are read from a descriptor while this lives.
 class Signals {
  public:
   Signals() {
     sigemptyset(&taken_);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&taken_, signal);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+      if (!is_ignored(signal)) sigaddset(&taken_, signal);
     if (::sigprocmask(SIG_BLOCK, &taken_, &before_) != 0) fail("sigprocmask");
     descriptor_ = Descriptor(::signalfd(-1, &taken_, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!descriptor_) {
@@ -264,18 +270,10 @@ class Launch {
   Signals signals_;
 };
 
-std::string last_line(const std::string& text) {
-  const std::size_t end = text.find_last_not_of('\n');
-  if (end == std::string::npos) return "";
-  const std::size_t begin = text.rfind('\n', end);
-  return text.substr(begin == std::string::npos ? 0 : begin + 1,
-                     end - (begin == std::string::npos ? 0 : begin + 1) + 1);
-}
-
 std::string how(const RankEnd& end) {
   if (end.exit_code > 0) {
-    const std::string said = last_line(end.err);
-    return said.empty() ? fmt::format("ended with exit code {}", end.exit_code) : said;
+    const std::string_view said = last_line(end.err);
+    return said.empty() ? fmt::format("ended with exit code {}", end.exit_code) : std::string(said);
   }
   if (end.was_ended) return "did not end by itself";
   return fmt::format("was killed by signal {} ({})", end.signal, ::strsignal(end.signal));
@@ -288,6 +286,11 @@ std::vector<RankEnd> launch(std::uint32_t ranks, const std::function<int(std::ui
   Launch all(ranks, options);
   all.start(rank);
   return std::move(all).finish();
+}
+
+std::string_view last_line(std::string_view text) {
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  return text.substr(text.rfind('\n') + 1);
 }
 
 std::string failures(const std::vector<RankEnd>& ends) {

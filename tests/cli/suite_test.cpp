@@ -1,5 +1,7 @@
 // fusewise validate SUITE through the real program: a small suite from its file to the page, and wrong usage.
 
+#include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -49,6 +51,70 @@ TEST_CASE("validate: a suite is predicted, frozen, run and judged; noisy cases a
     CHECK(each.contains("alpha_beta_us"));
   }
   CHECK(models::read_file(page).find("| g | wfbp | waiting |") != std::string::npos);
+}
+
+/// Runs a suite of one program alone, which may take so many seconds.
+Outcome run_job(const support::TemporaryFolder& folder, const std::string& script, int limit_s = 60) {
+  folder.put("job.py", script);
+  return run_program(
+      {"validate", "--json",
+       folder.put("job.json", R"({"format": "fusewise.suite", "version": 1, "name": "jobs", "programs": [)"
+                              R"({"name": "job", "script": "job.py", "line_rate_gbps": 1, "limit_s": )" +
+                                  std::to_string(limit_s) + "}]}")});
+}
+
+/// The PATH begins with this folder while it lives.
+class PathBegins {
+ public:
+  explicit PathBegins(const std::string& folder) : before_(std::getenv("PATH")) {
+    ::setenv("PATH", (folder + ":" + before_).c_str(), 1);
+  }
+  ~PathBegins() { ::setenv("PATH", before_.c_str(), 1); }
+  PathBegins(const PathBegins&) = delete;
+  PathBegins& operator=(const PathBegins&) = delete;
+
+ private:
+  std::string before_;
+};
+
+TEST_CASE("validate: a suite's program runs under the system's Python, whatever the PATH finds first") {
+  const support::TemporaryFolder folder;
+  std::filesystem::permissions(folder.put("bin/python3", "#!/bin/sh\nexit 9\n"),
+                               std::filesystem::perms::owner_all);
+  const PathBegins path(folder / "bin");
+  const Outcome outcome = run_job(folder, R"(import json, sys
+print("by the way", file=sys.stderr)
+print(json.dumps({"workers": 2, "where": " ".join(sys.argv[2:]), "versions": sys.executable, "cases": [
+    {"name": "ddp", "noise": [], "predicted_us": 101, "alpha_beta_us": 90, "iterations_us": [100, 100]}]}))
+)");
+  CAPTURE(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(outcome.err.find("job: by the way\n") != std::string::npos);
+  const json report = json::parse(outcome.out);
+  CHECK(report.at("cases").at(0).at("verdict") == "passed");
+  CHECK(report.at("places").at(0) ==
+        "job: 2 processes, --workers 2 --rate 1000000000bit --iterations 20; /usr/bin/python3");
+}
+
+TEST_CASE("validate: how a suite's program fails is told with the last that it said") {
+  const support::TemporaryFolder folder;
+  const auto last_of = [](const Outcome& outcome) {
+    CHECK(outcome.exit_code == 1);
+    CHECK(outcome.out.empty());
+    const std::string& err = outcome.err;
+    return err.size() < 2 ? err : err.substr(err.rfind('\n', err.size() - 2) + 1);
+  };
+  CHECK(last_of(run_job(folder, "print('no result')\nimport nothing_of_this_name\n")) ==
+        "job: job.py ended with exit code 1, and said last: ModuleNotFoundError: No module named "
+        "'nothing_of_this_name'\n");
+  CHECK(last_of(run_job(folder, "raise SystemExit(3)\n")) ==
+        "job: job.py ended with exit code 3, and said nothing\n");
+  CHECK(last_of(run_job(folder, "import sys\nprint('{')\nsys.exit(print('hm', file=sys.stderr))\n")) ==
+        "job: job.py:2:1: expected JSON, got the end of the file (job.py ended with exit code 0, and said "
+        "last: hm)\n");
+  CHECK(last_of(run_job(folder,
+                        "import sys, time\nprint('waiting', file=sys.stderr, flush=True)\ntime.sleep(60)\n",
+                        2)) == "job: job.py did not end within 2 s, and said last: waiting\n");
 }
 
 TEST_CASE("validate: options that make no sense with a suite, and a suite that cannot be run") {

@@ -2,26 +2,27 @@
 """Random faults in live runs: random_faults.py PROGRAM [--faults 30] [--seed 1] [--jobs 3]   (1,000 in the long form)
 
 Each fault is one run of `fusewise validate` on a small plan, to which at a random moment something happens: a worker,
-or the command itself, is killed, stopped or slowed; a link is cut or squeezed; a disk is full; memory of a worker is
-overwritten; the plan is another model's. Every run has to end by itself, in time, with an exit code that fits and, where
-it could not go on, one line that names worker and phase; and to leave no process, namespace or file behind. Which fault
-comes when follows from the seed alone. Where namespaces cannot be had links are left alone, and this says so.
+or the command itself, is killed, stopped or slowed; a link is cut or squeezed; a byte of a gradient is changed as it
+arrives; memory of a worker is overwritten; a disk is full; the plan is not the model's. Every run has to end by itself,
+in time, with an exit code that fits and, where it could not go on, one line that names worker and phase; and to leave no
+process, namespace, mount or file behind. Which fault comes when follows from the seed alone. What this machine does not
+allow (namespaces, a compiler) is left out, and this says so. That the checks can fail is self_check.py's to show.
 """
 import argparse
 import collections
 import concurrent.futures
-import ctypes
+import contextlib
 import json
 import os
 import pathlib
 import random
 import re
-import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
 
@@ -29,6 +30,11 @@ WORKERS = 3
 DEADLINE_S = 25.0  # of a run; workers that are not heard of are lost after 4
 SILENCE = ("--deadline", "6", "--limit", "12")
 MARK = "FUSEWISE_FAULT"
+FLIP = "FUSEWISE_FLIP"
+HERE = pathlib.Path(__file__).resolve().parent
+ENTER = ["unshare", "--mount", *(["--map-root-user"] if os.geteuid() else [])]
+# A folder without much room while a command runs; what is in it then is copied.
+SMALL_DISK = 'mount -t tmpfs -o size="$1" none "$2" || exit 99; out=$2 kept=$3; shift 3; "$@"; code=$?; cp -r "$out" "$kept"; exit $code'
 PHASES = r"meeting|calibration of|before the warm-up|warm-up \d+|iteration \d+"
 
 
@@ -52,18 +58,25 @@ def scenario(iterations):
 
 
 class Run:
-    def __init__(self, program, folder, options=(), output=None, plan=None):
+    """`room`: bytes of the disk to which it writes; `library`: loaded before all others by every process of it."""
+
+    def __init__(self, program, folder, options=(), output=None, plan=None, room=None, library=None):
         self.folder = pathlib.Path(folder)
         self.mark = uuid.uuid4().hex
         self.output = output or str(self.folder / "out" / "report.json")
+        self.flip = self.folder / "flip"
         for name in ("tmp", "run", "out"):
             (self.folder / name).mkdir()
         file = self.folder / "scenario.json"
         file.write_text(json.dumps(scenario(30)))
         command = [program, "validate", plan or str(file), "--rate", "1gbit", "--iterations", "30", *SILENCE,
                    "--tolerance", "10", "-o", self.output, *options]
+        if room is not None:
+            command = [*ENTER, "sh", "-c", SMALL_DISK, "sh", str(room), str(self.folder / "out"), str(self.folder / "kept"),
+                       *command]
         environment = {**os.environ, MARK: self.mark, "TMPDIR": str(self.folder / "tmp"),
-                       "XDG_RUNTIME_DIR": str(self.folder / "run")}
+                       "XDG_RUNTIME_DIR": str(self.folder / "run"), FLIP: str(self.flip),
+                       **({"LD_PRELOAD": library} if library else {})}
         self.out, self.err = (open(self.folder / name, "w+") for name in ("stdout", "stderr"))
         self.began = time.monotonic()
         self.process = subprocess.Popen(command, env=environment, stdout=self.out, stderr=self.err,
@@ -107,7 +120,8 @@ class Run:
         said, printed = self.err.read(), self.out.read()
         left = self.left_behind() if code is not None else []
         for pid in self.members():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.process.wait()
         self.err.close()
         self.out.close()
@@ -118,11 +132,23 @@ class Run:
         while (members := self.members()) and time.monotonic() < until:
             time.sleep(0.05)
         left = [f"process {pid} ({name})" for pid, name in members.items()]
-        allowed = {self.folder / "out" / name for name in ("report.json", "report.json.prediction")}
-        for path in [*self.folder.glob("tmp/**/*"), *self.folder.glob("run/**/*"), *self.folder.glob("out/**/*")]:
-            if path.is_file() and path not in allowed and path.name != ".lock":
+        whole = {self.folder / folder / name for folder in ("out", "kept")
+                 for name in ("report.json", "report.json.prediction")}
+        allowed = whole | {self.folder / "run" / "fusewise", self.folder / "run" / "fusewise" / ".lock"}
+        for path in [path for folder in ("tmp", "run", "out", "kept") for path in self.folder.glob(f"{folder}/**/*")]:
+            if path not in allowed:
                 left.append(f"file {path.relative_to(self.folder)}")
+            elif path in whole and not is_json(path):
+                left.append(f"half of {path.relative_to(self.folder)}")
         return left
+
+
+def is_json(path):
+    try:
+        json.loads(path.read_text())
+        return True
+    except ValueError:
+        return False
 
 
 # ---- what can happen
@@ -184,6 +210,17 @@ def squeeze(run, rng):
     return f"link {worker} to {rate}" if changed else None
 
 
+def flip(run, rng):
+    """One byte of a sum on its way, of whichever worker receives one next: see flip.c."""
+    run.flip.touch()
+    done = run.flip.with_suffix(".done")
+    while not done.exists():
+        if run.has_ended():
+            return None
+        time.sleep(0.01)
+    return "a byte of a gradient"
+
+
 def overwrite(run, rng):
     """All that is in the large buffers of a worker, so many times that some of it is a gradient on its way."""
     workers = run.workers()
@@ -209,21 +246,23 @@ def overwrite(run, rng):
     return f"worker {workers.index(pid)}, {done} times" if done else None
 
 
-Outcome = collections.namedtuple("Outcome", "kind what code took said problems")
+Outcome = collections.namedtuple("Outcome", "kind what was_hit code took said problems")
 
 # What may come of it: exit codes, and whether the line has to name worker and phase.
 KINDS = {
     "killed": (kill, {1}, True),
     "stopped": (stop, {1}, True),
-    "slowed": (slow, {0, 1, 3}, False),
+    "slowed": (slow, {0}, True),
     "command killed": (kill_command, {-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT}, False),
     "link cut": (cut, {1}, True),
-    "link squeezed": (squeeze, {0, 1, 3}, False),
-    "memory overwritten": (overwrite, {0, 1, 3, -signal.SIGSEGV}, False),
+    "link squeezed": (squeeze, {0, 1, 3}, True),
+    "gradient changed": (flip, {1}, True),
+    "memory overwritten": (overwrite, {0, 1, 3}, True),
     "disk full": (None, {1}, False),
     "wrong plan": (None, {2}, False),
 }
 LINKS = {"link cut", "link squeezed"}
+WRONG_SUM = r"value \d+ (is \S+, expected|of \d+ must be) "
 
 
 def check(kind, code, took, said, printed, left, hit):
@@ -244,39 +283,70 @@ def check(kind, code, took, said, printed, left, hit):
             problems.append(f"no worker is named: {errors[0]}")
         if not re.search(PHASES, errors[0]):
             problems.append(f"no phase is named: {errors[0]}")
+    if code == 1 and kind == "gradient changed" and errors and not re.search(WRONG_SUM, errors[0]):
+        problems.append(f"no wrong sum is told: {errors[0]}")
+    if code == 1 and kind == "disk full" and errors and not re.search(r"report\.json|/dev/full", errors[0]):
+        problems.append(f"no file is named: {errors[0]}")
+    if kind == "wrong plan" and re.search(PHASES, said):
+        problems.append(f"found only when workers ran: {said}")
+    if code == 2 and printed:
+        problems.append("a result in spite of wrong input")
     if code in (0, 3) and not printed.strip():
         problems.append("ended well without a result")
     return problems
 
 
-def one_fault(program, seed, number, typical_s, kinds):
+def full_disk(program, folder, rng, usual):
+    full = rng.choice(["report", "prediction", "timeline", *(["room"] * 3 if usual.has_small_disks else [])])
+    if full == "room":
+        room = 4096 * rng.randrange(1, max(2, usual.written // 4096))
+        return Run(program, folder, room=room), f"a disk of {room} bytes"
+    if full == "report":
+        kept = str(pathlib.Path(folder, "out", "report.json.prediction"))
+        return Run(program, folder, options=["--prediction", kept], output="/dev/full"), "no room for the report"
+    return Run(program, folder, options=[f"--{full}", "/dev/full"]), f"no room for the {full}"
+
+
+def wrong_plan(program, folder, rng, usual):
+    """Of another model, or of this one with something amiss."""
+    groups = [[("fine4.weight", 140000), ("fine3.weight", 120000)], [("fine2.weight", 100000)],
+              [("fine1.weight", 80000), ("fine0.weight", 60000)]]
+    what = rng.choice(["another model's tensors", "a tensor twice", "a tensor missing", "another order"])
+    if what == "another model's tensors":
+        groups = [[(name.replace("fine", "other"), size) for name, size in group] for group in groups]
+    elif what == "a tensor twice":
+        groups.append(groups[rng.randrange(3)][:1])
+    elif what == "a tensor missing":
+        groups[rng.choice([0, 2])].pop(rng.randrange(2))
+    else:
+        groups.reverse()
+    plan = pathlib.Path(folder, "other.plan.json")
+    plan.write_text(json.dumps({
+        "format": "fusewise.plan", "version": 1, "model": "fine", "workers": WORKERS, "pipeline": "wfbp",
+        "collectives": {"all_reduce": "ring"}, "compression": "none", "optimality": "heuristic",
+        "predicted": {"iteration_us": 1, "lower_bound_us": 1, "compared_with": []},
+        "groups": [{"tensors": [name for name, _ in group], "bytes": sum(size for _, size in group)} for group in groups]}))
+    if rng.random() < 0.5:
+        file = pathlib.Path(folder, "fine.profile.json")
+        file.write_text(json.dumps(profile("fine", 5)))
+        return Run(program, folder, plan=str(plan), options=["--profile", str(file)]), f"a plan with {what}"
+    wrong = scenario(30)
+    wrong["schedules"] = [{"pipeline": "wfbp", "fusion": {"kind": "plan", "file": str(plan)}}]
+    file = pathlib.Path(folder, "wrong.json")
+    file.write_text(json.dumps(wrong))
+    return Run(program, folder, plan=str(file)), f"a scenario's plan with {what}"
+
+
+def one_fault(program, seed, number, usual, kinds):
     rng = random.Random(f"{seed}/{number}")
     kind = rng.choice(kinds)
     act = KINDS[kind][0]
     with tempfile.TemporaryDirectory(prefix="fusewise-fault-") as folder:
-        if kind == "disk full":
-            kept = str(pathlib.Path(folder, "out", "report.json.prediction"))
-            full = rng.choice(["report", "prediction", "timeline"])
-            if full == "report":
-                run = Run(program, folder, options=["--prediction", kept], output="/dev/full")
-            else:
-                run = Run(program, folder, options=[f"--{full}", "/dev/full"])
-            what = f"no room for the {full}"
-        elif kind == "wrong plan":
-            plan = pathlib.Path(folder, "other.plan.json")
-            plan.write_text(json.dumps({
-                "format": "fusewise.plan", "version": 1, "model": "other", "workers": WORKERS, "pipeline": "wfbp",
-                "collectives": {"all_reduce": "ring"}, "compression": "none", "optimality": "heuristic",
-                "predicted": {"iteration_us": 1, "lower_bound_us": 1, "compared_with": []},
-                "groups": [{"tensors": ["other0.weight"], "bytes": 60000}]}))
-            wrong = scenario(30)
-            wrong["schedules"] = [{"pipeline": "wfbp", "fusion": {"kind": "plan", "file": str(plan)}}]
-            pathlib.Path(folder, "wrong.json").write_text(json.dumps(wrong))
-            run = Run(program, folder, plan=str(pathlib.Path(folder, "wrong.json")))
-            what = "another model's plan"
+        if act is None:
+            run, what = (full_disk if kind == "disk full" else wrong_plan)(program, folder, rng, usual)
         else:
-            run = Run(program, folder)
-            moment = run.began + rng.uniform(0, typical_s)
+            run = Run(program, folder, library=usual.library if kind == "gradient changed" else None)
+            moment = run.began + rng.uniform(0, usual.took)
             time.sleep(max(0, moment - time.monotonic()))
             what = None
             while what is None and not run.has_ended():  # nothing to hit yet
@@ -288,21 +358,74 @@ def one_fault(program, seed, number, typical_s, kinds):
                     time.sleep(0.02)
         code, took, said, printed, left = run.finish()
         problems = check(kind, code, took, said, printed, left, what is not None)
-        return Outcome(kind, what or "nothing: had ended", code, took, " | ".join(said.splitlines()), problems)
+        return Outcome(kind, what or "nothing: had ended", what is not None, code, took, " | ".join(said.splitlines()), problems)
 
 
-def devices():
-    return {line.split(":")[0].strip() for line in pathlib.Path("/proc/net/dev").read_text().splitlines()[2:]}
+class Stillness(threading.Thread):
+    """Counts how often this script itself was stopped or starved for seconds: no deadline means anything then."""
+
+    MOST_S = 2.0
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.times = 0
+        self.start()
+
+    def run(self):
+        while True:
+            began = time.monotonic()
+            time.sleep(0.1)
+            self.times += time.monotonic() - began > self.MOST_S
 
 
-def undisturbed(program):
-    """How long a run takes to which nothing happens; it has to end well."""
-    with tempfile.TemporaryDirectory(prefix="fusewise-fault-") as folder:
-        run = Run(program, folder)
-        code, took, said, printed, left = run.finish()
-        if code != 0 or left or not printed:
-            sys.exit(f"without a fault: exit code {code}, left behind {left}: {said}")
-        return took, "network namespaces" in printed + said
+def fault_while_awake(stillness, *arguments):
+    """The fault anew, up to three times, where the machine stood still meanwhile; and how often it was."""
+    for repeated in range(4):
+        before = stillness.times
+        outcome = one_fault(*arguments)
+        if stillness.times == before:
+            break
+    return outcome, repeated
+
+
+def host():
+    """What a namespace may leave to this host: devices, and mounts that keep it."""
+    devices = {line.split(":")[0].strip() for line in pathlib.Path("/proc/net/dev").read_text().splitlines()[2:]}
+    mounts = {line for line in pathlib.Path("/proc/self/mounts").read_text().splitlines() if "fusewise" in line or "nsfs" in line}
+    return devices | mounts
+
+
+Usual = collections.namedtuple("Usual", "took written has_links has_small_disks library")
+
+
+def undisturbed(program, folder):
+    """A run to which nothing happens, which has to end well: how long it takes, and how much it writes; and what else
+    can be had here."""
+    inner = pathlib.Path(folder, "undisturbed")
+    inner.mkdir()
+    run = Run(program, inner)
+    code, took, said, printed, left = run.finish()
+    if code != 0 or left or not printed:
+        sys.exit(f"without a fault: exit code {code}, left behind {left}: {said}")
+    written = sum(path.stat().st_size for path in (inner / "out").iterdir())
+    small = subprocess.run([*ENTER, "sh", "-c", SMALL_DISK, "sh", "4096", inner / "out", inner / "kept", "true"],
+                           capture_output=True).returncode == 0
+    library = str(pathlib.Path(folder, "flip.so"))
+    compiler = shutil.which("cc")
+    if compiler:
+        subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, HERE / "flip.c", "-ldl"], check=True)
+    return Usual(took, written, "network namespaces" in printed + said, small, library if compiler else None)
+
+
+def possible(usual):
+    """The kinds that this machine allows; says which it does not."""
+    if not usual.has_links:
+        print("no network namespaces here: links are neither cut nor squeezed")
+    if not usual.library:
+        print("no C compiler here: no gradient is changed")
+    if not usual.has_small_disks:
+        print("no mounts here: of full disks there is only /dev/full")
+    return [kind for kind in KINDS if (usual.has_links or kind not in LINKS) and (usual.library or kind != "gradient changed")]
 
 
 def main():
@@ -315,13 +438,19 @@ def main():
     parser.add_argument("--verbose", action="store_true", help="a line for each fault")
     arguments = parser.parse_args()
     program = os.path.abspath(arguments.program)
-    before = devices()
-    typical_s, has_links = undisturbed(program)
-    kinds = arguments.kinds.split(",") if arguments.kinds else [k for k in KINDS if has_links or k not in LINKS]
-    if not has_links:
-        print("no network namespaces here: links are neither cut nor squeezed")
-    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        outcomes = list(pool.map(lambda n: one_fault(program, arguments.seed, n, typical_s, kinds), range(arguments.faults)))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # a shell's background ignores some: runs would, too
+        signal.signal(number, signal.SIG_DFL)
+    before = host()
+    with tempfile.TemporaryDirectory(prefix="fusewise-fault-") as folder:
+        usual = undisturbed(program, folder)
+        kinds = arguments.kinds.split(",") if arguments.kinds else possible(usual)
+        with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+            stillness = Stillness()
+            ends = list(pool.map(lambda n: fault_while_awake(stillness, program, arguments.seed, n, usual, kinds),
+                                 range(arguments.faults)))
+    outcomes = [outcome for outcome, _ in ends]
+    if repeated := sum(times for _, times in ends):
+        print(f"{repeated} runs done again: this script itself stood still for over {Stillness.MOST_S:g} s")
     failed = False
     for number, outcome in enumerate(outcomes):
         failed = failed or bool(outcome.problems)
@@ -330,13 +459,13 @@ def main():
                   f"{outcome.said}")
         for problem in outcome.problems:
             print(f"  WRONG: {problem}")
-    if left := devices() - before:
+    if left := host() - before:
         failed = True
-        print(f"network devices left behind: {', '.join(sorted(left))}")
+        print(f"network devices or mounts left behind: {', '.join(sorted(left))}")
     for kind in kinds:
         mine = [o for o in outcomes if o.kind == kind]
         codes = collections.Counter(o.code for o in mine)
-        print(f"{kind}: {len(mine)} runs, exit codes "
+        print(f"{kind}: {len(mine)} runs, {sum(o.was_hit for o in mine)} hit before they ended, exit codes "
               f"{', '.join(f'{code} ({count})' for code, count in sorted(codes.items(), key=str)) or 'none'}, "
               f"longest {max((o.took for o in mine), default=0):.1f} s")
     print(f"{arguments.faults} faults, seed {arguments.seed}: {'see above' if failed else 'every run ended as it should'}")

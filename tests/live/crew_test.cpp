@@ -220,6 +220,7 @@ TEST_CASE("validate: wrong usage of live runs is one line, exit 2") {
       {{"--workers", "1"}, "--workers: expected 2 to 64, got '1'\n"},
       {{"--schedule", "ddp"}, "--schedule: expected one of wfbp, sync-easgd, got 'ddp'\n"},
       {{"--rate", "fast"}, "--rate: expected a rate such as 1gbit, got 'fast'\n"},
+      {{"--paced"}, "--paced: expected --rate with it, got none\n"},
       {{"--delay", "1ms"}, "--delay: expected --rate with it, got none\n"}};
   for (const Example& example : examples) {
     std::vector<std::string> words = {"validate", scenario(folder)};

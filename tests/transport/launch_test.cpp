@@ -70,6 +70,14 @@ TEST_CASE("launch: after a failure, and at the limit, whoever still runs is kill
   }
 }
 
+TEST_CASE("launch: a signal that this process ignores ends nothing") {
+  const auto before = std::signal(SIGHUP, SIG_IGN);
+  const auto ends = launch(1, [](std::uint32_t /*rank*/) { return std::getchar() == EOF ? 0 : 1; },
+                           {.limit = 30s, .on_started = [](const auto& /*pids*/) { ::raise(SIGHUP); }});
+  (void)std::signal(SIGHUP, before);
+  CHECK(transport::failures(ends).empty());
+}
+
 /// The ranks of one that is itself a process, by its standard output.
 TEST_CASE("launch: no rank outlives the one that started it, however that ends") {
   for (const int signal : {SIGKILL, SIGTERM}) {

@@ -139,6 +139,35 @@ TEST_CASE("tcp: a stopped rank is found by its silence") {
   CHECK(no_child_left());
 }
 
+TEST_CASE("tcp: ranks that are stopped together do not blame each other when they go on") {
+  std::vector<pid_t> pids;
+  transport::LaunchOptions launch;
+  launch.on_started = [&](const std::vector<pid_t>& started) { pids = started; };
+  launch.on_line = [&](std::uint32_t /*rank*/, std::string_view /*line*/) {
+    for (const pid_t pid : pids) ::kill(pid, SIGSTOP);
+    std::this_thread::sleep_for(2500ms);
+    for (const pid_t pid : {pids[0], pids[1]}) ::kill(pid, SIGCONT);
+    std::this_thread::sleep_for(450ms);  // they hear each other, and not yet the third
+    ::kill(pids[2], SIGCONT);
+  };
+  transport::TcpOptions options = patient();
+  options.silence = 2400ms;
+  check_all_good(processes::run(
+      3,
+      [](Tcp& end) {
+        for (const std::uint32_t other : {(end.rank() + 1) % 3, (end.rank() + 2) % 3}) end.send(other, 1, {});
+        for (const std::uint32_t other : {(end.rank() + 1) % 3, (end.rank() + 2) % 3})
+          (void)end.recv(other, 1);
+        if (end.rank() == 0) (void)std::fputs("ready\n", stderr);
+        const auto until = std::chrono::steady_clock::now() + 3600ms;
+        while (std::chrono::steady_clock::now() < until) {
+          end.check();
+          std::this_thread::sleep_for(5ms);
+        }
+      },
+      options, launch));
+}
+
 TEST_CASE("tcp: what one rank throws the others learn, also those that wait for another") {
   const auto ends = processes::run(3, [](Tcp& end) {
     if (end.rank() == 1) throw std::runtime_error("wrong sum");
@@ -311,6 +340,31 @@ TEST_CASE("meeting: who does not come is named at the deadline, and a refused co
   }
   CHECK_THROWS_WITH_AS(Tcp({.rank = 1, .size = 2, .master = nowhere}, options),
                        (text(nowhere) + ": cannot connect: Connection refused").c_str(), TransportError);
+}
+
+TEST_CASE("meeting: nobody is taken for lost while others still meet") {
+  transport::TcpOptions options = patient();
+  options.silence = 80ms;
+  const processes::Meeting meeting;
+  const auto ends = transport::launch(
+      3,
+      [&](std::uint32_t process) {
+        if (process < 2) {
+          transport::run_rank(meeting.of(process, 3), options, [](Tcp& end) { (void)end.recv(2, 1); });
+          return 0;
+        }
+        const auto deadline = transport::Clock::now() + 5s;
+        const transport::Descriptor socket = connect_to(meeting.address, deadline);
+        const transport::Hello hello = {
+            .rank = 2, .size = 3, .job = "test", .process = transport::this_process(), .listens = {}};
+        (void)send_packed(socket, packed(hello), deadline);
+        (void)receive_packed(socket, deadline);
+        std::this_thread::sleep_for(400ms);  // before it would connect to rank 1
+        return 0;
+      },
+      {.limit = 30s, .grace = 100ms});
+  CHECK(contains(ends[0].err, "lost rank 2 (host "));
+  CHECK_FALSE(contains(ends[0].err, "no sign of life"));
 }
 
 TEST_CASE("meeting: a port in use is said") {

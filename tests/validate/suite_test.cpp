@@ -9,6 +9,7 @@
 #include "models/errors.hpp"
 #include "models/field.hpp"
 #include "tests/support/program.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "validate/suite/suite.hpp"
 
 namespace {
@@ -69,6 +70,20 @@ TEST_CASE("suite: plans, what they are in their group, and scaled profiles") {
   CHECK(wishes.conditions.stragglers.size() == 1);
 }
 
+TEST_CASE("suite: a program alone is one, too") {
+  const support::TemporaryFolder folder;
+  const suite::Suite got =
+      suite::read_suite(Field::load(folder.put("s.json",
+                                               R"({"format": "fusewise.suite", "version": 1, "name": "s",
+          "programs": [{"name": "p", "script": "s.json", "line_rate_gbps": 2.5, "workers": 3, "limit_s": 7}]})")));
+  CHECK(got.groups.empty());
+  REQUIRE(got.programs.size() == 1);
+  CHECK(got.programs[0].script == folder / "s.json");
+  CHECK(got.programs[0].bits_per_second == 2.5e9);
+  CHECK(got.programs[0].workers == 3);
+  CHECK(got.programs[0].limit == std::chrono::seconds(7));
+}
+
 TEST_CASE("suite: what is wrong with a file is one line") {
   const std::string plans = R"(, "schedules": ["wfbp"])";
   CHECK(refusal(suite_with(kProfile + R"(, "schedules": ["wfpb"])"))
@@ -91,6 +106,10 @@ TEST_CASE("suite: what is wrong with a file is one line") {
   CHECK(refusal(suite_with(kProfile + plans,
                            R"("programs": [{"name": "g", "script": "none.py", "line_rate_gbps": 1}], )"))
             .find("s.json: /programs/0/script: expected a file") == 0);
+  CHECK(refusal(suite_with(kProfile + plans, R"("programs": [], )")).find("s.json: /programs: expected") ==
+        0);
+  CHECK(refusal(R"({"format": "fusewise.suite", "version": 1, "name": "s"})") ==
+        "s.json: /groups: expected a value, got nothing");
   // No network has two levels here: found before anything runs.
   CHECK(refusal(suite_with(kProfile + R"(, "collectives": {"all_reduce": "two_level"})" + plans))
             .find("s.json: /groups/0/workers: expected") == 0);
@@ -107,6 +126,7 @@ TEST_CASE("suite: the bundled ones hold what they promise") {
     CAPTURE(entry.path().string());
     const suite::Suite got = suite::read_suite(Field::load(entry.path()));
     if (got.name != "full") continue;
+    CHECK(got.programs.size() == 1);
     for (const suite::Group& group : got.groups) {
       all += group.plans.size();
       computed += group.compute == "cpu" ? group.plans.size() : 0;

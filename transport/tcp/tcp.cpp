@@ -27,7 +27,7 @@ namespace transport {
 namespace {
 
 /// So many signs of life fall into the time after which silence is a loss.
-constexpr int kBeats = 8;
+constexpr std::uint32_t kBeats = 8;
 /// What a rank that fails may take to say so.
 constexpr std::chrono::milliseconds kLastWords(500);
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 36;
@@ -61,7 +61,9 @@ struct Peer {
   Descriptor socket;
   std::deque<Outgoing> queue;
   Incoming incoming;
-  Clock::time_point heard{};
+  bool is_heard = false;     ///< since the last beat
+  std::uint32_t silent = 0;  ///< beats in which it was not
+  bool has_spoken = false;   ///< ever: it has met all others
   bool has_left = false;
   bool is_open = false;   ///< something may still come
   bool is_stuck = false;  ///< its socket takes no more for now
@@ -90,12 +92,12 @@ class Tcp::Links {
  public:
   Links(const Membership& membership, const TcpOptions& options)
       : options_(options), rank_(membership.rank), peers_(membership.size) {
-    Mesh mesh = meet(membership, Clock::now() + options.meeting, options.version);
+    met_by_ = Clock::now() + options.meeting;
+    Mesh mesh = meet(membership, met_by_, options.version);
     processes_ = std::move(mesh.processes);
     for (std::uint32_t rank = 0; rank < size(); ++rank) {
       peers_[rank].socket = std::move(mesh.sockets[rank]);
       peers_[rank].is_open = rank != rank_;
-      peers_[rank].heard = Clock::now();
     }
     if (options.bytes_per_second) {
       out_.emplace(*options.bytes_per_second);
@@ -103,6 +105,7 @@ class Tcp::Links {
     }
     wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!wake_) throw TransportError(fmt::format("cannot make an eventfd: {}", reason(errno)));
+    send_heartbeats();  // whoever hears them knows that this rank has met all others
     thread_ = std::thread([this] {
       try {
         serve();
@@ -302,44 +305,53 @@ class Tcp::Links {
   void serve() {
     be_prompt();
     Clock::time_point beat = Clock::now();
-    Clock::time_point looked = beat;  // whatever was there by then has been read
     for (;;) {
       const Clock::time_point now = Clock::now();
+      const bool is_beat = now >= beat;
       {
         const std::scoped_lock lock(mutex_);
         if (stops_) return;
-        if (now >= beat) {
+        if (is_beat) {
           beat = now + options_.silence / kBeats;
           send_heartbeats();
         }
         write_what_may(now);
-        if (!failure_ && !has_failed_) watch(looked);
         prepare_poll(now);
       }
-      looked = now;
-      sleep(std::min(beat, until_));
+      sleep(is_beat ? now : std::min(beat, until_));  // what is there already is heard before it is missed
       read_what_came();
+      if (is_beat) count_silence(now);
     }
   }
 
-  /// Past the pacer, and before what has not begun: bytes for one rank may keep another's waiting for long.
+  /// Past the pacer: bytes for one rank may keep another's waiting for long. A heartbeat goes before what has
+  /// not begun; of what has, a few bytes more are as good a sign.
   void send_heartbeats() {
     for (Peer& peer : peers_) {
-      const bool fits = peer.queue.empty() ? !has_bidden_farewell_
-                                           : peer.queue.front().sent == 0 &&
-                                                 peer.queue.front().header.kind != Kind::heartbeat;
-      if (!peer.is_open || peer.has_left || has_failed_ || !fits) continue;
-      peer.queue.push_front({.header = {.kind = Kind::heartbeat}, .bytes = {}, .since = Clock::now()});
+      if (!peer.is_open || peer.has_left || has_failed_) continue;
+      if (peer.queue.empty() && has_bidden_farewell_) continue;
+      const bool has_begun = !peer.queue.empty() && (peer.queue.front().sent > 0 ||
+                                                     peer.queue.front().header.kind == Kind::heartbeat);
+      if (!has_begun)
+        peer.queue.push_front({.header = {.kind = Kind::heartbeat}, .bytes = {}, .since = Clock::now()});
       write_some(peer, sizeof(Header));
     }
   }
 
-  /// By the time of the last look, so that a process that was stopped itself does not blame the others.
-  void watch(Clock::time_point now) {
-    for (std::uint32_t rank = 0; rank < size(); ++rank)
-      if (peers_[rank].is_open && !peers_[rank].has_left && now - peers_[rank].heard > options_.silence)
+  /// By beats of our own, not by the clock: all the time that this process was itself stopped, or kept from a
+  /// processor, is one beat, and others, which may have been with it, have time to speak. Some may still be
+  /// meeting each other when this rank has met them all.
+  void count_silence(Clock::time_point now) {
+    const std::scoped_lock lock(mutex_);
+    if (failure_ || has_failed_) return;
+    for (std::uint32_t rank = 0; rank < size(); ++rank) {
+      Peer& peer = peers_[rank];
+      const bool is_patient = !peer.has_spoken && now < met_by_;
+      peer.silent = std::exchange(peer.is_heard, false) || is_patient ? 0 : peer.silent + 1;
+      if (peer.is_open && !peer.has_left && peer.silent >= kBeats)
         lose(rank, fmt::format("no sign of life for {:g} s",
                                std::chrono::duration<double>(options_.silence).count()));
+    }
   }
 
   void write_what_may(Clock::time_point now) {
@@ -429,7 +441,7 @@ class Tcp::Links {
     }
     const Clock::time_point now = Clock::now();
     const std::scoped_lock lock(mutex_);
-    if (all > 0) peer.heard = now;
+    if (all > 0) peer.is_heard = peer.has_spoken = true;
     if (in_ && all > 0) in_->pass(in_->passes(now - in_->takes(in_->piece()), all));
   }
 
@@ -486,6 +498,7 @@ class Tcp::Links {
   std::condition_variable changed_;
   std::vector<Peer> peers_;
   Inbox inbox_;
+  Clock::time_point met_by_{};
   std::optional<Failure> failure_;
   bool has_failed_ = false;  ///< or left: this rank tells nobody any more
   bool has_bidden_farewell_ = false;

@@ -142,15 +142,10 @@ std::string_view last_after(std::string_view text, std::string_view begin) {
   return rest.substr(0, rest.find('\n'));
 }
 
-std::string_view last_line(std::string_view text) {
-  while (text.ends_with('\n')) text.remove_suffix(1);
-  return text.substr(text.rfind('\n') + 1);
-}
-
 std::string how(const transport::RankEnd& end) {
   const std::string_view phase = last_after(end.err, kPhase);
   if (end.exit_code > 0) {  // what a worker says of an iteration begins with its phase
-    const std::string_view line = last_line(end.err);
+    const std::string_view line = transport::last_line(end.err);
     return fmt::format("{}{}{}", line, phase.empty() || line.starts_with(phase) ? "" : " in ",
                        line.starts_with(phase) ? "" : phase);
   }
@@ -163,7 +158,7 @@ std::string how(const transport::RankEnd& end) {
 
 /// Whether a worker only says that it has lost another, whose own words tell more.
 bool blames_another(const transport::RankEnd& end) {
-  const std::string_view line = last_line(end.err);
+  const std::string_view line = transport::last_line(end.err);
   return line.find("lost rank ") != std::string_view::npos ||
          line.find(" has failed: ") != std::string_view::npos;
 }

@@ -20,9 +20,13 @@ using models::WorldError;
 
 constexpr double kMostUs = 1e12;
 
-/// In a process of its own. Debian's PyTorch belongs to its own Python.
+/// Debian's PyTorch belongs to Debian's Python. By its whole name, or it would take the first python3 of the
+/// PATH for itself, which is what the script then starts its own processes with.
+constexpr const char* kPython = "/usr/bin/python3";
+
+/// In a process of its own.
 int become(const Program& program, const std::filesystem::path& fusewise, std::uint32_t iterations) {
-  std::array<std::string, 9> words = {"python3",
+  std::array<std::string, 9> words = {kPython,
                                       program.script.string(),
                                       fusewise.string(),
                                       "--workers",
@@ -34,8 +38,18 @@ int become(const Program& program, const std::filesystem::path& fusewise, std::u
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
-  ::execv("/usr/bin/python3", arguments.data());
-  throw WorldError(fmt::format("/usr/bin/python3: {}", std::strerror(errno)));
+  ::execv(kPython, arguments.data());
+  throw WorldError(fmt::format("{}: {}", kPython, std::strerror(errno)));
+}
+
+/// How it ended, and the last that it said of it.
+std::string how(const transport::RankEnd& end, const Program& program) {
+  const std::string_view said = transport::last_line(end.err);
+  const std::string end_of =
+      end.exit_code >= 0 ? fmt::format("ended with exit code {}", end.exit_code)
+      : end.was_ended    ? fmt::format("did not end within {} s", program.limit.count())
+                         : fmt::format("was killed by signal {} ({})", end.signal, ::strsignal(end.signal));
+  return end_of + (said.empty() ? ", and said nothing" : fmt::format(", and said last: {}", said));
 }
 
 std::vector<double> times(const Field& field) {
@@ -61,21 +75,26 @@ Case read_case(const Field& field, const Program& program) {
 }  // namespace
 
 ExternalResult run_program(const Program& program, const std::filesystem::path& fusewise,
-                           std::uint32_t iterations) {
-  const auto ends =
-      transport::launch(1, [&](std::uint32_t /*rank*/) { return become(program, fusewise, iterations); },
-                        {.limit = program.limit});
-  if (const std::string failed = transport::failures(ends); !failed.empty())
-    throw WorldError(fmt::format("{}: {}", program.name, failed));
+                           std::uint32_t iterations, const Tell& tell) {
+  transport::LaunchOptions options = {.limit = program.limit};
+  options.on_line = [&](std::uint32_t /*rank*/, std::string_view line) {
+    tell(fmt::format("{}: {}", program.name, line));
+  };
+  const transport::RankEnd end =
+      transport::launch(
+          1, [&](std::uint32_t /*rank*/) { return become(program, fusewise, iterations); }, options)
+          .front();
+  const std::string script = program.script.filename().string();
+  if (!end.is_good()) throw WorldError(fmt::format("{} {}", script, how(end, program)));
   ExternalResult out;
   try {
-    const Field printed = Field::parse(ends[0].out, program.script.filename().string());
+    const Field printed = Field::parse(end.out, script);
     for (const Field& each : printed.at("cases").non_empty_items())
       out.cases.push_back(read_case(each, program));
     out.place = fmt::format("{} processes, {}; {}", printed.at("workers").integer(1, 1000),
                             printed.at("where").text(), printed.at("versions").text());
   } catch (const models::InputError& error) {
-    throw WorldError(fmt::format("{}: {}", program.name, error.what()));
+    throw WorldError(fmt::format("{} ({} {})", error.what(), script, how(end, program)));
   }
   return out;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,9 +16,13 @@ struct ExternalResult {
   std::string place;
 };
 
-/// Runs `python3 SCRIPT FUSEWISE --workers N --rate R --iterations I`, which is killed, with all that it has
-/// started, when its limit has passed. WorldError where it fails, or prints something else than it should.
+using Tell = std::function<void(const std::string& line)>;
+
+/// Runs `/usr/bin/python3 SCRIPT FUSEWISE --workers N --rate R --iterations I`, which is killed when its
+/// limit has passed; what it has started has to end with it. `tell` hears what it writes to standard error,
+/// as it comes. WorldError, with the last line of that, where it fails or prints something else than it
+/// should.
 ExternalResult run_program(const Program& program, const std::filesystem::path& fusewise,
-                           std::uint32_t iterations);
+                           std::uint32_t iterations, const Tell& tell);
 
 }  // namespace suite

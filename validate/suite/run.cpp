@@ -162,7 +162,7 @@ Measured run(const Suite& suite, const RunWishes& wishes) {
     add(group.name, [&] { return GroupRun(group, wishes, frozen).run(); });
   for (const Program& program : suite.programs)
     add(program.name, [&] {
-      ExternalResult result = run_program(program, wishes.fusewise, suite.iterations);
+      ExternalResult result = run_program(program, wishes.fusewise, suite.iterations, wishes.tell);
       return GroupResult{.cases = std::move(result.cases), .place = std::move(result.place)};
     });
   return out;

@@ -228,15 +228,17 @@ Suite read_suite(const Field& field) {
   const auto check_name = [&](const Field& item, const std::string& name) {
     if (!names.insert(name).second) item.at("name").expected("a name of its own");
   };
+  const auto programs = field.find("programs");
+  if (programs)
+    for (const Field& item : programs->non_empty_items()) {
+      suite.programs.push_back(read_program(item));
+      check_name(item, suite.programs.back().name);
+    }
+  if (programs && !field.has("groups")) return suite;
   for (const Field& item : field.at("groups").non_empty_items()) {
     suite.groups.push_back(read_group(item, usual));
     check_name(item, suite.groups.back().name);
   }
-  if (const auto programs = field.find("programs"))
-    for (const Field& item : programs->items()) {
-      suite.programs.push_back(read_program(item));
-      check_name(item, suite.programs.back().name);
-    }
   return suite;
 }
 

@@ -20,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -182,11 +183,13 @@ def die_with_parent():
 
 
 class Lab:
-    """Namespaces of this run alone, found in a registry of its own; gone when this process is, however it ends."""
+    """Namespaces of this run alone, found in a registry of its own; gone when this process is, however it ends, and so
+    is the folder unless it is to be kept."""
 
-    def __init__(self, program, folder, workers, rate):
+    def __init__(self, program, folder, is_kept, workers, rate):
         environment = {**os.environ, "XDG_RUNTIME_DIR": folder}
-        self.guard = subprocess.Popen(["/bin/sh", "-c", 'cat >/dev/null; "$0" netlab down >/dev/null', program],
+        self.guard = subprocess.Popen(["/bin/sh", "-c", 'cat >/dev/null; "$0" netlab down >/dev/null; rm -rf "$@"', program,
+                                       *([] if is_kept else [folder])],
                                       env=environment, stdin=subprocess.PIPE, start_new_session=True)
         answer = subprocess.run([program, "netlab", "up", "--workers", str(workers), "--rate", rate],
                                 env=environment, capture_output=True, text=True, timeout=60)
@@ -242,24 +245,56 @@ class Quiet:
         return out
 
 
+class Rank:
+    """A process whose standard error is passed on as it comes, and the last line of it kept."""
+
+    def __init__(self, words):
+        self.process = subprocess.Popen(words, preexec_fn=die_with_parent, stdout=sys.stderr, stderr=subprocess.PIPE, text=True)
+        self.said = "nothing"
+
+    def listen(self):
+        self.listener = threading.Thread(target=self.pass_on)
+        self.listener.start()
+
+    def pass_on(self):
+        for line in self.process.stderr:
+            print(line, end="", file=sys.stderr, flush=True)
+            self.said = line.strip() or self.said
+
+    def how(self):
+        self.listener.join(timeout=5)
+        return f"exit code {self.process.returncode}, said last: {self.said}"
+
+    def end(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.listener.join()
+        self.process.stderr.close()
+
+
 def run_phase(arguments, lab, folder, phase):
     store = os.path.join(folder, f"store-{phase}")
-    ranks = [subprocess.Popen(
-        [sys.executable, __file__, arguments.program, "--rank", str(rank), "--phase", phase, "--store", store,
-         "--folder", folder, "--workers", str(arguments.workers), "--iterations", str(arguments.iterations),
-         *lab.arguments(rank)], preexec_fn=die_with_parent, stdout=sys.stderr) for rank in range(arguments.workers)]
+    ranks = [Rank([sys.executable, __file__, arguments.program, "--rank", str(rank), "--phase", phase, "--store", store,
+                   "--folder", folder, "--workers", str(arguments.workers), "--iterations", str(arguments.iterations),
+                   *lab.arguments(rank)]) for rank in range(arguments.workers)]
+    for rank in ranks:  # once all are forked
+        rank.listen()
     deadline = time.monotonic() + DEADLINE_S
     try:
-        for number, rank in enumerate(ranks):
-            if rank.wait(timeout=max(0.1, deadline - time.monotonic())) != 0:
-                fail(f"rank {number} failed in phase '{phase}' with exit code {rank.returncode}")
-    except subprocess.TimeoutExpired:
-        fail(f"phase '{phase}' takes longer than {DEADLINE_S} s")
+        while True:
+            codes = [rank.process.poll() for rank in ranks]
+            failed = [f"rank {number}: {rank.how()}" for number, rank in enumerate(ranks) if codes[number] not in (None, 0)]
+            if failed:
+                fail(f"phase '{phase}': {'; '.join(failed)}")
+            if None not in codes:
+                return
+            if time.monotonic() > deadline:
+                fail(f"phase '{phase}' takes longer than {DEADLINE_S} s")
+            time.sleep(0.1)
     finally:
         for rank in ranks:
-            if rank.poll() is None:
-                rank.kill()
-                rank.wait()
+            rank.end()
 
 
 def straight_line(curve, workers):
@@ -285,7 +320,7 @@ def predict(program, folder, calibration, workers, network):
 
 
 def measure(arguments, folder):
-    lab = Lab(arguments.program, folder, arguments.workers, arguments.rate)
+    lab = Lab(arguments.program, folder, bool(arguments.keep), arguments.workers, arguments.rate)
     try:
         where = f"network namespaces, links of {arguments.rate}" if lab.lab else f"plain loopback ({lab.why_not})"
         run_phase(arguments, lab, folder, "calibrate")
