@@ -24,6 +24,7 @@
 #include "validate/live/compare.hpp"
 #include "validate/live/crew.hpp"
 #include "validate/live/execute.hpp"
+#include "validate/live/frozen.hpp"
 #include "validate/live/layers.hpp"
 #include "validate/live/predict.hpp"
 #include "validate/live/worker.hpp"
@@ -186,25 +187,22 @@ struct Outcome {
   std::vector<live::Record> records;
 };
 
-/// One document for each plan, in a list.
-std::string frozen(const std::vector<live::Wishes>& all, const std::vector<live::Prediction>& predictions) {
-  std::string out = "[\n";
-  for (std::size_t i = 0; i < all.size(); ++i)
-    out += live::prediction_text(all[i], predictions[i]) + (i + 1 < all.size() ? ",\n" : "");
-  return out + "]\n";
-}
-
-void run_live(const Options& options, const Field& file, bool json, const std::string& output) {
+void run_live(const Options& asked, const Field& file, bool json, const std::string& output) {
+  const std::optional<transport::Membership> given = given_membership();
+  const Options options = with_workers(asked, given);
   std::vector<live::Wishes> all = all_wishes(options, file);
-  const std::unique_ptr<live::Crew> crew = crew_of(options, all);
+  const std::unique_ptr<live::Crew> crew = crew_of(options, all.front().workers, given);
   if (crew->is_first()) warn(crew->warnings());
   const live::Calibration calibration = live::calibrate(*crew, all);
   Outcome out;
   for (const live::Wishes& wishes : all) out.predictions.push_back(live::predict(wishes, calibration));
   const std::string prediction_file =
       !options.prediction.empty() || output.empty() ? options.prediction : output + ".prediction";
-  if (crew->is_first() && !prediction_file.empty())
-    models::write_file(prediction_file, frozen(all, out.predictions));
+  if (crew->is_first() && !prediction_file.empty()) {
+    live::Frozen frozen;
+    frozen.add(calibration.profile.model, calibration, all, out.predictions);
+    models::write_file(prediction_file, frozen.text());
+  }
   for (std::size_t i = 0; i < all.size(); ++i) {
     out.records.push_back(live::execute(*crew, all[i], calibration, out.predictions[i]));
     out.comparisons.push_back(

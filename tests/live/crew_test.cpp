@@ -132,12 +132,8 @@ TEST_CASE("live: real layers run and are measured under the conditions of the ru
     CHECK(iteration.forward_us() > 29'000.0 * static_cast<double>(slow.profile.layers.size()));
 }
 
-std::string scenario(const support::TemporaryFolder& folder) {
-  return folder.put("s.json", R"({"format": "fusewise.scenario", "version": 1, "name": "s", "workers": 2,
-    "profile": )" + traces::profile_text(live_tests::small_profile()) +
-                                  R"(, "network": {"format": "fusewise.network", "version": 1, "name": "n",
-    "origin": {"kind": "estimated", "source": "made up"}, "link": {"alpha_us": 1, "beta_us_per_byte": 0.01}},
-    "schedules": ["wfbp", "sync-easgd"]})");
+std::string scenario(const support::TemporaryFolder& folder, const std::string& workers = "2") {
+  return live_tests::scenario_file(folder, R"(["wfbp", "sync-easgd"])", workers);
 }
 
 TEST_CASE("validate: a scenario is predicted, run and compared") {
@@ -154,8 +150,9 @@ TEST_CASE("validate: a scenario is predicted, run and compared") {
   CHECK(written.at("plans").size() == 2);
   CHECK(written.at("plans").at(0).at("iteration").at("measured_us") > 0);
   const auto frozen = nlohmann::json::parse(models::read_file(report + ".prediction"));
-  CHECK(frozen.size() == 2);
-  CHECK(frozen.at(0).at("iteration_us") == written.at("plans").at(0).at("iteration").at("predicted_us"));
+  const auto& predicted = frozen.at("groups").at(0).at("plans");
+  CHECK(predicted.size() == 2);
+  CHECK(predicted.at(0).at("iteration_us") == written.at("plans").at(0).at("iteration").at("predicted_us"));
   CHECK(models::read_file(trace).find("wfbp: worker 1, measured") != std::string::npos);
   const Outcome strict = run_program({"validate", scenario(folder), "--schedule", "wfbp", "--iterations", "1",
                                       "--warm-up", "0", "--tolerance", "0"});
