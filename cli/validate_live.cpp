@@ -165,19 +165,33 @@ std::vector<live::Wishes> all_wishes(const Options& options, const Field& file) 
   return all;
 }
 
-std::unique_ptr<live::Crew> crew_of(const Options& options, const std::vector<live::Wishes>& all) {
-  std::optional<transport::Membership> given;
+/// Where mpirun, srun, torchrun or a person have started this process among others.
+std::optional<transport::Membership> given_membership() {
   try {
-    given = transport::membership_of(transport::process_environment);
+    return transport::membership_of(transport::process_environment);
   } catch (const transport::TransportError& error) {
     throw InputError(error.what());
   }
-  const live::Place place = place_of(options, all.front().workers);
-  if (!given) return std::make_unique<live::Crew>(place);
-  if (given->size != all.front().workers)
+}
+
+/// Where others were started there are as many workers, whatever a plan or scenario says.
+Options with_workers(Options options, const std::optional<transport::Membership>& given) {
+  if (!given) return options;
+  if (options.workers != 0 && options.workers != given->size)
     expected("--workers", fmt::format("{}, as there are processes", given->size),
-             std::to_string(all.front().workers));
-  return std::make_unique<live::Crew>(place, *given);
+             std::to_string(options.workers));
+  options.workers = given->size;
+  return options;
+}
+
+std::unique_ptr<live::Crew> crew_of(const Options& options, std::uint32_t workers,
+                                    const std::optional<transport::Membership>& given) {
+  const live::Place place = place_of(options, workers);
+  if (given && (!options.delay.empty() || !options.between_rate.empty() || !options.netlab.empty()))
+    throw InputError(
+        "--delay, --between-rate, --netlab: expected none of them where the processes were started from "
+        "outside, got one");
+  return given ? std::make_unique<live::Crew>(place, *given) : std::make_unique<live::Crew>(place);
 }
 
 /// Predicted, frozen, run and compared, one plan after another.
@@ -244,9 +258,10 @@ LiveCommand add_live_options(CLI::App& command) {
   CLI::App* group =
       command.add_option_group("Live", "a plan or a scenario run for real, beside what was predicted");
   group->add_option("--backend", options->backend, "what carries the bytes: tcp")->capture_default_str();
-  group->add_option("--workers", options->workers,
-                    "processes, on this host unless mpirun, srun or torchrun have started them (default: the "
-                    "plan's or scenario's)");
+  group->add_option(
+      "--workers", options->workers,
+      "processes, on this host unless mpirun, srun or torchrun have started them (default: as many "
+      "as they have, else the plan's or scenario's)");
   group->add_option("--schedule", options->schedules,
                     "of a scenario: this schedule alone (repeatable; default: all)");
   CLI::Option* profile =
