@@ -45,9 +45,11 @@ struct Options {
   std::uint32_t workers = 0;
   std::uint32_t workers_per_node = 1;
   std::string rate;
+  std::string between_rate;
   std::string delay;
   std::string netlab;
   bool paced = false;
+  bool error_feedback = false;
   std::uint32_t iterations = 20;
   std::uint32_t warm_up = 3;
   double tolerance = 0.1;
@@ -67,12 +69,24 @@ live::Place place_of(const Options& options, std::uint32_t workers) {
                        .netlab = options.netlab,
                        .deadline_s = options.deadline_s,
                        .limit_s = options.limit_s};
-  if (!options.netlab.empty() && (!options.rate.empty() || options.paced || !options.delay.empty()))
+  const bool is_shaped = !options.rate.empty() || !options.between_rate.empty() || !options.delay.empty();
+  if (!options.netlab.empty() && (is_shaped || options.paced))
     throw InputError(
-        "--netlab: expected no --rate, --delay or --paced with it, as the netlab has its own, got one");
+        "--netlab: expected no --rate, --between-rate, --delay or --paced with it, as the netlab has its "
+        "own, "
+        "got one");
   if (!options.rate.empty()) {
     place.bits_per_second = models::parse_rate(options.rate);
     if (!place.bits_per_second) expected("--rate", "a rate such as 1gbit", options.rate);
+  }
+  if (!options.between_rate.empty()) {
+    const std::optional<double> between = models::parse_rate(options.between_rate);
+    if (!between) expected("--between-rate", "a rate such as 1gbit", options.between_rate);
+    if (options.rate.empty()) throw InputError("--between-rate: expected --rate with it, got none");
+    if (options.paced)
+      throw InputError("--between-rate: expected no --paced with it, as it needs namespaces, got one");
+    place.workers_per_node = options.workers_per_node;
+    place.between_bits_per_second = *between;
   }
   if (options.delay.empty()) return place;
   const std::optional<double> delay_us = models::parse_delay_us(options.delay);
@@ -97,6 +111,7 @@ live::Wishes wishes_of(const Options& options) {
   wishes.workers_per_node = options.workers_per_node;
   wishes.iterations = options.iterations;
   wishes.warm_up = options.warm_up;
+  wishes.error_feedback = options.error_feedback;
   return wishes;
 }
 
@@ -279,11 +294,18 @@ LiveCommand add_live_options(CLI::App& command) {
                    "so many workers compute, the others wait as long (default: all)")
       ->needs(layers)
       ->check(CLI::Range(1U, netlab::kMostWorkers));
-  group->add_option("--workers-per-node", options->workers_per_node, "of two_level and hitopk")
+  group
+      ->add_option("--workers-per-node", options->workers_per_node,
+                   "of two_level, hitopk and what is compressed between nodes")
       ->check(CLI::Range(1U, netlab::kMostWorkers))
       ->capture_default_str();
+  group->add_flag("--error-feedback", options->error_feedback,
+                  "what compressors leave out is added to the next iteration's gradient (efsignsgd: always)");
   group->add_option("--rate", options->rate,
                     "hold each worker to this rate: in network namespaces, else by pacing itself");
+  group->add_option("--between-rate", options->between_rate,
+                    "with --rate: the workers of a node share a link of this rate to the others, in network "
+                    "namespaces alone");
   group->add_option("--delay", options->delay, "delay packets so long, in network namespaces alone");
   group->add_option("--netlab", options->netlab, "in the netlab of this name, which is up");
   group->add_flag("--paced", options->paced, "with --rate: on loopback, whether or not there are namespaces");

@@ -94,7 +94,8 @@ class Data {
       const std::int64_t from = workload.bytes_before[group.begin] + (group.part ? group.part->from : 0);
       first_.push_back(static_cast<std::size_t>(from) / sizeof(float));
       const auto count = static_cast<std::size_t>(plan.bytes[g]) / sizeof(float);
-      const Method method = method_of(plan.ways[group.way], plan.is_encoded[g], wishes.workers_per_node);
+      const Method method =
+          method_of(plan.ways[group.way], plan.is_encoded[g], wishes.workers_per_node, wishes.error_feedback);
       const std::span<float> values = std::span(values_).subspan(first_[g], count);
       parcels_.push_back(std::make_unique<Parcel>(method, values, transport.size(), wishes.seed + g, dense));
       expected_.emplace_back(method, gradients_, first_[g], count, wishes.seed + g);
@@ -614,6 +615,18 @@ WorkerRecord run_worker(transport::Transport& transport, const Wishes& wishes, c
   return Worker(transport, wishes, profile, plan, options).run();
 }
 
+bool needs_nodes(const planner::Compressor& compressor) {
+  return compressor.between_nodes ||
+         (compressor.sparse && planner::find_sparse(compressor.name)->needs_nodes);
+}
+
+bool needs_nodes(const Wishes& wishes) {
+  return needs_nodes(wishes.schedule.compressor) ||
+         std::ranges::any_of(wishes.schedule.fusion.choices, [](const planner::WayChoice& choice) {
+           return choice.compressor && needs_nodes(*choice.compressor);
+         });
+}
+
 void check_runnable(const Wishes& wishes) {
   const auto refuse = [&](std::string_view expected, std::string_view got) {
     throw models::InputError(
@@ -629,9 +642,8 @@ void check_runnable(const Wishes& wishes) {
     refuse("float32 gradients", traces::name(wishes.profile.dtype));
   if (wishes.schedule.pipeline->name == "parameter_server")
     refuse("a pipeline without servers", "parameter_server");
-  if (wishes.schedule.compressor.sparse && planner::find_sparse(wishes.schedule.compressor.name)->needs_nodes)
-    refuse("a compressor whose cost does not depend on nodes, which are not measured",
-           wishes.schedule.compressor.name);
+  if (needs_nodes(wishes) && wishes.workers % wishes.workers_per_node != 0)
+    refuse(fmt::format("full nodes of {} workers", wishes.workers_per_node), std::to_string(wishes.workers));
   const auto program = wishes.schedule.pipeline->program(1, wishes.schedule.options);
   const planner::Algorithm& all_reduce = wishes.schedule.all_reduce.value_or(wishes.all_reduce);
   if (program.ops.front().kind != CollectiveKind::all_reduce && all_reduce.name != "ring")
