@@ -16,6 +16,7 @@
 #include "profiler/common/samples.hpp"
 #include "profiler/measure/report.hpp"
 #include "profiler/measure/run.hpp"
+#include "traces/profile_overlap.hpp"
 #include "transport/bytes.hpp"
 #include "transport/collectives.hpp"
 #include "validate/live/clock.hpp"
@@ -123,11 +124,21 @@ std::uint32_t repetitions(const CalibrationWishes& wishes, std::int64_t bytes) {
   return std::max(std::min(kFewest, wishes.repetitions), few);
 }
 
+/// What collectives are measured under.
+struct Terms {
+  const CalibrationWishes& wishes;
+  std::uint32_t workers_per_node = 1;
+  /// What a link lets pass at once after a pause. Groups follow each other, and large ones find links that
+  /// had no time to save up: these bytes are used up before. Small ones leave links the time.
+  std::int64_t burst_bytes = 0;
+};
+
 /// Repetitions in several sweeps over all sizes, so that what disturbs the machine for a while does not meet
 /// one size alone.
-void measure_sizes(Transport& transport, measure::Engine& engine, const CalibrationWishes& wishes,
+void measure_sizes(Transport& transport, measure::Engine& engine, const Terms& terms,
                    measure::Collective kind, const std::vector<std::int64_t>& sizes,
                    std::vector<measure::Samples>& into) {
+  const CalibrationWishes& wishes = terms.wishes;
   constexpr std::uint32_t kSweeps = 3;
   std::vector<measure::Samples> all(sizes.size());
   for (std::uint32_t sweep = 0; sweep < std::min(kSweeps, wishes.repetitions); ++sweep)
@@ -135,7 +146,8 @@ void measure_sizes(Transport& transport, measure::Engine& engine, const Calibrat
       const measure::Wanted wanted = {.collectives = {kind},
                                       .sizes = {sizes[i]},
                                       .repetitions = (repetitions(wishes, sizes[i]) + kSweeps - 1) / kSweeps,
-                                      .warm_up = sweep == 0 ? std::max(1U, wishes.warm_up) : 1};
+                                      .warm_up = sweep == 0 ? std::max(1U, wishes.warm_up) : 1,
+                                      .drain_bytes = sizes[i] < terms.burst_bytes ? 0 : terms.burst_bytes};
       for (measure::Samples& samples : measure::run(transport, engine, wanted)) {
         samples.us.insert(samples.us.end(), all[i].us.begin(), all[i].us.end());
         all[i] = std::move(samples);
@@ -146,28 +158,27 @@ void measure_sizes(Transport& transport, measure::Engine& engine, const Calibrat
 
 /// On rank 0; nothing on the others.
 std::vector<measure::Samples> measured_collectives(Transport& transport, const Needs& needs,
-                                                   const CalibrationWishes& wishes,
-                                                   const std::vector<std::int64_t>& sizes,
-                                                   std::uint32_t workers_per_node, const Crew::Tell& tell) {
+                                                   const Terms& terms, const std::vector<std::int64_t>& sizes,
+                                                   const Crew::Tell& tell) {
   std::vector<measure::Samples> out;
   for (const std::string& name : needs.all_reduces) {
     tell("calibration of all-reduce " + name);
-    ParcelEngine engine(transport, name, workers_per_node);
-    measure_sizes(transport, engine, wishes, measure::Collective::all_reduce, sizes, out);
+    ParcelEngine engine(transport, name, terms.workers_per_node);
+    measure_sizes(transport, engine, terms, measure::Collective::all_reduce, sizes, out);
   }
-  ParcelEngine ring(transport, "ring", workers_per_node);
+  ParcelEngine ring(transport, "ring", terms.workers_per_node);
   if (needs.halves) {
     tell("calibration of reduce-scatter");
-    measure_sizes(transport, ring, wishes, measure::Collective::reduce_scatter, sizes, out);
+    measure_sizes(transport, ring, terms, measure::Collective::reduce_scatter, sizes, out);
   }
   if (needs.halves || needs.gathers) {
     tell("calibration of all-gather");
-    measure_sizes(transport, ring, wishes, measure::Collective::all_gather, sizes, out);
+    measure_sizes(transport, ring, terms, measure::Collective::all_gather, sizes, out);
   }
   tell("calibration of the link");
   std::vector<std::int64_t> some;
   for (std::size_t i = 0; i < sizes.size(); i += 2) some.push_back(sizes[i]);
-  measure_sizes(transport, ring, wishes, measure::Collective::send_receive, some, out);
+  measure_sizes(transport, ring, terms, measure::Collective::send_receive, some, out);
   return out;
 }
 
@@ -329,14 +340,17 @@ Calibration calibrate(Crew& crew, const std::vector<Wishes>& all, const Calibrat
   const Wishes& first = all.front();
   const Needs needs = needs_of(all);
   const std::vector<std::int64_t> sizes = calibration_sizes(first.profile, wishes);
+  const Terms terms = {
+      .wishes = wishes, .workers_per_node = first.workers_per_node, .burst_bytes = crew.burst_bytes()};
   const Crew::Task rank = [&](Transport& transport, const Crew::Tell& tell) {
-    Calibration out = {.network = {}, .profile = first.profile, .compressors = {}, .where = crew.where()};
-    const std::vector<measure::Samples> samples =
-        measured_collectives(transport, needs, wishes, sizes, first.workers_per_node, tell);
+    Calibration out = {
+        .network = {}, .profile = first.profile, .overlap = {}, .compressors = {}, .where = crew.where()};
+    const std::vector<measure::Samples> samples = measured_collectives(transport, needs, terms, sizes, tell);
     std::vector<traces::Level> levels;
     if (needs.levels) {
       tell("calibration of links inside nodes and between them");
-      levels = measured_levels(transport, first.workers_per_node, sizes, std::min(7U, wishes.repetitions));
+      levels = measured_levels(transport, first.workers_per_node, sizes, std::min(7U, wishes.repetitions),
+                               terms.burst_bytes);
     }
     std::vector<TimedCompressor> compressors;
     for (const Asked& asked : needs.compressors) {
@@ -345,7 +359,9 @@ Calibration calibrate(Crew& crew, const std::vector<Wishes>& all, const Calibrat
     }
     if (first.layers) {
       tell("calibration of layers");
-      out.profile = measured_layers(transport, first, wishes.layer_repetitions);
+      LayerTimes times = measured_layers(transport, first, wishes.layer_repetitions);
+      out.profile = std::move(times.profile);
+      out.overlap = times.overlap;
     }
     if (transport.rank() != 0) return transport::Bytes();
     const std::optional<double> rate = crew.bits_per_second();
@@ -384,6 +400,9 @@ std::string calibration_text(const Calibration& calibration) {
   return models::json_text({{"where", calibration.where},
                             {"network", ordered_json::parse(traces::network_text(calibration.network))},
                             {"profile", ordered_json::parse(traces::profile_text(calibration.profile))},
+                            {"overlap",
+                             {{"compute_slowdown", calibration.overlap.compute_slowdown},
+                              {"communication_slowdown", calibration.overlap.communication_slowdown}}},
                             {"compressors", std::move(compressors)},
                             {"asked", std::move(asked)}});
 }
@@ -391,8 +410,13 @@ std::string calibration_text(const Calibration& calibration) {
 Calibration read_calibration(const models::Field& field) {
   Calibration out = {.network = traces::read_network(field.at("network")),
                      .profile = traces::read_profile(field.at("profile")),
+                     .overlap = {},
                      .compressors = {},
                      .where = field.at("where").text()};
+  const models::Field overlap = field.at("overlap");
+  out.overlap = {
+      .compute_slowdown = overlap.at("compute_slowdown").number(0, traces::kMostOverlapSlowdown),
+      .communication_slowdown = overlap.at("communication_slowdown").number(0, traces::kMostOverlapSlowdown)};
   for (const models::Field& each : field.at("compressors").items())
     out.compressors.push_back(planner::read_compressor(each));
   for (const models::Field& each : field.at("asked").items()) out.asked.push_back(read_asked(each));

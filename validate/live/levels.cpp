@@ -30,8 +30,12 @@ std::int64_t now_ns() {
 class LinkTimer {
  public:
   /// `ring` is one that this rank is in; ranks that take no part in this wait.
-  LinkTimer(Transport& all, Transport& ring, bool takes_part)
-      : all_(all), ring_(ring), takes_part_(takes_part), one_clock_(share_clock(all)) {}
+  LinkTimer(Transport& all, Transport& ring, bool takes_part, std::int64_t burst_bytes)
+      : all_(all),
+        ring_(ring),
+        takes_part_(takes_part),
+        burst_bytes_(burst_bytes),
+        one_clock_(share_clock(all)) {}
 
   /// On rank 0; elsewhere of no meaning.
   traces::Link link(const std::vector<std::int64_t>& sizes, std::uint32_t rounds) {
@@ -51,6 +55,9 @@ class LinkTimer {
   double once_us(std::int64_t bytes) {
     std::vector<float> values(static_cast<std::size_t>(bytes) / sizeof(float),
                               static_cast<float>(ring_.rank()));
+    std::vector<float> drained(static_cast<std::size_t>(bytes < burst_bytes_ ? 0 : burst_bytes_) /
+                               sizeof(float));
+    if (takes_part_) transport::send_receive(ring_, drained, tag_of(Tag::dense));
     transport::barrier(all_, tag_of(Tag::barrier));
     std::array<std::int64_t, 2> own = {now_ns(), 0};
     if (takes_part_) transport::send_receive(ring_, values, tag_of(Tag::dense));
@@ -82,19 +89,21 @@ class LinkTimer {
   Transport& all_;
   Transport& ring_;
   bool takes_part_;
+  std::int64_t burst_bytes_;
   bool one_clock_;
 };
 
 }  // namespace
 
 std::vector<traces::Level> measured_levels(Transport& transport, std::uint32_t workers_per_node,
-                                           const std::vector<std::int64_t>& sizes, std::uint32_t rounds) {
+                                           const std::vector<std::int64_t>& sizes, std::uint32_t rounds,
+                                           std::int64_t burst_bytes) {
   sparse::check_full_nodes(transport, workers_per_node, "levels");
   Group node = sparse::node_of(transport, workers_per_node);
   Group peers = sparse::peers_of(transport, workers_per_node);
   std::vector<traces::Level> out;
   const auto measured = [&](Group& ring, bool takes_part) {
-    return LinkTimer(transport, ring, takes_part).link(sizes, rounds);
+    return LinkTimer(transport, ring, takes_part, burst_bytes).link(sizes, rounds);
   };
   if (workers_per_node > 1) out.push_back({.name = "inside", .size = {}, .link = measured(node, true)});
   if (peers.size() > 1) {

@@ -23,6 +23,8 @@ const planner::Compressor& measured(const planner::Compressor& compressor, const
   const Asked asked = {.compressor = compressor, .error_feedback = wishes.error_feedback};
   for (std::size_t i = 0; i < calibration.asked.size(); ++i)
     if (calibration.asked[i] == asked) return calibration.compressors[i];
+  if (std::ranges::find(calibration.compressors, compressor) != calibration.compressors.end())
+    return compressor;  // is one already
   for (const planner::Compressor& known : calibration.compressors)
     if (known.name == compressor.name && known.ratio > 0 && !compressor.is_none()) return known;
   return compressor;
@@ -74,8 +76,10 @@ std::vector<Iteration> iterations_of(const planner::Setting& setting, const plan
 Prediction predicted(const Wishes& wishes, const Calibration& calibration) {
   planner::Schedule schedule = wishes.schedule;
   schedule.compressor = measured(schedule.compressor, wishes, calibration);
+  planner::Conditions conditions = wishes.conditions;
+  if (!conditions.overlap.slows()) conditions.overlap = calibration.overlap;
   const planner::Setting setting(calibration.profile, calibration.network, wishes.workers,
-                                 schedule.all_reduce.value_or(wishes.all_reduce), wishes.conditions);
+                                 schedule.all_reduce.value_or(wishes.all_reduce), conditions);
   std::vector<planner::Doubt> doubts;
   planner::FusionRequest request(setting, schedule, &doubts);
   planner::Groups groups = schedule.fusion.fuse(request);

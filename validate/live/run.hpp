@@ -84,6 +84,8 @@ struct Asked {
 struct Calibration {
   traces::Network network;  ///< curves of isolated collectives, and the link
   traces::Profile profile;  ///< the wishes', or with `layers` the measured one
+  /// Of real layers and all-reduces beside them; where layers are waited for nothing slows down.
+  planner::Overlap overlap;
   /// Of the schedules' compressors, and of their choices': names, ratios and costs as measured.
   std::vector<planner::Compressor> compressors;
   std::vector<Asked> asked = {};  ///< for each of them: the same name may be asked for at several densities
