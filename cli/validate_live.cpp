@@ -24,6 +24,7 @@
 #include "validate/live/compare.hpp"
 #include "validate/live/crew.hpp"
 #include "validate/live/execute.hpp"
+#include "validate/live/frozen.hpp"
 #include "validate/live/layers.hpp"
 #include "validate/live/predict.hpp"
 #include "validate/live/worker.hpp"
@@ -44,9 +45,11 @@ struct Options {
   std::uint32_t workers = 0;
   std::uint32_t workers_per_node = 1;
   std::string rate;
+  std::string between_rate;
   std::string delay;
   std::string netlab;
   bool paced = false;
+  bool error_feedback = false;
   std::uint32_t iterations = 20;
   std::uint32_t warm_up = 3;
   double tolerance = 0.1;
@@ -66,14 +69,26 @@ live::Place place_of(const Options& options, std::uint32_t workers) {
                        .netlab = options.netlab,
                        .deadline_s = options.deadline_s,
                        .limit_s = options.limit_s};
-  if (!options.netlab.empty() && (!options.rate.empty() || options.paced || !options.delay.empty()))
+  const bool is_shaped = !options.rate.empty() || !options.between_rate.empty() || !options.delay.empty();
+  if (!options.netlab.empty() && (is_shaped || options.paced))
     throw InputError(
-        "--netlab: expected no --rate, --delay or --paced with it, as the netlab has its own, got one");
+        "--netlab: expected no --rate, --between-rate, --delay or --paced with it, as the netlab has its "
+        "own, "
+        "got one");
   if (!options.rate.empty()) {
     place.bits_per_second = models::parse_rate(options.rate);
     if (!place.bits_per_second) expected("--rate", "a rate such as 1gbit", options.rate);
   }
   if (options.paced && options.rate.empty()) throw InputError("--paced: expected --rate with it, got none");
+  if (!options.between_rate.empty()) {
+    const std::optional<double> between = models::parse_rate(options.between_rate);
+    if (!between) expected("--between-rate", "a rate such as 1gbit", options.between_rate);
+    if (options.rate.empty()) throw InputError("--between-rate: expected --rate with it, got none");
+    if (options.paced)
+      throw InputError("--between-rate: expected no --paced with it, as it needs namespaces, got one");
+    place.workers_per_node = options.workers_per_node;
+    place.between_bits_per_second = *between;
+  }
   if (options.delay.empty()) return place;
   const std::optional<double> delay_us = models::parse_delay_us(options.delay);
   if (!delay_us) expected("--delay", "a time such as 100us", options.delay);
@@ -97,6 +112,7 @@ live::Wishes wishes_of(const Options& options) {
   wishes.workers_per_node = options.workers_per_node;
   wishes.iterations = options.iterations;
   wishes.warm_up = options.warm_up;
+  wishes.error_feedback = options.error_feedback;
   return wishes;
 }
 
@@ -165,19 +181,33 @@ std::vector<live::Wishes> all_wishes(const Options& options, const Field& file) 
   return all;
 }
 
-std::unique_ptr<live::Crew> crew_of(const Options& options, const std::vector<live::Wishes>& all) {
-  std::optional<transport::Membership> given;
+/// Where mpirun, srun, torchrun or a person have started this process among others.
+std::optional<transport::Membership> given_membership() {
   try {
-    given = transport::membership_of(transport::process_environment);
+    return transport::membership_of(transport::process_environment);
   } catch (const transport::TransportError& error) {
     throw InputError(error.what());
   }
-  const live::Place place = place_of(options, all.front().workers);
-  if (!given) return std::make_unique<live::Crew>(place);
-  if (given->size != all.front().workers)
+}
+
+/// Where others were started there are as many workers, whatever a plan or scenario says.
+Options with_workers(Options options, const std::optional<transport::Membership>& given) {
+  if (!given) return options;
+  if (options.workers != 0 && options.workers != given->size)
     expected("--workers", fmt::format("{}, as there are processes", given->size),
-             std::to_string(all.front().workers));
-  return std::make_unique<live::Crew>(place, *given);
+             std::to_string(options.workers));
+  options.workers = given->size;
+  return options;
+}
+
+std::unique_ptr<live::Crew> crew_of(const Options& options, std::uint32_t workers,
+                                    const std::optional<transport::Membership>& given) {
+  const live::Place place = place_of(options, workers);
+  if (given && (!options.delay.empty() || !options.between_rate.empty() || !options.netlab.empty()))
+    throw InputError(
+        "--delay, --between-rate, --netlab: expected none of them where the processes were started from "
+        "outside, got one");
+  return given ? std::make_unique<live::Crew>(place, *given) : std::make_unique<live::Crew>(place);
 }
 
 /// Predicted, frozen, run and compared, one plan after another.
@@ -187,25 +217,22 @@ struct Outcome {
   std::vector<live::Record> records;
 };
 
-/// One document for each plan, in a list.
-std::string frozen(const std::vector<live::Wishes>& all, const std::vector<live::Prediction>& predictions) {
-  std::string out = "[\n";
-  for (std::size_t i = 0; i < all.size(); ++i)
-    out += live::prediction_text(all[i], predictions[i]) + (i + 1 < all.size() ? ",\n" : "");
-  return out + "]\n";
-}
-
-void run_live(const Options& options, const Field& file, bool json, const std::string& output) {
+void run_live(const Options& asked, const Field& file, bool json, const std::string& output) {
+  const std::optional<transport::Membership> given = given_membership();
+  const Options options = with_workers(asked, given);
   std::vector<live::Wishes> all = all_wishes(options, file);
-  const std::unique_ptr<live::Crew> crew = crew_of(options, all);
+  const std::unique_ptr<live::Crew> crew = crew_of(options, all.front().workers, given);
   if (crew->is_first()) warn(crew->warnings());
   const live::Calibration calibration = live::calibrate(*crew, all);
   Outcome out;
   for (const live::Wishes& wishes : all) out.predictions.push_back(live::predict(wishes, calibration));
   const std::string prediction_file =
       !options.prediction.empty() || output.empty() ? options.prediction : output + ".prediction";
-  if (crew->is_first() && !prediction_file.empty())
-    models::write_file(prediction_file, frozen(all, out.predictions));
+  if (crew->is_first() && !prediction_file.empty()) {
+    live::Frozen frozen;
+    frozen.add(calibration.profile.model, calibration, all, out.predictions);
+    models::write_file(prediction_file, frozen.text());
+  }
   for (std::size_t i = 0; i < all.size(); ++i) {
     out.records.push_back(live::execute(*crew, all[i], calibration, out.predictions[i]));
     out.comparisons.push_back(
@@ -247,9 +274,10 @@ LiveCommand add_live_options(CLI::App& command) {
   CLI::App* group =
       command.add_option_group("Live", "a plan or a scenario run for real, beside what was predicted");
   group->add_option("--backend", options->backend, "what carries the bytes: tcp")->capture_default_str();
-  group->add_option("--workers", options->workers,
-                    "processes, on this host unless mpirun, srun or torchrun have started them (default: the "
-                    "plan's or scenario's)");
+  group->add_option(
+      "--workers", options->workers,
+      "processes, on this host unless mpirun, srun or torchrun have started them (default: as many "
+      "as they have, else the plan's or scenario's)");
   group->add_option("--schedule", options->schedules,
                     "of a scenario: this schedule alone (repeatable; default: all)");
   CLI::Option* profile =
@@ -267,11 +295,18 @@ LiveCommand add_live_options(CLI::App& command) {
                    "so many workers compute, the others wait as long (default: all)")
       ->needs(layers)
       ->check(CLI::Range(1U, netlab::kMostWorkers));
-  group->add_option("--workers-per-node", options->workers_per_node, "of two_level and hitopk")
+  group
+      ->add_option("--workers-per-node", options->workers_per_node,
+                   "of two_level, hitopk and what is compressed between nodes")
       ->check(CLI::Range(1U, netlab::kMostWorkers))
       ->capture_default_str();
+  group->add_flag("--error-feedback", options->error_feedback,
+                  "what compressors leave out is added to the next iteration's gradient (efsignsgd: always)");
   group->add_option("--rate", options->rate,
                     "hold each worker to this rate: in network namespaces, else by pacing itself");
+  group->add_option("--between-rate", options->between_rate,
+                    "with --rate: the workers of a node share a link of this rate to the others, in network "
+                    "namespaces alone");
   group->add_option("--delay", options->delay, "delay packets so long, in network namespaces alone");
   group->add_option("--netlab", options->netlab, "in the netlab of this name, which is up");
   group->add_flag("--paced", options->paced, "with --rate: on loopback, whether or not there are namespaces");

@@ -21,7 +21,7 @@ double at(const std::vector<double>& sorted, double share) {
   return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
-/// By collective, in the order in which they were measured.
+/// By collective and algorithm, in the order in which they were measured.
 struct Curve {
   const Samples* first = nullptr;
   Points points;
@@ -32,7 +32,9 @@ struct Curve {
 std::vector<Curve> curves(const std::vector<Samples>& samples) {
   std::vector<Curve> out;
   for (const Samples& each : samples) {
-    if (out.empty() || out.back().first->collective != each.collective) out.push_back({.first = &each});
+    const bool goes_on = !out.empty() && out.back().first->collective == each.collective &&
+                         out.back().first->algorithm == each.algorithm;
+    if (!goes_on) out.push_back({.first = &each});
     const Statistics times = statistics(each.us);
     out.back().points.emplace_back(static_cast<double>(each.bytes), times.median);
     out.back().spread_us.push_back(times.interquartile);

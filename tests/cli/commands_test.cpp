@@ -85,7 +85,7 @@ TEST_CASE("estimate: what it writes can be simulated") {
 TEST_CASE("schema: every format's schema is JSON and names the format it is for") {
   for (const std::string name :
        {"profile", "network", "scenario", "plan", "results", "model", "fit", "paper", "reproduction", "setup",
-        "predicted_measurements", "compressors", "suite", "accuracy"}) {
+        "predicted_measurements", "compressors", "suite", "accuracy", "live-validation", "predictions"}) {
     CAPTURE(name);
     const Outcome outcome = run_program({"schema", name});
     REQUIRE(outcome.exit_code == 0);

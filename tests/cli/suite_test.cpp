@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/files.hpp"
+#include "tests/support/json_schema.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -42,7 +43,10 @@ TEST_CASE("validate: a suite is predicted, frozen, run and judged; noisy cases a
   CHECK(report.at("faults").empty());
   CHECK(report.at("places").at(0) == "g: 2 processes, loopback, each process paced to 1 Gb/s");
   REQUIRE(report.at("cases").size() == 3);
-  const json predictions = json::parse(models::read_file(frozen)).at("groups").at(0).at("plans");
+  const json written = json::parse(models::read_file(frozen));
+  CHECK(support::schema_fault(support::schema("predictions"), written) == "");
+  CHECK(support::schema_fault(support::schema("accuracy"), report) == "");
+  const json predictions = written.at("groups").at(0).at("plans");
   for (std::size_t i = 0; i < 3; ++i) {
     const json& each = report.at("cases").at(i);
     CHECK(each.at("runs").at(0).at("iterations_us").size() == 4);

@@ -132,12 +132,8 @@ TEST_CASE("live: real layers run and are measured under the conditions of the ru
     CHECK(iteration.forward_us() > 29'000.0 * static_cast<double>(slow.profile.layers.size()));
 }
 
-std::string scenario(const support::TemporaryFolder& folder) {
-  return folder.put("s.json", R"({"format": "fusewise.scenario", "version": 1, "name": "s", "workers": 2,
-    "profile": )" + traces::profile_text(live_tests::small_profile()) +
-                                  R"(, "network": {"format": "fusewise.network", "version": 1, "name": "n",
-    "origin": {"kind": "estimated", "source": "made up"}, "link": {"alpha_us": 1, "beta_us_per_byte": 0.01}},
-    "schedules": ["wfbp", "sync-easgd"]})");
+std::string scenario(const support::TemporaryFolder& folder, const std::string& workers = "2") {
+  return live_tests::scenario_file(folder, R"(["wfbp", "sync-easgd"])", workers);
 }
 
 TEST_CASE("validate: a scenario is predicted, run and compared") {
@@ -154,8 +150,9 @@ TEST_CASE("validate: a scenario is predicted, run and compared") {
   CHECK(written.at("plans").size() == 2);
   CHECK(written.at("plans").at(0).at("iteration").at("measured_us") > 0);
   const auto frozen = nlohmann::json::parse(models::read_file(report + ".prediction"));
-  CHECK(frozen.size() == 2);
-  CHECK(frozen.at(0).at("iteration_us") == written.at("plans").at(0).at("iteration").at("predicted_us"));
+  const auto& predicted = frozen.at("groups").at(0).at("plans");
+  CHECK(predicted.size() == 2);
+  CHECK(predicted.at(0).at("iteration_us") == written.at("plans").at(0).at("iteration").at("predicted_us"));
   CHECK(models::read_file(trace).find("wfbp: worker 1, measured") != std::string::npos);
   const Outcome strict = run_program({"validate", scenario(folder), "--schedule", "wfbp", "--iterations", "1",
                                       "--warm-up", "0", "--tolerance", "0"});
@@ -181,32 +178,99 @@ TEST_CASE("validate: a plan is run with its groups") {
             .rfind("small (", 0) == 0);
 }
 
-TEST_CASE("validate: as a process of several, by the environment") {
-  const support::TemporaryFolder folder;
-  const std::string file = scenario(folder);
-  const std::vector<std::string> words = {"validate",  file, "--schedule",  "wfbp", "--iterations", "2",
-                                          "--warm-up", "0",  "--tolerance", "1000"};
+/// Variables of an environment while this lives.
+class Variables {
+ public:
+  explicit Variables(std::vector<std::pair<std::string, std::string>> all) : all_(std::move(all)) {
+    for (const auto& [name, value] : all_) ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~Variables() {
+    for (const auto& [name, value] : all_) ::unsetenv(name.c_str());
+  }
+  Variables(const Variables&) = delete;
+  Variables& operator=(const Variables&) = delete;
+
+ private:
+  std::vector<std::pair<std::string, std::string>> all_;
+};
+
+/// What each starter tells its processes, with the names of those that differ by process.
+struct Starter {
+  const char* rank;
+  std::vector<std::pair<std::string, std::string>> all;
+  bool has_one_address;  ///< FUSEWISE_MASTER, else MASTER_ADDR and MASTER_PORT
+};
+
+std::vector<Starter> starters(const std::string& size) {
+  return {{"FUSEWISE_RANK", {{"FUSEWISE_WORLD_SIZE", size}}, true},
+          {"OMPI_COMM_WORLD_RANK",
+           {{"OMPI_COMM_WORLD_SIZE", size}, {"OMPI_COMM_WORLD_LOCAL_SIZE", size}, {"PMIX_NAMESPACE", "j"}},
+           false},
+          {"RANK", {{"WORLD_SIZE", size}, {"TORCHELASTIC_RUN_ID", "r"}}, false},
+          {"SLURM_PROCID",
+           {{"SLURM_STEP_NUM_TASKS", size}, {"SLURM_STEP_ID", "0"}, {"SLURM_JOB_ID", "7"}},
+           false}};
+}
+
+/// As process 0 of two that the starter has started; the other must end well, too, and print nothing.
+Outcome run_as_two(const Starter& starter, const std::vector<std::string>& words) {
   // On a port that was free just now; rank 1 tries until rank 0 listens.
-  const std::string master =
-      transport::text(transport::local_address(transport::listen_on({.host = "127.0.0.1", .port = 0})));
-  ::setenv("FUSEWISE_WORLD_SIZE", "2", 1);
-  ::setenv("FUSEWISE_MASTER", master.c_str(), 1);
+  const transport::Address master =
+      transport::local_address(transport::listen_on({.host = "127.0.0.1", .port = 0}));
+  std::vector<std::pair<std::string, std::string>> all = starter.all;
+  if (starter.has_one_address)
+    all.emplace_back("FUSEWISE_MASTER", transport::text(master));
+  else
+    all.insert(all.end(), {{"MASTER_ADDR", master.host}, {"MASTER_PORT", std::to_string(master.port)}});
+  const Variables variables(all);
   const pid_t other = ::fork();
   REQUIRE(other >= 0);
   if (other == 0) {
-    ::setenv("FUSEWISE_RANK", "1", 1);
+    ::setenv(starter.rank, "1", 1);
     const Outcome outcome = run_program(words);
     ::_exit(outcome.out.empty() ? outcome.exit_code : 99);  // the first alone prints
   }
-  ::setenv("FUSEWISE_RANK", "0", 1);
-  const Outcome outcome = run_program(words);
-  for (const char* name : {"FUSEWISE_RANK", "FUSEWISE_WORLD_SIZE", "FUSEWISE_MASTER"}) ::unsetenv(name);
+  const Variables rank(std::vector<std::pair<std::string, std::string>>{{starter.rank, "0"}});
+  Outcome outcome = run_program(words);
   int status = 0;
   ::waitpid(other, &status, 0);
+  CHECK(WEXITSTATUS(status) == outcome.exit_code);
+  return outcome;
+}
+
+TEST_CASE("validate: as one of as many processes as mpirun, srun, torchrun or a person have started") {
+  const support::TemporaryFolder folder;
+  const std::string file = scenario(folder, "[4, 8]");
+  for (const Starter& starter : starters("2")) {
+    CAPTURE(starter.rank);
+    const Outcome outcome = run_as_two(starter, {"validate", file, "--schedule", "wfbp", "--iterations", "2",
+                                                 "--warm-up", "0", "--tolerance", "1000"});
+    CAPTURE(outcome.err);
+    CHECK(outcome.exit_code == 0);
+    CHECK(outcome.out.rfind("2 processes, started from outside\n\nwfbp\n", 0) == 0);
+  }
+}
+
+TEST_CASE("validate: --workers has to be as many as were started, and a plan takes as many") {
+  const support::TemporaryFolder folder;
+  const std::string file = scenario(folder);
+  const Starter starter = starters("2")[1];
+  const Outcome wrong = run_as_two(starter, {"validate", file, "--workers", "3"});
+  CHECK(wrong.exit_code == 2);
+  CHECK(wrong.err == "--workers: expected 2, as there are processes, got '3'\n");
+  const Outcome delayed = run_as_two(starter, {"validate", file, "--rate", "1gbit", "--delay", "1ms"});
+  CHECK(delayed.exit_code == 2);
+  CHECK(delayed.err ==
+        "--delay, --between-rate, --netlab: expected none of them where the processes were started from "
+        "outside, got one\n");
+  const std::string plan = folder / "p.plan.json";
+  REQUIRE(run_program({"plan", scenario(folder, "4"), "--schedule", "fusewise", "-o", plan}).exit_code == 0);
+  const std::string profile = folder.put("p.json", traces::profile_text(live_tests::small_profile()));
+  const Outcome outcome = run_as_two(starter, {"validate", plan, "--profile", profile, "--iterations", "1",
+                                               "--warm-up", "0", "--tolerance", "1000", "--json"});
   CAPTURE(outcome.err);
   CHECK(outcome.exit_code == 0);
-  CHECK(WEXITSTATUS(status) == 0);
-  CHECK(outcome.out.rfind("2 processes, started from outside\n\nwfbp\n", 0) == 0);
+  CHECK(nlohmann::json::parse(outcome.out).at("where") == "2 processes, started from outside");
 }
 
 TEST_CASE("validate: wrong usage of live runs is one line, exit 2") {
@@ -221,6 +285,11 @@ TEST_CASE("validate: wrong usage of live runs is one line, exit 2") {
       {{"--schedule", "ddp"}, "--schedule: expected one of wfbp, sync-easgd, got 'ddp'\n"},
       {{"--rate", "fast"}, "--rate: expected a rate such as 1gbit, got 'fast'\n"},
       {{"--paced"}, "--paced: expected --rate with it, got none\n"},
+      {{"--between-rate", "fast", "--rate", "1gbit"},
+       "--between-rate: expected a rate such as 1gbit, got 'fast'\n"},
+      {{"--between-rate", "1gbit"}, "--between-rate: expected --rate with it, got none\n"},
+      {{"--between-rate", "1gbit", "--rate", "2gbit", "--paced"},
+       "--between-rate: expected no --paced with it, as it needs namespaces, got one\n"},
       {{"--delay", "1ms"}, "--delay: expected --rate with it, got none\n"}};
   for (const Example& example : examples) {
     std::vector<std::string> words = {"validate", scenario(folder)};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/schedule.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "transport/in_process.hpp"
 #include "validate/live/predict.hpp"
 #include "validate/live/run.hpp"
@@ -52,8 +53,21 @@ inline live::Calibration made_up(const live::Wishes& wishes) {
   out.profile = wishes.profile;
   out.network.name = "made up";
   out.network.link = traces::Link{.alpha_us = 20, .beta_us_per_byte = 0.01};
-  out.network.levels = {};
+  if (live::needs_nodes(wishes))
+    out.network.levels = {{.name = "inside", .size = wishes.workers_per_node, .link = *out.network.link},
+                          {.name = "between", .size = {}, .link = *out.network.link}};
   return out;
+}
+
+/// A scenario of that profile; its network is of no matter.
+inline std::string scenario_file(const support::TemporaryFolder& folder, const std::string& schedules,
+                                 const std::string& workers = "2") {
+  return folder.put("s.json", R"({"format": "fusewise.scenario", "version": 1, "name": "s", "workers": )" +
+                                  workers + R"(,
+    "profile": )" + traces::profile_text(small_profile()) +
+                                  R"(, "network": {"format": "fusewise.network", "version": 1, "name": "n",
+    "origin": {"kind": "estimated", "source": "made up"}, "link": {"alpha_us": 1, "beta_us_per_byte": 0.01}},
+    "schedules": )" + schedules + "}");
 }
 
 struct Ran {

@@ -149,6 +149,7 @@ TEST_CASE("live: a frozen prediction and a calibration are JSON that reads back"
   live::Calibration calibration = live_tests::made_up(wishes);
   calibration.where = "here";
   calibration.compressors = {planner::built_in_compressor("dgc")};
+  calibration.asked = {{.compressor = planner::built_in_compressor("dgc"), .error_feedback = true}};
   const live::Prediction prediction = live::predict(wishes, calibration);
   const auto frozen = nlohmann::json::parse(live::prediction_text(wishes, prediction));
   CHECK(frozen.at("iteration_us") == prediction.iteration_us);
@@ -159,6 +160,7 @@ TEST_CASE("live: a frozen prediction and a calibration are JSON that reads back"
   CHECK(back.network == calibration.network);
   CHECK(back.profile == calibration.profile);
   CHECK(back.compressors == calibration.compressors);
+  CHECK(back.asked == calibration.asked);
   CHECK(back.where == "here");
 }
 

@@ -55,8 +55,12 @@ TEST_CASE("live: every pipeline sums what each compressor says, on every rank") 
   std::uint32_t workers = 2;
   for (const std::string& text : schedules()) {
     CAPTURE(text);
-    const Ran ran = live_tests::run(wishes_for(text, workers));
-    for (const live::WorkerRecord& worker : ran.workers) CHECK(worker.iterations.size() == 2);
+    for (const bool error_feedback : {false, true}) {
+      live::Wishes wishes = wishes_for(text, workers);
+      wishes.error_feedback = error_feedback;
+      const Ran ran = live_tests::run(wishes);
+      for (const live::WorkerRecord& worker : ran.workers) CHECK(worker.iterations.size() == 2);
+    }
     workers = workers == 4 ? 2 : workers + 1;
   }
 }
@@ -65,6 +69,7 @@ TEST_CASE("live: one wrong value on one rank ends the run, named with iteration 
   for (const std::string& text : schedules()) {
     CAPTURE(text);
     live::Wishes wishes = wishes_for(text, 2);
+    wishes.error_feedback = true;
     wishes.wrong = live::WrongValue{.rank = 1, .iteration = 2, .group = 1};
     std::string said;
     try {
@@ -74,6 +79,34 @@ TEST_CASE("live: one wrong value on one rank ends the run, named with iteration 
     }
     CHECK(said.rfind("iteration 2: group 2: value ", 0) == 0);
   }
+}
+
+/// What depends on nodes.
+std::vector<std::string> schedules_of_nodes() {
+  std::vector<std::string> out;
+  for (const char* pipeline : {"after_backward", "wfbp"}) {
+    out.push_back(schedule(pipeline, R"({"name": "hitopk", "density": 0.1})", kGroups));
+    for (const char* name : {"dgc", "fp16", "onebit"})
+      out.push_back(
+          schedule(pipeline, R"({"name": ")" + std::string(name) + R"(", "between_nodes": true})", kGroups));
+  }
+  return out;
+}
+
+TEST_CASE("live: hitopk and compression between nodes leave what they are defined to, on every rank") {
+  const std::vector<std::pair<std::uint32_t, std::uint32_t>> shapes = {{4, 2}, {4, 1}, {4, 4}, {6, 3}};
+  std::size_t next = 0;
+  for (const std::string& text : schedules_of_nodes())
+    for (const std::size_t shape : {next++ % shapes.size(), next % shapes.size()}) {
+      CAPTURE(text);
+      CAPTURE(shape);
+      live::Wishes wishes = wishes_for(text, shapes[shape].first);
+      wishes.workers_per_node = shapes[shape].second;
+      wishes.error_feedback = next % 4 < 2;
+      CHECK(live_tests::run(wishes).workers.size() == wishes.workers);
+      wishes.wrong = live::WrongValue{.rank = 3, .iteration = 2, .group = 1};
+      CHECK_THROWS_AS(live_tests::run(wishes), models::WorldError);
+    }
 }
 
 TEST_CASE("live: all-reduces of other patterns sum, too") {
@@ -266,6 +299,11 @@ TEST_CASE("live: what cannot be run is refused before anything starts") {
   CHECK_THROWS_WITH_AS(live::check_runnable(wishes),
                        "p: expected no jitter and no failures to be run live, got what is drawn or fails",
                        models::InputError);
+  wishes = wishes_for(schedule("wfbp", R"({"name": "hitopk", "density": 0.1})", kGroups), 4);
+  wishes.name = "p";
+  wishes.workers_per_node = 3;
+  CHECK_THROWS_WITH_AS(live::check_runnable(wishes),
+                       "p: expected full nodes of 3 workers to be run live, got 4", models::InputError);
   wishes = wishes_for(schedule("dear", R"("none")", kGroups), 2);
   wishes.name = "p";
   wishes.all_reduce.name = "binary_tree";

@@ -21,7 +21,9 @@
 #include "transport/collectives.hpp"
 #include "validate/live/clock.hpp"
 #include "validate/live/layers.hpp"
+#include "validate/live/levels.hpp"
 #include "validate/live/parcel.hpp"
+#include "validate/live/worker.hpp"
 
 namespace live {
 namespace {
@@ -87,9 +89,10 @@ std::vector<planner::Way> ways_of(const Wishes& wishes) {
 
 struct Needs {
   std::vector<std::string> all_reduces;  ///< each once, as the next
-  std::vector<planner::Compressor> compressors;
+  std::vector<Asked> compressors;
   bool halves = false;
   bool gathers = false;
+  bool levels = false;  ///< of nodes
 };
 
 template <typename T>
@@ -106,7 +109,8 @@ Needs needs_of(const std::vector<Wishes>& all) {
     for (const planner::Way& way : ways_of(wishes)) {
       if (!halves) add_once(out.all_reduces, way.all_reduce.name);
       if (way.compressor.is_none()) continue;
-      add_once(out.compressors, way.compressor);
+      add_once(out.compressors, {.compressor = way.compressor, .error_feedback = wishes.error_feedback});
+      out.levels = out.levels || needs_nodes(way.compressor);
       out.gathers = out.gathers || way.compressor.collective == CollectiveKind::all_gather;
     }
   }
@@ -262,23 +266,25 @@ struct TimedCompressor {
   std::vector<CodeTimes> times;
 };
 
-TimedCompressor time_compressor(Transport& transport, const planner::Compressor& compressor,
+TimedCompressor time_compressor(Transport& transport, const Asked& asked,
                                 const std::vector<std::int64_t>& sizes, std::uint32_t workers_per_node,
                                 const CalibrationWishes& wishes) {
   constexpr std::uint32_t kRounds = 7;
   planner::Way way;
-  way.compressor = compressor;
-  const Method method = method_of(way, true, workers_per_node);
-  TimedCompressor out = {.compressor = compressor, .times = {}};
+  way.compressor = asked.compressor;
+  const Method method = method_of(way, true, workers_per_node, asked.error_feedback);
+  TimedCompressor out = {.compressor = asked.compressor, .times = {}};
   for (const std::int64_t bytes : sizes)
     out.times.push_back(
         time_code(transport, method, bytes, std::min(kRounds, wishes.repetitions), wishes.seed));
   return out;
 }
 
-/// Sparse all-reduces select and sum on the way: what one takes beyond its messages counts as encoding.
+/// Sparse all-reduces, and what is compressed between nodes alone, select and sum on the way: what one takes
+/// beyond its messages counts as encoding. Where there are nodes a worker encodes its part of their sums.
 planner::Compressor measured_compressor(const TimedCompressor& timed, const std::vector<std::int64_t>& sizes,
-                                        const traces::Network& network, std::uint32_t workers) {
+                                        const traces::Network& network, std::uint32_t workers,
+                                        std::uint32_t workers_per_node) {
   planner::Compressor out = timed.compressor;
   planner::Way way;
   way.compressor = out;
@@ -289,9 +295,10 @@ planner::Compressor measured_compressor(const TimedCompressor& timed, const std:
     const CodeTimes& times = timed.times[i];
     const bool is_on_the_way = cost.is_sparse();
     const double further = is_on_the_way ? times.carry_us - cost.us(CollectiveKind::all_reduce, sizes[i]) : 0;
-    encode.emplace_back(static_cast<double>(sizes[i]), times.encode_us + std::max(0.0, further));
+    const double encoded = static_cast<double>(sizes[i]) / (needs_nodes(out) ? workers_per_node : 1);
+    encode.emplace_back(encoded, times.encode_us + std::max(0.0, further));
     decode.emplace_back(static_cast<double>(sizes[i]), times.decode_us);
-    if (!out.sparse) out.ratio = times.ratio;
+    if (!out.sparse && !out.between_nodes) out.ratio = times.ratio;
   }
   out.encode = curve_cost(std::move(encode));
   out.decode = curve_cost(std::move(decode));
@@ -339,10 +346,16 @@ Calibration calibrate(Crew& crew, const std::vector<Wishes>& all, const Calibrat
     Calibration out = {
         .network = {}, .profile = first.profile, .overlap = {}, .compressors = {}, .where = crew.where()};
     const std::vector<measure::Samples> samples = measured_collectives(transport, needs, terms, sizes, tell);
+    std::vector<traces::Level> levels;
+    if (needs.levels) {
+      tell("calibration of links inside nodes and between them");
+      levels = measured_levels(transport, first.workers_per_node, sizes, std::min(7U, wishes.repetitions),
+                               terms.burst_bytes);
+    }
     std::vector<TimedCompressor> compressors;
-    for (const planner::Compressor& compressor : needs.compressors) {
-      tell("calibration of " + compressor.name);
-      compressors.push_back(time_compressor(transport, compressor, sizes, first.workers_per_node, wishes));
+    for (const Asked& asked : needs.compressors) {
+      tell("calibration of " + asked.compressor.name);
+      compressors.push_back(time_compressor(transport, asked, sizes, first.workers_per_node, wishes));
     }
     if (first.layers) {
       tell("calibration of layers");
@@ -355,8 +368,11 @@ Calibration calibrate(Crew& crew, const std::vector<Wishes>& all, const Calibrat
     out.network = measure::network(
         samples,
         {.name = "live", .source = crew.where(), .line_rate_gbps = rate ? std::optional(*rate / 1e9) : rate});
+    out.network.levels = std::move(levels);
+    out.asked = needs.compressors;
     for (const TimedCompressor& timed : compressors)
-      out.compressors.push_back(measured_compressor(timed, sizes, out.network, transport.size()));
+      out.compressors.push_back(
+          measured_compressor(timed, sizes, out.network, transport.size(), first.workers_per_node));
     return bytes_of(calibration_text(out));
   };
   const transport::Bytes bytes = crew.run(rank, hooks);
@@ -364,17 +380,31 @@ Calibration calibrate(Crew& crew, const std::vector<Wishes>& all, const Calibrat
   return read_calibration(models::Field::parse(text, "calibration"));
 }
 
+namespace {
+
+Asked read_asked(const models::Field& field) {
+  return {.compressor = planner::read_compressor(field.at("compressor")),
+          .error_feedback = field.at("error_feedback").boolean()};
+}
+
+}  // namespace
+
 std::string calibration_text(const Calibration& calibration) {
   ordered_json compressors = ordered_json::array();
   for (const planner::Compressor& compressor : calibration.compressors)
     compressors.push_back(planner::compressor_json(compressor));
+  ordered_json asked = ordered_json::array();
+  for (const Asked& each : calibration.asked)
+    asked.push_back(
+        {{"compressor", planner::compressor_json(each.compressor)}, {"error_feedback", each.error_feedback}});
   return models::json_text({{"where", calibration.where},
                             {"network", ordered_json::parse(traces::network_text(calibration.network))},
                             {"profile", ordered_json::parse(traces::profile_text(calibration.profile))},
                             {"overlap",
                              {{"compute_slowdown", calibration.overlap.compute_slowdown},
                               {"communication_slowdown", calibration.overlap.communication_slowdown}}},
-                            {"compressors", std::move(compressors)}});
+                            {"compressors", std::move(compressors)},
+                            {"asked", std::move(asked)}});
 }
 
 Calibration read_calibration(const models::Field& field) {
@@ -389,6 +419,7 @@ Calibration read_calibration(const models::Field& field) {
       .communication_slowdown = overlap.at("communication_slowdown").number(0, traces::kMostOverlapSlowdown)};
   for (const models::Field& each : field.at("compressors").items())
     out.compressors.push_back(planner::read_compressor(each));
+  for (const models::Field& each : field.at("asked").items()) out.asked.push_back(read_asked(each));
   return out;
 }
 

@@ -63,17 +63,21 @@ Channel::~Channel() {
   thread_.join();
 }
 
-std::size_t Channel::post(Request request) {
+std::size_t Channel::post(Request request) { return post_all({request}); }
+
+std::size_t Channel::post_all(std::vector<Request> requests) {
   const std::scoped_lock lock(mutex_);
-  request.ready = Clock::now();
-  requests_.push_back(request);
-  has_ended_.push_back(false);
-  if (by_layer_) {
-    waiting_.push_back(requests_.size() - 1);
-    hand_over();
+  const std::size_t first = requests_.size();
+  const Clock::time_point now = Clock::now();
+  for (Request& request : requests) {
+    request.ready = now;
+    if (by_layer_) waiting_.push_back(requests_.size());
+    requests_.push_back(request);
+    has_ended_.push_back(false);
   }
+  if (by_layer_) hand_over();
   posted_.notify_all();
-  return requests_.size() - 1;
+  return first;
 }
 
 Clock::time_point Channel::wait(std::size_t number) {

@@ -51,6 +51,9 @@ class Channel {
 
   /// A number to wait for.
   std::size_t post(Request request);
+  /// What gets ready at one moment, at once: where the channel goes by layer none of it is handed over before
+  /// all of it is there to choose from. The number of the first; the others' follow.
+  std::size_t post_all(std::vector<Request> requests);
   /// When it had ended. What the thread has thrown is thrown here, and by the next three.
   Clock::time_point wait(std::size_t number);
   /// When the last had ended; nothing where none was posted.

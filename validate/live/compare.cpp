@@ -17,15 +17,18 @@ namespace live {
 namespace {
 
 /// Ranks (from 0) between which the median lies with 95 %: the widest that leave at most 2.5 % on each side.
+/// (Logarithms, as the chance that none of a thousand values is below the median is no double.)
 std::size_t lower_rank(std::size_t count) {
-  double chance = std::pow(0.5, static_cast<double>(count));  // that none of them is below the median
+  const auto n = static_cast<double>(count);
+  double log_chance = n * std::log(0.5);  // that k of them are below the median, k = 0
   double at_most = 0;
   std::size_t rank = 0;
   for (std::size_t k = 0; k < count; ++k) {
-    at_most += chance;
+    at_most += std::exp(log_chance);
     if (at_most > 0.025) break;
     rank = k;
-    chance *= static_cast<double>(count - k) / static_cast<double>(k + 1);
+    const auto below = static_cast<double>(k);
+    log_chance += std::log((n - below) / (below + 1));
   }
   return rank;
 }

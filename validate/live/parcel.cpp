@@ -16,6 +16,7 @@
 #include "sparse/collectives.hpp"
 #include "sparse/gather.hpp"
 #include "sparse/hitopk.hpp"
+#include "sparse/ring.hpp"
 #include "transport/collectives.hpp"
 #include "transport/in_process.hpp"
 
@@ -70,13 +71,30 @@ compression::State first_state(const Method& method, std::uint64_t seed) {
   return state;
 }
 
+/// `gradient` becomes what is left and it together; the same is left, as long as nothing is sent.
+void add_to(std::vector<float>& left, std::span<float> gradient) {
+  left.resize(gradient.size());
+  for (std::size_t i = 0; i < left.size(); ++i) gradient[i] = left[i] += gradient[i];
+}
+
+void take_off(std::vector<float>& left, std::span<const std::uint32_t> sent) {
+  for (const std::uint32_t i : sent) left[i] = 0;
+}
+
+Bytes encoded(const Method& method, std::span<const float> gradient, compression::State& state,
+              compression::ErrorFeedback& feedback) {
+  return method.error_feedback ? compression::encode(*method.encoder, gradient, state, feedback)
+                               : method.encoder->encode(gradient, state);
+}
+
 std::size_t word_of(const Bytes& encoding, std::size_t elements) {
   return encoding.size() / std::max<std::size_t>(elements, 1);
 }
 
 }  // namespace
 
-Method method_of(const planner::Way& way, bool is_encoded, std::uint32_t workers_per_node) {
+Method method_of(const planner::Way& way, bool is_encoded, std::uint32_t workers_per_node,
+                 bool error_feedback) {
   Method method = {.all_reduce = way.all_reduce.name, .workers_per_node = workers_per_node};
   const cluster::PatternEntry* pattern = cluster::find_pattern(way.all_reduce.name);
   if (pattern == nullptr || pattern->outcome != cluster::Outcome::all_reduce)
@@ -84,8 +102,8 @@ Method method_of(const planner::Way& way, bool is_encoded, std::uint32_t workers
                                          models::printable(way.all_reduce.name)));
   if (!is_encoded || way.compressor.is_none()) return method;
   const planner::Compressor& compressor = way.compressor;
-  if (compressor.between_nodes)
-    throw models::InputError("compression: expected one that is not between nodes, which is not run live");
+  method.between_nodes = compressor.between_nodes;
+  method.error_feedback = error_feedback || compressor.name == "efsignsgd";  // which is named after it
   method.density = std::min(1.0, planner::density(compressor));
   if (compressor.sparse) return sparse_method(compressor, method);
   method.encoder = compression::find_compressor(compressor.name);
@@ -108,14 +126,20 @@ Parcel::Parcel(Method method, std::span<float> gradient, std::uint32_t ranks, st
 void Parcel::load_buffer() { std::ranges::copy(gradient_, buffer_.begin()); }
 
 void Parcel::encode() {
-  if (method_.encoder != nullptr) encodings_ = {method_.encoder->encode(gradient_, state_)};
-  const bool selects_on_the_way =
-      method_.sparse == SparseKind::ok_topk || method_.sparse == SparseKind::hitopk;
-  if (method_.sparse && !selects_on_the_way) selection_ = selected(method_, gradient_);
+  if (method_.between_nodes || method_.sparse == SparseKind::hitopk) return;
+  if (method_.encoder != nullptr) encodings_ = {encoded(method_, gradient_, state_, feedback_)};
+  if (!method_.sparse) return;
+  if (method_.error_feedback) add_to(feedback_.residual, gradient_);
+  if (method_.sparse == SparseKind::ok_topk) return;  // selects on the way
+  selection_ = selected(method_, gradient_);
+  // of gtopk only what comes through has been sent
+  if (method_.error_feedback && method_.sparse == SparseKind::topk_dsa)
+    take_off(feedback_.residual, selection_.indexes);
 }
 
 void Parcel::carry(Transport& transport, CollectiveKind kind) {
   if (method_.is_dense()) return carry_dense(transport, kind);
+  if (method_.between_nodes) return carry_between_nodes(transport);
   if (method_.encoder != nullptr) return carry_encoded(transport, kind);
   carry_sparse(transport);
 }
@@ -153,6 +177,11 @@ void Parcel::carry_encoded(Transport& transport, CollectiveKind kind) {
   if (kind != CollectiveKind::reduce_scatter) sparse::all_gather_encoded(transport, bytes, word);
 }
 
+void Parcel::carry_between_nodes(Transport& transport) {
+  sparse::sum_between_nodes(transport, *method_.encoder, method_.workers_per_node, gradient_, state_,
+                            method_.error_feedback ? &feedback_ : nullptr);
+}
+
 void Parcel::carry_sparse(Transport& transport) {
   const std::size_t elements = gradient_.size();
   const std::size_t k = compression::kept_elements(elements, method_.density);
@@ -162,27 +191,35 @@ void Parcel::carry_sparse(Transport& transport) {
       std::ranges::copy(sum.sum, gradient_.begin());
       return;
     }
-    case SparseKind::gtopk: selection_ = sparse::gtopk(transport, selection_, elements, k).sum; return;
+    case SparseKind::gtopk: return take_selected(sparse::gtopk(transport, selection_, elements, k));
     case SparseKind::ok_topk:
-      selection_ = sparse::ok_topk(transport, gradient_,
-                                   {.k = k,
-                                    .repartition_every = method_.repartition_every,
-                                    .recompute_every = method_.recompute_every},
-                                   ok_topk_)
-                       .sum;
-      return;
-    case SparseKind::hitopk:
-      selection_ =
-          sparse::hitopk(transport, gradient_, method_.workers_per_node, [&](std::span<const float> shard) {
-            return selected(method_, shard);
-          }).sum;
-      return;
+      return take_selected(sparse::ok_topk(transport, gradient_,
+                                           {.k = k,
+                                            .repartition_every = method_.repartition_every,
+                                            .recompute_every = method_.recompute_every},
+                                           ok_topk_));
+    case SparseKind::hitopk: return carry_hitopk(transport);
   }
+}
+
+void Parcel::take_selected(sparse::Selected selected) {
+  selection_ = std::move(selected.sum);
+  if (method_.error_feedback) take_off(feedback_.residual, selected.contributed);
+}
+
+/// A rank keeps what is left of its shard of the node's sum.
+void Parcel::carry_hitopk(Transport& transport) {
+  const sparse::Range shard = sparse::hitopk_shard(transport, gradient_.size(), method_.workers_per_node);
+  if (method_.error_feedback) add_to(feedback_.residual, gradient_.subspan(shard.begin, shard.size()));
+  sparse::HiTopK result = sparse::hitopk(transport, gradient_, method_.workers_per_node,
+                                         [&](std::span<const float> sum) { return selected(method_, sum); });
+  selection_ = std::move(result.sum);
+  if (method_.error_feedback) feedback_.residual = std::move(result.rest);
 }
 
 void Parcel::decode() {
   if (method_.sparse && method_.sparse != SparseKind::topk_dsa) scatter(selection_, gradient_);
-  if (method_.encoder == nullptr) return;
+  if (method_.encoder == nullptr || method_.between_nodes) return;
   std::ranges::fill(gradient_, 0.0F);
   for (const Bytes& encoding : encodings_) method_.encoder->add_decoded(encoding, gradient_);
 }
@@ -204,7 +241,9 @@ Expected::Expected(const Method& method, const Gradients& gradients, std::size_t
   if (method_.is_dense()) return;
   drawn_.assign(gradients.ranks(), std::vector<float>(elements));
   states_.assign(gradients.ranks(), first_state(method_, seed));
-  if (!method_.sparse || method_.sparse == SparseKind::topk_dsa) return;
+  left_.resize(gradients.ranks());
+  const bool selects_again = method_.sparse == SparseKind::gtopk || method_.sparse == SparseKind::ok_topk;
+  if (!selects_again) return;
   for (std::vector<float>& each : drawn_)
     parcels_.push_back(std::make_unique<Parcel>(method_, each, gradients.ranks(), seed));
 }
@@ -213,7 +252,9 @@ std::string Expected::fault(std::uint32_t iteration, std::span<const float> resu
   if (method_.is_dense()) return gradients_.fault_of_sums(method_.spread(), iteration, first_, result);
   for (std::uint32_t rank = 0; rank < gradients_.ranks(); ++rank)
     gradients_.fill(method_.spread(), rank, iteration, first_, drawn_[rank]);
-  return first_difference(result, parcels_.empty() ? of_encodings() : between_threads());
+  if (!parcels_.empty()) return first_difference(result, between_threads());
+  const bool has_nodes = method_.between_nodes || method_.sparse == SparseKind::hitopk;
+  return first_difference(result, has_nodes ? of_nodes() : of_encodings());
 }
 
 std::vector<float> Expected::of_encodings() {
@@ -225,13 +266,33 @@ std::vector<float> Expected::of_encodings() {
     return sum;
   }
   std::vector<float> sum(elements_);
-  for (std::uint32_t rank = 0; rank < drawn_.size(); ++rank) {
-    if (method_.encoder != nullptr) {
-      method_.encoder->add_decoded(method_.encoder->encode(drawn_[rank], states_[rank]), sum);
-      continue;
-    }
-    const SparseVector own = selected(method_, drawn_[rank]);
-    for (std::size_t i = 0; i < own.indexes.size(); ++i) sum[own.indexes[i]] += own.values[i];
+  for (std::uint32_t rank = 0; rank < drawn_.size(); ++rank) add_kept(rank, drawn_[rank], sum);
+  return sum;
+}
+
+/// What the rank's encoding or selection of these says; with error feedback the rest is left for the next.
+void Expected::add_kept(std::uint32_t rank, std::span<const float> values, std::span<float> sum) {
+  if (method_.encoder != nullptr)
+    return method_.encoder->add_decoded(encoded(method_, values, states_[rank], left_[rank]), sum);
+  std::vector<float> all(values.begin(), values.end());
+  if (method_.error_feedback) add_to(left_[rank].residual, all);
+  const SparseVector kept = selected(method_, all);
+  for (std::size_t i = 0; i < kept.indexes.size(); ++i) sum[kept.indexes[i]] += kept.values[i];
+  if (method_.error_feedback) take_off(left_[rank].residual, kept.indexes);
+}
+
+/// Each worker of a node has a part of the node's sum and says what it keeps of it; those are summed over the
+/// nodes. Whole numbers, so that a node's sum is exact in any order.
+std::vector<float> Expected::of_nodes() {
+  const std::uint32_t workers = method_.workers_per_node;
+  std::vector<float> sum(elements_);
+  for (std::uint32_t rank = 0; rank < drawn_.size(); ++rank) {  // so that nodes come in their order
+    const sparse::Range range = {sparse::part_begin(elements_, rank % workers, workers),
+                                 sparse::part_begin(elements_, rank % workers + 1, workers)};
+    std::vector<float> part(range.size());
+    for (std::uint32_t of = rank / workers * workers; of < (rank / workers + 1) * workers; ++of)
+      for (std::size_t i = 0; i < part.size(); ++i) part[i] += drawn_[of][range.begin + i];
+    add_kept(rank, part, std::span(sum).subspan(range.begin, range.size()));
   }
   return sum;
 }

@@ -14,6 +14,7 @@
 
 #include "cluster/patterns.hpp"
 #include "compression/compressor.hpp"
+#include "compression/error_feedback.hpp"
 #include "compression/sparse_vector.hpp"
 #include "planner/ways.hpp"
 #include "sparse/ok_topk.hpp"
@@ -39,6 +40,9 @@ struct Method {
   std::uint64_t recompute_every = 32;
   std::uint64_t repartition_every = 64;
   std::uint32_t workers_per_node = 1;
+  /// Gradients are summed dense in a node, and only what goes between nodes is encoded: on the way.
+  bool between_nodes = false;
+  bool error_feedback = false;
 
   bool is_dense() const { return encoder == nullptr && !sparse; }
   /// Whether planners count it among all-gathers.
@@ -48,7 +52,8 @@ struct Method {
 };
 
 /// Throws InputError for what has costs but no code here.
-Method method_of(const planner::Way& way, bool is_encoded, std::uint32_t workers_per_node);
+Method method_of(const planner::Way& way, bool is_encoded, std::uint32_t workers_per_node,
+                 bool error_feedback = false);
 
 /// Runs a dense collective of all ranks in place: where another backend than the transport's own collectives
 /// (a library that sums on devices, say) takes over. Parts are those of measure::own_part().
@@ -67,7 +72,8 @@ class Parcel {
   /// So that an all_gather has something to begin with.
   void load_buffer();
 
-  /// Of the gradient; nothing where the method encodes nothing.
+  /// Of the gradient, with what was left out before where there is error feedback; nothing where the method
+  /// encodes nothing.
   void encode();
   /// Dense gradients are copied into the fusion buffer before, and what comes of it is copied out after. Of
   /// the halves reduce_scatter leaves the rank's part in the buffer, and all_gather begins with that.
@@ -76,6 +82,8 @@ class Parcel {
   void decode();
   /// Which elements the rank has after a reduce_scatter.
   std::span<float> own_part(std::uint32_t rank);
+  /// What error feedback keeps for the next gradient: of HiTopKComm and between nodes, of the rank's part.
+  std::span<const float> left() const { return feedback_.residual; }
   /// What the last encoding has; the gradient's own where nothing is encoded.
   std::size_t encoded_bytes() const;
 
@@ -84,6 +92,9 @@ class Parcel {
   const cluster::Collective& made(traces::CollectiveKind kind);
   void carry_encoded(transport::Transport& transport, traces::CollectiveKind kind);
   void carry_sparse(transport::Transport& transport);
+  void carry_between_nodes(transport::Transport& transport);
+  void take_selected(sparse::Selected selected);
+  void carry_hitopk(transport::Transport& transport);
 
   Method method_;
   std::span<float> gradient_;
@@ -92,14 +103,15 @@ class Parcel {
   std::vector<float> buffer_;
   std::vector<std::pair<traces::CollectiveKind, cluster::Collective>> made_;  // for sizes like this one
   compression::State state_;
+  compression::ErrorFeedback feedback_;
   std::vector<transport::Bytes> encodings_;  // own, or all that were gathered
   compression::SparseVector selection_;      // own, then the sum
   sparse::OkTopkState ok_topk_;
 };
 
 /// What a group's collective must leave, worked out without the transport: encodings and selections of all
-/// ranks are made again and summed. (gTopk, Ok-Topk and HiTopKComm, which select on the way, run once more
-/// between threads.)
+/// ranks, or of all nodes' parts, are made again and summed. (gTopk and Ok-Topk, which select on the way, run
+/// once more between threads.)
 class Expected {
  public:
   /// Elements first, first + 1, ... of the gradients.
@@ -111,6 +123,8 @@ class Expected {
 
  private:
   std::vector<float> of_encodings();
+  std::vector<float> of_nodes();
+  void add_kept(std::uint32_t rank, std::span<const float> values, std::span<float> sum);
   std::vector<float> between_threads();
 
   const Gradients& gradients_;
@@ -119,6 +133,7 @@ class Expected {
   std::size_t elements_;
   std::vector<std::vector<float>> drawn_;         // by rank
   std::vector<compression::State> states_;        // by rank
+  std::vector<compression::ErrorFeedback> left_;  // by rank
   std::vector<std::unique_ptr<Parcel>> parcels_;  // by rank, where they run between threads
 };
 

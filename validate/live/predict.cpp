@@ -18,7 +18,13 @@ using planner::TaskLabel;
 using sim::Time;
 using Kind = TaskLabel::Kind;
 
-const planner::Compressor& measured(const planner::Compressor& compressor, const Calibration& calibration) {
+const planner::Compressor& measured(const planner::Compressor& compressor, const Wishes& wishes,
+                                    const Calibration& calibration) {
+  const Asked asked = {.compressor = compressor, .error_feedback = wishes.error_feedback};
+  for (std::size_t i = 0; i < calibration.asked.size(); ++i)
+    if (calibration.asked[i] == asked) return calibration.compressors[i];
+  if (std::ranges::find(calibration.compressors, compressor) != calibration.compressors.end())
+    return compressor;  // is one already
   for (const planner::Compressor& known : calibration.compressors)
     if (known.name == compressor.name && known.ratio > 0 && !compressor.is_none()) return known;
   return compressor;
@@ -69,7 +75,7 @@ std::vector<Iteration> iterations_of(const planner::Setting& setting, const plan
 
 Prediction predicted(const Wishes& wishes, const Calibration& calibration) {
   planner::Schedule schedule = wishes.schedule;
-  schedule.compressor = measured(schedule.compressor, calibration);
+  schedule.compressor = measured(schedule.compressor, wishes, calibration);
   planner::Conditions conditions = wishes.conditions;
   if (!conditions.overlap.slows()) conditions.overlap = calibration.overlap;
   const planner::Setting setting(calibration.profile, calibration.network, wishes.workers,
@@ -81,7 +87,7 @@ Prediction predicted(const Wishes& wishes, const Calibration& calibration) {
   std::vector<planner::WayCost> ways;
   for (const planner::WayCost& way : request.ways) {
     planner::Way own = way.way();
-    own.compressor = measured(own.compressor, calibration);
+    own.compressor = measured(own.compressor, wishes, calibration);
     out.ways.push_back(own);
     ways.emplace_back(*setting.network, setting.costs.workers(), own, setting.slowdown);
   }

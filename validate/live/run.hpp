@@ -51,6 +51,9 @@ struct Wishes {
   std::uint32_t iterations = 20;       ///< that are recorded
   std::uint32_t warm_up = 3;           ///< that are run before them
   std::uint64_t seed = 1;              ///< of the gradients
+  /// Whether what encodings and selections leave out is added to the next iteration's gradient; with
+  /// efsignsgd it always is.
+  bool error_feedback = false;
   std::optional<WrongValue> wrong = {};
 };
 
@@ -70,15 +73,23 @@ struct Place {
 
 // ---- what was measured before
 
+/// A compressor as wishes have it.
+struct Asked {
+  planner::Compressor compressor;
+  bool error_feedback = false;
+  bool operator==(const Asked&) const = default;
+};
+
 /// Network and profile under the conditions of the run.
 struct Calibration {
   traces::Network network;  ///< curves of isolated collectives, and the link
   traces::Profile profile;  ///< the wishes', or with `layers` the measured one
   /// Of real layers and all-reduces beside them; where layers are waited for nothing slows down.
   planner::Overlap overlap;
-  /// Of the schedule's compressors, and of its choices': names, ratios and costs as measured.
+  /// Of the schedules' compressors, and of their choices': names, ratios and costs as measured.
   std::vector<planner::Compressor> compressors;
-  std::string where;  ///< "4 processes, network namespaces, each link held to 1 Gb/s"
+  std::vector<Asked> asked = {};  ///< for each of them: the same name may be asked for at several densities
+  std::string where;              ///< "4 processes, network namespaces, each link held to 1 Gb/s"
 };
 
 // ---- what is predicted and what was recorded

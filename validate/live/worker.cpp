@@ -97,7 +97,8 @@ class Data {
       const std::int64_t from = workload.bytes_before[group.begin] + (group.part ? group.part->from : 0);
       first_.push_back(static_cast<std::size_t>(from) / sizeof(float));
       const auto count = static_cast<std::size_t>(plan.bytes[g]) / sizeof(float);
-      const Method method = method_of(plan.ways[group.way], plan.is_encoded[g], wishes.workers_per_node);
+      const Method method =
+          method_of(plan.ways[group.way], plan.is_encoded[g], wishes.workers_per_node, wishes.error_feedback);
       const std::span<float> values = std::span(values_).subspan(first_[g], count);
       parcels_.push_back(std::make_unique<Parcel>(method, values, transport.size(), wishes.seed + g, dense));
       expected_.emplace_back(method, gradients_, first_[g], count, wishes.seed + g);
@@ -374,7 +375,7 @@ class Worker {
   }
   std::int64_t bytes_of(std::uint32_t group) const { return plan_.bytes[group]; }
 
-  std::size_t post(const Op& op, std::uint32_t item) {
+  Request request_of(const Op& op, std::uint32_t item) {
     const Group& group = plan_.groups[op.group];
     Request request = {.label = label_kind(op, data_.parcel(op.group).method()),
                        .item = item,
@@ -385,8 +386,9 @@ class Worker {
     const bool ticks = op.issue == Issue::gradients || op.issue == Issue::backward_end;
     if (ticks && group.tick > Time::zero())
       request.not_before = backward_began_ + std::chrono::duration_cast<Clock::duration>(group.tick);
-    return channel_.post(request);
+    return request;
   }
+  std::size_t post(const Op& op, std::uint32_t item) { return channel_.post(request_of(op, item)); }
   std::size_t post(const Op& op) { return post(op, op.group); }
 
   void run_iteration() {
@@ -458,12 +460,39 @@ class Worker {
   }
 
   void issue(std::size_t step) {
-    for (const std::size_t number : places_.by_last_step[step]) {
+    const std::vector<std::size_t>& numbers = places_.by_last_step[step];
+    together_.insert(together_.end(), numbers.begin(), numbers.end());
+    if (!plan_.program.by_layer) return post_in_order();
+    // what follows without taking time is ready at the same moment
+    const auto& steps = workload_.backward;
+    const bool goes_on = step + 1 < steps.size() && steps[step + 1].duration == Time::zero();
+    if (!goes_on || options_.layers.backward) post_together();
+  }
+
+  void post_in_order() {
+    for (const std::size_t number : std::exchange(together_, {})) {
       const Op& op = plan_.program.ops[number];
       encode(op.group);
-      posted_[number] = post(op);
-      if (op.delivers == Delivers::own_layers) delivered_[op.group] = posted_[number];
+      has_posted(number, post(op));
     }
+  }
+
+  /// Where the channel goes by layer; nothing is encoded there.
+  void post_together() {
+    const std::vector<std::size_t> numbers = std::exchange(together_, {});
+    std::vector<Request> requests;
+    for (const std::size_t number : numbers) {
+      const Op& op = plan_.program.ops[number];
+      requests.push_back(request_of(op, op.group));
+    }
+    std::size_t place = channel_.post_all(std::move(requests));
+    for (const std::size_t number : numbers) has_posted(number, place++);
+  }
+
+  void has_posted(std::size_t number, std::size_t place) {
+    const Op& op = plan_.program.ops[number];
+    posted_[number] = place;
+    if (op.delivers == Delivers::own_layers) delivered_[op.group] = place;
   }
 
   void communicate() {
@@ -577,6 +606,7 @@ class Worker {
   Clock::time_point backward_began_{};  // its ticks count from there
   Clock::time_point due_{};             // when what has been computed so far should have ended
   std::vector<Piece> pieces_;
+  std::vector<std::size_t> together_;                  // ops that are ready and not posted yet
   std::vector<std::optional<std::size_t>> posted_;     // by op
   std::vector<std::optional<std::size_t>> delivered_;  // by group: what its layers' next pass waits for
   std::deque<const Op*> later_gathers_;                // beyond those that may be ahead
@@ -589,6 +619,18 @@ class Worker {
 WorkerRecord run_worker(transport::Transport& transport, const Wishes& wishes, const traces::Profile& profile,
                         const Prediction& plan, const WorkerOptions& options) {
   return Worker(transport, wishes, profile, plan, options).run();
+}
+
+bool needs_nodes(const planner::Compressor& compressor) {
+  return compressor.between_nodes ||
+         (compressor.sparse && planner::find_sparse(compressor.name)->needs_nodes);
+}
+
+bool needs_nodes(const Wishes& wishes) {
+  return needs_nodes(wishes.schedule.compressor) ||
+         std::ranges::any_of(wishes.schedule.fusion.choices, [](const planner::WayChoice& choice) {
+           return choice.compressor && needs_nodes(*choice.compressor);
+         });
 }
 
 void check_runnable(const Wishes& wishes) {
@@ -606,9 +648,8 @@ void check_runnable(const Wishes& wishes) {
     refuse("float32 gradients", traces::name(wishes.profile.dtype));
   if (wishes.schedule.pipeline->name == "parameter_server")
     refuse("a pipeline without servers", "parameter_server");
-  if (wishes.schedule.compressor.sparse && planner::find_sparse(wishes.schedule.compressor.name)->needs_nodes)
-    refuse("a compressor whose cost does not depend on nodes, which are not measured",
-           wishes.schedule.compressor.name);
+  if (needs_nodes(wishes) && wishes.workers % wishes.workers_per_node != 0)
+    refuse(fmt::format("full nodes of {} workers", wishes.workers_per_node), std::to_string(wishes.workers));
   const auto program = wishes.schedule.pipeline->program(1, wishes.schedule.options);
   const planner::Algorithm& all_reduce = wishes.schedule.all_reduce.value_or(wishes.all_reduce);
   if (program.ops.front().kind != CollectiveKind::all_reduce && all_reduce.name != "ring")

@@ -33,6 +33,10 @@ struct WorkerOptions {
 WorkerRecord run_worker(transport::Transport& transport, const Wishes& wishes, const traces::Profile& profile,
                         const Prediction& plan, const WorkerOptions& options = {});
 
+/// Whether what a group costs depends on which workers share a node.
+bool needs_nodes(const planner::Compressor& compressor);
+bool needs_nodes(const Wishes& wishes);
+
 /// Throws InputError for what the runtime does not do: conditions that are drawn, a pipeline or a profile it
 /// cannot run.
 void check_runnable(const Wishes& wishes);

@@ -4,24 +4,21 @@
 #include <optional>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "models/errors.hpp"
 #include "models/files.hpp"
-#include "models/json_text.hpp"
 #include "planner/costs.hpp"
 #include "planner/measure.hpp"
 #include "validate/live/calibrate.hpp"
 #include "validate/live/crew.hpp"
 #include "validate/live/execute.hpp"
+#include "validate/live/frozen.hpp"
 #include "validate/live/predict.hpp"
 #include "validate/suite/external.hpp"
 #include "validate/suite/noise.hpp"
 
 namespace suite {
 namespace {
-
-using nlohmann::ordered_json;
 
 /// The same groups by the link alone, as textbooks have it; none where the network has no such cost.
 std::optional<double> alpha_beta_us(const live::Wishes& wishes, const live::Calibration& calibration,
@@ -43,26 +40,20 @@ std::optional<double> alpha_beta_us(const live::Wishes& wishes, const live::Cali
 }
 
 /// All that was predicted, on disk before it is run.
-class Frozen {
+class FrozenFile {
  public:
-  explicit Frozen(std::filesystem::path file) : file_(std::move(file)) {}
+  explicit FrozenFile(std::filesystem::path file) : file_(std::move(file)) {}
 
-  void add(const Group& group, const live::Calibration& calibration,
+  void add(const Group& group, const live::Calibration& calibration, const std::vector<live::Wishes>& all,
            const std::vector<live::Prediction>& predictions) {
     if (file_.empty()) return;
-    ordered_json plans = ordered_json::array();
-    for (std::size_t i = 0; i < predictions.size(); ++i)
-      plans.push_back(ordered_json::parse(live::prediction_text(group.plans[i].wishes, predictions[i])));
-    groups_.push_back({{"group", group.name},
-                       {"calibration", ordered_json::parse(live::calibration_text(calibration))},
-                       {"plans", std::move(plans)}});
-    models::write_file(
-        file_, models::json_text({{"format", "fusewise.predictions"}, {"version", 1}, {"groups", groups_}}));
+    frozen_.add(group.name, calibration, all, predictions);
+    models::write_file(file_, frozen_.text());
   }
 
  private:
   std::filesystem::path file_;
-  ordered_json groups_ = ordered_json::array();
+  live::Frozen frozen_;
 };
 
 struct GroupResult {
@@ -72,7 +63,7 @@ struct GroupResult {
 
 class GroupRun {
  public:
-  GroupRun(const Group& group, const RunWishes& wishes, Frozen& frozen)
+  GroupRun(const Group& group, const RunWishes& wishes, FrozenFile& frozen)
       : group_(group), wishes_(wishes), crew_(place_of(group, wishes)), frozen_(frozen) {
     for (const std::string& warning : crew_.warnings()) wishes_.tell("warning: " + warning);
   }
@@ -107,7 +98,7 @@ class GroupRun {
       line += fmt::format("{} '{}' {:.2f} ms", predictions_.size() == 1 ? "" : ",", each.name,
                           predictions_.back().iteration_us / 1e3);
     }
-    frozen_.add(group_, calibration_, predictions_);
+    frozen_.add(group_, calibration_, all, predictions_);
     wishes_.tell(line);
   }
 
@@ -126,7 +117,7 @@ class GroupRun {
   const Group& group_;
   const RunWishes& wishes_;
   live::Crew crew_;
-  Frozen& frozen_;
+  FrozenFile& frozen_;
   live::Calibration calibration_;
   std::vector<live::Prediction> predictions_;
 };
@@ -140,7 +131,7 @@ bool all_pass(const std::vector<Case>& cases, const Tolerance& tolerance) {
 
 Measured run(const Suite& suite, const RunWishes& wishes) {
   Measured out;
-  Frozen frozen(wishes.predictions);
+  FrozenFile frozen(wishes.predictions);
   const auto add = [&](const std::string& name, const auto& once) {
     GroupResult result;
     for (std::uint32_t attempt = 1; attempt <= wishes.attempts; ++attempt) {

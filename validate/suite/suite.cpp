@@ -110,14 +110,17 @@ Part part_of(const planner::Schedule& schedule) {
   return fusion == "optimal" && pipeline == "wfbp" ? Part::exact : Part::any;
 }
 
-/// A schedule, or `{"name": ..., "schedule": ...}` where another name says more.
+/// A schedule, or `{"name": ..., "schedule": ...}` where another name says more, with `error_feedback` if
+/// wanted.
 Plan read_plan(const Field& field, const live::Wishes& wishes) {
   const bool is_named = field.is_object() && field.has("schedule");
-  if (is_named) field.allow_only({"name", "schedule"});
+  if (is_named) field.allow_only({"name", "schedule", "error_feedback"});
   Plan plan = {.name = "", .wishes = wishes};
   plan.wishes.schedule = planner::read_schedule(is_named ? field.at("schedule") : field);
   plan.name = is_named ? field.at("name").name() : plan.wishes.schedule.name;
   plan.wishes.name = plan.name;
+  if (const auto feedback = is_named ? field.find("error_feedback") : std::nullopt)
+    plan.wishes.error_feedback = feedback->boolean();
   plan.part = part_of(plan.wishes.schedule);
   plan.is_dense = plan.wishes.schedule.compressor.is_none();
   try {
