@@ -16,7 +16,9 @@
 #include "models/files.hpp"
 #include "models/quantities.hpp"
 #include "netlab/lab.hpp"
+#include "planner/entries.hpp"
 #include "planner/plan_file.hpp"
+#include "profiler/measure/backend.hpp"
 #include "scenarios/scenario.hpp"
 #include "transport/rendezvous.hpp"
 #include "transport/transport.hpp"
@@ -36,6 +38,7 @@ using models::InputError;
 
 struct Options {
   std::string backend = "tcp";
+  bool share_gpu = false;
   std::string profile;
   std::string layers;
   std::int64_t batch = 1;
@@ -62,6 +65,9 @@ struct Options {
 
 live::Place place_of(const Options& options, std::uint32_t workers) {
   live::Place place = {.workers = workers,
+                       .backend = options.backend,
+                       .share_gpu = options.share_gpu,
+                       .computes = options.backend == "nccl" && !options.layers.empty(),
                        .paced = options.paced,
                        .netlab = options.netlab,
                        .deadline_s = options.deadline_s,
@@ -87,6 +93,7 @@ void take_profile(const Options& options, live::Wishes& wishes) {
   if (options.layers.empty()) return;
   wishes.layers =
       live::RealLayers{.model = models::read_model(Field::load(options.layers)), .batch_size = options.batch};
+  if (options.backend == "nccl") wishes.layers->backend = "cuda";  // where the groups are
   if (options.computing) wishes.layers->computing = *options.computing;
   wishes.profile = live::profile_of(*wishes.layers);
 }
@@ -151,13 +158,18 @@ std::vector<live::Wishes> of_scenario(const Options& options, const Field& file)
 }
 
 std::vector<live::Wishes> all_wishes(const Options& options, const Field& file) {
-  if (options.backend != "tcp") expected("--backend", "tcp", options.backend);
+  const measure::CollectiveBackend* backend = measure::find_backend(options.backend);
+  if (backend == nullptr)
+    expected("--backend",
+             fmt::format("one of {}", fmt::join(planner::names(measure::collective_backends()), ", ")),
+             options.backend);
   const bool is_plan = file.at("format").text() == "fusewise.plan";
   std::vector<live::Wishes> all = is_plan ? std::vector{of_plan(options, file)} : of_scenario(options, file);
   if (is_plan && !options.schedules.empty())
     throw InputError("--schedule: expected a scenario with it, got a plan");
   for (const live::Wishes& wishes : all) {
     live::check_runnable(wishes);
+    if (!backend->uses_control) live::check_carried(wishes, backend->name);
     if (wishes.workers < 2 || wishes.workers > netlab::kMostWorkers)
       expected("--workers", fmt::format("2 to {}", netlab::kMostWorkers), std::to_string(wishes.workers));
   }
@@ -211,7 +223,7 @@ void run_live(const Options& options, const Field& file, bool json, const std::s
         live::compare(all[i], calibration.profile, out.predictions[i], out.records.back()));
   }
   if (!crew->is_first()) return;
-  const std::string report = live::comparisons_json(out.comparisons, crew->where());
+  const std::string report = live::comparisons_json(out.comparisons, calibration.where);
   std::vector<models::FileText> files;
   if (!output.empty()) files.push_back({output, report});
   if (!options.timeline.empty()) {
@@ -221,7 +233,7 @@ void run_live(const Options& options, const Field& file, bool json, const std::s
     files.push_back({options.timeline, live::timeline(shown)});
   }
   models::write_files(files);
-  std::string table = crew->where() + '\n';
+  std::string table = calibration.where + '\n';
   std::vector<std::string> faults;
   for (const live::Comparison& comparison : out.comparisons) {
     table += '\n' + live::comparison_table(comparison);
@@ -245,7 +257,13 @@ LiveCommand add_live_options(CLI::App& command) {
   auto options = std::make_shared<Options>();
   CLI::App* group =
       command.add_option_group("Live", "a plan or a scenario run for real, beside what was predicted");
-  group->add_option("--backend", options->backend, "what carries the bytes: tcp")->capture_default_str();
+  group
+      ->add_option("--backend", options->backend,
+                   fmt::format("what carries the gradients: one of {}",
+                               fmt::join(planner::names(measure::collective_backends()), ", ")))
+      ->capture_default_str();
+  group->add_flag("--share-gpu", options->share_gpu,
+                  "with nccl: several workers on one GPU, over sockets: for slow networks alone");
   group->add_option("--workers", options->workers,
                     "processes, on this host unless mpirun, srun or torchrun have started them (default: the "
                     "plan's or scenario's)");
@@ -256,7 +274,8 @@ LiveCommand add_live_options(CLI::App& command) {
   CLI::Option* layers =
       group
           ->add_option("--layers", options->layers,
-                       "compute the layers of this model for real, on the CPU, instead of waiting")
+                       "compute the layers of this model for real, on the CPU (with nccl: on the GPU), "
+                       "instead of waiting")
           ->excludes(profile);
   group->add_option("--batch", options->batch, "samples of a worker, with --layers")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))

@@ -1,12 +1,12 @@
 #include "validate/live/layers.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <vector>
 
+#include "profiler/backend.hpp"
 #include "profiler/common/samples.hpp"
-#include "profiler/cpu/executor.hpp"
-#include "profiler/cpu/instruction_sets.hpp"
 #include "profiler/layers/work.hpp"
 #include "transport/bytes.hpp"
 #include "transport/collectives.hpp"
@@ -23,51 +23,53 @@ double us_since(Clock::time_point begun) {
 
 }  // namespace
 
-struct CpuLayers::Running {
-  explicit Running(const RealLayers& layers)
-      : model(layers.model),
-        work(profiler::make_work(model)),
-        executor(work, layers.batch_size, 1, profiler::instruction_sets().front()) {
+struct RunningLayers::Running {
+  explicit Running(const RealLayers& layers) : model(layers.model), work(profiler::make_work(model)) {
+    const auto backend = std::ranges::find(profiler::backends(), layers.backend, &profiler::Backend::name);
+    const profiler::SessionWishes wishes = {.batch_size = layers.batch_size};
+    backend->check(wishes);
+    session = backend->open(work, wishes);
     for (const profiler::LayerWork& layer : work.layers)
       if (layer.is_measured()) measured.push_back(layer.index);
+  }
+
+  /// What moves and computes nothing runs with the next layer that is listed.
+  std::size_t from(std::uint32_t layer) const { return layer == 0 ? 0 : measured[layer - 1] + 1; }
+  std::size_t to(std::uint32_t layer) const {
+    return layer + 1 == measured.size() ? work.layers.size() : measured[layer] + 1;
   }
 
   models::Model model;
   profiler::ModelWork work;
   std::vector<std::size_t> measured;  ///< by layer of the profile
-  profiler::CpuExecutor executor;
+  std::unique_ptr<profiler::Session> session;
 };
 
-CpuLayers::CpuLayers(const RealLayers& layers) : running_(std::make_unique<Running>(layers)) {}
-CpuLayers::~CpuLayers() = default;
+RunningLayers::RunningLayers(const RealLayers& layers) : running_(std::make_unique<Running>(layers)) {}
+RunningLayers::~RunningLayers() = default;
 
-/// What moves and computes nothing runs with the next layer that is listed.
-void CpuLayers::forward(std::uint32_t layer) {
-  const std::size_t from = layer == 0 ? 0 : running_->measured[layer - 1] + 1;
-  const bool is_last = layer + 1 == running_->measured.size();
-  const std::size_t to = is_last ? running_->work.layers.size() : running_->measured[layer] + 1;
-  for (std::size_t i = from; i < to; ++i) running_->executor.forward(i);
+void RunningLayers::forward(std::uint32_t layer) {
+  running_->session->forward(running_->from(layer), running_->to(layer));
 }
 
-void CpuLayers::backward(std::uint32_t layer) {
-  const std::size_t from = layer == 0 ? 0 : running_->measured[layer - 1] + 1;
-  const bool is_last = layer + 1 == running_->measured.size();
-  std::size_t i = is_last ? running_->work.layers.size() : running_->measured[layer] + 1;
-  while (i-- > from) running_->executor.backward(i);
+void RunningLayers::backward(std::uint32_t layer) {
+  running_->session->backward(running_->from(layer), running_->to(layer));
 }
 
-LayerWork CpuLayers::work() {
+LayerWork RunningLayers::work() {
   return {.forward = [this](std::uint32_t layer) { forward(layer); },
           .backward = [this](std::uint32_t layer) { backward(layer); }};
 }
 
 namespace {
 
-traces::Profile profile_of_work(const profiler::ModelWork& work, std::int64_t batch) {
+traces::Profile profile_of_work(const profiler::ModelWork& work, const RealLayers& layers) {
+  const bool is_gpu = layers.backend != "cpu";
   traces::Profile out = {.model = work.model->name,
-                         .batch_size = batch,
+                         .batch_size = layers.batch_size,
                          .dtype = traces::Dtype::float32,
-                         .device = "this machine's processors, all workers that compute at once",
+                         .device = is_gpu ? "GPUs, all workers that compute at once"
+                                          : "this machine's processors, all workers that compute at once",
                          .origin = {.kind = traces::OriginKind::measured, .source = "fusewise validate"},
                          .layers = {}};
   for (const profiler::LayerWork& layer : work.layers) {
@@ -84,7 +86,7 @@ traces::Profile profile_of_work(const profiler::ModelWork& work, std::int64_t ba
 }  // namespace
 
 traces::Profile profile_of(const RealLayers& layers) {
-  traces::Profile out = profile_of_work(profiler::make_work(layers.model), layers.batch_size);
+  traces::Profile out = profile_of_work(profiler::make_work(layers.model), layers);
   for (traces::ProfileLayer& layer : out.layers) layer.forward_us = layer.backward_us = 1;
   return out;
 }
@@ -94,7 +96,7 @@ traces::Profile measured_layers(transport::Transport& transport, const Wishes& w
   const RealLayers& real = *wishes.layers;
   traces::Profile out = profile_of(real);
   const std::size_t count = out.layers.size();
-  std::optional<CpuLayers> layers;
+  std::optional<RunningLayers> layers;
   if (real.are_run_by(transport.rank())) layers.emplace(real);
   constexpr std::uint32_t kWarmUp = 2;
   std::vector<std::vector<double>> times(2 * count);  // forward, then backward

@@ -1,4 +1,4 @@
-// Real layers on the CPU, by the layers of a profile.
+// Real layers, on the CPU or a GPU, by the layers of a profile.
 
 #pragma once
 
@@ -12,13 +12,13 @@
 
 namespace live {
 
-/// A model in memory, ready to run on one thread.
-class CpuLayers {
+/// A model in memory, ready to run; on the CPU on one thread.
+class RunningLayers {
  public:
-  explicit CpuLayers(const RealLayers& layers);
-  ~CpuLayers();
-  CpuLayers(const CpuLayers&) = delete;
-  CpuLayers& operator=(const CpuLayers&) = delete;
+  explicit RunningLayers(const RealLayers& layers);
+  ~RunningLayers();
+  RunningLayers(const RunningLayers&) = delete;
+  RunningLayers& operator=(const RunningLayers&) = delete;
 
   void forward(std::uint32_t layer);
   void backward(std::uint32_t layer);
