@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -20,6 +19,7 @@
 
 #include <fmt/format.h>
 
+#include "transport/prompt.hpp"
 #include "transport/tcp/mesh.hpp"
 #include "transport/tcp/pacer.hpp"
 
@@ -300,7 +300,7 @@ class Tcp::Links {
 
   /// The thread's work.
   void serve() {
-    ::prctl(PR_SET_TIMERSLACK, 1000UL);
+    be_prompt();
     Clock::time_point beat = Clock::now();
     Clock::time_point looked = beat;  // whatever was there by then has been read
     for (;;) {

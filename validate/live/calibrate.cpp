@@ -16,6 +16,7 @@
 #include "profiler/common/samples.hpp"
 #include "profiler/measure/report.hpp"
 #include "profiler/measure/run.hpp"
+#include "traces/profile_overlap.hpp"
 #include "transport/bytes.hpp"
 #include "transport/collectives.hpp"
 #include "validate/live/clock.hpp"
@@ -106,11 +107,21 @@ std::uint32_t repetitions(const CalibrationWishes& wishes, std::int64_t bytes) {
   return std::max(std::min(kFewest, wishes.repetitions), few);
 }
 
+/// What collectives are measured under.
+struct Terms {
+  const CalibrationWishes& wishes;
+  std::uint32_t workers_per_node = 1;
+  /// What a link lets pass at once after a pause. Groups follow each other, and large ones find links that
+  /// had no time to save up: these bytes are used up before. Small ones leave links the time.
+  std::int64_t burst_bytes = 0;
+};
+
 /// Repetitions in several sweeps over all sizes, so that what disturbs the machine for a while does not meet
 /// one size alone.
-void measure_sizes(Transport& transport, measure::Engine& engine, const CalibrationWishes& wishes,
+void measure_sizes(Transport& transport, measure::Engine& engine, const Terms& terms,
                    measure::Collective kind, const std::vector<std::int64_t>& sizes,
                    std::vector<measure::Samples>& into) {
+  const CalibrationWishes& wishes = terms.wishes;
   constexpr std::uint32_t kSweeps = 3;
   std::vector<measure::Samples> all(sizes.size());
   for (std::uint32_t sweep = 0; sweep < std::min(kSweeps, wishes.repetitions); ++sweep)
@@ -118,7 +129,8 @@ void measure_sizes(Transport& transport, measure::Engine& engine, const Calibrat
       const measure::Wanted wanted = {.collectives = {kind},
                                       .sizes = {sizes[i]},
                                       .repetitions = (repetitions(wishes, sizes[i]) + kSweeps - 1) / kSweeps,
-                                      .warm_up = sweep == 0 ? std::max(1U, wishes.warm_up) : 1};
+                                      .warm_up = sweep == 0 ? std::max(1U, wishes.warm_up) : 1,
+                                      .drain_bytes = sizes[i] < terms.burst_bytes ? 0 : terms.burst_bytes};
       for (measure::Samples& samples : measure::run(transport, engine, wanted)) {
         samples.us.insert(samples.us.end(), all[i].us.begin(), all[i].us.end());
         all[i] = std::move(samples);
@@ -129,15 +141,15 @@ void measure_sizes(Transport& transport, measure::Engine& engine, const Calibrat
 
 /// On rank 0; nothing on the others. By `engine`, where the groups are carried by it.
 std::vector<measure::Samples> measured_collectives(Transport& transport, measure::Engine* engine,
-                                                   const Needs& needs, const CalibrationWishes& wishes,
+                                                   const Needs& needs, const Terms& terms,
                                                    const std::vector<std::int64_t>& sizes,
-                                                   std::uint32_t workers_per_node, const Crew::Tell& tell) {
+                                                   const Crew::Tell& tell) {
   std::vector<measure::Samples> out;
   const auto measure = [&](const std::string& what, measure::Collective kind, const std::string& all_reduce,
                            const std::vector<std::int64_t>& some) {
     tell("calibration of " + what);
-    ParcelEngine parcels(transport, all_reduce, workers_per_node);
-    measure_sizes(transport, engine == nullptr ? parcels : *engine, wishes, kind, some, out);
+    ParcelEngine parcels(transport, all_reduce, terms.workers_per_node);
+    measure_sizes(transport, engine == nullptr ? parcels : *engine, terms, kind, some, out);
   };
   for (const std::string& name : needs.all_reduces)
     measure("all-reduce " + name, measure::Collective::all_reduce, name, sizes);
@@ -304,11 +316,14 @@ Calibration calibrate(Crew& crew, const std::vector<Wishes>& all, const Calibrat
   const Wishes& first = all.front();
   const Needs needs = needs_of(all);
   const std::vector<std::int64_t> sizes = calibration_sizes(first.profile, wishes);
+  const Terms terms = {
+      .wishes = wishes, .workers_per_node = first.workers_per_node, .burst_bytes = crew.burst_bytes()};
   const Crew::Task rank = [&](Transport& transport, measure::Engine* engine, const Crew::Tell& tell) {
-    Calibration out = {.network = {}, .profile = first.profile, .compressors = {}, .where = crew.where()};
+    Calibration out = {
+        .network = {}, .profile = first.profile, .overlap = {}, .compressors = {}, .where = crew.where()};
     if (engine != nullptr) out.where += "; " + engine->description();
     const std::vector<measure::Samples> samples =
-        measured_collectives(transport, engine, needs, wishes, sizes, first.workers_per_node, tell);
+        measured_collectives(transport, engine, needs, terms, sizes, tell);
     std::vector<TimedCompressor> compressors;
     for (const planner::Compressor& compressor : needs.compressors) {
       tell("calibration of " + compressor.name);
@@ -316,7 +331,9 @@ Calibration calibrate(Crew& crew, const std::vector<Wishes>& all, const Calibrat
     }
     if (first.layers) {
       tell("calibration of layers");
-      out.profile = measured_layers(transport, first, wishes.layer_repetitions);
+      LayerTimes times = measured_layers(transport, engine, first, wishes.layer_repetitions);
+      out.profile = std::move(times.profile);
+      out.overlap = times.overlap;
     }
     if (transport.rank() != 0) return transport::Bytes();
     const std::optional<double> rate = crew.bits_per_second();
@@ -340,14 +357,22 @@ std::string calibration_text(const Calibration& calibration) {
   return models::json_text({{"where", calibration.where},
                             {"network", ordered_json::parse(traces::network_text(calibration.network))},
                             {"profile", ordered_json::parse(traces::profile_text(calibration.profile))},
+                            {"overlap",
+                             {{"compute_slowdown", calibration.overlap.compute_slowdown},
+                              {"communication_slowdown", calibration.overlap.communication_slowdown}}},
                             {"compressors", std::move(compressors)}});
 }
 
 Calibration read_calibration(const models::Field& field) {
   Calibration out = {.network = traces::read_network(field.at("network")),
                      .profile = traces::read_profile(field.at("profile")),
+                     .overlap = {},
                      .compressors = {},
                      .where = field.at("where").text()};
+  const models::Field overlap = field.at("overlap");
+  out.overlap = {
+      .compute_slowdown = overlap.at("compute_slowdown").number(0, traces::kMostOverlapSlowdown),
+      .communication_slowdown = overlap.at("communication_slowdown").number(0, traces::kMostOverlapSlowdown)};
   for (const models::Field& each : field.at("compressors").items())
     out.compressors.push_back(planner::read_compressor(each));
   return out;

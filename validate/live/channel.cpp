@@ -9,6 +9,7 @@
 
 #include "models/errors.hpp"
 #include "transport/bytes.hpp"
+#include "transport/prompt.hpp"
 #include "validate/live/parcel.hpp"
 
 namespace live {
@@ -136,7 +137,7 @@ std::string Channel::doing() const {
 }
 
 void Channel::serve() {
-  ::prctl(PR_SET_TIMERSLACK, 1000UL);
+  transport::be_prompt();
   while (const std::optional<std::size_t> number = next()) run(*number);
 }
 

@@ -159,6 +159,10 @@ Crew::~Crew() {
 std::uint32_t Crew::workers() const { return place_.workers; }
 bool Crew::is_first() const { return !given_ || given_->membership.rank == 0; }
 
+std::int64_t Crew::burst_bytes() const {
+  return here_ && here_->lab ? netlab::burst_bytes(here_->lab->shape.bits_per_second) : 0;
+}
+
 std::string Crew::where() const {
   std::string out = fmt::format("{} processes, {}", workers(), here_ ? here_->where : "started from outside");
   if (given_ && bits_per_second_) out += fmt::format(", each paced to {}", rate_text(*bits_per_second_));

@@ -44,6 +44,8 @@ class Crew {
   const std::vector<std::string>& warnings() const { return warnings_; }
   /// The rate that links are held to, also that of a netlab.
   std::optional<double> bits_per_second() const { return bits_per_second_; }
+  /// What a link lets pass at once after a pause.
+  std::int64_t burst_bytes() const;
 
   /// Runs `rank` on every worker and gives what rank 0's returned. Where this process is one of several all
   /// call it, and all get it. WorldError names the worker that was lost or failed, and its phase.

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
+#include <memory>
+#include <thread>
 #include <vector>
 
 #include "profiler/backend.hpp"
 #include "profiler/common/samples.hpp"
 #include "profiler/layers/work.hpp"
+#include "profiler/measure/backend.hpp"
+#include "profiler/overlap/overlap.hpp"
 #include "transport/bytes.hpp"
 #include "transport/collectives.hpp"
 #include "validate/live/parcel.hpp"
@@ -91,43 +94,101 @@ traces::Profile profile_of(const RealLayers& layers) {
   return out;
 }
 
-traces::Profile measured_layers(transport::Transport& transport, const Wishes& wishes,
-                                std::uint32_t repetitions) {
+namespace {
+
+/// Times of every layer's forward pass, and of every layer's backward pass after them; zeros where the layers
+/// are only waited for.
+std::vector<double> timed_iteration(RunningLayers* layers, std::size_t count) {
+  std::vector<double> times(2 * count);
+  for (std::uint32_t layer = 0; layers != nullptr && layer < count; ++layer) {
+    const Clock::time_point begun = Clock::now();
+    layers->forward(layer);
+    times[layer] = us_since(begun);
+  }
+  for (auto layer = static_cast<std::uint32_t>(count); layers != nullptr && layer-- > 0;) {
+    const Clock::time_point begun = Clock::now();
+    layers->backward(layer);
+    times[count + layer] = us_since(begun);
+  }
+  return times;
+}
+
+std::vector<std::vector<double>> told_by_all(transport::Transport& transport,
+                                             const std::vector<double>& own) {
+  for (std::uint32_t rank = 0; rank < transport.size(); ++rank)
+    if (rank != transport.rank()) transport.send(rank, tag_of(Tag::record), transport::to_bytes(own));
+  std::vector<std::vector<double>> all(transport.size(), std::vector<double>(own.size()));
+  for (std::uint32_t rank = 0; rank < transport.size(); ++rank)
+    if (rank == transport.rank())
+      all[rank] = own;
+    else
+      transport::from_bytes<double>(transport.recv(rank, tag_of(Tag::record)), all[rank]);
+  return all;
+}
+
+std::int64_t gradient_elements(const traces::Profile& profile) {
+  std::int64_t out = 0;
+  for (const traces::ProfileLayer& layer : profile.layers)
+    for (const traces::ProfileTensor& tensor : layer.tensors) out += tensor.elements;
+  return out;
+}
+
+/// The greatest of what the workers that compute have seen: all wait for the slowest.
+planner::Overlap measured_overlap(transport::Transport& transport, const RealLayers& real,
+                                  RunningLayers* layers, measure::Engine& engine,
+                                  const traces::Profile& profile) {
+  constexpr std::int64_t kAllReduce = 1 << 18;  // some fall beside an iteration
+  double iteration_us = 0;
+  for (const traces::ProfileLayer& layer : profile.layers)
+    iteration_us += layer.forward_us + layer.backward_us;
+  const auto compute = [&] {
+    const Clock::time_point begun = Clock::now();
+    if (layers != nullptr)
+      (void)timed_iteration(layers, profile.layers.size());
+    else
+      std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(iteration_us));
+    return us_since(begun);
+  };
+  const std::vector<profiler::OverlapSamples> all = profiler::measure_overlap(
+      transport, engine, compute, {.bytes = std::min(kAllReduce, 4 * gradient_elements(profile))});
+  planner::Overlap out;
+  for (std::uint32_t rank = 0; rank < all.size(); ++rank) {
+    if (!real.are_run_by(rank)) continue;
+    out.compute_slowdown = std::max(out.compute_slowdown, all[rank].compute_slowdown());
+    out.communication_slowdown = std::max(out.communication_slowdown, all[rank].communication_slowdown());
+  }
+  return out;
+}
+
+}  // namespace
+
+LayerTimes measured_layers(transport::Transport& transport, measure::Engine* beside, const Wishes& wishes,
+                           std::uint32_t repetitions) {
   const RealLayers& real = *wishes.layers;
-  traces::Profile out = profile_of(real);
-  const std::size_t count = out.layers.size();
-  std::optional<RunningLayers> layers;
-  if (real.are_run_by(transport.rank())) layers.emplace(real);
+  LayerTimes out = {.profile = profile_of(real), .overlap = {}};
+  const std::size_t count = out.profile.layers.size();
+  std::unique_ptr<measure::Engine> own;
+  if (beside == nullptr) own = measure::find_backend("tcp")->make(transport, {.algorithm = "ring"});
+  measure::Engine& engine = beside == nullptr ? *own : *beside;
+  engine.load(std::vector<float>(static_cast<std::size_t>(gradient_elements(out.profile))));
+  const std::unique_ptr<RunningLayers> layers =
+      real.are_run_by(transport.rank()) ? std::make_unique<RunningLayers>(real) : nullptr;
   constexpr std::uint32_t kWarmUp = 2;
   std::vector<std::vector<double>> times(2 * count);  // forward, then backward
   for (std::uint32_t i = 0; i < kWarmUp + repetitions; ++i) {
+    engine.start(measure::Collective::all_reduce);
+    engine.finish();
     transport::barrier(transport, tag_of(Tag::barrier));
-    std::vector<double> own(2 * count);
-    for (std::uint32_t layer = 0; layers && layer < count; ++layer) {
-      const Clock::time_point begun = Clock::now();
-      layers->forward(layer);
-      own[layer] = us_since(begun);
-    }
-    for (auto layer = static_cast<std::uint32_t>(count); layers && layer-- > 0;) {
-      const Clock::time_point begun = Clock::now();
-      layers->backward(layer);
-      own[count + layer] = us_since(begun);
-    }
-    for (std::uint32_t rank = 0; rank < transport.size(); ++rank)
-      if (rank != transport.rank()) transport.send(rank, tag_of(Tag::record), transport::to_bytes(own));
-    std::vector<std::vector<double>> all(transport.size(), std::vector<double>(2 * count));
-    for (std::uint32_t rank = 0; rank < transport.size(); ++rank)
-      if (rank == transport.rank())
-        all[rank] = own;
-      else
-        transport::from_bytes<double>(transport.recv(rank, tag_of(Tag::record)), all[rank]);
+    const auto all = told_by_all(transport, timed_iteration(layers.get(), count));
     for (std::uint32_t each = 0; each < all.size() && i >= kWarmUp; ++each)
       for (std::size_t t = 0; real.are_run_by(each) && t < 2 * count; ++t) times[t].push_back(all[each][t]);
   }
   for (std::size_t layer = 0; layer < count; ++layer) {
-    out.layers[layer].forward_us = profiler::summary(times[layer]).median;
-    out.layers[layer].backward_us = profiler::summary(times[count + layer]).median;
+    traces::ProfileLayer& into = out.profile.layers[layer];
+    into.forward_us = profiler::summary(times[layer]).median;
+    into.backward_us = profiler::summary(times[count + layer]).median;
   }
+  out.overlap = measured_overlap(transport, real, layers.get(), engine, out.profile);
   return out;
 }
 

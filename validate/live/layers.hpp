@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "planner/conditions.hpp"
 #include "traces/profile.hpp"
 #include "transport/transport.hpp"
 #include "validate/live/run.hpp"
@@ -30,10 +31,17 @@ class RunningLayers {
   std::unique_ptr<Running> running_;
 };
 
-/// The model's layers as all workers that compute time them at once: medians over them and repetitions. The
-/// same on all ranks.
-traces::Profile measured_layers(transport::Transport& transport, const Wishes& wishes,
-                                std::uint32_t repetitions);
+/// What layers take where they are computed. The same on all ranks.
+struct LayerTimes {
+  /// As all workers that compute time them at once, after an all-reduce of all gradients, which leaves caches
+  /// as an iteration does: medians over workers and repetitions.
+  traces::Profile profile;
+  /// Of the workers that compute, all-reduces beside.
+  planner::Overlap overlap;
+};
+/// `beside`: what carries the groups, or null where the transport does.
+LayerTimes measured_layers(transport::Transport& transport, measure::Engine* beside, const Wishes& wishes,
+                           std::uint32_t repetitions);
 
 /// A profile of these layers before anything was measured, for the groups of a plan.
 traces::Profile profile_of(const RealLayers& layers);

@@ -70,8 +70,10 @@ std::vector<Iteration> iterations_of(const planner::Setting& setting, const plan
 Prediction predicted(const Wishes& wishes, const Calibration& calibration) {
   planner::Schedule schedule = wishes.schedule;
   schedule.compressor = measured(schedule.compressor, calibration);
+  planner::Conditions conditions = wishes.conditions;
+  if (!conditions.overlap.slows()) conditions.overlap = calibration.overlap;
   const planner::Setting setting(calibration.profile, calibration.network, wishes.workers,
-                                 schedule.all_reduce.value_or(wishes.all_reduce), wishes.conditions);
+                                 schedule.all_reduce.value_or(wishes.all_reduce), conditions);
   std::vector<planner::Doubt> doubts;
   planner::FusionRequest request(setting, schedule, &doubts);
   planner::Groups groups = schedule.fusion.fuse(request);

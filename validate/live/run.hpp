@@ -81,6 +81,8 @@ struct Place {
 struct Calibration {
   traces::Network network;  ///< curves of isolated collectives, and the link
   traces::Profile profile;  ///< the wishes', or with `layers` the measured one
+  /// Of real layers and all-reduces beside them; where layers are waited for nothing slows down.
+  planner::Overlap overlap;
   /// Of the schedule's compressors, and of its choices': names, ratios and costs as measured.
   std::vector<planner::Compressor> compressors;
   std::string where;  ///< "4 processes, network namespaces, each link held to 1 Gb/s"
