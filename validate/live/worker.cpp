@@ -6,6 +6,7 @@
 #include <array>
 #include <deque>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -34,6 +35,8 @@ using traces::CollectiveKind;
 
 /// How long before they begin the workers agree when.
 constexpr std::chrono::milliseconds kNotice(3);
+/// Until the other workers have come to rest after a barrier: the fixed loop is to feel who else is there.
+constexpr std::chrono::milliseconds kRest(1);
 
 double slowdown_of(const Wishes& wishes, std::uint32_t rank) {
   double slowdown = 1;
@@ -272,7 +275,10 @@ class Worker {
     transport::barrier(transport_, tag_of(Tag::barrier));
     std::int64_t at_ns = 0;
     if (transport_.rank() == 0) {
-      if (iteration >= wishes_.warm_up) record_.loop_us.push_back(profiler::time_fixed_loop_us());
+      if (iteration >= wishes_.warm_up) {
+        std::this_thread::sleep_for(kRest);
+        record_.loop_us.push_back(profiler::time_fixed_loop_us());
+      }
       at_ns = std::chrono::nanoseconds((Clock::now() + kNotice).time_since_epoch()).count();
       for (std::uint32_t rank = 1; rank < transport_.size(); ++rank)
         transport_.send(rank, tag_of(Tag::start),
