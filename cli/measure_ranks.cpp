@@ -66,6 +66,7 @@ Setting setting_of(const RankOptions& options) {
   out.wishes = {.algorithm = options.algorithm,
                 .protocol = options.protocol,
                 .share_gpu = options.share_gpu,
+                .computes = false,
                 .interface = "",
                 .deadline = std::chrono::milliseconds(static_cast<std::int64_t>(options.deadline_s * 1000))};
   return out;
@@ -78,6 +79,7 @@ void run_rank(const RankJob& job, Setting setting, const Membership& membership)
   if (setting.paced_bits_per_second) tcp.bytes_per_second = *setting.paced_bits_per_second / 8;
   setting.place.ranks = membership.size;
   transport::run_rank(membership, tcp, [&](transport::Tcp& end) {
+    setting.wishes.computes = job.computes;
     setting.wishes.check_others = [&end] { end.check(); };
     const std::unique_ptr<measure::Engine> engine = setting.backend->make(end, setting.wishes);
     setting.place.carried = engine->description();
@@ -133,28 +135,11 @@ Lodging own_lodging(const RankOptions& options, Setting& setting) {
   return out;
 }
 
-/// In a process of its own: what looks for GPUs cannot fork any more.
-void check_ranks(const Setting& setting, std::uint32_t workers) {
-  if (setting.backend->uses_control) return;
-  const auto ends = transport::launch(1, [&](std::uint32_t) {
-    print(std::to_string(setting.backend->most_ranks(setting.wishes)));
-    return 0;
-  });
-  std::string said = ends[0].err;
-  while (!said.empty() && said.back() == '\n') said.pop_back();
-  if (!ends[0].is_good())
-    throw WorldError(ends[0].exit_code > 0 && !said.empty() ? said : transport::failures(ends));
-  const std::uint64_t most = std::stoull(ends[0].out);
-  if (workers > most)
-    expected("--workers", fmt::format("at most {}, one for each GPU of this host, or --share-gpu", most),
-             std::to_string(workers));
-}
-
 transport::Address lab_address(std::uint16_t port) { return {.host = netlab::address(0), .port = port}; }
 
 /// Ports of a lab that others may use at the same time are drawn; on loopback the system gives a free one.
 void run_here(const RankOptions& options, Setting setting, const RankJob& job) {
-  if (options.workers != 0) check_ranks(setting, options.workers);
+  if (options.workers != 0) measure::check_ranks(*setting.backend, setting.wishes, options.workers);
   const Lodging lodging =
       options.netlab.empty() ? own_lodging(options, setting) : standing_lab(options.netlab, setting);
   const std::optional<netlab::Lab>& lab = lodging.lab;
@@ -162,7 +147,7 @@ void run_here(const RankOptions& options, Setting setting, const RankJob& job) {
   if (lab && workers > lab->shape.workers)
     expected("--workers", fmt::format("at most {}, as the netlab has", lab->shape.workers),
              std::to_string(workers));
-  if (options.workers == 0) check_ranks(setting, workers);
+  if (options.workers == 0) measure::check_ranks(*setting.backend, setting.wishes, workers);
   std::random_device random;
   const std::string name = fmt::format("{}-{}", ::getpid(), random());
   transport::Descriptor listener;

@@ -16,7 +16,9 @@
 #include "models/files.hpp"
 #include "models/quantities.hpp"
 #include "netlab/lab.hpp"
+#include "planner/entries.hpp"
 #include "planner/plan_file.hpp"
+#include "profiler/measure/backend.hpp"
 #include "scenarios/scenario.hpp"
 #include "transport/rendezvous.hpp"
 #include "transport/transport.hpp"
@@ -37,6 +39,7 @@ using models::InputError;
 
 struct Options {
   std::string backend = "tcp";
+  bool share_gpu = false;
   std::string profile;
   std::string layers;
   std::int64_t batch = 1;
@@ -65,6 +68,9 @@ struct Options {
 
 live::Place place_of(const Options& options, std::uint32_t workers) {
   live::Place place = {.workers = workers,
+                       .backend = options.backend,
+                       .share_gpu = options.share_gpu,
+                       .computes = options.backend == "nccl" && !options.layers.empty(),
                        .paced = options.paced,
                        .netlab = options.netlab,
                        .deadline_s = options.deadline_s,
@@ -103,6 +109,7 @@ void take_profile(const Options& options, live::Wishes& wishes) {
   if (options.layers.empty()) return;
   wishes.layers =
       live::RealLayers{.model = models::read_model(Field::load(options.layers)), .batch_size = options.batch};
+  if (options.backend == "nccl") wishes.layers->backend = "cuda";  // where the groups are
   if (options.computing) wishes.layers->computing = *options.computing;
   wishes.profile = live::profile_of(*wishes.layers);
 }
@@ -168,13 +175,18 @@ std::vector<live::Wishes> of_scenario(const Options& options, const Field& file)
 }
 
 std::vector<live::Wishes> all_wishes(const Options& options, const Field& file) {
-  if (options.backend != "tcp") expected("--backend", "tcp", options.backend);
+  const measure::CollectiveBackend* backend = measure::find_backend(options.backend);
+  if (backend == nullptr)
+    expected("--backend",
+             fmt::format("one of {}", fmt::join(planner::names(measure::collective_backends()), ", ")),
+             options.backend);
   const bool is_plan = file.at("format").text() == "fusewise.plan";
   std::vector<live::Wishes> all = is_plan ? std::vector{of_plan(options, file)} : of_scenario(options, file);
   if (is_plan && !options.schedules.empty())
     throw InputError("--schedule: expected a scenario with it, got a plan");
   for (const live::Wishes& wishes : all) {
     live::check_runnable(wishes);
+    if (!backend->uses_control) live::check_carried(wishes, backend->name);
     if (wishes.workers < 2 || wishes.workers > netlab::kMostWorkers)
       expected("--workers", fmt::format("2 to {}", netlab::kMostWorkers), std::to_string(wishes.workers));
   }
@@ -239,7 +251,7 @@ void run_live(const Options& asked, const Field& file, bool json, const std::str
         live::compare(all[i], calibration.profile, out.predictions[i], out.records.back()));
   }
   if (!crew->is_first()) return;
-  const std::string report = live::comparisons_json(out.comparisons, crew->where());
+  const std::string report = live::comparisons_json(out.comparisons, calibration.where);
   std::vector<models::FileText> files;
   if (!output.empty()) files.push_back({output, report});
   if (!options.timeline.empty()) {
@@ -249,7 +261,7 @@ void run_live(const Options& asked, const Field& file, bool json, const std::str
     files.push_back({options.timeline, live::timeline(shown)});
   }
   models::write_files(files);
-  std::string table = crew->where() + '\n';
+  std::string table = calibration.where + '\n';
   std::vector<std::string> faults;
   for (const live::Comparison& comparison : out.comparisons) {
     table += '\n' + live::comparison_table(comparison);
@@ -273,7 +285,13 @@ LiveCommand add_live_options(CLI::App& command) {
   auto options = std::make_shared<Options>();
   CLI::App* group =
       command.add_option_group("Live", "a plan or a scenario run for real, beside what was predicted");
-  group->add_option("--backend", options->backend, "what carries the bytes: tcp")->capture_default_str();
+  group
+      ->add_option("--backend", options->backend,
+                   fmt::format("what carries the gradients: one of {}",
+                               fmt::join(planner::names(measure::collective_backends()), ", ")))
+      ->capture_default_str();
+  group->add_flag("--share-gpu", options->share_gpu,
+                  "with nccl: several workers on one GPU, over sockets: for slow networks alone");
   group->add_option(
       "--workers", options->workers,
       "processes, on this host unless mpirun, srun or torchrun have started them (default: as many "
@@ -285,7 +303,8 @@ LiveCommand add_live_options(CLI::App& command) {
   CLI::Option* layers =
       group
           ->add_option("--layers", options->layers,
-                       "compute the layers of this model for real, on the CPU, instead of waiting")
+                       "compute the layers of this model for real, on the CPU (with nccl: on the GPU), "
+                       "instead of waiting")
           ->excludes(profile);
   group->add_option("--batch", options->batch, "samples of a worker, with --layers")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))

@@ -37,6 +37,9 @@ class Session {
   virtual void time_layers(std::span<double> forward_us, std::span<double> backward_us) = 0;
   /// One iteration without a look at the clock between layers.
   virtual double time_iteration() = 0;
+  /// Layers [from, to), to the end of the last; backward begins with the last.
+  virtual void forward(std::size_t from, std::size_t to) = 0;
+  virtual void backward(std::size_t from, std::size_t to) = 0;
   /// How it was measured, for whoever reads the profile; after the last iteration.
   virtual std::string conditions() { return {}; }
   /// What it took of the device's memory; none where that is not seen.

@@ -50,9 +50,16 @@ class CpuSession : public Session {
 
   double time_iteration() override {
     const Clock::time_point begun = Clock::now();
-    for (std::size_t i = 0; i < layers_; ++i) executor_.forward(i);
-    for (std::size_t i = layers_; i-- > 0;) executor_.backward(i);
+    forward(0, layers_);
+    backward(0, layers_);
     return us_between(begun, Clock::now());
+  }
+
+  void forward(std::size_t from, std::size_t to) override {
+    for (std::size_t i = from; i < to; ++i) executor_.forward(i);
+  }
+  void backward(std::size_t from, std::size_t to) override {
+    for (std::size_t i = to; i-- > from;) executor_.backward(i);
   }
 
  private:

@@ -134,6 +134,16 @@ double DeviceSession::time_iteration() {
   return elapsed_us(*parts_.runtime, begins_[0], ends_[0]);
 }
 
+void DeviceSession::forward(std::size_t from, std::size_t to) {
+  for (std::size_t i = from; i < to; ++i) executor_.forward(i);
+  parts_.runtime->synchronize();
+}
+
+void DeviceSession::backward(std::size_t from, std::size_t to) {
+  for (std::size_t i = to; i-- > from;) executor_.backward(i);
+  parts_.runtime->synchronize();
+}
+
 std::string DeviceSession::conditions() {
   std::string out = fmt::format(
       "CUDA events on one stream, launches held back; two with nothing in between are "

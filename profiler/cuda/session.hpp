@@ -32,6 +32,8 @@ class DeviceSession : public Session {
   std::string device() const override;
   void time_layers(std::span<double> forward_us, std::span<double> backward_us) override;
   double time_iteration() override;
+  void forward(std::size_t from, std::size_t to) override;
+  void backward(std::size_t from, std::size_t to) override;
   std::string conditions() override;
   std::optional<double> peak_bytes() override;
 

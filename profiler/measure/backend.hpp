@@ -32,6 +32,9 @@ class Engine {
   virtual void finish() = 0;
   /// Before another thread than the one that has made it uses it.
   virtual void enter_thread() {}
+  /// Another buffer of this rank; what is started on any of them runs in that order. Null where a rank has
+  /// one.
+  virtual std::unique_ptr<Engine> another() const { return nullptr; }
   /// What ran, as a network file has it; empty where the library decides by itself.
   virtual std::string algorithm(Collective kind) const = 0;
   /// What is known of how this size ran last, for people: "tree/ll128". The algorithm where that says all.
@@ -44,6 +47,7 @@ struct EngineWishes {
   std::string algorithm;  ///< of the all-reduce; empty: the backend's own choice
   std::string protocol;   ///< likewise, of a backend that has them
   bool share_gpu = false;
+  bool computes = false;                       ///< layers run on the GPU that a rank sees first
   std::string interface;                       ///< of the network, where it must be a certain one
   std::chrono::milliseconds deadline{60'000};  ///< of whatever waits
   std::function<void()> check_others = [] {};  ///< throws if another rank has failed; from any thread
@@ -64,6 +68,10 @@ struct CollectiveBackend {
 };
 
 std::span<const CollectiveBackend> collective_backends();
+
+/// InputError where this host cannot have so many ranks, WorldError where it can have none. Looks in a
+/// process of its own, as one that has looked for GPUs cannot fork any more; call it with a single thread.
+void check_ranks(const CollectiveBackend& backend, const EngineWishes& wishes, std::uint32_t ranks);
 
 /// nullptr: none has this name.
 const CollectiveBackend* find_backend(std::string_view name);

@@ -14,37 +14,18 @@
 #include <nlohmann/json.hpp>
 
 #include "profiler/measure/nccl/tuning_log.hpp"
+#include "tests/support/fake_cuda.hpp"
 #include "tests/support/program.hpp"
 #include "transport/tcp/sockets.hpp"
 
 namespace {
 
 using nlohmann::json;
+using support::Environment;
 using support::Outcome;
 
-/// For as long as it lives.
-class Environment {
- public:
-  explicit Environment(const std::map<std::string, std::string>& variables) : names_(variables) {
-    for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
-  }
-  ~Environment() {
-    for (const auto& [name, value] : names_) ::unsetenv(name.c_str());
-  }
-  Environment(const Environment&) = delete;
-  Environment& operator=(const Environment&) = delete;
-
- private:
-  std::map<std::string, std::string> names_;
-};
-
-std::string fakes() {
-  return (std::filesystem::path(support::program()).parent_path() / "tests/fake_cuda").string();
-}
-
 Outcome measure(const std::vector<std::string>& more, std::map<std::string, std::string> variables = {}) {
-  variables["FUSEWISE_CUDA_LIBRARIES"] = fakes();
-  const Environment environment(variables);
+  const Environment environment(support::with_fake_cuda(std::move(variables)));
   std::vector<std::string> words = {"measure",       "--backend", "nccl",      "--sizes", "4KiB,100000",
                                     "--repetitions", "2",         "--warm-up", "1"};
   words.insert(words.end(), more.begin(), more.end());
@@ -56,8 +37,6 @@ bool says(const std::string& err, const std::string& what) { return err.find(wha
 
 std::int64_t lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
 
-bool has_fakes() { return std::filesystem::exists(fakes()); }
-
 TEST_CASE("nccl: without a GPU one line says so, exit 1") {
   const Outcome outcome = support::run_program({"measure", "--backend", "nccl", "--workers", "2"});
   if (outcome.exit_code == 0) return;  // there are GPUs
@@ -67,7 +46,7 @@ TEST_CASE("nccl: without a GPU one line says so, exit 1") {
 }
 
 TEST_CASE("nccl: every collective between processes, checked, with what NCCL says of each") {
-  if (!has_fakes()) return;
+  if (!support::has_fake_cuda()) return;
   for (const char* timing : {"--isolated", "--back-to-back"}) {
     const Outcome outcome = measure({"--workers", "3", timing, "--collectives",
                                      "all_reduce,reduce_scatter,all_gather,broadcast,send_receive"},
@@ -90,7 +69,7 @@ TEST_CASE("nccl: every collective between processes, checked, with what NCCL say
 }
 
 TEST_CASE("nccl: an algorithm that is asked for stands in the network, and in NCCL's environment") {
-  if (!has_fakes()) return;
+  if (!support::has_fake_cuda()) return;
   const Outcome outcome = measure(
       {"--workers", "2", "--algorithm", "ring", "--protocol", "simple", "--collectives", "all_reduce"});
   CAPTURE(outcome.err);
@@ -101,7 +80,7 @@ TEST_CASE("nccl: an algorithm that is asked for stands in the network, and in NC
 }
 
 TEST_CASE("nccl: what its log does not say stays unknown") {
-  if (!has_fakes()) return;
+  if (!support::has_fake_cuda()) return;
   const Outcome outcome =
       measure({"--workers", "2", "--collectives", "all_reduce"}, {{"NCCL_DEBUG", "WARN"}});
   REQUIRE(outcome.exit_code == 0);
@@ -109,7 +88,7 @@ TEST_CASE("nccl: what its log does not say stays unknown") {
 }
 
 TEST_CASE("nccl: a GPU for each rank, or one that is shared on purpose") {
-  if (!has_fakes()) return;
+  if (!support::has_fake_cuda()) return;
   const Outcome refused = measure({"--workers", "3"}, {{"FAKE_CUDA_DEVICES", "1"}});
   CHECK(refused.exit_code == 2);
   CHECK(refused.err ==
@@ -124,7 +103,7 @@ TEST_CASE("nccl: a GPU for each rank, or one that is shared on purpose") {
 }
 
 TEST_CASE("nccl: what goes wrong on a rank is one line, soon, and every process ends") {
-  if (!has_fakes()) return;
+  if (!support::has_fake_cuda()) return;
   struct Example {
     const char* fault;
     const char* said;
@@ -153,7 +132,7 @@ TEST_CASE("nccl: what goes wrong on a rank is one line, soon, and every process 
 }
 
 TEST_CASE("nccl: processes that others have started, by torchrun's variables") {
-  if (!has_fakes()) return;
+  if (!support::has_fake_cuda()) return;
   const auto port = transport::local_address(transport::listen_on({.host = "127.0.0.1", .port = 0})).port;
   const Environment job(
       {{"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", std::to_string(port)}});

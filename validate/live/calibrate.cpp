@@ -43,7 +43,7 @@ class ParcelEngine final : public measure::Engine {
     if (values.size() != gradient_.size()) parcel_.reset();
     gradient_.assign(values.begin(), values.end());
     if (!parcel_) parcel_ = std::make_unique<Parcel>(method_, std::span(gradient_), transport_.size(), 1);
-    parcel_->load_buffer();
+    parcel_->load();
   }
   void store(std::span<float> values) override {
     const std::span<const float> from =
@@ -73,19 +73,6 @@ class ParcelEngine final : public measure::Engine {
 };
 
 // ---- what plans need
-
-const planner::Algorithm& all_reduce_of(const Wishes& wishes) {
-  return wishes.schedule.all_reduce ? *wishes.schedule.all_reduce : wishes.all_reduce;
-}
-
-/// The ways of a schedule and of the choices that it offers.
-std::vector<planner::Way> ways_of(const Wishes& wishes) {
-  std::vector<planner::Way> out = {
-      {.all_reduce = all_reduce_of(wishes), .compressor = wishes.schedule.compressor}};
-  for (const planner::WayChoice& choice : wishes.schedule.fusion.choices)
-    out.push_back(planner::chosen(out.front(), choice));
-  return out;
-}
 
 struct Needs {
   std::vector<std::string> all_reduces;  ///< each once, as the next
@@ -156,29 +143,25 @@ void measure_sizes(Transport& transport, measure::Engine& engine, const Terms& t
   if (transport.rank() == 0) std::ranges::move(all, std::back_inserter(into));
 }
 
-/// On rank 0; nothing on the others.
-std::vector<measure::Samples> measured_collectives(Transport& transport, const Needs& needs,
-                                                   const Terms& terms, const std::vector<std::int64_t>& sizes,
+/// On rank 0; nothing on the others. By `engine`, where the groups are carried by it.
+std::vector<measure::Samples> measured_collectives(Transport& transport, measure::Engine* engine,
+                                                   const Needs& needs, const Terms& terms,
+                                                   const std::vector<std::int64_t>& sizes,
                                                    const Crew::Tell& tell) {
   std::vector<measure::Samples> out;
-  for (const std::string& name : needs.all_reduces) {
-    tell("calibration of all-reduce " + name);
-    ParcelEngine engine(transport, name, terms.workers_per_node);
-    measure_sizes(transport, engine, terms, measure::Collective::all_reduce, sizes, out);
-  }
-  ParcelEngine ring(transport, "ring", terms.workers_per_node);
-  if (needs.halves) {
-    tell("calibration of reduce-scatter");
-    measure_sizes(transport, ring, terms, measure::Collective::reduce_scatter, sizes, out);
-  }
-  if (needs.halves || needs.gathers) {
-    tell("calibration of all-gather");
-    measure_sizes(transport, ring, terms, measure::Collective::all_gather, sizes, out);
-  }
-  tell("calibration of the link");
+  const auto measure = [&](const std::string& what, measure::Collective kind, const std::string& all_reduce,
+                           const std::vector<std::int64_t>& some) {
+    tell("calibration of " + what);
+    ParcelEngine parcels(transport, all_reduce, terms.workers_per_node);
+    measure_sizes(transport, engine == nullptr ? parcels : *engine, terms, kind, some, out);
+  };
+  for (const std::string& name : needs.all_reduces)
+    measure("all-reduce " + name, measure::Collective::all_reduce, name, sizes);
+  if (needs.halves) measure("reduce-scatter", measure::Collective::reduce_scatter, "ring", sizes);
+  if (needs.halves || needs.gathers) measure("all-gather", measure::Collective::all_gather, "ring", sizes);
   std::vector<std::int64_t> some;
   for (std::size_t i = 0; i < sizes.size(); i += 2) some.push_back(sizes[i]);
-  measure_sizes(transport, ring, terms, measure::Collective::send_receive, some, out);
+  measure("the link", measure::Collective::send_receive, "ring", some);
   return out;
 }
 
@@ -342,10 +325,12 @@ Calibration calibrate(Crew& crew, const std::vector<Wishes>& all, const Calibrat
   const std::vector<std::int64_t> sizes = calibration_sizes(first.profile, wishes);
   const Terms terms = {
       .wishes = wishes, .workers_per_node = first.workers_per_node, .burst_bytes = crew.burst_bytes()};
-  const Crew::Task rank = [&](Transport& transport, const Crew::Tell& tell) {
+  const Crew::Task rank = [&](Transport& transport, measure::Engine* engine, const Crew::Tell& tell) {
     Calibration out = {
         .network = {}, .profile = first.profile, .overlap = {}, .compressors = {}, .where = crew.where()};
-    const std::vector<measure::Samples> samples = measured_collectives(transport, needs, terms, sizes, tell);
+    if (engine != nullptr) out.where += "; " + engine->description();
+    const std::vector<measure::Samples> samples =
+        measured_collectives(transport, engine, needs, terms, sizes, tell);
     std::vector<traces::Level> levels;
     if (needs.levels) {
       tell("calibration of links inside nodes and between them");
@@ -359,15 +344,16 @@ Calibration calibrate(Crew& crew, const std::vector<Wishes>& all, const Calibrat
     }
     if (first.layers) {
       tell("calibration of layers");
-      LayerTimes times = measured_layers(transport, first, wishes.layer_repetitions);
+      LayerTimes times = measured_layers(transport, engine, first, wishes.layer_repetitions);
       out.profile = std::move(times.profile);
       out.overlap = times.overlap;
     }
     if (transport.rank() != 0) return transport::Bytes();
     const std::optional<double> rate = crew.bits_per_second();
-    out.network = measure::network(
-        samples,
-        {.name = "live", .source = crew.where(), .line_rate_gbps = rate ? std::optional(*rate / 1e9) : rate});
+    const std::string ran = measure::what_ran(samples);
+    out.network = measure::network(samples, {.name = "live",
+                                             .source = out.where + (ran.empty() ? "" : "; " + ran),
+                                             .line_rate_gbps = rate ? std::optional(*rate / 1e9) : rate});
     out.network.levels = std::move(levels);
     out.asked = needs.compressors;
     for (const TimedCompressor& timed : compressors)

@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <string_view>
@@ -64,10 +66,39 @@ struct Crew::Here {
 struct Crew::Given {
   Membership membership;
   std::unique_ptr<transport::Tcp> end;
+  std::unique_ptr<measure::Engine> engine;  // over all tasks
 };
 
+namespace {
+
+const measure::CollectiveBackend* backend_of(const Place& place) {
+  const measure::CollectiveBackend* backend = measure::find_backend(place.backend);
+  assert(backend != nullptr);
+  if (backend->uses_control && place.share_gpu)
+    throw InputError(fmt::format("--share-gpu: expected --backend nccl with it, got {}", backend->name));
+  if (!backend->uses_control && place.paced)
+    throw InputError(fmt::format("--paced: expected --backend tcp with it, got {}", backend->name));
+  return backend;
+}
+
+}  // namespace
+
+/// Null where the transport carries dense groups.
+std::unique_ptr<measure::Engine> Crew::engine(transport::Tcp& end) const {
+  if (backend_->uses_control) return nullptr;
+  return backend_->make(end, {.share_gpu = place_.share_gpu,
+                              .computes = place_.computes,
+                              .interface = here_ && here_->lab ? netlab::kInterface : "",
+                              .deadline = milliseconds(place_.deadline_s),
+                              .check_others = [&end] { end.check(); }});
+}
+
 Crew::Crew(const Place& place)
-    : place_(place), bits_per_second_(place.bits_per_second), here_(std::make_unique<Here>()) {
+    : place_(place),
+      backend_(backend_of(place)),
+      bits_per_second_(place.bits_per_second),
+      here_(std::make_unique<Here>()) {
+  measure::check_ranks(*backend_, {.share_gpu = place.share_gpu}, place.workers);
   if (!place.netlab.empty()) {
     here_->lab = netlab::find_lab(netlab::registry_folder(), place.netlab);
     if (!here_->lab)
@@ -93,7 +124,7 @@ Crew::Crew(const Place& place)
       here_->where = shape_text(here_->lab->shape);
       return;
     } catch (const WorldError& error) {
-      if (place.delay_us > 0 || place.workers_per_node > 0) throw;
+      if (place.delay_us > 0 || place.workers_per_node > 0 || !backend_->uses_control) throw;
       warnings_.push_back(fmt::format("{}: the workers pace themselves to {} on loopback instead",
                                       error.what(), rate_text(*place.bits_per_second)));
     }
@@ -103,7 +134,12 @@ Crew::Crew(const Place& place)
 }
 
 Crew::Crew(const Place& place, const Membership& membership)
-    : place_(place), bits_per_second_(place.bits_per_second), given_(std::make_unique<Given>()) {
+    : place_(place),
+      backend_(backend_of(place)),
+      bits_per_second_(place.bits_per_second),
+      given_(std::make_unique<Given>()) {
+  if (!backend_->uses_control && place.bits_per_second)
+    throw InputError("--rate: expected processes that this command starts, got one of several");
   place_.workers = membership.size;
   given_->membership = membership;
   transport::TcpOptions options = {.deadline = milliseconds(place.deadline_s)};
@@ -113,6 +149,7 @@ Crew::Crew(const Place& place, const Membership& membership)
 
 Crew::~Crew() {
   if (!given_ || !given_->end) return;
+  given_->engine.reset();
   try {
     given_->end->leave();
   } catch (const transport::TransportError&) {  // there is nobody left to tell
@@ -182,10 +219,11 @@ std::string failure_text(const std::vector<transport::RankEnd>& ends) {
 }
 
 /// The task, whose errors begin with the phase that it was in.
-Bytes run_task(const Crew::Task& rank, transport::Transport& transport, const Crew::Tell& tell) {
+Bytes run_task(const Crew::Task& rank, transport::Transport& transport, measure::Engine* engine,
+               const Crew::Tell& tell) {
   std::string phase;
   try {
-    return rank(transport, [&](const std::string& next) { tell(phase = next); });
+    return rank(transport, engine, [&](const std::string& next) { tell(phase = next); });
   } catch (const std::exception& error) {
     const std::string what = error.what();
     if (phase.empty() || what.starts_with(phase)) throw;
@@ -193,14 +231,20 @@ Bytes run_task(const Crew::Task& rank, transport::Transport& transport, const Cr
   }
 }
 
+using MakeEngine = std::function<std::unique_ptr<measure::Engine>(transport::Tcp& end)>;
+
 /// A worker's life in a process of its own.
-int live_as(const Membership& membership, const transport::TcpOptions& options, const Crew::Task& rank) {
+int live_as(const Membership& membership, const transport::TcpOptions& options, const MakeEngine& make,
+            const Crew::Task& rank) {
   Bytes result;
   const Crew::Tell tell = [](const std::string& phase) {
     (void)std::fprintf(stderr, "%s%s\n", kPhase.data(), phase.c_str());
   };
   tell("meeting");
-  transport::run_rank(membership, options, [&](transport::Tcp& end) { result = run_task(rank, end, tell); });
+  transport::run_rank(membership, options, [&](transport::Tcp& end) {
+    const std::unique_ptr<measure::Engine> engine = make(end);
+    result = run_task(rank, end, engine.get(), tell);
+  });
   if (membership.rank == 0 && std::fwrite(result.data(), 1, result.size(), stdout) != result.size())
     throw WorldError("a worker cannot hand over what it has recorded");
   return 0;
@@ -211,7 +255,9 @@ int live_as(const Membership& membership, const transport::TcpOptions& options, 
 Bytes Crew::run(const Task& rank, const CrewHooks& hooks) {
   if (given_) {
     try {
-      return shared(*given_->end, run_task(rank, *given_->end, [](const std::string&) {}));
+      if (!given_->engine) given_->engine = engine(*given_->end);
+      return shared(*given_->end,
+                    run_task(rank, *given_->end, given_->engine.get(), [](const std::string&) {}));
     } catch (const std::exception& error) {
       given_->end->fail(error.what());
       throw;
@@ -241,9 +287,12 @@ Bytes Crew::run(const Task& rank, const CrewHooks& hooks) {
       [&](std::uint32_t number) {
         if (here_->lab) netlab::enter(*here_->lab, number);
         if (number != 0) listener.reset();
+        if (place_.computes && !place_.share_gpu)
+          ::setenv("CUDA_VISIBLE_DEVICES", std::to_string(number).c_str(), 0);
         const Membership membership = {
             .rank = number, .size = workers(), .master = master, .job = job, .listener = listener.get()};
-        return live_as(membership, options, rank);
+        return live_as(
+            membership, options, [this](transport::Tcp& end) { return engine(end); }, rank);
       },
       launching);
   const std::string failed = failure_text(ends);

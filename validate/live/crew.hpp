@@ -10,6 +10,7 @@
 
 #include <sys/types.h>
 
+#include "profiler/measure/backend.hpp"
 #include "transport/rendezvous.hpp"
 #include "transport/tcp/tcp.hpp"
 #include "validate/live/run.hpp"
@@ -49,14 +50,19 @@ class Crew {
   /// Runs `rank` on every worker and gives what rank 0's returned. Where this process is one of several all
   /// call it, and all get it. WorldError names the worker that was lost or failed, and its phase.
   using Tell = std::function<void(const std::string& phase)>;
-  using Task = std::function<transport::Bytes(transport::Transport& transport, const Tell& tell)>;
+  /// `engine`: what carries dense groups where the transport does not; else null.
+  using Task = std::function<transport::Bytes(transport::Transport& transport, measure::Engine* engine,
+                                              const Tell& tell)>;
   transport::Bytes run(const Task& rank, const CrewHooks& hooks = {});
 
  private:
   struct Here;
   struct Given;
 
+  std::unique_ptr<measure::Engine> engine(transport::Tcp& end) const;
+
   Place place_;
+  const measure::CollectiveBackend* backend_;
   std::optional<double> bits_per_second_;
   std::vector<std::string> warnings_;
   std::unique_ptr<Here> here_;

@@ -135,13 +135,14 @@ std::optional<double> busy_elsewhere(const std::vector<Told>& all) {
 
 Record execute(Crew& crew, const Wishes& wishes, const Calibration& calibration, const Prediction& prediction,
                const CrewHooks& hooks) {
-  const Crew::Task rank = [&](Transport& transport, const Crew::Tell& tell) {
-    std::unique_ptr<CpuLayers> layers;
+  const Crew::Task rank = [&](Transport& transport, measure::Engine* engine, const Crew::Tell& tell) {
+    std::unique_ptr<RunningLayers> layers;
     WorkerOptions options = {
         .deadline = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * crew.place().deadline_s)),
+        .engine = engine,
         .on_phase = tell};
     if (wishes.layers && wishes.layers->are_run_by(transport.rank())) {
-      layers = std::make_unique<CpuLayers>(*wishes.layers);
+      layers = std::make_unique<RunningLayers>(*wishes.layers);
       options.layers = layers->work();
     }
     const auto before = profiler::processor_times();

@@ -6,9 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "profiler/backend.hpp"
 #include "profiler/common/samples.hpp"
-#include "profiler/cpu/executor.hpp"
-#include "profiler/cpu/instruction_sets.hpp"
 #include "profiler/layers/work.hpp"
 #include "profiler/measure/backend.hpp"
 #include "profiler/overlap/overlap.hpp"
@@ -27,51 +26,53 @@ double us_since(Clock::time_point begun) {
 
 }  // namespace
 
-struct CpuLayers::Running {
-  explicit Running(const RealLayers& layers)
-      : model(layers.model),
-        work(profiler::make_work(model)),
-        executor(work, layers.batch_size, 1, profiler::instruction_sets().front()) {
+struct RunningLayers::Running {
+  explicit Running(const RealLayers& layers) : model(layers.model), work(profiler::make_work(model)) {
+    const auto backend = std::ranges::find(profiler::backends(), layers.backend, &profiler::Backend::name);
+    const profiler::SessionWishes wishes = {.batch_size = layers.batch_size};
+    backend->check(wishes);
+    session = backend->open(work, wishes);
     for (const profiler::LayerWork& layer : work.layers)
       if (layer.is_measured()) measured.push_back(layer.index);
+  }
+
+  /// What moves and computes nothing runs with the next layer that is listed.
+  std::size_t from(std::uint32_t layer) const { return layer == 0 ? 0 : measured[layer - 1] + 1; }
+  std::size_t to(std::uint32_t layer) const {
+    return layer + 1 == measured.size() ? work.layers.size() : measured[layer] + 1;
   }
 
   models::Model model;
   profiler::ModelWork work;
   std::vector<std::size_t> measured;  ///< by layer of the profile
-  profiler::CpuExecutor executor;
+  std::unique_ptr<profiler::Session> session;
 };
 
-CpuLayers::CpuLayers(const RealLayers& layers) : running_(std::make_unique<Running>(layers)) {}
-CpuLayers::~CpuLayers() = default;
+RunningLayers::RunningLayers(const RealLayers& layers) : running_(std::make_unique<Running>(layers)) {}
+RunningLayers::~RunningLayers() = default;
 
-/// What moves and computes nothing runs with the next layer that is listed.
-void CpuLayers::forward(std::uint32_t layer) {
-  const std::size_t from = layer == 0 ? 0 : running_->measured[layer - 1] + 1;
-  const bool is_last = layer + 1 == running_->measured.size();
-  const std::size_t to = is_last ? running_->work.layers.size() : running_->measured[layer] + 1;
-  for (std::size_t i = from; i < to; ++i) running_->executor.forward(i);
+void RunningLayers::forward(std::uint32_t layer) {
+  running_->session->forward(running_->from(layer), running_->to(layer));
 }
 
-void CpuLayers::backward(std::uint32_t layer) {
-  const std::size_t from = layer == 0 ? 0 : running_->measured[layer - 1] + 1;
-  const bool is_last = layer + 1 == running_->measured.size();
-  std::size_t i = is_last ? running_->work.layers.size() : running_->measured[layer] + 1;
-  while (i-- > from) running_->executor.backward(i);
+void RunningLayers::backward(std::uint32_t layer) {
+  running_->session->backward(running_->from(layer), running_->to(layer));
 }
 
-LayerWork CpuLayers::work() {
+LayerWork RunningLayers::work() {
   return {.forward = [this](std::uint32_t layer) { forward(layer); },
           .backward = [this](std::uint32_t layer) { backward(layer); }};
 }
 
 namespace {
 
-traces::Profile profile_of_work(const profiler::ModelWork& work, std::int64_t batch) {
+traces::Profile profile_of_work(const profiler::ModelWork& work, const RealLayers& layers) {
+  const bool is_gpu = layers.backend != "cpu";
   traces::Profile out = {.model = work.model->name,
-                         .batch_size = batch,
+                         .batch_size = layers.batch_size,
                          .dtype = traces::Dtype::float32,
-                         .device = "this machine's processors, all workers that compute at once",
+                         .device = is_gpu ? "GPUs, all workers that compute at once"
+                                          : "this machine's processors, all workers that compute at once",
                          .origin = {.kind = traces::OriginKind::measured, .source = "fusewise validate"},
                          .layers = {}};
   for (const profiler::LayerWork& layer : work.layers) {
@@ -88,7 +89,7 @@ traces::Profile profile_of_work(const profiler::ModelWork& work, std::int64_t ba
 }  // namespace
 
 traces::Profile profile_of(const RealLayers& layers) {
-  traces::Profile out = profile_of_work(profiler::make_work(layers.model), layers.batch_size);
+  traces::Profile out = profile_of_work(profiler::make_work(layers.model), layers);
   for (traces::ProfileLayer& layer : out.layers) layer.forward_us = layer.backward_us = 1;
   return out;
 }
@@ -97,7 +98,7 @@ namespace {
 
 /// Times of every layer's forward pass, and of every layer's backward pass after them; zeros where the layers
 /// are only waited for.
-std::vector<double> timed_iteration(CpuLayers* layers, std::size_t count) {
+std::vector<double> timed_iteration(RunningLayers* layers, std::size_t count) {
   std::vector<double> times(2 * count);
   for (std::uint32_t layer = 0; layers != nullptr && layer < count; ++layer) {
     const Clock::time_point begun = Clock::now();
@@ -133,8 +134,9 @@ std::int64_t gradient_elements(const traces::Profile& profile) {
 }
 
 /// The greatest of what the workers that compute have seen: all wait for the slowest.
-planner::Overlap measured_overlap(transport::Transport& transport, const RealLayers& real, CpuLayers* layers,
-                                  measure::Engine& engine, const traces::Profile& profile) {
+planner::Overlap measured_overlap(transport::Transport& transport, const RealLayers& real,
+                                  RunningLayers* layers, measure::Engine& engine,
+                                  const traces::Profile& profile) {
   constexpr std::int64_t kAllReduce = 1 << 18;  // some fall beside an iteration
   double iteration_us = 0;
   for (const traces::ProfileLayer& layer : profile.layers)
@@ -160,20 +162,22 @@ planner::Overlap measured_overlap(transport::Transport& transport, const RealLay
 
 }  // namespace
 
-LayerTimes measured_layers(transport::Transport& transport, const Wishes& wishes, std::uint32_t repetitions) {
+LayerTimes measured_layers(transport::Transport& transport, measure::Engine* beside, const Wishes& wishes,
+                           std::uint32_t repetitions) {
   const RealLayers& real = *wishes.layers;
   LayerTimes out = {.profile = profile_of(real), .overlap = {}};
   const std::size_t count = out.profile.layers.size();
-  const std::unique_ptr<measure::Engine> engine =
-      measure::find_backend("tcp")->make(transport, {.algorithm = "ring"});
-  engine->load(std::vector<float>(static_cast<std::size_t>(gradient_elements(out.profile))));
-  const std::unique_ptr<CpuLayers> layers =
-      real.are_run_by(transport.rank()) ? std::make_unique<CpuLayers>(real) : nullptr;
+  std::unique_ptr<measure::Engine> own;
+  if (beside == nullptr) own = measure::find_backend("tcp")->make(transport, {.algorithm = "ring"});
+  measure::Engine& engine = beside == nullptr ? *own : *beside;
+  engine.load(std::vector<float>(static_cast<std::size_t>(gradient_elements(out.profile))));
+  const std::unique_ptr<RunningLayers> layers =
+      real.are_run_by(transport.rank()) ? std::make_unique<RunningLayers>(real) : nullptr;
   constexpr std::uint32_t kWarmUp = 2;
   std::vector<std::vector<double>> times(2 * count);  // forward, then backward
   for (std::uint32_t i = 0; i < kWarmUp + repetitions; ++i) {
-    engine->start(measure::Collective::all_reduce);
-    engine->finish();
+    engine.start(measure::Collective::all_reduce);
+    engine.finish();
     transport::barrier(transport, tag_of(Tag::barrier));
     const auto all = told_by_all(transport, timed_iteration(layers.get(), count));
     for (std::uint32_t each = 0; each < all.size() && i >= kWarmUp; ++each)
@@ -184,7 +188,7 @@ LayerTimes measured_layers(transport::Transport& transport, const Wishes& wishes
     into.forward_us = profiler::summary(times[layer]).median;
     into.backward_us = profiler::summary(times[count + layer]).median;
   }
-  out.overlap = measured_overlap(transport, real, layers.get(), *engine, out.profile);
+  out.overlap = measured_overlap(transport, real, layers.get(), engine, out.profile);
   return out;
 }
 

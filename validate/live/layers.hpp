@@ -1,4 +1,4 @@
-// Real layers on the CPU, by the layers of a profile.
+// Real layers, on the CPU or a GPU, by the layers of a profile.
 
 #pragma once
 
@@ -13,13 +13,13 @@
 
 namespace live {
 
-/// A model in memory, ready to run on one thread.
-class CpuLayers {
+/// A model in memory, ready to run; on the CPU on one thread.
+class RunningLayers {
  public:
-  explicit CpuLayers(const RealLayers& layers);
-  ~CpuLayers();
-  CpuLayers(const CpuLayers&) = delete;
-  CpuLayers& operator=(const CpuLayers&) = delete;
+  explicit RunningLayers(const RealLayers& layers);
+  ~RunningLayers();
+  RunningLayers(const RunningLayers&) = delete;
+  RunningLayers& operator=(const RunningLayers&) = delete;
 
   void forward(std::uint32_t layer);
   void backward(std::uint32_t layer);
@@ -39,7 +39,9 @@ struct LayerTimes {
   /// Of the workers that compute, all-reduces beside.
   planner::Overlap overlap;
 };
-LayerTimes measured_layers(transport::Transport& transport, const Wishes& wishes, std::uint32_t repetitions);
+/// `beside`: what carries the groups, or null where the transport does.
+LayerTimes measured_layers(transport::Transport& transport, measure::Engine* beside, const Wishes& wishes,
+                           std::uint32_t repetitions);
 
 /// A profile of these layers before anything was measured, for the groups of a plan.
 traces::Profile profile_of(const RealLayers& layers);

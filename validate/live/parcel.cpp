@@ -114,16 +114,25 @@ Method method_of(const planner::Way& way, bool is_encoded, std::uint32_t workers
 }
 
 Parcel::Parcel(Method method, std::span<float> gradient, std::uint32_t ranks, std::uint64_t seed,
-               DenseCollective dense)
-    : method_(std::move(method)),
-      gradient_(gradient),
-      ranks_(ranks),
-      dense_(std::move(dense)),
-      state_(first_state(method_, seed)) {
-  if (method_.is_dense()) buffer_.resize(gradient.size());
+               std::unique_ptr<measure::Engine> engine)
+    : method_(std::move(method)), gradient_(gradient), ranks_(ranks), state_(first_state(method_, seed)) {
+  if (!method_.is_dense()) return;
+  buffer_.resize(gradient.size());
+  dense_.emplace(buffer_, cluster::Shape{.ranks = ranks, .ranks_per_node = method_.workers_per_node},
+                 method_.all_reduce, std::move(engine));
 }
 
-void Parcel::load_buffer() { std::ranges::copy(gradient_, buffer_.begin()); }
+void Parcel::load() {
+  if (!dense_) return;
+  std::ranges::copy(gradient_, buffer_.begin());
+  dense_->load();
+}
+
+void Parcel::store() {
+  if (!dense_ || !dense_->is_elsewhere()) return;
+  dense_->store();
+  std::ranges::copy(buffer_, gradient_.begin());
+}
 
 void Parcel::encode() {
   if (method_.between_nodes || method_.sparse == SparseKind::hitopk) return;
@@ -145,24 +154,10 @@ void Parcel::carry(Transport& transport, CollectiveKind kind) {
 }
 
 void Parcel::carry_dense(Transport& transport, CollectiveKind kind) {
+  if (dense_->is_elsewhere()) return dense_->run(transport, kind);
   if (kind != CollectiveKind::all_gather) std::ranges::copy(gradient_, buffer_.begin());
-  if (dense_)
-    dense_(kind, buffer_);
-  else
-    transport::run_collective(transport, made(kind), buffer_, tag_of(Tag::dense));
+  dense_->run(transport, kind);
   if (kind != CollectiveKind::reduce_scatter) std::ranges::copy(buffer_, gradient_.begin());
-}
-
-/// Made when first asked for.
-const cluster::Collective& Parcel::made(CollectiveKind kind) {
-  for (const auto& [known, collective] : made_)
-    if (known == kind) return collective;
-  const std::string_view name =
-      kind == CollectiveKind::all_reduce ? std::string_view(method_.all_reduce) : traces::name(kind);
-  const cluster::Shape shape = {.ranks = ranks_,
-                                .bytes = static_cast<std::int64_t>(gradient_.size()),
-                                .ranks_per_node = method_.workers_per_node};
-  return made_.emplace_back(kind, cluster::find_pattern(name)->make(shape)).second;
 }
 
 void Parcel::carry_encoded(Transport& transport, CollectiveKind kind) {

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "cluster/patterns.hpp"
 #include "compression/compressor.hpp"
 #include "compression/error_feedback.hpp"
 #include "compression/sparse_vector.hpp"
@@ -20,6 +18,7 @@
 #include "sparse/ok_topk.hpp"
 #include "traces/network.hpp"
 #include "transport/transport.hpp"
+#include "validate/live/dense.hpp"
 #include "validate/live/gradients.hpp"
 
 namespace live {
@@ -55,28 +54,28 @@ struct Method {
 Method method_of(const planner::Way& way, bool is_encoded, std::uint32_t workers_per_node,
                  bool error_feedback = false);
 
-/// Runs a dense collective of all ranks in place: where another backend than the transport's own collectives
-/// (a library that sums on devices, say) takes over. Parts are those of measure::own_part().
-using DenseCollective = std::function<void(traces::CollectiveKind kind, std::span<float> values)>;
-
 /// One rank's part in one group.
 class Parcel {
  public:
-  /// `gradient` is the group's part of the worker's gradients and must outlive this. `dense` may be empty.
+  /// `gradient` is the group's part of the worker's gradients and must outlive this. `engine`: of a dense
+  /// group that another backend carries, a buffer there.
   Parcel(Method method, std::span<float> gradient, std::uint32_t ranks, std::uint64_t seed,
-         DenseCollective dense = {});
+         std::unique_ptr<measure::Engine> engine = {});
 
   const Method& method() const { return method_; }
   std::span<float> gradient() const { return gradient_; }
   std::span<const float> buffer() const { return buffer_; }
-  /// So that an all_gather has something to begin with.
-  void load_buffer();
+  /// Into the fusion buffer, wherever it is: so that an all_gather has something to begin with.
+  void load();
+  /// Out of a fusion buffer that is elsewhere.
+  void store();
 
   /// Of the gradient, with what was left out before where there is error feedback; nothing where the method
   /// encodes nothing.
   void encode();
-  /// Dense gradients are copied into the fusion buffer before, and what comes of it is copied out after. Of
-  /// the halves reduce_scatter leaves the rank's part in the buffer, and all_gather begins with that.
+  /// Dense gradients are copied into the fusion buffer before, and what comes of it is copied out after;
+  /// where the buffer is elsewhere load() and store() do that. Of the halves reduce_scatter leaves the rank's
+  /// part in the buffer, and all_gather begins with that.
   void carry(transport::Transport& transport, traces::CollectiveKind kind);
   /// Into the gradient.
   void decode();
@@ -89,7 +88,6 @@ class Parcel {
 
  private:
   void carry_dense(transport::Transport& transport, traces::CollectiveKind kind);
-  const cluster::Collective& made(traces::CollectiveKind kind);
   void carry_encoded(transport::Transport& transport, traces::CollectiveKind kind);
   void carry_sparse(transport::Transport& transport);
   void carry_between_nodes(transport::Transport& transport);
@@ -99,9 +97,8 @@ class Parcel {
   Method method_;
   std::span<float> gradient_;
   std::uint32_t ranks_;
-  DenseCollective dense_;
-  std::vector<float> buffer_;
-  std::vector<std::pair<traces::CollectiveKind, cluster::Collective>> made_;  // for sizes like this one
+  std::vector<float> buffer_;   // empty unless it is dense
+  std::optional<Dense> dense_;  // of the buffer
   compression::State state_;
   compression::ErrorFeedback feedback_;
   std::vector<transport::Bytes> encodings_;  // own, or all that were gathered

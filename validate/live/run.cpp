@@ -7,6 +7,15 @@ using Kind = planner::TaskLabel::Kind;
 
 }  // namespace
 
+std::vector<planner::Way> ways_of(const Wishes& wishes) {
+  const planner::Schedule& schedule = wishes.schedule;
+  std::vector<planner::Way> out = {
+      {.all_reduce = schedule.all_reduce.value_or(wishes.all_reduce), .compressor = schedule.compressor}};
+  for (const planner::WayChoice& choice : schedule.fusion.choices)
+    out.push_back(planner::chosen(out.front(), choice));
+  return out;
+}
+
 bool Piece::is_collective() const {
   return kind == Kind::all_reduce || kind == Kind::reduce_scatter || kind == Kind::all_gather ||
          kind == Kind::backward_gather;

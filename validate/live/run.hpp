@@ -20,9 +20,10 @@ namespace live {
 
 // ---- what to run
 
-/// Layers that are computed for real, on the CPU, where they are not waited for.
+/// Layers that are computed for real, where they are not waited for.
 struct RealLayers {
   models::Model model;
+  std::string backend = "cpu";    ///< of profiler::backends()
   std::int64_t batch_size = 1;    ///< samples per worker
   std::uint32_t computing = ~0U;  ///< ranks below it compute; the others wait as long as layers were measured
 
@@ -57,9 +58,15 @@ struct Wishes {
   std::optional<WrongValue> wrong = {};
 };
 
-/// Where the workers are.
+/// The way of the schedule, and those of the choices that it offers.
+std::vector<planner::Way> ways_of(const Wishes& wishes);
+
+/// Where the workers are, and what carries dense groups between them.
 struct Place {
   std::uint32_t workers = 4;
+  std::string backend = "tcp";  ///< of measure::collective_backends()
+  bool share_gpu = false;       ///< with a backend that has GPUs: several workers may have the same
+  bool computes = false;        ///< likewise: layers run there, so each worker has to see its GPU first
   std::optional<double> bits_per_second = {};  ///< of each worker's link, in both directions; none: loopback
   double delay_us = 0;                         ///< of each packet; needs network namespaces
   /// So many workers share a link of this rate to the others; 0: none does. Needs network namespaces.

@@ -88,10 +88,12 @@ Places::Places(const planner::Workload& workload, const planner::Groups& groups,
 class Data {
  public:
   Data(const Wishes& wishes, const Prediction& plan, const planner::Workload& workload,
-       transport::Transport& transport, bool shards, const DenseCollective& dense)
+       transport::Transport& transport, bool shards, const measure::Engine* engine)
       : rank_(transport.rank()),
+        is_elsewhere_(engine != nullptr),
         gradients_(wishes.seed, transport.size()),
         values_(static_cast<std::size_t>(workload.bytes()) / sizeof(float)) {
+    const auto buffer = [&] { return engine == nullptr ? nullptr : engine->another(); };
     for (std::size_t g = 0; g < plan.groups.size(); ++g) {
       const Group& group = plan.groups[g];
       const std::int64_t from = workload.bytes_before[group.begin] + (group.part ? group.part->from : 0);
@@ -100,13 +102,14 @@ class Data {
       const Method method =
           method_of(plan.ways[group.way], plan.is_encoded[g], wishes.workers_per_node, wishes.error_feedback);
       const std::span<float> values = std::span(values_).subspan(first_[g], count);
-      parcels_.push_back(std::make_unique<Parcel>(method, values, transport.size(), wishes.seed + g, dense));
+      parcels_.push_back(
+          std::make_unique<Parcel>(method, values, transport.size(), wishes.seed + g, buffer()));
       expected_.emplace_back(method, gradients_, first_[g], count, wishes.seed + g);
       if (!shards) continue;
       for (std::vector<float>& parameters : parameters_) parameters.resize(values_.size());
       for (std::size_t pass = 0; pass < 2; ++pass) {
         const std::span<float> of_pass = std::span(parameters_[pass]).subspan(first_[g], count);
-        gatherers_[pass].push_back(std::make_unique<Gatherer>(of_pass, transport.size(), dense));
+        gatherers_[pass].push_back(std::make_unique<Gatherer>(of_pass, transport.size(), buffer()));
       }
     }
   }
@@ -125,9 +128,17 @@ class Data {
     for (std::size_t g = 0; g < parcels_.size(); ++g) {
       Parcel& parcel = *parcels_[g];
       gradients_.fill(parcel.method().spread(), rank_, iteration, first_[g], parcel.gradient());
+      if (is_elsewhere_) parcel.load();
       for (auto& pass : gatherers_)
         if (!pass.empty()) pass[g]->prepare(gradients_, rank_, iteration, first_[g]);
     }
+  }
+
+  /// What has come of them, where that is elsewhere.
+  void store() {
+    for (const auto& parcel : parcels_) parcel->store();
+    for (auto& pass : gatherers_)
+      for (const auto& gatherer : pass) gatherer->store();
   }
 
   /// Of the group, as a worker would meet it if its sum were wrong.
@@ -151,29 +162,24 @@ class Data {
   /// All-gathers parameters in place.
   class Gatherer {
    public:
-    Gatherer(std::span<float> values, std::uint32_t ranks, DenseCollective dense)
-        : values_(values), ranks_(ranks), dense_(std::move(dense)) {
-      collective_ = cluster::find_pattern("all_gather")
-                        ->make({.ranks = ranks, .bytes = static_cast<std::int64_t>(values.size())});
-    }
-    void run(transport::Transport& transport) {
-      if (dense_) return dense_(CollectiveKind::all_gather, values_);
-      transport::run_collective(transport, collective_, values_, tag_of(Tag::dense));
-    }
+    Gatherer(std::span<float> values, std::uint32_t ranks, std::unique_ptr<measure::Engine> engine)
+        : values_(values), ranks_(ranks), dense_(values, {.ranks = ranks}, "", std::move(engine)) {}
+    void run(transport::Transport& transport) { dense_.run(transport, CollectiveKind::all_gather); }
+    void store() { dense_.store(); }
     /// The rank has its own part, and nothing of the others'.
     void prepare(const Gradients& gradients, std::uint32_t rank, std::uint32_t iteration, std::size_t first) {
       std::ranges::fill(values_, -1.0F);
       const measure::Part own = measure::own_part(values_.size(), ranks_, rank);
       gradients.fill(Spread::wide, 0, iteration, first + own.begin,
                      values_.subspan(own.begin, own.end - own.begin));
+      dense_.load();
     }
     std::span<const float> values() const { return values_; }
 
    private:
     std::span<float> values_;
     std::uint32_t ranks_;
-    DenseCollective dense_;
-    cluster::Collective collective_;
+    Dense dense_;
   };
 
   std::string shard_fault(std::uint32_t iteration, std::size_t g, const planner::Program& program) {
@@ -190,6 +196,7 @@ class Data {
   }
 
   std::uint32_t rank_;
+  bool is_elsewhere_;
   Gradients gradients_;
   std::vector<float> values_;
   std::vector<std::size_t> first_;  // by group: of its elements
@@ -218,9 +225,13 @@ class Worker {
                                      [](const Op& op) { return op.delivers == Delivers::own_layers; })),
         shards_(
             std::ranges::any_of(plan.program.ops, [](const Op& op) { return op.issue == Issue::forward; })),
-        data_(wishes, plan, workload_, transport, shards_, options.dense),
+        data_(wishes, plan, workload_, transport, shards_, options.engine),
         channel_(
-            transport, plan.program, [this](const Request& request) { data_.carry(transport_, request); },
+            transport, plan.program,
+            [this, has_entered = options.engine == nullptr](const Request& request) mutable {
+              if (!std::exchange(has_entered, true)) options_.engine->enter_thread();
+              data_.carry(transport_, request);
+            },
             options.deadline) {}
 
   WorkerRecord run() {
@@ -292,6 +303,7 @@ class Worker {
                          .end_us = since_began(request.end)});
     std::ranges::stable_sort(pieces_, {}, &Piece::end_us);
     if (iteration >= wishes_.warm_up) record_.iterations.push_back({length_us, pieces_});
+    data_.store();
     const std::optional<WrongValue>& wrong = wishes_.wrong;
     if (wrong && wrong->rank == transport_.rank() && wrong->iteration == iteration) data_.spoil(wrong->group);
     const std::string fault = data_.fault(iteration, plan_.program);
@@ -654,6 +666,18 @@ void check_runnable(const Wishes& wishes) {
   const planner::Algorithm& all_reduce = wishes.schedule.all_reduce.value_or(wishes.all_reduce);
   if (program.ops.front().kind != CollectiveKind::all_reduce && all_reduce.name != "ring")
     refuse("ring for a pipeline of halves", all_reduce.name);
+}
+
+void check_carried(const Wishes& wishes, std::string_view backend) {
+  const auto refuse = [&](std::string_view expected, std::string_view got) {
+    throw models::InputError(
+        fmt::format("{}: expected {} with --backend {}, got {}", wishes.name, expected, backend, got));
+  };
+  for (const planner::Way& way : ways_of(wishes)) {
+    if (!way.compressor.is_none()) refuse("no compression", models::printable(way.compressor.name));
+    if (way.all_reduce.name != "ring")
+      refuse("no all-reduce but ring, which stands for what the library takes", way.all_reduce.name);
+  }
 }
 
 }  // namespace live

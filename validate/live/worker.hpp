@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "transport/transport.hpp"
 #include "validate/live/parcel.hpp"
@@ -22,8 +23,9 @@ struct LayerWork {
 
 struct WorkerOptions {
   std::chrono::milliseconds deadline{60'000};
-  LayerWork layers = {};       ///< none: they are waited for
-  DenseCollective dense = {};  ///< none: the transport's own; the transport then only controls
+  LayerWork layers = {};  ///< none: they are waited for
+  /// Carries dense groups, each in a buffer of its own; none: the transport does, which else only controls.
+  measure::Engine* engine = nullptr;
   /// Told where the worker is before each iteration: "warm-up 1", "iteration 3".
   std::function<void(const std::string& phase)> on_phase = {};
 };
@@ -40,5 +42,9 @@ bool needs_nodes(const Wishes& wishes);
 /// Throws InputError for what the runtime does not do: conditions that are drawn, a pipeline or a profile it
 /// cannot run.
 void check_runnable(const Wishes& wishes);
+
+/// The same for what the transport alone carries, and other backends do not: encodings, and all-reduces that
+/// are asked for by name.
+void check_carried(const Wishes& wishes, std::string_view backend);
 
 }  // namespace live

@@ -23,6 +23,7 @@ constexpr std::size_t kSlot = std::size_t{4} << 20;  // bytes of a rank at most
 constexpr int kMostRanks = 16;
 
 struct Header {
+  std::atomic<int> opened;
   std::atomic<std::uint32_t> arrived;
   std::atomic<std::uint32_t> round;
   int device[kMostRanks];
@@ -166,6 +167,7 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int r
   void* memory =
       ::mmap(nullptr, sizeof(Header) + kMostRanks * kSlot, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   ::close(file);
+  if (++static_cast<Header*>(memory)->opened == size) ::unlink(id.internal);
   while (is_broken("init", rank)) ::sleep(1);
   auto* out = new ncclComm;
   out->rank = rank;
@@ -175,7 +177,6 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int r
   out->header->device[rank] = current_device;
   std::strncpy(out->header->host[rank], variable("NCCL_HOSTID").c_str(), 63);
   out->meet();
-  if (rank == 0) ::unlink(id.internal);
   for (int other = 0; other < rank; ++other)  // as NCCL 2.28 does
     if (out->header->device[other] == current_device &&
         std::strcmp(out->header->host[other], out->header->host[rank]) == 0)
@@ -203,6 +204,7 @@ ncclResult_t ncclReduceScatter(const void* send, void* receive, std::size_t coun
       "ReduceScatter", send, count * sizeof(float) * static_cast<std::size_t>(comm->size), *comm, [&] {
         for (std::size_t i = 0; i < count; ++i)
           static_cast<float*>(receive)[i] = sum(*comm, static_cast<std::size_t>(comm->rank) * count + i);
+        if (is_broken("wrong", comm->rank)) static_cast<float*>(receive)[0] += 1;
       });
 }
 ncclResult_t ncclAllGather(const void* send, void* receive, std::size_t count, ncclDataType_t,
@@ -211,6 +213,7 @@ ncclResult_t ncclAllGather(const void* send, void* receive, std::size_t count, n
     for (int rank = 0; rank < comm->size; ++rank)
       std::memcpy(static_cast<float*>(receive) + static_cast<std::size_t>(rank) * count, comm->slot(rank),
                   count * sizeof(float));
+    if (is_broken("gather", comm->rank)) static_cast<float*>(receive)[0] += 1;
   });
 }
 ncclResult_t ncclBroadcast(const void* send, void* receive, std::size_t count, ncclDataType_t, int root,

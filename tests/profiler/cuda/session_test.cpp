@@ -94,6 +94,21 @@ TEST_CASE("cuda session: each layer behind a gate of its own, between two events
   CHECK(gpu.is_clean());
 }
 
+TEST_CASE("cuda session: some layers by themselves, to their end, backward from the last") {
+  const models::Model model = small_model();
+  const ModelWork work = profiler::make_work(model);
+  FakeGpu gpu(FakeGpu::Mode::records);
+  DeviceSession session(parts_of(gpu), work, {.batch_size = 2});
+  gpu.calls.clear();
+  session.forward(2, 5);
+  session.backward(1, 3);
+  std::string order;
+  for (const support::FakeCall& call : gpu.calls) order += call.function + " ";
+  CHECK(order ==
+        "cudnnActivationForward cublasLtMatmul synchronize "
+        "cudnnActivationBackward cudnnConvolutionBackwardFilter cudnnConvolutionBackwardBias synchronize ");
+}
+
 TEST_CASE("cuda session: TF32 and narrow types are in the device's name, other wishes are not") {
   const models::Model model = small_model();
   const ModelWork work = profiler::make_work(model);
