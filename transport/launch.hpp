@@ -39,8 +39,9 @@ struct RankEnd {
 
 /// Runs `rank` in processes of their own, in one process group, and returns when all have ended: exit codes
 /// are what it returns; what it throws goes to standard error, and the code is 1. They are killed when the
-/// thread that calls this dies. SIGINT, SIGTERM and SIGHUP end them, then this process, unless it ignores them. To be called from
-/// processes with a single thread. std::system_error where processes are not to be had.
+/// thread that calls this dies. SIGINT, SIGTERM and SIGHUP end them, then this process, unless it ignores
+/// them. To be called from processes with a single thread. std::system_error where processes are not to be
+/// had.
 std::vector<RankEnd> launch(std::uint32_t ranks, const std::function<int(std::uint32_t rank)>& rank,
                             const LaunchOptions& options = {});
 

@@ -43,7 +43,8 @@ const Written& written() {
 }
 
 /// Every place in it, parents before what is in them.
-std::vector<json::json_pointer> places(const json& document, const json::json_pointer& at = {}) {
+std::vector<json::json_pointer> places(const json& document,
+                                       const json::json_pointer& at = json::json_pointer()) {
   std::vector<json::json_pointer> out = {at};
   const auto add = [&](const json& inside, const json::json_pointer& place) {
     const std::vector<json::json_pointer> more = places(inside, place);
