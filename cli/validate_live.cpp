@@ -16,7 +16,10 @@
 #include "models/files.hpp"
 #include "models/quantities.hpp"
 #include "netlab/lab.hpp"
+#include "planner/costs.hpp"
+#include "planner/fusion.hpp"
 #include "planner/plan_file.hpp"
+#include "planner/setting.hpp"
 #include "scenarios/scenario.hpp"
 #include "transport/rendezvous.hpp"
 #include "transport/transport.hpp"
@@ -151,6 +154,21 @@ std::vector<live::Wishes> of_scenario(const Options& options, const Field& file)
   return out;
 }
 
+/// A plan that is not the profile's is found before anything is measured, by its groups on a link that is
+/// made up; what that link has no cost for the measured network may have.
+void check_groups(const live::Wishes& wishes) {
+  if (wishes.schedule.fusion.kind != "plan") return;
+  traces::Network network;
+  network.link = traces::Link{.alpha_us = 1, .beta_us_per_byte = 1};
+  try {
+    const planner::Setting setting(wishes.profile, network, wishes.workers, planner::Algorithm{},
+                                   wishes.conditions);
+    planner::FusionRequest request(setting, wishes.schedule);
+    (void)wishes.schedule.fusion.fuse(request);
+  } catch (const planner::NoCost&) {
+  }
+}
+
 std::vector<live::Wishes> all_wishes(const Options& options, const Field& file) {
   if (options.backend != "tcp") expected("--backend", "tcp", options.backend);
   const bool is_plan = file.at("format").text() == "fusewise.plan";
@@ -159,6 +177,7 @@ std::vector<live::Wishes> all_wishes(const Options& options, const Field& file) 
     throw InputError("--schedule: expected a scenario with it, got a plan");
   for (const live::Wishes& wishes : all) {
     live::check_runnable(wishes);
+    check_groups(wishes);
     if (wishes.workers < 2 || wishes.workers > netlab::kMostWorkers)
       expected("--workers", fmt::format("2 to {}", netlab::kMostWorkers), std::to_string(wishes.workers));
   }
