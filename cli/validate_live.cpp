@@ -16,8 +16,11 @@
 #include "models/files.hpp"
 #include "models/quantities.hpp"
 #include "netlab/lab.hpp"
+#include "planner/costs.hpp"
 #include "planner/entries.hpp"
+#include "planner/fusion.hpp"
 #include "planner/plan_file.hpp"
+#include "planner/setting.hpp"
 #include "profiler/measure/backend.hpp"
 #include "scenarios/scenario.hpp"
 #include "transport/rendezvous.hpp"
@@ -174,6 +177,21 @@ std::vector<live::Wishes> of_scenario(const Options& options, const Field& file)
   return out;
 }
 
+/// A plan that is not the profile's is found before anything is measured, by its groups on a link that is
+/// made up; what that link has no cost for the measured network may have.
+void check_groups(const live::Wishes& wishes) {
+  if (wishes.schedule.fusion.kind != "plan") return;
+  traces::Network network;
+  network.link = traces::Link{.alpha_us = 1, .beta_us_per_byte = 1};
+  try {
+    const planner::Setting setting(wishes.profile, network, wishes.workers, planner::Algorithm{},
+                                   wishes.conditions);
+    planner::FusionRequest request(setting, wishes.schedule);
+    (void)wishes.schedule.fusion.fuse(request);
+  } catch (const planner::NoCost&) {
+  }
+}
+
 std::vector<live::Wishes> all_wishes(const Options& options, const Field& file) {
   const measure::CollectiveBackend* backend = measure::find_backend(options.backend);
   if (backend == nullptr)
@@ -187,6 +205,7 @@ std::vector<live::Wishes> all_wishes(const Options& options, const Field& file) 
   for (const live::Wishes& wishes : all) {
     live::check_runnable(wishes);
     if (!backend->uses_control) live::check_carried(wishes, backend->name);
+    check_groups(wishes);
     if (wishes.workers < 2 || wishes.workers > netlab::kMostWorkers)
       expected("--workers", fmt::format("2 to {}", netlab::kMostWorkers), std::to_string(wishes.workers));
   }

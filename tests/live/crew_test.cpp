@@ -178,6 +178,20 @@ TEST_CASE("validate: a plan is run with its groups") {
             .rfind("small (", 0) == 0);
 }
 
+TEST_CASE("validate: another model's plan is refused before there are workers") {
+  const support::TemporaryFolder folder;
+  const std::string plan = folder / "p.plan.json";
+  REQUIRE(run_program({"plan", scenario(folder), "--schedule", "fusewise", "-o", plan}).exit_code == 0);
+  traces::Profile other = live_tests::small_profile();
+  for (traces::ProfileLayer& layer : other.layers)
+    for (traces::ProfileTensor& tensor : layer.tensors) tensor.name += "'";
+  const std::string profile = folder.put("p.json", traces::profile_text(other));
+  // For workers this netlab would be looked for, which is not up.
+  const Outcome outcome = run_program({"validate", plan, "--profile", profile, "--netlab", "none"});
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.err.rfind(plan + ": /groups/0/tensors/0: expected \"", 0) == 0);
+}
+
 /// Variables of an environment while this lives.
 class Variables {
  public:
