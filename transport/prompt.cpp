@@ -11,7 +11,8 @@ namespace transport {
 
 namespace {
 
-/// The kernel's struct sched_attr as of its first version; its own header and sched.h cannot both be included.
+/// The kernel's struct sched_attr as of its first version; its own header and sched.h cannot both be
+/// included.
 struct SchedulingAttributes {
   std::uint32_t size = sizeof(SchedulingAttributes);
   std::uint32_t policy = 0;

@@ -19,8 +19,8 @@ namespace transport {
 struct TcpOptions {
   std::chrono::milliseconds meeting{30'000};   ///< until all are there
   std::chrono::milliseconds deadline{60'000};  ///< of a receive, and for the last bytes when leaving
-  /// A rank that is not heard of for so long is lost: stopped, or cut off. One that was killed is at once. The
-  /// time during which the listener was itself stopped does not count.
+  /// A rank that is not heard of for so long is lost: stopped, or cut off. One that was killed is at once.
+  /// The time during which the listener was itself stopped does not count.
   std::chrono::milliseconds silence{4'000};
   /// What goes out, and what comes in, is held to this rate.
   std::optional<double> bytes_per_second;
