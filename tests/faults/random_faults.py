@@ -119,9 +119,12 @@ class Run:
         self.out.seek(0)
         said, printed = self.err.read(), self.out.read()
         left = self.left_behind() if code is not None else []
-        for pid in self.members():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        until = time.monotonic() + 3  # a killed process is there for a moment longer
+        while (members := self.members()) and time.monotonic() < until:
+            for pid in members:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.01)
         self.process.wait()
         self.err.close()
         self.out.close()
