@@ -1,4 +1,4 @@
-// The bundled profiles and networks: they read, and hold what their sources hold.
+// The bundled profiles, networks and costs of compressors: they read, and hold what their sources hold.
 
 #include <algorithm>
 #include <filesystem>
@@ -11,6 +11,7 @@
 #include "models/field.hpp"
 #include "models/files.hpp"
 #include "tests/support/program.hpp"
+#include "traces/compressor_costs.hpp"
 #include "traces/network.hpp"
 #include "traces/profile.hpp"
 
@@ -29,6 +30,7 @@ Network stored_network(const std::string& name) {
 TEST_CASE("traces: every file reads, and is written as this program writes it") {
   int profiles = 0;
   int networks = 0;
+  int costs = 0;
   for (const auto& entry : std::filesystem::directory_iterator(kTraces)) {
     const std::string file = entry.path().filename().string();
     CAPTURE(file);
@@ -38,10 +40,15 @@ TEST_CASE("traces: every file reads, and is written as this program writes it") 
     } else if (file.ends_with(".network.json")) {
       CHECK(network_text(read_network(models::Field::load(entry.path()))) == models::read_file(entry.path()));
       ++networks;
+    } else if (file.ends_with(".compressors.json")) {
+      CHECK(compressor_costs_text(read_compressor_costs(models::Field::load(entry.path()))) ==
+            models::read_file(entry.path()));
+      ++costs;
     }
   }
   CHECK(profiles >= 8);
   CHECK(networks >= 8);
+  CHECK(costs >= 1);
 }
 
 TEST_CASE("traces: the profiles hold what their logs hold") {
