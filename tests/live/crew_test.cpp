@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "models/errors.hpp"
 #include "models/files.hpp"
 #include "tests/live/live.hpp"
+#include "tests/support/environment.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "validate/live/calibrate.hpp"
@@ -58,29 +60,19 @@ TEST_CASE("live: who is killed is named with its phase, and all end") {
   wishes.iterations = 200;
   const live::Calibration calibration = live_tests::made_up(wishes);
   const live::Prediction prediction = live::predict(wishes, calibration);
-  std::vector<pid_t> pids;
-  bool has_killed = false;
-  const live::CrewHooks hooks = {.on_started = [&](const std::vector<pid_t>& started) { pids = started; },
-                                 .on_phase =
-                                     [&](std::uint32_t rank, const std::string& phase) {
-                                       if (rank != 1 || phase != "iteration 2" || has_killed) return;
-                                       has_killed = true;
-                                       ::kill(pids[1], SIGKILL);
-                                     }};
+  live_tests::Killer killer;
   std::string said;
   try {
-    live::execute(crew, wishes, calibration, prediction, hooks);
+    live::execute(crew, wishes, calibration, prediction, killer.hooks());
   } catch (const models::WorldError& error) {
     said = error.what();
   }
   CAPTURE(said);
-  CHECK(said.rfind(
-            "worker 1 (pid " + std::to_string(pids[1]) + ") was killed by signal 9 (Killed) in iteration ",
-            0) == 0);
+  CHECK(said.rfind(killer.said(), 0) == 0);
   CHECK(said.find("; worker ") != std::string::npos);
   CHECK(said.find("said: iteration ") != std::string::npos);
   CHECK(said.find('\n') == std::string::npos);
-  for (const pid_t pid : pids) CHECK(::kill(pid, 0) != 0);
+  for (const pid_t pid : killer.pids) CHECK(::kill(pid, 0) != 0);
 }
 
 TEST_CASE("live: who is killed while it calibrates is named with that") {
@@ -192,26 +184,10 @@ TEST_CASE("validate: another model's plan is refused before there are workers") 
   CHECK(outcome.err.rfind(plan + ": /groups/0/tensors/0: expected \"", 0) == 0);
 }
 
-/// Variables of an environment while this lives.
-class Variables {
- public:
-  explicit Variables(std::vector<std::pair<std::string, std::string>> all) : all_(std::move(all)) {
-    for (const auto& [name, value] : all_) ::setenv(name.c_str(), value.c_str(), 1);
-  }
-  ~Variables() {
-    for (const auto& [name, value] : all_) ::unsetenv(name.c_str());
-  }
-  Variables(const Variables&) = delete;
-  Variables& operator=(const Variables&) = delete;
-
- private:
-  std::vector<std::pair<std::string, std::string>> all_;
-};
-
 /// What each starter tells its processes, with the names of those that differ by process.
 struct Starter {
   const char* rank;
-  std::vector<std::pair<std::string, std::string>> all;
+  std::map<std::string, std::string> all;
   bool has_one_address;  ///< FUSEWISE_MASTER, else MASTER_ADDR and MASTER_PORT
 };
 
@@ -231,12 +207,12 @@ Outcome run_as_two(const Starter& starter, const std::vector<std::string>& words
   // On a port that was free just now; rank 1 tries until rank 0 listens.
   const transport::Address master =
       transport::local_address(transport::listen_on({.host = "127.0.0.1", .port = 0}));
-  std::vector<std::pair<std::string, std::string>> all = starter.all;
+  std::map<std::string, std::string> all = starter.all;
   if (starter.has_one_address)
-    all.emplace_back("FUSEWISE_MASTER", transport::text(master));
+    all["FUSEWISE_MASTER"] = transport::text(master);
   else
-    all.insert(all.end(), {{"MASTER_ADDR", master.host}, {"MASTER_PORT", std::to_string(master.port)}});
-  const Variables variables(all);
+    all.insert({{"MASTER_ADDR", master.host}, {"MASTER_PORT", std::to_string(master.port)}});
+  const support::Environment variables(all);
   const pid_t other = ::fork();
   REQUIRE(other >= 0);
   if (other == 0) {
@@ -244,7 +220,7 @@ Outcome run_as_two(const Starter& starter, const std::vector<std::string>& words
     const Outcome outcome = run_program(words);
     ::_exit(outcome.out.empty() ? outcome.exit_code : 99);  // the first alone prints
   }
-  const Variables rank(std::vector<std::pair<std::string, std::string>>{{starter.rank, "0"}});
+  const support::Environment rank(std::map<std::string, std::string>{{starter.rank, "0"}});
   Outcome outcome = run_program(words);
   int status = 0;
   ::waitpid(other, &status, 0);

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <csignal>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "planner/schedule.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "transport/in_process.hpp"
+#include "validate/live/crew.hpp"
 #include "validate/live/predict.hpp"
 #include "validate/live/run.hpp"
 #include "validate/live/worker.hpp"
@@ -86,5 +88,26 @@ inline Ran run(const live::Wishes& wishes) {
   });
   return out;
 }
+
+/// Kills rank 1 of a run in its third iteration.
+struct Killer {
+  std::vector<pid_t> pids = {};
+  bool has_killed = false;
+
+  /// Refers to this.
+  live::CrewHooks hooks() {
+    return {.on_started = [this](const std::vector<pid_t>& started) { pids = started; },
+            .on_phase =
+                [this](std::uint32_t rank, const std::string& phase) {
+                  if (rank != 1 || phase != "iteration 2" || has_killed) return;
+                  has_killed = true;
+                  ::kill(pids[1], SIGKILL);
+                }};
+  }
+  /// How what is said of it begins.
+  std::string said() const {
+    return "worker 1 (pid " + std::to_string(pids[1]) + ") was killed by signal 9 (Killed) in iteration ";
+  }
+};
 
 }  // namespace live_tests

@@ -112,24 +112,14 @@ TEST_CASE("live nccl: who is killed is named with its phase, in time, and all en
   for (const char* pipeline : {R"("wfbp")", R"("dear")"}) {
     live::Wishes wishes = wishes_for(pipeline, 3);
     wishes.iterations = 2000;
-    std::vector<pid_t> pids;
-    bool has_killed = false;
-    const live::CrewHooks hooks = {.on_started = [&](const std::vector<pid_t>& started) { pids = started; },
-                                   .on_phase =
-                                       [&](std::uint32_t rank, const std::string& phase) {
-                                         if (rank != 1 || phase != "iteration 2" || has_killed) return;
-                                         has_killed = true;
-                                         ::kill(pids[1], SIGKILL);
-                                       }};
+    live_tests::Killer killer;
     const auto begun = std::chrono::steady_clock::now();
-    const std::string said = failure(crew, wishes, hooks);
+    const std::string said = failure(crew, wishes, killer.hooks());
     CAPTURE(said);
     CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(60));  // its deadline is later
-    CHECK(said.rfind(
-              "worker 1 (pid " + std::to_string(pids[1]) + ") was killed by signal 9 (Killed) in iteration ",
-              0) == 0);
+    CHECK(said.rfind(killer.said(), 0) == 0);
     CHECK(!says(said, "\n"));
-    for (const pid_t pid : pids) CHECK(::kill(pid, 0) != 0);
+    for (const pid_t pid : killer.pids) CHECK(::kill(pid, 0) != 0);
   }
 }
 

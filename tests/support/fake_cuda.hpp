@@ -2,30 +2,14 @@
 
 #pragma once
 
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <string>
 
+#include "tests/support/environment.hpp"
 #include "tests/support/program.hpp"
 
 namespace support {
-
-/// Variables, for as long as it lives.
-class Environment {
- public:
-  explicit Environment(const std::map<std::string, std::string>& variables) : names_(variables) {
-    for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
-  }
-  ~Environment() {
-    for (const auto& [name, value] : names_) ::unsetenv(name.c_str());
-  }
-  Environment(const Environment&) = delete;
-  Environment& operator=(const Environment&) = delete;
-
- private:
-  std::map<std::string, std::string> names_;
-};
 
 inline std::string fake_cuda() {
   return (std::filesystem::path(program()).parent_path() / "tests/fake_cuda").string();

@@ -99,17 +99,6 @@ TEST_CASE("suite: what a noisy run measured is shown and not judged, and neither
   CHECK(suite::judge(cases, {}).rows[0].measured_us.value == 5000);
 }
 
-TEST_CASE("suite: the median's interval by order statistics") {
-  std::vector<double> values;
-  for (int i = 20; i >= 1; --i) values.push_back(i);
-  const suite::Median median = suite::median_of(values);
-  CHECK(median.value == 10.5);
-  CHECK(median.low == 6);  // 95.9 % of samples of 20 have their median between the 6th and the 15th
-  CHECK(median.high == 15);
-  CHECK(suite::median_of({3}).low == 3);
-  CHECK(suite::median_of({1, 2, 9}).high == 9);
-}
-
 TEST_CASE("suite: a page says how it came about, and holds every case") {
   const suite::Report report = suite::judge({{plan("a|b", 1010, 1000), plan("c", 3000, 1000)}}, {});
   const std::string page = suite::report_page(report, {},

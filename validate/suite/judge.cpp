@@ -7,8 +7,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "profiler/common/samples.hpp"
-
 namespace suite {
 namespace {
 
@@ -34,11 +32,11 @@ Row measured(const Case& of, const Tolerance& tolerance) {
     row.why = noise.empty() ? "not run" : fmt::format("{}", fmt::join(noise, ", "));
   }
   if (quiet.empty()) return row;
-  row.measured_us = median_of(std::move(quiet));
+  row.measured_us = live::median_of(std::move(quiet));
   const auto error = [&](double us) { return of.predicted_us / us - 1; };
   row.error = error(row.measured_us.value);
-  row.error_low = error(row.measured_us.high);
-  row.error_high = error(row.measured_us.low);
+  row.error_low = error(row.measured_us.most);
+  row.error_high = error(row.measured_us.least);
   if (of.alpha_beta_us) row.alpha_beta_error = *of.alpha_beta_us / row.measured_us.value - 1;
   if (row.why.empty())
     row.verdict = std::abs(row.error) <= tolerance.worst ? Verdict::passed : Verdict::failed;
@@ -146,16 +144,6 @@ std::string_view name(Verdict verdict) {
     case Verdict::not_judged: break;
   }
   return "not judged";
-}
-
-Median median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  // How many of the values lie under the median is binomial: its 2.5 % quantile, from either end.
-  const auto count = static_cast<double>(values.size());
-  const double place = std::floor(count / 2 - 1.959964 * std::sqrt(count) / 2);
-  const auto low = static_cast<std::size_t>(std::max(0.0, place));
-  return {
-      .value = profiler::quantile(values, 0.5), .low = values[low], .high = values[values.size() - 1 - low]};
 }
 
 Report judge(std::span<const Case> cases, const Tolerance& tolerance) {

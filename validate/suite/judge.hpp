@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "validate/live/compare.hpp"
+
 namespace suite {
 
 /// What a plan is in its group besides a plan.
@@ -46,21 +48,12 @@ struct Tolerance {
 enum class Verdict { passed, failed, not_judged };
 std::string_view name(Verdict verdict);
 
-/// A median, and between what it lies with 95 % certainty, whatever the samples are distributed like.
-struct Median {
-  double value = 0;
-  double low = 0;
-  double high = 0;
-};
-/// Of at least one value.
-Median median_of(std::vector<double> values);
-
 /// A case, judged. Errors are signed and relative to what was measured: predicted / measured - 1.
 struct Row {
   Case of;
   Verdict verdict = Verdict::not_judged;
   std::string why;  ///< it is not judged
-  Median measured_us;
+  live::Median measured_us;
   double error = 0;
   double error_low = 0;
   double error_high = 0;

@@ -110,7 +110,7 @@ ordered_json json_of(const Row& row) {
   if (row.of.alpha_beta_us) out["alpha_beta_us"] = *row.of.alpha_beta_us;
   if (was_run(row)) {
     out["measured_us"] = row.measured_us.value;
-    out["interval_us"] = {row.measured_us.low, row.measured_us.high};
+    out["interval_us"] = {row.measured_us.least, row.measured_us.most};
     out["error"] = row.error;
     out["error_interval"] = {row.error_low, row.error_high};
   }

@@ -7,6 +7,7 @@
 #include "profiler/cuda/own_kernels.hpp"
 #include "profiler/cuda/session.hpp"
 #include "profiler/cuda/verify.hpp"
+#include "tests/profiler/cuda/alone.hpp"
 #include "tests/profiler/cuda/every_kernel.hpp"
 #include "tests/profiler/layer_examples.hpp"
 
@@ -40,14 +41,6 @@ void compare(const Arithmetic& arithmetic) {
   }
 }
 
-/// A row's only thread.
-struct Alone {
-  std::int64_t first() const { return 0; }
-  std::int64_t step() const { return 1; }
-  float sum(float x) const { return x; }
-  float most(float x) const { return x; }
-};
-
 struct HostLaunch {
   void hold(const int* /*flag*/, int /*ticket*/, std::int64_t /*most_ns*/, int* /*late*/) {}
   template <typename Body>
@@ -56,7 +49,7 @@ struct HostLaunch {
   }
   template <typename Body>
   void rows(const Body& body, std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) body(Alone{}, i);
+    for (std::int64_t i = 0; i < count; ++i) body(support::Alone{}, i);
   }
 };
 

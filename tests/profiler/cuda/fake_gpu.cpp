@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "tests/profiler/cuda/alone.hpp"
 #include "tests/profiler/cuda/fake_libraries.hpp"
 
 namespace support {
@@ -85,14 +86,6 @@ class FakeRuntime : public profiler::cuda::Runtime {
   int records_ = 0;
 };
 
-/// A row's only thread.
-struct Alone {
-  std::int64_t first() const { return 0; }
-  std::int64_t step() const { return 1; }
-  float sum(float x) const { return x; }
-  float most(float x) const { return x; }
-};
-
 class HostLaunch {
  public:
   explicit HostLaunch(FakeGpu& gpu) : gpu_(gpu) {}
@@ -108,7 +101,7 @@ class HostLaunch {
   template <typename Body>
   void rows(const Body& body, std::int64_t count) {
     gpu_.calls.push_back({"own", std::to_string(count)});
-    for (std::int64_t i = 0; gpu_.computes() && i < count; ++i) body(Alone{}, i);
+    for (std::int64_t i = 0; gpu_.computes() && i < count; ++i) body(support::Alone{}, i);
   }
 
  private:

@@ -9,19 +9,13 @@
 #include "profiler/cuda/kernels_on.hpp"
 #include "sim/draws.hpp"
 #include "tests/compression/cuda/host_lanes.hpp"
+#include "tests/profiler/cuda/alone.hpp"
 #include "tests/profiler/cuda/every_kernel.hpp"
 
 namespace {
 
 using profiler::cuda::Kernels;
 using profiler::cuda::Type;
-
-struct Alone {
-  std::int64_t first() const { return 0; }
-  std::int64_t step() const { return 1; }
-  float sum(float x) const { return x; }
-  float most(float x) const { return x; }
-};
 
 /// Rows by one thread each, or by blocks of fibers.
 class Launch {
@@ -36,7 +30,7 @@ class Launch {
   template <typename Body>
   void rows(const Body& body, std::int64_t count) {
     if (by_fibers_) return fibers_.run(profiler::cuda::RowsBody<Body>{body, count}, 3);
-    for (std::int64_t i = 0; i < count; ++i) body(Alone{}, i);
+    for (std::int64_t i = 0; i < count; ++i) body(support::Alone{}, i);
   }
 
  private:
