@@ -63,7 +63,8 @@ constexpr std::array<BuiltInCompressor, 7> kBuiltIn = {{
 constexpr double kIndexAndValue = 2;
 
 void allow_sparse_keys(const Field& field, const SparseEntry& entry) {
-  std::vector<std::string_view> keys = {"name", "density", "selection", "decode", "costs", "decode_each"};
+  std::vector<std::string_view> keys = {"name",       "density", "selection",  "decode",
+                                        "on_the_way", "costs",   "decode_each"};
   keys.insert(keys.end(), entry.option_keys.begin(), entry.option_keys.end());
   field.allow_only(keys);
 }
@@ -160,6 +161,7 @@ Compressor from_sparse_object(const Field& field) {
   if (field.has("costs")) take_measured(field, *find_sparse(name), out);
   if (const auto cost = field.find("selection")) out.encode = read_code_cost(*cost);
   if (const auto cost = field.find("decode")) out.decode = read_code_cost(*cost);
+  if (const auto cost = field.find("on_the_way")) out.on_the_way = read_code_cost(*cost);
   if (const auto each = field.find("decode_each")) out.decodes_each = each->boolean();
   out.sparse = read_sparse_options(field, *out.sparse);
   return out;
@@ -190,7 +192,8 @@ Compressor from_object(const Field& field) {
     out.between_nodes = flag_at(field, "between_nodes");
     return out;
   }
-  field.allow_only({"name", "ratio", "encode", "decode", "collective", "decode_each", "between_nodes"});
+  field.allow_only(
+      {"name", "ratio", "encode", "decode", "on_the_way", "collective", "decode_each", "between_nodes"});
   constexpr double kMostRatio = 1e3;  // a bad idea, but not a mistake
   Compressor out = {.name = field.at("name").name(),
                     .ratio = field.at("ratio").number(0, kMostRatio),
@@ -200,6 +203,7 @@ Compressor from_object(const Field& field) {
   if (out.is_none()) field.at("name").expected("a name other than that of no compression");
   if (const auto cost = field.find("encode")) out.encode = read_code_cost(*cost);
   if (const auto cost = field.find("decode")) out.decode = read_code_cost(*cost);
+  if (const auto cost = field.find("on_the_way")) out.on_the_way = read_code_cost(*cost);
   if (const auto collective = field.find("collective"))
     if (collective->one_of({"all_gather", "all_reduce"}) == "all_reduce")
       out.collective = CollectiveKind::all_reduce;
@@ -215,6 +219,7 @@ nlohmann::ordered_json sparse_json(const Compressor& compressor) {
   nlohmann::ordered_json out = {{"name", compressor.name}, {"density", density(compressor)}};
   if (compressor.encode != usual.encode) out["selection"] = code_cost_json(compressor.encode);
   if (compressor.decode != usual.decode) out["decode"] = code_cost_json(compressor.decode);
+  if (!compressor.on_the_way.is_free()) out["on_the_way"] = code_cost_json(compressor.on_the_way);
   if (compressor.decodes_each) out["decode_each"] = true;
   if (options.overlap) out["overlap"] = *options.overlap;
   if (options.paper_bytes) out["paper_bytes"] = true;
@@ -264,6 +269,7 @@ nlohmann::ordered_json compressor_json(const Compressor& compressor) {
   nlohmann::ordered_json out = {{"name", compressor.name}, {"ratio", compressor.ratio}};
   if (!compressor.encode.is_free()) out["encode"] = code_cost_json(compressor.encode);
   if (!compressor.decode.is_free()) out["decode"] = code_cost_json(compressor.decode);
+  if (!compressor.on_the_way.is_free()) out["on_the_way"] = code_cost_json(compressor.on_the_way);
   out["collective"] = traces::name(compressor.collective);
   if (compressor.decodes_each) out["decode_each"] = true;
   if (compressor.between_nodes) out["between_nodes"] = true;

@@ -22,6 +22,8 @@ struct Compressor {
   double ratio = 1;
   CodeCost encode;
   CodeCost decode;  ///< of everything that has arrived, once
+  /// What an all-reduce takes of the channel beyond its messages: selecting and summing between them.
+  CodeCost on_the_way = {};
   /// What carries the encoded group: all_reduce where encoded gradients can be summed, else all_gather.
   traces::CollectiveKind collective = traces::CollectiveKind::all_reduce;
   /// Where a sparse all-reduce of that name carries it; the share of elements that it keeps is half the

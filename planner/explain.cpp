@@ -184,7 +184,7 @@ WhatIf what_if(const std::string& change, const Setting& setting, const Schedule
 WhatIf free_coding(const Setting& setting, const Schedule& schedule, const Run& run) {
   Schedule other = schedule;
   const auto make_free = [](Compressor& compressor) {
-    compressor.encode = compressor.decode = {};
+    compressor.encode = compressor.decode = compressor.on_the_way = {};
     if (compressor.sparse) compressor.sparse->recompute_selection = {};
   };
   make_free(other.compressor);

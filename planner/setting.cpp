@@ -77,7 +77,7 @@ Setting::Setting(const traces::Profile& profile, const traces::Network& its_netw
 namespace {
 
 bool has_curve(const Compressor& compressor) {
-  return compressor.encode.curve || compressor.decode.curve ||
+  return compressor.encode.curve || compressor.decode.curve || compressor.on_the_way.curve ||
          (compressor.sparse && compressor.sparse->recompute_selection.curve);
 }
 

@@ -136,13 +136,18 @@ double WayCost::sent_bytes(CollectiveKind kind, std::int64_t bytes) const {
 }
 
 bool WayCost::is_monotone(CollectiveKind kind) const {
+  if (on_the_way(kind) && !on_the_way(kind)->is_monotone()) return false;
   if (carries_sparse(kind)) return !way_.selective;
   return costs_.of(carrier(kind)).curve.is_monotone() && !(compresses_ && way_.selective);
 }
 
 double WayCost::saved_on_channel_us(CollectiveKind kind) const {
-  if (carries_sparse(kind)) return way_.selective ? -1 : sparse_us(mean_, 0);
-  return compresses_ && way_.selective ? -1 : costs_.of(carrier(kind)).curve.saved_by_merging_us();
+  if (compresses_ && way_.selective) return -1;
+  const CodeCost* further = on_the_way(kind);
+  const double saved_further =
+      further != nullptr && further->curve ? further->curve->saved_by_merging_us() : 0;
+  return saved_further +
+         (carries_sparse(kind) ? sparse_us(mean_, 0) : costs_.of(carrier(kind)).curve.saved_by_merging_us());
 }
 
 bool WayCost::coding_grows() const {
@@ -165,7 +170,8 @@ double WayCost::most_us(CollectiveKind kind, std::int64_t bytes) const {
   const double carried = carries_sparse(kind)
                              ? sparse_us(mean_, dense)
                              : costs_.of(carrier(kind)).curve.most_us(encoded_message(kind, dense));
-  const double encoded = slowdown_ * codes + carried;
+  const CodeCost* further = on_the_way(kind);
+  const double encoded = slowdown_ * codes + carried + (further == nullptr ? 0 : further->most_us(dense));
   return way_.selective ? std::max(encoded, costs_.of(kind).curve.most_us(dense)) : encoded;
 }
 
@@ -199,8 +205,15 @@ double WayCost::most_in_code_us(double bytes) const {
 }
 
 double WayCost::encoded_us(CollectiveKind kind, double bytes, const Calls& calls) const {
-  if (carries_sparse(kind)) return sparse_us(calls, bytes);
-  return costs_.of(carrier(kind)).curve.us(encoded_message(kind, bytes));
+  const CodeCost* further = on_the_way(kind);
+  const double messages = carries_sparse(kind)
+                              ? sparse_us(calls, bytes)
+                              : costs_.of(carrier(kind)).curve.us(encoded_message(kind, bytes));
+  return messages + (further == nullptr ? 0 : further->us(bytes));
+}
+
+const CodeCost* WayCost::on_the_way(CollectiveKind kind) const {
+  return compresses_ && kind == CollectiveKind::all_reduce ? &way_.compressor.on_the_way : nullptr;
 }
 
 double WayCost::encoded_message(CollectiveKind kind, double bytes) const {

@@ -122,6 +122,8 @@ class WayCost {
   double most_in_code_us(double bytes) const;
   double dense_us(traces::CollectiveKind kind, double bytes) const;
   double encoded_us(traces::CollectiveKind kind, double bytes, const Calls& calls) const;
+  /// None where the kind is a half.
+  const CodeCost* on_the_way(traces::CollectiveKind kind) const;
   double encoded_message(traces::CollectiveKind kind, double bytes) const;
 
   Way way_;

@@ -113,6 +113,7 @@ std::vector<WayCost> changed(const std::vector<WayCost>& ways, const Setting& se
     Way way = cost.way();
     way.compressor.encode = changed(way.compressor.encode, change);
     way.compressor.decode = changed(way.compressor.decode, change);
+    way.compressor.on_the_way = changed(way.compressor.on_the_way, change);
     if (way.compressor.sparse)
       way.compressor.sparse->recompute_selection =
           changed(way.compressor.sparse->recompute_selection, change);

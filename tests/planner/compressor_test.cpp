@@ -9,6 +9,7 @@
 
 #include "models/errors.hpp"
 #include "planner/entries.hpp"
+#include "planner/ways.hpp"
 
 namespace planner {
 namespace {
@@ -124,7 +125,8 @@ TEST_CASE("compressor: what is none is refused") {
   const std::string known =
       "s.json: /: expected one of none, dgc, random-k, efsignsgd, onebit, mstopk, fp16, bf16, got ";
   const std::string keys =
-      "expected a key among name, ratio, encode, decode, collective, decode_each, between_nodes, got ";
+      "expected a key among name, ratio, encode, decode, on_the_way, collective, decode_each, between_nodes, "
+      "got ";
   const std::string time = "expected a number from 0 to 1000000000000, got ";
   const std::vector<Case> cases = {
       {R"("zip")", known + R"("zip")"},
@@ -178,6 +180,37 @@ TEST_CASE("compressor: between nodes alone, by its own costs or a built-in one's
       "s.json: /name: expected one of dgc, random-k, efsignsgd, onebit, mstopk, fp16, bf16, got "
       "\"x\"",
       models::InputError);
+}
+
+TEST_CASE("compressor: what is done on the way is the channel's, of all-reduces alone") {
+  const Compressor own =
+      read(R"({"name": "x", "ratio": 0.5, "on_the_way": {"startup_us": 7, "us_per_byte": 0.5}})");
+  CHECK(own.on_the_way == CodeCost{.startup_us = 7, .us_per_byte = 0.5});
+  CHECK(read(compressor_json(own).dump()) == own);
+  const Compressor sparse =
+      read(R"({"name": "gtopk", "density": 0.01, "on_the_way": {"curve": [[0, 3], [100, 5]]}})");
+  CHECK(sparse.on_the_way.us(50) == doctest::Approx(4));
+  CHECK(read(compressor_json(sparse).dump()) == sparse);
+
+  traces::Network network;
+  network.link = traces::Link{.alpha_us = 10, .beta_us_per_byte = 0.25};
+  for (const Compressor& each : {own, sparse}) {
+    CAPTURE(each.name);
+    Way way;
+    way.compressor = each;
+    const WayCost with(network, 4, way);
+    way.compressor.on_the_way = {};
+    const WayCost without(network, 4, way);
+    for (const std::int64_t bytes : {4, 100, 4000}) {
+      const auto dense = static_cast<double>(bytes);
+      CHECK(with.us(CollectiveKind::all_reduce, bytes) ==
+            doctest::Approx(without.us(CollectiveKind::all_reduce, bytes) + each.on_the_way.us(dense)));
+      CHECK(with.encode_us(bytes) == without.encode_us(bytes));
+      CHECK(with.most_us(CollectiveKind::all_reduce, bytes) >= with.us(CollectiveKind::all_reduce, bytes));
+    }
+    if (each.sparse) continue;
+    CHECK(with.us(CollectiveKind::reduce_scatter, 100) == without.us(CollectiveKind::reduce_scatter, 100));
+  }
 }
 
 }  // namespace

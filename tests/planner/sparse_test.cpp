@@ -85,7 +85,7 @@ TEST_CASE("sparse: what is none is refused") {
     std::string text;
     std::string message;
   };
-  const std::string keys = "expected a key among name, density, selection, decode, costs, decode_each";
+  const std::string keys = "expected a key among name, density, selection, decode, on_the_way, costs, decode_each";
   const std::vector<Case> cases = {
       {R"("ok-topk")",
        R"(/: expected a density with it: {"name": "ok-topk", "density": ...}, got "ok-topk")"},
@@ -335,6 +335,7 @@ Compressor random_sparse(Random& random) {
       sparse_compressor(kNames[random.below(4)], 0.125 * static_cast<double>(1 + random.below(7)));
   out.encode = support::random_code(random);
   out.decode = support::random_code(random);
+  if (random.one_in(2)) out.on_the_way = support::random_code(random);
   if (out.name != "ok-topk") return out;
   out.sparse->recompute_selection = support::random_code(random);
   out.sparse->recompute_every = std::int64_t{1} << random.below(4);

@@ -300,6 +300,11 @@ class Reference {
 
   /// All-gathers carry what all workers contribute, everything else what one does.
   double encoded_us(const planner::Way& way, Kind kind, double bytes) const {
+    const double further = kind == Kind::all_reduce ? code_us(way.compressor.on_the_way, bytes) : 0;
+    return messages_us(way, kind, bytes) + further;
+  }
+
+  double messages_us(const planner::Way& way, Kind kind, double bytes) const {
     if (way.compressor.sparse && way.compressor.name != "topk-a") return sparse_us(way.compressor, bytes);
     const double contribution = way.compressor.ratio * bytes;
     if (kind == Kind::all_reduce && way.compressor.collective == Kind::all_gather)
