@@ -84,8 +84,9 @@ SuiteCommand add_suite_options(CLI::App& command) {
                                              "many plans run for real; also takes --paced, --tolerance "
                                              "(of every error) and --prediction");
   group
-      ->add_option("--repeat", options->repeats,
-                   "run each plan so often; runs beside which it was noisy do not count")
+      ->add_option(
+          "--repeat", options->repeats,
+          "calibrate, predict and run each group so often; runs beside which it was noisy do not count")
       ->check(CLI::Range(1U, 1000U))
       ->capture_default_str();
   group

@@ -15,14 +15,19 @@ using suite::Case;
 using suite::Part;
 using suite::Verdict;
 
+suite::CaseRun run_of(double predicted_us, double measured_us) {
+  return {.predicted_us = predicted_us,
+          .alpha_beta_us = predicted_us / 2,
+          .iterations_us = std::vector<double>(20, measured_us),
+          .noise = {}};
+}
+
 Case plan(const std::string& name, double predicted_us, double measured_us, Part part = Part::any) {
   return {.group = "g",
           .name = name,
           .compute = "waiting",
           .part = part,
-          .predicted_us = predicted_us,
-          .alpha_beta_us = predicted_us / 2,
-          .runs = {{.iterations_us = std::vector<double>(20, measured_us), .noise = {}}}};
+          .runs = {run_of(predicted_us, measured_us)}};
 }
 
 bool mentions(const std::vector<std::string>& faults, const std::string& words) {
@@ -61,7 +66,7 @@ TEST_CASE("suite: each way to be outside the tolerance has its line") {
   Case lossy = plan("a", 1030, 1000);
   lossy.is_dense = false;
   CHECK(suite::judge({{lossy}}, {}).faults.empty());
-  lossy.predicted_us = 1050;
+  lossy.runs[0].predicted_us = 1050;
   CHECK(mentions(suite::judge({{lossy}}, {}).faults, "mean error of compressed and sparse cases is 5.0 %"));
   // b is predicted best, and measured 2 % slower.
   CHECK(mentions(suite::judge({{plan("a", 1010, 1000), plan("b", 1005, 1020)}}, {}).faults,
@@ -93,10 +98,32 @@ TEST_CASE("suite: what a noisy run measured is shown and not judged, and neither
   CHECK(suite::report_table(report, {}).find("not judged: a fixed loop spreads by 30 %") !=
         std::string::npos);
 
-  cases[0].runs.push_back(
-      {.iterations_us = std::vector<double>(20, 5000), .noise = {}});  // a quiet one counts alone
+  cases[0].runs.push_back(run_of(5000, 5000));  // a quiet one counts alone
   CHECK(suite::judge(cases, {}).rows[0].verdict == Verdict::passed);
   CHECK(suite::judge(cases, {}).rows[0].measured_us.value == 5000);
+}
+
+TEST_CASE("suite: each run is held against the prediction that was made before it") {
+  // The machine was twice as slow once, while it was calibrated and while it ran.
+  Case moody = plan("a", 1010, 1000);
+  moody.runs.push_back(run_of(2020, 2000));
+  moody.runs.push_back(run_of(1010, 1000));
+  suite::Row row = suite::judge({{moody}}, {}).rows[0];
+  CHECK(row.error == doctest::Approx(0.01));
+  CHECK(row.error_low == doctest::Approx(0.01));
+  CHECK(row.error_high == doctest::Approx(0.01));
+  CHECK(*row.alpha_beta_error == doctest::Approx(-0.495));
+  CHECK(row.predicted_us == doctest::Approx(1010));
+  CHECK(row.measured_us.value == doctest::Approx(1000));
+  // Errors of +1, +4 and -2 %, each of 20 iterations: the median is in the middle of them.
+  moody.runs[1].predicted_us = 2080;
+  moody.runs[2].predicted_us = 980;
+  row = suite::judge({{moody}}, {}).rows[0];
+  CHECK(row.error == doctest::Approx(0.01));
+  CHECK(row.predicted_us == doctest::Approx(1010));
+  // Those of the first run alone, were the others noisy.
+  moody.runs[0].noise = moody.runs[2].noise = {"noise"};
+  CHECK(suite::judge({{moody}}, {}).rows[0].error == doctest::Approx(0.04));
 }
 
 TEST_CASE("suite: a page says how it came about, and holds every case") {

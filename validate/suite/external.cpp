@@ -18,6 +18,7 @@ namespace {
 using models::Field;
 using models::WorldError;
 
+constexpr double kLeastUs = 1e-3;
 constexpr double kMostUs = 1e12;
 
 /// Debian's PyTorch belongs to Debian's Python. By its whole name, or it would take the first python3 of the
@@ -54,7 +55,7 @@ std::string how(const transport::RankEnd& end, const Program& program) {
 
 std::vector<double> times(const Field& field) {
   std::vector<double> out;
-  for (const Field& each : field.non_empty_items()) out.push_back(each.number(0, kMostUs));
+  for (const Field& each : field.non_empty_items()) out.push_back(each.number(kLeastUs, kMostUs));
   return out;
 }
 
@@ -64,11 +65,12 @@ Case read_case(const Field& field, const Program& program) {
              : out.name == "one group" ? Part::one_group
              : out.name == "ddp"       ? Part::ddp
                                        : Part::any;
-  out.predicted_us = field.at("predicted_us").number(0, kMostUs);
-  out.alpha_beta_us = field.at("alpha_beta_us").number(0, kMostUs);
   std::vector<std::string> reasons;
   for (const Field& each : field.at("noise").items()) reasons.push_back(each.text());
-  out.runs = {{.iterations_us = times(field.at("iterations_us")), .noise = reasons}};
+  out.runs = {{.predicted_us = field.at("predicted_us").number(kLeastUs, kMostUs),
+               .alpha_beta_us = field.at("alpha_beta_us").number(kLeastUs, kMostUs),
+               .iterations_us = times(field.at("iterations_us")),
+               .noise = reasons}};
   return out;
 }
 

@@ -17,27 +17,48 @@ std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share);
 
 bool is_judged(const Row& row) { return row.verdict != Verdict::not_judged; }
 
+/// How often the prediction each iteration took: the median over all runs.
+live::Median share_of(const std::vector<const CaseRun*>& runs, const auto& predicted_us) {
+  std::vector<double> out;
+  for (const CaseRun* run : runs)
+    for (const double us : run->iterations_us) out.push_back(us / predicted_us(*run));
+  return live::median_of(std::move(out));
+}
+
+void add_errors(const std::vector<const CaseRun*>& runs, Row& row) {
+  std::vector<double> iterations;
+  std::vector<double> predicted;
+  std::vector<double> alpha_beta;
+  for (const CaseRun* run : runs) {
+    iterations.insert(iterations.end(), run->iterations_us.begin(), run->iterations_us.end());
+    predicted.push_back(run->predicted_us);
+    if (run->alpha_beta_us) alpha_beta.push_back(*run->alpha_beta_us);
+  }
+  row.measured_us = live::median_of(std::move(iterations));
+  row.predicted_us = live::median_of(std::move(predicted)).value;
+  const live::Median share = share_of(runs, [](const CaseRun& run) { return run.predicted_us; });
+  row.error = 1 / share.value - 1;
+  row.error_low = 1 / share.most - 1;
+  row.error_high = 1 / share.least - 1;
+  if (alpha_beta.size() < runs.size()) return;
+  row.alpha_beta_us = live::median_of(std::move(alpha_beta)).value;
+  row.alpha_beta_error = 1 / share_of(runs, [](const CaseRun& run) { return *run.alpha_beta_us; }).value - 1;
+}
+
 Row measured(const Case& of, const Tolerance& tolerance) {
   Row row = {.of = of};
-  std::vector<double> quiet;
-  std::vector<std::string> noise;
+  std::vector<const CaseRun*> quiet;
   for (const CaseRun& run : of.runs)
     if (run.noise.empty())
-      quiet.insert(quiet.end(), run.iterations_us.begin(), run.iterations_us.end());
+      quiet.push_back(&run);
     else
-      noise = run.noise;
-  if (quiet.empty()) {  // shown all the same
-    for (const CaseRun& run : of.runs)
-      quiet.insert(quiet.end(), run.iterations_us.begin(), run.iterations_us.end());
-    row.why = noise.empty() ? "not run" : fmt::format("{}", fmt::join(noise, ", "));
-  }
+      row.why = fmt::format("{}", fmt::join(run.noise, ", "));
+  if (!quiet.empty()) row.why.clear();
+  if (of.runs.empty()) row.why = "not run";
+  if (quiet.empty())  // shown all the same
+    for (const CaseRun& run : of.runs) quiet.push_back(&run);
   if (quiet.empty()) return row;
-  row.measured_us = live::median_of(std::move(quiet));
-  const auto error = [&](double us) { return of.predicted_us / us - 1; };
-  row.error = error(row.measured_us.value);
-  row.error_low = error(row.measured_us.most);
-  row.error_high = error(row.measured_us.least);
-  if (of.alpha_beta_us) row.alpha_beta_error = *of.alpha_beta_us / row.measured_us.value - 1;
+  add_errors(quiet, row);
   if (row.why.empty())
     row.verdict = std::abs(row.error) <= tolerance.worst ? Verdict::passed : Verdict::failed;
   return row;
@@ -68,7 +89,7 @@ Ranking ranking(const Group& group, const Tolerance& tolerance) {
   Ranking out = {.group = group.front()->of.group};
   if (!all_judged(group)) return out;
   const Row* predicted = *std::min_element(group.begin(), group.end(), [](const Row* a, const Row* b) {
-    return a->of.predicted_us < b->of.predicted_us;
+    return a->predicted_us < b->predicted_us;
   });
   const Row* best = *std::min_element(group.begin(), group.end(), [](const Row* a, const Row* b) {
     return a->measured_us.value < b->measured_us.value;
@@ -103,7 +124,7 @@ void check_gain(const Group& group, std::vector<std::string>& faults) {
   const Row* exact = find(group, Part::exact);
   const Row* ddp = find(group, Part::ddp);
   if (exact == nullptr || ddp == nullptr) return;
-  const double predicted = 1 - exact->of.predicted_us / ddp->of.predicted_us;
+  const double predicted = 1 - exact->predicted_us / ddp->predicted_us;
   if (predicted >= kGainThatMustShow && exact->measured_us.value >= ddp->measured_us.value)
     faults.push_back(fmt::format("{}: '{}' was predicted {} faster than '{}' and is not", exact->of.group,
                                  exact->of.name, percent(predicted), ddp->of.name));

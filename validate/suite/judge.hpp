@@ -17,8 +17,10 @@ namespace suite {
 /// What a plan is in its group besides a plan.
 enum class Part { any, wfbp, one_group, ddp, exact };
 
-/// One time that a case was run.
+/// One time that a case was predicted and then run.
 struct CaseRun {
+  double predicted_us = 0;
+  std::optional<double> alpha_beta_us = {};  ///< what the plain model predicts
   std::vector<double> iterations_us;
   std::vector<std::string> noise;  ///< why nothing may be concluded from it; none: the machine was quiet
 };
@@ -30,8 +32,6 @@ struct Case {
   std::string compute;  ///< what stood for the layers: waiting, cpu, PyTorch
   Part part = Part::any;
   bool is_dense = true;  ///< neither compressed nor sparse
-  double predicted_us = 0;
-  std::optional<double> alpha_beta_us;  ///< what the plain model predicts
   std::vector<CaseRun> runs;
   std::uint32_t attempts = 1;  ///< of its group; the last one's numbers stand here
 };
@@ -48,11 +48,15 @@ struct Tolerance {
 enum class Verdict { passed, failed, not_judged };
 std::string_view name(Verdict verdict);
 
-/// A case, judged. Errors are signed and relative to what was measured: predicted / measured - 1.
+/// A case, judged by its quiet runs. Errors are signed and relative to what was measured: predicted /
+/// measured - 1, of each iteration by the prediction that its run was begun with, and of all these the
+/// median.
 struct Row {
   Case of;
   Verdict verdict = Verdict::not_judged;
-  std::string why;  ///< it is not judged
+  std::string why;          ///< it is not judged
+  double predicted_us = 0;  ///< the median of the runs', as the next
+  std::optional<double> alpha_beta_us;
   live::Median measured_us;
   double error = 0;
   double error_low = 0;

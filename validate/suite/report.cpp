@@ -40,7 +40,7 @@ std::vector<std::string> cells(const Row& row) {
   return {models::one_line(row.of.group),
           models::one_line(row.of.name),
           row.of.compute,
-          ms(row.of.predicted_us),
+          ms(row.predicted_us),
           shown ? ms(row.measured_us.value) : "",
           shown ? signed_percent(row.error) : "",
           shown ? fmt::format("{:+.1f} .. {:+.1f}", 100 * row.error_low, 100 * row.error_high) : "",
@@ -102,12 +102,16 @@ ordered_json json_of(const Errors& errors) {
 
 ordered_json json_of(const Row& row) {
   ordered_json runs = ordered_json::array();
-  for (const CaseRun& run : row.of.runs)
-    runs.push_back({{"iterations_us", run.iterations_us}, {"noise", run.noise}});
+  for (const CaseRun& run : row.of.runs) {
+    ordered_json& into = runs.emplace_back(ordered_json{{"predicted_us", run.predicted_us}});
+    if (run.alpha_beta_us) into["alpha_beta_us"] = *run.alpha_beta_us;
+    into["iterations_us"] = run.iterations_us;
+    into["noise"] = run.noise;
+  }
   ordered_json out = {{"group", row.of.group},        {"plan", row.of.name},
                       {"compute", row.of.compute},    {"is_dense", row.of.is_dense},
-                      {"verdict", name(row.verdict)}, {"predicted_us", row.of.predicted_us}};
-  if (row.of.alpha_beta_us) out["alpha_beta_us"] = *row.of.alpha_beta_us;
+                      {"verdict", name(row.verdict)}, {"predicted_us", row.predicted_us}};
+  if (row.alpha_beta_us) out["alpha_beta_us"] = *row.alpha_beta_us;
   if (was_run(row)) {
     out["measured_us"] = row.measured_us.value;
     out["interval_us"] = {row.measured_us.least, row.measured_us.most};
@@ -197,13 +201,15 @@ std::string report_page(const Report& report, const Tolerance& tolerance, const 
   std::string out = fmt::format(
       "# How wrong predictions are\n"
       "Written by `{}` on {}.\n{}\n{}\n\n"
-      "Every prediction was on disk before its run began. *error* is predicted over measured, less 1; *95 %* "
-      "is what\n"
-      "the measured median leaves open; *null* is the error of one who says that every plan takes as long as "
-      "the better\n"
-      "of measured WFBP and one group; *alpha-beta* that of one straight line instead of measured curves. A "
-      "run beside\n"
-      "which the machine was not quiet is *not judged*, whatever came out.\n\n",
+      "Every prediction was on disk before its run began. *error* is predicted over measured, less 1: the "
+      "median over\n"
+      "iterations, each by the prediction of its own run; *95 %* is what that median leaves open; *null* is "
+      "the error of\n"
+      "one who says that every plan takes as long as the better of measured WFBP and one group; *alpha-beta* "
+      "that of one\n"
+      "straight line instead of measured curves. A run beside which the machine was not quiet is *not "
+      "judged*, whatever\n"
+      "came out.\n\n",
       about.command, about.date, models::one_line(about.machine), models::one_line(about.versions));
   for (const std::string& each : about.places) out += fmt::format("* {}\n", models::one_line(each));
   out += fmt::format("\n| {} |\n| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n",

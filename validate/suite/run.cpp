@@ -69,15 +69,18 @@ class GroupRun {
   }
 
   GroupResult run() {
-    predict();
     GroupResult out = {.cases = {}, .place = crew_.where()};
-    for (std::size_t i = 0; i < group_.plans.size(); ++i) out.cases.push_back(case_of(i));
-    for (std::uint32_t repeat = 0; repeat < wishes_.repeats; ++repeat)
-      for (std::size_t i = 0; i < group_.plans.size(); ++i) {
-        const live::Record record =
-            live::execute(crew_, group_.plans[i].wishes, calibration_, predictions_[i]);
-        out.cases[i].runs.push_back({.iterations_us = lengths_us(record), .noise = noise_of(record)});
-      }
+    for (const Plan& plan : group_.plans)
+      out.cases.push_back({.group = group_.name,
+                           .name = plan.name,
+                           .compute = group_.compute,
+                           .part = plan.part,
+                           .is_dense = plan.is_dense,
+                           .runs = {}});
+    for (std::uint32_t repeat = 0; repeat < wishes_.repeats; ++repeat) {
+      predict();
+      for (std::size_t i = 0; i < group_.plans.size(); ++i) out.cases[i].runs.push_back(run_of(i));
+    }
     return out;
   }
 
@@ -91,6 +94,7 @@ class GroupRun {
   void predict() {
     std::vector<live::Wishes> all;
     for (const Plan& plan : group_.plans) all.push_back(plan.wishes);
+    predictions_.clear();
     calibration_ = live::calibrate(crew_, all);
     std::string line = group_.name + ": predicted";
     for (const live::Wishes& each : all) {
@@ -102,16 +106,14 @@ class GroupRun {
     wishes_.tell(line);
   }
 
-  Case case_of(std::size_t number) const {
-    const Plan& plan = group_.plans[number];
-    return {.group = group_.name,
-            .name = plan.name,
-            .compute = group_.compute,
-            .part = plan.part,
-            .is_dense = plan.is_dense,
-            .predicted_us = predictions_[number].iteration_us,
-            .alpha_beta_us = alpha_beta_us(plan.wishes, calibration_, predictions_[number]),
-            .runs = {}};
+  CaseRun run_of(std::size_t number) {
+    const live::Wishes& wishes = group_.plans[number].wishes;
+    const live::Prediction& prediction = predictions_[number];
+    const live::Record record = live::execute(crew_, wishes, calibration_, prediction);
+    return {.predicted_us = prediction.iteration_us,
+            .alpha_beta_us = alpha_beta_us(wishes, calibration_, prediction),
+            .iterations_us = lengths_us(record),
+            .noise = noise_of(record)};
   }
 
   const Group& group_;
@@ -121,6 +123,18 @@ class GroupRun {
   live::Calibration calibration_;
   std::vector<live::Prediction> predictions_;
 };
+
+/// Of the same cases.
+void add_runs(ExternalResult result, GroupResult& to) {
+  to.place = std::move(result.place);
+  if (to.cases.empty()) {
+    to.cases = std::move(result.cases);
+    return;
+  }
+  for (Case& each : result.cases)
+    for (Case& known : to.cases)
+      if (known.name == each.name) std::ranges::move(each.runs, std::back_inserter(known.runs));
+}
 
 bool all_pass(const std::vector<Case>& cases, const Tolerance& tolerance) {
   const Report report = judge(cases, tolerance);
@@ -153,8 +167,10 @@ Measured run(const Suite& suite, const RunWishes& wishes) {
     add(group.name, [&] { return GroupRun(group, wishes, frozen).run(); });
   for (const Program& program : suite.programs)
     add(program.name, [&] {
-      ExternalResult result = run_program(program, wishes.fusewise, suite.iterations, wishes.tell);
-      return GroupResult{.cases = std::move(result.cases), .place = std::move(result.place)};
+      GroupResult all;
+      for (std::uint32_t repeat = 0; repeat < wishes.repeats; ++repeat)
+        add_runs(run_program(program, wishes.fusewise, suite.iterations, wishes.tell), all);
+      return all;
     });
   return out;
 }

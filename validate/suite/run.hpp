@@ -13,11 +13,11 @@
 namespace suite {
 
 struct RunWishes {
-  std::uint32_t repeats = 1;          ///< how often each plan is run
+  std::uint32_t repeats = 1;          ///< how often each group is calibrated, predicted, frozen and run
   std::uint32_t attempts = 1;         ///< of a group, from calibration on, until all its plans pass
   bool paced = false;                 ///< on loopback, whether or not there are namespaces
   std::filesystem::path fusewise;     ///< this program, for others to call
-  std::filesystem::path predictions;  ///< written before each run, unless empty
+  std::filesystem::path predictions;  ///< written before plans run, unless empty
   std::function<void(const std::string& line)> tell = [](const std::string& /*line*/) {};
 };
 
