@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <exception>
+#include <thread>
 
 namespace transport {
 
@@ -36,6 +38,19 @@ void be_prompt() {
   if (attributes.policy != SCHED_OTHER) return;
   attributes.runtime_ns = kTurnNs;
   (void)::syscall(SYS_sched_setattr, 0, &attributes, 0U);
+}
+
+void run_promptly(const std::function<void()>& work) {
+  std::exception_ptr failure;
+  std::thread([&] {
+    be_prompt();
+    try {
+      work();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }).join();
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace transport

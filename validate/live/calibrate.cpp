@@ -19,7 +19,8 @@
 #include "traces/profile_overlap.hpp"
 #include "transport/bytes.hpp"
 #include "transport/collectives.hpp"
-#include "validate/live/clock.hpp"
+#include "transport/prompt.hpp"
+#include "validate/live/coding.hpp"
 #include "validate/live/layers.hpp"
 #include "validate/live/levels.hpp"
 #include "validate/live/parcel.hpp"
@@ -116,7 +117,8 @@ struct Terms {
   const CalibrationWishes& wishes;
   std::uint32_t workers_per_node = 1;
   /// What a link lets pass at once after a pause. Groups follow each other, and large ones find links that
-  /// had no time to save up: these bytes are used up before. Small ones leave links the time.
+  /// had no time to save up: more than these bytes are used up just before. Small ones leave links the time,
+  /// and follow each other closer than a barrier lets them.
   std::int64_t burst_bytes = 0;
 };
 
@@ -130,11 +132,14 @@ void measure_sizes(Transport& transport, measure::Engine& engine, const Terms& t
   std::vector<measure::Samples> all(sizes.size());
   for (std::uint32_t sweep = 0; sweep < std::min(kSweeps, wishes.repetitions); ++sweep)
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-      const measure::Wanted wanted = {.collectives = {kind},
-                                      .sizes = {sizes[i]},
-                                      .repetitions = (repetitions(wishes, sizes[i]) + kSweeps - 1) / kSweeps,
-                                      .warm_up = sweep == 0 ? std::max(1U, wishes.warm_up) : 1,
-                                      .drain_bytes = sizes[i] < terms.burst_bytes ? 0 : terms.burst_bytes};
+      const bool is_small = sizes[i] < terms.burst_bytes;
+      const measure::Wanted wanted = {
+          .collectives = {kind},
+          .sizes = {sizes[i]},
+          .repetitions = (repetitions(wishes, sizes[i]) + kSweeps - 1) / kSweeps,
+          .warm_up = sweep == 0 ? std::max(1U, wishes.warm_up) : 1,
+          .timing = is_small ? measure::Timing::back_to_back : measure::Timing::isolated,
+          .drain_bytes = is_small ? 0 : 2 * terms.burst_bytes};
       for (measure::Samples& samples : measure::run(transport, engine, wanted)) {
         samples.us.insert(samples.us.end(), all[i].us.begin(), all[i].us.end());
         all[i] = std::move(samples);
@@ -162,131 +167,6 @@ std::vector<measure::Samples> measured_collectives(Transport& transport, measure
   std::vector<std::int64_t> some;
   for (std::size_t i = 0; i < sizes.size(); i += 2) some.push_back(sizes[i]);
   measure("the link", measure::Collective::send_receive, "ring", some);
-  return out;
-}
-
-// ---- compressors
-
-/// Of one size.
-struct CodeTimes {
-  double encode_us = 0;
-  double carry_us = 0;
-  double decode_us = 0;
-  double ratio = 1;
-};
-
-/// What a stretch of work takes that all workers begin at once: until the last has ended. Workers that share
-/// processors keep each other waiting, in a run, too. (Where clocks differ: what it takes the slowest.) On
-/// rank 0; 0 on the others.
-class Together {
- public:
-  explicit Together(Transport& transport) : transport_(transport), one_clock_(share_clock(transport)) {}
-
-  template <typename Work>
-  double time_us(const Work& work) {
-    transport::barrier(transport_, tag_of(Tag::barrier));
-    std::array<std::int64_t, 2> own = {now_ns(), 0};
-    work();
-    own[1] = now_ns();
-    if (transport_.rank() != 0) {
-      transport_.send(0, tag_of(Tag::record), transport::to_bytes(std::span<const std::int64_t>(own)));
-      return 0;
-    }
-    std::int64_t begun = own[0];
-    std::int64_t ended = own[1];
-    std::int64_t longest = own[1] - own[0];
-    for (std::uint32_t rank = 1; rank < transport_.size(); ++rank) {
-      std::array<std::int64_t, 2> other{};
-      transport::from_bytes<std::int64_t>(transport_.recv(rank, tag_of(Tag::record)), other);
-      begun = std::min(begun, other[0]);
-      ended = std::max(ended, other[1]);
-      longest = std::max(longest, other[1] - other[0]);
-    }
-    return static_cast<double>(one_clock_ ? ended - begun : longest) / 1000;
-  }
-
- private:
-  static std::int64_t now_ns() {
-    return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-  }
-
-  Transport& transport_;
-  bool one_clock_;
-};
-
-CodeTimes time_code(Transport& transport, const Method& method, std::int64_t bytes, std::uint32_t rounds,
-                    std::uint64_t seed) {
-  const Gradients gradients(seed, transport.size());
-  std::vector<float> values(static_cast<std::size_t>(bytes) / sizeof(float));
-  Parcel parcel(method, values, transport.size(), seed);
-  Together together(transport);
-  std::vector<double> encode;
-  std::vector<double> carry;
-  std::vector<double> decode;
-  CodeTimes out;
-  for (std::uint32_t i = 0; i < rounds; ++i) {
-    gradients.fill(method.spread(), transport.rank(), i, 0, values);
-    encode.push_back(together.time_us([&] { parcel.encode(); }));
-    out.ratio = static_cast<double>(parcel.encoded_bytes()) / static_cast<double>(bytes);
-    carry.push_back(together.time_us([&] { parcel.carry(transport, CollectiveKind::all_reduce); }));
-    decode.push_back(together.time_us([&] { parcel.decode(); }));
-  }
-  out.encode_us = profiler::summary(encode).median;
-  out.carry_us = profiler::summary(carry).median;
-  out.decode_us = profiler::summary(decode).median;
-  return out;
-}
-
-planner::CodeCost curve_cost(std::vector<std::pair<double, double>> points) {
-  double most = 0;  // what costs more is never cheaper: a smaller size may have met noise
-  for (auto& [bytes, us] : points) us = most = std::max(most, us);
-  return {.curve = std::make_shared<const traces::CostCurve>(traces::CostCurve::through(points))};
-}
-
-/// A compressor, and what was timed of it by size, all contributions decoded at once as in a run.
-struct TimedCompressor {
-  planner::Compressor compressor;
-  std::vector<CodeTimes> times;
-};
-
-TimedCompressor time_compressor(Transport& transport, const Asked& asked,
-                                const std::vector<std::int64_t>& sizes, std::uint32_t workers_per_node,
-                                const CalibrationWishes& wishes) {
-  constexpr std::uint32_t kRounds = 7;
-  planner::Way way;
-  way.compressor = asked.compressor;
-  const Method method = method_of(way, true, workers_per_node, asked.error_feedback);
-  TimedCompressor out = {.compressor = asked.compressor, .times = {}};
-  for (const std::int64_t bytes : sizes)
-    out.times.push_back(
-        time_code(transport, method, bytes, std::min(kRounds, wishes.repetitions), wishes.seed));
-  return out;
-}
-
-/// Sparse all-reduces, and what is compressed between nodes alone, select and sum on the way: what one takes
-/// beyond its messages counts as encoding. Where there are nodes a worker encodes its part of their sums.
-planner::Compressor measured_compressor(const TimedCompressor& timed, const std::vector<std::int64_t>& sizes,
-                                        const traces::Network& network, std::uint32_t workers,
-                                        std::uint32_t workers_per_node) {
-  planner::Compressor out = timed.compressor;
-  planner::Way way;
-  way.compressor = out;
-  const planner::WayCost cost(network, workers, way);
-  std::vector<std::pair<double, double>> encode;
-  std::vector<std::pair<double, double>> decode;
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const CodeTimes& times = timed.times[i];
-    const bool is_on_the_way = cost.is_sparse();
-    const double further = is_on_the_way ? times.carry_us - cost.us(CollectiveKind::all_reduce, sizes[i]) : 0;
-    const double encoded = static_cast<double>(sizes[i]) / (needs_nodes(out) ? workers_per_node : 1);
-    encode.emplace_back(encoded, times.encode_us + std::max(0.0, further));
-    decode.emplace_back(static_cast<double>(sizes[i]), times.decode_us);
-    if (!out.sparse && !out.between_nodes) out.ratio = times.ratio;
-  }
-  out.encode = curve_cost(std::move(encode));
-  out.decode = curve_cost(std::move(decode));
-  out.decodes_each = false;
-  if (out.sparse && !out.sparse->recompute_selection.is_free()) out.sparse->recompute_selection = out.encode;
   return out;
 }
 
@@ -329,18 +209,22 @@ Calibration calibrate(Crew& crew, const std::vector<Wishes>& all, const Calibrat
     Calibration out = {
         .network = {}, .profile = first.profile, .overlap = {}, .compressors = {}, .where = crew.where()};
     if (engine != nullptr) out.where += "; " + engine->description();
-    const std::vector<measure::Samples> samples =
-        measured_collectives(transport, engine, needs, terms, sizes, tell);
+    std::vector<measure::Samples> samples;
     std::vector<traces::Level> levels;
-    if (needs.levels) {
+    transport::run_promptly([&] {
+      samples = measured_collectives(transport, engine, needs, terms, sizes, tell);
+      if (!needs.levels) return;
       tell("calibration of links inside nodes and between them");
       levels = measured_levels(transport, first.workers_per_node, sizes, std::min(7U, wishes.repetitions),
                                terms.burst_bytes);
-    }
+    });
     std::vector<TimedCompressor> compressors;
+    const std::chrono::milliseconds deadline(static_cast<std::int64_t>(1000 * crew.place().deadline_s));
     for (const Asked& asked : needs.compressors) {
       tell("calibration of " + asked.compressor.name);
-      compressors.push_back(time_compressor(transport, asked, sizes, first.workers_per_node, wishes));
+      compressors.push_back(
+          time_compressor(transport, asked, sizes, first.workers_per_node,
+                          {.rounds = wishes.repetitions, .seed = wishes.seed, .deadline = deadline}));
     }
     if (first.layers) {
       tell("calibration of layers");
@@ -357,8 +241,7 @@ Calibration calibrate(Crew& crew, const std::vector<Wishes>& all, const Calibrat
     out.network.levels = std::move(levels);
     out.asked = needs.compressors;
     for (const TimedCompressor& timed : compressors)
-      out.compressors.push_back(
-          measured_compressor(timed, sizes, out.network, transport.size(), first.workers_per_node));
+      out.compressors.push_back(measured_compressor(timed, sizes, out.network, transport.size()));
     return bytes_of(calibration_text(out));
   };
   const transport::Bytes bytes = crew.run(rank, hooks);

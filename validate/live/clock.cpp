@@ -35,4 +35,18 @@ bool share_clock(transport::Transport& transport) {
   return all;
 }
 
+std::chrono::steady_clock::time_point common_start(transport::Transport& transport, bool shares_clock) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::milliseconds kNotice(3);
+  std::int64_t at_ns = 0;
+  if (transport.rank() == 0) {
+    at_ns = std::chrono::nanoseconds((Clock::now() + kNotice).time_since_epoch()).count();
+    for (std::uint32_t rank = 1; rank < transport.size(); ++rank)
+      transport.send(rank, tag_of(Tag::start), transport::to_bytes(std::span<const std::int64_t>(&at_ns, 1)));
+  } else {
+    transport::from_bytes<std::int64_t>(transport.recv(0, tag_of(Tag::start)), std::span(&at_ns, 1));
+  }
+  return shares_clock ? Clock::time_point(std::chrono::nanoseconds(at_ns)) : Clock::now() + kNotice;
+}
+
 }  // namespace live

@@ -1,6 +1,8 @@
-// Whether workers can compare what their clocks say.
+// Whether workers can compare what their clocks say, and begin at the same time.
 
 #pragma once
+
+#include <chrono>
 
 #include "transport/transport.hpp"
 
@@ -9,5 +11,9 @@ namespace live {
 /// Whether all ranks are on one host, whose processes share a steady clock. All call it, and all get the
 /// same.
 bool share_clock(transport::Transport& transport);
+
+/// All call it at about the same time: when to begin, a few milliseconds later. Where clocks differ each
+/// begins as long after it was told.
+std::chrono::steady_clock::time_point common_start(transport::Transport& transport, bool shares_clock);
 
 }  // namespace live

@@ -13,6 +13,8 @@
 #include "profiler/overlap/overlap.hpp"
 #include "transport/bytes.hpp"
 #include "transport/collectives.hpp"
+#include "validate/live/clock.hpp"
+#include "validate/live/gradients.hpp"
 #include "validate/live/parcel.hpp"
 
 namespace live {
@@ -170,15 +172,22 @@ LayerTimes measured_layers(transport::Transport& transport, measure::Engine* bes
   std::unique_ptr<measure::Engine> own;
   if (beside == nullptr) own = measure::find_backend("tcp")->make(transport, {.algorithm = "ring"});
   measure::Engine& engine = beside == nullptr ? *own : *beside;
-  engine.load(std::vector<float>(static_cast<std::size_t>(gradient_elements(out.profile))));
+  const Gradients gradients(wishes.seed, transport.size());
+  std::vector<float> values(static_cast<std::size_t>(gradient_elements(out.profile)));
+  const bool one_clock = share_clock(transport);
   const std::unique_ptr<RunningLayers> layers =
       real.are_run_by(transport.rank()) ? std::make_unique<RunningLayers>(real) : nullptr;
   constexpr std::uint32_t kWarmUp = 2;
   std::vector<std::vector<double>> times(2 * count);  // forward, then backward
   for (std::uint32_t i = 0; i < kWarmUp + repetitions; ++i) {
+    // what a run's iteration has done to the caches before it begins
+    gradients.fill(Spread::wide, transport.rank(), i, 0, values);
+    engine.load(values);
     engine.start(measure::Collective::all_reduce);
     engine.finish();
+    gradients.fill(Spread::wide, transport.rank(), i + 1, 0, values);
     transport::barrier(transport, tag_of(Tag::barrier));
+    std::this_thread::sleep_until(common_start(transport, one_clock));
     const auto all = told_by_all(transport, timed_iteration(layers.get(), count));
     for (std::uint32_t each = 0; each < all.size() && i >= kWarmUp; ++each)
       for (std::size_t t = 0; real.are_run_by(each) && t < 2 * count; ++t) times[t].push_back(all[each][t]);

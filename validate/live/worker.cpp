@@ -33,8 +33,6 @@ using Kind = planner::TaskLabel::Kind;
 using sim::Time;
 using traces::CollectiveKind;
 
-/// How long before they begin the workers agree when.
-constexpr std::chrono::milliseconds kNotice(3);
 /// Until the other workers have come to rest after a barrier: the fixed loop is to feel who else is there.
 constexpr std::chrono::milliseconds kRest(1);
 
@@ -274,20 +272,11 @@ class Worker {
     if (options_.on_phase) options_.on_phase(phase_);
     data_.draw(iteration);
     transport::barrier(transport_, tag_of(Tag::barrier));
-    std::int64_t at_ns = 0;
-    if (transport_.rank() == 0) {
-      if (iteration >= wishes_.warm_up) {
-        std::this_thread::sleep_for(kRest);
-        record_.loop_us.push_back(profiler::time_fixed_loop_us());
-      }
-      at_ns = std::chrono::nanoseconds((Clock::now() + kNotice).time_since_epoch()).count();
-      for (std::uint32_t rank = 1; rank < transport_.size(); ++rank)
-        transport_.send(rank, tag_of(Tag::start),
-                        transport::to_bytes(std::span<const std::int64_t>(&at_ns, 1)));
-    } else {
-      transport::from_bytes<std::int64_t>(transport_.recv(0, tag_of(Tag::start)), std::span(&at_ns, 1));
+    if (transport_.rank() == 0 && iteration >= wishes_.warm_up) {
+      std::this_thread::sleep_for(kRest);
+      record_.loop_us.push_back(profiler::time_fixed_loop_us());
     }
-    began_ = shares_clock_ ? Clock::time_point(std::chrono::nanoseconds(at_ns)) : Clock::now() + kNotice;
+    began_ = common_start(transport_, shares_clock_);
     channel_.sleep_until(began_, true);
     due_ = began_;
     pieces_.clear();
@@ -303,6 +292,7 @@ class Worker {
                          .end_us = since_began(request.end)});
     std::ranges::stable_sort(pieces_, {}, &Piece::end_us);
     if (iteration >= wishes_.warm_up) record_.iterations.push_back({length_us, pieces_});
+    transport::barrier(transport_, tag_of(Tag::barrier));  // checks take processors, of those that still run
     data_.store();
     const std::optional<WrongValue>& wrong = wishes_.wrong;
     if (wrong && wrong->rank == transport_.rank() && wrong->iteration == iteration) data_.spoil(wrong->group);
