@@ -85,7 +85,8 @@ TEST_CASE("sparse: what is none is refused") {
     std::string text;
     std::string message;
   };
-  const std::string keys = "expected a key among name, density, selection, decode, on_the_way, costs, decode_each";
+  const std::string keys =
+      "expected a key among name, density, selection, decode, on_the_way, costs, decode_each";
   const std::vector<Case> cases = {
       {R"("ok-topk")",
        R"(/: expected a density with it: {"name": "ok-topk", "density": ...}, got "ok-topk")"},
