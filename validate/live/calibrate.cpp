@@ -1,7 +1,6 @@
 #include "validate/live/calibrate.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <iterator>
@@ -10,10 +9,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "compression/compressor.hpp"
 #include "models/errors.hpp"
 #include "models/json_text.hpp"
-#include "profiler/common/samples.hpp"
 #include "profiler/measure/report.hpp"
 #include "profiler/measure/run.hpp"
 #include "traces/profile_overlap.hpp"
