@@ -1,6 +1,7 @@
 #include "validate/live/calibrate.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <iterator>
@@ -32,28 +33,38 @@ using transport::Transport;
 
 /// Collectives as a group's: into the fusion buffer, over the network, and out of it again.
 class ParcelEngine final : public measure::Engine {
+  static constexpr std::size_t kKept = 1 << 20;  ///< larger ones are not timed in a row
+
  public:
   ParcelEngine(Transport& transport, std::string all_reduce, std::uint32_t workers_per_node)
       : transport_(transport),
         method_{.all_reduce = std::move(all_reduce), .workers_per_node = workers_per_node} {}
 
   void load(std::span<const float> values) override {
-    if (values.size() != gradient_.size()) parcel_.reset();
-    gradient_.assign(values.begin(), values.end());
-    if (!parcel_) parcel_ = std::make_unique<Parcel>(method_, std::span(gradient_), transport_.size(), 1);
-    parcel_->load();
+    if (values.size() != gradients_[0].size()) parcels_.clear();
+    const std::size_t count = values.size_bytes() <= kKept ? gradients_.size() : 1;
+    for (std::size_t i = 0; i < count; ++i) {
+      gradients_[i].assign(values.begin(), values.end());
+      if (parcels_.size() == i)
+        parcels_.push_back(std::make_unique<Parcel>(method_, std::span(gradients_[i]), transport_.size(), 1));
+      parcels_[i]->load();
+    }
+    started_ = stored_ = 0;
   }
+  bool keeps_each() const override { return parcels_.size() > 1; }
   void store(std::span<float> values) override {
     const std::span<const float> from =
-        leaves_buffer_ ? parcel_->buffer() : std::span<const float>(gradient_);
+        leaves_buffer_ ? parcels_[stored_]->buffer() : std::span<const float>(gradients_[stored_]);
+    stored_ = (stored_ + 1) % parcels_.size();
     std::copy_n(from.begin(), std::min(values.size(), from.size()), values.begin());
   }
   void start(measure::Collective kind) override {
     leaves_buffer_ = kind == measure::Collective::reduce_scatter;
     if (kind == measure::Collective::send_receive)
-      transport::send_receive(transport_, gradient_, tag_of(Tag::dense));
+      transport::send_receive(transport_, gradients_[started_], tag_of(Tag::dense));
     else
-      parcel_->carry(transport_, *measure::entry(kind).in_network);
+      parcels_[started_]->carry(transport_, *measure::entry(kind).in_network);
+    started_ = (started_ + 1) % parcels_.size();
   }
   void finish() override {}
   std::string algorithm(measure::Collective kind) const override {
@@ -65,8 +76,10 @@ class ParcelEngine final : public measure::Engine {
  private:
   Transport& transport_;
   Method method_;
-  std::vector<float> gradient_;
-  std::unique_ptr<Parcel> parcel_;
+  std::array<std::vector<float>, measure::kBatch> gradients_;
+  std::vector<std::unique_ptr<Parcel>> parcels_;
+  std::size_t started_ = 0;
+  std::size_t stored_ = 0;
   bool leaves_buffer_ = false;
 };
 
