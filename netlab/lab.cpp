@@ -65,9 +65,13 @@ Descriptor new_network() {
 /// what a socket sends ahead. A host's own choice, BBR say, leaves some percent of the link unused.
 constexpr std::string_view kCongestionControl = "reno";
 
-std::string shaping(double bits_per_second, const std::string& device) {
-  return fmt::format("qdisc add dev {} root handle 1: tbf rate {:.0f}bit burst {} latency 50ms\n", device,
-                     bits_per_second, burst_bytes(bits_per_second));
+/// A queue takes what all workers may have on their way: where two of them meet at a link, a loss costs a
+/// tenth of an all-reduce, or none, by chance.
+constexpr std::int64_t kOnTheWayBytes = 8 << 20;
+
+std::string shaping(double bits_per_second, std::uint32_t workers, const std::string& device) {
+  return fmt::format("qdisc add dev {} root handle 1: tbf rate {:.0f}bit burst {} limit {}\n", device,
+                     bits_per_second, burst_bytes(bits_per_second), workers * kOnTheWayBytes);
 }
 
 std::string delaying(const Shape& shape, const std::string& device) {
@@ -89,7 +93,7 @@ void add_nodes(const Shape& shape, std::string& links, std::string& shapes) {
     links +=
         fmt::format("link set dev up{0} master node{0} up\nlink set dev down{0} master switch up\n", node);
     for (const std::string_view end : {"up", "down"})
-      shapes += shaping(shape.between_bits_per_second, fmt::format("{}{}", end, node));
+      shapes += shaping(shape.between_bits_per_second, shape.workers, fmt::format("{}{}", end, node));
   }
 }
 
@@ -109,7 +113,7 @@ std::vector<Descriptor> make_network(const Shape& shape) {
     links += fmt::format("link add name w{} type veth peer name eth0 netns /proc/{}/fd/{}\n", i, ::getpid(),
                          workers[i].get());
     links += fmt::format("link set dev w{} master {} up\n", i, switch_of(shape, i));
-    shapes += shaping(shape.bits_per_second, fmt::format("w{}", i));
+    shapes += shaping(shape.bits_per_second, shape.workers, fmt::format("w{}", i));
   }
   run_inside(hub.get(), {ip, "-batch", "-"}, links);
   run_inside(hub.get(), {tc, "-batch", "-"}, shapes);
@@ -119,7 +123,7 @@ std::vector<Descriptor> make_network(const Shape& shape) {
         fmt::format("link set dev lo up\naddress add {0}/24 dev eth0\nlink set dev eth0 up\n"
                     "route replace 10.77.0.0/24 dev eth0 proto kernel scope link src {0} congctl {1}\n",
                     address(i), kCongestionControl));
-    run_inside(workers[i].get(), {tc, "-batch", "-"}, shaping(shape.bits_per_second, "eth0"));
+    run_inside(workers[i].get(), {tc, "-batch", "-"}, shaping(shape.bits_per_second, shape.workers, "eth0"));
     if (shape.delay_us > 0) {
       try {
         run_inside(workers[i].get(), {tc, "-batch", "-"}, delaying(shape, "eth0"));
