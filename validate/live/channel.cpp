@@ -17,7 +17,7 @@ namespace {
 
 /// What is spun of a precise wait: longer than a timer is late, and too short to keep other workers' threads
 /// from the processors.
-constexpr std::chrono::microseconds kSpun(30);
+constexpr std::chrono::microseconds kSpun(5);
 
 std::string_view words(planner::TaskLabel::Kind kind) {
   using Kind = planner::TaskLabel::Kind;
@@ -95,18 +95,18 @@ std::optional<Clock::time_point> Channel::wait_all() {
 }
 
 void Channel::await(std::unique_lock<std::mutex>& lock, const std::function<bool()>& is_there) {
-  std::size_t ended = count_ended_;
-  Clock::time_point until = Clock::now() + deadline_;
-  while (!is_there()) {
-    throw_failure();
-    if (ended_.wait_until(lock, until) == std::cv_status::timeout && count_ended_ == ended) {
-      if (failure_) continue;
-      throw models::WorldError(fmt::format("no collective has ended for {:g} s",
-                                           std::chrono::duration<double>(deadline_).count()));
-    }
-    if (count_ended_ != ended) until = Clock::now() + deadline_;
-    ended = count_ended_;
+  last_end_ = Clock::now();
+  awaited_ = &is_there;
+  while (!failure_ && !is_there()) {
+    const Clock::time_point until = last_end_ + deadline_;
+    ended_.wait_until(lock, until);
+    if (Clock::now() >= until && last_end_ + deadline_ == until) break;
   }
+  awaited_ = nullptr;
+  if (is_there()) return;
+  throw_failure();
+  throw models::WorldError(
+      fmt::format("no collective has ended for {:g} s", std::chrono::duration<double>(deadline_).count()));
 }
 
 void Channel::sleep_until(Clock::time_point until, bool precisely) {
@@ -158,6 +158,7 @@ void Channel::run(std::size_t number) {
   const std::scoped_lock lock(mutex_);
   requests_[number].start = request.start;
   requests_[number].end = Clock::now();
+  last_end_ = requests_[number].end;
   has_ended_[number] = true;
   ++count_ended_;
   if (by_layer_) {
@@ -166,7 +167,7 @@ void Channel::run(std::size_t number) {
     hand_over();
   }
   running_.reset();
-  ended_.notify_all();
+  if (awaited_ != nullptr && (*awaited_)()) ended_.notify_all();
 }
 
 std::optional<std::size_t> Channel::next() {

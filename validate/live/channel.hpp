@@ -86,7 +86,10 @@ class Channel {
 
   mutable std::mutex mutex_;
   std::condition_variable posted_;  // for the thread
-  std::condition_variable ended_;   // for compute
+  std::condition_variable ended_;   // for compute: what it waits for is there, or never will be
+  /// What compute waits for: to wake it for anything else would take a processor from those that communicate.
+  const std::function<bool()>* awaited_ = nullptr;
+  Clock::time_point last_end_;
   std::vector<Request> requests_;
   std::vector<bool> has_ended_;
   std::size_t count_ended_ = 0;

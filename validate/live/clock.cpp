@@ -2,7 +2,9 @@
 
 #include <fstream>
 #include <string>
+#include <thread>
 
+#include "profiler/common/noise.hpp"
 #include "transport/bytes.hpp"
 #include "validate/live/parcel.hpp"
 
@@ -47,6 +49,12 @@ std::chrono::steady_clock::time_point common_start(transport::Transport& transpo
     transport::from_bytes<std::int64_t>(transport.recv(0, tag_of(Tag::start)), std::span(&at_ns, 1));
   }
   return shares_clock ? Clock::time_point(std::chrono::nanoseconds(at_ns)) : Clock::now() + kNotice;
+}
+
+double loop_at_rest_us() {
+  constexpr std::chrono::milliseconds kRest(1);
+  std::this_thread::sleep_for(kRest);
+  return profiler::time_fixed_loop_us();
 }
 
 }  // namespace live

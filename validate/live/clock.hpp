@@ -16,4 +16,8 @@ bool share_clock(transport::Transport& transport);
 /// begins as long after it was told.
 std::chrono::steady_clock::time_point common_start(transport::Transport& transport, bool shares_clock);
 
+/// What a fixed loop takes (see profiler/common/noise.hpp) once the other workers have come to rest after a
+/// barrier: it is to feel who else is there.
+double loop_at_rest_us();
+
 }  // namespace live

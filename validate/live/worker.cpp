@@ -12,7 +12,6 @@
 #include <fmt/format.h>
 
 #include "models/errors.hpp"
-#include "profiler/common/noise.hpp"
 #include "profiler/measure/collective.hpp"
 #include "transport/bytes.hpp"
 #include "transport/collectives.hpp"
@@ -32,9 +31,6 @@ using planner::Op;
 using Kind = planner::TaskLabel::Kind;
 using sim::Time;
 using traces::CollectiveKind;
-
-/// Until the other workers have come to rest after a barrier: the fixed loop is to feel who else is there.
-constexpr std::chrono::milliseconds kRest(1);
 
 double slowdown_of(const Wishes& wishes, std::uint32_t rank) {
   double slowdown = 1;
@@ -272,10 +268,7 @@ class Worker {
     if (options_.on_phase) options_.on_phase(phase_);
     data_.draw(iteration);
     transport::barrier(transport_, tag_of(Tag::barrier));
-    if (transport_.rank() == 0 && iteration >= wishes_.warm_up) {
-      std::this_thread::sleep_for(kRest);
-      record_.loop_us.push_back(profiler::time_fixed_loop_us());
-    }
+    if (transport_.rank() == 0 && iteration >= wishes_.warm_up) record_.loop_us.push_back(loop_at_rest_us());
     began_ = common_start(transport_, shares_clock_);
     channel_.sleep_until(began_, true);
     due_ = began_;
