@@ -18,6 +18,7 @@
 #include "netlab/registry.hpp"
 #include "transport/bytes.hpp"
 #include "transport/launch.hpp"
+#include "transport/processors.hpp"
 #include "validate/live/parcel.hpp"
 
 namespace live {
@@ -286,6 +287,7 @@ Bytes Crew::run(const Task& rank, const CrewHooks& hooks) {
       workers(),
       [&](std::uint32_t number) {
         if (here_->lab) netlab::enter(*here_->lab, number);
+        transport::keep_to_share(number, workers());
         if (number != 0) listener.reset();
         if (place_.computes && !place_.share_gpu)
           ::setenv("CUDA_VISIBLE_DEVICES", std::to_string(number).c_str(), 0);
