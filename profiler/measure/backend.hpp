@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -30,9 +31,9 @@ class Engine {
   virtual void start(Collective kind) = 0;
   /// Returns when all that was started is done on this rank.
   virtual void finish() = 0;
-  /// Whether collectives started one after the other have buffers of their own, all loaded: store() then
-  /// gives what has come of the first, the second, ...
-  virtual bool keeps_each() const { return false; }
+  /// So many collectives that are started one after the other have a buffer of their own each, all loaded:
+  /// store() then gives what has come of the first, the second, ...
+  virtual std::uint32_t keeps() const { return 1; }
   /// Before another thread than the one that has made it uses it.
   virtual void enter_thread() {}
   /// Another buffer of this rank; what is started on any of them runs in that order. Null where a rank has

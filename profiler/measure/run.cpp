@@ -92,8 +92,10 @@ class Measurement {
     for (std::uint32_t i = 0; i < wanted_.warm_up; ++i) (void)checked(kind, bytes);
     std::vector<Stretch> own;
     for (std::uint32_t i = 0; i < wanted_.repetitions; ++i)
-      own.push_back(wanted_.timing == Timing::isolated ? checked(kind, bytes) : batch(kind, bytes));
-    const double per = wanted_.timing == Timing::isolated ? 1 : kBatch;
+      own.push_back(wanted_.timing == Timing::isolated       ? checked(kind, bytes)
+                    : wanted_.timing == Timing::back_to_back ? row(kind, bytes, 0, kBatch)
+                                                             : row(kind, bytes, 1, 1));
+    const double per = wanted_.timing == Timing::back_to_back ? kBatch : 1;
     return {.collective = kind,
             .algorithm = engine_.algorithm(kind),
             .ran = engine_.ran(kind),
@@ -114,21 +116,26 @@ class Measurement {
     if (std::ranges::any_of(got, [](std::byte each) { return each != std::byte{}; })) spoiled_ = true;
   }
 
-  Stretch timed(Collective kind, std::uint32_t count) {
+  void start(Collective kind, std::uint32_t count) {
+    for (std::uint32_t i = 0; i < count; ++i) engine_.start(kind);
+    engine_.finish();
+  }
+
+  Stretch timed(Collective kind, std::uint32_t before, std::uint32_t count) {
     engine_.load(given_);
     transport::barrier(control_, kBarrierTag);
     drain();
+    start(kind, before);
     Stretch stretch;
     stretch.start_ns = now_ns();
-    for (std::uint32_t i = 0; i < count; ++i) engine_.start(kind);
-    engine_.finish();
+    start(kind, count);
     stretch.end_ns = now_ns();
     transport::barrier(control_, kBarrierTag);  // checks take processors, of those that still run
     return stretch;
   }
 
   Stretch checked(Collective kind, std::int64_t bytes) {
-    const Stretch stretch = timed(kind, 1);
+    const Stretch stretch = timed(kind, 0, 1);
     check(kind, bytes);
     return stretch;
   }
@@ -142,11 +149,13 @@ class Measurement {
                                            models::bytes_text(bytes), fault));
   }
 
-  /// In place, what comes out of all of them together is not looked at.
-  Stretch batch(Collective kind, std::int64_t bytes) {
-    const Stretch stretch = timed(kind, kBatch);
-    if (!engine_.keeps_each()) return (void)checked(kind, bytes), stretch;
-    for (std::uint32_t i = 0; i < kBatch; ++i) check(kind, bytes);
+  /// In place in one buffer, what comes out of all of them together is not looked at.
+  Stretch row(Collective kind, std::int64_t bytes, std::uint32_t before, std::uint32_t count) {
+    const Stretch stretch = timed(kind, before, count);
+    if (engine_.keeps() >= before + count)
+      for (std::uint32_t i = 0; i < before + count; ++i) check(kind, bytes);
+    else
+      (void)checked(kind, bytes);
     return stretch;
   }
 

@@ -14,6 +14,7 @@ namespace measure {
 enum class Timing : std::uint8_t {
   isolated,      ///< each collective starts when the one before has ended everywhere
   back_to_back,  ///< kBatch at once, one after the other; the mean of each batch
+  following,     ///< each right after another one, in the state that this leaves links and ranks in
 };
 
 constexpr std::uint32_t kBatch = 5;
@@ -40,9 +41,9 @@ struct Samples {
   std::vector<double> us;
 };
 
-/// All ranks call it; rank 0 gets all samples, the others none. What comes out is checked after each isolated
-/// repetition, and before and after each batch; WorldError says which value is wrong. `progress` is told what
-/// is measured next.
+/// All ranks call it; rank 0 gets all samples, the others none. What comes out is checked, of collectives in
+/// a row where the engine keeps them all, else of one before and one after; WorldError says which value is
+/// wrong. `progress` is told what is measured next.
 std::vector<Samples> run(transport::Transport& control, Engine& engine, const Wanted& wanted,
                          const std::function<void(Collective, std::int64_t bytes)>& progress = {});
 

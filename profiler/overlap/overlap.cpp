@@ -55,18 +55,17 @@ class Measurement {
 
   /// In rounds, so that a machine that gets slower does not look like a slow-down.
   OverlapSamples run() {
-    for (int i = 0; i < wishes_.warm_up; ++i) {
-      (void)compute_();
-      (void)communicate();
-    }
+    for (int i = 0; i < wishes_.warm_up; ++i) (void)compute_();
+    std::vector<double> warm_up;
+    communicate(wishes_.warm_up, warm_up);
     const int share = (wishes_.repetitions + kRounds - 1) / kRounds;
     for (int round = 1; round <= kMostRounds; ++round) {
       transport::barrier(control_, kTag);
       for (int i = 0; i < share; ++i) out_.compute_alone.push_back(compute_());
-      transport::barrier(control_, kTag);
-      for (int i = 0; i < share; ++i) out_.communication_alone.push_back(communicate());
+      communicate(share, out_.communication_alone);
       const double ratio = summary(out_.compute_alone).median / summary(out_.communication_alone).median;
-      beside(static_cast<int>(std::min(std::ceil(kLonger * share * most(ratio)) + 1, kMostCollectives)));
+      communicate(static_cast<int>(std::min(std::ceil(kLonger * share * most(ratio)) + 1, kMostCollectives)),
+                  out_.communication_beside, &out_.compute_beside);
       const double least = -most(-static_cast<double>(out_.compute_beside.size()));
       if (round >= kRounds && least >= wishes_.repetitions) return out_;
     }
@@ -77,13 +76,6 @@ class Measurement {
   }
 
  private:
-  double communicate() {
-    const Clock::time_point begin = Clock::now();
-    engine_.start(Collective::all_reduce);
-    engine_.finish();
-    return us_since(begin);
-  }
-
   /// Over all ranks, so that all go on alike.
   double most(double own) {
     double out = own;
@@ -92,24 +84,30 @@ class Measurement {
     return out;
   }
 
-  /// A thread of its own communicates, which has control and engine for as long; only iterations that begin
-  /// and end meanwhile count.
-  void beside(int collectives) {
+  /// In a thread of its own, as in training, which has control and engine for as long; computes meanwhile
+  /// where there is something for it, of which only iterations that begin and end meanwhile count.
+  void communicate(int collectives, std::vector<double>& into,
+                   std::vector<double>* compute_beside = nullptr) {
     transport::barrier(control_, kTag);
     std::atomic<bool> is_over = false;
     std::exception_ptr failure;
     std::thread communication([&] {
       try {
         engine_.enter_thread();
-        for (int i = 0; i < collectives; ++i) out_.communication_beside.push_back(communicate());
+        for (int i = 0; i < collectives; ++i) {
+          const Clock::time_point begin = Clock::now();
+          engine_.start(Collective::all_reduce);
+          engine_.finish();
+          into.push_back(us_since(begin));
+        }
       } catch (...) {
         failure = std::current_exception();
       }
       is_over = true;
     });
-    while (!is_over) {
+    while (compute_beside != nullptr && !is_over) {
       const double us = compute_();
-      if (!is_over) out_.compute_beside.push_back(us);
+      if (!is_over) compute_beside->push_back(us);
     }
     communication.join();
     if (failure) std::rethrow_exception(failure);

@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include "models/errors.hpp"
 #include "planner/ways.hpp"
+#include "tests/support/changing.hpp"
 #include "transport/in_process.hpp"
 #include "validate/live/coding.hpp"
 
@@ -77,6 +79,21 @@ TEST_CASE("coding: an encoding of every size is timed on all ranks, with its rat
       CHECK(each.carry_us > 0);
       CHECK(each.ratio == Approx(name[0] == 'f' ? 0.5 : 1.0 / 32).epsilon(0.05));
     }
+  }
+}
+
+TEST_CASE("coding: a changed byte on the way is found out, by which rank and of which size") {
+  for (const char* name : {"fp16", "efsignsgd", "mstopk"}) {
+    CAPTURE(name);
+    const auto run = [&](std::size_t least) {
+      transport::run_ranks(3, [&](transport::Transport& transport) {
+        tests::Changing changing(transport, transport.rank() == 1 ? least : SIZE_MAX, SIZE_MAX);
+        (void)live::time_compressor(changing, {.compressor = planner::built_in_compressor(name)}, {40'000}, 1,
+                                    {.rounds = 3});
+      });
+    };
+    run(100'000);
+    CHECK_THROWS_AS(run(300), models::WorldError);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "models/errors.hpp"
 #include "models/field.hpp"
+#include "tests/support/changing.hpp"
 #include "transport/in_process.hpp"
 
 namespace {
@@ -11,10 +12,11 @@ namespace {
 using measure::Collective;
 using measure::Samples;
 
-TEST_CASE("measure: every collective of every backend is timed and checked, isolated and back to back") {
+TEST_CASE("measure: every collective of every backend is timed and checked, isolated and in a row") {
   for (const measure::CollectiveBackend& backend : measure::collective_backends())
     if (backend.uses_control)
-      for (const measure::Timing timing : {measure::Timing::isolated, measure::Timing::back_to_back})
+      for (const measure::Timing timing :
+           {measure::Timing::isolated, measure::Timing::back_to_back, measure::Timing::following})
         for (const std::uint32_t size : {2U, 3U, 4U}) {
           CAPTURE(backend.name);
           CAPTURE(size);
@@ -69,6 +71,66 @@ TEST_CASE("measure: a collective that does nothing is found out, whatever it sho
     };
     CHECK_THROWS_AS(transport::run_ranks(3, run), models::WorldError);
   }
+}
+
+/// The sums of two ranks; of so many that were started in a row, one comes out wrong.
+class OneWrong final : public measure::Engine {
+ public:
+  OneWrong(std::uint32_t in_a_row, std::uint32_t wrong) : in_a_row_(in_a_row), wrong_(wrong) {}
+
+  void load(std::span<const float> /*values*/) override { started_ = 0; }
+  void store(std::span<float> values) override {
+    std::vector<float> other(values.size());
+    const measure::TestData data(2);
+    data.fill(0, values);
+    data.fill(1, other);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] += other[i];
+    if (started_ == in_a_row_ && stored_++ == wrong_) values.back() += 1;
+  }
+  void start(Collective /*kind*/) override { ++started_; }
+  void finish() override {}
+  std::uint32_t keeps() const override { return in_a_row_; }
+  std::string algorithm(Collective /*kind*/) const override { return ""; }
+  std::string description() const override { return ""; }
+
+ private:
+  std::uint32_t in_a_row_;
+  std::uint32_t wrong_;
+  std::uint32_t started_ = 0;
+  std::uint32_t stored_ = 0;
+};
+
+TEST_CASE("measure: one wrong sum of several in a row is found out, whichever it is") {
+  const auto run = [](measure::Timing timing, std::uint32_t in_a_row, std::uint32_t wrong) {
+    transport::run_ranks(2, [&](transport::Transport& end) {
+      OneWrong engine(in_a_row, end.rank() == 1 ? wrong : UINT32_MAX);
+      (void)measure::run(
+          end, engine,
+          {.collectives = {Collective::all_reduce}, .sizes = {64}, .repetitions = 1, .timing = timing});
+    });
+  };
+  using enum measure::Timing;
+  for (const auto& [timing, in_a_row] :
+       {std::pair(back_to_back, measure::kBatch), std::pair(following, 2U)}) {
+    CAPTURE(in_a_row);
+    run(timing, in_a_row, in_a_row);
+    for (std::uint32_t wrong = 0; wrong < in_a_row; ++wrong)
+      CHECK_THROWS_AS(run(timing, in_a_row, wrong), models::WorldError);
+  }
+}
+
+TEST_CASE("measure: a changed byte of what drains the link is found out") {
+  const auto run = [](std::size_t changed) {
+    transport::run_ranks(3, [&](transport::Transport& end) {
+      tests::Changing changing(end, changed, changed);
+      const auto engine = measure::collective_backends().front().make(end, {.algorithm = "ring"});
+      (void)measure::run(
+          changing, *engine,
+          {.collectives = {Collective::all_reduce}, .sizes = {64}, .repetitions = 1, .drain_bytes = 77'777});
+    });
+  };
+  run(77'776);
+  CHECK_THROWS_AS(run(77'777), models::WorldError);
 }
 
 TEST_CASE("measure: a wrong value is named") {

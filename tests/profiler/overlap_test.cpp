@@ -13,7 +13,7 @@ namespace {
 
 using measure::Collective;
 
-/// Says when it communicates beside something.
+/// Says when its thread communicates.
 class Busy final : public measure::Engine {
  public:
   explicit Busy(std::atomic<bool>& is_busy) : is_busy_(is_busy) {}
@@ -62,21 +62,21 @@ TEST_CASE("overlap: what an iteration takes beside communication, against alone,
   }
 }
 
-/// Fails beside computing alone.
+/// Fails in the thread that communicates.
 class Failing final : public measure::Engine {
  public:
   void load(std::span<const float> /*values*/) override {}
   void store(std::span<float> /*values*/) override {}
   void start(Collective /*kind*/) override {
-    if (is_beside_) throw models::WorldError("the cable is out");
+    if (has_entered_) throw models::WorldError("the cable is out");
   }
   void finish() override {}
-  void enter_thread() override { is_beside_ = true; }
+  void enter_thread() override { has_entered_ = true; }
   std::string algorithm(Collective /*kind*/) const override { return ""; }
   std::string description() const override { return ""; }
 
  private:
-  std::atomic<bool> is_beside_ = false;
+  std::atomic<bool> has_entered_ = false;
 };
 
 TEST_CASE("overlap: a failure of the thread that communicates is the rank's") {

@@ -1,7 +1,6 @@
 #include "validate/live/calibrate.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <iterator>
@@ -21,7 +20,7 @@
 #include "validate/live/coding.hpp"
 #include "validate/live/layers.hpp"
 #include "validate/live/levels.hpp"
-#include "validate/live/parcel.hpp"
+#include "validate/live/parcel_engine.hpp"
 #include "validate/live/worker.hpp"
 
 namespace live {
@@ -30,58 +29,6 @@ namespace {
 using nlohmann::ordered_json;
 using traces::CollectiveKind;
 using transport::Transport;
-
-/// Collectives as a group's: into the fusion buffer, over the network, and out of it again.
-class ParcelEngine final : public measure::Engine {
-  static constexpr std::size_t kKept = 1 << 20;  ///< larger ones are not timed in a row
-
- public:
-  ParcelEngine(Transport& transport, std::string all_reduce, std::uint32_t workers_per_node)
-      : transport_(transport),
-        method_{.all_reduce = std::move(all_reduce), .workers_per_node = workers_per_node} {}
-
-  void load(std::span<const float> values) override {
-    if (values.size() != gradients_[0].size()) parcels_.clear();
-    const std::size_t count = values.size_bytes() <= kKept ? gradients_.size() : 1;
-    for (std::size_t i = 0; i < count; ++i) {
-      gradients_[i].assign(values.begin(), values.end());
-      if (parcels_.size() == i)
-        parcels_.push_back(std::make_unique<Parcel>(method_, std::span(gradients_[i]), transport_.size(), 1));
-      parcels_[i]->load();
-    }
-    started_ = stored_ = 0;
-  }
-  bool keeps_each() const override { return parcels_.size() > 1; }
-  void store(std::span<float> values) override {
-    const std::span<const float> from =
-        leaves_buffer_ ? parcels_[stored_]->buffer() : std::span<const float>(gradients_[stored_]);
-    stored_ = (stored_ + 1) % parcels_.size();
-    std::copy_n(from.begin(), std::min(values.size(), from.size()), values.begin());
-  }
-  void start(measure::Collective kind) override {
-    leaves_buffer_ = kind == measure::Collective::reduce_scatter;
-    if (kind == measure::Collective::send_receive)
-      transport::send_receive(transport_, gradients_[started_], tag_of(Tag::dense));
-    else
-      parcels_[started_]->carry(transport_, *measure::entry(kind).in_network);
-    started_ = (started_ + 1) % parcels_.size();
-  }
-  void finish() override {}
-  std::string algorithm(measure::Collective kind) const override {
-    if (kind == measure::Collective::send_receive) return "";
-    return kind == measure::Collective::all_reduce ? method_.all_reduce : "ring";
-  }
-  std::string description() const override { return "as live runs carry groups"; }
-
- private:
-  Transport& transport_;
-  Method method_;
-  std::array<std::vector<float>, measure::kBatch> gradients_;
-  std::vector<std::unique_ptr<Parcel>> parcels_;
-  std::size_t started_ = 0;
-  std::size_t stored_ = 0;
-  bool leaves_buffer_ = false;
-};
 
 // ---- what plans need
 
@@ -126,9 +73,9 @@ std::uint32_t repetitions(const CalibrationWishes& wishes, std::int64_t bytes) {
 struct Terms {
   const CalibrationWishes& wishes;
   std::uint32_t workers_per_node = 1;
-  /// What a link lets pass at once after a pause. Groups follow each other, and large ones find links that
-  /// had no time to save up: more than these bytes are used up just before. Small ones leave links the time,
-  /// and follow each other closer than a barrier lets them.
+  /// What a link lets pass at once after a pause. Groups follow each other, and ones larger than this find
+  /// links that had no time to save up, and ranks that ended the one before at different times. Small ones
+  /// leave links the time, and are timed several at once.
   std::int64_t burst_bytes = 0;
 };
 
@@ -148,8 +95,7 @@ void measure_sizes(Transport& transport, measure::Engine& engine, const Terms& t
           .sizes = {sizes[i]},
           .repetitions = (repetitions(wishes, sizes[i]) + kSweeps - 1) / kSweeps,
           .warm_up = sweep == 0 ? std::max(1U, wishes.warm_up) : 1,
-          .timing = is_small ? measure::Timing::back_to_back : measure::Timing::isolated,
-          .drain_bytes = is_small ? 0 : 2 * terms.burst_bytes};
+          .timing = is_small ? measure::Timing::back_to_back : measure::Timing::following};
       for (measure::Samples& samples : measure::run(transport, engine, wanted)) {
         samples.us.insert(samples.us.end(), all[i].us.begin(), all[i].us.end());
         all[i] = std::move(samples);
@@ -238,7 +184,10 @@ Calibration calibrate(Crew& crew, const std::vector<Wishes>& all, const Calibrat
     }
     if (first.layers) {
       tell("calibration of layers");
-      LayerTimes times = measured_layers(transport, engine, first, wishes.layer_repetitions);
+      ParcelEngine parcels(transport, needs.all_reduces.empty() ? "ring" : needs.all_reduces.front(),
+                           terms.workers_per_node);
+      LayerTimes times =
+          measured_layers(transport, engine == nullptr ? parcels : *engine, first, wishes.layer_repetitions);
       out.profile = std::move(times.profile);
       out.overlap = times.overlap;
     }

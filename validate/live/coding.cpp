@@ -6,6 +6,10 @@
 #include <tuple>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "models/errors.hpp"
+#include "models/quantities.hpp"
 #include "planner/pipeline.hpp"
 #include "planner/ways.hpp"
 #include "profiler/common/samples.hpp"
@@ -36,24 +40,28 @@ std::int64_t ns(Clock::time_point at) { return std::chrono::nanoseconds(at.time_
 
 /// What is timed of one size: a group, or several that follow each other.
 struct Load {
-  Load(const Method& method, std::int64_t size, std::size_t groups, std::uint32_t ranks, std::uint64_t seed)
+  Load(const Method& method, std::int64_t size, std::size_t groups, const Gradients& gradients,
+       std::uint64_t seed)
       : bytes(size), values(groups, std::vector<float>(static_cast<std::size_t>(size) / sizeof(float))) {
-    for (std::vector<float>& each : values)
-      parcels.push_back(std::make_unique<Parcel>(method, each, ranks, seed));
+    for (std::vector<float>& each : values) {
+      parcels.push_back(std::make_unique<Parcel>(method, each, gradients.ranks(), seed));
+      expected.emplace_back(method, gradients, 0, each.size(), seed);
+    }
   }
 
   std::int64_t bytes;
   std::vector<std::vector<float>> values;
   std::vector<std::unique_ptr<Parcel>> parcels;
+  std::vector<Expected> expected;
   std::array<std::vector<double>, std::tuple_size_v<Stretches>> us;
 };
 
 class Timer {
  public:
-  Timer(Transport& transport, const TimingWishes& wishes)
+  Timer(Transport& transport, const Gradients& gradients, const TimingWishes& wishes)
       : transport_(transport),
         one_clock_(share_clock(transport)),
-        gradients_(wishes.seed, transport.size()),
+        gradients_(gradients),
         channel_(
             transport, planner::Program{},
             [this](const Request& request) {
@@ -62,27 +70,38 @@ class Timer {
             wishes.deadline) {}
 
   void round(Load& load, bool is_recorded) {
+    const std::uint32_t iteration = iteration_++;
     for (std::size_t i = 0; i < load.parcels.size(); ++i)
-      gradients_.fill(load.parcels[i]->method().spread(), transport_.rank(), iteration_++, 0, load.values[i]);
+      gradients_.fill(load.parcels[i]->method().spread(), transport_.rank(), iteration, 0, load.values[i]);
     loaded_ = &load;
     transport::barrier(transport_, tag_of(Tag::barrier));
     const Clock::time_point begin = common_start(transport_, one_clock_);
     channel_.sleep_until(begin, true);
     Steps steps = {ns(begin)};
-    Parcel& last = *load.parcels.back();
-    last.encode();
+    for (const auto& parcel : load.parcels) parcel->encode();
     steps[1] = ns(Clock::now());
     for (std::uint32_t i = 0; i < load.parcels.size(); ++i)
       channel_.post({.group = i, .kind = CollectiveKind::all_reduce});
     steps[3] = ns(channel_.wait(load.parcels.size() - 1));
-    last.decode();
+    for (const auto& parcel : load.parcels) parcel->decode();
     steps[4] = ns(Clock::now());
     steps[2] = ns(channel_.take().front().end);
+    transport::barrier(transport_, tag_of(Tag::barrier));  // checks take processors, of those that still run
+    check(load, iteration);
     const Stretches us = told(steps);
     for (std::size_t step = 0; is_recorded && step < us.size(); ++step) load.us[step].push_back(us[step]);
   }
 
  private:
+  void check(Load& load, std::uint32_t iteration) const {
+    for (std::size_t i = 0; i < load.parcels.size(); ++i) {
+      const std::string fault = load.expected[i].fault(iteration, load.values[i]);
+      if (!fault.empty())
+        throw models::WorldError(fmt::format("rank {}: a group of {}: {}", transport_.rank(),
+                                             models::bytes_text(load.bytes), fault));
+    }
+  }
+
   /// Of all ranks, on rank 0.
   Stretches told(const Steps& own) {
     if (transport_.rank() != 0) {
@@ -107,7 +126,7 @@ class Timer {
 
   Transport& transport_;
   bool one_clock_;
-  Gradients gradients_;
+  const Gradients& gradients_;
   Load* loaded_ = nullptr;
   std::uint32_t iteration_ = 0;
   Channel channel_;
@@ -127,11 +146,12 @@ TimedCompressor time_compressor(Transport& transport, const Asked& asked,
   planner::Way way;
   way.compressor = asked.compressor;
   const Method method = method_of(way, true, workers_per_node, asked.error_feedback);
+  const Gradients gradients(wishes.seed, transport.size());
   std::vector<std::unique_ptr<Load>> loads;
   for (const std::int64_t bytes : sizes)
     loads.push_back(std::make_unique<Load>(method, bytes, needs_nodes(asked.compressor) ? kFollowing : 1,
-                                           transport.size(), wishes.seed));
-  Timer timer(transport, wishes);
+                                           gradients, wishes.seed));
+  Timer timer(transport, gradients, wishes);
   const std::uint32_t rounds = (wishes.rounds + kSweeps - 1) / kSweeps;
   for (std::uint32_t sweep = 0; sweep < kSweeps; ++sweep)
     for (const auto& load : loads)
@@ -144,7 +164,7 @@ TimedCompressor time_compressor(Transport& transport, const Asked& asked,
     out.times.push_back(
         {.encode_us = median_us(0),
          .carry_us = following == 0 ? median_us(1) : median_us(2) / static_cast<double>(following),
-         .decode_us = median_us(3),
+         .decode_us = median_us(3) / static_cast<double>(load->parcels.size()),
          .ratio =
              static_cast<double>(load->parcels.back()->encoded_bytes()) / static_cast<double>(load->bytes)});
   }

@@ -36,6 +36,7 @@ struct TimingWishes {
 };
 
 /// Encodes and decodes in this thread and carries in another one, as workers do. All ranks call it.
+/// WorldError where what comes out is wrong.
 TimedCompressor time_compressor(transport::Transport& transport, const Asked& asked,
                                 const std::vector<std::int64_t>& sizes, std::uint32_t workers_per_node,
                                 const TimingWishes& wishes);

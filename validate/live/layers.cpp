@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "models/errors.hpp"
 #include "profiler/backend.hpp"
 #include "profiler/common/samples.hpp"
 #include "profiler/layers/work.hpp"
@@ -164,14 +165,11 @@ planner::Overlap measured_overlap(transport::Transport& transport, const RealLay
 
 }  // namespace
 
-LayerTimes measured_layers(transport::Transport& transport, measure::Engine* beside, const Wishes& wishes,
+LayerTimes measured_layers(transport::Transport& transport, measure::Engine& engine, const Wishes& wishes,
                            std::uint32_t repetitions) {
   const RealLayers& real = *wishes.layers;
   LayerTimes out = {.profile = profile_of(real), .overlap = {}};
   const std::size_t count = out.profile.layers.size();
-  std::unique_ptr<measure::Engine> own;
-  if (beside == nullptr) own = measure::find_backend("tcp")->make(transport, {.algorithm = "ring"});
-  measure::Engine& engine = beside == nullptr ? *own : *beside;
   const Gradients gradients(wishes.seed, transport.size());
   std::vector<float> values(static_cast<std::size_t>(gradient_elements(out.profile)));
   const bool one_clock = share_clock(transport);
@@ -185,8 +183,13 @@ LayerTimes measured_layers(transport::Transport& transport, measure::Engine* bes
     engine.load(values);
     engine.start(measure::Collective::all_reduce);
     engine.finish();
+    transport::barrier(transport, tag_of(Tag::barrier));
+    engine.store(values);
+    const std::string fault = gradients.fault_of_sums(Spread::wide, i, 0, values);
+    if (!fault.empty()) throw models::WorldError("all-reduce before layers: " + fault);
     gradients.fill(Spread::wide, transport.rank(), i + 1, 0, values);
     transport::barrier(transport, tag_of(Tag::barrier));
+    if (transport.rank() == 0) (void)loop_at_rest_us();
     std::this_thread::sleep_until(common_start(transport, one_clock));
     const auto all = told_by_all(transport, timed_iteration(layers.get(), count));
     for (std::uint32_t each = 0; each < all.size() && i >= kWarmUp; ++each)
@@ -197,7 +200,11 @@ LayerTimes measured_layers(transport::Transport& transport, measure::Engine* bes
     into.forward_us = profiler::summary(times[layer]).median;
     into.backward_us = profiler::summary(times[count + layer]).median;
   }
+  std::ranges::fill(values, 0.0F);
   out.overlap = measured_overlap(transport, real, layers.get(), engine, out.profile);
+  engine.store(values);
+  if (std::ranges::any_of(values, [](float value) { return value != 0; }))
+    throw models::WorldError("all-reduces beside layers: a sum of zeros is not 0");
   return out;
 }
 

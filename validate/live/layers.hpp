@@ -39,8 +39,8 @@ struct LayerTimes {
   /// Of the workers that compute, all-reduces beside.
   planner::Overlap overlap;
 };
-/// `beside`: what carries the groups, or null where the transport does.
-LayerTimes measured_layers(transport::Transport& transport, measure::Engine* beside, const Wishes& wishes,
+/// `engine`: what carries the groups.
+LayerTimes measured_layers(transport::Transport& transport, measure::Engine& engine, const Wishes& wishes,
                            std::uint32_t repetitions);
 
 /// A profile of these layers before anything was measured, for the groups of a plan.

@@ -1,0 +1,32 @@
+// A transport that changes what it sends, for tests that want to see it found out.
+
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include "transport/transport.hpp"
+
+namespace tests {
+
+/// Changes a byte in the middle of messages of `least` to `most` bytes.
+class Changing final : public transport::Transport {
+ public:
+  Changing(transport::Transport& inner, std::size_t least, std::size_t most)
+      : inner_(inner), least_(least), most_(most) {}
+
+  std::uint32_t rank() const override { return inner_.rank(); }
+  std::uint32_t size() const override { return inner_.size(); }
+  void send(std::uint32_t to, std::uint32_t tag, transport::Bytes message) override {
+    if (message.size() >= least_ && message.size() <= most_) message[message.size() / 2] ^= std::byte{16};
+    inner_.send(to, tag, std::move(message));
+  }
+  transport::Bytes recv(std::uint32_t from, std::uint32_t tag) override { return inner_.recv(from, tag); }
+
+ private:
+  transport::Transport& inner_;
+  std::size_t least_;
+  std::size_t most_;
+};
+
+}  // namespace tests
