@@ -29,6 +29,7 @@ MIB = 1024 * 1024
 WARM_UP = 3
 # Bytes; between them straight lines.
 CALIBRATION = [4096, 49152, 327680, 983040, 1572864, 3538944, 5767168, 11534336]
+BESIDE = 983040  # one of them, beside which is computed
 JOBS = {"ddp": "ddp", "wfbp": "wfbp", "one group": {"pipeline": "wfbp", "fusion": "all"}}
 
 
@@ -48,6 +49,14 @@ def enter(keeper, descriptor):
         if libc.setns(file, 0) != 0:
             fail(f"cannot enter {path}: {os.strerror(ctypes.get_errno())}")
         os.close(file)
+
+
+def keep_to_share(rank, workers):
+    """As fusewise's own workers do: else it is chance who shares a processor with whom."""
+    processors = sorted(os.sched_getaffinity(0))
+    shares = min(workers, len(processors))
+    own = [each for i, each in enumerate(processors) if i * shares // len(processors) == rank % shares]
+    os.sched_setaffinity(0, own)
 
 
 def make_model():
@@ -91,6 +100,34 @@ def slowest(values):
     return tensor.tolist()
 
 
+def beside_all_reduces(training, compute_us, alone_us):
+    """How much slower an iteration and an all-reduce are beside each other, by medians; collectives are as in DDP: under
+    way while the caller computes, in Gloo's own threads."""
+    import torch
+    import torch.distributed as dist
+    values = torch.zeros(BESIDE // 4)
+    # for some ten iterations, twice as long as they take alone; the same on all ranks
+    count = 2 + int(20 * compute_us / alone_us)
+    beside, whole = [], []
+    for _ in range(3):
+        dist.barrier()
+        began = time.perf_counter()
+        works = [dist.all_reduce(values, async_op=True) for _ in range(count)]
+        while True:
+            iteration = time.perf_counter()
+            training.backward()
+            took = 1e6 * (time.perf_counter() - iteration)
+            if works[-1].is_completed():
+                break
+            beside.append(took)
+        for work in works:
+            work.wait()
+        whole.append(1e6 * (time.perf_counter() - began) / count)
+        training.update()
+    compute, communication = slowest([statistics.median(beside), statistics.median(whole)])
+    return {"compute_slowdown": max(0.0, compute / compute_us - 1), "communication_slowdown": max(0.0, communication / alone_us - 1)}
+
+
 def calibrate(rank, folder):
     import torch
     import torch.distributed as dist
@@ -121,6 +158,7 @@ def calibrate(rank, folder):
         training.update()
     compute_us = statistics.median(slowest(bare)[3:])
     optimizer_us = statistics.median(slowest(updates)[3:])
+    overlap = beside_all_reduces(training, compute_us, dict(curve)[BESIDE])
     if rank == 0:
         profile = profiler.profile("cnn")
         # Hooks take time of their own; what an iteration takes without them is what it takes.
@@ -131,7 +169,7 @@ def calibrate(rank, folder):
             for tensor in layer["tensors"]:
                 tensor["backward_us"] *= scale
         pathlib.Path(folder, "calibration.json").write_text(json.dumps(
-            {"curve": curve, "profile": profile, "optimizer_us": optimizer_us, "scale": scale}))
+            {"curve": curve, "profile": profile, "optimizer_us": optimizer_us, "overlap": overlap, "scale": scale}))
 
 
 def wrap(model, job):
@@ -161,6 +199,7 @@ def run_job(rank, folder, job, iterations):
 def run_rank(arguments):
     if arguments.keeper:
         enter(arguments.keeper, arguments.descriptor)
+    keep_to_share(arguments.rank, arguments.workers)
     import torch
     import torch.distributed as dist
     import datetime
@@ -310,7 +349,7 @@ def predict(program, folder, calibration, workers, network):
     scenario.write_text(json.dumps({
         "format": "fusewise.scenario", "version": 1, "name": "ddp over gloo", "profile": calibration["profile"],
         "workers": workers, "schedules": list(JOBS.values()),
-        "update": {"optimizer_us": calibration["optimizer_us"]},
+        "update": {"optimizer_us": calibration["optimizer_us"]}, "overlap": calibration["overlap"],
         "network": {"format": "fusewise.network", "version": 1, "name": "gloo",
                     "origin": {"kind": "measured", "source": "ddp_job.py"}, **network}}))
     answer = subprocess.run([program, "simulate", scenario, "--json"], capture_output=True, text=True, timeout=60)
