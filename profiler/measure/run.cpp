@@ -125,7 +125,7 @@ class Measurement {
     engine_.load(given_);
     transport::barrier(control_, kBarrierTag);
     drain();
-    start(kind, before);
+    if (before > 0) start(kind, before);
     Stretch stretch;
     stretch.start_ns = now_ns();
     start(kind, count);
