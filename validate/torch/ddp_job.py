@@ -128,6 +128,28 @@ def beside_all_reduces(training, compute_us, alone_us):
     return {"compute_slowdown": max(0.0, compute / compute_us - 1), "communication_slowdown": max(0.0, communication / alone_us - 1)}
 
 
+def time_job_alone(job):
+    """An iteration of the job in microseconds, with all that DDP itself does, and nothing sent."""
+    import torch
+    import torch.distributed as dist
+    training = Training(wrap(make_model(), job))
+
+    def send_nothing(_, bucket):
+        done = torch.futures.Future()
+        done.set_result(bucket.buffer())
+        return done
+
+    training.model.register_comm_hook(None, send_nothing)
+    took = []
+    for _ in range(15):
+        dist.barrier()
+        began = time.perf_counter()
+        training.backward()
+        took.append(1e6 * (time.perf_counter() - began))
+        training.update()
+    return statistics.median(slowest(took)[3:])
+
+
 def calibrate(rank, folder):
     import torch
     import torch.distributed as dist
@@ -158,18 +180,12 @@ def calibrate(rank, folder):
         training.update()
     compute_us = statistics.median(slowest(bare)[3:])
     optimizer_us = statistics.median(slowest(updates)[3:])
+    jobs_us = {job: time_job_alone(job) for job in JOBS}
     overlap = beside_all_reduces(training, compute_us, dict(curve)[BESIDE])
     if rank == 0:
         profile = profiler.profile("cnn")
-        # Hooks take time of their own; what an iteration takes without them is what it takes.
-        scale = compute_us / sum(layer["forward_us"] + layer["backward_us"] for layer in profile["layers"])
-        for layer in profile["layers"]:
-            layer["forward_us"] *= scale
-            layer["backward_us"] *= scale
-            for tensor in layer["tensors"]:
-                tensor["backward_us"] *= scale
         pathlib.Path(folder, "calibration.json").write_text(json.dumps(
-            {"curve": curve, "profile": profile, "optimizer_us": optimizer_us, "overlap": overlap, "scale": scale}))
+            {"curve": curve, "profile": profile, "optimizer_us": optimizer_us, "overlap": overlap, "jobs_us": jobs_us}))
 
 
 def wrap(model, job):
@@ -344,18 +360,31 @@ def straight_line(curve, workers):
     return {"alpha_us": max(0.0, low - slope * small) / steps, "beta_us_per_byte": slope * workers / steps}
 
 
-def predict(program, folder, calibration, workers, network):
+def scaled(profile, iteration_us):
+    """Hooks that time layers take time of their own, and so does DDP: an iteration takes what it takes without the ones
+    and with the other."""
+    scale = iteration_us / sum(layer["forward_us"] + layer["backward_us"] for layer in profile["layers"])
+    layers = []
+    for layer in profile["layers"]:
+        tensors = [{**tensor, "backward_us": tensor["backward_us"] * scale} for tensor in layer["tensors"]]
+        layers.append({**layer, "forward_us": layer["forward_us"] * scale, "backward_us": layer["backward_us"] * scale,
+                       "tensors": tensors})
+    return {**profile, "layers": layers}
+
+
+def predict(program, folder, calibration, workers, network, job):
     scenario = pathlib.Path(folder, "scenario.json")
     scenario.write_text(json.dumps({
-        "format": "fusewise.scenario", "version": 1, "name": "ddp over gloo", "profile": calibration["profile"],
-        "workers": workers, "schedules": list(JOBS.values()),
+        "format": "fusewise.scenario", "version": 1, "name": "ddp over gloo",
+        "profile": scaled(calibration["profile"], calibration["jobs_us"][job]), "workers": workers, "schedules": [JOBS[job]],
         "update": {"optimizer_us": calibration["optimizer_us"]}, "overlap": calibration["overlap"],
         "network": {"format": "fusewise.network", "version": 1, "name": "gloo",
                     "origin": {"kind": "measured", "source": "ddp_job.py"}, **network}}))
     answer = subprocess.run([program, "simulate", scenario, "--json"], capture_output=True, text=True, timeout=60)
     if answer.returncode != 0:
         fail(answer.stderr.strip())
-    return {job: entry["iteration_us"] for job, entry in zip(JOBS, json.loads(answer.stdout)["results"])}
+    result, = json.loads(answer.stdout)["results"]
+    return result["iteration_us"]
 
 
 def measure(arguments, folder):
@@ -366,8 +395,8 @@ def measure(arguments, folder):
         calibration = json.loads(pathlib.Path(folder, "calibration.json").read_text())
         curve = {"measured": [{"collective": "all_reduce", "workers": arguments.workers, "curve": calibration["curve"]}]}
         line = {"link": straight_line(calibration["curve"], arguments.workers)}
-        predicted = predict(arguments.program, folder, calibration, arguments.workers, curve)
-        alpha_beta = predict(arguments.program, folder, calibration, arguments.workers, line)
+        predicted, alpha_beta = ({job: predict(arguments.program, folder, calibration, arguments.workers, network, job)
+                                  for job in JOBS} for network in (curve, line))
         pathlib.Path(folder, "predicted.json").write_text(json.dumps(predicted))
         cases = []
         for job in JOBS:
