@@ -15,8 +15,8 @@
 namespace live {
 namespace {
 
-/// What is spun of a precise wait: longer than a timer is late, and too short to keep other workers' threads
-/// from the processors.
+/// What is spun of a precise wait: more of it would keep other workers' threads from the processors, and they
+/// would be later than a timer is.
 constexpr std::chrono::microseconds kSpun(5);
 
 std::string_view words(planner::TaskLabel::Kind kind) {

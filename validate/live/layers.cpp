@@ -202,9 +202,11 @@ LayerTimes measured_layers(transport::Transport& transport, measure::Engine& eng
   }
   std::ranges::fill(values, 0.0F);
   out.overlap = measured_overlap(transport, real, layers.get(), engine, out.profile);
-  engine.store(values);
-  if (std::ranges::any_of(values, [](float value) { return value != 0; }))
-    throw models::WorldError("all-reduces beside layers: a sum of zeros is not 0");
+  for (std::uint32_t buffer = 0; buffer < engine.keeps(); ++buffer) {
+    engine.store(values);
+    if (std::ranges::any_of(values, [](float value) { return value != 0; }))
+      throw models::WorldError("all-reduces beside layers: a sum of zeros is not 0");
+  }
   return out;
 }
 

@@ -55,8 +55,8 @@ def keep_to_share(rank, workers):
     """As fusewise's own workers do: else it is chance who shares a processor with whom."""
     processors = sorted(os.sched_getaffinity(0))
     shares = min(workers, len(processors))
-    own = [each for i, each in enumerate(processors) if i * shares // len(processors) == rank % shares]
-    os.sched_setaffinity(0, own)
+    begin, end = (share * len(processors) // shares for share in (rank % shares, rank % shares + 1))
+    os.sched_setaffinity(0, processors[begin:end])
 
 
 def make_model():
