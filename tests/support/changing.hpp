@@ -3,22 +3,28 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "transport/transport.hpp"
 
 namespace tests {
 
-/// Changes a byte in the middle of messages of `least` to `most` bytes.
+/// Changes a byte in the middle of messages of `least` to `most` bytes; of these the one of a number alone,
+/// counted from 0, where there is one.
 class Changing final : public transport::Transport {
  public:
-  Changing(transport::Transport& inner, std::size_t least, std::size_t most)
-      : inner_(inner), least_(least), most_(most) {}
+  Changing(transport::Transport& inner, std::size_t least, std::size_t most,
+           std::optional<std::size_t> number = {})
+      : inner_(inner), least_(least), most_(most), number_(number) {}
 
   std::uint32_t rank() const override { return inner_.rank(); }
   std::uint32_t size() const override { return inner_.size(); }
   void send(std::uint32_t to, std::uint32_t tag, transport::Bytes message) override {
-    if (message.size() >= least_ && message.size() <= most_) message[message.size() / 2] ^= std::byte{16};
+    if (message.size() >= least_ && message.size() <= most_) {
+      if (!number_ || *number_ == count_) message[message.size() / 2] ^= std::byte{16};
+      ++count_;
+    }
     inner_.send(to, tag, std::move(message));
   }
   transport::Bytes recv(std::uint32_t from, std::uint32_t tag) override { return inner_.recv(from, tag); }
@@ -27,6 +33,8 @@ class Changing final : public transport::Transport {
   transport::Transport& inner_;
   std::size_t least_;
   std::size_t most_;
+  std::optional<std::size_t> number_;
+  std::size_t count_ = 0;
 };
 
 }  // namespace tests
