@@ -1,4 +1,4 @@
-#include "planner/cupcake.hpp"
+#include "planner/choose/cupcake.hpp"
 
 #include <chrono>
 #include <string>
@@ -8,13 +8,13 @@
 #include "bench/benches.hpp"
 #include "bench/inputs.hpp"
 #include "bench/measure.hpp"
-#include "models/errors.hpp"
-#include "planner/predict.hpp"
+#include "core/errors.hpp"
+#include "planner/run/predict.hpp"
 
 namespace bench {
 namespace {
 
-constexpr int kMostNodes = 10'000'000;
+constexpr int kMaxNodes = 10'000'000;
 
 struct Outcome {
   Measurement cost;
@@ -31,7 +31,7 @@ Outcome outcome_of(const planner::Setting& setting, const std::string& fusion,
     const planner::FusionRequest request(setting, schedule);
     try {
       out.iteration_us = sim::to_us(planner::evaluate(request, schedule.fusion.fuse(request)));
-    } catch (const models::WorldError&) {
+    } catch (const core::EnvironmentError&) {
       out.finished = false;
     }
   };
@@ -43,13 +43,13 @@ Outcome outcome_of(const planner::Setting& setting, const std::string& fusion,
 
 /// On 8 workers behind PCIe 3.0 x16, as the paper has it. Costs are affine and decoding is free: what its
 /// proof asks for, so that where it ends both have found as good a grouping.
-void beside_each_other(const std::string& what, const traces::Profile& profile,
+void beside_each_other(const std::string& what, const core::Profile& profile,
                        const std::string& compression) {
-  const traces::Network network = network_of(10, 1e-4, 0);
+  const core::Network network = network_of(10, 1e-4, 0);
   const planner::Setting setting(profile, network, 8, {}, {});
   const Outcome exact = outcome_of(setting, R"("optimal")", compression);
   const Outcome theirs =
-      outcome_of(setting, fmt::format(R"({{"kind": "cupcake", "most_nodes": {}}})", kMostNodes), compression);
+      outcome_of(setting, fmt::format(R"({{"kind": "cupcake", "most_nodes": {}}})", kMaxNodes), compression);
   const std::string compared = !theirs.finished                            ? "stopped"
                                : theirs.iteration_us == exact.iteration_us ? "as good"
                                                                            : "NOT as good";
@@ -72,7 +72,7 @@ void cupcake() {
        R"({"name": "c", "ratio": 0.02, "encode": {"startup_us": 54, "us_per_byte": 1.3e-5}})"},
   };
   for (const Compressor& compressor : compressors) {
-    const auto compare = [&](const std::string& model, const traces::Profile& profile) {
+    const auto compare = [&](const std::string& model, const core::Profile& profile) {
       beside_each_other(fmt::format("{}, {}", compressor.name, model), profile, compressor.json);
     };
     compare("ResNet-50, 161 tensors", bundled_profile("resnet50-v100"));

@@ -7,19 +7,19 @@
 #include <cstdlib>
 #include <new>
 
-#include "sparse/gradients.hpp"
-#include "transport/in_process.hpp"
+#include "collectives/sparse/gradients.hpp"
+#include "collectives/transport/in_process.hpp"
 
 namespace {
 
 /// Of one rank. Others add the messages that they send to it.
 struct Held {
   std::atomic<std::int64_t> now = 0;
-  std::atomic<std::int64_t> most = 0;
+  std::atomic<std::int64_t> max = 0;
 
   void add(std::int64_t bytes) {
     const std::int64_t is = now.fetch_add(bytes) + bytes;
-    for (std::int64_t was = most.load(); was < is && !most.compare_exchange_weak(was, is);) continue;
+    for (std::int64_t was = max.load(); was < is && !max.compare_exchange_weak(was, is);) continue;
   }
 };
 /// Where this thread's memory is counted; nowhere while null.
@@ -77,19 +77,19 @@ class Handing final : public Transport {
 
 namespace bench {
 
-Gradients drawn_gradients(std::size_t elements, std::uint32_t ranks) {
+Gradients sampled_gradients(std::size_t elements, std::uint32_t ranks) {
   Gradients out;
   for (std::uint32_t rank = 0; rank < ranks; ++rank)
     out.push_back(sparse::gradient({.layers = 4}, elements, rank, 0));
   return out;
 }
 
-double most_held(const training::Method& method, double density, std::uint32_t ranks,
-                 const Gradients& gradients) {
+double max_held(const training::Method& method, double density, std::uint32_t ranks,
+                const Gradients& gradients) {
   constexpr int kIterations = 3;
   const training::AggregateOptions options = {.density = density};
   std::vector<Held> all(ranks);
-  std::vector<std::int64_t> most(ranks);
+  std::vector<std::int64_t> max(ranks);
   transport::run_ranks(ranks, [&](Transport& inner) {
     Handing transport(inner, all);
     Held& own = all[transport.rank()];
@@ -97,13 +97,13 @@ double most_held(const training::Method& method, double density, std::uint32_t r
     training::AggregateState state = training::initial_state(options);
     for (int iteration = 0; iteration < kIterations; ++iteration) {
       std::vector<float> gradient = gradients[transport.rank()];
-      own.most = own.now.load();  // messages of this iteration may have come already
+      own.max = own.now.load();  // messages of this iteration may have come already
       method.aggregate(method, transport, options, state, gradient);
-      most[transport.rank()] = std::max(most[transport.rank()], own.most.load());
+      max[transport.rank()] = std::max(max[transport.rank()], own.max.load());
     }
     held = nullptr;
   });
-  return static_cast<double>(*std::max_element(most.begin(), most.end())) /
+  return static_cast<double>(*std::max_element(max.begin(), max.end())) /
          static_cast<double>(gradients.front().size() * sizeof(float));
 }
 

@@ -13,13 +13,13 @@ namespace bench {
 
 /// What every rank gives, the same in each iteration.
 using Gradients = std::vector<std::vector<float>>;
-Gradients drawn_gradients(std::size_t elements, std::uint32_t ranks);
+Gradients sampled_gradients(std::size_t elements, std::uint32_t ranks);
 
 /// The most of any of the first `ranks`, in gradients: its gradient and residual, what it works with, and
 /// messages from when they are made until they are used. Those that wait in the transport count for the rank
 /// that they wait for, so that the figure differs a little from run to run, as threads do. Three iterations
 /// with error feedback; thresholds are found in the first.
-double most_held(const training::Method& method, double density, std::uint32_t ranks,
-                 const Gradients& gradients);
+double max_held(const training::Method& method, double density, std::uint32_t ranks,
+                const Gradients& gradients);
 
 }  // namespace bench

@@ -7,10 +7,9 @@
 
 namespace bench {
 
-traces::Profile profile_of(std::size_t tensors) {
+core::Profile profile_of(std::size_t tensors) {
   std::mt19937 random(7);
-  traces::Profile profile = {
-      .model = "bench", .batch_size = 64, .device = "none", .origin = {}, .layers = {}};
+  core::Profile profile = {.model = "bench", .batch_size = 64, .device = "none", .origin = {}, .layers = {}};
   for (std::size_t i = 0; i < tensors; ++i) {
     const auto elements =
         static_cast<std::int64_t>(i % 3 == 0 ? 1000 + random() % 1'000'000 : 64 + random() % 2000);
@@ -25,24 +24,24 @@ traces::Profile profile_of(std::size_t tensors) {
   return profile;
 }
 
-traces::Profile bundled_profile(const std::string& name) {
-  return traces::read_profile(
-      models::Field::load(fmt::format("{}/traces/{}.profile.json", FUSEWISE_SOURCE_DIR, name)));
+core::Profile bundled_profile(const std::string& name) {
+  return core::read_profile(
+      core::Field::load(fmt::format("{}/traces/{}.profile.json", FUSEWISE_SOURCE_DIR, name)));
 }
 
-traces::Network network_of(double alpha_us, double beta_us_per_byte, double gamma_us_per_byte) {
+core::Network network_of(double alpha_us, double beta_us_per_byte, double gamma_us_per_byte) {
   return {.name = "bench",
           .origin = {},
-          .link = traces::Link{.alpha_us = alpha_us,
-                               .beta_us_per_byte = beta_us_per_byte,
-                               .gamma_us_per_byte = gamma_us_per_byte},
+          .link = core::Link{.alpha_us = alpha_us,
+                             .beta_us_per_byte = beta_us_per_byte,
+                             .gamma_us_per_byte = gamma_us_per_byte},
           .line_rate_gbps = {},
           .levels = {},
           .measured = {}};
 }
 
 planner::Schedule schedule_of(const std::string& json) {
-  return planner::read_schedule(models::Field::parse(json, "bench"));
+  return planner::read_schedule(core::Field::parse(json, "bench"));
 }
 
 }  // namespace bench

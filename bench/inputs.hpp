@@ -5,22 +5,22 @@
 #include <cstddef>
 #include <string>
 
-#include "planner/schedule.hpp"
-#include "traces/network.hpp"
-#include "traces/profile.hpp"
+#include "core/network.hpp"
+#include "core/profile.hpp"
+#include "planner/schedule/schedule.hpp"
 
 namespace bench {
 
 /// A model of `tensors` tensors, a weight and small ones by turns as in convolution and batch norm, in layers
 /// of one, backward 200 ms in all.
-traces::Profile profile_of(std::size_t tensors);
+core::Profile profile_of(std::size_t tensors);
 
 /// One of traces/.
-traces::Profile bundled_profile(const std::string& name);
+core::Profile bundled_profile(const std::string& name);
 
 /// A flat network; 10 Gb/s Ethernet unless told otherwise.
-traces::Network network_of(double alpha_us = 45.25, double beta_us_per_byte = 0.00099,
-                           double gamma_us_per_byte = 0.0001);
+core::Network network_of(double alpha_us = 45.25, double beta_us_per_byte = 0.00099,
+                         double gamma_us_per_byte = 0.0001);
 
 /// As a scenario would spell it.
 planner::Schedule schedule_of(const std::string& json);

@@ -14,13 +14,13 @@
 #include <fmt/format.h>
 
 #include "bench/inputs.hpp"
-#include "models/model.hpp"
-#include "planner/cupcake.hpp"
-#include "planner/entries.hpp"
-#include "planner/fusion/knobs.hpp"
-#include "planner/predict.hpp"
-#include "planner/search.hpp"
-#include "traces/estimate.hpp"
+#include "core/estimate/estimate.hpp"
+#include "core/model/model.hpp"
+#include "planner/choose/cupcake.hpp"
+#include "planner/choose/fusion/knobs.hpp"
+#include "planner/choose/search.hpp"
+#include "planner/job/registry.hpp"
+#include "planner/run/predict.hpp"
 
 namespace {
 
@@ -38,18 +38,18 @@ struct Link {
   int gbps = 0;
   double alpha_us = 0;
 
-  traces::Network network() const { return bench::network_of(alpha_us, 8e-3 / gbps, 0); }
+  core::Network network() const { return bench::network_of(alpha_us, 8e-3 / gbps, 0); }
 };
 constexpr std::array<Link, 4> kLinks = {{{1, 30.3}, {10, 30.3}, {25, 30.3}, {100, 7.9}}};
 
 struct Model {
   std::string title;
-  traces::Profile profile;
+  core::Profile profile;
 };
 
-traces::Profile estimated(const std::string& name) {
+core::Profile estimated(const std::string& name) {
   const std::string path = fmt::format("{}/models/{}.json", FUSEWISE_SOURCE_DIR, name);
-  return traces::estimate(models::read_model(models::Field::load(path)), *traces::device("v100"));
+  return core::estimate(core::read_model(core::Field::load(path)), *core::device("v100"));
 }
 
 std::vector<Model> all_models() {
@@ -89,14 +89,14 @@ struct Family {
 /// A fusion as a scenario spells it.
 Planner by_fusion(std::string title, const std::string& json, bool is_selective = false) {
   return {.title = std::move(title),
-          .plan = [fusion = planner::read_fusion(models::Field::parse(json, "bench"))](
+          .plan = [fusion = planner::read_fusion(core::Field::parse(json, "bench"))](
                       const FusionRequest& request) { return Found{.groups = fusion.fuse(request)}; },
           .is_selective = is_selective};
 }
 
 /// As fusion `cupcake` states the problem, but with what it has found when it is stopped.
-Found cupcake_until(std::uint64_t most_nodes, const FusionRequest& request) {
-  const planner::WayCost& way = request.ways.front();
+Found cupcake_until(std::uint64_t max_nodes, const FusionRequest& request) {
+  const planner::TransferCost& transfer = request.transfers.front();
   const planner::Workload& workload = request.workload;
   planner::CupcakeInstance instance;
   instance.count = workload.gradient_count();
@@ -106,12 +106,12 @@ Found cupcake_until(std::uint64_t most_nodes, const FusionRequest& request) {
     return workload.bytes_before[end] - workload.bytes_before[begin];
   };
   instance.encode = [&](std::uint32_t begin, std::uint32_t end) {
-    return way.encode(bytes(begin, end)) + way.decode(bytes(begin, end));
+    return transfer.encode(bytes(begin, end)) + transfer.decode(bytes(begin, end));
   };
   instance.communicate = [&](std::uint32_t begin, std::uint32_t end) {
-    return way.time(traces::CollectiveKind::all_reduce, bytes(begin, end));
+    return transfer.time(core::CollectiveKind::all_reduce, bytes(begin, end));
   };
-  planner::CupcakeResult result = planner::cupcake(instance, {.most_nodes = most_nodes});
+  planner::CupcakeResult result = planner::cupcake(instance, {.max_nodes = max_nodes});
   return {.groups = std::move(result.groups), .is_stopped = !result.finished};
 }
 
@@ -142,7 +142,7 @@ Family dear() {
 }
 
 Family compressed() {
-  constexpr std::uint64_t kMostNodes = 5'000'000;
+  constexpr std::uint64_t kMaxNodes = 5'000'000;
   return {.title = "Compressed by DGC, under backward",
           .note =
               "1 % of the elements, 2 % of the bytes, gathered from all workers. HiPress compresses where\n"
@@ -154,7 +154,7 @@ Family compressed() {
                        by_fusion("buckets swept", R"({"kind": "sweep", "of": "buckets"})"),
                        by_fusion("even split swept", R"({"kind": "sweep", "of": "groups"})"),
                        {.title = "Cupcake's Algorithm 1", .plan = [](const FusionRequest& request) {
-                          return cupcake_until(kMostNodes, request);
+                          return cupcake_until(kMaxNodes, request);
                         }}}};
 }
 
@@ -212,7 +212,7 @@ struct Exact {
 };
 
 std::vector<Losses> row_of(const Family& family, const Model& model, const Link& link, Alarms& alarms) {
-  const traces::Network network = link.network();
+  const core::Network network = link.network();
   std::vector<Losses> row(family.planners.size());
   for (const std::int64_t workers : kWorkers) {
     const Setting setting(model.profile, network, workers, {}, {});
@@ -273,7 +273,7 @@ void print_absolute(const std::vector<Family>& families, const std::vector<Model
   fmt::print("\n");
   for (const Model& model : models) {
     for (const Link& link : kLinks) {
-      const traces::Network network = link.network();
+      const core::Network network = link.network();
       const Setting setting(model.profile, network, kShownWorkers, {}, {});
       fmt::print("| {} | {} | {:.1f} |", model.title, link.gbps,
                  sim::to_us(setting.workload.forward_total + setting.workload.backward_total) / 1e3);
@@ -289,7 +289,7 @@ void print_absolute(const std::vector<Family>& families, const std::vector<Model
 
 // ---- searches
 
-constexpr std::size_t kMostProbes = 30;
+constexpr std::size_t kMaxProbes = 30;
 
 /// How a search for the best cap fares, over all cases.
 struct Tally {
@@ -297,13 +297,13 @@ struct Tally {
   double excess = 0;  ///< per cent over the best cap after 10 probes, in all
   double worst = 0;
   int at_once = 0;  ///< within 1 % by the first probe
-  int never = 0;    ///< not within kMostProbes, which is what then counts
+  int never = 0;    ///< not within kMaxProbes, which is what then counts
   int searches = 0;
 
   /// `needed`: probes until within 1 %; none: never.
   void add(std::optional<std::size_t> needed, double percent_after_ten) {
     ++searches;
-    probes += static_cast<double>(needed.value_or(kMostProbes));
+    probes += static_cast<double>(needed.value_or(kMaxProbes));
     excess += percent_after_ten;
     worst = std::max(worst, percent_after_ten);
     if (needed == 1) ++at_once;
@@ -324,7 +324,7 @@ struct Caps {
   double best = 0;
 
   explicit Caps(const FusionRequest& its_request) : request(its_request) {
-    const auto fusion = planner::read_fusion(models::Field::parse(
+    const auto fusion = planner::read_fusion(core::Field::parse(
         R"({"kind": "sweep", "of": "modules", "from_bytes": 1000000, "to_bytes": 100000000})", "bench"));
     best = static_cast<double>(planner::evaluate(request, fusion.fuse(request)).count());
   }
@@ -355,7 +355,7 @@ struct Tallies {
   Tally grid;
 
   void add(const Caps& caps) {
-    planner::SearchSpace space = {.from = 1e6, .to = 100e6, .probes = kMostProbes};
+    planner::SearchSpace space = {.from = 1e6, .to = 100e6, .probes = kMaxProbes};
     constexpr std::uint64_t kSeeds = 5;
     for (space.seed = 1; space.seed <= kSeeds; ++space.seed) {
       const auto bayesian_probes = planner::bayesian_search(std::cref(caps), space, {.first = 25e6});
@@ -371,11 +371,11 @@ struct Tallies {
   void add_grids(const Caps& caps, planner::SearchSpace space) {
     std::optional<std::size_t> needed;
     double after_ten = 0;
-    for (space.probes = 1; space.probes <= kMostProbes; ++space.probes) {
-      const double least = planner::best_of(planner::grid_search(std::cref(caps), space)).value;
+    for (space.probes = 1; space.probes <= kMaxProbes; ++space.probes) {
+      const double min = planner::best_of(planner::grid_search(std::cref(caps), space)).value;
       constexpr std::size_t kTen = 10;
-      if (space.probes == kTen) after_ten = caps.percent_over(least);
-      if (!needed && caps.is_close(least)) needed = space.probes;
+      if (space.probes == kTen) after_ten = caps.percent_over(min);
+      if (!needed && caps.is_close(min)) needed = space.probes;
     }
     grid.add(needed, after_ten);
   }
@@ -385,7 +385,7 @@ void print_searches(const Family& family, const std::vector<Model>& models) {
   Tallies tallies;
   for (const Model& model : models) {
     for (const Link& link : kLinks) {
-      const traces::Network network = link.network();
+      const core::Network network = link.network();
       for (const std::int64_t workers : kWorkers) {
         const Setting setting(model.profile, network, workers, {}, {});
         const planner::Schedule schedule = family.own_schedule();
@@ -406,7 +406,7 @@ void print_searches(const Family& family, const std::vector<Model>& models) {
       "beforehand: its probes are those of the coarsest that gets there.\n"
       "\n| search | probes | at once | not within {0} | slower after 10, mean / worst |\n"
       "| --- | ---: | ---: | ---: | ---: |\n",
-      kMostProbes);
+      kMaxProbes);
   fmt::print("{}{}{}", tallies.bayesian.row("Bayesian"), tallies.random.row("random"),
              tallies.grid.row("grid"));
 }

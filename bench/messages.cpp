@@ -9,7 +9,7 @@
 
 #include "bench/benches.hpp"
 #include "bench/measure.hpp"
-#include "cluster/messages.hpp"
+#include "sim/cluster/messages.hpp"
 
 namespace bench {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <fmt/core.h>
 
-#include "planner/predict.hpp"
+#include "planner/run/predict.hpp"
 
 namespace bench {
 namespace {
@@ -28,8 +28,8 @@ struct Case {
 
 /// What the exact planner takes for a schedule, from what it is given to the groups.
 void bench_optimal(const Case& given) {
-  const traces::Profile profile = profile_of(given.tensors);
-  const traces::Network network = network_of(given.alpha_us);
+  const core::Profile profile = profile_of(given.tensors);
+  const core::Network network = network_of(given.alpha_us);
   const planner::Setting setting(profile, network, 64, {}, {});
   const planner::Schedule schedule = schedule_of(given.schedule_json);
   planner::Groups groups;
@@ -47,8 +47,8 @@ void bench_optimal(const Case& given) {
 
 /// How many given plans a second can be evaluated.
 void bench_evaluate(const char* schedule_json) {
-  const traces::Profile profile = profile_of(161);
-  const traces::Network network = network_of();
+  const core::Profile profile = profile_of(161);
+  const core::Network network = network_of();
   const planner::Setting setting(profile, network, 64, {}, {});
   const planner::Schedule schedule = schedule_of(schedule_json);
   const planner::FusionRequest request(setting, schedule);

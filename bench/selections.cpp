@@ -12,8 +12,8 @@
 
 #include "bench/benches.hpp"
 #include "bench/measure.hpp"
-#include "compression/error_feedback.hpp"
-#include "compression/selectors.hpp"
+#include "collectives/compression/error_feedback.hpp"
+#include "collectives/compression/selectors.hpp"
 #include "sim/draws.hpp"
 
 namespace bench {

@@ -8,7 +8,7 @@
 #include "bench/benches.hpp"
 #include "bench/inputs.hpp"
 #include "bench/measure.hpp"
-#include "scenarios/run.hpp"
+#include "planner/scenarios/run.hpp"
 #include "sim/simulate.hpp"
 
 namespace bench {
@@ -23,7 +23,7 @@ void bench_sweep() {
                                   .all_reduce = {},
                                   .conditions = {},
                                   .warnings = {},
-                                  .file = models::Field::parse("{}", "bench")};
+                                  .file = core::Field::parse("{}", "bench")};
   scenario.schedules.resize(10);
   const Measurement result = measure(10, [&] { (void)scenarios::run(scenario); });
   report("sweep, 10 worker counts x 10 schedules, 161 tensors, 3 iterations", result, {.ms = 50});
@@ -77,8 +77,8 @@ planner::Run run_of(const planner::Setting& setting, const char* schedule) {
 
 /// ResNet-152 as it might be: as many tensors, on as many workers as are asked for.
 void bench_workers() {
-  const traces::Profile profile = profile_of(467);
-  const traces::Network network = network_of();
+  const core::Profile profile = profile_of(467);
+  const core::Network network = network_of();
   planner::Conditions conditions = {.iterations = 10, .jitter = {.sigma = 0.1}};
   for (const char* schedule : {R"("wfbp")", R"("ddp")", R"("dear-fb")"}) {
     const planner::Setting setting(profile, network, 2048, {}, conditions);

@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   for (int i = 2; i < argc; ++i) densities.push_back(std::stod(argv[i]));
   if (densities.empty()) densities = {0.001, 0.01, 0.05};
   constexpr std::uint32_t kRanks[] = {4, 16, 64};
-  const bench::Gradients gradients = bench::drawn_gradients(elements, kRanks[2]);
+  const bench::Gradients gradients = bench::sampled_gradients(elements, kRanks[2]);
 
   fmt::print("| {} elements, 4 / 16 / 64 ranks |", elements);
   for (const double density : densities) fmt::print(" density {} |", density);
@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
     for (const double density : densities) {
       for (const std::uint32_t ranks : kRanks)
         fmt::print("{} {:.2f}", ranks == kRanks[0] ? "" : " /",
-                   bench::most_held(method, density, ranks, gradients));
+                   bench::max_held(method, density, ranks, gradients));
       fmt::print(" |");
       std::fflush(stdout);
     }

@@ -8,8 +8,8 @@
 
 #include "bench/benches.hpp"
 #include "bench/measure.hpp"
-#include "cluster/patterns.hpp"
-#include "cluster/steps.hpp"
+#include "sim/cluster/patterns.hpp"
+#include "sim/cluster/steps.hpp"
 #include "sim/draws.hpp"
 
 namespace bench {
@@ -20,8 +20,8 @@ constexpr std::int64_t kBytes = 102'400'000 / kTensors;
 constexpr double kBackwardUs = 2000;  // per tensor
 
 /// From 1 to 1 + most: another for every purpose and rank, always the same.
-double spread(double most, std::uint32_t purpose, std::uint32_t rank) {
-  return 1 + most * sim::uniform(sim::hash(7, purpose, rank));
+double spread(double max, std::uint32_t purpose, std::uint32_t rank) {
+  return 1 + max * sim::uniform(sim::hash(7, purpose, rank));
 }
 
 /// No two links and no two workers are alike.

@@ -7,11 +7,11 @@
 #include <cstdlib>
 #include <memory>
 
-#include "models/errors.hpp"
-#include "netlab/lab.hpp"
+#include "collectives/transport/launch.hpp"
+#include "collectives/transport/tcp/tcp.hpp"
+#include "core/errors.hpp"
 #include "profiler/measure/report.hpp"
-#include "transport/launch.hpp"
-#include "transport/tcp/tcp.hpp"
+#include "validate/netlab/lab.hpp"
 
 namespace {
 
@@ -40,9 +40,9 @@ int rank_of(std::uint32_t rank, const netlab::Loan* lab, const transport::Descri
     fmt::print("{}", measure::table(samples));
     const double bound =
         2.0 * (kWorkers - 1) / kWorkers * 8e6 / kBitsPerSecond / (lab != nullptr ? kPayload : 1);
-    const traces::Network network = measure::network(samples, {.name = "line", .source = ""});
+    const core::Network network = measure::network(samples, {.name = "line", .source = ""});
     std::vector<std::pair<double, double>> points = network.measured[0].curve.points();
-    const traces::LineFit line = traces::fit_line(points);
+    const core::LineFit line = core::fit_line(points);
     fmt::print(
         "straight line: {:.2f} % mean error (bound 2 %), {:.2f} % worst; its slope is {:.4f} of the shaped "
         "rate's {:.6g} us/byte\n",
@@ -58,7 +58,7 @@ int main() {
   try {
     lab =
         std::make_unique<netlab::Loan>(netlab::Shape{.workers = kWorkers, .bits_per_second = kBitsPerSecond});
-  } catch (const models::WorldError& error) {
+  } catch (const core::EnvironmentError& error) {
     fmt::print(stderr, "{}: paced loopback instead\n", error.what());
   }
   transport::Descriptor listener;

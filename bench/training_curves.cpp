@@ -25,10 +25,10 @@ constexpr std::uint64_t kSeeds = 5;
 struct Trained {
   std::string_view method;
   std::string_view how;
-  double loss = 0;       ///< the mean
-  double relative = 0;   ///< to dense with the same seed: the mean, as the next
-  double least = 1e300;  ///< of that
-  double most = 0;
+  double loss = 0;      ///< the mean
+  double relative = 0;  ///< to dense with the same seed: the mean, as the next
+  double min = 1e300;   ///< of that
+  double max = 0;
   double words = 0;           ///< the mean
   std::vector<double> curve;  ///< of the first seed
 };
@@ -42,8 +42,8 @@ Trained train_all(const training::Method& method, bool error_feedback, const std
     const double relative = dense.empty() ? 1 : result.final_loss / dense[seed - 1];
     out.loss += result.final_loss / kSeeds;
     out.relative += relative / kSeeds;
-    out.least = std::min(out.least, relative);
-    out.most = std::max(out.most, relative);
+    out.min = std::min(out.min, relative);
+    out.max = std::max(out.max, relative);
     out.words += result.words_per_iteration() / kSeeds;
     if (seed == 1) out.curve = result.loss_by_iteration();
   }
@@ -62,8 +62,8 @@ std::vector<double> dense_losses() {
 std::string per_cent(const Trained& trained) {
   const auto change = [](double relative) { return fmt::format("{:+.1f}", 100 * (relative - 1)); };
   constexpr double kFar = 10;
-  if (trained.most > kFar) return fmt::format("{:.0f} to {:.0f} times", trained.least, trained.most);
-  return fmt::format("{} ({} to {})", change(trained.relative), change(trained.least), change(trained.most));
+  if (trained.max > kFar) return fmt::format("{:.0f} to {:.0f} times", trained.min, trained.max);
+  return fmt::format("{} ({} to {})", change(trained.relative), change(trained.min), change(trained.max));
 }
 
 void print_row(const Trained& with, const Trained& without) {
@@ -80,7 +80,7 @@ void print_row(const Trained& with, const Trained& without) {
 constexpr double kTop = 70;
 constexpr double kBottom = 440;
 constexpr double kPanelWidth = 400;
-constexpr double kMostLoss = 2.5;
+constexpr double kMaxLoss = 2.5;
 constexpr std::array<std::string_view, 8> kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                       "#e69f00", "#56b4e9", "#000000", "#8c6d1f"};
 
@@ -96,7 +96,7 @@ std::vector<double> smoothed(const std::vector<double>& curve) {
   return out;
 }
 
-double y_of(double loss) { return kBottom - (kBottom - kTop) * std::min(loss, kMostLoss) / kMostLoss; }
+double y_of(double loss) { return kBottom - (kBottom - kTop) * std::min(loss, kMaxLoss) / kMaxLoss; }
 
 std::string stroke(std::size_t line) {
   return fmt::format("stroke=\"{}\"{}", kColours[line % kColours.size()],
@@ -105,7 +105,7 @@ std::string stroke(std::size_t line) {
 
 std::string axes(double left, std::string_view title, std::size_t iterations) {
   std::string svg = fmt::format("<text class=\"head\" x=\"{}\" y=\"{}\">{}</text>\n", left, kTop - 16, title);
-  for (int half = 0; half <= 2 * kMostLoss; ++half) {
+  for (int half = 0; half <= 2 * kMaxLoss; ++half) {
     const double loss = 0.5 * half;
     svg += fmt::format(
         "<path class=\"grid\" d=\"M{0} {1:.1f}h{2}\"/>\n<text x=\"{3}\" y=\"{4:.1f}\" "

@@ -9,10 +9,10 @@
 #include <CLI/App.hpp>
 #include <CLI/Validators.hpp>
 
-#include "traces/compressor_costs.hpp"
-#include "traces/import.hpp"
-#include "traces/network.hpp"
-#include "traces/profile.hpp"
+#include "core/compressor_costs.hpp"
+#include "core/network.hpp"
+#include "core/profile.hpp"
+#include "profiler/traces/import.hpp"
 
 namespace cli {
 
@@ -36,11 +36,11 @@ class OutOfTolerance : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Results go to stdout, all at once; throws WorldError when it cannot be written.
+/// Results go to stdout, all at once; throws EnvironmentError when it cannot be written.
 void print(const std::string& text);
 
 /// Takes numbers from `least` to `most`; unlike CLI::Range no NaN.
-CLI::Validator number_in(double least, double most);
+CLI::Validator number_in(double min, double max);
 /// Takes the name of a file to write.
 CLI::Validator file_name();
 
@@ -48,9 +48,9 @@ CLI::Validator file_name();
 traces::LogFile read_log(const std::string& path);
 
 /// What a profile, network or file of measured compressors holds, in a few lines.
-std::string summary(const traces::Profile& profile);
-std::string summary(const traces::Network& network);
-std::string summary(const traces::CompressorCosts& costs);
+std::string summary(const core::Profile& profile);
+std::string summary(const core::Network& network);
+std::string summary(const core::CompressorCosts& costs);
 
 /// Writes the text to the file and prints the summary or, without a file, prints the text.
 void write_or_print(const std::string& file, const std::string& text, const std::string& summary);

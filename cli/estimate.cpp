@@ -1,6 +1,6 @@
 // fusewise estimate: a profile from a model's shapes and a device's data sheet.
 
-#include "traces/estimate.hpp"
+#include "core/estimate/estimate.hpp"
 
 #include <memory>
 
@@ -9,9 +9,9 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
-#include "models/errors.hpp"
-#include "models/model.hpp"
-#include "planner/entries.hpp"
+#include "core/errors.hpp"
+#include "core/model/model.hpp"
+#include "planner/job/registry.hpp"
 
 namespace cli {
 namespace {
@@ -26,22 +26,22 @@ struct Options {
   std::string output;
 };
 
-traces::Device named_device(const std::string& name) {
-  if (const std::optional<traces::Device> device = traces::device(name)) return *device;
-  const std::vector<std::string_view> known = planner::names(traces::devices());
-  throw models::InputError(fmt::format("--device: expected one of {}, got '{}'{}", fmt::join(known, ", "),
-                                       models::printable(name), models::suggestion(name, known)));
+core::Device named_device(const std::string& name) {
+  if (const std::optional<core::Device> device = core::device(name)) return *device;
+  const std::vector<std::string_view> known = planner::names(core::devices());
+  throw core::InputError(fmt::format("--device: expected one of {}, got '{}'{}", fmt::join(known, ", "),
+                                     core::printable(name), core::suggestion(name, known)));
 }
 
 void estimate(const Options& options) {
-  const traces::Device device = named_device(options.device);
-  const models::Model model =
-      models::read_model(models::Field::load(options.model), {.sequence_length = options.sequence_length});
-  traces::EstimateOptions wanted = {
+  const core::Device device = named_device(options.device);
+  const core::Model model =
+      core::read_model(core::Field::load(options.model), {.sequence_length = options.sequence_length});
+  core::EstimateOptions wanted = {
       .batch_size = options.batch, .dtype = {}, .compute_us = {}, .forward_share = {}};
   if (options.iteration_ms) wanted.compute_us = *options.iteration_ms * 1e3;
-  if (options.dtype) wanted.dtype = traces::dtype(*options.dtype);
-  const traces::Profile profile = traces::estimate(model, device, wanted);
+  if (options.dtype) wanted.dtype = core::dtype(*options.dtype);
+  const core::Profile profile = core::estimate(model, device, wanted);
   write_or_print(options.output, profile_text(profile), summary(profile));
 }
 
@@ -57,7 +57,7 @@ void add_estimate(CLI::App& app) {
   command->add_option("MODEL", options->model, "a fusewise.model file")->required();
   command
       ->add_option("--device", options->device,
-                   fmt::format("one of {}", fmt::join(planner::names(traces::devices()), ", ")))
+                   fmt::format("one of {}", fmt::join(planner::names(core::devices()), ", ")))
       ->required();
   command->add_option("--batch", options->batch, "samples per worker (default: the model's)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));

@@ -9,9 +9,9 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
-#include "models/errors.hpp"
-#include "models/files.hpp"
-#include "planner/entries.hpp"
+#include "core/errors.hpp"
+#include "core/files.hpp"
+#include "planner/job/registry.hpp"
 #include "profiler/fit/report.hpp"
 #include "profiler/fit/residual_plot.hpp"
 
@@ -35,12 +35,12 @@ bool is_network(const traces::LogFile& log) {
 
 /// A network's measured curves, to be fitted again.
 void add_network(traces::Measurements& out, const traces::LogFile& log, fit::Options& options) {
-  const models::Field field = models::Field::parse(log.text, log.path);
-  const traces::Network network = traces::read_network(field);
+  const core::Field field = core::Field::parse(log.text, log.path);
+  const core::Network network = core::read_network(field);
   if (network.measured.empty()) field.expected("measured curves", "none");
   for (std::size_t i = 0; i < network.measured.size(); ++i) {
-    const traces::Measured& measured = network.measured[i];
-    const models::Field place = field.at("measured").items()[i];
+    const core::Measured& measured = network.measured[i];
+    const core::Field place = field.at("measured").items()[i];
     if (measured.curve.points().empty()) place.at("segments").expected("a curve to fit to, not segments");
     for (const auto& [bytes, us] : measured.curve.points())
       if (us <= 0) place.at("curve").expected("times above 0", fmt::format("{} us", us));
@@ -66,8 +66,8 @@ traces::Measurements read(const Options& options, fit::Options& wanted) {
   if (!options.import.format.empty() || !is_network(logs.front()))
     return traces::read_measurements(logs, options.import);
   if (logs.size() > 1)
-    throw models::InputError(
-        fmt::format("{}: expected one network at a time, got a second file", models::one_line(logs[1].path)));
+    throw core::InputError(
+        fmt::format("{}: expected one network at a time, got a second file", core::one_line(logs[1].path)));
   traces::Measurements out;
   add_network(out, logs.front(), wanted);
   return out;
@@ -82,10 +82,10 @@ void run(const Options& options) {
   if (wanted.name.empty()) wanted.name = std::filesystem::path(options.logs.front()).stem().string();
   const fit::Report report = fit::fit(measurements, wanted);
   warn(report.warnings);
-  std::vector<models::FileText> files;
+  std::vector<core::FileText> files;
   if (!options.output.empty()) files.push_back({options.output, network_text(report.network)});
   if (!options.plot.empty()) files.push_back({options.plot, residual_plot(report)});
-  models::write_files(files);
+  core::write_files(files);
   print(options.as_json ? report_json(report) : report_table(report));
 }
 

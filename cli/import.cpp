@@ -1,6 +1,6 @@
 // fusewise import: logs of other projects and traces of PyTorch become profiles and networks.
 
-#include "traces/import.hpp"
+#include "profiler/traces/import.hpp"
 
 #include <memory>
 #include <system_error>
@@ -9,11 +9,11 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
-#include "models/errors.hpp"
-#include "models/files.hpp"
-#include "planner/entries.hpp"
-#include "profiler/kineto/import.hpp"
-#include "profiler/kineto/read_trace.hpp"
+#include "core/errors.hpp"
+#include "core/files.hpp"
+#include "planner/job/registry.hpp"
+#include "profiler/traces/kineto/import.hpp"
+#include "profiler/traces/kineto/read_trace.hpp"
 
 namespace cli {
 namespace {
@@ -38,50 +38,50 @@ bool is_kineto(const Options& options) {
 
 void import_kineto(const Options& options, const traces::ImportOptions& wanted) {
   if (options.logs.size() > 1)
-    throw models::InputError(fmt::format("{}: expected one trace at a time, got a second file",
-                                         models::one_line(options.logs[1])));
+    throw core::InputError(
+        fmt::format("{}: expected one trace at a time, got a second file", core::one_line(options.logs[1])));
   const kineto::Imported imported = kineto::import_trace(options.logs.front(), wanted, options.step);
   if (!options.network.empty() && !imported.network)
-    throw models::InputError(
+    throw core::InputError(
         fmt::format("{}: expected NCCL kernels of known sizes, to write a network, got none",
-                    models::one_line(options.logs.front())));
+                    core::one_line(options.logs.front())));
   warn(imported.warnings);
-  std::vector<models::FileText> files;
+  std::vector<core::FileText> files;
   if (!options.output.empty()) files.push_back({options.output, profile_text(imported.profile)});
   if (!options.network.empty()) files.push_back({options.network, network_text(*imported.network)});
-  models::write_files(files);
+  core::write_files(files);
   if (options.output.empty()) return print(profile_text(imported.profile));
   std::string text = summary(imported.profile);
-  for (const std::string& line : imported.account) text += "  " + models::one_line(line) + '\n';
+  for (const std::string& line : imported.account) text += "  " + core::one_line(line) + '\n';
   if (!options.network.empty()) text += summary(*imported.network);
   print(text);
 }
 
 void import(const Options& options) {
   traces::ImportOptions wanted = options.import;
-  wanted.dtype = *traces::dtype(options.dtype);
+  wanted.dtype = *core::dtype(options.dtype);
   wanted.tensors = options.tensors == "layer" ? traces::Grouping::layer : traces::Grouping::parameter;
   if (is_kineto(options)) return import_kineto(options, wanted);
   if (!options.network.empty())
-    throw models::InputError("--network: expected a trace (kineto), got logs of which -o takes the network");
+    throw core::InputError("--network: expected a trace (kineto), got logs of which -o takes the network");
   std::vector<traces::LogFile> logs;
   for (const std::string& path : options.logs) logs.push_back(read_log(path));
   const traces::Imported imported = traces::import_logs(logs, wanted);
-  if (const auto* profile = std::get_if<traces::Profile>(&imported))
+  if (const auto* profile = std::get_if<core::Profile>(&imported))
     write_or_print(options.output, profile_text(*profile), summary(*profile));
   else
-    write_or_print(options.output, network_text(std::get<traces::Network>(imported)),
-                   summary(std::get<traces::Network>(imported)));
+    write_or_print(options.output, network_text(std::get<core::Network>(imported)),
+                   summary(std::get<core::Network>(imported)));
 }
 
 }  // namespace
 
 traces::LogFile read_log(const std::string& path) {
   try {
-    return {.path = path, .text = models::read_file(path)};
+    return {.path = path, .text = core::read_file(path)};
   } catch (const std::system_error& error) {
-    throw models::InputError(fmt::format("{}: /: expected a file that can be read, got: {}",
-                                         models::printable(path), error.code().message()));
+    throw core::InputError(fmt::format("{}: /: expected a file that can be read, got: {}",
+                                       core::printable(path), error.code().message()));
   }
 }
 

@@ -13,30 +13,30 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
-#include "models/errors.hpp"
-#include "models/field.hpp"
+#include "core/errors.hpp"
+#include "core/field.hpp"
 
 namespace cli {
 
 void print(const std::string& text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
   if (!written || std::fflush(stdout) != 0)
-    throw models::WorldError(
+    throw core::EnvironmentError(
         fmt::format("standard output: cannot write: {}", std::generic_category().message(errno)));
 }
 
 void warn(const std::vector<std::string>& warnings) {
-  for (const std::string& warning : warnings) spdlog::warn("warning: {}", models::one_line(warning));
+  for (const std::string& warning : warnings) spdlog::warn("warning: {}", core::one_line(warning));
 }
 
-CLI::Validator number_in(double least, double most) {
-  const auto check = [least, most](const std::string& text) {
+CLI::Validator number_in(double min, double max) {
+  const auto check = [min, max](const std::string& text) {
     double value = 0;
     const bool is_number = CLI::detail::lexical_cast(text, value);
-    if (is_number && value >= least && value <= most) return std::string();
-    return fmt::format("expected a number from {:g} to {:g}, got '{}'", least, most, models::printable(text));
+    if (is_number && value >= min && value <= max) return std::string();
+    return fmt::format("expected a number from {:g} to {:g}, got '{}'", min, max, core::printable(text));
   };
-  return {check, fmt::format("from {:g} to {:g}", least, most), "number"};
+  return {check, fmt::format("from {:g} to {:g}", min, max), "number"};
 }
 
 CLI::Validator file_name() {
@@ -51,12 +51,12 @@ CLI::Validator file_name() {
 namespace {
 
 constexpr int kDone = 0;
-constexpr int kWorldFailed = 1;
+constexpr int kEnvironmentFailed = 1;
 constexpr int kWrongInput = 2;
 constexpr int kOutOfTolerance = 3;
 
 int fail(int code, std::string_view message) {
-  spdlog::error("{}", models::one_line(message));
+  spdlog::error("{}", core::one_line(message));
   return code;
 }
 
@@ -64,7 +64,7 @@ int fail(int code, std::string_view message) {
 int parse_failure(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) {
     app.exit(error);
-    return std::fflush(stdout) == 0 ? kDone : kWorldFailed;
+    return std::fflush(stdout) == 0 ? kDone : kEnvironmentFailed;
   }
   return fail(kWrongInput, fmt::format("{} (try --help)", error.what()));
 }
@@ -77,8 +77,8 @@ void check_command(const CLI::App& app, int argc, char** argv) {
     names.push_back(command->get_name());
   if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return;
   const std::vector<std::string_view> known(names.begin(), names.end());
-  throw models::InputError(fmt::format("expected a command among {}, got '{}'{}", fmt::join(known, ", "),
-                                       models::printable(argv[1]), models::suggestion(argv[1], known)));
+  throw core::InputError(fmt::format("expected a command among {}, got '{}'{}", fmt::join(known, ", "),
+                                     core::printable(argv[1]), core::suggestion(argv[1], known)));
 }
 
 int run(CLI::App& app, int argc, char** argv) {
@@ -88,14 +88,14 @@ int run(CLI::App& app, int argc, char** argv) {
     return kDone;
   } catch (const CLI::ParseError& error) {
     return parse_failure(app, error);
-  } catch (const models::InputError& error) {
+  } catch (const core::InputError& error) {
     return fail(kWrongInput, error.what());
   } catch (const cli::OutOfTolerance& error) {
     return fail(kOutOfTolerance, error.what());
   } catch (const std::bad_alloc&) {
-    return fail(kWorldFailed, "out of memory");
+    return fail(kEnvironmentFailed, "out of memory");
   } catch (const std::exception& error) {
-    return fail(kWorldFailed, error.what());
+    return fail(kEnvironmentFailed, error.what());
   }
 }
 

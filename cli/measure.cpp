@@ -10,17 +10,17 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
-#include "models/errors.hpp"
+#include "core/errors.hpp"
 
 namespace cli {
 
 void add_measure(CLI::App& app) {
   CLI::App* command = app.add_subcommand("measure", "Time collectives, or compressors, and write them down");
-  auto wishes = std::make_shared<MeasureWishes>();
-  command->add_option("-o,--output", wishes->output, "write to this file and print a summary")
+  auto options = std::make_shared<MeasureOptions>();
+  command->add_option("-o,--output", options->output, "write to this file and print a summary")
       ->check(file_name());
   command
-      ->add_option("--repetitions", wishes->repetitions,
+      ->add_option("--repetitions", options->repetitions,
                    "of each measurement that count (default: 20; of compressors 9)")
       ->check(CLI::Range(1U, 1'000'000U));
 
@@ -29,16 +29,16 @@ void add_measure(CLI::App& app) {
   auto others = std::make_shared<std::vector<MeasureKind>>();
   for (const auto& add : {add_measure_compressors}) others->push_back(add(*command));
 
-  command->callback([collectives, others, wishes] {
+  command->callback([collectives, others, options] {
     for (const MeasureKind& kind : *others) {
       if (kind.chosen_by->count() == 0) continue;
       for (const CLI::Option* option : collectives.own)
         if (option->count() > 0)
-          throw models::InputError(fmt::format("{}: expected nothing of collectives with {}, got it",
-                                               option->get_name(), kind.chosen_by->get_name()));
-      return kind.run(*wishes);
+          throw core::InputError(fmt::format("{}: expected nothing of collectives with {}, got it",
+                                             option->get_name(), kind.chosen_by->get_name()));
+      return kind.run(*options);
     }
-    collectives.run(*wishes);
+    collectives.run(*options);
   });
 }
 

@@ -14,7 +14,7 @@
 namespace cli {
 
 /// What all kinds are asked for alike.
-struct MeasureWishes {
+struct MeasureOptions {
   std::string output;  ///< write to this file; empty: print
   std::optional<std::uint32_t> repetitions;
 };
@@ -22,7 +22,7 @@ struct MeasureWishes {
 struct MeasureKind {
   CLI::Option* chosen_by = nullptr;    ///< none: what is measured where nothing else is asked for
   std::vector<CLI::Option*> own = {};  ///< that go with nothing else
-  std::function<void(const MeasureWishes& wishes)> run;
+  std::function<void(const MeasureOptions& options)> run;
 };
 
 MeasureKind add_measure_collectives(CLI::App& command);

@@ -12,17 +12,17 @@
 #include "cli/commands.hpp"
 #include "cli/measure_overlap.hpp"
 #include "cli/measure_ranks.hpp"
-#include "models/errors.hpp"
-#include "models/field.hpp"
-#include "models/files.hpp"
-#include "models/quantities.hpp"
-#include "planner/entries.hpp"
+#include "core/errors.hpp"
+#include "core/field.hpp"
+#include "core/files.hpp"
+#include "core/quantities.hpp"
+#include "planner/job/registry.hpp"
 #include "profiler/measure/report.hpp"
 
 namespace cli {
 namespace {
 
-using models::InputError;
+using core::InputError;
 
 struct Options {
   std::string collectives = "all_reduce,reduce_scatter,all_gather,send_receive";
@@ -38,7 +38,7 @@ struct Options {
 };
 
 [[noreturn]] void expected(std::string_view option, std::string_view what, std::string_view got) {
-  throw InputError(fmt::format("{}: expected {}, got '{}'", option, what, models::printable(got)));
+  throw InputError(fmt::format("{}: expected {}, got '{}'", option, what, core::printable(got)));
 }
 
 std::vector<measure::Collective> collectives_of(const std::string& text) {
@@ -59,7 +59,7 @@ std::vector<measure::Collective> collectives_of(const std::string& text) {
 }
 
 std::vector<std::int64_t> sizes_of(const std::string& text) {
-  const std::optional<std::vector<std::int64_t>> sizes = models::parse_sizes(text);
+  const std::optional<std::vector<std::int64_t>> sizes = core::parse_sizes(text);
   if (!sizes) expected("--sizes", "sizes such as 1KiB..64MiB,100MB", text);
   for (const std::int64_t size : *sizes)
     if (size % 4 != 0 || size > (std::int64_t{1} << 32))
@@ -91,7 +91,7 @@ std::string how_measured(const measure::Wanted& wanted, bool drains, const RankP
   if (place.burst_bytes > 0)
     out += drains ? "; links drained before each"
                   : fmt::format("; up to {} pass faster than the rate after a pause",
-                                models::bytes_text(place.burst_bytes));
+                                core::bytes_text(place.burst_bytes));
   for (const std::string& more : {measure::what_ran(samples), measure::halves_text(samples)})
     if (!more.empty()) out += "; " + more;
   return out;
@@ -106,11 +106,11 @@ void report(const Options& options, const std::string& backend, const measure::W
       .line_rate_gbps = place.bits_per_second ? std::optional(*place.bits_per_second / 1e9) : std::nullopt};
   const bool has_network = measure::makes_network(wanted);  // a broadcast alone has a table and no curve
   const std::string network =
-      has_network ? traces::network_text(measure::network(samples, about)) : std::string();
-  std::vector<models::FileText> files;
+      has_network ? core::network_text(measure::network(samples, about)) : std::string();
+  std::vector<core::FileText> files;
   if (!options.output.empty()) files.push_back({.file = options.output, .text = network});
   if (!options.samples.empty()) files.push_back({.file = options.samples, .text = measure::csv(samples)});
-  models::write_files(files);
+  core::write_files(files);
   print(options.output.empty() && has_network ? network : how + '\n' + measure::table(samples));
 }
 
@@ -165,12 +165,12 @@ MeasureKind add_measure_collectives(CLI::App& measure) {
       ->check(file_name());
   auto overlap = std::make_shared<OverlapOptions>();
   add_overlap_options(*command, overlap);
-  return {.own = command->get_options(), .run = [options, ranks, overlap](const MeasureWishes& wishes) {
+  return {.own = command->get_options(), .run = [options, ranks, overlap](const MeasureOptions& options) {
             if (!overlap->model.empty())
               return measure_overlap(*overlap, *ranks, static_cast<int>(options->warm_up),
-                                     static_cast<int>(wishes.repetitions.value_or(10)), wishes.output);
-            options->repetitions = wishes.repetitions.value_or(options->repetitions);
-            options->output = wishes.output;
+                                     static_cast<int>(options.repetitions.value_or(10)), options.output);
+            options->repetitions = options.repetitions.value_or(options->repetitions);
+            options->output = options.output;
             measure_command(*options, *ranks);
           }};
 }

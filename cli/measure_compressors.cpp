@@ -10,11 +10,11 @@
 
 #include "cli/commands.hpp"
 #include "cli/measure.hpp"
-#include "compression/compressor.hpp"
-#include "models/errors.hpp"
-#include "models/field.hpp"
-#include "planner/entries.hpp"
-#include "profiler/compressors/measure.hpp"
+#include "collectives/compression/compressor.hpp"
+#include "core/errors.hpp"
+#include "core/field.hpp"
+#include "planner/job/registry.hpp"
+#include "profiler/measure/compressors/measure.hpp"
 
 namespace cli {
 namespace {
@@ -30,8 +30,8 @@ void check_names(const std::vector<std::string>& only) {
   const std::vector<std::string_view> known = planner::names(compression::compressors());
   for (const std::string& name : only)
     if (std::find(known.begin(), known.end(), name) == known.end())
-      throw models::InputError(fmt::format("--only: expected one of {}, got '{}'{}", fmt::join(known, ", "),
-                                           models::printable(name), models::suggestion(name, known)));
+      throw core::InputError(fmt::format("--only: expected one of {}, got '{}'{}", fmt::join(known, ", "),
+                                         core::printable(name), core::suggestion(name, known)));
 }
 
 template <typename Number>
@@ -41,31 +41,31 @@ std::vector<Number> growing(std::vector<Number> numbers) {
   return numbers;
 }
 
-profiler::CompressorWishes wishes_of(const Options& options, const MeasureWishes& wishes) {
+profiler::CompressorOptions options_of(const Options& options, const MeasureOptions& options) {
   check_names(options.only);
-  profiler::CompressorWishes out;
+  profiler::CompressorOptions out;
   out.compressors = options.only;
   if (!options.elements.empty()) out.elements = growing(options.elements);
   if (!options.densities.empty()) out.densities = growing(options.densities);
-  if (wishes.repetitions) out.samples = static_cast<int>(*wishes.repetitions);
+  if (options.repetitions) out.samples = static_cast<int>(*options.repetitions);
   return out;
 }
 
 /// As it could be given again.
-std::string command_of(const Options& options, const MeasureWishes& wishes) {
+std::string command_of(const Options& options, const MeasureOptions& options) {
   std::string out = "fusewise measure --compressors";
   if (!options.only.empty()) out += fmt::format(" --only {}", fmt::join(options.only, ","));
   if (!options.elements.empty()) out += fmt::format(" --elements {}", fmt::join(options.elements, ","));
   if (!options.densities.empty()) out += fmt::format(" --densities {}", fmt::join(options.densities, ","));
-  if (wishes.repetitions) out += fmt::format(" --repetitions {}", *wishes.repetitions);
+  if (options.repetitions) out += fmt::format(" --repetitions {}", *options.repetitions);
   return out;
 }
 
-void run(const Options& options, const MeasureWishes& wishes) {
-  const traces::CompressorCosts costs =
-      profiler::measure_compressors(wishes_of(options, wishes), command_of(options, wishes),
+void run(const Options& options, const MeasureOptions& options) {
+  const core::CompressorCosts costs =
+      profiler::measure_compressors(options_of(options, options), command_of(options, options),
                                     [](const std::string& what) { spdlog::info("measuring {}", what); });
-  write_or_print(wishes.output, compressor_costs_text(costs), summary(costs));
+  write_or_print(options.output, compressor_costs_text(costs), summary(costs));
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ MeasureKind add_measure_compressors(CLI::App& command) {
       ->delimiter(',')
       ->check(number_in(1e-6, 1))
       ->needs(flag);
-  return {.chosen_by = flag, .run = [options](const MeasureWishes& wishes) { run(*options, wishes); }};
+  return {.chosen_by = flag, .run = [options](const MeasureOptions& options) { run(*options, options); }};
 }
 
 }  // namespace cli

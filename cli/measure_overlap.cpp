@@ -7,20 +7,20 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
-#include "models/errors.hpp"
-#include "models/json_text.hpp"
-#include "models/model.hpp"
-#include "models/quantities.hpp"
-#include "profiler/backend.hpp"
+#include "core/errors.hpp"
+#include "core/json_text.hpp"
+#include "core/model/model.hpp"
+#include "core/profile_overlap.hpp"
+#include "core/quantities.hpp"
 #include "profiler/common/host.hpp"
 #include "profiler/common/samples.hpp"
-#include "profiler/overlap/overlap.hpp"
-#include "traces/profile_overlap.hpp"
+#include "profiler/layers/backend.hpp"
+#include "profiler/measure/overlap/overlap.hpp"
 
 namespace cli {
 namespace {
 
-using models::InputError;
+using core::InputError;
 
 /// Layers run where the collectives' buffers are.
 const profiler::Backend& layers_beside(const measure::CollectiveBackend& collectives) {
@@ -29,17 +29,16 @@ const profiler::Backend& layers_beside(const measure::CollectiveBackend& collect
 }
 
 std::int64_t size_of(const std::string& text) {
-  const auto sizes = models::parse_sizes(text);
+  const auto sizes = core::parse_sizes(text);
   if (!sizes || sizes->size() != 1 || sizes->front() % 4 != 0)
     throw InputError(fmt::format("--overlap-size: expected one size, a multiple of 4 bytes, got '{}'",
-                                 models::printable(text)));
+                                 core::printable(text)));
   return sizes->front();
 }
 
-traces::Profile profile_to_write(const OverlapOptions& options, const models::Model& model,
-                                 std::int64_t batch) {
-  const models::Field file = models::Field::load(options.into);
-  traces::Profile out = traces::read_profile(file);
+core::Profile profile_to_write(const OverlapOptions& options, const core::Model& model, std::int64_t batch) {
+  const core::Field file = core::Field::load(options.into);
+  core::Profile out = core::read_profile(file);
   if (out.model != model.name) file.at("model").expected(fmt::format("'{}', as --overlap has", model.name));
   if (out.batch_size != batch) file.at("batch_size").expected(fmt::format("{}, as is measured", batch));
   return out;
@@ -54,11 +53,11 @@ double over_ranks(const std::vector<profiler::OverlapSamples>& ranks,
 }
 
 /// Where something got faster beside the other by more than this, nothing is known to less.
-constexpr double kMostNoise = 0.05;
+constexpr double kMaxNoise = 0.05;
 
 bool is_noisy(const std::vector<profiler::OverlapSamples>& ranks) {
   return std::ranges::any_of(ranks, [](const profiler::OverlapSamples& rank) {
-    return rank.compute_slowdown() < -kMostNoise || rank.communication_slowdown() < -kMostNoise;
+    return rank.compute_slowdown() < -kMaxNoise || rank.communication_slowdown() < -kMaxNoise;
   });
 }
 
@@ -66,8 +65,8 @@ std::string spread_over_ranks(const std::vector<profiler::OverlapSamples>& ranks
                               double (profiler::OverlapSamples::*slowdown)() const) {
   std::vector<double> all;
   for (const profiler::OverlapSamples& rank : ranks) all.push_back((rank.*slowdown)());
-  const auto [least, most] = std::ranges::minmax(all);
-  return fmt::format("{:.3f} to {:.3f}", least, most);
+  const auto [min, max] = std::ranges::minmax(all);
+  return fmt::format("{:.3f} to {:.3f}", min, max);
 }
 
 std::string summary_text(const std::vector<profiler::OverlapSamples>& ranks, const RankPlace& place,
@@ -78,22 +77,22 @@ std::string summary_text(const std::vector<profiler::OverlapSamples>& ranks, con
       "{} processes, {}; {}; rank 0: an iteration {:.1f} us alone, {:.1f} us while all_reduces of {} run "
       "(median of {}); an all_reduce {:.1f} us alone, {:.1f} us beside; slow-downs of the ranks {} and {}",
       place.ranks, place.where, place.carried, us(first.compute_alone), us(first.compute_beside),
-      models::bytes_text(bytes), first.compute_beside.size(), us(first.communication_alone),
+      core::bytes_text(bytes), first.compute_beside.size(), us(first.communication_alone),
       us(first.communication_beside), spread_over_ranks(ranks, &profiler::OverlapSamples::compute_slowdown),
       spread_over_ranks(ranks, &profiler::OverlapSamples::communication_slowdown));
   if (is_noisy(ranks)) out += "; machine: noisy (what runs beside the other is faster than alone)";
   return out;
 }
 
-std::string written(const std::optional<traces::Profile>& profile, const traces::ProfileOverlap& overlap,
+std::string written(const std::optional<core::Profile>& profile, const core::ProfileOverlap& overlap,
                     const std::string& how) {
   if (!profile)
-    return models::json_text(
+    return core::json_text(
         nlohmann::ordered_json{{"compute_slowdown", overlap.compute_slowdown},
                                {"communication_slowdown", overlap.communication_slowdown}});
-  traces::Profile out = *profile;
+  core::Profile out = *profile;
   out.origin.source += "; overlap: " + how;
-  return traces::profile_text(out, overlap);
+  return core::profile_text(out, overlap);
 }
 
 }  // namespace
@@ -101,25 +100,25 @@ std::string written(const std::optional<traces::Profile>& profile, const traces:
 void measure_overlap(const OverlapOptions& options, const RankOptions& ranks, int warm_up, int repetitions,
                      const std::string& output) {
   const profiler::Backend& backend = layers_beside(backend_of(ranks));
-  const models::Model model = models::read_model(models::Field::load(options.model), {});
+  const core::Model model = core::read_model(core::Field::load(options.model), {});
   const std::int64_t bytes = size_of(options.size);
   const std::int64_t batch = options.batch.value_or(model.batch_size);
-  std::optional<traces::Profile> profile;
+  std::optional<core::Profile> profile;
   if (!options.into.empty()) profile = profile_to_write(options, model, batch);
   std::vector<profiler::OverlapSamples> samples;
   const auto work = [&](transport::Transport& control, measure::Engine& engine, const RankPlace& place) {
     const int share = std::max(1, profiler::processor_count() / static_cast<int>(place.ranks));
-    const profiler::SessionWishes wishes = {.batch_size = batch,
-                                            .dtype = profile ? profile->dtype : traces::Dtype::float32,
-                                            .threads = options.threads.value_or(share)};
-    backend.check(wishes);
+    const profiler::SessionOptions options = {.batch_size = batch,
+                                              .dtype = profile ? profile->dtype : core::Dtype::float32,
+                                              .threads = options.threads.value_or(share)};
+    backend.check(options);
     const profiler::ModelWork layers = profiler::make_work(model);
-    const auto session = backend.open(layers, wishes);
+    const auto session = backend.open(layers, options);
     samples = profiler::measure_overlap(control, engine, [&] { return session->time_iteration(); },
                                         {.bytes = bytes, .warm_up = warm_up, .repetitions = repetitions});
   };
   const auto report = [&](const RankPlace& place) {
-    const traces::ProfileOverlap overlap = {
+    const core::ProfileOverlap overlap = {
         .compute_slowdown = over_ranks(samples, &profiler::OverlapSamples::compute_slowdown),
         .communication_slowdown = over_ranks(samples, &profiler::OverlapSamples::communication_slowdown)};
     const std::string how = summary_text(samples, place, bytes);

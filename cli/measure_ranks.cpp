@@ -11,29 +11,29 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
-#include "models/errors.hpp"
-#include "models/field.hpp"
-#include "models/quantities.hpp"
-#include "netlab/lab.hpp"
-#include "netlab/registry.hpp"
-#include "planner/entries.hpp"
-#include "transport/launch.hpp"
+#include "collectives/transport/launch.hpp"
+#include "core/errors.hpp"
+#include "core/field.hpp"
+#include "core/quantities.hpp"
+#include "planner/job/registry.hpp"
+#include "validate/netlab/lab.hpp"
+#include "validate/netlab/registry.hpp"
 
 namespace cli {
 namespace {
 
-using models::InputError;
-using models::WorldError;
+using core::EnvironmentError;
+using core::InputError;
 using transport::Membership;
 
 [[noreturn]] void expected(std::string_view option, std::string_view what, std::string_view got) {
-  throw InputError(fmt::format("{}: expected {}, got '{}'", option, what, models::printable(got)));
+  throw InputError(fmt::format("{}: expected {}, got '{}'", option, what, core::printable(got)));
 }
 
 /// What all ranks share.
 struct Setting {
   const measure::CollectiveBackend* backend = nullptr;
-  measure::EngineWishes wishes;
+  measure::EngineOptions options;
   RankPlace place;
   std::optional<double> paced_bits_per_second;
 };
@@ -56,32 +56,32 @@ Setting setting_of(const RankOptions& options) {
   if (!out.backend->uses_control && options.paced)
     throw InputError(fmt::format("--paced: expected --backend tcp with it, got {}", name));
   if (!options.rate.empty()) {
-    out.place.bits_per_second = models::parse_rate(options.rate);
+    out.place.bits_per_second = core::parse_rate(options.rate);
     if (!out.place.bits_per_second) expected("--rate", "a rate such as 1gbit", options.rate);
   }
   if (!options.delay.empty()) {
-    if (!models::parse_delay_us(options.delay)) expected("--delay", "a time such as 100us", options.delay);
+    if (!core::parse_delay_us(options.delay)) expected("--delay", "a time such as 100us", options.delay);
     if (options.rate.empty()) throw InputError("--delay: expected --rate with it, got none");
   }
-  out.wishes = {.algorithm = options.algorithm,
-                .protocol = options.protocol,
-                .share_gpu = options.share_gpu,
-                .computes = false,
-                .interface = "",
-                .deadline = std::chrono::milliseconds(static_cast<std::int64_t>(options.deadline_s * 1000))};
+  out.options = {.algorithm = options.algorithm,
+                 .protocol = options.protocol,
+                 .share_gpu = options.share_gpu,
+                 .computes = false,
+                 .interface = "",
+                 .deadline = std::chrono::milliseconds(static_cast<std::int64_t>(options.deadline_s * 1000))};
   return out;
 }
 
 std::string rate_text(double bits_per_second) { return fmt::format("{:g} Gb/s", bits_per_second / 1e9); }
 
 void run_rank(const RankJob& job, Setting setting, const Membership& membership) {
-  transport::TcpOptions tcp = {.deadline = setting.wishes.deadline};
+  transport::TcpOptions tcp = {.deadline = setting.options.deadline};
   if (setting.paced_bits_per_second) tcp.bytes_per_second = *setting.paced_bits_per_second / 8;
   setting.place.ranks = membership.size;
   transport::run_rank(membership, tcp, [&](transport::Tcp& end) {
-    setting.wishes.computes = job.computes;
-    setting.wishes.check_others = [&end] { end.check(); };
-    const std::unique_ptr<measure::Engine> engine = setting.backend->make(end, setting.wishes);
+    setting.options.computes = job.computes;
+    setting.options.check_others = [&end] { end.check(); };
+    const std::unique_ptr<measure::Engine> engine = setting.backend->make(end, setting.options);
     setting.place.carried = engine->description();
     job.work(end, *engine, setting.place);
   });
@@ -101,12 +101,13 @@ void move_in(Lodging& lodging, const netlab::Lab& lab, Setting& setting) {
   setting.place.where = fmt::format(
       "network namespaces, each link held to {}{}", rate_text(lab.shape.bits_per_second),
       lab.shape.delay_us > 0 ? fmt::format(", packets delayed by {:g} us", lab.shape.delay_us) : "");
-  setting.wishes.interface = netlab::kInterface;
+  setting.options.interface = netlab::kInterface;
 }
 
 Lodging standing_lab(const std::string& name, Setting& setting) {
   const std::optional<netlab::Lab> lab = netlab::find_lab(netlab::registry_folder(), name);
-  if (!lab) throw WorldError(fmt::format("netlab '{}' is not up (fusewise netlab up --name {})", name, name));
+  if (!lab)
+    throw EnvironmentError(fmt::format("netlab '{}' is not up (fusewise netlab up --name {})", name, name));
   Lodging out;
   move_in(out, *lab, setting);
   return out;
@@ -117,14 +118,14 @@ Lodging own_lodging(const RankOptions& options, Setting& setting) {
   setting.place.where = "loopback";
   const std::optional<double> rate = setting.place.bits_per_second;
   if (!rate) return out;
-  const double delay_us = options.delay.empty() ? 0 : *models::parse_delay_us(options.delay);
+  const double delay_us = options.delay.empty() ? 0 : *core::parse_delay_us(options.delay);
   if (!options.paced) {
     try {
       out.loan = std::make_unique<netlab::Loan>(
           netlab::Shape{.workers = options.workers, .bits_per_second = *rate, .delay_us = delay_us});
       move_in(out, out.loan->lab(), setting);
       return out;
-    } catch (const WorldError& error) {
+    } catch (const EnvironmentError& error) {
       if (delay_us > 0 || !setting.backend->uses_control) throw;
       warn({fmt::format("{}: the processes pace themselves to {} on loopback instead", error.what(),
                         rate_text(*rate))});
@@ -139,7 +140,7 @@ transport::Address lab_address(std::uint16_t port) { return {.host = netlab::add
 
 /// Ports of a lab that others may use at the same time are drawn; on loopback the system gives a free one.
 void run_here(const RankOptions& options, Setting setting, const RankJob& job) {
-  if (options.workers != 0) measure::check_ranks(*setting.backend, setting.wishes, options.workers);
+  if (options.workers != 0) measure::check_ranks(*setting.backend, setting.options, options.workers);
   const Lodging lodging =
       options.netlab.empty() ? own_lodging(options, setting) : standing_lab(options.netlab, setting);
   const std::optional<netlab::Lab>& lab = lodging.lab;
@@ -147,7 +148,7 @@ void run_here(const RankOptions& options, Setting setting, const RankJob& job) {
   if (lab && workers > lab->shape.workers)
     expected("--workers", fmt::format("at most {}, as the netlab has", lab->shape.workers),
              std::to_string(workers));
-  if (options.workers == 0) measure::check_ranks(*setting.backend, setting.wishes, workers);
+  if (options.workers == 0) measure::check_ranks(*setting.backend, setting.options, workers);
   std::random_device random;
   const std::string name = fmt::format("{}-{}", ::getpid(), random());
   transport::Descriptor listener;
@@ -167,7 +168,7 @@ void run_here(const RankOptions& options, Setting setting, const RankJob& job) {
       },
       {.limit = std::chrono::hours(24)});
   const std::string failed = transport::failures(ends);
-  if (!failed.empty()) throw WorldError(failed);
+  if (!failed.empty()) throw EnvironmentError(failed);
   print(ends[0].out);
 }
 
@@ -229,7 +230,7 @@ void add_rank_options(CLI::App& command, const std::shared_ptr<RankOptions>& opt
                   fmt::format("one of {}", fmt::join(planner::names(measure::collective_backends()), ", ")))
       ->capture_default_str();
   command.add_option("--workers", options->workers, "start so many processes on this host")
-      ->check(CLI::Range(2U, netlab::kMostWorkers));
+      ->check(CLI::Range(2U, netlab::kMaxWorkers));
   command.add_option("--rate", options->rate,
                      "hold each process to this rate: in network namespaces, else by pacing itself");
   command.add_option("--delay", options->delay, "delay packets so long, in network namespaces alone");

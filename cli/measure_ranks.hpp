@@ -10,8 +10,8 @@
 
 #include <CLI/App.hpp>
 
+#include "collectives/transport/tcp/tcp.hpp"
 #include "profiler/measure/backend.hpp"
-#include "transport/tcp/tcp.hpp"
 
 namespace cli {
 
@@ -51,7 +51,7 @@ struct RankJob {
 
 const measure::CollectiveBackend& backend_of(const RankOptions& options);
 
-/// InputError for options that do not go together, WorldError with what ranks say where one fails.
+/// InputError for options that do not go together, EnvironmentError with what ranks say where one fails.
 void on_ranks(const RankOptions& options, const RankJob& job);
 
 }  // namespace cli

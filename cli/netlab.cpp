@@ -1,6 +1,6 @@
 // fusewise netlab: network namespaces with links of a given rate, up and down.
 
-#include "netlab/lab.hpp"
+#include "validate/netlab/lab.hpp"
 
 #include <memory>
 
@@ -8,9 +8,9 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
-#include "models/errors.hpp"
-#include "models/quantities.hpp"
-#include "netlab/registry.hpp"
+#include "core/errors.hpp"
+#include "core/quantities.hpp"
+#include "validate/netlab/registry.hpp"
 
 namespace cli {
 namespace {
@@ -33,19 +33,19 @@ std::string description(const std::string& name, const netlab::Lab& lab) {
 }
 
 void up(const Options& options) {
-  const std::optional<double> rate = models::parse_rate(options.rate);
+  const std::optional<double> rate = core::parse_rate(options.rate);
   if (!rate)
-    throw models::InputError(
-        fmt::format("--rate: expected a rate such as 1gbit, got '{}'", models::printable(options.rate)));
-  const std::optional<double> delay = models::parse_delay_us(options.delay);
+    throw core::InputError(
+        fmt::format("--rate: expected a rate such as 1gbit, got '{}'", core::printable(options.rate)));
+  const std::optional<double> delay = core::parse_delay_us(options.delay);
   if (!delay)
-    throw models::InputError(
-        fmt::format("--delay: expected a time such as 100us, got '{}'", models::printable(options.delay)));
+    throw core::InputError(
+        fmt::format("--delay: expected a time such as 100us, got '{}'", core::printable(options.delay)));
   const std::filesystem::path folder = netlab::registry_folder();
   const netlab::RegistryLock lock(folder);
   if (netlab::find_lab(folder, options.name))
-    throw models::WorldError(fmt::format("netlab '{}' is up already (fusewise netlab down --name {})",
-                                         options.name, options.name));
+    throw core::EnvironmentError(fmt::format("netlab '{}' is up already (fusewise netlab down --name {})",
+                                             options.name, options.name));
   const netlab::Lab lab =
       netlab::build({.workers = options.workers, .bits_per_second = *rate, .delay_us = *delay},
                     netlab::Lifetime::until_down);
@@ -76,7 +76,7 @@ CLI::Validator lab_name() {
   const auto check = [](const std::string& text) {
     return netlab::is_name(text) ? std::string()
                                  : fmt::format("expected at most 40 letters, digits, '-' and '_', got '{}'",
-                                               models::printable(text));
+                                               core::printable(text));
   };
   return {check, "", "name"};
 }
@@ -103,7 +103,7 @@ void add_netlab(CLI::App& app) {
   };
   CLI::App* build = add("up", "Build one", up);
   build->add_option("--workers", options->workers, "namespaces")
-      ->check(CLI::Range(2U, netlab::kMostWorkers))
+      ->check(CLI::Range(2U, netlab::kMaxWorkers))
       ->capture_default_str();
   build->add_option("--rate", options->rate, "of each link, each way")->capture_default_str();
   build->add_option("--delay", options->delay, "of each packet, where the kernel has netem")

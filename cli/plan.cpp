@@ -8,12 +8,12 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
-#include "models/errors.hpp"
-#include "models/files.hpp"
-#include "models/json_text.hpp"
-#include "planner/entries.hpp"
-#include "scenarios/results_text.hpp"
-#include "scenarios/run.hpp"
+#include "core/errors.hpp"
+#include "core/files.hpp"
+#include "core/json_text.hpp"
+#include "planner/job/registry.hpp"
+#include "planner/scenarios/results_text.hpp"
+#include "planner/scenarios/run.hpp"
 
 namespace cli {
 namespace {
@@ -39,9 +39,9 @@ planner::Schedule chosen_schedule(const Options& options, const scenarios::Scena
   for (const planner::Preset& preset : planner::presets())
     if (!preset.needs_compressor) known.push_back(preset.name);
   if (std::find(known.begin(), known.end(), options.schedule) == known.end())
-    throw models::InputError(fmt::format("--schedule: expected one of the scenario's, or of {}, got '{}'{}",
-                                         fmt::join(known, ", "), models::printable(options.schedule),
-                                         models::suggestion(options.schedule, known)));
+    throw core::InputError(fmt::format("--schedule: expected one of the scenario's, or of {}, got '{}'{}",
+                                       fmt::join(known, ", "), core::printable(options.schedule),
+                                       core::suggestion(options.schedule, known)));
   return planner::preset_schedule(options.schedule);
 }
 
@@ -49,7 +49,7 @@ planner::Schedule chosen_schedule(const Options& options, const scenarios::Scena
 std::int64_t chosen_workers(const Options& options, const scenarios::Scenario& scenario) {
   if (options.workers > 0) return options.workers;
   if (scenario.workers.size() == 1) return scenario.workers.front();
-  throw models::InputError(
+  throw core::InputError(
       fmt::format("--workers: expected a number, as the scenario has {} of them ({}), got nothing",
                   scenario.workers.size(), fmt::join(scenario.workers, ", ")));
 }
@@ -57,7 +57,7 @@ std::int64_t chosen_workers(const Options& options, const scenarios::Scenario& s
 /// The plan, or what was asked for in its place: one JSON document, or text.
 std::string shown(const Options& options, const scenarios::Planned& planned) {
   if (planned.emission)
-    return options.json ? models::json_text(planned.emission->json) : planned.emission->text;
+    return options.json ? core::json_text(planned.emission->json) : planned.emission->text;
   if (planned.explanation && options.json) return planner::explanation_json(*planned.explanation);
   if (planned.explanation)
     return scenarios::plan_table(planned.plan) + '\n' + planner::explanation_text(*planned.explanation);
@@ -69,11 +69,11 @@ std::string shown(const Options& options, const scenarios::Planned& planned) {
 void check_whole_tensors(const Options& options, const planner::Schedule& schedule) {
   if (schedule.pipeline->name != "priority") return;
   if (!options.emit.empty() && options.emit != "json")
-    throw models::InputError(
+    throw core::InputError(
         fmt::format("--emit: expected json, as pipeline {} cuts tensors into partitions, got '{}'",
                     schedule.pipeline->name, options.emit));
   if (options.explain)
-    throw models::InputError(fmt::format(
+    throw core::InputError(fmt::format(
         "--explain: expected a schedule that decides how tensors are grouped, got one of pipeline {}",
         schedule.pipeline->name));
 }
@@ -83,14 +83,14 @@ std::vector<planner::Compressor> compressors_of(const scenarios::Scenario& scena
   std::vector<planner::Compressor> out;
   for (const planner::Schedule& schedule : scenario.schedules) {
     out.push_back(schedule.compressor);
-    for (const planner::WayChoice& choice : schedule.fusion.choices)
+    for (const planner::TransferChoice& choice : schedule.fusion.choices)
       if (choice.compressor) out.push_back(*choice.compressor);
   }
   return out;
 }
 
-planner::ConsiderWishes considered(const Options& options, const scenarios::Scenario& scenario) {
-  planner::ConsiderWishes out;
+planner::ConsiderOptions considered(const Options& options, const scenarios::Scenario& scenario) {
+  planner::ConsiderOptions out;
   out.offered = compressors_of(scenario);
   if (!options.densities.empty()) out.densities = options.densities;
   std::sort(out.densities.begin(), out.densities.end());
@@ -111,21 +111,21 @@ void consider(const Options& options, const scenarios::Scenario& scenario,
   const std::string text = options.json ? planner::consideration_json(all) : planner::consideration_text(all);
   if (!options.output.empty()) {
     const scenarios::Planned best = scenarios::plan(scenario, workers, all.candidates[all.best].schedule);
-    models::write_file(options.output, planner::plan_text(best.plan));
+    core::write_file(options.output, planner::plan_text(best.plan));
   }
   warn(found.warnings);
   print(text);
 }
 
 void plan(const Options& options) {
-  const scenarios::Scenario scenario = scenarios::read_scenario(models::Field::load(options.scenario));
+  const scenarios::Scenario scenario = scenarios::read_scenario(core::Field::load(options.scenario));
   const planner::Schedule schedule = chosen_schedule(options, scenario);
   if (options.consider) return consider(options, scenario, schedule);
   check_whole_tensors(options, schedule);
   const scenarios::Planned planned = scenarios::plan(scenario, chosen_workers(options, scenario), schedule,
                                                      {.emit = options.emit, .explain = options.explain});
   const std::string text = shown(options, planned);
-  if (!options.output.empty()) models::write_file(options.output, planner::plan_text(planned.plan));
+  if (!options.output.empty()) core::write_file(options.output, planner::plan_text(planned.plan));
   warn(planned.warnings);
   print(text);
 }
@@ -138,13 +138,13 @@ std::vector<std::string> targets() {
 
 /// What --consider-compression is told.
 void add_considered(CLI::App& command, Options& options, CLI::Option* considers) {
-  constexpr double kLeastDensity = 1e-6;
+  constexpr double kMinDensity = 1e-6;
   command
       .add_option("--densities", options.densities,
                   "shares of the elements that sparse compressors keep (default: "
                   "0.001,0.002,0.005,0.01,0.02,0.05,0.1)")
       ->delimiter(',')
-      ->check(CLI::Range(kLeastDensity, 1.0))
+      ->check(CLI::Range(kMinDensity, 1.0))
       ->needs(considers);
   command
       .add_option(

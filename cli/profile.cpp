@@ -13,11 +13,11 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
-#include "models/errors.hpp"
-#include "models/model.hpp"
-#include "planner/entries.hpp"
+#include "core/errors.hpp"
+#include "core/model/model.hpp"
+#include "planner/job/registry.hpp"
 #include "profiler/common/host.hpp"
-#include "profiler/measure_profile.hpp"
+#include "profiler/layers/measure_profile.hpp"
 
 namespace cli {
 namespace {
@@ -69,32 +69,33 @@ const profiler::Backend& named_backend(const std::string& name) {
       std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.name == name; });
   if (found != all.end()) return *found;
   const std::vector<std::string_view> known = planner::names(all);
-  throw models::InputError(fmt::format("--backend: expected one of {}, got '{}'{}", fmt::join(known, ", "),
-                                       models::printable(name), models::suggestion(name, known)));
+  throw core::InputError(fmt::format("--backend: expected one of {}, got '{}'{}", fmt::join(known, ", "),
+                                     core::printable(name), core::suggestion(name, known)));
 }
 
-profiler::ProfileWishes wishes_of(const Options& options, const models::Model& model) {
-  profiler::ProfileWishes out = {.session = {.batch_size = options.batch.value_or(model.batch_size),
-                                             .dtype = traces::Dtype::float32,
-                                             .threads = options.threads.value_or(profiler::processor_count()),
-                                             .tf32 = options.tf32},
-                                 .warm_up = options.warm_up,
-                                 .repetitions = options.repetitions,
-                                 .most_bytes = {}};
+profiler::ProfileOptions options_of(const Options& options, const core::Model& model) {
+  profiler::ProfileOptions out = {
+      .session = {.batch_size = options.batch.value_or(model.batch_size),
+                  .dtype = core::Dtype::float32,
+                  .threads = options.threads.value_or(profiler::processor_count()),
+                  .tf32 = options.tf32},
+      .warm_up = options.warm_up,
+      .repetitions = options.repetitions,
+      .max_bytes = {}};
   constexpr double kMega = 1e6;
-  if (options.memory_mb) out.most_bytes = *options.memory_mb * kMega;
-  if (options.dtype) out.session.dtype = *traces::dtype(*options.dtype);
+  if (options.memory_mb) out.max_bytes = *options.memory_mb * kMega;
+  if (options.dtype) out.session.dtype = *core::dtype(*options.dtype);
   return out;
 }
 
 /// Each layer on the backend beside the same on the CPU, in the place of a profile.
-void verify(const profiler::Backend& backend, const models::Model& model,
-            const profiler::SessionWishes& wishes) {
+void verify(const profiler::Backend& backend, const core::Model& model,
+            const profiler::SessionOptions& options) {
   if (backend.verify == nullptr)
-    throw models::InputError(fmt::format(
+    throw core::InputError(fmt::format(
         "--verify: expected --backend cuda, got {}, which others are compared with", backend.name));
-  backend.check(wishes);
-  const profiler::Verdict verdict = backend.verify(profiler::make_work(model), wishes);
+  backend.check(options);
+  const profiler::Verdict verdict = backend.verify(profiler::make_work(model), options);
   std::vector<std::string> apart;
   for (const profiler::LayerDifference& layer : verdict.layers) {
     const bool agrees = layer.forward <= verdict.tolerance && layer.backward <= verdict.tolerance;
@@ -103,7 +104,7 @@ void verify(const profiler::Backend& backend, const models::Model& model,
     if (!agrees) apart.push_back(layer.layer);
   }
   if (!apart.empty())
-    throw models::WorldError(
+    throw core::EnvironmentError(
         fmt::format("{} of {} layers differ from the CPU's by more than {:g}, the first is {}", apart.size(),
                     verdict.layers.size(), verdict.tolerance, apart.front()));
   fmt::print("all {} layers agree with the CPU's within {:g}\n", verdict.layers.size(), verdict.tolerance);
@@ -113,14 +114,14 @@ void profile(const Options& options) {
   const profiler::Backend& backend = named_backend(options.backend);
   if (!options.output.empty() && std::filesystem::path(options.output).lexically_normal() ==
                                      std::filesystem::path(options.model).lexically_normal())
-    throw models::InputError("--output: expected a file of its own, got the one of MODEL");
-  const models::Model model =
-      models::read_model(models::Field::load(options.model),
-                         {.sequence_length = options.sequence_length, .input_size = options.input_size});
-  if (options.verify) return verify(backend, model, wishes_of(options, model).session);
+    throw core::InputError("--output: expected a file of its own, got the one of MODEL");
+  const core::Model model =
+      core::read_model(core::Field::load(options.model),
+                       {.sequence_length = options.sequence_length, .input_size = options.input_size});
+  if (options.verify) return verify(backend, model, options_of(options, model).session);
   ProgressBar bar;
   const profiler::MeasuredProfile measured = profiler::measure_profile(
-      model, backend, wishes_of(options, model), [&](int done, int total) { bar.show(done, total); });
+      model, backend, options_of(options, model), [&](int done, int total) { bar.show(done, total); });
   std::vector<std::string> warnings = measured.warnings;
   if (!options.dtype && model.dtype != "float32")
     warnings.push_back(fmt::format("measured in float32, the model says {}", model.dtype));
@@ -139,9 +140,9 @@ void add_profile(CLI::App& app) {
   CLI::App* command = app.add_subcommand("profile", "Measure a model's layers on this machine");
   command->footer(
       "Example: fusewise profile models/resnet18.json --backend cpu --batch-size 4 -o r18.profile.json");
-  constexpr std::int64_t kMost = 1'000'000'000;
-  constexpr int kMostThreads = 4096;
-  constexpr int kMostRepetitions = 1'000'000;
+  constexpr std::int64_t kMax = 1'000'000'000;
+  constexpr int kMaxThreads = 4096;
+  constexpr int kMaxRepetitions = 1'000'000;
   command->add_option("MODEL", options->model, "a fusewise.model file")->required();
   command
       ->add_option(
@@ -149,24 +150,24 @@ void add_profile(CLI::App& app) {
           fmt::format("where to run, one of {}", fmt::join(planner::names(profiler::backends()), ", ")))
       ->capture_default_str();
   command->add_option("--batch,--batch-size", options->batch, "samples (default: the model's)")
-      ->check(CLI::Range(std::int64_t{1}, kMost));
+      ->check(CLI::Range(std::int64_t{1}, kMax));
   command->add_option("--dtype", options->dtype, "of computation and gradients (default: float32)")
       ->check(CLI::IsMember({"float32", "float16", "bfloat16"}));
   command
       ->add_option("--input-size", options->input_size, "height and width of images, instead of the model's")
-      ->check(CLI::Range(std::int64_t{1}, kMost));
+      ->check(CLI::Range(std::int64_t{1}, kMax));
   command->add_option("--sequence-length", options->sequence_length, "instead of the model's")
-      ->check(CLI::Range(std::int64_t{1}, kMost));
+      ->check(CLI::Range(std::int64_t{1}, kMax));
   command->add_option("--threads", options->threads, "of the CPU (default: all it has)")
-      ->check(CLI::Range(1, kMostThreads));
+      ->check(CLI::Range(1, kMaxThreads));
   command->add_flag("--tf32", options->tf32, "of a GPU: float32 products with TF32's precision");
   command->add_flag("--verify", options->verify,
                     "compare each layer with the CPU's instead, a small --batch-size is enough");
   command->add_option("--repetitions", options->repetitions, "that are measured; fewer than 30 tell little")
-      ->check(CLI::Range(1, kMostRepetitions))
+      ->check(CLI::Range(1, kMaxRepetitions))
       ->capture_default_str();
   command->add_option("--warm-up", options->warm_up, "repetitions before those")
-      ->check(CLI::Range(0, kMostRepetitions))
+      ->check(CLI::Range(0, kMaxRepetitions))
       ->capture_default_str();
   command->add_option("--memory-mb", options->memory_mb, "use no more than this (default: what is free)")
       ->check(number_in(1e-3, 1e9));

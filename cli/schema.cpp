@@ -9,9 +9,9 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
-#include "models/errors.hpp"
-#include "models/field.hpp"
-#include "planner/entries.hpp"
+#include "core/errors.hpp"
+#include "core/field.hpp"
+#include "planner/job/registry.hpp"
 
 namespace cli {
 namespace {
@@ -22,8 +22,8 @@ void show_schema(const std::string& asked) {
   const std::string name = asked.rfind(kPrefix, 0) == 0 ? asked.substr(kPrefix.size()) : asked;
   const std::vector<std::string_view> known = planner::names(schemas());
   if (std::find(known.begin(), known.end(), name) == known.end())
-    throw models::InputError(fmt::format("NAME: expected one of {}, got '{}'{}", fmt::join(known, ", "),
-                                         models::printable(asked), models::suggestion(name, known)));
+    throw core::InputError(fmt::format("NAME: expected one of {}, got '{}'{}", fmt::join(known, ", "),
+                                       core::printable(asked), core::suggestion(name, known)));
   print(std::string(planner::entry(schemas(), name).text));
 }
 

@@ -12,11 +12,11 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
-#include "models/errors.hpp"
-#include "models/files.hpp"
-#include "scenarios/plot.hpp"
-#include "scenarios/results_text.hpp"
-#include "scenarios/run.hpp"
+#include "core/errors.hpp"
+#include "core/files.hpp"
+#include "planner/scenarios/plot.hpp"
+#include "planner/scenarios/results_text.hpp"
+#include "planner/scenarios/run.hpp"
 
 namespace cli {
 namespace {
@@ -63,7 +63,7 @@ void check_outputs(const Options& options) {
     for (std::size_t j = 0; j < i; ++j)
       if (!files[i].second.empty() && std::filesystem::path(files[i].second).lexically_normal() ==
                                           std::filesystem::path(files[j].second).lexically_normal())
-        throw models::InputError(
+        throw core::InputError(
             fmt::format("{}: expected a file of its own, got the one of {}", files[i].first, files[j].first));
 }
 
@@ -72,22 +72,21 @@ void check_shown(const Options& options, const scenarios::Scenario& scenario, st
   const std::vector<std::int64_t>& shown = options.timeline_of;
   if (shown.empty()) return;
   if (scenario.conditions.overlap.slows())
-    throw models::InputError(
+    throw core::InputError(
         "--timeline-of: expected a scenario in which compute and channel do not slow each other");
   for (std::size_t i = 0; i < shown.size(); ++i) {
     if (shown[i] >= workers)
-      throw models::InputError(
+      throw core::InputError(
           fmt::format("--timeline-of: expected workers from 0 to {}, got {}", workers - 1, shown[i]));
     if (std::find(shown.begin(), shown.begin() + static_cast<std::ptrdiff_t>(i), shown[i]) !=
         shown.begin() + static_cast<std::ptrdiff_t>(i))
-      throw models::InputError(
-          fmt::format("--timeline-of: expected each worker once, got {} again", shown[i]));
+      throw core::InputError(fmt::format("--timeline-of: expected each worker once, got {} again", shown[i]));
   }
 }
 
 void simulate(const Options& options) {
   check_outputs(options);
-  const scenarios::Scenario scenario = scenarios::read_scenario(models::Field::load(options.scenario));
+  const scenarios::Scenario scenario = scenarios::read_scenario(core::Field::load(options.scenario));
   std::vector<planner::Change> changes;
   for (const std::string& text : options.what_if)
     changes.push_back(planner::read_change(text, scenario.profile));
@@ -101,11 +100,11 @@ void simulate(const Options& options) {
     timeline = scenarios::timeline(scenario, workers, options.timeline_of);
   }
 
-  std::vector<models::FileText> files;
+  std::vector<core::FileText> files;
   if (!options.output.empty()) files.push_back({options.output, machine});
   if (!options.timeline.empty()) files.push_back({options.timeline, timeline});
   if (!options.plot.empty()) files.push_back({options.plot, scenarios::scaling_plot(results)});
-  models::write_files(files);
+  core::write_files(files);
   warn(results.warnings);
   print(options.json || options.csv ? machine : results_table(results));
 }
@@ -133,13 +132,13 @@ void add_simulate(CLI::App& app) {
                    "number of workers of the timeline (default: the scenario's last)")
       ->needs(timeline)
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
-  constexpr int kMostShown = 64;  // a trace of thousands opens nowhere
+  constexpr int kMaxShown = 64;  // a trace of thousands opens nowhere
   command
       ->add_option("--timeline-of", options->timeline_of,
                    "which workers' timelines, as in 0,5,17 (default: the slowest, or the first)")
       ->needs(timeline)
       ->delimiter(',')
-      ->expected(1, kMostShown)
+      ->expected(1, kMaxShown)
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{999'999}));
   command
       ->add_option("--what-if", options->what_if,

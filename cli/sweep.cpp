@@ -1,6 +1,6 @@
 // fusewise sweep: the product of axes over a scenario, on all cores and, under mpirun, on many machines.
 
-#include "sweep/sweep.hpp"
+#include "planner/sweep/sweep.hpp"
 
 #include <unistd.h>
 
@@ -18,10 +18,10 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
-#include "models/errors.hpp"
-#include "models/files.hpp"
-#include "sweep/journal.hpp"
-#include "sweep/ranks.hpp"
+#include "core/errors.hpp"
+#include "core/files.hpp"
+#include "planner/sweep/journal.hpp"
+#include "planner/sweep/ranks.hpp"
 
 namespace cli {
 namespace {
@@ -47,16 +47,16 @@ struct Loaded {
 
 std::string scenario_text(const std::string& file) {
   try {
-    return models::read_file(file);
+    return core::read_file(file);
   } catch (const std::system_error& error) {
-    throw models::InputError(fmt::format("{}: /: expected a file that can be read, got: {}",
-                                         models::one_line(file), error.code().message()));
+    throw core::InputError(fmt::format("{}: /: expected a file that can be read, got: {}",
+                                       core::one_line(file), error.code().message()));
   }
 }
 
 Loaded load(const Options& options) {
   const std::string text = scenario_text(options.scenario);
-  Loaded out = {.sweep = sweep::read_sweep(models::Field::parse(text, options.scenario)), .identity = {}};
+  Loaded out = {.sweep = sweep::read_sweep(core::Field::parse(text, options.scenario)), .identity = {}};
   out.identity = {.inputs = inputs(out.sweep, text), .points = out.sweep.points};
   out.identity.inputs.emplace_back("program", FUSEWISE_VERSION);
   out.identity.inputs.emplace_back("format", name(options.rows()));
@@ -68,12 +68,12 @@ void check_output(const Options& options) {
   const std::string& output = options.output;
   if (std::filesystem::path(output).lexically_normal() ==
       std::filesystem::path(options.scenario).lexically_normal())
-    throw models::InputError("--output: expected a file of its own, got the one of SCENARIO");
+    throw core::InputError("--output: expected a file of its own, got the one of SCENARIO");
   std::error_code none;
   const auto status = std::filesystem::status(output, none);
   if (!output.empty() && std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
-    throw models::InputError(fmt::format("--output: expected a file, got '{}', which is something else",
-                                         models::printable(output)));
+    throw core::InputError(
+        fmt::format("--output: expected a file, got '{}', which is something else", core::printable(output)));
 }
 
 /// Counts up on a terminal, and says at the end how it went.
@@ -136,7 +136,7 @@ class Collection {
     std::string text = header(sweep, options.rows());
     for (const std::optional<sweep::Record>& row : rows_) text += row.value().row + '\n';
     if (journal_) {
-      models::write_file(options.output, text);
+      core::write_file(options.output, text);
       journal_->remove();
     } else {
       print(text);
@@ -149,8 +149,8 @@ class Collection {
     for (const std::optional<sweep::Record>& row : rows_)
       for (const std::string& warning : row.value().warnings)
         if (seen.insert(warning).second) all.push_back(warning);
-    constexpr std::size_t kMostShown = 20;
-    const std::size_t left_out = all.size() - std::min(all.size(), kMostShown);
+    constexpr std::size_t kMaxShown = 20;
+    const std::size_t left_out = all.size() - std::min(all.size(), kMaxShown);
     all.resize(all.size() - left_out);
     if (left_out > 0) all.push_back(fmt::format("{} more, which --json-lines tells of each point", left_out));
     warn(all);
@@ -178,7 +178,7 @@ int threads(const Options& options, int processes) {
 
 void run_sweep(const Options& options) {
   if (options.resume && options.output.empty())
-    throw models::InputError("--resume: expected --output too, beside which the journal is");
+    throw core::InputError("--resume: expected --output too, beside which the journal is");
   const sweep::Ranks ranks;
   std::optional<Loaded> loaded;
   std::optional<Collection> collection;
@@ -191,14 +191,14 @@ void run_sweep(const Options& options) {
   if (!ranks.together([&] {
         if (ranks.is_first()) return collection.emplace(options, *loaded), void();
         if (journal_header(loaded->identity) != wanted)
-          throw models::InputError("SCENARIO: expected the inputs of the first process, got others");
+          throw core::InputError("SCENARIO: expected the inputs of the first process, got others");
       }))
     return;
-  sweep::Board board(collection ? collection->missing() : std::vector<std::size_t>(),
-                     [&](sweep::Finished finished) { collection->add(std::move(finished)); });
+  sweep::WorkQueue work_queue(collection ? collection->missing() : std::vector<std::size_t>(),
+                              [&](sweep::Finished finished) { collection->add(std::move(finished)); });
   const int count = threads(options, ranks.count());
-  ranks.compute(loaded->sweep, options.rows(), board, count);
-  board.rethrow();
+  ranks.compute(loaded->sweep, options.rows(), work_queue, count);
+  work_queue.rethrow();
   if (!collection) return;
   collection->write(options, loaded->sweep);
   collection->tell(loaded->sweep, ranks.count(), count);

@@ -12,15 +12,15 @@
 #include "cli/commands.hpp"
 #include "cli/validate_live.hpp"
 #include "cli/validate_suite.hpp"
-#include "models/errors.hpp"
-#include "models/field.hpp"
-#include "models/files.hpp"
-#include "validate/calibrate.hpp"
-#include "validate/measurements.hpp"
-#include "validate/measurements_text.hpp"
-#include "validate/paper.hpp"
-#include "validate/paper_text.hpp"
-#include "validate/reproduce.hpp"
+#include "core/errors.hpp"
+#include "core/field.hpp"
+#include "core/files.hpp"
+#include "validate/measurements/calibrate.hpp"
+#include "validate/measurements/measurements.hpp"
+#include "validate/measurements/measurements_text.hpp"
+#include "validate/paper/paper.hpp"
+#include "validate/paper/paper_text.hpp"
+#include "validate/paper/reproduce.hpp"
 
 namespace cli {
 namespace {
@@ -41,7 +41,7 @@ void reproduce_papers(const Options& options) {
   std::vector<validate::PaperResult> results;
   results.reserve(files.size());
   for (const auto& file : files) results.push_back(validate::reproduce(validate::load_paper(file)));
-  if (!options.output.empty()) models::write_file(options.output, validate::papers_page(results));
+  if (!options.output.empty()) core::write_file(options.output, validate::papers_page(results));
   print(options.json ? validate::papers_json(results) : validate::papers_table(results));
   const std::vector<std::string> faults = validate::faults(results);
   if (!faults.empty()) throw OutOfTolerance(fmt::format("{}", fmt::join(faults, "; ")));
@@ -49,55 +49,55 @@ void reproduce_papers(const Options& options) {
 
 void predict_measurements(const Options& options) {
   if (options.setup.empty() || options.calibrate_on.empty())
-    throw models::InputError("--measurements: expected --setup and --calibrate-on with it, got it alone");
-  const std::string source = models::one_line(options.measurements);
+    throw core::InputError("--measurements: expected --setup and --calibrate-on with it, got it alone");
+  const std::string source = core::one_line(options.measurements);
   std::string text;
   try {
-    text = models::read_file(options.measurements);
+    text = core::read_file(options.measurements);
   } catch (const std::system_error& error) {
-    throw models::InputError(
+    throw core::InputError(
         fmt::format("{}: /: expected a file that can be read, got: {}", source, error.code().message()));
   }
   const std::vector<validate::Measurement> rows = validate::read_measurements(text, source);
-  const validate::Setup setup = validate::read_setup(models::Field::load(options.setup));
+  const validate::Setup setup = validate::read_setup(core::Field::load(options.setup));
   std::vector<bool> on(rows.size(), false);
-  for (const std::string& wish : options.calibrate_on) {
-    const std::vector<bool> more = validate::select_rows(rows, wish);
+  for (const std::string& option : options.calibrate_on) {
+    const std::vector<bool> more = validate::select_rows(rows, option);
     for (std::size_t i = 0; i < rows.size(); ++i) on[i] = on[i] || more[i];
   }
   const auto result = validate::calibrate_and_predict(rows, on, setup, source);
   const std::string json = validate::measurements_json(result);
-  if (!options.output.empty()) models::write_file(options.output, json);
+  if (!options.output.empty()) core::write_file(options.output, json);
   print(options.json ? json : validate::measurements_table(result));
 }
 
 /// The file, if it is one that is run live.
-std::optional<models::Field> live_file(const Options& options) {
+std::optional<core::Field> live_file(const Options& options) {
   std::error_code no_such_place;
   if (options.what.empty() || std::filesystem::is_directory(options.what, no_such_place)) return {};
-  const models::Field file = models::Field::load(options.what);
+  const core::Field file = core::Field::load(options.what);
   return LiveCommand::takes(file) || SuiteCommand::takes(file) ? std::optional(file) : std::nullopt;
 }
 
-void run_live_file(const Options& options, const models::Field& file, const LiveCommand& live,
+void run_live_file(const Options& options, const core::Field& file, const LiveCommand& live,
                    const SuiteCommand& suite) {
   const bool is_suite = SuiteCommand::takes(file);
   if (const std::string option = is_suite ? live.given(true) : suite.given(); !option.empty())
-    throw models::InputError(fmt::format("{}: expected {} with it, got {}", option,
-                                         is_suite ? "a plan or a scenario" : "a suite",
-                                         is_suite ? "a suite" : "none"));
+    throw core::InputError(fmt::format("{}: expected {} with it, got {}", option,
+                                       is_suite ? "a plan or a scenario" : "a suite",
+                                       is_suite ? "a suite" : "none"));
   is_suite ? suite.run(file, live.shared(), options.json, options.output)
            : live.run(file, options.json, options.output);
 }
 
 void run_validate(const Options& options, const LiveCommand& live, const SuiteCommand& suite) {
   if (options.what.empty() == options.measurements.empty())
-    throw models::InputError("validate: expected either a file or --measurements");
-  if (const std::optional<models::Field> file = live_file(options))
+    throw core::InputError("validate: expected either a file or --measurements");
+  if (const std::optional<core::Field> file = live_file(options))
     return run_live_file(options, *file, live, suite);
   const std::string option = live.given(false) + suite.given();
   if (!option.empty())
-    throw models::InputError(
+    throw core::InputError(
         fmt::format("{}: expected a plan, a scenario or a suite with it, got none", option));
   if (options.measurements.empty()) return reproduce_papers(options);
   predict_measurements(options);

@@ -12,33 +12,33 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
-#include "models/errors.hpp"
-#include "models/files.hpp"
-#include "models/quantities.hpp"
-#include "netlab/lab.hpp"
-#include "planner/costs.hpp"
-#include "planner/entries.hpp"
-#include "planner/fusion.hpp"
-#include "planner/plan_file.hpp"
-#include "planner/setting.hpp"
+#include "collectives/transport/rendezvous.hpp"
+#include "collectives/transport/transport.hpp"
+#include "core/errors.hpp"
+#include "core/files.hpp"
+#include "core/quantities.hpp"
+#include "planner/cost/costs.hpp"
+#include "planner/job/registry.hpp"
+#include "planner/scenarios/scenario.hpp"
+#include "planner/schedule/fusion.hpp"
+#include "planner/schedule/plan_file.hpp"
+#include "planner/schedule/setting.hpp"
 #include "profiler/measure/backend.hpp"
-#include "scenarios/scenario.hpp"
-#include "transport/rendezvous.hpp"
-#include "transport/transport.hpp"
 #include "validate/live/calibrate.hpp"
 #include "validate/live/compare.hpp"
-#include "validate/live/crew.hpp"
 #include "validate/live/execute.hpp"
-#include "validate/live/frozen.hpp"
 #include "validate/live/layers.hpp"
 #include "validate/live/predict.hpp"
+#include "validate/live/prediction_file.hpp"
 #include "validate/live/worker.hpp"
+#include "validate/live/worker_group.hpp"
+#include "validate/netlab/lab.hpp"
 
 namespace cli {
 namespace {
 
-using models::Field;
-using models::InputError;
+using core::Field;
+using core::InputError;
 
 struct Options {
   std::string backend = "tcp";
@@ -66,7 +66,7 @@ struct Options {
 };
 
 [[noreturn]] void expected(std::string_view option, std::string_view what, std::string_view got) {
-  throw InputError(fmt::format("{}: expected {}, got '{}'", option, what, models::printable(got)));
+  throw InputError(fmt::format("{}: expected {}, got '{}'", option, what, core::printable(got)));
 }
 
 live::Place place_of(const Options& options, std::uint32_t workers) {
@@ -85,12 +85,12 @@ live::Place place_of(const Options& options, std::uint32_t workers) {
         "own, "
         "got one");
   if (!options.rate.empty()) {
-    place.bits_per_second = models::parse_rate(options.rate);
+    place.bits_per_second = core::parse_rate(options.rate);
     if (!place.bits_per_second) expected("--rate", "a rate such as 1gbit", options.rate);
   }
   if (options.paced && options.rate.empty()) throw InputError("--paced: expected --rate with it, got none");
   if (!options.between_rate.empty()) {
-    const std::optional<double> between = models::parse_rate(options.between_rate);
+    const std::optional<double> between = core::parse_rate(options.between_rate);
     if (!between) expected("--between-rate", "a rate such as 1gbit", options.between_rate);
     if (options.rate.empty()) throw InputError("--between-rate: expected --rate with it, got none");
     if (options.paced)
@@ -99,7 +99,7 @@ live::Place place_of(const Options& options, std::uint32_t workers) {
     place.between_bits_per_second = *between;
   }
   if (options.delay.empty()) return place;
-  const std::optional<double> delay_us = models::parse_delay_us(options.delay);
+  const std::optional<double> delay_us = core::parse_delay_us(options.delay);
   if (!delay_us) expected("--delay", "a time such as 100us", options.delay);
   if (options.rate.empty()) throw InputError("--delay: expected --rate with it, got none");
   place.delay_us = *delay_us;
@@ -107,47 +107,47 @@ live::Place place_of(const Options& options, std::uint32_t workers) {
 }
 
 /// The file's own profile, or what --profile or --layers say.
-void take_profile(const Options& options, live::Wishes& wishes) {
-  if (!options.profile.empty()) wishes.profile = traces::read_profile(Field::load(options.profile));
+void take_profile(const Options& options, live::RunSpec& spec) {
+  if (!options.profile.empty()) spec.profile = core::read_profile(Field::load(options.profile));
   if (options.layers.empty()) return;
-  wishes.layers =
-      live::RealLayers{.model = models::read_model(Field::load(options.layers)), .batch_size = options.batch};
-  if (options.backend == "nccl") wishes.layers->backend = "cuda";  // where the groups are
-  if (options.computing) wishes.layers->computing = *options.computing;
-  wishes.profile = live::profile_of(*wishes.layers);
+  spec.layers =
+      live::RealLayers{.model = core::read_model(Field::load(options.layers)), .batch_size = options.batch};
+  if (options.backend == "nccl") spec.layers->backend = "cuda";  // where the groups are
+  if (options.computing) spec.layers->computing = *options.computing;
+  spec.profile = live::profile_of(*spec.layers);
 }
 
-live::Wishes wishes_of(const Options& options) {
-  live::Wishes wishes;
-  wishes.workers_per_node = options.workers_per_node;
-  wishes.iterations = options.iterations;
-  wishes.warm_up = options.warm_up;
-  wishes.error_feedback = options.error_feedback;
-  return wishes;
+live::RunSpec spec_of(const Options& options) {
+  live::RunSpec spec;
+  spec.workers_per_node = options.workers_per_node;
+  spec.iterations = options.iterations;
+  spec.warm_up = options.warm_up;
+  spec.error_feedback = options.error_feedback;
+  return spec;
 }
 
-live::Wishes of_plan(const Options& options, const Field& file) {
+live::RunSpec of_plan(const Options& options, const Field& file) {
   if (options.profile.empty() && options.layers.empty())
     throw InputError("--profile: expected it with a plan, or --layers, got neither");
   const planner::PlanFile plan = planner::read_plan_file(file);
-  live::Wishes wishes = wishes_of(options);
-  wishes.name = fmt::format("{} ({}, {} groups)", plan.model, plan.pipeline, plan.groups.size());
+  live::RunSpec spec = spec_of(options);
+  spec.name = fmt::format("{} ({}, {} groups)", plan.model, plan.pipeline, plan.groups.size());
   const nlohmann::ordered_json fusion = {{"kind", "plan"},
                                          {"file", std::filesystem::absolute(file.source()).string()}};
-  wishes.schedule = {.name = wishes.name,
-                     .pipeline = &planner::pipeline(plan.pipeline),
-                     .options = plan.options,
-                     .fusion = planner::read_fusion(Field::parse(fusion.dump(), file.source())),
-                     .all_reduce = plan.all_reduce,
-                     .compressor = plan.compressor,
-                     .selective = plan.selective};
-  wishes.workers = options.workers > 0 ? options.workers : static_cast<std::uint32_t>(plan.workers);
-  take_profile(options, wishes);
-  return wishes;
+  spec.schedule = {.name = spec.name,
+                   .pipeline = &planner::pipeline(plan.pipeline),
+                   .options = plan.options,
+                   .fusion = planner::read_fusion(Field::parse(fusion.dump(), file.source())),
+                   .all_reduce = plan.all_reduce,
+                   .compressor = plan.compressor,
+                   .selective = plan.selective};
+  spec.workers = options.workers > 0 ? options.workers : static_cast<std::uint32_t>(plan.workers);
+  take_profile(options, spec);
+  return spec;
 }
 
 /// All of its schedules, or those that --schedule names.
-std::vector<live::Wishes> of_scenario(const Options& options, const Field& file) {
+std::vector<live::RunSpec> of_scenario(const Options& options, const Field& file) {
   const scenarios::Scenario scenario = scenarios::read_scenario(file);
   std::vector<std::string_view> known;
   for (const planner::Schedule& schedule : scenario.schedules) known.push_back(schedule.name);
@@ -158,56 +158,56 @@ std::vector<live::Wishes> of_scenario(const Options& options, const Field& file)
     throw InputError(
         fmt::format("--workers: expected a number, as the scenario has {} of them ({}), got nothing",
                     scenario.workers.size(), fmt::join(scenario.workers, ", ")));
-  std::vector<live::Wishes> out;
+  std::vector<live::RunSpec> out;
   for (const planner::Schedule& schedule : scenario.schedules) {
     const bool is_wanted = options.schedules.empty() ||
                            std::ranges::find(options.schedules, schedule.name) != options.schedules.end();
     if (!is_wanted) continue;
-    live::Wishes wishes = wishes_of(options);
-    wishes.name = schedule.name;
-    wishes.profile = scenario.profile;
-    wishes.schedule = schedule;
-    wishes.all_reduce = scenario.all_reduce;
-    wishes.conditions = scenario.conditions;
-    wishes.workers =
+    live::RunSpec spec = spec_of(options);
+    spec.name = schedule.name;
+    spec.profile = scenario.profile;
+    spec.schedule = schedule;
+    spec.all_reduce = scenario.all_reduce;
+    spec.conditions = scenario.conditions;
+    spec.workers =
         options.workers > 0 ? options.workers : static_cast<std::uint32_t>(scenario.workers.front());
-    take_profile(options, wishes);
-    out.push_back(std::move(wishes));
+    take_profile(options, spec);
+    out.push_back(std::move(spec));
   }
   return out;
 }
 
 /// A plan that is not the profile's is found before anything is measured, by its groups on a link that is
 /// made up; what that link has no cost for the measured network may have.
-void check_groups(const live::Wishes& wishes) {
-  if (wishes.schedule.fusion.kind != "plan") return;
-  traces::Network network;
-  network.link = traces::Link{.alpha_us = 1, .beta_us_per_byte = 1};
+void check_groups(const live::RunSpec& spec) {
+  if (spec.schedule.fusion.kind != "plan") return;
+  core::Network network;
+  network.link = core::Link{.alpha_us = 1, .beta_us_per_byte = 1};
   try {
-    const planner::Setting setting(wishes.profile, network, wishes.workers, planner::Algorithm{},
-                                   wishes.conditions);
-    planner::FusionRequest request(setting, wishes.schedule);
-    (void)wishes.schedule.fusion.fuse(request);
-  } catch (const planner::NoCost&) {
+    const planner::Setting setting(spec.profile, network, spec.workers, planner::Algorithm{},
+                                   spec.conditions);
+    planner::FusionRequest request(setting, spec.schedule);
+    (void)spec.schedule.fusion.fuse(request);
+  } catch (const planner::Unsupported&) {
   }
 }
 
-std::vector<live::Wishes> all_wishes(const Options& options, const Field& file) {
+std::vector<live::RunSpec> all_spec(const Options& options, const Field& file) {
   const measure::CollectiveBackend* backend = measure::find_backend(options.backend);
   if (backend == nullptr)
     expected("--backend",
              fmt::format("one of {}", fmt::join(planner::names(measure::collective_backends()), ", ")),
              options.backend);
   const bool is_plan = file.at("format").text() == "fusewise.plan";
-  std::vector<live::Wishes> all = is_plan ? std::vector{of_plan(options, file)} : of_scenario(options, file);
+  std::vector<live::RunSpec> all = is_plan ? std::vector{of_plan(options, file)} : of_scenario(options, file);
   if (is_plan && !options.schedules.empty())
     throw InputError("--schedule: expected a scenario with it, got a plan");
-  for (const live::Wishes& wishes : all) {
-    live::check_runnable(wishes);
-    if (!backend->uses_control) live::check_carried(wishes, backend->name);
-    check_groups(wishes);
-    if (wishes.workers < 2 || wishes.workers > netlab::kMostWorkers)
-      expected("--workers", fmt::format("2 to {}", netlab::kMostWorkers), std::to_string(wishes.workers));
+  for (const live::RunSpec& spec : all) {
+    live::check_runnable(spec);
+    if (!backend->uses_control) live::check_carried(spec, backend->name);
+    check_groups(spec);
+    if (spec.workers < 2 || spec.workers > netlab::kMaxWorkers)
+      expected("--workers", fmt::format("2 to {}", netlab::kMaxWorkers), std::to_string(spec.workers));
   }
   return all;
 }
@@ -231,14 +231,15 @@ Options with_workers(Options options, const std::optional<transport::Membership>
   return options;
 }
 
-std::unique_ptr<live::Crew> crew_of(const Options& options, std::uint32_t workers,
-                                    const std::optional<transport::Membership>& given) {
+std::unique_ptr<live::WorkerGroup> worker_group_of(const Options& options, std::uint32_t workers,
+                                                   const std::optional<transport::Membership>& given) {
   const live::Place place = place_of(options, workers);
   if (given && (!options.delay.empty() || !options.between_rate.empty() || !options.netlab.empty()))
     throw InputError(
         "--delay, --between-rate, --netlab: expected none of them where the processes were started from "
         "outside, got one");
-  return given ? std::make_unique<live::Crew>(place, *given) : std::make_unique<live::Crew>(place);
+  return given ? std::make_unique<live::WorkerGroup>(place, *given)
+               : std::make_unique<live::WorkerGroup>(place);
 }
 
 /// Predicted, frozen, run and compared, one plan after another.
@@ -251,27 +252,28 @@ struct Outcome {
 void run_live(const Options& asked, const Field& file, bool json, const std::string& output) {
   const std::optional<transport::Membership> given = given_membership();
   const Options options = with_workers(asked, given);
-  std::vector<live::Wishes> all = all_wishes(options, file);
-  const std::unique_ptr<live::Crew> crew = crew_of(options, all.front().workers, given);
-  if (crew->is_first()) warn(crew->warnings());
-  const live::Calibration calibration = live::calibrate(*crew, all);
+  std::vector<live::RunSpec> all = all_spec(options, file);
+  const std::unique_ptr<live::WorkerGroup> worker_group =
+      worker_group_of(options, all.front().workers, given);
+  if (worker_group->is_first()) warn(worker_group->warnings());
+  const live::Calibration calibration = live::calibrate(*worker_group, all);
   Outcome out;
-  for (const live::Wishes& wishes : all) out.predictions.push_back(live::predict(wishes, calibration));
+  for (const live::RunSpec& spec : all) out.predictions.push_back(live::predict(spec, calibration));
   const std::string prediction_file =
       !options.prediction.empty() || output.empty() ? options.prediction : output + ".prediction";
-  if (crew->is_first() && !prediction_file.empty()) {
-    live::Frozen frozen;
-    frozen.add(calibration.profile.model, calibration, all, out.predictions);
-    models::write_file(prediction_file, frozen.text());
+  if (worker_group->is_first() && !prediction_file.empty()) {
+    live::PredictionFile prediction_file;
+    prediction_file.add(calibration.profile.model, calibration, all, out.predictions);
+    core::write_file(prediction_file, prediction_file.text());
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
-    out.records.push_back(live::execute(*crew, all[i], calibration, out.predictions[i]));
+    out.records.push_back(live::execute(*worker_group, all[i], calibration, out.predictions[i]));
     out.comparisons.push_back(
         live::compare(all[i], calibration.profile, out.predictions[i], out.records.back()));
   }
-  if (!crew->is_first()) return;
+  if (!worker_group->is_first()) return;
   const std::string report = live::comparisons_json(out.comparisons, calibration.where);
-  std::vector<models::FileText> files;
+  std::vector<core::FileText> files;
   if (!output.empty()) files.push_back({output, report});
   if (!options.timeline.empty()) {
     std::vector<live::Shown> shown;
@@ -279,7 +281,7 @@ void run_live(const Options& asked, const Field& file, bool json, const std::str
       shown.push_back({all[i].name, &calibration.profile, &out.predictions[i], &out.records[i]});
     files.push_back({options.timeline, live::timeline(shown)});
   }
-  models::write_files(files);
+  core::write_files(files);
   std::string table = calibration.where + '\n';
   std::vector<std::string> faults;
   for (const live::Comparison& comparison : out.comparisons) {
@@ -332,11 +334,11 @@ LiveCommand add_live_options(CLI::App& command) {
       ->add_option("--computing", options->computing,
                    "so many workers compute, the others wait as long (default: all)")
       ->needs(layers)
-      ->check(CLI::Range(1U, netlab::kMostWorkers));
+      ->check(CLI::Range(1U, netlab::kMaxWorkers));
   group
       ->add_option("--workers-per-node", options->workers_per_node,
                    "of two_level, hitopk and what is compressed between nodes")
-      ->check(CLI::Range(1U, netlab::kMostWorkers))
+      ->check(CLI::Range(1U, netlab::kMaxWorkers))
       ->capture_default_str();
   group->add_flag("--error-feedback", options->error_feedback,
                   "what compressors leave out is added to the next iteration's gradient (efsignsgd: always)");

@@ -8,7 +8,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "models/field.hpp"
+#include "core/field.hpp"
 
 namespace cli {
 
@@ -22,9 +22,9 @@ struct LiveShared {
 /// What the options of live runs say, ready to be run on a file.
 struct LiveCommand {
   /// Whether a file of this format is run live.
-  static bool takes(const models::Field& file);
+  static bool takes(const core::Field& file);
   /// `json`: print JSON; `output`: write it to this file as well, if not empty.
-  std::function<void(const models::Field& file, bool json, const std::string& output)> run;
+  std::function<void(const core::Field& file, bool json, const std::string& output)> run;
   /// Of its options one that was given, if one was, which makes no sense without such a file; with
   /// `but_shared` one that a suite does not take.
   std::function<std::string(bool but_shared)> given;

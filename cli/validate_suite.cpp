@@ -9,8 +9,8 @@
 #include <spdlog/spdlog.h>
 
 #include "cli/commands.hpp"
-#include "models/errors.hpp"
-#include "models/files.hpp"
+#include "core/errors.hpp"
+#include "core/files.hpp"
 #include "profiler/common/host.hpp"
 #include "validate/suite/report.hpp"
 #include "validate/suite/run.hpp"
@@ -18,7 +18,7 @@
 namespace cli {
 namespace {
 
-using models::Field;
+using core::Field;
 
 struct Options {
   std::uint32_t repeats = 1;
@@ -47,14 +47,14 @@ void run_suite(const Options& options, const Field& file, const LiveShared& shar
   suite::Suite what = suite::read_suite(file);
   if (shared.tolerance)
     what.tolerance.mean = what.tolerance.worst = what.tolerance.lossy_mean = *shared.tolerance;
-  suite::RunWishes wishes = {.repeats = options.repeats,
-                             .attempts = options.attempts,
-                             .paced = shared.paced,
-                             .fusewise = std::filesystem::read_symlink("/proc/self/exe"),
-                             .predictions = shared.prediction};
-  if (wishes.predictions.empty() && !output.empty()) wishes.predictions = output + ".prediction";
-  wishes.tell = [](const std::string& line) { spdlog::info("{}", models::one_line(line)); };
-  const suite::Measured measured = suite::run(what, wishes);
+  suite::RunOptions options = {.repeats = options.repeats,
+                               .attempts = options.attempts,
+                               .paced = shared.paced,
+                               .fusewise = std::filesystem::read_symlink("/proc/self/exe"),
+                               .predictions = shared.prediction};
+  if (options.predictions.empty() && !output.empty()) options.predictions = output + ".prediction";
+  options.tell = [](const std::string& line) { spdlog::info("{}", core::one_line(line)); };
+  const suite::Measured measured = suite::run(what, options);
   const suite::Report report = suite::judge(measured.cases, what.tolerance);
   const suite::About about = {
       .suite = what.name,
@@ -63,13 +63,13 @@ void run_suite(const Options& options, const Field& file, const LiveShared& shar
       .versions = fmt::format("fusewise {}, g++ {}", FUSEWISE_VERSION, __VERSION__),
       .command = command_of(options, file, shared, output),
       .places = measured.places};
-  if (!output.empty()) models::write_file(output, suite::report_page(report, what.tolerance, about));
+  if (!output.empty()) core::write_file(output, suite::report_page(report, what.tolerance, about));
   print(json ? suite::report_json(report, what.tolerance, about)
              : suite::report_table(report, what.tolerance));
   if (!report.faults.empty()) throw OutOfTolerance(fmt::format("{}", fmt::join(report.faults, "; ")));
   if (report.not_judged > 0)
-    throw models::WorldError(fmt::format("{} of {} cases not judged: the machine was noisy",
-                                         report.not_judged, report.rows.size()));
+    throw core::EnvironmentError(fmt::format("{} of {} cases not judged: the machine was noisy",
+                                             report.not_judged, report.rows.size()));
 }
 
 }  // namespace

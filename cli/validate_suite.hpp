@@ -8,15 +8,14 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/validate_live.hpp"
-#include "models/field.hpp"
+#include "core/field.hpp"
 
 namespace cli {
 
 struct SuiteCommand {
-  static bool takes(const models::Field& file);
+  static bool takes(const core::Field& file);
   /// `json`: print JSON; `output`: write the page (Markdown) to this file as well, if not empty.
-  std::function<void(const models::Field& file, const LiveShared& shared, bool json,
-                     const std::string& output)>
+  std::function<void(const core::Field& file, const LiveShared& shared, bool json, const std::string& output)>
       run;
   /// An option of suites alone that was given, if one was.
   std::function<std::string()> given;

@@ -216,10 +216,10 @@ void lognormal_mean_one(std::span<const std::uint64_t> bits, double sigma, std::
 }
 
 double portable_exp(double x) {
-  constexpr double kLeast = -745.2;  // half the smallest double, and less, is 0
-  constexpr double kMost = 709.79;
-  if (x < kLeast) return 0;
-  if (x > kMost) return std::numeric_limits<double>::infinity();
+  constexpr double kMin = -745.2;  // half the smallest double, and less, is 0
+  constexpr double kMax = 709.79;
+  if (x < kMin) return 0;
+  if (x > kMax) return std::numeric_limits<double>::infinity();
   const ExpParts parts = exp_parts(x);
   return std::ldexp(parts.factor, static_cast<int>(parts.power));
 }

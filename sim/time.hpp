@@ -12,9 +12,9 @@ namespace sim {
 using Time = std::chrono::duration<std::int64_t, std::pico>;
 
 /// The longest time that from_us() takes; all of a run must stay under it.
-constexpr double kMostUs = 9e12;
+constexpr double kMaxUs = 9e12;
 
-/// Rounds to the nearest picosecond, halves up. Asks for 0 <= us <= kMostUs.
+/// Rounds to the nearest picosecond, halves up. Asks for 0 <= us <= kMaxUs.
 inline Time from_us(double us) {
   constexpr double kPicosecondsPerUs = 1e6;
   const double exact = us * kPicosecondsPerUs;

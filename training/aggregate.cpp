@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "compression/select.hpp"
-#include "sparse/between_nodes.hpp"
-#include "sparse/collectives.hpp"
-#include "sparse/gather.hpp"
-#include "sparse/hitopk.hpp"
-#include "sparse/ring.hpp"
-#include "transport/bytes.hpp"
+#include "collectives/compression/select.hpp"
+#include "collectives/sparse/between_nodes.hpp"
+#include "collectives/sparse/collectives.hpp"
+#include "collectives/sparse/gather.hpp"
+#include "collectives/sparse/hitopk.hpp"
+#include "collectives/sparse/ring.hpp"
+#include "collectives/transport/bytes.hpp"
 
 namespace training {
 namespace {
@@ -35,7 +35,7 @@ Selected dense(const Method& /*method*/, Transport& transport, const Options& /*
 
 /// An encoding that chooses is empty where nothing is to be kept; others hold all elements.
 std::size_t elements_in(const Compressor& compressor, const Bytes& bytes, std::size_t elements) {
-  const bool chooses = compressor.wire_bytes(elements, 0).most == 0;
+  const bool chooses = compressor.wire_bytes(elements, 0).max == 0;
   return chooses ? bytes.size() / compression::kBytesPerKept : elements;
 }
 
@@ -55,10 +55,10 @@ Selected encoded(const Method& method, Transport& transport, const Options& opti
     compressor.add_decoded(bytes, gradient);
   } else {
     std::ranges::fill(gradient, 0.0F);
-    const auto most =
-        static_cast<std::size_t>(compressor.wire_bytes(gradient.size(), state.compressor.density).most);
+    const auto max =
+        static_cast<std::size_t>(compressor.wire_bytes(gradient.size(), state.compressor.density).max);
     sparse::all_gather_within(
-        transport, std::move(bytes), most, gradient.size() * sizeof(float) / 2,
+        transport, std::move(bytes), max, gradient.size() * sizeof(float) / 2,
         [&](std::span<const std::byte> each) { compressor.add_decoded(each, gradient); });
   }
   return {.local = local, .global = non_zeros(gradient)};
@@ -145,10 +145,10 @@ Selected hitopk(const Method& /*method*/, Transport& transport, const Options& o
   // what has been left before is in the gradient then, and its place is free
   for (std::size_t i = 0; i < shard.size(); ++i) gradient[shard.begin + i] += left[i];
   const std::size_t k = compression::kept_elements(shard.size(), options.density);
-  const std::size_t most =
+  const std::size_t max =
       compression::kept_elements(gradient.size() / options.workers_per_node + 1, options.density);
   const std::size_t global = sparse::hitopk(
-      transport, std::span(gradient), {.workers_per_node = options.workers_per_node, .most = most},
+      transport, std::span(gradient), {.workers_per_node = options.workers_per_node, .max = max},
       [&](std::span<const float> sum) { return compression::top_k(sum, k); }, left);
   return {.local = k, .global = global};
 }

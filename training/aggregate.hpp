@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "compression/compressor.hpp"
-#include "compression/error_feedback.hpp"
-#include "sparse/ok_topk.hpp"
-#include "transport/transport.hpp"
+#include "collectives/compression/compressor.hpp"
+#include "collectives/compression/error_feedback.hpp"
+#include "collectives/sparse/ok_topk.hpp"
+#include "collectives/transport/transport.hpp"
 
 namespace training {
 

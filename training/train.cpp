@@ -6,9 +6,9 @@
 
 #include <fmt/core.h>
 
-#include "sparse/wire.hpp"
-#include "transport/counted.hpp"
-#include "transport/in_process.hpp"
+#include "collectives/sparse/wire.hpp"
+#include "collectives/transport/counted.hpp"
+#include "collectives/transport/in_process.hpp"
 
 namespace training {
 namespace {

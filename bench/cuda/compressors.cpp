@@ -18,8 +18,8 @@
 
 #include "bench/cuda/costs.hpp"
 #include "bench/cuda/timing.hpp"
-#include "compression/cuda/device.hpp"
-#include "models/files.hpp"
+#include "collectives/compression/cuda/device.hpp"
+#include "core/files.hpp"
 
 namespace {
 
@@ -125,8 +125,8 @@ class Bench {
         R"({{"bench": "{}", "elements": {}, "density": {}, "median_us": {:.3f}, "least_us": {:.3f}, )"
         R"("quartile_range_us": {:.3f}, "bytes": {:.0f}, "gb_per_s": {:.1f}, "of_copy": {:.4f}, "passes": {}}})"
         "\n",
-        name, elements_, density, timing.median_ms * 1e3, timing.least_ms * 1e3,
-        timing.quartile_range_ms * 1e3, bytes, rate, rate / copy_gb_per_s_, passes);
+        name, elements_, density, timing.median_ms * 1e3, timing.min_ms * 1e3, timing.quartile_range_ms * 1e3,
+        bytes, rate, rate / copy_gb_per_s_, passes);
     std::fflush(stdout);
   }
 
@@ -143,9 +143,9 @@ void run(const std::string& costs_file) {
   fmt::print(R"({{"device": "{}", "multiprocessors": {}, "memory_bytes": {}}})"
              "\n",
              info.name, info.multiprocessors, info.memory_bytes);
-  constexpr std::size_t kMost = std::size_t{128} << 20U;
-  const double copy_gb_per_s = Bench(device, kMost, 0).copy();
-  for (std::size_t elements = std::size_t{256} << 10U; elements <= kMost; elements *= 2) {
+  constexpr std::size_t kMax = std::size_t{128} << 20U;
+  const double copy_gb_per_s = Bench(device, kMax, 0).copy();
+  for (std::size_t elements = std::size_t{256} << 10U; elements <= kMax; elements *= 2) {
     Bench bench(device, elements, copy_gb_per_s);
     bench.copy();
     for (const double density : {0.001, 0.01, 0.1}) bench.selections(density);
@@ -153,8 +153,8 @@ void run(const std::string& costs_file) {
     bench.halves();
   }
   if (!costs_file.empty())
-    models::write_file(costs_file,
-                       traces::compressor_costs_text(bench::costs_on(device, {}, "cuda_compressors")));
+    core::write_file(costs_file,
+                     core::compressor_costs_text(bench::costs_on(device, {}, "cuda_compressors")));
 }
 
 }  // namespace

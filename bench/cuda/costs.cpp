@@ -19,9 +19,9 @@ constexpr std::size_t kGradients = 3;  // to rotate among
 /// Gradients of the most elements; of fewer, the first of them.
 class Gradients {
  public:
-  Gradients(cuda::Device& device, std::size_t most) {
+  Gradients(cuda::Device& device, std::size_t max) {
     for (std::size_t i = 0; i < kGradients; ++i)
-      buffers_.emplace_back(device, std::span<const float>(gradient_like(most, i + 1)));
+      buffers_.emplace_back(device, std::span<const float>(gradient_like(max, i + 1)));
   }
   cuda::DeviceFloats next(std::size_t elements) {
     return {.data = buffers_[++calls_ % kGradients].floats(), .count = elements};
@@ -32,7 +32,7 @@ class Gradients {
   std::size_t calls_ = 0;
 };
 
-traces::CodeTime us_of(const Timing& timing) {
+core::CodeTime us_of(const Timing& timing) {
   constexpr double kUsPerMs = 1e3;
   return {.us = timing.median_ms * kUsPerMs, .spread_us = timing.quartile_range_ms * kUsPerMs};
 }
@@ -99,19 +99,19 @@ class Calls {
 /// An encoding that chooses is empty where nothing is to be kept.
 bool leaves_out(const compression::Compressor& compressor) {
   constexpr std::size_t kAny = 1024;
-  return compressor.wire_bytes(kAny, 0).most == 0;
+  return compressor.wire_bytes(kAny, 0).max == 0;
 }
 
-traces::CodeCurve curve_of(cuda::Device& device, const compression::Compressor& compressor,
-                           std::optional<double> density, const CostWishes& wishes, Gradients& gradients) {
-  traces::CodeCurve out = {.density = density, .points = {}};
-  for (const std::int64_t elements : wishes.elements) {
+core::CodeCurve curve_of(cuda::Device& device, const compression::Compressor& compressor,
+                         std::optional<double> density, const CostOptions& options, Gradients& gradients) {
+  core::CodeCurve out = {.density = density, .points = {}};
+  for (const std::int64_t elements : options.elements) {
     Calls calls(device, compressor, density, static_cast<std::size_t>(elements), gradients);
-    traces::CodePoint point = {.elements = elements};
+    core::CodePoint point = {.elements = elements};
     point.encode = us_of(time(
-        device, [&](std::size_t) { calls.encode(); }, wishes.repetitions));
+        device, [&](std::size_t) { calls.encode(); }, options.repetitions));
     point.decode = us_of(time(
-        device, [&](std::size_t) { calls.decode(); }, wishes.repetitions));
+        device, [&](std::size_t) { calls.decode(); }, options.repetitions));
     point.bytes = calls.mean_bytes();
     out.points.push_back(point);
   }
@@ -120,25 +120,25 @@ traces::CodeCurve curve_of(cuda::Device& device, const compression::Compressor& 
 
 }  // namespace
 
-traces::CompressorCosts costs_on(cuda::Device& device, const CostWishes& wishes, const std::string& command) {
-  traces::CompressorCosts out = {
+core::CompressorCosts costs_on(cuda::Device& device, const CostOptions& options, const std::string& command) {
+  core::CompressorCosts out = {
       .device = device.info().name,
       .command = command,
-      .origin = {.kind = traces::OriginKind::measured,
+      .origin = {.kind = core::OriginKind::measured,
                  .source = fmt::format(
                      "medians of {} calls between two CUDA events, the host's part and error feedback "
                      "included, gradients in device memory, normally distributed in layers of other scales",
-                     wishes.repetitions)},
+                     options.repetitions)},
       .compressors = {}};
-  Gradients gradients(device, static_cast<std::size_t>(wishes.elements.back()));
+  Gradients gradients(device, static_cast<std::size_t>(options.elements.back()));
   for (const compression::Compressor& compressor : compression::compressors()) {
-    traces::MeasuredCompressor measured = {.name = std::string(compressor.name), .curves = {}};
-    if (compressor.sums()) measured.collective = traces::CollectiveKind::all_reduce;
+    core::MeasuredCompressor measured = {.name = std::string(compressor.name), .curves = {}};
+    if (compressor.sums()) measured.collective = core::CollectiveKind::all_reduce;
     if (leaves_out(compressor))
-      for (const double density : wishes.densities)
-        measured.curves.push_back(curve_of(device, compressor, density, wishes, gradients));
+      for (const double density : options.densities)
+        measured.curves.push_back(curve_of(device, compressor, density, options, gradients));
     else
-      measured.curves.push_back(curve_of(device, compressor, std::nullopt, wishes, gradients));
+      measured.curves.push_back(curve_of(device, compressor, std::nullopt, options, gradients));
     out.compressors.push_back(std::move(measured));
   }
   return out;

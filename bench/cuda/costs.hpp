@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "compression/cuda/device.hpp"
-#include "traces/compressor_costs.hpp"
+#include "collectives/compression/cuda/device.hpp"
+#include "core/compressor_costs.hpp"
 
 namespace bench {
 
-struct CostWishes {
+struct CostOptions {
   std::vector<std::int64_t> elements = {1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18,
                                         1 << 20, 1 << 22, 1 << 24, 1 << 27};  ///< growing
   std::vector<double> densities = {0.001, 0.01, 0.1};                         ///< growing
@@ -21,7 +21,7 @@ struct CostWishes {
 /// Every compressor of compression::compressors(): encoding with error feedback (the gradient added to the
 /// residual, what is sent taken off), decoding as one contribution is added to a sum, both in device memory
 /// and with the host's part of it. `command` is written down.
-traces::CompressorCosts costs_on(compression::cuda::Device& device, const CostWishes& wishes,
-                                 const std::string& command);
+core::CompressorCosts costs_on(compression::cuda::Device& device, const CostOptions& options,
+                               const std::string& command);
 
 }  // namespace bench

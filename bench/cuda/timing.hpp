@@ -8,7 +8,7 @@
 #include <functional>
 #include <vector>
 
-#include "compression/cuda/device.hpp"
+#include "collectives/compression/cuda/device.hpp"
 #include "sim/draws.hpp"
 
 namespace bench {
@@ -18,7 +18,7 @@ constexpr int kRepetitions = 30;
 
 struct Timing {
   double median_ms = 0;
-  double least_ms = 0;
+  double min_ms = 0;
   double quartile_range_ms = 0;
 };
 
@@ -32,7 +32,7 @@ inline Timing time(compression::cuda::Device& device, const std::function<void(s
   std::ranges::sort(ms);
   const std::size_t count = ms.size();
   return {.median_ms = (ms[(count - 1) / 2] + ms[count / 2]) / 2,
-          .least_ms = ms.front(),
+          .min_ms = ms.front(),
           .quartile_range_ms = ms[3 * count / 4] - ms[count / 4]};
 }
 

@@ -29,9 +29,9 @@ std::optional<std::string> value_of(const char* file, const std::string& key) {
 }
 
 std::optional<double> left_of_control_group() {
-  const auto most = number_in("/sys/fs/cgroup/memory.max");
+  const auto max = number_in("/sys/fs/cgroup/memory.max");
   const auto used = number_in("/sys/fs/cgroup/memory.current");
-  return most && used ? std::optional(std::max(0.0, *most - *used)) : std::nullopt;
+  return max && used ? std::optional(std::max(0.0, *max - *used)) : std::nullopt;
 }
 
 std::optional<double> left_of_address_space() {
@@ -56,16 +56,16 @@ int processor_count() {
 }
 
 std::optional<double> free_memory_bytes() {
-  std::optional<double> least;
+  std::optional<double> min;
   const auto consider = [&](const std::optional<double>& bytes) {
-    if (bytes) least = std::min(least.value_or(*bytes), *bytes);
+    if (bytes) min = std::min(min.value_or(*bytes), *bytes);
   };
   constexpr double kKibi = 1024;
   if (const auto text = value_of("/proc/meminfo", "MemAvailable"))
     consider(std::strtod(text->c_str(), nullptr) * kKibi);
   consider(left_of_control_group());
   consider(left_of_address_space());
-  return least;
+  return min;
 }
 
 }  // namespace profiler

@@ -15,12 +15,12 @@
 namespace profiler {
 namespace {
 
-constexpr double kMostLoopSpread = 0.05;
-constexpr double kMostIterationSpread = 0.10;
-constexpr double kMostDrift = 0.05;
-constexpr double kMostBusyElsewhere = 0.05;
+constexpr double kMaxLoopSpread = 0.05;
+constexpr double kMaxIterationSpread = 0.10;
+constexpr double kMaxDrift = 0.05;
+constexpr double kMaxBusyElsewhere = 0.05;
 /// Processors' times come in hundredths of a second: over less than this they say little.
-constexpr double kLeastObservedS = 0.2;
+constexpr double kMinObservedS = 0.2;
 
 double seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
@@ -74,19 +74,19 @@ NoiseVerdict noise_verdict(const std::vector<double>& loops, const std::vector<d
   NoiseVerdict out = {.loop = summary(loops), .busy_elsewhere = {}, .reasons = {}};
   const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
   const double loop_spread = out.loop.spread / out.loop.median;
-  if (loop_spread > kMostLoopSpread)
+  if (loop_spread > kMaxLoopSpread)
     out.reasons.push_back(fmt::format("a fixed loop spreads by {}", percent(loop_spread)));
   const SampleSummary iteration = summary(iterations);
-  if (iteration.spread > kMostIterationSpread * iteration.median)
+  if (iteration.spread > kMaxIterationSpread * iteration.median)
     out.reasons.push_back(
         fmt::format("whole iterations spread by {}", percent(iteration.spread / iteration.median)));
-  if (iterations.size() >= 4 && drift(iterations) > kMostDrift)
+  if (iterations.size() >= 4 && drift(iterations) > kMaxDrift)
     out.reasons.push_back(
         fmt::format("the second half of the iterations differs by {}", percent(drift(iterations))));
-  if (before && after && after->all_s - before->all_s >= kLeastObservedS) {
+  if (before && after && after->all_s - before->all_s >= kMinObservedS) {
     const double others = after->busy_s - before->busy_s - (after->own_s - before->own_s);
     out.busy_elsewhere = std::min(1.0, std::max(0.0, others / (after->all_s - before->all_s)));
-    if (*out.busy_elsewhere > kMostBusyElsewhere)
+    if (*out.busy_elsewhere > kMaxBusyElsewhere)
       out.reasons.push_back(
           fmt::format("other processes took {} of the processors", percent(*out.busy_elsewhere)));
   }

@@ -2,13 +2,13 @@
 
 #pragma once
 
-#include "models/errors.hpp"
+#include "core/errors.hpp"
 
 namespace profiler {
 
-class OutOfMemory : public models::WorldError {
+class OutOfMemory : public core::EnvironmentError {
  public:
-  using WorldError::WorldError;
+  using EnvironmentError::EnvironmentError;
 };
 
 }  // namespace profiler

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "models/errors.hpp"
+#include "core/errors.hpp"
 
 namespace cuda_runtime {
 namespace {
@@ -26,15 +26,15 @@ Cuda opened() try {
   FUSEWISE_CUDA_FUNCTIONS(FUSEWISE_LOAD)
 #undef FUSEWISE_LOAD
   return out;
-} catch (const models::WorldError& error) {
-  throw models::WorldError(fmt::format("no CUDA device: {}", error.what()));
+} catch (const core::EnvironmentError& error) {
+  throw core::EnvironmentError(fmt::format("no CUDA device: {}", error.what()));
 }
 
 }  // namespace
 
 void Cuda::check(cudaError_t status, const char* what) const {
   if (status != cudaSuccess)
-    throw models::WorldError(fmt::format("{}: {}", what, this->cudaGetErrorString(status)));
+    throw core::EnvironmentError(fmt::format("{}: {}", what, this->cudaGetErrorString(status)));
 }
 
 const Cuda& cuda() {
@@ -46,8 +46,8 @@ int device_count() {
   int count = 0;
   const cudaError_t status = cuda().cudaGetDeviceCount(&count);
   if (status != cudaSuccess)
-    throw models::WorldError(fmt::format("no CUDA device: {}", cuda().cudaGetErrorString(status)));
-  if (count < 1) throw models::WorldError("no CUDA device: the driver names none");
+    throw core::EnvironmentError(fmt::format("no CUDA device: {}", cuda().cudaGetErrorString(status)));
+  if (count < 1) throw core::EnvironmentError("no CUDA device: the driver names none");
   return count;
 }
 

@@ -32,14 +32,14 @@ struct Cuda {
 #undef FUSEWISE_MEMBER
   std::string file;
 
-  /// WorldError "{what}: out of memory" unless it is cudaSuccess.
+  /// EnvironmentError "{what}: out of memory" unless it is cudaSuccess.
   void check(cudaError_t status, const char* what) const;
 };
 
-/// WorldError "no CUDA device: ..." where there is no runtime, driver or device; never before the process has
-/// forked what it forks: CUDA does not survive that.
+/// EnvironmentError "no CUDA device: ..." where there is no runtime, driver or device; never before the
+/// process has forked what it forks: CUDA does not survive that.
 const Cuda& cuda();
-/// At least 1; WorldError likewise.
+/// At least 1; EnvironmentError likewise.
 int device_count();
 
 }  // namespace cuda_runtime

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "models/errors.hpp"
+#include "core/errors.hpp"
 
 namespace cuda_runtime {
 namespace {
@@ -41,7 +41,7 @@ void Nccl::check(ncclResult_t status, const char* what, ncclComm_t comm) const {
   for (char& c : why)
     if (c == '\n' || c == '\r') c = ' ';  // one line
   while (!why.empty() && why.back() == ' ') why.pop_back();
-  throw models::WorldError(fmt::format("NCCL: {}: {}", what, why));
+  throw core::EnvironmentError(fmt::format("NCCL: {}: {}", what, why));
 }
 
 const Nccl& nccl() {

@@ -38,11 +38,11 @@ struct Nccl {
 
   /// "2.28.9"
   std::string version() const;
-  /// WorldError "{what}: unhandled cuda error" unless it is ncclSuccess.
+  /// EnvironmentError "{what}: unhandled cuda error" unless it is ncclSuccess.
   void check(ncclResult_t status, const char* what, ncclComm_t comm = nullptr) const;
 };
 
-/// WorldError where it is not installed.
+/// EnvironmentError where it is not installed.
 const Nccl& nccl();
 
 }  // namespace cuda_runtime

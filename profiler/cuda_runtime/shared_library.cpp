@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "models/errors.hpp"
+#include "core/errors.hpp"
 
 namespace cuda_runtime {
 namespace {
@@ -63,8 +63,8 @@ class Folders {
   /// Of the installation that this program belongs to, and of those that it links to: PATH may have no more
   /// of one than a link.
   void add_python_of(fs::path program) {
-    constexpr int kMostLinks = 16;
-    for (int link = 0; link < kMostLinks; ++link) {
+    constexpr int kMaxLinks = 16;
+    for (int link = 0; link < kMaxLinks; ++link) {
       add_python(program.parent_path().parent_path());
       std::error_code error;
       const fs::path to = fs::read_symlink(program, error);
@@ -132,8 +132,8 @@ SharedLibrary SharedLibrary::open(const LibraryName& name) {
       const std::string path = i == own ? file : folders[i] + '/' + file;
       if (void* handle = attempt(path)) return {handle, file_of(handle, path)};
     }
-  if (!broken.empty()) throw models::WorldError(fmt::format("{} does not open: {}", name.what, broken));
-  throw models::WorldError(
+  if (!broken.empty()) throw core::EnvironmentError(fmt::format("{} does not open: {}", name.what, broken));
+  throw core::EnvironmentError(
       fmt::format("{} is not installed: no {} where the loader looks, in FUSEWISE_CUDA_LIBRARIES, "
                   "CUDA_HOME, /usr/local/cuda or the nvidia packages of Python",
                   name.what, fmt::join(name.files, " or ")));
@@ -144,7 +144,8 @@ void* SharedLibrary::find(const char* function) const { return ::dlsym(handle_.g
 void* SharedLibrary::at(const char* function) const {
   void* found = find(function);
   if (found == nullptr)
-    throw models::WorldError(fmt::format("{} has no function {}: expected a newer version", file_, function));
+    throw core::EnvironmentError(
+        fmt::format("{} has no function {}: expected a newer version", file_, function));
   return found;
 }
 

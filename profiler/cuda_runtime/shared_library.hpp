@@ -17,12 +17,12 @@ struct LibraryName {
 class SharedLibrary {
  public:
   /// The first file that opens: in the folders of FUSEWISE_CUDA_LIBRARIES, where the loader looks, in
-  /// library_folders(). WorldError, one line, where there is none.
+  /// library_folders(). EnvironmentError, one line, where there is none.
   static SharedLibrary open(const LibraryName& name);
 
   /// nullptr: it has no such function.
   void* find(const char* function) const;
-  /// WorldError that names the library's file.
+  /// EnvironmentError that names the library's file.
   void* at(const char* function) const;
 
   /// What the loader has opened.

@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "models/errors.hpp"
-#include "models/field.hpp"
+#include "core/errors.hpp"
+#include "core/field.hpp"
 
 namespace fit {
 namespace {
@@ -31,7 +31,7 @@ struct Made {
 };
 
 Made line(const Points& points, const SegmentOptions& /*options*/) {
-  const traces::LineFit fitted = traces::fit_line(points);
+  const core::LineFit fitted = core::fit_line(points);
   return {[fitted](double bytes) { return fitted.us(bytes); }, 1};
 }
 
@@ -42,7 +42,7 @@ Made segments(const Points& points, const SegmentOptions& options) {
 
 /// As a network has it.
 Made curve(const Points& points, const SegmentOptions& /*options*/) {
-  const traces::CostCurve curve = traces::curve_through(points);
+  const core::CostCurve curve = traces::curve_through(points);
   return {[curve](double bytes) { return curve.us(bytes); }, curve.points().size() - 1,
           curve.points().size() == points.size()};
 }
@@ -56,22 +56,22 @@ constexpr std::array<Kind, 3> kKinds = {{{"line", line}, {"segments", segments},
 }  // namespace
 
 CurveFit fit_curve(const traces::Series& series, Test test, const SegmentOptions& options) {
-  constexpr std::size_t kLeast = 2;
-  constexpr std::size_t kMost = 10'000;  // what takes a second
+  constexpr std::size_t kMin = 2;
+  constexpr std::size_t kMax = 10'000;  // what takes a second
   const Points& points = series.points;
-  if (points.size() < kLeast || points.size() > kMost)
-    throw models::InputError(fmt::format("{}: expected {} to {} sizes of {} on {} workers, got {}",
-                                         models::one_line(series.path), kLeast, kMost,
-                                         traces::name(series.collective), series.workers, points.size()));
+  if (points.size() < kMin || points.size() > kMax)
+    throw core::InputError(fmt::format("{}: expected {} to {} sizes of {} on {} workers, got {}",
+                                       core::one_line(series.path), kMin, kMax, core::name(series.collective),
+                                       series.workers, points.size()));
   const Split split = test == Test::powers_of_two ? by_powers_of_two(points) : by_turns(points);
   CurveFit out = {.series = series,
                   .noise = noise(rows_of(points)),
-                  .line = traces::fit_line(points),
+                  .line = core::fit_line(points),
                   .segments = segments_of(points, options),
                   .models = {},
                   .fitted_sizes = split.fitted.size(),
                   .tested_sizes = split.tested.size()};
-  const bool testable = split.fitted.size() >= kLeast && !split.tested.empty();
+  const bool testable = split.fitted.size() >= kMin && !split.tested.empty();
   for (const Kind& kind : kKinds) {
     const Made made = kind.make(points, options);
     ModelFit model = {
@@ -83,15 +83,15 @@ CurveFit fit_curve(const traces::Series& series, Test test, const SegmentOptions
   return out;
 }
 
-traces::CostCurve curve_of(const std::vector<Segment>& segments) {
-  std::vector<traces::CostCurve::Segment> out;
+core::CostCurve curve_of(const std::vector<Segment>& segments) {
+  std::vector<core::CostCurve::Segment> out;
   out.reserve(segments.size());
   for (const Segment& segment : segments)
     out.push_back({.from_bytes = segment.from_bytes,
                    .to_bytes = segment.to_bytes,
                    .startup_us = segment.line.alpha_us,
                    .us_per_byte = segment.line.beta_us_per_byte});
-  return traces::CostCurve::of_segments(out);
+  return core::CostCurve::of_segments(out);
 }
 
 }  // namespace fit

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "core/line_fit.hpp"
 #include "profiler/fit/accuracy.hpp"
 #include "profiler/fit/segments.hpp"
-#include "traces/fit.hpp"
-#include "traces/import.hpp"
+#include "profiler/traces/import.hpp"
 
 namespace fit {
 
@@ -26,7 +26,7 @@ struct ModelFit {
 struct CurveFit {
   traces::Series series;
   double noise = 0;  ///< relative, between neighbouring sizes
-  traces::LineFit line;
+  core::LineFit line;
   std::vector<Segment> segments;
   std::vector<ModelFit> models;
   std::size_t fitted_sizes = 0;  ///< of the test
@@ -37,6 +37,6 @@ struct CurveFit {
 CurveFit fit_curve(const traces::Series& series, Test test, const SegmentOptions& options);
 
 /// As a network file takes them.
-traces::CostCurve curve_of(const std::vector<Segment>& segments);
+core::CostCurve curve_of(const std::vector<Segment>& segments);
 
 }  // namespace fit

@@ -6,7 +6,7 @@
 #include <map>
 #include <string_view>
 
-#include "planner/collectives.hpp"
+#include "planner/cost/collectives.hpp"
 
 namespace fit {
 namespace {
@@ -22,21 +22,21 @@ struct Share {
   double sent_per_byte = 0;
 };
 
-Share share(traces::CollectiveKind collective, std::string_view algorithm, std::int64_t workers) {
+Share share(core::CollectiveKind collective, std::string_view algorithm, std::int64_t workers) {
   const planner::Fabric fabric = {.workers = workers,
                                   .flat = {.alpha_us = 1, .beta_us_per_byte = 1, .gamma_us_per_byte = 0},
                                   .nodes = {}};
   const planner::ClosedForm form =
       planner::algorithm_entry(algorithm).cost(fabric, {.name = std::string(algorithm)});
-  const double halves = collective == traces::CollectiveKind::all_reduce ? 1 : 0.5;
+  const double halves = collective == core::CollectiveKind::all_reduce ? 1 : 0.5;
   return {halves * form.startup_us, halves * form.link_us_per_byte};
 }
 
 using Choices = std::vector<std::string>;
 
 /// One number of workers tells no algorithm from another.
-Choices choices_for(traces::CollectiveKind collective, const std::string& algorithm, std::size_t counts) {
-  if (collective != traces::CollectiveKind::all_reduce) return {"ring"};
+Choices choices_for(core::CollectiveKind collective, const std::string& algorithm, std::size_t counts) {
+  if (collective != core::CollectiveKind::all_reduce) return {"ring"};
   if (!algorithm.empty()) return {algorithm};
   if (counts == 1) return {"ring"};
   return {kAlgorithms.begin(), kAlgorithms.end()};
@@ -55,18 +55,18 @@ std::vector<Row> rows_of(const std::vector<traces::Series>& all, std::string_vie
 }
 
 double noise_of(const std::vector<traces::Series>& all) {
-  double most = 0;
+  double max = 0;
   for (const traces::Series& series : all) {
     std::vector<Row> rows;
     for (const auto& [bytes, us] : series.points) rows.push_back({.bytes = bytes, .sent = bytes, .us = us});
-    most = std::max(most, noise(rows));
+    max = std::max(max, noise(rows));
   }
-  return most;
+  return max;
 }
 
 struct Errors {
   double mean = 0;
-  double most = 0;
+  double max = 0;
 };
 
 Errors errors(const std::vector<Row>& rows, const Line& line) {
@@ -74,7 +74,7 @@ Errors errors(const std::vector<Row>& rows, const Line& line) {
   for (const Row& row : rows) {
     const double error = std::abs(line.us(row) / row.us - 1);
     out.mean += error / static_cast<double>(rows.size());
-    out.most = std::max(out.most, error);
+    out.max = std::max(out.max, error);
   }
   return out;
 }
@@ -87,7 +87,7 @@ void fit_one_link(LinkFit& out, const Choices& names, const std::vector<std::vec
     out.algorithm = names[i];
     out.link = found;
     out.mean_relative_error = off.mean;
-    out.max_relative_error = off.most;
+    out.max_relative_error = off.max;
   }
 }
 
@@ -101,8 +101,8 @@ LinkFit fit_without_test(const std::vector<traces::Series>& all, const std::stri
   fit_one_link(out, names, choices);
   for (const Segment& segment : find_segments(choices, noise_of(all), options))
     out.ranges.push_back({segment.from_bytes, segment.to_bytes, names[segment.choice], segment.line});
-  out.least_bytes = choices.front().front().bytes;
-  out.most_bytes = choices.front().back().bytes;
+  out.min_bytes = choices.front().front().bytes;
+  out.max_bytes = choices.front().back().bytes;
   return out;
 }
 
@@ -124,8 +124,8 @@ Spread spread_of(std::vector<double> ratios) {
   const auto at = [&](double quantile) {
     return ratios[static_cast<std::size_t>(std::lround(quantile * static_cast<double>(ratios.size() - 1)))];
   };
-  out.least = at(kLow);
-  out.most = at(kHigh);
+  out.min = at(kLow);
+  out.max = at(kHigh);
   return out;
 }
 
@@ -148,9 +148,9 @@ double LinkFit::us(std::int64_t on_workers, double bytes) const {
   for (const Range& other : ranges)
     if (bytes >= other.from_bytes) range = &other;
   const Share paid = share(collective, range->algorithm, on_workers);
-  constexpr double kLeastUs = 1e-6;  // a falling start can cross 0 where it is continued
-  return std::max(kLeastUs, paid.startups * range->link.alpha_us +
-                                paid.sent_per_byte * bytes * range->link.beta_us_per_byte);
+  constexpr double kMinUs = 1e-6;  // a falling start can cross 0 where it is continued
+  return std::max(kMinUs, paid.startups * range->link.alpha_us +
+                              paid.sent_per_byte * bytes * range->link.beta_us_per_byte);
 }
 
 std::span<const std::string_view> link_algorithms() { return kAlgorithms; }
@@ -169,8 +169,8 @@ LinkFit fit_link(const std::vector<traces::Series>& series, const std::string& a
   return out;
 }
 
-traces::CostCurve curve_of(const LinkFit& fit, std::int64_t workers) {
-  std::vector<traces::CostCurve::Segment> segments;
+core::CostCurve curve_of(const LinkFit& fit, std::int64_t workers) {
+  std::vector<core::CostCurve::Segment> segments;
   segments.reserve(fit.ranges.size());
   for (const Range& range : fit.ranges) {
     const Share paid = share(fit.collective, range.algorithm, workers);
@@ -179,7 +179,7 @@ traces::CostCurve curve_of(const LinkFit& fit, std::int64_t workers) {
                         .startup_us = paid.startups * range.link.alpha_us,
                         .us_per_byte = paid.sent_per_byte * range.link.beta_us_per_byte});
   }
-  return traces::CostCurve::of_segments(segments);
+  return core::CostCurve::of_segments(segments);
 }
 
 }  // namespace fit

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "profiler/fit/segments.hpp"
-#include "traces/import.hpp"
+#include "profiler/traces/import.hpp"
 
 namespace fit {
 
@@ -27,14 +27,14 @@ struct Range {
 /// How much longer (or, below 1, shorter) than predicted a measurement was, over numbers of workers that were
 /// left out one at a time: nine in ten lie between.
 struct Spread {
-  double least = 1;
-  double most = 1;
+  double min = 1;
+  double max = 1;
   double mean_relative_error = 0;
   double max_relative_error = 0;
 };
 
 struct LinkFit {
-  traces::CollectiveKind collective = traces::CollectiveKind::all_reduce;
+  core::CollectiveKind collective = core::CollectiveKind::all_reduce;
   std::vector<std::int64_t> workers;
   std::optional<std::string> measured_algorithm;  ///< as the log says it
   std::string algorithm;  ///< of the link below: the one that suits all sizes best, or the one asked for
@@ -44,8 +44,8 @@ struct LinkFit {
   std::vector<Range> ranges;
   double ranges_mean_relative_error = 0;
   double ranges_max_relative_error = 0;
-  double least_bytes = 0;
-  double most_bytes = 0;
+  double min_bytes = 0;
+  double max_bytes = 0;
   std::optional<Spread> left_out;  ///< of the ranges; from two numbers of workers on
 
   /// By the ranges.
@@ -61,6 +61,6 @@ LinkFit fit_link(const std::vector<traces::Series>& series, const std::string& a
                  const SegmentOptions& options);
 
 /// The ranges on so many workers, as a network file takes them.
-traces::CostCurve curve_of(const LinkFit& fit, std::int64_t workers);
+core::CostCurve curve_of(const LinkFit& fit, std::int64_t workers);
 
 }  // namespace fit

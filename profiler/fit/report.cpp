@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "models/errors.hpp"
-#include "models/field.hpp"
+#include "core/errors.hpp"
+#include "core/field.hpp"
 
 namespace fit {
 namespace {
@@ -45,10 +45,10 @@ std::vector<LinkFit> fit_links(const std::vector<traces::Series>& all, const Opt
 /// Powers of four over the measured sizes, and their ends.
 std::vector<double> sizes_to_show(const LinkFit& link) {
   constexpr double kStep = 4;
-  std::vector<double> sizes = {link.least_bytes};
-  for (double size = 1; size < link.most_bytes; size *= kStep)
-    if (size > link.least_bytes) sizes.push_back(size);
-  if (link.most_bytes > link.least_bytes) sizes.push_back(link.most_bytes);
+  std::vector<double> sizes = {link.min_bytes};
+  for (double size = 1; size < link.max_bytes; size *= kStep)
+    if (size > link.min_bytes) sizes.push_back(size);
+  if (link.max_bytes > link.min_bytes) sizes.push_back(link.max_bytes);
   return sizes;
 }
 
@@ -56,7 +56,7 @@ Prediction predict(const LinkFit& link, std::int64_t workers) {
   Prediction out = {.collective = link.collective, .workers = workers, .times = {}};
   for (const double bytes : sizes_to_show(link)) {
     PredictedTime time = {.bytes = bytes, .us = link.us(workers, bytes), .between_us = {}};
-    if (link.left_out) time.between_us = {time.us * link.left_out->least, time.us * link.left_out->most};
+    if (link.left_out) time.between_us = {time.us * link.left_out->min, time.us * link.left_out->max};
     out.times.push_back(time);
   }
   return out;
@@ -72,15 +72,15 @@ std::vector<std::int64_t> not_measured(std::vector<std::int64_t> wanted, const L
   return wanted;
 }
 
-traces::Fit fit_of(const traces::LineFit& line) {
+core::Fit fit_of(const core::LineFit& line) {
   return {.r2 = line.r2,
           .mean_relative_error = line.mean_relative_error,
           .max_relative_error = line.max_relative_error};
 }
 
-traces::Network network_of(const Report& report, const traces::Measurements& measurements,
-                           const Options& options) {
-  traces::Network out = traces::network_of(measurements, options.name);
+core::Network network_of(const Report& report, const traces::Measurements& measurements,
+                         const Options& options) {
+  core::Network out = traces::network_of(measurements, options.name);
   out.line_rate_gbps = options.line_rate_gbps;
   if (options.write_segments)
     for (std::size_t i = 0; i < out.measured.size(); ++i) {
@@ -90,10 +90,10 @@ traces::Network network_of(const Report& report, const traces::Measurements& mea
     }
   std::vector<std::int64_t> predicted;
   for (const LinkFit& link : report.links) {
-    if (!out.link && link.collective == traces::CollectiveKind::all_reduce && link.workers.size() > 1)
-      out.link = traces::Link{.alpha_us = link.link.line.alpha_us,
-                              .beta_us_per_byte = link.link.line.beta_us_per_byte,
-                              .gamma_us_per_byte = 0};
+    if (!out.link && link.collective == core::CollectiveKind::all_reduce && link.workers.size() > 1)
+      out.link = core::Link{.alpha_us = link.link.line.alpha_us,
+                            .beta_us_per_byte = link.link.line.beta_us_per_byte,
+                            .gamma_us_per_byte = 0};
     for (const std::int64_t workers : not_measured(options.predict, link)) {
       out.measured.push_back({.collective = link.collective,
                               .algorithm = link.measured_algorithm,
@@ -116,7 +116,7 @@ Report fit(const traces::Measurements& measurements, const Options& options) {
     out.curves.push_back(fit_curve(series, options.test, options.segments));
   out.links = fit_links(measurements.series, options);
   if (!options.predict.empty() && out.links.empty())
-    throw models::InputError("--predict-workers: expected measurements on two workers or more, got none");
+    throw core::InputError("--predict-workers: expected measurements on two workers or more, got none");
   for (const LinkFit& link : out.links)
     for (const std::int64_t workers : options.predict) out.predictions.push_back(predict(link, workers));
   out.network = network_of(out, measurements, options);

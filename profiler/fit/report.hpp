@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "core/network.hpp"
 #include "profiler/fit/curve_fit.hpp"
 #include "profiler/fit/point_to_point.hpp"
-#include "traces/import.hpp"
-#include "traces/network.hpp"
+#include "profiler/traces/import.hpp"
 
 namespace fit {
 
@@ -31,7 +31,7 @@ struct PredictedTime {
 };
 
 struct Prediction {
-  traces::CollectiveKind collective = traces::CollectiveKind::all_reduce;
+  core::CollectiveKind collective = core::CollectiveKind::all_reduce;
   std::int64_t workers = 0;
   std::vector<PredictedTime> times;
 };
@@ -41,7 +41,7 @@ struct Report {
   std::vector<LinkFit> links;  ///< one for each collective
   std::vector<Prediction> predictions;
   std::vector<std::string> warnings;
-  traces::Network network;
+  core::Network network;
 };
 
 /// Throws InputError where there is too little to fit.

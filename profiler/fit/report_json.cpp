@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "models/json_text.hpp"
+#include "core/json_text.hpp"
 #include "profiler/fit/report.hpp"
 
 namespace fit {
@@ -36,7 +36,7 @@ ordered_json to_json(const CurveFit& curve) {
                         {"to_bytes", segment.to_bytes},
                         {"startup_us", segment.line.alpha_us},
                         {"us_per_byte", segment.line.beta_us_per_byte}});
-  ordered_json out = {{"collective", traces::name(curve.series.collective)}};
+  ordered_json out = {{"collective", core::name(curve.series.collective)}};
   if (curve.series.algorithm) out["algorithm"] = *curve.series.algorithm;
   out.update({{"workers", curve.series.workers},
               {"sizes", curve.series.points.size()},
@@ -60,7 +60,7 @@ ordered_json to_json(const LinkFit& link) {
                       {"algorithm", range.algorithm},
                       {"alpha_us", range.link.alpha_us},
                       {"beta_us_per_byte", range.link.beta_us_per_byte}});
-  ordered_json out = {{"collective", traces::name(link.collective)},
+  ordered_json out = {{"collective", core::name(link.collective)},
                       {"workers", link.workers},
                       {"algorithm", link.algorithm},
                       {"alpha_us", link.link.line.alpha_us},
@@ -77,8 +77,8 @@ ordered_json to_json(const LinkFit& link) {
   if (link.left_out)
     out["left_out"] = {{"mean_relative_error", link.left_out->mean_relative_error},
                        {"max_relative_error", link.left_out->max_relative_error},
-                       {"least_ratio", link.left_out->least},
-                       {"most_ratio", link.left_out->most}};
+                       {"least_ratio", link.left_out->min},
+                       {"most_ratio", link.left_out->max}};
   return out;
 }
 
@@ -92,7 +92,7 @@ ordered_json to_json(const Prediction& prediction) {
     }
     times.push_back(std::move(item));
   }
-  return {{"collective", traces::name(prediction.collective)},
+  return {{"collective", core::name(prediction.collective)},
           {"workers", prediction.workers},
           {"times", std::move(times)}};
 }
@@ -107,14 +107,14 @@ ordered_json list_of(const Items& items) {
 }  // namespace
 
 std::string report_json(const Report& report) {
-  return models::json_text({{"format", "fusewise.fit"},
-                            {"version", 1},
-                            {"name", report.network.name},
-                            {"source", report.network.origin.source},
-                            {"warnings", report.warnings},
-                            {"curves", list_of(report.curves)},
-                            {"links", list_of(report.links)},
-                            {"predictions", list_of(report.predictions)}});
+  return core::json_text({{"format", "fusewise.fit"},
+                          {"version", 1},
+                          {"name", report.network.name},
+                          {"source", report.network.origin.source},
+                          {"warnings", report.warnings},
+                          {"curves", list_of(report.curves)},
+                          {"links", list_of(report.links)},
+                          {"predictions", list_of(report.predictions)}});
 }
 
 }  // namespace fit

@@ -18,8 +18,8 @@ std::string accuracy_text(const std::optional<Accuracy>& accuracy, std::string_v
 }
 
 void add_curve(std::string& out, const CurveFit& curve) {
-  out += fmt::format("{} on {} workers: {} sizes, {} to {}; noise {}\n",
-                     traces::name(curve.series.collective), curve.series.workers, curve.series.points.size(),
+  out += fmt::format("{} on {} workers: {} sizes, {} to {}; noise {}\n", core::name(curve.series.collective),
+                     curve.series.workers, curve.series.points.size(),
                      size_text(curve.series.points.front().first),
                      size_text(curve.series.points.back().first), percent(curve.noise));
   out += fmt::format("  {:<9} {:>6} {:>36} {:>38}\n", "model", "pieces", "off in sample: mean, worst",
@@ -45,7 +45,7 @@ void add_curve(std::string& out, const CurveFit& curve) {
 std::string with_error(double value, double error) { return fmt::format("{:.4g} +- {:.2g}", value, error); }
 
 void add_link(std::string& out, const LinkFit& link) {
-  out += fmt::format("\npoint to point, under {} on {} workers\n", traces::name(link.collective),
+  out += fmt::format("\npoint to point, under {} on {} workers\n", core::name(link.collective),
                      fmt::join(link.workers, ", "));
   const Line error = link.link.error.value_or(Line{});
   out += fmt::format("  one link, {}: alpha {} us, beta {} us/MB; off by {} in the mean, {} at worst\n",
@@ -65,7 +65,7 @@ void add_link(std::string& out, const LinkFit& link) {
         "  each number of workers from the others: off by {} in the mean, {} at worst;\n"
         "  nine in ten took {:.2f} to {:.2f} times what was predicted\n",
         percent(link.left_out->mean_relative_error), percent(link.left_out->max_relative_error),
-        link.left_out->least, link.left_out->most);
+        link.left_out->min, link.left_out->max);
   else
     out +=
         "  one number of workers: the algorithm is taken for granted, and what others would take cannot be "
@@ -73,9 +73,9 @@ void add_link(std::string& out, const LinkFit& link) {
 }
 
 void add_prediction(std::string& out, const Prediction& prediction) {
-  out += fmt::format("\n{} on {} workers, predicted\n  {:>13} {:>14} {:>32}\n",
-                     traces::name(prediction.collective), prediction.workers, "size", "us",
-                     "nine in ten between");
+  out +=
+      fmt::format("\n{} on {} workers, predicted\n  {:>13} {:>14} {:>32}\n",
+                  core::name(prediction.collective), prediction.workers, "size", "us", "nine in ten between");
   for (const PredictedTime& time : prediction.times)
     out += fmt::format("  {:>13} {:>14.2f} {:>32}\n", size_text(time.bytes), time.us,
                        time.between_us

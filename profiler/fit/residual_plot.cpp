@@ -5,13 +5,13 @@
 
 #include <fmt/format.h>
 
-#include "traces/svg.hpp"
+#include "core/svg.hpp"
 
 namespace fit {
 namespace {
 
-using traces::svg::add_text;
-using traces::svg::kColours;
+using core::svg::add_text;
+using core::svg::kColours;
 
 constexpr double kWidth = 900;
 constexpr double kHead = 70;
@@ -25,16 +25,16 @@ constexpr double kPlotBottom = 226;
 /// edge.
 struct Panel {
   double top;
-  double least_bytes;
-  double most_bytes;
-  double most_percent;
+  double min_bytes;
+  double max_bytes;
+  double max_percent;
 
   double x(double bytes) const {
-    return kLeft + (kRight - kLeft) * std::log(bytes / least_bytes) / std::log(most_bytes / least_bytes);
+    return kLeft + (kRight - kLeft) * std::log(bytes / min_bytes) / std::log(max_bytes / min_bytes);
   }
   double y(double percent) const {
-    const double shown = std::clamp(percent, -most_percent, most_percent);
-    return top + (kPlotTop + kPlotBottom) / 2 - (kPlotBottom - kPlotTop) / 2 * shown / most_percent;
+    const double shown = std::clamp(percent, -max_percent, max_percent);
+    return top + (kPlotTop + kPlotBottom) / 2 - (kPlotBottom - kPlotTop) / 2 * shown / max_percent;
   }
 };
 
@@ -45,20 +45,20 @@ const std::optional<Accuracy>& shown(const ModelFit& model) {
 }
 
 /// What all but one line over everything is off by at the most, so that small errors are to be seen.
-double most_percent(const CurveFit& curve) {
-  double most = 1;
+double max_percent(const CurveFit& curve) {
+  double max = 1;
   for (const ModelFit& model : curve.models)
-    if (model.name != "line" && shown(model)) most = std::max(most, 110 * shown(model)->max_relative_error);
-  return most;
+    if (model.name != "line" && shown(model)) max = std::max(max, 110 * shown(model)->max_relative_error);
+  return max;
 }
 
 Panel panel_of(const CurveFit& curve, double top) {
   const Points& points = curve.series.points;
-  return {top, std::max(1.0, points.front().first), std::max(2.0, points.back().first), most_percent(curve)};
+  return {top, std::max(1.0, points.front().first), std::max(2.0, points.back().first), max_percent(curve)};
 }
 
 void draw_axes(std::string& svg, const Panel& panel) {
-  for (const double tick : traces::svg::linear_ticks(panel.most_percent))
+  for (const double tick : core::svg::linear_ticks(panel.max_percent))
     for (const double sign : {-1.0, 1.0}) {
       if (tick == 0 && sign < 0) continue;
       svg += fmt::format("<path class=\"{}\" d=\"M{:.1f} {:.1f}H{:.1f}\"/>\n", tick == 0 ? "axis" : "grid",
@@ -66,8 +66,8 @@ void draw_axes(std::string& svg, const Panel& panel) {
       add_text(svg, kLeft - 8, panel.y(sign * tick) + 4, "end", "",
                tick == 0 ? std::string("0 %") : fmt::format("{:+.4g} %", sign * tick));
     }
-  const int first = static_cast<int>(std::ceil(std::log2(panel.least_bytes)));
-  const int last = static_cast<int>(std::floor(std::log2(panel.most_bytes)));
+  const int first = static_cast<int>(std::ceil(std::log2(panel.min_bytes)));
+  const int last = static_cast<int>(std::floor(std::log2(panel.max_bytes)));
   const int step = std::max(1, (last - first) / 8);
   for (int exponent = first; exponent <= last; exponent += step) {
     const double x = panel.x(std::exp2(exponent));
@@ -79,7 +79,7 @@ void draw_axes(std::string& svg, const Panel& panel) {
 void draw_points(std::string& svg, const Panel& panel, const ModelFit& model, std::string_view colour) {
   if (!shown(model)) return;
   for (const Residual& residual : shown(model)->residuals) {
-    if (residual.bytes < panel.least_bytes) continue;  // no logarithm
+    if (residual.bytes < panel.min_bytes) continue;  // no logarithm
     svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2\" fill=\"{}\"/>\n", panel.x(residual.bytes),
                        panel.y(100 * residual.error()), colour);
   }
@@ -87,7 +87,7 @@ void draw_points(std::string& svg, const Panel& panel, const ModelFit& model, st
 
 void draw_borders(std::string& svg, const Panel& panel, const CurveFit& curve) {
   for (const Segment& segment : curve.segments)
-    if (segment.from_bytes > panel.least_bytes)
+    if (segment.from_bytes > panel.min_bytes)
       svg += fmt::format("<path class=\"border\" d=\"M{:.1f} {:.1f}V{:.1f}\"/>\n",
                          panel.x(segment.from_bytes), panel.top + kPlotTop, panel.top + kPlotBottom);
 }
@@ -124,7 +124,7 @@ std::string residual_plot(const Report& report) {
     const CurveFit& curve = report.curves[i];
     const Panel panel = panel_of(curve, kHead + kPanelHeight * static_cast<double>(i));
     add_text(svg, kLeft, panel.top + kPlotTop - 10, "start", "head",
-             fmt::format("{} on {} workers", traces::name(curve.series.collective), curve.series.workers));
+             fmt::format("{} on {} workers", core::name(curve.series.collective), curve.series.workers));
     draw_axes(svg, panel);
     draw_borders(svg, panel, curve);
     for (std::size_t model = 0; model < curve.models.size(); ++model)

@@ -85,12 +85,12 @@ struct Cut {
 /// best[i]: the cheapest way to cover the sizes before place i, and its last segment.
 std::vector<Cut> cheapest_cuts(const std::vector<std::vector<Sums>>& sums, std::size_t sizes, double variance,
                                const SegmentOptions& options) {
-  const std::size_t least = std::min(options.least_sizes, sizes);
+  const std::size_t min = std::min(options.min_sizes, sizes);
   const double penalty = options.penalty * std::log(static_cast<double>(std::max<std::size_t>(sizes, 2)));
   std::vector<Cut> best(sizes + 1);
   best[0].cost = 0;
-  for (std::size_t end = least; end <= sizes; ++end)
-    for (std::size_t from = 0; from + least <= end; ++from) {
+  for (std::size_t end = min; end <= sizes; ++end)
+    for (std::size_t from = 0; from + min <= end; ++from) {
       if (std::isinf(best[from].cost)) continue;
       for (std::size_t choice = 0; choice < sums.size(); ++choice) {
         const double unexplained = sums[choice][end].since(sums[choice][from]).unexplained();
@@ -132,7 +132,7 @@ std::vector<Segment> find_segments(std::span<const std::vector<Row>> choices, do
 }
 
 double noise(const std::vector<Row>& rows) {
-  constexpr double kLeast = 0.005;
+  constexpr double kMin = 0.005;
   constexpr double kMedianToDeviation = 1.4826;  // of a normal distribution
   std::vector<double> deviations;
   for (std::size_t i = 1; i + 1 < rows.size(); ++i) {
@@ -141,10 +141,10 @@ double noise(const std::vector<Row>& rows) {
     const double spread = std::sqrt(1 + share * share + (1 - share) * (1 - share));
     deviations.push_back(std::abs(rows[i].us - between) / rows[i].us / spread);
   }
-  if (deviations.empty()) return kLeast;
+  if (deviations.empty()) return kMin;
   const auto middle = deviations.begin() + static_cast<std::ptrdiff_t>(deviations.size() / 2);
   std::nth_element(deviations.begin(), middle, deviations.end());
-  return std::max(kLeast, kMedianToDeviation * *middle);
+  return std::max(kMin, kMedianToDeviation * *middle);
 }
 
 }  // namespace fit

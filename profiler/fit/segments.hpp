@@ -16,7 +16,7 @@ struct SegmentOptions {
   /// natural logarithm of the number of sizes: the usual information criterion takes 3, one for each of its
   /// numbers, but noise of neighbouring sizes is alike, so that it has to be more.
   double penalty = 20;
-  std::size_t least_sizes = 3;  ///< in a segment
+  std::size_t min_sizes = 3;  ///< in a segment
 };
 
 struct Segment {

@@ -14,13 +14,13 @@ namespace {
 constexpr double kBitsPerUsOfGbps = 1e3;
 
 std::string named(const traces::Series& series) {
-  return fmt::format("{} on {} workers", traces::name(series.collective), series.workers);
+  return fmt::format("{} on {} workers", core::name(series.collective), series.workers);
 }
 
 /// What a byte takes at the least: every worker sends 2(P-1)/P of an all-reduce, half that of the others.
 double physical_us_per_byte(const traces::Series& series, double line_rate_gbps) {
   const auto p = static_cast<double>(series.workers);
-  const double passes = series.collective == traces::CollectiveKind::all_reduce ? 2 : 1;
+  const double passes = series.collective == core::CollectiveKind::all_reduce ? 2 : 1;
   return passes * (p - 1) / p * 8 / (line_rate_gbps * kBitsPerUsOfGbps);
 }
 
@@ -56,14 +56,14 @@ void add_small_sizes(std::vector<std::string>& out, const CurveFit& curve) {
 }
 
 void add_extrapolation(std::vector<std::string>& out, const LinkFit& link, std::int64_t workers) {
-  const auto [least, most] = std::minmax_element(link.workers.begin(), link.workers.end());
+  const auto [min, max] = std::minmax_element(link.workers.begin(), link.workers.end());
   if (link.workers.size() == 1)
     out.push_back(fmt::format(
         "{} on {} workers is predicted from {} workers alone: nothing says how far it can be trusted",
-        traces::name(link.collective), workers, link.workers.front()));
-  else if (workers < *least || workers > *most)
-    out.push_back(fmt::format("{} on {} workers is extrapolated: measured on {}",
-                              traces::name(link.collective), workers, fmt::join(link.workers, ", ")));
+        core::name(link.collective), workers, link.workers.front()));
+  else if (workers < *min || workers > *max)
+    out.push_back(fmt::format("{} on {} workers is extrapolated: measured on {}", core::name(link.collective),
+                              workers, fmt::join(link.workers, ", ")));
 }
 
 void add_left_out(std::vector<std::string>& out, const LinkFit& link) {
@@ -73,7 +73,7 @@ void add_left_out(std::vector<std::string>& out, const LinkFit& link) {
         fmt::format("{}: numbers of workers predicted from the others are off by {:.0f} % in the mean: no "
                     "algorithm known "
                     "here describes all of them",
-                    traces::name(link.collective), 100 * link.left_out->mean_relative_error));
+                    core::name(link.collective), 100 * link.left_out->mean_relative_error));
 }
 
 }  // namespace

@@ -7,12 +7,12 @@
 namespace profiler {
 namespace {
 
-using models::LayerKind;
+using core::LayerKind;
 
 /// What made-up numbers are for, beside seed, layer and index.
-enum class Drawn : std::uint64_t { input, weight, token, dropout };
+enum class Sampled : std::uint64_t { input, weight, token, dropout };
 
-std::uint64_t state_of(std::uint64_t seed, std::size_t layer, Drawn what) {
+std::uint64_t state_of(std::uint64_t seed, std::size_t layer, Sampled what) {
   return sim::hash(seed, layer, static_cast<std::uint64_t>(what));
 }
 
@@ -32,7 +32,7 @@ bool is_norm(LayerKind kind) {
 }
 
 /// What each output of a matrix sums over decides the size of its elements.
-float scale_of(const models::Shape& shape) {
+float scale_of(const core::Shape& shape) {
   if (shape.size() < 2) return 0.1F;
   std::int64_t inner = 1;
   for (std::size_t i = 1; i < shape.size(); ++i) inner *= shape[i];
@@ -41,34 +41,34 @@ float scale_of(const models::Shape& shape) {
 
 }  // namespace
 
-bool is_of_tokens(const models::Layer& layer) {
-  const auto* input = std::get_if<models::Input>(&layer.parameters);
-  return input != nullptr && input->element == models::Element::token;
+bool is_of_tokens(const core::Layer& layer) {
+  const auto* input = std::get_if<core::Input>(&layer.parameters);
+  return input != nullptr && input->element == core::Element::token;
 }
 
-bool has_labels(const models::Layer& layer) { return layer.kind == LayerKind::cross_entropy; }
+bool has_labels(const core::Layer& layer) { return layer.kind == LayerKind::cross_entropy; }
 
 void fill_input(std::span<float> values, std::uint64_t seed, std::size_t layer) {
-  fill(values, state_of(seed, layer, Drawn::input), 1, 0);
+  fill(values, state_of(seed, layer, Sampled::input), 1, 0);
 }
 
 void fill_tokens(std::span<std::int32_t> tokens, std::uint64_t seed, const LayerWork& work) {
-  const auto* input = std::get_if<models::Input>(&work.layer->parameters);
+  const auto* input = std::get_if<core::Input>(&work.layer->parameters);
   const std::int64_t values = input != nullptr ? input->vocabulary : work.inputs[0].shape.back();
-  const std::uint64_t state = state_of(seed, work.index, Drawn::token);
+  const std::uint64_t state = state_of(seed, work.index, Sampled::token);
   for (std::size_t i = 0; i < tokens.size(); ++i)
     tokens[i] = static_cast<std::int32_t>(sim::hash_on(state, i) % static_cast<std::uint64_t>(values));
 }
 
-void fill_weight(std::span<float> values, std::uint64_t seed, const models::Layer& layer, std::size_t index,
+void fill_weight(std::span<float> values, std::uint64_t seed, const core::Layer& layer, std::size_t index,
                  std::size_t tensor) {
   const float mean = is_norm(layer.kind) && tensor == 0 ? 1 : 0;
-  fill(values, sim::hash_on(state_of(seed, index, Drawn::weight), tensor),
+  fill(values, sim::hash_on(state_of(seed, index, Sampled::weight), tensor),
        scale_of(layer.tensors[tensor].shape), mean);
 }
 
 std::uint64_t dropout_seed(std::uint64_t seed, std::size_t layer) {
-  return state_of(seed, layer, Drawn::dropout);
+  return state_of(seed, layer, Sampled::dropout);
 }
 
 }  // namespace profiler

@@ -5,9 +5,9 @@
 namespace profiler {
 namespace {
 
-using models::Layer;
-using models::LayerKind;
-using models::Model;
+using core::Layer;
+using core::LayerKind;
+using core::Model;
 
 LayerWork work_of(const Model& model, std::size_t index, const std::vector<LayerWork>& before) {
   const Layer& layer = model.layers[index];
@@ -16,7 +16,7 @@ LayerWork work_of(const Model& model, std::size_t index, const std::vector<Layer
     out.inputs.push_back({.source = before[input].source, .shape = model.layers[input].output});
   if (layer.kind == LayerKind::flatten) out.source = out.inputs.front().source;
   if (layer.shared_weight) {
-    const models::TensorRef& ref = *layer.shared_weight;
+    const core::TensorRef& ref = *layer.shared_weight;
     out.weights.push_back({.tensor = ref, .shape = model.layers[ref.layer].tensors[ref.tensor].shape});
   }
   for (std::size_t i = 0; i < layer.tensors.size(); ++i)

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/transport/transport.hpp"
 #include "profiler/measure/collective.hpp"
-#include "transport/transport.hpp"
 
 namespace measure {
 
@@ -47,7 +47,7 @@ class Engine {
   virtual std::string description() const = 0;
 };
 
-struct EngineWishes {
+struct EngineOptions {
   std::string algorithm;  ///< of the all-reduce; empty: the backend's own choice
   std::string protocol;   ///< likewise, of a backend that has them
   bool share_gpu = false;
@@ -64,18 +64,19 @@ struct CollectiveBackend {
   std::vector<std::string_view> (*protocols)();
   /// Whether bytes go over `control`, which then may pace them.
   bool uses_control;
-  /// Ranks that this host can have. WorldError where it is none. In a process that is not needed afterwards.
-  std::uint32_t (*most_ranks)(const EngineWishes& wishes);
+  /// Ranks that this host can have. EnvironmentError where it is none. In a process that is not needed
+  /// afterwards.
+  std::uint32_t (*max_ranks)(const EngineOptions& options);
   /// `control` connects the ranks; a backend may run its collectives over it. What is missing here is a
-  /// WorldError.
-  std::unique_ptr<Engine> (*make)(transport::Transport& control, const EngineWishes& wishes);
+  /// EnvironmentError.
+  std::unique_ptr<Engine> (*make)(transport::Transport& control, const EngineOptions& options);
 };
 
 std::span<const CollectiveBackend> collective_backends();
 
-/// InputError where this host cannot have so many ranks, WorldError where it can have none. Looks in a
+/// InputError where this host cannot have so many ranks, EnvironmentError where it can have none. Looks in a
 /// process of its own, as one that has looked for GPUs cannot fork any more; call it with a single thread.
-void check_ranks(const CollectiveBackend& backend, const EngineWishes& wishes, std::uint32_t ranks);
+void check_ranks(const CollectiveBackend& backend, const EngineOptions& options, std::uint32_t ranks);
 
 /// nullptr: none has this name.
 const CollectiveBackend* find_backend(std::string_view name);

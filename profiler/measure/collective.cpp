@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "cluster/patterns/byte_pattern.hpp"
+#include "sim/cluster/patterns/byte_pattern.hpp"
 
 namespace measure {
 namespace {
@@ -19,7 +19,7 @@ double all(double /*ranks*/) { return 1; }
 }  // namespace
 
 std::span<const CollectiveEntry> collectives() {
-  using traces::CollectiveKind;
+  using core::CollectiveKind;
   static constexpr std::array<CollectiveEntry, 5> kAll = {
       {{Collective::all_reduce, "all_reduce", CollectiveKind::all_reduce, twice_all_but_own},
        {Collective::reduce_scatter, "reduce_scatter", CollectiveKind::reduce_scatter, all_but_own},

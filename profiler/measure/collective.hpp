@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "traces/network.hpp"
+#include "core/network.hpp"
 
 namespace measure {
 
@@ -18,7 +18,7 @@ enum class Collective : std::uint8_t { all_reduce, reduce_scatter, all_gather, b
 struct CollectiveEntry {
   Collective kind;
   std::string_view name;
-  std::optional<traces::CollectiveKind> in_network;  ///< a network file has curves of these
+  std::optional<core::CollectiveKind> in_network;  ///< a network file has curves of these
   /// Of the bytes that are measured, what a link carries one way at least on P ranks: what "busbw" counts.
   double (*share)(double ranks);
 };

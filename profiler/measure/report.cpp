@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include "models/errors.hpp"
-#include "models/quantities.hpp"
+#include "core/errors.hpp"
+#include "core/quantities.hpp"
 
 namespace measure {
 namespace {
@@ -43,10 +43,10 @@ std::vector<Curve> curves(const std::vector<Samples>& samples) {
   return out;
 }
 
-std::optional<traces::LineFit> line(const Points& points) {
+std::optional<core::LineFit> line(const Points& points) {
   const bool has_times =
       std::all_of(points.begin(), points.end(), [](const auto& p) { return p.second > 0; });
-  return points.size() >= 2 && has_times ? std::optional(traces::fit_line(points)) : std::nullopt;
+  return points.size() >= 2 && has_times ? std::optional(core::fit_line(points)) : std::nullopt;
 }
 
 std::string halves_table(const std::vector<Halves>& all) {
@@ -54,7 +54,7 @@ std::string halves_table(const std::vector<Halves>& all) {
   std::string out = fmt::format("{:>9} {:>17} {:>13} {:>13} {:>30}\n", "size", "reduce_scatter us",
                                 "all_gather us", "all_reduce us", "both halves against all_reduce");
   for (const Halves& each : all)
-    out += fmt::format("{:>9} {:>17.1f} {:>13.1f} {:>13.1f} {:>30.3f}\n", models::bytes_text(each.bytes),
+    out += fmt::format("{:>9} {:>17.1f} {:>13.1f} {:>13.1f} {:>30.3f}\n", core::bytes_text(each.bytes),
                        each.reduce_scatter_us, each.all_gather_us, each.all_reduce_us, each.ratio());
   return out;
 }
@@ -71,7 +71,7 @@ Statistics statistics(std::vector<double> samples) {
   return {.median = at(samples, 0.5),
           .interquartile = at(samples, 0.75) - at(samples, 0.25),
           .p99 = samples[place],
-          .least = samples.front()};
+          .min = samples.front()};
 }
 
 bool makes_network(const Wanted& wanted) {
@@ -80,35 +80,35 @@ bool makes_network(const Wanted& wanted) {
   });
 }
 
-traces::Network network(const std::vector<Samples>& samples, const About& about) {
-  traces::Network out = {.name = about.name,
-                         .origin = {.kind = traces::OriginKind::measured, .source = about.source},
-                         .link = {},
-                         .line_rate_gbps = about.line_rate_gbps,
-                         .levels = {},
-                         .measured = {}};
+core::Network network(const std::vector<Samples>& samples, const About& about) {
+  core::Network out = {.name = about.name,
+                       .origin = {.kind = core::OriginKind::measured, .source = about.source},
+                       .link = {},
+                       .line_rate_gbps = about.line_rate_gbps,
+                       .levels = {},
+                       .measured = {}};
   for (const Curve& curve : curves(samples)) {
-    const std::optional<traces::LineFit> fit = line(curve.points);
+    const std::optional<core::LineFit> fit = line(curve.points);
     if (curve.first->collective == Collective::send_receive && fit)
-      out.link = traces::Link{.alpha_us = std::max(0.0, fit->startup_us),
-                              .beta_us_per_byte = std::max(0.0, fit->us_per_byte)};
+      out.link = core::Link{.alpha_us = std::max(0.0, fit->startup_us),
+                            .beta_us_per_byte = std::max(0.0, fit->us_per_byte)};
     const auto kind = entry(curve.first->collective).in_network;
     if (!kind) continue;
-    traces::Measured measured = {.collective = *kind,
-                                 .algorithm = named(curve.first->algorithm),
-                                 .workers = curve.first->workers,
-                                 .curve = traces::CostCurve::through(curve.points),
-                                 .fit = {},
-                                 .spread_us = curve.spread_us,
-                                 .p99_us = curve.p99_us};
+    core::Measured measured = {.collective = *kind,
+                               .algorithm = named(curve.first->algorithm),
+                               .workers = curve.first->workers,
+                               .curve = core::CostCurve::through(curve.points),
+                               .fit = {},
+                               .spread_us = curve.spread_us,
+                               .p99_us = curve.p99_us};
     if (fit)
-      measured.fit = traces::Fit{.r2 = fit->r2,
-                                 .mean_relative_error = fit->mean_relative_error,
-                                 .max_relative_error = fit->max_relative_error};
+      measured.fit = core::Fit{.r2 = fit->r2,
+                               .mean_relative_error = fit->mean_relative_error,
+                               .max_relative_error = fit->max_relative_error};
     out.measured.push_back(std::move(measured));
   }
   if (!out.link && out.measured.empty())
-    throw models::WorldError(
+    throw core::EnvironmentError(
         "what was measured makes no network: no collective that has a curve in it, and no "
         "send_receive of two sizes");
   return out;
@@ -123,7 +123,7 @@ std::string table(const std::vector<Samples>& samples) {
     const double gb_per_s = times.median > 0 ? static_cast<double>(each.bytes) / times.median / 1000 : 0;
     const CollectiveEntry& kind = entry(each.collective);
     out += fmt::format("{:<15} {:<18} {:>9} {:>13.1f} {:>10.1f} {:>13.1f} {:>11.4f} {:>11.4f}\n", kind.name,
-                       each.ran, models::bytes_text(each.bytes), times.median, times.interquartile, times.p99,
+                       each.ran, core::bytes_text(each.bytes), times.median, times.interquartile, times.p99,
                        gb_per_s, gb_per_s * kind.share(each.workers));
   }
   for (const Curve& curve : curves(samples))
@@ -142,7 +142,7 @@ std::string what_ran(const std::vector<Samples>& samples) {
     if (each.ran != each.algorithm && (!goes_on || before->ran != each.ran))
       out += fmt::format("{}{}{} from {}", out.empty() ? "" : ", ",
                          goes_on ? "" : fmt::format("{} ", entry(each.collective).name), each.ran,
-                         models::bytes_text(each.bytes));
+                         core::bytes_text(each.bytes));
     before = &each;
   }
   return out;
@@ -168,11 +168,11 @@ std::string halves_text(const std::vector<Samples>& samples) {
   std::vector<double> ratios;
   for (const Halves& each : halves(samples)) ratios.push_back(each.ratio());
   if (ratios.empty()) return "";
-  const auto [least, most] = std::ranges::minmax(ratios);
+  const auto [min, max] = std::ranges::minmax(ratios);
   return fmt::format(
       "reduce_scatter and all_gather take {:.2f} times as long as all_reduce (median of {} sizes, {:.2f} to "
       "{:.2f})",
-      statistics(ratios).median, ratios.size(), least, most);
+      statistics(ratios).median, ratios.size(), min, max);
 }
 
 std::string csv(const std::vector<Samples>& samples) {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "core/line_fit.hpp"
+#include "core/network.hpp"
 #include "profiler/measure/run.hpp"
-#include "traces/fit.hpp"
-#include "traces/network.hpp"
 
 namespace measure {
 
@@ -16,7 +16,7 @@ struct Statistics {
   double median = 0;
   double interquartile = 0;
   double p99 = 0;  ///< of few samples the greatest
-  double least = 0;
+  double min = 0;
 };
 
 /// Of at least one sample. Between two neighbours a straight line.
@@ -32,8 +32,8 @@ struct About {
 bool makes_network(const Wanted& wanted);
 
 /// Medians: a curve for each collective that a network file has. send_receive, on two sizes or more, gives
-/// the link. Without either, a WorldError.
-traces::Network network(const std::vector<Samples>& samples, const About& about);
+/// the link. Without either, a EnvironmentError.
+core::Network network(const std::vector<Samples>& samples, const About& about);
 
 /// A line for each collective and size, one for each straight line through them, and the halves.
 std::string table(const std::vector<Samples>& samples);

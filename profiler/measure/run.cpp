@@ -6,11 +6,11 @@
 
 #include <fmt/format.h>
 
-#include "models/errors.hpp"
-#include "models/quantities.hpp"
-#include "profiler/measure/told_by_all.hpp"
-#include "transport/bytes.hpp"
-#include "transport/collectives.hpp"
+#include "collectives/transport/bytes.hpp"
+#include "collectives/transport/collectives.hpp"
+#include "core/errors.hpp"
+#include "core/quantities.hpp"
+#include "profiler/measure/exchange_texts.hpp"
 
 namespace measure {
 namespace {
@@ -41,7 +41,7 @@ std::string clock_name() {
 }
 
 bool share_clock(Transport& control) {
-  const std::vector<std::string> all = told_by_all(control, kControlTag, clock_name());
+  const std::vector<std::string> all = exchange_texts(control, kControlTag, clock_name());
   return !all[0].empty() && std::ranges::count(all, all[0]) == std::ssize(all);
 }
 
@@ -145,8 +145,8 @@ class Measurement {
     const std::string fault =
         spoiled_ ? "what drained the link has come changed" : data_.fault(kind, control_.rank(), result_);
     if (!fault.empty())
-      throw models::WorldError(fmt::format("rank {}: {} of {}: {}", control_.rank(), entry(kind).name,
-                                           models::bytes_text(bytes), fault));
+      throw core::EnvironmentError(fmt::format("rank {}: {} of {}: {}", control_.rank(), entry(kind).name,
+                                               core::bytes_text(bytes), fault));
   }
 
   /// In place in one buffer, what comes out of all of them together is not looked at.

@@ -42,8 +42,8 @@ struct Samples {
 };
 
 /// All ranks call it; rank 0 gets all samples, the others none. What comes out is checked, of collectives in
-/// a row where the engine keeps them all, else of one before and one after; WorldError says which value is
-/// wrong. `progress` is told what is measured next.
+/// a row where the engine keeps them all, else of one before and one after; EnvironmentError says which value
+/// is wrong. `progress` is told what is measured next.
 std::vector<Samples> run(transport::Transport& control, Engine& engine, const Wanted& wanted,
                          const std::function<void(Collective, std::int64_t bytes)>& progress = {});
 

@@ -4,9 +4,9 @@
 #include <limits>
 #include <map>
 
-#include "cluster/patterns.hpp"
+#include "collectives/transport/collectives.hpp"
 #include "profiler/measure/backend.hpp"
-#include "transport/collectives.hpp"
+#include "sim/cluster/patterns.hpp"
 
 namespace measure {
 namespace {
@@ -69,8 +69,8 @@ std::vector<std::string_view> algorithms() {
   return names;
 }
 
-std::unique_ptr<Engine> make(transport::Transport& control, const EngineWishes& wishes) {
-  return std::make_unique<TcpEngine>(control, wishes.algorithm.empty() ? "ring" : wishes.algorithm);
+std::unique_ptr<Engine> make(transport::Transport& control, const EngineOptions& options) {
+  return std::make_unique<TcpEngine>(control, options.algorithm.empty() ? "ring" : options.algorithm);
 }
 
 }  // namespace
@@ -81,7 +81,7 @@ CollectiveBackend tcp_backend() {
           .algorithms = algorithms,
           .protocols = [] { return std::vector<std::string_view>(); },
           .uses_control = true,
-          .most_ranks = [](const EngineWishes&) { return std::numeric_limits<std::uint32_t>::max(); },
+          .max_ranks = [](const EngineOptions&) { return std::numeric_limits<std::uint32_t>::max(); },
           .make = make};
 }
 

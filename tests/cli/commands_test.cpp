@@ -6,8 +6,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "models/field.hpp"
-#include "models/files.hpp"
+#include "core/field.hpp"
+#include "core/files.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -54,9 +54,9 @@ TEST_CASE("plan: simulating the plan gives the time that the plan predicts, for 
     CAPTURE(schedule);
     const std::string plan = (folder.path() / "p.json").string();
     REQUIRE(run_program({"plan", scenario, "--schedule", schedule, "-o", plan}).exit_code == 0);
-    const json written = json::parse(models::read_file(plan));
+    const json written = json::parse(core::read_file(plan));
     CHECK(run_program({"plan", scenario, "--schedule", schedule, "-o", plan, "--json"}).out ==
-          models::read_file(plan));
+          core::read_file(plan));
     const std::string replay = folder.put(
         "r.json", scenario_with("16", R"([{"pipeline": ")" + written.at("pipeline").get<std::string>() +
                                           R"(", "fusion": {"kind": "plan", "file": "p.json"}}])"));

@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include "models/files.hpp"
+#include "core/files.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -179,7 +179,7 @@ TEST_CASE("errors: a run that is refused leaves older results as they were") {
   const Files files(R"("workers": [4, 0]})");
   const std::string results = files.file("results.json", "older");
   CHECK(run_program({"simulate", files.scenario(), "-o", results}).exit_code == 2);
-  CHECK(models::read_file(results) == "older");
+  CHECK(core::read_file(results) == "older");
 }
 
 TEST_CASE("errors: names that hold control characters stay on their line") {
@@ -210,7 +210,7 @@ TEST_CASE("errors: a plan is told apart from what it is used for") {
         "warning: the plan for model 'm' was made for pipeline dear, and is used with wfbp\n"
         "warning: the plan for model 'm' was made for workers 8, and is used with 4\n");
 
-  std::string wrong = models::read_file(plan);
+  std::string wrong = core::read_file(plan);
   wrong.replace(wrong.find("\"bytes\": 20"), 11, "\"bytes\": 17");
   (void)files.file("plan.json", wrong);
   check_refused(files, run_program({"simulate", files.scenario()}),
@@ -237,7 +237,7 @@ TEST_CASE("errors: what stands for a file without an end is refused, a link is w
   std::filesystem::create_symlink(target, files.path("link.json"));
   REQUIRE(run_program({"simulate", files.scenario(), "-o", files.path("link.json")}).exit_code == 0);
   CHECK(std::filesystem::is_symlink(files.path("link.json")));
-  CHECK(models::read_file(target).rfind("{", 0) == 0);
+  CHECK(core::read_file(target).rfind("{", 0) == 0);
 }
 
 TEST_CASE("errors: wrong usage ends with 2 and one line") {

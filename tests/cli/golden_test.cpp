@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "models/files.hpp"
+#include "core/files.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -19,11 +19,11 @@ void compare(const std::string& name, const std::string& text) {
   CAPTURE(name);
   const std::filesystem::path golden = support::source_dir() / "tests" / "golden" / name;
   if (std::getenv("FUSEWISE_UPDATE_GOLDEN") != nullptr) {
-    models::write_file(golden, text);
+    core::write_file(golden, text);
     return;
   }
   REQUIRE(std::filesystem::exists(golden));
-  CHECK(models::read_file(golden) == text);
+  CHECK(core::read_file(golden) == text);
 }
 
 std::vector<std::string> files_in(const std::string& folder, const std::string& extension) {
@@ -112,8 +112,8 @@ TEST_CASE("golden: a plot and a timeline") {
   REQUIRE(support::run_program(
               {"simulate", scenario, "--plot", plot, "--timeline", timeline, "--timeline-workers", "2"})
               .exit_code == 0);
-  compare("small.svg", models::read_file(plot));
-  compare("small.timeline.json", models::read_file(timeline));
+  compare("small.svg", core::read_file(plot));
+  compare("small.timeline.json", core::read_file(timeline));
 }
 
 }  // namespace

@@ -11,10 +11,10 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "models/files.hpp"
+#include "collectives/transport/tcp/sockets.hpp"
+#include "core/files.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "transport/tcp/sockets.hpp"
 
 namespace {
 
@@ -38,12 +38,12 @@ TEST_CASE("measure: processes that it starts itself write a network and every re
   REQUIRE(outcome.exit_code == 0);
   CHECK(outcome.err.empty());
   CHECK(outcome.out.rfind("3 processes, loopback; ", 0) == 0);
-  const json written = json::parse(models::read_file(network));
+  const json written = json::parse(core::read_file(network));
   CHECK(written.at("format") == "fusewise.network");
   CHECK(written.at("measured").size() == 3);
   CHECK(written.at("measured").at(0).at("workers") == 3);
   CHECK(written.at("link").at("alpha_us") >= 0);
-  const std::string rows = models::read_file(samples);
+  const std::string rows = core::read_file(samples);
   CHECK(std::count(rows.begin(), rows.end(), '\n') == 1 + 4 * 2 * 2);
   CHECK(run_program({"show", network}).exit_code == 0);
 }
@@ -80,7 +80,7 @@ TEST_CASE("measure: a broadcast alone, which makes no network, is measured and p
   CHECK(outcome.exit_code == 0);
   CHECK(outcome.out.rfind("2 processes, loopback; ", 0) == 0);
   CHECK(outcome.out.find("\nbroadcast ") != std::string::npos);
-  const std::string rows = models::read_file(samples);
+  const std::string rows = core::read_file(samples);
   CHECK(std::count(rows.begin(), rows.end(), '\n') == 1 + 2 * 2);
   const Outcome one_size = run_program({"measure", "--workers", "2", "--collectives", "send_receive",
                                         "--sizes", "4KiB", "--repetitions", "2", "--warm-up", "1"});

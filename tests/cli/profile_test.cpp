@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "models/files.hpp"
+#include "core/files.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -42,7 +42,7 @@ TEST_CASE("profile: writes layers with times, spreads and tensors, which simulat
   CHECK(outcome.out.find("profile tiny on ") == 0);
   CHECK(outcome.out.find("whole iteration ") != std::string::npos);
   CHECK(outcome.err.find('[') == std::string::npos);  // no progress bar: not a terminal
-  json profile = json::parse(models::read_file(tiny.output));
+  json profile = json::parse(core::read_file(tiny.output));
   CHECK(profile.at("batch_size") == 5);
   CHECK(profile.at("origin").at("kind") == "measured");
   REQUIRE(profile.at("layers").size() == 3);
@@ -116,7 +116,7 @@ TEST_CASE("profile: wrong usage and input are one line, and nothing is written")
         "--backend: expected one of cpu, cuda, got 'cudda', did you mean 'cuda'?\n");
   CHECK(run_program({"profile", "models/gpt2.json", "--backend", "cpu", "--input-size", "5"}).err ==
         "models/gpt2.json: /input: expected an input of images, as an input size was asked for, got none\n");
-  CHECK(models::read_file(tiny.model) == kModel);
+  CHECK(core::read_file(tiny.model) == kModel);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "models/files.hpp"
+#include "core/files.hpp"
 #include "tests/support/json_schema.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -32,9 +32,9 @@ const std::string kSuite =
 TEST_CASE("validate: a suite is predicted, frozen, run and judged; noisy cases are not") {
   const support::TemporaryFolder folder;
   const std::string page = folder / "page.md";
-  const std::string frozen = folder / "frozen.json";
-  const Outcome outcome = run_program(
-      {"validate", folder.put("s.json", kSuite), "--paced", "--json", "-o", page, "--prediction", frozen});
+  const std::string prediction_file = folder / "frozen.json";
+  const Outcome outcome = run_program({"validate", folder.put("s.json", kSuite), "--paced", "--json", "-o",
+                                       page, "--prediction", prediction_file});
   CAPTURE(outcome.err);
   const json report = json::parse(outcome.out);
   const std::size_t not_judged = report.at("not_judged");
@@ -43,7 +43,7 @@ TEST_CASE("validate: a suite is predicted, frozen, run and judged; noisy cases a
   CHECK(report.at("faults").empty());
   CHECK(report.at("places").at(0) == "g: 2 processes, loopback, each process paced to 1 Gb/s");
   REQUIRE(report.at("cases").size() == 3);
-  const json written = json::parse(models::read_file(frozen));
+  const json written = json::parse(core::read_file(prediction_file));
   CHECK(support::schema_fault(support::schema("predictions"), written) == "");
   CHECK(support::schema_fault(support::schema("accuracy"), report) == "");
   const json predictions = written.at("groups").at(0).at("plans");
@@ -54,7 +54,7 @@ TEST_CASE("validate: a suite is predicted, frozen, run and judged; noisy cases a
     CHECK((each.at("verdict") == "passed") == each.at("runs").at(0).at("noise").empty());
     CHECK(each.contains("alpha_beta_us"));
   }
-  CHECK(models::read_file(page).find("| g | wfbp | waiting |") != std::string::npos);
+  CHECK(core::read_file(page).find("| g | wfbp | waiting |") != std::string::npos);
 }
 
 /// Runs a suite of one program alone, which may take so many seconds.

@@ -21,7 +21,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "models/files.hpp"
+#include "core/files.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -395,9 +395,9 @@ TEST_CASE("sweep: an unfinished sweep is not begun again unasked, nor gone on wi
 void compare(const std::string& name, const std::string& text) {
   CAPTURE(name);
   const std::filesystem::path golden = support::source_dir() / "tests" / "golden" / name;
-  if (std::getenv("FUSEWISE_UPDATE_GOLDEN") != nullptr) return models::write_file(golden, text);
+  if (std::getenv("FUSEWISE_UPDATE_GOLDEN") != nullptr) return core::write_file(golden, text);
   REQUIRE(std::filesystem::exists(golden));
-  CHECK(models::read_file(golden) == text);
+  CHECK(core::read_file(golden) == text);
 }
 
 TEST_CASE("golden: the bundled sweep's rows in both formats, and the help") {

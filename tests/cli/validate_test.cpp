@@ -6,7 +6,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "models/files.hpp"
+#include "core/files.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -33,8 +33,8 @@ TEST_CASE("golden: docs/reproduction.md is what comes out of the papers") {
   CAPTURE(outcome.err);
   CHECK(outcome.exit_code == 0);
   const auto kept = support::source_dir() / "docs" / "reproduction.md";
-  if (std::getenv("FUSEWISE_UPDATE_GOLDEN") != nullptr) models::write_file(kept, models::read_file(page));
-  CHECK(models::read_file(page) == models::read_file(kept));
+  if (std::getenv("FUSEWISE_UPDATE_GOLDEN") != nullptr) core::write_file(kept, core::read_file(page));
+  CHECK(core::read_file(page) == core::read_file(kept));
 }
 
 TEST_CASE("golden: a published table as measurements, some rows predicted from others") {
@@ -45,8 +45,8 @@ TEST_CASE("golden: a published table as measurements, some rows predicted from o
   CAPTURE(outcome.err);
   CHECK(outcome.exit_code == 0);
   const auto kept = support::source_dir() / "tests" / "golden" / "measurements-commlib.txt";
-  if (std::getenv("FUSEWISE_UPDATE_GOLDEN") != nullptr) models::write_file(kept, outcome.out);
-  CHECK(outcome.out == models::read_file(kept));
+  if (std::getenv("FUSEWISE_UPDATE_GOLDEN") != nullptr) core::write_file(kept, outcome.out);
+  CHECK(outcome.out == core::read_file(kept));
 }
 
 TEST_CASE("validate: what is outside its tolerance is printed, and ends with exit code 3") {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-struct header {  // of transport/tcp/tcp.cpp
+struct header {  // of collectives/transport/tcp/tcp.cpp
   uint32_t kind, tag;
   uint64_t bytes;
 };

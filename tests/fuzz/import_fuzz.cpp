@@ -7,8 +7,8 @@
 
 #include "profiler/fit/report.hpp"
 #include "profiler/fit/residual_plot.hpp"
+#include "profiler/traces/import.hpp"
 #include "tests/fuzz/take_or_refuse.hpp"
-#include "traces/import.hpp"
 
 namespace {
 
@@ -29,7 +29,7 @@ void import(std::string_view text) {
     (void)fit::report_table(report);
     (void)fit::report_json(report);
     (void)fit::residual_plot(report);
-    (void)traces::read_network(models::Field::parse(network_text(report.network), "n.json"));
+    (void)core::read_network(core::Field::parse(network_text(report.network), "n.json"));
   }
   (void)traces::import_logs(logs, options);
 }

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "profiler/kineto/import.hpp"
+#include "profiler/traces/kineto/import.hpp"
 #include "tests/fuzz/take_or_refuse.hpp"
 
 namespace {

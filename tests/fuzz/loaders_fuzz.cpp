@@ -6,18 +6,18 @@
 #include <string>
 #include <string_view>
 
-#include "models/model.hpp"
-#include "netlab/registry.hpp"
-#include "planner/plan_file.hpp"
-#include "scenarios/scenario.hpp"
+#include "core/compressor_costs.hpp"
+#include "core/model/model.hpp"
+#include "planner/scenarios/scenario.hpp"
+#include "planner/schedule/plan_file.hpp"
 #include "tests/fuzz/take_or_refuse.hpp"
-#include "traces/compressor_costs.hpp"
-#include "validate/measurements.hpp"
-#include "validate/paper.hpp"
+#include "validate/measurements/measurements.hpp"
+#include "validate/netlab/registry.hpp"
+#include "validate/paper/paper.hpp"
 
 namespace {
 
-using models::Field;
+using core::Field;
 
 /// Reading what was written must give the same text again.
 template <typename Read, typename Write>
@@ -28,13 +28,13 @@ void round_trip(const Field& field, Read read, Write write) {
 
 void load(const Field& field) {
   const std::string format = field.at("format").text();
-  if (format == "fusewise.profile") return round_trip(field, traces::read_profile, traces::profile_text);
-  if (format == "fusewise.network") return round_trip(field, traces::read_network, traces::network_text);
+  if (format == "fusewise.profile") return round_trip(field, core::read_profile, core::profile_text);
+  if (format == "fusewise.network") return round_trip(field, core::read_network, core::network_text);
   if (format == "fusewise.compressors")
-    return round_trip(field, traces::read_compressor_costs, traces::compressor_costs_text);
+    return round_trip(field, core::read_compressor_costs, core::compressor_costs_text);
   if (format == "fusewise.plan") return round_trip(field, planner::read_plan_file, planner::plan_text);
   if (format == "fusewise.setup") return (void)validate::read_setup(field);
-  if (format == "fusewise.model") return (void)models::read_model(field);
+  if (format == "fusewise.model") return (void)core::read_model(field);
   if (format == "fusewise.netlab") return round_trip(field, netlab::read_lab, netlab::lab_text);
   (void)scenarios::read_scenario(field);
 }

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "models/errors.hpp"
-#include "validate/measurements.hpp"
+#include "core/errors.hpp"
+#include "validate/measurements/measurements.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto rows = validate::read_measurements(text, "fuzz.csv");
     (void)validate::select_rows(rows, "model=" + rows.front().model);
     (void)validate::select_rows(rows, rows.back().schedule);
-  } catch (const models::InputError&) {  // NOLINT(bugprone-empty-catch): a refusal is a right answer
+  } catch (const core::InputError&) {  // NOLINT(bugprone-empty-catch): a refusal is a right answer
   }
   return 0;
 }

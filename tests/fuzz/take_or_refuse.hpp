@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "models/errors.hpp"
+#include "core/errors.hpp"
 
 namespace fuzz {
 
@@ -17,7 +17,7 @@ int take_or_refuse(const std::uint8_t* data, std::size_t size, Take take) {
                               size);  // libFuzzer's bytes are characters to us
   try {
     take(text);
-  } catch (const models::InputError&) {  // NOLINT(bugprone-empty-catch): a refusal is a right answer
+  } catch (const core::InputError&) {  // NOLINT(bugprone-empty-catch): a refusal is a right answer
   }
   return 0;
 }

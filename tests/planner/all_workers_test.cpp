@@ -1,7 +1,7 @@
 // Every worker by itself: the same as a graph in which each has tasks of its own, and what waiting and
 // failures come to.
 
-#include "planner/all_workers.hpp"
+#include "planner/run/all_workers.hpp"
 
 #include <algorithm>
 #include <map>
@@ -12,7 +12,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "planner/task_factors.hpp"
+#include "planner/graph/task_factors.hpp"
 #include "sim/draws.hpp"
 #include "tests/support/groups.hpp"
 #include "tests/support/timelines.hpp"
@@ -101,8 +101,8 @@ TEST_CASE("all workers: each runs as in a graph in which everyone has tasks of t
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    const traces::Profile profile = support::random_profile(random, 6);
-    const traces::Network network = support::random_link(random);
+    const core::Profile profile = support::random_profile(random, 6);
+    const core::Network network = support::random_link(random);
     Conditions conditions = support::random_conditions(random);
     conditions.overlap = {};
     conditions.jitter = {.sigma = 0.3, .seed = seed};
@@ -128,7 +128,7 @@ TEST_CASE("all workers: each runs as in a graph in which everyone has tasks of t
 //   worker 0  f 0-10  b 10-30  . waits 30 .                 f 65-75 ...
 //   worker 1  f 0----20  b 20--------60
 //   channel                              all-reduce 60-65
-traces::Profile one_layer() { return support::profile_of({{10, 20, {10}}}); }
+core::Profile one_layer() { return support::profile_of({{10, 20, {10}}}); }
 
 TEST_CASE("all workers: who waits is told, and for whom") {
   const Scene scene(one_layer(), support::pair_of(5, 0), 2,
@@ -216,8 +216,8 @@ TEST_CASE("all workers: a critical path is as long as the iterations, and withou
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    const traces::Profile profile = support::random_profile(random, 6);
-    const traces::Network network = support::random_link(random);
+    const core::Profile profile = support::random_profile(random, 6);
+    const core::Network network = support::random_link(random);
     Conditions conditions = support::random_conditions(random);
     conditions.overlap = {};
     conditions.jitter = {.sigma = 0.3, .seed = seed};
@@ -262,8 +262,8 @@ TEST_CASE("all workers: a path rank by rank is as long as the iterations, and wi
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    const traces::Profile profile = support::random_profile(random, 6);
-    const traces::Network network = support::random_link(random);
+    const core::Profile profile = support::random_profile(random, 6);
+    const core::Network network = support::random_link(random);
     Conditions conditions = support::random_conditions(random);
     conditions.overlap = {};
     conditions.fidelity = random.one_in(2) ? Fidelity::steps : Fidelity::messages;
@@ -302,7 +302,7 @@ TEST_CASE("all workers: normal draws are 1 + sigma z") {
 }
 
 TEST_CASE("all workers: measured jitter takes each layer's own spread") {
-  traces::Profile profile = support::profile_of({{10, 20, {10}}, {10, 20, {10}}});
+  core::Profile profile = support::profile_of({{10, 20, {10}}, {10, 20, {10}}});
   profile.layers[0].forward_spread_us = 1.349;   // a tenth
   profile.layers[1].backward_spread_us = 13.49;  // half
   const Scene scene(profile, support::pair_of(1, 0), 2,

@@ -6,9 +6,9 @@
 
 #include <doctest/doctest.h>
 
-#include "models/errors.hpp"
-#include "planner/worker_report.hpp"
-#include "scenarios/run.hpp"
+#include "core/errors.hpp"
+#include "planner/run/worker_report.hpp"
+#include "planner/scenarios/run.hpp"
 #include "tests/support/planning.hpp"
 #include "tests/support/timelines.hpp"
 
@@ -32,7 +32,7 @@ Conditions on_nics(std::uint32_t channels) {
 // 2 channels  first  l2 40--120-----220      alone until 60: 80 bytes; then half the NIC
 //             second l1    60----160------240   120 bytes by 120, 200 by 160; alone again from 220
 TEST_CASE("channels: two collectives at once share the NIC") {
-  const traces::Profile profile = support::profile_of({{10, 20, {100}}, {10, 20, {100}}});
+  const core::Profile profile = support::profile_of({{10, 20, {100}}, {10, 20, {100}}});
   const Scene one(profile, support::pair_of(4, 0.1), 2, on_nics(1));
   const Run in_turn = one.run(schedule_of(R"("wfbp")"));
   CHECK(in_turn.prediction.iteration_us == 240);
@@ -58,7 +58,7 @@ TEST_CASE("channels: two collectives at once share the NIC") {
 // first    S1 40---120, alone until 60   G2 140---240     G2, of l1, and G1 share the NIC
 // second   S2   60-----140               G1 140---240
 TEST_CASE("channels: in dear no all-gather begins before every reduce-scatter has ended") {
-  const traces::Profile profile = support::profile_of({{10, 20, {100}}, {10, 20, {100}}});
+  const core::Profile profile = support::profile_of({{10, 20, {100}}, {10, 20, {100}}});
   const Scene scene(profile, support::pair_of(4, 0.1), 2, on_nics(2));
   const Run run = scene.run(schedule_of(R"("dear-no-fusion")"));
   CHECK(support::stream(scene, run, Lowered::channel(0)) == "S1 40-120, G2 140-240");
@@ -73,16 +73,16 @@ TEST_CASE("channels: with as many as collectives, and links of their own, none w
     Random random(seed);
     Conditions conditions = {.iterations = 1, .fidelity = Fidelity::messages};
     conditions.channels = 64;
-    traces::Profile profile = support::random_profile(random, 5);
-    for (traces::ProfileLayer& layer : profile.layers)
-      for (traces::ProfileTensor& tensor : layer.tensors) tensor.elements = 4 * random.between(1, 500);
+    core::Profile profile = support::random_profile(random, 5);
+    for (core::ProfileLayer& layer : profile.layers)
+      for (core::ProfileTensor& tensor : layer.tensors) tensor.elements = 4 * random.between(1, 500);
     const std::int64_t workers = std::int64_t{1} << random.between(1, 2);
     const Scene scene(profile, support::random_link(random), workers, conditions);
     const Run run = scene.run(schedule_of(R"("s-sgd")"));
     sim::Time longest{};
     for (const Group& group : run.groups)
-      longest = std::max(longest, run.ways.front().time(traces::CollectiveKind::all_reduce,
-                                                        bytes_of(scene.setting.workload, group)));
+      longest = std::max(longest, run.transfers.front().time(core::CollectiveKind::all_reduce,
+                                                             bytes_of(scene.setting.workload, group)));
     const sim::Time all =
         scene.setting.workload.forward_total + scene.setting.workload.backward_total + longest;
     CHECK(run.prediction.iteration_us == doctest::Approx(sim::to_us(all)).epsilon(1e-6));
@@ -99,8 +99,8 @@ TEST_CASE("channels: of one collective at a time two are as good as one") {
     conditions.jitter = {.sigma = 0.1, .seed = seed};
     conditions.failures = {{.worker = 1, .at_us = 40, .down_us = 60}};
     conditions.topology = cluster::TopologySpec{.startup_us = 1, .nic = {.us_per_byte = 0.01}};
-    const traces::Profile profile = support::random_profile(random, 4);
-    const traces::Network network = support::random_link(random);
+    const core::Profile profile = support::random_profile(random, 4);
+    const core::Network network = support::random_link(random);
     for (const char* schedule : {R"("sync-easgd")", R"({"pipeline": "zero", "fusion": "all"})",
                                  R"({"pipeline": "dear", "fusion": "all"})"}) {
       CAPTURE(schedule);
@@ -174,18 +174,18 @@ TEST_CASE("channels: in sharded a layer waits for all groups that it has tensors
 }
 
 TEST_CASE("channels: a topology on which a message takes longer than the clock has is refused") {
-  const traces::Profile profile = support::profile_of({{10, 10, {100'000}}});
+  const core::Profile profile = support::profile_of({{10, 10, {100'000}}});
   for (const double us_per_byte : {1e9, 1e13}) {
     CAPTURE(us_per_byte);
     Conditions conditions = on_nics(1);
     conditions.topology->nic.us_per_byte = us_per_byte;
     const Scene scene(profile, support::pair_of(4, 0.1), 2, conditions);
-    CHECK_THROWS_AS(scene.run(schedule_of(R"("wfbp")")), const NoCost&);
+    CHECK_THROWS_AS(scene.run(schedule_of(R"("wfbp")")), const Unsupported&);
   }
   Conditions slow = on_nics(1);
   slow.topology->startup_us = 1e12;
   const Scene scene(profile, support::pair_of(4, 0.1), 16, slow);
-  CHECK_THROWS_AS(scene.run(schedule_of(R"("wfbp")")), const NoCost&);
+  CHECK_THROWS_AS(scene.run(schedule_of(R"("wfbp")")), const Unsupported&);
 }
 
 TEST_CASE("channels: more than one with fidelity messages alone, and a word where nothing is shared") {
@@ -199,13 +199,13 @@ TEST_CASE("channels: more than one with fidelity messages alone, and a word wher
       "origin": {"kind": "estimated", "source": "test"}, "link": {"alpha_us": 1, "beta_us_per_byte": 0.01}},
     "workers": 2, "schedules": ["wfbp"], "channels": 2, "fidelity": )";
   const scenarios::Scenario scenario =
-      scenarios::read_scenario(models::Field::parse(text + R"("messages"})", "s.json"));
+      scenarios::read_scenario(core::Field::parse(text + R"("messages"})", "s.json"));
   CHECK(scenario.warnings ==
         std::vector<std::string>{"several channels without a topology: collectives at once share no link"});
   CHECK_THROWS_WITH_AS(
-      scenarios::read_scenario(models::Field::parse(text + R"("steps"})", "s.json")),
+      scenarios::read_scenario(core::Field::parse(text + R"("steps"})", "s.json")),
       "s.json: /channels: expected 1 but with fidelity messages, as collectives at once share links, got 2",
-      models::InputError);
+      core::InputError);
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 
 #include <doctest/doctest.h>
 
-#include "models/errors.hpp"
-#include "planner/code_cost.hpp"
+#include "core/errors.hpp"
+#include "planner/cost/code_cost.hpp"
 #include "tests/support/brute_force.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -22,7 +22,7 @@ using support::Random;
 using support::schedule_of;
 using support::small_scene;
 
-CodeCost code(const std::string& json) { return read_code_cost(models::Field::parse(json, "c.json")); }
+CodeCost code(const std::string& json) { return read_code_cost(core::Field::parse(json, "c.json")); }
 
 TEST_CASE("code curves: lines between points, the first value before and the last line after them") {
   const CodeCost cost = code(R"({"curve": [[10, 4], [20, 8], [40, 10]]})");
@@ -30,7 +30,7 @@ TEST_CASE("code curves: lines between points, the first value before and the las
   CHECK(cost.us(15) == 6);
   CHECK(cost.us(30) == 9);
   CHECK(cost.us(60) == 12);
-  CHECK(cost.most_us(60) == 12);
+  CHECK(cost.max_us(60) == 12);
   CHECK_FALSE(cost.is_free());
   CHECK(cost.is_monotone());
   CHECK(cost == code(code_cost_json(cost).dump()));
@@ -55,7 +55,7 @@ TEST_CASE("code curves: what is none is refused") {
            {R"({"curve": [[1, 2]], "floor_us": 1})",
             "/floor_us: expected a key among curve, got 'floor_us'"}}) {
     CAPTURE(text);
-    CHECK_THROWS_WITH_AS(code(text), ("c.json: " + message).c_str(), models::InputError);
+    CHECK_THROWS_WITH_AS(code(text), ("c.json: " + message).c_str(), core::InputError);
   }
 }
 
@@ -69,9 +69,9 @@ CodeCost random_code_curve(Random& random) {
     std::sort(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
     double bytes = 4;
     for (auto& [at, us] : points) at = bytes *= 2;
-    return {.curve = std::make_shared<const traces::CostCurve>(traces::CostCurve::through(points))};
+    return {.curve = std::make_shared<const core::CostCurve>(core::CostCurve::through(points))};
   }
-  return {.curve = std::make_shared<const traces::CostCurve>(
+  return {.curve = std::make_shared<const core::CostCurve>(
               support::random_curve(random, random.one_in(2), random.one_in(3)))};
 }
 
@@ -116,23 +116,23 @@ constexpr const char* kCosts = R"({"format": "fusewise.compressors", "version": 
     {"points": [{"elements": 1000, "encode_us": 4, "decode_us": 6, "bytes": 2000}]}]}]})";
 
 Compressor from_file(const std::string& keys) {
-  return read_compressor(models::Field::parse("{" + keys + R"(, "costs": )" + kCosts + "}", "s.json"));
+  return read_compressor(core::Field::parse("{" + keys + R"(, "costs": )" + kCosts + "}", "s.json"));
 }
 
 TEST_CASE("code curves: a compressor takes its costs and its ratio from a file, between measured densities") {
   const Compressor topk = from_file(R"("name": "top-k", "density": 0.02)");
   CHECK(topk.ratio == Approx(0.04));
-  CHECK(topk.collective == traces::CollectiveKind::all_gather);
+  CHECK(topk.collective == core::CollectiveKind::all_gather);
   CHECK(topk.decodes_each);
   CHECK(topk.encode.us(4000) == Approx(15));
   CHECK(topk.encode.us(6000) == Approx(30));
   CHECK(topk.decode.us(6000) == Approx(4));
   CHECK(from_file(R"("name": "top-k", "density": 0.01)").encode.us(8000) == 30);
   CHECK(from_file(R"("name": "top-k", "density": 0.03)").encode.us(8000) == 60);
-  CHECK(read_compressor(models::Field::parse(compressor_json(topk).dump(), "p.json")) == topk);
+  CHECK(read_compressor(core::Field::parse(compressor_json(topk).dump(), "p.json")) == topk);
   const Compressor half = from_file(R"("name": "fp16")");
   CHECK(half.ratio == 0.5);
-  CHECK(half.collective == traces::CollectiveKind::all_reduce);
+  CHECK(half.collective == core::CollectiveKind::all_reduce);
   CHECK_FALSE(half.decodes_each);
   CHECK(from_file(R"("name": "fp16", "between_nodes": true)").between_nodes);
 
@@ -147,11 +147,11 @@ TEST_CASE("code curves: a compressor takes its costs and its ratio from a file, 
 
 TEST_CASE("code curves: all contributions of a gather are decoded") {
   const Compressor topk = from_file(R"("name": "top-k", "density": 0.01)");
-  const traces::Network network = support::link_of(1, 0.001);
+  const core::Network network = support::link_of(1, 0.001);
   for (const std::int64_t workers : {1, 2, 8}) {
-    const WayCost way(network, workers, {.all_reduce = {}, .compressor = topk});
-    CHECK(way.decode_us(4000) == Approx(workers == 1 ? 0.0 : static_cast<double>(workers)));
-    CHECK(way.encode_us(4000) == Approx(workers == 1 ? 0.0 : 10.0));
+    const TransferCost transfer(network, workers, {.all_reduce = {}, .compressor = topk});
+    CHECK(transfer.decode_us(4000) == Approx(workers == 1 ? 0.0 : static_cast<double>(workers)));
+    CHECK(transfer.encode_us(4000) == Approx(workers == 1 ? 0.0 : 10.0));
   }
 }
 
@@ -171,7 +171,7 @@ TEST_CASE("code curves: densities beyond those measured, and compressors that we
            {R"("name": "top-k", "density": 0.01, "encode": {})",
             "/encode: expected a key among name, density, costs, between_nodes, got 'encode'"}}) {
     CAPTURE(keys);
-    CHECK_THROWS_WITH_AS(from_file(keys), ("s.json: " + message).c_str(), models::InputError);
+    CHECK_THROWS_WITH_AS(from_file(keys), ("s.json: " + message).c_str(), core::InputError);
   }
 }
 
@@ -181,17 +181,17 @@ TEST_CASE("code curves: gradients of two bytes are refused, and groups beyond wh
   Schedule schedule = schedule_of(R"("wfbp")");
   schedule.compressor = from_file(R"("name": "fp16")");
   const Run ran = run(scene.setting, schedule);
-  REQUIRE(ran.doubts.size() == 1);
-  CHECK(ran.doubts.front().text ==
+  REQUIRE(ran.warnings.size() == 1);
+  CHECK(ran.warnings.front().text ==
         "compressor fp16: measured up to 4000 bytes, the last line is continued to 40000");
-  traces::Profile half = scene.profile;
-  half.dtype = traces::Dtype::bfloat16;
+  core::Profile half = scene.profile;
+  half.dtype = core::Dtype::bfloat16;
   const support::Scene halved(half, support::link_of(1, 0.001), 4);
   CHECK_THROWS_WITH_AS(
       run(halved.setting, schedule),
       "expected a profile of float32 gradients, of which the costs of fp16 were measured, got "
       "one of two bytes an element",
-      NoCost);
+      Unsupported);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // What collectives cost: each closed form against numbers worked by hand, levels, measured curves, warnings.
 
-#include "planner/collectives.hpp"
+#include "planner/cost/collectives.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -10,20 +10,20 @@
 
 #include <doctest/doctest.h>
 
-#include "models/errors.hpp"
-#include "planner/costs.hpp"
-#include "planner/ways.hpp"
+#include "core/errors.hpp"
+#include "planner/cost/costs.hpp"
+#include "planner/cost/transfers.hpp"
 #include "tests/support/planning.hpp"
 
 namespace planner {
 namespace {
 
+using core::CollectiveKind;
+using core::CostCurve;
+using core::Network;
 using doctest::Approx;
 using support::link_of;
 using support::measured_of;
-using traces::CollectiveKind;
-using traces::CostCurve;
-using traces::Network;
 
 constexpr auto kAllReduce = CollectiveKind::all_reduce;
 constexpr auto kReduceScatter = CollectiveKind::reduce_scatter;
@@ -44,7 +44,7 @@ Approx close(double value) { return Approx(value).epsilon(1e-12); }
 void check_no_cost(const Network& network, std::int64_t workers, const Algorithm& algorithm,
                    CollectiveKind kind, const std::string& message) {
   const Costs costs(network, workers, algorithm);
-  CHECK_THROWS_WITH_AS(costs.of(kind), message.c_str(), NoCost);
+  CHECK_THROWS_WITH_AS(costs.of(kind), message.c_str(), Unsupported);
 }
 
 TEST_CASE("collectives: every closed form, by hand") {
@@ -120,7 +120,7 @@ TEST_CASE("collectives: the halves of every algorithm add up, and the reducing h
       {.name = "a", .size = 4, .link = {.alpha_us = 3, .beta_us_per_byte = 0.25, .gamma_us_per_byte = 2}},
       {.name = "b", .link = {.alpha_us = 9, .beta_us_per_byte = 0.5, .gamma_us_per_byte = 1}}};
   Network without_sum = levels;
-  for (traces::Level& level : without_sum.levels) level.link.gamma_us_per_byte = 0;
+  for (core::Level& level : without_sum.levels) level.link.gamma_us_per_byte = 0;
   for (const AlgorithmEntry& entry : algorithms()) {
     if (!entry.has_halves) continue;
     for (const std::int64_t workers : {2, 3, 4, 8, 12, 64}) {
@@ -163,7 +163,7 @@ TEST_CASE("collectives: times are rounded to picoseconds once") {
 /// 8 workers a node on NVLink, nodes on 25 GbE.
 Network nodes_of_8(bool shared = false) {
   Network network = {.name = "n"};
-  network.link = traces::Link{.alpha_us = 1e6, .beta_us_per_byte = 1};  // not used where levels stand
+  network.link = core::Link{.alpha_us = 1e6, .beta_us_per_byte = 1};  // not used where levels stand
   network.levels = {
       {.name = "nvlink", .size = 8, .link = {.alpha_us = 5, .beta_us_per_byte = 0.00002}},
       {.name = "25gbe", .link = {.alpha_us = 30, .beta_us_per_byte = 0.00034}, .shared = shared}};
@@ -219,7 +219,7 @@ TEST_CASE("collectives: hierarchical_topk takes what the sparse all-reduce hitop
           const Network network = nodes_of_8(shared);
           Compressor hitopk = sparse_compressor("hitopk", density);
           hitopk.sparse->paper_bytes = paper_bytes;
-          const WayCost sparse(network, workers, {.all_reduce = {}, .compressor = hitopk});
+          const TransferCost sparse(network, workers, {.all_reduce = {}, .compressor = hitopk});
           const Algorithm dense = {
               .name = "hierarchical_topk", .density = density, .paper_bytes = paper_bytes};
           for (const std::int64_t bytes : {0, 800, 1'000'000}) {
@@ -234,16 +234,16 @@ TEST_CASE("collectives: hierarchical_topk takes what the sparse all-reduce hitop
                 "expected an all-reduce that has a reduce_scatter, got hierarchical_topk");
   check_no_cost(nodes_of_8(), 12, topk, kAllReduce,
                 "expected for hierarchical_topk a multiple of the 8 workers in a node, got 12");
-  CHECK(read_algorithm(models::Field::parse(
+  CHECK(read_algorithm(core::Field::parse(
             R"({"algorithm": "hierarchical_topk", "density": 0.5, "paper_bytes": true})", "s.json")) ==
         Algorithm{.name = "hierarchical_topk", .density = 0.5, .paper_bytes = true});
-  CHECK(read_algorithm(models::Field::parse(
+  CHECK(read_algorithm(core::Field::parse(
             algorithm_json({.name = "hierarchical_topk", .density = 0.5}).dump(), "s.json")) ==
         Algorithm{.name = "hierarchical_topk", .density = 0.5});
   CHECK_THROWS_WITH_AS(
-      read_algorithm(models::Field::parse(R"({"algorithm": "ring", "density": 0.5})", "s.json")),
+      read_algorithm(core::Field::parse(R"({"algorithm": "ring", "density": 0.5})", "s.json")),
       "s.json: /density: expected no such key: only hierarchical_topk takes density, got 0.5",
-      models::InputError);
+      core::InputError);
 }
 
 TEST_CASE("collectives: two_level sums inside and between") {
@@ -271,7 +271,7 @@ TEST_CASE("collectives: the first measurement of that collective, number of work
   Network network = link_of(10, 0.5);
   const auto measured = [](CollectiveKind kind, std::optional<std::string> algorithm, std::int64_t workers,
                            double value) {
-    return traces::Measured{kind, std::move(algorithm), workers, CostCurve::through({{1, value}}), {}};
+    return core::Measured{kind, std::move(algorithm), workers, CostCurve::through({{1, value}}), {}};
   };
   network.measured = {measured(kAllReduce, "binary_tree", 4, 1), measured(kAllReduce, "ring", 8, 2),
                       measured(kReduceScatter, {}, 4, 3),        measured(kAllReduce, {}, 4, 4),
@@ -305,10 +305,10 @@ TEST_CASE("collectives: what is neither measured nor has a link is said to have 
 
 // ---- doubts
 
-std::vector<std::string> texts(const std::vector<Doubt>& doubts) {
+std::vector<std::string> texts(const std::vector<Warning>& warnings) {
   std::vector<std::string> out;
-  out.reserve(doubts.size());
-  for (const Doubt& doubt : doubts) out.push_back(doubt.text);
+  out.reserve(warnings.size());
+  for (const Warning& warning : warnings) out.push_back(warning.text);
   return out;
 }
 
@@ -319,18 +319,18 @@ TEST_CASE("collectives: a time under the physical bound is doubted, as the autho
   network.measured = {{kAllReduce, {}, 16, CostCurve::of_segments({{0, 1e9, 908, 0.00074}}), {}}};
   const Costs costs(network, 16, {});
   // 2 x 15/16 x 8e-4 = 0.0015 us a byte: at 1 MB the startup hides it, at 100 MB nothing does
-  CHECK(costs.doubts(kAllReduce, {1'000'000}).empty());
-  CHECK(costs.doubts(kAllReduce, {}).empty());
-  const std::vector<Doubt> doubts = costs.doubts(kAllReduce, {1'000'000, 100'000'000, 200'000'000});
-  CHECK(texts(doubts) ==
+  CHECK(costs.warnings(kAllReduce, {1'000'000}).empty());
+  CHECK(costs.warnings(kAllReduce, {}).empty());
+  const std::vector<Warning> warnings = costs.warnings(kAllReduce, {1'000'000, 100'000'000, 200'000'000});
+  CHECK(texts(warnings) ==
         Texts{"network 'n', ring all_reduce on 16 workers: 100000000 bytes take 74908 us, under the "
               "physical bound of 150000 us at 10 Gb/s",
               "network 'n', ring all_reduce on 16 workers: 200000000 bytes take 148908 us, under "
               "the physical bound of 300000 us at 10 Gb/s"});
-  REQUIRE(doubts.size() == 2);
-  CHECK(doubts[0].subject == doubts[1].subject);
-  CHECK(doubts[0].weight == close(150000 - 74908));
-  CHECK(doubts[1].weight == close(300000 - 148908));
+  REQUIRE(warnings.size() == 2);
+  CHECK(warnings[0].subject == warnings[1].subject);
+  CHECK(warnings[0].weight == close(150000 - 74908));
+  CHECK(warnings[1].weight == close(300000 - 148908));
 }
 
 TEST_CASE(
@@ -338,25 +338,25 @@ TEST_CASE(
   Network network = link_of(0, 0.0008);
   network.line_rate_gbps = 10;  // 8e-4 us a byte
   for (const CollectiveKind kind : {kAllReduce, kReduceScatter, kAllGather}) {
-    CHECK(Costs(network, 16, {}).doubts(kind, {1'000'000'000}).empty());
-    CHECK(Costs(network, 7, {}).doubts(kind, {1'000'000'007}).empty());
+    CHECK(Costs(network, 16, {}).warnings(kind, {1'000'000'000}).empty());
+    CHECK(Costs(network, 7, {}).warnings(kind, {1'000'000'007}).empty());
   }
   network.link->beta_us_per_byte = 0.00079;
   for (const CollectiveKind kind : {kAllReduce, kReduceScatter, kAllGather})
-    CHECK(Costs(network, 16, {}).doubts(kind, {1'000'000'000}).size() == 1);
-  CHECK(Costs(network, 1, {}).doubts(kAllReduce, {1'000'000'000}).empty());
+    CHECK(Costs(network, 16, {}).warnings(kind, {1'000'000'000}).size() == 1);
+  CHECK(Costs(network, 1, {}).warnings(kAllReduce, {1'000'000'000}).empty());
 }
 
 TEST_CASE("collectives: an extrapolation is doubted, and a closed form never is one") {
   const Network network = measured_of({{1000, 5}, {2000, 6}});
   const Costs costs(network, 2, {});
-  CHECK(costs.doubts(kAllReduce, {10, 2000}).empty());
-  const std::vector<Doubt> doubts = costs.doubts(kAllReduce, {2001, 2003, 2002});
-  CHECK(texts(doubts) ==
+  CHECK(costs.warnings(kAllReduce, {10, 2000}).empty());
+  const std::vector<Warning> warnings = costs.warnings(kAllReduce, {2001, 2003, 2002});
+  CHECK(texts(warnings) ==
         Texts{"network 'n', ring all_reduce on 2 workers: measured up to 2000 bytes, the last line "
               "is continued to 2003"});
-  CHECK(doubts.front().weight == 2003);
-  CHECK(Costs(link_of(1, 1), 2, {}).doubts(kAllReduce, {1'000'000'000'000}).empty());
+  CHECK(warnings.front().weight == 2003);
+  CHECK(Costs(link_of(1, 1), 2, {}).warnings(kAllReduce, {1'000'000'000'000}).empty());
 }
 
 TEST_CASE(
@@ -364,29 +364,29 @@ TEST_CASE(
   Network network = link_of(1, 1);
   network.measured = {{kReduceScatter, {}, 2, CostCurve::through({{1, 5}, {100, 9}}), {}}};
   const support::Scene scene(support::profile_of({{1, 1, {100}}}), network);
-  const auto doubts = [](const support::Scene& of, const char* schedule) {
-    return texts(of.run(support::schedule_of(schedule)).doubts);
+  const auto warnings = [](const support::Scene& of, const char* schedule) {
+    return texts(of.run(support::schedule_of(schedule)).warnings);
   };
-  CHECK(doubts(scene, R"("dear-no-fusion")") ==
+  CHECK(warnings(scene, R"("dear-no-fusion")") ==
         Texts{"network 'n', ring reduce_scatter on 2 workers: measured up to 100 bytes, the last line is "
               "continued "
               "to 400",
               "2 workers: closed forms are mixed with measurements in one schedule"});
-  CHECK(doubts(scene, R"("wfbp")").empty());
+  CHECK(warnings(scene, R"("wfbp")").empty());
   const support::Scene all_measured(support::profile_of({{1, 1, {10}}}), measured_of({{1, 5}, {100, 9}}));
-  CHECK(doubts(all_measured, R"("dear-no-fusion")").empty());
+  CHECK(warnings(all_measured, R"("dear-no-fusion")").empty());
   const support::Scene alone(support::profile_of({{1, 1, {100}}}), network, 1);
-  CHECK(doubts(alone, R"("dear-no-fusion")").empty());
+  CHECK(warnings(alone, R"("dear-no-fusion")").empty());
 }
 
 TEST_CASE("collectives: the parallel tensor operator's gather is doubted like any other") {
   Network network = measured_of({{1, 5}, {1000, 9}});
   network.measured.pop_back();  // no all-gather
-  network.link = traces::Link{.alpha_us = 1};
+  network.link = core::Link{.alpha_us = 1};
   network.line_rate_gbps = 1e-6;
   const support::Scene scene(support::profile_of({{1, 1, {1}}, {1, 1, {}}}), network, 2,
                              {.lars_us = 1, .parallel_tensor_operator = true});
-  const Texts all = texts(scene.run(support::schedule_of(R"("wfbp")")).doubts);
+  const Texts all = texts(scene.run(support::schedule_of(R"("wfbp")")).warnings);
   // 8 bytes, 1/2 x 8e-3 / 1e-6 us each
   CHECK(std::find(
             all.begin(), all.end(),
@@ -399,7 +399,7 @@ TEST_CASE("collectives: the parallel tensor operator's gather is doubted like an
 
 TEST_CASE("collectives: a name, or an object with its bandwidth_factor") {
   const auto read = [](const std::string& text) {
-    return read_collectives(models::Field::parse(text, "s.json"));
+    return read_collectives(core::Field::parse(text, "s.json"));
   };
   CHECK(read("{}") == Algorithm{.name = "ring"});
   CHECK(read(R"({"all_reduce": "binary_tree"})") == Algorithm{.name = "binary_tree"});
@@ -407,7 +407,7 @@ TEST_CASE("collectives: a name, or an object with its bandwidth_factor") {
   CHECK(read(R"({"all_reduce": {"algorithm": "double_binary_tree", "bandwidth_factor": 1}})") ==
         Algorithm{.name = "double_binary_tree", .bandwidth_factor = 1});
   const auto refused = [&](const std::string& text, const char* message) {
-    CHECK_THROWS_WITH_AS(read(text), message, models::InputError);
+    CHECK_THROWS_WITH_AS(read(text), message, core::InputError);
   };
   refused(R"({"allreduce": "ring"})",
           "s.json: /allreduce: expected a key among all_reduce, got 'allreduce', did you mean 'all_reduce'?");

@@ -26,7 +26,7 @@ using support::schedule_of;
 //   group 1              80         2          5            6            3          2
 //   group 2              40         1.5        3            4            2          1
 //   both together       120         2.5        7            8            4          3
-traces::Profile two_layers() { return profile_of({{2, 5, {10}}, {3, 4, {20}}}); }
+core::Profile two_layers() { return profile_of({{2, 5, {10}}, {3, 4, {20}}}); }
 
 constexpr const char* kCosts =
     R"("ratio": 0.5, "encode": {"startup_us": 1, "us_per_byte": 0.0125}, "decode": {"us_per_byte": 0.025})";
@@ -42,7 +42,7 @@ std::string with(const std::string& compressor, const std::string& members) {
 }
 
 void check(const std::string& schedule, const Conditions& conditions, const Expected& expected,
-           std::int64_t workers = 2, const traces::Profile& profile = two_layers()) {
+           std::int64_t workers = 2, const core::Profile& profile = two_layers()) {
   check_run(schedule, Scene(profile, pair_of(2, 0.1), workers, conditions), expected);
 }
 

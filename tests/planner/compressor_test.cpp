@@ -1,23 +1,23 @@
 // Compressors: what is read, every refusal word for word, and that the built-in ones cost what was published.
 
-#include "planner/compressor.hpp"
+#include "planner/cost/compressor.hpp"
 
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
-#include "models/errors.hpp"
-#include "planner/entries.hpp"
-#include "planner/ways.hpp"
+#include "core/errors.hpp"
+#include "planner/cost/transfers.hpp"
+#include "planner/job/registry.hpp"
 
 namespace planner {
 namespace {
 
+using core::CollectiveKind;
 using doctest::Approx;
-using traces::CollectiveKind;
 
-Compressor read(const std::string& json) { return read_compressor(models::Field::parse(json, "s.json")); }
+Compressor read(const std::string& json) { return read_compressor(core::Field::parse(json, "s.json")); }
 
 TEST_CASE("compressor: encoding takes the greater of its floor and its line") {
   const CodeCost cost = {.startup_us = 3, .us_per_byte = 0.5, .floor_us = 10};
@@ -36,13 +36,13 @@ TEST_CASE("compressor: encoding takes the greater of its floor and its line") {
 }
 
 TEST_CASE("compressor: an object has a name and a ratio, costs that are not given are 0, and is gathered") {
-  const Compressor least = read(R"({"name": "mine", "ratio": 0.25})");
-  CHECK(least == Compressor{.name = "mine", .ratio = 0.25, .collective = CollectiveKind::all_gather});
-  CHECK_FALSE(least.is_none());
-  CHECK(least.encode.is_free());
-  CHECK(least.decode.is_free());
+  const Compressor min = read(R"({"name": "mine", "ratio": 0.25})");
+  CHECK(min == Compressor{.name = "mine", .ratio = 0.25, .collective = CollectiveKind::all_gather});
+  CHECK_FALSE(min.is_none());
+  CHECK(min.encode.is_free());
+  CHECK(min.decode.is_free());
   CHECK(read(R"({"name": "mine", "ratio": 0.25, "encode": {}, "decode": {}, "collective": "all_gather"})") ==
-        least);
+        min);
   CHECK(read(R"({"name": "x", "ratio": 2, "encode": {"startup_us": 1, "us_per_byte": 2, "floor_us": 3},
                  "decode": {"us_per_byte": 4}, "collective": "all_reduce"})") ==
         Compressor{.name = "x",
@@ -162,7 +162,7 @@ TEST_CASE("compressor: what is none is refused") {
   };
   for (const Case& each : cases) {
     CAPTURE(each.text);
-    CHECK_THROWS_WITH_AS(read(each.text), each.message.c_str(), models::InputError);
+    CHECK_THROWS_WITH_AS(read(each.text), each.message.c_str(), core::InputError);
   }
 }
 
@@ -179,34 +179,34 @@ TEST_CASE("compressor: between nodes alone, by its own costs or a built-in one's
       read(R"({"name": "x", "between_nodes": true})"),
       "s.json: /name: expected one of dgc, random-k, efsignsgd, onebit, mstopk, fp16, bf16, got "
       "\"x\"",
-      models::InputError);
+      core::InputError);
 }
 
 TEST_CASE("compressor: what is done on the way is the channel's, of all-reduces alone") {
   const Compressor own =
       read(R"({"name": "x", "ratio": 0.5, "on_the_way": {"startup_us": 7, "us_per_byte": 0.5}})");
-  CHECK(own.on_the_way == CodeCost{.startup_us = 7, .us_per_byte = 0.5});
+  CHECK(own.in_transit == CodeCost{.startup_us = 7, .us_per_byte = 0.5});
   CHECK(read(compressor_json(own).dump()) == own);
   const Compressor sparse =
       read(R"({"name": "gtopk", "density": 0.01, "on_the_way": {"curve": [[0, 3], [100, 5]]}})");
-  CHECK(sparse.on_the_way.us(50) == doctest::Approx(4));
+  CHECK(sparse.in_transit.us(50) == doctest::Approx(4));
   CHECK(read(compressor_json(sparse).dump()) == sparse);
 
-  traces::Network network;
-  network.link = traces::Link{.alpha_us = 10, .beta_us_per_byte = 0.25};
+  core::Network network;
+  network.link = core::Link{.alpha_us = 10, .beta_us_per_byte = 0.25};
   for (const Compressor& each : {own, sparse}) {
     CAPTURE(each.name);
-    Way way;
-    way.compressor = each;
-    const WayCost with(network, 4, way);
-    way.compressor.on_the_way = {};
-    const WayCost without(network, 4, way);
+    Transfer transfer;
+    transfer.compressor = each;
+    const TransferCost with(network, 4, transfer);
+    transfer.compressor.in_transit = {};
+    const TransferCost without(network, 4, transfer);
     for (const std::int64_t bytes : {4, 100, 4000}) {
       const auto dense = static_cast<double>(bytes);
       CHECK(with.us(CollectiveKind::all_reduce, bytes) ==
-            doctest::Approx(without.us(CollectiveKind::all_reduce, bytes) + each.on_the_way.us(dense)));
+            doctest::Approx(without.us(CollectiveKind::all_reduce, bytes) + each.in_transit.us(dense)));
       CHECK(with.encode_us(bytes) == without.encode_us(bytes));
-      CHECK(with.most_us(CollectiveKind::all_reduce, bytes) >= with.us(CollectiveKind::all_reduce, bytes));
+      CHECK(with.max_us(CollectiveKind::all_reduce, bytes) >= with.us(CollectiveKind::all_reduce, bytes));
     }
     if (each.sparse) continue;
     CHECK(with.us(CollectiveKind::reduce_scatter, 100) == without.us(CollectiveKind::reduce_scatter, 100));

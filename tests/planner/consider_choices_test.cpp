@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "planner/consider.hpp"
+#include "planner/advise/consider.hpp"
 #include "tests/support/brute_force.hpp"
 
 namespace planner {
@@ -24,9 +24,9 @@ using support::Scene;
 double best_of_all_us(const Scene& scene, const PipelineCase& pipeline, const Candidate& candidate) {
   Compressor compressor = candidate.schedule.compressor;
   if (compressor.name == "gaussian-k") compressor.name = "topk-a";  // sends the same
-  std::vector<Way> ways = {{.all_reduce = {.name = "ring"}, .compressor = compressor}};
-  if (candidate.is_per_group) ways.push_back({.all_reduce = {.name = "ring"}, .compressor = {}});
-  const support::Reference reference(scene, pipeline.name, pipeline.overlap_gather, ways);
+  std::vector<Transfer> transfers = {{.all_reduce = {.name = "ring"}, .compressor = compressor}};
+  if (candidate.is_per_group) transfers.push_back({.all_reduce = {.name = "ring"}, .compressor = {}});
+  const support::Reference reference(scene, pipeline.name, pipeline.overlap_gather, transfers);
   const double us = sim::to_us(std::get<sim::Time>(reference.best(support::any_grouping)));
   const Conditions& conditions = scene.setting.conditions;
   return conditions.read_is_overlapped ? std::max(us, conditions.read_us) : us;
@@ -57,11 +57,11 @@ void for_small_jobs(std::uint32_t seeds, ChoiceEffort effort, Check check) {
 }
 
 /// By all groupings; the least of all candidates that encode anything or nothing.
-double least_weighed_us(const Considered& job) {
-  double least = std::numeric_limits<double>::max();
+double min_weighed_us(const Considered& job) {
+  double min = std::numeric_limits<double>::max();
   for (const Candidate& candidate : job.all.candidates)
-    least = std::min(least, best_of_all_us(*job.scene, job.pipeline, candidate) * candidate.extra_iterations);
-  return least;
+    min = std::min(min, best_of_all_us(*job.scene, job.pipeline, candidate) * candidate.extra_iterations);
+  return min;
 }
 
 constexpr double kRounding = 1e-9;
@@ -80,7 +80,7 @@ TEST_CASE("choices: every candidate of a small job is the best of all groupings 
       ++choices;
       if (candidate.encoded_groups > 0 && candidate.encoded_groups < candidate.groups) ++mixed;
     }
-    CHECK(job.all.candidates[job.all.best].weighed_us == Approx(least_weighed_us(job)).epsilon(2e-6));
+    CHECK(job.all.candidates[job.all.best].weighed_us == Approx(min_weighed_us(job)).epsilon(2e-6));
   });
   CHECK(choices > 300);
   CHECK(mixed > 20);  // some groups compressed and some not
@@ -89,7 +89,7 @@ TEST_CASE("choices: every candidate of a small job is the best of all groupings 
 TEST_CASE("choices: where none is planned exactly, near bests are off by no more than they say") {
   std::size_t near = 0;
   std::size_t off = 0;
-  for_small_jobs(60, {.some = 0, .most = 0}, [&](const Considered& job) {
+  for_small_jobs(60, {.some = 0, .max = 0}, [&](const Considered& job) {
     for (const Candidate& candidate : job.all.candidates) {
       if (!candidate.is_per_group) continue;
       CAPTURE(candidate.compressor);
@@ -109,7 +109,7 @@ TEST_CASE("choices: where only those that may be the best are planned exactly, t
   for_small_jobs(60, {.some = 0}, [&](const Considered& job) {
     for (const Candidate& candidate : job.all.candidates)
       if (candidate.may_be_off_by_us > 0) ++near;
-    CHECK(job.all.candidates[job.all.best].weighed_us == Approx(least_weighed_us(job)).epsilon(2e-6));
+    CHECK(job.all.candidates[job.all.best].weighed_us == Approx(min_weighed_us(job)).epsilon(2e-6));
   });
   CHECK(near > 50);
 }

@@ -11,11 +11,11 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "models/errors.hpp"
-#include "planner/consider.hpp"
+#include "core/errors.hpp"
+#include "core/scaled.hpp"
+#include "planner/advise/consider.hpp"
 #include "tests/support/planning.hpp"
 #include "tests/support/program.hpp"
-#include "traces/scaled.hpp"
 
 namespace planner {
 namespace {
@@ -57,7 +57,7 @@ Compressor custom(double ratio, double encode_us, double decode_us) {
           .ratio = ratio,
           .encode = {.startup_us = encode_us},
           .decode = {.startup_us = decode_us},
-          .collective = traces::CollectiveKind::all_gather};
+          .collective = core::CollectiveKind::all_gather};
 }
 
 Consideration consider_custom(const Scene& scene, const Compressor& compressor, double extra = 1) {
@@ -145,7 +145,7 @@ TEST_CASE("consider: iterations needed more turn the answer round, at one densit
   CHECK(best_density({{"dgc", {}, 1.5}}) == 0.001);
   CHECK(best_density({{"dgc", 0.001, 1.5}}) == 0.01);
   CHECK(best_density({{"dgc", 0.001, 1.1}, {"dgc", {}, 1.5}}) == 0.001);
-  CHECK_THROWS_AS(best_density({{"dgc", 0.3, 1.5}}), const models::InputError&);
+  CHECK_THROWS_AS(best_density({{"dgc", 0.3, 1.5}}), const core::InputError&);
 }
 
 /// What the candidate is, spelt as a scenario would, planned and simulated.
@@ -171,13 +171,13 @@ TEST_CASE("consider: the best is the best of all candidates, each planned and si
                       support::random_conditions(random));
     const bool halves = random.one_in(3);
     const std::string pipeline = halves ? "dear" : random.one_in(3) ? "after_backward" : "wfbp";
-    ConsiderWishes wishes = {.densities = {0.002, 0.05}};
+    ConsiderOptions options = {.densities = {0.002, 0.05}};
     const std::string offered = support::random_compressor(random, halves ? "all_reduce" : "all_gather");
-    wishes.offered = {read_compressor(models::Field::parse(offered, "c"))};
-    if (random.one_in(2)) wishes.extra = {{"x", {}, 1.01}, {"random-k", 0.002, 1.05}};
+    options.offered = {read_compressor(core::Field::parse(offered, "c"))};
+    if (random.one_in(2)) options.extra = {{"x", {}, 1.01}, {"random-k", 0.002, 1.05}};
     const Consideration all =
-        consider(scene.setting, schedule_of(fmt::format(R"({{"pipeline": "{}"}})", pipeline)), wishes);
-    double least = 0;
+        consider(scene.setting, schedule_of(fmt::format(R"({{"pipeline": "{}"}})", pipeline)), options);
+    double min = 0;
     for (const Candidate& candidate : all.candidates) {
       CAPTURE(candidate.compressor);
       CAPTURE(candidate.is_per_group);
@@ -186,15 +186,15 @@ TEST_CASE("consider: the best is the best of all candidates, each planned and si
       CHECK(prediction.groups == candidate.groups);
       CHECK(prediction.iteration_us == Approx(candidate.iteration_us).epsilon(1e-9));
       CHECK(prediction.bytes_sent_per_worker == Approx(candidate.bytes_sent_per_worker).epsilon(1e-12));
-      const double factor = !wishes.extra.empty() && candidate.encoded_groups > 0
+      const double factor = !options.extra.empty() && candidate.encoded_groups > 0
                                 ? candidate.compressor == "x"                                        ? 1.01
                                   : candidate.compressor == "random-k" && candidate.density == 0.002 ? 1.05
                                                                                                      : 1
                                 : 1;
       const double weighed = prediction.iteration_us * factor;
-      least = least == 0 ? weighed : std::min(least, weighed);
+      min = min == 0 ? weighed : std::min(min, weighed);
     }
-    CHECK(all.candidates[all.best].weighed_us == Approx(least).epsilon(1e-6));
+    CHECK(all.candidates[all.best].weighed_us == Approx(min).epsilon(1e-6));
     if (all.pays()) ++paying;
   }
   CHECK(paying > 5);
@@ -208,14 +208,14 @@ TEST_CASE("consider: a break-even is where the answer turns, whatever the scene"
     Random random(seed);
     const Scene scene(support::random_profile(random, 4), support::random_link(random), random.between(2, 5));
     const Compressor x =
-        read_compressor(models::Field::parse(support::random_compressor(random, "all_gather"), "c"));
+        read_compressor(core::Field::parse(support::random_compressor(random, "all_gather"), "c"));
     const Consideration whole = consider_custom(scene, x);
     for (const BandwidthRange& range : break_even_of(whole, "x").pays)
       for (const double at : {range.from, range.to}) {
         if (at <= kBandwidths.from || at >= kBandwidths.to) continue;
         ++edges;
         const auto x_pays = [&](double bandwidth) {
-          const Scene there(scene.profile, traces::scaled(scene.network, 1, 1 / bandwidth),
+          const Scene there(scene.profile, core::scaled(scene.network, 1, 1 / bandwidth),
                             scene.setting.costs.workers());
           const Consideration all = consider_custom(there, x);
           return find(all, "x", false)->weighed_us < all.candidates.front().weighed_us * (1 - 1e-6);
@@ -255,7 +255,7 @@ TEST_CASE("consider: one worker has nothing to send, so nothing pays") {
 }
 
 TEST_CASE("consider: every sparse all-reduce is a candidate at each density, or what is missing is told") {
-  traces::Network levels = {.name = "levels"};
+  core::Network levels = {.name = "levels"};
   levels.levels = {{.name = "in", .size = 4, .link = {.alpha_us = 1, .beta_us_per_byte = 1e-5}},
                    {.name = "out", .link = {.alpha_us = 10, .beta_us_per_byte = 0.001}}};
   const Scene scene(support::gradients_of({{100, 4'000'000}, {100, 400'000}}), levels, 8);
@@ -296,8 +296,8 @@ TEST_CASE("consider: every sparse all-reduce is a candidate at each density, or 
                      "dgc between nodes") == "");
   CHECK(why(flat.setting, R"("fusewise")") == "it needs a network with levels, as hitopk needs");
   CHECK(why(scene.setting, R"("fusewise-dear")") == "pipeline dear takes only what an all-reduce can sum");
-  traces::Profile half = scene.profile;
-  half.dtype = traces::Dtype::float16;
+  core::Profile half = scene.profile;
+  half.dtype = core::Dtype::float16;
   const Scene halved(half, levels, 8);
   CHECK(why(halved.setting, R"("fusewise")") ==
         "gradients have two bytes an element, and what it sends is counted for four");
@@ -313,18 +313,18 @@ TEST_CASE("consider: what cannot be used is left out and told") {
   CHECK(why_left_out(priority, "fp16") == "pipeline priority takes no compressor");
   CHECK(answer(priority) == "nothing pays: no compressor can be used");
 
-  traces::Profile half = scene.profile;
-  half.dtype = traces::Dtype::float16;
+  core::Profile half = scene.profile;
+  half.dtype = core::Dtype::float16;
   const Scene halved(half, scene.network, 8);
   const Consideration narrow = consider(halved.setting, schedule_of(R"("fusewise")"), {.densities = {0.01}});
   CHECK(why_left_out(narrow, "fp16") == "gradients have two bytes an element already");
   REQUIRE(find(narrow, "dgc", false, 0.01) != nullptr);  // an index of 4 bytes and a value of 2 for each 2
   CHECK(find(narrow, "dgc", false, 0.01)->schedule.compressor.ratio == Approx(0.03));
 
-  traces::Network measured = {.name = "m"};
-  measured.measured.push_back({.collective = traces::CollectiveKind::all_reduce,
+  core::Network measured = {.name = "m"};
+  measured.measured.push_back({.collective = core::CollectiveKind::all_reduce,
                                .workers = 8,
-                               .curve = traces::CostCurve::through({{1000, 100}, {1e6, 2000}})});
+                               .curve = core::CostCurve::through({{1000, 100}, {1e6, 2000}})});
   const Scene only(scene.profile, measured, 8);
   const Consideration reduced = consider(only.setting, schedule_of(R"("fusewise")"));
   CHECK(why_left_out(reduced, "dgc").find("ring all_gather (none is measured") != std::string::npos);

@@ -1,7 +1,7 @@
 // Constraints of the exact planner: the best of all groupings that keep to them, and what a user is told when
 // none does.
 
-#include "planner/constraints.hpp"
+#include "planner/schedule/constraints.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -14,9 +14,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "models/errors.hpp"
-#include "scenarios/run.hpp"
-#include "scenarios/scenario.hpp"
+#include "core/errors.hpp"
+#include "planner/scenarios/run.hpp"
+#include "planner/scenarios/scenario.hpp"
 #include "tests/support/brute_force.hpp"
 
 namespace planner {
@@ -46,7 +46,7 @@ struct PlainTensors {
   std::vector<std::string> names;
   std::vector<std::int64_t> bytes;
 
-  explicit PlainTensors(const traces::Profile& profile) {
+  explicit PlainTensors(const core::Profile& profile) {
     for (auto layer = profile.layers.rbegin(); layer != profile.layers.rend(); ++layer)
       for (auto tensor = layer->tensors.rbegin(); tensor != layer->tensors.rend(); ++tensor) {
         names.push_back(tensor->name);
@@ -129,9 +129,9 @@ std::string json_of(const PlainConstraints& wanted, const PlainTensors& tensors)
 
 bool is_refused(const std::string& constraints, const Workload& workload) {
   try {
-    (void)read_constraints(models::Field::parse(constraints, "c.json"))(workload);
+    (void)read_constraints(core::Field::parse(constraints, "c.json"))(workload);
     return false;
-  } catch (const models::InputError&) {
+  } catch (const core::InputError&) {
     return true;
   }
 }
@@ -239,9 +239,9 @@ std::string told(const std::string& constraints) {
     "schedules": ["wfbp", {{"fusion": {{"kind": "optimal", "constraints": {}}}}}]}})",
                                        constraints);
   try {
-    (void)scenarios::run(scenarios::read_scenario(models::Field::parse(text, "s.json")));
+    (void)scenarios::run(scenarios::read_scenario(core::Field::parse(text, "s.json")));
     return "";
-  } catch (const models::InputError& error) {
+  } catch (const core::InputError& error) {
     return error.what();
   }
 }

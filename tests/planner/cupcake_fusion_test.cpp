@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "models/errors.hpp"
+#include "core/errors.hpp"
 #include "tests/support/groups.hpp"
 
 namespace planner {
@@ -25,10 +25,10 @@ using support::Scene;
 using support::schedule_of;
 using support::shown;
 
-double eighths(Random& random, std::uint32_t most) { return static_cast<double>(random.below(most)) / 8; }
+double eighths(Random& random, std::uint32_t max) { return static_cast<double>(random.below(max)) / 8; }
 
-traces::Profile random_gradients(Random& random, std::uint32_t most) {
-  std::vector<std::pair<double, std::int64_t>> gradients(1 + random.below(most));
+core::Profile random_gradients(Random& random, std::uint32_t max) {
+  std::vector<std::pair<double, std::int64_t>> gradients(1 + random.below(max));
   for (auto& [backward_us, bytes] : gradients)
     backward_us = eighths(random, 80), bytes = 4 * random.between(1, 12);
   gradients.back().first += 1;  // some time in all
@@ -183,7 +183,7 @@ TEST_CASE("cupcake fusion: a search that reaches a limit fails, and says how far
        "so far takes 16.000 us an iteration, none can take less than 12.000"},
   };
   for (const Case& each : cases)
-    CHECK_THROWS_WITH_AS(fused(each.fusion, four_gradients()), each.message, models::WorldError);
+    CHECK_THROWS_WITH_AS(fused(each.fusion, four_gradients()), each.message, core::EnvironmentError);
 }
 
 TEST_CASE("cupcake fusion: a search that ends within its limit is whole") {
@@ -193,24 +193,24 @@ TEST_CASE("cupcake fusion: a search that ends within its limit is whole") {
                        nodes);
   };
   CHECK(fused(with_nodes(15), four_gradients()) == "1 3");  // 2^4 - 1 beginnings
-  CHECK_THROWS_AS(fused(with_nodes(14), four_gradients()), models::WorldError);
+  CHECK_THROWS_AS(fused(with_nodes(14), four_gradients()), core::EnvironmentError);
 }
 
 TEST_CASE("cupcake fusion: what does not fit the clock is refused") {
   const Scene scene(gradients_of({{1, 4}, {1, 4}}),
                     {.name = "n",
-                     .measured = {{.collective = traces::CollectiveKind::all_reduce,
+                     .measured = {{.collective = core::CollectiveKind::all_reduce,
                                    .workers = 2,
-                                   .curve = traces::CostCurve::through({{4, 1}, {5, 8e12}})},
-                                  {.collective = traces::CollectiveKind::reduce_scatter,
+                                   .curve = core::CostCurve::through({{4, 1}, {5, 8e12}})},
+                                  {.collective = core::CollectiveKind::reduce_scatter,
                                    .workers = 2,
-                                   .curve = traces::CostCurve::through({{4, 1}})},
-                                  {.collective = traces::CollectiveKind::all_gather,
+                                   .curve = core::CostCurve::through({{4, 1}})},
+                                  {.collective = core::CollectiveKind::all_gather,
                                    .workers = 2,
-                                   .curve = traces::CostCurve::through({{4, 1}})}}});
+                                   .curve = core::CostCurve::through({{4, 1}})}}});
   CHECK_THROWS_WITH_AS(
       fused(R"("cupcake")", scene, "dear"),
-      "expected times that add up to at most 9000000000000 us over all iterations, got 6.4e+13", NoCost);
+      "expected times that add up to at most 9000000000000 us over all iterations, got 6.4e+13", Unsupported);
 }
 
 TEST_CASE("cupcake fusion: what is not one is refused") {
@@ -241,8 +241,8 @@ TEST_CASE("cupcake fusion: what is not one is refused") {
        "start_with_halves, most_nodes, time_limit_s, got 'choices'"},
   };
   for (const Case& each : cases)
-    CHECK_THROWS_WITH_AS(read_fusion(models::Field::parse(each.text, "s.json")), each.message,
-                         models::InputError);
+    CHECK_THROWS_WITH_AS(read_fusion(core::Field::parse(each.text, "s.json")), each.message,
+                         core::InputError);
 }
 
 }  // namespace

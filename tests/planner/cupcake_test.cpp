@@ -1,7 +1,7 @@
 // Algorithm 1 of the Cupcake paper against all 2^(n-1) groupings: for which costs each of its two prunings
 // loses nothing, and smallest cases in which it does.
 
-#include "planner/cupcake.hpp"
+#include "planner/choose/cupcake.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -272,15 +272,15 @@ TEST_CASE("cupcake: pruning by outcome loses the best when one group costs more 
 TEST_CASE("cupcake: what is past a limit says that it is not finished") {
   const CupcakeInstance instance = instance_of(std::vector<Tensor>(20, {0, 1}), affine(1, 0), affine(1, 1));
   CupcakeOptions options = kNoPruning;
-  options.most_nodes = 1000;
+  options.max_nodes = 1000;
   CupcakeResult result = cupcake(instance, options);
   CHECK_FALSE(result.finished);
   CHECK(result.nodes == 1000);
   CHECK(result.end == end_of(result.groups, instance));
 
-  options.most_nodes = (1U << 20U) - 1;  // just enough
+  options.max_nodes = (1U << 20U) - 1;  // just enough
   CHECK(cupcake(instance, options).finished);
-  --options.most_nodes;
+  --options.max_nodes;
   CHECK_FALSE(cupcake(instance, options).finished);
 
   result = cupcake(instance, {.time_limit_s = 0});

@@ -1,7 +1,7 @@
 // Emitters: the exact words for five tensors, and that what is emitted makes the groups that it is said to
 // make. Whether DDP really has the rule that is assumed here, tests/torch/ddp_buckets.py asks PyTorch.
 
-#include "planner/emit.hpp"
+#include "planner/emit/emit.hpp"
 
 #include <algorithm>
 #include <set>
@@ -11,9 +11,9 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "models/json_text.hpp"
-#include "planner/emitters/caps.hpp"
-#include "planner/entries.hpp"
+#include "core/json_text.hpp"
+#include "planner/emit/emitters/caps.hpp"
+#include "planner/job/registry.hpp"
 #include "tests/support/groups.hpp"
 
 namespace planner {
@@ -49,11 +49,11 @@ struct Planned {
 };
 
 /// Tensors in forward order, 100 us of backward each, and 10 us of forward; names and elements.
-traces::Profile named(const std::vector<std::pair<std::string, std::int64_t>>& tensors) {
+core::Profile named(const std::vector<std::pair<std::string, std::int64_t>>& tensors) {
   std::vector<support::LayerSpec> layers;
   for (const auto& [name, elements] : tensors)
     layers.push_back({.forward_us = 10, .backward_us = 100, .elements = {elements}});
-  traces::Profile profile = support::profile_of(layers);
+  core::Profile profile = support::profile_of(layers);
   for (std::size_t i = 0; i < tensors.size(); ++i) profile.layers[i].tensors[0].name = tensors[i].first;
   return profile;
 }
@@ -80,7 +80,7 @@ Groups of_counts(const std::vector<std::uint32_t>& counts) {
 }
 
 std::string json_of(const Planned& planned, std::string_view target) {
-  return models::json_text(planned.emit(target).json);
+  return core::json_text(planned.emit(target).json);
 }
 
 TEST_CASE("emit: the table names what there is") {
@@ -422,7 +422,7 @@ TEST_CASE("emit: a rule names the next cap that makes other groups, and the best
       for (std::int64_t cap = 1; cap <= 8 * total; ++cap) {
         const Capped after = rule(cap + 1);
         const bool changes = now.groups != after.groups;
-        const bool is_best = cap >= best.least && (best.most == 0 || cap <= best.most);
+        const bool is_best = cap >= best.min && (best.max == 0 || cap <= best.max);
         const bool holds = changes == (now.next_cap == cap + 1) &&
                            (now.next_cap == 0 || now.next_cap > cap) &&
                            best.iteration_us <= cost(now.groups) && (!is_best || now.groups == best.groups);
@@ -480,25 +480,25 @@ TEST_CASE("emit: MiB are as short as they can be and DDP takes them for bytes of
   for (std::uint32_t seed = 0; seed < 2000; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    std::int64_t most = random.between(2, 4'000'000'000);
-    if (random.one_in(10)) most *= 1'999'999;  // almost the most bytes that a file may hold
-    const std::int64_t least =
-        most - random.below(static_cast<std::uint32_t>(std::min<std::int64_t>(most, 1 << (1 + seed % 24))));
-    const std::string mb = mib_text(least, most);
-    CHECK(bytes_of_mib(mb) >= least);
-    CHECK(bytes_of_mib(mb) <= most);
+    std::int64_t max = random.between(2, 4'000'000'000);
+    if (random.one_in(10)) max *= 1'999'999;  // almost the most bytes that a file may hold
+    const std::int64_t min =
+        max - random.below(static_cast<std::uint32_t>(std::min<std::int64_t>(max, 1 << (1 + seed % 24))));
+    const std::string mb = mib_text(min, max);
+    CHECK(bytes_of_mib(mb) >= min);
+    CHECK(bytes_of_mib(mb) <= max);
     const std::size_t dot = mb.find('.');
-    if (dot == std::string::npos || mb.find('e') != std::string::npos || most > (std::int64_t{1} << 40))
+    if (dot == std::string::npos || mb.find('e') != std::string::npos || max > (std::int64_t{1} << 40))
       continue;
     std::int64_t scale = 1;  // one decimal less: the first such number that is not too small is too large
     for (std::size_t i = dot + 2; i < mb.size(); ++i) scale *= 10;
-    const std::int64_t units = (least * scale + (1 << 20) - 1) >> 20;
-    CHECK(bytes_of_mib(fmt::format("{}.{:0{}}", units / scale, units % scale, mb.size() - dot - 2)) > most);
+    const std::int64_t units = (min * scale + (1 << 20) - 1) >> 20;
+    CHECK(bytes_of_mib(fmt::format("{}.{:0{}}", units / scale, units % scale, mb.size() - dot - 2)) > max);
   }
 }
 
 /// Some model: modules up to three deep, of which upper ones may own tensors too.
-traces::Profile random_model(Random& random) {
+core::Profile random_model(Random& random) {
   std::vector<std::pair<std::string, std::int64_t>> tensors;
   for (std::uint32_t i = 1 + random.below(12); i > 0; --i) {
     std::string name;
@@ -512,9 +512,9 @@ traces::Profile random_model(Random& random) {
 
 /// What fully_shard() does: a call takes what lies below its modules and no call before it took. The groups
 /// by name, and the model's own rest.
-std::set<std::set<std::string>> sharded(const traces::Profile& profile, const ordered_json& calls) {
+std::set<std::set<std::string>> sharded(const core::Profile& profile, const ordered_json& calls) {
   std::set<std::string> left;
-  for (const traces::ProfileLayer& layer : profile.layers) left.insert(layer.tensors[0].name);
+  for (const core::ProfileLayer& layer : profile.layers) left.insert(layer.tensors[0].name);
   std::set<std::set<std::string>> out;
   ordered_json all = calls;
   all.push_back({""});
@@ -593,7 +593,7 @@ TEST_CASE("emit: FSDP moves a boundary inside a module to where the iteration ta
   // Backward yields z, m.c, m.b, m.a at 100 to 400 us and y, small, at 500. The boundary after m.c is nearer
   // to the side before it. Where a startup takes 100 us, m and y together end at 724 us, z and m at 660 and y
   // at 764; where it takes 1 us, at 625, and at 561 and 566.
-  const traces::Profile profile =
+  const core::Profile profile =
       named({{"y.w", 100}, {"m.a", 1000}, {"m.b", 1000}, {"m.c", 1000}, {"z.w", 1000}});
   const Scene slow(profile, support::pair_of(100, 0.01));
   CHECK(Planned(slow, of_counts({2, 3})).emit("fsdp").json["fully_shard"].dump() == R"([["z"],["y","m"]])");
@@ -618,7 +618,7 @@ TEST_CASE("emit: groups of the plan that are made do not differ, though others b
 }
 
 TEST_CASE("emit: FSDP takes a profile's whole layers for modules") {
-  traces::Profile profile = named({{"layer01", 100}, {"layer02", 100}});
+  core::Profile profile = named({{"layer01", 100}, {"layer02", 100}});
   profile.layers[0].name = "layer01";
   profile.layers[1].name = "layer02";
   const Scene scene(profile, support::pair_of(20, 0.001));

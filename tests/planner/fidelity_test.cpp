@@ -6,8 +6,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "planner/all_workers.hpp"
-#include "planner/make_plan.hpp"
+#include "planner/advise/make_plan.hpp"
+#include "planner/run/all_workers.hpp"
 #include "tests/support/groups.hpp"
 #include "tests/support/timelines.hpp"
 
@@ -20,10 +20,10 @@ using support::Scene;
 using support::schedule_of;
 
 /// Tensors whose bytes divide by 16 workers, so that chunks are alike.
-traces::Profile divisible(Random& random) {
-  traces::Profile profile = support::random_profile(random, 5);
-  for (traces::ProfileLayer& layer : profile.layers)
-    for (traces::ProfileTensor& tensor : layer.tensors) tensor.elements = 64 * random.between(1, 500);
+core::Profile divisible(Random& random) {
+  core::Profile profile = support::random_profile(random, 5);
+  for (core::ProfileLayer& layer : profile.layers)
+    for (core::ProfileTensor& tensor : layer.tensors) tensor.elements = 64 * random.between(1, 500);
   return profile;
 }
 
@@ -41,7 +41,7 @@ std::vector<std::string> schedules() {
   return out;
 }
 
-Run run_at(Fidelity fidelity, const traces::Profile& profile, const traces::Network& network,
+Run run_at(Fidelity fidelity, const core::Profile& profile, const core::Network& network,
            std::int64_t workers, Conditions conditions, const std::string& schedule) {
   conditions.fidelity = fidelity;
   const Schedule read = schedule_of(schedule);
@@ -54,8 +54,8 @@ TEST_CASE("fidelity: where links are alike and sizes divide, all three agree") {
   for (std::uint32_t seed = 0; seed < 40; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    const traces::Profile profile = divisible(random);
-    const traces::Network network = support::random_link(random);
+    const core::Profile profile = divisible(random);
+    const core::Network network = support::random_link(random);
     const std::int64_t workers = std::int64_t{1} << random.between(0, 4);
     const Conditions conditions = {.iterations = 3};
     for (const std::string& schedule : schedules()) {
@@ -76,8 +76,8 @@ TEST_CASE("fidelity: with other links, draws, stragglers and failures steps are 
   for (std::uint32_t seed = 0; seed < 40; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    const traces::Profile profile = support::random_profile(random, 5);
-    const traces::Network network = support::random_link(random);
+    const core::Profile profile = support::random_profile(random, 5);
+    const core::Network network = support::random_link(random);
     const std::int64_t workers = random.between(2, 9);
     Conditions conditions = {.iterations = random.between(1, 3)};
     conditions.jitter = {.sigma = 0.2, .seed = seed};
@@ -101,9 +101,9 @@ TEST_CASE("fidelity: with other links, draws, stragglers and failures steps are 
 
 TEST_CASE("fidelity: a slow link slows a ring down as much as its messages, in every round") {
   // 2 workers, 200 bytes: two rounds of 100 bytes at 1 + 100 x 0.1 = 11 us, with worker 1 three times as long
-  const traces::Profile profile = support::profile_of({{10, 20, {50}}});
-  traces::Network network = support::pair_of(1, 0);
-  network.link = traces::Link{.alpha_us = 1, .beta_us_per_byte = 0.1, .gamma_us_per_byte = 0};
+  const core::Profile profile = support::profile_of({{10, 20, {50}}});
+  core::Network network = support::pair_of(1, 0);
+  network.link = core::Link{.alpha_us = 1, .beta_us_per_byte = 0.1, .gamma_us_per_byte = 0};
   network.measured.clear();
   Conditions conditions = {.iterations = 2};
   CHECK(run_at(Fidelity::steps, profile, network, 2, conditions, R"("wfbp")").prediction.iteration_us == 52);
@@ -114,9 +114,9 @@ TEST_CASE("fidelity: a slow link slows a ring down as much as its messages, in e
 }
 
 TEST_CASE("fidelity: on a topology, workers that share a NIC take longer, and those that do not as long") {
-  const traces::Profile profile = support::profile_of({{10, 20, {6400}}});
-  traces::Network network = support::pair_of(1, 0);
-  network.link = traces::Link{.alpha_us = 1, .beta_us_per_byte = 0.001, .gamma_us_per_byte = 0};
+  const core::Profile profile = support::profile_of({{10, 20, {6400}}});
+  core::Network network = support::pair_of(1, 0);
+  network.link = core::Link{.alpha_us = 1, .beta_us_per_byte = 0.001, .gamma_us_per_byte = 0};
   network.measured.clear();
   cluster::TopologySpec spec;
   spec.kind = cluster::TopologyKind::flat;
@@ -143,8 +143,8 @@ TEST_CASE("fidelity: on a topology, workers that share a NIC take longer, and th
 
 TEST_CASE("fidelity: a plan is proven for closed costs alone") {
   Random random(3);
-  const traces::Profile profile = divisible(random);
-  const traces::Network network = support::random_link(random);
+  const core::Profile profile = divisible(random);
+  const core::Network network = support::random_link(random);
   for (const Fidelity fidelity : {Fidelity::closed, Fidelity::steps, Fidelity::messages}) {
     const Schedule schedule = schedule_of(R"("fusewise")");
     const Setting setting(profile, network, 4, {}, {.fidelity = fidelity});
@@ -155,16 +155,16 @@ TEST_CASE("fidelity: a plan is proven for closed costs alone") {
 }
 
 TEST_CASE("fidelity: a network that was only measured cannot go message by message") {
-  const traces::Profile profile = support::profile_of({{10, 20, {50}}});
-  traces::Network network = support::pair_of(1, 0);
+  const core::Profile profile = support::profile_of({{10, 20, {50}}});
+  core::Network network = support::pair_of(1, 0);
   if (network.link) {
-    traces::Measured measured;
+    core::Measured measured;
     measured.workers = 2;
-    measured.curve = traces::CostCurve::affine(5, 0.1);
+    measured.curve = core::CostCurve::affine(5, 0.1);
     network.measured = {measured};
     network.link.reset();
   }
-  CHECK_THROWS_AS(run_at(Fidelity::steps, profile, network, 2, {}, R"("wfbp")"), NoCost);
+  CHECK_THROWS_AS(run_at(Fidelity::steps, profile, network, 2, {}, R"("wfbp")"), Unsupported);
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
 // Fusion: what each kind makes of gradients, by hand and at its boundaries, and what holds for all of them.
 
-#include "planner/fusion.hpp"
+#include "planner/schedule/fusion.hpp"
 
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
-#include "models/errors.hpp"
+#include "core/errors.hpp"
 #include "tests/support/groups.hpp"
 
 namespace planner {
@@ -117,7 +117,7 @@ TEST_CASE("fusion: missing numbers of a kind are those of the contract") {
 // ---- DDP on ResNet-18
 
 /// Its modules in order of registration, each a layer: convolutions without bias, batch normalisations, fc.
-traces::Profile resnet18() {
+core::Profile resnet18() {
   std::vector<LayerSpec> layers;
   const auto conv = [&](std::int64_t in, std::int64_t out, std::int64_t size) {
     layers.push_back({1, 1, {in * out * size * size}});
@@ -209,7 +209,7 @@ TEST_CASE("fusion: mg-wfbp is the paper's algorithm on random workloads") {
     Random random(seed);
     const Scene scene(support::random_profile(random, 8), support::random_link(random), 2 + random.below(30));
     CHECK(fused(R"("mg-wfbp")", scene) ==
-          merged_naively(scene.setting.workload, scene.setting.costs.of(traces::CollectiveKind::all_reduce)));
+          merged_naively(scene.setting.workload, scene.setting.costs.of(core::CollectiveKind::all_reduce)));
   }
 }
 
@@ -254,7 +254,7 @@ TEST_CASE("fusion: a plan that is not of this profile is refused where it differ
   };
   for (const Case& each : cases)
     CHECK_THROWS_WITH_AS(fused(plan_fusion(each.groups), three_tensors()), each.message.c_str(),
-                         models::InputError);
+                         core::InputError);
 }
 
 // ---- reading
@@ -298,8 +298,8 @@ TEST_CASE("fusion: what is not a fusion is refused") {
        R"(s.json: /file: expected the path of a file that can be read, got "none.plan.json": No such file or directory)"},
   };
   for (const Case& each : cases)
-    CHECK_THROWS_WITH_AS(read_fusion(models::Field::parse(each.text, "s.json")), each.message.c_str(),
-                         models::InputError);
+    CHECK_THROWS_WITH_AS(read_fusion(core::Field::parse(each.text, "s.json")), each.message.c_str(),
+                         core::InputError);
 }
 
 // ---- all kinds

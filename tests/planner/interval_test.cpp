@@ -1,33 +1,33 @@
 // Intervals on predictions: there where the inputs carry a spread, as wide as the spread makes them, and the
 // same bytes each time.
 
-#include "planner/interval.hpp"
+#include "planner/run/interval.hpp"
 
 #include <cmath>
 #include <optional>
 
 #include <doctest/doctest.h>
 
-#include "planner/predict.hpp"
-#include "planner/setting.hpp"
+#include "planner/run/predict.hpp"
+#include "planner/schedule/setting.hpp"
 #include "tests/support/planning.hpp"
 
 namespace planner {
 namespace {
 
-std::optional<Interval> interval_of(const traces::Profile& profile, const traces::Network& network,
+std::optional<Interval> interval_of(const core::Profile& profile, const core::Network& network,
                                     std::int64_t workers, const std::string& schedule = R"("wfbp")") {
-  const Schedule read = read_schedule(models::Field::parse(schedule, "s.json"));
+  const Schedule read = read_schedule(core::Field::parse(schedule, "s.json"));
   const Setting setting(profile, network, workers, Algorithm{.name = "ring"}, {});
   return interval(setting, read, run(setting, read));
 }
 
 /// All-reduces of 4 workers: 1000 us up to 1 MB, then a us for every 1000 bytes.
-traces::Network measured_network() {
+core::Network measured_network() {
   return {.name = "n",
-          .measured = {{.collective = traces::CollectiveKind::all_reduce,
+          .measured = {{.collective = core::CollectiveKind::all_reduce,
                         .workers = 4,
-                        .curve = traces::CostCurve::through({{1e6, 1000}, {2e6, 2000}})}}};
+                        .curve = core::CostCurve::through({{1e6, 1000}, {2e6, 2000}})}}};
 }
 
 /// One layer; sigma of what has a spread is 0.1.
@@ -50,14 +50,14 @@ void check_lognormal(const std::optional<Interval>& found, double fixed_us, doub
 }
 
 TEST_CASE("interval: none where the inputs carry no spread, or one of 0") {
-  traces::Profile profile = support::profile_of({{100, 200, {10}}});
+  core::Profile profile = support::profile_of({{100, 200, {10}}});
   CHECK(!interval_of(profile, measured_network(), 4));
   profile.layers[0].forward_spread_us = 0;
   CHECK(!interval_of(profile, measured_network(), 4));
 }
 
 TEST_CASE("interval: as wide as a layer's spread makes it, whatever the pipeline") {
-  traces::Profile profile = support::profile_of({{1000, 200, {10}}});
+  core::Profile profile = support::profile_of({{1000, 200, {10}}});
   profile.layers[0].forward_spread_us = kRangeOfNormal * kSigma * 1000;
   for (const std::string schedule : {R"("wfbp")", R"("s-sgd")", R"("zero")"}) {
     CAPTURE(schedule);
@@ -66,14 +66,14 @@ TEST_CASE("interval: as wide as a layer's spread makes it, whatever the pipeline
 }
 
 TEST_CASE("interval: parts of a layer's backward vary together") {
-  traces::Profile profile = support::profile_of({{200, 1000, {10, 10}, {400, 600}}});
+  core::Profile profile = support::profile_of({{200, 1000, {10, 10}, {400, 600}}});
   profile.layers[0].backward_spread_us = kRangeOfNormal * kSigma * 1000;
   check_lognormal(interval_of(profile, support::link_of(0, 0), 2), 200, 1000);
 }
 
 TEST_CASE("interval: the same each time, and around the prediction") {
-  traces::Profile profile = support::profile_of({{100, 200, {10}}, {300, 500, {20, 30}}});
-  for (traces::ProfileLayer& layer : profile.layers) {
+  core::Profile profile = support::profile_of({{100, 200, {10}}, {300, 500, {20, 30}}});
+  for (core::ProfileLayer& layer : profile.layers) {
     layer.forward_spread_us = layer.forward_us / 20;
     layer.backward_spread_us = layer.backward_us / 20;
   }
@@ -91,9 +91,9 @@ TEST_CASE("interval: the same each time, and around the prediction") {
 
 TEST_CASE(
     "interval: as wide as a curve's spread or 99th percentile makes it, at a point and beyond the last") {
-  const traces::Profile at_point = support::profile_of({{100, 200, {250'000}}});  // 1 MB: 1000 us
-  const traces::Profile beyond = support::profile_of({{100, 200, {2'000'000}}});  // 8 MB: 8000 us
-  traces::Network network = measured_network();
+  const core::Profile at_point = support::profile_of({{100, 200, {250'000}}});  // 1 MB: 1000 us
+  const core::Profile beyond = support::profile_of({{100, 200, {2'000'000}}});  // 8 MB: 8000 us
+  core::Network network = measured_network();
   network.measured[0].spread_us = {kRangeOfNormal * kSigma * 1000, kRangeOfNormal * kSigma * 2000};
   check_lognormal(interval_of(at_point, network, 4), 300, 1000);
   check_lognormal(interval_of(beyond, network, 4), 300, 8000);
@@ -103,14 +103,14 @@ TEST_CASE(
 }
 
 TEST_CASE("interval: a curve of another collective or number of workers has no part in it") {
-  const traces::Profile profile = support::profile_of({{100, 200, {250'000}}});
-  traces::Network network = measured_network();
+  const core::Profile profile = support::profile_of({{100, 200, {250'000}}});
+  core::Network network = measured_network();
   network.measured[0].workers = 8;
   network.measured[0].spread_us = {100, 200};
   network.measured.push_back(measured_network().measured[0]);
   CHECK(!interval_of(profile, network, 4));
   network.measured[0].workers = 4;
-  network.measured[0].collective = traces::CollectiveKind::all_gather;
+  network.measured[0].collective = core::CollectiveKind::all_gather;
   CHECK(!interval_of(profile, network, 4));
 }
 

@@ -10,7 +10,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "planner/entries.hpp"
+#include "planner/job/registry.hpp"
 #include "sim/draws.hpp"
 #include "tests/support/groups.hpp"
 #include "tests/support/timelines.hpp"
@@ -32,7 +32,7 @@ constexpr const char* kSummed =
     R"({"name": "x", "ratio": 0.5, "collective": "all_reduce",
         "encode": {"startup_us": 1, "us_per_byte": 0.0125}, "decode": {"us_per_byte": 0.025}})";
 
-traces::Profile two_layers() { return profile_of({{2, 5, {10}}, {3, 4, {20}}}); }
+core::Profile two_layers() { return profile_of({{2, 5, {10}}, {3, 4, {20}}}); }
 
 /// Named schedules, and what is in none of them; those with a compressor have this one, which must be summed.
 std::vector<Schedule> schedules(const std::string& compressor = kSummed) {
@@ -61,8 +61,8 @@ class Recurrence {
   Recurrence(const Scene& scene, const Schedule& schedule)
       : setting_(scene.setting),
         nominal_(make_workload(scene.profile)),
-        way_(scene.network, scene.setting.costs.workers(),
-             {.compressor = schedule.compressor, .selective = schedule.selective}),
+        transfer_(scene.network, scene.setting.costs.workers(),
+                  {.compressor = schedule.compressor, .selective = schedule.selective}),
         pipeline_(schedule.pipeline->name),
         free_(static_cast<std::size_t>(scene.setting.costs.workers())),
         issued_(free_.size(), std::vector<Time>(nominal_.gradients.size())),
@@ -109,9 +109,9 @@ class Recurrence {
     spans_[{worker, kind, iteration_, item}] = {begin, free(worker)};
   }
 
-  void send(Kind kind, std::uint32_t group, traces::CollectiveKind collective, Time issued) {
+  void send(Kind kind, std::uint32_t group, core::CollectiveKind collective, Time issued) {
     const Time begin = std::max(channel_, issued);
-    channel_ = begin + way_.time(collective, bytes(group));
+    channel_ = begin + transfer_.time(collective, bytes(group));
     spans_[{kChannel, kind, iteration_, group}] = {begin, channel_};
   }
 
@@ -122,7 +122,7 @@ class Recurrence {
   }
 
   void encode(int worker, std::uint32_t group) {
-    compute(worker, Kind::encode, group, way_.encode(bytes(group)));
+    compute(worker, Kind::encode, group, transfer_.encode(bytes(group)));
     issued_[static_cast<std::size_t>(worker)][group] = free(worker);
   }
 
@@ -131,7 +131,7 @@ class Recurrence {
       for (std::uint32_t group = groups(); pipeline_ == "dear" && iteration_ > 0 && group-- > 0;) {
         if (nominal_.gradients[group].layer != layer) continue;
         free(worker) = std::max(free(worker), delivered_[group]);
-        compute(worker, Kind::decode, group, way_.decode(bytes(group)));
+        compute(worker, Kind::decode, group, transfer_.decode(bytes(group)));
         compute(worker, Kind::group_update, group, update_of(group));
       }
       compute(worker, Kind::forward, layer, nominal_.forward[layer]);
@@ -152,18 +152,18 @@ class Recurrence {
 
   void at_once() {
     const bool gathers =
-        way_.carrier(traces::CollectiveKind::all_reduce) != traces::CollectiveKind::all_reduce;
+        transfer_.carrier(core::CollectiveKind::all_reduce) != core::CollectiveKind::all_reduce;
     for (std::uint32_t group = 0; group < groups(); ++group) {
-      const bool gathered = gathers && way_.is_encoded(bytes(group));
-      send(gathered ? Kind::all_gather : Kind::all_reduce, group, traces::CollectiveKind::all_reduce,
+      const bool gathered = gathers && transfer_.is_encoded(bytes(group));
+      send(gathered ? Kind::all_gather : Kind::all_reduce, group, core::CollectiveKind::all_reduce,
            all_issued(group));
       delivered_[group] = channel_;
     }
     for (int worker = 0; worker < workers(); ++worker) {
       for (std::uint32_t group = 0; group < groups(); ++group) {
-        if (way_.decode(bytes(group)) == Time::zero()) continue;
+        if (transfer_.decode(bytes(group)) == Time::zero()) continue;
         free(worker) = std::max(free(worker), delivered_[group]);
-        compute(worker, Kind::decode, group, way_.decode(bytes(group)));
+        compute(worker, Kind::decode, group, transfer_.decode(bytes(group)));
       }
       free(worker) = std::max(free(worker), channel_);
       compute(worker, Kind::update, 0, sim::from_us(setting_.conditions.optimizer_us));
@@ -172,18 +172,18 @@ class Recurrence {
 
   void in_halves() {
     for (std::uint32_t group = 0; group < groups(); ++group)
-      send(Kind::reduce_scatter, group, traces::CollectiveKind::reduce_scatter, all_issued(group));
+      send(Kind::reduce_scatter, group, core::CollectiveKind::reduce_scatter, all_issued(group));
     const Time drained = std::max(channel_, *std::max_element(free_.begin(), free_.end()));
     for (Time& free : free_) free = std::max(free, channel_);
     for (std::uint32_t group = groups(); group-- > 0;) {
-      send(Kind::all_gather, group, traces::CollectiveKind::all_gather, drained);
+      send(Kind::all_gather, group, core::CollectiveKind::all_gather, drained);
       delivered_[group] = channel_;
     }
   }
 
   const Setting& setting_;
   Workload nominal_;
-  WayCost way_;
+  TransferCost transfer_;
   std::string_view pipeline_;
   std::vector<Time> free_;                 // by worker
   std::vector<std::vector<Time>> issued_;  // by worker and group
@@ -227,8 +227,8 @@ TEST_CASE(
   for (std::uint32_t seed = 0; seed < 120; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    const traces::Profile profile = support::random_profile(random, 5);
-    const traces::Network network = support::random_link(random);
+    const core::Profile profile = support::random_profile(random, 5);
+    const core::Network network = support::random_link(random);
     Conditions conditions = {.iterations = random.between(1, 4),
                              .optimizer_us = static_cast<double>(random.one_in(2) ? 0 : random.below(90)),
                              .jitter = {.sigma = 0.3, .seed = seed}};
@@ -393,8 +393,8 @@ TEST_CASE("jitter: with sigma 0 a run is the one without, bit for bit, whatever 
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    const traces::Profile profile = support::random_profile(random, 6);
-    const traces::Network network = support::random_link(random);
+    const core::Profile profile = support::random_profile(random, 6);
+    const core::Network network = support::random_link(random);
     Conditions conditions = support::random_conditions(random);
     const std::int64_t workers = random.between(1, 5);
     for (const Schedule& schedule : schedules()) {
@@ -415,8 +415,8 @@ TEST_CASE("jitter: as it vanishes, every worker by itself gives what the slowest
   for (std::uint32_t seed = 0; seed < 150; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    const traces::Profile profile = support::random_profile(random, 6);
-    const traces::Network network = support::random_link(random);
+    const core::Profile profile = support::random_profile(random, 6);
+    const core::Network network = support::random_link(random);
     Conditions conditions = support::random_conditions(random);
     conditions.overlap = support::random_overlap(random);
     // in dear a worker reads as soon as it has nothing else to do: one that is not the slowest may have read,
@@ -501,8 +501,8 @@ TEST_CASE("jitter: no worker and no update ever shortens a run") {
   for (std::uint32_t seed = 0; seed < 30; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    const traces::Profile profile = support::random_profile(random, 6);
-    const traces::Network network = support::random_link(random);
+    const core::Profile profile = support::random_profile(random, 6);
+    const core::Network network = support::random_link(random);
     Conditions conditions = {.jitter = {.sigma = 0.3, .seed = seed}};
     for (const Schedule& schedule : schedules()) {
       // groups and ways may depend on the number of workers

@@ -1,6 +1,6 @@
 // Local search: no worse than where it began, within the rules, and where it stops no step betters it.
 
-#include "planner/local_search.hpp"
+#include "planner/choose/local_search.hpp"
 
 #include <algorithm>
 #include <map>
@@ -23,7 +23,7 @@ using support::rank;
 
 /// A value for each grouping that has nothing to do with its neighbours' values, but the same each time.
 Time random_value(const Groups& groups, std::uint32_t seed) {
-  for (const Group& group : groups) seed = (seed * 31 + group.end) * 31 + group.way;
+  for (const Group& group : groups) seed = (seed * 31 + group.end) * 31 + group.transfer;
   return Time(Random(seed).below(40));
 }
 
@@ -32,7 +32,7 @@ Time sum_of_costs(const Groups& groups, std::uint32_t seed) {
   Time out{};
   for (const Group& group : groups) {
     const std::uint32_t length = group.end - group.begin;
-    out += Time(5 + Random(seed + 97 * group.way + length * length).below(30));
+    out += Time(5 + Random(seed + 97 * group.transfer + length * length).below(30));
   }
   return out;
 }
@@ -48,16 +48,16 @@ GroupRules random_rules(Random& random, std::uint32_t gradients) {
   for (std::uint32_t i = 0; i < gradients; ++i)
     workload.bytes_before.push_back(workload.bytes() + random.between(1, 9));
   GroupRules rules(workload);
-  if (random.one_in(2)) rules.most_bytes(random.between(9, 40));
+  if (random.one_in(2)) rules.max_bytes(random.between(9, 40));
   if (random.one_in(2)) rules.keep_apart(0, gradients - 1);
   return rules;
 }
 
 /// All that differs from these groups in one merge, one cut, one cut moved by 1, 2 or 4, or one way, within
 /// the rules.
-std::vector<Groups> neighbours(const Groups& from, std::uint32_t ways, const GroupRules& rules) {
+std::vector<Groups> neighbours(const Groups& from, std::uint32_t transfers, const GroupRules& rules) {
   std::vector<Groups> out;
-  support::for_each_grouping(from.back().end, ways, any_grouping, [&](const Groups& groups) {
+  support::for_each_grouping(from.back().end, transfers, any_grouping, [&](const Groups& groups) {
     if (!keeps_to(rules, groups)) return;
     // groups that are in only one of the two
     std::vector<Group> left;
@@ -67,17 +67,18 @@ std::vector<Groups> neighbours(const Groups& from, std::uint32_t ways, const Gro
     };
     std::copy_if(from.begin(), from.end(), std::back_inserter(left), other(groups));
     std::copy_if(groups.begin(), groups.end(), std::back_inserter(right), other(from));
-    const auto ways_agree = [&] { return left.front().way == right.front().way; };
-    const bool merged = left.size() == 2 && right.size() == 1 && ways_agree();
-    const bool cut = left.size() == 1 && right.size() == 2 && ways_agree() && right[1].way == left[0].way;
+    const auto transfers_agree = [&] { return left.front().transfer == right.front().transfer; };
+    const bool merged = left.size() == 2 && right.size() == 1 && transfers_agree();
+    const bool cut =
+        left.size() == 1 && right.size() == 2 && transfers_agree() && right[1].transfer == left[0].transfer;
     const auto distance = [&] {
       const std::int64_t by = std::int64_t{left.front().end} - right.front().end;
       return by < 0 ? -by : by;
     };
-    const bool moved = left.size() == 2 && right.size() == 2 && ways_agree() &&
-                       left.back().way == right.back().way && (distance() & (distance() - 1)) == 0;
-    const bool other_way = left.size() == 1 && right.size() == 1;
-    if (merged || cut || moved || other_way) out.push_back(groups);
+    const bool moved = left.size() == 2 && right.size() == 2 && transfers_agree() &&
+                       left.back().transfer == right.back().transfer && (distance() & (distance() - 1)) == 0;
+    const bool other_transfer = left.size() == 1 && right.size() == 1;
+    if (merged || cut || moved || other_transfer) out.push_back(groups);
   });
   return out;
 }
@@ -89,20 +90,20 @@ TEST_CASE("local search: ends no worse than it began, within the rules, where no
     const std::uint32_t gradients = 2 + random.below(6);  // so few that every place is tried
     const GroupRules rules = random_rules(random, gradients);
     Groups from = support::random_groups(random, gradients);
-    const std::uint32_t ways = 1 + random.below(2);
-    for (Group& group : from) group.way = random.below(ways);
+    const std::uint32_t transfers = 1 + random.below(2);
+    for (Group& group : from) group.transfer = random.below(transfers);
     if (!keeps_to(rules, from)) continue;
     const bool rough = random.one_in(2);
     const auto value = [&](const Groups& groups) {
       return rough ? random_value(groups, seed) : sum_of_costs(groups, seed);
     };
-    const Improved found = improve({.rules = rules, .ways = ways, .value = value}, from);
+    const Improved found = improve({.rules = rules, .transfers = transfers, .value = value}, from);
     CAPTURE(support::shown(from));
     CAPTURE(support::shown(found.groups));
     CHECK(found.value == value(found.groups));
     CHECK(keeps_to(rules, found.groups));
     CHECK(rank(found.groups, found.value) <= rank(from, value(from)));
-    for (const Groups& groups : neighbours(found.groups, ways, rules)) {
+    for (const Groups& groups : neighbours(found.groups, transfers, rules)) {
       CAPTURE(support::shown(groups));
       CHECK(rank(groups, value(groups)) >= rank(found.groups, found.value));
     }
@@ -127,22 +128,22 @@ TEST_CASE("local search: a number of groups is kept, and cuts move") {
 }
 
 TEST_CASE("local search: looks no more often than it may, and keeps the best so far") {
-  for (std::uint32_t most = 0; most < 60; ++most) {
-    CAPTURE(most);
-    Random random(most);
+  for (std::uint32_t max = 0; max < 60; ++max) {
+    CAPTURE(max);
+    Random random(max);
     const Groups from = support::random_groups(random, 40);
     std::uint32_t looks = 0;
-    Rank least = support::kNoGrouping;
+    Rank min = support::kNoGrouping;
     const auto value = [&](const Groups& groups) {
       ++looks;
-      const Time out = sum_of_costs(groups, most);
-      least = std::min(least, rank(groups, out));
+      const Time out = sum_of_costs(groups, max);
+      min = std::min(min, rank(groups, out));
       return out;
     };
     const GroupRules none;
-    const Improved found = improve({.rules = none, .value = value, .most_looks = most}, from);
-    CHECK(looks <= most + 1);  // and one at where it begins
-    CHECK(rank(found.groups, found.value) == least);
+    const Improved found = improve({.rules = none, .value = value, .max_looks = max}, from);
+    CHECK(looks <= max + 1);  // and one at where it begins
+    CHECK(rank(found.groups, found.value) == min);
   }
 }
 
@@ -153,7 +154,7 @@ TEST_CASE("local search: where there is no better neighbour it stays, for all it
   const Improved merged = improve({.rules = rules, .value = [](const Groups&) { return Time(7); }}, from);
   CHECK(support::shown(merged.groups) == "3");
   const auto only_this = [&](const Groups& groups) { return Time(groups == from ? 1 : 2); };
-  CHECK(improve({.rules = rules, .ways = 3, .value = only_this}, from).groups == from);
+  CHECK(improve({.rules = rules, .transfers = 3, .value = only_this}, from).groups == from);
 }
 
 }  // namespace

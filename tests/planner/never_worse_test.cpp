@@ -18,8 +18,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "models/errors.hpp"
-#include "planner/simulate_iteration.hpp"
+#include "core/errors.hpp"
+#include "planner/choose/simulate_iteration.hpp"
 #include "tests/support/planning.hpp"
 #include "tests/support/program.hpp"
 
@@ -38,8 +38,8 @@ constexpr std::size_t kOneOf = 16;
 // ---- places: all that is bundled, on as many workers as there are costs for
 
 struct Place {
-  const traces::Profile* profile = nullptr;
-  const traces::Network* network = nullptr;
+  const core::Profile* profile = nullptr;
+  const core::Network* network = nullptr;
   std::int64_t workers = 0;
   const char* all_reduce = "ring";
   std::size_t number = 0;
@@ -52,8 +52,8 @@ struct Place {
 };
 
 struct Bundle {
-  std::vector<traces::Profile> profiles;
-  std::vector<traces::Network> networks;
+  std::vector<core::Profile> profiles;
+  std::vector<core::Network> networks;
 
   Bundle() {
     std::vector<std::string> paths;
@@ -61,26 +61,24 @@ struct Bundle {
       paths.push_back(entry.path().string());
     std::sort(paths.begin(), paths.end());
     for (const std::string& path : paths) {
-      if (path.ends_with(".profile.json"))
-        profiles.push_back(traces::read_profile(models::Field::load(path)));
-      if (path.ends_with(".network.json"))
-        networks.push_back(traces::read_network(models::Field::load(path)));
+      if (path.ends_with(".profile.json")) profiles.push_back(core::read_profile(core::Field::load(path)));
+      if (path.ends_with(".network.json")) networks.push_back(core::read_network(core::Field::load(path)));
     }
   }
 };
 
 /// Those for which the network has costs; nodes are full.
-std::vector<std::int64_t> worker_counts(const traces::Network& network) {
+std::vector<std::int64_t> worker_counts(const core::Network& network) {
   if (network.link || !network.levels.empty()) return {2, 4, 8, 16, 64, 256, 2048};
   std::vector<std::int64_t> out;
-  for (const traces::Measured& measured : network.measured) out.push_back(measured.workers);
+  for (const core::Measured& measured : network.measured) out.push_back(measured.workers);
   return out;
 }
 
 std::vector<Place> places(const Bundle& bundle) {
   std::vector<Place> all;
-  for (const traces::Profile& profile : bundle.profiles)
-    for (const traces::Network& network : bundle.networks)
+  for (const core::Profile& profile : bundle.profiles)
+    for (const core::Network& network : bundle.networks)
       for (const std::int64_t workers : worker_counts(network))
         for (const char* all_reduce : {"ring", "two_level"})
           if (all_reduce == std::string_view("ring") || !network.levels.empty())
@@ -119,7 +117,7 @@ constexpr const char* kPlanners[] = {
 
 std::vector<Fusion> planners() {
   std::vector<Fusion> out;
-  for (const char* json : kPlanners) out.push_back(read_fusion(models::Field::parse(json, "f.json")));
+  for (const char* json : kPlanners) out.push_back(read_fusion(core::Field::parse(json, "f.json")));
   return out;
 }
 
@@ -147,7 +145,7 @@ std::vector<Rival> rivals(const FusionRequest& request, const Place& place, Tall
       Groups groups = all[i].fuse(request);
       const Time value = evaluate(request, groups);
       out.push_back({.name = kPlanners[i], .groups = std::move(groups), .value = value});
-    } catch (const models::WorldError&) {
+    } catch (const core::EnvironmentError&) {
       ++tally.stopped;
     }
   }
@@ -191,7 +189,7 @@ void in_places(const std::string& schedule_json, std::size_t one_of, Visit visit
     try {
       const FusionRequest request(setting, schedule);
       visit(request, place, setting);
-    } catch (const NoCost&) {
+    } catch (const Unsupported&) {
       CHECK_FALSE(place.has_closed_forms());  // what was measured is all-reduce alone
     }
   }

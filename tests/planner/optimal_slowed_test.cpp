@@ -22,7 +22,7 @@ using support::Random;
 using support::Scene;
 using support::schedule_of;
 
-Overlap drawn_overlap(Random& random) {
+Overlap sampled_overlap(Random& random) {
   Overlap out = {.compute_slowdown = random.below(9) / 4.0, .communication_slowdown = random.below(9) / 4.0};
   if (!out.slows()) out.compute_slowdown = 0.3;
   return out;
@@ -40,10 +40,10 @@ Offer random_offer(Random& random, const PipelineCase& pipeline, bool decodes) {
 }
 
 Time best_simulated(const FusionRequest& request) {
-  const auto ways = static_cast<std::uint32_t>(request.ways.size());
+  const auto transfers = static_cast<std::uint32_t>(request.transfers.size());
   const auto value = [&](const Groups& groups) { return simulate_iteration(request, groups); };
   return std::get<Time>(
-      support::best_rank(request.workload.gradient_count(), ways, value, support::any_grouping));
+      support::best_rank(request.workload.gradient_count(), transfers, value, support::any_grouping));
 }
 
 /// Calls back with random scenes, each under every pipeline.
@@ -52,7 +52,7 @@ void for_each_slowed(std::uint32_t first_seed, std::uint32_t seeds, bool decodes
   for (std::uint32_t seed = first_seed; seed < first_seed + seeds; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    const Overlap overlap = drawn_overlap(random);
+    const Overlap overlap = sampled_overlap(random);
     const auto scene = small_scene(random, 6, NetworkKind{seed % support::kNetworkKinds}, overlap);
     for (const PipelineCase& pipeline : pipeline_cases()) {
       const std::string json = random_offer(random, pipeline, decodes).json(pipeline);
@@ -86,7 +86,8 @@ TEST_CASE("slowed: without decoding, and with gathers apart, nothing is simulate
     CHECK(request.model().lower_bound() <= best + rounding(request));
 
     Groups groups = support::random_groups(random, scene.setting.workload.gradient_count());
-    for (Group& group : groups) group.way = random.below(static_cast<std::uint32_t>(request.ways.size()));
+    for (Group& group : groups)
+      group.transfer = random.below(static_cast<std::uint32_t>(request.transfers.size()));
     const Time apart = request.model().value(groups) - simulate_iteration(request, groups);
     CHECK(std::max(apart, -apart) <= rounding(request));
   });

@@ -1,6 +1,6 @@
 // The exact planner against all 2^(n-1) groupings, its tie rule included, and against what is simulated.
 
-#include "planner/iteration.hpp"
+#include "planner/choose/iteration.hpp"
 
 #include <algorithm>
 #include <string>
@@ -42,18 +42,18 @@ Offer a_selective_compressor(Random& random, const PipelineCase& pipeline) {
 
 /// Calls back with small scenes on networks of every kind, each under every pipeline.
 template <typename Look>
-void for_each_scene(std::uint32_t first_seed, std::uint32_t seeds, std::uint32_t most_tensors, Look look) {
+void for_each_scene(std::uint32_t first_seed, std::uint32_t seeds, std::uint32_t max_tensors, Look look) {
   for (std::uint32_t seed = first_seed; seed < first_seed + seeds; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    const auto scene = small_scene(random, most_tensors, NetworkKind{seed % support::kNetworkKinds});
+    const auto scene = small_scene(random, max_tensors, NetworkKind{seed % support::kNetworkKinds});
     for (const PipelineCase& pipeline : pipeline_cases()) look(random, *scene, pipeline);
   }
 }
 
-void check_all_optimal(std::uint32_t first_seed, std::uint32_t seeds, std::uint32_t most_tensors,
+void check_all_optimal(std::uint32_t first_seed, std::uint32_t seeds, std::uint32_t max_tensors,
                        Offer (*offer)(Random&, const PipelineCase&)) {
-  for_each_scene(first_seed, seeds, most_tensors,
+  for_each_scene(first_seed, seeds, max_tensors,
                  [&](Random& random, const Scene& scene, const PipelineCase& pipeline) {
                    support::check_optimal(scene, pipeline, offer(random, pipeline), support::any_grouping);
                  });
@@ -67,10 +67,11 @@ TEST_CASE("optimal: planner, simulator and the contract's words give any groups 
     offer.compressors = {planner::Compressor{}, support::random_compressor(random, "y", pipeline.halves)};
     const Schedule schedule = schedule_of(offer.json(pipeline));
     const FusionRequest request(scene.setting, schedule);
-    const support::Reference reference(scene, pipeline.name, pipeline.overlap_gather, offer.ways());
+    const support::Reference reference(scene, pipeline.name, pipeline.overlap_gather, offer.transfers());
     for (int repeats = 0; repeats < 4; ++repeats) {
       Groups groups = support::random_groups(random, scene.setting.workload.gradient_count());
-      for (Group& group : groups) group.way = random.below(static_cast<std::uint32_t>(request.ways.size()));
+      for (Group& group : groups)
+        group.transfer = random.below(static_cast<std::uint32_t>(request.transfers.size()));
       support::check_value(request, reference, groups);
     }
   });
@@ -153,10 +154,10 @@ TEST_CASE(
 
 TEST_CASE("optimal: of two groups the first is as short as may be") {
   // 8 bytes or more cost nothing: two groups of two would do, and so does one.
-  const traces::Network free_when_large = support::measured_of({{4, 4}, {8, 0}, {9, 0}});
+  const core::Network free_when_large = support::measured_of({{4, 4}, {8, 0}, {9, 0}});
   CHECK(fused(R"("optimal")", Scene(gradients_of({{1, 4}, {1, 4}, {1, 4}, {1, 4}}), free_when_large)) == "4");
   // Large groups are dear: two groups needed, "1 3" and "3 1" end later than "2 2".
-  const traces::Network dear_when_large = support::measured_of({{4, 1}, {8, 1}, {12, 30}});
+  const core::Network dear_when_large = support::measured_of({{4, 1}, {8, 1}, {12, 30}});
   CHECK(fused(R"("optimal")", Scene(gradients_of({{1, 4}, {0, 4}, {0, 4}, {0, 4}}), dear_when_large)) ==
         "2 2");
   // "1 2" and "2 1" end together
@@ -209,11 +210,11 @@ TEST_CASE("optimal: no other kind of fusion ever gives a shorter iteration, what
   for (std::uint32_t seed = 0; seed < 150; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    const traces::Profile profile = support::random_profile(random, 12);
+    const core::Profile profile = support::random_profile(random, 12);
     const std::int64_t workers = 2 + random.below(12);
-    const traces::Network network = random.one_in(3)
-                                        ? support::small_network(random, NetworkKind::jagged, workers)
-                                        : support::random_link(random);
+    const core::Network network = random.one_in(3)
+                                      ? support::small_network(random, NetworkKind::jagged, workers)
+                                      : support::random_link(random);
     const Scene scene(profile, network, workers, support::random_conditions(random));
     for (const Pipeline& pipeline : pipelines()) {
       // neither has an exact planner: sharded's is tested in sharded_test.cpp
@@ -250,7 +251,7 @@ TEST_CASE("optimal: a thousand gradients are planned, and no group of them is wo
   }
   const Scene scene(gradients_of(gradients), pair_of(20, 0.002));
   const Workload& workload = scene.setting.workload;
-  const CollectiveCost& cost = scene.setting.costs.of(traces::CollectiveKind::all_reduce);
+  const CollectiveCost& cost = scene.setting.costs.of(core::CollectiveKind::all_reduce);
   const Schedule schedule = schedule_of(R"("fusewise")");
   const OptimalGroups found = FusionRequest(scene.setting, schedule).model().optimal({});
   CHECK(support::covers(found.groups, workload));

@@ -4,22 +4,22 @@
 
 #include <doctest/doctest.h>
 
-#include "models/errors.hpp"
+#include "core/errors.hpp"
 #include "tests/support/groups.hpp"
 #include "tests/support/timeline_check.hpp"
 
 namespace planner {
 namespace {
 
+using core::CollectiveKind;
 using support::check_run;
 using support::link_of;
 using support::profile_of;
 using support::Scene;
 using support::schedule_of;
-using traces::CollectiveKind;
 
 double us(std::int64_t workers, std::int64_t servers, CollectiveKind kind, std::int64_t bytes) {
-  const traces::Network network = link_of(8, 0.5, 0.25);
+  const core::Network network = link_of(8, 0.5, 0.25);
   const Costs costs(network, workers, {.name = "parameter_server", .servers = servers});
   return sim::to_us(costs.of(kind).time(bytes));
 }
@@ -70,7 +70,7 @@ TEST_CASE("parameter server: any pipeline may use servers, this one nothing else
   CHECK(own.all_reduce == halves.all_reduce);
   CHECK(own.name == "parameter_server servers 3");
   const auto refused = [](const std::string& text, const std::string& message) {
-    CHECK_THROWS_WITH_AS(schedule_of(text), ("s.json: " + message).c_str(), models::InputError);
+    CHECK_THROWS_WITH_AS(schedule_of(text), ("s.json: " + message).c_str(), core::InputError);
   };
   refused(R"({"pipeline": "parameter_server", "servers": 0})",
           "/servers: expected an integer from 1 to 1000000, got 0");

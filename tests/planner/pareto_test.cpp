@@ -1,7 +1,7 @@
 // The search by Pareto fronts on problems of its own: random costs for every group and way, against all
 // groupings; and what is left of its promise when fronts are cut short.
 
-#include "planner/pareto.hpp"
+#include "planner/choose/pareto.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -31,39 +31,38 @@ struct TableStep {
 /// A channel whose groups wait for gradients and for the encoding before them; any group may cost anything.
 struct Table {
   std::uint32_t gradients = 0;
-  std::uint32_t way_count = 1;
+  std::uint32_t transfer_count = 1;
   bool grows = false;  ///< longer groups cost no less
   std::vector<Time> ready;
   std::vector<TableStep> steps;  ///< by way, begin and end
 
-  TableStep& at(std::uint32_t begin, std::uint32_t end, std::uint32_t way) {
-    return steps[(std::size_t{way} * gradients + begin) * (gradients + 1) + end];
+  TableStep& at(std::uint32_t begin, std::uint32_t end, std::uint32_t transfer) {
+    return steps[(std::size_t{transfer} * gradients + begin) * (gradients + 1) + end];
   }
-  const TableStep& at(std::uint32_t begin, std::uint32_t end, std::uint32_t way) const {
-    return steps[(std::size_t{way} * gradients + begin) * (gradients + 1) + end];
+  const TableStep& at(std::uint32_t begin, std::uint32_t end, std::uint32_t transfer) const {
+    return steps[(std::size_t{transfer} * gradients + begin) * (gradients + 1) + end];
   }
 };
 
 Table random_table(Random& random) {
   Table table;
   table.gradients = 1 + random.below(8);
-  table.way_count = 1 + random.below(table.gradients > 6 ? 2 : 3);
+  table.transfer_count = 1 + random.below(table.gradients > 6 ? 2 : 3);
   table.grows = random.one_in(2);
-  table.steps.resize(std::size_t{table.way_count} * table.gradients * (table.gradients + 1));
-  const std::uint32_t most = random.one_in(2) ? 6 : 60;  // few numbers, many ties
-  const std::uint32_t most_encode = random.one_in(4) ? 1 : most / 3;
+  table.steps.resize(std::size_t{table.transfer_count} * table.gradients * (table.gradients + 1));
+  const std::uint32_t max = random.one_in(2) ? 6 : 60;  // few numbers, many ties
+  const std::uint32_t max_encode = random.one_in(4) ? 1 : max / 3;
   Time ready{};
-  for (std::uint32_t i = 0; i < table.gradients; ++i)
-    table.ready.push_back(ready += Time(random.below(most)));
-  for (std::uint32_t way = 0; way < table.way_count; ++way)
+  for (std::uint32_t i = 0; i < table.gradients; ++i) table.ready.push_back(ready += Time(random.below(max)));
+  for (std::uint32_t transfer = 0; transfer < table.transfer_count; ++transfer)
     for (std::uint32_t end = 1; end <= table.gradients; ++end) {
       TableStep step = {.end = end};
       for (std::uint32_t begin = end; begin-- > 0;) {
-        const Time encode(random.below(most_encode));
-        const Time channel(random.below(most));
+        const Time encode(random.below(max_encode));
+        const Time channel(random.below(max));
         step.encode = table.grows ? step.encode + encode / 2 : encode;
         step.channel = table.grows ? step.channel + channel / 2 : channel;
-        table.at(begin, end, way) = step;
+        table.at(begin, end, transfer) = step;
       }
     }
   return table;
@@ -79,12 +78,12 @@ class TableProblem {
   explicit TableProblem(const Table& table) : table_(table) {}
 
   std::uint32_t count() const { return table_.gradients; }
-  std::uint32_t ways() const { return table_.way_count; }
+  std::uint32_t transfers() const { return table_.transfer_count; }
   static State start() { return {}; }
-  static State least(std::uint32_t /*cut*/) { return {}; }
+  static State min(std::uint32_t /*cut*/) { return {}; }
   bool longer_costs_more() const { return table_.grows; }
-  const Step& step(std::uint32_t begin, std::uint32_t end, std::uint32_t way) const {
-    return table_.at(begin, end, way);
+  const Step& step(std::uint32_t begin, std::uint32_t end, std::uint32_t transfer) const {
+    return table_.at(begin, end, transfer);
   }
   State extend(const State& state, const Step& step) const {
     const Time encoded = state[1] + step.encode;
@@ -120,7 +119,7 @@ Time value_of(const Table& table, const Groups& groups) {
   Time encoded{};
   Time channel{};
   for (const Group& group : groups) {
-    const TableStep& step = table.at(group.begin, group.end, group.way);
+    const TableStep& step = table.at(group.begin, group.end, group.transfer);
     encoded += step.encode;
     channel = std::max(channel, table.ready[group.end - 1] + encoded) + step.channel;
   }
@@ -134,8 +133,8 @@ GroupRules random_rules(Random& random, std::uint32_t gradients) {
     workload.bytes_before.push_back(workload.bytes() + random.between(1, 9));
   for (;;) {
     GroupRules rules(workload);
-    if (random.one_in(3)) rules.most_bytes(random.between(5, 40));
-    if (random.one_in(3)) rules.least_bytes(random.between(1, 12));
+    if (random.one_in(3)) rules.max_bytes(random.between(5, 40));
+    if (random.one_in(3)) rules.min_bytes(random.between(1, 12));
     if (random.one_in(3)) rules.buffer_bytes(random.between(5, 40));
     if (gradients > 1 && random.one_in(4)) rules.keep_together(gradients / 2 - 1, gradients / 2);
     if (gradients > 1 && random.one_in(4)) rules.keep_apart(0, gradients - 1);
@@ -164,7 +163,7 @@ void for_random_tables(std::uint32_t seeds, Check check) {
     TableCase out = {.table = random_table(random), .rules = {}};
     if (random.one_in(2)) out.rules = random_rules(random, out.table.gradients);
     out.best = support::best_rank(
-        out.table.gradients, out.table.way_count,
+        out.table.gradients, out.table.transfer_count,
         [&](const Groups& groups) { return value_of(out.table, groups); },
         [&](const Groups& groups) { return keeps_to(out.rules, groups); });
     check(out);
@@ -172,9 +171,9 @@ void for_random_tables(std::uint32_t seeds, Check check) {
 }
 
 template <typename Problem>
-OptimalGroups search(const TableCase& on, std::size_t most_kept) {
+OptimalGroups search(const TableCase& on, std::size_t max_kept) {
   const Problem problem(on.table);
-  OptimalGroups found = ParetoSearch<Problem>(problem, on.rules, most_kept).run();
+  OptimalGroups found = ParetoSearch<Problem>(problem, on.rules, max_kept).run();
   CAPTURE(support::shown(found.groups));
   REQUIRE(!found.groups.empty());
   CHECK(found.groups.front().begin == 0);
@@ -206,10 +205,10 @@ TEST_CASE("pareto: found from the end, the simplest of the best is the same") {
 template <typename Problem>
 void check_cut_short(const TableCase& on) {
   const Time best = std::get<Time>(on.best);
-  for (const std::size_t most_kept : {1U, 2U, 3U}) {
-    CAPTURE(most_kept);
-    const OptimalGroups found = search<Problem>(on, most_kept);
-    CHECK(found.largest_front <= most_kept);
+  for (const std::size_t max_kept : {1U, 2U, 3U}) {
+    CAPTURE(max_kept);
+    const OptimalGroups found = search<Problem>(on, max_kept);
+    CHECK(found.largest_front <= max_kept);
     CHECK(found.may_be_off_by >= Time::zero());
     CHECK(found.value >= best);
     CHECK(found.value - found.may_be_off_by <= best);

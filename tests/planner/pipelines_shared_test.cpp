@@ -11,26 +11,26 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "planner/entries.hpp"
+#include "planner/job/registry.hpp"
 #include "tests/support/groups.hpp"
 #include "tests/support/timelines.hpp"
 
 namespace planner {
 namespace {
 
+using core::CollectiveKind;
 using doctest::Approx;
 using sim::Time;
 using support::Random;
 using support::Scene;
-using traces::CollectiveKind;
 using Kind = TaskLabel::Kind;
 
 constexpr std::uint32_t kSeeds = 60;
 
 /// A random setting, all but the schedule.
 struct Instance {
-  traces::Profile profile;
-  traces::Network network;
+  core::Profile profile;
+  core::Network network;
   std::int64_t workers;
   Conditions conditions;
   std::string gathered;  ///< compressors
@@ -192,7 +192,7 @@ struct OnRing {
 
 OnRing on_ring(const Instance& instance, const Compressor& compressor, const Algorithm& algorithm,
                bool encoded, CollectiveKind kind, double bytes) {
-  const traces::Link& link = *instance.network.link;
+  const core::Link& link = *instance.network.link;
   const auto others = static_cast<double>(instance.workers - 1);
   const auto workers = static_cast<double>(instance.workers);
   const double message = encoded ? compressor.ratio * bytes : bytes;
@@ -218,9 +218,9 @@ OnRing all_on_ring(const Instance& instance, const Run& run, const Workload& wor
   for (const Op& op : run.program.ops) {
     const Group& group = run.groups[op.group];
     const std::int64_t bytes = bytes_of(workload, group);
-    const WayCost& way = run.ways[group.way];
-    const OnRing one = on_ring(instance, way.way().compressor, way.way().all_reduce, way.is_encoded(bytes),
-                               op.kind, static_cast<double>(bytes));
+    const TransferCost& transfer = run.transfers[group.transfer];
+    const OnRing one = on_ring(instance, transfer.transfer().compressor, transfer.transfer().all_reduce,
+                               transfer.is_encoded(bytes), op.kind, static_cast<double>(bytes));
     const auto batches = static_cast<std::uint32_t>(instance.conditions.accumulation_steps);
     const std::uint32_t times = Program::runs(op, batches);
     all.us += times * (one.us + sim::to_us(run.program.negotiation));
@@ -360,7 +360,7 @@ TEST_CASE("pipelines: every program delivers each group's gradients once, whole,
         std::vector<int> for_forward(groups);
         for (const Op& op : pipeline.program(groups, options).ops) {
           REQUIRE(op.group < groups);
-          kinds[op.group] += std::string(traces::name(op.kind)) + ' ';
+          kinds[op.group] += std::string(core::name(op.kind)) + ' ';
           if (op.delivers == Delivers::own_layers || op.delivers == Delivers::next_iteration)
             ++delivered[op.group];
           if (op.issue == Issue::forward) ++for_forward[op.group];
@@ -425,10 +425,10 @@ class Journey {
           std::size_t worker)
       : run_(run), workload_(workload), spans_(spans), op_(op), iteration_(iteration), worker_(worker) {
     const std::int64_t bytes = bytes_of(workload, group());
-    const WayCost& way = run.ways[group().way];
-    encodes_ = way.encode(bytes) > Time::zero();
-    decodes_ = way.decode(bytes) > Time::zero();
-    const CollectiveKind carrier = way.is_encoded(bytes) ? way.carrier(op.kind) : op.kind;
+    const TransferCost& transfer = run.transfers[group().transfer];
+    encodes_ = transfer.encode(bytes) > Time::zero();
+    decodes_ = transfer.decode(bytes) > Time::zero();
+    const CollectiveKind carrier = transfer.is_encoded(bytes) ? transfer.carrier(op.kind) : op.kind;
     const Kind kind = op.issue == Issue::backward                 ? Kind::backward_gather
                       : carrier == CollectiveKind::all_reduce     ? Kind::all_reduce
                       : carrier == CollectiveKind::reduce_scatter ? Kind::reduce_scatter

@@ -1,7 +1,7 @@
 // Pipelines: whole timelines of two layers over two iterations, worked by hand. What holds for all of them is
 // in pipelines_shared_test.cpp.
 
-#include "planner/pipeline.hpp"
+#include "planner/schedule/pipeline.hpp"
 
 #include <string>
 
@@ -21,7 +21,7 @@ using support::schedule_of;
 
 // Forward 2 and 3 us, backward 5 and 4, 40 and 80 bytes. An all-reduce takes 2 us + 0.1 us a byte, so 10 for
 // layer 2 (group 1 where each goes alone), 6 for layer 1 (group 2), 14 for both; its halves 5, 3 and 7.
-traces::Profile two_layers() { return profile_of({{2, 5, {10}}, {3, 4, {20}}}); }
+core::Profile two_layers() { return profile_of({{2, 5, {10}}, {3, 4, {20}}}); }
 
 struct Expected {
   std::string compute;
@@ -31,7 +31,7 @@ struct Expected {
 };
 
 void check(const std::string& schedule, const Conditions& conditions, const Expected& expected,
-           std::int64_t workers = 2, const traces::Profile& profile = two_layers()) {
+           std::int64_t workers = 2, const core::Profile& profile = two_layers()) {
   CAPTURE(schedule);
   const Scene scene(profile, pair_of(2, 0.1), workers, conditions);
   const Run run = scene.run(schedule_of(schedule));
@@ -90,7 +90,7 @@ TEST_CASE("dear: layers without tensors start when backward and the reduce-scatt
 
 TEST_CASE("dear: a layer cut by two groups waits for both, a group over two layers holds up the first") {
   // group 1: l2.a and l1.b (80 bytes), group 2: l1.a (40 bytes)
-  const traces::Profile profile = profile_of({{2, 5, {10, 10}}, {3, 4, {10}}});
+  const core::Profile profile = profile_of({{2, 5, {10, 10}}, {3, 4, {10}}});
   const Expected expected = {"F1 0-2, F2 2-5, B2 5-9, B1 9-14, F1 30-32, F2 32-35",
                              "S1 14-19, S2 19-22, G2 22-25, G1 25-30", 30};
   check(R"({"pipeline": "dear", "fusion": {"kind": "buckets", "cap_bytes": 80}})", {.iterations = 1},
@@ -115,7 +115,7 @@ TEST_CASE("zero: gathers under the next forward pass as dear does, or before it"
 }
 
 TEST_CASE("pipelines: the tensors of a layer are ready together, or each when its part of backward ends") {
-  const traces::Profile parts = profile_of({{2, 5, {10, 20}, {2, 3}}});
+  const core::Profile parts = profile_of({{2, 5, {10, 20}, {2, 3}}});
   check(R"("wfbp")", {.iterations = 1}, {"F1 0-2, B1.b 2-5, B1.a 5-7", "A1 5-15, A2 15-21", 21}, 2, parts);
   check(R"("wfbp")", {.iterations = 1}, {"F1 0-2, B1 2-7", "A1 7-17, A2 17-23", 23}, 2,
         profile_of({{2, 5, {10, 20}}}));

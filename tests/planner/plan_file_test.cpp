@@ -1,6 +1,6 @@
 // Plan files: what is written reads back the same, what a plan promises is what simulating it gives.
 
-#include "planner/plan_file.hpp"
+#include "planner/schedule/plan_file.hpp"
 
 #include <algorithm>
 #include <string>
@@ -9,8 +9,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "models/errors.hpp"
-#include "planner/make_plan.hpp"
+#include "core/errors.hpp"
+#include "planner/advise/make_plan.hpp"
 #include "tests/support/groups.hpp"
 
 namespace planner {
@@ -22,7 +22,7 @@ using support::Random;
 using support::Scene;
 using support::schedule_of;
 
-PlanFile read(const std::string& text) { return read_plan_file(models::Field::parse(text, "p.json")); }
+PlanFile read(const std::string& text) { return read_plan_file(core::Field::parse(text, "p.json")); }
 
 PlanFile plan_of(const Scene& scene, const Schedule& schedule) {
   return make_plan(scene.setting, schedule, scene.run(schedule));
@@ -108,7 +108,7 @@ TEST_CASE("plan: its predicted time is what simulating it gives, and never under
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    const traces::Profile profile = support::random_profile(random, 9);
+    const core::Profile profile = support::random_profile(random, 9);
     const Scene scene(profile, support::random_link(random), random.between(1, 9),
                       support::random_conditions(random));
     std::vector<Schedule> schedules = {
@@ -139,13 +139,13 @@ TEST_CASE("plan: the lower bound is under every grouping, not only the fusions t
   for (std::uint32_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    const traces::Profile profile = support::random_profile(random, 6);
+    const core::Profile profile = support::random_profile(random, 6);
     const bool measured = random.one_in(2);
-    const traces::Network network = measured ? support::measured_of({{10, 1.0 * random.below(90)},
-                                                                     {1000, 1.0 * random.below(90)},
-                                                                     {2000, 1.0 * random.below(90)},
-                                                                     {9000, 1.0 * random.below(90)}})
-                                             : support::random_link(random);
+    const core::Network network = measured ? support::measured_of({{10, 1.0 * random.below(90)},
+                                                                   {1000, 1.0 * random.below(90)},
+                                                                   {2000, 1.0 * random.below(90)},
+                                                                   {9000, 1.0 * random.below(90)}})
+                                           : support::random_link(random);
     const Scene scene(profile, network, measured ? 2 : random.between(1, 9),
                       support::random_conditions(random));
     const Workload& workload = scene.setting.workload;
@@ -224,7 +224,7 @@ TEST_CASE("plan: what is not a plan is refused") {
     CAPTURE(each.patch);
     nlohmann::ordered_json changed = good;
     changed.merge_patch(nlohmann::ordered_json::parse(each.patch));
-    CHECK_THROWS_WITH_AS(read(changed.dump()), each.message.c_str(), models::InputError);
+    CHECK_THROWS_WITH_AS(read(changed.dump()), each.message.c_str(), core::InputError);
   }
 }
 

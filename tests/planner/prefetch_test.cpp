@@ -6,7 +6,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "models/errors.hpp"
+#include "core/errors.hpp"
 #include "tests/support/brute_force.hpp"
 #include "tests/support/groups.hpp"
 #include "tests/support/timeline_check.hpp"
@@ -22,7 +22,7 @@ using support::Scene;
 using support::schedule_of;
 
 // A half of an all-reduce takes 3 us for each of the first two layers and 20 us for the third (group 1).
-traces::Profile long_first_layer() { return profile_of({{10, 1, {10}}, {1, 1, {10}}, {1, 1, {95}}}); }
+core::Profile long_first_layer() { return profile_of({{10, 1, {10}}, {1, 1, {10}}, {1, 1, {95}}}); }
 
 std::string dear(const char* prefetch) {
   return fmt::format(R"({{"pipeline": "dear", "prefetch": {}}})", prefetch);
@@ -90,8 +90,8 @@ TEST_CASE("prefetch: fewer ahead never shorten an iteration, and enough are as g
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    const traces::Profile profile = support::random_profile(random, 9);
-    const traces::Network network = support::random_link(random);
+    const core::Profile profile = support::random_profile(random, 9);
+    const core::Network network = support::random_link(random);
     const Scene scene(profile, network, random.between(1, 9), support::random_conditions(random));
     const auto time = [&](const std::string& members) {
       return scene.run(schedule_of(R"({"pipeline": "dear")" + members + "}")).prediction.iteration_us;
@@ -179,8 +179,8 @@ TEST_CASE("prefetch: is dear's own key, a positive integer, and told in a descri
     CHECK_THROWS_WITH_AS(
         schedule_of(dear(bad)),
         fmt::format("s.json: /prefetch: expected an integer from 1 to 1000000, got {}", bad).c_str(),
-        models::InputError);
-  CHECK_THROWS_AS(schedule_of(R"({"pipeline": "zero", "prefetch": 1})"), models::InputError);
+        core::InputError);
+  CHECK_THROWS_AS(schedule_of(R"({"pipeline": "zero", "prefetch": 1})"), core::InputError);
 }
 
 }  // namespace

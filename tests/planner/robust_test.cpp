@@ -11,10 +11,10 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "models/errors.hpp"
-#include "planner/lower.hpp"
-#include "planner/sampled.hpp"
-#include "planner/simulate_iteration.hpp"
+#include "core/errors.hpp"
+#include "planner/choose/sampled.hpp"
+#include "planner/choose/simulate_iteration.hpp"
+#include "planner/graph/lower.hpp"
 #include "sim/draws.hpp"
 #include "tests/support/groups.hpp"
 
@@ -50,14 +50,14 @@ std::string robust(const std::string& keys = "", const std::string& pipeline = "
 }
 
 /// The spreads that these standard deviations of the logarithm come from.
-void spread(traces::ProfileLayer& layer, double forward_sigma, double backward_sigma) {
+void spread(core::ProfileLayer& layer, double forward_sigma, double backward_sigma) {
   layer.forward_spread_us = forward_sigma * kRangeOfNormal * layer.forward_us;
   layer.backward_spread_us = backward_sigma * kRangeOfNormal * layer.backward_us;
 }
 
 /// Every layer with a spread of its own, some without.
-void spread(traces::Profile& profile, Random& random) {
-  for (traces::ProfileLayer& layer : profile.layers)
+void spread(core::Profile& profile, Random& random) {
+  for (core::ProfileLayer& layer : profile.layers)
     if (!random.one_in(4)) spread(layer, random.below(60) / 64.0, random.below(60) / 64.0);
 }
 
@@ -93,14 +93,14 @@ TEST_CASE("sampled: the 95th percentile is the value at that rank, the mean that
 }
 
 TEST_CASE("sampled: the mean of times whose sum does not fit the clock") {
-  const Time most = sim::from_us(sim::kMostUs);
-  CHECK(of(Statistic::mean, {most, most, most - Time(3)}) == most - Time(1));
+  const Time max = sim::from_us(sim::kMaxUs);
+  CHECK(of(Statistic::mean, {max, max, max - Time(3)}) == max - Time(1));
 }
 
 // ---- what varies
 
 TEST_CASE("sampled: a layer varies as its spread or the jitter says, whichever is more") {
-  traces::Profile profile = support::profile_of({{10, 20, {1}}, {40, 0, {1}}, {5, 8, {1}}});
+  core::Profile profile = support::profile_of({{10, 20, {1}}, {40, 0, {1}}, {5, 8, {1}}});
   profile.layers[0].forward_spread_us = kRangeOfNormal * 10 * 0.25;
   profile.layers[0].backward_spread_us = kRangeOfNormal * 20 * 0.0625;
   profile.layers[1].backward_spread_us = 7;    // of no time
@@ -135,58 +135,58 @@ TEST_CASE("sampled: factors have mean 1 and their sigma, and one for each sample
   double sum = 0;
   double sum_of_squares = 0;
   for (std::uint64_t sample = 0; sample < kCount; ++sample) {
-    const double factor = sample_factor(7, sample, 3, DrawnPass::forward, 2, kSigma);
+    const double factor = sample_factor(7, sample, 3, SampledPass::forward, 2, kSigma);
     sum += factor;
     sum_of_squares += factor * factor;
   }
   const double variance = std::exp(kSigma * kSigma) - 1;
   CHECK(sum / kCount == doctest::Approx(1).epsilon(4 * std::sqrt(variance / kCount)));
   CHECK(sum_of_squares / kCount - 1 == doctest::Approx(variance).epsilon(0.06));
-  const auto factor = [](std::uint64_t seed, std::uint64_t sample, std::int64_t worker, DrawnPass pass,
+  const auto factor = [](std::uint64_t seed, std::uint64_t sample, std::int64_t worker, SampledPass pass,
                          std::uint32_t item) {
     return sample_factor(seed, sample, worker, pass, item, kSigma);
   };
-  const double one = factor(1, 2, 3, DrawnPass::forward, 4);
-  CHECK(one == factor(1, 2, 3, DrawnPass::forward, 4));
-  CHECK(one != factor(2, 2, 3, DrawnPass::forward, 4));
-  CHECK(one != factor(1, 3, 3, DrawnPass::forward, 4));
-  CHECK(one != factor(1, 2, 4, DrawnPass::forward, 4));
-  CHECK(one != factor(1, 2, 3, DrawnPass::backward, 4));
-  CHECK(one != factor(1, 2, 3, DrawnPass::forward, 5));
+  const double one = factor(1, 2, 3, SampledPass::forward, 4);
+  CHECK(one == factor(1, 2, 3, SampledPass::forward, 4));
+  CHECK(one != factor(2, 2, 3, SampledPass::forward, 4));
+  CHECK(one != factor(1, 3, 3, SampledPass::forward, 4));
+  CHECK(one != factor(1, 2, 4, SampledPass::forward, 4));
+  CHECK(one != factor(1, 2, 3, SampledPass::backward, 4));
+  CHECK(one != factor(1, 2, 3, SampledPass::forward, 5));
 }
 
 // ---- samples against plain recomputation
 
 /// What a task of one worker takes in one sample, as a task of the simulator is named.
-Time drawn_task(const Setting& setting, const TaskLabel& label, std::uint64_t seed, std::int64_t worker) {
+Time sampled_task(const Setting& setting, const TaskLabel& label, std::uint64_t seed, std::int64_t worker) {
   using Kind = TaskLabel::Kind;
   const Variation variation(setting);
-  const traces::Profile& profile = *setting.workload.profile;
+  const core::Profile& profile = *setting.workload.profile;
   double us = 1;
   for (const Straggler& straggler : setting.conditions.stragglers)
     if (straggler.worker == worker) us = straggler.slowdown;
-  const auto drawn = [&](double time_us, DrawnPass pass, std::uint32_t item, double sigma) {
+  const auto sampled = [&](double time_us, SampledPass pass, std::uint32_t item, double sigma) {
     return sim::from_us(time_us * us * sample_factor(seed, label.iteration, worker, pass, item, sigma));
   };
   if (label.kind == Kind::forward)
-    return drawn(profile.layers[label.item].forward_us, DrawnPass::forward, label.item,
-                 variation.forward[label.item]);
+    return sampled(profile.layers[label.item].forward_us, SampledPass::forward, label.item,
+                   variation.forward[label.item]);
   if (label.kind == Kind::micro_batch_forward)
-    return drawn(traces::forward_us(profile), DrawnPass::micro_batch_forward, label.item - 1,
-                 variation.micro_batch_forward);
+    return sampled(core::forward_us(profile), SampledPass::micro_batch_forward, label.item - 1,
+                   variation.micro_batch_forward);
   if (label.kind == Kind::micro_batch_backward)
-    return drawn(traces::backward_us(profile), DrawnPass::micro_batch_backward, label.item,
-                 variation.micro_batch_backward);
+    return sampled(core::backward_us(profile), SampledPass::micro_batch_backward, label.item,
+                   variation.micro_batch_backward);
   const BackwardStep& step = setting.workload.backward[label.item];
-  const traces::ProfileLayer& layer = profile.layers[step.layer];
+  const core::ProfileLayer& layer = profile.layers[step.layer];
   const bool whole = step.tensor == BackwardStep::kWholeLayer;
-  return drawn(whole ? layer.backward_us : *layer.tensors[step.tensor].backward_us, DrawnPass::backward,
-               step.layer, variation.backward[step.layer]);
+  return sampled(whole ? layer.backward_us : *layer.tensors[step.tensor].backward_us, SampledPass::backward,
+                 step.layer, variation.backward[step.layer]);
 }
 
 /// Some layers with parts, some without tensors, spreads, perhaps jitter, a straggler, several micro-batches.
-Scene varied_scene(Random& random, std::int64_t workers, std::uint32_t most_layers = 6) {
-  traces::Profile profile = support::random_profile(random, most_layers);
+Scene varied_scene(Random& random, std::int64_t workers, std::uint32_t max_layers = 6) {
+  core::Profile profile = support::random_profile(random, max_layers);
   spread(profile, random);
   Conditions conditions;
   conditions.accumulation_steps = random.between(1, 3);
@@ -211,7 +211,7 @@ TEST_CASE("sampled: a sample is every worker by itself, and the last of them at 
     Time backward_end{};
     for (std::int64_t worker = 0; worker < 3; ++worker) {
       const auto task = [&](TaskLabel::Kind kind, std::uint32_t item) {
-        return drawn_task(scene.setting, {.kind = kind, .iteration = kSample, .item = item}, seed, worker);
+        return sampled_task(scene.setting, {.kind = kind, .iteration = kSample, .item = item}, seed, worker);
       };
       Time at{};
       for (std::uint32_t layer = layers; layer-- > 0;) {
@@ -273,7 +273,7 @@ sim::Timeline with_draws(const Setting& setting, const Run& run, std::uint64_t s
     if (label.kind == Kind::forward || label.kind == Kind::backward ||
         label.kind == Kind::micro_batch_forward || label.kind == Kind::micro_batch_backward)
       task.duration =
-          drawn_task(setting, label, seed, static_cast<std::int64_t>(Lowered::worker_of(task.stream)));
+          sampled_task(setting, label, seed, static_cast<std::int64_t>(Lowered::worker_of(task.stream)));
     if (label.kind == Kind::update) task.duration = setting.extras.update;
     builder.add_task(task);
   }
@@ -287,12 +287,12 @@ TEST_CASE("sampled: three workers simulated with the same draws take as long, it
   for (std::uint32_t seed = 0; seed < 150; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    traces::Profile profile = support::random_profile(random, 5);
+    core::Profile profile = support::random_profile(random, 5);
     // Where backward ends in a layer with tensors no worker is ahead of the others into the next iteration.
     if (profile.layers.front().tensors.empty())
       profile.layers.front().tensors = {{.name = "first", .elements = 10}};
     if (profile.layers.front().tensors.front().backward_us) {
-      const traces::ProfileLayer& layer = profile.layers.front();
+      const core::ProfileLayer& layer = profile.layers.front();
       profile.layers.front().tensors = {{.name = "first", .elements = 10, .backward_us = layer.backward_us}};
     }
     spread(profile, random);
@@ -309,7 +309,7 @@ TEST_CASE("sampled: three workers simulated with the same draws take as long, it
       CAPTURE(json);
       const Asked asked(scene, json);
       const Groups groups = support::random_groups(random, scene.setting.workload.gradient_count());
-      Run run = simulate_groups(scene.setting, asked.schedule, groups, asked.request.ways);
+      Run run = simulate_groups(scene.setting, asked.schedule, groups, asked.request.transfers);
       run.lowered = lower_every_worker(scene.setting, run);
       const Samples samples(asked.request, {.samples = conditions.iterations, .seed = seed});
       const std::vector<Time> values = samples.values(groups);
@@ -369,7 +369,7 @@ TEST_CASE("sampled: the mean is that of long simulations with jitter, within fou
 // ---- communication
 
 TEST_CASE("sampled: every collective of a sample takes one factor longer, and compute none") {
-  traces::Network network = support::link_of(10, 0.5, 0.25);
+  core::Network network = support::link_of(10, 0.5, 0.25);
   Conditions conditions;
   conditions.lars_us = 8;
   conditions.parallel_tensor_operator = true;
@@ -384,7 +384,7 @@ TEST_CASE("sampled: every collective of a sample takes one factor longer, and co
   double sum = 0;
   for (std::size_t i = 0; i < samples.count(); ++i) {
     const FusionRequest& request = samples.request(i);
-    const double factor = sim::to_us(request.costs.of(traces::CollectiveKind::all_reduce).time(120)) / whole;
+    const double factor = sim::to_us(request.costs.of(core::CollectiveKind::all_reduce).time(120)) / whole;
     CHECK(sim::to_us(evaluate(request, groups)) ==
           doctest::Approx(20 + 2 + factor * (whole + gather)).epsilon(1e-6));
     CHECK(request.workload.backward_total == sim::from_us(20));
@@ -404,13 +404,13 @@ TEST_CASE("sampled: where nothing varies one sample stands for all") {
 }
 
 TEST_CASE("sampled: draws that do not fit the clock are refused") {
-  traces::Profile profile = gradients_of({{1e12, 40}});
+  core::Profile profile = gradients_of({{1e12, 40}});
   profile.layers[0].backward_spread_us = 1e13;
   Conditions conditions;
   conditions.iterations = 1;
   const Scene scene(profile, pair_of(1, 1), 2, conditions);
   const Asked asked(scene, robust(R"("samples": 1000)"));
-  CHECK_THROWS_AS(asked.fuse(), NoCost);
+  CHECK_THROWS_AS(asked.fuse(), Unsupported);
 }
 
 // ---- robust plans
@@ -424,15 +424,15 @@ TEST_CASE("sampled: draws that do not fit the clock are refused") {
 // and with B1 at g times 20, the later of two workers' draws:
 //   apart    10 + max(16, 20 g) + 19
 //   in one   10 + 20 g + 20
-traces::Profile two_layers() {
-  traces::Profile profile = gradients_of({{10, 8}, {20, 32}});
+core::Profile two_layers() {
+  core::Profile profile = gradients_of({{10, 8}, {20, 32}});
   spread(profile.layers[0], 0, 1);
   return profile;
 }
 
 double later_draw(std::uint64_t sample) {
-  return std::max(sample_factor(1, sample, 0, DrawnPass::backward, 0, 1),
-                  sample_factor(1, sample, 1, DrawnPass::backward, 0, 1));
+  return std::max(sample_factor(1, sample, 0, SampledPass::backward, 0, 1),
+                  sample_factor(1, sample, 1, SampledPass::backward, 0, 1));
 }
 
 TEST_CASE("robust: two gradients that are better apart on average may be better in one over samples") {
@@ -495,20 +495,20 @@ Tried try_all(const FusionRequest& request, const Sampling& sampling, Statistic 
 /// Up to 9 gradients of varying layers; in every other scene 9 of them, that vary much and whose startups
 /// count.
 Scene small_scene(Random& random) {
-  traces::Profile profile;
+  core::Profile profile;
   Conditions conditions;
   conditions.optimizer_us = random.below(30);
   if (random.one_in(2)) {
     std::vector<std::pair<double, std::int64_t>> gradients;
     for (int i = 0; i < 9; ++i) gradients.emplace_back(1 + random.below(100), 4 * random.between(1, 400));
     profile = gradients_of(gradients);
-    for (traces::ProfileLayer& layer : profile.layers) layer.forward_us = random.below(60);
+    for (core::ProfileLayer& layer : profile.layers) layer.forward_us = random.below(60);
     conditions.jitter.sigma = 0.2 + random.below(50) / 64.0;
     return {std::move(profile), pair_of(5 + random.below(80), random.below(16) / 64.0), 2, conditions};
   }
   do {
     profile = support::random_profile(random, 6);
-  } while (traces::tensor_count(profile) > 9);
+  } while (core::tensor_count(profile) > 9);
   spread(profile, random);
   if (random.one_in(2)) conditions.jitter.sigma = random.below(40) / 64.0;
   if (random.one_in(4)) conditions.accumulation_steps = 2;
@@ -568,7 +568,7 @@ TEST_CASE("robust: the exact plan where nothing varies, or one worker is alone")
     const std::int64_t workers = 1 + random.below(3);
     Conditions conditions = support::random_conditions(random);
     if (workers == 1) conditions.jitter.sigma = 0.5;
-    traces::Profile profile = support::random_profile(random, 9);
+    core::Profile profile = support::random_profile(random, 9);
     const Scene scene(std::move(profile), support::random_link(random), workers, conditions);
     for (const std::string pipeline : {"wfbp", "after_backward", "dear", "zero"}) {
       CAPTURE(pipeline);
@@ -592,10 +592,10 @@ TEST_CASE("robust: slow-down that is simulated is searched too, with a bound tha
   for (std::uint32_t seed = 0; seed < 12; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    traces::Profile profile;
+    core::Profile profile;
     do {
       profile = support::random_profile(random, 5);
-    } while (traces::tensor_count(profile) > 6);
+    } while (core::tensor_count(profile) > 6);
     spread(profile, random);
     Conditions conditions;
     conditions.overlap = {.compute_slowdown = 0.5, .communication_slowdown = 0.25};
@@ -643,7 +643,7 @@ TEST_CASE("robust: keys that are wrong are named") {
   const Scene scene(two_layers(), pair_of(1, 1), 2);
   const auto refused = [&](const std::string& keys, const std::string& message) {
     CAPTURE(keys);
-    CHECK_THROWS_WITH_AS(support::schedule_of(robust(keys)), message.c_str(), models::InputError);
+    CHECK_THROWS_WITH_AS(support::schedule_of(robust(keys)), message.c_str(), core::InputError);
   };
   refused(R"("objective": "median")",
           R"(s.json: /fusion/objective: expected one of mean, p95, got "median", did you mean 'mean'?)");
@@ -657,12 +657,12 @@ TEST_CASE("robust: keys that are wrong are named") {
 }
 
 TEST_CASE("robust: more draws than there is time for are refused, naming what would do") {
-  traces::Profile profile = gradients_of(std::vector<std::pair<double, std::int64_t>>(1000, {1.0, 40}));
+  core::Profile profile = gradients_of(std::vector<std::pair<double, std::int64_t>>(1000, {1.0, 40}));
   Conditions conditions;
   conditions.jitter.sigma = 0.1;
   const Scene many(profile, pair_of(1, 1), 50'000, conditions);
   const auto refused = [](const Asked& asked, const std::string& message) {
-    CHECK_THROWS_WITH_AS(asked.fuse(), message.c_str(), models::InputError);
+    CHECK_THROWS_WITH_AS(asked.fuse(), message.c_str(), core::InputError);
   };
   refused(
       Asked(many, robust(R"("samples": 30)")),

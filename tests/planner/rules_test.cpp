@@ -1,6 +1,6 @@
 // Rules that groupings keep to, against a plain look at every group and every grouping.
 
-#include "planner/rules.hpp"
+#include "planner/schedule/rules.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -21,8 +21,8 @@ using support::Random;
 /// As GroupRules, in so many words.
 struct PlainRules {
   std::vector<std::int64_t> bytes;
-  std::int64_t least = 0;
-  std::optional<std::int64_t> most;
+  std::int64_t min = 0;
+  std::optional<std::int64_t> max;
   std::optional<std::int64_t> buffer;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> together;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> apart;
@@ -34,7 +34,7 @@ struct PlainRules {
     const auto holds = [&](std::uint32_t gradient) { return begin <= gradient && gradient < end; };
     std::int64_t sum = 0;
     for (std::uint32_t i = begin; i < end; ++i) sum += bytes[i];
-    if (sum < least || sum > most.value_or(sum)) return false;
+    if (sum < min || sum > max.value_or(sum)) return false;
     if (end - begin > 1 && sum > buffer.value_or(sum)) return false;
     for (const auto& [first, last] : together)
       for (std::uint32_t i = first; i < last; ++i)
@@ -58,8 +58,8 @@ PlainRules random_rules(Random& random) {
   PlainRules rules;
   rules.bytes.resize(2 + random.below(9));
   for (std::int64_t& bytes : rules.bytes) bytes = random.between(1, 20);
-  if (random.one_in(3)) rules.least = random.between(0, 50);
-  if (random.one_in(3)) rules.most = random.between(1, 100);
+  if (random.one_in(3)) rules.min = random.between(0, 50);
+  if (random.one_in(3)) rules.max = random.between(1, 100);
   if (random.one_in(3)) rules.buffer = random.between(0, 60);
   for (std::uint32_t pairs = random.below(3); pairs-- > 0;)
     rules.together.push_back(random_pair(random, rules.gradients()));
@@ -79,8 +79,8 @@ Workload workload_of(const std::vector<std::int64_t>& bytes) {
 
 GroupRules group_rules(Random& random, const PlainRules& plain) {
   GroupRules rules(workload_of(plain.bytes));
-  rules.least_bytes(plain.least);
-  if (plain.most) rules.most_bytes(*plain.most);
+  rules.min_bytes(plain.min);
+  if (plain.max) rules.max_bytes(*plain.max);
   if (plain.buffer) rules.buffer_bytes(*plain.buffer);
   for (const auto& [first, last] : plain.together) rules.keep_together(first, last);
   for (const auto& [first, last] : plain.apart)
@@ -113,7 +113,7 @@ TEST_CASE("rules: a group is allowed where each rule by itself allows it") {
 TEST_CASE("rules: no allowed group begins before the soonest begin, which sizes and pairs set") {
   for_random_rules([](const PlainRules& plain, const GroupRules& rules) {
     PlainRules at_most = plain;  // what shorter groups keep to as well
-    at_most.least = 0;
+    at_most.min = 0;
     at_most.together.clear();
     for (std::uint32_t end = 1; end <= plain.gradients(); ++end) {
       CAPTURE(end);
@@ -194,7 +194,7 @@ TEST_CASE("rules: a gradient larger than the buffer travels alone, as it needs n
   CHECK(rules.allows(2, 4));
   CHECK(rules.soonest_begin(2) == 1);
   CHECK(rules.soonest_begin(4) == 2);
-  rules.most_bytes(99);  // a most counts for one as well
+  rules.max_bytes(99);  // a most counts for one as well
   CHECK_FALSE(rules.allows(1, 2));
   CHECK_FALSE(Completions(rules, 4).possible());
 }

@@ -1,6 +1,6 @@
 // Schedules: the presets are the contract's rows, objects override them, and what is refused.
 
-#include "planner/schedule.hpp"
+#include "planner/schedule/schedule.hpp"
 
 #include <algorithm>
 #include <string>
@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "models/errors.hpp"
-#include "planner/entries.hpp"
+#include "core/errors.hpp"
+#include "planner/job/registry.hpp"
 #include "tests/support/groups.hpp"
 
 namespace planner {
@@ -55,7 +55,7 @@ TEST_CASE("schedule: presets are the rows of the contract's table") {
   for (const Row& row : rows) {
     CAPTURE(row.name);
     const Schedule schedule = preset_schedule(row.name);
-    const Fusion fusion = read_fusion(models::Field::parse(row.fusion, "row"));
+    const Fusion fusion = read_fusion(core::Field::parse(row.fusion, "row"));
     CHECK(schedule.name == row.name);
     CHECK(schedule.pipeline->name == row.pipeline);
     CHECK(schedule.fusion.kind == fusion.kind);
@@ -129,7 +129,7 @@ TEST_CASE(
     CHECK(dgc.selective == row.selective);
     CHECK(dgc.compressor == built_in_compressor("dgc"));
     CHECK(with(R"({"name": "mine", "ratio": 0.5})").compressor ==
-          Compressor{.name = "mine", .ratio = 0.5, .collective = traces::CollectiveKind::all_gather});
+          Compressor{.name = "mine", .ratio = 0.5, .collective = core::CollectiveKind::all_gather});
   }
   CHECK_FALSE(schedule_of(R"({"name": "hipress", "compression": "dgc", "selective": false})").selective);
 }
@@ -211,7 +211,7 @@ TEST_CASE("schedule: a preset about a compressor is refused without one") {
   for (const char* name : {"grace", "hipress", "cupcake"}) {
     CAPTURE(name);
     const auto check = [](const std::string& text, const std::string& message) {
-      CHECK_THROWS_WITH_AS(schedule_of(text), message.c_str(), models::InputError);
+      CHECK_THROWS_WITH_AS(schedule_of(text), message.c_str(), core::InputError);
     };
     check(fmt::format(R"("{}")", name),
           fmt::format(
@@ -245,12 +245,12 @@ TEST_CASE("schedule: what halves of an all-reduce cannot carry is refused, by it
   };
   for (const Case& each : cases) {
     CAPTURE(each.text);
-    CHECK_THROWS_WITH_AS(schedule_of(each.text), ("s.json: " + each.message).c_str(), models::InputError);
+    CHECK_THROWS_WITH_AS(schedule_of(each.text), ("s.json: " + each.message).c_str(), core::InputError);
   }
   CHECK_THROWS_AS(
       schedule_of(
           R"({"pipeline": "dear", "fusion": {"kind": "optimal", "choices": {"compression": ["fp16", "dgc"]}}})"),
-      models::InputError);
+      core::InputError);
   CHECK_NOTHROW(schedule_of(
       R"({"pipeline": "dear", "fusion": {"kind": "optimal", "choices": {"compression": ["fp16", "none"]}}})"));
 }
@@ -301,7 +301,7 @@ TEST_CASE("schedule: what is not a schedule is refused, with the nearest name") 
   };
   for (const Case& each : cases) {
     CAPTURE(each.text);
-    CHECK_THROWS_WITH_AS(schedule_of(each.text), each.message.c_str(), models::InputError);
+    CHECK_THROWS_WITH_AS(schedule_of(each.text), each.message.c_str(), core::InputError);
   }
 }
 

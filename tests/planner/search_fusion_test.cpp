@@ -8,11 +8,11 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "models/errors.hpp"
-#include "planner/entries.hpp"
-#include "planner/fusion/knobs.hpp"
-#include "planner/schedule.hpp"
-#include "planner/search.hpp"
+#include "core/errors.hpp"
+#include "planner/choose/fusion/knobs.hpp"
+#include "planner/choose/search.hpp"
+#include "planner/job/registry.hpp"
+#include "planner/schedule/schedule.hpp"
 #include "sim/draws.hpp"
 #include "tests/support/groups.hpp"
 
@@ -34,8 +34,8 @@ Time time_of(const Scene& scene, const Groups& groups, const std::string& in = "
 }
 
 /// Up to `most` layers of one to three tensors of up to 40 bytes.
-Scene small_scene(Random& random, std::uint32_t most = 8) {
-  std::vector<LayerSpec> layers(1 + random.below(most));
+Scene small_scene(Random& random, std::uint32_t max = 8) {
+  std::vector<LayerSpec> layers(1 + random.below(max));
   for (LayerSpec& layer : layers) {
     layer.forward_us = random.below(40);
     layer.backward_us = random.below(40);
@@ -376,8 +376,8 @@ TEST_CASE("searches: wrong keys and ranges are refused") {
        "s.json: /to_cycle_us: expected a number from 10 to 1000000000, got 9"},
   };
   for (const Case& each : cases)
-    CHECK_THROWS_WITH_AS(read_fusion(models::Field::parse(each.text, "s.json")), each.message.c_str(),
-                         models::InputError);
+    CHECK_THROWS_WITH_AS(read_fusion(core::Field::parse(each.text, "s.json")), each.message.c_str(),
+                         core::InputError);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Searches: what they probe, by hand, against a Gaussian process written another way, and how soon they find
 // what they search for.
 
-#include "planner/search.hpp"
+#include "planner/choose/search.hpp"
 
 #include <algorithm>
 #include <array>
@@ -103,11 +103,11 @@ double valley(std::uint64_t seed, double x) {
   return depth * (x - place) * (x - place) + slope * x * (1 - x) * (2 * x - 1);
 }
 
-double least_of(const Objective& objective, double from, double to) {
+double min_of(const Objective& objective, double from, double to) {
   constexpr int kSteps = 5000;
-  double least = objective(from);
-  for (int i = 1; i <= kSteps; ++i) least = std::min(least, objective(from + (to - from) * i / kSteps));
-  return least;
+  double min = objective(from);
+  for (int i = 1; i <= kSteps; ++i) min = std::min(min, objective(from + (to - from) * i / kSteps));
+  return min;
 }
 
 TEST_CASE("search: Bayesian finds the valley of a smooth curve within 12 probes") {
@@ -116,7 +116,7 @@ TEST_CASE("search: Bayesian finds the valley of a smooth curve within 12 probes"
     const auto curve = [seed](double x) { return valley(seed, x); };
     const std::vector<Probe> probes =
         bayesian_search(curve, {.from = 0, .to = 1, .probes = 12}, {.first = 0.25, .xi = 0.01});
-    CHECK(best_of(probes).value - least_of(curve, 0, 1) < 0.01);
+    CHECK(best_of(probes).value - min_of(curve, 0, 1) < 0.01);
   }
 }
 
@@ -254,9 +254,9 @@ struct BucketCurve {
 };
 
 /// The number of the first probe within 1 % of `least`; one more than there are when none is.
-double probes_needed(const std::vector<Probe>& probes, double least) {
+double probes_needed(const std::vector<Probe>& probes, double min) {
   const auto found = std::find_if(probes.begin(), probes.end(),
-                                  [least](const Probe& probe) { return probe.value <= 1.01 * least; });
+                                  [min](const Probe& probe) { return probe.value <= 1.01 * min; });
   return static_cast<double>(found - probes.begin() + 1);
 }
 
@@ -269,14 +269,14 @@ TEST_CASE("search: Bayesian comes within 1 % of the best bucket size in fewer pr
   for (std::uint64_t seed = 0; seed < kCurves; ++seed) {
     const BucketCurve curve(seed);
     const SearchSpace space = {.from = 1, .to = 100, .probes = 15, .seed = seed};
-    const double least = least_of(curve, space.from, space.to);
+    const double min = min_of(curve, space.from, space.to);
     const std::vector<Probe> by_bayes = bayesian_search(curve, space, {.first = 25});
     const std::vector<Probe> by_chance = random_search(curve, space);
-    bayesian_mean += probes_needed(by_bayes, least) / kCurves;
-    random_mean += probes_needed(by_chance, least) / kCurves;
-    const auto loss_after_10 = [least](std::vector<Probe> probes) {
+    bayesian_mean += probes_needed(by_bayes, min) / kCurves;
+    random_mean += probes_needed(by_chance, min) / kCurves;
+    const auto loss_after_10 = [min](std::vector<Probe> probes) {
       probes.resize(10);
-      return best_of(probes).value / least - 1;
+      return best_of(probes).value / min - 1;
     };
     bayesian_worst = std::max(bayesian_worst, loss_after_10(by_bayes));
     random_worst = std::max(random_worst, loss_after_10(by_chance));

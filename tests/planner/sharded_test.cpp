@@ -6,7 +6,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "models/errors.hpp"
+#include "core/errors.hpp"
 #include "tests/support/brute_force.hpp"
 #include "tests/support/groups.hpp"
 #include "tests/support/timeline_check.hpp"
@@ -23,7 +23,7 @@ using support::schedule_of;
 
 // Forward 2 and 3 us, backward 5 and 4. Half an all-reduce takes 5 us for layer 2 (group 1 where each goes
 // alone) and 3 us for layer 1 (group 2).
-traces::Profile two_layers() { return profile_of({{2, 5, {10}}, {3, 4, {20}}}); }
+core::Profile two_layers() { return profile_of({{2, 5, {10}}, {3, 4, {20}}}); }
 
 std::string sharded(const std::string& members = "") { return R"({"pipeline": "sharded")" + members + "}"; }
 
@@ -118,8 +118,8 @@ TEST_CASE("sharded: `optimal` beats what is plain, says how far off it may be, a
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    const traces::Profile profile = support::random_profile(random, 3);
-    const traces::Network network = support::random_link(random);
+    const core::Profile profile = support::random_profile(random, 3);
+    const core::Network network = support::random_link(random);
     const Scene scene(profile, network, random.between(2, 9), support::random_conditions(random));
     const char* reshards[] = {"", R"(, "reshard_after_forward": true)",
                               R"(, "reshard_after_forward": false)"};
@@ -161,9 +161,9 @@ TEST_CASE("sharded: its own keys, and what it does not take") {
        R"(/compression: expected no compressor, as pipeline sharded takes none, got "fp16")"},
   };
   for (const Case& each : cases)
-    CHECK_THROWS_WITH_AS(schedule_of(each.text), ("s.json: " + each.message).c_str(), models::InputError);
-  CHECK_THROWS_AS(schedule_of(sharded(R"(, "fusion": "robust")")), models::InputError);
-  CHECK_THROWS_AS(schedule_of(sharded(R"(, "overlap_gather": true)")), models::InputError);
+    CHECK_THROWS_WITH_AS(schedule_of(each.text), ("s.json: " + each.message).c_str(), core::InputError);
+  CHECK_THROWS_AS(schedule_of(sharded(R"(, "fusion": "robust")")), core::InputError);
+  CHECK_THROWS_AS(schedule_of(sharded(R"(, "overlap_gather": true)")), core::InputError);
 }
 
 }  // namespace

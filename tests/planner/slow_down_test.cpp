@@ -20,14 +20,14 @@ using support::schedule_of;
 
 // Forward 2 and 3 us, backward 5 and 4, 40 and 80 bytes. An all-reduce takes 10 us for layer 2 (group 1), 6
 // for layer 1 (group 2), 14 for both; its halves 5, 3 and 7.
-traces::Profile two_layers() { return profile_of({{2, 5, {10}}, {3, 4, {20}}}); }
+core::Profile two_layers() { return profile_of({{2, 5, {10}}, {3, 4, {20}}}); }
 
 constexpr Overlap kCompute = {.compute_slowdown = 1};
 constexpr Overlap kChannel = {.communication_slowdown = 0.25};
 constexpr Overlap kBoth = {.compute_slowdown = 1, .communication_slowdown = 0.25};
 
 void check(const std::string& schedule, const Conditions& conditions, const Expected& expected,
-           std::int64_t workers = 2, const traces::Profile& profile = two_layers()) {
+           std::int64_t workers = 2, const core::Profile& profile = two_layers()) {
   check_run(schedule, Scene(profile, pair_of(2, 0.1), workers, conditions), expected);
 }
 

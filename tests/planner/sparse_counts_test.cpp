@@ -7,15 +7,15 @@
 
 #include <doctest/doctest.h>
 
-#include "compression/compressor.hpp"
-#include "compression/select.hpp"
-#include "planner/sparse.hpp"
-#include "planner/ways.hpp"
-#include "sparse/collectives.hpp"
-#include "sparse/gradients.hpp"
-#include "sparse/hitopk.hpp"
-#include "sparse/ok_topk.hpp"
-#include "tests/sparse/ranks.hpp"
+#include "collectives/compression/compressor.hpp"
+#include "collectives/compression/select.hpp"
+#include "collectives/sparse/collectives.hpp"
+#include "collectives/sparse/gradients.hpp"
+#include "collectives/sparse/hitopk.hpp"
+#include "collectives/sparse/ok_topk.hpp"
+#include "planner/cost/sparse.hpp"
+#include "planner/cost/transfers.hpp"
+#include "tests/collectives/sparse/ranks.hpp"
 #include "tests/support/planning.hpp"
 
 namespace planner {
@@ -48,15 +48,15 @@ double words(const Traffic& traffic) { return (traffic.bytes + traffic.bytes_per
 double sent_words(const SparseCall& call) { return (call.sent_bytes + call.sent_per_byte * kBytes) / 4; }
 
 template <typename Ran, typename Words>
-double most(const Ran& ran, Words words_of) {
+double max(const Ran& ran, Words words_of) {
   std::int64_t out = 0;
   for (std::size_t rank = 0; rank < ran.phases.size(); ++rank) out = std::max(out, words_of(rank));
   return static_cast<double>(out);
 }
 
 template <typename Ran>
-double most_received(const Ran& ran, std::string_view phase = "") {
-  return most(ran, [&](std::size_t rank) { return ran.words_received(rank, phase); });
+double max_received(const Ran& ran, std::string_view phase = "") {
+  return max(ran, [&](std::size_t rank) { return ran.words_received(rank, phase); });
 }
 
 template <typename Ran>
@@ -68,8 +68,8 @@ double mean_sent(const Ran& ran) {
 
 /// Messages that a rank receives, the most of any.
 template <typename Ran>
-double most_messages(const Ran& ran, std::string_view phase = "") {
-  return most(ran, [&](std::size_t rank) { return ran.counts(rank, phase).messages_received; });
+double max_messages(const Ran& ran, std::string_view phase = "") {
+  return max(ran, [&](std::size_t rank) { return ran.counts(rank, phase).messages_received; });
 }
 
 constexpr std::uint32_t kSizes[] = {2, 3, 4, 8, 16};
@@ -79,15 +79,15 @@ TEST_CASE("sparse costs: topk-a and gaussian-k send exactly what the all-gather 
     CAPTURE(size);
     const auto ran =
         ranks::run(size, [](Transport& t) { return sparse::topk_a(t, selected(t.rank()), kElements); });
-    const traces::Network only_bytes = support::link_of(0, 1);
-    const traces::Network only_messages = support::link_of(1, 0);
+    const core::Network only_bytes = support::link_of(0, 1);
+    const core::Network only_messages = support::link_of(1, 0);
     for (const char* name : {"topk-a", "gaussian-k"}) {
-      const Way way = {.all_reduce = {}, .compressor = sparse_compressor(name, kDensity)};
-      constexpr auto kKind = traces::CollectiveKind::all_reduce;
-      const WayCost bytes(only_bytes, size, way);
-      CHECK(bytes.us(kKind, kElements * 4) / 4 == Approx(most_received(ran)).epsilon(1e-12));
+      const Transfer transfer = {.all_reduce = {}, .compressor = sparse_compressor(name, kDensity)};
+      constexpr auto kKind = core::CollectiveKind::all_reduce;
+      const TransferCost bytes(only_bytes, size, transfer);
+      CHECK(bytes.us(kKind, kElements * 4) / 4 == Approx(max_received(ran)).epsilon(1e-12));
       CHECK(bytes.sent_bytes(kKind, kElements * 4) / 4 == Approx(mean_sent(ran)).epsilon(1e-12));
-      CHECK(WayCost(only_messages, size, way).us(kKind, kElements * 4) == most_messages(ran));
+      CHECK(TransferCost(only_messages, size, transfer).us(kKind, kElements * 4) == max_messages(ran));
     }
   }
 }
@@ -98,10 +98,10 @@ TEST_CASE("sparse costs: gtopk's first rank sends and receives exactly as said")
     const auto ran = ranks::run(
         size, [](Transport& t) { return sparse::gtopk(t, selected(t.rank()), kElements, kKept).sum; });
     const SparseCall call = calls_of("gtopk", size).usual;
-    CHECK(words(call.flat) == Approx(most(ran, [&](std::size_t rank) {
+    CHECK(words(call.flat) == Approx(max(ran, [&](std::size_t rank) {
                                 return ran.words_received(rank) + ran.words_sent(rank);
                               })).epsilon(1e-12));
-    CHECK(call.flat.messages == most(ran, [&](std::size_t rank) {
+    CHECK(call.flat.messages == max(ran, [&](std::size_t rank) {
             return ran.counts(rank, "").messages_received + ran.counts(rank, "").messages_sent;
           }));
     CHECK(sent_words(call) == Approx(mean_sent(ran)).epsilon(1e-12));
@@ -116,9 +116,9 @@ TEST_CASE("sparse costs: topk-dsa fills in as independent indexes do, within 2 %
     const SparseCall call = calls_of("topk-dsa", size).usual;
     CHECK(fill_in(kDensity, size, 0) * kElements ==
           Approx(static_cast<double>(ran.results.front())).epsilon(0.02));
-    CHECK(words(call.flat) == Approx(most_received(ran)).epsilon(0.03));
+    CHECK(words(call.flat) == Approx(max_received(ran)).epsilon(0.03));
     CHECK(sent_words(call) == Approx(mean_sent(ran)).epsilon(0.02));
-    CHECK(call.flat.messages == most_messages(ran));
+    CHECK(call.flat.messages == max_messages(ran));
   }
 }
 
@@ -137,14 +137,14 @@ TEST_CASE("sparse costs: topk-dsa where some indexes are common fills in as said
   CHECK(fill_in(kDensity, kSize, kOverlap) * kElements ==
         Approx(static_cast<double>(ran.results.front())).epsilon(0.02));
   const SparseCall call = calls_of("topk-dsa", kSize, {.overlap = kOverlap}).usual;
-  CHECK(words(call.flat) == Approx(most_received(ran)).epsilon(0.03));
+  CHECK(words(call.flat) == Approx(max_received(ran)).epsilon(0.03));
   // 1 - 0.8^8 = 83 % are not zero
   const auto full = ranks::run(kSize, [&](Transport& t) {
     return sparse::topk_dsa(t, compression::top_k(gradient(t.rank()), kElements / 5), kElements).non_zeros;
   });
   const SparseCall dense =
       find_sparse("topk-dsa")->calls({.workers = kSize, .flat = {}, .nodes = {}}, 0.2, {}).usual;
-  CHECK(words(dense.flat) == Approx(most_received(full)).epsilon(0.01));
+  CHECK(words(dense.flat) == Approx(max_received(full)).epsilon(0.01));
 }
 
 TEST_CASE("sparse costs: ok-topk keeps to its bound, and sends what is expected within 10 %") {
@@ -165,25 +165,25 @@ TEST_CASE("sparse costs: ok-topk keeps to its bound, and sends what is expected 
     });
     const SparseCalls expected = calls_of("ok-topk", size);
     const SparseCalls bound = calls_of("ok-topk", size, {.bound = true});
-    const double regions = most_received(ran[0], "boundaries");
-    CHECK(words(expected.recomputing->flat) == Approx(most_received(ran[0]) - regions).epsilon(0.1));
+    const double regions = max_received(ran[0], "boundaries");
+    CHECK(words(expected.recomputing->flat) == Approx(max_received(ran[0]) - regions).epsilon(0.1));
     CHECK(regions <= 4.0 * size);
     CHECK(words(expected.repartitioning.flat) == Approx(regions).epsilon(0.35));
-    CHECK(expected.repartitioning.flat.messages == most_messages(ran[0], "boundaries"));
+    CHECK(expected.repartitioning.flat.messages == max_messages(ran[0], "boundaries"));
     CHECK(expected.recomputing->flat.messages + expected.repartitioning.flat.messages ==
-          most_messages(ran[0]));
+          max_messages(ran[0]));
     CHECK(sent_words(*expected.recomputing) + sent_words(expected.repartitioning) ==
           Approx(mean_sent(ran[0])).epsilon(0.1));
     for (std::uint64_t call = 1; call < kCalls; ++call) {
       CAPTURE(call);
-      CHECK(words(expected.usual.flat) == Approx(most_received(ran[call])).epsilon(0.1));
+      CHECK(words(expected.usual.flat) == Approx(max_received(ran[call])).epsilon(0.1));
       CHECK(sent_words(expected.usual) == Approx(mean_sent(ran[call])).epsilon(0.1));
-      CHECK(expected.usual.flat.messages == most_messages(ran[call]));
+      CHECK(expected.usual.flat.messages == max_messages(ran[call]));
       // the bound is of k', the most that a rank has selected
       const double k =
           static_cast<double>(*std::max_element(ran[call].results.begin(), ran[call].results.end()));
-      CHECK(most_received(ran[call]) <= words(bound.usual.flat) * std::max(1.0, k / kKept));
-      CHECK(most_messages(ran[call]) <= bound.usual.flat.messages);
+      CHECK(max_received(ran[call]) <= words(bound.usual.flat) * std::max(1.0, k / kKept));
+      CHECK(max_messages(ran[call]) <= bound.usual.flat.messages);
     }
   }
 }
@@ -208,11 +208,11 @@ void check_hitopk(const Shape& shape, double density) {
       .flat = {},
       .nodes =
           Fabric::Nodes{.workers_in_node = shape.workers, .nodes = shape.nodes, .inside = {}, .between = {}}};
-  const SparseCall most_filled = find_sparse("hitopk")->calls(fabric, density, {}).usual;
+  const SparseCall max_filled = find_sparse("hitopk")->calls(fabric, density, {}).usual;
   const SparseCall filled = find_sparse("hitopk")->calls(fabric, density, {.overlap = 0}).usual;
-  const double inside = most_received(ran, "reduce-scatter") + most_received(ran, "inside");
-  CHECK(words(most_filled.between) == Approx(most_received(ran, "between")).epsilon(1e-3));
-  CHECK(words(most_filled.inside) >= inside * (1 - 1e-4));
+  const double inside = max_received(ran, "reduce-scatter") + max_received(ran, "inside");
+  CHECK(words(max_filled.between) == Approx(max_received(ran, "between")).epsilon(1e-3));
+  CHECK(words(max_filled.inside) >= inside * (1 - 1e-4));
   CHECK(words(filled.inside) == Approx(inside).epsilon(0.02));
   CHECK(sent_words(filled) == Approx(mean_sent(ran)).epsilon(0.02));
 }

@@ -1,7 +1,7 @@
 // Sparse all-reduces as costs: what they are read from, whole timelines worked by hand, the Tencent paper's
 // equations, and that optimal grouping is the best of all groupings with them.
 
-#include "planner/sparse.hpp"
+#include "planner/cost/sparse.hpp"
 
 #include <string>
 #include <vector>
@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "models/errors.hpp"
-#include "planner/make_plan.hpp"
+#include "core/errors.hpp"
+#include "planner/advise/make_plan.hpp"
 #include "tests/support/brute_force.hpp"
 #include "tests/support/groups.hpp"
 #include "tests/support/timeline_check.hpp"
@@ -19,6 +19,7 @@
 namespace planner {
 namespace {
 
+using core::CollectiveKind;
 using doctest::Approx;
 using support::check_run;
 using support::link_of;
@@ -26,9 +27,8 @@ using support::profile_of;
 using support::Random;
 using support::Scene;
 using support::schedule_of;
-using traces::CollectiveKind;
 
-Compressor read(const std::string& json) { return read_compressor(models::Field::parse(json, "s.json")); }
+Compressor read(const std::string& json) { return read_compressor(core::Field::parse(json, "s.json")); }
 
 TEST_CASE("sparse: independent selections fill 1 - (1 - density)^workers, and common ones nothing more") {
   CHECK(fill_in(0.25, 1, 0) == 0.25);
@@ -50,15 +50,15 @@ TEST_CASE("sparse: independent selections fill 1 - (1 - density)^workers, and co
 TEST_CASE("sparse: a name and a density are enough, other keys change what the table says") {
   for (const SparseEntry& entry : sparse_collectives()) {
     CAPTURE(entry.name);
-    const Compressor least = read(fmt::format(R"({{"name": "{}", "density": 0.01}})", entry.name));
-    CHECK(least == sparse_compressor(entry.name, 0.01));
-    CHECK(least.ratio == 0.02);
-    CHECK(least.encode == entry.selection);
-    CHECK(least.collective == CollectiveKind::all_gather);
-    CHECK_FALSE(least.encode.is_free());
+    const Compressor min = read(fmt::format(R"({{"name": "{}", "density": 0.01}})", entry.name));
+    CHECK(min == sparse_compressor(entry.name, 0.01));
+    CHECK(min.ratio == 0.02);
+    CHECK(min.encode == entry.selection);
+    CHECK(min.collective == CollectiveKind::all_gather);
+    CHECK_FALSE(min.encode.is_free());
     CHECK_FALSE(entry.summary.empty());
     CHECK_FALSE(entry.source.empty());
-    CHECK(read(compressor_json(least).dump()) == least);
+    CHECK(read(compressor_json(min).dump()) == min);
   }
   const Compressor ok = read(
       R"({"name": "ok-topk", "density": 0.02, "selection": {"startup_us": 1}, "decode": {}, "overlap": 0.5,
@@ -107,7 +107,7 @@ TEST_CASE("sparse: what is none is refused") {
   };
   for (const Case& each : cases) {
     CAPTURE(each.text);
-    CHECK_THROWS_WITH_AS(read(each.text), ("s.json: " + each.message).c_str(), models::InputError);
+    CHECK_THROWS_WITH_AS(read(each.text), ("s.json: " + each.message).c_str(), core::InputError);
   }
 }
 
@@ -134,17 +134,16 @@ TEST_CASE("sparse: named schedules are one group after backward, and need a dens
       const std::string schedule_text = fmt::format(fmt::runtime(text), name);
       CAPTURE(schedule_text);
       CHECK_THROWS_WITH_AS(schedule_of(schedule_text),
-                           ("s.json: " + fmt::format(fmt::runtime(message), name)).c_str(),
-                           models::InputError);
+                           ("s.json: " + fmt::format(fmt::runtime(message), name)).c_str(), core::InputError);
     }
   }
-  CHECK_THROWS_AS(schedule_of(R"({"name": "grace", "density": 0.1})"), models::InputError);
+  CHECK_THROWS_AS(schedule_of(R"({"name": "grace", "density": 0.1})"), core::InputError);
 }
 
 // ---- timelines
 
 // Forward 2 and 3 us, backward 5 and 4, 120 bytes in all, 2 workers, 1 us and 0.1 us a byte, a quarter kept.
-traces::Profile two_layers() { return profile_of({{2, 5, {10}}, {3, 4, {20}}}); }
+core::Profile two_layers() { return profile_of({{2, 5, {10}}, {3, 4, {20}}}); }
 
 TEST_CASE("sparse: a schedule selects after backward, sends all as one group, and adds it up") {
   // compute: F1 F2 B2 B1 E1      D1
@@ -220,65 +219,66 @@ TEST_CASE("sparse: planners look at the mean, whether it is spread or not") {
 
 // ---- networks
 
-traces::Network nodes_of_four(bool shared) {
-  return traces::read_network(
-      models::Field::parse(fmt::format(R"({{"format": "fusewise.network", "version": 1, "name": "nodes",
+core::Network nodes_of_four(bool shared) {
+  return core::read_network(
+      core::Field::parse(fmt::format(R"({{"format": "fusewise.network", "version": 1, "name": "nodes",
                        "origin": {{"kind": "published", "source": "by hand"}},
                        "levels": [{{"name": "in", "size": 4, "link": {{"alpha_us": 5, "beta_us_per_byte": 0.001}}}},
                                   {{"name": "out", "shared": {}, "link": {{"alpha_us": 30, "beta_us_per_byte": 0.01}}}}]}})",
-                                       shared),
-                           "n.json"));
+                                     shared),
+                         "n.json"));
 }
 
-WayCost way(const traces::Network& network, std::int64_t workers, const std::string& compressor) {
-  return WayCost(network, workers, {.compressor = read(compressor)});
+TransferCost transfer(const core::Network& network, std::int64_t workers, const std::string& compressor) {
+  return TransferCost(network, workers, {.compressor = read(compressor)});
 }
 
 TEST_CASE("sparse: hitopk costs equations 7, 9 and 10 of the Tencent paper") {
   // two nodes of four, 1000 elements, 1 % of them
-  const traces::Network network = nodes_of_four(false);
+  const core::Network network = nodes_of_four(false);
   const double step_1 = 3 * 5 + 4 * 3 * 1000 / 4.0 * 0.001;
   const double step_3 = 30 * 1 + 4 * 1 * 10 / 4.0 * 0.01;
   const double step_4 = 5 * 2 + 4 * 3 * (10 * 2 / 4.0) * 0.001;
-  CHECK(way(network, 8, R"({"name": "hitopk", "density": 0.01, "paper_bytes": true})")
+  CHECK(transfer(network, 8, R"({"name": "hitopk", "density": 0.01, "paper_bytes": true})")
             .us(CollectiveKind::all_reduce, 4000) == Approx(step_1 + step_3 + step_4).epsilon(1e-12));
   // an index travels with each value
-  const WayCost counted = way(network, 8, R"({"name": "hitopk", "density": 0.01})");
+  const TransferCost counted = transfer(network, 8, R"({"name": "hitopk", "density": 0.01})");
   CHECK(counted.us(CollectiveKind::all_reduce, 4000) ==
         Approx(step_1 + step_3 + 0.1 + step_4 + 0.06).epsilon(1e-12));
   CHECK(counted.sent_bytes(CollectiveKind::all_reduce, 4000) ==
         Approx(4000 * 0.75 + 8 * 2.5 + 8 * 3 * 5).epsilon(1e-12));
-  CHECK(way(network, 8, R"({"name": "hierarchical_topk", "density": 0.01})")
+  CHECK(transfer(network, 8, R"({"name": "hierarchical_topk", "density": 0.01})")
             .us(CollectiveKind::all_reduce, 4000) == counted.us(CollectiveKind::all_reduce, 4000));
   // a worker selects from its fourth of the node's sum (equation 8)
-  CHECK(way(network, 8, R"({"name": "hitopk", "density": 0.01, "selection": {"us_per_byte": 1}})")
+  CHECK(transfer(network, 8, R"({"name": "hitopk", "density": 0.01, "selection": {"us_per_byte": 1}})")
             .encode_us(4000) == 1000);
   // one link for a node's four workers
-  const traces::Network shared = nodes_of_four(true);
-  CHECK(way(shared, 8, R"({"name": "hitopk", "density": 0.01})").us(CollectiveKind::all_reduce, 4000) ==
+  const core::Network shared = nodes_of_four(true);
+  CHECK(transfer(shared, 8, R"({"name": "hitopk", "density": 0.01})").us(CollectiveKind::all_reduce, 4000) ==
         Approx(counted.us(CollectiveKind::all_reduce, 4000) + 3 * 0.2).epsilon(1e-12));
 }
 
 TEST_CASE("sparse: other methods run over the slowest level, and topk-a is an all-gather as measured") {
-  const traces::Network network = nodes_of_four(false);
-  CHECK(way(network, 8, R"({"name": "gtopk", "density": 0.01})").us(CollectiveKind::all_reduce, 4000) ==
+  const core::Network network = nodes_of_four(false);
+  CHECK(transfer(network, 8, R"({"name": "gtopk", "density": 0.01})").us(CollectiveKind::all_reduce, 4000) ==
         Approx(6 * (30 + 80 * 0.01)).epsilon(1e-12));
-  CHECK(way(network, 4, R"({"name": "gtopk", "density": 0.01})").us(CollectiveKind::all_reduce, 4000) ==
+  CHECK(transfer(network, 4, R"({"name": "gtopk", "density": 0.01})").us(CollectiveKind::all_reduce, 4000) ==
         Approx(4 * (5 + 80 * 0.001)).epsilon(1e-12));
-  CHECK(way(network, 8, R"({"name": "topk-a", "density": 0.01})").us(CollectiveKind::all_reduce, 4000) ==
+  CHECK(transfer(network, 8, R"({"name": "topk-a", "density": 0.01})").us(CollectiveKind::all_reduce, 4000) ==
         Approx(7 * (30 + 80 * 0.01)).epsilon(1e-12));
-  traces::Network measured = link_of(1, 1);
+  core::Network measured = link_of(1, 1);
   measured.measured = {{.collective = CollectiveKind::all_gather,
                         .workers = 4,
-                        .curve = traces::CostCurve::through({{320, 77}})}};
-  CHECK(way(measured, 4, R"({"name": "topk-a", "density": 0.01})").us(CollectiveKind::all_reduce, 4000) ==
-        77);
+                        .curve = core::CostCurve::through({{320, 77}})}};
+  CHECK(
+      transfer(measured, 4, R"({"name": "topk-a", "density": 0.01})").us(CollectiveKind::all_reduce, 4000) ==
+      77);
 }
 
 TEST_CASE("sparse: topk-dsa turns dense beyond two thirds, and is as quick as k allows where indexes agree") {
-  const traces::Network network = link_of(0, 1, 0.5);
+  const core::Network network = link_of(0, 1, 0.5);
   const auto us = [&](std::int64_t workers, const char* keys) {
-    return way(network, workers, fmt::format(R"({{"name": "topk-dsa", {}}})", keys))
+    return transfer(network, workers, fmt::format(R"({{"name": "topk-dsa", {}}})", keys))
                .us(CollectiveKind::all_reduce, 8000) -
            2.0 * 4 * static_cast<double>(workers - 1);
   };
@@ -289,19 +289,19 @@ TEST_CASE("sparse: topk-dsa turns dense beyond two thirds, and is as quick as k 
 }
 
 TEST_CASE("sparse: a network without what a method needs is refused, one worker needs nothing") {
-  traces::Network measured = link_of(1, 1);
+  core::Network measured = link_of(1, 1);
   measured.link.reset();
   measured.name = "curves";
   const std::string gtopk = R"({"name": "gtopk", "density": 0.01})";
   const std::string hitopk = R"({"name": "hitopk", "density": 0.01})";
-  CHECK_THROWS_WITH_AS(way(measured, 4, gtopk),
+  CHECK_THROWS_WITH_AS(transfer(measured, 4, gtopk),
                        "expected a network with a link or levels, as gtopk has a closed form alone, got "
                        "network 'curves', which is measured alone",
-                       NoCost);
-  CHECK_THROWS_AS(way(link_of(1, 1), 4, hitopk), NoCost);
-  CHECK_THROWS_WITH_AS(way(nodes_of_four(false), 6, hitopk),
-                       "expected for hitopk a multiple of the 4 workers in a node, got 6", NoCost);
-  const WayCost alone = way(link_of(1, 1), 1, hitopk);
+                       Unsupported);
+  CHECK_THROWS_AS(transfer(link_of(1, 1), 4, hitopk), Unsupported);
+  CHECK_THROWS_WITH_AS(transfer(nodes_of_four(false), 6, hitopk),
+                       "expected for hitopk a multiple of the 4 workers in a node, got 6", Unsupported);
+  const TransferCost alone = transfer(link_of(1, 1), 1, hitopk);
   CHECK(alone.us(CollectiveKind::all_reduce, 4000) == 0);
   CHECK(alone.encode_us(4000) == 0);
 }
@@ -311,7 +311,7 @@ TEST_CASE("sparse: message by message nobody knows them, but for topk-a's all-ga
   conditions.fidelity = Fidelity::steps;
   const Scene scene(two_layers(), link_of(1, 0.1), 4, conditions);
   CHECK_THROWS_WITH_AS(scene.run(schedule_of(R"({"name": "gtopk", "density": 0.25})")),
-                       "expected an all-reduce that is known message by message, got gtopk", NoCost);
+                       "expected an all-reduce that is known message by message, got gtopk", Unsupported);
   CHECK_NOTHROW(scene.run(schedule_of(R"({"name": "topk-a", "density": 0.25})")));
 }
 
@@ -336,7 +336,7 @@ Compressor random_sparse(Random& random) {
       sparse_compressor(kNames[random.below(4)], 0.125 * static_cast<double>(1 + random.below(7)));
   out.encode = support::random_code(random);
   out.decode = support::random_code(random);
-  if (random.one_in(2)) out.on_the_way = support::random_code(random);
+  if (random.one_in(2)) out.in_transit = support::random_code(random);
   if (out.name != "ok-topk") return out;
   out.sparse->recompute_selection = support::random_code(random);
   out.sparse->recompute_every = std::int64_t{1} << random.below(4);

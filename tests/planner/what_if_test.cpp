@@ -6,8 +6,8 @@
 
 #include <doctest/doctest.h>
 
-#include "models/errors.hpp"
-#include "planner/what_if.hpp"
+#include "core/errors.hpp"
+#include "planner/advise/what_if.hpp"
 #include "tests/support/planning.hpp"
 #include "tests/support/program.hpp"
 
@@ -43,7 +43,7 @@ TEST_CASE("what-if: each change alone, and two at once") {
     CAPTURE(change);
     CHECK(changed_us(scene, schedule, change) == us);
   }
-  CHECK_THROWS_AS(changed_us(scene, schedule, "layer=l1,layer=l2"), const NoCost&);
+  CHECK_THROWS_AS(changed_us(scene, schedule, "layer=l1,layer=l2"), const Unsupported&);
 }
 
 TEST_CASE("what-if: is the changed job, run anew with the same groups") {
@@ -58,14 +58,14 @@ TEST_CASE("what-if: is the changed job, run anew with the same groups") {
     const std::int64_t workers = random.between(1, 5);
     const Scene before(support::random_profile(random, 4), support::random_link(random), workers, conditions);
 
-    traces::Profile profile = before.profile;
-    for (traces::ProfileLayer& layer : profile.layers) {
+    core::Profile profile = before.profile;
+    for (core::ProfileLayer& layer : profile.layers) {
       layer.forward_us /= 4;
       layer.backward_us /= 4;
-      for (traces::ProfileTensor& tensor : layer.tensors)
+      for (core::ProfileTensor& tensor : layer.tensors)
         if (tensor.backward_us) *tensor.backward_us /= 4;
     }
-    traces::Network network = before.network;
+    core::Network network = before.network;
     network.link->alpha_us /= 8;
     network.link->beta_us_per_byte /= 2;
     conditions.stragglers = {};
@@ -116,7 +116,7 @@ TEST_CASE("what-if: what is no change is refused in one line") {
     try {
       read_change(change, scene.profile);
       FAIL_CHECK("was taken");
-    } catch (const models::InputError& error) {
+    } catch (const core::InputError& error) {
       const std::string text = error.what();
       CAPTURE(text);
       CHECK(text.find(message) != std::string::npos);

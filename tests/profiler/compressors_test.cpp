@@ -1,6 +1,6 @@
 // Measured compressors: what is written down, through the library and the program. No time is compared.
 
-#include "profiler/compressors/measure.hpp"
+#include "profiler/measure/compressors/measure.hpp"
 
 #include <string>
 #include <utility>
@@ -9,8 +9,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "compression/compressor.hpp"
-#include "models/files.hpp"
+#include "collectives/compression/compressor.hpp"
+#include "core/files.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -18,36 +18,36 @@ namespace profiler {
 namespace {
 
 TEST_CASE("measured compressors: all of them, at each density where they leave elements out") {
-  const CompressorWishes wishes = {.elements = {1000, 4000}, .densities = {0.01, 0.1}, .samples = 3};
+  const CompressorOptions options = {.elements = {1000, 4000}, .densities = {0.01, 0.1}, .samples = 3};
   std::vector<std::string> told;
-  const traces::CompressorCosts costs =
-      measure_compressors(wishes, "command", [&](const std::string& what) { told.push_back(what); });
+  const core::CompressorCosts costs =
+      measure_compressors(options, "command", [&](const std::string& what) { told.push_back(what); });
   CHECK(costs.command == "command");
   REQUIRE(costs.compressors.size() == compression::compressors().size());
   std::size_t curves = 0;
   for (std::size_t i = 0; i < costs.compressors.size(); ++i) {
-    const traces::MeasuredCompressor& measured = costs.compressors[i];
+    const core::MeasuredCompressor& measured = costs.compressors[i];
     const compression::Compressor& compressor = compression::compressors()[i];
     CAPTURE(measured.name);
     CHECK(measured.name == compressor.name);
-    CHECK((measured.collective == traces::CollectiveKind::all_reduce) == compressor.sums());
-    const bool is_sparse = compressor.wire_bytes(1000, 0).most == 0;
+    CHECK((measured.collective == core::CollectiveKind::all_reduce) == compressor.sums());
+    const bool is_sparse = compressor.wire_bytes(1000, 0).max == 0;
     CHECK(measured.curves.size() == (is_sparse ? 2 : 1));
-    for (const traces::CodeCurve& curve : measured.curves) {
+    for (const core::CodeCurve& curve : measured.curves) {
       ++curves;
       REQUIRE(curve.points.size() == 2);
-      for (const traces::CodePoint& point : curve.points) {
+      for (const core::CodePoint& point : curve.points) {
         const compression::WireSize size =
             compressor.wire_bytes(static_cast<std::size_t>(point.elements), curve.density.value_or(1));
-        CHECK(point.bytes >= static_cast<double>(size.least));
-        CHECK(point.bytes <= static_cast<double>(size.most));
+        CHECK(point.bytes >= static_cast<double>(size.min));
+        CHECK(point.bytes <= static_cast<double>(size.max));
         CHECK(point.encode.us > 0);
         CHECK(point.decode.us > 0);
       }
     }
   }
   CHECK(told.size() == curves);
-  CHECK(traces::read_compressor_costs(models::Field::parse(compressor_costs_text(costs), "c")) == costs);
+  CHECK(core::read_compressor_costs(core::Field::parse(compressor_costs_text(costs), "c")) == costs);
 }
 
 TEST_CASE("measured compressors: the program writes a file that it shows and that a scenario takes") {
@@ -60,7 +60,7 @@ TEST_CASE("measured compressors: the program writes a file that it shows and tha
   const support::Outcome shown = support::run_program({"show", file});
   CHECK(shown.exit_code == 0);
   CHECK(shown.out == measured.out);
-  const auto document = nlohmann::json::parse(models::read_file(file));
+  const auto document = nlohmann::json::parse(core::read_file(file));
   CHECK(document.at("command") ==
         "fusewise measure --compressors --only top-k,fp16 --elements 4096,1024 --densities 0.01,0.1 "
         "--repetitions 1");

@@ -1,6 +1,6 @@
 // Every kind of layer against plain loops in double, and its gradients against finite differences of those.
 
-#include "profiler/cpu/kernels.hpp"
+#include "profiler/layers/cpu/kernels.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "models/kinds.hpp"
+#include "core/model/kinds.hpp"
 #include "sim/draws.hpp"
 #include "tests/profiler/layer_examples.hpp"
 #include "tests/profiler/plain_layers.hpp"
@@ -52,13 +52,13 @@ void check_results(const ModelWork& work, CpuExecutor& executor, const plain::St
 constexpr double kStep = 1e-5;
 /// Of a gradient: 2e-4 of its tensor's largest element, and 1e-5 of the whole loss's scale.
 constexpr double kTolerance = 2e-4;
-constexpr double kLeast = 1e-5;
+constexpr double kMin = 1e-5;
 
 /// Up to 8 elements of a gradient against finite differences of the loss.
 template <typename LossAt>
 void check_gradient(std::span<const float> gradient, std::uint64_t seed, const LossAt& loss_at) {
-  double most = 0;
-  for (const float each : gradient) most = std::max(most, std::abs(static_cast<double>(each)));
+  double max = 0;
+  for (const float each : gradient) max = std::max(max, std::abs(static_cast<double>(each)));
   constexpr std::size_t kChecked = 8;
   for (std::size_t i = 0; i < std::min(kChecked, gradient.size()); ++i) {
     const std::size_t at =
@@ -67,7 +67,7 @@ void check_gradient(std::span<const float> gradient, std::uint64_t seed, const L
     const double slope = (loss_at(at, kStep) - loss_at(at, -kStep)) / (2 * kStep);
     CAPTURE(slope);
     CAPTURE(gradient[at]);
-    CHECK(std::abs(static_cast<double>(gradient[at]) - slope) <= kTolerance * most + kLeast);
+    CHECK(std::abs(static_cast<double>(gradient[at]) - slope) <= kTolerance * max + kMin);
   }
 }
 
@@ -99,7 +99,7 @@ void check(const LayerExample& example, const profiler::InstructionSet& set, int
   CAPTURE(set.name);
   CAPTURE(threads);
   constexpr std::int64_t kBatch = 3;
-  const models::Model model = model_of(example);
+  const core::Model model = model_of(example);
   const ModelWork work = profiler::make_work(model);
   CpuExecutor executor(work, kBatch, threads, set);
   run(executor, work);
@@ -124,15 +124,15 @@ TEST_CASE("cpu kernels: the same on every instruction set and on two threads") {
 }
 
 TEST_CASE("cpu kernels: every kind that may stand in a file has one, and an example here") {
-  std::vector<models::LayerKind> seen;
+  std::vector<core::LayerKind> seen;
   for (const LayerExample& example : support::layer_examples()) {
-    const models::Model model = model_of(example);
-    for (const models::Layer& layer : model.layers) seen.push_back(layer.kind);
+    const core::Model model = model_of(example);
+    for (const core::Layer& layer : model.layers) seen.push_back(layer.kind);
   }
-  for (const models::Kind& kind : models::kinds()) {
+  for (const core::Kind& kind : core::kinds()) {
     CAPTURE(kind.name);
     CHECK(std::find(seen.begin(), seen.end(), kind.kind) != seen.end());
-    if (kind.kind != models::LayerKind::flatten) CHECK_NOTHROW((void)profiler::kernel(kind.kind));
+    if (kind.kind != core::LayerKind::flatten) CHECK_NOTHROW((void)profiler::kernel(kind.kind));
   }
 }
 

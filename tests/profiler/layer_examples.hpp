@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
-#include "models/field.hpp"
-#include "models/model.hpp"
+#include "core/field.hpp"
+#include "core/model/model.hpp"
 
 namespace support {
 
@@ -129,8 +129,8 @@ inline const std::vector<LayerExample>& layer_examples() {
   return all;
 }
 
-inline models::Model model_of(const LayerExample& example) {
-  return models::read_model(models::Field::parse(
+inline core::Model model_of(const LayerExample& example) {
+  return core::read_model(core::Field::parse(
       fmt::format(R"({{"format": "fusewise.model", "version": 1, "name": "m", "about": "", "batch_size": 1,
                        "dtype": "float32", "input": {}, "layers": {}}})",
                   example.inputs, example.layers),

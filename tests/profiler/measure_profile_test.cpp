@@ -1,7 +1,7 @@
 // From a model and a backend to a profile: medians and spreads, what is said about them, and memory known
 // before it is taken.
 
-#include "profiler/measure_profile.hpp"
+#include "profiler/layers/measure_profile.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -10,20 +10,20 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "models/errors.hpp"
-#include "models/files.hpp"
+#include "core/errors.hpp"
+#include "core/files.hpp"
 #include "tests/support/program.hpp"
 
 namespace profiler {
 namespace {
 
-models::Model model_of(const std::string& text, const models::ModelOptions& options = {}) {
-  return models::read_model(models::Field::parse(text, "m.json"), options);
+core::Model model_of(const std::string& text, const core::ModelOptions& options = {}) {
+  return core::read_model(core::Field::parse(text, "m.json"), options);
 }
 
-models::Model bundled(const std::string& name, const models::ModelOptions& options) {
+core::Model bundled(const std::string& name, const core::ModelOptions& options) {
   const std::string root = support::source_dir().string();
-  return model_of(models::read_file(root + "/models/" + name + ".json"), options);
+  return model_of(core::read_file(root + "/models/" + name + ".json"), options);
 }
 
 const char* const kSmall =
@@ -57,16 +57,16 @@ class KnownSession : public Session {
 /// A sample takes 1000 bytes, everything else 500; 10,000 are free.
 const Backend kKnown = {.name = "known",
                         .summary = "",
-                        .check = [](const SessionWishes&) {},
+                        .check = [](const SessionOptions&) {},
                         .bytes = [](const ModelWork&, double batch_size,
-                                    const SessionWishes&) { return 500 + 1000 * batch_size; },
+                                    const SessionOptions&) { return 500 + 1000 * batch_size; },
                         .free_bytes = []() -> std::optional<double> { return 10'000; },
-                        .open = [](const ModelWork& work, const SessionWishes&) -> std::unique_ptr<Session> {
+                        .open = [](const ModelWork& work, const SessionOptions&) -> std::unique_ptr<Session> {
                           return std::make_unique<KnownSession>(work.layers.size());
                         }};
 
 TEST_CASE("measure_profile: medians and spreads of the repetitions after the warm-up, a view left out") {
-  const models::Model model = model_of(kSmall);
+  const core::Model model = model_of(kSmall);
   int calls = 0;
   const MeasuredProfile measured =
       measure_profile(model, kKnown, {.session = {.batch_size = 2}, .warm_up = 2, .repetitions = 5},
@@ -75,7 +75,7 @@ TEST_CASE("measure_profile: medians and spreads of the repetitions after the war
                         CHECK(total == 7);
                       });
   CHECK(calls == 7);
-  const traces::Profile& profile = measured.profile;
+  const core::Profile& profile = measured.profile;
   REQUIRE(profile.layers.size() == 3);
   CHECK(profile.layers[0].name == "conv");
   CHECK(profile.layers[0].forward_us == 14);  // 10 and 2 ... 6
@@ -89,7 +89,7 @@ TEST_CASE("measure_profile: medians and spreads of the repetitions after the war
   CHECK(profile.device == "known");
   CHECK(measured.layers_us == 3 * (14 + 34 + 44));
   CHECK(measured.iteration.median == 200);
-  CHECK(profile.origin.kind == traces::OriginKind::measured);
+  CHECK(profile.origin.kind == core::OriginKind::measured);
   for (const std::string part : {"medians of 5 repetitions after 2", "a whole iteration takes 200.0 us",
                                  "its layers add up to 276.0 us", "machine: "})
     CHECK(profile.origin.source.find(part) != std::string::npos);
@@ -100,44 +100,44 @@ TEST_CASE("measure_profile: medians and spreads of the repetitions after the war
 }
 
 TEST_CASE("measure_profile: what does not fit is refused before anything is allocated, with what would fit") {
-  const models::Model model = model_of(kSmall);
-  const auto measure = [&](std::int64_t batch_size, std::optional<double> most) {
+  const core::Model model = model_of(kSmall);
+  const auto measure = [&](std::int64_t batch_size, std::optional<double> max) {
     return measure_profile(model, kKnown,
-                           {.session = {.batch_size = batch_size}, .repetitions = 1, .most_bytes = most});
+                           {.session = {.batch_size = batch_size}, .repetitions = 1, .max_bytes = max});
   };
   CHECK_NOTHROW((void)measure(9, {}));
   CHECK_THROWS_WITH_AS(
       (void)measure(10, {}),
       "small: a batch of 10 needs 0.0 MB of memory, 0.0 MB can be had; the largest batch that fits is 9",
-      models::WorldError);
+      core::EnvironmentError);
   CHECK_THROWS_WITH_AS(
       (void)measure(1'000'000'000, 4e3),
       "small: a batch of 1000000000 needs 1000.0 GB of memory, 0.0 MB can be had; the largest batch "
       "that fits is 3",
-      models::WorldError);
+      core::EnvironmentError);
   CHECK_THROWS_WITH_AS(
       (void)measure(1, 1e3),
       "small: a batch of 1 needs 0.0 MB of memory, 0.0 MB can be had; not even one sample fits, which "
       "needs 0.0 MB",
-      models::WorldError);
+      core::EnvironmentError);
 }
 
 const Backend& cpu() { return backends().front(); }
 
 void check_times(const MeasuredProfile& measured, std::size_t tensors) {
-  CHECK(traces::tensor_count(measured.profile) == static_cast<std::int64_t>(tensors));
-  for (const traces::ProfileLayer& layer : measured.profile.layers) {
+  CHECK(core::tensor_count(measured.profile) == static_cast<std::int64_t>(tensors));
+  for (const core::ProfileLayer& layer : measured.profile.layers) {
     CAPTURE(layer.name);
     CHECK(layer.forward_us > 0);
     CHECK(layer.backward_us >= 0);
     CHECK(layer.forward_spread_us.has_value());
   }
-  const std::string text = traces::profile_text(measured.profile);
-  CHECK(traces::read_profile(models::Field::parse(text, "p.json")) == measured.profile);
+  const std::string text = core::profile_text(measured.profile);
+  CHECK(core::read_profile(core::Field::parse(text, "p.json")) == measured.profile);
 }
 
 TEST_CASE("measure_profile: ResNet-18 on four small images, on the CPU") {
-  const models::Model model = bundled("resnet18", {.input_size = 32});
+  const core::Model model = bundled("resnet18", {.input_size = 32});
   check_times(measure_profile(model, cpu(),
                               {.session = {.batch_size = 4, .threads = 2}, .warm_up = 0, .repetitions = 1}),
               62);
@@ -145,21 +145,21 @@ TEST_CASE("measure_profile: ResNet-18 on four small images, on the CPU") {
 
 TEST_CASE("measure_profile: a two-block GPT on 128 tokens, on the CPU") {
   const std::string root = support::source_dir().string();
-  std::string text = models::read_file(root + "/models/gpt2.json");
+  std::string text = core::read_file(root + "/models/gpt2.json");
   const auto replace = [&](const std::string& from, const std::string& to) {
     for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size()))
       text.replace(at, from.size(), to);
   };
   replace("\"repeat\": 12", "\"repeat\": 2");
   replace("50257", "1000");  // words
-  const models::Model model = model_of(text, {.sequence_length = 128});
+  const core::Model model = model_of(text, {.sequence_length = 128});
   check_times(measure_profile(model, cpu(),
                               {.session = {.batch_size = 1, .threads = 2}, .warm_up = 0, .repetitions = 1}),
               2 * 12 + 4);
 }
 
 TEST_CASE("measure_profile: medians of two runs are within 10 %, or one says that the machine is noisy") {
-  const models::Model model = model_of(kSmall);
+  const core::Model model = model_of(kSmall);
   const auto run = [&] {
     return measure_profile(model, cpu(), {.session = {.batch_size = 4}, .repetitions = 30});
   };
@@ -179,7 +179,7 @@ TEST_CASE("backends: each is named once, and one without a device says so") {
     CHECK(std::count_if(backends().begin(), backends().end(),
                         [&](const Backend& other) { return other.name == one.name; }) == 1);
   CHECK(cpu().name == "cpu");
-  CHECK_THROWS_AS(cpu().check({.dtype = traces::Dtype::float16}), models::InputError);
+  CHECK_THROWS_AS(cpu().check({.dtype = core::Dtype::float16}), core::InputError);
 }
 
 }  // namespace

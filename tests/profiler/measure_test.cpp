@@ -2,10 +2,10 @@
 
 #include <doctest/doctest.h>
 
-#include "models/errors.hpp"
-#include "models/field.hpp"
+#include "collectives/transport/in_process.hpp"
+#include "core/errors.hpp"
+#include "core/field.hpp"
 #include "tests/support/changing.hpp"
-#include "transport/in_process.hpp"
 
 namespace {
 
@@ -69,7 +69,7 @@ TEST_CASE("measure: a collective that does nothing is found out, whatever it sho
       (void)measure::run(end, engine,
                          {.collectives = {entry.kind}, .sizes = {64}, .repetitions = 1, .warm_up = 1});
     };
-    CHECK_THROWS_AS(transport::run_ranks(3, run), models::WorldError);
+    CHECK_THROWS_AS(transport::run_ranks(3, run), core::EnvironmentError);
   }
 }
 
@@ -115,7 +115,7 @@ TEST_CASE("measure: one wrong sum of several in a row is found out, whichever it
     CAPTURE(in_a_row);
     run(timing, in_a_row, in_a_row);
     for (std::uint32_t wrong = 0; wrong < in_a_row; ++wrong)
-      CHECK_THROWS_AS(run(timing, in_a_row, wrong), models::WorldError);
+      CHECK_THROWS_AS(run(timing, in_a_row, wrong), core::EnvironmentError);
   }
 }
 
@@ -130,7 +130,7 @@ TEST_CASE("measure: a changed byte of what drains the link is found out") {
     });
   };
   run(77'776);
-  CHECK_THROWS_AS(run(77'777), models::WorldError);
+  CHECK_THROWS_AS(run(77'777), core::EnvironmentError);
 }
 
 TEST_CASE("measure: a wrong value is named") {
@@ -161,7 +161,7 @@ TEST_CASE("measure: median, spread and the slowest of a hundred") {
   CHECK(few.median == 2.5);
   CHECK(few.interquartile == 3);  // 1.75 to 4.75
   CHECK(few.p99 == 10);
-  CHECK(few.least == 1);
+  CHECK(few.min == 1);
   std::vector<double> many;
   for (int i = 1; i <= 200; ++i) many.push_back(i);
   CHECK(measure::statistics(many).p99 == 198);
@@ -173,7 +173,7 @@ TEST_CASE("measure: medians become curves, send_receive the link, and what is wr
       samples(Collective::all_reduce, 1000, {30, 10, 20}), samples(Collective::all_reduce, 2000, {30}),
       samples(Collective::broadcast, 1000, {5}), samples(Collective::send_receive, 1000, {12}),
       samples(Collective::send_receive, 2000, {14})};
-  const traces::Network network = measure::network(all, {.name = "n", .source = "s", .line_rate_gbps = 1});
+  const core::Network network = measure::network(all, {.name = "n", .source = "s", .line_rate_gbps = 1});
   REQUIRE(network.measured.size() == 1);
   CHECK(network.measured[0].curve.points() == std::vector<std::pair<double, double>>{{1000, 20}, {2000, 30}});
   CHECK(network.measured[0].algorithm == "ring");
@@ -181,12 +181,12 @@ TEST_CASE("measure: medians become curves, send_receive the link, and what is wr
   CHECK(network.measured[0].fit->mean_relative_error == doctest::Approx(0));
   CHECK(network.link->alpha_us == doctest::Approx(10));
   CHECK(network.link->beta_us_per_byte == doctest::Approx(0.002));
-  CHECK(traces::read_network(models::Field::parse(traces::network_text(network), "n.json")) == network);
+  CHECK(core::read_network(core::Field::parse(core::network_text(network), "n.json")) == network);
   CHECK(measure::csv({all[0]}) ==
         "collective,algorithm,workers,bytes,repetition,us\nall_reduce,ring,4,1000,1,30\nall_reduce,ring,4,"
         "1000,2,10\n"
         "all_reduce,ring,4,1000,3,20\n");
-  CHECK_THROWS_AS(measure::network({all[2]}, {.name = "n", .source = ""}), models::WorldError);
+  CHECK_THROWS_AS(measure::network({all[2]}, {.name = "n", .source = ""}), core::EnvironmentError);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "profiler/overlap/overlap.hpp"
+#include "profiler/measure/overlap/overlap.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -6,8 +6,8 @@
 
 #include <doctest/doctest.h>
 
-#include "models/errors.hpp"
-#include "transport/in_process.hpp"
+#include "collectives/transport/in_process.hpp"
+#include "core/errors.hpp"
 
 namespace {
 
@@ -68,7 +68,7 @@ class Failing final : public measure::Engine {
   void load(std::span<const float> /*values*/) override {}
   void store(std::span<float> /*values*/) override {}
   void start(Collective /*kind*/) override {
-    if (has_entered_) throw models::WorldError("the cable is out");
+    if (has_entered_) throw core::EnvironmentError("the cable is out");
   }
   void finish() override {}
   void enter_thread() override { has_entered_ = true; }
@@ -84,7 +84,7 @@ TEST_CASE("overlap: a failure of the thread that communicates is the rank's") {
     Failing engine;
     (void)profiler::measure_overlap(end, engine, [] { return 1.0; }, {.bytes = 4, .repetitions = 3});
   };
-  CHECK_THROWS_WITH_AS(transport::run_ranks(2, run), "the cable is out", models::WorldError);
+  CHECK_THROWS_WITH_AS(transport::run_ranks(2, run), "the cable is out", core::EnvironmentError);
 }
 
 }  // namespace

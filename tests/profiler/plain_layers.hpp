@@ -9,12 +9,12 @@
 #include <optional>
 #include <vector>
 
-#include "profiler/cpu/executor.hpp"
+#include "profiler/layers/cpu/executor.hpp"
 
 namespace plain {
 
-using models::LayerKind;
-using models::Shape;
+using core::LayerKind;
+using core::Shape;
 using profiler::LayerWork;
 using profiler::ModelWork;
 
@@ -29,7 +29,7 @@ struct State {
   std::vector<std::uint64_t> seeds;  ///< of what a layer drops
 
   const Values& weight(const LayerWork& work, std::size_t i) const {
-    const models::TensorRef& ref = work.weights[i].tensor;
+    const core::TensorRef& ref = work.weights[i].tensor;
     return weights[ref.layer][ref.tensor];
   }
 };
@@ -58,7 +58,7 @@ struct Call {
   const LayerWork& work;
   const State& state;
 
-  const models::Layer& layer() const { return *work.layer; }
+  const core::Layer& layer() const { return *work.layer; }
   template <typename Parameters>
   const Parameters& parameters() const {
     return std::get<Parameters>(work.layer->parameters);
@@ -77,7 +77,7 @@ inline Values each(const Call& call, const std::function<double(double)>& functi
 }
 
 inline Values conv2d(const Call& call) {
-  const auto& conv = call.parameters<models::Conv2d>();
+  const auto& conv = call.parameters<core::Conv2d>();
   const Shape& in = call.in();
   const Shape& out = call.out();
   const std::int64_t in_group = in[0] / conv.groups;
@@ -108,7 +108,7 @@ inline Values conv2d(const Call& call) {
 /// Calls work with each output's window: rows and columns of the input, padding included.
 inline Values pooled(const Call& call,
                      const std::function<double(const Values& inside, std::int64_t whole)>& value) {
-  const auto& pool = call.parameters<models::Pool2d>();
+  const auto& pool = call.parameters<core::Pool2d>();
   const Shape& in = call.in();
   const Shape& out = call.out();
   Values result;
@@ -138,14 +138,14 @@ inline double sum(const Values& values) {
 
 inline Values max_pool(const Call& call) {
   return pooled(call, [](const Values& inside, std::int64_t) {
-    double most = inside.front();
-    for (const double each : inside) most = std::max(most, each);
-    return most;
+    double max = inside.front();
+    for (const double each : inside) max = std::max(max, each);
+    return max;
   });
 }
 
 inline Values avg_pool(const Call& call) {
-  const bool counts_padding = call.parameters<models::Pool2d>().count_padding;
+  const bool counts_padding = call.parameters<core::Pool2d>().count_padding;
   return pooled(call, [&](const Values& inside, std::int64_t whole) {
     return sum(inside) / (counts_padding ? static_cast<double>(whole) : static_cast<double>(inside.size()));
   });
@@ -173,7 +173,7 @@ inline Values adaptive_avg_pool(const Call& call) {
 /// Those elements that `of` gives the same number are normalised together.
 inline Values normalised(const Call& call, bool has_mean, const std::function<std::int64_t(std::int64_t)>& of,
                          const std::function<std::int64_t(std::int64_t)>& weight_of) {
-  const double epsilon = call.parameters<models::Norm>().epsilon;
+  const double epsilon = call.parameters<core::Norm>().epsilon;
   const Values& x = call.input();
   std::vector<Values> groups;
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -211,7 +211,7 @@ inline Values row_norm(const Call& call, bool has_mean) {
 }
 
 inline Values lrn(const Call& call) {
-  const auto& norm = call.parameters<models::LocalResponseNorm>();
+  const auto& norm = call.parameters<core::LocalResponseNorm>();
   const Shape& in = call.in();
   const std::int64_t plane = in[1] * in[2];
   Values out;
@@ -232,7 +232,7 @@ inline Values linear(const Call& call) {
   Values result;
   for (std::int64_t row = 0; row < static_cast<std::int64_t>(call.input().size()) / in; ++row)
     for (std::int64_t o = 0; o < out; ++o) {
-      double sum = call.parameters<models::Linear>().bias ? call.weight(1)[at(o)] : 0;
+      double sum = call.parameters<core::Linear>().bias ? call.weight(1)[at(o)] : 0;
       for (std::int64_t i = 0; i < in; ++i)
         sum += call.weight(0)[at(o * in + i)] * call.input()[at(row * in + i)];
       result.push_back(sum);
@@ -248,7 +248,7 @@ inline double gelu(double x, bool by_tanh) {
 
 inline Values dropout(const Call& call) {
   Values out = call.input();
-  const double probability = call.parameters<models::Dropout>().probability;
+  const double probability = call.parameters<core::Dropout>().probability;
   for (std::size_t i = 0; i < out.size(); ++i)
     out[i] *= static_cast<double>(profiler::dropout_factor(call.state.seeds[call.work.index],
                                                            static_cast<std::int64_t>(i), probability));
@@ -279,7 +279,7 @@ inline std::size_t index(const Shape& place, const Shape& shape) {
 /// Each output element is the input element at the place that `from` gives.
 inline Values moved(const Call& call, const std::function<std::pair<std::size_t, Shape>(Shape)>& from) {
   Values out;
-  for (std::int64_t i = 0; i < call.batch() * models::element_count(call.out()); ++i) {
+  for (std::int64_t i = 0; i < call.batch() * core::element_count(call.out()); ++i) {
     const auto [input, there] = from(place(i, call.out()));
     out.push_back(call.input(input)[index(there, call.in(input))]);
   }
@@ -287,7 +287,7 @@ inline Values moved(const Call& call, const std::function<std::pair<std::size_t,
 }
 
 inline Values concat(const Call& call) {
-  const std::size_t axis = call.parameters<models::Concat>().axis;
+  const std::size_t axis = call.parameters<core::Concat>().axis;
   return moved(call, [&](Shape here) {
     std::size_t input = 0;
     while (here[axis + 1] >= call.in(input)[axis]) here[axis + 1] -= call.in(input++)[axis];
@@ -296,7 +296,7 @@ inline Values concat(const Call& call) {
 }
 
 inline Values transpose(const Call& call) {
-  const auto& axes = call.parameters<models::Transpose>().axes;
+  const auto& axes = call.parameters<core::Transpose>().axes;
   return moved(call, [&](const Shape& here) {
     Shape there = here;
     for (std::size_t i = 0; i < axes.size(); ++i) there[axes[i] + 1] = here[i + 1];
@@ -306,13 +306,13 @@ inline Values transpose(const Call& call) {
 
 inline Values select(const Call& call) {
   return moved(call, [&](Shape here) {
-    here.insert(here.begin() + 1, call.parameters<models::Select>().index);
+    here.insert(here.begin() + 1, call.parameters<core::Select>().index);
     return std::pair(std::size_t{0}, here);
   });
 }
 
 inline Values embedding(const Call& call) {
-  const auto& table = call.parameters<models::Embedding>();
+  const auto& table = call.parameters<core::Embedding>();
   Values out;
   for (const std::int32_t token : call.state.tokens[call.work.inputs[0].source])
     for (std::int64_t i = 0; i < table.features; ++i)
@@ -323,8 +323,8 @@ inline Values embedding(const Call& call) {
 
 inline Values position_embedding(const Call& call) {
   Values out;
-  for (std::int64_t i = 0; i < call.batch() * models::element_count(call.out()); ++i)
-    out.push_back(call.weight(0)[at(i % models::element_count(call.out()))]);
+  for (std::int64_t i = 0; i < call.batch() * core::element_count(call.out()); ++i)
+    out.push_back(call.weight(0)[at(i % core::element_count(call.out()))]);
   return out;
 }
 
@@ -341,7 +341,7 @@ inline Values positional_encoding(const Call& call) {
 }
 
 inline Values rotary(const Call& call) {
-  const auto& rotary = call.parameters<models::Rotary>();
+  const auto& rotary = call.parameters<core::Rotary>();
   const std::int64_t size = call.out()[1] / rotary.heads;
   Values out;
   for (std::size_t i = 0; i < call.input().size(); ++i) {
@@ -358,7 +358,7 @@ inline Values rotary(const Call& call) {
 }
 
 inline Values attention(const Call& call) {
-  const auto& attention = call.parameters<models::Attention>();
+  const auto& attention = call.parameters<core::Attention>();
   const bool is_packed = call.work.inputs.size() == 1;
   const std::int64_t features = call.out()[1];
   const std::int64_t queries = call.out()[0];
@@ -395,7 +395,7 @@ inline Values attention(const Call& call) {
 }
 
 inline Values lstm(const Call& call) {
-  const auto& lstm = call.parameters<models::Lstm>();
+  const auto& lstm = call.parameters<core::Lstm>();
   const std::int64_t length = call.in()[0];
   const std::int64_t n = lstm.hidden;
   const std::int64_t directions = lstm.bidirectional ? 2 : 1;
@@ -441,7 +441,7 @@ inline Values lstm(const Call& call) {
 }
 
 inline Values lookahead(const Call& call) {
-  const std::int64_t steps = call.parameters<models::Lookahead>().context + 1;
+  const std::int64_t steps = call.parameters<core::Lookahead>().context + 1;
   const std::int64_t length = call.in()[0];
   const std::int64_t features = call.in()[1];
   Values out;
@@ -456,13 +456,13 @@ inline Values lookahead(const Call& call) {
 
 inline Values cross_entropy(const Call& call) {
   const std::int64_t classes = call.in().back();
-  const std::int64_t positions = models::element_count(call.in()) / classes;
+  const std::int64_t positions = core::element_count(call.in()) / classes;
   Values out(at(call.batch()));
   for (std::int64_t row = 0; row < call.batch() * positions; ++row) {
     double all = 0;
     for (std::int64_t i = 0; i < classes; ++i) all += std::exp(call.input()[at(row * classes + i)]);
     const std::int32_t label = call.state.tokens[call.work.index][at(row)];
-    out[at(row / positions)] += call.parameters<models::Loss>().weight / static_cast<double>(positions) *
+    out[at(row / positions)] += call.parameters<core::Loss>().weight / static_cast<double>(positions) *
                                 (std::log(all) - call.input()[at(row * classes + label)]);
   }
   return out;
@@ -479,13 +479,13 @@ inline Values run(const Call& call) {
     case LayerKind::linear: return linear(call);
     case LayerKind::relu: return each(call, [](double x) { return std::max(x, 0.0); });
     case LayerKind::gelu:
-      return each(call, [&](double x) { return gelu(x, call.parameters<models::Gelu>().tanh); });
+      return each(call, [&](double x) { return gelu(x, call.parameters<core::Gelu>().tanh); });
     case LayerKind::silu: return each(call, [](double x) { return x / (1 + std::exp(-x)); });
     case LayerKind::tanh: return each(call, [](double x) { return std::tanh(x); });
     case LayerKind::hardtanh:
       return each(call, [&](double x) {
-        const auto& clamp = call.parameters<models::Hardtanh>();
-        return std::min(std::max(x, clamp.least), clamp.most);
+        const auto& clamp = call.parameters<core::Hardtanh>();
+        return std::min(std::max(x, clamp.min), clamp.max);
       });
     case LayerKind::dropout: return dropout(call);
     case LayerKind::add: return joined(call, [](double a, double b) { return a + b; });

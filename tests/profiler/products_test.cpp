@@ -7,8 +7,8 @@
 
 #include <doctest/doctest.h>
 
-#include "profiler/cpu/instruction_sets.hpp"
-#include "profiler/cpu/kernels.hpp"
+#include "profiler/layers/cpu/instruction_sets.hpp"
+#include "profiler/layers/cpu/kernels.hpp"
 #include "sim/draws.hpp"
 
 namespace {

@@ -18,9 +18,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "planner/constraints.hpp"
-#include "planner/iteration.hpp"
-#include "planner/simulate_iteration.hpp"
+#include "planner/choose/iteration.hpp"
+#include "planner/choose/simulate_iteration.hpp"
+#include "planner/schedule/constraints.hpp"
 #include "tests/support/groups.hpp"
 
 namespace support {
@@ -50,22 +50,22 @@ inline planner::Groups groups_of(std::uint32_t cuts, std::uint32_t count) {
 }
 
 /// The next assignment of ways, counting with the first group as the lowest digit; false after the last one.
-inline bool next_ways(planner::Groups& groups, std::uint32_t ways) {
+inline bool next_transfers(planner::Groups& groups, std::uint32_t transfers) {
   for (planner::Group& group : groups) {
-    if (++group.way < ways) return true;
-    group.way = 0;
+    if (++group.transfer < transfers) return true;
+    group.transfer = 0;
   }
   return false;
 }
 
 /// Calls `look` with every grouping of so many gradients that `is_allowed` takes, each in all ways.
 template <typename IsAllowed, typename Look>
-void for_each_grouping(std::uint32_t count, std::uint32_t ways, IsAllowed is_allowed, Look look) {
+void for_each_grouping(std::uint32_t count, std::uint32_t transfers, IsAllowed is_allowed, Look look) {
   for (std::uint32_t cuts = 0; cuts < 1U << (count - 1); ++cuts) {
     planner::Groups groups = groups_of(cuts, count);
     if (!is_allowed(groups)) continue;
     do look(groups);
-    while (next_ways(groups, ways));
+    while (next_transfers(groups, transfers));
   }
 }
 
@@ -73,9 +73,9 @@ inline bool any_grouping(const planner::Groups& /*groups*/) { return true; }
 
 /// The best rank of all groupings; kNoGrouping where none is allowed.
 template <typename Value, typename IsAllowed>
-Rank best_rank(std::uint32_t count, std::uint32_t ways, Value value, IsAllowed is_allowed) {
+Rank best_rank(std::uint32_t count, std::uint32_t transfers, Value value, IsAllowed is_allowed) {
   Rank best = kNoGrouping;
-  for_each_grouping(count, ways, is_allowed, [&](const planner::Groups& groups) {
+  for_each_grouping(count, transfers, is_allowed, [&](const planner::Groups& groups) {
     best = std::min(best, rank(groups, value(groups)));
   });
   return best;
@@ -88,21 +88,21 @@ Rank best_rank(std::uint32_t count, std::uint32_t ways, Value value, IsAllowed i
 class Reference {
  public:
   Reference(const Scene& scene, std::string_view pipeline, bool overlap_gather,
-            std::vector<planner::Way> ways)
+            std::vector<planner::Transfer> transfers)
       : scene_(scene),
         pipeline_(pipeline),
         overlap_gather_(overlap_gather),
-        ways_(std::move(ways)),
+        transfers_(std::move(transfers)),
         workers_(scene.setting.costs.workers()),
         slowdown_(worst_slowdown()) {
     add_profile();
     add_extras();
-    for (std::uint32_t way = 0; way < ways_.size(); ++way) add_costs(way);
+    for (std::uint32_t transfer = 0; transfer < transfers_.size(); ++transfer) add_costs(transfer);
   }
 
   std::uint32_t count() const { return static_cast<std::uint32_t>(gradients_.size()); }
-  std::uint32_t way_count() const { return static_cast<std::uint32_t>(ways_.size()); }
-  const std::vector<planner::Way>& ways() const { return ways_; }
+  std::uint32_t transfer_count() const { return static_cast<std::uint32_t>(transfers_.size()); }
+  const std::vector<planner::Transfer>& transfers() const { return transfers_; }
 
   /// From the start of an iteration to that of the next, before the input's max.
   sim::Time value(const planner::Groups& groups) const {
@@ -113,12 +113,13 @@ class Reference {
   template <typename IsAllowed>
   Rank best(IsAllowed is_allowed) const {
     return best_rank(
-        count(), way_count(), [this](const planner::Groups& groups) { return value(groups); }, is_allowed);
+        count(), transfer_count(), [this](const planner::Groups& groups) { return value(groups); },
+        is_allowed);
   }
 
  private:
   using Time = sim::Time;
-  using Kind = traces::CollectiveKind;
+  using Kind = core::CollectiveKind;
 
   struct ReferenceGradient {
     std::size_t layer = 0;
@@ -151,9 +152,9 @@ class Reference {
 
   void add_profile() {
     const auto& layers = scene_.profile.layers;
-    for (const traces::ProfileLayer& layer : layers) forward_.push_back(time(layer.forward_us * slowdown_));
+    for (const core::ProfileLayer& layer : layers) forward_.push_back(time(layer.forward_us * slowdown_));
     for (std::size_t at = layers.size(); at-- > 0;) {
-      const traces::ProfileLayer& layer = layers[at];
+      const core::ProfileLayer& layer = layers[at];
       const bool in_parts = !layer.tensors.empty() && layer.tensors.front().backward_us;
       if (!in_parts) backward_ += time(layer.backward_us * slowdown_);
       for (std::size_t tensor = layer.tensors.size(); tensor-- > 0;) {
@@ -173,8 +174,8 @@ class Reference {
     update_ = time(conditions.optimizer_us * slowdown_);
     lars_ = time(conditions.lars_us / p() * slowdown_);
     if (workers_ > 1)
-      lars_gather_ =
-          time(collective_us(ways_.front(), Kind::all_gather, 4.0 * static_cast<double>(forward_.size())));
+      lars_gather_ = time(
+          collective_us(transfers_.front(), Kind::all_gather, 4.0 * static_cast<double>(forward_.size())));
   }
 
   /// Each duration is rounded once.
@@ -190,17 +191,17 @@ class Reference {
     return lg;
   }
 
-  double closed_us(const planner::Way& way, Kind kind, double bytes) const {
-    const traces::Link& link = *scene_.network.link;
+  double closed_us(const planner::Transfer& transfer, Kind kind, double bytes) const {
+    const core::Link& link = *scene_.network.link;
     double startup = 0;
     double carried = 0;
     double summed = 0;
-    if (way.all_reduce.name == "ring") {
+    if (transfer.all_reduce.name == "ring") {
       startup = 2 * (p() - 1) * link.alpha_us;
       carried = 2 * (p() - 1) / p() * link.beta_us_per_byte;
       summed = (p() - 1) / p() * link.gamma_us_per_byte;
     } else {  // recursive doubling, or twice as much both ways through a tree
-      const double times = way.all_reduce.name == "binary_tree" ? 2 : 1;
+      const double times = transfer.all_reduce.name == "binary_tree" ? 2 : 1;
       startup = times * rounds() * link.alpha_us;
       carried = times * rounds() * link.beta_us_per_byte;
       summed = rounds() * link.gamma_us_per_byte;
@@ -223,12 +224,12 @@ class Reference {
     return std::max(0.0, y0 + (y1 - y0) / (x1 - x0) * (bytes - x0));
   }
 
-  double collective_us(const planner::Way& way, Kind kind, double bytes) const {
-    for (const traces::Measured& measured : scene_.network.measured)
+  double collective_us(const planner::Transfer& transfer, Kind kind, double bytes) const {
+    for (const core::Measured& measured : scene_.network.measured)
       if (measured.collective == kind && measured.workers == workers_ &&
-          (!measured.algorithm || *measured.algorithm == way.all_reduce.name))
+          (!measured.algorithm || *measured.algorithm == transfer.all_reduce.name))
         return between(measured.curve.points(), bytes);
-    return closed_us(way, kind, bytes);
+    return closed_us(transfer, kind, bytes);
   }
 
   // Compression (sections 3 and 4).
@@ -250,7 +251,7 @@ class Reference {
   }
 
   double topk_dsa_us(double density, double bytes) const {
-    const traces::Link& link = *scene_.network.link;
+    const core::Link& link = *scene_.network.link;
     const auto part = [](double share) { return 3 * share > 2 ? 1 : kept(share); };
     const double sums = 3 * density > 2 ? link.gamma_us_per_byte : 0;
     return 2 * (p() - 1) * (link.alpha_us + 4 * link.beta_us_per_byte) +
@@ -260,7 +261,7 @@ class Reference {
   /// Of one iteration.
   double ok_topk_us(const planner::SparseOptions& options, double density, double bytes,
                     std::int64_t iteration) const {
-    const traces::Link& link = *scene_.network.link;
+    const core::Link& link = *scene_.network.link;
     const double gathered = comes(iteration, options.recompute_every) ? filled(density) : density;
     double sent = 4 * (p() - 1) + (p() - 1) / p() * bytes * (kept(density) + kept(gathered));
     double messages = p() - 1 + 2 * rounds();
@@ -282,7 +283,7 @@ class Reference {
 
   double sparse_us(const planner::Compressor& compressor, double bytes) const {
     const double density = compressor.ratio / 2;
-    const traces::Link& link = *scene_.network.link;
+    const core::Link& link = *scene_.network.link;
     if (compressor.name == "gtopk")
       return 2 * rounds() * (link.alpha_us + kept(density) * bytes * link.beta_us_per_byte);
     if (compressor.name == "topk-dsa") return topk_dsa_us(density, bytes);
@@ -299,57 +300,58 @@ class Reference {
   }
 
   /// All-gathers carry what all workers contribute, everything else what one does.
-  double encoded_us(const planner::Way& way, Kind kind, double bytes) const {
-    const double further = kind == Kind::all_reduce ? code_us(way.compressor.on_the_way, bytes) : 0;
-    return messages_us(way, kind, bytes) + further;
+  double encoded_us(const planner::Transfer& transfer, Kind kind, double bytes) const {
+    const double further = kind == Kind::all_reduce ? code_us(transfer.compressor.in_transit, bytes) : 0;
+    return messages_us(transfer, kind, bytes) + further;
   }
 
-  double messages_us(const planner::Way& way, Kind kind, double bytes) const {
-    if (way.compressor.sparse && way.compressor.name != "topk-a") return sparse_us(way.compressor, bytes);
-    const double contribution = way.compressor.ratio * bytes;
-    if (kind == Kind::all_reduce && way.compressor.collective == Kind::all_gather)
-      return collective_us(way, Kind::all_gather, p() * contribution);
-    return collective_us(way, kind, contribution);
+  double messages_us(const planner::Transfer& transfer, Kind kind, double bytes) const {
+    if (transfer.compressor.sparse && transfer.compressor.name != "topk-a")
+      return sparse_us(transfer.compressor, bytes);
+    const double contribution = transfer.compressor.ratio * bytes;
+    if (kind == Kind::all_reduce && transfer.compressor.collective == Kind::all_gather)
+      return collective_us(transfer, Kind::all_gather, p() * contribution);
+    return collective_us(transfer, kind, contribution);
   }
 
-  GroupCost cost_of(const planner::Way& way, double bytes) const {
+  GroupCost cost_of(const planner::Transfer& transfer, double bytes) const {
     if (workers_ == 1) return {};
-    const double encode = slowdown_ * encoding_us(way.compressor, bytes);
-    const double decode = slowdown_ * code_us(way.compressor.decode, bytes);
-    const double dense = collective_us(way, Kind::all_reduce, bytes);
+    const double encode = slowdown_ * encoding_us(transfer.compressor, bytes);
+    const double decode = slowdown_ * code_us(transfer.compressor.decode, bytes);
+    const double dense = collective_us(transfer, Kind::all_reduce, bytes);
     const bool compresses =
-        way.compressor.name != "none" &&
-        (!way.selective || encode + encoded_us(way, Kind::all_reduce, bytes) + decode < dense);
+        transfer.compressor.name != "none" &&
+        (!transfer.selective || encode + encoded_us(transfer, Kind::all_reduce, bytes) + decode < dense);
     if (!compresses)
       return {.encode = {},
               .all_reduce = time(dense),
-              .reduce_scatter = time(collective_us(way, Kind::reduce_scatter, bytes)),
-              .all_gather = time(collective_us(way, Kind::all_gather, bytes)),
+              .reduce_scatter = time(collective_us(transfer, Kind::reduce_scatter, bytes)),
+              .all_gather = time(collective_us(transfer, Kind::all_gather, bytes)),
               .decode = {}};
     return {.encode = time(encode),
-            .all_reduce = time(encoded_us(way, Kind::all_reduce, bytes)),
-            .reduce_scatter = time(encoded_us(way, Kind::reduce_scatter, bytes)),
-            .all_gather = time(encoded_us(way, Kind::all_gather, bytes)),
+            .all_reduce = time(encoded_us(transfer, Kind::all_reduce, bytes)),
+            .reduce_scatter = time(encoded_us(transfer, Kind::reduce_scatter, bytes)),
+            .all_gather = time(encoded_us(transfer, Kind::all_gather, bytes)),
             .decode = time(decode)};
   }
 
-  std::size_t place(std::uint32_t begin, std::uint32_t end, std::uint32_t way) const {
-    return (std::size_t{way} * count() + begin) * (count() + 1) + end;
+  std::size_t place(std::uint32_t begin, std::uint32_t end, std::uint32_t transfer) const {
+    return (std::size_t{transfer} * count() + begin) * (count() + 1) + end;
   }
 
-  void add_costs(std::uint32_t way) {
-    costs_.resize(place(0, 0, way + 1));
+  void add_costs(std::uint32_t transfer) {
+    costs_.resize(place(0, 0, transfer + 1));
     for (std::uint32_t begin = 0; begin < count(); ++begin) {
       std::int64_t bytes = 0;
       for (std::uint32_t end = begin + 1; end <= count(); ++end) {
         bytes += gradients_[end - 1].bytes;
-        costs_[place(begin, end, way)] = cost_of(ways_[way], static_cast<double>(bytes));
+        costs_[place(begin, end, transfer)] = cost_of(transfers_[transfer], static_cast<double>(bytes));
       }
     }
   }
 
   const GroupCost& cost(const planner::Group& group) const {
-    return costs_[place(group.begin, group.end, group.way)];
+    return costs_[place(group.begin, group.end, group.transfer)];
   }
 
   // Section 3.
@@ -432,7 +434,7 @@ class Reference {
   const Scene& scene_;
   std::string_view pipeline_;
   bool overlap_gather_;
-  std::vector<planner::Way> ways_;
+  std::vector<planner::Transfer> transfers_;
   std::int64_t workers_;
   double slowdown_;
   std::vector<Time> forward_;  // by layer
@@ -466,33 +468,33 @@ inline const std::vector<PipelineCase>& pipeline_cases() {
   return all;
 }
 
-inline double eighths(Random& random, std::uint32_t most) {
-  return static_cast<double>(random.below(most)) / 8;
+inline double eighths(Random& random, std::uint32_t max) {
+  return static_cast<double>(random.below(max)) / 8;
 }
 
 /// One to so many tensors of 4 to 48 bytes in layers of none to three, some layers with parts.
-inline traces::Profile small_profile(Random& random, std::uint32_t most_tensors) {
-  std::uint32_t left = 1 + random.below(most_tensors);
-  const std::uint32_t most_us = random.one_in(4) ? 1 : random.one_in(3) ? 16 : 80;  // all at once, many ties
+inline core::Profile small_profile(Random& random, std::uint32_t max_tensors) {
+  std::uint32_t left = 1 + random.below(max_tensors);
+  const std::uint32_t max_us = random.one_in(4) ? 1 : random.one_in(3) ? 16 : 80;  // all at once, many ties
   std::vector<LayerSpec> layers = {{.forward_us = 1}};
   while (left > 0) {
-    LayerSpec layer = {.forward_us = eighths(random, most_us)};
+    LayerSpec layer = {.forward_us = eighths(random, max_us)};
     const std::uint32_t tensors = std::min(left, random.below(4));
     left -= tensors;
     const bool in_parts = random.one_in(2);
     for (std::uint32_t i = 0; i < tensors; ++i) {
       layer.elements.push_back(random.between(1, 12));
-      if (in_parts) layer.parts_us.push_back(eighths(random, most_us));
+      if (in_parts) layer.parts_us.push_back(eighths(random, max_us));
       if (in_parts) layer.backward_us += layer.parts_us.back();
     }
-    if (!in_parts || tensors == 0) layer.backward_us = eighths(random, most_us);
+    if (!in_parts || tensors == 0) layer.backward_us = eighths(random, max_us);
     layers.push_back(std::move(layer));
   }
   return profile_of(layers);
 }
 
 /// Up to six points, powers of two apart.
-inline traces::CostCurve random_curve(Random& random, bool rises, bool falls_at_end) {
+inline core::CostCurve random_curve(Random& random, bool rises, bool falls_at_end) {
   std::vector<std::pair<double, double>> points;
   double bytes = 4;
   double us = 0;
@@ -502,7 +504,7 @@ inline traces::CostCurve random_curve(Random& random, bool rises, bool falls_at_
     bytes += 1U << random.below(7);
   }
   if (falls_at_end) points.emplace_back(bytes, us / 2);
-  return traces::CostCurve::through(points);
+  return core::CostCurve::through(points);
 }
 
 constexpr const char* kAlgorithms[] = {"ring", "binary_tree", "recursive_doubling"};
@@ -511,15 +513,15 @@ enum class NetworkKind : std::uint32_t { affine, no_startup, no_slope, coarse, r
 constexpr std::uint32_t kNetworkKinds = 7;
 
 /// A link and, unless affine, curves for some or all collectives and algorithms on so many workers.
-inline traces::Network small_network(Random& random, NetworkKind kind, std::int64_t workers) {
+inline core::Network small_network(Random& random, NetworkKind kind, std::int64_t workers) {
   if (kind == NetworkKind::no_startup) return link_of(0, eighths(random, 20), eighths(random, 4));
   if (kind == NetworkKind::no_slope) return link_of(eighths(random, 200), 0);
   if (kind == NetworkKind::coarse) return link_of(random.below(4), random.below(2));
-  traces::Network network = link_of(eighths(random, 100), eighths(random, 20), eighths(random, 4));
+  core::Network network = link_of(eighths(random, 100), eighths(random, 20), eighths(random, 4));
   if (kind == NetworkKind::affine || workers == 1) return network;
   const bool each_its_own = random.one_in(3);
-  for (const auto collective : {traces::CollectiveKind::all_reduce, traces::CollectiveKind::reduce_scatter,
-                                traces::CollectiveKind::all_gather})
+  for (const auto collective : {core::CollectiveKind::all_reduce, core::CollectiveKind::reduce_scatter,
+                                core::CollectiveKind::all_gather})
     for (const char* algorithm : kAlgorithms) {
       if (random.one_in(5)) continue;
       network.measured.push_back(
@@ -557,8 +559,8 @@ inline planner::Compressor random_compressor(Random& random, std::string name, b
                              .ratio = eighths(random, 17),
                              .encode = random_code(random),
                              .decode = random_code(random),
-                             .collective = traces::CollectiveKind::all_reduce};
-  if (!summable && random.one_in(2)) out.collective = traces::CollectiveKind::all_gather;
+                             .collective = core::CollectiveKind::all_reduce};
+  if (!summable && random.one_in(2)) out.collective = core::CollectiveKind::all_gather;
   return out;
 }
 
@@ -574,15 +576,15 @@ inline std::string json_of(const planner::Compressor& compressor) {
   if (compressor.sparse) return planner::compressor_json(compressor).dump();
   return fmt::format(R"({{"name": "{}", "ratio": {}, "encode": {}, "decode": {}, "collective": "{}"}})",
                      compressor.name, compressor.ratio, json_of(compressor.encode),
-                     json_of(compressor.decode), traces::name(compressor.collective));
+                     json_of(compressor.decode), core::name(compressor.collective));
 }
 
 /// A scene on 1, 2, 4 or 8 workers, where closed forms have no thirds.
-inline std::unique_ptr<Scene> small_scene(Random& random, std::uint32_t most_tensors, NetworkKind kind,
+inline std::unique_ptr<Scene> small_scene(Random& random, std::uint32_t max_tensors, NetworkKind kind,
                                           planner::Overlap overlap = {}) {
   const std::int64_t workers = random.one_in(20) ? 1 : std::int64_t{2} << random.below(3);
-  traces::Profile profile = small_profile(random, most_tensors);
-  traces::Network network = small_network(random, kind, workers);
+  core::Profile profile = small_profile(random, max_tensors);
+  core::Network network = small_network(random, kind, workers);
   planner::Conditions conditions = small_conditions(random);
   conditions.overlap = overlap;
   return std::make_unique<Scene>(std::move(profile), std::move(network), workers, conditions);
@@ -597,8 +599,8 @@ struct Offer {
   std::string constraints = {};  ///< as an object, or empty
 
   /// Each pair once; only the schedule's own compressor is selective.
-  std::vector<planner::Way> ways() const {
-    std::vector<planner::Way> out;
+  std::vector<planner::Transfer> transfers() const {
+    std::vector<planner::Transfer> out;
     std::vector<std::string> all_reduces = {"ring"};
     all_reduces.insert(all_reduces.end(), algorithms.begin(), algorithms.end());
     for (const std::string& all_reduce : all_reduces) {
@@ -618,8 +620,8 @@ struct Offer {
   }
 
  private:
-  static void add(const planner::Way& way, std::vector<planner::Way>& out) {
-    if (std::find(out.begin(), out.end(), way) == out.end()) out.push_back(way);
+  static void add(const planner::Transfer& transfer, std::vector<planner::Transfer>& out) {
+    if (std::find(out.begin(), out.end(), transfer) == out.end()) out.push_back(transfer);
   }
 
   std::string choices() const {
@@ -638,17 +640,18 @@ struct Offer {
 /// The rules that an offer's constraints give, none where it has none.
 inline planner::GroupRules rules_of(const Offer& offer, const planner::Workload& workload) {
   if (offer.constraints.empty()) return {};
-  return planner::read_constraints(models::Field::parse(offer.constraints, "c.json"))(workload);
+  return planner::read_constraints(core::Field::parse(offer.constraints, "c.json"))(workload);
 }
 
 /// Groups of a request that name their ways as the reference counts them.
 inline planner::Groups as_referred(planner::Groups groups, const planner::FusionRequest& request,
                                    const Reference& reference) {
   for (planner::Group& group : groups) {
-    const auto& ways = reference.ways();
-    const auto at = std::find(ways.begin(), ways.end(), request.ways.at(group.way).way());
-    REQUIRE(at != ways.end());
-    group.way = static_cast<std::uint32_t>(at - ways.begin());
+    const auto& transfers = reference.transfers();
+    const auto at =
+        std::find(transfers.begin(), transfers.end(), request.transfers.at(group.transfer).transfer());
+    REQUIRE(at != transfers.end());
+    group.transfer = static_cast<std::uint32_t>(at - transfers.begin());
   }
   return groups;
 }
@@ -670,8 +673,8 @@ void check_optimal(const Scene& scene, const PipelineCase& pipeline, const Offer
   CAPTURE(json);
   const planner::Schedule schedule = schedule_of(json);
   const planner::FusionRequest request(scene.setting, schedule);
-  const Reference reference(scene, pipeline.name, pipeline.overlap_gather, offer.ways());
-  REQUIRE(request.ways.size() == reference.way_count());
+  const Reference reference(scene, pipeline.name, pipeline.overlap_gather, offer.transfers());
+  REQUIRE(request.transfers.size() == reference.transfer_count());
 
   const planner::OptimalGroups found = request.model().optimal(rules_of(offer, scene.setting.workload));
   CAPTURE(shown(found.groups));

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "transport/transport.hpp"
+#include "collectives/transport/transport.hpp"
 
 namespace tests {
 
@@ -14,14 +14,14 @@ namespace tests {
 /// counted from 0, where there is one.
 class Changing final : public transport::Transport {
  public:
-  Changing(transport::Transport& inner, std::size_t least, std::size_t most,
+  Changing(transport::Transport& inner, std::size_t min, std::size_t max,
            std::optional<std::size_t> number = {})
-      : inner_(inner), least_(least), most_(most), number_(number) {}
+      : inner_(inner), min_(min), max_(max), number_(number) {}
 
   std::uint32_t rank() const override { return inner_.rank(); }
   std::uint32_t size() const override { return inner_.size(); }
   void send(std::uint32_t to, std::uint32_t tag, transport::Bytes message) override {
-    if (message.size() >= least_ && message.size() <= most_) {
+    if (message.size() >= min_ && message.size() <= max_) {
       if (!number_ || *number_ == count_) message[message.size() / 2] ^= std::byte{16};
       ++count_;
     }
@@ -31,8 +31,8 @@ class Changing final : public transport::Transport {
 
  private:
   transport::Transport& inner_;
-  std::size_t least_;
-  std::size_t most_;
+  std::size_t min_;
+  std::size_t max_;
   std::optional<std::size_t> number_;
   std::size_t count_ = 0;
 };

@@ -11,12 +11,12 @@
 
 #include <fmt/format.h>
 
-#include "models/field.hpp"
-#include "planner/predict.hpp"
-#include "planner/schedule.hpp"
+#include "core/field.hpp"
+#include "core/network.hpp"
+#include "core/profile.hpp"
+#include "planner/run/predict.hpp"
+#include "planner/schedule/schedule.hpp"
 #include "tests/support/random.hpp"
-#include "traces/network.hpp"
-#include "traces/profile.hpp"
 
 namespace support {
 
@@ -28,13 +28,13 @@ struct LayerSpec {
 };
 
 /// Layers l1, l2, ... with tensors l1.a, l1.b, ..., in float32.
-inline traces::Profile profile_of(const std::vector<LayerSpec>& layers) {
-  traces::Profile profile = {.model = "m", .batch_size = 8, .device = "d"};
+inline core::Profile profile_of(const std::vector<LayerSpec>& layers) {
+  core::Profile profile = {.model = "m", .batch_size = 8, .device = "d"};
   for (const LayerSpec& spec : layers) {
-    traces::ProfileLayer layer = {.name = fmt::format("l{}", profile.layers.size() + 1),
-                                  .kind = "k",
-                                  .forward_us = spec.forward_us,
-                                  .backward_us = spec.backward_us};
+    core::ProfileLayer layer = {.name = fmt::format("l{}", profile.layers.size() + 1),
+                                .kind = "k",
+                                .forward_us = spec.forward_us,
+                                .backward_us = spec.backward_us};
     for (std::size_t i = 0; i < spec.elements.size(); ++i) {
       layer.tensors.push_back({.name = fmt::format("{}.{}", layer.name, static_cast<char>('a' + i)),
                                .elements = spec.elements[i]});
@@ -47,42 +47,41 @@ inline traces::Profile profile_of(const std::vector<LayerSpec>& layers) {
 
 /// A layer a tensor: gradients of these bytes (multiples of 4) in backward order, each this long after the
 /// one before, and no forward time.
-inline traces::Profile gradients_of(const std::vector<std::pair<double, std::int64_t>>& backward_and_bytes) {
+inline core::Profile gradients_of(const std::vector<std::pair<double, std::int64_t>>& backward_and_bytes) {
   std::vector<LayerSpec> layers;
   for (const auto& [backward_us, bytes] : backward_and_bytes)
     layers.insert(layers.begin(), {.backward_us = backward_us, .elements = {bytes / 4}});
   return profile_of(layers);
 }
 
-inline traces::Network link_of(double alpha_us, double beta_us_per_byte, double gamma_us_per_byte = 0) {
+inline core::Network link_of(double alpha_us, double beta_us_per_byte, double gamma_us_per_byte = 0) {
   return {.name = "n",
-          .link = traces::Link{.alpha_us = alpha_us,
-                               .beta_us_per_byte = beta_us_per_byte,
-                               .gamma_us_per_byte = gamma_us_per_byte}};
+          .link = core::Link{.alpha_us = alpha_us,
+                             .beta_us_per_byte = beta_us_per_byte,
+                             .gamma_us_per_byte = gamma_us_per_byte}};
 }
 
 /// On 2 workers an all-reduce of M bytes takes startup + M us_per_byte, each half of it half as long.
-inline traces::Network pair_of(double startup_us, double us_per_byte) {
+inline core::Network pair_of(double startup_us, double us_per_byte) {
   return link_of(startup_us / 2, us_per_byte);
 }
 
 /// Every collective follows the same curve on 2 workers.
-inline traces::Network measured_of(const std::vector<std::pair<double, double>>& curve) {
-  traces::Network network = {.name = "n"};
-  for (const auto kind : {traces::CollectiveKind::all_reduce, traces::CollectiveKind::reduce_scatter,
-                          traces::CollectiveKind::all_gather})
-    network.measured.push_back(
-        {.collective = kind, .workers = 2, .curve = traces::CostCurve::through(curve)});
+inline core::Network measured_of(const std::vector<std::pair<double, double>>& curve) {
+  core::Network network = {.name = "n"};
+  for (const auto kind : {core::CollectiveKind::all_reduce, core::CollectiveKind::reduce_scatter,
+                          core::CollectiveKind::all_gather})
+    network.measured.push_back({.collective = kind, .workers = 2, .curve = core::CostCurve::through(curve)});
   return network;
 }
 
 /// A setting with the profile and network that it refers to.
 struct Scene {
-  traces::Profile profile;
-  traces::Network network;
+  core::Profile profile;
+  core::Network network;
   planner::Setting setting;
 
-  Scene(traces::Profile its_profile, traces::Network its_network, std::int64_t workers = 2,
+  Scene(core::Profile its_profile, core::Network its_network, std::int64_t workers = 2,
         const planner::Conditions& conditions = {}, const planner::Algorithm& algorithm = {})
       : profile(std::move(its_profile)),
         network(std::move(its_network)),
@@ -95,12 +94,12 @@ struct Scene {
 
 /// A schedule as a scenario would spell it: `"ddp"` with its quotes, or an object.
 inline planner::Schedule schedule_of(const std::string& json) {
-  return planner::read_schedule(models::Field::parse(json, "s.json"));
+  return planner::read_schedule(core::Field::parse(json, "s.json"));
 }
 
-/// Up to `most_layers` layers of up to 3 tensors, some without any, some with parts of their backward time.
-inline traces::Profile random_profile(Random& random, std::uint32_t most_layers) {
-  std::vector<LayerSpec> layers(1 + random.below(most_layers));
+/// Up to `max_layers` layers of up to 3 tensors, some without any, some with parts of their backward time.
+inline core::Profile random_profile(Random& random, std::uint32_t max_layers) {
+  std::vector<LayerSpec> layers(1 + random.below(max_layers));
   for (LayerSpec& layer : layers) {
     layer.forward_us = static_cast<double>(random.below(300)) / 4;
     for (std::uint32_t tensors = random.below(4); tensors-- > 0;)
@@ -118,7 +117,7 @@ inline traces::Profile random_profile(Random& random, std::uint32_t most_layers)
   return profile_of(layers);
 }
 
-inline traces::Network random_link(Random& random) {
+inline core::Network random_link(Random& random) {
   const double alpha = random.one_in(5) ? 0 : static_cast<double>(random.below(4000)) / 64;
   const double beta = random.one_in(5) ? 0 : static_cast<double>(random.below(4000)) / 65536;
   return link_of(alpha, beta, static_cast<double>(random.below(100)) / 65536);

@@ -6,7 +6,7 @@
 
 #include <stdexcept>
 
-#include "models/files.hpp"
+#include "core/files.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace support {
@@ -43,8 +43,8 @@ Outcome run_program(const std::vector<std::string>& arguments) {
   int status = 0;
   if (::waitpid(child, &status, 0) != child) throw std::runtime_error("waitpid failed");
   return {.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
-          .out = models::read_file(folder.path() / "out"),
-          .err = models::read_file(folder.path() / "err")};
+          .out = core::read_file(folder.path() / "out"),
+          .err = core::read_file(folder.path() / "err")};
 }
 
 }  // namespace support

@@ -14,8 +14,8 @@ class Random {
 
   /// 0 to count - 1
   std::uint32_t below(std::uint32_t count) { return static_cast<std::uint32_t>(engine_()) % count; }
-  std::int64_t between(std::int64_t least, std::int64_t most) {
-    return least + static_cast<std::int64_t>(below(static_cast<std::uint32_t>(most - least + 1)));
+  std::int64_t between(std::int64_t min, std::int64_t max) {
+    return min + static_cast<std::int64_t>(below(static_cast<std::uint32_t>(max - min + 1)));
   }
   bool one_in(std::uint32_t count) { return below(count) == 0; }
 

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "planner/predict.hpp"
+#include "planner/run/predict.hpp"
 #include "tests/support/planning.hpp"
 
 namespace support {

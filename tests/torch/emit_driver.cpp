@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "planner/emit.hpp"
+#include "planner/emit/emit.hpp"
 #include "tests/support/groups.hpp"
 
 namespace {
@@ -14,11 +14,11 @@ namespace {
 using nlohmann::ordered_json;
 
 /// A layer a tensor, float32, 100 us of backward each.
-traces::Profile profile_of(const ordered_json& sizes, const ordered_json& names) {
-  traces::Profile profile = {.model = "m", .device = "d"};
+core::Profile profile_of(const ordered_json& sizes, const ordered_json& names) {
+  core::Profile profile = {.model = "m", .device = "d"};
   for (std::size_t i = sizes.size(); i-- > 0;) {
     const std::string name = names.empty() ? fmt::format("t{}.weight", i) : names[i].get<std::string>();
-    traces::ProfileLayer layer = {
+    core::ProfileLayer layer = {
         .name = fmt::format("l{}", i), .kind = "k", .forward_us = 50, .backward_us = 100};
     layer.tensors.push_back({.name = name, .elements = sizes[i].get<std::int64_t>() / 4});
     profile.layers.push_back(std::move(layer));

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""profiler/fusewise_torch.py on the CPU: `fusewise_torch_test.py PROGRAM` (build/fusewise).
+"""profiler/torch/fusewise_torch.py on the CPU: `fusewise_torch_test.py PROGRAM` (build/fusewise).
 
 Profiles of a small CNN and of a transformer of two blocks have to be taken by the program, and two ranks that send
 gradients in planned groups have to end with the parameters of plain DistributedDataParallel, bit for bit.

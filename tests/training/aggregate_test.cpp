@@ -4,8 +4,8 @@
 
 #include <doctest/doctest.h>
 
-#include "sparse/gradients.hpp"
-#include "transport/in_process.hpp"
+#include "collectives/sparse/gradients.hpp"
+#include "collectives/transport/in_process.hpp"
 
 namespace {
 

@@ -89,10 +89,10 @@ double mean_magnitude(std::vector<double> x) {
 }
 
 /// The most that any rank selected in the iteration, or all together.
-std::size_t most_selected(const Iteration& iteration) {
-  std::size_t most = 0;
-  for (const Selected& each : iteration.selected) most = std::max({most, each.local, each.global});
-  return most;
+std::size_t max_selected(const Iteration& iteration) {
+  std::size_t max = 0;
+  for (const Selected& each : iteration.selected) max = std::max({max, each.local, each.global});
+  return max;
 }
 
 }  // namespace
@@ -233,7 +233,7 @@ TEST_CASE("train: Ok-Topk receives at most 6k'(P-1)/P words where it reuses thre
       if (workers == 8 && i < job.aggregate.repartition_every) continue;
       const Iteration& iteration = result.iterations[i];
       CAPTURE(i);
-      const auto bound = static_cast<std::int64_t>(6 * most_selected(iteration) * (workers - 1) / workers);
+      const auto bound = static_cast<std::int64_t>(6 * max_selected(iteration) * (workers - 1) / workers);
       for (const std::int64_t words : iteration.words_received)
         REQUIRE(words <= bound + workers - 1);  // a control word of each other rank
     }

@@ -1,6 +1,6 @@
 // Measured throughputs: what their file may hold, and that what is fitted to some predicts the others.
 
-#include "validate/measurements.hpp"
+#include "validate/measurements/measurements.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,11 +9,11 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "models/errors.hpp"
-#include "planner/predict.hpp"
-#include "traces/scaled.hpp"
-#include "validate/calibrate.hpp"
-#include "validate/measurements_text.hpp"
+#include "core/errors.hpp"
+#include "core/scaled.hpp"
+#include "planner/run/predict.hpp"
+#include "validate/measurements/calibrate.hpp"
+#include "validate/measurements/measurements_text.hpp"
 
 namespace {
 
@@ -22,28 +22,28 @@ using validate::Measurement;
 std::string refusal(const std::string& text) {
   try {
     (void)validate::read_measurements(text, "m.csv");
-  } catch (const models::InputError& error) {
+  } catch (const core::InputError& error) {
     return error.what();
   }
   return "";
 }
 
 validate::Setup setup() {
-  return validate::read_setup(models::Field::parse(R"({"format": "fusewise.setup", "version": 1,
+  return validate::read_setup(core::Field::parse(R"({"format": "fusewise.setup", "version": 1,
     "models": [{"name": "m", "profile": {"format": "fusewise.profile", "version": 1, "model": "m", "batch_size": 8,
        "dtype": "float32", "device": "none", "origin": {"kind": "estimated", "source": ""},
        "layers": [{"name": "near", "kind": "k", "forward_us": 1000, "backward_us": 2000, "tensors": [{"name": "a", "elements": 250000}]},
                   {"name": "far", "kind": "k", "forward_us": 1500, "backward_us": 2500, "tensors": [{"name": "b", "elements": 500000}]}]}}],
     "networks": [{"name": "n", "network": {"format": "fusewise.network", "version": 1, "name": "n",
        "origin": {"kind": "estimated", "source": ""}, "link": {"alpha_us": 10, "beta_us_per_byte": 0.001}}}]})",
-                                                   "setup.json"));
+                                                 "setup.json"));
 }
 
 /// What a worker 1.7 times and a network 2.5 times as slow as those of the set-up give.
 std::vector<Measurement> simulated() {
   const validate::Setup all = setup();
-  const traces::Profile profile = traces::scaled(all.models.at("m"), 1.7);
-  const traces::Network network = traces::scaled(all.networks.at("n"), 1, 2.5);
+  const core::Profile profile = core::scaled(all.models.at("m"), 1.7);
+  const core::Network network = core::scaled(all.networks.at("n"), 1, 2.5);
   std::vector<Measurement> out;
   for (const std::string schedule : {"wfbp", "sync-easgd", "fusewise-dear"})
     for (const std::int64_t workers : {2, 8, 32}) {
@@ -90,8 +90,8 @@ TEST_CASE("measurements: rows are picked by their columns") {
   CHECK(picked[1]);
   CHECK_THROWS_WITH_AS((void)validate::select_rows(rows, "workers=7"),
                        "--calibrate-on: expected a row of the measurements, got none with 'workers=7'",
-                       models::InputError);
-  CHECK_THROWS_AS((void)validate::select_rows(rows, "colour=7"), models::InputError);
+                       core::InputError);
+  CHECK_THROWS_AS((void)validate::select_rows(rows, "colour=7"), core::InputError);
 }
 
 TEST_CASE("measurements: fitted to one schedule, the others come out, and better than by scaling alone") {
@@ -146,7 +146,7 @@ TEST_CASE("measurements: names that the set-up does not know") {
   CHECK_THROWS_WITH_AS((void)validate::calibrate_and_predict(
                            rows, validate::select_rows(rows, "schedule=wfbp"), setup(), "m.csv"),
                        "m.csv:6: expected a model of the set-up, one of m, got 'mm', did you mean 'm'?",
-                       models::InputError);
+                       core::InputError);
 }
 
 }  // namespace

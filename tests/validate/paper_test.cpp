@@ -1,16 +1,16 @@
 // Papers as data: what their files may say, how figures are judged, and what makes a validation fail.
 
-#include "validate/paper.hpp"
+#include "validate/paper/paper.hpp"
 
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
-#include "models/errors.hpp"
-#include "validate/judge.hpp"
-#include "validate/paper_text.hpp"
-#include "validate/reproduce.hpp"
+#include "core/errors.hpp"
+#include "validate/paper/judge.hpp"
+#include "validate/paper/paper_text.hpp"
+#include "validate/paper/reproduce.hpp"
 
 namespace {
 
@@ -51,7 +51,7 @@ std::string fault(const std::string& text) {
 std::string refusal(const std::string& text) {
   try {
     (void)reproduce(text);
-  } catch (const models::InputError& error) {
+  } catch (const core::InputError& error) {
     return error.what();
   }
   return "";

@@ -5,9 +5,9 @@
 
 #include <doctest/doctest.h>
 
-#include "models/errors.hpp"
-#include "validate/paper.hpp"
-#include "validate/quantities.hpp"
+#include "core/errors.hpp"
+#include "validate/paper/paper.hpp"
+#include "validate/paper/quantities.hpp"
 
 namespace validate {
 namespace {
@@ -179,7 +179,7 @@ TEST_CASE("counted quantities: what they cannot count is refused with its place"
     CAPTURE(change);
     const std::string quantity =
         R"({"kind": "counted_words", "collective": "topk-a", "per": "1", "elements": 100)";
-    CHECK_THROWS_WITH_AS((void)measured(quantity + change + "}"), message.c_str(), models::InputError);
+    CHECK_THROWS_WITH_AS((void)measured(quantity + change + "}"), message.c_str(), core::InputError);
   };
   refused(R"(, "density": 0.1)", "p.json: /figures/0/quantity/workers: expected a value, got nothing");
   refused(R"(, "density": 0.1, "workers": 1)",
@@ -199,14 +199,14 @@ TEST_CASE("counted quantities: what they cannot count is refused with its place"
   CHECK_THROWS_WITH_AS(
       (void)measured(R"({"kind": "fill_in_percent", "workers": 64, "elements": 1000000, "density": 1})"),
       "p.json: /figures/0/quantity/elements: expected at most 2e7 with all workers and calls, got more",
-      models::InputError);
+      core::InputError);
   CHECK_THROWS_WITH_AS(
       (void)measured(R"({"kind": "balancing_calls_percent", "workers": 2, "elements": 100, "density": 0.1})"),
-      "p.json: /figures/0/quantity/calls: expected a value, got nothing", models::InputError);
+      "p.json: /figures/0/quantity/calls: expected a value, got nothing", core::InputError);
   CHECK_THROWS_WITH_AS(
       (void)measured(counted("counted_words", "top", "1", 2)),
       R"(p.json: /figures/0/quantity/collective: expected one of dense, topk-a, topk-dsa, topk-a in rounds, topk-dsa in rounds, gtopk, ok-topk, got "top")",
-      models::InputError);
+      core::InputError);
 }
 
 }  // namespace

@@ -6,15 +6,15 @@
 
 #include <doctest/doctest.h>
 
-#include "models/errors.hpp"
-#include "models/field.hpp"
+#include "core/errors.hpp"
+#include "core/field.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "validate/suite/suite.hpp"
 
 namespace {
 
-using models::Field;
+using core::Field;
 
 std::string suite_with(const std::string& group, const std::string& more = "") {
   return R"({"format": "fusewise.suite", "version": 1, "name": "s", )" + more +
@@ -33,7 +33,7 @@ suite::Suite read(const std::string& text) { return suite::read_suite(Field::par
 std::string refusal(const std::string& text) {
   try {
     (void)read(text);
-  } catch (const models::InputError& error) {
+  } catch (const core::InputError& error) {
     return error.what();
   }
   return "";
@@ -62,12 +62,12 @@ TEST_CASE("suite: plans, what they are in their group, and scaled profiles") {
   CHECK(part(4) == suite::Part::any);
   CHECK(part(5) == suite::Part::any);
   CHECK_FALSE(group.plans[5].is_dense);
-  const live::Wishes& wishes = group.plans[0].wishes;
-  CHECK(wishes.iterations == 30);
-  CHECK(wishes.warm_up == 2);
-  CHECK(wishes.profile.layers[0].tensors[0].elements == 10);
-  CHECK(wishes.profile.layers[0].forward_us == 200);
-  CHECK(wishes.conditions.stragglers.size() == 1);
+  const live::RunSpec& spec = group.plans[0].spec;
+  CHECK(spec.iterations == 30);
+  CHECK(spec.warm_up == 2);
+  CHECK(spec.profile.layers[0].tensors[0].elements == 10);
+  CHECK(spec.profile.layers[0].forward_us == 200);
+  CHECK(spec.conditions.stragglers.size() == 1);
 }
 
 TEST_CASE("suite: a program alone is one, too") {
@@ -131,9 +131,9 @@ TEST_CASE("suite: the bundled ones hold what they promise") {
       all += group.plans.size();
       computed += group.compute == "cpu" ? group.plans.size() : 0;
       for (const suite::Plan& plan : group.plans) {
-        if (!plan.is_dense || !plan.wishes.conditions.stragglers.empty()) continue;
+        if (!plan.is_dense || !plan.spec.conditions.stragglers.empty()) continue;
         ++dense;
-        models.insert(plan.wishes.profile.model);
+        models.insert(plan.spec.profile.model);
       }
     }
   }

@@ -9,25 +9,25 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "models/errors.hpp"
-#include "models/json_text.hpp"
+#include "collectives/transport/bytes.hpp"
+#include "collectives/transport/collectives.hpp"
+#include "collectives/transport/prompt.hpp"
+#include "core/errors.hpp"
+#include "core/json_text.hpp"
+#include "core/profile_overlap.hpp"
 #include "profiler/measure/report.hpp"
 #include "profiler/measure/run.hpp"
-#include "traces/profile_overlap.hpp"
-#include "transport/bytes.hpp"
-#include "transport/collectives.hpp"
-#include "transport/prompt.hpp"
-#include "validate/live/coding.hpp"
+#include "validate/live/codec.hpp"
+#include "validate/live/fusion_buffer_engine.hpp"
 #include "validate/live/layers.hpp"
 #include "validate/live/levels.hpp"
-#include "validate/live/parcel_engine.hpp"
 #include "validate/live/worker.hpp"
 
 namespace live {
 namespace {
 
+using core::CollectiveKind;
 using nlohmann::ordered_json;
-using traces::CollectiveKind;
 using transport::Transport;
 
 // ---- what plans need
@@ -45,33 +45,33 @@ void add_once(std::vector<T>& to, const T& value) {
   if (std::ranges::find(to, value) == to.end()) to.push_back(value);
 }
 
-Needs needs_of(const std::vector<Wishes>& all) {
+Needs needs_of(const std::vector<RunSpec>& all) {
   Needs out;
-  for (const Wishes& wishes : all) {
-    const auto program = wishes.schedule.pipeline->program(1, wishes.schedule.options);
+  for (const RunSpec& spec : all) {
+    const auto program = spec.schedule.pipeline->program(1, spec.schedule.options);
     const bool halves = program.ops.front().kind != CollectiveKind::all_reduce;
     out.halves = out.halves || halves;
-    for (const planner::Way& way : ways_of(wishes)) {
-      if (!halves) add_once(out.all_reduces, way.all_reduce.name);
-      if (way.compressor.is_none()) continue;
-      add_once(out.compressors, {.compressor = way.compressor, .error_feedback = wishes.error_feedback});
-      out.levels = out.levels || needs_nodes(way.compressor);
-      out.gathers = out.gathers || way.compressor.collective == CollectiveKind::all_gather;
+    for (const planner::Transfer& transfer : transfers_of(spec)) {
+      if (!halves) add_once(out.all_reduces, transfer.all_reduce.name);
+      if (transfer.compressor.is_none()) continue;
+      add_once(out.compressors, {.compressor = transfer.compressor, .error_feedback = spec.error_feedback});
+      out.levels = out.levels || needs_nodes(transfer.compressor);
+      out.gathers = out.gathers || transfer.compressor.collective == CollectiveKind::all_gather;
     }
   }
   return out;
 }
 
-std::uint32_t repetitions(const CalibrationWishes& wishes, std::int64_t bytes) {
+std::uint32_t repetitions(const CalibrationOptions& spec, std::int64_t bytes) {
   constexpr std::int64_t kLarge = 1'000'000;
   constexpr std::uint32_t kFewest = 5;
-  const auto few = static_cast<std::uint32_t>(wishes.repetitions * kLarge / std::max(bytes, kLarge));
-  return std::max(std::min(kFewest, wishes.repetitions), few);
+  const auto few = static_cast<std::uint32_t>(spec.repetitions * kLarge / std::max(bytes, kLarge));
+  return std::max(std::min(kFewest, spec.repetitions), few);
 }
 
 /// What collectives are measured under.
 struct Terms {
-  const CalibrationWishes& wishes;
+  const CalibrationOptions& spec;
   std::uint32_t workers_per_node = 1;
   /// What a link lets pass at once after a pause. Groups follow each other, and ones larger than this find
   /// links that had no time to save up, and ranks that ended the one before at different times. Small ones
@@ -84,17 +84,17 @@ struct Terms {
 void measure_sizes(Transport& transport, measure::Engine& engine, const Terms& terms,
                    measure::Collective kind, const std::vector<std::int64_t>& sizes,
                    std::vector<measure::Samples>& into) {
-  const CalibrationWishes& wishes = terms.wishes;
+  const CalibrationOptions& spec = terms.spec;
   constexpr std::uint32_t kSweeps = 3;
   std::vector<measure::Samples> all(sizes.size());
-  for (std::uint32_t sweep = 0; sweep < std::min(kSweeps, wishes.repetitions); ++sweep)
+  for (std::uint32_t sweep = 0; sweep < std::min(kSweeps, spec.repetitions); ++sweep)
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       const bool is_small = sizes[i] < terms.burst_bytes;
       const measure::Wanted wanted = {
           .collectives = {kind},
           .sizes = {sizes[i]},
-          .repetitions = (repetitions(wishes, sizes[i]) + kSweeps - 1) / kSweeps,
-          .warm_up = sweep == 0 ? std::max(1U, wishes.warm_up) : 1,
+          .repetitions = (repetitions(spec, sizes[i]) + kSweeps - 1) / kSweeps,
+          .warm_up = sweep == 0 ? std::max(1U, spec.warm_up) : 1,
           .timing = is_small ? measure::Timing::back_to_back : measure::Timing::following};
       for (measure::Samples& samples : measure::run(transport, engine, wanted)) {
         samples.us.insert(samples.us.end(), all[i].us.begin(), all[i].us.end());
@@ -108,13 +108,13 @@ void measure_sizes(Transport& transport, measure::Engine& engine, const Terms& t
 std::vector<measure::Samples> measured_collectives(Transport& transport, measure::Engine* engine,
                                                    const Needs& needs, const Terms& terms,
                                                    const std::vector<std::int64_t>& sizes,
-                                                   const Crew::Tell& tell) {
+                                                   const WorkerGroup::Tell& tell) {
   std::vector<measure::Samples> out;
   const auto measure = [&](const std::string& what, measure::Collective kind, const std::string& all_reduce,
                            const std::vector<std::int64_t>& some) {
     tell("calibration of " + what);
-    ParcelEngine parcels(transport, all_reduce, terms.workers_per_node);
-    measure_sizes(transport, engine == nullptr ? parcels : *engine, terms, kind, some, out);
+    FusionBufferEngine fusion_buffers(transport, all_reduce, terms.workers_per_node);
+    measure_sizes(transport, engine == nullptr ? fusion_buffers : *engine, terms, kind, some, out);
   };
   for (const std::string& name : needs.all_reduces)
     measure("all-reduce " + name, measure::Collective::all_reduce, name, sizes);
@@ -132,67 +132,72 @@ transport::Bytes bytes_of(const std::string& text) {
 
 }  // namespace
 
-std::vector<std::int64_t> calibration_sizes(const traces::Profile& profile, const CalibrationWishes& wishes) {
+std::vector<std::int64_t> calibration_sizes(const core::Profile& profile, const CalibrationOptions& spec) {
   std::vector<std::int64_t> before = {0};  // bytes of the first n tensors in backward order
   for (auto layer = profile.layers.rbegin(); layer != profile.layers.rend(); ++layer)
     for (auto tensor = layer->tensors.rbegin(); tensor != layer->tensors.rend(); ++tensor)
-      before.push_back(before.back() + tensor->elements * traces::bytes_per_element(profile.dtype));
+      before.push_back(before.back() + tensor->elements * core::bytes_per_element(profile.dtype));
   const auto is_a_group = [&](std::int64_t bytes) {
     return std::ranges::any_of(
         before, [&](std::int64_t begin) { return std::ranges::binary_search(before, begin + bytes); });
   };
-  const auto least = static_cast<double>(wishes.least_bytes);
-  const auto most = std::max(
-      2 * least, static_cast<double>(std::min(wishes.most_bytes, before.back() + before.back() / 8)));
+  const auto min = static_cast<double>(spec.min_bytes);
+  const auto max =
+      std::max(2 * min, static_cast<double>(std::min(spec.max_bytes, before.back() + before.back() / 8)));
   std::vector<std::int64_t> out;
-  for (std::uint32_t i = 0; i < wishes.sizes; ++i) {
-    const double share = wishes.sizes == 1 ? 1 : static_cast<double>(i) / (wishes.sizes - 1);
-    auto bytes = 4 * static_cast<std::int64_t>(least * std::pow(most / least, share) / 4);
+  for (std::uint32_t i = 0; i < spec.sizes; ++i) {
+    const double share = spec.sizes == 1 ? 1 : static_cast<double>(i) / (spec.sizes - 1);
+    auto bytes = 4 * static_cast<std::int64_t>(min * std::pow(max / min, share) / 4);
     while (is_a_group(bytes) || (!out.empty() && bytes <= out.back())) bytes += 4;
     out.push_back(bytes);
   }
   return out;
 }
 
-Calibration calibrate(Crew& crew, const std::vector<Wishes>& all, const CalibrationWishes& wishes,
-                      const CrewHooks& hooks) {
-  const Wishes& first = all.front();
+Calibration calibrate(WorkerGroup& worker_group, const std::vector<RunSpec>& all,
+                      const CalibrationOptions& spec, const WorkerGroupHooks& hooks) {
+  const RunSpec& first = all.front();
   const Needs needs = needs_of(all);
-  const std::vector<std::int64_t> sizes = calibration_sizes(first.profile, wishes);
+  const std::vector<std::int64_t> sizes = calibration_sizes(first.profile, spec);
   const Terms terms = {
-      .wishes = wishes, .workers_per_node = first.workers_per_node, .burst_bytes = crew.burst_bytes()};
-  const Crew::Task rank = [&](Transport& transport, measure::Engine* engine, const Crew::Tell& tell) {
-    Calibration out = {
-        .network = {}, .profile = first.profile, .overlap = {}, .compressors = {}, .where = crew.where()};
+      .spec = spec, .workers_per_node = first.workers_per_node, .burst_bytes = worker_group.burst_bytes()};
+  const WorkerGroup::Task rank = [&](Transport& transport, measure::Engine* engine,
+                                     const WorkerGroup::Tell& tell) {
+    Calibration out = {.network = {},
+                       .profile = first.profile,
+                       .overlap = {},
+                       .compressors = {},
+                       .where = worker_group.where()};
     if (engine != nullptr) out.where += "; " + engine->description();
     std::vector<measure::Samples> samples;
-    std::vector<traces::Level> levels;
+    std::vector<core::Level> levels;
     transport::run_promptly([&] {
       samples = measured_collectives(transport, engine, needs, terms, sizes, tell);
       if (!needs.levels) return;
       tell("calibration of links inside nodes and between them");
-      levels = measured_levels(transport, first.workers_per_node, sizes, std::min(7U, wishes.repetitions),
+      levels = measured_levels(transport, first.workers_per_node, sizes, std::min(7U, spec.repetitions),
                                terms.burst_bytes);
     });
     std::vector<TimedCompressor> compressors;
-    const std::chrono::milliseconds deadline(static_cast<std::int64_t>(1000 * crew.place().deadline_s));
+    const std::chrono::milliseconds deadline(
+        static_cast<std::int64_t>(1000 * worker_group.place().deadline_s));
     for (const Asked& asked : needs.compressors) {
       tell("calibration of " + asked.compressor.name);
       compressors.push_back(
           time_compressor(transport, asked, sizes, first.workers_per_node,
-                          {.rounds = wishes.repetitions, .seed = wishes.seed, .deadline = deadline}));
+                          {.rounds = spec.repetitions, .seed = spec.seed, .deadline = deadline}));
     }
     if (first.layers) {
       tell("calibration of layers");
-      ParcelEngine parcels(transport, needs.all_reduces.empty() ? "ring" : needs.all_reduces.front(),
-                           terms.workers_per_node);
-      LayerTimes times =
-          measured_layers(transport, engine == nullptr ? parcels : *engine, first, wishes.layer_repetitions);
+      FusionBufferEngine fusion_buffers(
+          transport, needs.all_reduces.empty() ? "ring" : needs.all_reduces.front(), terms.workers_per_node);
+      LayerTimes times = measured_layers(transport, engine == nullptr ? fusion_buffers : *engine, first,
+                                         spec.layer_repetitions);
       out.profile = std::move(times.profile);
       out.overlap = times.overlap;
     }
     if (transport.rank() != 0) return transport::Bytes();
-    const std::optional<double> rate = crew.bits_per_second();
+    const std::optional<double> rate = worker_group.bits_per_second();
     const std::string ran = measure::what_ran(samples);
     out.network = measure::network(samples, {.name = "live",
                                              .source = out.where + (ran.empty() ? "" : "; " + ran),
@@ -203,14 +208,14 @@ Calibration calibrate(Crew& crew, const std::vector<Wishes>& all, const Calibrat
       out.compressors.push_back(measured_compressor(timed, sizes, out.network, transport.size()));
     return bytes_of(calibration_text(out));
   };
-  const transport::Bytes bytes = crew.run(rank, hooks);
+  const transport::Bytes bytes = worker_group.run(rank, hooks);
   const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  return read_calibration(models::Field::parse(text, "calibration"));
+  return read_calibration(core::Field::parse(text, "calibration"));
 }
 
 namespace {
 
-Asked read_asked(const models::Field& field) {
+Asked read_asked(const core::Field& field) {
   return {.compressor = planner::read_compressor(field.at("compressor")),
           .error_feedback = field.at("error_feedback").boolean()};
 }
@@ -225,29 +230,29 @@ std::string calibration_text(const Calibration& calibration) {
   for (const Asked& each : calibration.asked)
     asked.push_back(
         {{"compressor", planner::compressor_json(each.compressor)}, {"error_feedback", each.error_feedback}});
-  return models::json_text({{"where", calibration.where},
-                            {"network", ordered_json::parse(traces::network_text(calibration.network))},
-                            {"profile", ordered_json::parse(traces::profile_text(calibration.profile))},
-                            {"overlap",
-                             {{"compute_slowdown", calibration.overlap.compute_slowdown},
-                              {"communication_slowdown", calibration.overlap.communication_slowdown}}},
-                            {"compressors", std::move(compressors)},
-                            {"asked", std::move(asked)}});
+  return core::json_text({{"where", calibration.where},
+                          {"network", ordered_json::parse(core::network_text(calibration.network))},
+                          {"profile", ordered_json::parse(core::profile_text(calibration.profile))},
+                          {"overlap",
+                           {{"compute_slowdown", calibration.overlap.compute_slowdown},
+                            {"communication_slowdown", calibration.overlap.communication_slowdown}}},
+                          {"compressors", std::move(compressors)},
+                          {"asked", std::move(asked)}});
 }
 
-Calibration read_calibration(const models::Field& field) {
-  Calibration out = {.network = traces::read_network(field.at("network")),
-                     .profile = traces::read_profile(field.at("profile")),
+Calibration read_calibration(const core::Field& field) {
+  Calibration out = {.network = core::read_network(field.at("network")),
+                     .profile = core::read_profile(field.at("profile")),
                      .overlap = {},
                      .compressors = {},
                      .where = field.at("where").text()};
-  const models::Field overlap = field.at("overlap");
+  const core::Field overlap = field.at("overlap");
   out.overlap = {
-      .compute_slowdown = overlap.at("compute_slowdown").number(0, traces::kMostOverlapSlowdown),
-      .communication_slowdown = overlap.at("communication_slowdown").number(0, traces::kMostOverlapSlowdown)};
-  for (const models::Field& each : field.at("compressors").items())
+      .compute_slowdown = overlap.at("compute_slowdown").number(0, core::kMaxOverlapSlowdown),
+      .communication_slowdown = overlap.at("communication_slowdown").number(0, core::kMaxOverlapSlowdown)};
+  for (const core::Field& each : field.at("compressors").items())
     out.compressors.push_back(planner::read_compressor(each));
-  for (const models::Field& each : field.at("asked").items()) out.asked.push_back(read_asked(each));
+  for (const core::Field& each : field.at("asked").items()) out.asked.push_back(read_asked(each));
   return out;
 }
 

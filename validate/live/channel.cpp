@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
-#include "models/errors.hpp"
-#include "transport/bytes.hpp"
-#include "transport/prompt.hpp"
-#include "validate/live/parcel.hpp"
+#include "collectives/transport/bytes.hpp"
+#include "collectives/transport/prompt.hpp"
+#include "core/errors.hpp"
+#include "validate/live/fusion_buffer.hpp"
 
 namespace live {
 namespace {
@@ -105,7 +105,7 @@ void Channel::await(std::unique_lock<std::mutex>& lock, const std::function<bool
   awaited_ = nullptr;
   if (is_there()) return;
   throw_failure();
-  throw models::WorldError(
+  throw core::EnvironmentError(
       fmt::format("no collective has ended for {:g} s", std::chrono::duration<double>(deadline_).count()));
 }
 

@@ -15,9 +15,9 @@
 #include <thread>
 #include <vector>
 
-#include "planner/lower.hpp"
-#include "planner/pipeline.hpp"
-#include "transport/transport.hpp"
+#include "collectives/transport/transport.hpp"
+#include "planner/graph/lower.hpp"
+#include "planner/schedule/pipeline.hpp"
 
 namespace live {
 
@@ -28,7 +28,7 @@ struct Request {
   planner::TaskLabel::Kind label = planner::TaskLabel::Kind::all_reduce;
   std::uint32_t item = 0;  ///< as TaskLabel has it
   std::uint32_t group = 0;
-  traces::CollectiveKind kind = traces::CollectiveKind::all_reduce;
+  core::CollectiveKind kind = core::CollectiveKind::all_reduce;
   std::int32_t layer = 0;          ///< nearest the input of those it carries; where the channel goes by layer
   std::int64_t bytes = 0;          ///< likewise, for the credit
   Clock::time_point not_before{};  ///< its tick

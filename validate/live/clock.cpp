@@ -4,9 +4,9 @@
 #include <string>
 #include <thread>
 
+#include "collectives/transport/bytes.hpp"
 #include "profiler/common/noise.hpp"
-#include "transport/bytes.hpp"
-#include "validate/live/parcel.hpp"
+#include "validate/live/fusion_buffer.hpp"
 
 namespace live {
 namespace {

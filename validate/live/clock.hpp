@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "transport/transport.hpp"
+#include "collectives/transport/transport.hpp"
 
 namespace live {
 

@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "models/field.hpp"
-#include "models/json_text.hpp"
-#include "planner/slices.hpp"
-#include "traces/chrome_trace.hpp"
+#include "core/chrome_trace.hpp"
+#include "core/field.hpp"
+#include "core/json_text.hpp"
+#include "planner/run/slices.hpp"
 #include "validate/live/names.hpp"
 
 namespace live {
@@ -55,8 +55,8 @@ Compared compared(std::string quantity, std::optional<std::uint32_t> worker, dou
           .worker = worker,
           .predicted_us = predicted_us,
           .measured_us = median.value,
-          .least_us = median.least,
-          .most_us = median.most,
+          .min_us = median.min,
+          .max_us = median.max,
           .error = (predicted_us - median.value) / of_us};
 }
 
@@ -78,7 +78,7 @@ constexpr NamedQuantity kQuantities[] = {
     {"encoding, decoding, update", [](const Iteration& i) { return i.code_us(); }},
     {"exposed communication", [](const Iteration& i) { return i.exposed_us(); }}};
 
-void compare_worker(const WorkerRecord& worker, const Iteration& predicted, const traces::Profile& profile,
+void compare_worker(const WorkerRecord& worker, const Iteration& predicted, const core::Profile& profile,
                     std::size_t groups, double of_us, std::vector<Compared>& out) {
   for (const NamedQuantity& quantity : kQuantities)
     out.push_back(compared(std::string(quantity.name), worker.rank, quantity.of(predicted),
@@ -109,7 +109,7 @@ std::size_t median_iteration(const Record& record) {
 }
 
 void add_iteration(const Shown& shown, const Iteration& iteration, const std::string& process,
-                   std::vector<traces::Track>& tracks, std::vector<traces::Slice>& slices) {
+                   std::vector<core::Track>& tracks, std::vector<core::Slice>& slices) {
   const std::size_t compute = tracks.size();
   tracks.push_back({.process = process, .thread = "compute"});
   tracks.push_back({.process = process, .thread = "communication"});
@@ -136,8 +136,8 @@ const Compared* furthest_off(const Comparison& comparison, const IsLookedAt& is_
 
 std::string row(const Compared& compared) {
   return fmt::format("{:<34} {:>12.3f} {:>12.3f}   {:>10.3f} to {:>10.3f} {:>8.2f} %\n", compared.quantity,
-                     compared.predicted_us / 1000, compared.measured_us / 1000, compared.least_us / 1000,
-                     compared.most_us / 1000, 100 * compared.error);
+                     compared.predicted_us / 1000, compared.measured_us / 1000, compared.min_us / 1000,
+                     compared.max_us / 1000, 100 * compared.error);
 }
 
 nlohmann::ordered_json compared_json(const Compared& compared) {
@@ -145,8 +145,8 @@ nlohmann::ordered_json compared_json(const Compared& compared) {
   if (compared.worker) out["worker"] = *compared.worker;
   out["predicted_us"] = compared.predicted_us;
   out["measured_us"] = compared.measured_us;
-  out["least_us"] = compared.least_us;
-  out["most_us"] = compared.most_us;
+  out["least_us"] = compared.min_us;
+  out["most_us"] = compared.max_us;
   out["error"] = compared.error;
   return out;
 }
@@ -158,15 +158,15 @@ Median median_of(std::vector<double> values) {
   const std::size_t count = values.size();
   const std::size_t lower = lower_rank(count);
   return {.value = (values[(count - 1) / 2] + values[count / 2]) / 2,
-          .least = values[lower],
-          .most = values[count - 1 - lower]};
+          .min = values[lower],
+          .max = values[count - 1 - lower]};
 }
 
-Comparison compare(const Wishes& wishes, const traces::Profile& profile, const Prediction& prediction,
+Comparison compare(const RunSpec& spec, const core::Profile& profile, const Prediction& prediction,
                    const Record& record) {
   const std::vector<double> measured = lengths(record);
   const double of_us = median_of(measured).value;
-  Comparison out = {.name = wishes.name,
+  Comparison out = {.name = spec.name,
                     .iteration = compared("iteration", {}, prediction.iteration_us, measured, of_us),
                     .others = {}};
   for (std::size_t i = 0; i < record.workers.size(); ++i)
@@ -179,7 +179,7 @@ double error_of(const Comparison& comparison) { return std::abs(comparison.itera
 
 std::string comparison_table(const Comparison& comparison) {
   std::string out =
-      fmt::format("{}\n{:<34} {:>12} {:>12}   {:>24} {:>10}\n", models::printable(comparison.name), "",
+      fmt::format("{}\n{:<34} {:>12} {:>12}   {:>24} {:>10}\n", core::printable(comparison.name), "",
                   "predicted ms", "measured ms", "95 % interval of median", "error");
   out += row(comparison.iteration);
   for (const NamedQuantity& quantity : kQuantities) {
@@ -210,15 +210,15 @@ std::string comparisons_json(const std::vector<Comparison>& comparisons, const s
                      {"iteration", compared_json(comparison.iteration)},
                      {"quantities", std::move(others)}});
   }
-  return models::json_text({{"format", "fusewise.live-validation"},
-                            {"version", 1},
-                            {"where", where},
-                            {"plans", std::move(plans)}});
+  return core::json_text({{"format", "fusewise.live-validation"},
+                          {"version", 1},
+                          {"where", where},
+                          {"plans", std::move(plans)}});
 }
 
 std::string timeline(const std::vector<Shown>& all) {
-  std::vector<traces::Track> tracks;
-  std::vector<traces::Slice> slices;
+  std::vector<core::Track> tracks;
+  std::vector<core::Slice> slices;
   for (const Shown& shown : all) {
     const std::size_t iteration = median_iteration(*shown.record);
     for (std::size_t i = 0; i < shown.record->workers.size(); ++i) {
@@ -228,7 +228,7 @@ std::string timeline(const std::vector<Shown>& all) {
                     fmt::format("{}: worker {}, measured", shown.name, i), tracks, slices);
     }
   }
-  return traces::chrome_trace(tracks, slices);
+  return core::chrome_trace(tracks, slices);
 }
 
 }  // namespace live

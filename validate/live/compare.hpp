@@ -13,13 +13,13 @@ namespace live {
 /// six values all of them.
 struct Median {
   double value = 0;
-  double least = 0;
-  double most = 0;
+  double min = 0;
+  double max = 0;
 };
 Median median_of(std::vector<double> values);
 
 /// Asks for at least one recorded iteration on every worker.
-Comparison compare(const Wishes& wishes, const traces::Profile& profile, const Prediction& prediction,
+Comparison compare(const RunSpec& spec, const core::Profile& profile, const Prediction& prediction,
                    const Record& record);
 
 /// How far the iteration is off, never negative.
@@ -33,7 +33,7 @@ std::string comparisons_json(const std::vector<Comparison>& comparisons, const s
 /// A predicted and a measured iteration of each worker, one above the other: the one of median length.
 struct Shown {
   std::string name;
-  const traces::Profile* profile = nullptr;
+  const core::Profile* profile = nullptr;
   const Prediction* prediction = nullptr;
   const Record* record = nullptr;
 };

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-#include "transport/collectives.hpp"
-#include "validate/live/parcel.hpp"
+#include "collectives/transport/collectives.hpp"
+#include "validate/live/fusion_buffer.hpp"
 
 namespace live {
 
-measure::Collective measured(traces::CollectiveKind kind) {
+measure::Collective measured(core::CollectiveKind kind) {
   return std::ranges::find(measure::collectives(), kind, &measure::CollectiveEntry::in_network)->kind;
 }
 
@@ -25,18 +25,18 @@ void Dense::store() {
   if (engine_) engine_->store(values_);
 }
 
-void Dense::run(transport::Transport& transport, traces::CollectiveKind kind) {
+void Dense::run(transport::Transport& transport, core::CollectiveKind kind) {
   if (!engine_) return transport::run_collective(transport, made(kind), values_, tag_of(Tag::dense));
   engine_->start(measured(kind));
   engine_->finish();
 }
 
 /// When first asked for.
-const cluster::Collective& Dense::made(traces::CollectiveKind kind) {
+const cluster::Collective& Dense::made(core::CollectiveKind kind) {
   for (const auto& [known, collective] : made_)
     if (known == kind) return collective;
   const std::string_view name =
-      kind == traces::CollectiveKind::all_reduce ? std::string_view(all_reduce_) : traces::name(kind);
+      kind == core::CollectiveKind::all_reduce ? std::string_view(all_reduce_) : core::name(kind);
   return made_.emplace_back(kind, cluster::find_pattern(name)->make(shape_)).second;
 }
 

@@ -10,15 +10,15 @@
 #include <utility>
 #include <vector>
 
-#include "cluster/patterns.hpp"
+#include "collectives/transport/transport.hpp"
+#include "core/network.hpp"
 #include "profiler/measure/backend.hpp"
-#include "traces/network.hpp"
-#include "transport/transport.hpp"
+#include "sim/cluster/patterns.hpp"
 
 namespace live {
 
 /// Which of those that are measured.
-measure::Collective measured(traces::CollectiveKind kind);
+measure::Collective measured(core::CollectiveKind kind);
 
 class Dense {
  public:
@@ -31,16 +31,16 @@ class Dense {
   void load();
   void store();
   /// To its end. Parts of halves are those of measure::own_part().
-  void run(transport::Transport& transport, traces::CollectiveKind kind);
+  void run(transport::Transport& transport, core::CollectiveKind kind);
 
  private:
-  const cluster::Collective& made(traces::CollectiveKind kind);
+  const cluster::Collective& made(core::CollectiveKind kind);
 
   std::span<float> values_;
   cluster::Shape shape_;
   std::string all_reduce_;
   std::unique_ptr<measure::Engine> engine_;
-  std::vector<std::pair<traces::CollectiveKind, cluster::Collective>> made_;
+  std::vector<std::pair<core::CollectiveKind, cluster::Collective>> made_;
 };
 
 }  // namespace live

@@ -2,10 +2,10 @@
 
 #include <memory>
 
+#include "collectives/transport/bytes.hpp"
 #include "profiler/common/noise.hpp"
-#include "transport/bytes.hpp"
+#include "validate/live/fusion_buffer.hpp"
 #include "validate/live/layers.hpp"
-#include "validate/live/parcel.hpp"
 #include "validate/live/worker.hpp"
 
 namespace live {
@@ -133,29 +133,29 @@ std::optional<double> busy_elsewhere(const std::vector<Told>& all) {
 
 }  // namespace
 
-Record execute(Crew& crew, const Wishes& wishes, const Calibration& calibration, const Prediction& prediction,
-               const CrewHooks& hooks) {
-  const Crew::Task rank = [&](Transport& transport, measure::Engine* engine, const Crew::Tell& tell) {
+Record execute(WorkerGroup& worker_group, const RunSpec& spec, const Calibration& calibration,
+               const Prediction& prediction, const WorkerGroupHooks& hooks) {
+  const WorkerGroup::Task rank = [&](Transport& transport, measure::Engine* engine,
+                                     const WorkerGroup::Tell& tell) {
     std::unique_ptr<RunningLayers> layers;
-    WorkerOptions options = {
-        .deadline = std::chrono::milliseconds(static_cast<std::int64_t>(1000 * crew.place().deadline_s)),
-        .engine = engine,
-        .on_phase = tell};
-    if (wishes.layers && wishes.layers->are_run_by(transport.rank())) {
-      layers = std::make_unique<RunningLayers>(*wishes.layers);
+    WorkerOptions options = {.deadline = std::chrono::milliseconds(
+                                 static_cast<std::int64_t>(1000 * worker_group.place().deadline_s)),
+                             .engine = engine,
+                             .on_phase = tell};
+    if (spec.layers && spec.layers->are_run_by(transport.rank())) {
+      layers = std::make_unique<RunningLayers>(*spec.layers);
       options.layers = layers->work();
     }
     const auto before = profiler::processor_times();
-    Told told = {.worker = run_worker(transport, wishes, calibration.profile, prediction, options),
-                 .busy = {}};
+    Told told = {.worker = run_worker(transport, spec, calibration.profile, prediction, options), .busy = {}};
     told.busy = since(before);
     return gathered(transport, packed(told));
   };
-  const Bytes bytes = crew.run(rank, hooks);
+  const Bytes bytes = worker_group.run(rank, hooks);
   Reader in(bytes);
   std::vector<Told> all;
-  for (std::uint32_t worker = 0; worker < crew.workers(); ++worker) all.push_back(unpacked(in));
-  Record out = {.workers = {}, .busy_elsewhere = busy_elsewhere(all), .where = crew.where()};
+  for (std::uint32_t worker = 0; worker < worker_group.workers(); ++worker) all.push_back(unpacked(in));
+  Record out = {.workers = {}, .busy_elsewhere = busy_elsewhere(all), .where = worker_group.where()};
   for (Told& told : all) out.workers.push_back(std::move(told.worker));
   return out;
 }

@@ -14,13 +14,13 @@ constexpr std::size_t kTurn = 1009;    // by which an iteration's numbers lie fu
 constexpr int kNarrow = 4;
 constexpr int kWide = 1 << 15;
 
-std::vector<std::vector<float>> drawn(std::uint64_t seed, std::size_t ranks, int most) {
+std::vector<std::vector<float>> sampled(std::uint64_t seed, std::size_t ranks, int max) {
   std::mt19937_64 random(seed);
   std::vector<std::vector<float>> out(ranks + 1, std::vector<float>(kPeriod));
-  const auto choices = static_cast<std::uint64_t>(2 * most + 1);
+  const auto choices = static_cast<std::uint64_t>(2 * max + 1);
   for (std::size_t rank = 0; rank < ranks; ++rank)
     for (std::size_t i = 0; i < kPeriod; ++i) {
-      out[rank][i] = static_cast<float>(static_cast<int>(random() % choices) - most);
+      out[rank][i] = static_cast<float>(static_cast<int>(random() % choices) - max);
       out[ranks][i] += out[rank][i];
     }
   return out;
@@ -50,7 +50,7 @@ std::string difference_from(const std::vector<float>& period, std::size_t from,
 }  // namespace
 
 Gradients::Gradients(std::uint64_t seed, std::uint32_t ranks)
-    : ranks_(ranks), narrow_(drawn(seed, ranks, kNarrow)), wide_(drawn(seed + 1, ranks, kWide)) {}
+    : ranks_(ranks), narrow_(sampled(seed, ranks, kNarrow)), wide_(sampled(seed + 1, ranks, kWide)) {}
 
 void Gradients::fill(Spread spread, std::uint32_t rank, std::uint32_t iteration, std::size_t first,
                      std::span<float> values) const {

@@ -6,17 +6,17 @@
 #include <thread>
 #include <vector>
 
-#include "models/errors.hpp"
-#include "profiler/backend.hpp"
+#include "collectives/transport/bytes.hpp"
+#include "collectives/transport/collectives.hpp"
+#include "core/errors.hpp"
 #include "profiler/common/samples.hpp"
+#include "profiler/layers/backend.hpp"
 #include "profiler/layers/work.hpp"
 #include "profiler/measure/backend.hpp"
-#include "profiler/overlap/overlap.hpp"
-#include "transport/bytes.hpp"
-#include "transport/collectives.hpp"
+#include "profiler/measure/overlap/overlap.hpp"
 #include "validate/live/clock.hpp"
+#include "validate/live/fusion_buffer.hpp"
 #include "validate/live/gradients.hpp"
-#include "validate/live/parcel.hpp"
 
 namespace live {
 namespace {
@@ -32,9 +32,9 @@ double us_since(Clock::time_point begun) {
 struct RunningLayers::Running {
   explicit Running(const RealLayers& layers) : model(layers.model), work(profiler::make_work(model)) {
     const auto backend = std::ranges::find(profiler::backends(), layers.backend, &profiler::Backend::name);
-    const profiler::SessionWishes wishes = {.batch_size = layers.batch_size};
-    backend->check(wishes);
-    session = backend->open(work, wishes);
+    const profiler::SessionOptions spec = {.batch_size = layers.batch_size};
+    backend->check(spec);
+    session = backend->open(work, spec);
     for (const profiler::LayerWork& layer : work.layers)
       if (layer.is_measured()) measured.push_back(layer.index);
   }
@@ -45,7 +45,7 @@ struct RunningLayers::Running {
     return layer + 1 == measured.size() ? work.layers.size() : measured[layer] + 1;
   }
 
-  models::Model model;
+  core::Model model;
   profiler::ModelWork work;
   std::vector<std::size_t> measured;  ///< by layer of the profile
   std::unique_ptr<profiler::Session> session;
@@ -69,21 +69,21 @@ LayerWork RunningLayers::work() {
 
 namespace {
 
-traces::Profile profile_of_work(const profiler::ModelWork& work, const RealLayers& layers) {
+core::Profile profile_of_work(const profiler::ModelWork& work, const RealLayers& layers) {
   const bool is_gpu = layers.backend != "cpu";
-  traces::Profile out = {.model = work.model->name,
-                         .batch_size = layers.batch_size,
-                         .dtype = traces::Dtype::float32,
-                         .device = is_gpu ? "GPUs, all workers that compute at once"
-                                          : "this machine's processors, all workers that compute at once",
-                         .origin = {.kind = traces::OriginKind::measured, .source = "fusewise validate"},
-                         .layers = {}};
+  core::Profile out = {.model = work.model->name,
+                       .batch_size = layers.batch_size,
+                       .dtype = core::Dtype::float32,
+                       .device = is_gpu ? "GPUs, all workers that compute at once"
+                                        : "this machine's processors, all workers that compute at once",
+                       .origin = {.kind = core::OriginKind::measured, .source = "fusewise validate"},
+                       .layers = {}};
   for (const profiler::LayerWork& layer : work.layers) {
     if (!layer.is_measured()) continue;
-    traces::ProfileLayer& into = out.layers.emplace_back();
+    core::ProfileLayer& into = out.layers.emplace_back();
     into.name = layer.layer->name;
-    into.kind = std::string(models::name(layer.layer->kind));
-    for (const models::Tensor& tensor : layer.layer->tensors)
+    into.kind = std::string(core::name(layer.layer->kind));
+    for (const core::Tensor& tensor : layer.layer->tensors)
       into.tensors.push_back({.name = tensor.name, .elements = tensor.elements});
   }
   return out;
@@ -91,9 +91,9 @@ traces::Profile profile_of_work(const profiler::ModelWork& work, const RealLayer
 
 }  // namespace
 
-traces::Profile profile_of(const RealLayers& layers) {
-  traces::Profile out = profile_of_work(profiler::make_work(layers.model), layers);
-  for (traces::ProfileLayer& layer : out.layers) layer.forward_us = layer.backward_us = 1;
+core::Profile profile_of(const RealLayers& layers) {
+  core::Profile out = profile_of_work(profiler::make_work(layers.model), layers);
+  for (core::ProfileLayer& layer : out.layers) layer.forward_us = layer.backward_us = 1;
   return out;
 }
 
@@ -116,8 +116,8 @@ std::vector<double> timed_iteration(RunningLayers* layers, std::size_t count) {
   return times;
 }
 
-std::vector<std::vector<double>> told_by_all(transport::Transport& transport,
-                                             const std::vector<double>& own) {
+std::vector<std::vector<double>> exchange_texts(transport::Transport& transport,
+                                                const std::vector<double>& own) {
   for (std::uint32_t rank = 0; rank < transport.size(); ++rank)
     if (rank != transport.rank()) transport.send(rank, tag_of(Tag::record), transport::to_bytes(own));
   std::vector<std::vector<double>> all(transport.size(), std::vector<double>(own.size()));
@@ -129,21 +129,20 @@ std::vector<std::vector<double>> told_by_all(transport::Transport& transport,
   return all;
 }
 
-std::int64_t gradient_elements(const traces::Profile& profile) {
+std::int64_t gradient_elements(const core::Profile& profile) {
   std::int64_t out = 0;
-  for (const traces::ProfileLayer& layer : profile.layers)
-    for (const traces::ProfileTensor& tensor : layer.tensors) out += tensor.elements;
+  for (const core::ProfileLayer& layer : profile.layers)
+    for (const core::ProfileTensor& tensor : layer.tensors) out += tensor.elements;
   return out;
 }
 
 /// The greatest of what the workers that compute have seen: all wait for the slowest.
 planner::Overlap measured_overlap(transport::Transport& transport, const RealLayers& real,
                                   RunningLayers* layers, measure::Engine& engine,
-                                  const traces::Profile& profile) {
+                                  const core::Profile& profile) {
   constexpr std::int64_t kAllReduce = 1 << 18;  // some fall beside an iteration
   double iteration_us = 0;
-  for (const traces::ProfileLayer& layer : profile.layers)
-    iteration_us += layer.forward_us + layer.backward_us;
+  for (const core::ProfileLayer& layer : profile.layers) iteration_us += layer.forward_us + layer.backward_us;
   const auto compute = [&] {
     const Clock::time_point begun = Clock::now();
     if (layers != nullptr)
@@ -165,12 +164,12 @@ planner::Overlap measured_overlap(transport::Transport& transport, const RealLay
 
 }  // namespace
 
-LayerTimes measured_layers(transport::Transport& transport, measure::Engine& engine, const Wishes& wishes,
+LayerTimes measured_layers(transport::Transport& transport, measure::Engine& engine, const RunSpec& spec,
                            std::uint32_t repetitions) {
-  const RealLayers& real = *wishes.layers;
+  const RealLayers& real = *spec.layers;
   LayerTimes out = {.profile = profile_of(real), .overlap = {}};
   const std::size_t count = out.profile.layers.size();
-  const Gradients gradients(wishes.seed, transport.size());
+  const Gradients gradients(spec.seed, transport.size());
   std::vector<float> values(static_cast<std::size_t>(gradient_elements(out.profile)));
   const bool one_clock = share_clock(transport);
   const std::unique_ptr<RunningLayers> layers =
@@ -186,17 +185,17 @@ LayerTimes measured_layers(transport::Transport& transport, measure::Engine& eng
     transport::barrier(transport, tag_of(Tag::barrier));
     engine.store(values);
     const std::string fault = gradients.fault_of_sums(Spread::wide, i, 0, values);
-    if (!fault.empty()) throw models::WorldError("all-reduce before layers: " + fault);
+    if (!fault.empty()) throw core::EnvironmentError("all-reduce before layers: " + fault);
     gradients.fill(Spread::wide, transport.rank(), i + 1, 0, values);
     transport::barrier(transport, tag_of(Tag::barrier));
     if (transport.rank() == 0) (void)loop_at_rest_us();
     std::this_thread::sleep_until(common_start(transport, one_clock));
-    const auto all = told_by_all(transport, timed_iteration(layers.get(), count));
+    const auto all = exchange_texts(transport, timed_iteration(layers.get(), count));
     for (std::uint32_t each = 0; each < all.size() && i >= kWarmUp; ++each)
       for (std::size_t t = 0; real.are_run_by(each) && t < 2 * count; ++t) times[t].push_back(all[each][t]);
   }
   for (std::size_t layer = 0; layer < count; ++layer) {
-    traces::ProfileLayer& into = out.profile.layers[layer];
+    core::ProfileLayer& into = out.profile.layers[layer];
     into.forward_us = profiler::summary(times[layer]).median;
     into.backward_us = profiler::summary(times[count + layer]).median;
   }
@@ -205,7 +204,7 @@ LayerTimes measured_layers(transport::Transport& transport, measure::Engine& eng
   for (std::uint32_t buffer = 0; buffer < engine.keeps(); ++buffer) {
     engine.store(values);
     if (std::ranges::any_of(values, [](float value) { return value != 0; }))
-      throw models::WorldError("all-reduces beside layers: a sum of zeros is not 0");
+      throw core::EnvironmentError("all-reduces beside layers: a sum of zeros is not 0");
   }
   return out;
 }

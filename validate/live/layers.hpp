@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "planner/conditions.hpp"
-#include "traces/profile.hpp"
-#include "transport/transport.hpp"
+#include "collectives/transport/transport.hpp"
+#include "core/profile.hpp"
+#include "planner/job/conditions.hpp"
 #include "validate/live/run.hpp"
 #include "validate/live/worker.hpp"
 
@@ -35,15 +35,15 @@ class RunningLayers {
 struct LayerTimes {
   /// As all workers that compute time them at once, after an all-reduce of all gradients, which leaves caches
   /// as an iteration does: medians over workers and repetitions.
-  traces::Profile profile;
+  core::Profile profile;
   /// Of the workers that compute, all-reduces beside.
   planner::Overlap overlap;
 };
 /// `engine`: what carries the groups.
-LayerTimes measured_layers(transport::Transport& transport, measure::Engine& engine, const Wishes& wishes,
+LayerTimes measured_layers(transport::Transport& transport, measure::Engine& engine, const RunSpec& spec,
                            std::uint32_t repetitions);
 
 /// A profile of these layers before anything was measured, for the groups of a plan.
-traces::Profile profile_of(const RealLayers& layers);
+core::Profile profile_of(const RealLayers& layers);
 
 }  // namespace live

@@ -7,14 +7,14 @@
 
 #include <fmt/format.h>
 
-#include "models/errors.hpp"
+#include "collectives/sparse/nodes.hpp"
+#include "collectives/transport/bytes.hpp"
+#include "collectives/transport/collectives.hpp"
+#include "core/errors.hpp"
+#include "core/line_fit.hpp"
 #include "profiler/common/samples.hpp"
-#include "sparse/nodes.hpp"
-#include "traces/fit.hpp"
-#include "transport/bytes.hpp"
-#include "transport/collectives.hpp"
 #include "validate/live/clock.hpp"
-#include "validate/live/parcel.hpp"
+#include "validate/live/fusion_buffer.hpp"
 
 namespace live {
 namespace {
@@ -38,7 +38,7 @@ class LinkTimer {
         one_clock_(share_clock(all)) {}
 
   /// On rank 0; elsewhere of no meaning.
-  traces::Link link(const std::vector<std::int64_t>& sizes, std::uint32_t rounds) {
+  core::Link link(const std::vector<std::int64_t>& sizes, std::uint32_t rounds) {
     std::vector<std::pair<double, double>> points;
     for (const std::int64_t bytes : sizes) {
       std::vector<double> us;
@@ -46,7 +46,7 @@ class LinkTimer {
       for (std::uint32_t i = 0; i < rounds; ++i) us.push_back(once_us(bytes));
       points.emplace_back(static_cast<double>(bytes), std::max(1e-3, profiler::summary(us).median));
     }
-    const traces::LineFit fit = traces::fit_line(points);
+    const core::LineFit fit = core::fit_line(points);
     return {.alpha_us = std::max(0.0, fit.startup_us), .beta_us_per_byte = std::max(0.0, fit.us_per_byte)};
   }
 
@@ -82,8 +82,8 @@ class LinkTimer {
     const auto from = static_cast<float>((ring_.rank() + ring_.size() - 1) % ring_.size());
     const auto wrong = std::ranges::find_if(values, [&](float value) { return value != from; });
     if (wrong != values.end())
-      throw models::WorldError(fmt::format("a message between two workers: value {} is {}, expected {}",
-                                           wrong - values.begin(), *wrong, from));
+      throw core::EnvironmentError(fmt::format("a message between two workers: value {} is {}, expected {}",
+                                               wrong - values.begin(), *wrong, from));
   }
 
   Transport& all_;
@@ -95,19 +95,19 @@ class LinkTimer {
 
 }  // namespace
 
-std::vector<traces::Level> measured_levels(Transport& transport, std::uint32_t workers_per_node,
-                                           const std::vector<std::int64_t>& sizes, std::uint32_t rounds,
-                                           std::int64_t burst_bytes) {
+std::vector<core::Level> measured_levels(Transport& transport, std::uint32_t workers_per_node,
+                                         const std::vector<std::int64_t>& sizes, std::uint32_t rounds,
+                                         std::int64_t burst_bytes) {
   sparse::check_full_nodes(transport, workers_per_node, "levels");
   Group node = sparse::node_of(transport, workers_per_node);
   Group peers = sparse::peers_of(transport, workers_per_node);
-  std::vector<traces::Level> out;
+  std::vector<core::Level> out;
   const auto measured = [&](Group& ring, bool takes_part) {
     return LinkTimer(transport, ring, takes_part, burst_bytes).link(sizes, rounds);
   };
   if (workers_per_node > 1) out.push_back({.name = "inside", .size = {}, .link = measured(node, true)});
   if (peers.size() > 1) {
-    const traces::Link alone = measured(peers, transport.rank() % workers_per_node == 0);
+    const core::Link alone = measured(peers, transport.rank() % workers_per_node == 0);
     const MaybeShared between = workers_per_node == 1
                                     ? MaybeShared{.link = alone}
                                     : shared_link(alone, measured(peers, true), workers_per_node);
@@ -115,10 +115,10 @@ std::vector<traces::Level> measured_levels(Transport& transport, std::uint32_t w
     out.front().size = workers_per_node;
     out.push_back({.name = "between", .size = {}, .link = between.link, .shared = between.shared});
   }
-  return transport.rank() == 0 ? out : std::vector<traces::Level>();
+  return transport.rank() == 0 ? out : std::vector<core::Level>();
 }
 
-MaybeShared shared_link(const traces::Link& alone, const traces::Link& together, std::uint32_t workers) {
+MaybeShared shared_link(const core::Link& alone, const core::Link& together, std::uint32_t workers) {
   const double halfway = (1 + static_cast<double>(workers)) / 2;
   MaybeShared out = {.link = together,
                      .shared = together.beta_us_per_byte > halfway * alone.beta_us_per_byte};

@@ -37,7 +37,7 @@ std::string counted(Kind kind, std::uint32_t item, std::size_t per_batch) {
 
 }  // namespace
 
-std::string name(const Piece& piece, const traces::Profile& profile, std::size_t groups) {
+std::string name(const Piece& piece, const core::Profile& profile, std::size_t groups) {
   switch (piece.kind) {
     case Kind::read:
     case Kind::update:

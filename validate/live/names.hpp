@@ -11,7 +11,7 @@
 namespace live {
 
 /// "all-reduce 3", "forward conv1", counted from 1; of further micro-batches "all-gather 3, micro-batch 2".
-std::string name(const Piece& piece, const traces::Profile& profile, std::size_t groups);
+std::string name(const Piece& piece, const core::Profile& profile, std::size_t groups);
 
 nlohmann::ordered_json iteration_json(const Iteration& iteration);
 

@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "models/errors.hpp"
-#include "models/json_text.hpp"
-#include "planner/all_workers.hpp"
+#include "core/errors.hpp"
+#include "core/json_text.hpp"
+#include "planner/run/all_workers.hpp"
 #include "validate/live/names.hpp"
 #include "validate/live/worker.hpp"
 
@@ -18,9 +18,9 @@ using planner::TaskLabel;
 using sim::Time;
 using Kind = TaskLabel::Kind;
 
-const planner::Compressor& measured(const planner::Compressor& compressor, const Wishes& wishes,
+const planner::Compressor& measured(const planner::Compressor& compressor, const RunSpec& spec,
                                     const Calibration& calibration) {
-  const Asked asked = {.compressor = compressor, .error_feedback = wishes.error_feedback};
+  const Asked asked = {.compressor = compressor, .error_feedback = spec.error_feedback};
   for (std::size_t i = 0; i < calibration.asked.size(); ++i)
     if (calibration.asked[i] == asked) return calibration.compressors[i];
   if (std::ranges::find(calibration.compressors, compressor) != calibration.compressors.end())
@@ -73,55 +73,55 @@ std::vector<Iteration> iterations_of(const planner::Setting& setting, const plan
   return out;
 }
 
-Prediction predicted(const Wishes& wishes, const Calibration& calibration) {
-  planner::Schedule schedule = wishes.schedule;
-  schedule.compressor = measured(schedule.compressor, wishes, calibration);
-  planner::Conditions conditions = wishes.conditions;
+Prediction predicted(const RunSpec& spec, const Calibration& calibration) {
+  planner::Schedule schedule = spec.schedule;
+  schedule.compressor = measured(schedule.compressor, spec, calibration);
+  planner::Conditions conditions = spec.conditions;
   if (!conditions.overlap.slows()) conditions.overlap = calibration.overlap;
-  const planner::Setting setting(calibration.profile, calibration.network, wishes.workers,
-                                 schedule.all_reduce.value_or(wishes.all_reduce), conditions);
-  std::vector<planner::Doubt> doubts;
-  planner::FusionRequest request(setting, schedule, &doubts);
+  const planner::Setting setting(calibration.profile, calibration.network, spec.workers,
+                                 schedule.all_reduce.value_or(spec.all_reduce), conditions);
+  std::vector<planner::Warning> warnings;
+  planner::FusionRequest request(setting, schedule, &warnings);
   planner::Groups groups = schedule.fusion.fuse(request);
   Prediction out;
-  std::vector<planner::WayCost> ways;
-  for (const planner::WayCost& way : request.ways) {
-    planner::Way own = way.way();
-    own.compressor = measured(own.compressor, wishes, calibration);
-    out.ways.push_back(own);
-    ways.emplace_back(*setting.network, setting.costs.workers(), own, setting.slowdown);
+  std::vector<planner::TransferCost> transfers;
+  for (const planner::TransferCost& transfer : request.transfers) {
+    planner::Transfer own = transfer.transfer();
+    own.compressor = measured(own.compressor, spec, calibration);
+    out.transfers.push_back(own);
+    transfers.emplace_back(*setting.network, setting.costs.workers(), own, setting.slowdown);
   }
-  planner::Run run = planner::simulate_groups(setting, schedule, std::move(groups), std::move(ways));
+  planner::Run run = planner::simulate_groups(setting, schedule, std::move(groups), std::move(transfers));
   for (const planner::Group& group : run.groups) {
     out.bytes.push_back(planner::bytes_of(setting.workload, group));
-    out.is_encoded.push_back(run.ways[group.way].is_encoded(out.bytes.back()));
+    out.is_encoded.push_back(run.transfers[group.transfer].is_encoded(out.bytes.back()));
   }
   out.iteration_us = planner::measure(setting, run).iteration_us;
   out.iterations = iterations_of(setting, run);
   out.program = run.program;
   out.groups = std::move(run.groups);
-  for (const planner::Doubt& doubt : doubts) out.warnings.push_back(doubt.text);
+  for (const planner::Warning& warning : warnings) out.warnings.push_back(warning.text);
   return out;
 }
 
 }  // namespace
 
-Prediction predict(const Wishes& wishes, const Calibration& calibration) {
-  check_runnable(wishes);
+Prediction predict(const RunSpec& spec, const Calibration& calibration) {
+  check_runnable(spec);
   try {
-    Prediction out = predicted(wishes, calibration);
+    Prediction out = predicted(spec, calibration);
     for (std::size_t g = 0; g < out.groups.size(); ++g)
       if (out.bytes[g] % 4 != 0 || (out.groups[g].part && out.groups[g].part->from % 4 != 0))
-        throw models::InputError(fmt::format("{}: expected groups of whole elements, got one of {} bytes",
-                                             models::printable(wishes.name), out.bytes[g]));
+        throw core::InputError(fmt::format("{}: expected groups of whole elements, got one of {} bytes",
+                                           core::printable(spec.name), out.bytes[g]));
     return out;
-  } catch (const planner::NoCost& problem) {
-    throw models::InputError(fmt::format("{}: expected {}, got {}", models::printable(wishes.name),
-                                         problem.expected(), problem.got()));
+  } catch (const planner::Unsupported& problem) {
+    throw core::InputError(fmt::format("{}: expected {}, got {}", core::printable(spec.name),
+                                       problem.expected(), problem.got()));
   }
 }
 
-std::string prediction_text(const Wishes& wishes, const Prediction& prediction) {
+std::string prediction_text(const RunSpec& spec, const Prediction& prediction) {
   using nlohmann::ordered_json;
   ordered_json groups = ordered_json::array();
   for (std::size_t g = 0; g < prediction.groups.size(); ++g)
@@ -130,13 +130,13 @@ std::string prediction_text(const Wishes& wishes, const Prediction& prediction) 
                       {"encoded", bool{prediction.is_encoded[g]}}});
   ordered_json workers = ordered_json::array();
   for (const Iteration& iteration : prediction.iterations) workers.push_back(iteration_json(iteration));
-  return models::json_text({{"format", "fusewise.live-prediction"},
-                            {"version", 1},
-                            {"name", wishes.name},
-                            {"pipeline", wishes.schedule.pipeline->name},
-                            {"iteration_us", prediction.iteration_us},
-                            {"groups", std::move(groups)},
-                            {"workers", std::move(workers)}});
+  return core::json_text({{"format", "fusewise.live-prediction"},
+                          {"version", 1},
+                          {"name", spec.name},
+                          {"pipeline", spec.schedule.pipeline->name},
+                          {"iteration_us", prediction.iteration_us},
+                          {"groups", std::move(groups)},
+                          {"workers", std::move(workers)}});
 }
 
 }  // namespace live

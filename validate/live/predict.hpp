@@ -4,16 +4,16 @@
 
 #include <string>
 
-#include "traces/chrome_trace.hpp"
+#include "core/chrome_trace.hpp"
 #include "validate/live/run.hpp"
 
 namespace live {
 
 /// Groups are the schedule's, chosen on the calibrated network where it chooses. Throws InputError where the
 /// network, the clock or the runtime cannot give what the wishes ask for.
-Prediction predict(const Wishes& wishes, const Calibration& calibration);
+Prediction predict(const RunSpec& spec, const Calibration& calibration);
 
 /// What is frozen before the run: one JSON document.
-std::string prediction_text(const Wishes& wishes, const Prediction& prediction);
+std::string prediction_text(const RunSpec& spec, const Prediction& prediction);
 
 }  // namespace live

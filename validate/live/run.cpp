@@ -7,11 +7,11 @@ using Kind = planner::TaskLabel::Kind;
 
 }  // namespace
 
-std::vector<planner::Way> ways_of(const Wishes& wishes) {
-  const planner::Schedule& schedule = wishes.schedule;
-  std::vector<planner::Way> out = {
-      {.all_reduce = schedule.all_reduce.value_or(wishes.all_reduce), .compressor = schedule.compressor}};
-  for (const planner::WayChoice& choice : schedule.fusion.choices)
+std::vector<planner::Transfer> transfers_of(const RunSpec& spec) {
+  const planner::Schedule& schedule = spec.schedule;
+  std::vector<planner::Transfer> out = {
+      {.all_reduce = schedule.all_reduce.value_or(spec.all_reduce), .compressor = schedule.compressor}};
+  for (const planner::TransferChoice& choice : schedule.fusion.choices)
     out.push_back(planner::chosen(out.front(), choice));
   return out;
 }

@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "models/model.hpp"
-#include "planner/conditions.hpp"
-#include "planner/lower.hpp"
-#include "planner/predict.hpp"
-#include "planner/schedule.hpp"
-#include "traces/network.hpp"
-#include "traces/profile.hpp"
+#include "core/model/model.hpp"
+#include "core/network.hpp"
+#include "core/profile.hpp"
+#include "planner/graph/lower.hpp"
+#include "planner/job/conditions.hpp"
+#include "planner/run/predict.hpp"
+#include "planner/schedule/schedule.hpp"
 
 namespace live {
 
@@ -22,7 +22,7 @@ namespace live {
 
 /// Layers that are computed for real, where they are not waited for.
 struct RealLayers {
-  models::Model model;
+  core::Model model;
   std::string backend = "cpu";    ///< of profiler::backends()
   std::int64_t batch_size = 1;    ///< samples per worker
   std::uint32_t computing = ~0U;  ///< ranks below it compute; the others wait as long as layers were measured
@@ -38,11 +38,11 @@ struct WrongValue {
 };
 
 /// One plan on one number of workers; the same on all ranks.
-struct Wishes {
+struct RunSpec {
   std::string name;  ///< of the plan, in tables and files
   /// What a worker computes: layers are waited for as long as it says. With `layers` calibrate() replaces
   /// its times by measured ones; its layers and tensors must be those of the model.
-  traces::Profile profile;
+  core::Profile profile;
   planner::Schedule schedule;      ///< pipeline, grouping, compression
   planner::Algorithm all_reduce;   ///< where the schedule has none of its own
   planner::Conditions conditions;  ///< stragglers, accumulation_steps and update are run; jitter is not
@@ -59,7 +59,7 @@ struct Wishes {
 };
 
 /// The way of the schedule, and those of the choices that it offers.
-std::vector<planner::Way> ways_of(const Wishes& wishes);
+std::vector<planner::Transfer> transfers_of(const RunSpec& spec);
 
 /// Where the workers are, and what carries dense groups between them.
 struct Place {
@@ -89,8 +89,8 @@ struct Asked {
 
 /// Network and profile under the conditions of the run.
 struct Calibration {
-  traces::Network network;  ///< curves of isolated collectives, and the link
-  traces::Profile profile;  ///< the wishes', or with `layers` the measured one
+  core::Network network;  ///< curves of isolated collectives, and the link
+  core::Profile profile;  ///< the wishes', or with `layers` the measured one
   /// Of real layers and all-reduces beside them; where layers are waited for nothing slows down.
   planner::Overlap overlap;
   /// Of the schedules' compressors, and of their choices': names, ratios and costs as measured.
@@ -145,13 +145,13 @@ struct Record {
 
 /// What the simulator says to the wishes under the calibration.
 struct Prediction {
-  planner::Groups groups;             ///< that are run, in communication order
-  std::vector<planner::Way> ways;     ///< that the groups name, with measured costs
-  std::vector<bool> is_encoded;       ///< by group: selective compression decides before the run
-  std::vector<std::int64_t> bytes;    ///< by group, dense
-  planner::Program program;           ///< of the pipeline, for these groups
-  double iteration_us = 0;            ///< mean, as planner::Prediction has it
-  std::vector<Iteration> iterations;  ///< by worker: a steady one
+  planner::Groups groups;                    ///< that are run, in communication order
+  std::vector<planner::Transfer> transfers;  ///< that the groups name, with measured costs
+  std::vector<bool> is_encoded;              ///< by group: selective compression decides before the run
+  std::vector<std::int64_t> bytes;           ///< by group, dense
+  planner::Program program;                  ///< of the pipeline, for these groups
+  double iteration_us = 0;                   ///< mean, as planner::Prediction has it
+  std::vector<Iteration> iterations;         ///< by worker: a steady one
   std::vector<std::string> warnings;
 };
 
@@ -163,8 +163,8 @@ struct Compared {
   std::optional<std::uint32_t> worker;  ///< none: the iteration of the slowest worker, by iteration
   double predicted_us = 0;
   double measured_us = 0;  ///< median over iterations
-  double least_us = 0;     ///< 95 % interval of the median
-  double most_us = 0;
+  double min_us = 0;       ///< 95 % interval of the median
+  double max_us = 0;
   /// (predicted - measured) over the measured iteration's length, for starts and ends, too, whose own
   /// lengths may be 0; of the iteration this is its relative error.
   double error = 0;

@@ -11,15 +11,15 @@
 
 #include <fmt/format.h>
 
-#include "models/errors.hpp"
+#include "collectives/transport/bytes.hpp"
+#include "collectives/transport/collectives.hpp"
+#include "collectives/transport/tcp/handshake.hpp"
+#include "core/errors.hpp"
 #include "profiler/measure/collective.hpp"
-#include "transport/bytes.hpp"
-#include "transport/collectives.hpp"
-#include "transport/tcp/hello.hpp"
 #include "validate/live/channel.hpp"
 #include "validate/live/clock.hpp"
+#include "validate/live/fusion_buffer.hpp"
 #include "validate/live/gradients.hpp"
-#include "validate/live/parcel.hpp"
 
 namespace live {
 namespace {
@@ -29,12 +29,12 @@ using planner::Group;
 using planner::Issue;
 using planner::Op;
 using Kind = planner::TaskLabel::Kind;
+using core::CollectiveKind;
 using sim::Time;
-using traces::CollectiveKind;
 
-double slowdown_of(const Wishes& wishes, std::uint32_t rank) {
+double slowdown_of(const RunSpec& spec, std::uint32_t rank) {
   double slowdown = 1;
-  for (const planner::Straggler& straggler : wishes.conditions.stragglers)
+  for (const planner::Straggler& straggler : spec.conditions.stragglers)
     if (straggler.worker == rank) slowdown *= straggler.slowdown;
   return slowdown;
 }
@@ -81,11 +81,11 @@ Places::Places(const planner::Workload& workload, const planner::Groups& groups,
 /// parameters are gathered those, too.
 class Data {
  public:
-  Data(const Wishes& wishes, const Prediction& plan, const planner::Workload& workload,
+  Data(const RunSpec& spec, const Prediction& plan, const planner::Workload& workload,
        transport::Transport& transport, bool shards, const measure::Engine* engine)
       : rank_(transport.rank()),
         is_elsewhere_(engine != nullptr),
-        gradients_(wishes.seed, transport.size()),
+        gradients_(spec.seed, transport.size()),
         values_(static_cast<std::size_t>(workload.bytes()) / sizeof(float)) {
     const auto buffer = [&] { return engine == nullptr ? nullptr : engine->another(); };
     for (std::size_t g = 0; g < plan.groups.size(); ++g) {
@@ -93,12 +93,12 @@ class Data {
       const std::int64_t from = workload.bytes_before[group.begin] + (group.part ? group.part->from : 0);
       first_.push_back(static_cast<std::size_t>(from) / sizeof(float));
       const auto count = static_cast<std::size_t>(plan.bytes[g]) / sizeof(float);
-      const Method method =
-          method_of(plan.ways[group.way], plan.is_encoded[g], wishes.workers_per_node, wishes.error_feedback);
+      const Method method = method_of(plan.transfers[group.transfer], plan.is_encoded[g],
+                                      spec.workers_per_node, spec.error_feedback);
       const std::span<float> values = std::span(values_).subspan(first_[g], count);
-      parcels_.push_back(
-          std::make_unique<Parcel>(method, values, transport.size(), wishes.seed + g, buffer()));
-      expected_.emplace_back(method, gradients_, first_[g], count, wishes.seed + g);
+      fusion_buffers_.push_back(
+          std::make_unique<FusionBuffer>(method, values, transport.size(), spec.seed + g, buffer()));
+      expected_.emplace_back(method, gradients_, first_[g], count, spec.seed + g);
       if (!shards) continue;
       for (std::vector<float>& parameters : parameters_) parameters.resize(values_.size());
       for (std::size_t pass = 0; pass < 2; ++pass) {
@@ -108,21 +108,21 @@ class Data {
     }
   }
 
-  Parcel& parcel(std::size_t group) { return *parcels_[group]; }
+  FusionBuffer& fusion_buffer(std::size_t group) { return *fusion_buffers_[group]; }
 
   void carry(transport::Transport& transport, const Request& request) {
-    if (gatherers_[0].empty()) return parcels_[request.group]->carry(transport, request.kind);
+    if (gatherers_[0].empty()) return fusion_buffers_[request.group]->carry(transport, request.kind);
     if (request.kind == CollectiveKind::all_gather)
       gatherers_[request.label == Kind::all_gather ? 0 : 1][request.group]->run(transport);
     else
-      parcels_[request.group]->carry(transport, request.kind);
+      fusion_buffers_[request.group]->carry(transport, request.kind);
   }
 
   void draw(std::uint32_t iteration) {
-    for (std::size_t g = 0; g < parcels_.size(); ++g) {
-      Parcel& parcel = *parcels_[g];
-      gradients_.fill(parcel.method().spread(), rank_, iteration, first_[g], parcel.gradient());
-      if (is_elsewhere_) parcel.load();
+    for (std::size_t g = 0; g < fusion_buffers_.size(); ++g) {
+      FusionBuffer& fusion_buffer = *fusion_buffers_[g];
+      gradients_.fill(fusion_buffer.method().spread(), rank_, iteration, first_[g], fusion_buffer.gradient());
+      if (is_elsewhere_) fusion_buffer.load();
       for (auto& pass : gatherers_)
         if (!pass.empty()) pass[g]->prepare(gradients_, rank_, iteration, first_[g]);
     }
@@ -130,7 +130,7 @@ class Data {
 
   /// What has come of them, where that is elsewhere.
   void store() {
-    for (const auto& parcel : parcels_) parcel->store();
+    for (const auto& fusion_buffer : fusion_buffers_) fusion_buffer->store();
     for (auto& pass : gatherers_)
       for (const auto& gatherer : pass) gatherer->store();
   }
@@ -138,15 +138,16 @@ class Data {
   /// Of the group, as a worker would meet it if its sum were wrong.
   void spoil(std::size_t group) {
     const std::span<float> values =
-        gatherers_[0].empty() ? parcels_[group]->gradient() : parcels_[group]->own_part(rank_);
+        gatherers_[0].empty() ? fusion_buffers_[group]->gradient() : fusion_buffers_[group]->own_part(rank_);
     if (!values.empty()) values[values.size() / 2] += 1;
   }
 
   /// "group 2: value 17 is 3, expected 5"; empty where all is right.
   std::string fault(std::uint32_t iteration, const planner::Program& program) {
-    for (std::size_t g = 0; g < parcels_.size(); ++g) {
-      const std::string fault = gatherers_[0].empty() ? expected_[g].fault(iteration, parcels_[g]->gradient())
-                                                      : shard_fault(iteration, g, program);
+    for (std::size_t g = 0; g < fusion_buffers_.size(); ++g) {
+      const std::string fault = gatherers_[0].empty()
+                                    ? expected_[g].fault(iteration, fusion_buffers_[g]->gradient())
+                                    : shard_fault(iteration, g, program);
       if (!fault.empty()) return fmt::format("group {}: {}", g + 1, fault);
     }
     return "";
@@ -177,8 +178,8 @@ class Data {
   };
 
   std::string shard_fault(std::uint32_t iteration, std::size_t g, const planner::Program& program) {
-    const std::span<float> whole = parcels_[g]->gradient();
-    const std::span<float> own = parcels_[g]->own_part(rank_);
+    const std::span<float> whole = fusion_buffers_[g]->gradient();
+    const std::span<float> own = fusion_buffers_[g]->own_part(rank_);
     const measure::Part part = measure::own_part(whole.size(), gradients_.ranks(), rank_);
     std::string fault = gradients_.fault_of_sums(Spread::wide, iteration, first_[g] + part.begin, own);
     for (const Op& op : program.ops) {
@@ -194,7 +195,7 @@ class Data {
   Gradients gradients_;
   std::vector<float> values_;
   std::vector<std::size_t> first_;  // by group: of its elements
-  std::vector<std::unique_ptr<Parcel>> parcels_;
+  std::vector<std::unique_ptr<FusionBuffer>> fusion_buffers_;
   std::vector<Expected> expected_;
   std::array<std::vector<float>, 2> parameters_;  // as forward and as backward gather them
   std::array<std::vector<std::unique_ptr<Gatherer>>, 2> gatherers_;
@@ -202,24 +203,24 @@ class Data {
 
 class Worker {
  public:
-  Worker(transport::Transport& transport, const Wishes& wishes, const traces::Profile& profile,
+  Worker(transport::Transport& transport, const RunSpec& spec, const core::Profile& profile,
          const Prediction& plan, const WorkerOptions& options)
       : transport_(transport),
-        wishes_(wishes),
+        spec_(spec),
         plan_(plan),
         options_(options),
-        slowdown_(slowdown_of(wishes, transport.rank())),
+        slowdown_(slowdown_of(spec, transport.rank())),
         workload_(planner::make_workload(profile, options.layers.forward ? 1 : slowdown_)),
-        extras_{.read = sim::from_us(wishes.conditions.read_us),
+        extras_{.read = sim::from_us(spec.conditions.read_us),
                 .update = sim::from_us(
-                    (wishes.conditions.optimizer_us + wishes.conditions.lars_us + wishes.conditions.lamb_us) *
+                    (spec.conditions.optimizer_us + spec.conditions.lars_us + spec.conditions.lamb_us) *
                     slowdown_)},
         places_(workload_, plan.groups, plan.program),
         carries_(std::ranges::any_of(plan.program.ops,
                                      [](const Op& op) { return op.delivers == Delivers::own_layers; })),
         shards_(
             std::ranges::any_of(plan.program.ops, [](const Op& op) { return op.issue == Issue::forward; })),
-        data_(wishes, plan, workload_, transport, shards_, options.engine),
+        data_(spec, plan, workload_, transport, shards_, options.engine),
         channel_(
             transport, plan.program,
             [this, has_entered = options.engine == nullptr](const Request& request) mutable {
@@ -236,7 +237,7 @@ class Worker {
       record_.pid = process.pid;
       phase_ = "before the warm-up";
       shares_clock_ = share_clock(transport_);
-      const std::uint32_t all = wishes_.warm_up + wishes_.iterations;
+      const std::uint32_t all = spec_.warm_up + spec_.iterations;
       due_ = Clock::now();
       if (carries_) forward_of_first_micro_batch();  // those after end iterations
       for (std::uint32_t i = 0; i < all; ++i) {
@@ -245,11 +246,11 @@ class Worker {
         end(i);
       }
       return std::move(record_);
-    } catch (const models::InputError&) {
+    } catch (const core::InputError&) {
       throw;
     } catch (const std::exception& error) {
       const std::string doing = channel_.doing();
-      throw models::WorldError(
+      throw core::EnvironmentError(
           fmt::format("{}{}{}: {}", phase_, doing.empty() ? "" : ", ", doing, error.what()));
     }
   }
@@ -258,8 +259,8 @@ class Worker {
   // ---- between iterations
 
   std::string phase(std::uint32_t iteration) const {
-    return iteration < wishes_.warm_up ? fmt::format("warm-up {}", iteration + 1)
-                                       : fmt::format("iteration {}", iteration - wishes_.warm_up + 1);
+    return iteration < spec_.warm_up ? fmt::format("warm-up {}", iteration + 1)
+                                     : fmt::format("iteration {}", iteration - spec_.warm_up + 1);
   }
 
   /// New gradients; then all workers begin at once, at a time that rank 0 says, where they share its clock.
@@ -268,7 +269,7 @@ class Worker {
     if (options_.on_phase) options_.on_phase(phase_);
     data_.draw(iteration);
     transport::barrier(transport_, tag_of(Tag::barrier));
-    if (transport_.rank() == 0 && iteration >= wishes_.warm_up) record_.loop_us.push_back(loop_at_rest_us());
+    if (transport_.rank() == 0 && iteration >= spec_.warm_up) record_.loop_us.push_back(loop_at_rest_us());
     began_ = common_start(transport_, shares_clock_);
     channel_.sleep_until(began_, true);
     due_ = began_;
@@ -284,13 +285,13 @@ class Worker {
                          .start_us = since_began(request.start),
                          .end_us = since_began(request.end)});
     std::ranges::stable_sort(pieces_, {}, &Piece::end_us);
-    if (iteration >= wishes_.warm_up) record_.iterations.push_back({length_us, pieces_});
+    if (iteration >= spec_.warm_up) record_.iterations.push_back({length_us, pieces_});
     transport::barrier(transport_, tag_of(Tag::barrier));  // checks take processors, of those that still run
     data_.store();
-    const std::optional<WrongValue>& wrong = wishes_.wrong;
+    const std::optional<WrongValue>& wrong = spec_.wrong;
     if (wrong && wrong->rank == transport_.rank() && wrong->iteration == iteration) data_.spoil(wrong->group);
     const std::string fault = data_.fault(iteration, plan_.program);
-    if (!fault.empty()) throw models::WorldError(fault);
+    if (!fault.empty()) throw core::EnvironmentError(fault);
   }
 
   double since_began(Clock::time_point at) const {
@@ -343,18 +344,18 @@ class Worker {
   /// Encoding and decoding are always done.
   template <typename Work>
   void code(Kind kind, std::uint32_t group, const Work& work) {
-    if (data_.parcel(group).method().is_dense()) return;
+    if (data_.fusion_buffer(group).method().is_dense()) return;
     const Clock::time_point start = Clock::now();
-    work(data_.parcel(group));
+    work(data_.fusion_buffer(group));
     due_ += Clock::now() - start;
     note(kind, group, start);
   }
 
   void encode(std::uint32_t group) {
-    code(Kind::encode, group, [](Parcel& parcel) { parcel.encode(); });
+    code(Kind::encode, group, [](FusionBuffer& fusion_buffer) { fusion_buffer.encode(); });
   }
   void decode(std::uint32_t group) {
-    code(Kind::decode, group, [](Parcel& parcel) { parcel.decode(); });
+    code(Kind::decode, group, [](FusionBuffer& fusion_buffer) { fusion_buffer.decode(); });
   }
 
   /// As if it had gone on at the very moment.
@@ -366,13 +367,13 @@ class Worker {
   // ---- an iteration, as lower() has it
 
   std::uint32_t micro_batches() const {
-    return static_cast<std::uint32_t>(wishes_.conditions.accumulation_steps);
+    return static_cast<std::uint32_t>(spec_.conditions.accumulation_steps);
   }
   std::int64_t bytes_of(std::uint32_t group) const { return plan_.bytes[group]; }
 
   Request request_of(const Op& op, std::uint32_t item) {
     const Group& group = plan_.groups[op.group];
-    Request request = {.label = label_kind(op, data_.parcel(op.group).method()),
+    Request request = {.label = label_kind(op, data_.fusion_buffer(op.group).method()),
                        .item = item,
                        .group = op.group,
                        .kind = op.kind,
@@ -503,7 +504,8 @@ class Worker {
       }
       if (!posted_[number]) posted_[number] = post(op);
       if (op.delivers == Delivers::own_layers) delivered_[op.group] = posted_[number];
-      if (op.delivers != Delivers::next_iteration || data_.parcel(op.group).method().is_dense()) continue;
+      if (op.delivers != Delivers::next_iteration || data_.fusion_buffer(op.group).method().is_dense())
+        continue;
       wait(*posted_[number]);
       decode(op.group);
     }
@@ -583,7 +585,7 @@ class Worker {
   };
 
   transport::Transport& transport_;
-  const Wishes& wishes_;
+  const RunSpec& spec_;
   const Prediction& plan_;
   const WorkerOptions& options_;
   double slowdown_;
@@ -611,9 +613,9 @@ class Worker {
 
 }  // namespace
 
-WorkerRecord run_worker(transport::Transport& transport, const Wishes& wishes, const traces::Profile& profile,
+WorkerRecord run_worker(transport::Transport& transport, const RunSpec& spec, const core::Profile& profile,
                         const Prediction& plan, const WorkerOptions& options) {
-  return Worker(transport, wishes, profile, plan, options).run();
+  return Worker(transport, spec, profile, plan, options).run();
 }
 
 bool needs_nodes(const planner::Compressor& compressor) {
@@ -621,45 +623,43 @@ bool needs_nodes(const planner::Compressor& compressor) {
          (compressor.sparse && planner::find_sparse(compressor.name)->needs_nodes);
 }
 
-bool needs_nodes(const Wishes& wishes) {
-  return needs_nodes(wishes.schedule.compressor) ||
-         std::ranges::any_of(wishes.schedule.fusion.choices, [](const planner::WayChoice& choice) {
+bool needs_nodes(const RunSpec& spec) {
+  return needs_nodes(spec.schedule.compressor) ||
+         std::ranges::any_of(spec.schedule.fusion.choices, [](const planner::TransferChoice& choice) {
            return choice.compressor && needs_nodes(*choice.compressor);
          });
 }
 
-void check_runnable(const Wishes& wishes) {
+void check_runnable(const RunSpec& spec) {
   const auto refuse = [&](std::string_view expected, std::string_view got) {
-    throw models::InputError(
-        fmt::format("{}: expected {} to be run live, got {}", wishes.name, expected, got));
+    throw core::InputError(fmt::format("{}: expected {} to be run live, got {}", spec.name, expected, got));
   };
-  const planner::Conditions& conditions = wishes.conditions;
+  const planner::Conditions& conditions = spec.conditions;
   if (conditions.jitter.any() || !conditions.failures.empty())
     refuse("no jitter and no failures", "what is drawn or fails");
   if (conditions.parallel_tensor_operator) refuse("no parallel tensor operator", "one");
   if (conditions.read_is_overlapped && conditions.read_us > 0)
     refuse("input that is not read beside the iteration", "one that is");
-  if (wishes.profile.dtype != traces::Dtype::float32)
-    refuse("float32 gradients", traces::name(wishes.profile.dtype));
-  if (wishes.schedule.pipeline->name == "parameter_server")
+  if (spec.profile.dtype != core::Dtype::float32) refuse("float32 gradients", core::name(spec.profile.dtype));
+  if (spec.schedule.pipeline->name == "parameter_server")
     refuse("a pipeline without servers", "parameter_server");
-  if (needs_nodes(wishes) && wishes.workers % wishes.workers_per_node != 0)
-    refuse(fmt::format("full nodes of {} workers", wishes.workers_per_node), std::to_string(wishes.workers));
-  const auto program = wishes.schedule.pipeline->program(1, wishes.schedule.options);
-  const planner::Algorithm& all_reduce = wishes.schedule.all_reduce.value_or(wishes.all_reduce);
+  if (needs_nodes(spec) && spec.workers % spec.workers_per_node != 0)
+    refuse(fmt::format("full nodes of {} workers", spec.workers_per_node), std::to_string(spec.workers));
+  const auto program = spec.schedule.pipeline->program(1, spec.schedule.options);
+  const planner::Algorithm& all_reduce = spec.schedule.all_reduce.value_or(spec.all_reduce);
   if (program.ops.front().kind != CollectiveKind::all_reduce && all_reduce.name != "ring")
     refuse("ring for a pipeline of halves", all_reduce.name);
 }
 
-void check_carried(const Wishes& wishes, std::string_view backend) {
+void check_carried(const RunSpec& spec, std::string_view backend) {
   const auto refuse = [&](std::string_view expected, std::string_view got) {
-    throw models::InputError(
-        fmt::format("{}: expected {} with --backend {}, got {}", wishes.name, expected, backend, got));
+    throw core::InputError(
+        fmt::format("{}: expected {} with --backend {}, got {}", spec.name, expected, backend, got));
   };
-  for (const planner::Way& way : ways_of(wishes)) {
-    if (!way.compressor.is_none()) refuse("no compression", models::printable(way.compressor.name));
-    if (way.all_reduce.name != "ring")
-      refuse("no all-reduce but ring, which stands for what the library takes", way.all_reduce.name);
+  for (const planner::Transfer& transfer : transfers_of(spec)) {
+    if (!transfer.compressor.is_none()) refuse("no compression", core::printable(transfer.compressor.name));
+    if (transfer.all_reduce.name != "ring")
+      refuse("no all-reduce but ring, which stands for what the library takes", transfer.all_reduce.name);
   }
 }
 

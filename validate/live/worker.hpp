@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "transport/transport.hpp"
-#include "validate/live/parcel.hpp"
+#include "collectives/transport/transport.hpp"
+#include "validate/live/fusion_buffer.hpp"
 #include "validate/live/run.hpp"
 
 namespace live {
@@ -30,21 +30,22 @@ struct WorkerOptions {
   std::function<void(const std::string& phase)> on_phase = {};
 };
 
-/// All ranks call it with the same plan. Every iteration's result is checked on every rank; WorldError, which
-/// begins with the phase ("iteration 3, all-reduce of group 2: ..."), where one is wrong or a rank is lost.
-WorkerRecord run_worker(transport::Transport& transport, const Wishes& wishes, const traces::Profile& profile,
+/// All ranks call it with the same plan. Every iteration's result is checked on every rank; EnvironmentError,
+/// which begins with the phase ("iteration 3, all-reduce of group 2: ..."), where one is wrong or a rank is
+/// lost.
+WorkerRecord run_worker(transport::Transport& transport, const RunSpec& spec, const core::Profile& profile,
                         const Prediction& plan, const WorkerOptions& options = {});
 
 /// Whether what a group costs depends on which workers share a node.
 bool needs_nodes(const planner::Compressor& compressor);
-bool needs_nodes(const Wishes& wishes);
+bool needs_nodes(const RunSpec& spec);
 
 /// Throws InputError for what the runtime does not do: conditions that are drawn, a pipeline or a profile it
 /// cannot run.
-void check_runnable(const Wishes& wishes);
+void check_runnable(const RunSpec& spec);
 
 /// The same for what the transport alone carries, and other backends do not: encodings, and all-reduces that
 /// are asked for by name.
-void check_carried(const Wishes& wishes, std::string_view backend);
+void check_carried(const RunSpec& spec, std::string_view backend);
 
 }  // namespace live

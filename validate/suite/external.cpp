@@ -8,18 +8,18 @@
 
 #include <fmt/format.h>
 
-#include "models/errors.hpp"
-#include "models/field.hpp"
-#include "transport/launch.hpp"
+#include "collectives/transport/launch.hpp"
+#include "core/errors.hpp"
+#include "core/field.hpp"
 
 namespace suite {
 namespace {
 
-using models::Field;
-using models::WorldError;
+using core::EnvironmentError;
+using core::Field;
 
-constexpr double kLeastUs = 1e-3;
-constexpr double kMostUs = 1e12;
+constexpr double kMinUs = 1e-3;
+constexpr double kMaxUs = 1e12;
 
 /// Debian's PyTorch belongs to Debian's Python. By its whole name, or it would take the first python3 of the
 /// PATH for itself, which is what the script then starts its own processes with.
@@ -40,7 +40,7 @@ int become(const Program& program, const std::filesystem::path& fusewise, std::u
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   ::execv(kPython, arguments.data());
-  throw WorldError(fmt::format("{}: {}", kPython, std::strerror(errno)));
+  throw EnvironmentError(fmt::format("{}: {}", kPython, std::strerror(errno)));
 }
 
 /// How it ended, and the last that it said of it.
@@ -55,7 +55,7 @@ std::string how(const transport::RankEnd& end, const Program& program) {
 
 std::vector<double> times(const Field& field) {
   std::vector<double> out;
-  for (const Field& each : field.non_empty_items()) out.push_back(each.number(kLeastUs, kMostUs));
+  for (const Field& each : field.non_empty_items()) out.push_back(each.number(kMinUs, kMaxUs));
   return out;
 }
 
@@ -67,8 +67,8 @@ Case read_case(const Field& field, const Program& program) {
                                        : Part::any;
   std::vector<std::string> reasons;
   for (const Field& each : field.at("noise").items()) reasons.push_back(each.text());
-  out.runs = {{.predicted_us = field.at("predicted_us").number(kLeastUs, kMostUs),
-               .alpha_beta_us = field.at("alpha_beta_us").number(kLeastUs, kMostUs),
+  out.runs = {{.predicted_us = field.at("predicted_us").number(kMinUs, kMaxUs),
+               .alpha_beta_us = field.at("alpha_beta_us").number(kMinUs, kMaxUs),
                .iterations_us = times(field.at("iterations_us")),
                .noise = reasons}};
   return out;
@@ -87,7 +87,7 @@ ExternalResult run_program(const Program& program, const std::filesystem::path& 
           1, [&](std::uint32_t /*rank*/) { return become(program, fusewise, iterations); }, options)
           .front();
   const std::string script = program.script.filename().string();
-  if (!end.is_good()) throw WorldError(fmt::format("{} {}", script, how(end, program)));
+  if (!end.is_good()) throw EnvironmentError(fmt::format("{} {}", script, how(end, program)));
   ExternalResult out;
   try {
     const Field printed = Field::parse(end.out, script);
@@ -95,8 +95,8 @@ ExternalResult run_program(const Program& program, const std::filesystem::path& 
       out.cases.push_back(read_case(each, program));
     out.place = fmt::format("{} processes, {}; {}", printed.at("workers").integer(1, 1000),
                             printed.at("where").text(), printed.at("versions").text());
-  } catch (const models::InputError& error) {
-    throw WorldError(fmt::format("{} ({} {})", error.what(), script, how(end, program)));
+  } catch (const core::InputError& error) {
+    throw EnvironmentError(fmt::format("{} ({} {})", error.what(), script, how(end, program)));
   }
   return out;
 }

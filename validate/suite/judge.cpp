@@ -38,8 +38,8 @@ void add_errors(const std::vector<const CaseRun*>& runs, Row& row) {
   row.predicted_us = live::median_of(std::move(predicted)).value;
   const live::Median share = share_of(runs, [](const CaseRun& run) { return run.predicted_us; });
   row.error = 1 / share.value - 1;
-  row.error_low = 1 / share.most - 1;
-  row.error_high = 1 / share.least - 1;
+  row.error_low = 1 / share.max - 1;
+  row.error_high = 1 / share.min - 1;
   if (alpha_beta.size() < runs.size()) return;
   row.alpha_beta_us = live::median_of(std::move(alpha_beta)).value;
   row.alpha_beta_error = 1 / share_of(runs, [](const CaseRun& run) { return *run.alpha_beta_us; }).value - 1;
@@ -102,14 +102,14 @@ Ranking ranking(const Group& group, const Tolerance& tolerance) {
 }
 
 bool plans_differ(const Group& group) {
-  double least = 0;
-  double most = 0;
+  double min = 0;
+  double max = 0;
   for (const Row* row : group) {
     if (!is_judged(*row)) continue;
-    least = least == 0 ? row->measured_us.value : std::min(least, row->measured_us.value);
-    most = std::max(most, row->measured_us.value);
+    min = min == 0 ? row->measured_us.value : std::min(min, row->measured_us.value);
+    max = std::max(max, row->measured_us.value);
   }
-  return least > 0 && most / least - 1 > kPlansDiffer;
+  return min > 0 && max / min - 1 > kPlansDiffer;
 }
 
 void add(Errors& errors, double error) {
@@ -130,10 +130,10 @@ void check_gain(const Group& group, std::vector<std::string>& faults) {
                                  exact->of.name, percent(predicted), ddp->of.name));
 }
 
-void check_mean(std::string_view what, const Errors& errors, double most, std::vector<std::string>& faults) {
-  if (errors.cases > 0 && errors.mean > most)
+void check_mean(std::string_view what, const Errors& errors, double max, std::vector<std::string>& faults) {
+  if (errors.cases > 0 && errors.mean > max)
     faults.push_back(
-        fmt::format("mean error of {} cases is {}, over {}", what, percent(errors.mean), percent(most)));
+        fmt::format("mean error of {} cases is {}, over {}", what, percent(errors.mean), percent(max)));
 }
 
 void find_faults(Report& report, const Tolerance& tolerance) {

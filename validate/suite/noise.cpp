@@ -10,7 +10,7 @@ namespace suite {
 namespace {
 
 /// Some of what the kernel does for the workers' own packets is charged to threads of its own.
-constexpr double kMostBusyElsewhere = 0.15;
+constexpr double kMaxBusyElsewhere = 0.15;
 
 }  // namespace
 
@@ -30,7 +30,7 @@ std::vector<std::string> noise_of(const live::Record& record) {
     loops.insert(loops.end(), worker.loop_us.begin(), worker.loop_us.end());
   if (loops.empty()) return {"no fixed loop was timed beside it"};
   std::vector<std::string> out = profiler::noise_verdict(loops, lengths_us(record), {}, {}).reasons;
-  if (record.busy_elsewhere.value_or(0) > kMostBusyElsewhere)
+  if (record.busy_elsewhere.value_or(0) > kMaxBusyElsewhere)
     out.push_back(
         fmt::format("other processes took {:.0f} % of the processors", 100 * *record.busy_elsewhere));
   return out;

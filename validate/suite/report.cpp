@@ -6,8 +6,8 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "models/field.hpp"
-#include "models/json_text.hpp"
+#include "core/field.hpp"
+#include "core/json_text.hpp"
 
 namespace suite {
 namespace {
@@ -37,8 +37,8 @@ const std::vector<std::string>& header() {
 
 std::vector<std::string> cells(const Row& row) {
   const bool shown = was_run(row);
-  return {models::one_line(row.of.group),
-          models::one_line(row.of.name),
+  return {core::one_line(row.of.group),
+          core::one_line(row.of.name),
           row.of.compute,
           ms(row.predicted_us),
           shown ? ms(row.measured_us.value) : "",
@@ -75,13 +75,13 @@ std::string mean_line(std::string_view what, const Errors& errors, std::string_v
 
 std::string ranking_line(const Ranking& ranking) {
   if (ranking.verdict == Verdict::not_judged)
-    return fmt::format("{}: ranking not judged\n", models::one_line(ranking.group));
+    return fmt::format("{}: ranking not judged\n", core::one_line(ranking.group));
   if (ranking.predicted_best == ranking.measured_best)
-    return fmt::format("{}: '{}', predicted best, is\n", models::one_line(ranking.group),
-                       models::one_line(ranking.predicted_best));
-  return fmt::format("{}: '{}', predicted best, takes {} longer than '{}'\n", models::one_line(ranking.group),
-                     models::one_line(ranking.predicted_best), percent(ranking.loss),
-                     models::one_line(ranking.measured_best));
+    return fmt::format("{}: '{}', predicted best, is\n", core::one_line(ranking.group),
+                       core::one_line(ranking.predicted_best));
+  return fmt::format("{}: '{}', predicted best, takes {} longer than '{}'\n", core::one_line(ranking.group),
+                     core::one_line(ranking.predicted_best), percent(ranking.loss),
+                     core::one_line(ranking.measured_best));
 }
 
 std::vector<std::string> means(const Report& report, const Tolerance& tolerance) {
@@ -114,7 +114,7 @@ ordered_json json_of(const Row& row) {
   if (row.alpha_beta_us) out["alpha_beta_us"] = *row.alpha_beta_us;
   if (was_run(row)) {
     out["measured_us"] = row.measured_us.value;
-    out["interval_us"] = {row.measured_us.least, row.measured_us.most};
+    out["interval_us"] = {row.measured_us.min, row.measured_us.max};
     out["error"] = row.error;
     out["error_interval"] = {row.error_low, row.error_high};
   }
@@ -171,30 +171,30 @@ std::string report_table(const Report& report, const Tolerance& tolerance) {
 }
 
 std::string report_json(const Report& report, const Tolerance& tolerance, const About& about) {
-  return models::json_text({{"format", "fusewise.accuracy"},
-                            {"version", 1},
-                            {"suite", about.suite},
-                            {"date", about.date},
-                            {"machine", about.machine},
-                            {"versions", about.versions},
-                            {"command", about.command},
-                            {"places", about.places},
-                            {"tolerance",
-                             {{"mean", tolerance.mean},
-                              {"worst", tolerance.worst},
-                              {"lossy_mean", tolerance.lossy_mean},
-                              {"null_times", tolerance.null_times},
-                              {"ranking", tolerance.ranking}}},
-                            {"cases", list_of(report.rows)},
-                            {"rankings", list_of(report.rankings)},
-                            {"dense", json_of(report.dense)},
-                            {"lossy", json_of(report.lossy)},
-                            {"where_plans_differ",
-                             {{"ours", json_of(report.ours_where_plans_differ)},
-                              {"null", json_of(report.null_where_plans_differ)},
-                              {"alpha_beta", json_of(report.alpha_beta_where_plans_differ)}}},
-                            {"not_judged", report.not_judged},
-                            {"faults", report.faults}});
+  return core::json_text({{"format", "fusewise.accuracy"},
+                          {"version", 1},
+                          {"suite", about.suite},
+                          {"date", about.date},
+                          {"machine", about.machine},
+                          {"versions", about.versions},
+                          {"command", about.command},
+                          {"places", about.places},
+                          {"tolerance",
+                           {{"mean", tolerance.mean},
+                            {"worst", tolerance.worst},
+                            {"lossy_mean", tolerance.lossy_mean},
+                            {"null_times", tolerance.null_times},
+                            {"ranking", tolerance.ranking}}},
+                          {"cases", list_of(report.rows)},
+                          {"rankings", list_of(report.rankings)},
+                          {"dense", json_of(report.dense)},
+                          {"lossy", json_of(report.lossy)},
+                          {"where_plans_differ",
+                           {{"ours", json_of(report.ours_where_plans_differ)},
+                            {"null", json_of(report.null_where_plans_differ)},
+                            {"alpha_beta", json_of(report.alpha_beta_where_plans_differ)}}},
+                          {"not_judged", report.not_judged},
+                          {"faults", report.faults}});
 }
 
 std::string report_page(const Report& report, const Tolerance& tolerance, const About& about) {
@@ -210,8 +210,8 @@ std::string report_page(const Report& report, const Tolerance& tolerance, const 
       "straight line instead of measured curves. A run beside which the machine was not quiet is *not "
       "judged*, whatever\n"
       "came out.\n\n",
-      about.command, about.date, models::one_line(about.machine), models::one_line(about.versions));
-  for (const std::string& each : about.places) out += fmt::format("* {}\n", models::one_line(each));
+      about.command, about.date, core::one_line(about.machine), core::one_line(about.versions));
+  for (const std::string& each : about.places) out += fmt::format("* {}\n", core::one_line(each));
   out += fmt::format("\n| {} |\n| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n",
                      fmt::join(header(), " | "));
   for (const Row& row : report.rows) {
@@ -224,7 +224,7 @@ std::string report_page(const Report& report, const Tolerance& tolerance, const 
   for (const Ranking& each : report.rankings) out += "* " + ranking_line(each);
   out += fmt::format("\n{}.\n", summary(report));
   if (!report.faults.empty()) out += "\nOutside its tolerance:\n\n";
-  for (const std::string& each : report.faults) out += fmt::format("* {}\n", models::one_line(each));
+  for (const std::string& each : report.faults) out += fmt::format("* {}\n", core::one_line(each));
   return out;
 }
 

@@ -5,15 +5,15 @@
 
 #include <fmt/format.h>
 
-#include "models/errors.hpp"
-#include "models/files.hpp"
-#include "planner/costs.hpp"
-#include "planner/measure.hpp"
+#include "core/errors.hpp"
+#include "core/files.hpp"
+#include "planner/cost/costs.hpp"
+#include "planner/run/measure.hpp"
 #include "validate/live/calibrate.hpp"
-#include "validate/live/crew.hpp"
 #include "validate/live/execute.hpp"
-#include "validate/live/frozen.hpp"
 #include "validate/live/predict.hpp"
+#include "validate/live/prediction_file.hpp"
+#include "validate/live/worker_group.hpp"
 #include "validate/suite/external.hpp"
 #include "validate/suite/noise.hpp"
 
@@ -21,39 +21,39 @@ namespace suite {
 namespace {
 
 /// The same groups by the link alone, as textbooks have it; none where the network has no such cost.
-std::optional<double> alpha_beta_us(const live::Wishes& wishes, const live::Calibration& calibration,
+std::optional<double> alpha_beta_us(const live::RunSpec& spec, const live::Calibration& calibration,
                                     const live::Prediction& prediction) {
-  traces::Network network = calibration.network;
+  core::Network network = calibration.network;
   network.measured.clear();
   try {
-    const planner::Setting setting(calibration.profile, network, wishes.workers,
-                                   wishes.schedule.all_reduce.value_or(wishes.all_reduce), wishes.conditions);
-    std::vector<planner::WayCost> ways;
-    for (const planner::Way& way : prediction.ways)
-      ways.emplace_back(*setting.network, setting.costs.workers(), way, setting.slowdown);
+    const planner::Setting setting(calibration.profile, network, spec.workers,
+                                   spec.schedule.all_reduce.value_or(spec.all_reduce), spec.conditions);
+    std::vector<planner::TransferCost> transfers;
+    for (const planner::Transfer& transfer : prediction.transfers)
+      transfers.emplace_back(*setting.network, setting.costs.workers(), transfer, setting.slowdown);
     const planner::Run run =
-        planner::simulate_groups(setting, wishes.schedule, prediction.groups, std::move(ways));
+        planner::simulate_groups(setting, spec.schedule, prediction.groups, std::move(transfers));
     return planner::measure(setting, run).iteration_us;
-  } catch (const planner::NoCost&) {
+  } catch (const planner::Unsupported&) {
     return {};
   }
 }
 
 /// All that was predicted, on disk before it is run.
-class FrozenFile {
+class PredictionFileWriter {
  public:
-  explicit FrozenFile(std::filesystem::path file) : file_(std::move(file)) {}
+  explicit PredictionFileWriter(std::filesystem::path file) : file_(std::move(file)) {}
 
-  void add(const Group& group, const live::Calibration& calibration, const std::vector<live::Wishes>& all,
+  void add(const Group& group, const live::Calibration& calibration, const std::vector<live::RunSpec>& all,
            const std::vector<live::Prediction>& predictions) {
     if (file_.empty()) return;
-    frozen_.add(group.name, calibration, all, predictions);
-    models::write_file(file_, frozen_.text());
+    prediction_file_.add(group.name, calibration, all, predictions);
+    core::write_file(file_, prediction_file_.text());
   }
 
  private:
   std::filesystem::path file_;
-  live::Frozen frozen_;
+  live::PredictionFile prediction_file_;
 };
 
 struct GroupResult {
@@ -63,13 +63,13 @@ struct GroupResult {
 
 class GroupRun {
  public:
-  GroupRun(const Group& group, const RunWishes& wishes, FrozenFile& frozen)
-      : group_(group), wishes_(wishes), crew_(place_of(group, wishes)), frozen_(frozen) {
-    for (const std::string& warning : crew_.warnings()) wishes_.tell("warning: " + warning);
+  GroupRun(const Group& group, const RunOptions& spec, PredictionFileWriter& prediction_file)
+      : group_(group), spec_(spec), worker_group_(place_of(group, spec)), prediction_file_(prediction_file) {
+    for (const std::string& warning : worker_group_.warnings()) spec_.tell("warning: " + warning);
   }
 
   GroupResult run() {
-    GroupResult out = {.cases = {}, .place = crew_.where()};
+    GroupResult out = {.cases = {}, .place = worker_group_.where()};
     for (const Plan& plan : group_.plans)
       out.cases.push_back({.group = group_.name,
                            .name = plan.name,
@@ -77,7 +77,7 @@ class GroupRun {
                            .part = plan.part,
                            .is_dense = plan.is_dense,
                            .runs = {}});
-    for (std::uint32_t repeat = 0; repeat < wishes_.repeats; ++repeat) {
+    for (std::uint32_t repeat = 0; repeat < spec_.repeats; ++repeat) {
       predict();
       for (std::size_t i = 0; i < group_.plans.size(); ++i) out.cases[i].runs.push_back(run_of(i));
     }
@@ -85,41 +85,41 @@ class GroupRun {
   }
 
  private:
-  static live::Place place_of(const Group& group, const RunWishes& wishes) {
+  static live::Place place_of(const Group& group, const RunOptions& spec) {
     live::Place place = group.place;
-    place.paced = wishes.paced;
+    place.paced = spec.paced;
     return place;
   }
 
   void predict() {
-    std::vector<live::Wishes> all;
-    for (const Plan& plan : group_.plans) all.push_back(plan.wishes);
+    std::vector<live::RunSpec> all;
+    for (const Plan& plan : group_.plans) all.push_back(plan.spec);
     predictions_.clear();
-    calibration_ = live::calibrate(crew_, all);
+    calibration_ = live::calibrate(worker_group_, all);
     std::string line = group_.name + ": predicted";
-    for (const live::Wishes& each : all) {
+    for (const live::RunSpec& each : all) {
       predictions_.push_back(live::predict(each, calibration_));
       line += fmt::format("{} '{}' {:.2f} ms", predictions_.size() == 1 ? "" : ",", each.name,
                           predictions_.back().iteration_us / 1e3);
     }
-    frozen_.add(group_, calibration_, all, predictions_);
-    wishes_.tell(line);
+    prediction_file_.add(group_, calibration_, all, predictions_);
+    spec_.tell(line);
   }
 
   CaseRun run_of(std::size_t number) {
-    const live::Wishes& wishes = group_.plans[number].wishes;
+    const live::RunSpec& spec = group_.plans[number].spec;
     const live::Prediction& prediction = predictions_[number];
-    const live::Record record = live::execute(crew_, wishes, calibration_, prediction);
+    const live::Record record = live::execute(worker_group_, spec, calibration_, prediction);
     return {.predicted_us = prediction.iteration_us,
-            .alpha_beta_us = alpha_beta_us(wishes, calibration_, prediction),
+            .alpha_beta_us = alpha_beta_us(spec, calibration_, prediction),
             .iterations_us = lengths_us(record),
             .noise = noise_of(record)};
   }
 
   const Group& group_;
-  const RunWishes& wishes_;
-  live::Crew crew_;
-  FrozenFile& frozen_;
+  const RunOptions& spec_;
+  live::WorkerGroup worker_group_;
+  PredictionFileWriter& prediction_file_;
   live::Calibration calibration_;
   std::vector<live::Prediction> predictions_;
 };
@@ -143,33 +143,33 @@ bool all_pass(const std::vector<Case>& cases, const Tolerance& tolerance) {
 
 }  // namespace
 
-Measured run(const Suite& suite, const RunWishes& wishes) {
+Measured run(const Suite& suite, const RunOptions& spec) {
   Measured out;
-  FrozenFile frozen(wishes.predictions);
+  PredictionFileWriter prediction_file(spec.predictions);
   const auto add = [&](const std::string& name, const auto& once) {
     GroupResult result;
-    for (std::uint32_t attempt = 1; attempt <= wishes.attempts; ++attempt) {
+    for (std::uint32_t attempt = 1; attempt <= spec.attempts; ++attempt) {
       try {
         result = once();
-      } catch (const models::WorldError& error) {
-        if (attempt == wishes.attempts) throw models::WorldError(fmt::format("{}: {}", name, error.what()));
-        wishes.tell(fmt::format("{}: {}: once more", name, error.what()));
+      } catch (const core::EnvironmentError& error) {
+        if (attempt == spec.attempts) throw core::EnvironmentError(fmt::format("{}: {}", name, error.what()));
+        spec.tell(fmt::format("{}: {}: once more", name, error.what()));
         continue;
       }
       for (Case& each : result.cases) each.attempts = attempt;
       if (all_pass(result.cases, suite.tolerance)) break;
-      if (attempt < wishes.attempts) wishes.tell(fmt::format("{}: noisy, or off: once more", name));
+      if (attempt < spec.attempts) spec.tell(fmt::format("{}: noisy, or off: once more", name));
     }
     out.places.push_back(fmt::format("{}: {}", name, result.place));
     std::ranges::move(result.cases, std::back_inserter(out.cases));
   };
   for (const Group& group : suite.groups)
-    add(group.name, [&] { return GroupRun(group, wishes, frozen).run(); });
+    add(group.name, [&] { return GroupRun(group, spec, prediction_file).run(); });
   for (const Program& program : suite.programs)
     add(program.name, [&] {
       GroupResult all;
-      for (std::uint32_t repeat = 0; repeat < wishes.repeats; ++repeat)
-        add_runs(run_program(program, wishes.fusewise, suite.iterations, wishes.tell), all);
+      for (std::uint32_t repeat = 0; repeat < spec.repeats; ++repeat)
+        add_runs(run_program(program, spec.fusewise, suite.iterations, spec.tell), all);
       return all;
     });
   return out;

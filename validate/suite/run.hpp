@@ -12,7 +12,7 @@
 
 namespace suite {
 
-struct RunWishes {
+struct RunOptions {
   std::uint32_t repeats = 1;          ///< how often each group is calibrated, predicted, frozen and run
   std::uint32_t attempts = 1;         ///< of a group, from calibration on, until all its plans pass
   bool paced = false;                 ///< on loopback, whether or not there are namespaces
@@ -26,7 +26,7 @@ struct Measured {
   std::vector<std::string> places;  ///< "shapes: 4 processes, network namespaces, ..."
 };
 
-/// Throws WorldError where a run fails.
-Measured run(const Suite& suite, const RunWishes& wishes);
+/// Throws EnvironmentError where a run fails.
+Measured run(const Suite& suite, const RunOptions& options);
 
 }  // namespace suite

@@ -6,47 +6,47 @@
 
 #include <fmt/format.h>
 
-#include "models/errors.hpp"
-#include "scenarios/run.hpp"
-#include "scenarios/stragglers.hpp"
-#include "traces/estimated_profile.hpp"
-#include "traces/limits.hpp"
-#include "traces/scaled.hpp"
+#include "core/errors.hpp"
+#include "core/estimate/estimated_profile.hpp"
+#include "core/limits.hpp"
+#include "core/scaled.hpp"
+#include "planner/scenarios/run.hpp"
+#include "planner/scenarios/stragglers.hpp"
 #include "validate/live/layers.hpp"
 #include "validate/live/worker.hpp"
 
 namespace suite {
 namespace {
 
-using models::Field;
+using core::Field;
 
-constexpr std::uint32_t kMostWorkers = 64;  // namespaces of one host
-constexpr std::int64_t kMostIterations = 10'000;
-constexpr std::int64_t kMostSamples = 1'000'000;
-constexpr std::int64_t kMostLimitS = 86'400;
+constexpr std::uint32_t kMaxWorkers = 64;  // namespaces of one host
+constexpr std::int64_t kMaxIterations = 10'000;
+constexpr std::int64_t kMaxSamples = 1'000'000;
+constexpr std::int64_t kMaxLimitS = 86'400;
 constexpr double kLimitS = 600;  // of a calibration or a run
-constexpr double kMostGbps = 1e4;
-constexpr double kLeastGbps = 1e-3;
-constexpr double kMostFactor = 1e6;
-constexpr double kMostShare = 10;
+constexpr double kMaxGbps = 1e4;
+constexpr double kMinGbps = 1e-3;
+constexpr double kMaxFactor = 1e6;
+constexpr double kMaxShare = 10;
 
 template <typename Number>
-Number count_at(const Field& field, std::string_view key, Number least, Number most, Number otherwise) {
+Number count_at(const Field& field, std::string_view key, Number min, Number max, Number otherwise) {
   const std::optional<Field> found = field.find(key);
   return found ? static_cast<Number>(
-                     found->integer(static_cast<std::int64_t>(least), static_cast<std::int64_t>(most)))
+                     found->integer(static_cast<std::int64_t>(min), static_cast<std::int64_t>(max)))
                : otherwise;
 }
 
 double rate_at(const Field& field, std::string_view key) {
-  return field.at(key).number(kLeastGbps, kMostGbps) * 1e9;
+  return field.at(key).number(kMinGbps, kMaxGbps) * 1e9;
 }
 
 Tolerance read_tolerance(const Field& field) {
   field.allow_only({"mean", "worst", "lossy_mean", "null_times", "ranking"});
   Tolerance out;
   const auto read = [&](std::string_view key, double& into) {
-    if (const auto found = field.find(key)) into = found->number(0, kMostShare);
+    if (const auto found = field.find(key)) into = found->number(0, kMaxShare);
   };
   read("mean", out.mean);
   read("worst", out.worst);
@@ -58,40 +58,40 @@ Tolerance read_tolerance(const Field& field) {
 
 /// The same layers with so many times the gradients and the compute: what a small machine can run of a large
 /// model.
-traces::Profile read_profile(const Field& group) {
-  traces::Profile profile = traces::read_or_estimate_profile(group.at("profile"));
+core::Profile read_profile(const Field& group) {
+  core::Profile profile = core::read_or_estimate_profile(group.at("profile"));
   const std::optional<Field> scale = group.find("scale");
   if (!scale) return profile;
   scale->allow_only({"compute", "gradients"});
   const auto factor = [&](std::string_view key) {
     const std::optional<Field> found = scale->find(key);
-    if (found && found->number(0, kMostFactor) <= 0) found->expected("a factor above 0");
-    return found ? found->number(0, kMostFactor) : 1;
+    if (found && found->number(0, kMaxFactor) <= 0) found->expected("a factor above 0");
+    return found ? found->number(0, kMaxFactor) : 1;
   };
-  profile = traces::scaled(profile, factor("compute"));
+  profile = core::scaled(profile, factor("compute"));
   const double gradients = factor("gradients");
-  for (traces::ProfileLayer& layer : profile.layers)
-    for (traces::ProfileTensor& tensor : layer.tensors)
+  for (core::ProfileLayer& layer : profile.layers)
+    for (core::ProfileTensor& tensor : layer.tensors)
       tensor.elements =
           std::max<std::int64_t>(1, std::llround(static_cast<double>(tensor.elements) * gradients));
   return profile;
 }
 
 /// Times of layers that are to be measured, which only show whether a plan can be predicted at all.
-traces::Profile guessed(traces::Profile profile) {
+core::Profile guessed(core::Profile profile) {
   constexpr double kLayerUs = 1000;
-  for (traces::ProfileLayer& layer : profile.layers) layer.forward_us = layer.backward_us = kLayerUs;
+  for (core::ProfileLayer& layer : profile.layers) layer.forward_us = layer.backward_us = kLayerUs;
   return profile;
 }
 
-traces::Network guessed_network(const live::Place& place) {
+core::Network guessed_network(const live::Place& place) {
   constexpr double kStartupUs = 50;
   const auto link = [](double bits_per_second) {
-    return traces::Link{.alpha_us = kStartupUs, .beta_us_per_byte = 8e6 / bits_per_second};
+    return core::Link{.alpha_us = kStartupUs, .beta_us_per_byte = 8e6 / bits_per_second};
   };
-  traces::Network out = {.name = "guessed",
-                         .origin = {.kind = traces::OriginKind::estimated, .source = "line rate"}};
-  const traces::Link inside = link(*place.bits_per_second);
+  core::Network out = {.name = "guessed",
+                       .origin = {.kind = core::OriginKind::estimated, .source = "line rate"}};
+  const core::Link inside = link(*place.bits_per_second);
   if (place.workers_per_node == 0)
     out.link = inside;
   else
@@ -112,90 +112,90 @@ Part part_of(const planner::Schedule& schedule) {
 
 /// A schedule, or `{"name": ..., "schedule": ...}` where another name says more, with `error_feedback` if
 /// wanted.
-Plan read_plan(const Field& field, const live::Wishes& wishes) {
+Plan read_plan(const Field& field, const live::RunSpec& spec) {
   const bool is_named = field.is_object() && field.has("schedule");
   if (is_named) field.allow_only({"name", "schedule", "error_feedback"});
-  Plan plan = {.name = "", .wishes = wishes};
-  plan.wishes.schedule = planner::read_schedule(is_named ? field.at("schedule") : field);
-  plan.name = is_named ? field.at("name").name() : plan.wishes.schedule.name;
-  plan.wishes.name = plan.name;
+  Plan plan = {.name = "", .spec = spec};
+  plan.spec.schedule = planner::read_schedule(is_named ? field.at("schedule") : field);
+  plan.name = is_named ? field.at("name").name() : plan.spec.schedule.name;
+  plan.spec.name = plan.name;
   if (const auto feedback = is_named ? field.find("error_feedback") : std::nullopt)
-    plan.wishes.error_feedback = feedback->boolean();
-  plan.part = part_of(plan.wishes.schedule);
-  plan.is_dense = plan.wishes.schedule.compressor.is_none();
+    plan.spec.error_feedback = feedback->boolean();
+  plan.part = part_of(plan.spec.schedule);
+  plan.is_dense = plan.spec.schedule.compressor.is_none();
   try {
-    live::check_runnable(plan.wishes);
-  } catch (const models::InputError& error) {
+    live::check_runnable(plan.spec);
+  } catch (const core::InputError& error) {
     field.expected("a plan that can be run live", fmt::format("one that cannot ({})", error.what()));
   }
   return plan;
 }
 
-void read_nodes(const Field& field, live::Wishes& wishes, live::Place& place) {
+void read_nodes(const Field& field, live::RunSpec& spec, live::Place& place) {
   field.allow_only({"workers_per_node", "between_gbps"});
   const Field size = field.at("workers_per_node");
-  wishes.workers_per_node = static_cast<std::uint32_t>(size.integer(1, place.workers));
-  if (place.workers % wishes.workers_per_node != 0) size.expected("a number that divides the workers");
-  place.workers_per_node = wishes.workers_per_node;
+  spec.workers_per_node = static_cast<std::uint32_t>(size.integer(1, place.workers));
+  if (place.workers % spec.workers_per_node != 0) size.expected("a number that divides the workers");
+  place.workers_per_node = spec.workers_per_node;
   place.between_bits_per_second = rate_at(field, "between_gbps");
 }
 
-void read_layers(const Field& field, live::Wishes& wishes) {
+void read_layers(const Field& field, live::RunSpec& spec) {
   const std::optional<Field> model = field.find("model");
   if (!model) {
     for (const std::string_view key : {"batch_size", "computing"})
       if (const auto of_model = field.find(key)) of_model->expected("none without a model");
-    wishes.profile = read_profile(field);
+    spec.profile = read_profile(field);
     return;
   }
   for (const std::string_view key : {"profile", "scale"})
     if (const auto other = field.find(key)) other->expected("none where a model computes");
-  live::RealLayers real = {.model = models::read_model(model->follow())};
-  real.batch_size = count_at<std::int64_t>(field, "batch_size", 1, kMostSamples, real.model.batch_size);
-  real.computing = count_at<std::uint32_t>(field, "computing", 1, wishes.workers, wishes.workers);
-  wishes.profile = live::profile_of(real);
-  wishes.layers = std::move(real);
+  live::RealLayers real = {.model = core::read_model(model->follow())};
+  real.batch_size = count_at<std::int64_t>(field, "batch_size", 1, kMaxSamples, real.model.batch_size);
+  real.computing = count_at<std::uint32_t>(field, "computing", 1, spec.workers, spec.workers);
+  spec.profile = live::profile_of(real);
+  spec.layers = std::move(real);
 }
 
 /// With one network for all, as their line rate says.
 void check_predictable(const Field& field, const Group& group) {
-  const live::Wishes& wishes = group.plans.front().wishes;
+  const live::RunSpec& spec = group.plans.front().spec;
   scenarios::Scenario scenario = {.name = group.name,
-                                  .profile = wishes.layers ? guessed(wishes.profile) : wishes.profile,
+                                  .profile = spec.layers ? guessed(spec.profile) : spec.profile,
                                   .network = guessed_network(group.place),
                                   .workers = {group.place.workers},
                                   .schedules = {},
-                                  .all_reduce = wishes.all_reduce,
-                                  .conditions = wishes.conditions,
+                                  .all_reduce = spec.all_reduce,
+                                  .conditions = spec.conditions,
                                   .job = {},
                                   .warnings = {},
                                   .file = field};
-  for (const Plan& plan : group.plans) scenario.schedules.push_back(plan.wishes.schedule);
+  for (const Plan& plan : group.plans) scenario.schedules.push_back(plan.spec.schedule);
   (void)scenarios::run(scenario);
 }
 
-Group read_group(const Field& field, const live::Wishes& usual) {
+Group read_group(const Field& field, const live::RunSpec& usual) {
   field.allow_only({"name", "workers", "line_rate_gbps", "nodes", "profile", "scale", "model", "batch_size",
                     "computing", "collectives", "stragglers", "schedules"});
   Group group;
-  live::Wishes wishes = usual;
+  live::RunSpec spec = usual;
   group.name = field.at("name").name();
-  group.place.workers = static_cast<std::uint32_t>(field.at("workers").integer(2, kMostWorkers));
-  wishes.workers = group.place.workers;
+  group.place.workers = static_cast<std::uint32_t>(field.at("workers").integer(2, kMaxWorkers));
+  spec.workers = group.place.workers;
   group.place.limit_s = kLimitS;
   group.place.bits_per_second = rate_at(field, "line_rate_gbps");
-  if (const auto nodes = field.find("nodes")) read_nodes(*nodes, wishes, group.place);
+  if (const auto nodes = field.find("nodes")) read_nodes(*nodes, spec, group.place);
   if (const auto collectives = field.find("collectives"))
-    wishes.all_reduce = planner::read_collectives(*collectives);
-  read_layers(field, wishes);
-  group.compute = wishes.layers ? "cpu" : "waiting";
+    spec.all_reduce = planner::read_collectives(*collectives);
+  read_layers(field, spec);
+  group.compute = spec.layers ? "cpu" : "waiting";
   if (const auto stragglers = field.find("stragglers")) {
-    wishes.conditions.stragglers = scenarios::read_stragglers(*stragglers);
+    spec.conditions.stragglers = scenarios::read_stragglers(*stragglers);
     for (const Field& each : stragglers->items()) (void)each.at("worker").integer(0, group.place.workers - 1);
   }
   std::set<std::string> names;
   for (const Field& item : field.at("schedules").non_empty_items()) {
-    group.plans.push_back(read_plan(item, wishes));
+    group.plans.push_back(read_plan(item, spec));
     if (!names.insert(group.plans.back().name).second) item.expected("a plan with a name of its own");
   }
   check_predictable(field, group);
@@ -207,10 +207,10 @@ Program read_program(const Field& field) {
   const Program usual;
   Program out = {.name = field.at("name").name(),
                  .script = field.at("script").path(),
-                 .workers = count_at<std::uint32_t>(field, "workers", 2, kMostWorkers, usual.workers),
+                 .workers = count_at<std::uint32_t>(field, "workers", 2, kMaxWorkers, usual.workers),
                  .bits_per_second = rate_at(field, "line_rate_gbps"),
                  .limit = std::chrono::seconds(
-                     count_at<std::int64_t>(field, "limit_s", 1, kMostLimitS, usual.limit.count()))};
+                     count_at<std::int64_t>(field, "limit_s", 1, kMaxLimitS, usual.limit.count()))};
   if (!std::filesystem::is_regular_file(out.script)) field.at("script").expected("a file");
   return out;
 }
@@ -222,10 +222,10 @@ Suite read_suite(const Field& field) {
   field.allow_only({"format", "version", "name", "warm_up", "iterations", "tolerance", "groups", "programs"});
   Suite suite;
   suite.name = field.at("name").name();
-  live::Wishes usual;
-  usual.warm_up = count_at<std::uint32_t>(field, "warm_up", 1, kMostIterations, usual.warm_up);
+  live::RunSpec usual;
+  usual.warm_up = count_at<std::uint32_t>(field, "warm_up", 1, kMaxIterations, usual.warm_up);
   suite.iterations = usual.iterations =
-      count_at<std::uint32_t>(field, "iterations", 2, kMostIterations, usual.iterations);
+      count_at<std::uint32_t>(field, "iterations", 2, kMaxIterations, usual.iterations);
   if (const auto tolerance = field.find("tolerance")) suite.tolerance = read_tolerance(*tolerance);
   std::set<std::string> names;
   const auto check_name = [&](const Field& item, const std::string& name) {

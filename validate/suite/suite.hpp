@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "models/field.hpp"
+#include "core/field.hpp"
 #include "validate/live/run.hpp"
 #include "validate/suite/judge.hpp"
 
@@ -19,7 +19,7 @@ struct Plan {
   std::string name;
   Part part = Part::any;
   bool is_dense = true;  ///< neither compressed nor sparse
-  live::Wishes wishes;   ///< iterations and warm-up are the suite's
+  live::RunSpec spec;    ///< iterations and warm-up are the suite's
 };
 
 /// Plans that are ranked against each other.
@@ -49,6 +49,6 @@ struct Suite {
 
 /// Reads and checks `fusewise.suite` and the files it names. Every plan is predicted once, on a network that
 /// is as its line rate says, so that what cannot be is refused before anything runs. Throws InputError.
-Suite read_suite(const models::Field& field);
+Suite read_suite(const core::Field& field);
 
 }  // namespace suite

@@ -5,7 +5,7 @@ usage: ddp_job.py PROGRAM [--workers 2] [--rate 1gbit] [--iterations 30] [--keep
 
 PROGRAM is build/fusewise. Ranks are processes in network namespaces whose links are held to the rate, or on plain
 loopback where there are none (and says so). In order: Gloo's all-reduce alone, at sizes that no bucket has, becomes a
-network; profiler/fusewise_torch.py, on all ranks at once, a profile; the prediction is written; only then the job
+network; profiler/torch/fusewise_torch.py, on all ranks at once, a profile; the prediction is written; only then the job
 runs, with DDP's default buckets, with every tensor by itself and with one bucket for all. Prints one JSON object.
 """
 import argparse

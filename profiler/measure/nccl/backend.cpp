@@ -84,7 +84,7 @@ class NcclEngine final : public Engine {
   std::string algorithm(Collective kind) const override {
     if (kind == Collective::send_receive) return "";
     for (const NcclAlgorithm& each : kNcclAlgorithms)
-      if (each.name == rank_->wishes().algorithm && kind == Collective::all_reduce)
+      if (each.name == rank_->options().algorithm && kind == Collective::all_reduce)
         return std::string(each.in_network);
     return "";
   }
@@ -146,16 +146,16 @@ class NcclEngine final : public Engine {
   std::optional<TuningLog> log_;
 };
 
-std::unique_ptr<Engine> make(transport::Transport& control, const EngineWishes& wishes) {
-  auto rank = std::make_shared<NcclRank>(control, wishes);
+std::unique_ptr<Engine> make(transport::Transport& control, const EngineOptions& options) {
+  auto rank = std::make_shared<NcclRank>(control, options);
   const bool is_first = rank->rank() == 0;
   return std::make_unique<NcclEngine>(std::move(rank), is_first);
 }
 
-std::uint32_t most_ranks(const EngineWishes& wishes) {
+std::uint32_t max_ranks(const EngineOptions& options) {
   const int count = cuda_runtime::device_count();
   (void)cuda_runtime::nccl();
-  return wishes.share_gpu ? std::numeric_limits<std::uint32_t>::max() : static_cast<std::uint32_t>(count);
+  return options.share_gpu ? std::numeric_limits<std::uint32_t>::max() : static_cast<std::uint32_t>(count);
 }
 
 }  // namespace
@@ -166,7 +166,7 @@ CollectiveBackend nccl_backend() {
           .algorithms = [] { return names_of(kNcclAlgorithms); },
           .protocols = [] { return names_of(kNcclProtocols); },
           .uses_control = false,
-          .most_ranks = most_ranks,
+          .max_ranks = max_ranks,
           .make = make};
 }
 

@@ -1,6 +1,6 @@
 // NCCL in a build that has found no headers of it.
 
-#include "models/errors.hpp"
+#include "core/errors.hpp"
 #include "profiler/measure/backend.hpp"
 #include "profiler/measure/nccl/names.hpp"
 
@@ -8,7 +8,7 @@ namespace measure {
 namespace {
 
 [[noreturn]] void refuse() {
-  throw models::WorldError(
+  throw core::EnvironmentError(
       "no CUDA device: this build of fusewise has found no headers of CUDA and NCCL (try --backend tcp)");
 }
 
@@ -20,8 +20,8 @@ CollectiveBackend nccl_backend() {
           .algorithms = [] { return names_of(kNcclAlgorithms); },
           .protocols = [] { return names_of(kNcclProtocols); },
           .uses_control = false,
-          .most_ranks = [](const EngineWishes&) -> std::uint32_t { refuse(); },
-          .make = [](transport::Transport&, const EngineWishes&) -> std::unique_ptr<Engine> { refuse(); }};
+          .max_ranks = [](const EngineOptions&) -> std::uint32_t { refuse(); },
+          .make = [](transport::Transport&, const EngineOptions&) -> std::unique_ptr<Engine> { refuse(); }};
 }
 
 }  // namespace measure

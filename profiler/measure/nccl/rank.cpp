@@ -7,16 +7,16 @@
 
 #include <fmt/format.h>
 
-#include "models/errors.hpp"
+#include "collectives/transport/tcp/handshake.hpp"
+#include "core/errors.hpp"
+#include "profiler/measure/exchange_texts.hpp"
 #include "profiler/measure/nccl/names.hpp"
-#include "profiler/measure/told_by_all.hpp"
-#include "transport/tcp/hello.hpp"
 
 namespace measure {
 namespace {
 
+using core::EnvironmentError;
 using cuda_runtime::Cuda;
-using models::WorldError;
 
 constexpr std::uint32_t kTag = 200;
 /// What a process has to end in once something has failed.
@@ -27,17 +27,17 @@ void set(const char* variable, const std::string& value, bool whatever_is_there 
 }
 
 /// Not by what a host has between its GPUs.
-bool over_sockets(const EngineWishes& wishes) { return wishes.share_gpu || !wishes.interface.empty(); }
+bool over_sockets(const EngineOptions& options) { return options.share_gpu || !options.interface.empty(); }
 
 /// Before NCCL is opened. Two ranks on a GPU are refused unless NCCL takes their processes for two hosts;
 /// then sockets are all they have, and what needs a GPU of one's own is off.
-void set_environment(const EngineWishes& wishes, std::uint32_t rank) {
+void set_environment(const EngineOptions& options, std::uint32_t rank) {
   for (const NcclAlgorithm& each : kNcclAlgorithms)
-    if (each.name == wishes.algorithm) set("NCCL_ALGO", each.in_nccl, true);
+    if (each.name == options.algorithm) set("NCCL_ALGO", each.in_nccl, true);
   for (const NcclProtocol& each : kNcclProtocols)
-    if (each.name == wishes.protocol) set("NCCL_PROTO", each.in_nccl, true);
-  if (!wishes.interface.empty()) set("NCCL_SOCKET_IFNAME", wishes.interface, true);
-  if (!over_sockets(wishes)) return;
+    if (each.name == options.protocol) set("NCCL_PROTO", each.in_nccl, true);
+  if (!options.interface.empty()) set("NCCL_SOCKET_IFNAME", options.interface, true);
+  if (!over_sockets(options)) return;
   set("NCCL_HOSTID", fmt::format("fusewise-{}", rank), true);
   set("NCCL_SOCKET_IFNAME", "lo");
   set("NCCL_NET", "Socket");
@@ -49,24 +49,24 @@ void set_environment(const EngineWishes& wishes, std::uint32_t rank) {
 
 /// Ranks of a host take its GPUs in turn, or each the one that it sees first, where its layers run; each must
 /// be another one, unless they are shared.
-int take_gpu(transport::Transport& control, const Cuda& cuda, const EngineWishes& wishes) {
+int take_gpu(transport::Transport& control, const Cuda& cuda, const EngineOptions& options) {
   const int count = cuda_runtime::device_count();
   const std::string host = transport::this_process().host;
-  const std::vector<std::string> hosts = told_by_all(control, kTag, host);
+  const std::vector<std::string> hosts = exchange_texts(control, kTag, host);
   const auto local = std::count(hosts.begin(), hosts.begin() + control.rank(), host);
-  const int device = wishes.computes ? 0 : static_cast<int>(local % count);
+  const int device = options.computes ? 0 : static_cast<int>(local % count);
   cuda.check(cuda.cudaSetDevice(device), "cudaSetDevice");
   std::array<char, 32> id{};
   cuda.check(cuda.cudaDeviceGetPCIBusId(id.data(), static_cast<int>(id.size()), device),
              "cudaDeviceGetPCIBusId");
   const std::vector<std::string> gpus =
-      told_by_all(control, kTag, fmt::format("{} of host {}", id.data(), host));
-  for (std::size_t rank = 1; rank < gpus.size() && !wishes.share_gpu; ++rank)
+      exchange_texts(control, kTag, fmt::format("{} of host {}", id.data(), host));
+  for (std::size_t rank = 1; rank < gpus.size() && !options.share_gpu; ++rank)
     for (std::size_t other = 0; other < rank; ++other)
       if (gpus[rank] == gpus[other])
-        throw WorldError(
+        throw EnvironmentError(
             fmt::format("ranks {} and {} have one GPU, {}: expected one for each{}, or --share-gpu", other,
-                        rank, gpus[rank], wishes.computes ? " by CUDA_VISIBLE_DEVICES" : ""));
+                        rank, gpus[rank], options.computes ? " by CUDA_VISIBLE_DEVICES" : ""));
   return device;
 }
 
@@ -75,34 +75,35 @@ std::string asked_for(const char* variable) {
   return value == nullptr ? "" : fmt::format(", {}={}", variable, value);
 }
 
-EngineWishes prepared(EngineWishes wishes, std::uint32_t rank) {
-  set_environment(wishes, rank);
-  return wishes;
+EngineOptions prepared(EngineOptions options, std::uint32_t rank) {
+  set_environment(options, rank);
+  return options;
 }
 
 }  // namespace
 
-NcclRank::NcclRank(transport::Transport& control, EngineWishes wishes)
+NcclRank::NcclRank(transport::Transport& control, EngineOptions options)
     : ranks_(control.size()),
       rank_(control.rank()),
-      wishes_(prepared(std::move(wishes), rank_)),
-      dog_(fmt::format("rank {}", rank_), wishes_.check_others),
+      options_(prepared(std::move(options), rank_)),
+      dog_(fmt::format("rank {}", rank_), options_.check_others),
       cuda_(cuda_runtime::cuda()),
       nccl_(cuda_runtime::nccl()) {
   const Watched begun = watched("CUDA's and NCCL's initialisation");
-  device_ = take_gpu(control, cuda_, wishes_);
+  device_ = take_gpu(control, cuda_, options_);
   cuda_.check(cuda_.cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
   ncclUniqueId id{};
   if (rank_ == 0) nccl_.check(nccl_.ncclGetUniqueId(&id), "ncclGetUniqueId");
   const std::vector<std::string> ids =
-      told_by_all(control, kTag, rank_ == 0 ? std::string(id.internal, sizeof id.internal) : "");
-  if (ids[0].size() != sizeof id.internal) throw WorldError("NCCL: rank 0 has another ncclUniqueId");
+      exchange_texts(control, kTag, rank_ == 0 ? std::string(id.internal, sizeof id.internal) : "");
+  if (ids[0].size() != sizeof id.internal) throw EnvironmentError("NCCL: rank 0 has another ncclUniqueId");
   std::copy(ids[0].begin(), ids[0].end(), id.internal);
-  const auto versions = told_by_all(control, kTag, nccl_.version());
+  const auto versions = exchange_texts(control, kTag, nccl_.version());
   for (std::size_t other = 0; other < versions.size(); ++other)
     if (versions[other] != versions[0])
-      throw WorldError(fmt::format("NCCL: rank 0 has version {} and rank {} has {}: expected one version",
-                                   versions[0], other, versions[other]));
+      throw EnvironmentError(
+          fmt::format("NCCL: rank 0 has version {} and rank {} has {}: expected one version", versions[0],
+                      other, versions[other]));
   check(nccl_.ncclCommInitRank(&comm_, static_cast<int>(ranks_), id, static_cast<int>(rank_)),
         "ncclCommInitRank");
 }
@@ -118,8 +119,8 @@ NcclRank::~NcclRank() {
 }
 
 void NcclRank::finish(const char* last) {
-  const Watched drained(dog_, "the end of the stream", wishes_.deadline + kToEnd);
-  const auto limit = std::chrono::steady_clock::now() + wishes_.deadline;
+  const Watched drained(dog_, "the end of the stream", options_.deadline + kToEnd);
+  const auto limit = std::chrono::steady_clock::now() + options_.deadline;
   constexpr std::uint32_t kLooks = 256;  // between those at what takes longer to look at
   for (std::uint32_t looked = 1;; ++looked) {
     const cudaError_t status = cuda_.cudaStreamQuery(stream_);
@@ -134,10 +135,10 @@ void NcclRank::look_around(const char* last, std::chrono::steady_clock::time_poi
   ncclResult_t status = ncclSuccess;
   check(nccl_.ncclCommGetAsyncError(comm_, &status), "ncclCommGetAsyncError");
   if (status != ncclInProgress) check(status, last);
-  wishes_.check_others();
+  options_.check_others();
   if (std::chrono::steady_clock::now() >= limit)
-    throw WorldError(fmt::format("rank {}: {} was not done after {:g} s", rank_, last,
-                                 std::chrono::duration<double>(wishes_.deadline).count()));
+    throw EnvironmentError(fmt::format("rank {}: {} was not done after {:g} s", rank_, last,
+                                       std::chrono::duration<double>(options_.deadline).count()));
 }
 
 void NcclRank::copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) const {
@@ -157,9 +158,9 @@ std::string NcclRank::description() const {
   cuda_.check(cuda_.cudaGetDeviceProperties(&properties, device_), "cudaGetDeviceProperties");
   return fmt::format("NCCL {} on {}{}{}{}, launch included, sizes rounded up to whole parts", nccl_.version(),
                      properties.name,
-                     wishes_.share_gpu       ? ", which ranks share, over sockets"
-                     : over_sockets(wishes_) ? ", over sockets"
-                                             : "",
+                     options_.share_gpu       ? ", which ranks share, over sockets"
+                     : over_sockets(options_) ? ", over sockets"
+                                              : "",
                      asked_for("NCCL_ALGO"), asked_for("NCCL_PROTO"));
 }
 

@@ -19,7 +19,7 @@ namespace measure {
 class NcclRank {
  public:
   /// All ranks call it.
-  NcclRank(transport::Transport& control, EngineWishes wishes);
+  NcclRank(transport::Transport& control, EngineOptions options);
   /// After a failure nothing is taken down, as that may wait for ever: the process is about to end, and is
   /// ended if it does not.
   ~NcclRank();
@@ -28,14 +28,14 @@ class NcclRank {
 
   std::uint32_t rank() const { return rank_; }
   std::uint32_t ranks() const { return ranks_; }
-  const EngineWishes& wishes() const { return wishes_; }
+  const EngineOptions& options() const { return options_; }
   const cuda_runtime::Cuda& cuda() const { return cuda_; }
   const cuda_runtime::Nccl& nccl() const { return nccl_; }
   ncclComm_t comm() const { return comm_; }
   cudaStream_t stream() const { return stream_; }
 
   /// Until it goes `what`, a literal, has the deadline.
-  Watched watched(const char* what) { return {dog_, what, wishes_.deadline}; }
+  Watched watched(const char* what) { return {dog_, what, options_.deadline}; }
   void check(ncclResult_t status, const char* what) const { nccl_.check(status, what, comm_); }
   /// When all that was started is done, the last of it `last`, a literal.
   void finish(const char* last);
@@ -54,7 +54,7 @@ class NcclRank {
 
   std::uint32_t ranks_;
   std::uint32_t rank_;
-  EngineWishes wishes_;
+  EngineOptions options_;
   int exceptions_ = std::uncaught_exceptions();
   Watchdog dog_;
   const cuda_runtime::Cuda& cuda_;

@@ -1,0 +1,20 @@
+// bfloat16 on the wire: float32's range with 8 digits; NaN and infinities stay.
+
+#include "collectives/compression/half.hpp"
+#include "collectives/compression/half_wire.hpp"
+
+namespace compression {
+namespace {
+
+struct Traits {
+  static constexpr const char* kName = "bf16";
+  static constexpr const char* kSummary = "bfloat16";
+  static std::uint16_t to(float x) { return to_bfloat16(x); }
+  static float from(std::uint16_t half) { return from_bfloat16(half); }
+};
+
+}  // namespace
+
+Compressor bfloat16_compressor() { return HalfWire<Traits>::compressor(); }
+
+}  // namespace compression

@@ -1,0 +1,11 @@
+// In the place of engine.cu where no CUDA compiler was found.
+
+#include "collectives/compression/cuda/engine.hpp"
+
+namespace compression::cuda {
+
+std::unique_ptr<Engine> open_engine(int /*ordinal*/) {
+  throw NoDevice("no CUDA device: built without the CUDA Toolkit");
+}
+
+}  // namespace compression::cuda

@@ -1,0 +1,41 @@
+// Arrays of numbers as messages and back. Ranks are taken to have the same byte order and number formats.
+
+#pragma once
+
+#include <bit>
+#include <cstring>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "collectives/transport/transport.hpp"
+
+namespace transport {
+
+static_assert(std::endian::native == std::endian::little, "the wire carries little-endian numbers");
+
+template <typename T>
+Bytes to_bytes(std::span<const T> values) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  Bytes bytes(values.size_bytes());
+  if (!bytes.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+template <typename T>
+Bytes to_bytes(const std::vector<T>& values) {
+  return to_bytes(std::span<const T>(values));
+}
+
+/// The values of a message that must hold exactly `into.size()` of them. TransportError otherwise.
+template <typename T>
+void from_bytes(std::span<const std::byte> bytes, std::span<T> into) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  if (bytes.size() != into.size_bytes())
+    throw TransportError("a message of " + std::to_string(bytes.size()) + " bytes where " +
+                         std::to_string(into.size_bytes()) + " were expected");
+  if (!bytes.empty()) std::memcpy(into.data(), bytes.data(), bytes.size());
+}
+
+}  // namespace transport

@@ -1,0 +1,34 @@
+// Some of the ranks as a world of their own, for collectives inside a node or between nodes.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "collectives/transport/transport.hpp"
+
+namespace transport {
+
+/// Rank i of the group is rank members[i] of `all`, which must outlive it. Members are different and this
+/// rank is one of them; otherwise std::invalid_argument. Messages of two groups between the same two ranks
+/// are told apart by their tags alone.
+class Group final : public Transport {
+ public:
+  Group(Transport& all, std::vector<std::uint32_t> members);
+
+  std::uint32_t rank() const override { return rank_; }
+  std::uint32_t size() const override { return static_cast<std::uint32_t>(members_.size()); }
+  void send(std::uint32_t to, std::uint32_t tag, Bytes message) override;
+  Bytes recv(std::uint32_t from, std::uint32_t tag) override;
+  void enter_phase(std::string_view name) override { all_.enter_phase(name); }
+  void leave_phase() override { all_.leave_phase(); }
+
+ private:
+  std::uint32_t member(std::uint32_t rank) const;
+
+  Transport& all_;
+  std::vector<std::uint32_t> members_;
+  std::uint32_t rank_;
+};
+
+}  // namespace transport

@@ -1,0 +1,145 @@
+#include "collectives/transport/rendezvous.hpp"
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "collectives/transport/transport.hpp"
+
+namespace transport {
+namespace {
+
+constexpr std::uint32_t kMaxRanks = 4096;
+
+[[noreturn]] void expected(const std::string& variable, std::string_view what, const std::string& got) {
+  throw TransportError(fmt::format("{}: expected {}, got '{}'", variable, what, got));
+}
+
+std::uint32_t number(const Environment& environment, const std::string& name, std::uint32_t min,
+                     std::uint32_t max) {
+  const std::string text = environment(name).value_or("");
+  std::uint32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < min || value > max)
+    expected(name, fmt::format("an integer from {} to {}", min, max), text);
+  return value;
+}
+
+struct Names {
+  const char* rank;
+  const char* size;
+};
+
+Membership ranks_of(const Environment& environment, const Names& names) {
+  Membership out;
+  out.size = number(environment, names.size, 1, kMaxRanks);
+  out.rank = number(environment, names.rank, 0, out.size - 1);
+  return out;
+}
+
+/// Every process of the job comes to the same; whether it is free shows when rank 0 listens.
+std::uint16_t port_for(std::string_view job) {
+  std::uint32_t hash = 2166136261;
+  for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619;
+  return static_cast<std::uint16_t>(20000 + hash % 10000);
+}
+
+std::optional<Address> master_address(const Environment& environment) {
+  const std::optional<std::string> host = environment("MASTER_ADDR");
+  if (!host) return {};
+  return Address{.host = *host,
+                 .port = static_cast<std::uint16_t>(number(environment, "MASTER_PORT", 1, 65535))};
+}
+
+std::optional<Membership> by_hand(const Environment& environment) {
+  if (!environment("FUSEWISE_RANK")) return {};
+  Membership out = ranks_of(environment, {.rank = "FUSEWISE_RANK", .size = "FUSEWISE_WORLD_SIZE"});
+  const std::string master = environment("FUSEWISE_MASTER").value_or("");
+  const std::optional<Address> address = parse_address(master);
+  if (!address) expected("FUSEWISE_MASTER", "HOST:PORT", master);
+  out.master = *address;
+  out.job = environment("FUSEWISE_JOB").value_or("");
+  return out;
+}
+
+/// The agent of newer releases listens on MASTER_PORT itself; ours is the one after it then.
+std::optional<Membership> torchrun(const Environment& environment) {
+  if (!environment("RANK") || !environment("WORLD_SIZE")) return {};
+  Membership out = ranks_of(environment, {.rank = "RANK", .size = "WORLD_SIZE"});
+  const std::optional<Address> master = master_address(environment);
+  if (!master) expected("MASTER_ADDR", "the host of rank 0", "");
+  out.master = *master;
+  if (environment("TORCHELASTIC_USE_AGENT_STORE") == "True") {
+    if (out.master.port == 65535) expected("MASTER_PORT", "a port with one above it", "65535");
+    ++out.master.port;
+  }
+  out.job = "torchrun " + environment("TORCHELASTIC_RUN_ID").value_or("");
+  return out;
+}
+
+std::optional<Membership> open_mpi(const Environment& environment) {
+  if (!environment("OMPI_COMM_WORLD_RANK")) return {};
+  Membership out = ranks_of(environment, {.rank = "OMPI_COMM_WORLD_RANK", .size = "OMPI_COMM_WORLD_SIZE"});
+  // "JOB.0", as the name space is called before and after PMIx.
+  out.job =
+      "mpirun " + environment("PMIX_NAMESPACE").value_or(environment("OMPI_MCA_ess_base_jobid").value_or(""));
+  if (const std::optional<Address> master = master_address(environment)) {
+    out.master = *master;
+    return out;
+  }
+  if (number(environment, "OMPI_COMM_WORLD_LOCAL_SIZE", 1, kMaxRanks) != out.size)
+    expected("MASTER_ADDR", "the host of rank 0, with MASTER_PORT, as ranks are on several hosts (mpirun -x)",
+             "");
+  out.master = {.host = "127.0.0.1", .port = port_for(out.job)};
+  return out;
+}
+
+/// "node[03-04,7],other" begins with node03.
+std::string first_host(const std::string& list) {
+  const std::size_t end = list.find_first_of(",[");
+  if (end == std::string::npos || list[end] == ',') return list.substr(0, end);
+  const std::size_t stop = list.find_first_of(",-]", end);
+  if (stop == std::string::npos) expected("SLURM_STEP_NODELIST", "a list of hosts", list);
+  return list.substr(0, end) + list.substr(end + 1, stop - end - 1);
+}
+
+/// A batch script has SLURM_PROCID too, but no step.
+std::optional<Membership> srun(const Environment& environment) {
+  if (!environment("SLURM_PROCID") || !environment("SLURM_STEP_ID")) return {};
+  Membership out = ranks_of(environment, {.rank = "SLURM_PROCID", .size = "SLURM_STEP_NUM_TASKS"});
+  out.job =
+      fmt::format("srun {}.{}", environment("SLURM_JOB_ID").value_or(""), *environment("SLURM_STEP_ID"));
+  if (const std::optional<Address> master = master_address(environment)) {
+    out.master = *master;
+    return out;
+  }
+  const std::string hosts = environment("SLURM_STEP_NODELIST").value_or("");
+  if (hosts.empty()) expected("SLURM_STEP_NODELIST", "a list of hosts", "");
+  out.master = {.host = first_host(hosts), .port = port_for(out.job)};
+  return out;
+}
+
+}  // namespace
+
+std::optional<std::string> process_environment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+std::span<const Starter> starters() {
+  static constexpr std::array<Starter, 4> kAll = {{{.name = "fusewise", .membership = by_hand},
+                                                   {.name = "torchrun", .membership = torchrun},
+                                                   {.name = "mpirun", .membership = open_mpi},
+                                                   {.name = "srun", .membership = srun}}};
+  return kAll;
+}
+
+std::optional<Membership> membership_of(const Environment& environment) {
+  for (const Starter& starter : starters())
+    if (const std::optional<Membership> found = starter.membership(environment)) return found;
+  return {};
+}
+
+}  // namespace transport

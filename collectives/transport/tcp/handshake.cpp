@@ -1,0 +1,166 @@
+#include "collectives/transport/tcp/handshake.hpp"
+
+#include <array>
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace transport {
+namespace {
+
+constexpr std::uint64_t kMagic = 0x6573697765737566;  // "fusewise"
+constexpr std::uint64_t kMaxBytes = 1 << 22;
+constexpr std::uint32_t kMaxRanks = 1 << 16;
+
+class Packer {
+ public:
+  template <typename T>
+  void number(T value) {
+    static_assert(std::is_integral_v<T>);
+    const std::size_t at = bytes_.size();
+    bytes_.resize(at + sizeof value);
+    std::memcpy(bytes_.data() + at, &value, sizeof value);
+  }
+  void text(std::string_view value) {
+    number(static_cast<std::uint32_t>(value.size()));
+    const std::size_t at = bytes_.size();
+    bytes_.resize(at + value.size());
+    if (!value.empty()) std::memcpy(bytes_.data() + at, value.data(), value.size());
+  }
+  Bytes done() && { return std::move(bytes_); }
+
+ private:
+  Bytes bytes_;
+};
+
+/// Reads what a Packer wrote; after the first thing that is not there everything is zero, and good() is
+/// false.
+class Unpacker {
+ public:
+  explicit Unpacker(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  template <typename T>
+  T number() {
+    T value = 0;
+    if (take(sizeof value)) std::memcpy(&value, bytes_.data() + at_ - sizeof value, sizeof value);
+    return value;
+  }
+  std::string text() {
+    const auto size = number<std::uint32_t>();
+    if (!take(size)) return "";
+    return {reinterpret_cast<const char*>(bytes_.data()) + at_ - size, size};
+  }
+  bool good() const { return good_; }
+  bool at_end() const { return good_ && at_ == bytes_.size(); }
+
+ private:
+  bool take(std::size_t size) {
+    good_ = good_ && size <= bytes_.size() - at_;
+    if (good_) at_ += size;
+    return good_;
+  }
+
+  std::span<const std::byte> bytes_;
+  std::size_t at_ = 0;
+  bool good_ = true;
+};
+
+/// The version comes first, so that all later versions can read it.
+void pack(Packer& out, const Handshake& handshake) {
+  out.number(handshake.version);
+  out.number(handshake.rank);
+  out.number(handshake.size);
+  out.text(handshake.job);
+  out.text(handshake.process.host);
+  out.number(handshake.process.pid);
+  out.text(handshake.listens.host);
+  out.number(handshake.listens.port);
+}
+
+Handshake unpack_handshake(Unpacker& in) {
+  Handshake handshake;
+  handshake.version = in.number<std::uint32_t>();
+  handshake.rank = in.number<std::uint32_t>();
+  handshake.size = in.number<std::uint32_t>();
+  handshake.job = in.text();
+  handshake.process.host = in.text();
+  handshake.process.pid = in.number<std::int64_t>();
+  handshake.listens.host = in.text();
+  handshake.listens.port = in.number<std::uint16_t>();
+  return handshake;
+}
+
+}  // namespace
+
+std::string name(std::uint32_t rank, const Process& process) {
+  return fmt::format("rank {} (host {}, pid {})", rank, process.host, process.pid);
+}
+
+Process this_process() {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
+  return {.host = host.data(), .pid = ::getpid()};
+}
+
+Bytes packed(const Handshake& handshake) {
+  Packer out;
+  pack(out, handshake);
+  return std::move(out).done();
+}
+
+Bytes packed(const Answer& answer) {
+  Packer out;
+  if (const auto* refusal = std::get_if<Refusal>(&answer)) {
+    out.number(std::uint32_t{0});
+    out.text(refusal->why);
+  } else {
+    const Roster& roster = std::get<Roster>(answer);
+    out.number(static_cast<std::uint32_t>(roster.size()));
+    for (const Handshake& handshake : roster) pack(out, handshake);
+  }
+  return std::move(out).done();
+}
+
+std::optional<Handshake> unpacked_handshake(std::span<const std::byte> bytes) {
+  Unpacker in(bytes);
+  Handshake handshake = unpack_handshake(in);
+  // Of another version only the number counts, and that it is one.
+  if (bytes.size() >= sizeof handshake.version && handshake.version != kTcpVersion) return handshake;
+  return in.at_end() ? std::optional(std::move(handshake)) : std::nullopt;
+}
+
+std::optional<Answer> unpacked_answer(std::span<const std::byte> bytes) {
+  Unpacker in(bytes);
+  const auto count = in.number<std::uint32_t>();
+  if (count > kMaxRanks) return {};
+  Answer answer;
+  if (count == 0) {
+    answer = Refusal{.why = in.text()};
+  } else {
+    Roster roster;
+    for (std::uint32_t i = 0; i < count && in.good(); ++i) roster.push_back(unpack_handshake(in));
+    answer = std::move(roster);
+  }
+  return in.at_end() ? std::optional(std::move(answer)) : std::nullopt;
+}
+
+bool send_packed(const Descriptor& socket, const Bytes& bytes, Clock::time_point deadline) {
+  Packer front;
+  front.number(kMagic);
+  front.number(static_cast<std::uint64_t>(bytes.size()));
+  return write_all(socket, std::move(front).done(), deadline) && write_all(socket, bytes, deadline);
+}
+
+std::optional<Bytes> receive_packed(const Descriptor& socket, Clock::time_point deadline) {
+  Bytes front(2 * sizeof(std::uint64_t));
+  if (!read_all(socket, front, deadline)) return {};
+  Unpacker in(front);
+  if (in.number<std::uint64_t>() != kMagic) return {};
+  const auto size = in.number<std::uint64_t>();
+  if (size > kMaxBytes) return {};
+  Bytes bytes(size);
+  if (!read_all(socket, bytes, deadline)) return {};
+  return bytes;
+}
+
+}  // namespace transport

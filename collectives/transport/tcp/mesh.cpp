@@ -1,0 +1,171 @@
+#include "collectives/transport/tcp/mesh.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace transport {
+namespace {
+
+/// How long one that has connected may take to say who it is.
+constexpr std::chrono::seconds kPatience(2);
+
+struct Guest {
+  Handshake handshake;
+  Descriptor socket;
+};
+
+/// Nothing: a stranger, or nobody by the deadline.
+std::optional<Guest> next_guest(const Descriptor& listener, Clock::time_point deadline) {
+  std::optional<Descriptor> socket = accept_on(listener, deadline);
+  if (!socket) return {};
+  const std::optional<Bytes> said = receive_packed(*socket, std::min(deadline, Clock::now() + kPatience));
+  if (!said) return {};
+  std::optional<Handshake> handshake = unpacked_handshake(*said);
+  if (!handshake) return {};
+  return Guest{.handshake = std::move(*handshake), .socket = std::move(*socket)};
+}
+
+/// Of rank 0, while they come.
+class Reception {
+ public:
+  Reception(const Handshake& own, Clock::time_point deadline)
+      : own_(own), deadline_(deadline), roster_(own.size), mesh_{.processes = {}, .sockets = {}} {
+    mesh_.sockets.resize(own.size);
+    roster_[0] = own;
+  }
+
+  Mesh receive(const Descriptor& listener) && {
+    for (std::uint32_t there = 1; there < own_.size;) {
+      std::optional<Guest> guest = next_guest(listener, deadline_);
+      if (!guest && Clock::now() >= deadline_) refuse(missing());
+      if (!guest) continue;
+      const std::string fault = fault_of(guest->handshake);
+      const std::uint32_t rank = guest->handshake.rank;
+      if (!fault.empty()) {
+        late_ = std::move(guest->socket);
+        refuse(fault);
+      }
+      mesh_.sockets[rank] = std::move(guest->socket);
+      roster_[rank] = std::move(guest->handshake);
+      ++there;
+    }
+    answer(roster_);
+    for (const Handshake& handshake : roster_) mesh_.processes.push_back(handshake.process);
+    return std::move(mesh_);
+  }
+
+ private:
+  std::string fault_of(const Handshake& handshake) const {
+    if (handshake.version != own_.version)
+      return fmt::format("{} speaks version {} of the protocol, and rank 0 version {}",
+                         name(handshake.rank, handshake.process), handshake.version, own_.version);
+    if (handshake.job != own_.job)
+      return fmt::format("{} is of another job", name(handshake.rank, handshake.process));
+    if (handshake.size != own_.size)
+      return fmt::format("{} is one of {}, and rank 0 one of {}", name(handshake.rank, handshake.process),
+                         handshake.size, own_.size);
+    if (handshake.rank >= own_.size)
+      return fmt::format("{} is no rank of {}", name(handshake.rank, handshake.process), own_.size);
+    if (handshake.rank == 0 || mesh_.sockets[handshake.rank])
+      return fmt::format("{} and {} are the same rank", name(handshake.rank, roster_[handshake.rank].process),
+                         name(handshake.rank, handshake.process));
+    return "";
+  }
+
+  std::string missing() const {
+    std::vector<std::uint32_t> ranks;
+    for (std::uint32_t rank = 1; rank < own_.size; ++rank)
+      if (!mesh_.sockets[rank]) ranks.push_back(rank);
+    return fmt::format("rank 0 has waited for rank{} {}, of {}, in vain", ranks.size() == 1 ? "" : "s",
+                       fmt::join(ranks, ", "), own_.size);
+  }
+
+  void answer(const Answer& answer) {
+    const Bytes bytes = packed(answer);
+    const Clock::time_point deadline = std::max(deadline_, Clock::now() + kPatience);
+    for (std::uint32_t rank = 1; rank < own_.size; ++rank)
+      if (mesh_.sockets[rank]) (void)send_packed(mesh_.sockets[rank], bytes, deadline);
+    if (late_) (void)send_packed(late_, bytes, deadline);
+  }
+
+  [[noreturn]] void refuse(const std::string& why) {
+    answer(Refusal{.why = why});
+    throw TransportError(why);
+  }
+
+  const Handshake& own_;
+  Clock::time_point deadline_;
+  Roster roster_;
+  Mesh mesh_;
+  Descriptor late_;  // who is refused
+};
+
+Roster introduce(const Descriptor& to_master, const Handshake& own, const Address& master,
+                 Clock::time_point deadline) {
+  const std::string who = name(own.rank, own.process);
+  // Rank 0 says at the deadline who is missing.
+  const Clock::time_point patience = deadline + kPatience;
+  if (!send_packed(to_master, packed(own), deadline))
+    throw TransportError(fmt::format("{}: rank 0 at {} has closed the connection", who, text(master)));
+  const std::optional<Bytes> said = receive_packed(to_master, patience);
+  const std::optional<Answer> answer = said ? unpacked_answer(*said) : std::nullopt;
+  if (!answer)
+    throw TransportError(fmt::format("{}: no answer from rank 0 at {}{}", who, text(master),
+                                     Clock::now() < patience ? ", which has closed the connection" : ""));
+  if (const auto* refusal = std::get_if<Refusal>(&*answer))
+    throw TransportError(fmt::format("{}: refused by rank 0: {}", who, refusal->why));
+  const Roster& roster = std::get<Roster>(*answer);
+  if (roster.size() != own.size) throw TransportError(who + ": rank 0 has other ranks than were asked for");
+  return roster;
+}
+
+/// Each connects to the ranks below its own and is connected to by those above.
+void meet_others(Mesh& mesh, const Handshake& own, const Roster& roster, const Descriptor& listener,
+                 Clock::time_point deadline) {
+  for (std::uint32_t rank = 1; rank < own.rank; ++rank) {
+    mesh.sockets[rank] = connect_to(roster[rank].listens, deadline);
+    (void)send_packed(mesh.sockets[rank], packed(own), deadline);
+  }
+  for (std::uint32_t awaited = own.size - 1 - own.rank; awaited > 0;) {
+    std::optional<Guest> guest = next_guest(listener, deadline);
+    if (!guest && Clock::now() >= deadline)
+      throw TransportError(fmt::format("{}: {} of the ranks above it have not connected",
+                                       name(own.rank, own.process), awaited));
+    if (!guest) continue;
+    const std::uint32_t rank = guest->handshake.rank;
+    if (rank <= own.rank || rank >= own.size || mesh.sockets[rank] || guest->handshake != roster[rank])
+      continue;
+    mesh.sockets[rank] = std::move(guest->socket);
+    --awaited;
+  }
+}
+
+}  // namespace
+
+Mesh meet(const Membership& membership, Clock::time_point deadline, std::uint32_t version) {
+  Handshake own = {.version = version,
+                   .rank = membership.rank,
+                   .size = membership.size,
+                   .job = membership.job,
+                   .process = this_process(),
+                   .listens = {}};
+  if (own.rank == 0) {
+    Descriptor listener(membership.listener);
+    if (own.size > 1 && !listener) listener = listen_on(membership.master);
+    return Reception(own, deadline).receive(listener);
+  }
+  Descriptor to_master = connect_to(membership.master, deadline);
+  const Descriptor listener = listen_on({.host = local_address(to_master).host, .port = 0});
+  own.listens = local_address(listener);
+  const Roster roster = introduce(to_master, own, membership.master, deadline);
+  Mesh mesh;
+  for (const Handshake& handshake : roster) mesh.processes.push_back(handshake.process);
+  mesh.sockets.resize(own.size);
+  mesh.sockets[0] = std::move(to_master);
+  meet_others(mesh, own, roster, listener, deadline);
+  return mesh;
+}
+
+}  // namespace transport

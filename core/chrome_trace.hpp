@@ -1,0 +1,35 @@
+// A timeline as Chrome trace events: opens in Perfetto or chrome://tracing.
+
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/time.hpp"
+
+namespace core {
+
+/// A named piece of time on one track.
+struct Slice {
+  std::size_t track = 0;
+  std::string name;
+  std::string category;
+  sim::Time start{};
+  sim::Time end{};
+  /// Shown when the slice is selected; values are JSON text (a number, or a quoted string).
+  std::vector<std::pair<std::string, std::string>> arguments = {};
+};
+
+struct Track {
+  std::string process;  ///< tracks of one process come one after another
+  std::string thread;
+};
+
+/// JSON text; slices keep their order.
+std::string chrome_trace(const std::vector<Track>& tracks, const std::vector<Slice>& slices);
+
+/// Text as a JSON string, with its quotes.
+std::string json_string(const std::string& text);
+
+}  // namespace core

@@ -1,0 +1,40 @@
+#include "core/estimate/device.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace core {
+namespace {
+
+// Boost clocks. A K80 is two GPUs on a board, of which this is one.
+constexpr std::array<Device, 8> kDevices = {{
+    {"k80", "NVIDIA Tesla K80 (one of its two GPUs)", 4.37, 4.37, 4.37, 240},
+    {"p100", "NVIDIA Tesla P100 PCIe 16 GB", 9.3, 18.7, 9.3, 732},
+    {"v100", "NVIDIA Tesla V100 SXM2", 15.7, 125, 15.7, 900},
+    {"t4", "NVIDIA T4", 8.1, 65, 8.1, 320},
+    {"rtx2080ti", "NVIDIA GeForce RTX 2080 Ti", 13.4, 53.8, 13.4, 616},
+    {"a100", "NVIDIA A100 SXM4 80 GB", 19.5, 312, 312, 2039},
+    {"h100", "NVIDIA H100 SXM5", 66.9, 989.4, 989.4, 3350},
+    {"h200", "NVIDIA H200 SXM", 66.9, 989.4, 989.4, 4800},
+}};
+
+}  // namespace
+
+std::span<const Device> devices() { return kDevices; }
+
+std::optional<Device> device(std::string_view name) {
+  const auto* const found =
+      std::find_if(kDevices.begin(), kDevices.end(), [&](const Device& each) { return each.name == name; });
+  return found == kDevices.end() ? std::nullopt : std::optional(*found);
+}
+
+double peak_tflops(const Device& device, Dtype dtype) {
+  switch (dtype) {
+    case Dtype::float16: return device.float16_tflops;
+    case Dtype::bfloat16: return device.bfloat16_tflops;
+    case Dtype::float32: break;
+  }
+  return device.float32_tflops;
+}
+
+}  // namespace core

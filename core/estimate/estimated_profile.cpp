@@ -1,0 +1,66 @@
+#include "core/estimate/estimated_profile.hpp"
+
+#include <string_view>
+#include <vector>
+
+#include "core/errors.hpp"
+#include "core/estimate/device.hpp"
+#include "core/estimate/estimate.hpp"
+#include "core/limits.hpp"
+#include "core/model/model.hpp"
+
+namespace core {
+namespace {
+
+using core::Field;
+
+constexpr std::int64_t kMaxBatch = 1'000'000'000;
+constexpr std::int64_t kMaxSequence = 1'000'000'000;
+constexpr double kMinComputeUs = 1e-3;
+
+Device read_device(const Field& field) {
+  std::vector<std::string_view> known;
+  known.reserve(devices().size());
+  for (const Device& each : devices()) known.push_back(each.name);
+  return *device(field.one_of(known));
+}
+
+core::Model read_model_of(const Field& field) {
+  core::ModelOptions options;
+  if (const auto length = field.find("sequence_length"))
+    options.sequence_length = length->integer(1, kMaxSequence);
+  return core::read_model(field.at("estimate").follow(), options);
+}
+
+EstimateOptions read_options(const Field& field) {
+  EstimateOptions out;
+  if (const auto batch = field.find("batch_size")) out.batch_size = batch->integer(1, kMaxBatch);
+  if (const auto type = field.find("dtype"))
+    out.dtype = dtype(type->one_of({name(Dtype::float32), name(Dtype::float16), name(Dtype::bfloat16)}));
+  if (const auto compute = field.find("compute_us"))
+    out.compute_us = compute->number(kMinComputeUs, kMaxTimeUs);
+  if (const auto share = field.find("forward_share")) out.forward_share = share->number(0, 1);
+  return out;
+}
+
+Profile read_estimate(const Field& field) {
+  field.allow_only(
+      {"estimate", "device", "batch_size", "dtype", "sequence_length", "compute_us", "forward_share"});
+  const Device device = read_device(field.at("device"));
+  const EstimateOptions options = read_options(field);
+  const core::Model model = read_model_of(field);
+  try {
+    return estimate(model, device, options);
+  } catch (const core::InputError& error) {
+    field.at("estimate").expected("a model whose times a profile can hold", error.what());
+  }
+}
+
+}  // namespace
+
+Profile read_or_estimate_profile(const Field& field) {
+  const bool is_option = field.is_object() && field.has("estimate");
+  return is_option ? read_estimate(field) : read_profile(field.follow());
+}
+
+}  // namespace core

@@ -1,0 +1,408 @@
+#include "core/field.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "core/errors.hpp"
+#include "core/files.hpp"
+
+namespace core {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kDeepest = 100;
+constexpr std::size_t kLongestShown = 60;
+
+/// A value as it may appear in a message: whole if short, else its kind and size.
+std::string shown(const json& value) {
+  const auto count = [&](std::string_view one, std::string_view many) {
+    return value.size() == 1 ? fmt::format("1 {}", one) : fmt::format("{} {}", value.size(), many);
+  };
+  if (value.is_array()) return "an array of " + count("item", "items");
+  if (value.is_object()) return "an object with " + count("key", "keys");
+  return printable(value.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+std::string escape_token(std::string_view token) {
+  std::string out;
+  for (const char c : token) {
+    if (c == '~')
+      out += "~0";
+    else if (c == '/')
+      out += "~1";
+    else
+      out += c;
+  }
+  return one_line(out);
+}
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substitute = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, substitute}));
+    }
+  }
+  return row[b.size()];
+}
+
+std::string place(std::string_view text, std::string_view source, std::size_t offset) {
+  const std::string_view before = text.substr(0, std::min(text.size(), offset));
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const std::size_t column = before.size() - (before.rfind('\n') + 1) + 1;  // npos + 1 == 0
+  return fmt::format("{}:{}:{}", source, line, column);
+}
+
+/// Builds the document while refusing what nlohmann's own reader lets through: a key given twice, and nesting
+/// that would exhaust the stack of whoever walks the document.
+class Reader : public nlohmann::json_sax<json> {
+ public:
+  Reader(std::string_view text, std::string_view source) : text_(text), source_(source) {}
+
+  json take() { return std::move(root_); }
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t& /*text*/) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t& /*value*/) override { return false; }  // cannot come from text
+  bool start_object(std::size_t /*size*/) override { return open(json::object()); }
+  bool start_array(std::size_t /*size*/) override { return open(json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& name) override {
+    if (open_.back()->contains(name))
+      throw InputError(fmt::format("{}: {}/{}: expected a key once, got it twice", source_, pointer(),
+                                   escape_token(name)));
+    key_ = std::move(name);
+    return true;
+  }
+
+  bool parse_error(std::size_t position, const std::string& last_token,
+                   const nlohmann::detail::exception& error) override {
+    constexpr int kOutOfRange = 406;
+    if (error.id == kOutOfRange)
+      throw InputError(fmt::format("{}: expected a number that fits a double, got {}",
+                                   place(text_, source_, text_.rfind(last_token, position)),
+                                   printable(last_token)));
+    const std::string where = place(text_, source_, position > 0 ? position - 1 : 0);
+    const bool at_end = position > text_.size();
+    throw InputError(fmt::format("{}: expected JSON, got {}", where,
+                                 at_end ? "the end of the file" : fmt::format("'{}'", unexpected(position))));
+  }
+
+ private:
+  std::string unexpected(std::size_t position) const {
+    if (position == 0) return "";
+    std::size_t length = 1;  // a whole UTF-8 character
+    while (position - 1 + length < text_.size() &&
+           (static_cast<unsigned char>(text_[position - 1 + length]) & 0xc0U) == 0x80U)
+      ++length;
+    const json character = std::string(text_.substr(position - 1, length));
+    const std::string valid = character.dump(-1, ' ', false, json::error_handler_t::replace);
+    return valid.substr(1, valid.size() - 2);
+  }
+
+  /// The pointer of the innermost open value; only built when it is needed for a message.
+  std::string pointer() const {
+    std::string out;
+    for (std::size_t i = 1; i < open_.size(); ++i) {
+      const json& parent = *open_[i - 1];
+      if (parent.is_array()) {
+        out += fmt::format("/{}", parent.size() - 1);
+      } else {
+        for (const auto& [name, value] : parent.items())
+          if (&value == open_[i]) out += '/' + escape_token(name);
+      }
+    }
+    return out;
+  }
+
+  json* put(json value) {
+    if (open_.empty()) return &(root_ = std::move(value));
+    json& parent = *open_.back();
+    if (parent.is_array()) {
+      parent.push_back(std::move(value));
+      return &parent.back();
+    }
+    return &(parent[key_] = std::move(value));
+  }
+
+  template <typename Value>
+  bool add(Value&& value) {
+    put(json(std::forward<Value>(value)));
+    return true;
+  }
+
+  bool open(json empty) {
+    open_.push_back(put(std::move(empty)));
+    if (open_.size() > kDeepest)
+      throw InputError(
+          fmt::format("{}: {}: expected nesting of at most {}, got more", source_, pointer(), kDeepest));
+    return true;
+  }
+
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  std::string_view text_;
+  std::string_view source_;
+  json root_;
+  std::vector<json*> open_;  // an element is only ever added to the innermost, so these stay valid
+  std::string key_;
+};
+
+}  // namespace
+
+std::string one_line(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    const std::string_view three = text.substr(i, 3);
+    if (byte < 0x20 || byte == 0x7f) {
+      out += fmt::format("\\u{:04x}", byte);
+    } else if (byte == 0xc2 && next >= 0x80 && next < 0xa0) {  // U+0080 to U+009F
+      out += fmt::format("\\u{:04x}", next);
+      i += 1;
+    } else if (three == "\xe2\x80\xa8" || three == "\xe2\x80\xa9") {  // line and paragraph separator
+      out += three.back() == '\xa8' ? "\\u2028" : "\\u2029";
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+std::string printable(std::string_view text) {
+  if (text.size() <= kLongestShown) return one_line(text);
+  std::size_t cut = kLongestShown;  // not inside a UTF-8 character
+  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0U) == 0x80U) --cut;
+  return one_line(text.substr(0, cut)) + "...";
+}
+
+std::string suggestion(std::string_view word, std::span<const std::string_view> candidates) {
+  constexpr std::size_t kLongestWord = 64;
+  if (word.size() > kLongestWord) return "";
+  std::string_view best;
+  std::size_t min = std::max<std::size_t>(1, std::min<std::size_t>(3, word.size() / 2)) + 1;
+  for (const std::string_view candidate : candidates) {
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance < min) {
+      min = distance;
+      best = candidate;
+    }
+  }
+  return best.empty() ? "" : fmt::format(", did you mean '{}'?", best);
+}
+
+struct Field::Document {
+  json root;
+  std::filesystem::path folder;  ///< what paths inside are relative to
+};
+
+Field::Field(std::shared_ptr<const Document> document, const json& value, std::string source,
+             std::string pointer)
+    : document_(std::move(document)),
+      value_(&value),
+      source_(std::move(source)),
+      pointer_(std::move(pointer)) {}
+
+Field Field::load(const std::filesystem::path& file) {
+  const std::string source = one_line(file.string());
+  std::string text;
+  try {
+    text = read_file(file);
+  } catch (const std::system_error& error) {
+    throw InputError(
+        fmt::format("{}: /: expected a file that can be read, got: {}", source, error.code().message()));
+  }
+  return parse(text, file, source);
+}
+
+Field Field::parse(std::string_view text, std::string source) {
+  const std::filesystem::path file = source;
+  return parse(text, file, std::move(source));
+}
+
+Field Field::parse(std::string_view text, const std::filesystem::path& file, std::string source) {
+  Reader reader(text, source);
+  json::sax_parse(text.begin(), text.end(), &reader);
+  auto document = std::make_shared<const Document>(Document{reader.take(), file.parent_path()});
+  const json& root = document->root;
+  return {std::move(document), root, std::move(source), ""};
+}
+
+Field Field::child(const json& value, std::string_view token) const {
+  return {document_, value, source_, pointer_ + '/' + escape_token(token)};
+}
+
+bool Field::is_object() const { return value_->is_object(); }
+bool Field::is_array() const { return value_->is_array(); }
+bool Field::is_text() const { return value_->is_string(); }
+bool Field::is_number() const { return value_->is_number(); }
+
+bool Field::has(std::string_view key) const {
+  return value_->is_object() && value_->find(key) != value_->end();
+}
+
+std::optional<Field> Field::find(std::string_view key) const {
+  if (!value_->is_object()) expected("an object");
+  const auto found = value_->find(key);
+  if (found == value_->end()) return std::nullopt;
+  return child(*found, key);
+}
+
+Field Field::at(std::string_view key) const {
+  if (std::optional<Field> found = find(key)) return *std::move(found);
+  throw InputError(
+      fmt::format("{}: {}/{}: expected a value, got nothing", source_, pointer_, escape_token(key)));
+}
+
+std::vector<Field> Field::items() const {
+  if (!value_->is_array()) expected("an array");
+  std::vector<Field> items;
+  items.reserve(value_->size());
+  for (std::size_t i = 0; i < value_->size(); ++i) items.push_back(child((*value_)[i], fmt::to_string(i)));
+  return items;
+}
+
+std::vector<Field> Field::non_empty_items() const {
+  if (!value_->is_array() || value_->empty()) expected("an array of at least 1 item");
+  return items();
+}
+
+double Field::number(double min, double max) const {
+  const double value = value_->is_number() ? value_->get<double>() : 0;
+  if (!value_->is_number() || !(value >= min && value <= max))
+    expected(fmt::format("a number from {:.15g} to {:.15g}", min, max));
+  return value;
+}
+
+std::int64_t Field::integer(std::int64_t min, std::int64_t max) const {
+  const std::string wanted = fmt::format("an integer from {} to {}", min, max);
+  if (!value_->is_number()) expected(wanted);
+  if (value_->is_number_float()) {
+    const auto value = value_->get<double>();
+    constexpr double kTooLarge = 0x1p63;  // INT64_MAX itself is no double
+    if (value != std::floor(value) || value < static_cast<double>(min) || value >= kTooLarge ||
+        value > static_cast<double>(max))
+      expected(wanted);
+    return static_cast<std::int64_t>(value);
+  }
+  if (value_->is_number_unsigned()) {
+    const auto value = value_->get<std::uint64_t>();
+    if (value > static_cast<std::uint64_t>(INT64_MAX)) expected(wanted);
+  }
+  const auto value = value_->get<std::int64_t>();
+  if (value < min || value > max) expected(wanted);
+  return value;
+}
+
+bool Field::boolean() const {
+  if (!value_->is_boolean()) expected("true or false");
+  return value_->get<bool>();
+}
+
+std::string Field::text() const {
+  if (!value_->is_string()) expected("a string");
+  return value_->get<std::string>();
+}
+
+std::string Field::name() const {
+  if (!value_->is_string() || value_->get_ref<const std::string&>().empty()) expected("a non-empty string");
+  return value_->get<std::string>();
+}
+
+std::string Field::one_of(std::span<const std::string_view> choices) const {
+  const std::string wanted = fmt::format("one of {}", fmt::join(choices, ", "));
+  if (!value_->is_string()) expected(wanted);
+  const auto& value = value_->get_ref<const std::string&>();
+  if (std::find(choices.begin(), choices.end(), value) == choices.end())
+    expected(wanted, shown(*value_) + suggestion(value, choices));
+  return value;
+}
+
+namespace {
+
+/// "between-nodes", or "no-between-nodes".
+std::string said(const std::string& key, bool value) {
+  std::string out = (value ? "" : "no-") + printable(key);
+  std::replace(out.begin(), out.end(), '_', '-');
+  return out;
+}
+
+}  // namespace
+
+std::string Field::words() const {
+  if (!value_->is_structured())
+    return value_->is_string() ? printable(value_->get_ref<const std::string&>()) : shown(*value_);
+  std::string out;
+  for (const bool strings : {true, false}) {
+    for (const auto& [key, value] : value_->items()) {
+      if (value.is_string() != strings) continue;
+      const bool is_named = value_->is_object() && value.is_boolean();
+      const std::string inner = is_named ? said(key, value.get<bool>()) : child(value, key).words();
+      if (!inner.empty() && !out.empty()) out += ' ';
+      out += inner;
+    }
+  }
+  return out;
+}
+
+void Field::allow_only(std::span<const std::string_view> keys) const {
+  if (!value_->is_object()) expected("an object");
+  for (const auto& [key, value] : value_->items())
+    if (std::find(keys.begin(), keys.end(), key) == keys.end())
+      child(value, key)
+          .expected(fmt::format("a key among {}", fmt::join(keys, ", ")),
+                    fmt::format("'{}'{}", printable(key), suggestion(key, keys)));
+}
+
+void Field::check_format(std::string_view format) const {
+  if (!value_->is_object()) expected(fmt::format(R"(an object with "format": "{}")", format));
+  at("format").one_of({format});
+  const Field version = at("version");
+  if (version.value_->is_number() && version.value_->get<double>() == 1) return;
+  version.expected("1, the only version this program reads");
+}
+
+std::filesystem::path Field::path() const { return (document_->folder / text()).lexically_normal(); }
+
+Field Field::follow() const {
+  if (value_->is_object()) return *this;
+  if (!value_->is_string()) expected("an object or the path of a file");
+  const std::filesystem::path file = path();
+  std::string text;
+  try {
+    text = read_file(file);
+  } catch (const std::system_error& error) {
+    expected("the path of a file that can be read",
+             fmt::format("{}: {}", shown(*value_), error.code().message()));
+  }
+  return parse(text, file, one_line(file.string()));
+}
+
+void Field::expected(std::string_view what) const { expected(what, shown(*value_)); }
+
+void Field::expected(std::string_view what, std::string_view got) const {
+  throw InputError(fmt::format("{}: {}: expected {}, got {}", source_, pointer(), what, got));
+}
+
+}  // namespace core

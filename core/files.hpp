@@ -1,0 +1,27 @@
+// Reading and writing whole files; a written file is there completely or not at all.
+
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace core {
+
+/// The whole file; throws std::system_error when it cannot be read or is larger than 1 GiB.
+std::string read_file(const std::filesystem::path& file);
+
+/// Writes to a temporary file beside `file`, then renames it; throws EnvironmentError. What a link points to
+/// is written, and devices and pipes are written in place.
+void write_file(const std::filesystem::path& file, std::string_view text);
+
+struct FileText {
+  std::filesystem::path file;
+  std::string text;
+};
+
+/// All of them or none: nothing is renamed before everything is written.
+void write_files(const std::vector<FileText>& files);
+
+}  // namespace core

@@ -1,0 +1,78 @@
+// A network: what a message costs on a link, and what collectives were measured to cost.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/cost_curve.hpp"
+#include "core/field.hpp"
+#include "core/origin.hpp"
+
+namespace core {
+
+/// Point to point: a message of M bytes takes alpha + M beta; summing M bytes takes M gamma.
+struct Link {
+  double alpha_us = 0;
+  double beta_us_per_byte = 0;
+  double gamma_us_per_byte = 0;
+  bool operator==(const Link&) const = default;
+};
+
+/// One level of a hierarchical cluster, innermost first.
+struct Level {
+  std::string name;
+  std::optional<std::int64_t>
+      size;  ///< units of the level below; absent on the last, which takes what is left
+  Link link;
+  bool shared = false;  ///< one link for all workers of a node, not one for each
+  bool operator==(const Level&) const = default;
+};
+
+enum class CollectiveKind { all_reduce, reduce_scatter, all_gather };
+
+std::string_view name(CollectiveKind kind);
+
+/// How well a straight line t = startup + bytes * slope describes the measured points.
+struct Fit {
+  double r2 = 0;
+  double mean_relative_error = 0;
+  double max_relative_error = 0;
+  bool operator==(const Fit&) const = default;
+};
+
+/// Measured times of one collective on one number of workers.
+struct Measured {
+  CollectiveKind collective = CollectiveKind::all_reduce;
+  std::optional<std::string> algorithm;  ///< absent: stands for whichever is asked for
+  std::int64_t workers = 1;
+  CostCurve curve;
+  std::optional<Fit> fit;
+  /// Of a curve's points, one by one, or empty: interquartile range and 99th percentile of the samples.
+  std::vector<double> spread_us = {};
+  std::vector<double> p99_us = {};
+  bool operator==(const Measured&) const = default;
+};
+
+struct Network {
+  std::string name;
+  Origin origin;
+  std::optional<Link> link;
+  std::optional<double> line_rate_gbps;
+  std::vector<Level> levels;
+  std::vector<Measured> measured;
+  bool operator==(const Network&) const = default;
+};
+
+/// `[[bytes, microseconds], ...]`, bytes growing.
+CostCurve read_curve(const core::Field& field);
+
+/// Reads and checks `fusewise.network`; throws InputError.
+Network read_network(const core::Field& field);
+
+std::string network_text(const Network& network);
+
+}  // namespace core

@@ -1,0 +1,203 @@
+#include "core/profile.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <stdexcept>
+#include <unordered_set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/json_text.hpp"
+#include "core/limits.hpp"
+#include "core/profile_overlap.hpp"
+
+namespace core {
+namespace {
+
+using core::Field;
+using nlohmann::ordered_json;
+
+struct DtypeEntry {
+  std::string_view name;
+  std::int64_t bytes;
+};
+constexpr std::array<DtypeEntry, 3> kDtypes = {{{"float32", 4}, {"float16", 2}, {"bfloat16", 2}}};
+
+Dtype read_dtype(const Field& field) {
+  return *dtype(field.one_of({kDtypes[0].name, kDtypes[1].name, kDtypes[2].name}));
+}
+
+std::optional<double> optional_time(const Field& field, std::string_view key) {
+  const std::optional<Field> found = field.find(key);
+  return found ? std::optional(found->number(0, kMaxTimeUs)) : std::nullopt;
+}
+
+/// Refuses a name that another layer, or another tensor, of the file has.
+class Names {
+ public:
+  std::string unique(const Field& field) {
+    std::string name = field.name();
+    if (!seen_.insert(name).second) field.expected("a name that nothing else in this file has");
+    return name;
+  }
+
+ private:
+  std::unordered_set<std::string> seen_;
+};
+
+ProfileTensor read_tensor(const Field& field, Names& names) {
+  field.allow_only({"name", "elements", "backward_us"});
+  return {.name = names.unique(field.at("name")),
+          .elements = field.at("elements").integer(1, kMaxElements),
+          .backward_us = optional_time(field, "backward_us")};
+}
+
+/// One tensor has its part of the backward time or all have, and the parts add up to the layer's.
+void check_parts(const Field& field, const ProfileLayer& layer) {
+  const auto has_part = [](const ProfileTensor& tensor) { return tensor.backward_us.has_value(); };
+  const auto with_part = std::count_if(layer.tensors.begin(), layer.tensors.end(), has_part);
+  if (with_part == 0) return;
+  double sum = 0;
+  for (std::size_t i = 0; i < layer.tensors.size(); ++i) {
+    if (!has_part(layer.tensors[i])) {
+      const Field tensor = field.at("tensors").items()[i];
+      (void)tensor.at("backward_us");  // complains that it is missing
+    }
+    sum += *layer.tensors[i].backward_us;
+  }
+  constexpr double kTolerance = 1e-6;
+  if (std::abs(sum - layer.backward_us) > kTolerance * std::max(sum, layer.backward_us))
+    field.at("backward_us").expected(fmt::format("the sum of its tensors' parts, {}", sum));
+}
+
+ProfileLayer read_layer(const Field& field, Names& layer_names, Names& tensor_names) {
+  field.allow_only({"name", "kind", "forward_us", "backward_us", "tensors", "forward_spread_us",
+                    "backward_spread_us", "activation_bytes"});
+  ProfileLayer layer = {.name = layer_names.unique(field.at("name")),
+                        .kind = field.at("kind").name(),
+                        .forward_us = field.at("forward_us").number(0, kMaxTimeUs),
+                        .backward_us = field.at("backward_us").number(0, kMaxTimeUs)};
+  for (const Field& tensor : field.at("tensors").items())
+    layer.tensors.push_back(read_tensor(tensor, tensor_names));
+  check_parts(field, layer);
+  layer.forward_spread_us = optional_time(field, "forward_spread_us");
+  layer.backward_spread_us = optional_time(field, "backward_spread_us");
+  if (const auto bytes = field.find("activation_bytes"))
+    layer.activation_bytes = bytes->integer(0, kMaxBytes);
+  return layer;
+}
+
+ProfileOverlap read_overlap(const Field& field) {
+  field.allow_only({"compute_slowdown", "communication_slowdown"});
+  return {.compute_slowdown = field.at("compute_slowdown").number(0, kMaxOverlapSlowdown),
+          .communication_slowdown = field.at("communication_slowdown").number(0, kMaxOverlapSlowdown)};
+}
+
+ordered_json to_json(const ProfileLayer& layer) {
+  ordered_json tensors = ordered_json::array();
+  for (const ProfileTensor& tensor : layer.tensors) {
+    ordered_json item = {{"name", tensor.name}, {"elements", tensor.elements}};
+    if (tensor.backward_us) item["backward_us"] = *tensor.backward_us;
+    tensors.push_back(std::move(item));
+  }
+  ordered_json out = {{"name", layer.name},
+                      {"kind", layer.kind},
+                      {"forward_us", layer.forward_us},
+                      {"backward_us", layer.backward_us},
+                      {"tensors", std::move(tensors)}};
+  if (layer.forward_spread_us) out["forward_spread_us"] = *layer.forward_spread_us;
+  if (layer.backward_spread_us) out["backward_spread_us"] = *layer.backward_spread_us;
+  if (layer.activation_bytes) out["activation_bytes"] = *layer.activation_bytes;
+  return out;
+}
+
+ordered_json to_json(const Profile& profile) {
+  ordered_json layers = ordered_json::array();
+  for (const ProfileLayer& layer : profile.layers) layers.push_back(to_json(layer));
+  return {{"format", "fusewise.profile"},
+          {"version", 1},
+          {"model", profile.model},
+          {"batch_size", profile.batch_size},
+          {"dtype", name(profile.dtype)},
+          {"device", profile.device},
+          {"origin", to_json(profile.origin)},
+          {"layers", std::move(layers)}};
+}
+
+}  // namespace
+
+std::string_view name(Dtype dtype) { return kDtypes.at(static_cast<std::size_t>(dtype)).name; }
+std::optional<Dtype> dtype(std::string_view name) {
+  for (std::size_t i = 0; i < kDtypes.size(); ++i)
+    if (kDtypes.at(i).name == name) return Dtype{static_cast<int>(i)};
+  return std::nullopt;
+}
+std::int64_t bytes_per_element(Dtype dtype) { return kDtypes.at(static_cast<std::size_t>(dtype)).bytes; }
+
+Profile read_profile(const Field& field) {
+  field.check_format("fusewise.profile");
+  field.allow_only(
+      {"format", "version", "model", "batch_size", "dtype", "device", "origin", "layers", "overlap"});
+  if (const auto overlap = field.find("overlap")) (void)read_overlap(*overlap);
+  Profile profile = {.model = field.at("model").name(),
+                     .batch_size = field.at("batch_size").integer(1, kMaxElements),
+                     .dtype = read_dtype(field.at("dtype")),
+                     .device = field.at("device").text(),
+                     .origin = read_origin(field.at("origin")),
+                     .layers = {}};
+  Names layer_names;
+  Names tensor_names;
+  const Field layers = field.at("layers");
+  for (const Field& layer : layers.non_empty_items())
+    profile.layers.push_back(read_layer(layer, layer_names, tensor_names));
+  if (tensor_count(profile) == 0) layers.expected("layers with at least one tensor in all", "none");
+  if (forward_us(profile) + backward_us(profile) <= 0)
+    layers.expected("layers with a total time above 0", "0 us in all");
+  if (parameter_count(profile) > kMaxElementsInAll)
+    layers.expected(fmt::format("at most {} elements in all", kMaxElementsInAll), "more");
+  return profile;
+}
+
+std::optional<ProfileOverlap> read_profile_overlap(const Field& profile) {
+  const auto overlap = profile.follow().find("overlap");
+  return overlap ? std::optional(read_overlap(*overlap)) : std::nullopt;
+}
+
+std::string profile_text(const Profile& profile) { return core::json_text(to_json(profile)); }
+
+std::string profile_text(const Profile& profile, const ProfileOverlap& overlap) {
+  ordered_json out = to_json(profile);
+  out["overlap"] = {{"compute_slowdown", overlap.compute_slowdown},
+                    {"communication_slowdown", overlap.communication_slowdown}};
+  return core::json_text(out);
+}
+
+std::int64_t tensor_count(const Profile& profile) {
+  std::int64_t count = 0;
+  for (const ProfileLayer& layer : profile.layers) count += static_cast<std::int64_t>(layer.tensors.size());
+  return count;
+}
+
+std::int64_t parameter_count(const Profile& profile) {
+  std::int64_t count = 0;
+  for (const ProfileLayer& layer : profile.layers)
+    for (const ProfileTensor& tensor : layer.tensors)
+      count = std::min(count, kMaxElementsInAll) + tensor.elements;  // cannot overflow
+  return count;
+}
+
+double forward_us(const Profile& profile) {
+  double sum = 0;
+  for (const ProfileLayer& layer : profile.layers) sum += layer.forward_us;
+  return sum;
+}
+
+double backward_us(const Profile& profile) {
+  double sum = 0;
+  for (const ProfileLayer& layer : profile.layers) sum += layer.backward_us;
+  return sum;
+}
+
+}  // namespace core

@@ -1,0 +1,66 @@
+// A profile: what one worker's layers cost, forward and backward, and the gradients they yield.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/field.hpp"
+#include "core/origin.hpp"
+
+namespace core {
+
+/// A gradient's element type on the wire.
+enum class Dtype { float32, float16, bfloat16 };
+
+std::string_view name(Dtype dtype);
+std::optional<Dtype> dtype(std::string_view name);
+std::int64_t bytes_per_element(Dtype dtype);
+
+struct ProfileTensor {
+  std::string name;
+  std::int64_t elements = 0;
+  /// Its part of the layer's backward time. One tensor of a layer has it or all do; parts run last tensor
+  /// first.
+  std::optional<double> backward_us = std::nullopt;
+  bool operator==(const ProfileTensor&) const = default;
+};
+
+struct ProfileLayer {
+  std::string name;
+  std::string kind;
+  double forward_us = 0;
+  double backward_us = 0;
+  std::vector<ProfileTensor> tensors = {};
+  std::optional<double> forward_spread_us = std::nullopt;   ///< interquartile range of the samples
+  std::optional<double> backward_spread_us = std::nullopt;  ///< likewise
+  std::optional<std::int64_t> activation_bytes = std::nullopt;
+  bool operator==(const ProfileLayer&) const = default;
+};
+
+struct Profile {
+  std::string model;
+  std::int64_t batch_size = 1;  ///< samples per worker and micro-batch
+  Dtype dtype = Dtype::float32;
+  std::string device;
+  Origin origin;
+  std::vector<ProfileLayer> layers;  ///< in forward order
+  bool operator==(const Profile&) const = default;
+};
+
+/// Reads and checks `fusewise.profile`; throws InputError.
+Profile read_profile(const core::Field& field);
+
+/// The file's text.
+std::string profile_text(const Profile& profile);
+
+std::int64_t tensor_count(const Profile& profile);
+/// Elements of all tensors.
+std::int64_t parameter_count(const Profile& profile);
+double forward_us(const Profile& profile);
+double backward_us(const Profile& profile);
+
+}  // namespace core

@@ -1,0 +1,30 @@
+// Numbers with a unit, as they are written on a command line: 1gbit, 64MiB, 100us.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace core {
+
+/// "1gbit", "2.5Gbit", "800mbit", "1e9bit": bits per second, 1000-based, as tc has them. Nothing if it is not
+/// one, or is 0.
+std::optional<double> parse_rate(std::string_view text);
+
+/// "100us", "1.5ms", "0s": microseconds.
+std::optional<double> parse_delay_us(std::string_view text);
+
+/// "4096", "4096B", "64KiB" (2^10), "64KB" (10^3), MiB, MB, GiB, GB: bytes.
+std::optional<std::int64_t> parse_bytes(std::string_view text);
+
+/// Sizes between commas; "1KiB..64MiB" stands for all doublings from the first up to the last. Sorted, each
+/// once.
+std::optional<std::vector<std::int64_t>> parse_sizes(std::string_view text);
+
+/// "64 KiB", "1 MiB", "1000 B": the largest binary unit that leaves a whole number.
+std::string bytes_text(std::int64_t bytes);
+
+}  // namespace core

@@ -1,0 +1,105 @@
+#include "core/scaled.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <utility>
+
+namespace core {
+namespace {
+
+using Points = std::vector<std::pair<double, double>>;
+using Segments = std::vector<CostCurve::Segment>;
+
+struct Factors {
+  double startup;
+  double per_byte;
+
+  Link of(const Link& link) const {
+    return {.alpha_us = startup * link.alpha_us,
+            .beta_us_per_byte = per_byte * link.beta_us_per_byte,
+            .gamma_us_per_byte = link.gamma_us_per_byte};
+  }
+  /// startup f + per_byte (us - f), written so that equal factors leave no rounding of f behind.
+  double of(double us, double first_us) const { return per_byte * us + (startup - per_byte) * first_us; }
+};
+
+/// The lines between points that may lie under 0, which a list of points may not.
+CostCurve through_signed(const Points& points) {
+  Segments segments;
+  for (std::size_t i = 0; i + 1 < points.size(); ++i) {
+    const auto& [from, us] = points[i];
+    const auto& [to, next_us] = points[i + 1];
+    const double slope = (next_us - us) / (to - from);
+    segments.push_back(
+        {.from_bytes = from, .to_bytes = to, .startup_us = us - from * slope, .us_per_byte = slope});
+  }
+  segments.back().to_bytes = std::nextafter(segments.back().to_bytes, HUGE_VAL);  // the last point is in it
+  return CostCurve::of_segments(segments);
+}
+
+CostCurve scaled(const CostCurve& curve, const Factors& factors) {
+  const double first_us = curve.startup_us();
+  if (!curve.segments().empty()) {
+    Segments segments = curve.segments();
+    for (CostCurve::Segment& segment : segments) {
+      segment.startup_us = factors.of(segment.startup_us, first_us);
+      segment.us_per_byte *= factors.per_byte;
+    }
+    return CostCurve::of_segments(segments);
+  }
+  Points points = curve.points();
+  assert(!points.empty());
+  for (auto& [bytes, us] : points) us = factors.of(us, first_us);
+  const bool under_zero =
+      std::any_of(points.begin(), points.end(), [](const auto& point) { return point.second < 0; });
+  return under_zero && points.size() > 1 ? through_signed(points) : CostCurve::through(points);
+}
+
+/// What goes with each point changes as its time does; nothing is known about what is no longer a point.
+void scale_with(const Points& before, const Points& after, std::vector<double>& each) {
+  if (after.size() != before.size()) each.clear();
+  for (std::size_t i = 0; i < each.size(); ++i)
+    each[i] *= before[i].second > 0 ? after[i].second / before[i].second : 0;
+}
+
+void scale(std::optional<double>& us, double factor) {
+  if (us) *us *= factor;
+}
+
+}  // namespace
+
+Network scaled(const Network& network, double startup_factor, double per_byte_factor) {
+  assert(startup_factor >= 0 && per_byte_factor >= 0);
+  const Factors factors = {.startup = startup_factor, .per_byte = per_byte_factor};
+  Network out = network;
+  if (out.link) out.link = factors.of(*out.link);
+  for (Level& level : out.levels) level.link = factors.of(level.link);
+  for (Measured& measured : out.measured) {
+    const Points before = measured.curve.points();
+    measured.curve = scaled(measured.curve, factors);
+    scale_with(before, measured.curve.points(), measured.spread_us);
+    scale_with(before, measured.curve.points(), measured.p99_us);
+    if (startup_factor != per_byte_factor) measured.fit.reset();
+  }
+  if (per_byte_factor == 0)
+    out.line_rate_gbps.reset();
+  else if (out.line_rate_gbps)
+    *out.line_rate_gbps /= per_byte_factor;
+  return out;
+}
+
+Profile scaled(const Profile& profile, double compute_factor) {
+  assert(compute_factor >= 0);
+  Profile out = profile;
+  for (ProfileLayer& layer : out.layers) {
+    layer.forward_us *= compute_factor;
+    layer.backward_us *= compute_factor;
+    scale(layer.forward_spread_us, compute_factor);
+    scale(layer.backward_spread_us, compute_factor);
+    for (ProfileTensor& tensor : layer.tensors) scale(tensor.backward_us, compute_factor);
+  }
+  return out;
+}
+
+}  // namespace core

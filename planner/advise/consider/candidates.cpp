@@ -1,0 +1,139 @@
+#include "planner/advise/consider/candidates.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/field.hpp"
+#include "planner/run/predict.hpp"
+
+namespace planner::considered {
+namespace {
+
+bool takes_optimal(const Pipeline& pipeline) {
+  return pipeline.takes_fusion == nullptr || pipeline.takes_fusion("optimal");
+}
+
+double sent_per_worker(const Setting& setting, const FusionRequest& request, const Groups& groups) {
+  if (setting.costs.workers() == 1) return 0;
+  const auto steps = static_cast<std::uint32_t>(setting.conditions.accumulation_steps);
+  double sent = 0;
+  const Program program =
+      request.pipeline.program(static_cast<std::uint32_t>(groups.size()), request.options);
+  for (const Op& op : program.ops) {
+    const Group& group = groups[op.group];
+    const std::int64_t bytes = bytes_of(setting.workload, group);
+    sent += Program::runs(op, steps) * request.transfers[group.transfer].sent_bytes(op.kind, bytes);
+  }
+  if (setting.extras.lars_gather > sim::Time::zero())
+    sent += setting.costs.of(core::CollectiveKind::all_gather).sent_per_byte * 4 *
+            static_cast<double>(setting.workload.forward.size());
+  return sent;
+}
+
+/// The same groups in a request that offers their ways, too.
+Groups carried_over(const Plan& plan, const FusionRequest& request) {
+  Groups out = plan.groups;
+  for (Group& group : out) {
+    const auto same =
+        std::find_if(request.transfers.begin(), request.transfers.end(), [&](const TransferCost& cost) {
+          return cost.transfer() == plan.transfers[group.transfer].transfer();
+        });
+    group.transfer = static_cast<std::uint32_t>(same - request.transfers.begin());
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<TransferChoice> collective_choices(const Schedule& schedule) {
+  std::vector<TransferChoice> out;
+  for (const TransferChoice& choice : schedule.fusion.choices) {
+    const TransferChoice plain = {.all_reduce = choice.all_reduce, .compressor = {}};
+    if (plain.all_reduce && std::find(out.begin(), out.end(), plain) == out.end()) out.push_back(plain);
+  }
+  return out;
+}
+
+Schedule dense_of(const Schedule& schedule) {
+  Schedule dense = schedule;
+  dense.compressor = {};
+  dense.selective = false;
+  dense.fusion.choices = collective_choices(schedule);
+  if (schedule.fusion.kind == "optimal" || !takes_optimal(*schedule.pipeline)) return dense;
+  dense.fusion.kind = "optimal";
+  dense.fusion.fuse = read_fusion(core::Field::parse(R"("optimal")", "consider")).fuse;
+  return dense;
+}
+
+Schedule compressed_of(const Schedule& dense, const Compressor& compressor, bool is_per_group) {
+  Schedule out = dense;
+  out.compressor = compressor;
+  if (!is_per_group) return out;
+  out.fusion.choices.push_back({.all_reduce = {}, .compressor = Compressor{}});
+  for (const TransferChoice& choice : dense.fusion.choices)
+    out.fusion.choices.push_back({.all_reduce = choice.all_reduce, .compressor = Compressor{}});
+  return out;
+}
+
+Candidate described(const Setting& setting, const FusionRequest& request, const Groups& groups,
+                    const Variant& variant, double factor) {
+  Candidate out = {.compressor = variant.label,
+                   .density = variant.density,
+                   .schedule = request.schedule,
+                   .groups = static_cast<std::int64_t>(groups.size()),
+                   .iteration_us = iteration_us(setting, request, groups),
+                   .bytes_sent_per_worker = sent_per_worker(setting, request, groups)};
+  out.encoded_groups = std::count_if(groups.begin(), groups.end(), [&](const Group& group) {
+    return request.transfers[group.transfer].is_encoded(bytes_of(setting.workload, group));
+  });
+  if (out.encoded_groups > 0) out.extra_iterations = factor;
+  out.weighed_us = out.iteration_us * out.extra_iterations;
+  return out;
+}
+
+Planned planned(const Setting& setting, const Schedule& schedule, const Variant& variant, double factor) {
+  const FusionRequest request(setting, schedule);
+  Groups groups = schedule.fusion.fuse(request);
+  Planned out = {.candidate = described(setting, request, groups, variant, factor), .plan = {}};
+  if (request.proof) {
+    out.candidate.may_be_off_by_us = sim::to_us(request.proof->may_be_off_by);
+    const auto front = static_cast<double>(request.proof->largest_front);
+    const double count = setting.workload.gradient_count();
+    // fronts that had to be cut short are gone through several times
+    out.work = out.candidate.may_be_off_by_us > 0 ? count * count * count : front * front * count / 10;
+  }
+  out.plan = {.groups = std::move(groups), .transfers = request.transfers};
+  return out;
+}
+
+Groups with_better_transfers(const FusionRequest& request, Groups groups) {
+  constexpr int kMaxLooks = 2000;
+  sim::Time best = evaluate(request, groups);
+  int looks = 0;
+  for (bool is_better = true; is_better;) {
+    is_better = false;
+    for (Group& group : groups) {
+      const std::uint32_t before = group.transfer;
+      std::uint32_t kept = before;
+      for (std::uint32_t transfer = 0; transfer < request.transfers.size(); ++transfer) {
+        if (transfer == before || ++looks > kMaxLooks) continue;
+        group.transfer = transfer;
+        const sim::Time value = evaluate(request, groups);
+        if (value >= best) continue;
+        best = value;
+        kept = transfer;
+        is_better = true;
+      }
+      group.transfer = kept;
+    }
+  }
+  return groups;
+}
+
+Groups quick_choice(const FusionRequest& request, const Plan& dense, const Plan& compressed) {
+  Groups first = with_better_transfers(request, carried_over(compressed, request));
+  Groups second = with_better_transfers(request, carried_over(dense, request));
+  return evaluate(request, second) < evaluate(request, first) ? second : first;
+}
+
+}  // namespace planner::considered

@@ -1,0 +1,342 @@
+#include "planner/advise/explain.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/scaled.hpp"
+
+namespace planner {
+namespace {
+
+using sim::Span;
+using sim::Time;
+using Kind = TaskLabel::Kind;
+
+const std::string& tensor_name(const Workload& workload, std::uint32_t gradient) {
+  const Gradient& at = workload.gradients[gradient];
+  return workload.profile->layers[at.layer].tensors[at.tensor].name;
+}
+
+// ---- what happened
+
+bool is_collective(Kind kind) {
+  return kind == Kind::all_reduce || kind == Kind::reduce_scatter || kind == Kind::all_gather ||
+         kind == Kind::backward_gather;
+}
+
+/// Of one iteration in the middle of the run: when its backward pass began and every group's collectives.
+struct Observed {
+  Time backward_begins{};
+  std::vector<std::vector<Span>> collectives;  ///< by group
+  std::vector<Time> sendable;                  ///< by group
+  std::vector<Span> computing;                 ///< of the first worker, in order, all iterations
+  std::vector<Span> communicating;             ///< of that iteration, in order
+};
+
+Observed observe(const Setting& setting, const Run& run) {
+  const std::uint32_t iteration = setting.conditions.iterations > 1 ? 1 : 0;
+  Observed out;
+  out.backward_begins = Time::max();
+  out.collectives.resize(run.groups.size());
+  out.sendable.resize(run.groups.size());
+  std::vector<Time> step_ends(setting.workload.backward.size());
+  const auto tasks = run.lowered.graph.tasks();
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const TaskLabel label = TaskLabel::unpack(tasks[i].label);
+    const Span& span = run.timeline.spans[i];
+    if (tasks[i].stream == Lowered::kCompute && span.start < span.end) out.computing.push_back(span);
+    if (label.iteration != iteration) continue;
+    if (is_collective(label.kind)) {
+      std::vector<Span>& of_group = out.collectives[label.item % run.groups.size()];
+      // that of the gradients first, which in sharded comes after gathers
+      of_group.insert(label.kind == Kind::all_gather || label.kind == Kind::backward_gather
+                          ? of_group.end()
+                          : of_group.begin(),
+                      span);
+      out.communicating.push_back(span);
+    }
+    if (tasks[i].stream != Lowered::kCompute) continue;
+    if (label.kind == Kind::encode) out.sendable[label.item] = span.end;
+    if (label.kind != Kind::backward || label.item >= step_ends.size()) continue;
+    step_ends[label.item] = span.end;
+    out.backward_begins = std::min(out.backward_begins, span.start);
+  }
+  std::sort(out.computing.begin(), out.computing.end(),
+            [](const Span& a, const Span& b) { return a.start < b.start; });
+  const bool after_backward = run.program.ops.front().issue == Issue::backward_end;
+  for (std::size_t g = 0; g < run.groups.size(); ++g) {
+    const std::uint32_t step = setting.workload.gradients[run.groups[g].end - 1].backward_step;
+    const Time ready = after_backward ? step_ends.back() : step_ends[step];
+    out.sendable[g] = std::max(out.sendable[g], ready);
+  }
+  return out;
+}
+
+/// How much of a span lies beside no compute.
+Time exposed(const Span& span, const std::vector<Span>& computing) {
+  Time hidden{};
+  for (const Span& compute : computing) {
+    const Time from = std::max(span.start, compute.start);
+    const Time to = std::min(span.end, compute.end);
+    if (from < to) hidden += to - from;
+  }
+  return span.end - span.start - hidden;
+}
+
+// ---- what would happen
+
+/// The iteration with two neighbouring groups in one, by the better of their ways.
+double merged_us(const Setting& setting, const FusionRequest& request, const Groups& groups, std::size_t g) {
+  double best = 0;
+  for (const std::size_t keeps : {g, g + 1}) {
+    Groups other = groups;
+    other[g] = {.begin = groups[g].begin,
+                .end = groups[g + 1].end,
+                .tick = groups[g + 1].tick,
+                .transfer = groups[keeps].transfer};
+    other.erase(other.begin() + static_cast<std::ptrdiff_t>(g) + 1);
+    const double us = iteration_us(setting, request, other);
+    best = keeps == g ? us : std::min(best, us);
+  }
+  return best;
+}
+
+void add_split(const Setting& setting, const FusionRequest& request, const Groups& groups, std::size_t g,
+               double planned_us, GroupReason& reason) {
+  for (std::uint32_t cut = groups[g].begin + 1; cut < groups[g].end; ++cut) {
+    Groups other = groups;
+    other[g].end = cut;
+    Group rest = groups[g];
+    rest.begin = cut;
+    other.insert(other.begin() + static_cast<std::ptrdiff_t>(g) + 1, rest);
+    const double costs_us = iteration_us(setting, request, other) - planned_us;
+    if (reason.splitting_costs_us && costs_us >= *reason.splitting_costs_us) continue;
+    reason.splitting_costs_us = costs_us;
+    reason.split_after = tensor_name(setting.workload, cut - 1);
+  }
+}
+
+std::vector<GroupReason> reasons(const Setting& setting, const FusionRequest& request, const Run& run) {
+  const Observed seen = observe(setting, run);
+  const double planned_us = iteration_us(setting, request, run.groups);
+  std::vector<GroupReason> out;
+  Time channel_free = seen.backward_begins;
+  for (std::size_t g = 0; g < run.groups.size(); ++g) {
+    const Group& group = run.groups[g];
+    GroupReason reason = {.first_tensor = tensor_name(setting.workload, group.begin),
+                          .last_tensor = tensor_name(setting.workload, group.end - 1),
+                          .bytes = bytes_of(setting.workload, group)};
+    const auto since = [&](Time time) { return sim::to_us(time - seen.backward_begins); };
+    reason.sendable_us = since(seen.sendable[g]);
+    if (!seen.collectives[g].empty()) {
+      const Span& first = seen.collectives[g].front();
+      reason.start_us = since(first.start);
+      reason.end_us = since(first.end);
+      reason.waited_for = first.start == seen.sendable[g] ? "gradients"
+                          : first.start == channel_free   ? "channel"
+                                                          : "tick";
+      channel_free = first.end;
+      for (const Span& span : seen.collectives[g])
+        reason.exposed_us += sim::to_us(exposed(span, seen.computing));
+    }
+    if (g + 1 < run.groups.size())
+      reason.merging_costs_us = merged_us(setting, request, run.groups, g) - planned_us;
+    add_split(setting, request, run.groups, g, planned_us, reason);
+    out.push_back(std::move(reason));
+  }
+  return out;
+}
+
+/// Another profile or network, all else as it is.
+struct Inputs {
+  core::Profile profile;
+  core::Network network;
+};
+
+/// The same schedule's way of grouping, exactly.
+Schedule best_of(const Schedule& schedule) {
+  Schedule best = schedule;
+  best.fusion = read_fusion(core::Field::parse(R"("optimal")", "explain"));
+  best.fusion.choices = schedule.fusion.choices;
+  return best;
+}
+
+double best_us(const Setting& setting, const Schedule& schedule) {
+  const Schedule best = best_of(schedule);
+  const FusionRequest request(setting, best);
+  return iteration_us(setting, request, request.model().optimal({}).groups);
+}
+
+WhatIf what_if(const std::string& change, const Setting& setting, const Schedule& schedule, const Run& run,
+               const Inputs& inputs) {
+  Conditions conditions = setting.conditions;
+  conditions.jitter = {};
+  const Setting other(inputs.profile, inputs.network, setting.costs.workers(), setting.costs.algorithm(),
+                      conditions);
+  const FusionRequest request(other, schedule);
+  return {.change = change,
+          .this_plan_us = iteration_us(other, request, run.groups),
+          .best_plan_us = best_us(other, schedule)};
+}
+
+/// With coding that costs nothing.
+WhatIf free_coding(const Setting& setting, const Schedule& schedule, const Run& run) {
+  Schedule other = schedule;
+  const auto make_free = [](Compressor& compressor) {
+    compressor.encode = compressor.decode = compressor.in_transit = {};
+    if (compressor.sparse) compressor.sparse->recompute_selection = {};
+  };
+  make_free(other.compressor);
+  for (TransferChoice& choice : other.fusion.choices)
+    if (choice.compressor) make_free(*choice.compressor);
+  const FusionRequest request(setting, other);
+  Groups groups = run.groups;
+  if (request.transfers.size() != run.transfers.size())  // some have become the same
+    for (Group& group : groups) group.transfer = 0;
+  return {.change = "encoding and decoding",
+          .this_plan_us = iteration_us(setting, request, groups),
+          .best_plan_us = best_us(setting, other)};
+}
+
+void add_what_ifs(const Setting& setting, const Schedule& schedule, const Run& run, Explanation& out) {
+  const core::Profile& profile = *setting.workload.profile;
+  const core::Network& network = *setting.network;
+  const auto with = [&](const std::string& change, double startup, double per_byte, double compute) {
+    return what_if(
+        change, setting, schedule, run,
+        {.profile = core::scaled(profile, compute), .network = core::scaled(network, startup, per_byte)});
+  };
+  out.free.push_back(with("startups", 0, 1, 1));
+  out.free.push_back(with("bytes", 1, 0, 1));
+  constexpr double kNearlyNothing = 1e-6;  // some time must be left to be measured against
+  out.free.push_back(with("forward and backward", 1, 1, kNearlyNothing));
+  const bool codes =
+      std::any_of(run.transfers.begin(), run.transfers.end(),
+                  [](const TransferCost& transfer) { return transfer.encodes() || transfer.decodes(); });
+  if (codes) out.free.push_back(free_coding(setting, schedule, run));
+  const auto gains_max =
+      std::min_element(out.free.begin(), out.free.end(),
+                       [](const WhatIf& a, const WhatIf& b) { return a.best_plan_us < b.best_plan_us; });
+  out.bound_by = gains_max->change;
+  out.other.push_back(with("startups twice as long", 2, 1, 1));
+  out.other.push_back(with("startups half as long", 0.5, 1, 1));
+  out.other.push_back(with("half the bandwidth", 1, 2, 1));
+  out.other.push_back(with("twice the bandwidth", 1, 0.5, 1));
+  out.other.push_back(with("compute twice as slow", 1, 1, 2));
+  out.other.push_back(with("compute twice as fast", 1, 1, 0.5));
+}
+
+// ---- bounds
+
+/// Microseconds a byte over the slowest link, where known.
+std::optional<double> slowest_us_per_byte(const core::Network& network) {
+  if (network.line_rate_gbps) return 8e-3 / *network.line_rate_gbps;
+  std::optional<double> slowest;
+  if (network.levels.empty() && network.link) slowest = network.link->beta_us_per_byte;
+  for (const core::Level& level : network.levels)
+    slowest = std::max(slowest.value_or(0), level.link.beta_us_per_byte);
+  return slowest;
+}
+
+std::optional<double> s_max(const Setting& setting) {
+  const std::optional<double> us_per_byte = slowest_us_per_byte(*setting.network);
+  if (!us_per_byte) return std::nullopt;
+  const auto workers = static_cast<double>(setting.costs.workers());
+  const double half = workers > 1 ? static_cast<double>(setting.workload.bytes()) * *us_per_byte : 0;
+  const double forward = sim::to_us(setting.workload.forward_total);
+  const double backward = sim::to_us(setting.workload.backward_total);
+  const double compute = forward + backward;
+  return workers * compute / (compute + 2 * half - std::min(half, backward) - std::min(half, forward));
+}
+
+// ---- compression
+
+/// A built-in compressor that this pipeline can carry and that no earlier one equals but for its name.
+std::vector<Compressor> candidates(const Setting& setting, const Schedule& schedule) {
+  if (!schedule.pipeline->takes_compression) return {};
+  const Program program = schedule.pipeline->program(1, schedule.options);
+  const bool halves = program.ops.front().kind != core::CollectiveKind::all_reduce;
+  const bool wide = setting.workload.profile->dtype == core::Dtype::float32;
+  std::vector<Compressor> out;
+  for (const BuiltInCompressor& known : built_in_compressors()) {
+    const Compressor compressor = built_in_compressor(known.name);
+    const bool summable = compressor.collective == core::CollectiveKind::all_reduce;
+    if ((halves && !summable) || (summable && !wide)) continue;
+    const bool is_known = std::any_of(out.begin(), out.end(), [&](Compressor other) {
+      other.name = compressor.name;
+      return other == compressor;
+    });
+    if (!is_known) out.push_back(compressor);
+  }
+  return out;
+}
+
+/// The best plan's iteration on a network so many times slower per byte.
+double best_on(const Setting& setting, const Schedule& schedule, double times_slower) {
+  Conditions conditions = setting.conditions;
+  conditions.jitter = {};
+  const core::Network network = core::scaled(*setting.network, 1, times_slower);
+  const Setting other(*setting.workload.profile, network, setting.costs.workers(), setting.costs.algorithm(),
+                      conditions);
+  return best_us(other, schedule);
+}
+
+/// Where compressing begins to pay, to a hundredth: the slower the network, the more it saves.
+std::optional<double> pays_from(const Setting& setting, const Schedule& dense, const Schedule& compressed) {
+  const auto pays = [&](double log2) {
+    const double times_slower = std::exp2(log2);
+    return best_on(setting, compressed, times_slower) < best_on(setting, dense, times_slower);
+  };
+  constexpr double kFurthest = 10;  // about 1,000 times slower or faster
+  double no = -kFurthest;
+  double yes = kFurthest;
+  if (pays(no)) return 0;
+  if (!pays(yes)) return std::nullopt;
+  while (yes - no > 0.02) {
+    const double middle = (yes + no) / 2;
+    (pays(middle) ? yes : no) = middle;
+  }
+  return std::exp2(yes);
+}
+
+void add_compressors(const Setting& setting, const Schedule& schedule, Explanation& out) {
+  Schedule dense = schedule;
+  dense.compressor = {};
+  dense.selective = false;
+  dense.fusion.choices.clear();
+  out.best_uncompressed_us = best_us(setting, dense);
+  if (setting.costs.workers() == 1) return;
+  for (const Compressor& compressor : candidates(setting, schedule)) {
+    Schedule compressed = dense;
+    compressed.compressor = compressor;
+    out.compressors.push_back({.name = compressor.name,
+                               .iteration_us = best_us(setting, compressed),
+                               .pays_from = pays_from(setting, dense, compressed)});
+  }
+}
+
+}  // namespace
+
+Explanation explain(const Setting& setting, const Schedule& schedule, const Run& run) {
+  Conditions steady = setting.conditions;
+  steady.jitter = {};
+  const Setting calm(*setting.workload.profile, *setting.network, setting.costs.workers(),
+                     setting.costs.algorithm(), steady);
+  const FusionRequest request(calm, schedule);
+  const Prediction& predicted = run.prediction;
+  Explanation out;
+  out.iteration_us = predicted.iteration_us;
+  out.lower_bound_us = lower_bound_us(calm, schedule);
+  out.compute_us = predicted.forward_us + predicted.backward_us + predicted.encode_us + predicted.decode_us +
+                   predicted.update_us + predicted.read_us;
+  out.speedup = predicted.speedup;
+  out.groups = reasons(calm, request, run);
+  out.s_max = s_max(calm);
+  out.line_rate_gbps = setting.network->line_rate_gbps;
+  add_what_ifs(calm, schedule, run, out);
+  add_compressors(calm, schedule, out);
+  return out;
+}
+
+}  // namespace planner

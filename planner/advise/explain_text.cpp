@@ -1,0 +1,131 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/field.hpp"
+#include "core/json_text.hpp"
+#include "planner/advise/explain.hpp"
+
+namespace planner {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string ms(double us) { return fmt::format("{:.3f} ms", us / 1e3); }
+
+/// "+1.234 ms", "-0.001 ms", "nothing".
+std::string change(double us) {
+  constexpr double kNothing = 5e-7;  // under a picosecond
+  if (us > -kNothing && us < kNothing) return "nothing";
+  return fmt::format("{:+.3f} ms", us / 1e3);
+}
+
+std::string group_text(std::size_t number, const GroupReason& group) {
+  std::string out = fmt::format("group {}: {} .. {}, {} bytes\n", number, core::one_line(group.first_tensor),
+                                core::one_line(group.last_tensor), group.bytes);
+  if (!group.waited_for.empty())
+    out += fmt::format(
+        "  can be sent {} after backward began, sent {} to {} (waited for {}), {} of it exposed\n",
+        ms(group.sendable_us), ms(group.start_us), ms(group.end_us),
+        group.waited_for == "gradients" ? "its gradients" : "the " + group.waited_for, ms(group.exposed_us));
+  if (group.merging_costs_us)
+    out += fmt::format("  merged with the next group: {}\n", change(*group.merging_costs_us));
+  if (group.splitting_costs_us)
+    out += fmt::format("  split after {}, where that costs least: {}\n", core::one_line(group.split_after),
+                       change(*group.splitting_costs_us));
+  return out;
+}
+
+std::string what_if_text(const WhatIf& row, std::string_view suffix) {
+  return fmt::format("  {:<34} this plan {:>14}, the best plan {:>14}, this one loses {:.2f} %\n",
+                     row.change + std::string(suffix), ms(row.this_plan_us), ms(row.best_plan_us),
+                     100 * (row.this_plan_us / row.best_plan_us - 1));
+}
+
+std::string compressor_text(const Explanation& all, const CompressorOutlook& outlook) {
+  std::string out = fmt::format("  {:<10} {:>14}: ", outlook.name, ms(outlook.iteration_us));
+  out += outlook.iteration_us < all.best_uncompressed_us
+             ? fmt::format("saves {:.1f} %", 100 * (1 - outlook.iteration_us / all.best_uncompressed_us))
+             : fmt::format("costs {:.1f} %", 100 * (outlook.iteration_us / all.best_uncompressed_us - 1));
+  if (!outlook.pays_from) return out + "; pays on no network up to 1,000 times slower per byte\n";
+  if (*outlook.pays_from == 0) return out + "; pays on any network up to 1,000 times faster per byte\n";
+  out += *outlook.pays_from >= 1
+             ? fmt::format("; pays from {:.3g} times slower per byte on", *outlook.pays_from)
+             : fmt::format("; pays up to {:.3g} times faster per byte", 1 / *outlook.pays_from);
+  if (all.line_rate_gbps) out += fmt::format(" ({:.3g} Gb/s)", *all.line_rate_gbps / *outlook.pays_from);
+  return out + '\n';
+}
+
+ordered_json what_ifs_json(const std::vector<WhatIf>& rows) {
+  ordered_json out = ordered_json::array();
+  for (const WhatIf& row : rows)
+    out.push_back(
+        {{"change", row.change}, {"this_plan_us", row.this_plan_us}, {"best_plan_us", row.best_plan_us}});
+  return out;
+}
+
+ordered_json group_json(const GroupReason& group) {
+  ordered_json out = {
+      {"first_tensor", group.first_tensor}, {"last_tensor", group.last_tensor}, {"bytes", group.bytes},
+      {"sendable_us", group.sendable_us},   {"start_us", group.start_us},       {"end_us", group.end_us},
+      {"waited_for", group.waited_for},     {"exposed_us", group.exposed_us}};
+  if (group.merging_costs_us) out["merging_costs_us"] = *group.merging_costs_us;
+  if (group.splitting_costs_us) {
+    out["splitting_costs_us"] = *group.splitting_costs_us;
+    out["split_after"] = group.split_after;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string explanation_text(const Explanation& all) {
+  std::string out = "Why each group ends where it ends\n";
+  for (std::size_t g = 0; g < all.groups.size(); ++g) out += group_text(g + 1, all.groups[g]);
+
+  out += fmt::format("\nWhat bounds the iteration: {}\n", all.bound_by);
+  for (const WhatIf& row : all.free) out += what_if_text(row, " free");
+  out += fmt::format(
+      "  iteration {}, compute alone {}, no grouping under this pipeline beats {}\n  speed-up {:.2f}",
+      ms(all.iteration_us), ms(all.compute_us), ms(all.lower_bound_us), all.speedup);
+  if (all.s_max)
+    out += fmt::format(
+        "; no overlap of an all-reduce of all bytes with forward and backward beats {:.2f} (S_max)",
+        *all.s_max);
+
+  out += "\n\nIf inputs were other than given\n";
+  for (const WhatIf& row : all.other) out += what_if_text(row, "");
+
+  out += fmt::format("\nDoes compression pay? The best plan without takes {}; with\n",
+                     ms(all.best_uncompressed_us));
+  for (const CompressorOutlook& outlook : all.compressors) out += compressor_text(all, outlook);
+  if (all.compressors.empty()) out += "  nothing: no built-in compressor fits\n";
+  return out;
+}
+
+std::string explanation_json(const Explanation& all) {
+  ordered_json groups = ordered_json::array();
+  for (const GroupReason& group : all.groups) groups.push_back(group_json(group));
+  ordered_json compressors = ordered_json::array();
+  for (const CompressorOutlook& outlook : all.compressors) {
+    compressors.push_back({{"name", outlook.name}, {"iteration_us", outlook.iteration_us}});
+    if (outlook.pays_from) compressors.back()["pays_from_times_slower_per_byte"] = *outlook.pays_from;
+  }
+  ordered_json out = {{"format", "fusewise.explanation"},
+                      {"version", 1},
+                      {"iteration_us", all.iteration_us},
+                      {"compute_us", all.compute_us},
+                      {"lower_bound_us", all.lower_bound_us},
+                      {"speedup", all.speedup},
+                      {"bound_by", all.bound_by},
+                      {"if_free", what_ifs_json(all.free)},
+                      {"if_other", what_ifs_json(all.other)},
+                      {"groups", std::move(groups)},
+                      {"best_uncompressed_us", all.best_uncompressed_us},
+                      {"compressors", std::move(compressors)}};
+  if (all.s_max) out["s_max"] = *all.s_max;
+  return core::json_text(out);
+}
+
+}  // namespace planner

@@ -1,0 +1,60 @@
+#include "planner/advise/make_plan.hpp"
+
+#include <algorithm>
+
+namespace planner {
+namespace {
+
+PlanGroup plan_group(const Workload& workload, const Group& group,
+                     const std::vector<TransferCost>& transfers) {
+  PlanGroup out;
+  for (std::uint32_t i = group.begin; i < group.end; ++i) {
+    const Gradient& gradient = workload.gradients[i];
+    out.tensors.push_back(workload.profile->layers[gradient.layer].tensors[gradient.tensor].name);
+  }
+  out.bytes = bytes_of(workload, group);
+  out.tick_us = sim::to_us(group.tick);
+  const Transfer& own = transfers.front().transfer();
+  const Transfer& transfer = transfers[group.transfer].transfer();
+  if (transfer.all_reduce != own.all_reduce) out.transfer.all_reduce = transfer.all_reduce;
+  if (transfer.compressor != own.compressor) out.transfer.compressor = transfer.compressor;
+  return out;
+}
+
+}  // namespace
+
+PlanFile make_plan(const Setting& setting, const Schedule& schedule, const Run& run) {
+  PlanFile plan;
+  plan.model = setting.workload.profile->model;
+  plan.workers = setting.costs.workers();
+  plan.pipeline = schedule.pipeline->name;
+  plan.options = schedule.options;
+  plan.all_reduce = setting.costs.algorithm();
+  plan.compressor = schedule.compressor;
+  plan.selective = schedule.selective;
+  if (run.proof) {
+    // the proof is of closed costs
+    const bool is_proven =
+        run.proof->may_be_off_by == sim::Time::zero() && setting.conditions.fidelity == Fidelity::closed;
+    plan.optimality = is_proven ? Optimality::exact : Optimality::heuristic;
+    plan.largest_front = static_cast<std::int64_t>(run.proof->largest_front);
+    plan.may_be_off_by_us = sim::to_us(run.proof->may_be_off_by);
+    if (const auto& sampled = run.proof->sampled)
+      plan.sampled = SampledPlan{.objective = sampled->objective,
+                                 .samples = sampled->samples,
+                                 .iteration_us = sim::to_us(sampled->value),
+                                 .exact_plan_us = sim::to_us(sampled->of_exact_plan),
+                                 .lower_bound_us = sim::to_us(sampled->bound)};
+  }
+  plan.iteration_us = run.prediction.iteration_us;
+  plan.lower_bound_us = lower_bound_us(setting, schedule);
+  for (const std::string_view other : {"wfbp", "sync-easgd", "ddp", "horovod", "mg-wfbp"})
+    plan.compared_with.push_back(
+        {.schedule = std::string(other),
+         .iteration_us = planner::run(setting, preset_schedule(other)).prediction.iteration_us});
+  for (const Group& group : run.groups)
+    plan.groups.push_back(plan_group(setting.workload, group, run.transfers));
+  return plan;
+}
+
+}  // namespace planner

@@ -1,0 +1,14 @@
+// Makes a plan: the groups a schedule chooses, what they are predicted to take, and what others would.
+
+#pragma once
+
+#include "planner/run/predict.hpp"
+#include "planner/schedule/plan_file.hpp"
+
+namespace planner {
+
+/// `run` is what run(setting, schedule) gave. Compares with WFBP, one group, DDP, Horovod and MG-WFBP's
+/// greedy.
+PlanFile make_plan(const Setting& setting, const Schedule& schedule, const Run& run);
+
+}  // namespace planner

@@ -1,0 +1,146 @@
+#include "planner/advise/what_if.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/errors.hpp"
+#include "core/field.hpp"
+#include "core/scaled.hpp"
+#include "planner/run/predict.hpp"
+#include "planner/schedule/setting.hpp"
+
+namespace planner {
+namespace {
+
+constexpr std::array<std::string_view, 8> kChanges = {
+    "network=", "startup=", "bandwidth=", "compute=", "no-stragglers", "no-jitter", "no-failures", "layer="};
+
+[[noreturn]] void refuse(std::string_view expected, std::string_view got, const std::string& hint = "") {
+  throw core::InputError(
+      fmt::format("--what-if: expected {}, got '{}'{}", expected, core::printable(got), hint));
+}
+
+/// Of "key=value", the value; the whole word must begin with it.
+std::string_view after(std::string_view word, std::string_view key) { return word.substr(key.size()); }
+
+double factor(std::string_view word, std::string_view key) {
+  constexpr double kMin = 1e-6;
+  constexpr double kMax = 1e6;
+  const std::string_view text = after(word, key);
+  double out = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), out);
+  const bool is_number = problem == std::errc{} && end == text.data() + text.size();
+  if (!is_number || !(out >= kMin && out <= kMax))
+    refuse(fmt::format("a factor from {} to {} after '{}'", kMin, kMax, key), text);
+  return out;
+}
+
+std::string free_layer(std::string_view word, const core::Profile& profile) {
+  std::string name(after(word, "layer="));
+  std::vector<std::string_view> known;
+  for (const core::ProfileLayer& layer : profile.layers) known.push_back(layer.name);
+  if (std::find(known.begin(), known.end(), name) == known.end())
+    refuse("a layer of the profile", name, core::suggestion(name, known));
+  return name;
+}
+
+void add(std::string_view word, const core::Profile& profile, Change& change) {
+  if (word.starts_with("network=")) {
+    const double both = factor(word, "network=");
+    change.startup *= both;
+    change.bandwidth *= both;
+  } else if (word.starts_with("startup=")) {
+    change.startup *= factor(word, "startup=");
+  } else if (word.starts_with("bandwidth=")) {
+    change.bandwidth *= factor(word, "bandwidth=");
+  } else if (word.starts_with("compute=")) {
+    change.compute *= factor(word, "compute=");
+  } else if (word.starts_with("layer=")) {
+    change.free_layers.push_back(free_layer(word, profile));
+  } else if (word == "no-stragglers") {
+    change.has_stragglers = false;
+  } else if (word == "no-jitter") {
+    change.has_jitter = false;
+  } else if (word == "no-failures") {
+    change.has_failures = false;
+  } else {
+    refuse(fmt::format("one of {}", fmt::join(kChanges, ", ")), word, core::suggestion(word, kChanges));
+  }
+}
+
+core::Profile changed(const core::Profile& profile, const Change& change) {
+  core::Profile out = core::scaled(profile, 1 / change.compute);
+  for (core::ProfileLayer& layer : out.layers) {
+    const auto& names = change.free_layers;
+    if (std::find(names.begin(), names.end(), layer.name) == names.end()) continue;
+    layer.forward_us = layer.backward_us = 0;
+    layer.forward_spread_us = layer.backward_spread_us = std::nullopt;
+    for (core::ProfileTensor& tensor : layer.tensors)
+      if (tensor.backward_us) tensor.backward_us = 0;
+  }
+  return out;
+}
+
+Conditions changed(Conditions conditions, const Change& change) {
+  conditions.optimizer_us /= change.compute;
+  conditions.lars_us /= change.compute;
+  conditions.lamb_us /= change.compute;
+  if (!change.has_stragglers) {
+    conditions.stragglers.clear();
+    conditions.links.slow.clear();
+  }
+  if (!change.has_jitter) {
+    conditions.jitter = {};
+    conditions.links.sigma = 0;
+  }
+  if (!change.has_failures) conditions.failures.clear();
+  if (conditions.topology)
+    conditions.topology = cluster::scaled(*conditions.topology, 1 / change.startup, 1 / change.bandwidth);
+  return conditions;
+}
+
+CodeCost changed(const CodeCost& cost, const Change& change) { return sped_up(cost, change.compute); }
+
+std::vector<TransferCost> changed(const std::vector<TransferCost>& transfers, const Setting& setting,
+                                  const Change& change) {
+  std::vector<TransferCost> out;
+  out.reserve(transfers.size());
+  for (const TransferCost& cost : transfers) {
+    Transfer transfer = cost.transfer();
+    transfer.compressor.encode = changed(transfer.compressor.encode, change);
+    transfer.compressor.decode = changed(transfer.compressor.decode, change);
+    transfer.compressor.in_transit = changed(transfer.compressor.in_transit, change);
+    if (transfer.compressor.sparse)
+      transfer.compressor.sparse->recompute_selection =
+          changed(transfer.compressor.sparse->recompute_selection, change);
+    out.emplace_back(*setting.network, setting.costs.workers(), std::move(transfer), setting.slowdown);
+  }
+  return out;
+}
+
+}  // namespace
+
+Change read_change(std::string_view text, const core::Profile& profile) {
+  Change out = {.text = std::string(text), .free_layers = {}};
+  for (std::string_view rest = text;;) {
+    const std::size_t comma = rest.find(',');
+    add(rest.substr(0, comma), profile, out);
+    if (comma == std::string_view::npos) return out;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+Prediction what_if(const Setting& setting, const Schedule& schedule, const Run& run, const Change& change) {
+  const core::Profile profile = changed(*setting.workload.profile, change);
+  const core::Network network = core::scaled(*setting.network, 1 / change.startup, 1 / change.bandwidth);
+  const Setting then(profile, network, setting.costs.workers(), setting.costs.algorithm(),
+                     changed(setting.conditions, change));
+  return measure(then, simulate_groups(then, schedule, run.groups, changed(run.transfers, then, change)));
+}
+
+}  // namespace planner

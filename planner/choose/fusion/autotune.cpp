@@ -1,0 +1,78 @@
+// The best that Horovod's autotune can find: threshold and cycle time over the ranges that it searches, on a
+// grid. In horovod/common/parameter_manager.cc these are 0 to 64 MiB and 1 to 100 ms, so the default
+// threshold of 128 MiB is out of its reach; a threshold of 0 fuses nothing.
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/limits.hpp"
+#include "planner/choose/fusion/cap_search.hpp"
+#include "planner/schedule/fusion.hpp"
+
+namespace planner {
+namespace {
+
+using sim::Time;
+
+constexpr std::int64_t kMaxSteps = 1000;
+
+struct Grid {
+  IntegerRange caps;
+  std::int64_t cap_steps = 0;
+  double from_cycle_us = 0;
+  double to_cycle_us = 0;
+  std::int64_t cycle_steps = 0;
+
+  std::int64_t cap(std::int64_t i) const {
+    return cap_steps > 1 ? caps.from + (caps.to - caps.from) * i / (cap_steps - 1) : caps.from;
+  }
+  Time cycle(std::int64_t i) const {
+    if (cycle_steps == 1) return sim::from_us(from_cycle_us);
+    const double part = static_cast<double>(i) / static_cast<double>(cycle_steps - 1);
+    return sim::from_us(from_cycle_us + (to_cycle_us - from_cycle_us) * part);
+  }
+};
+
+Groups tune(const FusionRequest& request, const Grid& grid) {
+  BestGroups best(request);
+  const Time last_ready = request.workload.gradients.back().ready;
+  for (std::int64_t c = 0; c < grid.cycle_steps; ++c) {
+    const Time cycle = grid.cycle(c);
+    Groups before;
+    for (std::int64_t i = 0; i < grid.cap_steps; ++i) {
+      Groups groups = under_threshold(request.workload, grid.cap(i), cycle);
+      if (groups != before) best.offer(groups);
+      before = std::move(groups);
+    }
+    if (cycle >= last_ready) break;  // all groups go at the first tick: longer cycles only wait longer
+  }
+  return best.groups();
+}
+
+double read_us(const core::Field& field, std::string_view key, double min, double otherwise) {
+  constexpr double kMaxCycleUs = 1e9;
+  const std::optional<core::Field> found = field.is_object() ? field.find(key) : std::nullopt;
+  return found ? found->number(min, kMaxCycleUs) : otherwise;
+}
+
+Fuse read(const core::Field& field) {
+  allow_fusion_keys(
+      field, {"kind", "from_bytes", "to_bytes", "cap_steps", "from_cycle_us", "to_cycle_us", "cycle_steps"});
+  Grid grid;
+  grid.caps = read_range(field, "from_bytes", "to_bytes", 0, {.from = 0, .to = 64 << 20});
+  grid.cap_steps = fusion_integer(field, "cap_steps", 1, kMaxSteps, 17);
+  grid.from_cycle_us = read_us(field, "from_cycle_us", 0, 1000);
+  grid.to_cycle_us =
+      read_us(field, "to_cycle_us", grid.from_cycle_us, std::max(grid.from_cycle_us, 100'000.0));
+  grid.cycle_steps = fusion_integer(field, "cycle_steps", 1, kMaxSteps, 100);
+  return [grid](const FusionRequest& request) { return tune(request, grid); };
+}
+
+}  // namespace
+
+FusionKind autotune() {
+  return {"autotune", "the best threshold and cycle in the ranges of Horovod's autotune", read};
+}
+
+}  // namespace planner

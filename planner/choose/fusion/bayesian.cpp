@@ -1,0 +1,34 @@
+// DeAR-BO: Bayesian search for the cap whose groups end the iteration soonest (DeAR, section IV-B).
+
+#include <algorithm>
+
+#include "planner/choose/fusion/cap_search.hpp"
+#include "planner/schedule/fusion.hpp"
+
+namespace planner {
+namespace {
+
+constexpr std::int64_t kMaxProbes = 100;  // the time of a search grows with the cube
+
+Fuse read(const core::Field& field) {
+  allow_fusion_keys(field, {"kind", "of", "from_bytes", "to_bytes", "first_bytes", "probes", "xi", "seed"});
+  const CapSearch search = read_cap_search(field, kMaxProbes);
+  const auto from = static_cast<std::int64_t>(search.space.from);
+  const auto to = static_cast<std::int64_t>(search.space.to);
+  constexpr std::int64_t kDearFirst = 25'000'000;
+  const std::int64_t first = fusion_integer(field, "first_bytes", from, to, std::clamp(kDearFirst, from, to));
+  const std::optional<core::Field> xi = field.is_object() ? field.find("xi") : std::nullopt;
+  const BayesianOptions options = {.first = static_cast<double>(first),
+                                   .xi = xi ? xi->number(0, 1e6) : BayesianOptions{}.xi};
+  return [search, options](const FusionRequest& request) {
+    return search_cap(request, search, [&](const Objective& objective, const SearchSpace& space) {
+      return bayesian_search(objective, space, options);
+    });
+  };
+}
+
+}  // namespace
+
+FusionKind bayesian() { return {"bayesian", "Bayesian search for the best cap (DeAR)", read}; }
+
+}  // namespace planner

@@ -1,0 +1,62 @@
+// What the fusions share that try many groupings and keep the best.
+
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <initializer_list>
+#include <string_view>
+#include <vector>
+
+#include "planner/choose/fusion/knobs.hpp"
+#include "planner/choose/search.hpp"
+#include "planner/schedule/fusion.hpp"
+
+namespace planner {
+
+/// The fusion that a fusion object names under `of`, one of these; without it the first of them.
+const Knob& read_knob(const core::Field& field, std::initializer_list<std::string_view> choices);
+
+struct IntegerRange {
+  std::int64_t from = 0;
+  std::int64_t to = 0;
+};
+
+/// Two integer keys of a fusion object, or what `otherwise` has for those that it leaves out. Both are at
+/// least `least`.
+IntegerRange read_range(const core::Field& field, std::string_view from_key, std::string_view to_key,
+                        std::int64_t min, IntegerRange otherwise);
+
+/// A search for the best cap.
+struct CapSearch {
+  const Knob& knob;
+  SearchSpace space;
+};
+
+/// The keys `of`, `from_bytes`, `to_bytes`, `probes` and `seed`; where left out modules, 1 to 100 MB, 10
+/// probes and 1 (DeAR).
+CapSearch read_cap_search(const core::Field& field, std::int64_t max_probes);
+
+using Searcher = std::function<std::vector<Probe>(const Objective&, const SearchSpace&)>;
+
+/// The groups of the best cap that the searcher found, by the iterations they give. Caps are whole bytes.
+Groups search_cap(const FusionRequest& request, const CapSearch& search, const Searcher& searcher);
+
+/// Of the groupings offered the one that ends the iteration soonest; of equals that of fewest groups, then of
+/// fewest tensors in the first group.
+class BestGroups {
+ public:
+  explicit BestGroups(const FusionRequest& request) : request_(&request) {}
+  void offer(Groups groups);
+  /// Asks for at least one offer.
+  const Groups& groups() const { return groups_; }
+
+ private:
+  bool is_better(sim::Time time, const Groups& groups) const;
+
+  const FusionRequest* request_;
+  Groups groups_;
+  sim::Time time_{};
+};
+
+}  // namespace planner

@@ -1,0 +1,109 @@
+// Algorithm 1 of the Cupcake paper, to compare with: exponential, so it either ends within its limits or
+// fails; what it has found by then is no answer.
+
+#include "planner/choose/cupcake.hpp"
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/errors.hpp"
+#include "core/limits.hpp"
+#include "planner/schedule/fusion.hpp"
+#include "planner/schedule/setting.hpp"
+
+namespace planner {
+namespace {
+
+using core::CollectiveKind;
+using core::Field;
+
+constexpr std::int64_t kDefaultNodes = 100'000'000;
+constexpr double kDefaultSeconds = 60;
+
+/// Refuses what would not fit the clock, however it is cut.
+void check_costs(const FusionRequest& request) {
+  const TransferCost& transfer = request.transfers.front();
+  const Workload& workload = request.workload;
+  const double us =
+      sim::to_us(workload.backward_total) + static_cast<double>(workload.gradient_count()) *
+                                                transfer.max_us(CollectiveKind::all_reduce, workload.bytes());
+  if (us > sim::kMaxUs) too_long(us);
+}
+
+/// The wfbp time line whatever the pipeline, with the costs of the schedule's own way. The paper's h is all
+/// coding of a group. Refers to the request.
+CupcakeInstance instance_of(const FusionRequest& request) {
+  const Workload& workload = request.workload;
+  const TransferCost& transfer = request.transfers.front();
+  CupcakeInstance out;
+  out.count = workload.gradient_count();
+  for (const Gradient& gradient : workload.gradients) out.ready.push_back(gradient.ready);
+  out.backward_end = workload.backward_total;
+  const auto bytes = [&workload](std::uint32_t begin, std::uint32_t end) {
+    return workload.bytes_before[end] - workload.bytes_before[begin];
+  };
+  out.encode = [&transfer, bytes](std::uint32_t begin, std::uint32_t end) {
+    return transfer.encode(bytes(begin, end)) + transfer.decode(bytes(begin, end));
+  };
+  out.communicate = [&transfer, bytes](std::uint32_t begin, std::uint32_t end) {
+    return transfer.time(CollectiveKind::all_reduce, bytes(begin, end));
+  };
+  return out;
+}
+
+/// How far the search came, in terms of the schedule's own pipeline.
+std::string progress(const FusionRequest& request, const CupcakeResult& result) {
+  const double bound_us = sim::to_us(request.model().lower_bound());
+  if (result.groups.empty())
+    return fmt::format("no grouping found yet, none can take less than {:.3f} us an iteration", bound_us);
+  return fmt::format("the best grouping so far takes {:.3f} us an iteration, none can take less than {:.3f}",
+                     sim::to_us(evaluate(request, result.groups)), bound_us);
+}
+
+Groups search(const FusionRequest& request, const CupcakeOptions& options, const std::string& place) {
+  if (request.costs.workers() == 1) return {{.begin = 0, .end = request.workload.gradient_count()}};
+  check_costs(request);
+  using Clock = std::chrono::steady_clock;
+  const auto started = Clock::now();
+  CupcakeResult result = cupcake(instance_of(request), options);
+  if (result.finished) return std::move(result.groups);
+  throw core::EnvironmentError(
+      fmt::format("{}: Cupcake's search reached its {} (nodes: {}, seconds: {:.1f}): {}", place,
+                  result.nodes >= options.max_nodes ? "most_nodes" : "time_limit_s", result.nodes,
+                  std::chrono::duration<double>(Clock::now() - started).count(), progress(request, result)));
+}
+
+/// Switched on unless the object says otherwise.
+bool is_on(const Field& field, std::string_view key) {
+  const std::optional<Field> found = field.is_object() ? field.find(key) : std::nullopt;
+  return !found || found->boolean();
+}
+
+double time_limit_s(const Field& field) {
+  const std::optional<Field> found = field.is_object() ? field.find("time_limit_s") : std::nullopt;
+  return found ? found->number(0, core::kMaxTimeUs / 1e6) : kDefaultSeconds;
+}
+
+Fuse read(const Field& field) {
+  allow_fusion_keys(field, {"kind", "prune_by_outcome", "prune_by_first_group", "start_with_halves",
+                            "most_nodes", "time_limit_s"});
+  const std::int64_t max_nodes = fusion_integer(field, "most_nodes", 1, core::kMaxElements, kDefaultNodes);
+  const CupcakeOptions options = {.prune_by_outcome = is_on(field, "prune_by_outcome"),
+                                  .prune_by_first_group = is_on(field, "prune_by_first_group"),
+                                  .start_with_halves = is_on(field, "start_with_halves"),
+                                  .max_nodes = static_cast<std::uint64_t>(max_nodes),
+                                  .time_limit_s = time_limit_s(field)};
+  const std::string place = field.source() + ": " + field.pointer();
+  return [options, place](const FusionRequest& request) { return search(request, options, place); };
+}
+
+}  // namespace
+
+FusionKind cupcake_fusion() {
+  return {"cupcake", "Algorithm 1 of the Cupcake paper; exponential, see optimal", read};
+}
+
+}  // namespace planner

@@ -1,0 +1,21 @@
+// Grid search for the cap whose groups end the iteration soonest: what DeAR compares its own search with.
+
+#include "planner/choose/fusion/cap_search.hpp"
+#include "planner/schedule/fusion.hpp"
+
+namespace planner {
+namespace {
+
+Fuse read(const core::Field& field) {
+  allow_fusion_keys(field, {"kind", "of", "from_bytes", "to_bytes", "probes"});
+  constexpr std::int64_t kMaxProbes = 10'000;
+  return [search = read_cap_search(field, kMaxProbes)](const FusionRequest& request) {
+    return search_cap(request, search, grid_search);
+  };
+}
+
+}  // namespace
+
+FusionKind grid_of_caps() { return {"grid", "the best of evenly spaced caps", read}; }
+
+}  // namespace planner

@@ -1,0 +1,39 @@
+// MG-WFBP's greedy (Algorithm 1 of the paper): a gradient is merged into the next one down when that one is
+// ready before this one's startup would be over. The paper calls it optimal; it is not (docs/method.md).
+
+#include <algorithm>
+
+#include "planner/schedule/fusion.hpp"
+
+namespace planner {
+namespace {
+
+/// Looks at the uncompressed wfbp time line with all-reduce costs, whatever the pipeline.
+Groups greedy(const FusionRequest& request) {
+  const CollectiveCost& cost = request.costs.of(core::CollectiveKind::all_reduce);
+  const Workload& workload = request.workload;
+  const sim::Time startup = sim::from_us(cost.curve.startup_us());
+  Groups groups;
+  sim::Time channel{};  // end of the groups already closed
+  std::uint32_t begin = 0;
+  for (std::uint32_t i = 0; i < workload.gradient_count(); ++i) {
+    const sim::Time start = std::max(channel, workload.gradients[i].ready);
+    const bool last = i + 1 == workload.gradient_count();
+    if (!last && workload.gradients[i + 1].ready < start + startup) continue;
+    channel = start + cost.time(workload.bytes_before[i + 1] - workload.bytes_before[begin]);
+    groups.push_back({.begin = begin, .end = i + 1});
+    begin = i + 1;
+  }
+  return groups;
+}
+
+Fuse read(const core::Field& field) {
+  allow_fusion_keys(field, {"kind"});
+  return greedy;
+}
+
+}  // namespace
+
+FusionKind mg_wfbp_fusion() { return {"mg-wfbp", "the greedy of the MG-WFBP paper", read}; }
+
+}  // namespace planner

@@ -1,0 +1,50 @@
+// The exact optimum of the pipeline, over the ways that are offered and within the constraints that are
+// given.
+
+#include "planner/schedule/constraints.hpp"
+#include "planner/schedule/fusion.hpp"
+
+namespace planner {
+namespace {
+
+using core::Field;
+
+std::optional<Field> find(const Field& field, std::string_view key) {
+  return field.is_object() ? field.find(key) : std::nullopt;
+}
+
+Fuse read(const Field& field) {
+  allow_fusion_keys(field, {"kind", "choices", "constraints"});
+  Constraints constraints;
+  if (const auto given = find(field, "constraints")) constraints = read_constraints(*given);
+  return [constraints](const FusionRequest& request) {
+    const GroupRules rules = constraints ? constraints(request.workload) : GroupRules();
+    OptimalGroups found = request.model().optimal(rules);
+    request.proof = Proof{.largest_front = found.largest_front, .may_be_off_by = found.may_be_off_by};
+    return std::move(found.groups);
+  };
+}
+
+/// Every all-reduce that is offered with every compressor that is.
+std::vector<TransferChoice> choices(const Field& field) {
+  const std::optional<Field> given = find(field, "choices");
+  if (!given) return {};
+  given->allow_only({"all_reduce", "compression"});
+  std::vector<std::optional<Algorithm>> algorithms = {std::nullopt};
+  std::vector<std::optional<Compressor>> compressors = {std::nullopt};
+  if (const auto list = given->find("all_reduce"))
+    for (const Field& item : list->non_empty_items()) algorithms.emplace_back(read_algorithm(item));
+  if (const auto list = given->find("compression"))
+    for (const Field& item : list->non_empty_items()) compressors.emplace_back(read_compressor(item));
+  std::vector<TransferChoice> out;
+  for (const auto& algorithm : algorithms)
+    for (const auto& compressor : compressors)
+      if (algorithm || compressor) out.push_back({.all_reduce = algorithm, .compressor = compressor});
+  return out;
+}
+
+}  // namespace
+
+FusionKind optimal_fusion() { return {"optimal", "the grouping that no other beats", read, choices}; }
+
+}  // namespace planner

@@ -1,0 +1,43 @@
+// How long an iteration takes as a function of its grouping: what planners minimise.
+
+#pragma once
+
+#include <memory>
+
+#include "planner/choose/pareto.hpp"
+#include "planner/job/grouping.hpp"
+#include "planner/schedule/rules.hpp"
+#include "sim/time.hpp"
+
+namespace planner {
+
+struct FusionRequest;
+
+/// One iteration of one micro-batch, read and update included, before the input's max; where further
+/// micro-batches communicate, too, with them, less what they compute. What is simulated
+/// takes as long, but for rounding where rates change (overlap slow-down).
+class IterationModel {
+ public:
+  IterationModel() = default;
+  virtual ~IterationModel() = default;
+  IterationModel(const IterationModel&) = delete;
+  IterationModel& operator=(const IterationModel&) = delete;
+
+  virtual sim::Time value(const Groups& groups) const = 0;
+  /// Not above the value of any grouping.
+  virtual sim::Time lower_bound() const = 0;
+  /// The rules must leave a grouping.
+  virtual OptimalGroups optimal(const GroupRules& rules) const = 0;
+};
+
+/// Each of these refers to the request, which must outlive it.
+
+/// One collective a group, issued under backward or, with `after_backward`, when it has ended. Exact but for
+/// slow-down together with decoding.
+std::unique_ptr<IterationModel> channel_model(const FusionRequest& request, bool after_backward);
+
+/// Reduce-scatters under backward, all-gathers under the next forward pass or, without `overlap_gather`,
+/// before it. Exact but for slow-down where gathering overlaps or something is decoded.
+std::unique_ptr<IterationModel> two_phase_model(const FusionRequest& request, bool overlap_gather);
+
+}  // namespace planner

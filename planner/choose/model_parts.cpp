@@ -1,0 +1,169 @@
+#include "planner/choose/model_parts.hpp"
+
+#include <cmath>
+
+namespace planner {
+
+using core::CollectiveKind;
+using sim::Time;
+
+namespace {
+
+/// How a cost by bytes grows.
+struct Growth {
+  bool longer_costs_more = false;
+  double saved_by_merging_us = -1;  ///< below 0: two groups may cost less than one
+};
+
+Growth growth_on_channel(const FusionRequest& request, CollectiveKind kind) {
+  Growth out = {.longer_costs_more = longer_costs_more(request, kind), .saved_by_merging_us = 1e300};
+  for (const TransferCost& transfer : request.transfers)
+    out.saved_by_merging_us = std::min(out.saved_by_merging_us, transfer.saved_on_channel_us(kind));
+  return out;
+}
+
+Growth growth_in_code(const FusionRequest& request) {
+  return {.longer_costs_more = coding_grows(request),
+          .saved_by_merging_us = merging_saves_code(request) ? 0.0 : -1.0};
+}
+
+/// Where merging never costs more, no groups of so many gradients take less than all in one, `whole`, but for
+/// what each of them gains by rounding.
+Time min_in_groups(Time whole, std::uint32_t gradients, double saved_us) {
+  constexpr std::int64_t kDoubles = std::int64_t{1} << 40;
+  const Time rounding = Time(gradients + 1) + whole / kDoubles;
+  if (saved_us * 1e6 > static_cast<double>(rounding.count())) return whole;
+  return std::max(Time::zero(), whole - rounding);
+}
+
+/// The least that a group costs, whichever way it travels.
+template <typename Cost>
+auto by_best_transfer(const FusionRequest& request, Cost cost) {
+  return [&request, cost](std::uint32_t begin, std::uint32_t end) {
+    const std::int64_t bytes = bytes_between(request.workload, begin, end);
+    Time out = Time::max();
+    for (const TransferCost& transfer : request.transfers) out = std::min(out, cost(transfer, bytes));
+    return out;
+  };
+}
+
+template <typename Cost>
+std::vector<Time> min_by_transfer(const FusionRequest& request, const Growth& growth, Cost cost) {
+  const auto of_group = by_best_transfer(request, cost);
+  const std::uint32_t count = request.workload.gradient_count();
+  if (growth.saved_by_merging_us < 0) return min_sums(count, of_group, growth.longer_costs_more);
+  std::vector<Time> out(count + 1);
+  for (std::uint32_t n = 0; n < count; ++n)
+    out[n] = min_in_groups(of_group(n, count), count - n, growth.saved_by_merging_us);
+  return out;
+}
+
+Time encode_time(const TransferCost& transfer, std::int64_t bytes) { return transfer.encode(bytes); }
+
+}  // namespace
+
+bool any_encodes(const FusionRequest& request) {
+  return std::any_of(request.transfers.begin(), request.transfers.end(),
+                     [](const TransferCost& w) { return w.encodes(); });
+}
+
+bool any_decodes(const FusionRequest& request) {
+  return std::any_of(request.transfers.begin(), request.transfers.end(),
+                     [](const TransferCost& w) { return w.decodes(); });
+}
+
+bool longer_costs_more(const FusionRequest& request, CollectiveKind kind) {
+  return std::all_of(request.transfers.begin(), request.transfers.end(),
+                     [kind](const TransferCost& transfer) { return transfer.is_monotone(kind); });
+}
+
+bool coding_grows(const FusionRequest& request) {
+  return std::all_of(request.transfers.begin(), request.transfers.end(),
+                     [](const TransferCost& transfer) { return transfer.coding_grows(); });
+}
+
+bool merging_saves_code(const FusionRequest& request) {
+  return std::all_of(request.transfers.begin(), request.transfers.end(), [](const TransferCost& transfer) {
+    return transfer.coding_grows() && transfer.merging_saves_code();
+  });
+}
+
+std::vector<Time> min_channel_time(const FusionRequest& request, CollectiveKind kind) {
+  return min_by_transfer(
+      request, growth_on_channel(request, kind),
+      [kind](const TransferCost& transfer, std::int64_t bytes) { return transfer.time(kind, bytes); });
+}
+
+std::vector<Time> min_encoding(const FusionRequest& request) {
+  if (!any_encodes(request)) return std::vector<Time>(request.workload.gradients.size() + 1);
+  return min_by_transfer(request, growth_in_code(request), encode_time);
+}
+
+std::vector<Time> min_decoding(const FusionRequest& request) {
+  if (!any_decodes(request)) return std::vector<Time>(request.workload.gradients.size() + 1);
+  return min_by_transfer(
+      request, growth_in_code(request),
+      [](const TransferCost& transfer, std::int64_t bytes) { return transfer.decode(bytes); });
+}
+
+std::vector<Time> min_coding(const FusionRequest& request) {
+  return min_by_transfer(request, growth_in_code(request),
+                         [](const TransferCost& transfer, std::int64_t bytes) {
+                           return transfer.encode(bytes) + transfer.decode(bytes);
+                         });
+}
+
+std::vector<Time> min_mix(const FusionRequest& request, CollectiveKind kind, double coding) {
+  const Growth grows = {.longer_costs_more = coding_grows(request) && longer_costs_more(request, kind)};
+  return min_by_transfer(request, grows, [&](const TransferCost& transfer, std::int64_t bytes) {
+    const auto code = static_cast<double>((transfer.encode(bytes) + transfer.decode(bytes)).count());
+    const auto channel = static_cast<double>(transfer.time(kind, bytes).count());
+    return Time(static_cast<std::int64_t>(coding * code + (1 - coding) * channel));
+  });
+}
+
+std::vector<Time> min_encoding_before(const FusionRequest& request) {
+  std::vector<Time> out(request.workload.gradients.size() + 1);
+  if (!any_encodes(request) || !merging_saves_code(request)) return out;
+  const auto of_group = by_best_transfer(request, encode_time);
+  for (std::uint32_t n = 1; n < out.size(); ++n) out[n] = min_in_groups(of_group(0, n), n, 0);
+  return out;
+}
+
+std::vector<Time> ready_times(const Workload& workload, bool after_backward) {
+  std::vector<Time> ready;
+  ready.reserve(workload.gradients.size());
+  for (const Gradient& gradient : workload.gradients)
+    ready.push_back(after_backward ? workload.backward_total : gradient.ready);
+  return ready;
+}
+
+Channel::Channel(const FusionRequest& request, CollectiveKind kind, bool after_backward)
+    : request_(request),
+      kind_(kind),
+      ready_(ready_times(request.workload, after_backward)),
+      longer_costs_more_(planner::longer_costs_more(request, kind)) {}
+
+void Channel::prepare_bounds() {
+  min_ = min_channel_time(request_, kind_);
+  bounds_.resize(min_.size());
+  // Whatever carries gradient n or a later one ends no sooner than this, if longer groups do not cost less.
+  for (std::size_t n = ready_.size(); n-- > 0;)
+    bounds_[n] = longer_costs_more_ ? std::max(bounds_[n + 1], ready_[n] + min_[n]) : Time::zero();
+  const auto of_group = by_best_transfer(request_, [this](const TransferCost& transfer, std::int64_t bytes) {
+    return transfer.time(kind_, bytes);
+  });
+  min_next_.resize(ready_.size());
+  for (std::uint32_t n = 0; longer_costs_more_ && n < min_next_.size(); ++n)
+    min_next_[n] = of_group(n, n + 1);
+}
+
+std::size_t max_kept(std::uint32_t gradients, std::uint32_t transfers) {
+  // The work grows with the square of both, and with the ways. Enough for models as they are; where it is
+  // not, the plan says by how much it may be off.
+  constexpr double kWork = 1e10;
+  constexpr double kMin = 8;
+  return static_cast<std::size_t>(std::max(kMin, std::sqrt(kWork / transfers) / gradients));
+}
+
+}  // namespace planner

@@ -1,0 +1,14 @@
+// One iteration of a grouping by simulation: the definition that models are tested against.
+
+#pragma once
+
+#include "planner/job/grouping.hpp"
+#include "planner/schedule/fusion.hpp"
+#include "sim/time.hpp"
+
+namespace planner {
+
+/// As IterationModel::value(): with further micro-batches less what they compute.
+sim::Time simulate_iteration(const FusionRequest& request, const Groups& groups);
+
+}  // namespace planner

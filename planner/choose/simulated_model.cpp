@@ -1,0 +1,94 @@
+// Where no few times describe a beginning, groupings are simulated, and the plan found is a heuristic with a
+// bound: slow-down where all-gathers run under forward or decoding after backward, all-gathers that wait for
+// forward or come before passes.
+
+#include <algorithm>
+#include <utility>
+
+#include "planner/choose/local_search.hpp"
+#include "planner/choose/model_parts.hpp"
+#include "planner/choose/simulate_iteration.hpp"
+
+namespace planner {
+namespace {
+
+using sim::Time;
+
+class SimulatedModel final : public IterationModel {
+ public:
+  SimulatedModel(const FusionRequest& request, std::unique_ptr<IterationModel> unslowed,
+                 std::vector<Groups> starts)
+      : request_(request), unslowed_(std::move(unslowed)), starts_(std::move(starts)) {}
+
+  Time value(const Groups& groups) const override { return simulate_iteration(request_, groups); }
+
+  /// Slowing down never shortens an iteration.
+  Time lower_bound() const override { return unslowed_->lower_bound(); }
+
+  /// Begins at what would be best without slow-down, at what is plain (one group, each gradient alone), and
+  /// at the best three of the other starts.
+  OptimalGroups optimal(const GroupRules& rules) const override {
+    const OptimalGroups start = unslowed_->optimal(rules);
+    const LocalSearch search = {.rules = rules,
+                                .transfers = static_cast<std::uint32_t>(request_.transfers.size()),
+                                .value = [this](const Groups& groups) { return value(groups); }};
+    Improved found = improve(search, start.groups);
+    for (const Groups& plain : plain_groups(rules)) {
+      const Time reached = value(plain);
+      if (reached >= found.value) continue;
+      found = improve(search, plain);
+    }
+    for (const Groups& other : best_starts(rules)) {
+      Improved bettered = improve(search, other);
+      if (bettered.value < found.value) found = std::move(bettered);
+    }
+    const Time min = std::max(start.value - start.may_be_off_by, lower_bound());
+    return {.groups = found.groups,
+            .value = found.value,
+            .largest_front = 0,
+            .may_be_off_by = std::max(Time::zero(), found.value - min)};
+  }
+
+ private:
+  /// As far as the rules allow them.
+  std::vector<Groups> plain_groups(const GroupRules& rules) const {
+    const std::uint32_t count = request_.workload.gradient_count();
+    std::vector<Groups> out = {{{.begin = 0, .end = count}}, {}};
+    for (std::uint32_t i = 0; i < count; ++i) out.back().push_back({.begin = i, .end = i + 1});
+    out.erase(std::remove_if(out.begin(), out.end(),
+                             [&](const Groups& groups) { return is_ruled_out(rules, groups); }),
+              out.end());
+    return out;
+  }
+
+  std::vector<Groups> best_starts(const GroupRules& rules) const {
+    constexpr std::size_t kTaken = 3;
+    std::vector<std::pair<Time, std::size_t>> ranks;
+    for (std::size_t i = 0; i < starts_.size(); ++i)
+      if (!is_ruled_out(rules, starts_[i])) ranks.emplace_back(value(starts_[i]), i);
+    std::sort(ranks.begin(), ranks.end());
+    std::vector<Groups> out;
+    for (std::size_t i = 0; i < std::min(kTaken, ranks.size()); ++i) out.push_back(starts_[ranks[i].second]);
+    return out;
+  }
+
+  static bool is_ruled_out(const GroupRules& rules, const Groups& groups) {
+    if (rules.count().value_or(groups.size()) != groups.size()) return true;
+    return std::any_of(groups.begin(), groups.end(),
+                       [&](const Group& group) { return !rules.allows(group.begin, group.end); });
+  }
+
+  const FusionRequest& request_;
+  std::unique_ptr<IterationModel> unslowed_;
+  std::vector<Groups> starts_;
+};
+
+}  // namespace
+
+std::unique_ptr<IterationModel> simulated_model(const FusionRequest& request,
+                                                std::unique_ptr<IterationModel> unslowed,
+                                                std::vector<Groups> starts) {
+  return std::make_unique<SimulatedModel>(request, std::move(unslowed), std::move(starts));
+}
+
+}  // namespace planner

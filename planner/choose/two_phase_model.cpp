@@ -1,0 +1,208 @@
+// Pipelines that cut an all-reduce in two (dear, zero): reduce-scatters under backward; all-gathers in
+// forward order under the next forward pass, or before it. What the rest depends on: when the reduce-scatters
+// end, and how long it takes from the first all-gather of what has been grouped to the end of the forward
+// pass (or of gathering and decoding); with coding, by how much encoding has delayed backward, and all
+// decoding.
+
+#include <optional>
+
+#include "planner/choose/model_parts.hpp"
+#include "planner/graph/lower.hpp"
+
+namespace planner {
+namespace {
+
+using core::CollectiveKind;
+using sim::Time;
+
+struct TwoPhaseStep {
+  std::uint32_t end = 0;
+  Time tick{};
+  Time encode{};
+  Time scatter{};
+  Time gather{};
+  Time decode{};
+};
+
+template <bool kCodes>
+class TwoPhaseProblem {
+ public:
+  static constexpr std::size_t kStates = kCodes ? 4 : 2;
+  using State = ParetoState<kStates>;
+  static constexpr int kSlackCounts = 2;  // both phases may be late
+  using Step = TwoPhaseStep;
+
+  TwoPhaseProblem(const FusionRequest& request, bool overlap_gather)
+      : request_(request),
+        overlap_gather_(overlap_gather),
+        scatter_(request, CollectiveKind::reduce_scatter, false),
+        compute_(request.workload.gradients.size() + 1) {
+    const Workload& workload = request.workload;
+    for (std::uint32_t cut = 1; overlap_gather && cut <= count(); ++cut)
+      compute_[cut] = forward_from(workload, workload.gradients[cut - 1].layer) +
+                      group_update(workload, request.extras, 0, cut);
+  }
+
+  void prepare_bounds() {
+    scatter_.prepare_bounds();
+    min_gathering_ = min_channel_time(request_, CollectiveKind::all_gather);
+    min_encoding_ = min_encoding(request_);
+    min_decoding_ = min_decoding(request_);
+  }
+
+  std::uint32_t count() const { return request_.workload.gradient_count(); }
+  std::uint32_t transfers() const { return static_cast<std::uint32_t>(request_.transfers.size()); }
+  static State start() { return {}; }
+  static State min(std::uint32_t /*cut*/) { return {}; }
+  bool longer_costs_more() const {
+    return scatter_.longer_costs_more() && coding_grows(request_) &&
+           planner::longer_costs_more(request_, CollectiveKind::all_gather);
+  }
+
+  Step step(std::uint32_t begin, std::uint32_t end, std::uint32_t transfer, Time tick = {}) const {
+    const TransferCost& cost = request_.transfers[transfer];
+    const std::int64_t bytes = bytes_between(request_.workload, begin, end);
+    const GroupCost scattered = cost.cost(CollectiveKind::reduce_scatter, bytes);
+    return {.end = end,
+            .tick = tick,
+            .encode = scattered.encode,
+            .scatter = scattered.channel,
+            .gather = cost.time(CollectiveKind::all_gather, bytes),
+            .decode = scattered.decode};
+  }
+
+  State extend(const State& state, const Step& step) const {
+    State out{};
+    Time encoded{};
+    Time decoded{};
+    if constexpr (kCodes) {
+      encoded = out[kEncoded] = state[kEncoded] + step.encode;
+      decoded = out[kDecoding] = state[kDecoding] + step.decode;
+    }
+    out[kScattered] = scatter_.extend(state[kScattered], encoded, step.end, step.tick, step.scatter);
+    out[kGathering] = step.gather + std::max(state[kGathering], compute_[step.end] + decoded);
+    return out;
+  }
+
+  State settle(State state, std::uint32_t cut) const {
+    if (cut == count()) return state;
+    Time encoded{};
+    Time decoded{};
+    if constexpr (kCodes) {
+      encoded = state[kEncoded];
+      decoded = state[kDecoding];
+    }
+    state[kScattered] = std::max(state[kScattered], scatter_.next_start(cut) + encoded);
+    state[kGathering] = std::max(state[kGathering], compute_[cut + 1] + decoded);
+    return state;
+  }
+
+  std::optional<State> latest(const State& after, const Step& step) const {
+    State out{};
+    out[kScattered] = after[kScattered] - step.scatter;
+    out[kGathering] = after[kGathering] - step.gather;
+    const Time encoded = scatter_.latest_encoding(out[kScattered], step.end, step.tick);
+    const Time decoded = out[kGathering] - compute_[step.end];
+    if constexpr (kCodes) {
+      out[kEncoded] = std::min(after[kEncoded], encoded) - step.encode;
+      out[kDecoding] = std::min(after[kDecoding], decoded) - step.decode;
+    } else if (encoded < Time::zero() || decoded < Time::zero()) {
+      return std::nullopt;
+    }
+    return out;
+  }
+
+  /// What one phase gains the other may lose, so the ends of the phases stay as they are.
+  State latest_end(const State& state, Time /*value*/) const { return greatest(phases(state, count())); }
+
+  /// Each phase as long as the least of the other leaves.
+  State greatest_end(Time value) const {
+    const Phases min = phases(start(), 0);
+    const Time both = value - request_.extras.lars;
+    return greatest({.drained = both - min.forward, .forward = both - min.drained});
+  }
+
+  Time bound(const State& state, std::uint32_t cut) const {
+    const Phases min = phases(state, cut);
+    return min.drained + request_.extras.lars + min.forward;
+  }
+
+ private:
+  static constexpr std::size_t kScattered = 0;
+  static constexpr std::size_t kGathering = 1;
+  static constexpr std::size_t kEncoded = 2;
+  static constexpr std::size_t kDecoding = 3;
+
+  /// Until backward and the reduce-scatters have ended, and from then on; LARS between them left out.
+  struct Phases {
+    Time drained{};
+    Time forward{};
+  };
+
+  /// At least, from a beginning on.
+  Phases phases(const State& state, std::uint32_t cut) const {
+    Time encoded{};
+    Time decoding{};
+    if constexpr (kCodes) {
+      encoded = state[kEncoded];
+      decoding = state[kDecoding];
+    }
+    Time computed = request_.workload.backward_total + encoded;
+    Time gathering = state[kGathering];
+    if (cut < count()) {
+      computed += min_encoding_[cut];
+      gathering = min_gathering_[cut] + std::max(gathering, compute_[cut + 1] + decoding);
+      decoding += min_decoding_[cut];
+    }
+    const Time scattered = scatter_.bound(state[kScattered], encoded, cut);
+    const Time gathered = request_.extras.lars_gather + gathering;
+    return {.drained = std::max(computed, scattered),
+            .forward = overlap_gather_ ? std::max(compute() + decoding, gathered) : compute() + gathered};
+  }
+
+  /// The greatest state at the end of which the phases are no longer.
+  State greatest(const Phases& phases) const {
+    const Time gathering = phases.forward - request_.extras.lars_gather;
+    State out{};
+    out[kScattered] = phases.drained;
+    out[kGathering] = overlap_gather_ ? gathering : gathering - compute();
+    if constexpr (kCodes) {
+      out[kEncoded] = phases.drained - request_.workload.backward_total;
+      // without overlap all decoding lies within gathering
+      out[kDecoding] = overlap_gather_ ? phases.forward - compute() : out[kGathering];
+    }
+    return out;
+  }
+
+  /// Reading, forward and updates.
+  Time compute() const {
+    return request_.extras.read + request_.workload.forward_total + request_.extras.update;
+  }
+
+  const FusionRequest& request_;
+  bool overlap_gather_;
+  Channel scatter_;
+  std::vector<Time> compute_;  // by cut: from the last group's first layer to the end of forward, updates too
+  std::vector<Time> min_gathering_;  // by cut: from there on
+  std::vector<Time> min_encoding_;   // likewise
+  std::vector<Time> min_decoding_;   // likewise
+};
+
+std::unique_ptr<IterationModel> unslowed(const FusionRequest& request, bool overlap_gather) {
+  if (any_encodes(request) || any_decodes(request))
+    return std::make_unique<ParetoModel<TwoPhaseProblem<true>>>(request, overlap_gather);
+  return std::make_unique<ParetoModel<TwoPhaseProblem<false>>>(request, overlap_gather);
+}
+
+}  // namespace
+
+std::unique_ptr<IterationModel> two_phase_model(const FusionRequest& request, bool overlap_gather) {
+  if (request.options.prefetch && overlap_gather && request.pipeline.name == "dear")
+    return simulated_model(request, unslowed(request, overlap_gather));
+  if (!request.slows()) return unslowed(request, overlap_gather);
+  if (overlap_gather || any_decodes(request))
+    return simulated_model(request, unslowed(request, overlap_gather));
+  return slowed_model(request, false, true);
+}
+
+}  // namespace planner

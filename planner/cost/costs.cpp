@@ -1,0 +1,195 @@
+#include "planner/cost/costs.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace planner {
+namespace {
+
+using core::CollectiveKind;
+using core::Level;
+using core::Link;
+using core::Network;
+
+bool is_slower(const Link& a, const Link& b) {
+  return a.beta_us_per_byte != b.beta_us_per_byte ? a.beta_us_per_byte > b.beta_us_per_byte
+                                                  : a.alpha_us > b.alpha_us;
+}
+
+/// The levels that P workers reach over: the innermost, and each further one while units are left over.
+std::vector<Level> spanned(const std::vector<Level>& levels, std::int64_t workers) {
+  std::vector<Level> out;
+  std::int64_t inside = 1;
+  for (const Level& level : levels) {
+    if (inside >= workers) break;
+    if (level.size == 1) continue;  // nothing to cross
+    out.push_back(level);
+    if (!level.size) break;
+    inside *= *level.size;
+  }
+  return out;
+}
+
+Fabric make_fabric(const Network& network, std::int64_t workers) {
+  Fabric fabric = {.workers = workers, .flat = {}, .nodes = {}};
+  if (network.levels.empty()) {
+    fabric.flat = *network.link;
+    return fabric;
+  }
+  const std::vector<Level> levels = spanned(network.levels, workers);
+  const auto slowest = std::min_element(
+      levels.begin(), levels.end(), [](const Level& a, const Level& b) { return is_slower(a.link, b.link); });
+  fabric.flat = slowest->link;
+
+  const std::int64_t node = network.levels.front().size.value_or(workers);
+  Fabric::Nodes nodes = {.workers_in_node = std::min(node, workers),
+                         .nodes = workers <= node ? 1 : workers / node,
+                         .inside = network.levels.front().link,
+                         .between = {},
+                         .between_is_shared = false};
+  const Level* between = nullptr;
+  for (const Level& level : levels)
+    if (&level != &levels.front() || node == 1)
+      if (between == nullptr || is_slower(level.link, between->link)) between = &level;
+  if (between != nullptr) {
+    nodes.between = between->link;
+    nodes.between_is_shared = between->shared;
+  }
+  fabric.nodes = nodes;
+  return fabric;
+}
+
+std::string description(CollectiveKind kind, const Algorithm& algorithm) {
+  return fmt::format("{} {}", algorithm.name, core::name(kind));
+}
+
+void check_nodes(const Network& network, std::int64_t workers, std::string_view what) {
+  if (network.levels.empty())
+    throw Unsupported(fmt::format("a network with levels, as {} needs", what),
+                      fmt::format("network '{}' without", network.name));
+  const std::int64_t node = network.levels.front().size.value_or(workers);
+  if (workers > node && workers % node != 0)
+    throw Unsupported(fmt::format("for {} a multiple of the {} workers in a node", what, node),
+                      fmt::to_string(workers));
+}
+
+ClosedForm closed_form(const Network& network, std::int64_t workers, const Algorithm& algorithm,
+                       CollectiveKind kind) {
+  if (!network.link && network.levels.empty()) {
+    std::vector<std::int64_t> measured_on;
+    for (const core::Measured& measured : network.measured)
+      if (measured.collective == kind && measured.algorithm.value_or(algorithm.name) == algorithm.name)
+        measured_on.push_back(measured.workers);
+    throw Unsupported(
+        fmt::format("a number of workers for which network '{}' has a cost of {} ({})", network.name,
+                    description(kind, algorithm),
+                    measured_on.empty() ? "none is measured, and it has no link"
+                                        : fmt::format("measured on {}", fmt::join(measured_on, ", "))),
+        fmt::to_string(workers));
+  }
+  const AlgorithmEntry& entry = algorithm_entry(algorithm.name);
+  if (!entry.has_halves && kind != CollectiveKind::all_reduce)
+    throw Unsupported(fmt::format("an all-reduce that has a {}", core::name(kind)), algorithm.name);
+  if (entry.needs_nodes) check_nodes(network, workers, algorithm.name);
+  return entry.cost(make_fabric(network, workers), algorithm);
+}
+
+const core::Measured* find_measured(const Network& network, std::int64_t workers, const Algorithm& algorithm,
+                                    CollectiveKind kind) {
+  for (const core::Measured& measured : network.measured)
+    if (measured.collective == kind && measured.workers == workers &&
+        measured.algorithm.value_or(algorithm.name) == algorithm.name)
+      return &measured;
+  return nullptr;
+}
+
+/// Of an algorithm that was measured. two_level sends as much as the ring, wherever the nodes are.
+double sent_per_byte(std::int64_t workers, const Algorithm& algorithm) {
+  const AlgorithmEntry& entry = algorithm_entry(algorithm.name);
+  if (entry.needs_nodes) return 2 * static_cast<double>(workers - 1) / static_cast<double>(workers);
+  return entry.cost({.workers = workers, .flat = {}, .nodes = {}}, algorithm).sent_per_byte;
+}
+
+CollectiveCost cost_of(const Network& network, std::int64_t workers, const Algorithm& algorithm,
+                       CollectiveKind kind) {
+  if (workers == 1) return {.curve = core::CostCurve::affine(0, 0), .sent_per_byte = 0, .is_measured = false};
+  const double share = kind == CollectiveKind::all_reduce ? 1 : 0.5;  // the halves split startup and beta
+  if (const core::Measured* measured = find_measured(network, workers, algorithm, kind))
+    return {.curve = measured->curve,
+            .sent_per_byte = share * sent_per_byte(workers, algorithm),
+            .is_measured = true};
+  const ClosedForm whole = closed_form(network, workers, algorithm, kind);
+  const double sum =
+      kind == CollectiveKind::all_gather ? 0 : whole.sum_us_per_byte;  // gamma is the reducing half's
+  return {.curve = core::CostCurve::affine(share * whole.startup_us, share * whole.link_us_per_byte + sum),
+          .sent_per_byte = share * whole.sent_per_byte,
+          .is_measured = false};
+}
+
+}  // namespace
+
+Unsupported::Unsupported(std::string expected_text, std::string got_text)
+    : std::runtime_error(fmt::format("expected {}, got {}", expected_text, got_text)),
+      expected_(std::move(expected_text)),
+      got_(std::move(got_text)) {}
+
+Fabric fabric_of(const Network& network, std::int64_t workers, std::string_view what, bool needs_nodes) {
+  if (!network.link && network.levels.empty())
+    throw Unsupported(fmt::format("a network with a link or levels, as {} has a closed form alone", what),
+                      fmt::format("network '{}', which is measured alone", network.name));
+  if (needs_nodes) check_nodes(network, workers, what);
+  return make_fabric(network, workers);
+}
+
+Costs::Costs(const Network& network, std::int64_t workers, Algorithm algorithm)
+    : network_(&network), workers_(workers), algorithm_(std::move(algorithm)) {}
+
+const CollectiveCost& Costs::work_out(CollectiveKind kind) const {
+  return known_.at(static_cast<std::size_t>(kind)).emplace(cost_of(*network_, workers_, algorithm_, kind));
+}
+
+std::vector<Warning> Costs::warnings(CollectiveKind kind, const std::vector<std::int64_t>& sizes) const {
+  if (workers_ == 1 || sizes.empty()) return {};
+  const CollectiveCost& cost = of(kind);
+  const std::string what =
+      fmt::format("network '{}', {} on {} workers", network_->name, description(kind, algorithm_), workers_);
+  std::vector<Warning> out;
+
+  const auto largest = static_cast<double>(*std::max_element(sizes.begin(), sizes.end()));
+  const double measured = cost.curve.measured_up_to_bytes();
+  if (largest > measured)
+    out.push_back(
+        {.subject = "extrapolation: " + what,
+         .weight = largest,
+         .text = fmt::format("{}: measured up to {:.0f} bytes, the last line is continued to {:.0f}", what,
+                             measured, largest)});
+
+  for (const core::Measured& other : network_->measured)
+    if (!cost.is_measured && other.collective == kind && other.workers == workers_)
+      out.push_back({.subject = "unused: " + what,
+                     .weight = 0,
+                     .text = fmt::format("{}: measured there only as {}, so the closed form is used", what,
+                                         *other.algorithm)});
+
+  if (!network_->line_rate_gbps) return out;
+  const double passes = kind == CollectiveKind::all_reduce ? 2 : 1;
+  const auto p = static_cast<double>(workers_);
+  const double min_us_per_byte = passes * (p - 1) / p * 8e-3 / *network_->line_rate_gbps;
+  for (const std::int64_t size : sizes) {
+    const auto bytes = static_cast<double>(size);
+    const double bound = min_us_per_byte * bytes;
+    constexpr double kRounding = 1 - 1e-9;
+    if (cost.curve.us(bytes) >= bound * kRounding) continue;
+    out.push_back(
+        {.subject = "bound: " + what,
+         .weight = bound - cost.curve.us(bytes),
+         .text = fmt::format("{}: {} bytes take {:.6g} us, under the physical bound of {:.6g} us at {} Gb/s",
+                             what, size, cost.curve.us(bytes), bound, *network_->line_rate_gbps)});
+  }
+  return out;
+}
+
+}  // namespace planner

@@ -1,0 +1,117 @@
+// PyTorch's DistributedDataParallel. A bucket takes the next gradient, then closes when it holds its cap or
+// more; buckets never split a tensor and each dtype and device has its own
+// (torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size). The caps are
+// int(mb * 1024 * 1024), the last one also of every bucket after it. `bucket_cap_mb_list` came with PyTorch
+// 2.11 (pull request 169026). Before that there are two caps: dist._DEFAULT_FIRST_BUCKET_BYTES, 1 MiB unless
+// set by hand, and bucket_cap_mb. Newer releases (pull request 121640) let a given bucket_cap_mb hold for the
+// first bucket too; setting both to the same makes all releases alike.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "planner/emit/emitters/ddp_caps.hpp"
+#include "planner/emit/emitters/report.hpp"
+
+namespace planner {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+constexpr std::int64_t kMiB = 1 << 20;
+constexpr std::int64_t kDefaultFirstBucket = kMiB;
+
+ordered_json number(const std::string& text) { return ordered_json::parse(text); }
+
+/// The best bucket_cap_mb where the first buckets have these caps.
+struct BestMb {
+  BestCap cap;
+  std::string mb;
+  ordered_json json;
+};
+
+BestMb best_mb(const Report& report, const Sizes& first_caps) {
+  const Workload& workload = report.request().workload;
+  const Sizes bytes = gradient_bytes(workload);
+  BestMb best;
+  best.cap = best_cap([&](std::int64_t cap) { return close_at(bytes, cap, first_caps); },
+                      report.request().iteration_us);
+  const std::int64_t all_in_mib = (workload.bytes() / kMiB + 1) * kMiB;
+  const std::int64_t max = best.cap.max > 0 ? best.cap.max : all_in_mib;
+  best.mb = mib_text(best.cap.min, max);
+  best.json = report.best_cost("bucket_cap_mb", number(best.mb), best.cap);
+  best.json["first_bucket_bytes"] = first_caps.empty() ? bytes_of_mib(best.mb) : first_caps.front();
+  return best;
+}
+
+std::string older_releases(const BestMb& all, const BestMb& small_first) {
+  std::string out = fmt::format(
+      "#\n# Before 2.11 one number holds for all buckets, if it is also set for the first:\n"
+      "#   torch.distributed._DEFAULT_FIRST_BUCKET_BYTES = {}\n"
+      "#   DistributedDataParallel(model, bucket_cap_mb={})\n"
+      "# makes {}\n# ({})\n",
+      all.json["first_bucket_bytes"].get<std::int64_t>(), all.mb, Report::cost_text(all.json),
+      Report::tried_text(all.cap));
+  out += fmt::format(
+      "# Where the first bucket keeps its 1 MiB (so in 1.13), bucket_cap_mb={} does best:\n# {}\n#\n",
+      small_first.mb, Report::cost_text(small_first.json));
+  return out;
+}
+
+void add_notes(Report& report) {
+  report.note(
+      "Holds from the second iteration on, when DDP has put gradients in the order in which they become "
+      "ready; find_unused_parameters=True without static_graph=True keeps it from doing so.");
+  report.note("Gradients of several dtypes or devices get buckets, and use up caps, of their own.");
+  const core::Dtype dtype = report.request().workload.profile->dtype;
+  if (dtype != core::Dtype::float32)
+    report.note(
+        fmt::format("Caps count parameters of {}: double them for float32 parameters that a hook compresses.",
+                    core::name(dtype)));
+}
+
+Emission emit_ddp(const EmitRequest& request) {
+  Report report("ddp", request);
+  const Workload& workload = request.workload;
+  const DdpCaps caps = ddp_caps(workload, in_order(request.groups));
+  const Sizes first_caps(caps.bytes.begin(), caps.bytes.end() - 1);
+  report.made(close_at(gradient_bytes(workload), caps.bytes.back(), first_caps).groups);
+  add_notes(report);
+  const BestMb all = best_mb(report, {});
+  const BestMb small_first = best_mb(report, {kDefaultFirstBucket});
+  return {.text = report.heading("DDP") +
+                  fmt::format("model = torch.nn.parallel.DistributedDataParallel(\n"
+                              "    model,\n"
+                              "    bucket_cap_mb_list=[{}],  # PyTorch 2.11 or later\n"
+                              ")\n",
+                              fmt::join(caps.mb, ", ")) +
+                  older_releases(all, small_first) + report.remarks(),
+          .json = report.json({{"bucket_cap_mb_list", caps.json()},
+                               {"bucket_bytes_cap_list", caps.bytes},
+                               {"least_pytorch", "2.11"},
+                               {"best_single_cap", all.json},
+                               {"best_single_cap_after_1_mib", small_first.json}})};
+}
+
+}  // namespace
+
+ordered_json DdpCaps::json() const {
+  ordered_json out = ordered_json::array();
+  for (const std::string& text : mb) out.push_back(number(text));
+  return out;
+}
+
+DdpCaps ddp_caps(const Workload& workload, const Groups& groups) {
+  DdpCaps out;
+  for (const Group& group : groups) {
+    const std::int64_t before_last =
+        workload.bytes_before[group.end - 1] - workload.bytes_before[group.begin];
+    out.mb.push_back(mib_text(before_last + 1, group_bytes(workload, group)));
+    out.bytes.push_back(bytes_of_mib(out.mb.back()));
+  }
+  return out;
+}
+
+Emitter ddp_emitter() { return {"ddp", "PyTorch DistributedDataParallel: bucket_cap_mb_list", emit_ddp}; }
+
+}  // namespace planner

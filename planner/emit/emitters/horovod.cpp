@@ -1,0 +1,153 @@
+// Horovod's DistributedOptimizer. Given groups are negotiated as a whole; with HOROVOD_DISABLE_GROUP_FUSION=1
+// each is fused by itself, still within the threshold (horovod/common/controller.cc, ComputeResponseList and
+// FuseResponses). Without groups it adds what is ready at the tick, in order, while the sum stays within
+// HOROVOD_FUSION_THRESHOLD bytes. On GPUs each gradient counts in multiples of 16 bytes, and the threshold is
+// rounded up to 512 bytes times the processes of a node (TensorFusionThresholdBytes).
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "planner/emit/emitters/report.hpp"
+
+namespace planner {
+namespace {
+
+using nlohmann::ordered_json;
+using sim::Time;
+
+constexpr std::int64_t kPadding = 16;
+constexpr std::int64_t kMiB = 1 << 20;
+/// A threshold that is a multiple of this is taken as it is, with up to 16 processes on a node.
+constexpr std::int64_t kThresholdUnit = std::int64_t{512} * 16;
+constexpr Time kDefaultCycle = std::chrono::milliseconds(1);
+
+Sizes padded_bytes(const Workload& workload) {
+  Sizes out = gradient_bytes(workload);
+  for (std::int64_t& size : out) size = (size + kPadding - 1) / kPadding * kPadding;
+  return out;
+}
+
+/// The longest cycle on whose ticks the plan issues its groups; 0: it knows none.
+Time cycle_of(const Groups& groups) {
+  std::int64_t cycle = 0;
+  for (const Group& group : groups) cycle = std::gcd(cycle, group.tick.count());
+  return Time(cycle);
+}
+
+Time tick_of(Time ready, Time cycle) {
+  if (cycle == Time::zero()) return Time::zero();
+  return (ready / cycle + (ready % cycle == Time::zero() ? 0 : 1)) * cycle;
+}
+
+std::vector<Time> ticks_of(const Workload& workload, Time cycle) {
+  std::vector<Time> out;
+  for (const Gradient& gradient : workload.gradients) out.push_back(tick_of(gradient.ready, cycle));
+  return out;
+}
+
+/// Explicit groups, each issued at the first tick after its last gradient.
+Groups on_ticks(const Workload& workload, const Groups& groups, Time cycle) {
+  Groups out = in_order(groups);
+  for (Group& group : out) group.tick = tick_of(workload.gradients[group.end - 1].ready, cycle);
+  return out;
+}
+
+/// In whole MiB, no less than the largest group.
+std::int64_t threshold_for(const Sizes& padded, const Groups& groups) {
+  std::int64_t max = 0;
+  for (const Group& group : groups)
+    max = std::max(
+        max, std::accumulate(padded.begin() + group.begin, padded.begin() + group.end, std::int64_t{0}));
+  return (max + kMiB - 1) / kMiB * kMiB;
+}
+
+std::string milliseconds(Time cycle) { return fmt::format("{}", static_cast<double>(cycle.count()) / 1e9); }
+
+std::string environment(std::int64_t threshold, Time cycle) {
+  std::string out = fmt::format(
+      "#   HOROVOD_DISABLE_GROUP_FUSION=1\n"
+      "#   HOROVOD_FUSION_THRESHOLD={}  # bytes; the largest group must fit\n",
+      threshold);
+  if (cycle > Time::zero())
+    out += fmt::format("#   HOROVOD_CYCLE_TIME={}  # ms, as in the plan\n", milliseconds(cycle));
+  return out;
+}
+
+std::string python(const Workload& workload, const Groups& groups) {
+  std::string out =
+      "import horovod.torch as hvd\n"
+      "\n"
+      "parameters = dict(model.named_parameters())\n"
+      "groups = [[parameters[name] for name in names] for names in [\n";
+  for (const Group& group : groups)
+    out += fmt::format("    {},\n", list_in_quotes(tensor_names(workload, group)));
+  return out +
+         "]]\n"
+         "optimizer = hvd.DistributedOptimizer(\n"
+         "    optimizer, named_parameters=model.named_parameters(), groups=groups)  # lists: after 0.21\n";
+}
+
+struct BestThreshold {
+  BestCap cap;
+  std::int64_t bytes = 0;
+};
+
+BestThreshold best_threshold(Report& report, const Sizes& padded, Time cycle) {
+  const Workload& workload = report.request().workload;
+  const std::vector<Time> ticks = ticks_of(workload, cycle);
+  BestThreshold best;
+  best.cap = best_cap([&](std::int64_t cap) { return add_within(padded, cap, ticks); },
+                      report.request().iteration_us);
+  best.bytes = roundest(best.cap.min, best.cap.max > 0 ? best.cap.max : 2 * best.cap.min, 2);
+  if (best.bytes % kThresholdUnit != 0)
+    report.note(fmt::format("Horovod rounds the threshold {} up to 512 bytes times the processes of a node.",
+                            best.bytes));
+  if (add_within(gradient_bytes(workload), best.bytes, ticks).groups != best.cap.groups)
+    report.note(
+        fmt::format("On CPUs, where nothing is padded, the threshold {} makes other groups.", best.bytes));
+  return best;
+}
+
+/// What Horovod's own cycle of 1 ms costs a plan that knows no ticks.
+ordered_json at_default_cycle(const Report& report) {
+  const EmitRequest& request = report.request();
+  ordered_json out = {{"cycle_ms", 1}};
+  out.update(report.cost(on_ticks(request.workload, request.groups, kDefaultCycle)));
+  return out;
+}
+
+Emission emit_horovod(const EmitRequest& request) {
+  Report report("horovod", request);
+  const Time cycle = cycle_of(request.groups);
+  const Sizes padded = padded_bytes(request.workload);
+  const Groups groups = on_ticks(request.workload, request.groups, cycle);
+  report.made(groups);
+  const std::int64_t threshold = threshold_for(padded, groups);
+  const BestThreshold best = best_threshold(report, padded, cycle);
+  const ordered_json best_json = report.best_cost("HOROVOD_FUSION_THRESHOLD", best.bytes, best.cap);
+  ordered_json specific = {{"HOROVOD_DISABLE_GROUP_FUSION", 1},
+                           {"HOROVOD_FUSION_THRESHOLD", threshold},
+                           {"cycle_ms", static_cast<double>(cycle.count()) / 1e9}};
+  std::string text =
+      report.heading("Horovod") + "# environment of every worker:\n" + environment(threshold, cycle) +
+      python(request.workload, groups) +
+      fmt::format("#\n# Without groups, HOROVOD_FUSION_THRESHOLD={} does best:\n# {}\n# ({})\n", best.bytes,
+                  Report::cost_text(best_json), Report::tried_text(best.cap));
+  if (cycle == Time::zero()) {
+    specific["at_default_cycle"] = at_default_cycle(report);
+    text +=
+        fmt::format("# These times are without a cycle; with groups on Horovod's own ticks of 1 ms:\n# {}\n",
+                    Report::cost_text(specific["at_default_cycle"]));
+  }
+  specific["best_single_cap"] = best_json;
+  return {.text = text + report.remarks(), .json = report.json(specific)};
+}
+
+}  // namespace
+
+Emitter horovod_emitter() { return {"horovod", "Horovod DistributedOptimizer: groups", emit_horovod}; }
+
+}  // namespace planner

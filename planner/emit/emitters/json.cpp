@@ -1,0 +1,29 @@
+// The groups as plain data, for whatever else launches collectives; nothing is said that the plan does not.
+
+#include "core/json_text.hpp"
+#include "planner/emit/emitters/ddp_caps.hpp"
+#include "planner/emit/emitters/report.hpp"
+
+namespace planner {
+namespace {
+
+using nlohmann::ordered_json;
+
+Emission emit_json(const EmitRequest& request) {
+  ordered_json groups = ordered_json::array();
+  for (const Group& group : request.groups) {
+    ordered_json item = {{"tensors", tensor_names(request.workload, group)},
+                         {"bytes", group_bytes(request.workload, group)}};
+    if (group.tick > sim::Time::zero()) item["tick_us"] = sim::to_us(group.tick);
+    groups.push_back(std::move(item));
+  }
+  const DdpCaps caps = ddp_caps(request.workload, in_order(request.groups));
+  const ordered_json json = {{"target", "json"}, {"groups", groups}, {"bucket_cap_mb_list", caps.json()}};
+  return {.text = core::json_text(json), .json = json};
+}
+
+}  // namespace
+
+Emitter json_emitter() { return {"json", "the groups as plain data", emit_json}; }
+
+}  // namespace planner

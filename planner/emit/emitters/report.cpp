@@ -1,0 +1,195 @@
+#include "planner/emit/emitters/report.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace planner {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string counted(std::size_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+/// How a framework's groups treat the gradients of one group of the plan that is not among them.
+std::string why_other(const Workload& workload, const Group& group, const Groups& made) {
+  std::vector<std::string> sizes;
+  for (const Group& other : made) {
+    if (other.end <= group.begin || group.end <= other.begin) continue;
+    if (other.begin == group.begin && other.end == group.end)
+      return fmt::format("issued no sooner than {} us after backward began, not {} us",
+                         sim::to_us(other.tick), sim::to_us(group.tick));
+    sizes.push_back(fmt::format("{}", group_bytes(workload, other)));
+  }
+  std::string out = fmt::format("its {} bytes travel in {} of ", group_bytes(workload, group),
+                                sizes.size() == 1 ? "one group" : counted(sizes.size(), "group"));
+  constexpr std::size_t kMaxShown = 4;
+  for (std::size_t i = 0; i < std::min(sizes.size(), kMaxShown); ++i) out += (i == 0 ? "" : ", ") + sizes[i];
+  return out + (sizes.size() > kMaxShown ? ", ... bytes" : " bytes");
+}
+
+/// The text as comment lines of at most 100 characters, where its words allow.
+std::string comment(std::string_view text) {
+  constexpr std::size_t kWidth = 98;
+  std::string out;
+  while (text.size() > kWidth) {
+    std::size_t space = text.rfind(' ', kWidth);
+    if (space == std::string_view::npos) space = text.find(' ');
+    if (space == std::string_view::npos) break;
+    out += fmt::format("# {}\n", text.substr(0, space));
+    text.remove_prefix(space + 1);
+  }
+  return out + fmt::format("# {}\n", text);
+}
+
+bool in_backward_order(const Groups& groups) {
+  return std::is_sorted(groups.begin(), groups.end(),
+                        [](const Group& a, const Group& b) { return a.begin < b.begin; });
+}
+
+std::string why_differs(const Workload& workload, const Groups& planned, std::size_t index,
+                        const Groups& made) {
+  const auto found = std::find(made.begin(), made.end(), planned[index]);
+  if (found == made.end()) return why_other(workload, planned[index], made);
+  return fmt::format("launched as number {}, in the order of backward", found - made.begin() + 1);
+}
+
+}  // namespace
+
+const std::string& tensor_name(const Workload& workload, std::uint32_t gradient) {
+  const Gradient& at = workload.gradients[gradient];
+  return workload.profile->layers[at.layer].tensors[at.tensor].name;
+}
+
+std::vector<std::string> tensor_names(const Workload& workload, const Group& group) {
+  std::vector<std::string> out;
+  for (std::uint32_t i = group.begin; i < group.end; ++i) out.push_back(tensor_name(workload, i));
+  return out;
+}
+
+std::int64_t group_bytes(const Workload& workload, const Group& group) {
+  return workload.bytes_before[group.end] - workload.bytes_before[group.begin];
+}
+
+Sizes gradient_bytes(const Workload& workload) {
+  Sizes out;
+  for (const Gradient& gradient : workload.gradients) out.push_back(gradient.bytes);
+  return out;
+}
+
+Sizes gradient_elements(const Workload& workload) {
+  Sizes out = gradient_bytes(workload);
+  for (std::int64_t& size : out) size /= core::bytes_per_element(workload.profile->dtype);
+  return out;
+}
+
+Groups in_order(const Groups& groups) {
+  Groups out = groups;
+  std::sort(out.begin(), out.end(), [](const Group& a, const Group& b) { return a.begin < b.begin; });
+  return out;
+}
+
+std::string in_quotes(std::string_view text) {
+  return ordered_json(text).dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+std::string list_in_quotes(const std::vector<std::string>& texts) {
+  std::string out = "[";
+  for (const std::string& text : texts) out += (out.size() == 1 ? "" : ", ") + in_quotes(text);
+  return out + ']';
+}
+
+Report::Report(std::string_view target, const EmitRequest& request)
+    : target_(target), request_(request), planned_us_(request.iteration_us(request.groups)) {}
+
+ordered_json Report::cost(const Groups& groups, double iteration_us) const {
+  constexpr double kPicoseconds = 1e6;
+  const double loses_us = std::round((iteration_us - planned_us_) * kPicoseconds) / kPicoseconds;
+  return {{"groups", groups.size()},
+          {"iteration_us", iteration_us},
+          {"loses_us", loses_us},
+          {"loses_percent", planned_us_ > 0 ? 100 * loses_us / planned_us_ : 0.0}};
+}
+
+ordered_json Report::cost(const Groups& groups) const { return cost(groups, request_.iteration_us(groups)); }
+
+std::string Report::cost_text(const ordered_json& cost) {
+  const double loses_us = cost["loses_us"];
+  const double percent = cost["loses_percent"];
+  const std::string loss =
+      loses_us > 0 ? fmt::format("loses {:.1f} us ({:.2f} %)", loses_us, percent)
+      : loses_us < 0
+          ? fmt::format("gains {:.1f} us ({:.2f} %), as the plan is not optimal", -loses_us, -percent)
+          : "loses nothing";
+  return fmt::format("{}, {:.1f} us per iteration: {}", counted(cost["groups"].get<std::size_t>(), "group"),
+                     cost["iteration_us"].get<double>(), loss);
+}
+
+ordered_json Report::best_cost(std::string_view name, const ordered_json& value, const BestCap& best) const {
+  ordered_json out = {{std::string(name), value}};
+  out.update(cost(best.groups, best.iteration_us));
+  out["tried"] = best.tried;
+  out["every_grouping_tried"] = best.is_every;
+  return out;
+}
+
+std::string Report::tried_text(const BestCap& best) {
+  if (best.is_every) return fmt::format("the best of the {} groupings that one number can make", best.tried);
+  return fmt::format("the best of {} numbers tried", best.tried);
+}
+
+void Report::made(const Groups& groups, const std::vector<std::string>& whys) {
+  const Groups& planned = request_.groups;
+  reproduced_ = groups == planned;
+  makes_ = cost(groups);
+  const bool order_matters = !in_backward_order(planned);
+  for (std::size_t i = 0; i < planned.size(); ++i) {
+    const bool is_made = std::find(groups.begin(), groups.end(), planned[i]) != groups.end();
+    const bool same_number = i < groups.size() && groups[i] == planned[i];
+    if (same_number || (is_made && !order_matters)) continue;
+    const bool is_known = i < whys.size() && !whys[i].empty();
+    differs_.push_back(
+        {{"group", i + 1}, {"why", is_known ? whys[i] : why_differs(request_.workload, planned, i, groups)}});
+  }
+}
+
+std::string Report::heading(std::string_view framework) const {
+  const PlanFile& plan = request_.plan;
+  std::string out =
+      fmt::format("# {} for model {}: {} for {} (pipeline {}, {:.1f} us per iteration)\n", framework,
+                  in_quotes(plan.model), counted(request_.groups.size(), "group"),
+                  counted(static_cast<std::size_t>(plan.workers), "worker"), plan.pipeline, planned_us_);
+  out += reproduced_ ? "# makes exactly the groups of the plan\n"
+                     : fmt::format("# makes {}\n", cost_text(makes_));
+  return out;
+}
+
+std::string Report::remarks() const {
+  constexpr std::size_t kMaxShown = 8;
+  std::string out;
+  if (!differs_.empty())
+    out += fmt::format("# {} of the plan's {} made otherwise:\n", differs_.size(),
+                       request_.groups.size() == 1 ? "group is" : "groups are");
+  for (std::size_t i = 0; i < std::min(differs_.size(), kMaxShown); ++i)
+    out += fmt::format("#   group {}: {}\n", differs_[i]["group"].get<std::size_t>(),
+                       differs_[i]["why"].get<std::string>());
+  if (differs_.size() > kMaxShown) out += fmt::format("#   and {} more\n", differs_.size() - kMaxShown);
+  for (const std::string& note : notes_) out += comment(note);
+  return out;
+}
+
+ordered_json Report::json(const ordered_json& specific) const {
+  ordered_json out = {{"target", target_},
+                      {"groups_reproduced", reproduced_},
+                      {"iteration_us", planned_us_},
+                      {"makes", makes_}};
+  out.update(specific);
+  out["differs"] = differs_;
+  out["notes"] = notes_;
+  return out;
+}
+
+}  // namespace planner

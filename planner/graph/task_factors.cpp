@@ -1,0 +1,91 @@
+#include "planner/graph/task_factors.hpp"
+
+#include <algorithm>
+
+#include "sim/draws.hpp"
+
+namespace planner {
+namespace {
+
+std::uint64_t bits_of(const Jitter& jitter, std::int64_t worker, const TaskLabel& label) {
+  return sim::hash(jitter.seed, static_cast<std::uint64_t>(worker), label.iteration,
+                   static_cast<std::uint64_t>(label.kind), label.item);
+}
+
+/// Mean 1 as long as sigma is far below 1: no task takes less than no time.
+double normal_mean_one(std::uint64_t bits, double sigma) {
+  return std::max(0.0, 1 + sigma * sim::standard_normal(bits));
+}
+
+}  // namespace
+
+std::vector<double> slowdowns(const Setting& setting) {
+  std::vector<double> out(static_cast<std::size_t>(setting.costs.workers()), 1);
+  for (const Straggler& straggler : setting.conditions.stragglers)
+    if (straggler.worker < setting.costs.workers())
+      out[static_cast<std::size_t>(straggler.worker)] = straggler.slowdown;
+  return out;
+}
+
+TaskSigmas::TaskSigmas(const Setting& setting) : all_(setting.conditions.jitter.sigma) {
+  if (setting.conditions.jitter.distribution != Jitter::Distribution::measured) return;
+  measured_.emplace(setting);
+  for (const BackwardStep& step : setting.workload.backward)
+    backward_.push_back(measured_->backward[step.layer]);
+}
+
+double TaskSigmas::of(TaskLabel::Kind kind, std::uint32_t item) const {
+  if (!measured_) return all_;
+  switch (kind) {
+    case TaskLabel::Kind::forward: return measured_->forward[item % measured_->forward.size()];
+    case TaskLabel::Kind::backward: return backward_[item % backward_.size()];
+    case TaskLabel::Kind::micro_batch_forward: return measured_->micro_batch_forward;
+    case TaskLabel::Kind::micro_batch_backward: return measured_->micro_batch_backward;
+    default: return all_;  // nobody measured how encoding and updates spread
+  }
+}
+
+double TaskSigmas::max() const {
+  double out = all_;
+  if (!measured_) return out;
+  for (const std::vector<double>* sigmas : {&measured_->forward, &measured_->backward})
+    for (const double sigma : *sigmas) out = std::max(out, sigma);
+  return out;
+}
+
+double task_factor(const Jitter& jitter, double sigma, std::int64_t worker, const TaskLabel& label) {
+  if (sigma == 0) return 1;
+  const std::uint64_t bits = bits_of(jitter, worker, label);
+  return jitter.distribution == Jitter::Distribution::normal ? normal_mean_one(bits, sigma)
+                                                             : sim::lognormal_mean_one(bits, sigma);
+}
+
+TaskFactors::TaskFactors(const Setting& setting)
+    : jitter_(setting.conditions.jitter),
+      sigmas_(setting),
+      slowdowns_(slowdowns(setting)),
+      straggles_(std::any_of(slowdowns_.begin(), slowdowns_.end(), [](double s) { return s != 1; })),
+      bits_(slowdowns_.size()),
+      factors_(slowdowns_.size()) {}
+
+std::span<const double> TaskFactors::of(const TaskLabel& label) {
+  const double sigma = sigmas_.of(label.kind, label.item);
+  if (sigma == 0) return straggles_ ? std::span<const double>(slowdowns_) : std::span<const double>();
+  if (label.iteration != iteration_ || states_.empty()) {
+    iteration_ = label.iteration;
+    states_.resize(bits_.size());
+    for (std::size_t n = 0; n < states_.size(); ++n) states_[n] = sim::hash(jitter_.seed, n, iteration_);
+  }
+  for (std::size_t n = 0; n < bits_.size(); ++n)
+    bits_[n] = sim::hash_on(states_[n], static_cast<std::uint64_t>(label.kind), label.item);
+  if (jitter_.distribution == Jitter::Distribution::normal)
+    std::transform(bits_.begin(), bits_.end(), factors_.begin(),
+                   [&](std::uint64_t bits) { return normal_mean_one(bits, sigma); });
+  else
+    sim::lognormal_mean_one(bits_, sigma, factors_);
+  if (straggles_)
+    for (std::size_t n = 0; n < factors_.size(); ++n) factors_[n] = slowdowns_[n] * factors_[n];
+  return factors_;
+}
+
+}  // namespace planner

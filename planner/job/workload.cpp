@@ -1,0 +1,48 @@
+#include "planner/job/workload.hpp"
+
+namespace planner {
+namespace {
+
+using core::ProfileLayer;
+
+bool has_parts(const ProfileLayer& layer) {
+  return !layer.tensors.empty() && layer.tensors.front().backward_us.has_value();
+}
+
+/// The steps of one layer, and its gradients: last tensor first.
+void add_backward(Workload& workload, std::uint32_t layer_index, double slowdown) {
+  const ProfileLayer& layer = workload.profile->layers[layer_index];
+  const std::int64_t element_bytes = core::bytes_per_element(workload.profile->dtype);
+  const auto run = [&](std::uint32_t tensor, double us) {
+    workload.backward.push_back(
+        {.layer = layer_index, .tensor = tensor, .duration = sim::from_us(us * slowdown)});
+    workload.backward_total += workload.backward.back().duration;
+  };
+  const bool in_parts = has_parts(layer);
+  if (!in_parts) run(BackwardStep::kWholeLayer, layer.backward_us);
+  for (auto tensor = static_cast<std::uint32_t>(layer.tensors.size()); tensor-- > 0;) {
+    if (in_parts) run(tensor, *layer.tensors[tensor].backward_us);
+    workload.gradients.push_back({.layer = layer_index,
+                                  .tensor = tensor,
+                                  .bytes = layer.tensors[tensor].elements * element_bytes,
+                                  .ready = workload.backward_total,
+                                  .backward_step = static_cast<std::uint32_t>(workload.backward.size() - 1)});
+    workload.bytes_before.push_back(workload.bytes() + workload.gradients.back().bytes);
+  }
+}
+
+}  // namespace
+
+Workload make_workload(const core::Profile& profile, double slowdown) {
+  Workload workload;
+  workload.profile = &profile;
+  for (const ProfileLayer& layer : profile.layers) {
+    workload.forward.push_back(sim::from_us(layer.forward_us * slowdown));
+    workload.forward_total += workload.forward.back();
+  }
+  for (auto layer = static_cast<std::uint32_t>(profile.layers.size()); layer-- > 0;)
+    add_backward(workload, layer, slowdown);
+  return workload;
+}
+
+}  // namespace planner

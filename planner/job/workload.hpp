@@ -1,0 +1,54 @@
+// A profile in simulated time: when each gradient is ready, in the order in which backward yields them.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/profile.hpp"
+#include "planner/job/grouping.hpp"
+#include "sim/time.hpp"
+
+namespace planner {
+
+/// A gradient, by its position in backward order.
+struct Gradient {
+  std::uint32_t layer = 0;   ///< in the profile
+  std::uint32_t tensor = 0;  ///< in the layer
+  std::int64_t bytes = 0;
+  sim::Time ready{};                ///< since backward began
+  std::uint32_t backward_step = 0;  ///< the step that yields it
+};
+
+/// What backward runs: a layer, or the part of a layer that one tensor's gradient takes.
+struct BackwardStep {
+  static constexpr std::uint32_t kWholeLayer = UINT32_MAX;
+
+  std::uint32_t layer = 0;
+  std::uint32_t tensor = kWholeLayer;
+  sim::Time duration{};
+};
+
+/// Refers to the profile it was made from, which must outlive it.
+struct Workload {
+  const core::Profile* profile = nullptr;
+  std::vector<sim::Time> forward;             ///< by layer
+  std::vector<BackwardStep> backward;         ///< in the order in which they run
+  std::vector<Gradient> gradients;            ///< in backward order
+  std::vector<std::int64_t> bytes_before{0};  ///< of the first n gradients, n = 0 to their number
+  sim::Time forward_total{};
+  sim::Time backward_total{};
+
+  std::uint32_t gradient_count() const { return static_cast<std::uint32_t>(gradients.size()); }
+  std::int64_t bytes() const { return bytes_before.back(); }
+};
+
+inline std::int64_t bytes_of(const Workload& workload, const Group& group) {
+  return group.part ? group.part->bytes
+                    : workload.bytes_before[group.end] - workload.bytes_before[group.begin];
+}
+
+/// `slowdown` multiplies every compute time, each rounded once.
+Workload make_workload(const core::Profile& profile, double slowdown = 1.0);
+
+}  // namespace planner

@@ -1,0 +1,165 @@
+#include "planner/run/all_workers.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "planner/graph/task_factors.hpp"
+#include "planner/run/follow_path.hpp"
+#include "planner/run/message_workers.hpp"
+#include "planner/run/messages_of.hpp"
+#include "planner/run/predict.hpp"
+#include "planner/run/worker_accounts.hpp"
+#include "sim/cluster/replay.hpp"
+#include "sim/cluster/steps.hpp"
+
+namespace planner {
+namespace {
+
+using sim::TaskId;
+using sim::Time;
+using Kind = TaskLabel::Kind;
+
+/// Task by task, each on all workers at once; collectives by their formulas or in steps.
+class ByVectors {
+ public:
+  ByVectors(const Setting& setting, const Run& run, const std::vector<std::int64_t>& shown)
+      : setting_(setting),
+        run_(run),
+        factors_(setting),
+        outages_(setting),
+        accounts_(setting, run, shown),
+        begins_(accounts_.workers()),
+        path_(accounts_.workers()),
+        steps_(setting.conditions.fidelity == Fidelity::steps && setting.costs.workers() > 1) {
+    if (steps_) links_ = links_of(setting);
+  }
+
+  AllWorkers all() && {
+    cluster::replay(run_.lowered.graph, static_cast<std::uint32_t>(begins_.size()),
+                    [&](TaskId task, std::span<Time> times) { one(task, times); });
+    AllWorkers out = std::move(accounts_).take();
+    out.critical_path = follow_path(setting_, run_, path_, out.marks);
+    return out;
+  }
+
+ private:
+  void one(TaskId task, std::span<Time> times) {
+    const sim::Task& what = run_.lowered.graph.tasks()[sim::index(task)];
+    const TaskLabel label = TaskLabel::unpack(what.label);
+    if (what.stream == Lowered::kChannel)
+      collective(label, what.duration, times);
+    else if (what.stream == Lowered::kTicks)
+      together(what.duration, times);
+    else
+      by_itself(label, what, times);
+    accounts_.ran(task, begins_, times);
+  }
+
+  void by_itself(const TaskLabel& label, const sim::Task& what, std::span<Time> times) {
+    std::copy(times.begin(), times.end(), begins_.begin());
+    const std::span<const double> factors =
+        what.stream == Lowered::kCompute ? factors_.of(label) : std::span<const double>();
+    const double us = sim::to_us(what.duration);
+    for (std::size_t n = 0; n < times.size(); ++n) {
+      const Time duration = factors.empty() ? what.duration : sim::from_us(us * factors[n]);
+      accounts_.computes(n, label, duration);
+      times[n] = outages_.none() ? times[n] + duration : outages_.end(n, times[n], duration, label);
+      path_.computes(n, begins_[n], times[n]);
+    }
+  }
+
+  /// From when the last one has come to it.
+  void together(Time duration, std::span<Time> times) {
+    std::copy(times.begin(), times.end(), begins_.begin());
+    const Time end = *std::max_element(times.begin(), times.end()) + duration;
+    path_.meets(times, end);
+    std::fill(times.begin(), times.end(), end);
+  }
+
+  void collective(const TaskLabel& label, Time duration, std::span<Time> times) {
+    if (!outages_.none())  // who is down joins when it is back
+      for (std::size_t n = 0; n < times.size(); ++n) times[n] = outages_.joins(n, times[n], label);
+    if (steps_)
+      in_steps(label, times);
+    else
+      together(duration, times);
+    accounts_.meets(label, begins_, times);
+    if (!steps_) std::fill(begins_.begin(), begins_.end(), times.front() - duration);
+  }
+
+  void in_steps(const TaskLabel& label, std::span<Time> times) {
+    std::copy(times.begin(), times.end(), begins_.begin());
+    PathTracker::Meeting meeting = {.begins = begins_,
+                                    .since = {},
+                                    .ends = {},
+                                    .origins = {},
+                                    .label = label.packed(),
+                                    .collective = collectives_++};
+    meeting.since.reserve(times.size());
+    for (std::size_t n = 0; n < times.size(); ++n) meeting.since.push_back(path_.since(n, begins_[n]));
+    meeting.origins.resize(times.size());
+    cluster::run_steps(collective_of(setting_, run_, label), links_, meeting.collective, times,
+                       meeting.origins);
+    meeting.ends.assign(times.begin(), times.end());
+    path_.meets(std::move(meeting));
+  }
+
+  const Setting& setting_;
+  const Run& run_;
+  TaskFactors factors_;
+  Outages outages_;
+  WorkerAccounts accounts_;
+  std::vector<Time> begins_;  // of the task that is worked on
+  PathTracker path_;
+  bool steps_;
+  cluster::Links links_;
+  std::uint64_t collectives_ = 0;
+};
+
+}  // namespace
+
+Time* Busy::part(Kind kind) {
+  switch (kind) {
+    case Kind::forward:
+    case Kind::micro_batch_forward: return &forward;
+    case Kind::backward:
+    case Kind::micro_batch_backward: return &backward;
+    case Kind::encode: return &encode;
+    case Kind::decode: return &decode;
+    case Kind::lars:
+    case Kind::update:
+    case Kind::group_update: return &update;
+    case Kind::read:
+    case Kind::tick:
+    case Kind::all_reduce:
+    case Kind::reduce_scatter:
+    case Kind::all_gather:
+    case Kind::backward_gather:
+    case Kind::lars_gather: return nullptr;
+  }
+  return nullptr;
+}
+
+AllWorkers simulate_all_workers(const Setting& setting, const Run& run,
+                                const std::vector<std::int64_t>& shown) {
+  if (setting.conditions.fidelity == Fidelity::messages && setting.costs.workers() > 1)
+    return simulate_by_messages(setting, run, shown);
+  return ByVectors(setting, run, shown).all();
+}
+
+std::size_t first_counted(const Lowered& lowered) { return lowered.marks.size() > 2 ? 1 : 0; }
+
+std::int64_t counted(const Lowered& lowered) {
+  return static_cast<std::int64_t>(lowered.marks.size() - 1 - first_counted(lowered));
+}
+
+std::size_t first_counted(const Run& run, Kind kind) {
+  const auto& ops = run.program.ops;
+  const bool carries =
+      std::any_of(ops.begin(), ops.end(), [](const Op& op) { return op.delivers == Delivers::own_layers; });
+  const bool ends_one =
+      carries && (kind == Kind::forward || kind == Kind::decode || kind == Kind::group_update);
+  return first_counted(run.lowered) + (ends_one ? 1 : 0);
+}
+
+}  // namespace planner

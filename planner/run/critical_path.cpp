@@ -1,0 +1,105 @@
+#include "planner/run/critical_path.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace planner {
+
+using sim::Time;
+
+void PathTracker::computes(std::size_t worker, Time begin, Time end) {
+  constexpr std::size_t kMaxBreaks = 32;
+  State& state = states_[worker];
+  if (begin > state.until) {
+    state.before.push_front(state.since);
+    if (state.before.size() > kMaxBreaks) state.before.pop_back();
+    state.since = begin;
+  }
+  state.until = end;
+}
+
+Time PathTracker::since(std::size_t worker, Time time) const {
+  const State& state = states_[worker];
+  if (state.since < time) return state.since;
+  for (const Time since : state.before)
+    if (since < time) return since;
+  return state.since;
+}
+
+void PathTracker::meets(std::span<const Time> ready, Time end) {
+  const auto last = static_cast<std::size_t>(std::max_element(ready.begin(), ready.end()) - ready.begin());
+  meets({.begins = {ready[last]},
+         .since = {since(last, ready[last])},
+         .ends = {end},
+         .origins = {static_cast<std::uint32_t>(last)}});
+}
+
+void PathTracker::meets(Meeting meeting) {
+  kept_ += meeting.ends.size();
+  meetings_.push_back(std::move(meeting));
+  constexpr std::size_t kMaxKept = (std::size_t{128} << 20U) / (3 * sizeof(Time) + sizeof(std::uint32_t));
+  while (kept_ > kMaxKept && meetings_.size() > 1) forget();
+}
+
+void PathTracker::forget() {
+  kept_ -= meetings_.front().ends.size();
+  known_from_ = std::max(known_from_, *std::ranges::max_element(meetings_.front().ends));
+  meetings_.pop_front();
+  ++forgotten_;
+}
+
+/// Of equals the last.
+std::optional<std::size_t> PathTracker::meeting_that_ends(std::size_t worker, Time time,
+                                                          std::size_t below) const {
+  for (std::size_t i = std::min(meetings_.size(), below); i-- > 0;)
+    if (meetings_[i].ends[at(meetings_[i], worker)] == time) return i;
+  return std::nullopt;
+}
+
+const PathTracker::Meeting* PathTracker::rank_by_rank(std::size_t meeting) const {
+  if (meeting < forgotten_) return nullptr;
+  const Meeting& found = meetings_[meeting - forgotten_];
+  return found.ends.size() > 1 ? &found : nullptr;
+}
+
+CriticalPath PathTracker::path(std::span<const Time> begins, std::span<const Time> ends) const {
+  const auto last = static_cast<std::size_t>(std::max_element(ends.begin(), ends.end()) - ends.begin());
+  const auto known =
+      std::find_if(begins.begin(), begins.end(), [&](Time begin) { return begin >= known_from_; });
+  CriticalPath out = {.iterations = static_cast<std::size_t>(begins.end() - known),
+                      .from = known == begins.end() ? ends[last] : *known,
+                      .to = ends[last],
+                      .computing = std::vector<Time>(states_.size()),
+                      .crossings = {},
+                      .sending = std::vector<Time>(states_.size())};
+  constexpr std::size_t kAhead = 4096;  // most meetings come after what releases them, but ticks lie ahead
+  Time time = out.to;
+  std::size_t worker = last;
+  Time since = states_[last].since;
+  std::size_t below = meetings_.size();
+  while (time > out.from) {
+    if (const auto found = meeting_that_ends(worker, time, below)) {
+      const Meeting& meeting = meetings_[*found];
+      const std::uint32_t origin = meeting.origins[at(meeting, worker)];
+      if (origin >= states_.size()) break;  // too far apart to be told
+      if (meeting.ends.size() > 1)
+        out.crossings.push_back(
+            {.meeting = forgotten_ + *found, .from = origin, .to = static_cast<std::uint32_t>(worker)});
+      worker = origin;
+      const Time begin = meeting.begins[at(meeting, worker)];
+      since = meeting.since[at(meeting, worker)];
+      out.communicating += time - std::max(begin, out.from);
+      below = begin < time ? *found + kAhead : *found;  // not round in circles where it took no time
+      time = begin;
+    } else if (since < time) {
+      out.computing[worker] += time - std::max(since, out.from);
+      time = since;
+    } else {
+      break;  // it went on to something else meanwhile
+    }
+  }
+  out.untraced = std::max(Time::zero(), time - out.from);
+  return out;
+}
+
+}  // namespace planner

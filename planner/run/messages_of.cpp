@@ -1,0 +1,97 @@
+#include "planner/run/messages_of.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+namespace planner {
+namespace {
+
+using core::CollectiveKind;
+using Kind = TaskLabel::Kind;
+
+CollectiveKind collective_kind(Kind kind) {
+  if (kind == Kind::reduce_scatter) return CollectiveKind::reduce_scatter;
+  return kind == Kind::all_reduce ? CollectiveKind::all_reduce : CollectiveKind::all_gather;
+}
+
+cluster::LinkCost link_cost(const core::Link& link) {
+  return {.startup_us = link.alpha_us, .us_per_byte = link.beta_us_per_byte};
+}
+
+std::uint32_t ranks_per_node(const Setting& setting) {
+  const std::int64_t workers = setting.costs.workers();
+  if (setting.network->levels.empty()) return static_cast<std::uint32_t>(workers);
+  return static_cast<std::uint32_t>(
+      std::min(setting.network->levels.front().size.value_or(workers), workers));
+}
+
+std::string_view pattern_name(CollectiveKind kind, const Algorithm& algorithm) {
+  if (kind == CollectiveKind::all_reduce) return algorithm.name;
+  if (algorithm.name != "ring")
+    throw Unsupported("the ring, whose halves alone are known message by message",
+                      fmt::format("the {} of {}", core::name(kind), algorithm.name));
+  return kind == CollectiveKind::reduce_scatter ? "reduce_scatter" : "all_gather";
+}
+
+}  // namespace
+
+cluster::Links links_of(const Setting& setting) {
+  const core::Network& network = *setting.network;
+  const auto workers = static_cast<std::uint32_t>(setting.costs.workers());
+  cluster::Links out = {.levels = {},
+                        .sum_us_per_byte = 0,
+                        .slowdown = {},
+                        .sigma = setting.conditions.links.sigma,
+                        .seed = setting.conditions.links.seed};
+  std::uint64_t ranks = 1;
+  for (const core::Level& level : network.levels) {
+    ranks = level.size ? std::min<std::uint64_t>(workers, ranks * static_cast<std::uint64_t>(*level.size))
+                       : workers;
+    out.levels.push_back({.ranks = static_cast<std::uint32_t>(ranks), .link = link_cost(level.link)});
+    out.sum_us_per_byte = std::max(out.sum_us_per_byte, level.link.gamma_us_per_byte);
+  }
+  if (out.levels.empty()) {
+    if (!network.link)
+      throw Unsupported("a network with a link or levels, to go message by message",
+                        fmt::format("network '{}', which is measured alone", network.name));
+    out.levels.push_back({.ranks = workers, .link = link_cost(*network.link)});
+    out.sum_us_per_byte = network.link->gamma_us_per_byte;
+  }
+  out.levels.back().ranks = workers;
+  if (setting.conditions.links.slow.empty()) return out;
+  out.slowdown.assign(workers, 1);
+  for (const Straggler& slow : setting.conditions.links.slow)
+    if (slow.worker < workers) out.slowdown[static_cast<std::size_t>(slow.worker)] = slow.slowdown;
+  return out;
+}
+
+cluster::Collective collective_of(const Setting& setting, const Run& run, const TaskLabel& label) {
+  const CollectiveKind kind = collective_kind(label.kind);
+  const auto workers = static_cast<std::uint32_t>(setting.costs.workers());
+  cluster::Shape shape = {.ranks = workers, .bytes = 0, .ranks_per_node = ranks_per_node(setting)};
+  Algorithm algorithm;  // a ring gathers what cannot be summed
+  if (label.kind == Kind::lars_gather) {
+    shape.bytes = 4 * static_cast<std::int64_t>(setting.workload.forward.size());
+  } else {
+    const Group& group = run.groups[label.item % run.groups.size()];
+    const TransferCost& transfer = run.transfers[group.transfer];
+    const std::int64_t bytes = bytes_of(setting.workload, group);
+    if (transfer.is_sparse() && transfer.is_encoded(bytes))
+      throw Unsupported("an all-reduce that is known message by message",
+                        transfer.transfer().compressor.name);
+    const bool gathers = transfer.carrier(CollectiveKind::all_reduce) == CollectiveKind::all_gather;
+    const bool is_gathered = gathers && transfer.is_encoded(bytes);
+    shape.bytes =
+        std::llround(transfer.message_bytes(is_gathered ? CollectiveKind::all_reduce : kind, bytes));
+    if (!is_gathered) algorithm = transfer.transfer().all_reduce;
+  }
+  const cluster::PatternEntry* entry = cluster::find_pattern(pattern_name(kind, algorithm));
+  if (entry == nullptr) throw Unsupported("an all-reduce that is known message by message", algorithm.name);
+  const bool fills_nodes = workers <= shape.ranks_per_node || workers % shape.ranks_per_node == 0;
+  if (!fills_nodes) shape.ranks_per_node = 1;  // two_level has been refused; others do not look
+  return entry->make(shape);
+}
+
+}  // namespace planner

@@ -1,0 +1,20 @@
+// What the collectives of a run send over which links, for fidelities that go rank by rank.
+
+#pragma once
+
+#include "planner/run/predict.hpp"
+#include "planner/schedule/setting.hpp"
+#include "sim/cluster/links.hpp"
+#include "sim/cluster/patterns.hpp"
+
+namespace planner {
+
+/// The network's link or levels, with the conditions' differences between links. Throws Unsupported where the
+/// network has neither.
+cluster::Links links_of(const Setting& setting);
+
+/// The collective of a task on the channel. Throws Unsupported where nobody has said which messages it is
+/// made of.
+cluster::Collective collective_of(const Setting& setting, const Run& run, const TaskLabel& label);
+
+}  // namespace planner

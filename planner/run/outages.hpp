@@ -1,0 +1,46 @@
+// When workers are down, and what that does to what they were about to do.
+
+#pragma once
+
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "planner/graph/lower.hpp"
+#include "planner/schedule/setting.hpp"
+
+namespace planner {
+
+/// A worker that has failed for good leaves the others waiting; what() names the tasks.
+class NeverEnds : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class Outages {
+ public:
+  explicit Outages(const Setting& setting);
+
+  /// Of a task that a worker begins: it stands still while the worker is down. Throws NeverEnds.
+  sim::Time end(std::size_t worker, sim::Time begin, sim::Time duration, const TaskLabel& label) const;
+  /// When a worker that is ready for a collective joins it. Throws NeverEnds.
+  sim::Time joins(std::size_t worker, sim::Time at, const TaskLabel& label) const {
+    return end(worker, at, sim::Time::zero(), label);
+  }
+  bool none() const { return all_.empty(); }
+
+ private:
+  struct Outage {
+    std::size_t worker = 0;
+    sim::Time from{};
+    sim::Time to{};  ///< Time::max(): for good
+  };
+
+  [[noreturn]] void never_ends(const Outage& outage, const TaskLabel& label) const;
+
+  const Setting& setting_;
+  std::vector<Outage> all_;  // by beginning
+};
+
+}  // namespace planner

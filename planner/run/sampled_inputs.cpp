@@ -1,0 +1,110 @@
+#include "planner/run/sampled_inputs.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+
+#include "sim/draws.hpp"
+
+namespace planner {
+namespace {
+
+constexpr std::uint64_t kSeed = 1;
+constexpr double kMaxSigma = 2;  // as of jitter
+
+/// What a draw is for, besides its sample.
+enum class Sampled : std::uint64_t { forward, backward, size };
+
+/// Of the logarithm, from an interquartile range: quartiles of a normal distribution lie 0.6745 standard
+/// deviations from its mean.
+double sigma_of_spread(double us, double spread_us) {
+  constexpr double kRangeOfNormal = 1.349;
+  return us > 0 ? std::min(kMaxSigma, spread_us / (kRangeOfNormal * us)) : 0;
+}
+
+/// Likewise, from the 99th percentile, 2.326 standard deviations above.
+double sigma_of_p99(double us, double p99_us) {
+  constexpr double kP99OfNormal = 2.326;
+  return us > 0 ? std::min(kMaxSigma, sim::portable_log(p99_us / us) / kP99OfNormal) : 0;
+}
+
+/// The larger of the two where both are known, so that neither is understated.
+double sigma_of_point(const core::Measured& measured, std::size_t point) {
+  const double us = measured.curve.points()[point].second;
+  double out = 0;
+  if (!measured.spread_us.empty()) out = std::max(out, sigma_of_spread(us, measured.spread_us[point]));
+  if (!measured.p99_us.empty()) out = std::max(out, sigma_of_p99(us, measured.p99_us[point]));
+  return out;
+}
+
+bool varies(const core::ProfileLayer& layer) {
+  return layer.forward_spread_us.value_or(0) * layer.forward_us > 0 ||
+         layer.backward_spread_us.value_or(0) * layer.backward_us > 0;
+}
+
+bool varies(const core::Measured& measured) {
+  for (std::size_t i = 0; i < measured.curve.points().size(); ++i)
+    if (sigma_of_point(measured, i) > 0) return true;
+  return false;
+}
+
+double factor(std::uint64_t sample, Sampled what, std::size_t item, std::size_t point, double sigma) {
+  if (sigma == 0) return 1;
+  return sim::lognormal_mean_one(sim::hash(kSeed, sample, static_cast<std::uint64_t>(what), item, point),
+                                 sigma);
+}
+
+/// Beyond the last point a curve goes on as it did before the draw, times the last point's factor: two draws
+/// would tilt the line without end.
+core::CostCurve sampled(const core::Measured& measured, std::size_t item, std::uint64_t sample) {
+  constexpr double kFarTimes = 1024;
+  auto points = measured.curve.points();
+  double last = 1;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    last = factor(sample, Sampled::size, item, i, sigma_of_point(measured, i));
+    points[i].second *= last;
+  }
+  if (points.size() > 1) {
+    const double far = points.back().first * kFarTimes;
+    points.emplace_back(far, measured.curve.us(far) * last);
+  }
+  return core::CostCurve::through(points);
+}
+
+}  // namespace
+
+bool varies(const core::Profile& profile) {
+  return std::any_of(profile.layers.begin(), profile.layers.end(),
+                     [](const core::ProfileLayer& each) { return varies(each); });
+}
+
+bool varies(const core::Network& network, std::int64_t workers) {
+  return std::any_of(network.measured.begin(), network.measured.end(),
+                     [&](const core::Measured& each) { return each.workers == workers && varies(each); });
+}
+
+core::Profile sampled(const core::Profile& profile, std::uint64_t sample) {
+  core::Profile out = profile;
+  for (std::size_t i = 0; i < out.layers.size(); ++i) {
+    core::ProfileLayer& layer = out.layers[i];
+    const auto draw = [&](Sampled what, double us, const std::optional<double>& spread_us) {
+      return factor(sample, what, i, 0, sigma_of_spread(us, spread_us.value_or(0)));
+    };
+    layer.forward_us *= draw(Sampled::forward, layer.forward_us, layer.forward_spread_us);
+    const double backward = draw(Sampled::backward, layer.backward_us, layer.backward_spread_us);
+    layer.backward_us *= backward;
+    for (core::ProfileTensor& tensor : layer.tensors)
+      if (tensor.backward_us) *tensor.backward_us *= backward;
+  }
+  return out;
+}
+
+core::Network sampled(const core::Network& network, std::int64_t workers, std::uint64_t sample) {
+  core::Network out = network;
+  for (std::size_t i = 0; i < out.measured.size(); ++i)
+    if (out.measured[i].workers == workers && varies(out.measured[i]))
+      out.measured[i].curve = sampled(network.measured[i], i, sample);
+  return out;
+}
+
+}  // namespace planner

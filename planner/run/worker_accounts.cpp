@@ -1,0 +1,71 @@
+#include "planner/run/worker_accounts.hpp"
+
+#include <algorithm>
+
+namespace planner {
+
+using sim::Time;
+
+WorkerAccounts::WorkerAccounts(const Setting& setting, const Run& run, const std::vector<std::int64_t>& shown)
+    : run_(run), marks_by_task_(run.lowered.graph.tasks().size()) {
+  const auto workers = static_cast<std::size_t>(setting.costs.workers());
+  for (std::size_t kind = 0; kind < first_of_.size(); ++kind)
+    first_of_[kind] = first_counted(run, static_cast<TaskLabel::Kind>(kind));
+  out_.marks.assign(run.lowered.marks.size(), std::vector<Time>(workers));
+  out_.busy.resize(workers);
+  out_.waited.resize(workers);
+  out_.kept_waiting.resize(workers);
+  for (const std::int64_t worker : shown)
+    out_.shown.push_back(
+        {.worker = worker,
+         .timeline = {.spans = std::vector<sim::Span>(run.lowered.graph.tasks().size()), .makespan = {}}});
+  for (std::size_t mark = 0; mark < run.lowered.marks.size(); ++mark)
+    for (const sim::TaskId task : run.lowered.marks[mark]) marks_by_task_[sim::index(task)].push_back(mark);
+}
+
+void WorkerAccounts::computes(std::size_t worker, const TaskLabel& label, Time duration) {
+  Time* part = out_.busy[worker].part(label.kind);
+  if (part == nullptr) return;
+  out_.use.computing += duration;
+  if (label.iteration >= first_of_.at(static_cast<std::size_t>(label.kind))) *part += duration;
+}
+
+void WorkerAccounts::meets(const TaskLabel& label, std::span<const Time> begins, std::span<const Time> ends) {
+  const auto last = std::max_element(begins.begin(), begins.end());
+  const Time end = *std::max_element(ends.begin(), ends.end());
+  out_.use.communicating += all_busy_.add(*last, end);
+  if (label.iteration < first_counted(run_.lowered)) return;
+  Time all{};
+  for (std::size_t n = 0; n < begins.size(); ++n) {
+    out_.waited[n] += *last - begins[n];
+    all += *last - begins[n];
+  }
+  out_.kept_waiting[static_cast<std::size_t>(last - begins.begin())] += all;
+  out_.channel_busy += busy_.add(*last, end);
+}
+
+Time WorkerAccounts::Union::add(Time begin, Time end) {
+  Time more{};
+  while (!spans_.empty() && spans_.back().end >= begin) {
+    begin = std::min(begin, spans_.back().start);
+    end = std::max(end, spans_.back().end);
+    more -= spans_.back().end - spans_.back().start;
+    spans_.pop_back();
+  }
+  spans_.push_back({.start = begin, .end = end});
+  return more + (end - begin);
+}
+
+void WorkerAccounts::ran(sim::TaskId task, std::span<const Time> begins, std::span<const Time> ends) {
+  for (const std::size_t mark : marks_by_task_[sim::index(task)])
+    for (std::size_t n = 0; n < ends.size(); ++n)
+      out_.marks[mark][n] = std::max(out_.marks[mark][n], ends[n]);
+  out_.use.length = std::max(out_.use.length, *std::max_element(ends.begin(), ends.end()));
+  for (ShownWorker& shown : out_.shown) {
+    const auto n = static_cast<std::size_t>(shown.worker);
+    shown.timeline.spans[sim::index(task)] = {.start = begins[n], .end = ends[n]};
+    shown.timeline.makespan = std::max(shown.timeline.makespan, ends[n]);
+  }
+}
+
+}  // namespace planner

@@ -1,0 +1,83 @@
+#include "planner/run/worker_report.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace planner {
+namespace {
+
+using sim::Time;
+
+Spread spread_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const auto rank = [&](double share) {
+    const auto at = static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
+    return values[std::max<std::size_t>(at, 1) - 1];
+  };
+  return {.mean_us = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()),
+          .p50_us = rank(0.5),
+          .p95_us = rank(0.95),
+          .p99_us = rank(0.99),
+          .max_us = values.back()};
+}
+
+Spread iterations(const Run& run, const AllWorkers& all) {
+  std::vector<double> lengths;
+  for (std::size_t mark = first_counted(run.lowered) + 1; mark < all.marks.size(); ++mark)
+    for (std::size_t n = 0; n < all.busy.size(); ++n)
+      lengths.push_back(sim::to_us(all.marks[mark][n] - all.marks[mark - 1][n]));
+  return spread_of(std::move(lengths));
+}
+
+std::vector<WorkerTime> longest(const std::vector<Time>& times, double iterations) {
+  constexpr std::size_t kMax = 5;
+  std::vector<WorkerTime> out;
+  for (std::size_t n = 0; n < times.size(); ++n)
+    if (times[n] > Time::zero())
+      out.push_back({.worker = static_cast<std::int64_t>(n), .us = sim::to_us(times[n]) / iterations});
+  std::stable_sort(out.begin(), out.end(),
+                   [](const WorkerTime& a, const WorkerTime& b) { return a.us > b.us; });
+  out.resize(std::min(out.size(), kMax));
+  return out;
+}
+
+std::optional<CriticalShares> critical_shares(const AllWorkers& all) {
+  if (!all.critical_path || all.critical_path->iterations == 0) return std::nullopt;
+  const CriticalPath& path = *all.critical_path;
+  const auto iterations = static_cast<double>(path.iterations);
+  const Time computing = std::accumulate(path.computing.begin(), path.computing.end(), Time::zero());
+  return CriticalShares{.computing_us = sim::to_us(computing) / iterations,
+                        .communicating_us = sim::to_us(path.communicating) / iterations,
+                        .untraced_us = sim::to_us(path.untraced) / iterations,
+                        .workers = longest(path.computing, iterations),
+                        .senders = longest(path.sending, iterations)};
+}
+
+Utilisation utilisation(const AllWorkers& all) {
+  const double length = sim::to_us(all.use.length);
+  return {.compute = sim::to_us(all.use.computing) / length / static_cast<double>(all.busy.size()),
+          .channel = sim::to_us(all.use.communicating) / length,
+          .links = all.use.links};
+}
+
+}  // namespace
+
+std::optional<WorkerReport> report_workers(const Setting& setting, const Run& run) {
+  const Conditions& conditions = setting.conditions;
+  if (conditions.overlap.slows() || run.program.by_layer || setting.costs.workers() == 1) return std::nullopt;
+  if (!run.all_workers && conditions.stragglers.empty()) return std::nullopt;
+  const Run by_worker = run.all_workers ? Run{} : simulate_workers_of(setting, run);
+  const Run& each = run.all_workers ? run : by_worker;
+  const AllWorkers& all = *each.all_workers;
+  const auto count = static_cast<double>(counted(each.lowered));
+  std::vector<double> waiting;
+  for (const Time time : all.waited) waiting.push_back(sim::to_us(time) / count);
+  return WorkerReport{.iteration = iterations(each, all),
+                      .waiting = spread_of(std::move(waiting)),
+                      .waited_for = longest(all.kept_waiting, count),
+                      .utilisation = utilisation(all),
+                      .critical_path = critical_shares(all)};
+}
+
+}  // namespace planner

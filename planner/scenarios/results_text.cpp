@@ -1,0 +1,338 @@
+#include "planner/scenarios/results_text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/field.hpp"
+#include "core/json_text.hpp"
+
+namespace scenarios {
+namespace {
+
+using nlohmann::ordered_json;
+using planner::Prediction;
+
+/// The numbers of an entry, in the order in which every format lists them.
+constexpr std::array<std::pair<std::string_view, double Prediction::*>, 13> kNumbers = {{
+    {"iteration_us", &Prediction::iteration_us},
+    {"forward_us", &Prediction::forward_us},
+    {"backward_us", &Prediction::backward_us},
+    {"encode_us", &Prediction::encode_us},
+    {"decode_us", &Prediction::decode_us},
+    {"update_us", &Prediction::update_us},
+    {"unoverlapped_input_us", &Prediction::read_us},
+    {"communication_us", &Prediction::communication_us},
+    {"exposed_communication_us", &Prediction::exposed_communication_us},
+    {"bytes_sent_per_worker", &Prediction::bytes_sent_per_worker},
+    {"throughput_samples_per_s", &Prediction::throughput_samples_per_s},
+    {"speedup", &Prediction::speedup},
+    {"scaling_efficiency", &Prediction::scaling_efficiency},
+}};
+
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + '"';
+}
+
+/// Rows of cells, the first a header; the columns in `left` stand flush left, the others right.
+std::string aligned(std::vector<std::vector<std::string>> rows, const std::vector<std::size_t>& left) {
+  std::vector<std::size_t> widths(rows.front().size());
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = core::one_line(cell);
+  for (const auto& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const bool is_left = std::find(left.begin(), left.end(), i) != left.end();
+      line += i == 0 ? "" : "  ";
+      line += is_left ? fmt::format("{:<{}}", row[i], widths[i]) : fmt::format("{:>{}}", row[i], widths[i]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + '\n';
+  }
+  return out;
+}
+
+std::string ms(double us) { return fmt::format("{:.3f}", us / 1e3); }
+
+/// Whether no other schedule on as many workers is faster.
+bool is_fastest(const Results& results, const Entry& entry) {
+  return std::none_of(results.entries.begin(), results.entries.end(), [&](const Entry& other) {
+    return other.prediction.workers == entry.prediction.workers &&
+           other.prediction.iteration_us < entry.prediction.iteration_us;
+  });
+}
+
+std::string size(double bytes) {
+  constexpr double kMega = 1e6;
+  return bytes < kMega ? fmt::format("{:.1f} kB", bytes / 1e3) : fmt::format("{:.1f} MB", bytes / kMega);
+}
+
+/// "fc.bias .. layer4.2.bn3.weight", or the only one.
+std::string span_of(const std::vector<std::string>& tensors) {
+  return tensors.size() == 1 ? tensors.front() : fmt::format("{} .. {}", tensors.front(), tensors.back());
+}
+
+/// How a group travels, where it is not as all do.
+std::string transfer_of(const planner::PlanGroup& group) {
+  std::string out;
+  if (group.transfer.all_reduce) out = group.transfer.all_reduce->name + " all-reduce";
+  if (!group.transfer.compressor) return out;
+  const std::string& name = group.transfer.compressor->name;
+  return (out.empty() ? "" : out + ", ") + (name == "none" ? "uncompressed" : "compressed by " + name);
+}
+
+ordered_json json_of(const planner::Spread& spread) {
+  return {{"mean_us", spread.mean_us},
+          {"p50_us", spread.p50_us},
+          {"p95_us", spread.p95_us},
+          {"p99_us", spread.p99_us},
+          {"most_us", spread.max_us}};
+}
+
+ordered_json json_of(const std::vector<planner::WorkerTime>& times) {
+  ordered_json out = ordered_json::array();
+  for (const planner::WorkerTime& each : times) out.push_back({{"worker", each.worker}, {"us", each.us}});
+  return out;
+}
+
+ordered_json json_of(const planner::Utilisation& utilisation) {
+  ordered_json out = {{"compute", utilisation.compute}, {"channel", utilisation.channel}};
+  if (utilisation.links.empty()) return out;
+  ordered_json links = ordered_json::array();
+  for (const planner::LinkUse& each : utilisation.links)
+    links.push_back({{"link", each.link}, {"share", each.share}});
+  out["links"] = std::move(links);
+  return out;
+}
+
+ordered_json json_of(const planner::WorkerReport& report) {
+  ordered_json out = {{"iteration", json_of(report.iteration)},
+                      {"waiting", json_of(report.waiting)},
+                      {"waited_for", json_of(report.waited_for)},
+                      {"utilisation", json_of(report.utilisation)}};
+  if (const auto& path = report.critical_path) {
+    out["critical_path"] = {{"computing_us", path->computing_us},
+                            {"communicating_us", path->communicating_us},
+                            {"untraced_us", path->untraced_us},
+                            {"workers", json_of(path->workers)}};
+    if (!path->senders.empty()) out["critical_path"]["senders"] = json_of(path->senders);
+  }
+  return out;
+}
+
+ordered_json json_of(const planner::Interval& interval) {
+  return {{"low_us", interval.low_us},
+          {"high_us", interval.high_us},
+          {"share", planner::kIntervalShare},
+          {"samples", interval.samples}};
+}
+
+bool has_intervals(const Results& results) {
+  return std::any_of(results.entries.begin(), results.entries.end(),
+                     [](const Entry& entry) { return entry.interval.has_value(); });
+}
+
+/// A line for each entry that has one.
+std::string interval_lines(const Results& results) {
+  std::string out;
+  for (const Entry& entry : results.entries)
+    if (entry.interval)
+      out += fmt::format(
+          "{}, {} workers: {:g} % of {} iterations drawn from the measured spread take {} to {} ms\n",
+          core::one_line(entry.schedule), entry.prediction.workers, 100 * planner::kIntervalShare,
+          entry.interval->samples, ms(entry.interval->low_us), ms(entry.interval->high_us));
+  return out.empty() ? out : '\n' + out;
+}
+
+ordered_json json_of(const std::vector<Changed>& what_if) {
+  ordered_json out = ordered_json::array();
+  for (const Changed& each : what_if)
+    out.push_back({{"change", each.change},
+                   {"iteration_us", each.prediction.iteration_us},
+                   {"exposed_communication_us", each.prediction.exposed_communication_us}});
+  return out;
+}
+
+ordered_json json_of(const JobResult& job) {
+  ordered_json phases = ordered_json::array();
+  for (const PhaseResult& phase : job.phases)
+    phases.push_back({{"name", phase.name},
+                      {"schedule", phase.schedule},
+                      {"epochs", phase.epochs},
+                      {"iterations_per_epoch", phase.iterations_per_epoch},
+                      {"first_epoch_iteration_us", phase.first_epoch_iteration_us},
+                      {"iteration_us", phase.iteration_us},
+                      {"seconds", phase.seconds}});
+  ordered_json out = {{"workers", job.workers}, {"seconds", job.seconds}};
+  if (job.cost) out["cost"] = *job.cost;
+  out["phases"] = std::move(phases);
+  return out;
+}
+
+/// A row for each phase and a last one for each number of workers.
+std::string job_table(const Results& results) {
+  std::vector<std::vector<std::string>> rows = {{"workers", "phase", "schedule", "epochs",
+                                                 "iterations an epoch", "first epoch ms", "iteration ms",
+                                                 "seconds", "cost"}};
+  for (const JobResult& job : results.jobs) {
+    for (const PhaseResult& phase : job.phases)
+      rows.push_back({fmt::to_string(job.workers), phase.name, phase.schedule, fmt::to_string(phase.epochs),
+                      fmt::to_string(phase.iterations_per_epoch), ms(phase.first_epoch_iteration_us),
+                      ms(phase.iteration_us), fmt::format("{:.1f}", phase.seconds), ""});
+    rows.push_back({fmt::to_string(job.workers), "all of the job", "", "", "", "", "",
+                    fmt::format("{:.1f}", job.seconds), job.cost ? fmt::format("{:.2f}", *job.cost) : ""});
+  }
+  return rows.size() == 1 ? "" : '\n' + aligned(rows, {1, 2});
+}
+
+/// A row for each change of each entry.
+std::string what_if_table(const Results& results) {
+  std::vector<std::vector<std::string>> rows = {
+      {"workers", "schedule", "what if", "iteration ms", "exposed ms", "saves"}};
+  for (const Entry& entry : results.entries)
+    for (const Changed& each : entry.what_if)
+      rows.push_back({fmt::to_string(entry.prediction.workers), entry.schedule, each.change,
+                      ms(each.prediction.iteration_us), ms(each.prediction.exposed_communication_us),
+                      fmt::format("{:.1f} %",
+                                  100 * (1 - each.prediction.iteration_us / entry.prediction.iteration_us))});
+  return rows.size() == 1 ? "" : '\n' + aligned(rows, {1, 2});
+}
+
+/// A line for each entry whose workers differ.
+std::string worker_lines(const Results& results) {
+  std::string out;
+  for (const Entry& entry : results.entries) {
+    if (!entry.by_worker) continue;
+    const planner::WorkerReport& report = *entry.by_worker;
+    out += fmt::format(
+        "{}, {} workers: iterations p50 {}, p95 {}, p99 {} ms; waiting for others {} ms, at most {} ms",
+        core::one_line(entry.schedule), entry.prediction.workers, ms(report.iteration.p50_us),
+        ms(report.iteration.p95_us), ms(report.iteration.p99_us), ms(report.waiting.mean_us),
+        ms(report.waiting.max_us));
+    if (!report.waited_for.empty()) {
+      const double all = report.waiting.mean_us * static_cast<double>(entry.prediction.workers);
+      const planner::WorkerTime& first = report.waited_for.front();
+      out += fmt::format(", {:.0f} % of it for worker {}", 100 * first.us / all, first.worker);
+    }
+    if (const auto& path = report.critical_path) {
+      out += fmt::format(
+          "; critical path {:.0f} % communication",
+          100 * path->communicating_us / (path->communicating_us + path->computing_us + path->untraced_us));
+      if (!path->senders.empty())
+        out += fmt::format(", {:.0f} % of it messages of worker {}",
+                           100 * path->senders.front().us / path->communicating_us,
+                           path->senders.front().worker);
+    }
+    if (const auto& links = report.utilisation.links; !links.empty())
+      out += fmt::format("; busiest link {} {:.0f} %", core::one_line(links.front().link),
+                         100 * links.front().share);
+    out += '\n';
+  }
+  return out.empty() ? out : '\n' + out;
+}
+
+}  // namespace
+
+std::string results_json(const Results& results) {
+  ordered_json entries = ordered_json::array();
+  for (const Entry& entry : results.entries) {
+    ordered_json item = {{"workers", entry.prediction.workers}, {"schedule", entry.schedule},
+                         {"pipeline", entry.pipeline},          {"fusion", entry.fusion},
+                         {"compression", entry.compression},    {"groups", entry.prediction.groups}};
+    for (const auto& [name, number] : kNumbers) item[std::string(name)] = entry.prediction.*number;
+    if (entry.interval) item["interval"] = json_of(*entry.interval);
+    if (entry.by_worker) item["by_worker"] = json_of(*entry.by_worker);
+    if (!entry.what_if.empty()) item["what_if"] = json_of(entry.what_if);
+    entries.push_back(std::move(item));
+  }
+  ordered_json out = {{"format", "fusewise.results"},
+                      {"version", 1},
+                      {"scenario", results.scenario},
+                      {"warnings", results.warnings},
+                      {"results", std::move(entries)}};
+  for (const JobResult& job : results.jobs) out["jobs"].push_back(json_of(job));
+  return core::json_text(out);
+}
+
+std::string results_csv(const Results& results) {
+  std::string out = "workers,schedule,pipeline,fusion,compression,groups";
+  for (const auto& [name, number] : kNumbers) out += fmt::format(",{}", name);
+  const bool with_intervals = has_intervals(results);
+  if (with_intervals) out += ",iteration_low_us,iteration_high_us";
+  out += '\n';
+  for (const Entry& entry : results.entries) {
+    out += fmt::format("{},{},{},{},{},{}", entry.prediction.workers, csv_cell(entry.schedule),
+                       entry.pipeline, entry.fusion, csv_cell(entry.compression), entry.prediction.groups);
+    for (const auto& [name, number] : kNumbers) out += fmt::format(",{}", entry.prediction.*number);
+    if (entry.interval)
+      out += fmt::format(",{},{}", entry.interval->low_us, entry.interval->high_us);
+    else if (with_intervals)
+      out += ",,";
+    out += '\n';
+  }
+  return out;
+}
+
+std::string results_table(const Results& results) {
+  std::vector<std::vector<std::string>> rows = {{"workers", "schedule", "groups", "iteration ms",
+                                                 "exposed ms", "channel ms", "samples/s", "speedup",
+                                                 "efficiency", ""}};
+  for (const Entry& entry : results.entries) {
+    const Prediction& p = entry.prediction;
+    rows.push_back({fmt::to_string(p.workers), entry.schedule, fmt::to_string(p.groups), ms(p.iteration_us),
+                    ms(p.exposed_communication_us), ms(p.communication_us),
+                    fmt::format("{:.1f}", p.throughput_samples_per_s), fmt::format("{:.2f}", p.speedup),
+                    fmt::format("{:.1f} %", 100 * p.scaling_efficiency),
+                    is_fastest(results, entry) ? "*" : ""});
+  }
+  std::string out = aligned(rows, {1, 9});
+  out +=
+      "iteration = forward + backward + coding + exposed communication + update + unoverlapped input (or an "
+      "overlapped input "
+      "that takes longer)\nchannel = communication, hidden or not; * fastest\n";
+  return out + interval_lines(results) + worker_lines(results) + what_if_table(results) + job_table(results);
+}
+
+std::string plan_table(const planner::PlanFile& plan) {
+  const bool exact = plan.optimality == planner::Optimality::exact;
+  std::string out =
+      fmt::format("{} on {} workers, pipeline {}, {} all-reduce{}: {} groups, {} ms per iteration ({})\n\n",
+                  core::one_line(plan.model), plan.workers, plan.pipeline, plan.all_reduce.name,
+                  plan.compressor.is_none() ? "" : ", compressed by " + core::one_line(plan.compressor.name),
+                  plan.groups.size(), ms(plan.iteration_us),
+                  exact ? "exact: no other grouping is faster"
+                  : plan.may_be_off_by_us > 0
+                      ? fmt::format("heuristic: a better one may save {} ms", ms(plan.may_be_off_by_us))
+                      : "heuristic");
+  std::vector<std::vector<std::string>> rows = {{"group", "tensors", "size", "in backward order", ""}};
+  for (std::size_t i = 0; i < plan.groups.size(); ++i)
+    rows.push_back({fmt::to_string(i + 1), fmt::to_string(plan.groups[i].tensors.size()),
+                    size(static_cast<double>(plan.groups[i].bytes)), span_of(plan.groups[i].tensors),
+                    transfer_of(plan.groups[i])});
+  out += aligned(rows, {3, 4}) + '\n';
+
+  if (plan.sampled)
+    out += fmt::format(
+        "{} of {} sampled iterations: {} ms; of the exact plan of the mean {} ms; no plan beats {} ms\n\n",
+        plan.sampled->objective == "mean" ? "mean" : "95th percentile", plan.sampled->samples,
+        ms(plan.sampled->iteration_us), ms(plan.sampled->exact_plan_us), ms(plan.sampled->lower_bound_us));
+  rows = {{"schedule", "iteration ms", "this plan saves"}, {"this plan", ms(plan.iteration_us), ""}};
+  for (const planner::ComparedPlan& other : plan.compared_with)
+    rows.push_back({other.schedule, ms(other.iteration_us),
+                    fmt::format("{:.1f} %", 100 * (1 - plan.iteration_us / other.iteration_us))});
+  rows.push_back({"lower bound", ms(plan.lower_bound_us), ""});
+  return out + aligned(rows, {0});
+}
+
+}  // namespace scenarios

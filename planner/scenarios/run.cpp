@@ -1,0 +1,254 @@
+#include "planner/scenarios/run.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/errors.hpp"
+#include "core/limits.hpp"
+#include "planner/advise/make_plan.hpp"
+#include "planner/run/slices.hpp"
+
+namespace scenarios {
+namespace {
+
+using planner::Schedule;
+using planner::Setting;
+
+/// What the network or the clock cannot give, as an error about the scenario's workers.
+[[noreturn]] void refuse(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
+                         const planner::Unsupported& problem) {
+  const core::Field all = scenario.file.at("workers");
+  const std::string got = fmt::format("{} (schedule '{}')", problem.got(), schedule.name);
+  if (!all.is_array()) all.expected(problem.expected(), got);
+  for (const core::Field& item : all.items())
+    if (item.integer(1, core::kMaxWorkers) == workers) item.expected(problem.expected(), got);
+  all.expected(problem.expected(), got);
+}
+
+/// The settings of one number of workers, made when first asked for: schedules may differ in their
+/// all-reduce.
+class Settings {
+ public:
+  Settings(const Scenario& scenario, std::int64_t workers) : scenario_(scenario), workers_(workers) {}
+
+  const Setting& of(const Schedule& schedule) {
+    const planner::Algorithm& algorithm = all_reduce(scenario_, schedule);
+    for (const auto& [known, setting] : made_)
+      if (known == algorithm) return *setting;
+    made_.emplace_back(algorithm, std::make_unique<Setting>(scenario_.profile, scenario_.network, workers_,
+                                                            algorithm, scenario_.conditions));
+    return *made_.back().second;
+  }
+
+ private:
+  const Scenario& scenario_;
+  std::int64_t workers_;
+  std::vector<std::pair<planner::Algorithm, std::unique_ptr<Setting>>> made_;
+};
+
+/// Each subject once, with its weightiest doubt, in the order in which they came up.
+class Warnings {
+ public:
+  void add(const std::vector<planner::Warning>& warnings) {
+    for (const planner::Warning& warning : warnings) {
+      const auto known = std::find_if(all_.begin(), all_.end(), [&](const planner::Warning& other) {
+        return other.subject == warning.subject;
+      });
+      if (known == all_.end())
+        all_.push_back(warning);
+      else if (warning.weight > known->weight)
+        *known = warning;
+    }
+  }
+
+  /// After what the scenario itself warns about.
+  std::vector<std::string> texts(const Scenario& scenario) const {
+    std::vector<std::string> out = scenario.warnings;
+    for (const planner::Warning& warning : all_) out.push_back(warning.text);
+    return out;
+  }
+
+ private:
+  std::vector<planner::Warning> all_;
+};
+
+std::vector<Changed> changed(const Setting& setting, const Schedule& schedule, const planner::Run& run,
+                             const std::vector<planner::Change>& changes) {
+  std::vector<Changed> out;
+  for (const planner::Change& change : changes) {
+    try {
+      out.push_back({.change = change.text, .prediction = planner::what_if(setting, schedule, run, change)});
+    } catch (const planner::NeverEnds& problem) {
+      throw planner::NeverEnds(
+          fmt::format("with --what-if '{}': {}", core::printable(change.text), problem.what()));
+    } catch (const planner::Unsupported& problem) {
+      throw core::InputError(fmt::format("--what-if: expected {}, got {} with '{}' (schedule '{}')",
+                                         problem.expected(), problem.got(), core::printable(change.text),
+                                         core::printable(schedule.name)));
+    }
+  }
+  return out;
+}
+
+/// One phase on one number of workers.
+PhaseResult run_phase(const Scenario& whole, std::int64_t workers, const Phase& phase, Warnings& warnings) {
+  Scenario scenario = scenario_of(whole, phase);
+  const Schedule& schedule = scenario.schedules.front();
+  const auto iteration_us = [&](double read_us) {
+    scenario.conditions.read_us = read_us;
+    Settings settings(scenario, workers);
+    const planner::Run run = planner::run(settings.of(schedule), schedule);
+    warnings.add(run.warnings);
+    return run.prediction.iteration_us;
+  };
+  try {
+    const double later_us = iteration_us(phase.input.later_us);
+    const double first_us = phase.input.first_epoch_us == phase.input.later_us
+                                ? later_us
+                                : iteration_us(phase.input.first_epoch_us);
+    const std::int64_t per_iteration =
+        workers * phase.profile.batch_size * scenario.conditions.accumulation_steps;
+    const std::int64_t iterations = (whole.job->samples - 1) / per_iteration + 1;
+    const double epochs_us = first_us + static_cast<double>(phase.epochs - 1) * later_us;
+    return {.name = phase.name,
+            .schedule = schedule.name,
+            .epochs = phase.epochs,
+            .iterations_per_epoch = iterations,
+            .first_epoch_iteration_us = first_us,
+            .iteration_us = later_us,
+            .seconds = static_cast<double>(iterations) * epochs_us / 1e6};
+  } catch (const planner::Unsupported& problem) {
+    refuse(scenario, workers, schedule, problem);
+  }
+}
+
+JobResult run_job(const Scenario& scenario, std::int64_t workers, Warnings& warnings) {
+  JobResult out = {.workers = workers, .phases = {}, .seconds = 0, .cost = {}};
+  for (const Phase& phase : scenario.job->phases) {
+    out.phases.push_back(run_phase(scenario, workers, phase, warnings));
+    out.seconds += out.phases.back().seconds;
+  }
+  constexpr double kSecondsPerHour = 3600;
+  if (const auto price = scenario.job->price_per_worker_hour)
+    out.cost = *price * static_cast<double>(workers) * out.seconds / kSecondsPerHour;
+  return out;
+}
+
+}  // namespace
+
+Results run(const Scenario& scenario, const Progress& progress, const std::vector<planner::Change>& changes) {
+  Results results = {.scenario = scenario.name, .warnings = {}, .entries = {}, .jobs = {}};
+  Warnings warnings;
+  const std::size_t total = scenario.workers.size() * scenario.schedules.size();
+  for (const std::int64_t workers : scenario.workers) {
+    Settings settings(scenario, workers);
+    for (const Schedule& schedule : scenario.schedules) {
+      try {
+        const Setting& setting = settings.of(schedule);
+        const planner::Run run = planner::run(setting, schedule);
+        warnings.add(run.warnings);
+        results.entries.push_back({.schedule = schedule.name,
+                                   .pipeline = std::string(schedule.pipeline->name),
+                                   .fusion = schedule.fusion.kind,
+                                   .compression = schedule.compressor.name,
+                                   .prediction = run.prediction,
+                                   .by_worker = planner::report_workers(setting, run),
+                                   .what_if = changed(setting, schedule, run, changes),
+                                   .interval = planner::interval(setting, schedule, run)});
+      } catch (const planner::Unsupported& problem) {
+        refuse(scenario, workers, schedule, problem);
+      }
+      if (progress) progress(results.entries.size(), total);
+    }
+    if (scenario.job) results.jobs.push_back(run_job(scenario, workers, warnings));
+  }
+  results.warnings = warnings.texts(scenario);
+  return results;
+}
+
+namespace {
+
+/// The one that a run shows by itself.
+std::string_view usual_worker(const planner::Conditions& conditions) {
+  if (!conditions.stragglers.empty()) return "the slowest";
+  return conditions.workers_differ() ? "the first" : "each";
+}
+
+}  // namespace
+
+std::string timeline(const Scenario& whole, std::int64_t workers, const std::vector<std::int64_t>& shown) {
+  Scenario scenario = whole;
+  constexpr std::int64_t kMaxShown = 3;  // they are alike, and a trace of thousands opens nowhere
+  scenario.conditions.iterations = std::min(whole.conditions.iterations, kMaxShown);
+  std::vector<core::Track> tracks;
+  std::vector<core::Slice> slices;
+  Settings settings(scenario, workers);
+  for (const Schedule& schedule : scenario.schedules) {
+    try {
+      const Setting& setting = settings.of(schedule);
+      planner::Run run = planner::run(setting, schedule);
+      if (shown.empty() || run.program.by_layer) {  // by layer workers are not told apart
+        const std::string process =
+            fmt::format("{}: {} of {} workers", schedule.name, usual_worker(scenario.conditions), workers);
+        planner::add_slices(setting, run, process, tracks, slices);
+        continue;
+      }
+      if (!run.all_workers) run = planner::simulate_workers_of(setting, run);
+      const planner::AllWorkers all = planner::simulate_all_workers(setting, run, shown);
+      for (const planner::ShownWorker& worker : all.shown) {
+        run.timeline = worker.timeline;
+        const std::string process = fmt::format("{}: worker {} of {}", schedule.name, worker.worker, workers);
+        planner::add_slices(setting, run, process, tracks, slices);
+      }
+    } catch (const planner::Unsupported& problem) {
+      refuse(scenario, workers, schedule, problem);
+    }
+  }
+  return core::chrome_trace(tracks, slices);
+}
+
+Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
+             const PlanOptions& options) {
+  try {
+    const Setting setting(scenario.profile, scenario.network, workers, all_reduce(scenario, schedule),
+                          scenario.conditions);
+    const planner::Run run = planner::run(setting, schedule);
+    Warnings warnings;
+    warnings.add(run.warnings);
+    Planned out = {.plan = planner::make_plan(setting, schedule, run),
+                   .warnings = warnings.texts(scenario),
+                   .emission = {},
+                   .explanation = {}};
+    if (!options.emit.empty()) {
+      const planner::FusionRequest request(setting, schedule);
+      const auto iteration_us = [&](const planner::Groups& groups) {
+        return planner::iteration_us(setting, request, groups);
+      };
+      out.emission = planner::emit(options.emit, {out.plan, run.groups, setting.workload, iteration_us});
+    }
+    if (options.explain) out.explanation = planner::explain(setting, schedule, run);
+    return out;
+  } catch (const planner::Unsupported& problem) {
+    refuse(scenario, workers, schedule, problem);
+  }
+}
+
+Considered consider(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
+                    const planner::ConsiderOptions& options) {
+  try {
+    const Setting setting(scenario.profile, scenario.network, workers, all_reduce(scenario, schedule),
+                          scenario.conditions);
+    Considered out = {.consideration = planner::consider(setting, schedule, options), .warnings = {}};
+    Warnings warnings;
+    warnings.add(out.consideration.warnings);
+    out.warnings = warnings.texts(scenario);
+    return out;
+  } catch (const planner::Unsupported& problem) {
+    refuse(scenario, workers, schedule, problem);
+  }
+}
+
+}  // namespace scenarios

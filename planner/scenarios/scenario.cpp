@@ -1,0 +1,354 @@
+#include "planner/scenarios/scenario.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "core/estimate/estimated_profile.hpp"
+#include "core/limits.hpp"
+#include "core/profile_overlap.hpp"
+#include "planner/scenarios/limits.hpp"
+#include "planner/scenarios/links.hpp"
+#include "planner/scenarios/stragglers.hpp"
+#include "sim/cluster/graph.hpp"
+
+namespace scenarios {
+namespace {
+
+using core::Field;
+using core::kMaxTimeUs;
+using core::kMaxWorkers;
+using planner::Conditions;
+
+constexpr std::int64_t kMaxIterations = 10'000;
+constexpr std::int64_t kMaxSteps = 10'000;
+/// Tasks of all iterations, about: at 60 bytes each the memory that one schedule may take.
+constexpr double kMaxTasks = 1e8;
+/// Times of tasks on workers each by itself, about: minutes.
+constexpr double kMaxTimes = 1e10;
+/// Messages that are events, or steps of a recurrence: minutes.
+constexpr double kMaxEvents = 1e9;
+constexpr double kMaxRounds = 1e12;
+
+double time_at(const Field& field, std::string_view key) {
+  const std::optional<Field> found = field.find(key);
+  return found ? found->number(0, kMaxTimeUs) : 0;
+}
+
+bool flag_at(const Field& field, std::string_view key, bool otherwise) {
+  const std::optional<Field> found = field.find(key);
+  return found ? found->boolean() : otherwise;
+}
+
+planner::Overlap read_overlap(const Field& field) {
+  field.allow_only({"compute_slowdown", "communication_slowdown"});
+  const auto slowdown = [&](std::string_view key) {
+    const std::optional<Field> found = field.find(key);
+    return found ? found->number(0, kMaxSlowdown) : 0;
+  };
+  return {.compute_slowdown = slowdown("compute_slowdown"),
+          .communication_slowdown = slowdown("communication_slowdown")};
+}
+
+planner::Jitter read_jitter(const Field& field) {
+  field.allow_only({"distribution", "sigma", "seed"});
+  planner::Jitter jitter;
+  if (const auto distribution = field.find("distribution")) {
+    const std::string name = distribution->one_of({"lognormal", "normal", "measured"});
+    jitter.distribution = name == "lognormal" ? planner::Jitter::Distribution::lognormal
+                          : name == "normal"  ? planner::Jitter::Distribution::normal
+                                              : planner::Jitter::Distribution::measured;
+  }
+  if (const auto sigma = field.find("sigma")) jitter.sigma = sigma->number(0, max_sigma(jitter.distribution));
+  if (const auto seed = field.find("seed"))
+    jitter.seed = static_cast<std::uint64_t>(seed->integer(0, INT64_MAX));
+  return jitter;
+}
+
+std::vector<planner::Failure> read_failures(const Field& field) {
+  std::vector<planner::Failure> out;
+  for (const Field& item : field.items()) {
+    item.allow_only({"worker", "at_us", "down_us"});
+    out.push_back({.worker = item.at("worker").integer(0, kMaxWorkers - 1),
+                   .at_us = item.at("at_us").number(0, kMaxTimeUs),
+                   .down_us = {}});
+    if (const auto down = item.find("down_us")) out.back().down_us = down->number(0, kMaxTimeUs);
+  }
+  return out;
+}
+
+Conditions read_conditions(const Field& field) {
+  Conditions conditions;
+  if (const auto n = field.find("iterations")) conditions.iterations = n->integer(1, kMaxIterations);
+  if (const auto n = field.find("accumulation_steps"))
+    conditions.accumulation_steps = n->integer(1, kMaxSteps);
+  if (const auto input = field.find("input")) {
+    input->allow_only({"read_us", "overlapped"});
+    conditions.read_us = time_at(*input, "read_us");
+    conditions.read_is_overlapped = flag_at(*input, "overlapped", true);
+  }
+  if (const auto update = field.find("update")) {
+    update->allow_only({"optimizer_us", "lars_us", "lamb_us", "parallel_tensor_operator"});
+    conditions.optimizer_us = time_at(*update, "optimizer_us");
+    conditions.lars_us = time_at(*update, "lars_us");
+    conditions.lamb_us = time_at(*update, "lamb_us");
+    if (const auto lamb = update->find("lamb_us"); lamb && update->has("lars_us"))
+      lamb->expected("either lars_us or lamb_us", "both");
+    conditions.parallel_tensor_operator = flag_at(*update, "parallel_tensor_operator", false);
+  }
+  if (const auto overlap = field.find("overlap")) conditions.overlap = read_overlap(*overlap);
+  if (const auto jitter = field.find("jitter")) conditions.jitter = read_jitter(*jitter);
+  if (const auto stragglers = field.find("stragglers")) conditions.stragglers = read_stragglers(*stragglers);
+  if (const auto failures = field.find("failures")) conditions.failures = read_failures(*failures);
+  read_fidelity(field, conditions);
+  return conditions;
+}
+
+bool has_spread(const core::Profile& profile) {
+  return std::any_of(profile.layers.begin(), profile.layers.end(), [](const core::ProfileLayer& layer) {
+    return layer.forward_spread_us.value_or(0) > 0 || layer.backward_spread_us.value_or(0) > 0;
+  });
+}
+
+void check_places(const Field& field, const Scenario& scenario) {
+  const std::int64_t workers = *std::max_element(scenario.workers.begin(), scenario.workers.end());
+  if (workers > placed_workers(scenario.conditions))
+    field.at("topology").at("workers_at").expected(fmt::format("a vertex for each of {} workers", workers));
+}
+
+/// What cannot be simulated together.
+void check_conditions(const Field& field, const Scenario& scenario) {
+  const Conditions& conditions = scenario.conditions;
+  check_places(field, scenario);
+  const planner::Jitter::Distribution distribution = conditions.jitter.distribution;
+  if (distribution == planner::Jitter::Distribution::measured && !has_spread(scenario.profile))
+    field.at("jitter").at("distribution").expected("a profile with forward_spread_us or backward_spread_us");
+  if (!conditions.overlap.slows()) return;
+  if (distribution != planner::Jitter::Distribution::lognormal)
+    field.at("jitter").at("distribution").expected("lognormal where compute and channel slow each other");
+  if (!conditions.failures.empty())
+    field.at("failures").expected("none where compute and channel slow each other");
+}
+
+std::vector<std::int64_t> read_workers(const Field& field) {
+  if (!field.is_array()) return {field.integer(1, kMaxWorkers)};
+  std::vector<std::int64_t> workers;
+  for (const Field& item : field.non_empty_items()) workers.push_back(item.integer(1, kMaxWorkers));
+  return workers;
+}
+
+bool can_run(const Conditions& conditions, const planner::Schedule& schedule) {
+  return !conditions.needs_channel_in_order() || !goes_by_layer(schedule);
+}
+
+/// Those that are named must run under the conditions; where none is, all are taken that do.
+std::vector<planner::Schedule> read_schedules(const Field& field, const Conditions& conditions) {
+  std::vector<planner::Schedule> out;
+  const std::optional<Field> schedules = field.find("schedules");
+  if (!schedules) {
+    out = planner::lossless_schedules();
+    std::erase_if(out, [&](const planner::Schedule& schedule) { return !can_run(conditions, schedule); });
+    return out;
+  }
+  for (const Field& item : schedules->non_empty_items()) {
+    out.push_back(planner::read_schedule(item));
+    if (!can_run(conditions, out.back()))
+      item.expected(planner::kPipelineInOrder,
+                    fmt::format("{}, which goes by layer", out.back().pipeline->name));
+  }
+  return out;
+}
+
+/// Schedules that are simulated where nothing forbids it.
+std::vector<std::string> left_out(const Scenario& scenario) {
+  std::vector<std::string> out;
+  if (scenario.file.has("schedules")) return out;
+  for (const planner::Schedule& schedule : planner::lossless_schedules())
+    if (!can_run(scenario.conditions, schedule))
+      out.push_back(
+          fmt::format("schedule '{}' is left out: with failures, other jitter than lognormal or "
+                      "other fidelity than closed a channel cannot go by layer",
+                      schedule.name));
+  return out;
+}
+
+[[noreturn]] void too_many_workers(const Field& field, const Scenario& scenario, std::size_t place,
+                                   double max) {
+  const Field workers = field.at("workers");
+  const Field at = workers.is_array() ? workers.items()[place] : workers;
+  at.expected(
+      fmt::format("at most {:.0f} workers each by itself with a profile of this size", std::floor(max)),
+      fmt::to_string(scenario.workers[place]));
+}
+
+/// About, in one iteration.
+double tasks_per_worker(const Scenario& scenario) {
+  return 2.0 * static_cast<double>(scenario.profile.layers.size()) +
+         3.0 * static_cast<double>(core::tensor_count(scenario.profile)) +
+         2.0 * static_cast<double>(scenario.conditions.accumulation_steps);
+}
+
+/// Where workers differ each is simulated; where compute and channel slow each other as well, each has tasks
+/// of its own.
+double max_tasks(const Conditions& conditions) {
+  return conditions.workers_differ() && !conditions.overlap.slows() ? kMaxTimes : kMaxTasks;
+}
+
+std::int64_t simulated_workers(const Scenario& scenario) {
+  if (!scenario.conditions.workers_differ()) return 1;
+  return *std::max_element(scenario.workers.begin(), scenario.workers.end());
+}
+
+double max_messages(const Conditions& conditions) {
+  if (conditions.fidelity == planner::Fidelity::closed) return std::numeric_limits<double>::infinity();
+  return conditions.fidelity == planner::Fidelity::messages ? kMaxEvents : kMaxRounds;
+}
+
+/// At most. Rings send twice as many as there are workers squared, and no all-reduce more.
+double messages(const Scenario& scenario, double workers) {
+  return 2 * workers * workers * static_cast<double>(core::tensor_count(scenario.profile)) *
+         static_cast<double>(scenario.conditions.iterations);
+}
+
+void check_messages(const Field& field, const Scenario& scenario) {
+  const double max = max_messages(scenario.conditions);
+  const auto workers = static_cast<double>(simulated_workers(scenario));
+  const double all = messages(scenario, workers);
+  if (all > max)
+    field.at("fidelity")
+        .expected(fmt::format("at most {:.0e} messages, by fewer workers, tensors or iterations", max),
+                  fmt::format("up to {:.1e} on {:.0f} workers", all, workers));
+}
+
+/// As many as fit into memory, 0 where not even one does.
+double max_iterations(const Scenario& scenario) {
+  const double one = tasks_per_worker(scenario);
+  const auto workers = static_cast<double>(simulated_workers(scenario));
+  return std::floor(std::min(max_tasks(scenario.conditions) / one / workers, kMaxTasks / one));
+}
+
+void check_size(const Field& field, const Scenario& scenario) {
+  const Conditions& conditions = scenario.conditions;
+  check_messages(field, scenario);
+  const bool each = conditions.workers_differ();
+  const double max = max_iterations(scenario);
+  if (static_cast<double>(conditions.iterations) <= max) return;
+  if (each && max < 1) {
+    const auto largest = std::max_element(scenario.workers.begin(), scenario.workers.end());
+    too_many_workers(field, scenario, static_cast<std::size_t>(largest - scenario.workers.begin()),
+                     max_tasks(conditions) / tasks_per_worker(scenario));
+  }
+  const std::string expected =
+      fmt::format("at most {:.0f} iteration{} of a profile of this size{}", max, max == 1 ? "" : "s",
+                  each ? fmt::format(" with {} workers each by itself", simulated_workers(scenario)) : "");
+  if (const std::optional<Field> given = field.find("iterations")) given->expected(expected);
+  field
+      .at(!each                          ? "profile"
+          : conditions.jitter.any()      ? "jitter"
+          : !conditions.failures.empty() ? "failures"
+                                         : "fidelity")
+      .expected(expected, fmt::format("{}, the default", conditions.iterations));
+}
+
+}  // namespace
+
+std::int64_t placed_workers(const Conditions& conditions) {
+  if (!conditions.topology || !conditions.topology->graph) return kMaxWorkers;
+  return static_cast<std::int64_t>(conditions.topology->graph->ranks_at.size());
+}
+
+double max_workers(const Scenario& scenario) {
+  const Conditions& conditions = scenario.conditions;
+  if (!conditions.workers_differ()) return static_cast<double>(kMaxWorkers);
+  const double tasks = tasks_per_worker(scenario) * static_cast<double>(conditions.iterations);
+  const double by_messages = std::sqrt(max_messages(conditions) / messages(scenario, 1));
+  return std::floor(std::min(max_tasks(conditions) / tasks, by_messages));
+}
+
+/// Each as a scenario of its own.
+void check_phases(const Field& field, const Scenario& scenario) {
+  const std::vector<Field> phases = field.at("job").at("phases").items();
+  for (std::size_t i = 0; i < phases.size(); ++i) {
+    const Scenario alone = scenario_of(scenario, scenario.job->phases[i]);
+    check_conditions(field, alone);
+    check_size(field, alone);
+    if (!can_run(alone.conditions, alone.schedules.front()))
+      phases[i].at("schedule").expected(planner::kPipelineInOrder, "one that goes by layer");
+  }
+}
+
+/// Measured with the profile, for a scenario that says nothing of it.
+planner::Overlap overlap_of_profile(const Field& scenario) {
+  const auto measured =
+      scenario.has("overlap") ? std::nullopt : core::read_profile_overlap(scenario.at("profile"));
+  if (!measured) return {};
+  return {.compute_slowdown = measured->compute_slowdown,
+          .communication_slowdown = measured->communication_slowdown};
+}
+
+bool can_slow(const Conditions& conditions) {
+  return conditions.fidelity == planner::Fidelity::closed && conditions.failures.empty() &&
+         conditions.jitter.distribution == planner::Jitter::Distribution::lognormal;
+}
+
+std::vector<std::string> warnings_about(const Scenario& scenario) {
+  std::vector<std::string> out = left_out(scenario);
+  if (overlap_of_profile(scenario.file).slows() && !can_slow(scenario.conditions))
+    out.emplace_back(
+        "the profile's overlap slow-down is left out: it goes with fidelity closed, without failures, with "
+        "lognormal jitter alone");
+  const std::int64_t max = *std::max_element(scenario.workers.begin(), scenario.workers.end());
+  const auto check = [&](std::string_view what, std::int64_t worker, std::string_view consequence) {
+    if (worker >= max)
+      out.push_back(
+          fmt::format("{} {} is none of the workers 0 to {}, {}", what, worker, max - 1, consequence));
+  };
+  for (const planner::Straggler& straggler : scenario.conditions.stragglers)
+    check("straggler", straggler.worker, "it slows nothing down");
+  for (const planner::Failure& failure : scenario.conditions.failures)
+    check("failing worker", failure.worker, "it stops nothing");
+  for (const planner::Straggler& slow : scenario.conditions.links.slow)
+    check("slow sender", slow.worker, "it slows nothing down");
+  if (scenario.conditions.channels > 1 && !scenario.conditions.topology)
+    out.emplace_back("several channels without a topology: collectives at once share no link");
+  return out;
+}
+
+Scenario read_scenario(const Field& field) {
+  field.check_format("fusewise.scenario");
+  field.allow_only({"format",  "version",   "name",        "profile",    "network",
+                    "workers", "schedules", "collectives", "iterations", "accumulation_steps",
+                    "overlap", "jitter",    "stragglers",  "failures",   "fidelity",
+                    "links",   "topology",  "channels",    "input",      "update",
+                    "job",     "sweep"});
+  const std::optional<Field> name = field.find("name");
+  const std::optional<Field> collectives = field.find("collectives");
+  Scenario scenario = {
+      .name = name ? name->text() : "",
+      .profile = core::read_or_estimate_profile(field.at("profile")),
+      .network = core::read_network(field.at("network").follow()),
+      .workers = read_workers(field.at("workers")),
+      .schedules = {},
+      .all_reduce = collectives ? planner::read_collectives(*collectives) : planner::Algorithm{},
+      .conditions = read_conditions(field),
+      .file = field};
+  if (!field.has("overlap") && can_slow(scenario.conditions))
+    scenario.conditions.overlap = overlap_of_profile(field);
+  scenario.schedules = read_schedules(field, scenario.conditions);
+  check_conditions(field, scenario);
+  check_size(field, scenario);
+  if (const auto job = field.find("job")) {
+    scenario.job = read_job(*job, scenario);
+    check_phases(field, scenario);
+  }
+  scenario.warnings = warnings_about(scenario);
+  return scenario;
+}
+
+const planner::Algorithm& all_reduce(const Scenario& scenario, const planner::Schedule& schedule) {
+  return schedule.all_reduce ? *schedule.all_reduce : scenario.all_reduce;
+}
+
+}  // namespace scenarios

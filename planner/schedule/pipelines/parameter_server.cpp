@@ -1,0 +1,41 @@
+// Parameter servers (MG-WFBP, section 4.3): wait-free back-propagation in which a group is pushed to the
+// servers and pulled again, each of the two a message of startup and bytes, one right after the other.
+
+#include <array>
+
+#include "core/limits.hpp"
+#include "planner/choose/iteration.hpp"
+#include "planner/schedule/pipeline.hpp"
+
+namespace planner {
+namespace {
+
+constexpr std::array<std::string_view, 1> kKeys = {"servers"};
+
+void read(const core::Field& field, PipelineOptions& options) {
+  if (const auto servers = field.find("servers")) options.servers = servers->integer(1, core::kMaxWorkers);
+}
+
+Program program(std::uint32_t groups, const PipelineOptions& options) {
+  return pipeline("wfbp").program(groups, options);
+}
+
+std::unique_ptr<IterationModel> model(const FusionRequest& request) { return channel_model(request, false); }
+
+Algorithm algorithm(const PipelineOptions& options) {
+  return {.name = "parameter_server", .servers = options.servers};
+}
+
+}  // namespace
+
+Pipeline parameter_server() {
+  return {.name = "parameter_server",
+          .summary = "as wfbp, pushing each group to servers and pulling it again",
+          .option_keys = kKeys,
+          .program = program,
+          .model = model,
+          .read = read,
+          .algorithm = algorithm};
+}
+
+}  // namespace planner

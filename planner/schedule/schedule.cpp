@@ -1,0 +1,253 @@
+#include "planner/schedule/schedule.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "planner/job/registry.hpp"
+
+namespace planner {
+namespace {
+
+using core::Field;
+
+// Named after the sparse all-reduce that carries it.
+constexpr std::string_view kSparse = R"({"pipeline": "after_backward", "fusion": "all"})";
+
+// To add a named schedule: one line.
+constexpr std::array<Preset, 27> kPresets = {{
+    {"s-sgd", "each tensor by itself, after backward", R"({"pipeline": "after_backward", "fusion": "none"})"},
+    {"sync-easgd", "one all-reduce after backward", R"({"pipeline": "after_backward", "fusion": "all"})"},
+    {"dense", "another name of sync-easgd", R"({"pipeline": "after_backward", "fusion": "all"})", true},
+    {"wfbp", "each tensor as soon as it is ready", R"({"pipeline": "wfbp", "fusion": "none"})"},
+    {"mg-wfbp", "MG-WFBP: tensors merged by the paper's greedy",
+     R"({"pipeline": "wfbp", "fusion": "mg-wfbp"})"},
+    {"ddp", "PyTorch DDP: 25 MiB buckets, the first 1 MiB",
+     R"({"pipeline": "wfbp", "fusion": {"kind": "buckets", "cap_bytes": 26214400, "first_cap_bytes": 1048576}})"},
+    {"dense-overlap", "another name of ddp",
+     R"({"pipeline": "wfbp", "fusion": {"kind": "buckets", "cap_bytes": 26214400, "first_cap_bytes": 1048576}})",
+     true},
+    {"horovod", "Horovod: 128 MiB fusion buffer, 1 ms cycle",
+     R"({"pipeline": "wfbp", "fusion": {"kind": "threshold", "cap_bytes": 134217728, "cycle_us": 1000}})"},
+    {"dear", "DeAR: Bayesian search for the best module cap",
+     R"({"pipeline": "dear", "fusion": "bayesian"})"},
+    {"dear-nl", "DeAR, 4 nearby layers together",
+     R"({"pipeline": "dear", "fusion": {"kind": "layers", "count": 4}})"},
+    {"dear-fb", "DeAR, modules packed to 5 MiB",
+     R"({"pipeline": "dear", "fusion": {"kind": "modules", "cap_bytes": 5242880}})"},
+    {"dear-no-fusion", "DeAR, each tensor by itself", R"({"pipeline": "dear", "fusion": "none"})"},
+    {"zero", "ZeRO-1/2, each tensor by itself, parameters gathered under forward", R"({"pipeline": "zero"})"},
+    {"fsdp", "ZeRO-3, FSDP: each layer's parameters gathered before forward and backward",
+     R"({"pipeline": "sharded", "fusion": {"kind": "layers", "count": 1}})", false, false, true},
+    {"bytescheduler", "ByteScheduler: partitions of 4 MB, the layer nearest the input first",
+     R"({"pipeline": "priority", "fusion": "partitions"})"},
+    {"parameter-server", "each tensor pushed to one parameter server and pulled again",
+     R"({"pipeline": "parameter_server", "fusion": "none"})", false, false, true},
+    {"grace", "GRACE: each tensor compressed by itself", R"({"pipeline": "wfbp", "fusion": "none"})", false,
+     true},
+    {"hipress", "HiPress: each tensor by itself, compressed where that is sooner",
+     R"({"pipeline": "wfbp", "fusion": "none", "selective": true})", false, true},
+    {"cupcake", "Cupcake: the optimal grouping for a compressor",
+     R"({"pipeline": "wfbp", "fusion": "optimal"})", false, true},
+    {"topk-a", "TopkA: all-gather of each worker's top-k", kSparse, false, true, false, true},
+    {"topk-dsa", "TopkDSA: reduce-scatter of the top-k, then all-gather of what they fill", kSparse, false,
+     true, false, true},
+    {"gtopk", "gTopk: top-k of the sums up a tree and down again", kSparse, false, true, false, true},
+    {"gaussian-k", "Gaussian-k: topk-a by an estimated threshold", kSparse, false, true, false, true},
+    {"ok-topk", "Ok-Topk: top-k of the sum of each worker's top-k, under 6k words", kSparse, false, true,
+     false, true},
+    {"hitopk", "HiTopKComm: dense in a node, top-k between nodes", kSparse, false, true, false, true},
+    {"fusewise", "the optimal grouping for wfbp", R"({"pipeline": "wfbp", "fusion": "optimal"})"},
+    {"fusewise-dear", "the optimal grouping for dear", R"({"pipeline": "dear", "fusion": "optimal"})"},
+}};
+
+/// What a schedule object or its preset gives for each of the four choices.
+struct Choices {
+  std::optional<Field> pipeline;
+  std::optional<Field> fusion;
+  std::optional<Field> compression;
+  std::optional<Field> collectives;
+  std::optional<Field> selective;
+  bool needs_compressor = false;
+  const Preset* sparse = nullptr;  ///< where it has its compressor's name
+  std::optional<Field> density;
+};
+
+/// `field`'s own keys over those of the preset it names.
+Choices choices_of(const Field& field) {
+  Choices choices;
+  if (const auto name = field.find("name")) {
+    const std::string preset = name->one_of(names(presets()));
+    choices = choices_of(Field::parse(entry(presets(), preset).json, preset));
+    choices.needs_compressor = entry(presets(), preset).needs_compressor;
+    if (entry(presets(), preset).is_sparse) choices.sparse = &entry(presets(), preset);
+  }
+  if (const auto own = field.find("pipeline")) choices.pipeline = own;
+  if (const auto own = field.find("fusion")) choices.fusion = own;
+  if (const auto own = field.find("compression")) choices.compression = own;
+  if (const auto own = field.find("collectives")) choices.collectives = own;
+  if (const auto own = field.find("selective")) choices.selective = own;
+  if (choices.sparse != nullptr) choices.density = field.find("density");
+  return choices;
+}
+
+void allow_schedule_keys(const Field& field, const Choices& choices, const Pipeline& pipeline) {
+  std::vector<std::string_view> keys = {"name",        "pipeline",    "fusion",
+                                        "compression", "collectives", "selective"};
+  if (choices.sparse != nullptr) keys.emplace_back("density");
+  keys.insert(keys.end(), pipeline.option_keys.begin(), pipeline.option_keys.end());
+  field.allow_only(keys);
+}
+
+bool is_inline_plan(const Field& fusion) {
+  const std::optional<Field> file = fusion.is_object() ? fusion.find("file") : std::nullopt;
+  return file && file->is_object();
+}
+
+bool is_option(const Pipeline& pipeline, std::string_view key) {
+  return std::find(pipeline.option_keys.begin(), pipeline.option_keys.end(), key) !=
+         pipeline.option_keys.end();
+}
+
+/// The object's own words, so that two schedules of a scenario can be told apart: `wfbp buckets 8388608
+/// ring`.
+std::string describe(const Field& field, const Pipeline& pipeline) {
+  std::string out;
+  const auto add = [&](std::string_view key) {
+    const std::optional<Field> value = field.find(key);
+    if (!value || (key == "compression" && value->words() == "none")) return;
+    if (!out.empty()) out += ' ';
+    if (key == "overlap_gather")
+      out += value->boolean() ? "overlap" : "no-overlap";
+    else if (key == "selective")
+      out += value->boolean() ? "selective" : "not-selective";
+    else if (is_option(pipeline, key))
+      out += fmt::format("{} {}", key, value->words());
+    else
+      out += key == "fusion" && is_inline_plan(*value) ? "plan" : value->words();
+  };
+  for (const std::string_view key : {"name", "density", "pipeline", "fusion", "compression", "selective"})
+    add(key);
+  for (const std::string_view key : pipeline.option_keys) add(key);
+  add("collectives");
+  return out;
+}
+
+/// Halves of an all-reduce add up on the way, so what they carry must be summable.
+void check_carrier(const Schedule& schedule, const Compressor& compressor, const Field& field) {
+  if (compressor.is_none()) return;
+  if (!schedule.pipeline->takes_compression)
+    field.expected(fmt::format("no compressor, as pipeline {} takes none", schedule.pipeline->name));
+  if (compressor.collective == core::CollectiveKind::all_reduce && !compressor.between_nodes) return;
+  const Program program = schedule.pipeline->program(1, schedule.options);
+  if (program.ops.front().kind == core::CollectiveKind::all_reduce) return;
+  if (compressor.between_nodes)
+    field.expected(
+        fmt::format("a compressor for all workers, as pipeline {} needs", schedule.pipeline->name));
+  field.expected(fmt::format("a compressor whose collective is all_reduce, as pipeline {} needs",
+                             schedule.pipeline->name));
+}
+
+/// Of a preset that has its compressor's name.
+void read_density(const Choices& choices, Schedule& schedule) {
+  if (choices.compression) choices.density->expected("no density beside compression, which has one");
+  schedule.compressor = sparse_compressor(choices.sparse->name, choices.density->number(0, 1));
+  check_carrier(schedule, schedule.compressor, *choices.density);
+}
+
+void read_compression(const Field& field, const Choices& choices, Schedule& schedule) {
+  if (choices.needs_compressor && !choices.compression && !choices.density)
+    field.at(choices.sparse != nullptr ? "density" : "compression");
+  if (choices.density) read_density(choices, schedule);
+  if (choices.compression) {
+    schedule.compressor = read_compressor(*choices.compression);
+    check_carrier(schedule, schedule.compressor, *choices.compression);
+    if (choices.needs_compressor && schedule.compressor.is_none())
+      choices.compression->expected("a compressor, as this schedule is about one");
+  }
+  for (const TransferChoice& choice : schedule.fusion.choices)
+    if (choice.compressor) check_carrier(schedule, *choice.compressor, *choices.fusion);
+  if (choices.selective) schedule.selective = choices.selective->boolean();
+}
+
+/// Partitions are cut for one pipeline, and some pipelines take no other groups than theirs.
+void check_fusion(const Schedule& schedule, const Field& field) {
+  const Pipeline& pipeline = *schedule.pipeline;
+  const auto takes = [&](std::string_view kind) {
+    return pipeline.takes_fusion != nullptr ? pipeline.takes_fusion(kind) : kind != "partitions";
+  };
+  if (takes(schedule.fusion.kind)) return;
+  std::vector<std::string_view> taken = names(fusion_kinds());
+  taken.erase(std::remove_if(taken.begin(), taken.end(), [&](std::string_view kind) { return !takes(kind); }),
+              taken.end());
+  field.expected(fmt::format("a fusion that pipeline {} takes: {}", pipeline.name, fmt::join(taken, ", ")));
+}
+
+void read_schedule_fusion(const Field& field, const Choices& choices, Schedule& schedule) {
+  const Field usual = Field::parse(fmt::format(R"("{}")", schedule.pipeline->default_fusion), "fusion");
+  schedule.fusion = read_fusion(choices.fusion ? *choices.fusion : usual);
+  const std::optional<Field> own = field.find("fusion");
+  check_fusion(schedule, own ? *own : field);
+}
+
+/// Some pipelines bring their own.
+void read_schedule_collectives(const Choices& choices, Schedule& schedule) {
+  const Pipeline& pipeline = *schedule.pipeline;
+  if (pipeline.algorithm != nullptr) {
+    schedule.all_reduce = pipeline.algorithm(schedule.options);
+    if (choices.collectives)
+      choices.collectives->expected(fmt::format("no collectives, as pipeline {} has its own", pipeline.name));
+  } else if (choices.collectives) {
+    schedule.all_reduce = read_collectives(*choices.collectives);
+  }
+}
+
+Schedule from_object(const Field& field) {
+  const Choices choices = choices_of(field);
+  Schedule schedule;
+  schedule.pipeline = &pipeline(choices.pipeline ? choices.pipeline->one_of(names(pipelines())) : "wfbp");
+  allow_schedule_keys(field, choices, *schedule.pipeline);
+  schedule.options = read_options(field, *schedule.pipeline);
+  read_schedule_fusion(field, choices, schedule);
+  read_schedule_collectives(choices, schedule);
+  read_compression(field, choices, schedule);
+  schedule.name = describe(field, *schedule.pipeline);
+  if (schedule.name.empty()) schedule.name = "wfbp";
+  return schedule;
+}
+
+}  // namespace
+
+bool goes_by_layer(const Schedule& schedule) {
+  return schedule.pipeline->program(1, schedule.options).by_layer.has_value();
+}
+
+std::span<const Preset> presets() { return kPresets; }
+
+Schedule read_schedule(const Field& field) {
+  if (field.is_object()) return from_object(field);
+  const std::string name = field.one_of(names(presets()));
+  if (entry(presets(), name).is_sparse)
+    field.expected(fmt::format(R"(a density with it: {{"name": "{}", "density": ...}})", name));
+  if (entry(presets(), name).needs_compressor)
+    field.expected(fmt::format(R"(a compressor with it: {{"name": "{}", "compression": ...}})", name));
+  return preset_schedule(name);
+}
+
+Schedule preset_schedule(std::string_view name) {
+  Schedule schedule = from_object(Field::parse(entry(presets(), name).json, std::string(name)));
+  schedule.name = name;
+  return schedule;
+}
+
+std::vector<Schedule> lossless_schedules() {
+  std::vector<Schedule> all;
+  for (const Preset& preset : presets())
+    if (!preset.is_alias && !preset.needs_compressor && !preset.is_other_setup)
+      all.push_back(preset_schedule(preset.name));
+  return all;
+}
+
+}  // namespace planner

@@ -1,0 +1,185 @@
+#include "planner/sweep/journal.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "core/errors.hpp"
+#include "core/files.hpp"
+
+namespace sweep {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::string_view kFormat = "fusewise.sweep_journal";
+
+/// Takes the word before the next space; nothing where there is none.
+std::optional<std::string_view> take_word(std::string_view& line) {
+  const std::size_t space = line.find(' ');
+  if (space == std::string_view::npos) return std::nullopt;
+  const std::string_view word = line.substr(0, space);
+  line.remove_prefix(space + 1);
+  return word;
+}
+
+std::optional<std::size_t> take_number(std::string_view& line) {
+  const std::optional<std::string_view> word = take_word(line);
+  if (!word) return std::nullopt;
+  std::size_t out = 0;
+  const auto [end, problem] = std::from_chars(word->data(), word->data() + word->size(), out);
+  if (problem != std::errc() || end != word->data() + word->size()) return std::nullopt;
+  return out;
+}
+
+/// The sweep goes into the check too: a line of another one is none of this.
+std::string check(const Identity& identity, std::size_t nth, std::size_t point, std::string_view rest) {
+  return fingerprint(fmt::format("{}{} {} {}", journal_header(identity), nth, point, rest));
+}
+
+/// A line without its newline; nothing where it is torn.
+std::optional<Finished> parse_line(const Identity& identity, std::size_t nth, std::string_view line) {
+  const std::optional<std::size_t> its_nth = take_number(line);
+  const std::optional<std::size_t> point = take_number(line);
+  const std::optional<std::string_view> its_check = take_word(line);
+  if (!its_check || its_nth != nth || !point || *point >= identity.points) return std::nullopt;
+  if (*its_check != check(identity, nth, *point, line)) return std::nullopt;
+  const ordered_json texts = ordered_json::parse(line);
+  Finished out = {.point = *point, .record = {.row = texts.at(0), .warnings = {}}};
+  for (std::size_t i = 1; i < texts.size(); ++i) out.record.warnings.push_back(texts[i]);
+  return out;
+}
+
+/// "profile and network": the inputs that differ.
+std::string differences(const Identity& identity, const ordered_json& header) {
+  std::vector<std::string> out;
+  const ordered_json& others = header.at("inputs");
+  for (const auto& [name, fingerprint] : identity.inputs)
+    if (!others.contains(name) || others.at(name) != fingerprint) out.push_back(name);
+  for (const auto& [name, fingerprint] : others.items()) {
+    const bool known = std::any_of(identity.inputs.begin(), identity.inputs.end(),
+                                   [&, key = name](const auto& input) { return input.first == key; });
+    if (!known) out.push_back(name);
+  }
+  if (out.empty()) return "number of points";
+  return fmt::format("{}", fmt::join(out, ", "));
+}
+
+void check_header(std::string_view line, const Identity& identity, std::string_view source) {
+  if (line == journal_header(identity)) return;
+  const ordered_json header = ordered_json::parse(line, nullptr, false);
+  const bool is_journal = header.is_object() && header.value("format", ordered_json()) == kFormat &&
+                          header.value("inputs", ordered_json()).is_object();
+  if (!is_journal)
+    throw core::InputError(
+        fmt::format("{}: expected the journal of a sweep, or no such file, got another file", source));
+  throw core::InputError(fmt::format(
+      "{}: expected the journal of this sweep (or delete it to begin again), got one made with another {}",
+      source, differences(identity, header)));
+}
+
+}  // namespace
+
+std::string journal_header(const Identity& identity) {
+  ordered_json inputs = ordered_json::object();
+  for (const auto& [name, fingerprint] : identity.inputs) inputs[name] = fingerprint;
+  const ordered_json header = {
+      {"format", kFormat}, {"version", 1}, {"points", identity.points}, {"inputs", std::move(inputs)}};
+  return header.dump() + '\n';
+}
+
+std::string journal_line(const Identity& identity, std::size_t nth, const Finished& finished) {
+  ordered_json texts = {finished.record.row};
+  for (const std::string& warning : finished.record.warnings) texts.push_back(warning);
+  const std::string rest = texts.dump();
+  return fmt::format("{} {} {} {}\n", nth, finished.point, check(identity, nth, finished.point, rest), rest);
+}
+
+Recovered recover(std::string_view text, const Identity& identity, std::string_view source) {
+  Recovered out;
+  std::size_t end = text.find('\n');
+  if (end == std::string_view::npos) {
+    const std::string whole = journal_header(identity);
+    if (std::string_view(whole).substr(0, text.size()) != text) check_header(text, identity, source);
+    return out;  // killed at its first line
+  }
+  check_header(text.substr(0, end + 1), identity, source);
+  out.bytes = end + 1;
+  std::set<std::size_t> seen;
+  while ((end = text.find('\n', out.bytes)) != std::string_view::npos) {
+    std::optional<Finished> line =
+        parse_line(identity, out.finished.size() + 1, text.substr(out.bytes, end - out.bytes));
+    if (!line || !seen.insert(line->point).second) break;
+    out.finished.push_back(*std::move(line));
+    out.bytes = end + 1;
+  }
+  return out;
+}
+
+Journal::Journal(std::filesystem::path file, Identity identity, bool resume)
+    : file_(std::move(file)), identity_(std::move(identity)) {
+  constexpr mode_t kMode = 0666;  // less the umask
+  fd_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, kMode);
+  if (fd_ < 0) cannot("cannot write");
+  try {
+    take_over(resume);
+  } catch (...) {
+    ::close(fd_);
+    throw;
+  }
+}
+
+Journal::~Journal() { ::close(fd_); }
+
+void Journal::take_over(bool resume) {
+  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) cannot("another process is at this sweep");
+  Recovered recovered = recover(core::read_file(file_), identity_, file_.string());
+  if (!resume && !recovered.finished.empty())
+    throw core::InputError(
+        fmt::format("{}: expected --resume, or no journal of an unfinished sweep, got one of {} of {} points",
+                    file_.string(), recovered.finished.size(), identity_.points));
+  if (::ftruncate(fd_, static_cast<off_t>(recovered.bytes)) != 0) cannot("cannot write");
+  if (recovered.bytes == 0) write(journal_header(identity_));
+  earlier_ = std::move(recovered.finished);
+  lines_ = earlier_.size();
+}
+
+void Journal::add(const Finished& finished) {
+  write(journal_line(identity_, ++lines_, finished));
+  const auto now = std::chrono::steady_clock::now();
+  if (now - synced_ < std::chrono::seconds(1)) return;
+  synced_ = now;
+  if (::fdatasync(fd_) != 0) cannot("cannot write");
+}
+
+void Journal::remove() {
+  if (::unlink(file_.c_str()) != 0) cannot("cannot remove");
+}
+
+void Journal::cannot(std::string_view what) const {
+  throw core::EnvironmentError(
+      fmt::format("{}: {}: {}", file_.string(), what, std::generic_category().message(errno)));
+}
+
+void Journal::write(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd_, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) cannot("cannot write");
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+}  // namespace sweep

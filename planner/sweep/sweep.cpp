@@ -1,0 +1,294 @@
+#include "planner/sweep/sweep.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/errors.hpp"
+#include "core/files.hpp"
+#include "core/scaled.hpp"
+#include "planner/scenarios/limits.hpp"
+#include "planner/schedule/fusion.hpp"
+#include "planner/schedule/setting.hpp"
+
+namespace sweep {
+namespace {
+
+using core::Field;
+using planner::Compressor;
+using planner::Schedule;
+using scenarios::Scenario;
+
+/// All rows are held until the last is there: about a gigabyte.
+constexpr double kMaxPoints = 1e6;
+
+const Axis* find(const std::vector<Axis>& axes, Quantity quantity) {
+  const auto found =
+      std::find_if(axes.begin(), axes.end(), [&](const Axis& axis) { return axis.quantity == quantity; });
+  return found == axes.end() ? nullptr : &*found;
+}
+
+/// What keeps some of the elements: its contributions cannot be summed on the way. Signs cannot either, but
+/// they are of all elements.
+bool is_sparse(const Compressor& compressor) {
+  return !compressor.is_none() && compressor.collective == core::CollectiveKind::all_gather &&
+         compressor.name != "efsignsgd" && compressor.name != "onebit";
+}
+
+/// Calls `visit` with each sparse compressor that the schedules name.
+template <typename Visit>
+void each_sparse(std::vector<Schedule>& schedules, const Visit& visit) {
+  for (Schedule& schedule : schedules) {
+    if (is_sparse(schedule.compressor)) visit(schedule.compressor);
+    for (planner::TransferChoice& choice : schedule.fusion.choices)
+      if (choice.compressor && is_sparse(*choice.compressor)) visit(*choice.compressor);
+  }
+}
+
+void set_density(std::vector<Schedule>& schedules, double density) {
+  constexpr double kIndexAndValue = 2;  // an element kept takes the place of two
+  each_sparse(schedules, [&](Compressor& compressor) { compressor.ratio = kIndexAndValue * density; });
+}
+
+/// Of the network's links, and of those of a topology.
+void scale_links(Scenario& scenario, double startup_factor, double per_byte_factor) {
+  scenario.network = core::scaled(scenario.network, startup_factor, per_byte_factor);
+  if (auto& topology = scenario.conditions.topology)
+    topology = cluster::scaled(std::move(*topology), startup_factor, per_byte_factor);
+}
+
+void apply(Scenario& scenario, Quantity quantity, double value) {
+  switch (quantity) {
+    case Quantity::bandwidth_factor: scale_links(scenario, 1, 1 / value); break;
+    case Quantity::line_rate_gbps: scale_links(scenario, 1, *scenario.network.line_rate_gbps / value); break;
+    case Quantity::startup_factor: scale_links(scenario, value, 1); break;
+    case Quantity::batch_size:
+      scenario.profile =
+          core::scaled(scenario.profile, value / static_cast<double>(scenario.profile.batch_size));
+      scenario.profile.batch_size = static_cast<std::int64_t>(value);
+      break;
+    case Quantity::density: set_density(scenario.schedules, value); break;
+    case Quantity::sigma: scenario.conditions.jitter.sigma = value; break;
+    case Quantity::seed: scenario.conditions.jitter.seed = static_cast<std::uint64_t>(value); break;
+    case Quantity::workers: scenario.workers = {static_cast<std::int64_t>(value)}; break;
+  }
+}
+
+/// Where the scenario lists its numbers of workers: the sweep's list goes before the scenario's own.
+Field workers_field(const Field& scenario) {
+  const Field sweep = scenario.at("sweep");
+  return (sweep.has("workers") ? sweep : scenario).at("workers");
+}
+
+Field worker_field(const Field& scenario, std::size_t index) {
+  const Field all = workers_field(scenario);
+  return all.is_array() ? all.items()[index] : all;
+}
+
+/// The scenario's, with the greatest sigma of the sweep.
+planner::Jitter greatest_jitter(const Sweep& sweep) {
+  planner::Jitter jitter = sweep.base.conditions.jitter;
+  if (const Axis* axis = find(sweep.axes, Quantity::sigma))
+    jitter.sigma = *std::max_element(axis->values.begin(), axis->values.end());
+  return jitter;
+}
+
+/// Some distributions allow less than others.
+void check_sigmas(const Sweep& sweep, const Field& field) {
+  if (find(sweep.axes, Quantity::sigma) == nullptr) return;
+  for (const Field& sigma : field.at("sigma").items())
+    (void)sigma.number(0, scenarios::max_sigma(sweep.base.conditions.jitter.distribution));
+}
+
+/// An axis that changes nothing is a slip.
+void check_axes(const Sweep& sweep, const Field& field) {
+  if (find(sweep.axes, Quantity::line_rate_gbps) != nullptr && !sweep.base.network.line_rate_gbps)
+    field.at("line_rate_gbps")
+        .expected("a network with a line_rate_gbps, or bandwidth_factor in place of this", "one without");
+  check_sigmas(sweep, field);
+  if (find(sweep.axes, Quantity::seed) != nullptr && !greatest_jitter(sweep).any())
+    field.at("seed").expected("a sigma above 0, in the sweep or in jitter", "none");
+  if (find(sweep.axes, Quantity::density) == nullptr) return;
+  std::vector<Schedule> schedules = sweep.base.schedules;
+  bool any = false;
+  bool any_measured = false;
+  each_sparse(schedules, [&](const Compressor& sparse) {
+    any = true;
+    any_measured = any_measured || sparse.encode.curve || sparse.decode.curve;
+  });
+  if (any_measured)
+    field.at("density").expected("compressors whose costs hold at any density, not measured at one",
+                                 "curves or a file of costs");
+  if (!any)
+    field.at("density").expected(
+        "a schedule with a sparse compressor (dgc, random-k, mstopk or an object that gathers)", "none");
+}
+
+std::string product_text(const Sweep& sweep) {
+  std::vector<std::string> factors;
+  for (const Axis& axis : sweep.axes)
+    factors.push_back(fmt::format("{} {}", axis.values.size(), name(axis.quantity)));
+  factors.push_back(fmt::format("{} schedules", sweep.base.schedules.size()));
+  return fmt::format("{}", fmt::join(factors, " x "));
+}
+
+std::size_t checked_points(const Sweep& sweep, const Field& field) {
+  auto points = static_cast<double>(sweep.base.schedules.size());
+  for (const Axis& axis : sweep.axes) points *= static_cast<double>(axis.values.size());
+  if (points > kMaxPoints)
+    field.expected(fmt::format("a product of at most {:.0f} points", kMaxPoints),
+                   fmt::format("{} = {:.0f}", product_text(sweep), points));
+  return static_cast<std::size_t>(points);
+}
+
+/// Where workers differ each is simulated, and all have to fit into memory and time.
+void check_sizes(const Sweep& sweep, const Field& field) {
+  Scenario scenario = sweep.base;
+  scenario.conditions.jitter = greatest_jitter(sweep);
+  const double max = scenarios::max_workers(scenario);
+  const std::vector<double>& workers = sweep.workers().values;
+  const std::int64_t placed = scenarios::placed_workers(scenario.conditions);
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    if (workers[i] > static_cast<double>(placed))
+      worker_field(field, i).expected(fmt::format("at most the {} workers that the topology places", placed));
+    if (workers[i] > max)
+      worker_field(field, i).expected(
+          fmt::format("at most {:.0f} workers each by itself with this fidelity, a profile of this size and "
+                      "{} iterations",
+                      max, scenario.conditions.iterations));
+  }
+}
+
+/// Whether greater values make a point last longer.
+bool lasts_longer(Quantity quantity) {
+  return quantity != Quantity::bandwidth_factor && quantity != Quantity::line_rate_gbps;
+}
+
+/// The combination whose points last longest or, the other way round, shortest.
+std::size_t extreme_combination(const Sweep& sweep, bool longest) {
+  std::size_t out = 0;
+  for (std::size_t i = 0; i + 1 < sweep.axes.size(); ++i) {
+    const std::vector<double>& values = sweep.axes[i].values;
+    const bool greatest = lasts_longer(sweep.axes[i].quantity) == longest;
+    const auto at = greatest ? std::max_element(values.begin(), values.end())
+                             : std::min_element(values.begin(), values.end());
+    out = out * values.size() + static_cast<std::size_t>(at - values.begin());
+  }
+  return out;
+}
+
+/// Whether everything has a cost and fits the clock, as far as can be seen without running it.
+void check_costs(const Sweep& sweep, const Field& field, std::size_t combination) {
+  const Scenario scenario = combined(sweep, combination);
+  for (std::size_t i = 0; i < sweep.workers().values.size(); ++i) {
+    const auto workers = static_cast<std::int64_t>(sweep.workers().values[i]);
+    for (const Schedule& schedule : scenario.schedules) {
+      try {
+        const planner::Setting setting(scenario.profile, scenario.network, workers,
+                                       all_reduce(scenario, schedule), scenario.conditions);
+        const planner::FusionRequest request(setting, schedule);
+      } catch (const planner::Unsupported& problem) {
+        worker_field(field, i).expected(problem.expected(),
+                                        fmt::format("{} (schedule '{}')", problem.got(), schedule.name));
+      }
+    }
+  }
+}
+
+/// The scenario's workers and what it says about its stragglers go by the sweep's list.
+void take_workers(Sweep& sweep) {
+  Scenario& base = sweep.base;
+  if (find(sweep.axes, Quantity::workers) == nullptr) {
+    sweep.axes.push_back({.quantity = Quantity::workers, .values = {}});
+    for (const std::int64_t workers : base.workers)
+      sweep.axes.back().values.push_back(static_cast<double>(workers));
+    return;
+  }
+  base.workers.clear();
+  for (const double workers : sweep.workers().values)
+    base.workers.push_back(static_cast<std::int64_t>(workers));
+  base.warnings = scenarios::warnings_about(base);
+}
+
+/// Of the plans that schedules name; nothing where there are none.
+std::string plan_files(const Field& scenario) {
+  std::string out;
+  const std::optional<Field> schedules = scenario.find("schedules");
+  if (!schedules) return out;
+  for (const Field& schedule : schedules->items()) {
+    const std::optional<Field> fusion = schedule.is_object() ? schedule.find("fusion") : std::nullopt;
+    const std::optional<Field> file = fusion && fusion->is_object() ? fusion->find("file") : std::nullopt;
+    if (!file || !file->is_text()) continue;
+    try {
+      out += fingerprint(core::read_file(file->path()));
+    } catch (const std::system_error& error) {
+      file->expected("the path of a file that can be read", error.code().message());
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::size_t> place(const Sweep& sweep, std::size_t point) {
+  std::vector<std::size_t> out(sweep.axes.size());
+  std::size_t rest = point / sweep.base.schedules.size();
+  for (std::size_t i = sweep.axes.size(); i-- > 0;) {
+    out[i] = rest % sweep.axes[i].values.size();
+    rest /= sweep.axes[i].values.size();
+  }
+  return out;
+}
+
+Scenario combined(const Sweep& sweep, std::size_t combination) {
+  const std::vector<std::size_t> at = place(sweep, combination * sweep.points_per_combination());
+  Scenario out = sweep.base;
+  for (std::size_t i = 0; i + 1 < sweep.axes.size(); ++i)
+    apply(out, sweep.axes[i].quantity, sweep.axes[i].values[at[i]]);
+  return out;
+}
+
+Sweep read_sweep(const Field& scenario) {
+  Sweep out = {.base = scenarios::read_scenario(scenario), .axes = {}};
+  const Field field = scenario.at("sweep");
+  if (const auto job = scenario.find("job")) job->expected("none in a scenario that is swept");
+  out.axes = read_axes(field);
+  take_workers(out);
+  check_axes(out, field);
+  out.points = checked_points(out, field);
+  check_sizes(out, scenario);
+  const std::size_t longest = extreme_combination(out, true);
+  const std::size_t shortest = extreme_combination(out, false);
+  check_costs(out, scenario, longest);
+  if (shortest != longest) check_costs(out, scenario, shortest);
+  return out;
+}
+
+std::string size_text(const Sweep& sweep) {
+  return fmt::format("{} point{} ({})", sweep.points, sweep.points == 1 ? "" : "s", product_text(sweep));
+}
+
+Inputs inputs(const Sweep& sweep, std::string_view scenario_text) {
+  Inputs out = {{"scenario", fingerprint(scenario_text)},
+                {"profile", fingerprint(profile_text(sweep.base.profile))},
+                {"network", fingerprint(network_text(sweep.base.network))}};
+  if (const std::string plans = plan_files(sweep.base.file); !plans.empty())
+    out.emplace_back("plans", fingerprint(plans));
+  return out;
+}
+
+std::string fingerprint(std::string_view text) {
+  std::uint64_t state = 0xcbf29ce484222325U;
+  for (const char c : text) {
+    state ^= static_cast<unsigned char>(c);
+    state *= 0x100000001b3U;
+  }
+  return fmt::format("{:016x}", state);
+}
+
+}  // namespace sweep

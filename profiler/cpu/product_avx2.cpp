@@ -1,3 +1,0 @@
-#define FUSEWISE_PRODUCT product_avx2
-#define FUSEWISE_EIGEN eigen_avx2
-#include "profiler/cpu/product_body.hpp"

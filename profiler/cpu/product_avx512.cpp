@@ -1,3 +1,0 @@
-#define FUSEWISE_PRODUCT product_avx512
-#define FUSEWISE_EIGEN eigen_avx512
-#include "profiler/cpu/product_body.hpp"

@@ -1,3 +1,0 @@
-#define FUSEWISE_PRODUCT product_baseline
-#define FUSEWISE_EIGEN eigen_baseline
-#include "profiler/cpu/product_body.hpp"

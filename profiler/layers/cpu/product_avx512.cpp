@@ -1,0 +1,3 @@
+#define FUSEWISE_PRODUCT product_avx512
+#define FUSEWISE_EIGEN eigen_avx512
+#include "profiler/layers/cpu/product_body.hpp"

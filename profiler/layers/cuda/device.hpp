@@ -1,0 +1,107 @@
+// A GPU with its libraries opened: what operations run on, and how a call that fails is told of.
+
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "profiler/layers/cuda/kernels.hpp"
+#include "profiler/layers/cuda/libraries.hpp"
+#include "profiler/layers/cuda/runtime.hpp"
+
+/// Calls a library's function; where that fails, EnvironmentError "LAYER: FUNCTION: what the library says".
+#define FUSEWISE_CALL(device, function, ...) \
+  (device).check((device).libraries().function(__VA_ARGS__), #function)
+
+namespace profiler::cuda {
+
+/// Memory for the libraries' algorithms to work in; those that need more are not chosen.
+constexpr std::size_t kWorkspaceBytes = std::size_t{256} << 20U;
+
+/// An object of a library's, destroyed when it goes.
+template <typename Object, typename Status>
+class Owned {
+ public:
+  Owned() = default;
+  Owned(Object object, Status (*destroy)(Object)) : object_(object), destroy_(destroy) {}
+  Owned(Owned&& other) noexcept { swap(other); }
+  Owned& operator=(Owned&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  ~Owned() {
+    if (destroy_ != nullptr) destroy_(object_);
+  }
+
+  Object get() const { return object_; }
+
+ private:
+  void swap(Owned& other) noexcept {
+    std::swap(object_, other.object_);
+    std::swap(destroy_, other.destroy_);
+  }
+
+  Object object_ = nullptr;
+  Status (*destroy_)(Object) = nullptr;
+};
+
+template <typename Object>
+using Dnn = Owned<Object, cudnnStatus_t>;
+template <typename Object>
+using Blas = Owned<Object, cublasStatus_t>;
+
+struct Arithmetic {
+  Type type = Type::float32;
+  bool tf32 = false;  ///< float32 products by TF32
+  /// cuDNN for convolutions and LSTMs alone: what it does besides in bfloat16, it does not say for certain.
+  bool is_mostly_own = false;
+
+  std::size_t bytes() const { return type == Type::float32 ? 4 : 2; }
+};
+
+/// What is given must outlive it.
+class Device {
+ public:
+  Device(Runtime& runtime, const Libraries& libraries, Kernels& kernels, const Arithmetic& arithmetic);
+
+  Runtime& runtime() { return runtime_; }
+  const Libraries& libraries() const { return libraries_; }
+  Kernels& kernels() { return kernels_; }
+  const Arithmetic& arithmetic() const { return arithmetic_; }
+  cudnnHandle_t dnn() const { return dnn_.get(); }
+  cublasLtHandle_t blas() const { return blas_.get(); }
+  cudaStream_t stream() { return static_cast<cudaStream_t>(runtime_.stream()); }
+  void* workspace() const { return workspace_.data(); }
+
+  cudnnDataType_t dnn_type() const;
+  cudaDataType_t blas_type() const;
+  cudnnMathType_t dnn_math() const;
+
+  /// Named in complaints from now on; "" for none.
+  void now_at(std::string layer) { layer_ = std::move(layer); }
+  const std::string& at() const { return layer_; }
+  void check(cudnnStatus_t status, const char* function) const;
+  void check(cublasStatus_t status, const char* function) const;
+
+  template <typename Object>
+  Dnn<Object> make(cudnnStatus_t (*create)(Object*), cudnnStatus_t (*destroy)(Object), const char* name) {
+    Object out = nullptr;
+    check(create(&out), name);
+    return {out, destroy};
+  }
+
+ private:
+  Runtime& runtime_;
+  const Libraries& libraries_;
+  Kernels& kernels_;
+  Arithmetic arithmetic_;
+  std::string layer_;
+  Dnn<cudnnHandle_t> dnn_;
+  Blas<cublasLtHandle_t> blas_;
+  Memory workspace_;
+};
+
+}  // namespace profiler::cuda

@@ -1,0 +1,26 @@
+// In the place of all else here where the CUDA Toolkit or cuDNN's headers were not found.
+
+#include "core/errors.hpp"
+#include "profiler/layers/cuda/backend.hpp"
+
+namespace profiler::cuda {
+namespace {
+
+[[noreturn]] void refuse() {
+  throw core::EnvironmentError(
+      "no CUDA device: this fusewise was built without the CUDA Toolkit or without cuDNN's headers");
+}
+
+}  // namespace
+
+void check_backend(const SessionOptions& /*wishes*/) { refuse(); }
+double backend_bytes(const ModelWork& /*work*/, double /*batch_size*/, const SessionOptions& /*wishes*/) {
+  refuse();
+}
+std::optional<double> backend_free_bytes() { refuse(); }
+std::unique_ptr<Session> open_backend(const ModelWork& /*work*/, const SessionOptions& /*wishes*/) {
+  refuse();
+}
+Verdict verify_backend(const ModelWork& /*work*/, const SessionOptions& /*wishes*/) { refuse(); }
+
+}  // namespace profiler::cuda

@@ -1,0 +1,231 @@
+// attention: softmax(q k' / sqrt(features of a head)) v. Heads are moved apart first, so that all heads of
+// all samples are one product of cuBLASLt; what lies between its products is own kernels.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include "profiler/layers/cuda/operations/drops.hpp"
+#include "profiler/layers/cuda/operations/moves.hpp"
+#include "profiler/layers/cuda/product.hpp"
+
+namespace profiler::cuda {
+namespace {
+
+struct Sizes {
+  std::int64_t heads;
+  std::int64_t queries;
+  std::int64_t keys;
+  std::int64_t features;  ///< of a head
+  bool is_packed;         ///< q, k and v side by side in one input
+
+  std::int64_t row() const { return heads * features; }
+};
+
+Sizes sizes(const LayerWork& work) {
+  const auto& attention = std::get<core::Attention>(work.layer->parameters);
+  const bool is_packed = work.inputs.size() == 1;
+  return {.heads = attention.heads,
+          .queries = work.layer->output[0],
+          .keys = is_packed ? work.layer->output[0] : work.inputs[1].shape[0],
+          .features = work.layer->output[1] / attention.heads,
+          .is_packed = is_packed};
+}
+
+/// Bytes of pieces of memory one after another, each where the device likes one to begin.
+class Pieces {
+ public:
+  explicit Pieces(std::size_t element_bytes) : element_bytes_(static_cast<double>(element_bytes)) {}
+
+  /// Its first byte.
+  double add(double elements) {
+    constexpr double kAlignment = 256;
+    const double begin = bytes_;
+    bytes_ += std::ceil(elements * element_bytes_ / kAlignment) * kAlignment;
+    return begin;
+  }
+  double bytes() const { return bytes_; }
+
+ private:
+  double element_bytes_;
+  double bytes_ = 0;
+};
+
+enum Role : std::uint8_t { query, key, value };
+
+/// Where everything lies, in bytes from the beginning of what is kept or of the scratch.
+struct Plan {
+  std::array<double, 3> apart{};  ///< q, k and v, each head by itself
+  double weights = 0;
+  double kept = 0;
+  double slopes = 0;   ///< of the scores
+  double dropped = 0;  ///< the weights as they are multiplied with v
+  double given = 0;    ///< of the output, or its gradient, each head by itself
+  double part = 0;     ///< a gradient of q, k or v, likewise
+  double scratch = 0;
+};
+
+Plan plan_of(const LayerWork& work, double batch, const Arithmetic& arithmetic) {
+  const Sizes s = sizes(work);
+  const auto number = [](std::int64_t value) { return static_cast<double>(value); };
+  const double pieces = batch * number(s.heads);
+  const double scores = pieces * number(s.queries) * number(s.keys);
+  const double of_queries = pieces * number(s.queries) * number(s.features);
+  const double of_keys = pieces * number(s.keys) * number(s.features);
+  const bool drops = std::get<core::Attention>(work.layer->parameters).dropout > 0;
+  Plan out;
+  Pieces kept(arithmetic.bytes());
+  out.apart = {kept.add(of_queries), kept.add(of_keys), kept.add(of_keys)};
+  out.weights = kept.add(scores);
+  out.kept = kept.bytes();
+  Pieces scratch(arithmetic.bytes());
+  out.slopes = scratch.add(scores);
+  out.dropped = scratch.add(drops ? scores : 0);
+  out.given = scratch.add(of_queries);
+  out.part = scratch.add(std::max(of_queries, of_keys));
+  out.scratch = scratch.bytes();
+  return out;
+}
+
+void* at(void* memory, double bytes) { return static_cast<char*>(memory) + static_cast<std::size_t>(bytes); }
+
+class AttentionOperation : public Operation {
+ public:
+  explicit AttentionOperation(const Pass& pass)
+      : pass_(pass),
+        sizes_(sizes(*pass.work)),
+        plan_(plan_of(*pass.work, static_cast<double>(pass.batch), pass.device->arithmetic())) {
+    const auto& attention = pass.as<core::Attention>();
+    const std::int64_t pieces = pass.batch * sizes_.heads;
+    scores_ = {pieces * sizes_.queries, sizes_.queries, sizes_.keys,
+               1 / std::sqrt(static_cast<float>(sizes_.features)), attention.causal};
+    if (attention.dropout > 0) drop_ = drop_of(pass.seed, attention.dropout);
+    make_products(pieces);
+  }
+
+  void forward() override {
+    for (const Role role : {query, key, value}) split(role);
+    scores_product_->run(apart(query), apart(key), weights());
+    pass_.kernels().softmax(pass_.type(), scores_, weights());
+    mix_->run(dropped(), apart(value), given());
+    merge(given(), sizes_.queries, {pass_.output, false}, 0, sizes_.row());
+  }
+
+  void backward() override {
+    MoveMaker maker;
+    split_moves(maker, sizes_.queries, sizes_.row());
+    pass_.kernels().move(pass_.type(), maker.made(), pass_.output_gradient, {given(), false});
+    if (wants(value)) {
+      value_->run(dropped(), given(), part());
+      give(value);
+    }
+    slopes_->run(given(), apart(value), slopes());
+    pass_.kernels().softmax_back(pass_.type(), scores_, drop_, weights(), slopes());
+    if (wants(query)) {
+      query_->run(slopes(), apart(key), part());
+      give(query);
+    }
+    if (wants(key)) {
+      key_->run(slopes(), apart(query), part());
+      give(key);
+    }
+  }
+
+ private:
+  void make_products(std::int64_t pieces) {
+    const std::int64_t q = sizes_.queries;
+    const std::int64_t k = sizes_.keys;
+    const std::int64_t f = sizes_.features;
+    const auto batched = [&](std::int64_t rows, std::int64_t columns, std::int64_t inner, bool a_transposed,
+                             bool b_transposed) {
+      return ProductShape{.rows = rows,
+                          .columns = columns,
+                          .inner = inner,
+                          .a_transposed = a_transposed,
+                          .b_transposed = b_transposed,
+                          .batch = pieces,
+                          .a_apart = rows * inner,
+                          .b_apart = inner * columns,
+                          .c_apart = rows * columns};
+    };
+    Device& device = *pass_.device;
+    scores_product_.emplace(device, batched(q, k, f, false, true));
+    mix_.emplace(device, batched(q, f, k, false, false));
+    value_.emplace(device, batched(k, f, q, true, false));
+    slopes_.emplace(device, batched(q, k, f, false, true));
+    query_.emplace(device, batched(q, f, k, false, false));
+    key_.emplace(device, batched(k, f, q, true, false));
+  }
+
+  std::size_t input(Role role) const { return sizes_.is_packed ? 0 : static_cast<std::size_t>(role); }
+  std::int64_t length(Role role) const { return role == query ? sizes_.queries : sizes_.keys; }
+  std::int64_t stride() const { return sizes_.is_packed ? 3 * sizes_.row() : sizes_.row(); }
+  std::int64_t begin(Role role) const {
+    return sizes_.is_packed ? static_cast<std::int64_t>(role) * sizes_.row() : 0;
+  }
+  bool wants(Role role) const { return pass_.input_gradients[input(role)].data != nullptr; }
+
+  /// From [sample, position, head, feature] to [sample, head, position, feature].
+  void split_moves(MoveMaker& maker, std::int64_t length, std::int64_t stride) const {
+    const std::int64_t f = sizes_.features;
+    maker.add(pass_.batch, length * stride, sizes_.heads * length * f);
+    maker.add(sizes_.heads, f, length * f);
+    maker.add(length, stride, f);
+    maker.add(f, 1, 1);
+  }
+  void split(Role role) const {
+    MoveMaker maker;
+    split_moves(maker, length(role), stride());
+    const auto* from = static_cast<const char*>(pass_.inputs[input(role)]) + byte_offset(pass_, begin(role));
+    pass_.kernels().move(pass_.type(), maker.made(), from, {apart(role), false});
+  }
+  void merge(const void* from, std::int64_t length, Sink to, std::int64_t begin, std::int64_t stride) const {
+    const std::int64_t f = sizes_.features;
+    MoveMaker maker;
+    maker.add(pass_.batch, sizes_.heads * length * f, length * stride);
+    maker.add(sizes_.heads, length * f, f);
+    maker.add(length, f, stride);
+    maker.add(f, 1, 1);
+    to.data = static_cast<char*>(to.data) + byte_offset(pass_, begin);
+    pass_.kernels().move(pass_.type(), maker.made(), from, to);
+  }
+  void give(Role role) const {
+    merge(part(), length(role), pass_.input_gradients[input(role)], begin(role), stride());
+  }
+
+  void* apart(Role role) const { return at(pass_.kept, plan_.apart[role]); }
+  void* weights() const { return at(pass_.kept, plan_.weights); }
+  void* slopes() const { return at(pass_.scratch, plan_.slopes); }
+  void* given() const { return at(pass_.scratch, plan_.given); }
+  void* part() const { return at(pass_.scratch, plan_.part); }
+  const void* dropped() const {
+    if (drop_.below == 0) return weights();
+    void* const out = at(pass_.scratch, plan_.dropped);
+    pass_.kernels().drop(pass_.type(), drop_, weights(), {out, false}, scores_.rows * scores_.keys);
+    return out;
+  }
+
+  const Pass& pass_;
+  Sizes sizes_;
+  Plan plan_;
+  Scores scores_;
+  Drop drop_;
+  std::optional<Product> scores_product_;
+  std::optional<Product> mix_;
+  std::optional<Product> value_;
+  std::optional<Product> slopes_;
+  std::optional<Product> query_;
+  std::optional<Product> key_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> attention(const Pass& pass) { return std::make_unique<AttentionOperation>(pass); }
+
+Room attention_room(const LayerWork& work, double batch, const Arithmetic& arithmetic) {
+  const Plan plan = plan_of(work, batch, arithmetic);
+  return {.kept = plan.kept, .scratch = plan.scratch};
+}
+
+}  // namespace profiler::cuda

@@ -1,0 +1,147 @@
+#include "profiler/measure/overlap/overlap.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <exception>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "collectives/transport/bytes.hpp"
+#include "collectives/transport/collectives.hpp"
+#include "core/errors.hpp"
+#include "profiler/common/samples.hpp"
+#include "profiler/measure/exchange_texts.hpp"
+
+namespace profiler {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using measure::Collective;
+
+constexpr std::uint32_t kTag = 300;
+constexpr double kMaxCollectives = 100'000;
+constexpr int kRounds = 3;
+constexpr int kMaxRounds = 8;
+/// Collectives beside go on for so many times as long as the iterations alone took.
+constexpr double kLonger = 1.5;
+
+double us_since(Clock::time_point begin) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+}
+
+std::string as_text(const std::vector<double>& numbers) {
+  const auto* bytes = reinterpret_cast<const char*>(numbers.data());
+  return {bytes, numbers.size() * sizeof(double)};
+}
+
+std::vector<double> as_numbers(const std::string& text) {
+  std::vector<double> out(text.size() / sizeof(double));
+  std::memcpy(out.data(), text.data(), out.size() * sizeof(double));
+  return out;
+}
+
+class Measurement {
+ public:
+  Measurement(transport::Transport& control, measure::Engine& engine, const std::function<double()>& compute,
+              const OverlapOptions& options)
+      : control_(control), engine_(engine), compute_(compute), options_(options) {
+    const std::vector<float> zeros(static_cast<std::size_t>(options.bytes) / sizeof(float));
+    engine_.load(zeros);
+  }
+
+  /// In rounds, so that a machine that gets slower does not look like a slow-down.
+  OverlapSamples run() {
+    for (int i = 0; i < options_.warm_up; ++i) (void)compute_();
+    std::vector<double> warm_up;
+    communicate(options_.warm_up, warm_up);
+    const int share = (options_.repetitions + kRounds - 1) / kRounds;
+    for (int round = 1; round <= kMaxRounds; ++round) {
+      transport::barrier(control_, kTag);
+      for (int i = 0; i < share; ++i) out_.compute_alone.push_back(compute_());
+      communicate(share, out_.communication_alone);
+      const double ratio = summary(out_.compute_alone).median / summary(out_.communication_alone).median;
+      communicate(static_cast<int>(std::min(std::ceil(kLonger * share * max(ratio)) + 1, kMaxCollectives)),
+                  out_.communication_beside, &out_.compute_beside);
+      const double min = -max(-static_cast<double>(out_.compute_beside.size()));
+      if (round >= kRounds && min >= options_.repetitions) return out_;
+    }
+    throw core::EnvironmentError(fmt::format(
+        "overlap: fewer than {} iterations end while collectives of {} bytes run: expected larger "
+        "collectives or a smaller batch",
+        options_.repetitions, options_.bytes));
+  }
+
+ private:
+  /// Over all ranks, so that all go on alike.
+  double max(double own) {
+    double out = own;
+    for (const std::string& text : measure::exchange_texts(control_, kTag, as_text({own})))
+      out = std::max(out, as_numbers(text).at(0));
+    return out;
+  }
+
+  /// In a thread of its own, as in training, which has control and engine for as long; computes meanwhile
+  /// where there is something for it, of which only iterations that begin and end meanwhile count.
+  void communicate(int collectives, std::vector<double>& into,
+                   std::vector<double>* compute_beside = nullptr) {
+    transport::barrier(control_, kTag);
+    std::atomic<bool> is_over = false;
+    std::exception_ptr failure;
+    std::thread communication([&] {
+      try {
+        engine_.enter_thread();
+        for (int i = 0; i < collectives; ++i) {
+          const Clock::time_point begin = Clock::now();
+          engine_.start(Collective::all_reduce);
+          engine_.finish();
+          into.push_back(us_since(begin));
+        }
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      is_over = true;
+    });
+    while (compute_beside != nullptr && !is_over) {
+      const double us = compute_();
+      if (!is_over) compute_beside->push_back(us);
+    }
+    communication.join();
+    if (failure) std::rethrow_exception(failure);
+  }
+
+  transport::Transport& control_;
+  measure::Engine& engine_;
+  const std::function<double()>& compute_;
+  OverlapOptions options_;
+  OverlapSamples out_;
+};
+
+double slowdown(const std::vector<double>& alone, const std::vector<double>& beside) {
+  return summary(beside).median / summary(alone).median - 1;
+}
+
+}  // namespace
+
+double OverlapSamples::compute_slowdown() const { return slowdown(compute_alone, compute_beside); }
+double OverlapSamples::communication_slowdown() const {
+  return slowdown(communication_alone, communication_beside);
+}
+
+std::vector<OverlapSamples> measure_overlap(transport::Transport& control, measure::Engine& engine,
+                                            const std::function<double()>& compute,
+                                            const OverlapOptions& options) {
+  const OverlapSamples own = Measurement(control, engine, compute, options).run();
+  std::vector<OverlapSamples> all(control.size());
+  for (const auto member : {&OverlapSamples::compute_alone, &OverlapSamples::compute_beside,
+                            &OverlapSamples::communication_alone, &OverlapSamples::communication_beside}) {
+    const std::vector<std::string> told = measure::exchange_texts(control, kTag, as_text(own.*member));
+    for (std::size_t rank = 0; rank < all.size(); ++rank) all[rank].*member = as_numbers(told[rank]);
+  }
+  return all;
+}
+
+}  // namespace profiler

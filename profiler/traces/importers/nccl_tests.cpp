@@ -1,0 +1,216 @@
+// nccl-tests, as it prints and as -J writes it: the collective from the program's name, the number of workers
+// from the ranks listed, the out-of-place time. Sizes of reduce_scatter and all_gather are totals, as ours
+// are.
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "core/field.hpp"
+#include "core/limits.hpp"
+#include "profiler/traces/importers/formats.hpp"
+#include "profiler/traces/importers/log_text.hpp"
+#include "profiler/traces/importers/shared.hpp"
+
+namespace traces::importers {
+namespace {
+
+struct Program {
+  std::string_view name;
+  core::CollectiveKind collective;
+};
+constexpr std::array<Program, 3> kPrograms = {{{"all_reduce_perf", core::CollectiveKind::all_reduce},
+                                               {"reduce_scatter_perf", core::CollectiveKind::reduce_scatter},
+                                               {"all_gather_perf", core::CollectiveKind::all_gather}}};
+constexpr std::string_view kProgramWanted =
+    "the collective, as --collective NAME or as one of all_reduce_perf, reduce_scatter_perf, all_gather_perf "
+    "in the log or the file's name";
+
+/// The one program that a text names.
+std::optional<core::CollectiveKind> collective_in(std::string_view text) {
+  std::optional<core::CollectiveKind> found;
+  for (const Program& program : kPrograms) {
+    if (text.find(program.name) == std::string_view::npos) continue;
+    if (found) return std::nullopt;
+    found = program.collective;
+  }
+  return found;
+}
+
+// ---- what it prints
+
+/// `# size count type redop root time algbw busbw #wrong time algbw busbw #wrong`, with more columns at
+/// times.
+bool is_header(std::string_view line) {
+  const std::vector<std::string_view> words = words_of(line);
+  return words.size() > 4 && words[0] == "#" && words[1] == "size" && words[2] == "count" &&
+         words[3] == "type";
+}
+
+bool is_json(std::string_view text) {
+  const std::size_t start = text.find_first_not_of(" \t\r\n\f\v\xEF\xBB\xBF");
+  return start != std::string_view::npos && text[start] == '{';
+}
+
+/// Where the columns of the out-of-place half are in a row.
+class Columns {
+ public:
+  explicit Columns(const Line& header) {
+    names_ = words_of(header.text);
+    names_.erase(names_.begin());
+    const auto timed = std::find_if(names_.begin(), names_.end(), [](std::string_view name) {
+      return name == "time" || name == "cputime";
+    });
+    time_ = static_cast<std::size_t>(timed - names_.begin());
+    const std::size_t kNeeded = time_ + 4;
+    if (names_.size() < kNeeded || names_[time_ + 2] != "busbw")
+      header.expected("columns time, algbw, busbw and errors");
+  }
+
+  std::vector<std::string_view> read(const Line& row) const {
+    std::vector<std::string_view> words = words_of(row.text);
+    const bool dated = names_.back() == "timestamp" && words.size() == names_.size() + 1;  // date and time
+    if (words.size() != names_.size() && !dated)
+      row.expected_but(fmt::format("{} columns", names_.size()), fmt::to_string(words.size()));
+    return words;
+  }
+
+  std::size_t time() const { return time_; }
+
+ private:
+  std::vector<std::string_view> names_;
+  std::size_t time_ = 0;
+};
+
+/// `#  Rank  0 Group  0 Pid ...`: ranks of the first group, which is all there are if the run was not split.
+std::int64_t ranks_listed(const std::vector<Line>& lines) {
+  std::int64_t count = 0;
+  std::optional<std::string_view> first_group;
+  for (const Line& line : lines) {
+    const std::vector<std::string_view> words = words_of(line.text);
+    constexpr std::size_t kMin = 5;
+    if (words.size() < kMin || words[0] != "#" || words[1] != "Rank") continue;
+    const std::string_view group = words[3] == "Group" ? words[4] : std::string_view();
+    if (!first_group) first_group = group;
+    if (group == *first_group) ++count;
+  }
+  return count;
+}
+
+std::int64_t workers_of(const LogFile& log, std::int64_t listed, const ImportOptions& options) {
+  if (listed == 0) return workers_told(log, options, "");
+  if (options.workers != 0 && options.workers != listed)
+    refuse(log, fmt::format("{} ranks, as --workers says", options.workers), fmt::to_string(listed));
+  return listed;
+}
+
+core::CollectiveKind collective_of(const LogFile& log, std::optional<core::CollectiveKind> in_log,
+                                   const ImportOptions& options) {
+  const std::optional<core::CollectiveKind> given = given_collective(options);
+  if (given && in_log && *given != *in_log) refuse(log, name(*given), name(*in_log));
+  if (given) return *given;
+  if (in_log) return *in_log;
+  const std::optional<core::CollectiveKind> named = collective_in(file_name(log));
+  if (!named) refuse(log, kProgramWanted, "neither");
+  return *named;
+}
+
+/// What is above and below the table, where the program's name may stand.
+std::optional<core::CollectiveKind> collective_in_text(const LogFile& log, const std::vector<Line>& rows) {
+  const char* const begin = rows.front().text.data();
+  const char* const end = rows.back().text.data() + rows.back().text.size();
+  const auto above = static_cast<std::size_t>(begin - log.text.data());
+  const auto below = static_cast<std::size_t>(end - log.text.data());
+  return collective_in(log.text.substr(0, above) + log.text.substr(below));
+}
+
+Series read_text(const LogFile& log, const ImportOptions& options) {
+  const std::vector<Line> lines = lines_of(log);
+  const auto header =
+      std::find_if(lines.begin(), lines.end(), [](const Line& line) { return is_header(line.text); });
+  if (header == lines.end()) refuse(log, "the header of an nccl-tests table", "no such line");
+  const Columns columns(*header);
+  const std::vector<Line> rows = rows_of(log, {header + 1, lines.end()}, "nccl-tests");
+  Series out = {.path = log.path,
+                .collective = collective_of(log, collective_in_text(log, rows), options),
+                .workers = workers_of(log, ranks_listed(lines), options)};
+  for (const Line& row : rows) {
+    const std::vector<std::string_view> words = columns.read(row);
+    const std::size_t time = columns.time();
+    add_point(out.points, row, words[0], words[time], 1);
+    const double expected = bus_bandwidth(out.collective, out.workers, out.points.back());
+    if (!agrees(number(row, words[time + 2], "a bus bandwidth in GB/s", 0, core::kMaxTimeUs), expected))
+      row.expected(fmt::format("a bus bandwidth of {:.2f} GB/s of {} on {} workers", expected,
+                               name(out.collective), out.workers),
+                   words[time + 2]);
+    if (words[time + 3] != "0" && words[time + 3] != "0e+00" && words[time + 3] != "N/A")
+      row.expected("0 wrong elements", words[time + 3]);
+  }
+  return out;
+}
+
+// ---- what -J writes
+
+std::int64_t ranks_in(const core::Field& file) {
+  const core::Field config = file.at("config");
+  std::int64_t processes = 0;
+  std::optional<std::int64_t> first_group;
+  for (const core::Field& device : config.at("devices").non_empty_items()) {  // the first of each process
+    const std::int64_t group = device.has("group") ? device.at("group").integer(0, core::kMaxWorkers) : 0;
+    if (!first_group) first_group = group;
+    if (group == *first_group) ++processes;
+  }
+  const std::int64_t threads = config.at("nthreads").integer(1, core::kMaxWorkers);
+  const std::int64_t ranks = processes * threads;
+  if (ranks > core::kMaxWorkers)
+    config.at("nthreads").expected(fmt::format("at most {} ranks", core::kMaxWorkers));
+  const std::int64_t gpus = config.at("ngpus").integer(1, core::kMaxWorkers);
+  if (ranks * gpus > core::kMaxWorkers)
+    config.at("ngpus").expected(fmt::format("at most {} ranks", core::kMaxWorkers));
+  return ranks * gpus;
+}
+
+void add_result(Series& out, const core::Field& result) {
+  constexpr double kMinUs = 1e-6;
+  const core::Field size = result.at("size");
+  const auto bytes = static_cast<double>(size.integer(0, core::kMaxBytes));
+  if (!out.points.empty() && bytes <= out.points.back().first)
+    size.expected(fmt::format("more bytes than in the result before, {}", out.points.back().first));
+  const core::Field timed = result.at("out_of_place");
+  const core::Field time = timed.at(timed.has("cpu_time") ? "cpu_time" : "time");
+  out.points.emplace_back(bytes, time.number(kMinUs, core::kMaxTimeUs));
+  const double expected = bus_bandwidth(out.collective, out.workers, out.points.back());
+  const core::Field bandwidth = timed.at("bus_bw");
+  if (!agrees(bandwidth.number(0, core::kMaxTimeUs), expected))
+    bandwidth.expected(fmt::format("a bus bandwidth of {:.2f} GB/s of {} on {} workers", expected,
+                                   name(out.collective), out.workers));
+  if (const auto wrong = timed.find("nwrong"); wrong && wrong->is_number() && wrong->number(0, 1e18) != 0)
+    wrong->expected("0 wrong elements");
+}
+
+Series read_json(const LogFile& log, const ImportOptions& options) {
+  const core::Field file = core::Field::parse(log.text, shown_path(log));
+  const std::vector<core::Field> arguments = file.at("args").non_empty_items();
+  Series out = {.path = log.path,
+                .collective = collective_of(log, collective_in(arguments.front().text()), options),
+                .workers = workers_of(log, ranks_in(file), options)};
+  for (const core::Field& result : file.at("results").non_empty_items()) add_result(out, result);
+  return out;
+}
+
+}  // namespace
+
+bool is_nccl_tests(std::string_view text, std::string_view /*path*/) {
+  if (is_json(text))
+    return text.find("\"nccl_version\"") != std::string_view::npos &&
+           text.find("\"results\"") != std::string_view::npos;
+  return has_line(text, is_header);
+}
+
+std::vector<Series> read_nccl_tests(const LogFile& log, const ImportOptions& options) {
+  return {is_json(log.text) ? read_json(log, options) : read_text(log, options)};
+}
+
+}  // namespace traces::importers

@@ -1,0 +1,243 @@
+#include "profiler/traces/kineto/calls.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+
+namespace kineto {
+namespace {
+
+constexpr std::int32_t kNone = -1;
+
+bool starts_with(std::string_view text, std::string_view start) {
+  return text.substr(0, start.size()) == start;
+}
+
+constexpr std::string_view kBackward = "autograd::engine::evaluate_function: ";
+constexpr std::string_view kAccumulate = "torch::autograd::AccumulateGrad";
+constexpr std::string_view kOptimizer = "Optimizer.";
+
+/// Operators that prepare data; what they do is no layer's work.
+constexpr std::array<std::string_view, 14> kPreparing = {
+    "aten::rand",  "aten::randn", "aten::randint", "aten::uniform_", "aten::normal_",
+    "aten::zeros", "aten::ones",  "aten::empty",   "aten::full",     "aten::fill_",
+    "aten::zero_", "aten::to",    "aten::copy_",   "aten::item"};
+
+bool is_nccl(std::string_view kernel) {
+  return starts_with(kernel, "nccl") || kernel.find("ncclKernel") != std::string_view::npos ||
+         kernel.find("ncclDevKernel") != std::string_view::npos;
+}
+
+/// What a range stands in.
+struct Context {
+  std::int32_t top = kNone;     ///< the outermost operator
+  std::int32_t module = kNone;  ///< the innermost module around that
+  std::int32_t call = kNone;
+  Role role = Role::other;
+};
+
+/// One thread's ranges and launches, in order, by a stack of what is open.
+class Search {
+ public:
+  Search(Trace& trace, std::string_view step) : trace_(&trace), step_(step) {
+    std::stable_sort(trace.ranges.begin(), trace.ranges.end(), [](const Range& a, const Range& b) {
+      return std::tuple(a.start_ns, -a.end_ns) < std::tuple(b.start_ns, -b.end_ns);
+    });
+    std::stable_sort(trace.launches.begin(), trace.launches.end(),
+                     [](const Launch& a, const Launch& b) { return a.at_ns < b.at_ns; });
+    contexts_.resize(trace.ranges.size());
+    places_.resize(trace.launches.size());
+  }
+
+  Calls run() && {
+    find_steps();
+    std::size_t launch = 0;
+    for (std::size_t i = 0; i < trace_->ranges.size(); ++i) {
+      for (; launch < trace_->launches.size() && trace_->launches[launch].at_ns < trace_->ranges[i].start_ns;
+           ++launch)
+        place(launch);
+      enter(i);
+    }
+    for (; launch < trace_->launches.size(); ++launch) place(launch);
+    attribute_kernels();
+    return std::move(out_);
+  }
+
+ private:
+  struct Thread {
+    std::vector<std::size_t> open;
+    std::int32_t last_backward = kNone;  ///< the call that backward was at last
+  };
+
+  std::string_view text(TextId id) const { return trace_->texts[id]; }
+
+  void find_steps() {
+    for (const Range& range : trace_->ranges)
+      if (range.kind == RangeKind::annotation && starts_with(text(range.name), step_))
+        out_.steps.push_back({range.start_ns, range.end_ns});
+    out_.has_steps = !out_.steps.empty();
+    if (out_.has_steps) return;
+    Step whole = {INT64_MAX, INT64_MIN};
+    for (const Range& range : trace_->ranges)
+      whole = {std::min(whole.start_ns, range.start_ns), std::max(whole.end_ns, range.end_ns)};
+    if (whole.start_ns <= whole.end_ns) out_.steps.push_back({whole.start_ns, whole.end_ns + 1});
+  }
+
+  std::int32_t step_at(std::int64_t ns) const {
+    const auto after = std::upper_bound(out_.steps.begin(), out_.steps.end(), ns,
+                                        [](std::int64_t at, const Step& step) { return at < step.start_ns; });
+    if (after == out_.steps.begin() || ns >= (after - 1)->end_ns) return kNone;
+    return static_cast<std::int32_t>(after - 1 - out_.steps.begin());
+  }
+
+  static void close(const std::vector<Range>& ranges, Thread& thread, std::int64_t ns) {
+    while (!thread.open.empty() && ranges[thread.open.back()].end_ns <= ns) thread.open.pop_back();
+  }
+
+  void enter(std::size_t at) {
+    const Range& range = trace_->ranges[at];
+    Thread& thread = threads_[range.thread];
+    close(trace_->ranges, thread, range.start_ns);
+    Context context = thread.open.empty() ? Context{} : contexts_[thread.open.back()];
+    switch (range.kind) {
+      case RangeKind::annotation:
+        if (starts_with(text(range.name), kOptimizer)) context.role = Role::optimizer;
+        break;
+      case RangeKind::module:
+        if (context.top == kNone) context.module = static_cast<std::int32_t>(at);
+        break;
+      case RangeKind::operation: enter_operation(at, thread, context); break;
+    }
+    contexts_[at] = context;
+    thread.open.push_back(at);
+  }
+
+  void enter_operation(std::size_t at, Thread& thread, Context& context) {
+    const Range& range = trace_->ranges[at];
+    if (context.role == Role::optimizer) return;
+    if (starts_with(text(range.name), kBackward)) {
+      context.role = Role::backward;
+      context.call = backward_call(range, thread);
+      context.top = static_cast<std::int32_t>(at);
+      return;
+    }
+    if (context.role == Role::backward) {
+      if (text(range.name) == kAccumulate && context.call != kNone)
+        out_.calls[index(context.call)].gradients.push_back(
+            {.shapes = range.shapes, .at_ns = range.end_ns, .ns = 0});
+      return;
+    }
+    if (context.top == kNone) enter_forward(at, context);
+    if (range.sequence >= 0 && context.role == Role::forward && context.call != kNone)
+      by_sequence_[range.sequence] = context.call;  // the last to name a number is the one that made it
+  }
+
+  std::int32_t backward_call(const Range& range, Thread& thread) {
+    const bool accumulates = text(range.name).find(kAccumulate) != std::string_view::npos;
+    if (accumulates) return thread.last_backward;
+    const auto found = by_sequence_.find(range.sequence);
+    thread.last_backward = range.sequence < 0 || found == by_sequence_.end() ? kNone : found->second;
+    if (thread.last_backward != kNone) out_.calls[index(thread.last_backward)].has_backward = true;
+    return thread.last_backward;
+  }
+
+  /// An operator that stands in no other: of the call before, where that is of the same module, or of a new
+  /// one.
+  void enter_forward(std::size_t at, Context& context) {
+    const Range& range = trace_->ranges[at];
+    context.top = static_cast<std::int32_t>(at);
+    const std::int32_t step = step_at(range.start_ns);
+    if (step == kNone) return;
+    if (text(range.name) == "aten::ones_like" && range.sequence < 0 && !out_.calls.empty()) {
+      context.role = Role::backward;  // the gradient of the loss, with which backward begins
+      context.call = static_cast<std::int32_t>(out_.calls.size()) - 1;
+      return;
+    }
+    if (std::find(kPreparing.begin(), kPreparing.end(), text(range.name)) != kPreparing.end() &&
+        context.module == kNone)
+      return;
+    context.role = Role::forward;
+    const bool goes_on = context.module != kNone && context.module == last_module_;
+    last_module_ = context.module;
+    if (!goes_on) {
+      const TextId name = context.module == kNone ? range.name : trace_->ranges[index(context.module)].name;
+      out_.calls.push_back({.step = step,
+                            .name = name,
+                            .operation = range.name,
+                            .shapes = range.shapes,
+                            .is_module = context.module != kNone,
+                            .start_ns = range.start_ns});
+    }
+    context.call = static_cast<std::int32_t>(out_.calls.size()) - 1;
+  }
+
+  void place(std::size_t at) {
+    const Launch& launch = trace_->launches[at];
+    Thread& thread = threads_[launch.thread];
+    close(trace_->ranges, thread, launch.at_ns);
+    if (!thread.open.empty()) places_[at] = contexts_[thread.open.back()];
+  }
+
+  static std::size_t index(std::int32_t id) { return static_cast<std::size_t>(id); }
+
+  void attribute_kernels() {
+    std::unordered_map<std::int64_t, std::uint32_t> launch_of;
+    launch_of.reserve(trace_->launches.size());
+    for (std::size_t i = 0; i < trace_->launches.size(); ++i)
+      launch_of.emplace(trace_->launches[i].correlation, static_cast<std::uint32_t>(i));
+    out_.work.reserve(trace_->kernels.size());
+    for (const Kernel& kernel : trace_->kernels) {
+      const auto found = launch_of.find(kernel.correlation);
+      const bool launched = kernel.correlation != 0 && found != launch_of.end();
+      const Context context = launched ? places_[found->second] : Context{};
+      const std::int64_t at = launched ? trace_->launches[found->second].at_ns : kernel.start_ns;
+      const Work work = {.role = role(kernel, context), .step = step_at(at)};
+      out_.work.push_back(work);
+      add(kernel, context, work.role, at);
+    }
+  }
+
+  Role role(const Kernel& kernel, const Context& context) const {
+    const std::string_view name = text(kernel.name);
+    if (kernel.collective >= 0 || is_nccl(name)) return Role::communication;
+    if (context.call != kNone || context.role == Role::optimizer) return context.role;
+    if (starts_with(name, "Memcpy")) return Role::copy;
+    return Role::other;
+  }
+
+  void add(const Kernel& kernel, const Context& context, Role role, std::int64_t launched_ns) {
+    const std::int64_t ns = kernel.end_ns - kernel.start_ns;
+    if (role == Role::other) out_.other_ns[std::string(text(kernel.name))] += ns;
+    if (role != Role::forward && role != Role::backward) return;
+    Call& call = out_.calls[index(context.call)];
+    if (role == Role::forward) {
+      if (!call.has_kernel && context.top != kNone) call.operation = trace_->ranges[index(context.top)].name;
+      call.has_kernel = true;
+      call.forward_ns += ns;
+      return;
+    }
+    call.has_backward = true;
+    call.backward_ns += ns;
+    if (call.gradients.empty()) return;
+    const auto ready = std::find_if(call.gradients.begin(), call.gradients.end(),
+                                    [&](const Gradient& gradient) { return gradient.at_ns >= launched_ns; });
+    (ready == call.gradients.end() ? call.gradients.back() : *ready).ns += ns;
+  }
+
+  Trace* trace_;
+  std::string_view step_;
+  Calls out_;
+  std::vector<Context> contexts_;  ///< of each range
+  std::vector<Context> places_;    ///< of each launch
+  std::unordered_map<TextId, Thread> threads_;
+  std::unordered_map<std::int64_t, std::int32_t> by_sequence_;
+  std::int32_t last_module_ = kNone;
+};
+
+}  // namespace
+
+Calls find_calls(Trace& trace, std::string_view step) { return Search(trace, step).run(); }
+
+}  // namespace kineto

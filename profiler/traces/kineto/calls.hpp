@@ -1,0 +1,63 @@
+// What each piece of GPU work was for: every kernel found back, through the launch and the operator around
+// it, to a call of a layer, the optimizer, communication, or nothing known.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "profiler/traces/kineto/trace.hpp"
+
+namespace kineto {
+
+enum class Role : std::uint8_t { forward, backward, optimizer, communication, copy, other };
+constexpr std::size_t kRoles = 6;
+
+struct Step {
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+};
+
+/// A parameter whose gradient was accumulated in a call's backward pass.
+struct Gradient {
+  TextId shapes{};
+  std::int64_t at_ns = 0;  ///< on the host, when it was handed over
+  std::int64_t ns = 0;     ///< of kernels of the call's backward launched since the gradient before
+};
+
+/// One call of a layer in one step: an nn.Module's own operators, or an operator that is in none.
+struct Call {
+  std::int32_t step = -1;
+  TextId name{};       ///< of the module, or of the operator
+  TextId operation{};  ///< the first that ran something on the GPU, or the first
+  TextId shapes{};     ///< of its first operator
+  bool is_module = false;
+  bool has_kernel = false;
+  bool has_backward = false;
+  std::int64_t start_ns = 0;
+  std::int64_t forward_ns = 0;
+  std::int64_t backward_ns = 0;
+  std::vector<Gradient> gradients;  ///< in the order in which they got ready
+};
+
+/// A kernel's place.
+struct Work {
+  Role role = Role::other;
+  std::int32_t step = -1;  ///< none: launched outside all steps
+};
+
+struct Calls {
+  std::vector<Step> steps;
+  bool has_steps = false;                        ///< marked; otherwise the whole trace is one
+  std::vector<Call> calls;                       ///< by time
+  std::vector<Work> work;                        ///< of each kernel
+  std::map<std::string, std::int64_t> other_ns;  ///< what nobody could be found for, by the kernel's name
+};
+
+/// Orders the trace's ranges and launches on the way. Steps are annotations whose names begin with `step`.
+Calls find_calls(Trace& trace, std::string_view step);
+
+}  // namespace kineto

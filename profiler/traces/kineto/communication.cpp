@@ -1,0 +1,158 @@
+#include "profiler/traces/kineto/communication.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "core/limits.hpp"
+
+namespace kineto {
+namespace {
+
+using core::CollectiveKind;
+
+constexpr double kNsPerUs = 1000;
+
+/// In lower case, without underscores: "_allgather_base", "AllReduce" and "all_reduce" alike.
+std::string plain(std::string_view name) {
+  std::string out;
+  for (const char c : name)
+    if (c != '_') out += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return out;
+}
+
+std::optional<CollectiveKind> kind_of(std::string_view name) {
+  const std::string text = plain(name);
+  if (text.find("allreduce") != std::string::npos) return CollectiveKind::all_reduce;
+  if (text.find("reducescatter") != std::string::npos) return CollectiveKind::reduce_scatter;
+  if (text.find("allgather") != std::string::npos) return CollectiveKind::all_gather;
+  return std::nullopt;
+}
+
+std::int64_t bytes_of(std::string_view dtype) {
+  struct Entry {
+    std::string_view name;
+    std::int64_t bytes;
+  };
+  constexpr std::array<Entry, 11> kAll = {{{"float", 4},
+                                           {"half", 2},
+                                           {"bfloat16", 2},
+                                           {"double", 8},
+                                           {"int", 4},
+                                           {"long", 8},
+                                           {"byte", 1},
+                                           {"char", 1},
+                                           {"bool", 1},
+                                           {"float8e4m3fn", 1},
+                                           {"float8e5m2", 1}}};
+  const std::string text = plain(dtype);
+  for (const Entry& entry : kAll)
+    if (entry.name == text) return entry.bytes;
+  return 0;
+}
+
+/// What a collective moves as networks count it: of scattered and gathered data the total.
+double size_of(const Trace& trace, const Collective& collective, CollectiveKind kind) {
+  const auto each = static_cast<double>(bytes_of(trace.texts[collective.dtype]));
+  const std::int64_t elements =
+      kind == CollectiveKind::all_gather ? collective.out_elements : collective.in_elements;
+  return each * static_cast<double>(elements);
+}
+
+using Spans = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
+/// Spans that do not touch, in order.
+Spans united(Spans spans) {
+  std::sort(spans.begin(), spans.end());
+  Spans out;
+  for (const auto& span : spans) {
+    if (!out.empty() && span.first <= out.back().second)
+      out.back().second = std::max(out.back().second, span.second);
+    else
+      out.push_back(span);
+  }
+  return out;
+}
+
+std::int64_t length(const Spans& spans) {
+  std::int64_t sum = 0;
+  for (const auto& [start, end] : spans) sum += end - start;
+  return sum;
+}
+
+std::int64_t common(const Spans& a, const Spans& b) {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    sum += std::max<std::int64_t>(0, std::min(a[i].second, b[j].second) - std::max(a[i].first, b[j].first));
+    (a[i].second < b[j].second ? i : j) += 1;
+  }
+  return sum;
+}
+
+/// The shortest time of each size: a kernel also waits for the other ranks, and the shortest waited least.
+class Sizes {
+ public:
+  bool add(const Trace& trace, const Kernel& kernel) {
+    if (kernel.collective < 0) return false;
+    const Collective& collective = trace.collectives[static_cast<std::size_t>(kernel.collective)];
+    const std::optional<CollectiveKind> kind = kind_of(trace.texts[collective.name]);
+    if (!kind || collective.group_size < 2 || collective.group_size > core::kMaxWorkers) return false;
+    const double bytes = size_of(trace, collective, *kind);
+    const double us = static_cast<double>(kernel.end_ns - kernel.start_ns) / kNsPerUs;
+    if (bytes <= 0 || bytes > static_cast<double>(core::kMaxBytes) || us <= 0) return false;
+    const auto [found, is_new] = min_us_[{*kind, collective.group_size}].try_emplace(bytes, us);
+    if (!is_new) found->second = std::min(found->second, us);
+    return true;
+  }
+
+  std::vector<traces::Series> series(const Trace& trace) const {
+    std::vector<traces::Series> out;
+    for (const auto& [key, points] : min_us_)
+      out.push_back({.path = trace.path,
+                     .collective = key.first,
+                     .workers = key.second,
+                     .points = {points.begin(), points.end()}});
+    return out;
+  }
+
+ private:
+  std::map<std::pair<CollectiveKind, std::int64_t>, std::map<double, double>> min_us_;
+};
+
+}  // namespace
+
+Communication find_communication(const Trace& trace, const Calls& calls) {
+  Communication out;
+  Sizes sizes;
+  std::vector<Spans> nccl(calls.steps.size());
+  std::vector<Spans> others(calls.steps.size());
+  for (std::size_t i = 0; i < trace.kernels.size(); ++i) {
+    const Kernel& kernel = trace.kernels[i];
+    const Work& work = calls.work[i];
+    const bool communicates = work.role == Role::communication;
+    if (communicates) {
+      ++out.kernels;
+      if (!sizes.add(trace, kernel)) ++out.without_size;
+    }
+    if (work.step < 0 || work.role == Role::copy) continue;
+    (communicates ? nccl : others)[static_cast<std::size_t>(work.step)].emplace_back(kernel.start_ns,
+                                                                                     kernel.end_ns);
+  }
+  // Kernels of the step before may hide communication of this one, so that all others count.
+  Spans all_others;
+  for (const Spans& spans : others) all_others.insert(all_others.end(), spans.begin(), spans.end());
+  all_others = united(std::move(all_others));
+  for (const Spans& of_step : nccl) {
+    const Spans busy = united(of_step);
+    out.busy_us.push_back(static_cast<double>(length(busy)) / kNsPerUs);
+    out.exposed_us.push_back(static_cast<double>(length(busy) - common(busy, all_others)) / kNsPerUs);
+  }
+  out.series = sizes.series(trace);
+  return out;
+}
+
+}  // namespace kineto

@@ -1,0 +1,219 @@
+#include "profiler/traces/kineto/import.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "core/errors.hpp"
+#include "core/field.hpp"
+#include "profiler/traces/kineto/calls.hpp"
+#include "profiler/traces/kineto/communication.hpp"
+#include "profiler/traces/kineto/copied_tensors.hpp"
+#include "profiler/traces/kineto/layers.hpp"
+#include "profiler/traces/kineto/read_trace.hpp"
+
+namespace kineto {
+namespace {
+
+using core::InputError;
+
+[[noreturn]] void refuse(const Trace& trace, std::string_view what, std::string_view got) {
+  throw InputError(fmt::format("{}: expected {}, got {}", core::one_line(trace.path), what, got));
+}
+
+/// Without folders, and without the extensions of a trace.
+std::string stem(const std::string& path) {
+  std::filesystem::path name = std::filesystem::path(path).filename();
+  for (const std::string_view extension : {".gz", ".json", ".trace", ".pt"})
+    if (name.extension() == extension) name = name.stem();
+  return name.empty() ? "trace" : name.string();
+}
+
+/// The first extent of what the first layer is given.
+std::int64_t batch_size(const Trace& trace, const Calls& calls, const traces::ImportOptions& options) {
+  if (options.batch_size > 0) return options.batch_size;
+  for (const Call& call : calls.calls) {
+    if (!call.has_kernel) continue;
+    const auto shapes = shapes_of(trace.texts[call.shapes]);
+    const std::size_t input = trace.texts[call.operation] == "aten::embedding" ? 1 : 0;
+    if (shapes.size() > input && shapes[input].size() > 1 && shapes[input].front() > 0)
+      return shapes[input].front();
+    break;
+  }
+  refuse(trace, "a batch size (--batch N), which this trace does not hold", "none");
+}
+
+using Shares = std::array<double, kRoles>;
+
+Shares time_by_role(const Trace& trace, const Calls& calls) {
+  Shares out{};
+  for (std::size_t i = 0; i < trace.kernels.size(); ++i)
+    out[static_cast<std::size_t>(calls.work[i].role)] +=
+        static_cast<double>(trace.kernels[i].end_ns - trace.kernels[i].start_ns) / 1e6;
+  return out;
+}
+
+double sum(const Shares& shares) {
+  double out = 0;
+  for (const double share : shares) out += share;
+  return out;
+}
+
+std::string role_text(const Shares& shares, double whole) {
+  constexpr std::array<std::string_view, kRoles> kNames = {"forward",       "backward", "optimizer",
+                                                           "communication", "copies",   "not attributed"};
+  std::string out;
+  for (std::size_t i = 0; i < kNames.size(); ++i)
+    out +=
+        fmt::format("{}{} {:.2f} %", i == 0 ? "" : ", ", kNames[i], whole > 0 ? 100 * shares[i] / whole : 0);
+  return out;
+}
+
+/// The most of what nobody could be found for.
+std::string largest_other(const Calls& calls) {
+  const auto largest = std::max_element(calls.other_ns.begin(), calls.other_ns.end(),
+                                        [](const auto& a, const auto& b) { return a.second < b.second; });
+  return largest == calls.other_ns.end()
+             ? ""
+             : fmt::format("; most of what is not attributed: {}, {:.3f} ms", core::printable(largest->first),
+                           static_cast<double>(largest->second) / 1e6);
+}
+
+/// From start to start; the last step has none after it.
+std::vector<double> step_lengths_ms(const Calls& calls) {
+  std::vector<double> out;
+  for (std::size_t i = 0; i + 1 < calls.steps.size(); ++i)
+    out.push_back(static_cast<double>(calls.steps[i + 1].start_ns - calls.steps[i].start_ns) / 1e6);
+  if (out.empty())
+    out.push_back(static_cast<double>(calls.steps.front().end_ns - calls.steps.front().start_ns) / 1e6);
+  return out;
+}
+
+std::vector<double> of_steps(const std::vector<double>& all, const std::vector<std::int32_t>& steps) {
+  std::vector<double> out;
+  out.reserve(steps.size());
+  for (const std::int32_t step : steps) out.push_back(all[static_cast<std::size_t>(step)]);
+  return out;
+}
+
+void add_backward(Layers& found, const traces::ImportOptions& options) {
+  for (core::ProfileLayer& layer : found.layers) layer.backward_us = layer.forward_us / options.forward_ratio;
+}
+
+std::string steps_text(const Calls& calls, const Layers& found) {
+  if (!calls.has_steps) return "no step markers: the whole trace is taken for one iteration";
+  const std::vector<double> lengths = step_lengths_ms(calls);
+  return fmt::format(
+      "{} steps, {} with layers, {} of them alike and used; iteration {:.3f} ms (median, spread "
+      "{:.3f})",
+      calls.steps.size(), found.steps_with_layers, found.used_steps.size(), median(lengths), spread(lengths));
+}
+
+std::string communication_text(const Communication& communication, const Layers& found) {
+  if (communication.kernels == 0) return "no NCCL kernels: communication cannot be measured from this trace";
+  return fmt::format(
+      "{} NCCL kernels, {} without a known size; in an iteration communication takes {:.3f} ms, {:.3f} ms of "
+      "it "
+      "exposed",
+      communication.kernels, communication.without_size,
+      median(of_steps(communication.busy_us, found.used_steps)) / 1e3,
+      median(of_steps(communication.exposed_us, found.used_steps)) / 1e3);
+}
+
+/// The shortest kernel of each size, as a network.
+std::optional<core::Network> network_of(const Trace& trace, const Communication& communication,
+                                        const traces::ImportOptions& options) {
+  if (communication.series.empty()) return std::nullopt;
+  core::Network out =
+      traces::network_of({.source = "PyTorch profiler trace, the shortest NCCL kernel of each size, which "
+                                    "waited least for other ranks",
+                          .series = communication.series},
+                         options.network_name.empty() ? stem(trace.path) : options.network_name);
+  if (options.line_rate_gbps > 0) out.line_rate_gbps = options.line_rate_gbps;
+  return core::read_network(core::Field::parse(core::network_text(out), core::one_line(trace.path)));
+}
+
+struct Assumed {
+  bool tensors = false;
+  bool backward = false;
+};
+
+std::string origin_of(const Trace& trace, const Calls& calls, const Layers& found, const Assumed& assumed,
+                      const traces::ImportOptions& options) {
+  std::string out =
+      fmt::format("PyTorch profiler trace {}; GPU times of kernels; {}",
+                  std::filesystem::path(trace.path).filename().string(), steps_text(calls, found));
+  if (assumed.tensors)
+    out +=
+        "; ASSUMED, as the trace holds no shapes: parameters are what was copied to the device before the "
+        "first layer, in that order";
+  if (assumed.backward)
+    out += fmt::format("; ASSUMED, as the trace holds no backward pass: forward takes {} of backward",
+                       options.forward_ratio);
+  return out;
+}
+
+}  // namespace
+
+Imported import_trace(const std::string& path, const traces::ImportOptions& options, std::string_view step) {
+  Trace trace = read_trace(path);
+  if (trace.kernels.empty())
+    refuse(trace, "kernels of a GPU", fmt::format("none in {} events", trace.events));
+  const Calls calls = find_calls(trace, step);
+  Layers found = find_layers(trace, calls);
+  if (found.layers.empty()) refuse(trace, "operators with GPU time", "none");
+
+  Assumed assumed;
+  const bool has_tensors = std::any_of(found.layers.begin(), found.layers.end(),
+                                       [](const auto& layer) { return !layer.tensors.empty(); });
+  if (!has_tensors) {
+    assumed.tensors = add_copied_tensors(trace, calls, options.dtype, found.layers);
+    if (!assumed.tensors)
+      refuse(trace, "gradients (a backward pass in a trace made with record_shapes=True)", "none");
+  }
+  if (!found.has_backward) {
+    if (!(options.forward_ratio > 0))
+      refuse(trace, "a backward pass, or a --forward-ratio above 0 to assume one", "neither");
+    assumed.backward = true;
+    add_backward(found, options);
+  }
+  if (options.tensors == traces::Grouping::layer)
+    for (core::ProfileLayer& layer : found.layers) traces::merge_tensors(layer);
+
+  Imported out = {.profile = {.model = options.model.empty() ? stem(path) : options.model,
+                              .batch_size = batch_size(trace, calls, options),
+                              .dtype = options.dtype,
+                              .device = !options.device.empty() ? options.device
+                                        : trace.device.empty()  ? "unknown GPU"
+                                                                : trace.device,
+                              .origin = {.kind = core::OriginKind::measured,
+                                         .source = origin_of(trace, calls, found, assumed, options)},
+                              .layers = found.layers}};
+  out.profile = core::read_profile(core::Field::parse(core::profile_text(out.profile), core::one_line(path)));
+
+  const Communication communication = find_communication(trace, calls);
+  out.network = network_of(trace, communication, options);
+  const Shares shares = time_by_role(trace, calls);
+  const double whole = sum(shares);
+  const double attributed = whole - shares[static_cast<std::size_t>(Role::other)];
+  out.account = {fmt::format("{} events, {:.3f} ms of GPU time, {:.2f} % of it attributed", trace.events,
+                             whole, whole > 0 ? 100 * attributed / whole : 0),
+                 role_text(shares, whole) + largest_other(calls), steps_text(calls, found),
+                 communication_text(communication, found)};
+  if (found.has_backward && found.without_backward > 0)
+    out.account.push_back(fmt::format("{} of {} layers have no backward pass in the trace",
+                                      found.without_backward, found.layers.size()));
+  if (assumed.backward)
+    out.warnings.push_back(fmt::format("the trace holds no backward pass: forward is taken for {} of it",
+                                       options.forward_ratio));
+  if (assumed.tensors)
+    out.warnings.emplace_back(
+        "the trace holds no shapes: parameters are taken to be what was copied to the device first");
+  return out;
+}
+
+}  // namespace kineto

@@ -1,0 +1,199 @@
+#include "profiler/traces/kineto/layers.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "core/errors.hpp"
+#include "core/field.hpp"
+#include "core/limits.hpp"
+
+namespace kineto {
+namespace {
+
+constexpr double kNsPerUs = 1000;
+
+/// "aten::relu_" -> "relu"
+std::string kind_of(std::string name) {
+  const std::size_t space = name.rfind("::");
+  if (space != std::string::npos) name.erase(0, space + 2);
+  while (!name.empty() && name.back() == '_') name.pop_back();
+  return name.empty() ? "operator" : name;
+}
+
+/// "nn.Module: Conv2d_0" -> "Conv2d_0"; operators are numbered within a step, as they have no other name.
+class Names {
+ public:
+  std::string next(const Trace& trace, const Call& call) {
+    constexpr std::size_t kPrefix = 11;  // "nn.Module: "
+    if (!call.is_module) {
+      const std::string kind = kind_of(trace.texts[call.name]);
+      return unique(fmt::format("{}_{}", kind, ++count_[kind]));
+    }
+    return unique(trace.texts[call.name].substr(kPrefix));
+  }
+
+ private:
+  std::string unique(const std::string& name) {
+    const int use = ++uses_[name];
+    return use == 1 ? name : unique(fmt::format("{}#{}", name, use));
+  }
+
+  std::map<std::string, int> count_;
+  std::map<std::string, int> uses_;
+};
+
+using Elements = std::vector<std::int64_t>;
+
+std::int64_t elements_of(const Trace& trace, TextId text) {
+  const auto shapes = shapes_of(trace.texts[text]);
+  if (shapes.empty())
+    throw core::InputError(
+        fmt::format("{}: expected shapes of gradients (a trace made with record_shapes=True), got none",
+                    core::one_line(trace.path)));
+  double count = 1;
+  for (const std::int64_t extent : shapes.front()) count *= static_cast<double>(extent);
+  if (!(count >= 1 && count <= static_cast<double>(core::kMaxElements)))
+    throw core::InputError(fmt::format("{}: expected gradients of 1 to {} elements, got {}",
+                                       core::one_line(trace.path), core::kMaxElements, count));
+  return static_cast<std::int64_t>(count);
+}
+
+/// Of what a step consists: steps are averaged where that is the same.
+std::string signature(const Trace& trace, const std::vector<const Call*>& calls) {
+  std::string out;
+  for (const Call* call : calls) {
+    out += trace.texts[call->name] + '|' + trace.texts[call->operation] + '(';
+    for (const Gradient& gradient : call->gradients) out += trace.texts[gradient.shapes];
+    out += ')';
+  }
+  return out;
+}
+
+std::vector<double> times(const std::vector<const Call*>& calls, std::int64_t Call::*time) {
+  std::vector<double> out;
+  out.reserve(calls.size());
+  for (const Call* call : calls) out.push_back(static_cast<double>(call->*time) / kNsPerUs);
+  return out;
+}
+
+/// Weights have two dimensions or more; of a norm's two vectors the first is its weight.
+std::string role(const Trace& trace, const Gradient& gradient, const std::string& kind, std::size_t nth) {
+  const auto shapes = shapes_of(trace.texts[gradient.shapes]);
+  const bool is_norm = kind.find("norm") != std::string::npos;
+  return shapes.front().size() > 1 || (is_norm && nth == 0) ? "weight" : "bias";
+}
+
+/// The last to get ready stands first: backward runs through tensors from the last to the first.
+void add_tensors(const Trace& trace, const std::vector<const Call*>& calls, core::ProfileLayer& layer) {
+  const Call& like = *calls.front();
+  std::map<std::string, int> uses;
+  double sum = 0;
+  for (std::size_t nth = like.gradients.size(); nth-- > 0;) {
+    std::vector<double> parts;
+    parts.reserve(calls.size());
+    for (const Call* call : calls) parts.push_back(static_cast<double>(call->gradients[nth].ns) / kNsPerUs);
+    const std::int64_t elements = elements_of(trace, like.gradients[nth].shapes);
+    const std::string part_of = role(trace, like.gradients[nth], layer.kind, like.gradients.size() - 1 - nth);
+    const int use = ++uses[part_of];
+    layer.tensors.push_back(
+        {.name = fmt::format("{}.{}{}", layer.name, part_of, use > 1 ? fmt::format("#{}", use) : ""),
+         .elements = elements,
+         .backward_us = median(parts)});
+    sum += *layer.tensors.back().backward_us;
+  }
+  if (layer.tensors.empty()) return;
+  // Medians of parts need not add up to the median of the whole: they keep their shares of it.
+  for (core::ProfileTensor& tensor : layer.tensors)
+    tensor.backward_us = sum > 0 ? *tensor.backward_us / sum * layer.backward_us
+                                 : layer.backward_us / static_cast<double>(layer.tensors.size());
+}
+
+}  // namespace
+
+Layers find_layers(const Trace& trace, const Calls& calls) {
+  std::vector<std::vector<const Call*>> by_step(calls.steps.size());
+  for (const Call& call : calls.calls)
+    if (call.has_kernel || call.backward_ns > 0 || !call.gradients.empty())
+      by_step[static_cast<std::size_t>(call.step)].push_back(&call);
+
+  std::map<std::string, std::vector<std::int32_t>> alike;
+  Layers out;
+  for (std::size_t step = 0; step < by_step.size(); ++step) {
+    if (by_step[step].empty()) continue;
+    ++out.steps_with_layers;
+    alike[signature(trace, by_step[step])].push_back(static_cast<std::int32_t>(step));
+  }
+  for (const auto& [text, steps] : alike)
+    if (steps.size() > out.used_steps.size() ||
+        (steps.size() == out.used_steps.size() && steps.front() < out.used_steps.front()))
+      out.used_steps = steps;
+  if (out.used_steps.empty()) return out;
+
+  Names names;
+  const std::vector<const Call*>& like = by_step[static_cast<std::size_t>(out.used_steps.front())];
+  for (std::size_t nth = 0; nth < like.size(); ++nth) {
+    std::vector<const Call*> same;
+    for (const std::int32_t step : out.used_steps)
+      same.push_back(by_step[static_cast<std::size_t>(step)][nth]);
+    core::ProfileLayer layer = {.name = names.next(trace, *like[nth]),
+                                .kind = kind_of(trace.texts[like[nth]->operation]),
+                                .forward_us = median(times(same, &Call::forward_ns)),
+                                .backward_us = median(times(same, &Call::backward_ns))};
+    if (same.size() > 1) {
+      layer.forward_spread_us = spread(times(same, &Call::forward_ns));
+      layer.backward_spread_us = spread(times(same, &Call::backward_ns));
+    }
+    add_tensors(trace, same, layer);
+    out.has_backward = out.has_backward || like[nth]->has_backward;
+    if (!like[nth]->has_backward) ++out.without_backward;
+    out.layers.push_back(std::move(layer));
+  }
+  return out;
+}
+
+std::vector<std::vector<std::int64_t>> shapes_of(const std::string& text) {
+  std::vector<std::vector<std::int64_t>> out;
+  int depth = 0;
+  std::int64_t value = 0;
+  bool in_number = false;
+  bool negative = false;
+  constexpr std::int64_t kMax = 1'000'000'000'000'000;
+  for (const char c : text) {
+    if (c == '[' && ++depth == 2) out.emplace_back();
+    if (c >= '0' && c <= '9') {
+      value = std::min(kMax, value) * 10 + (c - '0');
+      in_number = true;
+      continue;
+    }
+    if (in_number && depth == 2) out.back().push_back(negative ? -value : value);
+    negative = c == '-';
+    value = 0;
+    in_number = false;
+    if (c == ']') --depth;
+  }
+  return out;
+}
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+double spread(std::vector<double> values) {
+  if (values.size() < 2) return 0;
+  std::sort(values.begin(), values.end());
+  const auto quantile = [&](double share) {
+    const double at = share * static_cast<double>(values.size() - 1);
+    const auto below = static_cast<std::size_t>(at);
+    const std::size_t above = std::min(below + 1, values.size() - 1);
+    return values[below] + (at - static_cast<double>(below)) * (values[above] - values[below]);
+  };
+  return quantile(0.75) - quantile(0.25);
+}
+
+}  // namespace kineto

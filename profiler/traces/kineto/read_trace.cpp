@@ -1,0 +1,333 @@
+#include "profiler/traces/kineto/read_trace.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/errors.hpp"
+#include "core/field.hpp"
+#include "profiler/traces/kineto/gzip_stream.hpp"
+
+namespace kineto {
+namespace {
+
+using core::InputError;
+
+constexpr std::int64_t kMaxNs = std::numeric_limits<std::int64_t>::max() / 4;
+constexpr std::int64_t kNsPerUs = 1000;
+
+/// The event that is being read.
+struct Event {
+  std::string phase;
+  std::string category;
+  std::string name;
+  std::string pid;
+  std::string tid;
+  std::optional<std::int64_t> start_ns;
+  std::int64_t duration_ns = 0;
+  std::int64_t correlation = 0;
+  std::int64_t sequence = -1;
+  std::int64_t bytes = 0;
+  std::string shapes;
+  std::string collective;
+  std::string dtype;
+  std::int64_t in_elements = 0;
+  std::int64_t out_elements = 0;
+  std::int64_t group_size = 0;
+};
+
+/// Takes what the parser finds. Depth 1 is the document; events are objects in the array of the first level
+/// or in the one under "traceEvents".
+class Reader : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  Reader(Trace& trace, const GzipStream& stream) : trace_(&trace), stream_(&stream) {}
+
+  bool null() override { return scalar(); }
+  bool boolean(bool /*value*/) override { return scalar(); }
+  bool number_integer(number_integer_t value) override { return integer(value); }
+  bool number_unsigned(number_unsigned_t value) override {
+    constexpr auto kMax = static_cast<number_unsigned_t>(std::numeric_limits<std::int64_t>::max());
+    return integer(static_cast<std::int64_t>(std::min(value, kMax)));
+  }
+  bool number_float(number_float_t value, const string_t& text) override {
+    if (in_shapes()) return refuse("whole numbers in Input Dims", text);
+    if (!in_event_) return scalar();
+    if (arguments_depth_ == 0 && depth_ == event_depth_) {
+      if (key_ == "ts") event_.start_ns = nanoseconds(text, value);
+      if (key_ == "dur") event_.duration_ns = nanoseconds(text, value);
+    }
+    return scalar();
+  }
+  bool string(string_t& value) override {
+    if (in_event_) {
+      text(value);
+    } else if (in_devices_ && key_ == "name" && trace_->device.empty()) {
+      trace_->device = value;
+    }
+    return scalar();
+  }
+  bool binary(binary_t& /*value*/) override { return true; }
+
+  bool start_object(std::size_t /*size*/) override {
+    ++depth_;
+    if (in_events_ && depth_ == event_depth_) {
+      in_event_ = true;
+      event_ = {};
+      arguments_depth_ = 0;
+    } else if (in_event_ && depth_ == event_depth_ + 1 && key_ == "args") {
+      arguments_depth_ = depth_;
+    }
+    return check_depth();
+  }
+  bool key(string_t& value) override {
+    key_ = value;
+    if (depth_ == 1) top_key_ = value;
+    return true;
+  }
+  bool end_object() override {
+    if (in_event_ && depth_ == event_depth_) {
+      in_event_ = false;
+      keep();
+    }
+    if (depth_ == arguments_depth_) arguments_depth_ = 0;
+    --depth_;
+    return true;
+  }
+  bool start_array(std::size_t /*size*/) override {
+    ++depth_;
+    if (in_shapes()) {
+      event_.shapes += '[';
+    } else if (in_event_ && depth_ == arguments_depth_ + 1 && arguments_depth_ > 0 && key_ == "Input Dims") {
+      shapes_depth_ = depth_;
+      event_.shapes = "[";
+    } else if (depth_ == 1 || (depth_ == 2 && top_key_ == "traceEvents")) {
+      in_events_ = true;
+      found_events_ = true;
+      event_depth_ = depth_ + 1;
+    } else if (depth_ == 2 && top_key_ == "deviceProperties") {
+      in_devices_ = true;
+    }
+    return check_depth();
+  }
+  bool end_array() override {
+    if (in_shapes()) {
+      event_.shapes += "],";
+      if (depth_ == shapes_depth_) shapes_depth_ = 0;
+    }
+    if (in_events_ && depth_ == event_depth_ - 1) in_events_ = false;
+    if (in_devices_ && depth_ == 2) in_devices_ = false;
+    --depth_;
+    return true;
+  }
+  bool parse_error(std::size_t /*position*/, const std::string& token,
+                   const nlohmann::detail::exception& error) override {
+    if (dynamic_cast<const nlohmann::json::out_of_range*>(&error) != nullptr)
+      return refuse("a number that fits a double", token);
+    if (stream_at_end()) return refuse("JSON", "the end of the file");
+    throw InputError(fmt::format("{}:{}:{}: expected JSON, got '{}'", file(), stream_->line(),
+                                 std::max<std::int64_t>(1, stream_->column() - 1), core::printable(token)));
+  }
+
+  bool found_events() const { return found_events_; }
+
+ private:
+  bool scalar() { return true; }
+  bool in_shapes() const { return shapes_depth_ > 0; }
+  std::string file() const { return core::one_line(trace_->path); }
+  bool stream_at_end() const { return stream_->at_end(); }
+
+  [[noreturn]] bool refuse(std::string_view what, std::string_view got) const {
+    throw InputError(
+        fmt::format("{}:{}: expected {}, got {}", file(), stream_->line(), what, core::printable(got)));
+  }
+
+  bool check_depth() const {
+    constexpr int kMax = 100;
+    if (depth_ > kMax) refuse(fmt::format("nesting of at most {}", kMax), "more");
+    return true;
+  }
+
+  /// "1739425750467006.123" us, to the nanosecond, which a double cannot hold.
+  std::int64_t nanoseconds(const std::string& text, double value) const {
+    constexpr std::int64_t kMaxUs = kMaxNs / kNsPerUs;
+    if (!(std::abs(value) < static_cast<double>(kMaxUs))) refuse("a time in us", text);
+    std::int64_t whole = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stopped, error] = std::from_chars(text.data(), end, whole);
+    if (error != std::errc() || stopped == end || *stopped != '.' ||
+        text.find_first_of("eE") != std::string::npos)
+      return static_cast<std::int64_t>(std::llround(value * kNsPerUs));
+    std::int64_t fraction = 0;
+    std::int64_t unit = kNsPerUs;
+    for (const char* digit = stopped + 1; digit != end && unit > 1; ++digit) {
+      unit /= 10;
+      fraction += unit * (*digit - '0');
+    }
+    return whole * kNsPerUs + (text.front() == '-' ? -fraction : fraction);
+  }
+
+  bool integer(std::int64_t value) {
+    if (in_shapes()) {
+      event_.shapes += fmt::format("{},", value);
+      return true;
+    }
+    if (!in_event_) return true;
+    if (depth_ == arguments_depth_) {
+      argument(value);
+    } else if (depth_ == event_depth_) {
+      if (key_ == "ts" || key_ == "dur") {
+        if (value < -kMaxNs / kNsPerUs || value > kMaxNs / kNsPerUs)
+          refuse("a time in us", fmt::to_string(value));
+        if (key_ == "ts")
+          event_.start_ns = value * kNsPerUs;
+        else
+          event_.duration_ns = value * kNsPerUs;
+      }
+      if (key_ == "pid") event_.pid = fmt::to_string(value);
+      if (key_ == "tid") event_.tid = fmt::to_string(value);
+    }
+    return true;
+  }
+
+  void argument(std::int64_t value) {
+    if (key_ == "correlation") event_.correlation = value;
+    if (key_ == "Sequence number") event_.sequence = value;
+    if (key_ == "bytes") event_.bytes = value;
+    if (key_ == "In msg nelems") event_.in_elements = value;
+    if (key_ == "Out msg nelems") event_.out_elements = value;
+    if (key_ == "Group size") event_.group_size = value;
+  }
+
+  void text(const std::string& value) {
+    if (depth_ == arguments_depth_) {
+      if (key_ == "Collective name") event_.collective = value;
+      if (key_ == "dtype") event_.dtype = value;
+    } else if (depth_ == event_depth_) {
+      if (key_ == "ph") event_.phase = value;
+      if (key_ == "cat") event_.category = value;
+      if (key_ == "name") event_.name = value;
+      if (key_ == "pid") event_.pid = value;
+      if (key_ == "tid") event_.tid = value;
+    }
+  }
+
+  static bool is_module(const std::string& name) { return name.rfind("nn.Module: ", 0) == 0; }
+
+  static std::optional<RangeKind> range_kind(const Event& event) {
+    if (event.category == "cpu_op" || event.category == "Operator") return RangeKind::operation;
+    if (event.category == "user_annotation") return RangeKind::annotation;
+    if (event.category == "python_function" && is_module(event.name)) return RangeKind::module;
+    return std::nullopt;
+  }
+
+  static bool is_launch(const std::string& category) {
+    return category == "cuda_runtime" || category == "cuda_driver" || category == "Runtime" ||
+           category == "hip_runtime";
+  }
+  static bool is_kernel(const std::string& category) {
+    return category == "kernel" || category == "gpu_memcpy" || category == "gpu_memset" ||
+           category == "Kernel" || category == "Memcpy" || category == "Memset";
+  }
+
+  /// Only what lasted is of interest; of that only what we know.
+  void keep() {
+    ++trace_->events;
+    if (event_.phase != "X") return;
+    const std::optional<RangeKind> kind = range_kind(event_);
+    const bool launch = is_launch(event_.category);
+    const bool kernel = is_kernel(event_.category);
+    if (!kind && !launch && !kernel) return;
+    if (!event_.start_ns) refuse("an event with a time (ts)", "one without: " + event_.name);
+    if (event_.duration_ns < 0) refuse("an event that lasts 0 us or longer", event_.name);
+    const std::int64_t start = *event_.start_ns;
+    const std::int64_t end = start + event_.duration_ns;
+    if (kind) {
+      const std::string thread = event_.pid + '/' + event_.tid;
+      trace_->ranges.push_back({.start_ns = start,
+                                .end_ns = end,
+                                .sequence = event_.sequence,
+                                .name = trace_->texts.id(event_.name),
+                                .thread = trace_->texts.id(thread),
+                                .shapes = trace_->texts.id(event_.shapes),
+                                .kind = *kind});
+    } else if (launch) {
+      if (event_.correlation != 0)
+        trace_->launches.push_back({.at_ns = start,
+                                    .correlation = event_.correlation,
+                                    .thread = trace_->texts.id(event_.pid + '/' + event_.tid)});
+    } else {
+      keep_kernel(start, end);
+    }
+  }
+
+  /// All times that are added up later are parts of this sum.
+  void keep_kernel(std::int64_t start, std::int64_t end) {
+    if (end - start > kMaxNs - kernels_ns_)
+      refuse(fmt::format("kernels that take at most {} us in all", kMaxNs / kNsPerUs), "more");
+    kernels_ns_ += end - start;
+    Kernel kernel = {.start_ns = start,
+                     .end_ns = end,
+                     .correlation = event_.correlation,
+                     .bytes = event_.bytes,
+                     .name = trace_->texts.id(event_.name)};
+    if (!event_.collective.empty()) {
+      kernel.collective = static_cast<std::int32_t>(trace_->collectives.size());
+      trace_->collectives.push_back({.name = trace_->texts.id(event_.collective),
+                                     .dtype = trace_->texts.id(event_.dtype),
+                                     .in_elements = event_.in_elements,
+                                     .out_elements = event_.out_elements,
+                                     .group_size = event_.group_size});
+    }
+    trace_->kernels.push_back(kernel);
+  }
+
+  Trace* trace_;
+  const GzipStream* stream_;
+  Event event_;
+  std::int64_t kernels_ns_ = 0;
+  std::string key_;
+  std::string top_key_;
+  int depth_ = 0;
+  int event_depth_ = 0;
+  int arguments_depth_ = 0;
+  int shapes_depth_ = 0;
+  bool in_events_ = false;
+  bool in_event_ = false;
+  bool in_devices_ = false;
+  bool found_events_ = false;
+};
+
+}  // namespace
+
+Trace read_trace(const std::string& path) {
+  Trace trace;
+  trace.path = path;
+  GzipStream buffer(path);
+  std::istream stream(&buffer);
+  stream.exceptions(std::ios::badbit);  // or a damaged archive would look like its end
+  Reader reader(trace, buffer);
+  nlohmann::json::sax_parse(stream, &reader);
+  if (!reader.found_events())
+    throw InputError(fmt::format("{}: expected an array of events or an object with traceEvents, got neither",
+                                 core::one_line(path)));
+  return trace;
+}
+
+bool looks_like_trace(const std::string& path) {
+  constexpr std::size_t kEnough = 1U << 14U;
+  try {
+    GzipStream buffer(path);
+    std::string begin(kEnough, '\0');
+    begin.resize(static_cast<std::size_t>(buffer.sgetn(begin.data(), static_cast<std::streamsize>(kEnough))));
+    const std::size_t first = begin.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
+    if (first == std::string::npos || (begin[first] != '{' && begin[first] != '[')) return false;
+    return begin.find("\"traceEvents\"") != std::string::npos || begin.find("\"ph\"") != std::string::npos;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+}  // namespace kineto

@@ -1,0 +1,224 @@
+// Progressive filling (Bertsekas and Gallager, Data Networks, 1992, 6.5.2), only where it matters: a link
+// whose flows want no more than it has is in nobody's way, so only the others tie flows together.
+
+#include "sim/cluster/flows.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "sim/cluster/links.hpp"
+
+namespace cluster {
+namespace {
+
+constexpr double kPicosecondsPerUs = 1e6;
+/// Relative; what sums of capacities may be off.
+constexpr double kSlack = 1e-9;
+constexpr double kRounding = 1e-12;
+
+/// Rounded up, but for a thousandth of a picosecond, which is what the sums before may be off.
+sim::Time up_from_us(double us) {
+  return sim::Time(static_cast<std::int64_t>(std::ceil(us * kPicosecondsPerUs - 1e-3)));
+}
+
+}  // namespace
+
+Flows::Flows(Topology topology)
+    : topology_(std::move(topology)), carriers_(topology_.links.size()), busy_us_(topology_.links.size()) {
+  for (std::size_t i = 0; i < carriers_.size(); ++i)
+    if (topology_.links[i].us_per_byte > 0) carriers_[i].capacity = 1 / topology_.links[i].us_per_byte;
+}
+
+Flows::Begun Flows::begin(std::uint32_t slot, std::pair<std::uint32_t, std::uint32_t> transfer,
+                          std::int64_t bytes, const Factors& factors, sim::Time at) {
+  Flow& flow = flows_[slot];
+  if (flow.from != transfer.first || flow.to != transfer.second)
+    find_transfer(flow, transfer.first, transfer.second);
+  const double first_us = topology_.spec.startup_us + flow.latency_us;
+  // in this order, as message_time() does it: the same bits
+  const double us =
+      (first_us + static_cast<double>(bytes) * flow.us_per_byte) * factors.slowdown * factors.draw;
+  flow.since = at;
+  flow.left_us = us;
+  flow.bytes = static_cast<double>(bytes) * factors.slowdown * factors.draw;
+  flow.speed = 1;
+  if (bytes == 0 || flow.hops.empty()) return {.at = after(at, us)};
+  return {.at = after(at, first_us * factors.slowdown * factors.draw), .joins = true};
+}
+
+void Flows::find_transfer(Flow& flow, std::uint32_t from, std::uint32_t to) const {
+  const Route route = topology_.route(from, to);
+  flow.from = from;
+  flow.to = to;
+  flow.latency_us = route.latency_us;
+  flow.us_per_byte = route.us_per_byte;
+  flow.alone = route.us_per_byte > 0 ? 1 / route.us_per_byte : 0;
+  flow.hops.clear();
+  for (const std::uint32_t link : route.links)
+    if (carriers_[link].capacity > 0) flow.hops.push_back({.link = link});
+}
+
+sim::Time Flows::join(std::uint32_t slot) {
+  Flow& flow = flows_[slot];
+  flow.flows = true;
+  for (std::uint32_t i = 0; i < flow.hops.size(); ++i) {
+    Carrier& carrier = carriers_[flow.hops[i].link];
+    flow.hops[i].index = static_cast<std::uint32_t>(carrier.flows.size());
+    carrier.flows.push_back({.slot = slot, .hop = i});
+    carrier.wanted += flow.alone;
+    mark(flow.hops[i].link);
+  }
+  return after(flow.since, flow.left_us);
+}
+
+void Flows::leave(std::uint32_t slot) {
+  Flow& flow = flows_[slot];
+  if (!flow.flows) return;
+  flow.flows = false;
+  for (const Hop& hop : flow.hops) {
+    mark(hop.link);
+    busy_us_[hop.link] += flow.bytes * topology_.links[hop.link].us_per_byte;
+    Carrier& carrier = carriers_[hop.link];
+    const Member last = carrier.flows.back();
+    carrier.flows[hop.index] = last;
+    flows_[last.slot].hops[last.hop].index = hop.index;
+    carrier.flows.pop_back();
+    carrier.wanted = carrier.flows.empty() ? 0 : carrier.wanted - flow.alone;
+  }
+}
+
+/// Whoever is on a link that is narrow, or was until now, may get another share.
+void Flows::mark(std::uint32_t link) {
+  Carrier& carrier = carriers_[link];
+  if (carrier.is_dirty || carrier.wanted <= carrier.capacity * (1 + kSlack)) return;
+  carrier.is_dirty = true;
+  dirty_.push_back(link);
+}
+
+void Flows::settle(sim::Time now, EventQueue& queue) {
+  if (dirty_.empty()) return;
+  find_component();
+  fill(now, queue);
+}
+
+/// All flows whose shares may change, and all narrow links that they pass.
+void Flows::find_component() {
+  ++epoch_;
+  component_.clear();
+  narrow_.clear();
+  for (const std::uint32_t link : dirty_) {
+    carriers_[link].is_dirty = false;
+    add_flows_of(carriers_[link]);
+  }
+  dirty_.clear();
+  for (std::size_t next = 0; next < component_.size();)  // grows meanwhile
+    for (const Hop& hop : flows_[component_[next++]].hops) {
+      Carrier& carrier = carriers_[hop.link];
+      if (carrier.seen == epoch_ || carrier.wanted <= carrier.capacity * (1 + kSlack)) continue;
+      carrier.seen = epoch_;
+      carrier.left = carrier.capacity;
+      carrier.unshared = static_cast<std::uint32_t>(carrier.flows.size());
+      narrow_.push_back(hop.link);
+      add_flows_of(carrier);
+    }
+}
+
+void Flows::add_flows_of(const Carrier& carrier) {
+  for (const Member& member : carrier.flows) {
+    Flow& flow = flows_[member.slot];
+    if (flow.seen == epoch_) continue;
+    flow.seen = epoch_;
+    flow.shared = false;
+    component_.push_back(member.slot);
+  }
+}
+
+namespace {
+
+/// The order of a heap whose first is the least; of equals the lower link.
+constexpr auto kMinFirst = [](const auto& a, const auto& b) {
+  return a.rate != b.rate ? a.rate > b.rate : a.link > b.link;
+};
+
+}  // namespace
+
+/// All shares grow alike until a flow has what it has alone, or a link is full.
+void Flows::fill(sim::Time now, EventQueue& queue) {
+  std::sort(component_.begin(), component_.end(), [this](std::uint32_t a, std::uint32_t b) {
+    return flows_[a].alone != flows_[b].alone ? flows_[a].alone < flows_[b].alone : a < b;
+  });
+  shares_.clear();
+  for (const std::uint32_t link : narrow_)
+    shares_.push_back({.rate = carriers_[link].capacity / carriers_[link].unshared, .link = link});
+  std::make_heap(shares_.begin(), shares_.end(), kMinFirst);
+  std::size_t next = 0;
+  double level = 0;
+  for (;;) {
+    while (next < component_.size() && flows_[component_[next]].shared) ++next;
+    if (next == component_.size()) return;
+    const std::uint32_t link = narrowest(level);
+    const double alone = flows_[component_[next]].alone;
+    if (link == UINT32_MAX || alone <= shares_.front().rate) {
+      level = alone;
+      give(component_[next], alone, now, queue);
+      continue;
+    }
+    level = shares_.front().rate;
+    for (const Member& member : carriers_[link].flows)
+      if (!flows_[member.slot].shared) give(member.slot, level, now, queue);
+  }
+}
+
+/// The link whose flows have the least to expect, brought to the heap's front; none left: UINT32_MAX. What is
+/// expected only grows; `least` keeps rounding from saying otherwise.
+std::uint32_t Flows::narrowest(double min) {
+  while (!shares_.empty()) {
+    const Share front = shares_.front();
+    const Carrier& carrier = carriers_[front.link];
+    const double rate = carrier.unshared == 0 ? 0 : std::max(carrier.left / carrier.unshared, min);
+    if (carrier.unshared > 0 && rate <= front.rate) return front.link;
+    std::pop_heap(shares_.begin(), shares_.end(), kMinFirst);
+    if (carrier.unshared == 0) {
+      shares_.pop_back();
+      continue;
+    }
+    shares_.back().rate = rate;
+    std::push_heap(shares_.begin(), shares_.end(), kMinFirst);
+  }
+  return UINT32_MAX;
+}
+
+void Flows::give(std::uint32_t slot, double rate, sim::Time now, EventQueue& queue) {
+  Flow& flow = flows_[slot];
+  flow.shared = true;
+  for (const Hop& hop : flow.hops) {
+    Carrier& carrier = carriers_[hop.link];
+    if (carrier.seen != epoch_) continue;
+    carrier.left -= rate;
+    --carrier.unshared;
+  }
+  double speed = rate * flow.us_per_byte;
+  if (speed > 1 - kRounding) speed = 1;
+  if (std::abs(speed - flow.speed) <= kRounding * speed) return;
+  change(flow, speed, now);
+  const double left_us = flow.left_us / speed;
+  if (!(sim::to_us(now) + left_us <= sim::kMaxUs)) throw TooLong(sim::to_us(now) + left_us);
+  queue.set(slot, now + up_from_us(left_us));
+}
+
+void Flows::change(Flow& flow, double speed, sim::Time now) {
+  const double passed_us = static_cast<double>((now - flow.since).count()) / kPicosecondsPerUs;
+  flow.left_us = std::max(0.0, flow.left_us - passed_us * flow.speed);
+  flow.since = now;
+  flow.speed = speed;
+}
+
+double Flows::carried(std::uint32_t link) const {
+  double sum = 0;
+  for (const Member& member : carriers_[link].flows)
+    sum += flows_[member.slot].speed * flows_[member.slot].alone;
+  return sum;
+}
+
+}  // namespace cluster

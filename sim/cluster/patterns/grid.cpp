@@ -1,0 +1,22 @@
+// Rings along rows of neighbouring ranks and between them, so that a rank passes on only its row's share of
+// the bytes to other rows: rows are nodes in two_level (2DTAR), and those of a torus in torus, whose links
+// along rows and columns may be alike.
+
+#include "sim/cluster/patterns.hpp"
+#include "sim/cluster/patterns/rings.hpp"
+
+namespace cluster {
+namespace {
+
+Collective make(const Shape& shape) {
+  std::vector<RingPhase> phases = grid_phases(shape.ranks, shape.ranks_per_node);
+  return std::make_unique<Rings>(shape.ranks, shape.bytes, std::move(phases));
+}
+
+}  // namespace
+
+PatternEntry torus() { return {.name = "torus", .outcome = Outcome::all_reduce, .make = make}; }
+
+PatternEntry two_level() { return {.name = "two_level", .outcome = Outcome::all_reduce, .make = make}; }
+
+}  // namespace cluster

@@ -1,0 +1,70 @@
+#include "sim/cluster/replay.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+#include <vector>
+
+namespace cluster {
+namespace {
+
+using sim::TaskId;
+using sim::Time;
+using Times = std::vector<Time>;
+
+void raise(Times& times, const Times& at_least) {
+  for (std::size_t i = 0; i < times.size(); ++i) times[i] = std::max(times[i], at_least[i]);
+}
+
+class Replay {
+ public:
+  Replay(const sim::TaskGraph& graph, std::uint32_t workers, const RunTask& run)
+      : graph_(graph), run_(run), begins_(graph.tasks().size()) {
+    assert(graph.interferences().empty());
+    free_.assign(graph.streams().size(), Times(workers));
+  }
+
+  void all() {
+    for (std::size_t i = 0; i < begins_.size(); ++i) one(TaskId{static_cast<std::uint32_t>(i)});
+  }
+
+ private:
+  void one(TaskId task) {
+    Times& free = free_[sim::index(graph_.tasks()[sim::index(task)].stream)];
+    Times& begin = begins_[sim::index(task)];
+    if (!begin.empty()) {
+      raise(free, begin);
+      unused_.push_back(std::exchange(begin, {}));
+    }
+    run_(task, free);
+    for (const TaskId next : graph_.successors(task)) {
+      assert(next > task);
+      hand_over(free, begins_[sim::index(next)]);
+    }
+  }
+
+  void hand_over(const Times& ended, Times& begin) {
+    if (!begin.empty()) return raise(begin, ended);
+    if (unused_.empty()) {
+      begin = ended;
+      return;
+    }
+    begin = std::move(unused_.back());
+    unused_.pop_back();
+    std::copy(ended.begin(), ended.end(), begin.begin());
+  }
+
+  const sim::TaskGraph& graph_;
+  const RunTask& run_;
+  std::vector<Times> free_;    // by stream: the end of what it ran last
+  std::vector<Times> begins_;  // by task: the latest end of what it waits for, as far as known
+  std::vector<Times> unused_;
+};
+
+}  // namespace
+
+void replay(const sim::TaskGraph& graph, std::uint32_t workers, const RunTask& run) {
+  Replay(graph, workers, run).all();
+}
+
+}  // namespace cluster

@@ -1,0 +1,216 @@
+// The steps of rings. The recurrence is turned into one over when messages are out: what a rank gets in a
+// round is what it sends in the next, so one number per rank, of that part's size, does for both the summing
+// and the next message.
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cstddef>
+#include <vector>
+
+#include "sim/cluster/steps.hpp"
+#include "sim/draws.hpp"
+
+// The same numbers either way, sooner where a processor has the wider instructions.
+#if defined(__x86_64__) && defined(__GNUC__)
+#define FUSEWISE_WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define FUSEWISE_WIDE
+#endif
+
+namespace cluster {
+namespace {
+
+/// ends[i] = max(ends[i], ends[i + 1]) + then[i], for ends[count], too, is there.
+FUSEWISE_WIDE void advance(double* ends, const double* then, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) ends[i] = std::max(ends[i], ends[i + 1]) + then[i];
+}
+
+FUSEWISE_WIDE void advance(std::int64_t* ends, const std::int64_t* then, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) ends[i] = std::max(ends[i], ends[i + 1]) + then[i];
+}
+
+/// One for parts of the smaller size, one for those a byte larger.
+template <typename T>
+using BySize = std::array<T, 2>;
+
+/// Places in a ring, of members that send parts of the same size.
+struct Segment {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::size_t larger = 0;  ///< index in a BySize
+};
+
+/// Runs the rings of one phase, one after the other; in whole 1 / `scale` of a picosecond, whatever type they
+/// are kept as. A ring is kept with its last member first: who sends to place i is at place i + 1, and so the
+/// times can be replaced in place.
+template <typename Picoseconds>
+class RingRun {
+ public:
+  RingRun(const Links& links, std::uint64_t collective, const RingPhase& phase, std::uint32_t first_round,
+          unsigned shift)
+      : links_(links),
+        collective_(collective),
+        phase_(phase),
+        first_round_(first_round),
+        scale_(static_cast<Picoseconds>(std::int64_t{1} << shift)) {}
+
+  /// The ring that begins at rank `first`, and what it works on.
+  void run(std::uint32_t first, const Stretch& shared, std::span<sim::Time> times);
+
+ private:
+  std::uint32_t rank(std::size_t place) const {
+    return first_ + static_cast<std::uint32_t>(phase_.size - 1 - place) * phase_.stride;
+  }
+  void prepare(const Stretch& shared);
+  std::array<Segment, 3> segments(std::uint32_t round) const;
+  const Picoseconds* then(std::uint32_t next, bool sums, const Segment& segment);
+  void draw(std::uint32_t round, Picoseconds sum, const Segment& segment);
+  Picoseconds scaled(sim::Time time) const { return static_cast<Picoseconds>(time.count()) * scale_; }
+
+  const Links& links_;
+  std::uint64_t collective_;
+  RingPhase phase_;
+  std::uint32_t first_round_;
+  Picoseconds scale_;
+
+  std::uint32_t first_ = 0;
+  std::size_t larger_parts_ = 0;
+  BySize<Picoseconds> sum_ = {};
+  BySize<std::vector<double>> message_us_;  ///< by place; before the draw
+  BySize<std::vector<Picoseconds>> message_;
+  BySize<std::vector<Picoseconds>> sum_and_message_;
+  BySize<std::vector<Picoseconds>> last_;  ///< what comes after the last message
+  std::vector<std::uint64_t> bits_;
+  std::vector<double> factors_;
+  std::vector<Picoseconds> sampled_;
+  std::vector<Picoseconds>
+      ends_;  ///< when messages are out, by place; and at the end the first place's again
+};
+
+template <typename Picoseconds>
+void RingRun<Picoseconds>::run(std::uint32_t first, const Stretch& shared, std::span<sim::Time> times) {
+  first_ = first;
+  prepare(shared);
+  for (std::size_t i = 0; i < phase_.size; ++i) ends_[i] = static_cast<Picoseconds>(times[rank(i)].count());
+  for (const Segment& segment : segments(0)) {
+    const Picoseconds* const message = then(0, false, segment);
+    for (std::size_t i = segment.begin; i < segment.end; ++i) ends_[i] += message[i];
+  }
+  for (std::uint32_t round = 0; round < phase_.rounds(); ++round) {
+    ends_[phase_.size] = ends_[0];
+    for (const Segment& segment : segments(round + 1)) {
+      const Picoseconds* const more = then(round + 1, round < phase_.reducing, segment);
+      advance(ends_.data() + segment.begin, more + segment.begin, segment.end - segment.begin);
+    }
+  }
+  for (std::size_t i = 0; i < phase_.size; ++i)
+    times[rank(i)] = sim::Time(static_cast<std::int64_t>(ends_[i]));
+}
+
+template <typename Picoseconds>
+void RingRun<Picoseconds>::prepare(const Stretch& shared) {
+  const std::size_t size = phase_.size;
+  larger_parts_ = static_cast<std::size_t>(shared.size() % phase_.size);
+  ends_.resize(size + 1);
+  sampled_.resize(size);
+  for (std::size_t larger = 0; larger < 2; ++larger) {
+    const std::int64_t bytes = shared.size() / phase_.size + static_cast<std::int64_t>(larger);
+    sum_[larger] = scaled(sum_time(links_, bytes));
+    message_us_[larger].resize(size);
+    message_[larger].resize(size);
+    sum_and_message_[larger].resize(size);
+    for (std::size_t i = 0; i < size; ++i) {
+      const std::uint32_t to = rank(i == 0 ? size - 1 : i - 1);
+      const double us = unsampled_us(links_, rank(i), to, bytes);
+      message_us_[larger][i] = us;
+      message_[larger][i] = scaled(sim::from_us(us));
+      sum_and_message_[larger][i] = sum_[larger] + message_[larger][i];
+    }
+    last_[larger].assign(size, phase_.gathering > 0 ? 0 : sum_[larger]);
+  }
+}
+
+/// The places by the size of what they send in this round. Parts go down as places go up, so that those that
+/// send larger ones lie between two stretches of others, or the other way round.
+template <typename Picoseconds>
+std::array<Segment, 3> RingRun<Picoseconds>::segments(std::uint32_t round) const {
+  const std::size_t size = phase_.size;
+  const std::size_t end = phase_.part_sent(phase_.size - 1, round) + 1;  // after the place that sends part 0
+  if (end >= larger_parts_)
+    return {{{0, end - larger_parts_, 0}, {end - larger_parts_, end, 1}, {end, size, 0}}};
+  const std::size_t begin = end + size - larger_parts_;
+  return {{{0, end, 1}, {end, begin, 0}, {begin, size, 1}}};
+}
+
+/// From when a message is in to when the one of round `next` is out: by place, but only for this segment.
+template <typename Picoseconds>
+const Picoseconds* RingRun<Picoseconds>::then(std::uint32_t next, bool sums, const Segment& segment) {
+  const std::size_t larger = segment.larger;
+  if (next == phase_.rounds()) return last_[larger].data();
+  if (links_.sigma > 0) {
+    draw(next, sums ? sum_[larger] : 0, segment);
+    return sampled_.data();
+  }
+  return (sums ? sum_and_message_ : message_)[larger].data();
+}
+
+template <typename Picoseconds>
+void RingRun<Picoseconds>::draw(std::uint32_t round, Picoseconds sum, const Segment& segment) {
+  const std::vector<double>& us = message_us_[segment.larger];
+  const std::size_t count = segment.end - segment.begin;
+  const std::uint64_t state = collective_bits(links_, collective_);
+  bits_.resize(count);
+  factors_.resize(count);
+  for (std::size_t i = 0; i < count; ++i)
+    bits_[i] = message_bits(state, first_round_ + round, rank(segment.begin + i));
+  sim::lognormal_mean_one(bits_, links_.sigma, factors_);
+  for (std::size_t i = 0; i < count; ++i) {
+    sampled_[segment.begin + i] = sum + scaled(sim::from_us(us[segment.begin + i] * factors_[i]));
+  }
+}
+
+/// Whether no time can reach 2^53 ps, 2.5 hours, or that by 2^shift; over it doubles are no whole numbers.
+/// Draws have no bound.
+bool fits_doubles(const Rings& rings, const Links& links, std::span<const sim::Time> starts, unsigned shift) {
+  constexpr double kMax = 9e9;
+  if (links.sigma > 0) return false;
+  const double slowdown = links.slowdown.empty() ? 1 : *std::ranges::max_element(links.slowdown);
+  const auto scale = static_cast<double>(std::int64_t{1} << shift);
+  double us = sim::to_us(*std::ranges::max_element(starts)) / scale;
+  for (const RingPhase& phase : rings.phases()) {
+    const std::int64_t max = rings.bytes() / phase.stride / phase.size + 2;  // in a message
+    const auto bytes = static_cast<double>(max);
+    double message_us = 0;
+    for (const Level& level : links.levels)
+      message_us = std::max(message_us, level.link.startup_us + bytes * level.link.us_per_byte);
+    us += phase.rounds() * (message_us * slowdown + bytes * links.sum_us_per_byte + 1);
+  }
+  return us * scale < kMax;
+}
+
+template <typename Picoseconds>
+void run_phases(const Rings& rings, const Links& links, std::uint64_t collective, std::span<sim::Time> times,
+                unsigned shift) {
+  std::uint32_t first_round = 0;
+  for (const RingPhase& phase : rings.phases()) {
+    RingRun<Picoseconds> run(links, collective, phase, first_round, shift);
+    if (phase.rounds() > 0)
+      for (std::uint32_t rank = 0; rank < rings.ranks(); ++rank)
+        if (phase.member(rank) == 0) run.run(rank, rings.shared(phase, rank), times);
+    first_round += phase.rounds();
+  }
+}
+
+}  // namespace
+
+void run_rings(const Rings& rings, const Links& links, std::uint64_t collective, std::span<sim::Time> times,
+               unsigned shift) {
+  assert(times.size() == rings.ranks());
+  if (fits_doubles(rings, links, times, shift))
+    run_phases<double>(rings, links, collective, times, shift);
+  else
+    run_phases<std::int64_t>(rings, links, collective, times, shift);
+}
+
+}  // namespace cluster

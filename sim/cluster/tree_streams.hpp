@@ -1,0 +1,122 @@
+// The double binary tree message by message: each edge carries a stream up and one down. See Messages for the
+// rules, which are those of run_steps() where no links are shared.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "sim/cluster/event_queue.hpp"
+#include "sim/cluster/flows.hpp"
+#include "sim/cluster/links.hpp"
+#include "sim/cluster/patterns/double_binary_tree.hpp"
+#include "sim/cluster/tree_edges.hpp"
+#include "sim/time.hpp"
+
+namespace cluster {
+
+/// One run of the collective. When a rank's first bytes, and its last, are there is computed as soon as all
+/// that it depends on is known, which is never later than the time itself. Events are what flows share links
+/// for, the last bytes of each message, and the leaving of ranks.
+class TreeStreams {
+ public:
+  /// Of the queue, one after the other. The first `ranks` are also those at which ranks leave.
+  static std::uint32_t slots(std::uint32_t ranks) { return 4 * ranks; }
+
+  /// Where its events and bytes go: slots from `first_slot` on. No flows: a message is alone on its link.
+  struct Net {
+    EventQueue& queue;
+    Flows* flows = nullptr;
+    std::uint32_t first_slot = 0;
+  };
+
+  /// `draws_from`: collective_bits() of the run.
+  TreeStreams(std::shared_ptr<const DoubleBinaryTree> trees, const Links& links, std::uint64_t draws_from,
+              const Flows* flows);
+
+  /// Once for each rank, at a time that is not in the past.
+  void enter(const Net& net, std::uint32_t rank, sim::Time at);
+
+  enum class Event : std::uint8_t { none, arrived, left };
+  /// The event at this place among its slots takes place: a message has arrived, a rank leaves, or neither.
+  Event happens(const Net& net, std::uint32_t place, sim::Time now);
+
+  /// Whose entry decided when a rank leaves; once that is known.
+  std::uint32_t origin(std::uint32_t rank) const { return ranks_[rank].leaves.origin; }
+
+  struct Wait {
+    std::uint32_t round = 0;  ///< as messages are drawn
+    std::uint32_t from = 0;
+  };
+  /// What a rank waits for that is inside and has no message of its own or for it in flight.
+  std::optional<Wait> waits(std::uint32_t rank) const;
+
+ private:
+  /// A time, and the rank whose entry decided it.
+  struct When {
+    sim::Time at{};
+    std::uint32_t origin = 0;
+
+    When operator+(sim::Time more) const { return {.at = at + more, .origin = origin}; }
+  };
+  static const When& later(const When& a, const When& b) { return a.at < b.at ? b : a; }
+
+  /// What a rank has of one tree in one direction.
+  struct Point {
+    When head;           // first bytes; the latest of those known
+    When tail;           // last bytes, likewise
+    When bodies;         // when the last bytes had flowed in
+    double port_us = 0;  // at least from the head to the tail, or from the last flow where there are flows
+    std::uint8_t heads_missing = 0;
+    std::uint8_t tails_missing = 0;
+  };
+  enum class State : std::uint8_t { joining, flowing, flowed, arrived };
+  /// From a rank to its parent, or the other way.
+  struct Stream {
+    sim::Time first{};                       // alpha, or startup and latency
+    When tail = {.at = EventQueue::kNever};  // of the sender, + first
+    Factors factors{};
+    State state = State::flowed;
+  };
+  struct Rank {
+    When leaves;
+    std::uint8_t halves_missing = 2;  // its own and its children's
+    bool is_inside = false;
+  };
+
+  std::uint32_t index(const TreePlace& place) const {
+    return (2 * place.tree + (place.is_up ? 1 : 0)) * trees_->ranks() + place.rank;
+  }
+  TreePlace place_of(std::uint32_t index) const;
+  Point& point(const TreePlace& place) { return points_[index(place)]; }
+  Stream& stream(const TreePlace& place) { return streams_[index(place)]; }
+  std::uint32_t parent(const TreePlace& place) const {
+    return trees_->trees()[place.tree].parent[place.rank];
+  }
+  bool has_begun(const TreePlace& stream) const { return points_[index(stream)].heads_missing == 0; }
+
+  void find_children();
+  void find_costs(const Links& links, std::uint64_t draws_from, const Flows* flows);
+  template <typename Do>
+  void each_child(std::uint32_t tree, std::uint32_t rank, const Do& act) const;
+  TreePlace receiver(const TreePlace& stream) const;
+  const When& sender_head(const TreePlace& stream) const;
+  void head_comes(const Net& net, const TreePlace& place, const When& when);
+  void pass_head(const Net& net, const TreePlace& place);
+  void send_head(const Net& net, const TreePlace& edge, const When& when);
+  void tail_comes(const Net& net, const TreePlace& place, const When& when);
+  void pass_tail(const Net& net, const TreePlace& place);
+  void send_tail(const Net& net, const TreePlace& edge, const When& when);
+  void half_is_there(const Net& net, std::uint32_t rank, const When& when);
+
+  std::shared_ptr<const DoubleBinaryTree> trees_;
+  std::vector<std::array<std::uint32_t, 2>> children_;  // by tree and rank; kRoot: none
+  std::vector<Point> points_;                           // as the slots
+  std::vector<Stream> streams_;                         // as the slots
+  std::vector<Rank> ranks_;
+};
+
+}  // namespace cluster

@@ -1,0 +1,202 @@
+// Results as JSON, CSV and table: keys, quoting, and never a NaN or an infinity.
+
+#include "planner/scenarios/results_text.hpp"
+
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/planning.hpp"
+
+namespace scenarios {
+namespace {
+
+using nlohmann::ordered_json;
+
+Results example() {
+  Results results = {.scenario = "a \"name\"", .warnings = {"w1", "w2"}};
+  results.entries.push_back({.schedule = "wfbp",
+                             .pipeline = "wfbp",
+                             .fusion = "none",
+                             .prediction = {.workers = 4,
+                                            .groups = 2,
+                                            .iteration_us = 25,
+                                            .forward_us = 5,
+                                            .backward_us = 9,
+                                            .encode_us = 2.5,
+                                            .decode_us = 1.5,
+                                            .update_us = 0.5,
+                                            .read_us = 0.25,
+                                            .communication_us = 16,
+                                            .exposed_communication_us = 11,
+                                            .bytes_sent_per_worker = 180,
+                                            .throughput_samples_per_s = 1e6 / 3,
+                                            .speedup = 2.24,
+                                            .scaling_efficiency = 0.56}});
+  results.entries.push_back({.schedule = "a, \"b\"\nc", .pipeline = "dear", .fusion = "layers"});
+  results.entries.back().prediction.workers = 4;
+  results.entries.back().prediction.iteration_us = 20;
+  return results;
+}
+
+std::vector<std::string> keys(const ordered_json& object) {
+  std::vector<std::string> out;
+  for (const auto& [key, value] : object.items()) out.push_back(key);
+  return out;
+}
+
+TEST_CASE("results: the JSON has exactly these keys, the contract's among them") {
+  const ordered_json json = ordered_json::parse(results_json(example()));
+  CHECK(keys(json) == std::vector<std::string>{"format", "version", "scenario", "warnings", "results"});
+  CHECK(json["format"] == "fusewise.results");
+  CHECK(json["version"] == 1);
+  CHECK(json["scenario"] == "a \"name\"");
+  CHECK(json["warnings"] == ordered_json{"w1", "w2"});
+  REQUIRE(json["results"].size() == 2);
+  const std::vector<std::string> contract = {"workers",
+                                             "schedule",
+                                             "pipeline",
+                                             "fusion",
+                                             "compression",
+                                             "groups",
+                                             "iteration_us",
+                                             "forward_us",
+                                             "backward_us",
+                                             "encode_us",
+                                             "decode_us",
+                                             "update_us",
+                                             "unoverlapped_input_us",
+                                             "communication_us",
+                                             "exposed_communication_us",
+                                             "bytes_sent_per_worker",
+                                             "throughput_samples_per_s",
+                                             "speedup",
+                                             "scaling_efficiency"};
+  for (const ordered_json& entry : json["results"]) CHECK(keys(entry) == contract);
+}
+
+TEST_CASE("results: each number stands under its own key") {
+  const ordered_json entry = ordered_json::parse(results_json(example()))["results"][0];
+  const ordered_json expected = ordered_json::parse(R"({"workers": 4, "schedule": "wfbp", "pipeline": "wfbp",
+    "fusion": "none", "compression": "none", "groups": 2, "iteration_us": 25.0, "forward_us": 5.0, "backward_us": 9.0,
+    "encode_us": 2.5, "decode_us": 1.5, "update_us": 0.5, "unoverlapped_input_us": 0.25, "communication_us": 16.0, "exposed_communication_us": 11.0,
+    "bytes_sent_per_worker": 180.0, "throughput_samples_per_s": 333333.3333333333, "speedup": 2.24,
+    "scaling_efficiency": 0.56})");
+  CHECK(entry == expected);
+}
+
+TEST_CASE("results: without any entry the JSON still has its lists") {
+  const ordered_json json = ordered_json::parse(results_json({.scenario = ""}));
+  CHECK(json["warnings"] == ordered_json::array());
+  CHECK(json["results"] == ordered_json::array());
+}
+
+TEST_CASE("results: the CSV has a header, a line an entry, and quotes what needs quoting") {
+  CHECK(results_csv(example()) ==
+        "workers,schedule,pipeline,fusion,compression,groups,iteration_us,forward_us,backward_us,encode_us,"
+        "decode_us,"
+        "update_us,unoverlapped_input_us,communication_us,exposed_communication_us,bytes_sent_per_worker,"
+        "throughput_samples_per_s,speedup,scaling_efficiency\n"
+        "4,wfbp,wfbp,none,none,2,25,5,9,2.5,1.5,0.5,0.25,16,11,180,333333.3333333333,2.24,0.56\n"
+        "4,\"a, \"\"b\"\"\nc\",dear,layers,none,0,20,0,0,0,0,0,0,0,0,0,0,0,0\n");
+}
+
+TEST_CASE("results: only what needs quoting is quoted in the CSV") {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"plain", "plain"},   {"a,b", R"("a,b")"}, {R"(a"b)", R"("a""b")"},
+      {"a\rb", "\"a\rb\""}, {"a b", "a b"},      {"", ""}};
+  for (const auto& [text, cell] : cases) {
+    Results results;
+    results.entries.push_back({.schedule = text, .pipeline = "p", .fusion = "f"});
+    CHECK(results_csv(results).find("\n1," + cell + ",p,f,") != std::string::npos);
+  }
+}
+
+TEST_CASE("results: the table marks the fastest schedule of each number of workers") {
+  Results results = example();
+  results.entries[1].schedule = "dear-nl";
+  results.entries.push_back({.schedule = "wfbp", .pipeline = "wfbp", .fusion = "none"});
+  results.entries.back().prediction = {.workers = 16, .iteration_us = 99};
+  const std::string table = results_table(results);
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < table.size(); begin = table.find('\n', begin) + 1)
+    lines.push_back(table.substr(begin, table.find('\n', begin) - begin));
+  REQUIRE(lines.size() == 6);
+  const std::vector<char> ends = {lines[1].back(), lines[2].back(), lines[3].back()};
+  CHECK(ends == std::vector<char>{'%', '*', '*'});
+  for (const std::string& line : lines) CHECK(line.back() != ' ');
+  CHECK(lines[1].find("0.025") != std::string::npos);
+  CHECK(lines[1].find("56.0 %") != std::string::npos);
+}
+
+TEST_CASE("results: extreme inputs give no NaN and no infinity, in any format") {
+  struct Case {
+    core::Profile profile;
+    core::Network network;
+    std::int64_t workers;
+    planner::Conditions conditions;
+  };
+  const std::vector<Case> cases = {
+      {support::profile_of({{1e-6, 0, {1}}}), support::link_of(0, 0), 1'000'000, {.iterations = 1}},
+      {support::profile_of({{0, 1e-6, {1'000'000'000'000}}}), support::link_of(0, 1e-9), 2, {}},
+      {support::profile_of({{1e11, 1e11, {1}}}), support::link_of(1e-9, 0), 1'000'000, {}},
+      {support::profile_of({{1, 1, {1}}}), support::link_of(1, 0), 2, {.stragglers = {{0, 1e-6}, {1, 1e-6}}}},
+  };
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    CAPTURE(i);
+    const support::Scene scene(cases[i].profile, cases[i].network, cases[i].workers, cases[i].conditions);
+    for (const planner::Schedule& schedule : planner::lossless_schedules()) {
+      CAPTURE(schedule.name);
+      Results results;
+      results.entries.push_back({.schedule = "s", .pipeline = "p", .fusion = "f"});
+      results.entries.back().prediction = scene.run(schedule).prediction;
+      for (const std::string& text : {results_csv(results), results_json(results), results_table(results)}) {
+        CHECK(text.find("nan") == std::string::npos);
+        CHECK(text.find("null") == std::string::npos);
+        CHECK(text.find("inf") == std::string::npos);
+      }
+    }
+  }
+}
+
+TEST_CASE("results: times that round to no time at all give finite numbers, or are refused") {
+  for (const std::int64_t workers : {1, 2}) {
+    try {
+      const support::Scene scene(support::profile_of({{1e-9, 0, {1}}}), support::link_of(0, 0), workers);
+      const planner::Prediction got = scene.run(planner::preset_schedule("wfbp")).prediction;
+      CHECK(std::isfinite(got.throughput_samples_per_s));
+      CHECK(std::isfinite(got.speedup));
+      CHECK(std::isfinite(got.scaling_efficiency));
+    } catch (const planner::Unsupported& refused) {
+      CHECK_FALSE(refused.expected().empty());
+    }
+  }
+}
+
+TEST_CASE("results: a plan's table tells its groups and what it saves") {
+  const planner::PlanFile plan = {.model = "m",
+                                  .workers = 8,
+                                  .optimality = planner::Optimality::exact,
+                                  .iteration_us = 20'000,
+                                  .lower_bound_us = 19'000,
+                                  .compared_with = {{"ddp", 25'000}},
+                                  .groups = {{{"fc.bias", "fc.weight"}, 2'052'000}, {{"conv1"}, 37'600}}};
+  CHECK(plan_table(plan) ==
+        "m on 8 workers, pipeline wfbp, ring all-reduce: 2 groups, 20.000 ms per iteration (exact: no other "
+        "grouping "
+        "is faster)\n\n"
+        "group  tensors     size  in backward order\n"
+        "    1        2   2.1 MB  fc.bias .. fc.weight\n"
+        "    2        1  37.6 kB  conv1\n\n"
+        "schedule     iteration ms  this plan saves\n"
+        "this plan          20.000\n"
+        "ddp                25.000           20.0 %\n"
+        "lower bound        19.000\n");
+}
+
+}  // namespace
+}  // namespace scenarios

@@ -1,0 +1,166 @@
+// Measured collectives: tables that people write, and what nccl-tests prints and writes.
+
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "core/errors.hpp"
+#include "core/field.hpp"
+#include "profiler/traces/import.hpp"
+
+namespace traces {
+namespace {
+
+const std::string kTable =
+    "collective,algorithm,workers,bytes,us\n"
+    "all_reduce,ring,2,1024,10.5\nall_gather,,2,1024,5\nall_reduce,ring,2,2048,11\nall_reduce,,4,1024,20\n";
+
+const std::string kText =
+    "$ mpirun -n 1 ./build/all_reduce_perf -b 8M -e 32M -f 2 -g 4\n"
+    "# nccl-tests version 2.13.8 nccl-headers=21903 nccl-library=21903\n"
+    "# nThread 1 nGpus 4 minBytes 8388608 maxBytes 33554432 step: 2(factor) warmup iters: 5 iters: 20\n"
+    "#\n"
+    "# Using devices\n"
+    "#  Rank  0 Group  0 Pid   6534 on       host device  0 [0x07] NVIDIA A100-SXM4-40GB\n"
+    "#  Rank  1 Group  0 Pid   6534 on       host device  1 [0x0f] NVIDIA A100-SXM4-40GB\n"
+    "#  Rank  2 Group  0 Pid   6534 on       host device  2 [0x47] NVIDIA A100-SXM4-40GB\n"
+    "#  Rank  3 Group  0 Pid   6534 on       host device  3 [0x4e] NVIDIA A100-SXM4-40GB\n"
+    "#\n"
+    "#                                                              out-of-place                       "
+    "in-place\n"
+    "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   "
+    "busbw #wrong\n"
+    "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  "
+    "(GB/s)       \n"
+    "     8388608       2097152     float     sum      -1    116.8   71.82  107.73      0    116.0   72.31  "
+    "108.47      0\n"
+    "    16777216       4194304     float     sum      -1    181.6   92.39  138.58      0    182.4   91.98  "
+    "137.97    N/A\n"
+    "    33554432       8388608     float     sum      -1    319.5  105.02  157.53    N/A    318.2  105.45  "
+    "158.18    N/A\n"
+    "# Out of bounds values : 0 OK\n"
+    "# Avg bus bandwidth    : 134.74\n";
+
+const std::string kJson =
+    R"({"version":2,"start_time":"2025-01-01 10:00:00","args":["\/opt\/reduce_scatter_perf","-J","x"],)"
+    R"("env":["A=1"],"nccl_version":22703,"config":{"nthreads":1,"ngpus":1,"minimum_bytes":1024,)"
+    R"("devices":[{"rank":0,"group":0},{"rank":1,"group":0}]},"results":[)"
+    R"({"size":1048576,"count":131072,"type":"float","redop":"sum","root":"    -1",)"
+    R"("out_of_place":{"time":52.428800,"alg_bw":20.000000,"bus_bw":10.000000,"nwrong":0.000000},)"
+    R"("in_place":{"time":50.0,"alg_bw":20.9,"bus_bw":10.4,"nwrong":null}},)"
+    R"({"size":2097152,"out_of_place":{"time":104.857600,"alg_bw":20.000000,"bus_bw":10.000000,"nwrong":null}}],)"
+    R"("out_of_bounds":{"count":0,"okay":"true"}})";
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+std::vector<Series> series_of(const std::string& text, const ImportOptions& options = {},
+                              const std::string& path = "logs/x.log") {
+  return read_measurements({{path, text}}, options).series;
+}
+
+void check_refused(const std::string& text, const std::string& message, const ImportOptions& options = {}) {
+  CAPTURE(text);
+  CHECK_THROWS_WITH_AS(read_measurements({{"x.log", text}}, options), message.c_str(), core::InputError);
+}
+
+TEST_CASE("csv: curves in any order, by collective, algorithm and number of workers") {
+  const std::vector<Series> all = series_of(kTable);
+  REQUIRE(all.size() == 3);
+  CHECK(all[0].workers == 4);  // any algorithm goes before one by name
+  CHECK(all[1].algorithm == "ring");
+  CHECK(all[1].points == std::vector<std::pair<double, double>>{{1024, 10.5}, {2048, 11}});
+  CHECK(all[2].collective == CollectiveKind::all_gather);
+  CHECK_FALSE(all[2].algorithm.has_value());
+}
+
+TEST_CASE("csv: what a table leaves out, options or the file's name say") {
+  const std::vector<Series> named = series_of("us,bytes\r\n10,1024\r\n\r\n11,2048\r\n", {}, "run8.csv");
+  CHECK(named[0].workers == 8);
+  CHECK(named[0].points.front() == std::pair<double, double>{1024, 10});
+  CHECK(series_of("bytes,us\n1,1\n", {.workers = 3, .collective = "all_gather"})[0].collective ==
+        CollectiveKind::all_gather);
+  const Imported imported = import_logs({{"run8.csv", "bytes,us\n1024,10\n2048,11\n"}}, {});
+  CHECK(std::get<Network>(imported).measured[0].workers == 8);
+}
+
+TEST_CASE("csv: a table that is wrong is refused with its line") {
+  check_refused(replaced(kTable, "11\n", "11,5\n"), "x.log:4: expected 5 fields, got 6");
+  check_refused(replaced(kTable, "10.5", "10,5"), "x.log:2: expected 5 fields, got 6");
+  check_refused(replaced(kTable, "10.5", "fast"),
+                "x.log:2: expected a time, a number from 1e-06 to 1000000000000, got 'fast'");
+  check_refused(replaced(kTable, "all_gather", "gather"),
+                "x.log:3: expected all_reduce, reduce_scatter or all_gather, got 'gather'");
+  check_refused(replaced(kTable, "2,2048", "2,1024"),
+                "x.log:4: expected more bytes than in the row above, 1024, got '1024'");
+  check_refused(
+      "bytes,us,ms\n1,2,3\n",
+      "x.log:1: expected columns among collective, algorithm, workers, bytes, us, each once, got 'ms'");
+  check_refused("bytes,us\n", "x.log: expected rows under the header, got none", {.workers = 2});
+  check_refused("bytes,us\n1,2\nmean,2\n",
+                "x.log:3: expected bytes, an integer from 0 to 8000000000000000, got 'mean'", {.workers = 2});
+  check_refused(kTable, "x.log:3: expected all_reduce, got 'all_gather'", {.collective = "all_reduce"});
+  check_refused("idx,tensor,numel,gap_us\n0,a,1,1\n",
+                "x.log: expected measured collectives, got a profile's log (espresso)",
+                {.format = "espresso"});
+}
+
+TEST_CASE("nccl-tests: what it prints, with text before and after, and line ends of DOS") {
+  std::string dos;
+  for (const char c : kText) dos += c == '\n' ? std::string("\r\n") : std::string(1, c);
+  for (const std::string& text : {kText, "\xEF\xBB\xBF" + dos, kText + "\nhost: done in three minutes\n"}) {
+    const std::vector<Series> all = series_of(text);
+    REQUIRE(all.size() == 1);
+    CHECK(all[0].collective == CollectiveKind::all_reduce);
+    CHECK(all[0].workers == 4);
+    CHECK(all[0].points ==
+          std::vector<std::pair<double, double>>{{8388608, 116.8}, {16777216, 181.6}, {33554432, 319.5}});
+  }
+}
+
+TEST_CASE("nccl-tests: what it prints is refused with its line where it is wrong") {
+  check_refused(
+      kText + kText,
+      "x.log:17: expected a row of nccl-tests, as there are more below, got '# Out of bounds values : 0 OK'");
+  check_refused(replaced(kText, "319.5  105.02", "319.5"), "x.log:16: expected 13 columns, got 12");
+  check_refused(replaced(kText, "319.5", "319,5"),
+                "x.log:16: expected a time, a number from 1e-06 to 1000000000000, got '319,5'");
+  check_refused(replaced(kText, "157.53    N/A", "157.53      7"),
+                "x.log:16: expected 0 wrong elements, got '7'");
+  check_refused(replaced(kText, "#  Rank  3 Group  0", "#  Rank  3 Group  1"),
+                "x.log:14: expected a bus bandwidth of 95.76 GB/s of all_reduce on 3 workers, got '107.73'");
+  check_refused(kText, "x.log: expected 8 ranks, as --workers says, got 4", {.workers = 8});
+  check_refused(kText, "x.log: expected all_gather, got all_reduce", {.collective = "all_gather"});
+  const std::string nameless = replaced(kText, "all_reduce_perf", "a.out");
+  check_refused(nameless,
+                "x.log: expected the collective, as --collective NAME or as one of all_reduce_perf, "
+                "reduce_scatter_perf, all_gather_perf in the log or the file's name, got neither");
+  CHECK(series_of(nameless, {}, "all_reduce_perf.txt").size() == 1);
+  check_refused(nameless,
+                "x.log:14: expected a bus bandwidth of 53.87 GB/s of all_gather on 4 workers, got '107.73'",
+                {.collective = "all_gather"});
+}
+
+TEST_CASE("nccl-tests: what -J writes") {
+  const std::vector<Series> all = series_of(kJson);
+  REQUIRE(all.size() == 1);
+  CHECK(all[0].collective == CollectiveKind::reduce_scatter);
+  CHECK(all[0].workers == 2);
+  CHECK(all[0].points == std::vector<std::pair<double, double>>{{1048576, 52.4288}, {2097152, 104.8576}});
+  check_refused(kJson.substr(0, kJson.size() - 40), "x.log:1:592: expected JSON, got the end of the file");
+  check_refused(
+      replaced(kJson, "\"size\":2097152", "\"size\":1048576"),
+      "x.log: /results/1/size: expected more bytes than in the result before, 1048576, got 1048576");
+  check_refused(
+      replaced(kJson, "\"ngpus\":1", "\"ngpus\":2"),
+      "x.log: /results/0/out_of_place/bus_bw: expected a bus bandwidth of 15.00 GB/s of reduce_scatter on 4 "
+      "workers, got 10.0");
+  check_refused(replaced(kJson, "\"nwrong\":0.000000", "\"nwrong\":3.000000"),
+                "x.log: /results/0/out_of_place/nwrong: expected 0 wrong elements, got 3.0");
+}
+
+}  // namespace
+}  // namespace traces

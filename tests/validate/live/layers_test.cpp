@@ -1,0 +1,55 @@
+// Layers that are timed, and the all-reduces before and beside them.
+
+#include <filesystem>
+
+#include <doctest/doctest.h>
+
+#include "collectives/transport/in_process.hpp"
+#include "core/errors.hpp"
+#include "core/field.hpp"
+#include "tests/support/changing.hpp"
+#include "tests/support/program.hpp"
+#include "validate/live/fusion_buffer_engine.hpp"
+#include "validate/live/layers.hpp"
+
+namespace {
+
+live::RunSpec spec() {
+  const std::filesystem::path root = support::source_dir();
+  live::RunSpec out;
+  out.layers = live::RealLayers{
+      .model = core::read_model(core::Field::load(root / "validate/suites/models/small-cnn.json")),
+      .computing = 1};
+  return out;
+}
+
+/// Rank 0 computes; a byte of rank 1's message `number` of these sizes is changed.
+live::LayerTimes timed(std::size_t min, std::size_t max, std::size_t number) {
+  live::LayerTimes out;
+  transport::run_ranks(3, [&](transport::Transport& end) {
+    tests::Changing changing(end, end.rank() == 1 ? min : SIZE_MAX, max, number);
+    live::FusionBufferEngine engine(changing, "ring", 1);
+    live::LayerTimes own = live::measured_layers(changing, engine, spec(), 2);
+    if (end.rank() == 0) out = std::move(own);
+  });
+  return out;
+}
+
+TEST_CASE("layers: are timed on the rank that computes, and a changed byte of any all-reduce is found out") {
+  // The last pieces of a third of 256 KiB, which go beside layers, four in an all-reduce.
+  constexpr std::size_t kMin = 21'800;
+  constexpr std::size_t kMax = 21'900;
+  const live::LayerTimes good = timed(kMin, kMax, SIZE_MAX);
+  for (const core::ProfileLayer& layer : good.profile.layers) CHECK(layer.forward_us > 0);
+  CHECK(good.overlap.compute_slowdown >= 0);
+  for (const std::size_t number : {0U, 5U, 18U}) {
+    CAPTURE(number);
+    CHECK_THROWS_WITH_AS(timed(kMin, kMax, number), doctest::Contains("a sum of zeros is not 0"),
+                         core::EnvironmentError);
+  }
+  // Whole pieces of 64 KiB: the first is of the all-reduce before layers.
+  CHECK_THROWS_WITH_AS(timed(65'536, 65'536, 0), doctest::Contains("all-reduce before layers"),
+                       core::EnvironmentError);
+}
+
+}  // namespace

@@ -1,0 +1,104 @@
+// Where the channel goes by layer: of what gets ready at one moment the layer nearest the input goes first,
+// as in the simulator, and what has been handed over is not overtaken.
+
+#include <condition_variable>
+#include <mutex>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "tests/validate/live/live.hpp"
+#include "validate/live/channel.hpp"
+
+namespace {
+
+using Items = std::vector<std::uint32_t>;
+
+live::Request request(std::uint32_t group, std::int32_t layer, std::int64_t bytes = 40) {
+  return {.item = group, .group = group, .layer = layer, .bytes = bytes};
+}
+
+/// What a channel of that credit carries, in order. The second batch is posted while the first collective
+/// runs, so that nothing depends on how fast threads are.
+Items carried(std::int64_t credit, const std::vector<live::Request>& first,
+              const std::vector<live::Request>& second) {
+  Items out;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool is_posted = false;
+  transport::run_ranks(1, [&](transport::Transport& transport) {
+    planner::Program program;
+    program.by_layer = planner::ByLayer{.credit_bytes = credit};
+    const auto carry = [&](const live::Request& each) {
+      std::unique_lock lock(mutex);
+      out.push_back(each.group);
+      changed.notify_all();
+      if (!changed.wait_for(lock, std::chrono::seconds(20), [&] { return is_posted; }))
+        throw std::runtime_error("nothing was posted");
+    };
+    live::Channel channel(transport, program, carry, std::chrono::seconds(20));
+    channel.post_all(first);
+    {
+      std::unique_lock lock(mutex);
+      if (!changed.wait_for(lock, std::chrono::seconds(20), [&] { return !out.empty(); }))
+        throw std::runtime_error("nothing was carried");
+    }
+    channel.post_all(second);
+    {
+      const std::scoped_lock lock(mutex);
+      is_posted = true;
+      changed.notify_all();
+    }
+    channel.wait_all();
+  });
+  return out;
+}
+
+TEST_CASE("live: of partitions that are ready at once the nearest to the input goes first") {
+  const std::vector<live::Request> first = {request(0, 5), request(1, 5), request(2, 3), request(3, 4)};
+  const std::vector<live::Request> second = {request(4, 2), request(5, 1)};
+  // one at a time: what comes second is nearer than all that still waits
+  CHECK(carried(40, first, second) == Items{2, 5, 4, 3, 0, 1});
+  // two are handed over at once, and then one whenever one has ended
+  CHECK(carried(100, first, second) == Items{2, 3, 5, 4, 0, 1});
+  CHECK(carried(1000, first, second) == Items{2, 3, 0, 1, 5, 4});
+  // whole partitions only, and one that is larger than the credit goes alone
+  CHECK(carried(79, {request(0, 2, 10), request(1, 1, 100)}, {request(2, 3, 60)}) == Items{1, 0, 2});
+}
+
+/// Backward takes time in the last layer and in the first, so that gradients of all but the first are ready
+/// at one moment.
+core::Profile two_moments() {
+  core::Profile out = live_tests::small_profile();
+  const std::vector<std::vector<std::int64_t>> elements = {{50}, {100, 20}, {}, {30}, {60}};
+  out.layers.resize(elements.size());
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    out.layers[i].tensors.clear();
+    out.layers[i].backward_us = i == 0 || i + 1 == elements.size() ? 400 : 0;
+    for (std::size_t t = 0; t < elements[i].size(); ++t)
+      out.layers[i].tensors.push_back(
+          {.name = out.layers[i].name + "." + std::to_string(t), .elements = elements[i][t]});
+  }
+  return out;
+}
+
+Items collectives(const live::Iteration& iteration) {
+  Items out;
+  for (const live::Piece& piece : iteration.pieces)
+    if (piece.is_collective()) out.push_back(piece.item);
+  return out;
+}
+
+TEST_CASE("live: bytescheduler's partitions run in the simulator's order") {
+  live::RunSpec spec = live_tests::spec_for(
+      R"({"name": "bytescheduler", "partition_bytes": 240, "credit_bytes": 1000000})", 3);
+  spec.profile = two_moments();
+  const live_tests::Ran ran = live_tests::run(spec);
+  // partitions in backward order: layer4.0 is 0, layer3.0 is 1, layer1.1 2, layer1.0 3 and 4, layer0.0 5
+  const Items order = {2, 3, 4, 1, 0, 5};
+  CHECK(collectives(ran.prediction.iterations[0]) == order);
+  for (const live::WorkerRecord& worker : ran.workers)
+    for (const live::Iteration& iteration : worker.iterations) CHECK(collectives(iteration) == order);
+}
+
+}  // namespace

@@ -1,0 +1,194 @@
+// Where namespaces can be had, that they come and go; elsewhere, that one line says what is missing. Each
+// case says which of the two it has tested.
+
+#include "validate/netlab/lab.hpp"
+
+#include <sys/wait.h>
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "collectives/transport/collectives.hpp"
+#include "core/errors.hpp"
+#include "core/files.hpp"
+#include "tests/collectives/transport/ranks.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "validate/netlab/registry.hpp"
+
+namespace {
+
+/// Nothing, and a message that it is so, where namespaces cannot be had.
+std::optional<netlab::Lab> lab(const netlab::Shape& shape) {
+  try {
+    return netlab::build(shape, netlab::Lifetime::of_thread);
+  } catch (const core::EnvironmentError& error) {
+    const std::string why = error.what();
+    MESSAGE("no namespaces here, the refusal was tested: " << why);
+    CHECK(why.rfind("netlab: ", 0) == 0);
+    CHECK(why.find('\n') == std::string::npos);
+    CHECK(processes::no_child_left());
+    return {};
+  }
+}
+
+TEST_CASE("netlab: ranks in namespaces reach each other, and nothing is left behind") {
+  const std::optional<netlab::Lab> built = lab({.workers = 3, .bits_per_second = 1e9});
+  if (!built) return;
+  MESSAGE("namespaces were tested");
+  CHECK(netlab::is_up(*built));
+  const auto ends = transport::launch(
+      3,
+      [&](std::uint32_t rank) {
+        netlab::enter(*built, rank);
+        const transport::Membership membership = {
+            .rank = rank, .size = 3, .master = {.host = netlab::address(0), .port = 29500}, .job = "lab"};
+        transport::run_rank(membership, processes::patient(), [](transport::Tcp& end) {
+          std::vector<float> values(1000, 1.0F);
+          const auto ring = cluster::find_pattern("ring")->make({.ranks = 3, .bytes = 1000});
+          transport::run_collective(end, ring, values, 1);
+          if (values != std::vector<float>(1000, 3.0F)) throw std::runtime_error("wrong sum");
+        });
+        return 0;
+      },
+      {.limit = std::chrono::seconds(40)});
+  CHECK(transport::failures(ends) == "");
+  netlab::remove(*built);
+  CHECK_FALSE(netlab::is_up(*built));
+  CHECK(processes::no_child_left());
+  CHECK_THROWS_AS(netlab::enter(*built, 0), core::EnvironmentError);
+  netlab::remove(*built);  // once more does no harm
+}
+
+TEST_CASE("netlab: nodes are joined by a link of their own rate, which their workers share") {
+  const std::optional<netlab::Lab> built =
+      lab({.workers = 4, .bits_per_second = 1e9, .workers_per_node = 2, .between_bits_per_second = 2e7});
+  if (!built) return;
+  const auto ends = transport::launch(
+      4,
+      [&](std::uint32_t rank) {
+        netlab::enter(*built, rank);
+        const transport::Membership membership = {
+            .rank = rank, .size = 4, .master = {.host = netlab::address(0), .port = 29500}, .job = "lab"};
+        transport::run_rank(membership, processes::patient(), [&](transport::Tcp& end) {
+          constexpr std::size_t kBytes = 1'000'000;  // 0.4 s between nodes, less the burst; 8 ms inside
+          const auto exchange = [&](std::uint32_t with) {
+            constexpr std::uint32_t kBarrier = 100;
+            const auto begun = std::chrono::steady_clock::now();  // before anyone sends
+            transport::barrier(end, kBarrier);
+            (void)transport::send_recv(end, with, transport::Bytes(kBytes), with, with > rank ? rank : with);
+            transport::barrier(end, kBarrier);
+            return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+          };
+          (void)exchange(rank ^ 1U);
+          if (exchange(rank ^ 2U) < 0.5) throw std::runtime_error("two pairs share 20 Mb/s: at least 0.7 s");
+        });
+        return 0;
+      },
+      {.limit = std::chrono::seconds(40)});
+  CHECK(transport::failures(ends) == "");
+  netlab::remove(*built);
+  CHECK(processes::no_child_left());
+}
+
+TEST_CASE("netlab: the keeper dies with the process that has built it") {
+  std::string keeper;
+  transport::LaunchOptions options{.limit = std::chrono::seconds(40)};
+  std::vector<pid_t> pids;
+  options.on_started = [&](const std::vector<pid_t>& started) { pids = started; };
+  options.on_line = [&](std::uint32_t /*rank*/, std::string_view line) {
+    keeper = line;
+    ::kill(pids[0], SIGKILL);
+  };
+  (void)transport::launch(
+      1,
+      [](std::uint32_t /*rank*/) {
+        std::string told = "none";
+        try {
+          const netlab::Lab built =
+              netlab::build({.workers = 2, .bits_per_second = 1e9}, netlab::Lifetime::of_thread);
+          told = std::to_string(built.keeper) + ' ' + std::to_string(built.keeper_started);
+        } catch (const core::EnvironmentError&) {
+        }
+        (void)std::fprintf(stderr, "%s\n", told.c_str());
+        ::sleep(60);
+        return 0;
+      },
+      options);
+  if (keeper == "none") {
+    MESSAGE("no namespaces here, not tested");
+    return;
+  }
+  netlab::Lab built;
+  built.keeper = std::stoi(keeper);
+  built.keeper_started = std::stoull(keeper.substr(keeper.find(' ')));
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (netlab::is_up(built) && std::chrono::steady_clock::now() < until) ::usleep(2000);
+  CHECK_FALSE(netlab::is_up(built));
+}
+
+TEST_CASE("netlab: what is enlisted is found while its keeper lives, and struck out as often as one likes") {
+  const support::TemporaryFolder folder;
+  const pid_t keeper = ::fork();
+  REQUIRE(keeper >= 0);
+  if (keeper == 0) {
+    ::sleep(60);
+    ::_exit(0);
+  }
+  std::string stat = core::read_file("/proc/" + std::to_string(keeper) + "/stat");
+  netlab::Lab lab = {.shape = {.workers = 2}, .keeper = keeper, .keeper_started = 1, .namespaces = {4, 5}};
+  for (int field = 0; field < 21; ++field) stat = stat.substr(stat.find(' ') + 1);
+  lab.keeper_started = std::stoull(stat);
+  CHECK(netlab::is_up(lab));
+  {
+    const netlab::RegistryLock lock(folder.path());
+    netlab::enlist(folder.path(), "a", lab);
+  }
+  CHECK(netlab::find_lab(folder.path(), "a") == lab);
+  CHECK_FALSE(netlab::find_lab(folder.path(), "b"));
+  netlab::Lab other = lab;
+  ++other.keeper_started;  // another process has the number now
+  CHECK_FALSE(netlab::is_up(other));
+  netlab::remove(other);
+  CHECK(netlab::is_up(lab));
+  netlab::remove(lab);
+  (void)::waitpid(keeper, nullptr, 0);
+  CHECK_FALSE(netlab::find_lab(folder.path(), "a"));
+  netlab::strike_out(folder.path(), "a");
+  netlab::strike_out(folder.path(), "a");
+  CHECK(folder.count() == 0);
+}
+
+TEST_CASE("netlab: a file that is none is refused") {
+  struct Example {
+    const char* text;
+    const char* message;
+  };
+  const Example examples[] = {
+      {"", "l.json:1:1: expected JSON, got the end of the file"},
+      {R"({"format": "fusewise.netlab", "version": 1, "bits_per_second": 1e9, "delay_us": 0, "keeper": 1,
+           "keeper_started": 5, "namespaces": [3, 4]})",
+       "l.json: /keeper: expected an integer from 2 to 1073741824, got 1"},
+      {R"({"format": "fusewise.netlab", "version": 1, "bits_per_second": 1e9, "delay_us": 0, "keeper": 7,
+           "keeper_started": 5, "namespaces": [3]})",
+       "l.json: /namespaces: expected 2 to 64 descriptors, got an array of 1 item"},
+  };
+  for (const Example& example : examples) {
+    CAPTURE(example.text);
+    std::string message;
+    try {
+      (void)netlab::read_lab(core::Field::parse(example.text, "l.json"));
+    } catch (const core::InputError& error) {
+      message = error.what();
+    }
+    CHECK(message == std::string(example.message));
+  }
+  CHECK(netlab::is_name("a-B_9"));
+  for (const char* wrong : {"", "a/b", "..", "a b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"})
+    CHECK_FALSE(netlab::is_name(wrong));
+}
+
+}  // namespace

@@ -1,0 +1,182 @@
+#include "validate/measurements/measurements.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/errors.hpp"
+#include "core/estimate/estimated_profile.hpp"
+#include "core/limits.hpp"
+
+namespace validate {
+namespace {
+
+using core::Field;
+using core::InputError;
+using core::printable;
+
+constexpr std::array<std::string_view, 5> kColumns = {"model", "network", "schedule", "workers",
+                                                      "samples_per_s"};
+constexpr std::size_t kMaxRows = 100'000;
+constexpr double kMinRate = 1e-9;
+constexpr double kMaxRate = 1e15;
+
+std::string_view trimmed(std::string_view text) {
+  const auto begin = text.find_first_not_of(" \t\r");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
+std::vector<std::string_view> split(std::string_view text, char at) {
+  std::vector<std::string_view> out;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(at, begin), text.size());
+    out.push_back(trimmed(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return out;
+}
+
+/// One line of the file.
+class Line {
+ public:
+  Line(const std::string& source, std::int64_t number, std::string_view text)
+      : source_(source), number_(number), cells_(split(text, ',')) {
+    if (text.find('"') != std::string_view::npos) expected("cells without quotes", text);
+  }
+
+  const std::vector<std::string_view>& cells() const { return cells_; }
+
+  [[noreturn]] void expected(std::string_view what, std::string_view got) const {
+    throw InputError(fmt::format("{}:{}: expected {}, got '{}'", source_, number_, what, printable(got)));
+  }
+
+  std::string name(std::size_t column) const {
+    if (cells_[column].empty()) expected("a name in every cell", "");
+    return std::string(cells_[column]);
+  }
+
+  template <typename Number>
+  Number number(std::size_t column, Number min, Number max) const {
+    const std::string_view text = cells_[column];
+    Number value{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool whole = error == std::errc() && end == text.data() + text.size();
+    if (!whole || !(value >= min && value <= max))
+      expected(fmt::format("a number from {:g} to {:g}", static_cast<double>(min), static_cast<double>(max)),
+               text);
+    return value;
+  }
+
+ private:
+  const std::string& source_;
+  std::int64_t number_;
+  std::vector<std::string_view> cells_;
+};
+
+/// Where each of kColumns stands.
+std::array<std::size_t, kColumns.size()> read_header(const Line& line) {
+  std::array<std::size_t, kColumns.size()> out{};
+  for (std::size_t i = 0; i < kColumns.size(); ++i) {
+    const auto found = std::find(line.cells().begin(), line.cells().end(), kColumns.at(i));
+    if (found == line.cells().end() || line.cells().size() != kColumns.size())
+      line.expected(fmt::format("the columns {}", fmt::join(kColumns, ",")),
+                    fmt::format("{}", fmt::join(line.cells(), ",")));
+    out.at(i) = static_cast<std::size_t>(found - line.cells().begin());
+  }
+  return out;
+}
+
+std::string cell(const Measurement& row, std::string_view key) {
+  if (key == "line") return fmt::to_string(row.line);
+  if (key == "workers") return fmt::to_string(row.workers);
+  if (key == "model") return row.model;
+  return key == "network" ? row.network : row.schedule;
+}
+
+/// Objects with a `name` and one more key.
+template <typename Read>
+auto named(const Field& list, std::string_view key, Read read) {
+  std::map<std::string, decltype(read(list))> out;
+  for (const Field& item : list.non_empty_items()) {
+    item.allow_only({"name", key});
+    const Field name = item.at("name");
+    if (!out.emplace(name.name(), read(item.at(key))).second) name.expected("a name of its own");
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Measurement> read_measurements(std::string_view text, const std::string& source) {
+  std::vector<Measurement> out;
+  std::optional<std::array<std::size_t, kColumns.size()>> columns;
+  std::int64_t number = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view content = trimmed(text.substr(begin, end - begin));
+    begin = end + 1;
+    ++number;
+    if (content.empty()) continue;
+    const Line line(source, number, content);
+    if (!columns) {
+      columns = read_header(line);
+      continue;
+    }
+    if (line.cells().size() != kColumns.size())
+      line.expected(fmt::format("{} cells", kColumns.size()), content);
+    if (out.size() == kMaxRows) line.expected(fmt::format("at most {} rows", kMaxRows), "more");
+    out.push_back({.line = number,
+                   .model = line.name(columns->at(0)),
+                   .network = line.name(columns->at(1)),
+                   .schedule = line.name(columns->at(2)),
+                   .workers = line.number<std::int64_t>(columns->at(3), 1, core::kMaxWorkers),
+                   .samples_per_s = line.number<double>(columns->at(4), kMinRate, kMaxRate)});
+  }
+  if (out.empty())
+    throw InputError(
+        fmt::format("{}:{}: expected the columns {} and a row of measurements, got the end of "
+                    "the file",
+                    source, number + 1, fmt::join(kColumns, ",")));
+  return out;
+}
+
+Setup read_setup(const Field& field) {
+  field.check_format("fusewise.setup");
+  field.allow_only({"format", "version", "models", "networks", "schedules", "collectives"});
+  Setup out;
+  out.models = named(field.at("models"), "profile",
+                     [](const Field& at) { return core::read_or_estimate_profile(at); });
+  out.networks =
+      named(field.at("networks"), "network", [](const Field& at) { return core::read_network(at.follow()); });
+  if (const auto schedules = field.find("schedules"))
+    out.schedules = named(*schedules, "schedule", [](const Field& at) { return planner::read_schedule(at); });
+  if (const auto collectives = field.find("collectives"))
+    out.all_reduce = planner::read_collectives(*collectives);
+  return out;
+}
+
+std::vector<bool> select_rows(const std::vector<Measurement>& rows, const std::string& option) {
+  constexpr std::array<std::string_view, 5> kKeys = {"model", "network", "schedule", "workers", "line"};
+  std::vector<bool> out(rows.size(), true);
+  for (const std::string_view condition : split(option, ',')) {
+    const std::size_t equals = condition.find('=');
+    const std::string_view key = trimmed(condition.substr(0, equals));
+    if (equals == std::string_view::npos || std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end())
+      throw InputError(fmt::format("--calibrate-on: expected KEY=VALUE with a key among {}, got '{}'",
+                                   fmt::join(kKeys, ", "), printable(condition)));
+    const std::string_view value = trimmed(condition.substr(equals + 1));
+    for (std::size_t i = 0; i < rows.size(); ++i) out[i] = out[i] && cell(rows[i], key) == value;
+  }
+  if (std::find(out.begin(), out.end(), true) == out.end())
+    throw InputError(fmt::format("--calibrate-on: expected a row of the measurements, got none with '{}'",
+                                 printable(option)));
+  return out;
+}
+
+}  // namespace validate

@@ -1,0 +1,46 @@
+// Throughputs that somebody measured, as CSV, and the set-up they were measured on.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/field.hpp"
+#include "core/network.hpp"
+#include "core/profile.hpp"
+#include "planner/schedule/schedule.hpp"
+
+namespace validate {
+
+struct Measurement {
+  std::int64_t line = 0;  ///< of the file, from 1
+  std::string model;
+  std::string network;
+  std::string schedule;
+  std::int64_t workers = 1;
+  double samples_per_s = 0;
+};
+
+/// CSV whose first line is `model,network,schedule,workers,samples_per_s`, columns in any order; throws
+/// InputError naming `source` and the line.
+std::vector<Measurement> read_measurements(std::string_view text, const std::string& source);
+
+/// What the names in measurements mean.
+struct Setup {
+  std::map<std::string, core::Profile> models;
+  std::map<std::string, core::Network> networks;
+  std::map<std::string, planner::Schedule> schedules;  ///< besides the named ones
+  planner::Algorithm all_reduce;
+};
+
+/// Reads and checks `fusewise.setup`; throws InputError.
+Setup read_setup(const core::Field& field);
+
+/// The rows that `wish` names: `KEY=VALUE` for a column (or `line`), several between commas where all have to
+/// hold. Throws InputError where no row does.
+std::vector<bool> select_rows(const std::vector<Measurement>& rows, const std::string& option);
+
+}  // namespace validate

@@ -1,0 +1,64 @@
+#include "validate/paper/patch.hpp"
+
+#include <optional>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "core/files.hpp"
+
+namespace validate {
+namespace {
+
+using core::Field;
+using nlohmann::json;
+
+/// A scenario before it is read, and the file that its paths are relative to.
+struct Source {
+  json value;
+  std::string file;
+};
+
+/// What a Field of the paper holds.
+json value_at(const json& paper, const Field& field) { return paper.at(json::json_pointer(field.pointer())); }
+
+Source own(const Field& scenario, const json& paper) {
+  const Field file = scenario.follow();  // refuses what is no JSON
+  if (scenario.is_object()) return {.value = value_at(paper, scenario), .file = scenario.source()};
+  return {.value = json::parse(core::read_file(scenario.path())), .file = file.source()};
+}
+
+}  // namespace
+
+std::vector<NamedScenario> read_scenarios(const Field& list, std::string_view paper_text) {
+  const json paper = json::parse(paper_text);
+  std::vector<NamedScenario> out;
+  std::vector<Source> sources;
+  for (const Field& item : list.items()) {
+    item.allow_only({"name", "scenario", "like", "patch"});
+    const std::optional<Field> like = item.find("like");
+    const std::optional<Field> scenario = item.find("scenario");
+    if (like && scenario) like->expected("scenario or like", "both");
+    const std::string name = item.at("name").name();
+    std::vector<std::string_view> names;
+    names.reserve(out.size());
+    for (const NamedScenario& each : out) names.push_back(each.name);
+    Source source;
+    if (like) {
+      const std::string base = like->one_of(names);
+      for (std::size_t i = 0; i < out.size(); ++i)
+        if (out[i].name == base) source = sources[i];
+    } else {
+      source = own(item.at("scenario"), paper);
+    }
+    if (const auto patch = item.find("patch")) {
+      if (!patch->is_object()) patch->expected("an object");
+      source.value.merge_patch(value_at(paper, *patch));
+    }
+    out.push_back({.name = name, .file = Field::parse(source.value.dump(), source.file), .at = item});
+    sources.push_back(std::move(source));
+  }
+  return out;
+}
+
+}  // namespace validate

@@ -1,0 +1,48 @@
+// Computes every figure of papers and judges it.
+
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "validate/paper/judge.hpp"
+#include "validate/paper/paper.hpp"
+#include "validate/paper/values.hpp"
+
+namespace validate {
+
+struct FigureResult {
+  Figure figure;
+  Values ours;
+  Outcome outcome;
+  bool is_wall_clock = false;
+};
+
+/// A mean, and over how many of the figures that name it: those that an input was fitted to are left out.
+struct ScoreResult {
+  Score score;
+  std::size_t figures = 0;
+  std::size_t calibrated = 0;
+  std::vector<std::string> missing;  ///< names of those that have no error, which is a fault
+  double mean_error = 0;
+
+  std::size_t all() const { return figures + calibrated + missing.size(); }
+};
+
+struct PaperResult {
+  Paper paper;
+  std::vector<FigureResult> figures;
+  std::vector<ScoreResult> scores;
+};
+
+/// Throws InputError where the paper's file asks for what cannot be.
+PaperResult reproduce(const Paper& paper);
+
+/// The files `*.paper.json` of a folder, sorted; throws InputError where there are none.
+std::vector<std::filesystem::path> paper_files(const std::filesystem::path& folder);
+
+/// What makes the validation fail, a line each.
+std::vector<std::string> faults(const std::vector<PaperResult>& results);
+
+}  // namespace validate

@@ -1,0 +1,97 @@
+#include "validate/paper/request.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/errors.hpp"
+#include "core/estimate/estimated_profile.hpp"
+#include "core/limits.hpp"
+#include "planner/scenarios/run.hpp"
+
+namespace validate {
+
+using core::Field;
+
+Request::Request(const Paper& paper, Field quantity, std::map<std::string, Field> keys)
+    : paper_(&paper), quantity_(std::move(quantity)), keys_(std::move(keys)) {}
+
+std::optional<Field> Request::find(std::string_view key) const {
+  const auto found = keys_.find(std::string(key));
+  return found == keys_.end() ? quantity_.find(key) : found->second;
+}
+
+Field Request::at(std::string_view key) const {
+  const std::optional<Field> found = find(key);
+  return found ? *found : quantity_.at(key);
+}
+
+double Request::number(std::string_view key) const {
+  constexpr double kLargest = 1e15;
+  return at(key).number(-kLargest, kLargest);
+}
+
+double Request::number(std::string_view key, double otherwise) const {
+  return has(key) ? number(key) : otherwise;
+}
+
+std::int64_t Request::integer(std::string_view key, std::int64_t otherwise) const {
+  const std::optional<Field> found = find(key);
+  return found ? found->integer(0, core::kMaxWorkers * 1'000) : otherwise;
+}
+
+namespace {
+
+scenarios::Scenario read_named(const Paper& paper, const Field& field) {
+  std::vector<std::string_view> names;
+  for (const NamedScenario& each : paper.scenarios) names.push_back(each.name);
+  const std::string name = field.one_of(names);
+  const auto found = std::find_if(paper.scenarios.begin(), paper.scenarios.end(),
+                                  [&](const NamedScenario& each) { return each.name == name; });
+  try {
+    return scenarios::read_scenario(found->file);
+  } catch (const core::InputError& error) {
+    // Its places are those of the file that was patched; the fault may be the patch's.
+    found->at.expected("a scenario", fmt::format("one that is refused ({})", error.what()));
+  }
+}
+
+}  // namespace
+
+scenarios::Scenario Request::scenario(std::string_view key) const {
+  scenarios::Scenario out = read_named(*paper_, at(key));
+  if (const auto network = find("network")) out.network = core::read_network(network->follow());
+  if (const auto profile = find("profile")) out.profile = core::read_or_estimate_profile(*profile);
+  if (const auto collectives = find("collectives")) out.all_reduce = planner::read_collectives(*collectives);
+  return out;
+}
+
+std::int64_t Request::workers(const scenarios::Scenario& scenario) const {
+  if (const auto workers = find("workers")) return workers->integer(1, core::kMaxWorkers);
+  if (scenario.workers.size() != 1) return at("workers").integer(1, core::kMaxWorkers);  // names the key
+  return scenario.workers.front();
+}
+
+std::vector<std::int64_t> Request::all_workers(const scenarios::Scenario& scenario) const {
+  const auto workers = find("workers");
+  if (!workers) return scenario.workers;
+  if (!workers->is_array()) return {workers->integer(1, core::kMaxWorkers)};
+  std::vector<std::int64_t> out;
+  for (const Field& each : workers->non_empty_items()) out.push_back(each.integer(1, core::kMaxWorkers));
+  return out;
+}
+
+planner::Schedule Request::schedule(std::string_view key) const { return planner::read_schedule(at(key)); }
+
+planner::Prediction predict(scenarios::Scenario scenario, std::int64_t workers,
+                            const planner::Schedule& schedule) {
+  scenario.workers = {workers};
+  scenario.schedules = {schedule};
+  scenario.job.reset();
+  return scenarios::run(scenario).entries.front().prediction;
+}
+
+}  // namespace validate
