@@ -1,6 +1,6 @@
-// What summing compressed gradients takes in memory: `sparse_memory [ELEMENTS [DENSITY]...]` runs every
-// method of training/ with error feedback on 4, 16 and 64 ranks that are threads, and prints the most that a
-// rank holds, in gradients.
+// Measures the memory for summing compressed gradients: `sparse_memory [ELEMENTS [DENSITY]...]` runs every
+// method of training/ with error feedback on 4, 16 and 64 ranks that are threads, and prints the peak memory
+// of a rank, in gradients.
 
 #include <cstdio>
 #include <string>

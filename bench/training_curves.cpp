@@ -1,5 +1,5 @@
-// Trains with every method, with error feedback and without, and prints the table of docs/convergence.md:
-// `training_curves [FILE.svg]` draws the losses besides. Run build/training_curves from a release build.
+// Trains with every method, with and without error feedback, and prints the table of docs/convergence.md;
+// `training_curves [FILE.svg]` also plots the losses. Run build/training_curves from a release build.
 
 #include <algorithm>
 #include <array>
@@ -21,13 +21,13 @@ using training::Result;
 
 constexpr std::uint64_t kSeeds = 5;
 
-/// One method, over all seeds.
+/// The results of one method over all seeds.
 struct Trained {
   std::string_view method;
   std::string_view how;
   double loss = 0;      ///< the mean
-  double relative = 0;  ///< to dense with the same seed: the mean, as the next
-  double min = 1e300;   ///< of that
+  double relative = 0;  ///< relative to dense with the same seed: the mean, as the next
+  double min = 1e300;   ///< minimum of `relative`
   double max = 0;
   double words = 0;           ///< the mean
   std::vector<double> curve;  ///< of the first seed
@@ -84,7 +84,7 @@ constexpr double kMaxLoss = 2.5;
 constexpr std::array<std::string_view, 8> kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                       "#e69f00", "#56b4e9", "#000000", "#8c6d1f"};
 
-/// Batches are small: the mean of neighbours shows where a curve goes.
+/// Batches are small: the mean of neighbours shows the trend of a curve.
 std::vector<double> smoothed(const std::vector<double>& curve) {
   constexpr std::size_t kWindow = 50;
   std::vector<double> out;
@@ -119,7 +119,7 @@ std::string axes(double left, std::string_view title, std::size_t iterations) {
   return svg;
 }
 
-/// All methods in one panel; what exceeds the top runs along it.
+/// Draws all methods in one panel; curves are clipped at its top.
 std::string panel(double left, std::string_view title, const std::vector<Trained>& all) {
   std::string svg = axes(left, title, all.front().curve.size());
   for (std::size_t line = 0; line < all.size(); ++line) {
