@@ -9,7 +9,7 @@
 #include "core/json_text.hpp"
 #include "planner/run/all_workers.hpp"
 #include "validate/live/names.hpp"
-#include "validate/live/worker.hpp"
+#include "validate/live/runnable.hpp"
 
 namespace live {
 namespace {
@@ -98,7 +98,7 @@ Prediction predicted(const RunSpec& spec, const Calibration& calibration) {
   }
   out.iteration_us = planner::measure(setting, run).iteration_us;
   out.iterations = iterations_of(setting, run);
-  out.program = run.program;
+  out.lowered = planner::lower_one_worker(setting, run, spec.warm_up + spec.iterations);
   out.groups = std::move(run.groups);
   for (const planner::Warning& warning : warnings) out.warnings.push_back(warning.text);
   return out;

@@ -149,7 +149,7 @@ struct Prediction {
   std::vector<planner::Transfer> transfers;  ///< that the groups name, with measured costs
   std::vector<bool> is_encoded;              ///< by group: selective compression decides before the run
   std::vector<std::int64_t> bytes;           ///< by group, dense
-  planner::Program program;                  ///< of the pipeline, for these groups
+  planner::Lowered lowered;                  ///< the task graph that every worker runs, warm-up included
   double iteration_us = 0;                   ///< mean, as planner::Prediction has it
   std::vector<Iteration> iterations;         ///< by worker: a steady one
   std::vector<std::string> warnings;
