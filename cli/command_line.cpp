@@ -89,7 +89,7 @@ void Command::on_run(const std::function<void()>& run) const { app_->callback(ru
 
 std::vector<Option> Command::options() const {
   std::vector<Option> out;
-  for (CLI::Option* option : app_.options()) out.emplace_back(option);
+  for (CLI::Option* option : app_->get_options()) out.emplace_back(option);
   return out;
 }
 
