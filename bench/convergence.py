@@ -9,7 +9,6 @@ threads that exchange messages:
 """
 
 import argparse
-import concurrent.futures
 import statistics
 import subprocess
 import sys
@@ -60,7 +59,7 @@ class Perceptron:
         return torch.cat(parts)
 
     def losses(self, parameters, inputs, labels):
-        """The mean loss of each worker, from a row of parameters and a batch of each."""
+        """The mean loss of each row of parameters on its own batch."""
         at, values = 0, inputs
         for inputs_of, outputs in self.layers:
             weights = parameters[:, at:at + inputs_of * outputs].reshape(-1, inputs_of, outputs)
@@ -73,11 +72,11 @@ class Perceptron:
 
 
 class Summing:
-    """The C++ program that sums the gradients of all workers."""
+    """The C++ program that sums the gradients of the workers of all jobs."""
 
-    def __init__(self, job, method, feedback, seed, size):
-        self.workers, self.size = job.workers, size
-        command = [job.driver, method, job.density, int(feedback), seed, job.workers, size, job.recompute_every]
+    def __init__(self, job, method, jobs, size):
+        self.shape = (jobs, 2 * job.workers + 1), (jobs, size)
+        command = [job.driver, method, job.density, job.recompute_every, job.workers, size, job.seeds]
         self.process = subprocess.Popen([str(each) for each in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def __enter__(self):
@@ -87,89 +86,87 @@ class Summing:
         self.process.stdin.close()
         self.process.wait()
 
+    def read(self, shape, kind):
+        size = shape[0] * shape[1] * numpy.dtype(kind).itemsize
+        answer = self.process.stdout.read(size)
+        if len(answer) != size:
+            raise RuntimeError(f"{self.process.args}: exit status {self.process.wait()}")
+        return numpy.frombuffer(bytearray(answer), kind).reshape(shape)
+
     def sum(self, gradients):
-        """The sum, and the words received and elements selected by each worker, and selected by all together."""
+        """The counts and the sum of each job."""
         self.process.stdin.write(gradients.numpy().tobytes())
         self.process.stdin.flush()
-        words = 2 * self.workers + 1
-        answer = self.process.stdout.read(8 * words + 4 * self.size)
-        if len(answer) != 8 * words + 4 * self.size:
-            raise RuntimeError(f"{self.process.args}: exit status {self.process.wait()}")
-        counts = numpy.frombuffer(answer, numpy.int64, words)
-        total = torch.frombuffer(bytearray(answer[8 * words:]), dtype=torch.float32)
-        return total, counts[:self.workers], counts[self.workers:-1], counts[-1]
+        return self.read(self.shape[0], numpy.int64), torch.from_numpy(self.read(self.shape[1], numpy.float32))
 
 
-class Run:
-    """One training run: the loss at the end, the losses and counts of all iterations."""
+class Runs:
+    """Training with one method: all seeds with error feedback, then all seeds without, side by side."""
 
-    def __init__(self, job, method, feedback, seed):
-        torch.set_num_threads(1)
-        data, network = Data(job, seed), Perceptron(job)
+    def __init__(self, job, method):
+        self.job, network = job, Perceptron(job)
+        data = [Data(job, seed) for seed in range(1, job.seeds + 1)] * 2
+        starts = [network.initial(each) for each in data[:job.seeds]]
+        parameters = torch.stack(starts * 2)
+        batches = [torch.stack([each.batches[part] for each in data], 1) for part in (0, 1)]
+        held_out = [torch.stack([each.held_out[part] for each in data]) for part in (0, 1)]
         self.k = round(job.density * network.size)
-        parameters = network.initial(data)
-        self.curve, self.words, self.local, self.overall = [], [], [], []
-        held_out = []
+        losses, counts, evaluated = [], [], []
         distance = max(job.iterations // 50, 1)
-        with Summing(job, method, feedback, seed, network.size) as summing:
+        with Summing(job, method, len(data), network.size) as summing:
             for i in range(job.iterations):
-                rows = parameters.expand(job.workers, -1).clone().requires_grad_()
-                losses = network.losses(rows, data.batches[0][i], data.batches[1][i])
-                losses.sum().backward()
-                total, words, local, overall = summing.sum(rows.grad)
+                rows = parameters.repeat_interleave(job.workers, 0).requires_grad_()
+                loss = network.losses(rows, batches[0][i].flatten(0, 1), batches[1][i].flatten(0, 1))
+                loss.sum().backward()
+                counted, total = summing.sum(rows.grad)
                 rate = job.rate + (job.last_rate - job.rate) * i / max(job.iterations - 1, 1)
                 parameters = parameters - rate / job.workers * total
-                self.curve.append(losses.mean().item())
-                self.words.append(words.max())
-                self.local.append(local)
-                self.overall.append(overall)
+                losses.append(loss.detach().reshape(len(data), -1).mean(1).numpy())
+                counts.append(counted)
                 left = job.iterations - 1 - i
                 if left % distance == 0 and left < 10 * distance:
                     with torch.no_grad():
-                        inputs, labels = data.held_out
-                        held_out.append(network.losses(parameters[None], inputs[None], labels[None]).item())
-        self.loss = statistics.mean(held_out)
+                        evaluated.append(network.losses(parameters, *held_out).numpy())
+        self.curves = numpy.array(losses).T
+        self.loss = numpy.mean(evaluated, 0, dtype=float).reshape(2, -1)  # with error feedback and without
+        counts = numpy.array(counts)
+        self.words = counts[:, :job.seeds, :job.workers].max(2).mean()
+        self.local = counts[:, :job.seeds, job.workers:-1]
+        self.overall = counts[:, :job.seeds, -1]
 
-    def deviations(self, job):
+    def deviations(self):
         """How far the numbers selected are from k where thresholds are reused, in the second half, in per cent."""
+        job = self.job
         reused = [i for i in range(job.iterations // 2, job.iterations) if i % job.recompute_every]
-        local = 100 * (numpy.array([self.local[i] for i in reused]) / self.k - 1)
-        overall = 100 * (numpy.array([self.overall[i] for i in reused]) / self.k - 1)
-        return [abs(local).mean(), abs(overall).mean(), abs(local).max(), local.mean(), overall.mean()]
+        local, overall = (100 * (each[reused] / self.k - 1) for each in (self.local, self.overall))
+        return abs(local).mean(), abs(overall).mean(), abs(local).max(), local.mean(), overall.mean()
 
 
 def percent_text(ratios):
-    if max(ratios) > 10:
-        return f"{min(ratios):.0f} to {max(ratios):.0f} times"
-    change = [100 * (each - 1) for each in ratios]
-    return f"{statistics.mean(change):+.1f} ({min(change):+.1f} to {max(change):+.1f})"
+    if ratios.max() > 10:
+        return f"{ratios.min():.0f} to {ratios.max():.0f} times"
+    change = 100 * (ratios - 1)
+    return f"{change.mean():+.1f} ({change.min():+.1f} to {change.max():+.1f})"
 
 
 def row(method, runs, dense):
-    loss = {feedback: statistics.mean(each.loss for each in runs[feedback]) for feedback in runs}
-    words = statistics.mean(statistics.mean(each.words) for each in runs[True])
     if method == "dense":
-        return f"| dense | all-reduce | {loss[True]:.3f} | | | | {words:.0f} |"
-    cells = [f"{loss[feedback]:.3f} | {percent_text(ratios(runs[feedback], dense))}" for feedback in (True, False)]
-    return f"| {method} | {METHODS[method]} | {cells[0]} | {cells[1]} | {words:.0f} |"
+        return f"| dense | all-reduce | {runs.loss[0].mean():.3f} | | | | {runs.words:.0f} |"
+    cells = [f"{loss.mean():.3f} | {percent_text(loss / dense)}" for loss in runs.loss]
+    return f"| {method} | {METHODS[method]} | {cells[0]} | {cells[1]} | {runs.words:.0f} |"
 
 
-def ratios(runs, dense):
-    return [run.loss / base.loss for run, base in zip(runs, dense)]
-
-
-def faults(method, runs, dense, job):
+def faults(method, runs, dense):
     """What docs/convergence.md claims of every seed and does not hold."""
-    with_feedback, without = (ratios(runs[feedback], dense) for feedback in (True, False))
-    if any(abs(each - 1) > 0.02 for each in with_feedback + (without if method in HALVES else [])):
+    with_feedback, without = abs(runs.loss[0] / dense - 1).max(), runs.loss[1] / dense
+    if with_feedback > 0.02 or method in HALVES and abs(without - 1).max() > 0.02:
         yield f"{method}: more than 2 % from the loss of dense training"
-    if method not in (*HALVES, "dense") and min(without) < 1.1:
+    if method not in (*HALVES, "dense") and without.min() < 1.1:
         yield f"{method}: less than 10 % above the loss of dense training without error feedback"
     if method == "ok-topk":
-        for run in runs[True]:
-            local, overall, _, *means = run.deviations(job)
-            if max(map(abs, means)) > 11 or max(local, overall) > 25:
-                yield f"ok-topk: selects {means} % more than k, {local} and {overall} % in the mean of magnitudes"
+        local, overall, _, *means = runs.deviations()
+        if max(map(abs, means)) > 11 or max(local, overall) > 25:
+            yield f"ok-topk: selects {means} % more than k, {local} and {overall} % in the mean of magnitudes"
 
 
 # ---- the plot
@@ -209,8 +206,8 @@ def plot(curves):
            ".grid{stroke:#d9d9d9}.line{fill:none;stroke-width:1.6}</style>",
            '<rect width="1080" height="490" fill="#fff"/>',
            '<text class="title" x="24" y="30">Training loss by iteration</text>',
-           *panel(50, "with error feedback", curves[True]), *panel(500, "without", curves[False])]
-    for line, method in enumerate(curves[True]):
+           *panel(50, "with error feedback", curves[0]), *panel(500, "without", curves[1])]
+    for line, method in enumerate(curves[0]):
         y = TOP + 20 * line
         out.append(f'<path class="line" {stroke(line)} d="M930 {y}h24"/><text x="962" y="{y + 4}">{method}</text>')
     return "\n".join([*out, "</svg>\n"])
@@ -232,23 +229,19 @@ def main():
     parser.add_argument("--svg", help="draws the losses of the first seed into this file")
     parser.add_argument("--check", action="store_true", help="fails where a claim of docs/convergence.md does not hold")
     job = parser.parse_args()
-    seeds = range(1, job.seeds + 1)
-    pool = concurrent.futures.ProcessPoolExecutor()
+    torch.set_num_threads(1)
     print("| method | travels by | loss with feedback | % over dense | without | % over dense | words |")
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
-    dense, curves, wrong = [], {True: {}, False: {}}, []
+    dense, curves, wrong = None, ({}, {}), []
     for method in ["dense", *(each for each in job.methods if each != "dense")]:
-        started = {feedback: [pool.submit(Run, job, method, feedback, seed) for seed in seeds]
-                   for feedback in ((True,) if method == "dense" else (True, False))}
-        runs = {feedback: [each.result() for each in futures] for feedback, futures in started.items()}
-        runs.setdefault(False, runs[True])
-        dense = dense or runs[True]
+        runs = Runs(job, method)
+        dense = runs.loss[0] if dense is None else dense
         print(row(method, runs, dense), flush=True)
-        wrong += faults(method, runs, dense, job)
-        for feedback, each in curves.items():
-            each[method] = runs[feedback][0].curve
+        wrong += faults(method, runs, dense)
+        for part, each in enumerate(curves):
+            each[method] = runs.curves[part * job.seeds].tolist()
         if method == "ok-topk":
-            deviations = numpy.mean([run.deviations(job) for run in runs[True]], 0)
+            deviations = runs.deviations()
     if "ok-topk" in job.methods:
         print("Ok-Topk's numbers selected deviate from k by {:.1f} % locally and {:.1f} % globally in the mean of "
               "magnitudes (at most {:.0f} %), by {:+.1f} % and {:+.1f} % in the mean".format(*deviations))

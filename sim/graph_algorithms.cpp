@@ -69,17 +69,6 @@ std::vector<TaskId> topological_order(const TaskGraph& graph) {
   return order;
 }
 
-Time longest_path(const TaskGraph& graph) {
-  std::vector<Time> start(graph.tasks().size());
-  Time longest{};
-  for (const TaskId task : topological_order(graph)) {
-    const Time end = start[index(task)] + graph.tasks()[index(task)].duration;
-    longest = std::max(longest, end);
-    for (const TaskId next : graph.successors(task)) start[index(next)] = std::max(start[index(next)], end);
-  }
-  return longest;
-}
-
 std::vector<TaskId> critical_path(const TaskGraph& graph, const Timeline& timeline) {
   // Whatever ended last at the instant a task started, among its predecessors and the task before it on its
   // stream, is what it waited for. Zero-length tasks can make that ambiguous; going through tasks in the

@@ -1,4 +1,4 @@
-// What Boost.Graph says about a task graph: an order, a cycle, the longest path.
+// What Boost.Graph says about a task graph: an order, a cycle, the critical path.
 
 #pragma once
 
@@ -14,10 +14,6 @@ std::vector<TaskId> topological_order(const TaskGraph& graph);
 
 /// Tasks each of which waits for the one before, and the first for the last; empty if there is no cycle.
 std::vector<TaskId> find_cycle(const TaskGraph& graph);
-
-/// The longest chain of dependencies alone, streams and interference ignored: no schedule ends sooner. Throws
-/// CycleError.
-Time longest_path(const TaskGraph& graph);
 
 /// Why the run took as long as it did: tasks back to back from time 0 to the makespan, each waiting for the
 /// one before, by a dependency or for its stream. Under interference a task on it may last longer than its

@@ -47,9 +47,6 @@ void append(SparseVector& vector, const SparseVector& tail);
 /// it has fewer.
 SparseVector top_of(const SparseVector& vector, std::size_t k);
 
-/// Of the elements of `vector` those of at least this magnitude.
-SparseVector at_least_of(const SparseVector& vector, float threshold);
-
 /// Sums sparse vectors over a range of indexes. An element's value is the sum of what was added, in the order
 /// in which it was added; one that nobody gave is absent, and one whose sum is zero is there. Memory: 4 1/8
 /// bytes per element of the range, of which only the pages where something lies are touched; an eighth where
