@@ -1,4 +1,4 @@
-// What repeated measurements of the same thing say: the middle, how far they spread, the worst.
+// Statistics of repeated measurements: median, spread, 99th percentile.
 
 #pragma once
 
@@ -12,10 +12,10 @@ struct SampleSummary {
   double p99 = 0;     ///< nearest rank
 };
 
-/// Between the two nearest ranks where it falls between; `share` from 0 to 1, of at least one value.
+/// Interpolates linearly between the two nearest ranks; `share` is from 0 to 1. Requires at least one value.
 double quantile(std::vector<double> values, double share);
 
-/// Of at least one value.
+/// Requires at least one value.
 SampleSummary summary(const std::vector<double>& values);
 
 }  // namespace profiler

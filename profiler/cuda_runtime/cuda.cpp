@@ -10,7 +10,7 @@ namespace {
 #define FUSEWISE_QUOTED(name) #name
 #define FUSEWISE_TEXT(name) FUSEWISE_QUOTED(name)  // headers rename functions by macros
 
-/// Of the major version whose headers were compiled against: others differ in what functions take.
+/// The library of the same major version as the headers: other versions have other parameters.
 LibraryName library_name() {
   constexpr int kMajor = CUDART_VERSION / 1000;
   constexpr int kFirstWithPlainName = 12;

@@ -40,7 +40,7 @@ Made segments(const Points& points, const SegmentOptions& options) {
   return {[curve = curve_of(found)](double bytes) { return curve.us(bytes); }, found.size()};
 }
 
-/// As a network has it.
+/// Fits straight lines between points, as in a network file.
 Made curve(const Points& points, const SegmentOptions& /*options*/) {
   const core::CostCurve curve = traces::curve_through(points);
   return {[curve](double bytes) { return curve.us(bytes); }, curve.points().size() - 1,
@@ -57,7 +57,7 @@ constexpr std::array<Kind, 3> kKinds = {{{"line", line}, {"segments", segments},
 
 CurveFit fit_curve(const traces::Series& series, Test test, const SegmentOptions& options) {
   constexpr std::size_t kMin = 2;
-  constexpr std::size_t kMax = 10'000;  // what takes a second
+  constexpr std::size_t kMax = 10'000;  // more would take longer than a second
   const Points& points = series.points;
   if (points.size() < kMin || points.size() > kMax)
     throw core::InputError(fmt::format("{}: expected {} to {} sizes of {} on {} workers, got {}",

@@ -9,14 +9,14 @@ namespace {
 
 using core::LayerKind;
 
-/// What made-up numbers are for, beside seed, layer and index.
+/// The purpose of a random number, besides seed, layer and index.
 enum class Sampled : std::uint64_t { input, weight, token, dropout };
 
 std::uint64_t state_of(std::uint64_t seed, std::size_t layer, Sampled what) {
   return sim::hash(seed, layer, static_cast<std::uint64_t>(what));
 }
 
-/// Uniform with mean 0 and standard deviation `scale`, or around `mean`.
+/// Uniform with standard deviation `scale` around `mean`.
 void fill(std::span<float> values, std::uint64_t state, float scale, float mean) {
   constexpr unsigned kShift = 40;
   constexpr float kSteps = 16'777'216;  // 2^24
@@ -31,7 +31,7 @@ bool is_norm(LayerKind kind) {
   return kind == LayerKind::batch_norm || kind == LayerKind::layer_norm || kind == LayerKind::rms_norm;
 }
 
-/// What each output of a matrix sums over decides the size of its elements.
+/// The number of terms in each output of a matrix determines the size of its elements.
 float scale_of(const core::Shape& shape) {
   if (shape.size() < 2) return 0.1F;
   std::int64_t inner = 1;

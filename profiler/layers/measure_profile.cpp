@@ -33,7 +33,7 @@ void check_memory(const Backend& backend, const ModelWork& work, const ProfileOp
                                          bytes_text(backend.bytes(work, 1, options.session)))));
 }
 
-/// Where less than what was said to be free could be had: says what fits with a tenth of it to spare.
+/// If less memory was available than reported as free, says what fits with a tenth of it to spare.
 std::unique_ptr<Session> open(const Backend& backend, const ModelWork& work, const SessionOptions& options,
                               double bytes) {
   try {
@@ -47,11 +47,11 @@ std::unique_ptr<Session> open(const Backend& backend, const ModelWork& work, con
   }
 }
 
-/// What each repetition took.
+/// The times of each repetition.
 struct Samples {
   explicit Samples(std::size_t layers) : forward(layers), backward(layers) {}
 
-  std::vector<std::vector<double>> forward;  ///< by layer of the model
+  std::vector<std::vector<double>> forward;  ///< indexed by layer of the model
   std::vector<std::vector<double>> backward;
   std::vector<double> iterations;
   std::vector<double> loops;

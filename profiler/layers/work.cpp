@@ -24,7 +24,7 @@ LayerWork work_of(const Model& model, std::size_t index, const std::vector<Layer
   return out;
 }
 
-/// Which layer is the first to write each gradient, in backward order.
+/// Records which layer is the first to write each gradient, in backward order.
 class Writers {
  public:
   explicit Writers(const Model& model) : results_(model.layers.size()) {
@@ -50,7 +50,7 @@ class Writers {
   bool is_written(std::size_t source) const { return results_[source]; }
 
  private:
-  /// A position embedding only counts them.
+  /// A position embedding only counts positions.
   static bool reads_numbers(const LayerWork& work) {
     return work.layer->kind != LayerKind::position_embedding;
   }

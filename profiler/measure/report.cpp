@@ -21,7 +21,7 @@ double at(const std::vector<double>& sorted, double share) {
   return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
-/// By collective and algorithm, in the order in which they were measured.
+/// One curve per collective and algorithm, in the order of measurement.
 struct Curve {
   const Samples* first = nullptr;
   Points points;

@@ -1,5 +1,5 @@
-// Which body each call runs. Launch: each(body, count) for every element, rows(body, count) for every row
-// with a team, hold(...) as Kernels has it.
+// Maps each call to its bodies. Launch: each(body, count) for every element, rows(body, count) for every row
+// with a team, hold(...) as in Kernels.
 
 #pragma once
 

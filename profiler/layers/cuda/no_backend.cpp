@@ -1,4 +1,4 @@
-// In the place of all else here where the CUDA Toolkit or cuDNN's headers were not found.
+// Replaces this folder in a build without the CUDA Toolkit or cuDNN's headers.
 
 #include "core/errors.hpp"
 #include "profiler/layers/cuda/backend.hpp"

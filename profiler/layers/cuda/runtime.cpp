@@ -1,5 +1,5 @@
-// The CUDA runtime, linked statically: it opens the driver when first used, so a program with this in it
-// starts anywhere.
+// The CUDA runtime, linked statically: it loads the driver on first use, so the program starts on any
+// machine.
 
 #include "profiler/layers/cuda/runtime.hpp"
 

@@ -33,7 +33,7 @@ std::string stem(const std::string& path) {
   return name.empty() ? "trace" : name.string();
 }
 
-/// The first extent of what the first layer is given.
+/// Returns the first dimension of the first layer's input.
 std::int64_t batch_size(const Trace& trace, const Calls& calls, const traces::ImportOptions& options) {
   if (options.batch_size > 0) return options.batch_size;
   for (const Call& call : calls.calls) {
@@ -73,7 +73,7 @@ std::string role_text(const Shares& shares, double whole) {
   return out;
 }
 
-/// The most of what nobody could be found for.
+/// Describes the largest unattributed time.
 std::string largest_other(const Calls& calls) {
   const auto largest = std::max_element(calls.other_ns.begin(), calls.other_ns.end(),
                                         [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -83,7 +83,7 @@ std::string largest_other(const Calls& calls) {
                            static_cast<double>(largest->second) / 1e6);
 }
 
-/// From start to start; the last step has none after it.
+/// From start to start, so the last step has no length.
 std::vector<double> step_lengths_ms(const Calls& calls) {
   std::vector<double> out;
   for (std::size_t i = 0; i + 1 < calls.steps.size(); ++i)

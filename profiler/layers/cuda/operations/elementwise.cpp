@@ -1,4 +1,4 @@
-// Functions of each element: by cuDNN where it has them, else by own kernels.
+// Element-wise functions, by cuDNN where it has them, otherwise by own kernels.
 
 #include "profiler/layers/cuda/operations/descriptors.hpp"
 #include "profiler/layers/cuda/operations/drops.hpp"

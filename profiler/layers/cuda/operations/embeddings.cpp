@@ -1,4 +1,4 @@
-// Tokens and positions as features, by own kernels.
+// Embeddings of tokens and positions as features, by own kernels.
 
 #include <cmath>
 
@@ -41,7 +41,7 @@ class Positions : public Operation {
     maker.add(count_, 1, 1);
     pass_.kernels().move(pass_.type(), maker.made(), pass_.weights[0], {pass_.output, false});
   }
-  /// Rows of the table that no position has get no gradient.
+  /// Rows of the table that no position uses get no gradient.
   void backward() override {
     const Sink& to = pass_.weight_gradients[0];
     const auto& table = pass_.as<core::Embedding>();
@@ -57,7 +57,7 @@ class Positions : public Operation {
   std::int64_t count_;
 };
 
-/// Sines and cosines by turns, of angles that fall with the feature.
+/// Alternating sines and cosines of angles that decrease with the feature.
 std::vector<float> encoding(std::int64_t length, std::int64_t features) {
   constexpr double kBase = 10'000;
   std::vector<float> out;

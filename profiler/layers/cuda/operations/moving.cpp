@@ -1,4 +1,4 @@
-// What only moves: joining, transposing, taking a part.
+// Layers that only move data: joining, transposing, selecting a part.
 
 #include "profiler/layers/cuda/operations/moves.hpp"
 
@@ -21,7 +21,7 @@ const void* shifted(const Pass& pass, const void* data, std::int64_t elements) {
   return static_cast<const char*>(data) + byte_offset(pass, elements);
 }
 
-/// Rows of `part` neighbours, `from` and `to` apart.
+/// Rows of `part` contiguous elements, `from` and `to` apart.
 Move rows_of(std::int64_t rows, std::int64_t part, std::int64_t from, std::int64_t to) {
   MoveMaker maker;
   maker.add(rows, from, to);
