@@ -16,6 +16,7 @@
 #include "bench/inputs.hpp"
 #include "core/estimate/estimate.hpp"
 #include "core/model/model.hpp"
+#include "core/statistics.hpp"
 #include "planner/choose/cupcake.hpp"
 #include "planner/choose/fusion/knobs.hpp"
 #include "planner/choose/search.hpp"
@@ -182,14 +183,8 @@ std::string shown(double percent) {
   return percent < 9.95 ? fmt::format("{:.1f}", percent) : fmt::format("{:.0f}", percent);
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 std::string shown(const Losses& losses) {
-  std::string out = fmt::format("{} / {}", shown(median(losses.percent)),
+  std::string out = fmt::format("{} / {}", shown(core::quantile(losses.percent, 0.5)),
                                 shown(*std::max_element(losses.percent.begin(), losses.percent.end())));
   if (losses.stopped > 0) out += fmt::format(" ({})", losses.stopped);
   return out;

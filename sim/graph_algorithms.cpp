@@ -69,17 +69,6 @@ std::vector<TaskId> topological_order(const TaskGraph& graph) {
   return order;
 }
 
-Time longest_path(const TaskGraph& graph) {
-  std::vector<Time> start(graph.tasks().size());
-  Time longest{};
-  for (const TaskId task : topological_order(graph)) {
-    const Time end = start[index(task)] + graph.tasks()[index(task)].duration;
-    longest = std::max(longest, end);
-    for (const TaskId next : graph.successors(task)) start[index(next)] = std::max(start[index(next)], end);
-  }
-  return longest;
-}
-
 std::vector<TaskId> critical_path(const TaskGraph& graph, const Timeline& timeline) {
   // A task waited for the last end at the instant of its start, among its predecessors and the previous task
   // on its stream. Zero-length tasks can make that ambiguous; visiting tasks in an order in which they can

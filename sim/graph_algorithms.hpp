@@ -1,4 +1,4 @@
-// Runs Boost.Graph algorithms on a task graph: topological order, cycle, longest path.
+// Runs Boost.Graph algorithms on a task graph: topological order, cycle, critical path.
 
 #pragma once
 
@@ -14,10 +14,6 @@ std::vector<TaskId> topological_order(const TaskGraph& graph);
 
 /// Returns tasks that each wait for the previous one, and the first for the last; empty if there is no cycle.
 std::vector<TaskId> find_cycle(const TaskGraph& graph);
-
-/// Returns the length of the longest chain of dependencies, ignoring streams and interference: a lower bound
-/// of every makespan. Throws CycleError.
-Time longest_path(const TaskGraph& graph);
 
 /// Returns the tasks that explain the makespan: tasks back to back from time 0 to the end, each waiting for
 /// the previous one because of a dependency or its stream. Under interference a task on it may last longer

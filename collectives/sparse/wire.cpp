@@ -115,10 +115,6 @@ SparseVector top_of(const SparseVector& vector, std::size_t k) {
   return elements_at(vector, compression::top_k(vector.values, k).indexes);
 }
 
-SparseVector at_least_of(const SparseVector& vector, float threshold) {
-  return elements_at(vector, compression::at_least(vector.values, threshold).indexes);
-}
-
 Accumulator::Accumulator(Range range)
     : present_(range), own_(std::make_unique_for_overwrite<float[]>(range.size())), values_(own_.get()) {}
 

@@ -46,9 +46,6 @@ void append(SparseVector& vector, const SparseVector& tail);
 /// Returns the k elements of largest magnitude, or all if there are fewer; ties go to the lowest indexes.
 SparseVector top_of(const SparseVector& vector, std::size_t k);
 
-/// Returns the elements of at least this magnitude.
-SparseVector at_least_of(const SparseVector& vector, float threshold);
-
 /// Sums sparse vectors over a range of indexes. An element's value is the sum of all contributions in the
 /// order in which they were added; an element without contributions is absent, one whose sum is zero is
 /// present. Memory: 4 1/8 bytes per element of the range, of which only touched pages count; an eighth of a

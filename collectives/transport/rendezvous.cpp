@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "collectives/transport/transport.hpp"
+#include "sim/fnv.hpp"
 
 namespace transport {
 namespace {
@@ -41,9 +42,7 @@ Membership ranks_of(const Environment& environment, const Names& names) {
 
 /// Every process of the job computes the same port; whether it is free shows when rank 0 listens.
 std::uint16_t port_for(std::string_view job) {
-  std::uint32_t hash = 2166136261;
-  for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619;
-  return static_cast<std::uint16_t>(20000 + hash % 10000);
+  return static_cast<std::uint16_t>(20000 + sim::fnv1a(job) % 10000);
 }
 
 std::optional<Address> master_address(const Environment& environment) {

@@ -26,9 +26,9 @@ struct ProfileOptions {
 
 struct MeasuredProfile {
   core::Profile profile;
-  SampleSummary iteration;  ///< as a whole, microseconds
-  double layers_us = 0;     ///< sum over the profile's layers
-  double bytes = 0;         ///< of memory
+  core::Statistics iteration;  ///< as a whole, microseconds
+  double layers_us = 0;        ///< sum over the profile's layers
+  double bytes = 0;            ///< of memory
   NoiseVerdict noise;
   std::vector<std::string> warnings;
 };

@@ -12,16 +12,6 @@
 
 namespace measure {
 
-struct Statistics {
-  double median = 0;
-  double interquartile = 0;
-  double p99 = 0;  ///< the maximum if there are few samples
-  double min = 0;
-};
-
-/// Requires at least one sample. Interpolates linearly between neighbours.
-Statistics statistics(std::vector<double> samples);
-
 struct About {
   std::string name;    ///< of the network
   std::string source;  ///< where and how it was measured, for its origin

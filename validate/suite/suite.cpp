@@ -13,7 +13,7 @@
 #include "planner/scenarios/run.hpp"
 #include "planner/scenarios/stragglers.hpp"
 #include "validate/live/layers.hpp"
-#include "validate/live/worker.hpp"
+#include "validate/live/runnable.hpp"
 
 namespace suite {
 namespace {
@@ -103,11 +103,13 @@ core::Network guessed_network(const live::Place& place) {
 Part part_of(const planner::Schedule& schedule) {
   if (!schedule.compressor.is_none()) return Part::any;
   if (schedule.name == "ddp") return Part::ddp;
-  const std::string& fusion = schedule.fusion.kind;
-  const std::string_view pipeline = schedule.pipeline->name;
-  if (fusion == "none" && pipeline == "wfbp") return Part::wfbp;
-  if (fusion == "all" && (pipeline == "wfbp" || pipeline == "after_backward")) return Part::one_group;
-  return fusion == "optimal" && pipeline == "wfbp" ? Part::exact : Part::any;
+  const planner::Program program = schedule.pipeline->program(1, schedule.options);
+  if (program.ops.size() > 1 || program.by_layer) return Part::any;  // more than an all-reduce in order
+  if (schedule.fusion.kind == "all") return Part::one_group;
+  if (program.ops.front().issue != planner::Issue::gradients) return Part::any;
+  return schedule.fusion.kind == "none"      ? Part::wfbp
+         : schedule.fusion.kind == "optimal" ? Part::exact
+                                             : Part::any;
 }
 
 /// Reads a schedule, or `{"name": ..., "schedule": ...}` to give it another name, optionally with

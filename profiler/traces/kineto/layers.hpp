@@ -28,6 +28,6 @@ std::vector<std::vector<std::int64_t>> shapes_of(const std::string& text);
 
 double median(std::vector<double> values);
 /// Interquartile range; 0 for one value.
-double spread(std::vector<double> values);
+double spread(const std::vector<double>& values);
 
 }  // namespace kineto

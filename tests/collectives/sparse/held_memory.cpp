@@ -1,4 +1,4 @@
-#include "bench/held_memory.hpp"
+#include "tests/collectives/sparse/held_memory.hpp"
 
 #include <malloc.h>
 
@@ -75,7 +75,7 @@ class Handing final : public Transport {
 
 }  // namespace
 
-namespace bench {
+namespace held_memory {
 
 Gradients sampled_gradients(std::size_t elements, std::uint32_t ranks) {
   Gradients out;
@@ -84,17 +84,17 @@ Gradients sampled_gradients(std::size_t elements, std::uint32_t ranks) {
   return out;
 }
 
-double max_held(const training::Method& method, double density, std::uint32_t ranks,
+double max_held(const aggregate::Method& method, double density, std::uint32_t ranks,
                 const Gradients& gradients) {
   constexpr int kIterations = 3;
-  const training::AggregateOptions options = {.density = density};
+  const aggregate::Options options = {.density = density};
   std::vector<Held> all(ranks);
   std::vector<std::int64_t> max(ranks);
   transport::run_ranks(ranks, [&](Transport& inner) {
     Handing transport(inner, all);
     Held& own = all[transport.rank()];
     held = &own;
-    training::AggregateState state = training::initial_state(options);
+    aggregate::State state = aggregate::initial_state(options);
     for (int iteration = 0; iteration < kIterations; ++iteration) {
       std::vector<float> gradient = gradients[transport.rank()];
       own.max = own.now.load();  // messages of this iteration may have arrived already
@@ -107,4 +107,4 @@ double max_held(const training::Method& method, double density, std::uint32_t ra
          static_cast<double>(gradients.front().size() * sizeof(float));
 }
 
-}  // namespace bench
+}  // namespace held_memory
