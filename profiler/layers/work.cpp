@@ -25,9 +25,9 @@ LayerWork work_of(const Model& model, std::size_t index, const std::vector<Layer
 }
 
 /// Records which layer is the first to write each gradient, in backward order.
-class Writers {
+class FirstWriters {
  public:
-  explicit Writers(const Model& model) : results_(model.layers.size()) {
+  explicit FirstWriters(const Model& model) : results_(model.layers.size()) {
     for (const Layer& layer : model.layers) weights_.emplace_back(layer.tensors.size());
   }
 
@@ -64,7 +64,7 @@ class Writers {
 ModelWork make_work(const Model& model) {
   ModelWork out = {.model = &model, .layers = {}};
   for (std::size_t i = 0; i < model.layers.size(); ++i) out.layers.push_back(work_of(model, i, out.layers));
-  Writers writers(model);
+  FirstWriters writers(model);
   for (auto work = out.layers.rbegin(); work != out.layers.rend(); ++work) {
     if (!work->runs()) continue;
     work->is_end = !writers.is_written(work->index);

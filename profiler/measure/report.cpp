@@ -59,13 +59,13 @@ std::optional<std::string> named(const std::string& algorithm) {
 
 }  // namespace
 
-bool makes_network(const Wanted& wanted) {
+bool makes_network(const RunOptions& wanted) {
   return std::ranges::any_of(wanted.collectives, [&](Collective kind) {
     return entry(kind).in_network || (kind == Collective::send_receive && wanted.sizes.size() >= 2);
   });
 }
 
-core::Network network(const std::vector<Samples>& samples, const About& about) {
+core::Network network(const std::vector<Samples>& samples, const NetworkInfo& about) {
   core::Network out = {.name = about.name,
                        .origin = {.kind = core::OriginKind::measured, .source = about.source},
                        .link = {},

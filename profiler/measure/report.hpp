@@ -12,7 +12,7 @@
 
 namespace measure {
 
-struct About {
+struct NetworkInfo {
   std::string name;    ///< of the network
   std::string source;  ///< where and how it was measured, for its origin
   std::optional<double> line_rate_gbps;
@@ -20,11 +20,11 @@ struct About {
 
 /// Returns whether the results can be a network: they need a collective that has a curve in one, or two sizes
 /// of send_receive.
-bool makes_network(const Wanted& wanted);
+bool makes_network(const RunOptions& wanted);
 
 /// Uses medians: a curve for each collective that a network file has; send_receive, on two sizes or more,
 /// gives the link. Throws EnvironmentError if there is neither.
-core::Network network(const std::vector<Samples>& samples, const About& about);
+core::Network network(const std::vector<Samples>& samples, const NetworkInfo& about);
 
 /// Prints one line per collective and size, one per fitted straight line, and the halves.
 std::string table(const std::vector<Samples>& samples);

@@ -78,7 +78,7 @@ std::vector<double> durations_us(const std::vector<std::vector<Stretch>>& ranks,
 /// One rank's part of the measurement.
 class Measurement {
  public:
-  Measurement(Transport& control, Engine& engine, const Wanted& wanted)
+  Measurement(Transport& control, Engine& engine, const RunOptions& wanted)
       : control_(control),
         engine_(engine),
         wanted_(wanted),
@@ -161,7 +161,7 @@ class Measurement {
 
   Transport& control_;
   Engine& engine_;
-  const Wanted& wanted_;
+  const RunOptions& wanted_;
   TestData data_;
   bool one_clock_;
   bool spoiled_ = false;  // because of the traffic that drained a link
@@ -171,7 +171,7 @@ class Measurement {
 
 }  // namespace
 
-std::vector<Samples> run(Transport& control, Engine& engine, const Wanted& wanted,
+std::vector<Samples> run(Transport& control, Engine& engine, const RunOptions& wanted,
                          const std::function<void(Collective, std::int64_t)>& progress) {
   Measurement measurement(control, engine, wanted);
   std::vector<Samples> all;

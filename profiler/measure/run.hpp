@@ -19,7 +19,7 @@ enum class Timing : std::uint8_t {
 
 constexpr std::uint32_t kBatch = 5;
 
-struct Wanted {
+struct RunOptions {
   std::vector<Collective> collectives = {Collective::all_reduce};
   std::vector<std::int64_t> sizes;  ///< bytes, multiples of 4; for an all_gather, the gathered bytes
   std::uint32_t repetitions = 20;
@@ -44,7 +44,7 @@ struct Samples {
 /// All ranks call it; rank 0 gets all samples, the others none. Results are checked: of all collectives in a
 /// row if the engine keeps them, otherwise of one before and one after; EnvironmentError says which value is
 /// wrong. `progress` is told what is measured next.
-std::vector<Samples> run(transport::Transport& control, Engine& engine, const Wanted& wanted,
+std::vector<Samples> run(transport::Transport& control, Engine& engine, const RunOptions& wanted,
                          const std::function<void(Collective, std::int64_t bytes)>& progress = {});
 
 }  // namespace measure

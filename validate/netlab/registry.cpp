@@ -111,7 +111,7 @@ void enlist(const std::filesystem::path& folder, const std::string& name, const 
   core::write_file(file_of(folder, name), lab_text(lab));
 }
 
-void strike_out(const std::filesystem::path& folder, const std::string& name) {
+void remove_lab_file(const std::filesystem::path& folder, const std::string& name) {
   std::error_code error;
   std::filesystem::remove(file_of(folder, name), error);
   if (error) throw EnvironmentError(fmt::format("{}: {}", file_of(folder, name).string(), error.message()));

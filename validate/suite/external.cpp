@@ -26,7 +26,7 @@ constexpr double kMaxUs = 1e12;
 constexpr const char* kPython = "/usr/bin/python3";
 
 /// Runs in the new process.
-int become(const Program& program, const std::filesystem::path& fusewise, std::uint32_t iterations) {
+int exec_program(const Program& program, const std::filesystem::path& fusewise, std::uint32_t iterations) {
   std::array<std::string, 9> words = {kPython,
                                       program.script.string(),
                                       fusewise.string(),
@@ -84,7 +84,7 @@ ExternalResult run_program(const Program& program, const std::filesystem::path& 
   };
   const transport::RankEnd end =
       transport::launch(
-          1, [&](std::uint32_t /*rank*/) { return become(program, fusewise, iterations); }, options)
+          1, [&](std::uint32_t /*rank*/) { return exec_program(program, fusewise, iterations); }, options)
           .front();
   const std::string script = program.script.filename().string();
   if (!end.is_good()) throw EnvironmentError(fmt::format("{} {}", script, how(end, program)));

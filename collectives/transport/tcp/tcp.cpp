@@ -29,7 +29,7 @@ namespace {
 /// Number of heartbeats within the silence limit.
 constexpr std::uint32_t kBeats = 8;
 /// How long a failing rank may take to report its failure.
-constexpr std::chrono::milliseconds kLastWords(500);
+constexpr std::chrono::milliseconds kFailureReportTime(500);
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 36;
 constexpr std::size_t kMaxAtOnce = 1 << 20;
 
@@ -189,7 +189,7 @@ class Tcp::Links {
                 bytes_of(failure_->why));
     }
     wake();
-    changed_.wait_for(lock, kLastWords, [&] { return all_is_sent(); });
+    changed_.wait_for(lock, kFailureReportTime, [&] { return all_is_sent(); });
   }
 
   void leave() {

@@ -294,7 +294,7 @@ struct LossBackBody {
 
 template <typename T>
 struct AheadBody {
-  Ahead a;
+  LookaheadSizes a;
   const T* in;
   const T* weight;
   T* out;
@@ -310,7 +310,7 @@ struct AheadBody {
 
 template <typename T>
 struct AheadBackBody {
-  Ahead a;
+  LookaheadSizes a;
   const T* gradient;
   const T* weight;
   Out<T> to;
@@ -327,7 +327,7 @@ struct AheadBackBody {
 /// Neighbouring threads have neighbouring features.
 template <typename T>
 struct AheadWeightBody {
-  Ahead a;
+  LookaheadSizes a;
   const T* in;
   const T* gradient;
   Out<T> to;

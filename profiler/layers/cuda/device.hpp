@@ -21,25 +21,25 @@ constexpr std::size_t kWorkspaceBytes = std::size_t{256} << 20U;
 
 /// Owns an object of a library, and destroys it at the end of its lifetime.
 template <typename Object, typename Status>
-class Owned {
+class OwnedObject {
  public:
-  Owned() = default;
-  Owned(Object object, Status (*destroy)(Object)) : object_(object), destroy_(destroy) {}
-  Owned(Owned&& other) noexcept { swap(other); }
-  Owned& operator=(Owned&& other) noexcept {
+  OwnedObject() = default;
+  OwnedObject(Object object, Status (*destroy)(Object)) : object_(object), destroy_(destroy) {}
+  OwnedObject(OwnedObject&& other) noexcept { swap(other); }
+  OwnedObject& operator=(OwnedObject&& other) noexcept {
     swap(other);
     return *this;
   }
-  Owned(const Owned&) = delete;
-  Owned& operator=(const Owned&) = delete;
-  ~Owned() {
+  OwnedObject(const OwnedObject&) = delete;
+  OwnedObject& operator=(const OwnedObject&) = delete;
+  ~OwnedObject() {
     if (destroy_ != nullptr) destroy_(object_);
   }
 
   Object get() const { return object_; }
 
  private:
-  void swap(Owned& other) noexcept {
+  void swap(OwnedObject& other) noexcept {
     std::swap(object_, other.object_);
     std::swap(destroy_, other.destroy_);
   }
@@ -49,9 +49,9 @@ class Owned {
 };
 
 template <typename Object>
-using Dnn = Owned<Object, cudnnStatus_t>;
+using Dnn = OwnedObject<Object, cudnnStatus_t>;
 template <typename Object>
-using Blas = Owned<Object, cublasStatus_t>;
+using Blas = OwnedObject<Object, cublasStatus_t>;
 
 struct Arithmetic {
   Type type = Type::float32;

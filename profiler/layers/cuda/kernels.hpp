@@ -94,7 +94,7 @@ struct Rotation {
   float direction = 1;
 };
 
-struct Ahead {
+struct LookaheadSizes {
   std::int64_t batch = 0;
   std::int64_t length = 0;
   std::int64_t features = 0;
@@ -189,10 +189,12 @@ class Kernels {
   virtual void loss_back(Type type, const Loss& loss, const void* logarithms, const std::int32_t* labels,
                          const void* gradient, Sink to) = 0;
 
-  virtual void ahead(Type type, const Ahead& ahead, const void* in, const void* weight, void* out) = 0;
-  virtual void ahead_back(Type type, const Ahead& ahead, const void* gradient, const void* weight,
+  virtual void ahead(Type type, const LookaheadSizes& ahead, const void* in, const void* weight,
+                     void* out) = 0;
+  virtual void ahead_back(Type type, const LookaheadSizes& ahead, const void* gradient, const void* weight,
                           Sink to) = 0;
-  virtual void ahead_weight(Type type, const Ahead& ahead, const void* in, const void* gradient, Sink to) = 0;
+  virtual void ahead_weight(Type type, const LookaheadSizes& ahead, const void* in, const void* gradient,
+                            Sink to) = 0;
 
   /// `places`: the index of each window's maximum in its plane; only for max pooling.
   virtual void pool(Type type, const Windows& windows, const void* in, void* out, std::int32_t* places) = 0;

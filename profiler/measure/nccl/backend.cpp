@@ -33,7 +33,7 @@ class NcclEngine final : public Engine {
   NcclEngine(std::shared_ptr<NcclRank> rank, bool asks) : rank_(std::move(rank)), asks_(asks) {}
 
   void load(std::span<const float> values) override {
-    const Watched watched = rank_->watched("a copy to the GPU");
+    const WatchScope watched = rank_->watched("a copy to the GPU");
     if (values.size() != count_ || !buffer_) {
       buffer_.reset();
       other_.reset();
@@ -52,7 +52,7 @@ class NcclEngine final : public Engine {
   }
 
   void store(std::span<float> values) override {
-    const Watched watched = rank_->watched("a copy from the GPU");
+    const WatchScope watched = rank_->watched("a copy from the GPU");
     const std::span<float> staging = rank_->staging(padded());
     rank_->copy(staging.data(), buffer_->get(), staging.size_bytes(), cudaMemcpyDeviceToHost);
     for (std::uint32_t rank = 0; rank < rank_->ranks(); ++rank) {
@@ -63,7 +63,7 @@ class NcclEngine final : public Engine {
   }
 
   void start(Collective kind) override {
-    const Watched watched = rank_->watched(entry(kind).name.data());
+    const WatchScope watched = rank_->watched(entry(kind).name.data());
     last_ = kind;
     if (asks_ && !ran_.contains({kind, count_}) && !log_ && rank_->nccl().reset_debug != nullptr &&
         TuningLog::is_wanted())
@@ -130,7 +130,7 @@ class NcclEngine final : public Engine {
     std::string& ran = ran_[{last_, count_}];
     ran = "unknown";
     if (!log_) return;
-    if (const std::optional<Taken> taken = last_taken(log_->text(), function_name(last_)))
+    if (const std::optional<TuningChoice> taken = last_choice(log_->text(), function_name(last_)))
       ran = taken->algorithm + '/' + taken->protocol;
     log_.reset();
   }

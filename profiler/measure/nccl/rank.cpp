@@ -89,7 +89,7 @@ NcclRank::NcclRank(transport::Transport& control, EngineOptions options)
       dog_(fmt::format("rank {}", rank_), options_.check_others),
       cuda_(cuda_runtime::cuda()),
       nccl_(cuda_runtime::nccl()) {
-  const Watched begun = watched("CUDA's and NCCL's initialisation");
+  const WatchScope begun = watched("CUDA's and NCCL's initialisation");
   device_ = take_gpu(control, cuda_, options_);
   cuda_.check(cuda_.cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
   ncclUniqueId id{};
@@ -113,13 +113,13 @@ NcclRank::~NcclRank() {
     dog_.begin("the process after a failure", kToEnd);
     return;
   }
-  const Watched ending = watched("ncclCommDestroy");
+  const WatchScope ending = watched("ncclCommDestroy");
   if (comm_ != nullptr) (void)nccl_.ncclCommDestroy(comm_);
   if (stream_ != nullptr) (void)cuda_.cudaStreamDestroy(stream_);
 }
 
 void NcclRank::finish(const char* last) {
-  const Watched drained(dog_, "the end of the stream", options_.deadline + kToEnd);
+  const WatchScope drained(dog_, "the end of the stream", options_.deadline + kToEnd);
   const auto limit = std::chrono::steady_clock::now() + options_.deadline;
   constexpr std::uint32_t kLooks = 256;  // iterations between checks that take longer
   for (std::uint32_t looked = 1;; ++looked) {

@@ -35,7 +35,7 @@ class NcclRank {
   cudaStream_t stream() const { return stream_; }
 
   /// Limits `what`, a literal, by the deadline during the lifetime of the result.
-  Watched watched(const char* what) { return {dog_, what, options_.deadline}; }
+  WatchScope watched(const char* what) { return {dog_, what, options_.deadline}; }
   void check(ncclResult_t status, const char* what) const { nccl_.check(status, what, comm_); }
   /// Waits until everything started is done; `last`, a literal, names the last call.
   void finish(const char* last);

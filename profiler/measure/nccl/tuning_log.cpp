@@ -32,16 +32,16 @@ bool is_name(const std::string& word) {
 
 }  // namespace
 
-std::optional<Taken> last_taken(std::string_view log, std::string_view function) {
-  std::optional<Taken> out;
+std::optional<TuningChoice> last_choice(std::string_view log, std::string_view function) {
+  std::optional<TuningChoice> out;
   const std::string begins = " " + std::string(function) + ": ";
   while (!log.empty()) {
     const std::string_view line = log.substr(0, log.find('\n'));
     log.remove_prefix(std::min(log.size(), line.size() + 1));
     const std::size_t at = line.find(begins);
     if (at == std::string_view::npos) continue;
-    const Taken taken = {.algorithm = word_after(line.substr(at), "-> Algo "),
-                         .protocol = word_after(line.substr(at), " proto ")};
+    const TuningChoice taken = {.algorithm = word_after(line.substr(at), "-> Algo "),
+                                .protocol = word_after(line.substr(at), " proto ")};
     if (is_name(taken.algorithm) && is_name(taken.protocol)) out = taken;
   }
   return out;

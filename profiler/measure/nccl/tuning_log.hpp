@@ -8,15 +8,15 @@
 
 namespace measure {
 
-struct Taken {
+struct TuningChoice {
   std::string algorithm;  ///< in lower case: "ring"
   std::string protocol;   ///< "ll128"
-  bool operator==(const Taken&) const = default;
+  bool operator==(const TuningChoice&) const = default;
 };
 
 /// Reads the last line about this function, such as "AllReduce: 4096 Bytes -> Algo RING proto LL channel..."
 /// of NCCL 2.22 and later. Returns nothing if there is none or it has another format.
-std::optional<Taken> last_taken(std::string_view log, std::string_view function);
+std::optional<TuningChoice> last_choice(std::string_view log, std::string_view function);
 
 /// Writes NCCL's log to a temporary file during its lifetime, unless the user has requested a log.
 class TuningLog {

@@ -30,14 +30,14 @@ class Watchdog {
 };
 
 /// Watches a call during its lifetime.
-class Watched {
+class WatchScope {
  public:
-  Watched(Watchdog& dog, const char* what, std::chrono::milliseconds deadline) : dog_(dog) {
+  WatchScope(Watchdog& dog, const char* what, std::chrono::milliseconds deadline) : dog_(dog) {
     dog_.begin(what, deadline);
   }
-  ~Watched() { dog_.end(); }
-  Watched(const Watched&) = delete;
-  Watched& operator=(const Watched&) = delete;
+  ~WatchScope() { dog_.end(); }
+  WatchScope(const WatchScope&) = delete;
+  WatchScope& operator=(const WatchScope&) = delete;
 
  private:
   Watchdog& dog_;

@@ -137,12 +137,12 @@ std::optional<core::Network> network_of(const Trace& trace, const Communication&
   return core::read_network(core::Field::parse(core::network_text(out), core::one_line(trace.path)));
 }
 
-struct Assumed {
+struct Assumptions {
   bool tensors = false;
   bool backward = false;
 };
 
-std::string origin_of(const Trace& trace, const Calls& calls, const Layers& found, const Assumed& assumed,
+std::string origin_of(const Trace& trace, const Calls& calls, const Layers& found, const Assumptions& assumed,
                       const traces::ImportOptions& options) {
   std::string out =
       fmt::format("PyTorch profiler trace {}; GPU times of kernels; {}",
@@ -167,7 +167,7 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
   Layers found = find_layers(trace, calls);
   if (found.layers.empty()) refuse(trace, "operators with GPU time", "none");
 
-  Assumed assumed;
+  Assumptions assumed;
   const bool has_tensors = std::any_of(found.layers.begin(), found.layers.end(),
                                        [](const auto& layer) { return !layer.tensors.empty(); });
   if (!has_tensors) {

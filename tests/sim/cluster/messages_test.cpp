@@ -91,26 +91,26 @@ void enter_all(Messages& messages, std::uint32_t collective, std::uint32_t ranks
 }
 
 /// All who leave: in order of time, and here, of equal times, by collective and rank.
-std::vector<Messages::Left> run(Messages& messages) {
-  std::vector<Messages::Left> out;
+std::vector<Messages::Departure> run(Messages& messages) {
+  std::vector<Messages::Departure> out;
   while (const auto left = messages.next(Time::max())) {
     if (!out.empty()) CHECK(out.back().at <= left->at);
     out.push_back(*left);
   }
-  std::sort(out.begin(), out.end(), [](const Messages::Left& a, const Messages::Left& b) {
+  std::sort(out.begin(), out.end(), [](const Messages::Departure& a, const Messages::Departure& b) {
     return std::tie(a.at, a.collective, a.rank) < std::tie(b.at, b.collective, b.rank);
   });
   return out;
 }
 
-std::string shown(const Messages::Left& left) {
+std::string shown(const Messages::Departure& left) {
   return fmt::format("{}:{}@{}", left.collective, left.rank, left.at.count());
 }
 
 /// "rank@ps" or, of several, "collective:rank@ps"
-std::string shown(const std::vector<Messages::Left>& all, bool with_collective = false) {
+std::string shown(const std::vector<Messages::Departure>& all, bool with_collective = false) {
   std::string out;
-  for (const Messages::Left& left : all) {
+  for (const Messages::Departure& left : all) {
     if (!out.empty()) out += ' ';
     if (with_collective) out += fmt::format("{}:", left.collective);
     out += fmt::format("{}@{}", left.rank, left.at.count());
@@ -127,7 +127,7 @@ std::string arrivals(const Topology& topology, const std::vector<Sent>& sent) {
     messages.enter(static_cast<std::uint32_t>(i), sent[i].to, Time::zero());
   }
   std::vector<std::int64_t> at(sent.size());
-  for (const Messages::Left& left : run(messages)) at[left.collective] = left.at.count();
+  for (const Messages::Departure& left : run(messages)) at[left.collective] = left.at.count();
   return fmt::format("{}", fmt::join(at, " "));
 }
 
@@ -226,7 +226,7 @@ TEST_CASE("messages: a ring finishes on any number of ranks") {
                                                        : std::nullopt);
       messages.add(ring(ranks, 10), 1);
       enter_all(messages, 0, ranks);
-      const std::vector<Messages::Left> all = run(messages);
+      const std::vector<Messages::Departure> all = run(messages);
       REQUIRE(all.size() == ranks);
       for (std::uint32_t rank = 0; rank < ranks; ++rank)
         REQUIRE(shown(all[rank]) == fmt::format("0:{}@{}", rank, (ranks - 1) * (2 * 13 + 20)));
@@ -419,7 +419,7 @@ std::vector<Time> chain(Messages& messages, const std::vector<std::shared_ptr<co
   std::vector<Time> ends(starts.size(), Time(-1));
   std::size_t done = 0;
   for (Time until = step; done < starts.size();) {
-    const std::optional<Messages::Left> left = messages.next(until);
+    const std::optional<Messages::Departure> left = messages.next(until);
     if (!left) {
       REQUIRE(messages.next_time());
       until += step;
@@ -504,11 +504,11 @@ TEST_CASE("messages: shared links give the times of a fluid simulation") {
     const Case random = random_case(seed);
     Messages messages(random.links, random.topology);
     start(messages, random);
-    const std::vector<Messages::Left> all = run(messages);
+    const std::vector<Messages::Departure> all = run(messages);
     REQUIRE(all.size() == random.patterns.size() * random.topology.ranks);
     const std::vector<long double> expected = Fluid(random).run();
     long double worst_ps = 0;
-    for (const Messages::Left& left : all) {
+    for (const Messages::Departure& left : all) {
       const long double us = expected[left.collective * random.topology.ranks + left.rank];
       worst_ps = std::max(worst_ps, std::abs(static_cast<long double>(left.at.count()) - us * 1e6L));
     }
@@ -563,11 +563,11 @@ TEST_CASE("messages: looking in small steps, or twice, changes nothing") {
     const Case random = random_case(seed);
     Messages at_once(random.links, random.topology);
     start(at_once, random);
-    std::vector<Messages::Left> expected;
+    std::vector<Messages::Departure> expected;
     while (const auto left = at_once.next(Time::max())) expected.push_back(*left);
     Messages in_steps(random.links, random.topology);
     start(in_steps, random);
-    std::vector<Messages::Left> all;
+    std::vector<Messages::Departure> all;
     for (Time until{}; in_steps.next_time(); until += Time(777'777)) {
       while (const auto left = in_steps.next(until)) {
         all.push_back(*left);

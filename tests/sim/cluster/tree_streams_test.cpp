@@ -42,13 +42,13 @@ void enter_all(Messages& messages, std::uint32_t collective, const Times& starts
 
 /// All who leave: "rank@ps" or, of several, "collective:rank@ps", in order of time.
 std::string run(Messages& messages, bool with_collective = false) {
-  std::vector<Messages::Left> all;
+  std::vector<Messages::Departure> all;
   while (const auto left = messages.next(Time::max())) all.push_back(*left);
-  CHECK(std::ranges::is_sorted(all, {}, &Messages::Left::at));
+  CHECK(std::ranges::is_sorted(all, {}, &Messages::Departure::at));
   std::ranges::sort(all, {},
                     [](const auto& left) { return std::tuple(left.at, left.collective, left.rank); });
   std::string out;
-  for (const Messages::Left& left : all) {
+  for (const Messages::Departure& left : all) {
     if (!out.empty()) out += ' ';
     if (with_collective) out += fmt::format("{}:", left.collective);
     out += fmt::format("{}@{}", left.rank, left.at.count());
@@ -455,11 +455,11 @@ TEST_CASE("messages: no link carries more of trees than it can, and looking in s
     const Case random = random_case(seed);
     Messages at_once(random.links, random.topology);
     start(at_once, random);
-    std::vector<Messages::Left> expected;
+    std::vector<Messages::Departure> expected;
     while (const auto left = at_once.next(Time::max())) expected.push_back(*left);
     Messages in_steps(random.links, random.topology);
     start(in_steps, random);
-    std::vector<Messages::Left> all;
+    std::vector<Messages::Departure> all;
     double worst_load = 0;
     for (Time until{}; in_steps.next_time(); until += Time(777'777)) {
       while (const auto left = in_steps.next(until)) all.push_back(*left);

@@ -157,8 +157,8 @@ TEST_CASE("netlab: what is enlisted is found while its keeper lives, and struck 
   netlab::remove(lab);
   (void)::waitpid(keeper, nullptr, 0);
   CHECK_FALSE(netlab::find_lab(folder.path(), "a"));
-  netlab::strike_out(folder.path(), "a");
-  netlab::strike_out(folder.path(), "a");
+  netlab::remove_lab_file(folder.path(), "a");
+  netlab::remove_lab_file(folder.path(), "a");
   CHECK(folder.count() == 0);
 }
 

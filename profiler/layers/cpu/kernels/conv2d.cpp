@@ -62,12 +62,12 @@ std::int64_t channels_at_once(const Sizes& s, int threads) {
 }
 
 /// Output columns from `begin` to `end` read only input inside the padding.
-struct Inside {
+struct ColumnRange {
   std::int64_t begin;
   std::int64_t end;
 };
 
-Inside inside(const Sizes& s, std::int64_t offset) {
+ColumnRange inside(const Sizes& s, std::int64_t offset) {
   const std::int64_t stride = s.conv.stride.width;
   const std::int64_t begin = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
   const std::int64_t end = offset >= s.in_width ? 0 : (s.in_width - offset + stride - 1) / stride;
@@ -103,7 +103,7 @@ void lay_out(const Sizes& s, const float* in, std::int64_t channels, std::int64_
                       std::fill_n(out, width, 0.0F);
                       return;
                     }
-                    const Inside range = inside(s, offset);
+                    const ColumnRange range = inside(s, offset);
                     const float* row = in + in_row * s.in_width;
                     std::fill_n(out, range.begin, 0.0F);
                     if (stride == 1)
@@ -123,7 +123,7 @@ void add_back(const Sizes& s, const float* columns, std::int64_t channels, float
                   [&](std::int64_t line, std::int64_t y, std::int64_t in_row, std::int64_t offset) {
                     if (in_row < 0) return;
                     const float* from = columns + (line * s.out_height + y) * width;
-                    const Inside range = inside(s, offset);
+                    const ColumnRange range = inside(s, offset);
                     float* row = in + in_row * s.in_width;
                     if (stride == 1)
                       array(row + range.begin + offset, range.end - range.begin) +=

@@ -27,12 +27,12 @@ struct Sequence {
 Sequence sequence(const Pass& pass) { return {.length = pass.out()[0], .features = pass.out()[1]}; }
 
 /// rotary: the first half of a head's features is rotated with the second.
-struct Turn {
+struct RotarySizes {
   std::int64_t heads;
   std::int64_t pairs;  ///< of a head
 };
 
-Turn turn(const LayerWork& work) {
+RotarySizes turn(const LayerWork& work) {
   const std::int64_t heads = std::get<core::Rotary>(work.layer->parameters).heads;
   return {.heads = heads, .pairs = work.layer->output[1] / heads / 2};
 }

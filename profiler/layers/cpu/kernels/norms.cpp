@@ -98,18 +98,18 @@ void rows_backward(const Pass& pass, bool has_mean) {
 }
 
 /// lrn: the channels that contribute to channel `at`.
-struct Seen {
+struct ChannelRange {
   std::int64_t begin;
   std::int64_t end;
 };
 
-Seen seen(std::int64_t at, std::int64_t size, std::int64_t channels) {
+ChannelRange seen(std::int64_t at, std::int64_t size, std::int64_t channels) {
   return {.begin = std::max<std::int64_t>(0, at - size / 2),
           .end = std::min(channels, at + (size - 1) / 2 + 1)};
 }
 
 /// Returns the channels to which channel `at` contributes.
-Seen seen_by(std::int64_t at, std::int64_t size, std::int64_t channels) {
+ChannelRange seen_by(std::int64_t at, std::int64_t size, std::int64_t channels) {
   return {.begin = std::max<std::int64_t>(0, at - (size - 1) / 2),
           .end = std::min(channels, at + size / 2 + 1)};
 }
@@ -201,7 +201,7 @@ void lrn_forward(const Pass& pass) {
     const float* sample = pass.inputs[0] + (piece - channel) * plane;
     Array base = array(pass.kept + piece * plane, plane);
     base.setConstant(k);
-    const Seen range = seen(channel, norm.size, channels);
+    const ChannelRange range = seen(channel, norm.size, channels);
     for (std::int64_t i = range.begin; i < range.end; ++i)
       base += alpha * array(sample + i * plane, plane).square();
     array(pass.output + piece * plane, plane) =
@@ -224,7 +224,7 @@ void lrn_backward(const Pass& pass) {
       return array(data + sample + i * plane, plane);
     };
     Eigen::ArrayXf sum = Eigen::ArrayXf::Zero(plane);
-    const Seen range = seen_by(channel, norm.size, channels);
+    const ChannelRange range = seen_by(channel, norm.size, channels);
     const float* output = pass.output;
     const float* kept = pass.kept;
     for (std::int64_t i = range.begin; i < range.end; ++i)

@@ -107,9 +107,9 @@ std::vector<float> angles(std::int64_t length, std::int64_t pairs, double base) 
   return out;
 }
 
-class Rotating : public Operation {
+class RotaryOperation : public Operation {
  public:
-  explicit Rotating(const Pass& pass) : pass_(pass) {
+  explicit RotaryOperation(const Pass& pass) : pass_(pass) {
     rotation_.length = pass.out()[0];
     rotation_.rows = pass.batch * rotation_.length;
     rotation_.heads = pass.as<core::Rotary>().heads;
@@ -141,7 +141,7 @@ constexpr auto kFloat = static_cast<double>(sizeof(float));
 std::unique_ptr<Operation> embedding(const Pass& pass) { return std::make_unique<Embedded>(pass); }
 std::unique_ptr<Operation> position_embedding(const Pass& pass) { return std::make_unique<Positions>(pass); }
 std::unique_ptr<Operation> positional_encoding(const Pass& pass) { return std::make_unique<Encoding>(pass); }
-std::unique_ptr<Operation> rotary(const Pass& pass) { return std::make_unique<Rotating>(pass); }
+std::unique_ptr<Operation> rotary(const Pass& pass) { return std::make_unique<RotaryOperation>(pass); }
 
 Room positional_encoding_room(const LayerWork& work, double /*batch*/, const Arithmetic& /*arithmetic*/) {
   return {.kept = kFloat * static_cast<double>(core::element_count(work.layer->output))};
