@@ -47,7 +47,7 @@ int device_count() {
   const cudaError_t status = cuda().cudaGetDeviceCount(&count);
   if (status != cudaSuccess)
     throw core::EnvironmentError(fmt::format("no CUDA device: {}", cuda().cudaGetErrorString(status)));
-  if (count < 1) throw core::EnvironmentError("no CUDA device: the driver names none");
+  if (count < 1) throw core::EnvironmentError("no CUDA device: the driver reports none");
   return count;
 }
 

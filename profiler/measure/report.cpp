@@ -94,7 +94,7 @@ core::Network network(const std::vector<Samples>& samples, const NetworkInfo& ab
   }
   if (!out.link && out.measured.empty())
     throw core::EnvironmentError(
-        "what was measured makes no network: no collective that has a curve in it, and no "
+        "the measurements give no network: no collective that has a curve in one, and no "
         "send_receive of two sizes");
   return out;
 }
@@ -113,7 +113,7 @@ std::string table(const std::vector<Samples>& samples) {
   }
   for (const Curve& curve : curves(samples))
     if (const auto fit = line(curve.points); fit && curve.points.size() > 2)
-      out += fmt::format("{}: {:.1f} us + {:.6g} us/byte, off by {:.2f} % on the mean, {:.2f} % at worst\n",
+      out += fmt::format("{}: {:.1f} us + {:.6g} us/byte, error {:.2f} % in the mean, {:.2f} % at most\n",
                          entry(curve.first->collective).name, fit->startup_us, fit->us_per_byte,
                          100 * fit->mean_relative_error, 100 * fit->max_relative_error);
   return out + halves_table(halves(samples));

@@ -142,8 +142,8 @@ class Measurement {
 
   void check(Collective kind, std::int64_t bytes) {
     engine_.store(result_);
-    const std::string fault =
-        spoiled_ ? "what drained the link has come changed" : data_.fault(kind, control_.rank(), result_);
+    const std::string fault = spoiled_ ? "the data that drained the link arrived changed"
+                                       : data_.fault(kind, control_.rank(), result_);
     if (!fault.empty())
       throw core::EnvironmentError(fmt::format("rank {}: {} of {}: {}", control_.rank(), entry(kind).name,
                                                core::bytes_text(bytes), fault));

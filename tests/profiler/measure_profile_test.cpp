@@ -108,16 +108,16 @@ TEST_CASE("measure_profile: what does not fit is refused before anything is allo
   CHECK_NOTHROW((void)measure(9, {}));
   CHECK_THROWS_WITH_AS(
       (void)measure(10, {}),
-      "small: a batch of 10 needs 0.0 MB of memory, 0.0 MB can be had; the largest batch that fits is 9",
+      "small: a batch of 10 needs 0.0 MB of memory, 0.0 MB is available; the largest batch that fits is 9",
       core::EnvironmentError);
   CHECK_THROWS_WITH_AS(
       (void)measure(1'000'000'000, 4e3),
-      "small: a batch of 1000000000 needs 1000.0 GB of memory, 0.0 MB can be had; the largest batch "
+      "small: a batch of 1000000000 needs 1000.0 GB of memory, 0.0 MB is available; the largest batch "
       "that fits is 3",
       core::EnvironmentError);
   CHECK_THROWS_WITH_AS(
       (void)measure(1, 1e3),
-      "small: a batch of 1 needs 0.0 MB of memory, 0.0 MB can be had; not even one sample fits, which "
+      "small: a batch of 1 needs 0.0 MB of memory, 0.0 MB is available; not even one sample fits, which "
       "needs 0.0 MB",
       core::EnvironmentError);
 }

@@ -135,7 +135,7 @@ TEST_CASE("measurements: a factor that reaches its limit is named") {
   const auto result =
       validate::calibrate_and_predict(rows, validate::select_rows(rows, "workers=2"), setup(), "m.csv");
   CHECK(std::find(result.at_limit.begin(), result.at_limit.end(), "m") != result.at_limit.end());
-  CHECK(validate::measurements_table(result).find("m is as far off as is tried (0.0183 to 54.6 times)") !=
+  CHECK(validate::measurements_table(result).find("m is at the limit of the search (0.0183 to 54.6 times)") !=
         std::string::npos);
   CHECK(validate::measurements_json(result).find("\"at_limit\"") != std::string::npos);
 }

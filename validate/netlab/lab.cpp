@@ -231,7 +231,7 @@ Lab build(const Shape& shape, Lifetime lifetime) {
   if (first != "up") {
     remove(lab);
     throw EnvironmentError(
-        fmt::format("netlab: {}", said.empty() ? "the keeper of the network has died" : said));
+        fmt::format("netlab: {}", said.empty() ? "the keeper of the network has ended" : said));
   }
   for (int fd = 0; words >> fd;) lab.namespaces.push_back(fd);
   return lab;

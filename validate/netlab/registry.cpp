@@ -54,7 +54,7 @@ RegistryLock::RegistryLock(const std::filesystem::path& folder)
     if (std::chrono::steady_clock::now() >= until) {
       ::close(fd_);
       throw EnvironmentError(
-          fmt::format("{}: another fusewise has been at work here for 30 s", folder.string()));
+          fmt::format("{}: another fusewise has locked this folder for 30 s", folder.string()));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }

@@ -50,7 +50,7 @@ std::string how(const transport::RankEnd& end, const Program& program) {
       end.exit_code >= 0 ? fmt::format("ended with exit code {}", end.exit_code)
       : end.was_ended    ? fmt::format("did not end within {} s", program.limit.count())
                          : fmt::format("was killed by signal {} ({})", end.signal, ::strsignal(end.signal));
-  return end_of + (said.empty() ? ", and said nothing" : fmt::format(", and said last: {}", said));
+  return end_of + (said.empty() ? "; it printed no message" : fmt::format("; its last message: {}", said));
 }
 
 std::vector<double> times(const Field& field) {

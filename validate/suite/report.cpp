@@ -199,7 +199,7 @@ std::string report_json(const Report& report, const Tolerance& tolerance, const 
 
 std::string report_page(const Report& report, const Tolerance& tolerance, const ReportInfo& about) {
   std::string out = fmt::format(
-      "# How wrong predictions are\n"
+      "# Accuracy of predictions\n"
       "Written by `{}` on {}.\n{}\n{}\n\n"
       "Every prediction was on disk before its run began. *error* is predicted over measured, less 1: the "
       "median over\n"

@@ -67,7 +67,7 @@ class Registration {
       return fmt::format("{} is one of {}, and rank 0 one of {}", name(handshake.rank, handshake.process),
                          handshake.size, own_.size);
     if (handshake.rank >= own_.size)
-      return fmt::format("{} is no rank of {}", name(handshake.rank, handshake.process), own_.size);
+      return fmt::format("{} is not a rank below {}", name(handshake.rank, handshake.process), own_.size);
     if (handshake.rank == 0 || mesh_.sockets[handshake.rank])
       return fmt::format("{} and {} are the same rank", name(handshake.rank, roster_[handshake.rank].process),
                          name(handshake.rank, handshake.process));
@@ -78,7 +78,7 @@ class Registration {
     std::vector<std::uint32_t> ranks;
     for (std::uint32_t rank = 1; rank < own_.size; ++rank)
       if (!mesh_.sockets[rank]) ranks.push_back(rank);
-    return fmt::format("rank 0 has waited for rank{} {}, of {}, in vain", ranks.size() == 1 ? "" : "s",
+    return fmt::format("rank 0 has timed out waiting for rank{} {} of {}", ranks.size() == 1 ? "" : "s",
                        fmt::join(ranks, ", "), own_.size);
   }
 
@@ -117,7 +117,7 @@ Roster introduce(const Descriptor& to_master, const Handshake& own, const Addres
   if (const auto* rejection = std::get_if<Rejection>(&*answer))
     throw TransportError(fmt::format("{}: refused by rank 0: {}", who, rejection->why));
   const Roster& roster = std::get<Roster>(*answer);
-  if (roster.size() != own.size) throw TransportError(who + ": rank 0 has other ranks than were asked for");
+  if (roster.size() != own.size) throw TransportError(who + ": rank 0 has another number of ranks");
   return roster;
 }
 

@@ -32,7 +32,7 @@ class CudaRuntime : public Runtime {
     const cudaError_t status = cudaGetDeviceCount(&count);
     if (status != cudaSuccess)
       throw core::EnvironmentError(fmt::format("no CUDA device: {}", cudaGetErrorString(status)));
-    if (count == 0) throw core::EnvironmentError("no CUDA device: the driver has none");
+    if (count == 0) throw core::EnvironmentError("no CUDA device: the driver reports none");
     check(cudaSetDevice(0), "cudaSetDevice");
     check(cudaGetDeviceProperties(&properties_, 0), "cudaGetDeviceProperties");
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");

@@ -136,7 +136,7 @@ TEST_CASE("tcp: a stopped rank is found by its silence") {
         (void)end.recv(1 - end.rank(), 1);
       },
       options, launch);
-  CHECK(contains(ends[0].err, fmt::format("lost rank 1 (host {}, pid {}): no sign of life for 0.8 s",
+  CHECK(contains(ends[0].err, fmt::format("lost rank 1 (host {}, pid {}): no heartbeat for 0.8 s",
                                           transport::this_process().host, ends[1].pid)));
   CHECK(ends[1].was_ended);
   CHECK(no_child_left());
@@ -350,7 +350,7 @@ TEST_CASE("meeting: who does not come is named at the deadline, and a refused co
                                         return 0;
                                       },
                                       {.limit = 30s});
-  CHECK(ends[0].err == "rank 0 has waited for ranks 1, 2, of 3, in vain\n");
+  CHECK(ends[0].err == "rank 0 has timed out waiting for ranks 1, 2 of 3\n");
 
   transport::Address nowhere;
   {

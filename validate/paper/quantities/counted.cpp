@@ -131,9 +131,10 @@ Values messages(const Request& request) {
 
 std::vector<Quantity> counted_quantities() {
   const std::vector<std::string_view> keys = sampled_keys({"collective", "per"});
-  return {{"counted_words", "of the rank with the most in the last call of a real run, in units of `per`",
-           keys, words},
-          {"counted_messages", "likewise", keys, messages}};
+  return {
+      {"counted_words",
+       "words received by the busiest rank in the last call of a real run, in units of `per`", keys, words},
+      {"counted_messages", "likewise", keys, messages}};
 }
 
 }  // namespace validate

@@ -135,12 +135,12 @@ Values balancing_calls_percent(const Request& request) {
 
 std::vector<Quantity> selected_quantities() {
   const std::vector<std::string_view> keys = sampled_keys({});
-  return {{"fill_in_percent", "of the elements are not zero in TopkDSA's sum", keys, fill_in_percent},
-          {"selection_deviation_percent", "of Ok-Topk's selections from what was asked for, mean", keys,
-           selection_deviation_percent},
-          {"split_gain", "words that equal regions send to the rank with the most, over those of Ok-Topk's",
-           keys, split_gain},
-          {"balancing_calls_percent", "of Ok-Topk's calls even out shares before they gather", keys,
+  return {{"fill_in_percent", "nonzero elements in TopkDSA's sum", keys, fill_in_percent},
+          {"selection_deviation_percent", "mean deviation of Ok-Topk's selections from the requested number",
+           keys, selection_deviation_percent},
+          {"split_gain", "words to the busiest rank with equal regions, over those with Ok-Topk's", keys,
+           split_gain},
+          {"balancing_calls_percent", "Ok-Topk's calls that balance shares before they gather", keys,
            balancing_calls_percent}};
 }
 
