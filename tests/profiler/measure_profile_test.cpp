@@ -1,5 +1,5 @@
-// From a model and a backend to a profile: medians and spreads, what is said about them, and memory known
-// before it is taken.
+// From a model and a backend to a profile: medians and spreads, messages, and memory limits that are checked
+// before allocation.
 
 #include "profiler/layers/measure_profile.hpp"
 
@@ -33,7 +33,7 @@ const char* const kSmall =
              {"name": "flat", "kind": "flatten"}, {"name": "fc", "kind": "linear", "out_features": 10},
              {"name": "loss", "kind": "cross_entropy"}]})";
 
-/// Times that are known: the n-th repetition of layer i takes 10 i + n forward, twice that backward.
+/// Known times: the n-th repetition of layer i takes 10 i + n forward, twice that backward.
 class KnownSession : public Session {
  public:
   explicit KnownSession(std::size_t layers) : layers_(layers) {}
@@ -164,7 +164,8 @@ TEST_CASE("measure_profile: medians of two runs are within 10 %, or one says tha
     return measure_profile(model, cpu(), {.session = {.batch_size = 4}, .repetitions = 30});
   };
   bool holds = false;
-  // Another machine's work on the same processor shows in none of the numbers that this one has: again, then.
+  // Load of another virtual machine on the same processor is not visible in these numbers, so the test is
+  // repeated.
   for (int attempt = 0; attempt < 5 && !holds; ++attempt) {
     const MeasuredProfile one = run();
     const MeasuredProfile other = run();

@@ -47,7 +47,7 @@ TEST_CASE("measure: every collective of every backend is timed and checked, isol
         }
 }
 
-/// Leaves every buffer as it was.
+/// Leaves every buffer unchanged.
 class Lazy final : public measure::Engine {
  public:
   void load(std::span<const float> values) override { values_.assign(values.begin(), values.end()); }
@@ -73,7 +73,7 @@ TEST_CASE("measure: a collective that does nothing is found out, whatever it sho
   }
 }
 
-/// The sums of two ranks; of so many that were started in a row, one comes out wrong.
+/// Sums two ranks; of several collectives in a row, one result is wrong.
 class OneWrong final : public measure::Engine {
  public:
   OneWrong(std::uint32_t in_a_row, std::uint32_t wrong) : in_a_row_(in_a_row), wrong_(wrong) {}

@@ -1,4 +1,4 @@
-// Measured throughputs: what their file may hold, and that what is fitted to some predicts the others.
+// Measured throughputs: the format of their file, and that a fit to some rows predicts the others.
 
 #include "validate/measurements/measurements.hpp"
 
@@ -39,7 +39,7 @@ validate::Setup setup() {
                                                  "setup.json"));
 }
 
-/// What a worker 1.7 times and a network 2.5 times as slow as those of the set-up give.
+/// The throughputs of a worker 1.7 times and a network 2.5 times as slow as those of the set-up.
 std::vector<Measurement> simulated() {
   const validate::Setup all = setup();
   const core::Profile profile = core::scaled(all.models.at("m"), 1.7);

@@ -1,4 +1,4 @@
-// Networks written out: which way a message takes, against a search of all ways.
+// Explicit networks: the route of a message, compared with a search of all routes.
 
 #include "sim/cluster/graph.hpp"
 
@@ -61,7 +61,7 @@ TEST_CASE("graph: the way of fewest links, of these the least latency, of these 
   CHECK(route_text(topology_of(with(2, 2, 4)), 0, 1) == "0-3 3-1");  // whose first link stands before 0-2
   CHECK(route_text(topology_of(with(2, 2, 2)), 0, 1) == "0-4 4-1");
   CHECK(route_text(topology_of(with(2, 2, 2)), 1, 0) == "1-0");
-  // latencies that differ by less than a picosecond are the same
+  // Latencies that differ by less than a picosecond count as equal.
   CHECK(route_text(topology_of(with(2, 2, 2 + 1e-7)), 0, 1) == "0-4 4-1");
 }
 
@@ -87,7 +87,7 @@ TEST_CASE("graph: a written route goes before the usual one, for its ranks in it
   CHECK(route_text(topology, 2, 3) == "0-0");
 }
 
-/// All ways without a vertex twice, one after the other.
+/// Enumerates all paths that visit no vertex twice.
 struct Search {
   const Graph& graph;
   std::uint32_t target;
