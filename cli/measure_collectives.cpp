@@ -66,8 +66,8 @@ std::vector<std::int64_t> sizes_of(const std::string& text) {
   return *sizes;
 }
 
-measure::Wanted wanted_of(const Options& options) {
-  measure::Wanted out = {
+measure::RunOptions wanted_of(const Options& options) {
+  measure::RunOptions out = {
       .collectives = collectives_of(options.collectives),
       .sizes = sizes_of(options.sizes),
       .repetitions = options.repetitions,
@@ -81,7 +81,7 @@ measure::Wanted wanted_of(const Options& options) {
   return out;
 }
 
-std::string how_measured(const measure::Wanted& wanted, bool drains, const RankPlace& place,
+std::string how_measured(const measure::RunOptions& wanted, bool drains, const RankPlace& place,
                          const std::vector<measure::Samples>& samples) {
   std::string out =
       fmt::format("{} processes, {}; {}; medians of {} {} repetitions after {}, checked", place.ranks,
@@ -96,10 +96,10 @@ std::string how_measured(const measure::Wanted& wanted, bool drains, const RankP
   return out;
 }
 
-void report(const Options& options, const std::string& backend, const measure::Wanted& wanted,
+void report(const Options& options, const std::string& backend, const measure::RunOptions& wanted,
             const RankPlace& place, const std::vector<measure::Samples>& samples) {
   const std::string how = how_measured(wanted, options.drain, place, samples);
-  const measure::About about = {
+  const measure::NetworkInfo about = {
       .name = options.name.empty() ? backend : options.name,
       .source = "fusewise measure: " + how,
       .line_rate_gbps = place.bits_per_second ? std::optional(*place.bits_per_second / 1e9) : std::nullopt};
@@ -115,13 +115,13 @@ void report(const Options& options, const std::string& backend, const measure::W
 
 void measure_command(const Options& options, const RankOptions& ranks) {
   (void)backend_of(ranks);
-  const measure::Wanted asked = wanted_of(options);
+  const measure::RunOptions asked = wanted_of(options);
   std::vector<measure::Samples> samples;
   on_ranks(
       ranks,
       {.work =
            [&](transport::Tcp& control, measure::Engine& engine, const RankPlace& place) {
-             measure::Wanted wanted = asked;
+             measure::RunOptions wanted = asked;
              wanted.drain_bytes = place.burst_bytes;
              samples = measure::run(control, engine, wanted);
            },

@@ -90,7 +90,7 @@ void run_rank(const RankJob& job, Setting setting, const Membership& membership)
 /// Where ranks on this host are put.
 struct Lodging {
   std::optional<netlab::Lab> lab;
-  std::unique_ptr<netlab::Loan> loan;  // of the lab, where it is ours
+  std::unique_ptr<netlab::ScopedLab> loan;  // of the lab, where it is ours
 };
 
 void move_in(Lodging& lodging, const netlab::Lab& lab, Setting& setting) {
@@ -120,7 +120,7 @@ Lodging own_lodging(const RankOptions& options, Setting& setting) {
   const double delay_us = options.delay.empty() ? 0 : *core::parse_delay_us(options.delay);
   if (!options.paced) {
     try {
-      out.loan = std::make_unique<netlab::Loan>(
+      out.loan = std::make_unique<netlab::ScopedLab>(
           netlab::Shape{.workers = options.workers, .bits_per_second = *rate, .delay_us = delay_us});
       move_in(out, out.loan->lab(), setting);
       return out;

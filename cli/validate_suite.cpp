@@ -56,7 +56,7 @@ void run_suite(const Options& options, const Field& file, const LiveShared& shar
   run_options.tell = [](const std::string& line) { spdlog::info("{}", core::one_line(line)); };
   const suite::Measured measured = suite::run(what, run_options);
   const suite::Report report = suite::judge(measured.cases, what.tolerance);
-  const suite::About about = {
+  const suite::ReportInfo about = {
       .suite = what.name,
       .date = today(),
       .machine = fmt::format("{}, {} processors", profiler::processor_name(), profiler::processor_count()),

@@ -226,7 +226,7 @@ std::string papers_json(const std::vector<PaperResult>& results) {
 
 std::string papers_page(const std::vector<PaperResult>& results) {
   std::string out = fmt::format(
-      "# What of the papers comes out\n"
+      "# Reproduced results of papers\n"
       "Written by `fusewise validate validate/papers -o docs/reproduction.md`; `validate/papers/README.md` "
       "says\n"
       "how figures are judged. {}.\n\n",

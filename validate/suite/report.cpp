@@ -170,7 +170,7 @@ std::string report_table(const Report& report, const Tolerance& tolerance) {
   return out + summary(report) + '\n';
 }
 
-std::string report_json(const Report& report, const Tolerance& tolerance, const About& about) {
+std::string report_json(const Report& report, const Tolerance& tolerance, const ReportInfo& about) {
   return core::json_text({{"format", "fusewise.accuracy"},
                           {"version", 1},
                           {"suite", about.suite},
@@ -197,9 +197,9 @@ std::string report_json(const Report& report, const Tolerance& tolerance, const 
                           {"faults", report.faults}});
 }
 
-std::string report_page(const Report& report, const Tolerance& tolerance, const About& about) {
+std::string report_page(const Report& report, const Tolerance& tolerance, const ReportInfo& about) {
   std::string out = fmt::format(
-      "# How wrong predictions are\n"
+      "# Accuracy of predictions\n"
       "Written by `{}` on {}.\n{}\n{}\n\n"
       "Every prediction was on disk before its run began. *error* is predicted over measured, less 1: the "
       "median over\n"

@@ -22,7 +22,7 @@ WireSize wire_bytes(std::size_t elements, double density) {
 Compressor random_k_compressor() {
   Compressor out = sparse_compressor();
   out.name = "random-k";
-  out.summary = "k elements drawn at random";
+  out.summary = "k elements sampled at random";
   out.encode = encode;
   out.wire_bytes = wire_bytes;
   return out;

@@ -22,7 +22,7 @@ WireSize wire_bytes(std::size_t elements, double density) {
 Compressor threshold_compressor() {
   Compressor out = sparse_compressor();
   out.name = "threshold";
-  out.summary = "up to 2k elements, by a threshold computed now and then";
+  out.summary = "up to 2k elements, by a threshold computed periodically";
   out.encode = encode;
   out.wire_bytes = wire_bytes;
   return out;

@@ -20,7 +20,7 @@ WireSize wire_bytes(std::size_t elements, double density) {
 Compressor top_k_compressor() {
   Compressor out = sparse_compressor();
   out.name = "top-k";
-  out.summary = "the k elements of greatest magnitude";
+  out.summary = "the k elements of largest magnitude";
   out.encode = encode;
   out.wire_bytes = wire_bytes;
   return out;

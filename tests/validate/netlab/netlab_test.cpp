@@ -1,5 +1,5 @@
-// Where namespaces can be had, that they come and go; elsewhere, that one line says what is missing. Each
-// case says which of the two it has tested.
+// Creates and removes labs if namespaces are available; otherwise checks the one-line error. Each case says
+// which of the two it has tested.
 
 #include "validate/netlab/lab.hpp"
 
@@ -21,7 +21,7 @@
 
 namespace {
 
-/// Nothing, and a message that it is so, where namespaces cannot be had.
+/// Returns nothing, and prints a message, if namespaces are not available.
 std::optional<netlab::Lab> lab(const netlab::Shape& shape) {
   try {
     return netlab::build(shape, netlab::Lifetime::of_thread);
@@ -60,7 +60,7 @@ TEST_CASE("netlab: ranks in namespaces reach each other, and nothing is left beh
   CHECK_FALSE(netlab::is_up(*built));
   CHECK(processes::no_child_left());
   CHECK_THROWS_AS(netlab::enter(*built, 0), core::EnvironmentError);
-  netlab::remove(*built);  // once more does no harm
+  netlab::remove(*built);  // a second call has no effect
 }
 
 TEST_CASE("netlab: nodes are joined by a link of their own rate, which their workers share") {
@@ -157,8 +157,8 @@ TEST_CASE("netlab: what is enlisted is found while its keeper lives, and struck 
   netlab::remove(lab);
   (void)::waitpid(keeper, nullptr, 0);
   CHECK_FALSE(netlab::find_lab(folder.path(), "a"));
-  netlab::strike_out(folder.path(), "a");
-  netlab::strike_out(folder.path(), "a");
+  netlab::remove_lab_file(folder.path(), "a");
+  netlab::remove_lab_file(folder.path(), "a");
   CHECK(folder.count() == 0);
 }
 
