@@ -36,6 +36,7 @@ void add_measure(CLI::App& app) {
         if (option->count() > 0)
           throw core::InputError(fmt::format("{}: expected nothing of collectives with {}, got it",
                                              option->get_name(), kind.chosen_by->get_name()));
+      options->backend = collectives.backend();
       return kind.run(*options);
     }
     collectives.run(*options);

@@ -165,14 +165,21 @@ MeasureKind add_measure_collectives(CLI::App& measure) {
       ->check(file_name());
   auto overlap = std::make_shared<OverlapOptions>();
   add_overlap_options(*command, overlap);
-  return {.own = command->get_options(), .run = [options, ranks, overlap](const MeasureOptions& common) {
-            if (!overlap->model.empty())
-              return measure_overlap(*overlap, *ranks, static_cast<int>(options->warm_up),
-                                     static_cast<int>(common.repetitions.value_or(10)), common.output);
-            options->repetitions = common.repetitions.value_or(options->repetitions);
-            options->output = common.output;
-            measure_command(*options, *ranks);
-          }};
+  std::vector<CLI::Option*> own = command->get_options();
+  const CLI::Option* backend = command->get_option("--backend");
+  std::erase(own, backend);
+  return {.own = own,
+          .run =
+              [options, ranks, overlap](const MeasureOptions& common) {
+                if (!overlap->model.empty())
+                  return measure_overlap(*overlap, *ranks, static_cast<int>(options->warm_up),
+                                         static_cast<int>(common.repetitions.value_or(10)), common.output);
+                options->repetitions = common.repetitions.value_or(options->repetitions);
+                options->output = common.output;
+                measure_command(*options, *ranks);
+              },
+          .backend = [backend,
+                      ranks] { return backend->count() > 0 ? std::optional(ranks->backend) : std::nullopt; }};
 }
 
 }  // namespace cli

@@ -1,6 +1,6 @@
 // The main function of the test programs. A test whose needs are not met is skipped, and a line on stderr
-// that begins with "SKIPPED: " says why: ctest recognises it. With
-// --fail-if-skipped such a test is a failure. A run that selects no test fails.
+// that begins with "SKIPPED:" says why; ctest recognises it. With --fail-if-skipped such a test is a failure.
+// A run that selects no test fails, too.
 
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
