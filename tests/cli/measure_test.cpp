@@ -97,7 +97,7 @@ TEST_CASE("measure: a broadcast alone, which makes no network, is measured and p
 
 TEST_CASE("netlab: up, status, measured in and down" * support::needs(support::no_namespaces)) {
   const support::TemporaryFolder folder;
-  const support::Environment environment({{"XDG_RUNTIME_DIR", folder.path().string()}});
+  const support::Environment environment("XDG_RUNTIME_DIR", folder.path().string());
   const Outcome up = run_program({"netlab", "up", "--workers", "2", "--rate", "1gbit"});
   REQUIRE(up.exit_code == 0);
   CHECK(run_program({"netlab", "up"}).err ==
@@ -113,7 +113,7 @@ TEST_CASE("netlab: up, status, measured in and down" * support::needs(support::n
 
 TEST_CASE("netlab: without namespaces nothing comes up, and what is not up goes down again") {
   const support::TemporaryFolder folder;
-  const support::Environment environment({{"XDG_RUNTIME_DIR", folder.path().string()}});
+  const support::Environment environment("XDG_RUNTIME_DIR", folder.path().string());
   const Outcome up =
       run_program({"netlab", "up", "--workers", "2", "--rate", "1gbit"}, support::forbid_namespaces);
   CHECK(up.exit_code == 1);

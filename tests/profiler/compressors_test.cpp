@@ -111,7 +111,7 @@ TEST_CASE("measured compressors: the names of a CUDA device are those that it en
 }
 
 TEST_CASE("measured compressors: without a GPU --backend cuda says so in one line, exit 1") {
-  const support::Environment none({{"CUDA_VISIBLE_DEVICES", "-1"}});
+  const support::Environment none("CUDA_VISIBLE_DEVICES", "-1");
   const support::TemporaryFolder folder;
   const std::string file = folder / "never-written.json";
   const support::Outcome outcome = support::run_program(

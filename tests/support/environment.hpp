@@ -11,6 +11,8 @@ namespace support {
 
 class Environment {
  public:
+  Environment(const std::string& name, const std::string& value)
+      : Environment(std::map<std::string, std::string>{{name, value}}) {}
   explicit Environment(const std::map<std::string, std::string>& variables) {
     for (const auto& [name, value] : variables) {
       if (const char* before = std::getenv(name.c_str())) before_[name] = before;

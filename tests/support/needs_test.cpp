@@ -49,7 +49,7 @@ TEST_CASE(
   CHECK(whole.exit_code == 0);
   CHECK(says(whole, "test cases: 1 | 1 passed"));
   CHECK_FALSE(says(whole, "SKIPPED"));
-  const support::Environment environment({{kVariable, "1"}});
+  const support::Environment environment(kVariable, "1");
   const TestRun lacking = run_tests(one);
   CHECK(lacking.exit_code == 0);
   CHECK(says(lacking, "test cases: 0 | 0 passed"));

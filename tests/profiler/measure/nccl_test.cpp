@@ -39,7 +39,7 @@ bool says(const std::string& err, const std::string& what) { return err.find(wha
 std::int64_t lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
 
 TEST_CASE("nccl: without a GPU one line says so, exit 1") {
-  const Environment none({{"CUDA_VISIBLE_DEVICES", "-1"}});
+  const Environment none("CUDA_VISIBLE_DEVICES", "-1");
   const Outcome outcome = support::run_program({"measure", "--backend", "nccl", "--workers", "2"});
   CHECK(outcome.exit_code == 1);
   CHECK(outcome.out.empty());

@@ -225,7 +225,7 @@ TEST_CASE("validate nccl: as a process of several, by torchrun's variables" *
 TEST_CASE("validate nccl: without a GPU one line says so, exit 1") {
   const support::TemporaryFolder folder;
   const std::string file = scenario(folder, R"(["wfbp"])");
-  const Environment environment({{"CUDA_VISIBLE_DEVICES", "-1"}});
+  const Environment environment("CUDA_VISIBLE_DEVICES", "-1");
   const Outcome outcome = support::run_program(words(file));
   CHECK(outcome.exit_code == 1);
   CHECK(outcome.out.empty());
