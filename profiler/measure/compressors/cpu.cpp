@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "collectives/compression/error_feedback.hpp"
+#include "core/statistics.hpp"
 #include "profiler/common/host.hpp"
-#include "profiler/common/samples.hpp"
 #include "profiler/measure/compressors/measure.hpp"
 
 namespace profiler {
@@ -68,7 +68,7 @@ class Cpu : public CompressorDevice {
       for (int i = 0; i < calls; ++i) call();
       each.push_back(us_since(sample_begin) / calls);
     }
-    const SampleSummary of_all = summary(each);
+    const core::Statistics of_all = core::statistics(each);
     return {.us = of_all.median, .spread_us = of_all.spread};
   }
 

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "profiler/common/samples.hpp"
+#include "core/statistics.hpp"
 #include "profiler/measure/compressors/measure.hpp"
 
 namespace profiler {
@@ -77,7 +77,7 @@ class Cuda : public CompressorDevice {
     for (int i = 0; i < kWarmUps; ++i) call();
     std::vector<double> us;
     for (int i = 0; i < samples; ++i) us.push_back(device_.engine().timed_ms(call) * kUsPerMs);
-    const SampleSummary of_all = summary(us);
+    const core::Statistics of_all = core::statistics(us);
     return {.us = of_all.median, .spread_us = of_all.spread};
   }
 
