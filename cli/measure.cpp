@@ -36,6 +36,7 @@ void add_measure(const Command& program) {
         if (option.is_given())
           throw core::InputError(fmt::format("{}: expected nothing of collectives with {}, got it",
                                              option.name(), kind.chosen_by->name()));
+      options->backend = collectives.backend();
       return kind.run(*options);
     }
     collectives.run(*options);

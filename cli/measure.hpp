@@ -13,16 +13,19 @@
 
 namespace cli {
 
-/// What all kinds are asked for alike.
+/// The options that all kinds have in common.
 struct MeasureOptions {
   std::string output;  ///< write to this file; empty: print
   std::optional<std::uint32_t> repetitions;
+  std::optional<std::string> backend;  ///< each kind has its own
 };
 
 struct MeasureKind {
   std::optional<Option> chosen_by = {};  ///< none: what is measured where nothing else is asked for
   std::vector<Option> own = {};          ///< that go with nothing else
   std::function<void(const MeasureOptions& options)> run;
+  /// The value of --backend where it was given; the kind that adds this option sets it.
+  std::function<std::optional<std::string>()> backend = {};
 };
 
 MeasureKind add_measure_collectives(const Command& command);

@@ -3,6 +3,7 @@
 
 #include "cli/measure.hpp"
 
+#include <algorithm>
 #include <memory>
 
 #include <fmt/format.h>
@@ -163,14 +164,22 @@ MeasureKind add_measure_collectives(const Command& measure) {
       .check(file_name());
   auto overlap = std::make_shared<OverlapOptions>();
   add_overlap_options(command, overlap);
-  return {.own = command.options(), .run = [options, ranks, overlap](const MeasureOptions& common) {
-            if (!overlap->model.empty())
-              return measure_overlap(*overlap, *ranks, static_cast<int>(options->warm_up),
-                                     static_cast<int>(common.repetitions.value_or(10)), common.output);
-            options->repetitions = common.repetitions.value_or(options->repetitions);
-            options->output = common.output;
-            measure_command(*options, *ranks);
-          }};
+  std::vector<Option> own = command.options();
+  const auto at = std::ranges::find(own, "--backend", &Option::name);
+  const Option backend = *at;
+  own.erase(at);
+  return {.own = own,
+          .run =
+              [options, ranks, overlap](const MeasureOptions& common) {
+                if (!overlap->model.empty())
+                  return measure_overlap(*overlap, *ranks, static_cast<int>(options->warm_up),
+                                         static_cast<int>(common.repetitions.value_or(10)), common.output);
+                options->repetitions = common.repetitions.value_or(options->repetitions);
+                options->output = common.output;
+                measure_command(*options, *ranks);
+              },
+          .backend = [backend,
+                      ranks] { return backend.is_given() ? std::optional(ranks->backend) : std::nullopt; }};
 }
 
 }  // namespace cli

@@ -1,4 +1,4 @@
-// fusewise measure --compressors: what the compressors of compression/ take on this machine.
+// fusewise measure --compressors: times the compressors of collectives/compression/ on the CPU or a GPU.
 
 #include <algorithm>
 #include <memory>
@@ -9,7 +9,6 @@
 
 #include "cli/commands.hpp"
 #include "cli/measure.hpp"
-#include "collectives/compression/compressor.hpp"
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "planner/job/registry.hpp"
@@ -25,12 +24,24 @@ struct Options {
   std::vector<double> densities;
 };
 
-void check_names(const std::vector<std::string>& only) {
-  const std::vector<std::string_view> known = planner::names(compression::compressors());
+const profiler::CompressorBackend& backend_of(const MeasureOptions& common) {
+  const auto all = profiler::compressor_backends();
+  if (!common.backend) return all.front();
+  const auto found = std::ranges::find(all, *common.backend, &profiler::CompressorBackend::name);
+  if (found == all.end())
+    throw core::InputError(fmt::format("--backend: expected one of {} with --compressors, got '{}'",
+                                       fmt::join(planner::names(all), ", "),
+                                       core::printable(*common.backend)));
+  return *found;
+}
+
+void check_names(const std::vector<std::string>& only, const profiler::CompressorBackend& backend) {
+  const std::vector<std::string_view> known = backend.compressors();
   for (const std::string& name : only)
     if (std::find(known.begin(), known.end(), name) == known.end())
-      throw core::InputError(fmt::format("--only: expected one of {}, got '{}'{}", fmt::join(known, ", "),
-                                         core::printable(name), core::suggestion(name, known)));
+      throw core::InputError(fmt::format("--only: expected one of {} with --backend {}, got '{}'{}",
+                                         fmt::join(known, ", "), backend.name, core::printable(name),
+                                         core::suggestion(name, known)));
 }
 
 template <typename Number>
@@ -41,7 +52,6 @@ std::vector<Number> growing(std::vector<Number> numbers) {
 }
 
 profiler::CompressorOptions options_of(const Options& options, const MeasureOptions& common) {
-  check_names(options.only);
   profiler::CompressorOptions out;
   out.compressors = options.only;
   if (!options.elements.empty()) out.elements = growing(options.elements);
@@ -53,6 +63,7 @@ profiler::CompressorOptions options_of(const Options& options, const MeasureOpti
 /// As it could be given again.
 std::string command_of(const Options& options, const MeasureOptions& common) {
   std::string out = "fusewise measure --compressors";
+  if (common.backend) out += fmt::format(" --backend {}", *common.backend);
   if (!options.only.empty()) out += fmt::format(" --only {}", fmt::join(options.only, ","));
   if (!options.elements.empty()) out += fmt::format(" --elements {}", fmt::join(options.elements, ","));
   if (!options.densities.empty()) out += fmt::format(" --densities {}", fmt::join(options.densities, ","));
@@ -61,8 +72,10 @@ std::string command_of(const Options& options, const MeasureOptions& common) {
 }
 
 void run(const Options& options, const MeasureOptions& common) {
+  const profiler::CompressorBackend& backend = backend_of(common);
+  check_names(options.only, backend);
   const core::CompressorCosts costs =
-      profiler::measure_compressors(options_of(options, common), command_of(options, common),
+      profiler::measure_compressors(backend, options_of(options, common), command_of(options, common),
                                     [](const std::string& what) { spdlog::info("measuring {}", what); });
   write_or_print(common.output, compressor_costs_text(costs), summary(costs));
 }
@@ -71,9 +84,10 @@ void run(const Options& options, const MeasureOptions& common) {
 
 MeasureKind add_measure_compressors(const Command& command) {
   auto options = std::make_shared<Options>();
-  const Option flag = command.add_flag(
-      "--compressors", options->compressors,
-      "encoding, with error feedback, and decoding by every compressor: a fusewise.compressors file");
+  const Option flag = command.add_flag("--compressors", options->compressors,
+                                       "encoding, with error feedback, and decoding by every compressor, "
+                                       "with --backend cpu (default) or cuda: "
+                                       "a fusewise.compressors file");
   command.add_option("--only", options->only, "these compressors alone (default: all)")
       .delimiter(',')
       .needs(flag);

@@ -29,7 +29,7 @@ const std::string kSuite =
                  {"name": "b", "kind": "k", "forward_us": 500, "backward_us": 900, "tensors": [{"name": "w", "elements": 9000}]}]},
     "schedules": ["wfbp", {"name": "one group", "schedule": {"fusion": "all"}}, "fusewise"]}]})";
 
-TEST_CASE("validate: a suite is predicted, frozen, run and judged; noisy cases are not") {
+TEST_CASE("validate: a suite is predicted, frozen, run and judged, noisy cases are not") {
   const support::TemporaryFolder folder;
   const std::string page = folder / "page.md";
   const std::string prediction_file = folder / "frozen.json";

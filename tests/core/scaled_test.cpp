@@ -59,7 +59,7 @@ Network full_network() {
 
 TEST_CASE("scaled: factors of 1 change nothing") { CHECK(scaled(full_network(), 1, 1) == full_network()); }
 
-TEST_CASE("scaled: links of levels and flat ones alike; summing stays the worker's own") {
+TEST_CASE("scaled: links of levels and flat ones alike, summing stays the worker's own") {
   const Network out = scaled(full_network(), 2, 0.5);
   CHECK(out.link == Link{.alpha_us = 90, .beta_us_per_byte = 0.0005, .gamma_us_per_byte = 0.0002});
   CHECK(out.levels[0].link == Link{.alpha_us = 10, .beta_us_per_byte = 0.00001, .gamma_us_per_byte = 0});

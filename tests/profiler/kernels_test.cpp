@@ -12,8 +12,10 @@
 
 #include "core/model/kinds.hpp"
 #include "sim/draws.hpp"
+#include "tests/profiler/instruction_sets.hpp"
 #include "tests/profiler/layer_examples.hpp"
 #include "tests/profiler/plain_layers.hpp"
+#include "tests/support/needs.hpp"
 
 namespace {
 
@@ -118,10 +120,17 @@ TEST_CASE(
   for (const LayerExample& example : support::layer_examples()) check(example, set, 1, true);
 }
 
-TEST_CASE("cpu kernels: the same on every instruction set and on two threads") {
-  for (const profiler::InstructionSet& set : profiler::instruction_sets())
-    for (const LayerExample& example : support::layer_examples())
-      check(example, set, 2, set.name == "baseline");
+void check_on_two_threads(std::string_view name) {
+  const profiler::InstructionSet set = support::instruction_set(name);
+  for (const LayerExample& example : support::layer_examples()) check(example, set, 2, name == "baseline");
+}
+
+TEST_CASE("cpu kernels: the same on two threads") { check_on_two_threads("baseline"); }
+TEST_CASE("cpu kernels: the same on two threads with AVX2" * support::needs(support::no_avx2)) {
+  check_on_two_threads("avx2");
+}
+TEST_CASE("cpu kernels: the same on two threads with AVX-512" * support::needs(support::no_avx512)) {
+  check_on_two_threads("avx512");
 }
 
 TEST_CASE("cpu kernels: every kind that may stand in a file has one, and an example here") {

@@ -44,7 +44,7 @@ std::vector<std::int64_t> starts(const Queue& queue, std::int64_t credit) {
 // Ready at 1, 2, 3 and 4, each more urgent than the previous one, one byte each.
 const Queue rising = {{Time(1), Time(1), Time(1), Time(1)}, {1, 1, 1, 1}, {4, 3, 2, 1}};
 
-TEST_CASE("sim: what is committed runs first come, first served; what is not is overtaken") {
+TEST_CASE("sim: what is committed runs first come, first served, what is not is overtaken") {
   CHECK(starts(rising, 1) == std::vector<std::int64_t>{1, 31, 21, 11});  // stop and wait: priorities alone
   CHECK(starts(rising, 0) == starts(rising, 1));
   // two in flight: the second joins the first at 2; when the first ends the most urgent one joins

@@ -106,7 +106,7 @@ TEST_CASE("measurements: fitted to one schedule, the others come out, and better
 }
 
 TEST_CASE(
-    "measurements: both means are over the same rows; models that nothing was calibrated on are apart") {
+    "measurements: both means are over the same rows, models that nothing was calibrated on are apart") {
   std::vector<Measurement> rows = simulated();
   validate::Setup all = setup();
   all.models.emplace("other", all.models.at("m"));

@@ -71,7 +71,7 @@ TEST_CASE("papers: a figure that agrees in all decimals is reproduced, another n
         "p: 'f' is met, although its file says why it is not");
 }
 
-TEST_CASE("papers: a patch changes one key and leaves the rest; paths in it stay where they were") {
+TEST_CASE("papers: a patch changes one key and leaves the rest, paths in it stay where they were") {
   const std::string patched =
       R"("published": 7.5, "decimals": 1, "judge": "exact", "quantity": {"kind": "iteration_ms", "scenario": "b",
          "schedule": "wfbp"})";  // six steps of 500 us more

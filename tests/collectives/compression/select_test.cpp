@@ -81,7 +81,7 @@ TEST_CASE("top-k: as a sort would where the sample sees too great elements alone
   check_selection(x, 4000);
 }
 
-TEST_CASE("top-k: NaN before infinity before numbers, whatever their signs; of equals the first") {
+TEST_CASE("top-k: NaN before infinity before numbers, whatever their signs, of equals the first") {
   const std::vector<float> x = {1, -kInfinity, 3, -kNan, 0, -3, 3, kInfinity};
   CHECK(top_k(x, 1).indexes == std::vector<std::uint32_t>{3});
   CHECK(top_k(x, 2).indexes == std::vector<std::uint32_t>{1, 3});

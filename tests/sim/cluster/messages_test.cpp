@@ -319,7 +319,7 @@ TEST_CASE("messages: an oversubscribed spine is slower, one that is not is as if
   CHECK(arrivals(over(4), inside) == "100 100 100 100");
 }
 
-TEST_CASE("messages: bytes are charged once, however many hops; latencies add") {
+TEST_CASE("messages: bytes are charged once, however many hops, latencies add") {
   //  startup 3, NIC out 5, up 7, down 7, NIC in 5, then 100 bytes
   const Topology topology = make_topology({.kind = TopologyKind::leaf_spine,
                                            .startup_us = 3 * kPs,
