@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
@@ -130,21 +129,21 @@ void measure_overlap(const OverlapOptions& options, const RankOptions& ranks, in
   on_ranks(ranks, {.work = work, .report = report, .computes = true});
 }
 
-void add_overlap_options(CLI::App& command, const std::shared_ptr<OverlapOptions>& options) {
-  CLI::Option* overlap = command.add_option(
+void add_overlap_options(const Command& command, const std::shared_ptr<OverlapOptions>& options) {
+  const Option overlap = command.add_option(
       "--overlap", options->model,
       "instead: how much the layers of this fusewise.model and all-reduces slow each other when both run");
   command.add_option("--into", options->into, "the profile that gets these numbers, its layers unchanged")
-      ->needs(overlap);
+      .needs(overlap);
   command.add_option("--batch,--batch-size", options->batch, "samples (default: the model's)")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
-      ->needs(overlap);
+      .check(range(std::int64_t{1}, std::int64_t{1'000'000'000}))
+      .needs(overlap);
   command.add_option("--threads", options->threads, "of each process (default: its share of the CPU)")
-      ->check(CLI::Range(1, 4096))
-      ->needs(overlap);
+      .check(range(1, 4096))
+      .needs(overlap);
   command.add_option("--overlap-size", options->size, "of each all-reduce beside the layers")
-      ->capture_default_str()
-      ->needs(overlap);
+      .show_default()
+      .needs(overlap);
 }
 
 }  // namespace cli

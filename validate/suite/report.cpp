@@ -123,7 +123,7 @@ ordered_json list_of(const Items& items) {
   return out;
 }
 
-/// Markdown takes '|' for the end of a cell.
+/// Escapes '|', which ends a cell in Markdown.
 std::string cell(std::string text) {
   for (std::size_t at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2))
     text.insert(at, "\\");
