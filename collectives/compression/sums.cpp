@@ -13,14 +13,14 @@ namespace {
 
 float or_zero(float x) { return only_if(is_finite(x), x); }
 
-std::size_t count_broken(std::span<const float> x) {
+std::size_t count_not_finite(std::span<const float> x) {
   return count_at_least(x, std::numeric_limits<float>::infinity());
 }
 
 }  // namespace
 
 Magnitudes magnitudes(std::span<const float> x) {
-  const std::size_t not_finite = count_broken(x);
+  const std::size_t not_finite = count_not_finite(x);
   if (not_finite == x.size()) return {.not_finite = not_finite};
   std::uint32_t greatest = 0;
   for (const float each : x) greatest = std::max(greatest, magnitude(or_zero(each)));
@@ -33,7 +33,7 @@ Magnitudes magnitudes(std::span<const float> x) {
 }
 
 Moments moments(std::span<const float> x) {
-  const std::size_t not_finite = count_broken(x);
+  const std::size_t not_finite = count_not_finite(x);
   if (not_finite == x.size()) return {};
   const auto count = static_cast<double>(x.size() - not_finite);
   const double mean = sum_of(x, [](float each) { return static_cast<double>(or_zero(each)); }) / count;

@@ -253,7 +253,7 @@ bool Messages::take_early(std::uint32_t slot) {
 bool Messages::stream(std::uint32_t slot) {
   const Collective& collective = collectives_[ranks_[slot].collective];
   const TreeStreams::Event event =
-      collective.streams->happens(net(collective), slot - collective.slots_at, now_);
+      collective.streams->handle_event(net(collective), slot - collective.slots_at, now_);
   if (event == TreeStreams::Event::arrived) ++delivered_;
   return event == TreeStreams::Event::left;
 }

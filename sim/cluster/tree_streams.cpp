@@ -88,12 +88,12 @@ void TreeStreams::enter(const Net& net, std::uint32_t rank, Time at) {
   ranks_[rank].is_inside = true;
   for (std::uint32_t tree = 0; tree < 2; ++tree) {
     const TreePlace own = {.tree = tree, .rank = rank, .is_up = true};
-    head_comes(net, own, {.at = at, .origin = rank});
-    tail_comes(net, own, {.at = at, .origin = rank});
+    receive_head(net, own, {.at = at, .origin = rank});
+    receive_tail(net, own, {.at = at, .origin = rank});
   }
 }
 
-TreeStreams::Event TreeStreams::happens(const Net& net, std::uint32_t place, Time now) {
+TreeStreams::Event TreeStreams::handle_event(const Net& net, std::uint32_t place, Time now) {
   const std::uint32_t slot = net.first_slot + place;
   if (place < ranks_.size() && ranks_[place].halves_missing == 0) return Event::left;
   const TreePlace edge = place_of(place);
@@ -117,11 +117,11 @@ TreeStreams::Event TreeStreams::happens(const Net& net, std::uint32_t place, Tim
   assert(own.state == State::flowed);
   own.state = State::arrived;
   net.queue.set(slot, EventQueue::kNever);
-  tail_comes(net, receiver(edge), {.at = now, .origin = own.tail.origin});
+  receive_tail(net, receiver(edge), {.at = now, .origin = own.tail.origin});
   return Event::arrived;
 }
 
-void TreeStreams::head_comes(const Net& net, const TreePlace& place, const DecidedTime& when) {
+void TreeStreams::receive_head(const Net& net, const TreePlace& place, const DecidedTime& when) {
   Point& own = point(place);
   own.head = later(own.head, when);
   if (--own.heads_missing == 0) pass_head(net, place);
@@ -149,11 +149,11 @@ void TreeStreams::send_head(const Net& net, const TreePlace& edge, const Decided
     own.state = begun.joins ? State::joining : State::flowing;
     net.queue.set(slot, begun.at);
   }
-  head_comes(net, receiver(edge), when + own.first);
+  receive_head(net, receiver(edge), when + own.first);
 }
 
 /// Receiving takes its time at the rank, starting when a part of every stream has arrived.
-void TreeStreams::tail_comes(const Net& net, const TreePlace& place, const DecidedTime& when) {
+void TreeStreams::receive_tail(const Net& net, const TreePlace& place, const DecidedTime& when) {
   Point& own = point(place);
   own.tail = later(own.tail, when);
   if (--own.tails_missing != 0) return;
@@ -167,16 +167,16 @@ void TreeStreams::pass_tail(const Net& net, const TreePlace& place) {
   const std::uint32_t above = parent(place);
   if (place.is_up && above == Tree::kRoot) {
     const TreePlace down = {.tree = place.tree, .rank = place.rank, .is_up = false};
-    head_comes(net, down, when);
-    tail_comes(net, down, when);
+    receive_head(net, down, when);
+    receive_tail(net, down, when);
     return;
   }
   if (place.is_up) return send_tail(net, place, when);
   each_child(place.tree, place.rank, [&](std::uint32_t child) {
     send_tail(net, {.tree = place.tree, .rank = child, .is_up = false}, when);
   });
-  half_is_there(net, place.rank, when);
-  if (above != Tree::kRoot) half_is_there(net, above, when);
+  finish_half(net, place.rank, when);
+  if (above != Tree::kRoot) finish_half(net, above, when);
 }
 
 void TreeStreams::send_tail(const Net& net, const TreePlace& edge, const DecidedTime& when) {
@@ -185,7 +185,7 @@ void TreeStreams::send_tail(const Net& net, const TreePlace& edge, const Decided
   if (own.state == State::flowed) net.queue.set(net.first_slot + index(edge), own.tail.at);
 }
 
-void TreeStreams::half_is_there(const Net& net, std::uint32_t rank, const DecidedTime& when) {
+void TreeStreams::finish_half(const Net& net, std::uint32_t rank, const DecidedTime& when) {
   Rank& own = ranks_[rank];
   own.leaves = later(own.leaves, when);
   if (--own.halves_missing == 0) net.queue.set(net.first_slot + rank, own.leaves.at);

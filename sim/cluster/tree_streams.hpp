@@ -43,7 +43,7 @@ class TreeStreams {
 
   enum class Event : std::uint8_t { none, arrived, left };
   /// Handles the event at `place` among its slots: a message has arrived, a rank leaves, or neither.
-  Event happens(const Net& net, std::uint32_t place, sim::Time now);
+  Event handle_event(const Net& net, std::uint32_t place, sim::Time now);
 
   /// The rank whose entry decided when `rank` leaves, once that is known.
   std::uint32_t origin(std::uint32_t rank) const { return ranks_[rank].leaves.origin; }
@@ -105,13 +105,13 @@ class TreeStreams {
   void each_child(std::uint32_t tree, std::uint32_t rank, const Do& act) const;
   TreePlace receiver(const TreePlace& stream) const;
   const DecidedTime& sender_head(const TreePlace& stream) const;
-  void head_comes(const Net& net, const TreePlace& place, const DecidedTime& when);
+  void receive_head(const Net& net, const TreePlace& place, const DecidedTime& when);
   void pass_head(const Net& net, const TreePlace& place);
   void send_head(const Net& net, const TreePlace& edge, const DecidedTime& when);
-  void tail_comes(const Net& net, const TreePlace& place, const DecidedTime& when);
+  void receive_tail(const Net& net, const TreePlace& place, const DecidedTime& when);
   void pass_tail(const Net& net, const TreePlace& place);
   void send_tail(const Net& net, const TreePlace& edge, const DecidedTime& when);
-  void half_is_there(const Net& net, std::uint32_t rank, const DecidedTime& when);
+  void finish_half(const Net& net, std::uint32_t rank, const DecidedTime& when);
 
   std::shared_ptr<const DoubleBinaryTree> trees_;
   std::vector<std::array<std::uint32_t, 2>> children_;  // indexed by tree and rank; kRoot: none

@@ -5,7 +5,7 @@
 #include "collectives/transport/in_process.hpp"
 #include "core/errors.hpp"
 #include "core/field.hpp"
-#include "tests/support/changing.hpp"
+#include "tests/support/corrupting_transport.hpp"
 
 namespace {
 

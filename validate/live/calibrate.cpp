@@ -11,7 +11,7 @@
 
 #include "collectives/transport/bytes.hpp"
 #include "collectives/transport/collectives.hpp"
-#include "collectives/transport/prompt.hpp"
+#include "collectives/transport/low_latency.hpp"
 #include "core/errors.hpp"
 #include "core/json_text.hpp"
 #include "core/profile_overlap.hpp"
@@ -171,7 +171,7 @@ Calibration calibrate(WorkerGroup& worker_group, const std::vector<RunSpec>& all
     if (engine != nullptr) out.where += "; " + engine->description();
     std::vector<measure::Samples> samples;
     std::vector<core::Level> levels;
-    transport::run_promptly([&] {
+    transport::run_with_low_latency([&] {
       samples = measured_collectives(transport, engine, needs, terms, sizes, tell);
       if (!needs.levels) return;
       tell("calibration of links inside nodes and between them");

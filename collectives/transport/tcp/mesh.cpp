@@ -9,7 +9,7 @@ namespace transport {
 namespace {
 
 /// How long a connecting process may take to identify itself.
-constexpr std::chrono::seconds kPatience(2);
+constexpr std::chrono::seconds kHandshakeTime(2);
 
 struct PendingPeer {
   Handshake handshake;
@@ -20,7 +20,8 @@ struct PendingPeer {
 std::optional<PendingPeer> accept_handshake(const Descriptor& listener, Clock::time_point deadline) {
   std::optional<Descriptor> socket = accept_on(listener, deadline);
   if (!socket) return {};
-  const std::optional<Bytes> said = receive_packed(*socket, std::min(deadline, Clock::now() + kPatience));
+  const std::optional<Bytes> said =
+      receive_packed(*socket, std::min(deadline, Clock::now() + kHandshakeTime));
   if (!said) return {};
   std::optional<Handshake> handshake = unpacked_handshake(*said);
   if (!handshake) return {};
@@ -38,17 +39,17 @@ class Registration {
 
   Mesh receive(const Descriptor& listener) && {
     for (std::uint32_t there = 1; there < own_.size;) {
-      std::optional<PendingPeer> guest = accept_handshake(listener, deadline_);
-      if (!guest && Clock::now() >= deadline_) refuse(missing());
-      if (!guest) continue;
-      const std::string fault = fault_of(guest->handshake);
-      const std::uint32_t rank = guest->handshake.rank;
+      std::optional<PendingPeer> peer = accept_handshake(listener, deadline_);
+      if (!peer && Clock::now() >= deadline_) refuse(missing());
+      if (!peer) continue;
+      const std::string fault = fault_of(peer->handshake);
+      const std::uint32_t rank = peer->handshake.rank;
       if (!fault.empty()) {
-        late_ = std::move(guest->socket);
+        refused_ = std::move(peer->socket);
         refuse(fault);
       }
-      mesh_.sockets[rank] = std::move(guest->socket);
-      roster_[rank] = std::move(guest->handshake);
+      mesh_.sockets[rank] = std::move(peer->socket);
+      roster_[rank] = std::move(peer->handshake);
       ++there;
     }
     answer(roster_);
@@ -84,10 +85,10 @@ class Registration {
 
   void answer(const Answer& answer) {
     const Bytes bytes = packed(answer);
-    const Clock::time_point deadline = std::max(deadline_, Clock::now() + kPatience);
+    const Clock::time_point deadline = std::max(deadline_, Clock::now() + kHandshakeTime);
     for (std::uint32_t rank = 1; rank < own_.size; ++rank)
       if (mesh_.sockets[rank]) (void)send_packed(mesh_.sockets[rank], bytes, deadline);
-    if (late_) (void)send_packed(late_, bytes, deadline);
+    if (refused_) (void)send_packed(refused_, bytes, deadline);
   }
 
   [[noreturn]] void refuse(const std::string& why) {
@@ -99,14 +100,14 @@ class Registration {
   Clock::time_point deadline_;
   Roster roster_;
   Mesh mesh_;
-  Descriptor late_;  // a connection that is refused
+  Descriptor refused_;  // a connection that is refused
 };
 
 Roster introduce(const Descriptor& to_master, const Handshake& own, const Address& master,
                  Clock::time_point deadline) {
   const std::string who = name(own.rank, own.process);
   // At the deadline rank 0 reports which ranks are missing.
-  const Clock::time_point patience = deadline + kPatience;
+  const Clock::time_point patience = deadline + kHandshakeTime;
   if (!send_packed(to_master, packed(own), deadline))
     throw TransportError(fmt::format("{}: rank 0 at {} has closed the connection", who, text(master)));
   const std::optional<Bytes> said = receive_packed(to_master, patience);
@@ -129,22 +130,22 @@ void connect_others(Mesh& mesh, const Handshake& own, const Roster& roster, cons
     (void)send_packed(mesh.sockets[rank], packed(own), deadline);
   }
   for (std::uint32_t awaited = own.size - 1 - own.rank; awaited > 0;) {
-    std::optional<PendingPeer> guest = accept_handshake(listener, deadline);
-    if (!guest && Clock::now() >= deadline)
+    std::optional<PendingPeer> peer = accept_handshake(listener, deadline);
+    if (!peer && Clock::now() >= deadline)
       throw TransportError(fmt::format("{}: {} of the ranks above it have not connected",
                                        name(own.rank, own.process), awaited));
-    if (!guest) continue;
-    const std::uint32_t rank = guest->handshake.rank;
-    if (rank <= own.rank || rank >= own.size || mesh.sockets[rank] || guest->handshake != roster[rank])
+    if (!peer) continue;
+    const std::uint32_t rank = peer->handshake.rank;
+    if (rank <= own.rank || rank >= own.size || mesh.sockets[rank] || peer->handshake != roster[rank])
       continue;
-    mesh.sockets[rank] = std::move(guest->socket);
+    mesh.sockets[rank] = std::move(peer->socket);
     --awaited;
   }
 }
 
 }  // namespace
 
-Mesh meet(const Membership& membership, Clock::time_point deadline, std::uint32_t version) {
+Mesh connect_mesh(const Membership& membership, Clock::time_point deadline, std::uint32_t version) {
   Handshake own = {.version = version,
                    .rank = membership.rank,
                    .size = membership.size,

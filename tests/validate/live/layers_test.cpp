@@ -7,7 +7,7 @@
 #include "collectives/transport/in_process.hpp"
 #include "core/errors.hpp"
 #include "core/field.hpp"
-#include "tests/support/changing.hpp"
+#include "tests/support/corrupting_transport.hpp"
 #include "tests/support/program.hpp"
 #include "validate/live/fusion_buffer_engine.hpp"
 #include "validate/live/layers.hpp"
