@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
+#include <regex>
+#include <set>
 #include <stdexcept>
 #include <string_view>
 
@@ -21,7 +24,9 @@ bool has_type(const json& value, const std::string& type) {
   if (type == "string") return value.is_string();
   if (type == "boolean") return value.is_boolean();
   if (type == "number") return value.is_number();
-  if (type == "integer") return value.is_number_integer();
+  if (type == "integer")
+    return value.is_number_integer() ||
+           (value.is_number_float() && std::floor(value.get<double>()) == value.get<double>());
   if (type == "null") return value.is_null();
   throw std::invalid_argument("schema: type " + type);
 }
@@ -59,6 +64,7 @@ class Checker {
     if (keyword == "const") return unless(value == said);
     if (keyword == "enum") return unless(std::ranges::find(said, value) != said.end());
     if (keyword == "type") return unless(has_type(value, said.get<std::string>()));
+    if (keyword == "not") return unless(!fault(said, value, place).empty());
     if (keyword == "anyOf" || keyword == "oneOf") {
       const auto fits =
           std::ranges::count_if(said, [&](const json& each) { return fault(each, value, place).empty(); });
@@ -70,22 +76,42 @@ class Checker {
     if (keyword == "exclusiveMinimum") return unless(!value.is_number() || value > said);
     if (keyword == "minLength")
       return unless(!value.is_string() || value.get<std::string>().size() >= said.get<std::size_t>());
+    if (keyword == "pattern")
+      return unless(!value.is_string() ||
+                    std::regex_search(value.get<std::string>(), std::regex(said.get<std::string>())));
+    if (keyword == "minProperties")
+      return unless(!value.is_object() || value.size() >= said.get<std::size_t>());
+    if (keyword == "uniqueItems")
+      return unless(!value.is_array() || !said.get<bool>() ||
+                    std::set<json>(value.begin(), value.end()).size() == value.size());
     if (keyword == "minItems") return unless(!value.is_array() || value.size() >= said.get<std::size_t>());
     if (keyword == "maxItems") return unless(!value.is_array() || value.size() <= said.get<std::size_t>());
     if (keyword == "required")
       return unless(!value.is_object() || std::ranges::all_of(said, [&](const json& key) {
         return value.contains(key.get<std::string>());
       }));
-    if (keyword == "items") return of_items(said, value, place);
+    if (keyword == "items") return of_items(said, schema, value, place);
+    if (keyword == "prefixItems") return of_first_items(said, value, place);
     if (keyword == "properties") return of_properties(said, value, place);
     if (keyword == "additionalProperties") return of_others(said, schema, value, place);
     throw std::invalid_argument("schema: keyword " + keyword);
   }
 
-  std::string of_items(const json& each, const json& value, const std::string& place) const {
+  std::string of_items(const json& each, const json& schema, const json& value,
+                       const std::string& place) const {
     if (!value.is_array()) return "";
-    for (std::size_t i = 0; i < value.size(); ++i) {
+    const std::size_t first = schema.contains("prefixItems") ? schema.at("prefixItems").size() : 0;
+    for (std::size_t i = first; i < value.size(); ++i) {
       const std::string found = fault(each, value[i], place + "/" + std::to_string(i));
+      if (!found.empty()) return found;
+    }
+    return "";
+  }
+
+  std::string of_first_items(const json& schemas, const json& value, const std::string& place) const {
+    if (!value.is_array()) return "";
+    for (std::size_t i = 0; i < std::min(schemas.size(), value.size()); ++i) {
+      const std::string found = fault(schemas[i], value[i], place + "/" + std::to_string(i));
       if (!found.empty()) return found;
     }
     return "";
@@ -117,8 +143,63 @@ class Checker {
 
 }  // namespace
 
+namespace {
+
+class Walk {
+ public:
+  Walk(const json& root, const SchemaVisit& visit) : root_(root), checker_(root), visit_(visit) {}
+
+  void walk(const json::json_pointer& node, const json& value, const json::json_pointer& place,
+            bool applies) const {
+    const json& schema = root_.at(node);
+    if (!schema.is_object()) return;
+    visit_({.node = node, .place = place, .schema = schema, .value = value, .applies = applies});
+    if (const auto other = schema.find("$ref"); other != schema.end())
+      walk(json::json_pointer(other->get<std::string>().substr(1)), value, place, applies);
+    for (const char* keyword : {"oneOf", "anyOf"})
+      for (std::size_t i = 0; schema.contains(keyword) && i < schema.at(keyword).size(); ++i)
+        walk(node / keyword / i, value, place,
+             applies && checker_.fault(schema.at(keyword).at(i), value, "").empty());
+    if (value.is_object()) walk_members(node, schema, value, place, applies);
+    if (value.is_array()) walk_items(node, schema, value, place, applies);
+  }
+
+ private:
+  void walk_members(const json::json_pointer& node, const json& schema, const json& value,
+                    const json::json_pointer& place, bool applies) const {
+    const json& properties = schema.value("properties", json::object());
+    for (const auto& [key, item] : value.items()) {
+      if (properties.contains(key))
+        walk(node / "properties" / key, item, place / key, applies);
+      else if (schema.contains("additionalProperties"))
+        walk(node / "additionalProperties", item, place / key, applies);
+    }
+  }
+
+  void walk_items(const json::json_pointer& node, const json& schema, const json& value,
+                  const json::json_pointer& place, bool applies) const {
+    const std::size_t first = schema.contains("prefixItems") ? schema.at("prefixItems").size() : 0;
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      if (i < first)
+        walk(node / "prefixItems" / i, value[i], place / i, applies);
+      else if (schema.contains("items"))
+        walk(node / "items", value[i], place / i, applies);
+    }
+  }
+
+  const json& root_;
+  Checker checker_;
+  const SchemaVisit& visit_;
+};
+
+}  // namespace
+
 std::string schema_fault(const json& schema, const json& document) {
   return Checker(schema).fault(schema, document, "");
+}
+
+void walk_schema(const json& schema, const json& document, const SchemaVisit& visit) {
+  Walk(schema, visit).walk(json::json_pointer(), document, json::json_pointer(), true);
 }
 
 json schema(const std::string& name) { return json::parse(run_program({"schema", name}).out); }

@@ -1,0 +1,327 @@
+// The schemas against the program. Input formats: every key and every name that a reader takes is in the
+// schema at that place, and the reverse. Output formats: what is written has the keys of the schema, all of
+// them.
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "core/compressor_costs.hpp"
+#include "core/errors.hpp"
+#include "core/field.hpp"
+#include "core/files.hpp"
+#include "core/model/model.hpp"
+#include "core/network.hpp"
+#include "core/profile.hpp"
+#include "planner/scenarios/scenario.hpp"
+#include "planner/schedule/plan_file.hpp"
+#include "planner/sweep/axes.hpp"
+#include "tests/support/json_schema.hpp"
+#include "tests/support/program.hpp"
+#include "validate/measurements/measurements.hpp"
+#include "validate/paper/paper.hpp"
+#include "validate/paper/quantities.hpp"
+#include "validate/suite/suite.hpp"
+
+namespace {
+
+using core::Field;
+using nlohmann::json;
+using Pointer = json::json_pointer;
+using Words = std::set<std::string>;
+
+// ---- what is compared
+
+struct Format {
+  std::string name;
+  std::function<void(const Field&)> read;
+};
+
+void read_scenario_and_sweep(const Field& field) {
+  (void)scenarios::read_scenario(field);
+  if (const auto axes = field.find("sweep")) (void)sweep::read_axes(*axes);
+}
+
+/// Drawn gradients are read when a figure is measured.
+void read_paper_and_gradients(const Field& field) {
+  const validate::Paper paper = validate::load_paper(field.source());
+  for (const validate::Figure& figure : paper.figures)
+    if (paper.name == "every-key" && figure.quantity.find("gradients"))
+      (void)validate::measure(paper, figure);
+}
+
+const std::vector<Format>& input_formats() {
+  static const std::vector<Format> all = {
+      {"profile", [](const Field& field) { (void)core::read_profile(field); }},
+      {"network", [](const Field& field) { (void)core::read_network(field); }},
+      {"compressors", [](const Field& field) { (void)core::read_compressor_costs(field); }},
+      {"model", [](const Field& field) { (void)core::read_model(field); }},
+      {"plan", [](const Field& field) { (void)planner::read_plan_file(field); }},
+      {"scenario", read_scenario_and_sweep},
+      {"setup", [](const Field& field) { (void)validate::read_setup(field); }},
+      {"paper", read_paper_and_gradients},
+      {"suite", [](const Field& field) { (void)suite::read_suite(field); }},
+  };
+  return all;
+}
+
+const json& schema(const std::string& name) {
+  static std::map<std::string, json> known;
+  const auto found = known.find(name);
+  return found != known.end() ? found->second : known.emplace(name, support::schema(name)).first->second;
+}
+
+std::string format_of(const json& document) {
+  const std::string format = document.at("format").get<std::string>();
+  return format.substr(format.find('.') + 1);
+}
+
+/// The files of input formats that the tests have, by format.
+std::map<std::string, std::vector<std::filesystem::path>> documents() {
+  std::map<std::string, std::vector<std::filesystem::path>> out;
+  for (const std::string folder : {"models", "traces", "scenarios", "validate/papers",
+                                   "validate/measurements", "tests/golden", "tests/data/schemas"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(support::source_dir() / folder)) {
+      if (entry.path().extension() != ".json") continue;
+      const json document = json::parse(core::read_file(entry.path()));
+      if (!document.is_object() || !document.contains("format")) continue;
+      out[format_of(document)].push_back(entry.path());
+    }
+  }
+  return out;
+}
+
+/// A part of a schema by a name that is the same in every schema that contains it.
+std::string canonical(const std::string& format, const Pointer& node) {
+  const std::string text = node.to_string();
+  constexpr std::string_view kDefinitions = "/$defs/";
+  if (!text.starts_with(kDefinitions)) return format + ":" + text;
+  const std::size_t end = std::min(text.find('/', kDefinitions.size()), text.size());
+  return text.substr(kDefinitions.size(), end - kDefinitions.size()) + ":" + text.substr(end);
+}
+
+/// The names that a part of a schema enumerates.
+Words enumerated(const json& schema) {
+  Words out;
+  if (const auto list = schema.find("enum"); list != schema.end())
+    for (const json& name : *list)
+      if (name.is_string()) out.insert(name.get<std::string>());
+  if (const auto one = schema.find("const"); one != schema.end() && one->is_string())
+    out.insert(one->get<std::string>());
+  return out;
+}
+
+Words keys_of(const json& object) {
+  Words out;
+  for (const auto& [key, value] : object.items()) out.insert(key);
+  return out;
+}
+
+Words without(const Words& all, const Words& some) {
+  Words out;
+  std::ranges::set_difference(all, some, std::inserter(out, out.end()));
+  return out;
+}
+
+/// What a schema says, by canonical name.
+struct Stated {
+  std::map<std::string, Words> keys;   ///< of objects
+  std::map<std::string, Words> names;  ///< that may stand there
+};
+
+class Statements {
+ public:
+  Statements(const std::string& format, Stated& into) : format_(format), root_(schema(format)), into_(into) {}
+
+  void add(const Pointer& node) {
+    const json& part = root_.at(node);
+    if (!part.is_object() || !seen_.insert(canonical(format_, node)).second) return;
+    if (part.contains("properties"))
+      into_.keys.emplace(canonical(format_, node), keys_of(part.at("properties")));
+    if (const Words names = enumerated(part); !names.empty())
+      into_.names.emplace(canonical(format_, node), names);
+    if (part.contains("$ref")) add(Pointer(part.at("$ref").get<std::string>().substr(1)));
+    for (const char* keyword : {"items", "additionalProperties"})
+      if (part.contains(keyword)) add(node / keyword);
+    for (const char* keyword : {"oneOf", "anyOf", "prefixItems"})
+      for (std::size_t i = 0; part.contains(keyword) && i < part.at(keyword).size(); ++i)
+        add(node / keyword / i);
+    for (const auto& [key, value] : part.value("properties", json::object()).items())
+      add(node / "properties" / key);
+  }
+
+ private:
+  std::string format_;
+  const json& root_;
+  Stated& into_;
+  std::set<std::string> seen_;
+};
+
+Stated stated(const std::vector<std::string>& formats) {
+  Stated out;
+  for (const std::string& format : formats) Statements(format, out).add(Pointer());
+  return out;
+}
+
+// ---- input formats
+
+/// What readers ask of one value.
+struct Asked {
+  std::optional<Words> allowed;  ///< keys
+  Words keys;                    ///< that were looked for
+  Words choices;
+};
+
+class Recorder : public core::FieldObserver {
+ public:
+  void on_allowed_keys(const Field& object, std::span<const std::string_view> keys) override {
+    std::optional<Words>& allowed = at(object).allowed;
+    if (!allowed) allowed.emplace();
+    allowed->insert(keys.begin(), keys.end());
+  }
+  void on_key(const Field& object, std::string_view key) override { at(object).keys.emplace(key); }
+  void on_choices(const Field& text, std::span<const std::string_view> choices) override {
+    at(text).choices.insert(choices.begin(), choices.end());
+  }
+
+  using ByPlace = std::map<std::string, Asked>;
+  const std::map<std::string, ByPlace>& by_source() const { return by_source_; }
+
+ private:
+  Asked& at(const Field& field) { return by_source_[field.source()][field.pointer()]; }
+
+  std::map<std::string, ByPlace> by_source_;
+};
+
+/// What the parts of schemas are about, by canonical name.
+struct Met {
+  std::map<std::string, Words> allowed;
+  std::map<std::string, Words> looked_for;
+  std::map<std::string, Words> choices;
+  std::set<std::pair<std::vector<std::string>, std::string>> refused;  ///< names that a schema leaves out
+};
+
+/// What schemas say of one value.
+struct Said {
+  std::vector<std::string> objects;  ///< parts that apply and have "properties"
+  Words keys;                        ///< of those
+  bool is_closed = false;            ///< has no others
+  bool is_free = false;              ///< an object of which no key is said
+  std::vector<std::string> enumerations;
+  Words names;
+};
+
+std::map<std::string, Said> said_of(const std::string& format, const json& document) {
+  std::map<std::string, Said> out;
+  support::walk_schema(schema(format), document, [&](const support::SchemaMatch& match) {
+    Said& said = out[match.place.empty() ? "/" : match.place.to_string()];
+    const std::string part = canonical(format, match.node);
+    if (match.applies && match.value.is_object() && match.schema.contains("properties")) {
+      said.objects.push_back(part);
+      said.keys.merge(keys_of(match.schema.at("properties")));
+      said.is_closed =
+          said.is_closed || match.schema.value("additionalProperties", json(true)) == json(false);
+    }
+    if (match.applies && !match.schema.contains("properties"))
+      said.is_free = said.is_free || match.schema.value("type", json()) == "object";
+    if (const Words names = enumerated(match.schema); !names.empty()) {
+      said.enumerations.push_back(part);
+      said.names.insert(names.begin(), names.end());
+    }
+  });
+  return out;
+}
+
+/// Names that a file gives itself, and those of a quantity's keys, which mean what its kind says.
+bool is_free_name(const std::string& place) {
+  for (const std::string_view end : {"/block", "/score", "/like", "/quantity/collective", "/quantity/per"})
+    if (place.ends_with(end)) return true;
+  return place.find("/calibrated_on/") != std::string::npos;
+}
+
+/// Whether the reader refuses the document with that name at that place.
+bool refuses(const std::string& format, const std::string& source, json document, const std::string& place,
+             const std::string& name) {
+  document[Pointer(place)] = name;
+  const auto reader = std::ranges::find(input_formats(), format, &Format::name);
+  try {
+    reader->read(Field::parse(document.dump(), source));
+  } catch (const core::InputError&) {
+    return true;
+  }
+  return false;
+}
+
+/// Everything that was asked for in a file is in the schema.
+void compare(const std::string& source, const json& document, const Recorder::ByPlace& asked, Met& met) {
+  const std::string format = format_of(document);
+  const std::map<std::string, Said> all = said_of(format, document);
+  for (const auto& [place, reader] : asked) {
+    CAPTURE(place);
+    const auto found = all.find(place);
+    const Said said = found == all.end() ? Said() : found->second;
+    if (reader.allowed) {
+      CHECK_MESSAGE((said.is_free || !said.objects.empty()), "the schema says nothing of this object");
+      if (said.is_closed) CHECK(without(*reader.allowed, said.keys) == Words());
+    } else if (said.is_closed) {
+      CHECK(without(reader.keys, said.keys) == Words());
+    }
+    if (!is_free_name(place))
+      for (const std::string& name : without(reader.choices, said.names)) {
+        if (!met.refused.emplace(said.enumerations, name).second) continue;
+        CHECK_MESSAGE(refuses(format, source, document, place, name), name);
+      }
+    for (const std::string& part : said.objects) {
+      if (reader.allowed) met.allowed[part].insert(reader.allowed->begin(), reader.allowed->end());
+      met.looked_for[part].insert(reader.keys.begin(), reader.keys.end());
+    }
+    for (const std::string& part : said.enumerations)
+      met.choices[part].insert(reader.choices.begin(), reader.choices.end());
+  }
+}
+
+TEST_CASE("schema: readers take what the schemas say, key by key and name by name") {
+  Recorder recorder;
+  core::observe_fields(&recorder);
+  std::map<std::string, std::vector<std::filesystem::path>> files = documents();
+  std::vector<std::string> formats;
+  for (const Format& format : input_formats()) {
+    formats.push_back(format.name);
+    for (const std::filesystem::path& file : files[format.name]) {
+      CAPTURE(file.string());
+      CHECK(support::schema_fault(schema(format.name), json::parse(core::read_file(file))) == "");
+      REQUIRE_NOTHROW(format.read(Field::load(file)));
+    }
+  }
+
+  core::observe_fields(nullptr);
+
+  Met met;
+  for (const auto& [source, asked] : recorder.by_source()) {
+    if (!std::filesystem::is_regular_file(source)) continue;  // what the program has written into itself
+    CAPTURE(source);
+    compare(source, json::parse(core::read_file(source)), asked, met);
+  }
+
+  const Stated all = stated(formats);
+  for (const auto& [part, keys] : all.keys) {
+    CAPTURE(part);
+    CHECK_MESSAGE(met.looked_for.contains(part), "no test document reaches this object");
+    CHECK(without(keys, met.looked_for[part]) == Words());
+    if (met.allowed.contains(part)) CHECK(without(keys, met.allowed[part]) == Words());
+  }
+  for (const auto& [part, names] : all.names) {
+    CAPTURE(part);
+    CHECK(without(names, met.choices[part]) == Words());
+  }
+}
+
+}  // namespace
