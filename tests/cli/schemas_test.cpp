@@ -182,6 +182,8 @@ struct Asked {
 
 class Recorder : public core::FieldObserver {
  public:
+  ~Recorder() override { core::observe_fields(nullptr); }
+
   void on_allowed_keys(const Field& object, std::span<const std::string_view> keys) override {
     std::optional<Words>& allowed = at(object).allowed;
     if (!allowed) allowed.emplace();
