@@ -21,7 +21,7 @@ using support::run_program;
 /// Two workers, milliseconds; whatever the errors are, they are within the tolerance.
 const std::string kSuite =
     R"({"format": "fusewise.suite", "version": 1, "name": "small", "iterations": 4, "warm_up": 1,
-  "tolerance": {"mean": 10, "worst": 10, "ranking": 10, "null_times": 0},
+  "tolerance": {"mean": 10, "worst": 10, "ranking": 10, "min_null_error_ratio": 0},
   "groups": [{"name": "g", "workers": 2, "line_rate_gbps": 1,
     "profile": {"format": "fusewise.profile", "version": 1, "model": "m", "batch_size": 1, "dtype": "float32",
       "device": "none", "origin": {"kind": "estimated", "source": ""},
@@ -40,7 +40,7 @@ TEST_CASE("validate: a suite is predicted, frozen, run and judged; noisy cases a
   const std::size_t not_judged = report.at("not_judged");
   CHECK(outcome.exit_code == (not_judged > 0 ? 1 : 0));
   CHECK(report.at("format") == "fusewise.accuracy");
-  CHECK(report.at("faults").empty());
+  CHECK(report.at("failures").empty());
   CHECK(report.at("places").at(0) == "g: 2 processes, loopback, each process paced to 1 Gb/s");
   REQUIRE(report.at("cases").size() == 3);
   const json written = json::parse(core::read_file(prediction_file));

@@ -102,7 +102,7 @@ TEST_CASE("schema: frozen predictions are as their schema says, and no broken on
   CHECK(predictions.at("groups").at(0).at("plans").size() == 2);
   CHECK(predictions.at("groups").at(0).at("calibration").at("compressors").at(0).at("name") == "dgc");
   json other = predictions;
-  other["groups"][0]["plans"][0]["workers"][1]["pieces"][0]["what"] = "nap";
+  other["groups"][0]["plans"][0]["workers"][1]["tasks"][0]["kind"] = "nap";
   CHECK_FALSE(schema_fault(schema, other).empty());
   other = predictions;
   other["groups"][0]["plans"][0]["groups"][0]["bytes"] = 0;
@@ -112,7 +112,7 @@ TEST_CASE("schema: frozen predictions are as their schema says, and no broken on
   calibration["network"] = {{"format", "fusewise.network"}};
   calibration["profile"] = {{"format", "fusewise.profile"}};
   calibration["compressors"] = {"dgc"};
-  calibration["asked"] = {{{"compressor", "dgc"}, {"error_feedback", false}}};
+  calibration["requested"] = {{{"compressor", "dgc"}, {"error_feedback", false}}};
   CHECK(schema_fault(schema, predictions) == "");
   check_breaks(schema, predictions, {});
 }
