@@ -13,6 +13,7 @@
 #include "planner/schedule/fusion.hpp"
 #include "planner/schedule/pipeline.hpp"
 #include "planner/schedule/schedule.hpp"
+#include "validate/live/names.hpp"
 #include "validate/paper/judge.hpp"
 #include "validate/paper/quantities.hpp"
 
@@ -69,6 +70,7 @@ constexpr Table kTables[] = {
     {"schedules", [] { return planner::names(planner::presets()); }},
     {"schedules_of_their_own", schedules_of_their_own},
     {"sparse_compressors", [] { return planner::names(planner::sparse_collectives()); }},
+    {"task_kinds", live::task_kinds},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -108,66 +109,20 @@ std::string canonical(const std::string& format, const Pointer& node) {
   return text.substr(kDefinitions.size(), end - kDefinitions.size()) + ":" + text.substr(end);
 }
 
-/// The names that a part of a schema enumerates.
-Words enumerated(const json& schema) {
-  Words out;
-  if (const auto list = schema.find("enum"); list != schema.end())
-    for (const json& name : *list)
-      if (name.is_string()) out.insert(name.get<std::string>());
-  if (const auto one = schema.find("const"); one != schema.end() && one->is_string())
-    out.insert(one->get<std::string>());
-  return out;
-}
-
-Words keys_of(const json& object) {
-  Words out;
-  for (const auto& [key, value] : object.items()) out.insert(key);
-  return out;
-}
-
 Words without(const Words& all, const Words& some) {
   Words out;
   std::ranges::set_difference(all, some, std::inserter(out, out.end()));
   return out;
 }
 
-/// What a schema says, by canonical name.
-struct Stated {
-  std::map<std::string, Words> keys;   ///< of objects
-  std::map<std::string, Words> names;  ///< that may stand there
-};
-
-class Statements {
- public:
-  Statements(const std::string& format, Stated& into) : format_(format), root_(schema(format)), into_(into) {}
-
-  void add(const Pointer& node) {
-    const json& part = root_.at(node);
-    if (!part.is_object() || !seen_.insert(canonical(format_, node)).second) return;
-    if (part.contains("properties"))
-      into_.keys.emplace(canonical(format_, node), keys_of(part.at("properties")));
-    if (const Words names = enumerated(part); !names.empty())
-      into_.names.emplace(canonical(format_, node), names);
-    if (part.contains("$ref")) add(Pointer(part.at("$ref").get<std::string>().substr(1)));
-    for (const char* keyword : {"items", "additionalProperties"})
-      if (part.contains(keyword)) add(node / keyword);
-    for (const char* keyword : {"oneOf", "anyOf", "prefixItems"})
-      for (std::size_t i = 0; part.contains(keyword) && i < part.at(keyword).size(); ++i)
-        add(node / keyword / i);
-    for (const auto& [key, value] : part.value("properties", json::object()).items())
-      add(node / "properties" / key);
+/// What schemas say, by canonical name.
+support::SchemaParts parts_of(const std::vector<std::string>& formats) {
+  support::SchemaParts out;
+  for (const std::string& format : formats) {
+    const support::SchemaParts parts = support::schema_parts(schema(format));
+    for (const auto& [part, keys] : parts.keys) out.keys.emplace(canonical(format, Pointer(part)), keys);
+    for (const auto& [part, names] : parts.names) out.names.emplace(canonical(format, Pointer(part)), names);
   }
-
- private:
-  std::string format_;
-  const json& root_;
-  Stated& into_;
-  std::set<std::string> seen_;
-};
-
-Stated stated(const std::vector<std::string>& formats) {
-  Stated out;
-  for (const std::string& format : formats) Statements(format, out).add(Pointer());
   return out;
 }
 
@@ -228,13 +183,13 @@ std::map<std::string, Said> said_of(const std::string& format, const json& docum
     const std::string part = canonical(format, match.node);
     if (match.applies && match.value.is_object() && match.schema.contains("properties")) {
       said.objects.push_back(part);
-      said.keys.merge(keys_of(match.schema.at("properties")));
+      said.keys.merge(support::keys_of(match.schema.at("properties")));
       said.is_closed =
           said.is_closed || match.schema.value("additionalProperties", json(true)) == json(false);
     }
     if (match.applies && !match.schema.contains("properties"))
       said.is_free = said.is_free || match.schema.value("type", json()) == "object";
-    if (const Words names = enumerated(match.schema); !names.empty()) {
+    if (const Words names = support::enumerated_names(match.schema); !names.empty()) {
       said.enumerations.push_back(part);
       said.names.insert(names.begin(), names.end());
     }
@@ -313,7 +268,7 @@ TEST_CASE("schema: readers take what the schemas say, key by key and name by nam
     compare(source, json::parse(core::read_file(source)), asked, met);
   }
 
-  const Stated all = stated(formats);
+  const support::SchemaParts all = parts_of(formats);
   for (const auto& [part, keys] : all.keys) {
     CAPTURE(part);
     CHECK_MESSAGE(met.looked_for.contains(part), "no test document reaches this object");
@@ -324,6 +279,75 @@ TEST_CASE("schema: readers take what the schemas say, key by key and name by nam
     CAPTURE(part);
     CHECK(without(names, met.choices[part]) == Words());
   }
+}
+
+// ---- output formats
+
+json output_of(const std::vector<std::string>& arguments, int exit_code = 0) {
+  const support::Outcome outcome = support::run_program(arguments);
+  CAPTURE(outcome.err);
+  REQUIRE(outcome.exit_code == exit_code);
+  return json::parse(outcome.out);
+}
+
+/// Of one document a line.
+std::vector<json> lines_of(const std::string& text) {
+  std::vector<json> out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) out.push_back(json::parse(line));
+  return out;
+}
+
+/// The documents are as the schema says, and together they have every key and name of it but `unreached`.
+void check_output(const std::string& format, const std::vector<json>& documents, const Words& unreached = {}) {
+  CAPTURE(format);
+  for (const json& document : documents) CHECK(support::schema_fault(schema(format), document) == "");
+  CHECK(support::unused_parts(format, documents) == unreached);
+}
+
+TEST_CASE("schema: what the program prints is as the schemas say, and has every key and name of theirs") {
+  const std::string steps = "tests/data/schemas/scenario-steps.json";
+  std::vector<json> results;
+  for (const std::filesystem::path& file : documents()["results"])
+    results.push_back(json::parse(core::read_file(file)));
+  results.push_back(output_of({"simulate", steps, "--json", "--what-if", "bandwidth=2"}));
+  check_output("results", results);
+
+  const std::filesystem::path golden = support::source_dir() / "tests" / "golden";
+  std::vector<json> rows = lines_of(core::read_file(golden / "resnet50-v100-sweep.sweep.jsonl"));
+  for (const json& row : lines_of(support::run_program({"sweep", steps, "--json-lines"}).out))
+    rows.push_back(row);
+  check_output("sweep", rows);
+
+  // the bundled scenario's compressors pay at all bandwidths or below one
+  check_output("consideration", {json::parse(core::read_file(golden / "consider.json"))},
+               {"/properties/break_even/items/properties/pays: above",
+                "/properties/break_even/items/properties/pays: between",
+                "/properties/break_even/items/properties/pays: never"});
+
+  const std::string logs = "tests/data/b-caffe/allreduce";
+  check_output("fit", {output_of({"fit", logs + "2.log", logs + "4.log", logs + "8.log",
+                                  "--predict-workers", "16", "--json"})});
+
+  check_output("predicted_measurements",
+               {output_of({"validate", "--measurements", "validate/measurements/commlib-table-3.csv",
+                           "--setup", "validate/measurements/commlib.setup.json", "--calibrate-on",
+                           "workers=1", "--json"})});
+
+  check_output("reproduction", {output_of({"validate", "tests/data/schemas/paper.json", "--json"}, 3)});
+}
+
+TEST_CASE("schema: every format is compared with what reads or writes it") {
+  // the last three are written by live runs, whose own tests compare them
+  Words compared = {"results",      "sweep",       "consideration",   "fit",     "predicted_measurements",
+                    "reproduction", "predictions", "live-validation", "accuracy"};
+  for (const Format& format : input_formats()) compared.insert(format.name);
+  Words all;
+  for (const auto& file : std::filesystem::directory_iterator(support::source_dir() / "docs" / "schemas")) {
+    const std::string name = file.path().stem().stem().extension().string().substr(1);
+    if (name != "definitions") all.insert(name);
+  }
+  CHECK(all == compared);
 }
 
 }  // namespace

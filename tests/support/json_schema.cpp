@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/files.hpp"
 #include "tests/support/program.hpp"
 
 namespace support {
@@ -200,6 +201,78 @@ std::string schema_fault(const json& schema, const json& document) {
 
 void walk_schema(const json& schema, const json& document, const SchemaVisit& visit) {
   Walk(schema, visit).walk(json::json_pointer(), document, json::json_pointer(), true);
+}
+
+std::set<std::string> keys_of(const json& object) {
+  std::set<std::string> out;
+  for (const auto& [key, value] : object.items()) out.insert(key);
+  return out;
+}
+
+std::set<std::string> enumerated_names(const json& schema) {
+  std::set<std::string> out;
+  if (const auto list = schema.find("enum"); list != schema.end())
+    for (const json& name : *list)
+      if (name.is_string()) out.insert(name.get<std::string>());
+  if (const auto one = schema.find("const"); one != schema.end() && one->is_string())
+    out.insert(one->get<std::string>());
+  return out;
+}
+
+namespace {
+
+void add_parts(const json& root, const json::json_pointer& node, std::set<std::string>& seen,
+               SchemaParts& out) {
+  const json& part = root.at(node);
+  if (!part.is_object() || !seen.insert(node.to_string()).second) return;
+  if (part.contains("properties")) out.keys.emplace(node.to_string(), keys_of(part.at("properties")));
+  if (const std::set<std::string> names = enumerated_names(part); !names.empty())
+    out.names.emplace(node.to_string(), names);
+  const auto add = [&](const json::json_pointer& inner) { add_parts(root, inner, seen, out); };
+  if (part.contains("$ref")) add(json::json_pointer(part.at("$ref").get<std::string>().substr(1)));
+  for (const char* keyword : {"items", "additionalProperties"})
+    if (part.contains(keyword)) add(node / keyword);
+  for (const char* keyword : {"oneOf", "anyOf", "prefixItems"})
+    for (std::size_t i = 0; part.contains(keyword) && i < part.at(keyword).size(); ++i)
+      add(node / keyword / i);
+  for (const auto& [key, value] : part.value("properties", json::object()).items())
+    add(node / "properties" / key);
+}
+
+}  // namespace
+
+SchemaParts schema_parts(const json& schema) {
+  SchemaParts out;
+  std::set<std::string> seen;
+  add_parts(schema, json::json_pointer(), seen, out);
+  return out;
+}
+
+std::set<std::string> unused_parts(const std::string& name, const std::vector<json>& documents) {
+  const json whole = schema(name);
+  const json own = json::parse(
+      core::read_file(source_dir() / "docs" / "schemas" / ("fusewise." + name + ".schema.json")));
+  const auto is_own = [&](const std::string& part) {
+    constexpr std::string_view kDefinitions = "/$defs/";
+    if (!part.starts_with(kDefinitions)) return true;
+    const std::size_t end = part.find('/', kDefinitions.size());
+    return own.contains("$defs") &&
+           own.at("$defs").contains(part.substr(kDefinitions.size(), end - kDefinitions.size()));
+  };
+  std::set<std::string> out;
+  const SchemaParts parts = schema_parts(whole);
+  for (const auto* all : {&parts.keys, &parts.names})
+    for (const auto& [part, words] : *all)
+      if (is_own(part))
+        for (const std::string& word : words) out.insert(part + ": " + word);
+  for (const json& document : documents)
+    walk_schema(whole, document, [&](const SchemaMatch& match) {
+      if (!match.applies) return;
+      if (match.value.is_string()) out.erase(match.node.to_string() + ": " + match.value.get<std::string>());
+      if (match.value.is_object() && match.schema.contains("properties"))
+        for (const auto& [key, value] : match.value.items()) out.erase(match.node.to_string() + ": " + key);
+    });
+  return out;
 }
 
 json schema(const std::string& name) { return json::parse(run_program({"schema", name}).out); }

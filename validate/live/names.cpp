@@ -37,6 +37,12 @@ std::string counted(Kind kind, std::uint32_t item, std::size_t per_batch) {
 
 }  // namespace
 
+std::vector<std::string_view> task_kinds() {
+  std::vector<std::string_view> out;
+  for (std::uint8_t kind = 0; !words(Kind{kind}).empty(); ++kind) out.push_back(words(Kind{kind}));
+  return out;
+}
+
 std::string name(const Piece& piece, const core::Profile& profile, std::size_t groups) {
   switch (piece.kind) {
     case Kind::read:
