@@ -1,6 +1,7 @@
 #include "cli/schema_text.hpp"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 #include <vector>
 
@@ -41,7 +42,7 @@ class Assembly {
     ordered_json definitions = ordered_json::object();
     for (std::size_t i = 0; i < wanted_.size(); ++i) {  // grows while definitions want others
       const std::string name = wanted_[i];
-      if (!known_.contains(name)) known_[name] = as_definition(opened(schema(name)));
+      if (!known_.contains(name)) known_.emplace(name, as_definition(opened(schema(name))));
       definitions[name] = filled(known_.at(name));
     }
     if (!definitions.empty()) root_["$defs"] = std::move(definitions);
@@ -103,7 +104,7 @@ class Assembly {
     if (std::find(wanted_.begin(), wanted_.end(), name) == wanted_.end()) wanted_.push_back(name);
   }
 
-  ordered_json known_ = ordered_json::object();  // before root_, which adds to it
+  std::map<std::string, ordered_json> known_;  // before root_, which adds to it
   ordered_json root_;
   std::vector<std::string> wanted_;
 };

@@ -299,7 +299,8 @@ std::vector<json> lines_of(const std::string& text) {
 }
 
 /// The documents are as the schema says, and together they have every key and name of it but `unreached`.
-void check_output(const std::string& format, const std::vector<json>& documents, const Words& unreached = {}) {
+void check_output(const std::string& format, const std::vector<json>& documents,
+                  const Words& unreached = {}) {
   CAPTURE(format);
   for (const json& document : documents) CHECK(support::schema_fault(schema(format), document) == "");
   CHECK(support::unused_parts(format, documents) == unreached);
@@ -326,13 +327,13 @@ TEST_CASE("schema: what the program prints is as the schemas say, and has every 
                 "/properties/break_even/items/properties/pays: never"});
 
   const std::string logs = "tests/data/b-caffe/allreduce";
-  check_output("fit", {output_of({"fit", logs + "2.log", logs + "4.log", logs + "8.log",
-                                  "--predict-workers", "16", "--json"})});
+  check_output("fit", {output_of({"fit", logs + "2.log", logs + "4.log", logs + "8.log", "--predict-workers",
+                                  "16", "--json"})});
 
-  check_output("predicted_measurements",
-               {output_of({"validate", "--measurements", "validate/measurements/commlib-table-3.csv",
-                           "--setup", "validate/measurements/commlib.setup.json", "--calibrate-on",
-                           "workers=1", "--json"})});
+  check_output(
+      "predicted_measurements",
+      {output_of({"validate", "--measurements", "validate/measurements/commlib-table-3.csv", "--setup",
+                  "validate/measurements/commlib.setup.json", "--calibrate-on", "workers=1", "--json"})});
 
   check_output("reproduction", {output_of({"validate", "tests/data/schemas/paper.json", "--json"}, 3)});
 }
