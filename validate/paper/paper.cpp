@@ -81,17 +81,17 @@ std::string range_text(const Published& published, int decimals) {
 }
 
 Published read_range(const Field& field, int decimals) {
-  field.allow_only({"min", "max", "between"});
   Published out;
   const auto end = [](const Field& at) { return at.number(-kLargest, kLargest); };
   if (const auto between = field.find("between")) {
-    if (field.has("min") || field.has("max")) between->expected("alone, or min and max");
+    field.allow_only({"between"});
     const std::vector<Field> two = between->items();
     if (two.size() != 2) between->expected("an array of 2 numbers");
     out.between = {end(two[0]), end(two[1])};
     out.text = fmt::format("between {:g} and {:g}", out.between->first, out.between->second);
     return out;
   }
+  field.allow_only({"min", "max"});
   if (const auto min = field.find("min")) out.min = end(*min);
   if (const auto max = field.find("max")) out.max = end(*max);
   if (!out.min && !out.max) field.expected("min, max or between");
