@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/commands.hpp"
+#include "cli/schema_text.hpp"
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "planner/job/registry.hpp"
@@ -23,7 +24,7 @@ void show_schema(const std::string& asked) {
   if (std::find(known.begin(), known.end(), name) == known.end())
     throw core::InputError(fmt::format("NAME: expected one of {}, got '{}'{}", fmt::join(known, ", "),
                                        core::printable(asked), core::suggestion(name, known)));
-  print(std::string(planner::entry(schemas(), name).text));
+  print(schema_text(name));
 }
 
 }  // namespace

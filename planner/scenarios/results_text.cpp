@@ -77,7 +77,7 @@ ordered_json json_of(const planner::Spread& spread) {
           {"p50_us", spread.p50_us},
           {"p95_us", spread.p95_us},
           {"p99_us", spread.p99_us},
-          {"most_us", spread.max_us}};
+          {"max_us", spread.max_us}};
 }
 
 ordered_json json_of(const std::vector<planner::WorkerTime>& times) {
@@ -102,8 +102,8 @@ ordered_json json_of(const planner::WorkerReport& report) {
                       {"waited_for", json_of(report.waited_for)},
                       {"utilisation", json_of(report.utilisation)}};
   if (const auto& path = report.critical_path) {
-    out["critical_path"] = {{"computing_us", path->computing_us},
-                            {"communicating_us", path->communicating_us},
+    out["critical_path"] = {{"compute_us", path->computing_us},
+                            {"communication_us", path->communicating_us},
                             {"untraced_us", path->untraced_us},
                             {"workers", json_of(path->workers)}};
     if (!path->senders.empty()) out["critical_path"]["senders"] = json_of(path->senders);
