@@ -17,10 +17,10 @@
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "core/quantities.hpp"
+#include "planner/choice.hpp"
 #include "planner/cost/costs.hpp"
 #include "planner/job/registry.hpp"
 #include "planner/scenarios/scenario.hpp"
-#include "planner/schedule/fusion.hpp"
 #include "planner/schedule/plan_file.hpp"
 #include "planner/schedule/setting.hpp"
 #include "profiler/measure/backend.hpp"
@@ -186,8 +186,7 @@ void check_groups(const live::RunSpec& spec) {
   try {
     const planner::Setting setting(spec.profile, network, spec.workers, planner::Algorithm{},
                                    spec.conditions);
-    planner::FusionRequest request(setting, spec.schedule);
-    (void)spec.schedule.fusion.fuse(request);
+    (void)planner::choose(setting, spec.schedule);
   } catch (const planner::Unsupported&) {
   }
 }

@@ -63,4 +63,21 @@ std::int64_t parameter_count(const Profile& profile);
 double forward_us(const Profile& profile);
 double backward_us(const Profile& profile);
 
+/// While the other runs, either takes 1 + slowdown times as long.
+struct ProfileOverlap {
+  double compute_slowdown = 0;
+  double communication_slowdown = 0;
+  bool operator==(const ProfileOverlap&) const = default;
+};
+
+/// What a scenario and a profile take at most.
+constexpr double kMaxOverlapSlowdown = 1e6;
+
+/// The slow-downs that a profile carries, of what a scenario has as its profile; nothing where they were not
+/// measured.
+std::optional<ProfileOverlap> read_profile_overlap(const core::Field& profile);
+
+/// The file's text with it.
+std::string profile_text(const Profile& profile, const ProfileOverlap& overlap);
+
 }  // namespace core

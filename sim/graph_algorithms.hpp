@@ -2,12 +2,24 @@
 
 #pragma once
 
+#include <stdexcept>
 #include <vector>
 
-#include "sim/simulate.hpp"
 #include "sim/task_graph.hpp"
+#include "sim/timeline.hpp"
 
 namespace sim {
+
+/// Some tasks wait for one another and none of them can ever start.
+class CycleError : public std::invalid_argument {
+ public:
+  explicit CycleError(std::vector<TaskId> cycle);
+  /// Each waits for the one before, the first for the last.
+  const std::vector<TaskId>& cycle() const { return cycle_; }
+
+ private:
+  std::vector<TaskId> cycle_;
+};
 
 /// Every task after all that it waits for. Throws CycleError.
 std::vector<TaskId> topological_order(const TaskGraph& graph);

@@ -1,9 +1,8 @@
 #include "planner/run/measure.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
-
-#include "planner/run/predict.hpp"
 
 namespace planner {
 namespace {
@@ -15,88 +14,91 @@ std::int64_t group_bytes(const Setting& setting, const Group& group) {
   return bytes_of(setting.workload, group);
 }
 
-Time counted_length(const Run& run) { return run.marks.back() - run.marks[first_counted(run.lowered)]; }
+Time counted_length(const Simulated& simulated) {
+  return simulated.marks.back() - simulated.marks[first_counted(simulated.lowered)];
+}
 
-Busy busy_when_alike(const Setting& setting, const Run& run) {
+Busy busy_when_alike(const Setting& setting, const Simulated& simulated) {
   const std::int64_t steps = setting.conditions.accumulation_steps;
   Busy out = {.forward = steps * setting.workload.forward_total,
               .backward = steps * setting.workload.backward_total,
               .update = setting.extras.update + setting.extras.lars};
-  for (const Group& group : run.groups) {
-    out.encode += run.transfers[group.transfer].encode(group_bytes(setting, group));
-    out.decode += run.transfers[group.transfer].decode(group_bytes(setting, group));
+  for (const Group& group : simulated.groups) {
+    out.encode += simulated.transfers[group.transfer].encode(group_bytes(setting, group));
+    out.decode += simulated.transfers[group.transfer].decode(group_bytes(setting, group));
   }
   return out;
 }
 
-bool has_spikes(const Run& run) {
-  return std::any_of(run.transfers.begin(), run.transfers.end(),
+bool has_spikes(const Simulated& simulated) {
+  return std::any_of(simulated.transfers.begin(), simulated.transfers.end(),
                      [](const TransferCost& transfer) { return transfer.has_spikes(); });
 }
 
 /// Of every worker, over the iterations that count; where each has streams of its own.
-std::vector<Busy> busy_in_graph(const Run& run, std::int64_t workers) {
+std::vector<Busy> busy_in_graph(const Simulated& simulated, std::int64_t workers) {
   std::vector<Busy> all(static_cast<std::size_t>(workers));
-  for (const sim::Task& task : run.lowered.graph.tasks()) {
-    if (run.lowered.is_channel(task.stream) || task.stream == Lowered::kTicks) continue;
+  for (const sim::Task& task : simulated.lowered.graph.tasks()) {
+    if (simulated.lowered.is_channel(task.stream) || task.stream == Lowered::kTicks) continue;
     const TaskLabel label = TaskLabel::unpack(task.label);
     Time* part = all[Lowered::worker_of(task.stream)].part(label.kind);
-    if (part != nullptr && label.iteration >= first_counted(run, label.kind)) *part += task.duration;
+    if (part != nullptr && label.iteration >= first_counted(simulated, label.kind)) *part += task.duration;
   }
   return all;
 }
 
 /// Of the worker that computes longest over all counted iterations, their mean.
-Busy busy_of_slowest(const Run& run, const std::vector<Busy>& all) {
+Busy busy_of_slowest(const Simulated& simulated, const std::vector<Busy>& all) {
   Busy slowest = *std::max_element(all.begin(), all.end(), [](const Busy& a, const Busy& b) {
     return a.forward + a.backward < b.forward + b.backward;
   });
   for (Time* part : {&slowest.forward, &slowest.backward, &slowest.encode, &slowest.decode, &slowest.update})
-    *part /= counted(run.lowered);
+    *part /= counted(simulated.lowered);
   return slowest;
 }
 
-Busy busy_parts(const Setting& setting, const Run& run) {
-  if (run.all_workers) return busy_of_slowest(run, run.all_workers->busy);
+Busy busy_parts(const Setting& setting, const Simulated& simulated) {
+  if (simulated.all_workers) return busy_of_slowest(simulated, simulated.all_workers->busy);
   if (setting.conditions.jitter.any())
-    return busy_of_slowest(run, busy_in_graph(run, setting.costs.workers()));
-  if (has_spikes(run)) return busy_of_slowest(run, busy_in_graph(run, 1));
-  return busy_when_alike(setting, run);
+    return busy_of_slowest(simulated, busy_in_graph(simulated, setting.costs.workers()));
+  if (has_spikes(simulated)) return busy_of_slowest(simulated, busy_in_graph(simulated, 1));
+  return busy_when_alike(setting, simulated);
 }
 
 /// How long the channel is busy in an iteration: collectives take as long as they cost, or longer beside
 /// compute.
-double channel_busy_us(const Run& run) {
-  const auto iterations = static_cast<double>(counted(run.lowered));
-  if (run.all_workers) return sim::to_us(run.all_workers->channel_busy) / iterations;
-  const std::size_t from = first_counted(run.lowered);
-  const auto tasks = run.lowered.graph.tasks();
+double channel_busy_us(const Simulated& simulated) {
+  const auto iterations = static_cast<double>(counted(simulated.lowered));
+  if (simulated.all_workers) return sim::to_us(simulated.all_workers->channel_busy) / iterations;
+  const std::size_t from = first_counted(simulated.lowered);
+  const auto tasks = simulated.lowered.graph.tasks();
   Time busy{};
   for (std::size_t i = 0; i < tasks.size(); ++i)
-    if (run.lowered.is_channel(tasks[i].stream) && TaskLabel::unpack(tasks[i].label).iteration >= from)
-      busy += run.timeline.spans[i].end - run.timeline.spans[i].start;
+    if (simulated.lowered.is_channel(tasks[i].stream) && TaskLabel::unpack(tasks[i].label).iteration >= from)
+      busy += simulated.timeline.spans[i].end - simulated.timeline.spans[i].start;
   return sim::to_us(busy) / iterations;
 }
 
 /// Mean over the iterations that count.
-double sent_by_group(const Setting& setting, const Run& run, const Op& op) {
-  const Group& group = run.groups[op.group];
-  const TransferCost& transfer = run.transfers[group.transfer];
+double sent_by_group(const Setting& setting, const Simulated& simulated, const Op& op) {
+  const Group& group = simulated.groups[op.group];
+  const TransferCost& transfer = simulated.transfers[group.transfer];
   const std::int64_t bytes = group_bytes(setting, group);
   if (!transfer.has_spikes()) return transfer.sent_bytes(op.kind, bytes);
   double sent = 0;
-  const std::int64_t iterations = counted(run.lowered);
+  const std::int64_t iterations = counted(simulated.lowered);
   for (std::int64_t i = 0; i < iterations; ++i)
-    sent += transfer.in_iteration(first_counted(run.lowered) + static_cast<std::size_t>(i))
+    sent += transfer.in_iteration(first_counted(simulated.lowered) + static_cast<std::size_t>(i))
                 .sent_bytes(op.kind, bytes);
   return sent / static_cast<double>(iterations);
 }
 
-double sent_per_worker(const Setting& setting, const Run& run) {
+double sent_per_worker(const Setting& setting, const Simulated& simulated) {
   if (setting.costs.workers() == 1) return 0;
   const auto steps = static_cast<std::uint32_t>(setting.conditions.accumulation_steps);
   double sent = 0;
-  for (const Op& op : run.program.ops) sent += Program::runs(op, steps) * sent_by_group(setting, run, op);
+  for (const Op& op : simulated.program.ops)
+    sent += Program::runs(op, steps) * sent_by_group(setting, simulated, op);
   if (setting.extras.lars_gather > Time::zero())
     sent += setting.costs.of(core::CollectiveKind::all_gather).sent_per_byte * 4 *
             static_cast<double>(setting.workload.forward.size());
@@ -113,9 +115,9 @@ double one_worker_us(const Setting& setting) {
   if (conditions.jitter.any()) {
     const Setting alone(profile, *setting.network, 1, setting.costs.algorithm(), conditions);
     const Schedule schedule = preset_schedule("sync-easgd");
-    FusionRequest request(alone, schedule);
+    Choice choice = choose(alone, schedule);
     us = sim::to_us(mean_iteration(
-        simulate_groups(alone, schedule, schedule.fusion.fuse(request), std::move(request.transfers))));
+        simulate_groups(alone, schedule, std::move(choice.groups), std::move(choice.transfers))));
   } else {
     const Workload alone = make_workload(profile);
     us = sim::to_us(conditions.accumulation_steps * (alone.forward_total + alone.backward_total) +
@@ -127,18 +129,20 @@ double one_worker_us(const Setting& setting) {
 
 }  // namespace
 
-Time mean_iteration(const Run& run) { return counted_length(run) / counted(run.lowered); }
+Time mean_iteration(const Simulated& simulated) {
+  return counted_length(simulated) / counted(simulated.lowered);
+}
 
-Prediction measure(const Setting& setting, const Run& run) {
+Metrics summarize(const Setting& setting, const Simulated& simulated) {
   const Conditions& conditions = setting.conditions;
-  const std::int64_t iterations = counted(run.lowered);
-  const Time length = counted_length(run);
+  const std::int64_t iterations = counted(simulated.lowered);
+  const Time length = counted_length(simulated);
   const auto per_iteration = [&](Time time) { return sim::to_us(time) / static_cast<double>(iterations); };
-  const Busy busy = busy_parts(setting, run);
+  const Busy busy = busy_parts(setting, simulated);
 
-  Prediction out;
+  Metrics out;
   out.workers = setting.costs.workers();
-  out.groups = static_cast<std::int64_t>(run.groups.size());
+  out.groups = static_cast<std::int64_t>(simulated.groups.size());
   out.iteration_us = per_iteration(length);
   // where workers drift apart, the slowest may have begun its share of an iteration before the mark
   out.exposed_communication_us =
@@ -150,8 +154,8 @@ Prediction measure(const Setting& setting, const Run& run) {
   out.decode_us = sim::to_us(busy.decode);
   out.update_us = sim::to_us(busy.update);
   out.read_us = sim::to_us(setting.extras.read);
-  out.communication_us = channel_busy_us(run);
-  out.bytes_sent_per_worker = sent_per_worker(setting, run);
+  out.communication_us = channel_busy_us(simulated);
+  out.bytes_sent_per_worker = sent_per_worker(setting, simulated);
 
   const auto workers = static_cast<double>(out.workers);
   const auto samples = static_cast<double>(setting.workload.profile->batch_size) *

@@ -4,15 +4,14 @@
 
 #include <cstdint>
 
+#include "planner/schedule/setting.hpp"
+#include "planner/simulated.hpp"
 #include "sim/time.hpp"
 
 namespace planner {
 
-struct Run;
-struct Setting;
-
 /// A schedule's numbers on one number of workers; times are means per iteration.
-struct Prediction {
+struct Metrics {
   std::int64_t workers = 1;
   std::int64_t groups = 0;
   double iteration_us = 0;  ///< the input's max included
@@ -30,9 +29,9 @@ struct Prediction {
   double scaling_efficiency = 0;
 };
 
-Prediction measure(const Setting& setting, const Run& run);
+Metrics summarize(const Setting& setting, const Simulated& simulated);
 
 /// From the end of one iteration to that of the next, mean; the first is left out if there is another.
-sim::Time mean_iteration(const Run& run);
+sim::Time mean_iteration(const Simulated& simulated);
 
 }  // namespace planner

@@ -75,12 +75,13 @@ class Warnings {
   std::vector<planner::Warning> all_;
 };
 
-std::vector<Changed> changed(const Setting& setting, const Schedule& schedule, const planner::Run& run,
+std::vector<Changed> changed(const Setting& setting, const Schedule& schedule,
+                             const planner::CommunicationPlan& plan,
                              const std::vector<planner::Change>& changes) {
   std::vector<Changed> out;
   for (const planner::Change& change : changes) {
     try {
-      out.push_back({.change = change.text, .prediction = planner::what_if(setting, schedule, run, change)});
+      out.push_back({.change = change.text, .metrics = planner::what_if(setting, schedule, plan, change)});
     } catch (const planner::NeverEnds& problem) {
       throw planner::NeverEnds(
           fmt::format("with --what-if '{}': {}", core::printable(change.text), problem.what()));
@@ -102,7 +103,7 @@ PhaseResult run_phase(const Scenario& whole, std::int64_t workers, const Phase& 
     Settings settings(scenario, workers);
     const planner::Run run = planner::run(settings.of(schedule), schedule);
     warnings.add(run.warnings);
-    return run.prediction.iteration_us;
+    return run.metrics.iteration_us;
   };
   try {
     const double later_us = iteration_us(phase.input.later_us);
@@ -154,9 +155,9 @@ Results run(const Scenario& scenario, const Progress& progress, const std::vecto
                                    .pipeline = std::string(schedule.pipeline->name),
                                    .fusion = schedule.fusion.kind,
                                    .compression = schedule.compressor.name,
-                                   .prediction = run.prediction,
-                                   .by_worker = planner::report_workers(setting, run),
-                                   .what_if = changed(setting, schedule, run, changes),
+                                   .metrics = run.metrics,
+                                   .by_worker = planner::report_workers(setting, run.simulated),
+                                   .what_if = changed(setting, schedule, run.simulated, changes),
                                    .interval = planner::interval(setting, schedule, run)});
       } catch (const planner::Unsupported& problem) {
         refuse(scenario, workers, schedule, problem);
@@ -189,19 +190,18 @@ std::string timeline(const Scenario& whole, std::int64_t workers, const std::vec
   for (const Schedule& schedule : scenario.schedules) {
     try {
       const Setting& setting = settings.of(schedule);
-      planner::Run run = planner::run(setting, schedule);
-      if (shown.empty() || run.program.by_layer) {  // by layer workers are not told apart
+      planner::Simulated simulated = planner::run(setting, schedule).simulated;
+      if (shown.empty() || simulated.program.by_layer) {  // by layer workers are not told apart
         const std::string process =
             fmt::format("{}: {} of {} workers", schedule.name, usual_worker(scenario.conditions), workers);
-        planner::add_slices(setting, run, process, tracks, slices);
+        planner::add_slices(setting, simulated, simulated.timeline, process, tracks, slices);
         continue;
       }
-      if (!run.all_workers) run = planner::simulate_workers_of(setting, run);
-      const planner::AllWorkers all = planner::simulate_all_workers(setting, run, shown);
+      if (!simulated.all_workers) simulated = planner::simulate_workers_of(setting, simulated);
+      const planner::AllWorkers all = planner::simulate_all_workers(setting, simulated, shown);
       for (const planner::ShownWorker& worker : all.shown) {
-        run.timeline = worker.timeline;
         const std::string process = fmt::format("{}: worker {} of {}", schedule.name, worker.worker, workers);
-        planner::add_slices(setting, run, process, tracks, slices);
+        planner::add_slices(setting, simulated, worker.timeline, process, tracks, slices);
       }
     } catch (const planner::Unsupported& problem) {
       refuse(scenario, workers, schedule, problem);
@@ -223,11 +223,12 @@ Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& sch
                    .emission = {},
                    .explanation = {}};
     if (!options.emit.empty()) {
-      const planner::FusionRequest request(setting, schedule);
+      const planner::FusionRequest request = planner::request_of(setting, schedule);
       const auto iteration_us = [&](const planner::Groups& groups) {
-        return planner::iteration_us(setting, request, groups);
+        return planner::iteration_us(request, groups);
       };
-      out.emission = planner::emit(options.emit, {out.plan, run.groups, setting.workload, iteration_us});
+      out.emission =
+          planner::emit(options.emit, {out.plan, run.simulated.groups, setting.workload, iteration_us});
     }
     if (options.explain) out.explanation = planner::explain(setting, schedule, run);
     return out;

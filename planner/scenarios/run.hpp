@@ -22,7 +22,7 @@ namespace scenarios {
 
 struct Changed {
   std::string change;  ///< as the user wrote it
-  planner::Prediction prediction;
+  planner::Metrics metrics;
 };
 
 struct Entry {
@@ -30,7 +30,7 @@ struct Entry {
   std::string pipeline;
   std::string fusion;
   std::string compression = "none";
-  planner::Prediction prediction;
+  planner::Metrics metrics;
   std::optional<planner::WorkerReport> by_worker;  ///< where workers differ
   std::vector<Changed> what_if;                    ///< of the same groups, for each change asked for
   std::optional<planner::Interval> interval = {};  ///< where the inputs carry a spread

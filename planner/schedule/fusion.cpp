@@ -55,15 +55,4 @@ void allow_fusion_keys(const core::Field& field, std::initializer_list<std::stri
   if (field.is_object()) field.allow_only(keys);
 }
 
-const IterationModel& FusionRequest::model() const {
-  if (!model_) model_ = pipeline.model(*this);
-  return *model_;
-}
-
-FusionRequest::~FusionRequest() = default;
-
-sim::Time evaluate(const FusionRequest& request, const Groups& groups) {
-  return request.model().value(groups);
-}
-
 }  // namespace planner

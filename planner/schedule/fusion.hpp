@@ -3,26 +3,20 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/field.hpp"
-#include "planner/choose/iteration.hpp"
 #include "planner/cost/costs.hpp"
 #include "planner/cost/transfers.hpp"
-#include "planner/job/conditions.hpp"
+#include "planner/fusion_request.hpp"
 #include "planner/job/grouping.hpp"
-#include "planner/job/workload.hpp"
-#include "planner/schedule/pipeline.hpp"
 
 namespace planner {
-
-struct Schedule;
-struct Setting;
 
 /// What groups that were chosen for iterations that vary make of the samples they were chosen by.
 struct SampledProof {
@@ -40,43 +34,20 @@ struct Proof {
   std::optional<SampledProof> sampled;  ///< what may_be_off_by is about, where not one iteration
 };
 
-/// What a fusion may look at: one iteration of a schedule on a number of workers, all but its grouping.
-/// Refers to setting and schedule, which must outlive it.
-struct FusionRequest {
-  FusionRequest(const Setting& its_setting, const Schedule& its_schedule,
-                std::vector<Warning>* its_warnings = nullptr);
-  ~FusionRequest();
-  FusionRequest(const FusionRequest&) = delete;
-  FusionRequest& operator=(const FusionRequest&) = delete;
+/// What a fusion chooses.
+struct Grouping {
+  Grouping() = default;
+  /// Nothing is known about how good these groups are.
+  Grouping(Groups its_groups) : groups(std::move(its_groups)) {}
+  Grouping(Groups its_groups, Proof its_proof) : groups(std::move(its_groups)), proof(std::move(its_proof)) {}
 
-  const Setting& setting;
-  const Schedule& schedule;
-  const Workload& workload;
-  const Costs& costs;  ///< of the schedule's own all-reduce, uncompressed
-  const Extras& extras;
-  const Pipeline& pipeline;
-  const PipelineOptions& options;
-  const Overlap& overlap;
-  std::vector<TransferCost> transfers;  ///< in which a group may travel; the first is the schedule's own
-  std::vector<Warning>* warnings;       ///< where a fusion may tell what to doubt about it; may be null
-
-  /// Set by a fusion that knows how good its groups are.
-  mutable std::optional<Proof> proof;
-
-  /// Whether compute and communication slow each other down.
-  bool slows() const { return overlap.slows() && costs.workers() > 1; }
-  /// Made when first asked for.
-  const IterationModel& model() const;
-
- private:
-  mutable std::unique_ptr<const IterationModel> model_;
+  Groups groups;
+  std::optional<Proof> proof;  ///< of fusions that know how good their groups are
+  std::vector<Warning> warnings;
 };
 
-/// The iteration that these groups give.
-sim::Time evaluate(const FusionRequest& request, const Groups& groups);
-
 /// A fusion with its parameters read. Throws InputError or Unsupported.
-using Fuse = std::function<Groups(const FusionRequest&)>;
+using Fuse = std::function<Grouping(const FusionRequest&)>;
 
 struct FusionKind {
   std::string_view name;
@@ -86,6 +57,9 @@ struct FusionKind {
   /// The ways that the object offers besides the schedule's own; null: none.
   std::vector<TransferChoice> (*choices)(const core::Field& field) = nullptr;
 };
+
+/// The kind of fusion that cuts tensors, which pipelines take only where they say so.
+constexpr std::string_view kPartitions = "partitions";
 
 /// Every kind of fusion, in the order in which help lists them.
 std::span<const FusionKind> fusion_kinds();

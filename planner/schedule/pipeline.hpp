@@ -1,10 +1,10 @@
 // Pipelines: when communication runs. A pipeline writes the collectives of one iteration as data; lower()
-// turns them into tasks and knows no pipeline.
+// turns them into tasks and knows no pipeline; planners choose their model by what the program is
+// (make_model).
 
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -14,14 +14,9 @@
 
 #include "core/field.hpp"
 #include "planner/cost/collectives.hpp"
-#include "planner/cost/costs.hpp"
-#include "planner/job/grouping.hpp"
-#include "planner/job/workload.hpp"
+#include "sim/time.hpp"
 
 namespace planner {
-
-struct FusionRequest;
-class IterationModel;
 
 /// When a collective may start, besides that the one before it has ended.
 enum class Issue {
@@ -96,21 +91,11 @@ struct PipelineOptions {
   bool operator==(const PipelineOptions&) const = default;
 };
 
-/// What surrounds a schedule in every iteration.
-struct Extras {
-  sim::Time read{};         ///< of the input, where it is not overlapped
-  sim::Time update{};       ///< of the optimizer, and of LARS where each worker computes all of it
-  sim::Time lars{};         ///< a worker's share of LARS with the parallel tensor operator
-  sim::Time lars_gather{};  ///< the all-gather of its results
-};
-
 struct Pipeline {
   std::string_view name;
   std::string_view summary;
   std::span<const std::string_view> option_keys;
   Program (*program)(std::uint32_t groups, const PipelineOptions& options);
-  /// What planners minimise. Refers to the request, which must outlive it.
-  std::unique_ptr<IterationModel> (*model)(const FusionRequest& request);
   /// Takes its own keys, which are the only ones besides those of any schedule; null: it has none.
   void (*read)(const core::Field& schedule, PipelineOptions& options) = nullptr;
   /// The all-reduce that it runs instead of any other; null: whichever is asked for.

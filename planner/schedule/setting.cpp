@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "planner/schedule/schedule.hpp"
-
 namespace planner {
 namespace {
 
@@ -74,6 +72,14 @@ Setting::Setting(const core::Profile& profile, const core::Network& its_network,
   extras = make_extras(profile, costs, conditions);
 }
 
+std::vector<double> slowdowns(const Setting& setting) {
+  std::vector<double> out(static_cast<std::size_t>(setting.costs.workers()), 1);
+  for (const Straggler& straggler : setting.conditions.stragglers)
+    if (straggler.worker < setting.costs.workers())
+      out[static_cast<std::size_t>(straggler.worker)] = straggler.slowdown;
+  return out;
+}
+
 namespace {
 
 bool has_curve(const Compressor& compressor) {
@@ -83,12 +89,10 @@ bool has_curve(const Compressor& compressor) {
 
 }  // namespace
 
-std::vector<TransferCost> make_transfers(const Setting& setting, const Schedule& schedule) {
-  const Transfer own = {.all_reduce = setting.costs.algorithm(),
-                        .compressor = schedule.compressor,
-                        .selective = schedule.selective};
+std::vector<TransferCost> make_transfers(const Setting& setting, const Transfer& own,
+                                         std::span<const TransferChoice> choices) {
   std::vector<Transfer> transfers = {own};
-  for (const TransferChoice& choice : schedule.fusion.choices) {
+  for (const TransferChoice& choice : choices) {
     const Transfer transfer = chosen(own, choice);
     if (std::find(transfers.begin(), transfers.end(), transfer) == transfers.end())
       transfers.push_back(transfer);

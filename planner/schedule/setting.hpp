@@ -10,11 +10,8 @@
 #include "planner/cost/transfers.hpp"
 #include "planner/job/conditions.hpp"
 #include "planner/job/workload.hpp"
-#include "planner/schedule/pipeline.hpp"
 
 namespace planner {
-
-struct Schedule;
 
 /// Refers to profile and network, which must outlive it. Throws Unsupported when the scenario asks for what
 /// the network has no cost for, or for more time than can be simulated.
@@ -39,7 +36,11 @@ double checked_compute_us(const core::Profile& profile, const Conditions& condit
 /// So many microseconds do not fit the clock.
 [[noreturn]] void too_long(double us);
 
-/// The ways in which a schedule's groups may travel; the first is its own.
-std::vector<TransferCost> make_transfers(const Setting& setting, const Schedule& schedule);
+/// How much slower each worker is than the profile says, nothing jittering.
+std::vector<double> slowdowns(const Setting& setting);
+
+/// The ways in which groups may travel: `own`, and what the choices make of it, each once.
+std::vector<TransferCost> make_transfers(const Setting& setting, const Transfer& own,
+                                         std::span<const TransferChoice> choices);
 
 }  // namespace planner

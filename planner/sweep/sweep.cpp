@@ -191,7 +191,7 @@ void check_costs(const Sweep& sweep, const Field& field, std::size_t combination
       try {
         const planner::Setting setting(scenario.profile, scenario.network, workers,
                                        all_reduce(scenario, schedule), scenario.conditions);
-        const planner::FusionRequest request(setting, schedule);
+        const planner::FusionRequest request = planner::request_of(setting, schedule);
       } catch (const planner::Unsupported& problem) {
         worker_field(field, i).expected(problem.expected(),
                                         fmt::format("{} (schedule '{}')", problem.got(), schedule.name));

@@ -7,15 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace cluster {
+#include "sim/cluster/graph.hpp"
 
-/// One direction of a cable, port or bus.
-struct Link {
-  std::string name;
-  double latency_us = 0;
-  double us_per_byte = 0;  ///< 1 / bandwidth; 0: never in the way
-  bool operator==(const Link&) const = default;
-};
+namespace cluster {
 
 enum class TopologyKind {
   direct,      ///< every message has a link of its own: nothing is shared
@@ -24,14 +18,6 @@ enum class TopologyKind {
   ring,        ///< nodes in a circle, a cable to either neighbour; the shorter way, of equals the upward one
   torus2d,     ///< nodes in rows, first along the row, then along the column, each the shorter way
   custom       ///< any links, written out
-};
-
-struct Graph;
-class GraphRoutes;
-
-struct LinkSpec {
-  double latency_us = 0;
-  double us_per_byte = 0;
 };
 
 /// What a topology is made from. Ranks are GPUs, node by node.

@@ -10,7 +10,6 @@
 
 #include "core/errors.hpp"
 #include "core/field.hpp"
-#include "core/profile_overlap.hpp"
 
 namespace traces {
 namespace {

@@ -20,8 +20,8 @@ Fuse read(const Field& field) {
   return [constraints](const FusionRequest& request) {
     const GroupRules rules = constraints ? constraints(request.workload) : GroupRules();
     OptimalGroups found = request.model().optimal(rules);
-    request.proof = Proof{.largest_front = found.largest_front, .may_be_off_by = found.may_be_off_by};
-    return std::move(found.groups);
+    return Grouping(std::move(found.groups),
+                    {.largest_front = found.largest_front, .may_be_off_by = found.may_be_off_by});
   };
 }
 

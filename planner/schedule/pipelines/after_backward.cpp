@@ -1,6 +1,5 @@
 // After backward: the whole backward pass, then every group, then the next iteration (S-SGD, SyncEASGD).
 
-#include "planner/choose/iteration.hpp"
 #include "planner/schedule/pipeline.hpp"
 
 namespace planner {
@@ -15,16 +14,13 @@ Program program(std::uint32_t groups, const PipelineOptions& /*options*/) {
   return program;
 }
 
-std::unique_ptr<IterationModel> model(const FusionRequest& request) { return channel_model(request, true); }
-
 }  // namespace
 
 Pipeline after_backward() {
   return {.name = "after_backward",
           .summary = "communicate when the backward pass has ended",
           .option_keys = {},
-          .program = program,
-          .model = model};
+          .program = program};
 }
 
 }  // namespace planner

@@ -4,8 +4,6 @@
 
 #include <array>
 
-#include "planner/choose/iteration.hpp"
-#include "planner/schedule/fusion.hpp"
 #include "planner/schedule/pipeline.hpp"
 
 namespace planner {
@@ -31,8 +29,6 @@ Program program(std::uint32_t groups, const PipelineOptions& options) {
   return program;
 }
 
-std::unique_ptr<IterationModel> model(const FusionRequest& request) { return two_phase_model(request, true); }
-
 }  // namespace
 
 Pipeline dear() {
@@ -40,7 +36,6 @@ Pipeline dear() {
           .summary = "reduce-scatter under backward, all-gather under the next forward",
           .option_keys = kKeys,
           .program = program,
-          .model = model,
           .read = read};
 }
 

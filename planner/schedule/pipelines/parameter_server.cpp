@@ -4,7 +4,6 @@
 #include <array>
 
 #include "core/limits.hpp"
-#include "planner/choose/iteration.hpp"
 #include "planner/schedule/pipeline.hpp"
 
 namespace planner {
@@ -20,8 +19,6 @@ Program program(std::uint32_t groups, const PipelineOptions& options) {
   return pipeline("wfbp").program(groups, options);
 }
 
-std::unique_ptr<IterationModel> model(const FusionRequest& request) { return channel_model(request, false); }
-
 Algorithm algorithm(const PipelineOptions& options) {
   return {.name = "parameter_server", .servers = options.servers};
 }
@@ -33,7 +30,6 @@ Pipeline parameter_server() {
           .summary = "as wfbp, pushing each group to servers and pulling it again",
           .option_keys = kKeys,
           .program = program,
-          .model = model,
           .read = read,
           .algorithm = algorithm};
 }

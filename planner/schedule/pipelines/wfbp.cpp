@@ -1,7 +1,6 @@
 // Wait-free back-propagation: a group leaves as soon as its last gradient is ready, under the rest of
 // backward.
 
-#include "planner/choose/iteration.hpp"
 #include "planner/schedule/pipeline.hpp"
 
 namespace planner {
@@ -16,16 +15,13 @@ Program program(std::uint32_t groups, const PipelineOptions& /*options*/) {
   return program;
 }
 
-std::unique_ptr<IterationModel> model(const FusionRequest& request) { return channel_model(request, false); }
-
 }  // namespace
 
 Pipeline wfbp() {
   return {.name = "wfbp",
           .summary = "communicate each group as soon as its gradients are ready",
           .option_keys = {},
-          .program = program,
-          .model = model};
+          .program = program};
 }
 
 }  // namespace planner

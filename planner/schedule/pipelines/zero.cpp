@@ -3,8 +3,6 @@
 
 #include <array>
 
-#include "planner/choose/iteration.hpp"
-#include "planner/schedule/fusion.hpp"
 #include "planner/schedule/pipeline.hpp"
 
 namespace planner {
@@ -28,10 +26,6 @@ Program program(std::uint32_t groups, const PipelineOptions& options) {
   return program;
 }
 
-std::unique_ptr<IterationModel> model(const FusionRequest& request) {
-  return two_phase_model(request, request.options.overlap_gather);
-}
-
 }  // namespace
 
 Pipeline zero() {
@@ -39,7 +33,6 @@ Pipeline zero() {
           .summary = "reduce-scatter under backward, update a shard, all-gather the parameters",
           .option_keys = kKeys,
           .program = program,
-          .model = model,
           .read = read};
 }
 

@@ -1,6 +1,6 @@
 // The second half of a ring all-reduce: rank r has part r, and passes on what it gets.
 
-#include "sim/cluster/patterns.hpp"
+#include "sim/cluster/patterns/entry.hpp"
 #include "sim/cluster/patterns/rings.hpp"
 
 namespace cluster {

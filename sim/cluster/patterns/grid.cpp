@@ -2,7 +2,7 @@
 // the bytes to other rows: rows are nodes in two_level (2DTAR), and those of a torus in torus, whose links
 // along rows and columns may be alike.
 
-#include "sim/cluster/patterns.hpp"
+#include "sim/cluster/patterns/entry.hpp"
 #include "sim/cluster/patterns/rings.hpp"
 
 namespace cluster {

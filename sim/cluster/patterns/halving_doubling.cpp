@@ -1,7 +1,7 @@
 // Rabenseifner's all-reduce (2004): exchange halves, then quarters, ... with ranks 1, 2, ... away and sum
 // them up, then the same way back. The largest messages go to neighbours, which are often in a node.
 
-#include "sim/cluster/patterns.hpp"
+#include "sim/cluster/patterns/entry.hpp"
 #include "sim/cluster/patterns/paired.hpp"
 
 namespace cluster {

@@ -1,6 +1,6 @@
 // The ring all-reduce (Patarasuk and Yuan 2009): every part goes once round to be summed up, then once more.
 
-#include "sim/cluster/patterns.hpp"
+#include "sim/cluster/patterns/entry.hpp"
 #include "sim/cluster/patterns/rings.hpp"
 
 namespace cluster {

@@ -7,8 +7,8 @@ namespace validate {
 namespace {
 
 struct Ends {
-  planner::Prediction from;
-  planner::Prediction to;
+  planner::Metrics from;
+  planner::Metrics to;
 };
 
 Ends predict_ends(const Request& request) {
