@@ -165,12 +165,12 @@ MeasureKind add_measure_collectives(CLI::App& measure) {
       ->check(file_name());
   auto overlap = std::make_shared<OverlapOptions>();
   add_overlap_options(*command, overlap);
-  return {.own = command->get_options(), .run = [options, ranks, overlap](const MeasureOptions& options) {
+  return {.own = command->get_options(), .run = [options, ranks, overlap](const MeasureOptions& common) {
             if (!overlap->model.empty())
               return measure_overlap(*overlap, *ranks, static_cast<int>(options->warm_up),
-                                     static_cast<int>(options.repetitions.value_or(10)), options.output);
-            options->repetitions = options.repetitions.value_or(options->repetitions);
-            options->output = options.output;
+                                     static_cast<int>(common.repetitions.value_or(10)), common.output);
+            options->repetitions = common.repetitions.value_or(options->repetitions);
+            options->output = common.output;
             measure_command(*options, *ranks);
           }};
 }

@@ -41,31 +41,31 @@ std::vector<Number> growing(std::vector<Number> numbers) {
   return numbers;
 }
 
-profiler::CompressorOptions options_of(const Options& options, const MeasureOptions& options) {
+profiler::CompressorOptions options_of(const Options& options, const MeasureOptions& common) {
   check_names(options.only);
   profiler::CompressorOptions out;
   out.compressors = options.only;
   if (!options.elements.empty()) out.elements = growing(options.elements);
   if (!options.densities.empty()) out.densities = growing(options.densities);
-  if (options.repetitions) out.samples = static_cast<int>(*options.repetitions);
+  if (common.repetitions) out.samples = static_cast<int>(*common.repetitions);
   return out;
 }
 
 /// As it could be given again.
-std::string command_of(const Options& options, const MeasureOptions& options) {
+std::string command_of(const Options& options, const MeasureOptions& common) {
   std::string out = "fusewise measure --compressors";
   if (!options.only.empty()) out += fmt::format(" --only {}", fmt::join(options.only, ","));
   if (!options.elements.empty()) out += fmt::format(" --elements {}", fmt::join(options.elements, ","));
   if (!options.densities.empty()) out += fmt::format(" --densities {}", fmt::join(options.densities, ","));
-  if (options.repetitions) out += fmt::format(" --repetitions {}", *options.repetitions);
+  if (common.repetitions) out += fmt::format(" --repetitions {}", *common.repetitions);
   return out;
 }
 
-void run(const Options& options, const MeasureOptions& options) {
+void run(const Options& options, const MeasureOptions& common) {
   const core::CompressorCosts costs =
-      profiler::measure_compressors(options_of(options, options), command_of(options, options),
+      profiler::measure_compressors(options_of(options, common), command_of(options, common),
                                     [](const std::string& what) { spdlog::info("measuring {}", what); });
-  write_or_print(options.output, compressor_costs_text(costs), summary(costs));
+  write_or_print(common.output, compressor_costs_text(costs), summary(costs));
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ MeasureKind add_measure_compressors(CLI::App& command) {
       ->delimiter(',')
       ->check(number_in(1e-6, 1))
       ->needs(flag);
-  return {.chosen_by = flag, .run = [options](const MeasureOptions& options) { run(*options, options); }};
+  return {.chosen_by = flag, .run = [options](const MeasureOptions& common) { run(*options, common); }};
 }
 
 }  // namespace cli

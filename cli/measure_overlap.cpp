@@ -108,12 +108,13 @@ void measure_overlap(const OverlapOptions& options, const RankOptions& ranks, in
   std::vector<profiler::OverlapSamples> samples;
   const auto work = [&](transport::Transport& control, measure::Engine& engine, const RankPlace& place) {
     const int share = std::max(1, profiler::processor_count() / static_cast<int>(place.ranks));
-    const profiler::SessionOptions options = {.batch_size = batch,
-                                              .dtype = profile ? profile->dtype : core::Dtype::float32,
-                                              .threads = options.threads.value_or(share)};
-    backend.check(options);
+    const profiler::SessionOptions session_options = {
+        .batch_size = batch,
+        .dtype = profile ? profile->dtype : core::Dtype::float32,
+        .threads = options.threads.value_or(share)};
+    backend.check(session_options);
     const profiler::ModelWork layers = profiler::make_work(model);
-    const auto session = backend.open(layers, options);
+    const auto session = backend.open(layers, session_options);
     samples = profiler::measure_overlap(control, engine, [&] { return session->time_iteration(); },
                                         {.bytes = bytes, .warm_up = warm_up, .repetitions = repetitions});
   };

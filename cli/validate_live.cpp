@@ -191,7 +191,7 @@ void check_groups(const live::RunSpec& spec) {
   }
 }
 
-std::vector<live::RunSpec> all_spec(const Options& options, const Field& file) {
+std::vector<live::RunSpec> all_specs(const Options& options, const Field& file) {
   const measure::CollectiveBackend* backend = measure::find_backend(options.backend);
   if (backend == nullptr)
     expected("--backend",
@@ -251,7 +251,7 @@ struct Outcome {
 void run_live(const Options& asked, const Field& file, bool json, const std::string& output) {
   const std::optional<transport::Membership> given = given_membership();
   const Options options = with_workers(asked, given);
-  std::vector<live::RunSpec> all = all_spec(options, file);
+  std::vector<live::RunSpec> all = all_specs(options, file);
   const std::unique_ptr<live::WorkerGroup> worker_group =
       worker_group_of(options, all.front().workers, given);
   if (worker_group->is_first()) warn(worker_group->warnings());
@@ -261,9 +261,9 @@ void run_live(const Options& asked, const Field& file, bool json, const std::str
   const std::string prediction_file =
       !options.prediction.empty() || output.empty() ? options.prediction : output + ".prediction";
   if (worker_group->is_first() && !prediction_file.empty()) {
-    live::PredictionFile prediction_file;
-    prediction_file.add(calibration.profile.model, calibration, all, out.predictions);
-    core::write_file(prediction_file, prediction_file.text());
+    live::PredictionFile predictions;
+    predictions.add(calibration.profile.model, calibration, all, out.predictions);
+    core::write_file(prediction_file, predictions.text());
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
     out.records.push_back(live::execute(*worker_group, all[i], calibration, out.predictions[i]));

@@ -47,14 +47,14 @@ void run_suite(const Options& options, const Field& file, const LiveShared& shar
   suite::Suite what = suite::read_suite(file);
   if (shared.tolerance)
     what.tolerance.mean = what.tolerance.worst = what.tolerance.lossy_mean = *shared.tolerance;
-  suite::RunOptions options = {.repeats = options.repeats,
-                               .attempts = options.attempts,
-                               .paced = shared.paced,
-                               .fusewise = std::filesystem::read_symlink("/proc/self/exe"),
-                               .predictions = shared.prediction};
-  if (options.predictions.empty() && !output.empty()) options.predictions = output + ".prediction";
-  options.tell = [](const std::string& line) { spdlog::info("{}", core::one_line(line)); };
-  const suite::Measured measured = suite::run(what, options);
+  suite::RunOptions run_options = {.repeats = options.repeats,
+                                   .attempts = options.attempts,
+                                   .paced = shared.paced,
+                                   .fusewise = std::filesystem::read_symlink("/proc/self/exe"),
+                                   .predictions = shared.prediction};
+  if (run_options.predictions.empty() && !output.empty()) run_options.predictions = output + ".prediction";
+  run_options.tell = [](const std::string& line) { spdlog::info("{}", core::one_line(line)); };
+  const suite::Measured measured = suite::run(what, run_options);
   const suite::Report report = suite::judge(measured.cases, what.tolerance);
   const suite::About about = {
       .suite = what.name,

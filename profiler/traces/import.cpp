@@ -148,7 +148,7 @@ void merge_tensors(core::ProfileLayer& layer) {
   if (layer.tensors.empty()) return;
   core::ProfileTensor whole = {.name = layer.name};
   for (const core::ProfileTensor& tensor : layer.tensors)
-    whole.elements = std::min(whole.elements, kMaxElementsInAll) + tensor.elements;  // cannot overflow
+    whole.elements = std::min(whole.elements, core::kMaxElementsInAll) + tensor.elements;  // cannot overflow
   layer.tensors = {std::move(whole)};
 }
 

@@ -28,10 +28,10 @@ core::Measured measured(const Series& series) {
   out.spread_us = kept(series.spread_us, points);
   out.p99_us = kept(series.p99_us, points);
   if (series.points.size() < 2) return out;
-  const LineFit line = fit_line(series.points);
-  out.fit = Fit{.r2 = line.r2,
-                .mean_relative_error = line.mean_relative_error,
-                .max_relative_error = line.max_relative_error};
+  const core::LineFit line = core::fit_line(series.points);
+  out.fit = core::Fit{.r2 = line.r2,
+                      .mean_relative_error = line.mean_relative_error,
+                      .max_relative_error = line.max_relative_error};
   return out;
 }
 

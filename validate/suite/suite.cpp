@@ -58,7 +58,7 @@ Tolerance read_tolerance(const Field& field) {
 
 /// The same layers with so many times the gradients and the compute: what a small machine can run of a large
 /// model.
-core::Profile read_profile(const Field& group) {
+core::Profile read_scaled_profile(const Field& group) {
   core::Profile profile = core::read_or_estimate_profile(group.at("profile"));
   const std::optional<Field> scale = group.find("scale");
   if (!scale) return profile;
@@ -145,7 +145,7 @@ void read_layers(const Field& field, live::RunSpec& spec) {
   if (!model) {
     for (const std::string_view key : {"batch_size", "computing"})
       if (const auto of_model = field.find(key)) of_model->expected("none without a model");
-    spec.profile = read_profile(field);
+    spec.profile = read_scaled_profile(field);
     return;
   }
   for (const std::string_view key : {"profile", "scale"})
