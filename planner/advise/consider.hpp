@@ -12,7 +12,7 @@
 
 #include "planner/cost/compressor.hpp"
 #include "planner/schedule/schedule.hpp"
-#include "planner/schedule/setting.hpp"
+#include "planner/cost/setting.hpp"
 
 namespace planner {
 

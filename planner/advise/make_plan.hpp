@@ -3,7 +3,7 @@
 #pragma once
 
 #include "planner/run/predict.hpp"
-#include "planner/schedule/plan_file.hpp"
+#include "planner/plan/plan_file.hpp"
 
 namespace planner {
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/profile.hpp"
-#include "planner/run/measure.hpp"
+#include "planner/run/metrics.hpp"
 #include "planner/schedule/schedule.hpp"
-#include "planner/schedule/setting.hpp"
+#include "planner/cost/setting.hpp"
 
 namespace planner {
 

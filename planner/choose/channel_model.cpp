@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "planner/choose/model_parts.hpp"
-#include "planner/iteration_models.hpp"
+#include "planner/choose/iteration_models.hpp"
 
 namespace planner {
 namespace {

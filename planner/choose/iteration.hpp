@@ -4,7 +4,7 @@
 
 #include "planner/choose/pareto.hpp"
 #include "planner/job/grouping.hpp"
-#include "planner/schedule/rules.hpp"
+#include "planner/choose/rules.hpp"
 #include "sim/time.hpp"
 
 namespace planner {

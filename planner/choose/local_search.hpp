@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "planner/job/grouping.hpp"
-#include "planner/schedule/rules.hpp"
+#include "planner/choose/rules.hpp"
 #include "sim/time.hpp"
 
 namespace planner {

@@ -9,7 +9,7 @@
 #include "planner/choose/bounds.hpp"
 #include "planner/choose/iteration.hpp"
 #include "planner/choose/pareto.hpp"
-#include "planner/iteration_spec.hpp"
+#include "planner/choose/iteration_spec.hpp"
 
 namespace planner {
 

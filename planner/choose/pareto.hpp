@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "planner/job/grouping.hpp"
-#include "planner/schedule/rules.hpp"
+#include "planner/choose/rules.hpp"
 #include "sim/time.hpp"
 
 namespace planner {

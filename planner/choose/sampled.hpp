@@ -9,11 +9,11 @@
 #include <string_view>
 #include <vector>
 
-#include "planner/fusion_request.hpp"
+#include "planner/choose/fusion_request.hpp"
 #include "planner/job/grouping.hpp"
 #include "planner/job/workload.hpp"
-#include "planner/schedule/setting.hpp"
-#include "planner/variation.hpp"
+#include "planner/cost/setting.hpp"
+#include "planner/cost/variation.hpp"
 #include "sim/time.hpp"
 
 namespace planner {

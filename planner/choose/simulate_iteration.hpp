@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "planner/iteration_spec.hpp"
+#include "planner/choose/iteration_spec.hpp"
 #include "planner/job/grouping.hpp"
 #include "sim/time.hpp"
 

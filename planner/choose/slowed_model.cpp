@@ -6,7 +6,7 @@
 
 #include "planner/choose/model_parts.hpp"
 #include "planner/choose/simulate_iteration.hpp"
-#include "planner/iteration_models.hpp"
+#include "planner/choose/iteration_models.hpp"
 
 namespace planner {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "planner/choose/model_parts.hpp"
 #include "planner/graph/lower.hpp"
-#include "planner/iteration_models.hpp"
+#include "planner/choose/iteration_models.hpp"
 
 namespace planner {
 namespace {

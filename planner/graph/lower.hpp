@@ -12,7 +12,7 @@
 #include "planner/job/conditions.hpp"
 #include "planner/job/grouping.hpp"
 #include "planner/job/workload.hpp"
-#include "planner/schedule/pipeline.hpp"
+#include "planner/pipeline/pipeline.hpp"
 #include "sim/simulate.hpp"
 #include "sim/task_graph.hpp"
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "planner/graph/lower.hpp"
-#include "planner/schedule/setting.hpp"
-#include "planner/variation.hpp"
+#include "planner/cost/setting.hpp"
+#include "planner/cost/variation.hpp"
 
 namespace planner {
 

@@ -6,7 +6,7 @@
 
 #include "planner/run/predict.hpp"
 #include "planner/run/sampled_inputs.hpp"
-#include "planner/schedule/setting.hpp"
+#include "planner/cost/setting.hpp"
 
 namespace planner {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "planner/graph/lower.hpp"
-#include "planner/schedule/setting.hpp"
+#include "planner/cost/setting.hpp"
 
 namespace planner {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "planner/cost_doubts.hpp"
+#include "planner/run/cost_warnings.hpp"
 
 namespace planner {
 

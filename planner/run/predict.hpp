@@ -6,10 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "planner/run/measure.hpp"
+#include "planner/run/metrics.hpp"
 #include "planner/schedule/schedule.hpp"
-#include "planner/schedule/setting.hpp"
-#include "planner/simulated.hpp"
+#include "planner/cost/setting.hpp"
+#include "planner/run/simulated.hpp"
 
 namespace planner {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/chrome_trace.hpp"
-#include "planner/executable.hpp"
-#include "planner/schedule/setting.hpp"
+#include "planner/run/executable.hpp"
+#include "planner/cost/setting.hpp"
 #include "sim/timeline.hpp"
 
 namespace planner {

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "planner/executable.hpp"
+#include "planner/run/executable.hpp"
 #include "planner/run/critical_path.hpp"
-#include "planner/schedule/setting.hpp"
+#include "planner/cost/setting.hpp"
 #include "sim/timeline.hpp"
 
 namespace planner {

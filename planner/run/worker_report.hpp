@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "planner/schedule/setting.hpp"
-#include "planner/simulated.hpp"
+#include "planner/cost/setting.hpp"
+#include "planner/run/simulated.hpp"
 
 namespace planner {
 

@@ -16,7 +16,7 @@
 #include "planner/run/predict.hpp"
 #include "planner/run/worker_report.hpp"
 #include "planner/scenarios/scenario.hpp"
-#include "planner/schedule/plan_file.hpp"
+#include "planner/plan/plan_file.hpp"
 
 namespace scenarios {
 

@@ -10,8 +10,8 @@
 
 #include "core/field.hpp"
 #include "planner/cost/collectives.hpp"
-#include "planner/schedule/fusion.hpp"
-#include "planner/schedule/pipeline.hpp"
+#include "planner/choose/fusion.hpp"
+#include "planner/pipeline/pipeline.hpp"
 
 namespace planner {
 

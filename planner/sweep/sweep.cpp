@@ -13,8 +13,8 @@
 #include "core/files.hpp"
 #include "core/scaled.hpp"
 #include "planner/scenarios/limits.hpp"
-#include "planner/schedule/fusion.hpp"
-#include "planner/schedule/setting.hpp"
+#include "planner/choose/fusion.hpp"
+#include "planner/cost/setting.hpp"
 
 namespace sweep {
 namespace {

@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "planner/run/predict.hpp"
-#include "planner/schedule/setting.hpp"
+#include "planner/cost/setting.hpp"
 #include "tests/support/planning.hpp"
 
 namespace planner {

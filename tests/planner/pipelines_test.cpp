@@ -1,7 +1,7 @@
 // Pipelines: whole timelines of two layers over two iterations, worked by hand. What holds for all of them is
 // in pipelines_shared_test.cpp.
 
-#include "planner/schedule/pipeline.hpp"
+#include "planner/pipeline/pipeline.hpp"
 
 #include <string>
 

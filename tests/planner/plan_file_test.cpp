@@ -1,6 +1,6 @@
 // Plan files: what is written reads back the same, what a plan promises is what simulating it gives.
 
-#include "planner/schedule/plan_file.hpp"
+#include "planner/plan/plan_file.hpp"
 
 #include <algorithm>
 #include <string>

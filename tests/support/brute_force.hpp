@@ -20,7 +20,7 @@
 
 #include "planner/choose/iteration.hpp"
 #include "planner/choose/simulate_iteration.hpp"
-#include "planner/schedule/constraints.hpp"
+#include "planner/choose/constraints.hpp"
 #include "tests/support/groups.hpp"
 
 namespace support {

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "planner/schedule/fusion.hpp"
-#include "planner/schedule/pipeline.hpp"
+#include "planner/choose/fusion.hpp"
+#include "planner/pipeline/pipeline.hpp"
 #include "tests/support/planning.hpp"
 
 namespace support {

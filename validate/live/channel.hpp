@@ -17,7 +17,7 @@
 
 #include "collectives/transport/transport.hpp"
 #include "planner/graph/lower.hpp"
-#include "planner/schedule/pipeline.hpp"
+#include "planner/pipeline/pipeline.hpp"
 
 namespace live {
 

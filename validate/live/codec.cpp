@@ -13,7 +13,7 @@
 #include "core/errors.hpp"
 #include "core/quantities.hpp"
 #include "planner/cost/transfers.hpp"
-#include "planner/schedule/pipeline.hpp"
+#include "planner/pipeline/pipeline.hpp"
 #include "profiler/common/samples.hpp"
 #include "validate/live/channel.hpp"
 #include "validate/live/clock.hpp"

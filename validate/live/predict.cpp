@@ -8,7 +8,7 @@
 #include "core/errors.hpp"
 #include "core/json_text.hpp"
 #include "planner/run/all_workers.hpp"
-#include "planner/run/measure.hpp"
+#include "planner/run/metrics.hpp"
 #include "validate/live/names.hpp"
 #include "validate/live/worker.hpp"
 

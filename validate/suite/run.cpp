@@ -8,7 +8,7 @@
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "planner/cost/costs.hpp"
-#include "planner/run/measure.hpp"
+#include "planner/run/metrics.hpp"
 #include "validate/live/calibrate.hpp"
 #include "validate/live/execute.hpp"
 #include "validate/live/predict.hpp"

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "core/scaled.hpp"
-#include "planner/choice.hpp"
+#include "planner/schedule/choice.hpp"
 
 namespace planner::considered {
 namespace {

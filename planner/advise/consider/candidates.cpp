@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/field.hpp"
-#include "planner/choice.hpp"
+#include "planner/schedule/choice.hpp"
 
 namespace planner::considered {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "planner/choose/fusion/knobs.hpp"
 #include "planner/choose/search.hpp"
-#include "planner/schedule/fusion.hpp"
+#include "planner/choose/fusion.hpp"
 
 namespace planner {
 

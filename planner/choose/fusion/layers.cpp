@@ -5,7 +5,7 @@
 #include "core/limits.hpp"
 #include "planner/choose/fusion/knobs.hpp"
 #include "planner/choose/fusion/whole_layers.hpp"
-#include "planner/schedule/fusion.hpp"
+#include "planner/choose/fusion.hpp"
 
 namespace planner {
 namespace {

@@ -1,8 +1,8 @@
 // The exact optimum of the pipeline, over the ways that are offered and within the constraints that are
 // given.
 
-#include "planner/schedule/constraints.hpp"
-#include "planner/schedule/fusion.hpp"
+#include "planner/choose/constraints.hpp"
+#include "planner/choose/fusion.hpp"
 
 namespace planner {
 namespace {

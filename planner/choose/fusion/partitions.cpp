@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "planner/schedule/fusion.hpp"
+#include "planner/choose/fusion.hpp"
 
 namespace planner {
 namespace {

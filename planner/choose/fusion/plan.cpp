@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "planner/schedule/fusion.hpp"
-#include "planner/schedule/pipeline.hpp"
-#include "planner/schedule/plan_file.hpp"
+#include "planner/choose/fusion.hpp"
+#include "planner/pipeline/pipeline.hpp"
+#include "planner/plan/plan_file.hpp"
 
 namespace planner {
 namespace {

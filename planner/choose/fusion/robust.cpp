@@ -13,8 +13,8 @@
 
 #include "planner/choose/local_search.hpp"
 #include "planner/choose/sampled.hpp"
-#include "planner/schedule/constraints.hpp"
-#include "planner/schedule/fusion.hpp"
+#include "planner/choose/constraints.hpp"
+#include "planner/choose/fusion.hpp"
 
 namespace planner {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "core/limits.hpp"
 #include "planner/choose/fusion/knobs.hpp"
-#include "planner/schedule/fusion.hpp"
+#include "planner/choose/fusion.hpp"
 
 namespace planner {
 namespace {
