@@ -13,7 +13,7 @@
 #include "tests/fuzz/take_or_refuse.hpp"
 #include "validate/measurements/measurements.hpp"
 #include "validate/netlab/registry.hpp"
-#include "validate/paper/paper.hpp"
+#include "validate/paper/read_paper.hpp"
 
 namespace {
 

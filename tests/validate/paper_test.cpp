@@ -1,6 +1,6 @@
 // Papers as data: what their files may say, how figures are judged, and what makes a validation fail.
 
-#include "validate/paper/paper.hpp"
+#include "validate/paper/read_paper.hpp"
 
 #include <string>
 #include <vector>

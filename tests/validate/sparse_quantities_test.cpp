@@ -6,7 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "core/errors.hpp"
-#include "validate/paper/paper.hpp"
+#include "validate/paper/read_paper.hpp"
 #include "validate/paper/quantities.hpp"
 
 namespace validate {

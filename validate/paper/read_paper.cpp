@@ -1,4 +1,4 @@
-#include "validate/paper/paper.hpp"
+#include "validate/paper/read_paper.hpp"
 
 #include <algorithm>
 #include <cmath>
