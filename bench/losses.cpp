@@ -90,7 +90,7 @@ struct Family {
 Planner by_fusion(std::string title, const std::string& json, bool is_selective = false) {
   return {.title = std::move(title),
           .plan = [fusion = planner::read_fusion(core::Field::parse(json, "bench"))](
-                      const FusionRequest& request) { return Found{.groups = fusion.fuse(request)}; },
+                      const FusionRequest& request) { return Found{.groups = fusion.fuse(request).groups}; },
           .is_selective = is_selective};
 }
 
@@ -202,7 +202,9 @@ struct Exact {
   planner::OptimalGroups plan;
 
   Exact(const Setting& setting, planner::Schedule its_schedule, Alarms& alarms)
-      : schedule(std::move(its_schedule)), request(setting, schedule), plan(request.model().optimal({})) {
+      : schedule(std::move(its_schedule)),
+        request(planner::request_of(setting, schedule)),
+        plan(request.model().optimal({})) {
     if (plan.may_be_off_by > Time::zero()) ++alarms.inexact;
   }
 
@@ -326,7 +328,7 @@ struct Caps {
   explicit Caps(const FusionRequest& its_request) : request(its_request) {
     const auto fusion = planner::read_fusion(core::Field::parse(
         R"({"kind": "sweep", "of": "modules", "from_bytes": 1000000, "to_bytes": 100000000})", "bench"));
-    best = static_cast<double>(planner::evaluate(request, fusion.fuse(request)).count());
+    best = static_cast<double>(planner::evaluate(request, fusion.fuse(request).groups).count());
   }
 
   double operator()(double cap) const {
@@ -389,7 +391,7 @@ void print_searches(const Family& family, const std::vector<Model>& models) {
       for (const std::int64_t workers : kWorkers) {
         const Setting setting(model.profile, network, workers, {}, {});
         const planner::Schedule schedule = family.own_schedule();
-        const FusionRequest request(setting, schedule);
+        const FusionRequest request = request_of(setting, schedule);
         tallies.add(Caps(request));
       }
     }

@@ -333,10 +333,10 @@ Explanation explain(const Setting& setting, const Schedule& schedule, const Run&
   out.compute_us = predicted.forward_us + predicted.backward_us + predicted.encode_us + predicted.decode_us +
                    predicted.update_us + predicted.read_us;
   out.speedup = predicted.speedup;
-  out.groups = reasons(calm, request, run.simulated);
+  out.groups = reasons(calm, request, run);
   out.s_max = s_max(calm);
   out.line_rate_gbps = setting.network->line_rate_gbps;
-  add_what_ifs(calm, schedule, run.simulated, out);
+  add_what_ifs(calm, schedule, run, out);
   add_compressors(calm, schedule, out);
   return out;
 }

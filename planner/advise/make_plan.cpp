@@ -52,8 +52,8 @@ PlanFile make_plan(const Setting& setting, const Schedule& schedule, const Run& 
     plan.compared_with.push_back(
         {.schedule = std::string(other),
          .iteration_us = planner::run(setting, preset_schedule(other)).metrics.iteration_us});
-  for (const Group& group : run.simulated.groups)
-    plan.groups.push_back(plan_group(setting.workload, group, run.simulated.transfers));
+  for (const Group& group : run.groups)
+    plan.groups.push_back(plan_group(setting.workload, group, run.transfers));
   return plan;
 }
 

@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "planner/cost/setting.hpp"
 #include "planner/run/predict.hpp"
 #include "planner/run/sampled_inputs.hpp"
-#include "planner/cost/setting.hpp"
 
 namespace planner {
 namespace {
@@ -38,10 +38,10 @@ std::int64_t sample_count(const Simulated& simulated) {
 std::optional<Interval> interval(const Setting& setting, const Schedule& schedule, const Run& run) {
   if (!varies(*setting.workload.profile) && !varies(*setting.network, setting.costs.workers()))
     return std::nullopt;
-  const std::int64_t samples = sample_count(run.simulated);
+  const std::int64_t samples = sample_count(run);
   std::vector<double> values;
   for (std::int64_t sample = 0; sample < samples; ++sample)
-    values.push_back(iteration_us(setting, schedule, run.simulated, static_cast<std::uint64_t>(sample)));
+    values.push_back(iteration_us(setting, schedule, run, static_cast<std::uint64_t>(sample)));
   std::sort(values.begin(), values.end());
   if (values.front() == values.back() && values.front() == run.metrics.iteration_us)
     return std::nullopt;                                      // nothing that varies is used

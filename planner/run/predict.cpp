@@ -13,10 +13,7 @@ Run run(const Setting& setting, const Schedule& schedule) {
   const Metrics metrics = summarize(setting, simulated);
   std::vector<Warning> warnings = std::move(choice.warnings);
   for (Warning& warning : cost_warnings(setting, simulated)) warnings.push_back(std::move(warning));
-  return {.simulated = std::move(simulated),
-          .proof = std::move(choice.proof),
-          .metrics = metrics,
-          .warnings = std::move(warnings)};
+  return {std::move(simulated), std::move(choice.proof), metrics, std::move(warnings)};
 }
 
 }  // namespace planner

@@ -6,16 +6,15 @@
 #include <optional>
 #include <vector>
 
-#include "planner/run/metrics.hpp"
-#include "planner/schedule/schedule.hpp"
 #include "planner/cost/setting.hpp"
+#include "planner/run/metrics.hpp"
 #include "planner/run/simulated.hpp"
+#include "planner/schedule/schedule.hpp"
 
 namespace planner {
 
-/// Metrics with all that led to them.
-struct Run {
-  Simulated simulated;
+/// What was simulated, and what it comes to.
+struct Run : Simulated {
   std::optional<Proof> proof;  ///< of the groups, where their fusion has one
   Metrics metrics;
   std::vector<Warning> warnings;

@@ -156,8 +156,8 @@ Results run(const Scenario& scenario, const Progress& progress, const std::vecto
                                    .fusion = schedule.fusion.kind,
                                    .compression = schedule.compressor.name,
                                    .metrics = run.metrics,
-                                   .by_worker = planner::report_workers(setting, run.simulated),
-                                   .what_if = changed(setting, schedule, run.simulated, changes),
+                                   .by_worker = planner::report_workers(setting, run),
+                                   .what_if = changed(setting, schedule, run, changes),
                                    .interval = planner::interval(setting, schedule, run)});
       } catch (const planner::Unsupported& problem) {
         refuse(scenario, workers, schedule, problem);
@@ -190,7 +190,7 @@ std::string timeline(const Scenario& whole, std::int64_t workers, const std::vec
   for (const Schedule& schedule : scenario.schedules) {
     try {
       const Setting& setting = settings.of(schedule);
-      planner::Simulated simulated = planner::run(setting, schedule).simulated;
+      planner::Simulated simulated = planner::run(setting, schedule);
       if (shown.empty() || simulated.program.by_layer) {  // by layer workers are not told apart
         const std::string process =
             fmt::format("{}: {} of {} workers", schedule.name, usual_worker(scenario.conditions), workers);
@@ -227,8 +227,7 @@ Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& sch
       const auto iteration_us = [&](const planner::Groups& groups) {
         return planner::iteration_us(request, groups);
       };
-      out.emission =
-          planner::emit(options.emit, {out.plan, run.simulated.groups, setting.workload, iteration_us});
+      out.emission = planner::emit(options.emit, {out.plan, run.groups, setting.workload, iteration_us});
     }
     if (options.explain) out.explanation = planner::explain(setting, schedule, run);
     return out;
