@@ -40,9 +40,17 @@ struct Asked {
   Asked(const Asked&) = delete;
   Asked& operator=(const Asked&) = delete;
 
-  Groups fuse() const { return schedule.fusion.fuse(request).groups; }
-  Proof proof() const { return schedule.fusion.fuse(request).proof.value(); }
-  SampledProof sampled() const { return proof().sampled.value(); }
+  Groups fuse() const { return found().groups; }
+  const Proof& proof() const { return found().proof.value(); }
+  const SampledProof& sampled() const { return proof().sampled.value(); }
+
+ private:
+  const Grouping& found() const {
+    if (!found_) found_ = schedule.fusion.fuse(request);
+    return *found_;
+  }
+
+  mutable std::optional<Grouping> found_;
 };
 
 std::string robust(const std::string& keys = "", const std::string& pipeline = "wfbp") {
