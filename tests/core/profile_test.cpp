@@ -11,7 +11,7 @@
 #include "core/errors.hpp"
 #include "core/field.hpp"
 
-namespace traces {
+namespace core {
 namespace {
 
 Profile read(const std::string& text) { return read_profile(core::Field::parse(text, "p.json")); }
@@ -273,4 +273,4 @@ TEST_CASE("profile: parts of a layer's backward time are there for all tensors o
 }
 
 }  // namespace
-}  // namespace traces
+}  // namespace core
