@@ -6,9 +6,9 @@
 
 #include <optional>
 
-#include "planner/choose/model_parts.hpp"
-#include "planner/graph/lower.hpp"
 #include "planner/choose/iteration_models.hpp"
+#include "planner/choose/model_parts.hpp"
+#include "planner/graph/lowered.hpp"
 
 namespace planner {
 namespace {

@@ -68,7 +68,7 @@ Setting::Setting(const core::Profile& profile, const core::Network& its_network,
   checked_compute_us(profile, conditions, slowdown);
   workload = make_workload(profile, slowdown);
   if (workload.forward_total + workload.backward_total == Time::zero())
-    throw Unsupported("compute times of at least 1 picosecond in all", "less");
+    throw Unsupported("compute times of at least 1 picosecond in all", "less", "/profile");
   extras = make_extras(profile, costs, conditions);
 }
 
@@ -103,7 +103,7 @@ std::vector<TransferCost> make_transfers(const Setting& setting, const Transfer&
     if (has_curve(transfer.compressor) && setting.workload.profile->dtype != core::Dtype::float32)
       throw Unsupported(fmt::format("a profile of float32 gradients, of which the costs of {} were measured",
                                     transfer.compressor.name),
-                        "one of two bytes an element");
+                        "one of two bytes an element", "/profile");
     out.emplace_back(*setting.network, setting.costs.workers(), std::move(transfer), setting.slowdown);
   }
   return out;

@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "planner/graph/lower.hpp"
 #include "planner/cost/setting.hpp"
 #include "planner/cost/variation.hpp"
+#include "planner/graph/task_label.hpp"
 
 namespace planner {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "planner/cost/transfers.hpp"
-#include "planner/graph/lower.hpp"
+#include "planner/graph/lowered.hpp"
 #include "planner/job/grouping.hpp"
 #include "planner/pipeline/pipeline.hpp"
 

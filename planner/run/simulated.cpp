@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "planner/graph/lower.hpp"
 #include "planner/graph/task_factors.hpp"
 #include "sim/draws.hpp"
 #include "sim/simulate.hpp"
@@ -80,21 +81,21 @@ std::vector<Worker> all_workers(const Setting& setting) {
   return out;
 }
 
-Lowered lower_for(const Setting& setting, const CommunicationPlan& plan,
-                  std::span<const TransferCost> transfers, std::vector<Worker> workers) {
+Job job_for(const Setting& setting, const CommunicationPlan& plan, std::span<const TransferCost> transfers,
+            std::vector<Worker> workers) {
   const Conditions& conditions = setting.conditions;
-  return lower({.workload = setting.workload,
-                .transfers = transfers,
-                .program = plan.program,
-                .groups = plan.groups,
-                .extras = setting.extras,
-                .overlap = conditions.overlap,
-                .jitter = conditions.jitter,
-                .workers = std::move(workers),
-                .iterations = static_cast<std::uint32_t>(conditions.iterations),
-                .micro_batches = static_cast<std::uint32_t>(conditions.accumulation_steps),
-                .channels = plan.program.by_layer ? 1 : conditions.channels,
-                .has_spikes = true});
+  return {.workload = setting.workload,
+          .transfers = transfers,
+          .program = plan.program,
+          .groups = plan.groups,
+          .extras = setting.extras,
+          .overlap = conditions.overlap,
+          .jitter = conditions.jitter,
+          .workers = std::move(workers),
+          .iterations = static_cast<std::uint32_t>(conditions.iterations),
+          .micro_batches = static_cast<std::uint32_t>(conditions.accumulation_steps),
+          .channels = plan.program.by_layer ? 1 : conditions.channels,
+          .has_spikes = true};
 }
 
 /// As Conditions::needs_channel_in_order() says; and all workers have tasks of their own.
@@ -137,8 +138,9 @@ std::int64_t shown_worker(const Setting& setting) {
 
 /// Where nothing is drawn the slowest stands for all.
 Simulated simulate_graph(const Setting& setting, CommunicationPlan plan) {
-  Lowered lowered = setting.conditions.jitter.any() ? lower_every_worker(setting, plan)
-                                                    : lower_for(setting, plan, plan.transfers, {Worker{}});
+  Lowered lowered = setting.conditions.jitter.any()
+                        ? lower_every_worker(setting, plan)
+                        : lower(job_for(setting, plan, plan.transfers, {Worker{}}));
   sim::Timeline timeline = sim::simulate(lowered.graph);
   std::vector<Time> marks;
   for (const auto& mark : lowered.marks) marks.push_back(at_mark(mark, timeline));
@@ -147,7 +149,8 @@ Simulated simulate_graph(const Setting& setting, CommunicationPlan plan) {
 
 Simulated simulate_by_worker(const Setting& setting, CommunicationPlan plan) {
   const std::vector<TransferCost> transfers = at_full_speed(plan.transfers);
-  Lowered lowered = lower_for(nominal_of(setting, {}), plan, transfers, {Worker{}});
+  const Setting nominal = nominal_of(setting, {});
+  Lowered lowered = lower(job_for(nominal, plan, transfers, {Worker{}}));
   Executable executable = {std::move(plan), std::move(lowered)};
   AllWorkers all = simulate_all_workers(setting, executable, {shown_worker(setting)});
   sim::Timeline timeline = all.shown.front().timeline;
@@ -177,7 +180,19 @@ Simulated simulate_workers_of(const Setting& setting, const CommunicationPlan& p
 
 Lowered lower_every_worker(const Setting& setting, const CommunicationPlan& plan) {
   const std::vector<TransferCost> transfers = at_full_speed(plan.transfers);
-  return lower_for(nominal_of(setting, setting.conditions.jitter), plan, transfers, all_workers(setting));
+  const Setting nominal = nominal_of(setting, setting.conditions.jitter);
+  return lower(job_for(nominal, plan, transfers, all_workers(setting)));
+}
+
+Lowered lower_one_worker(const Setting& setting, const CommunicationPlan& plan, std::uint32_t iterations) {
+  const std::vector<TransferCost> transfers = at_full_speed(plan.transfers);
+  const Setting nominal = nominal_of(setting, {});
+  Job job = job_for(nominal, plan, transfers, {Worker{}});
+  job.overlap = {};
+  job.iterations = iterations;
+  job.channels = 1;
+  job.has_free_codes = true;
+  return lower(job);
 }
 
 }  // namespace planner

@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
-#include "planner/schedule/choice.hpp"
-#include "planner/run/executable.hpp"
 #include "planner/run/all_workers.hpp"
+#include "planner/run/executable.hpp"
+#include "planner/schedule/choice.hpp"
 #include "sim/timeline.hpp"
 
 namespace planner {
@@ -30,5 +30,8 @@ Simulated simulate_workers_of(const Setting& setting, const CommunicationPlan& p
 /// The graph of all workers at once, each with tasks of its own: what simulate_groups() runs where workers
 /// draw and compute and channel slow each other.
 Lowered lower_every_worker(const Setting& setting, const CommunicationPlan& plan);
+
+/// The task graph of one worker that nothing slows, over so many iterations: what a live worker runs.
+Lowered lower_one_worker(const Setting& setting, const CommunicationPlan& plan, std::uint32_t iterations);
 
 }  // namespace planner

@@ -7,26 +7,15 @@
 #include <fmt/format.h>
 
 #include "core/errors.hpp"
-#include "core/limits.hpp"
 #include "planner/advise/make_plan.hpp"
 #include "planner/run/slices.hpp"
+#include "planner/scenarios/supported.hpp"
 
 namespace scenarios {
 namespace {
 
 using planner::Schedule;
 using planner::Setting;
-
-/// What the network or the clock cannot give, as an error about the scenario's workers.
-[[noreturn]] void refuse(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
-                         const planner::Unsupported& problem) {
-  const core::Field all = scenario.file.at("workers");
-  const std::string got = fmt::format("{} (schedule '{}')", problem.got(), schedule.name);
-  if (!all.is_array()) all.expected(problem.expected(), got);
-  for (const core::Field& item : all.items())
-    if (item.integer(1, core::kMaxWorkers) == workers) item.expected(problem.expected(), got);
-  all.expected(problem.expected(), got);
-}
 
 /// The settings of one number of workers, made when first asked for: schedules may differ in their
 /// all-reduce.
@@ -85,7 +74,7 @@ std::vector<Changed> changed(const Setting& setting, const Schedule& schedule,
     } catch (const planner::NeverEnds& problem) {
       throw planner::NeverEnds(
           fmt::format("with --what-if '{}': {}", core::printable(change.text), problem.what()));
-    } catch (const planner::Unsupported& problem) {
+    } catch (const core::Unsupported& problem) {
       throw core::InputError(fmt::format("--what-if: expected {}, got {} with '{}' (schedule '{}')",
                                          problem.expected(), problem.got(), core::printable(change.text),
                                          core::printable(schedule.name)));
@@ -105,7 +94,7 @@ PhaseResult run_phase(const Scenario& whole, std::int64_t workers, const Phase& 
     warnings.add(run.warnings);
     return run.metrics.iteration_us;
   };
-  try {
+  return supported(scenario, workers, schedule, [&]() -> PhaseResult {
     const double later_us = iteration_us(phase.input.later_us);
     const double first_us = phase.input.first_epoch_us == phase.input.later_us
                                 ? later_us
@@ -121,9 +110,7 @@ PhaseResult run_phase(const Scenario& whole, std::int64_t workers, const Phase& 
             .first_epoch_iteration_us = first_us,
             .iteration_us = later_us,
             .seconds = static_cast<double>(iterations) * epochs_us / 1e6};
-  } catch (const planner::Unsupported& problem) {
-    refuse(scenario, workers, schedule, problem);
-  }
+  });
 }
 
 JobResult run_job(const Scenario& scenario, std::int64_t workers, Warnings& warnings) {
@@ -147,7 +134,7 @@ Results run(const Scenario& scenario, const Progress& progress, const std::vecto
   for (const std::int64_t workers : scenario.workers) {
     Settings settings(scenario, workers);
     for (const Schedule& schedule : scenario.schedules) {
-      try {
+      supported(scenario, workers, schedule, [&] {
         const Setting& setting = settings.of(schedule);
         const planner::Run run = planner::run(setting, schedule);
         warnings.add(run.warnings);
@@ -159,9 +146,7 @@ Results run(const Scenario& scenario, const Progress& progress, const std::vecto
                                    .by_worker = planner::report_workers(setting, run),
                                    .what_if = changed(setting, schedule, run, changes),
                                    .interval = planner::interval(setting, schedule, run)});
-      } catch (const planner::Unsupported& problem) {
-        refuse(scenario, workers, schedule, problem);
-      }
+      });
       if (progress) progress(results.entries.size(), total);
     }
     if (scenario.job) results.jobs.push_back(run_job(scenario, workers, warnings));
@@ -188,14 +173,14 @@ std::string timeline(const Scenario& whole, std::int64_t workers, const std::vec
   std::vector<core::Slice> slices;
   Settings settings(scenario, workers);
   for (const Schedule& schedule : scenario.schedules) {
-    try {
+    supported(scenario, workers, schedule, [&] {
       const Setting& setting = settings.of(schedule);
       planner::Simulated simulated = planner::run(setting, schedule);
       if (shown.empty() || simulated.program.by_layer) {  // by layer workers are not told apart
         const std::string process =
             fmt::format("{}: {} of {} workers", schedule.name, usual_worker(scenario.conditions), workers);
         planner::add_slices(setting, simulated, simulated.timeline, process, tracks, slices);
-        continue;
+        return;
       }
       if (!simulated.all_workers) simulated = planner::simulate_workers_of(setting, simulated);
       const planner::AllWorkers all = planner::simulate_all_workers(setting, simulated, shown);
@@ -203,16 +188,14 @@ std::string timeline(const Scenario& whole, std::int64_t workers, const std::vec
         const std::string process = fmt::format("{}: worker {} of {}", schedule.name, worker.worker, workers);
         planner::add_slices(setting, simulated, worker.timeline, process, tracks, slices);
       }
-    } catch (const planner::Unsupported& problem) {
-      refuse(scenario, workers, schedule, problem);
-    }
+    });
   }
   return core::chrome_trace(tracks, slices);
 }
 
 Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
              const PlanOptions& options) {
-  try {
+  return supported(scenario, workers, schedule, [&] {
     const Setting setting(scenario.profile, scenario.network, workers, all_reduce(scenario, schedule),
                           scenario.conditions);
     const planner::Run run = planner::run(setting, schedule);
@@ -231,14 +214,12 @@ Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& sch
     }
     if (options.explain) out.explanation = planner::explain(setting, schedule, run);
     return out;
-  } catch (const planner::Unsupported& problem) {
-    refuse(scenario, workers, schedule, problem);
-  }
+  });
 }
 
 Considered consider(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
                     const planner::ConsiderOptions& options) {
-  try {
+  return supported(scenario, workers, schedule, [&] {
     const Setting setting(scenario.profile, scenario.network, workers, all_reduce(scenario, schedule),
                           scenario.conditions);
     Considered out = {.consideration = planner::consider(setting, schedule, options), .warnings = {}};
@@ -246,9 +227,7 @@ Considered consider(const Scenario& scenario, std::int64_t workers, const Schedu
     warnings.add(out.consideration.warnings);
     out.warnings = warnings.texts(scenario);
     return out;
-  } catch (const planner::Unsupported& problem) {
-    refuse(scenario, workers, schedule, problem);
-  }
+  });
 }
 
 }  // namespace scenarios

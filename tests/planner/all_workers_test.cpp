@@ -14,6 +14,7 @@
 
 #include "planner/graph/task_factors.hpp"
 #include "sim/draws.hpp"
+#include "sim/simulate.hpp"
 #include "tests/support/groups.hpp"
 #include "tests/support/timelines.hpp"
 

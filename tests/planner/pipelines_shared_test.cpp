@@ -381,11 +381,6 @@ TEST_CASE("pipelines: every program delivers each group's gradients once, whole,
 
 // ---- time lines
 
-bool is_collective(Kind kind) {
-  return kind == Kind::all_reduce || kind == Kind::reduce_scatter || kind == Kind::all_gather ||
-         kind == Kind::backward_gather;
-}
-
 /// When the tasks of a run ran, by worker, kind, iteration and item; collectives are worker 0's.
 class Spans {
  public:
@@ -397,7 +392,7 @@ class Spans {
       const std::size_t worker = is_shared ? 0 : Lowered::worker_of(tasks[i].stream);
       workers_ = std::max(workers_, worker + 1);
       spans_[{worker, label.kind, label.iteration, label.item}] = run.timeline.spans[i];
-      if (is_collective(label.kind)) ++collectives_;
+      if (TaskLabel::collective(label.kind)) ++collectives_;
     }
   }
   std::optional<sim::Span> find(std::size_t worker, Kind kind, std::uint32_t iteration,
@@ -428,7 +423,8 @@ class Journey {
     encodes_ = transfer.encode(bytes) > Time::zero();
     decodes_ = transfer.decode(bytes) > Time::zero();
     const CollectiveKind carrier = transfer.is_encoded(bytes) ? transfer.carrier(op.kind) : op.kind;
-    const Kind kind = op.issue == Issue::backward                 ? Kind::backward_gather
+    const Kind kind = op.issue == Issue::forward                  ? Kind::forward_gather
+                      : op.issue == Issue::backward               ? Kind::backward_gather
                       : carrier == CollectiveKind::all_reduce     ? Kind::all_reduce
                       : carrier == CollectiveKind::reduce_scatter ? Kind::reduce_scatter
                                                                   : Kind::all_gather;

@@ -14,8 +14,9 @@
 #include "core/errors.hpp"
 #include "planner/choose/sampled.hpp"
 #include "planner/choose/simulate_iteration.hpp"
-#include "planner/graph/lower.hpp"
+#include "planner/graph/lowered.hpp"
 #include "sim/draws.hpp"
+#include "sim/simulate.hpp"
 #include "tests/support/groups.hpp"
 
 namespace planner {

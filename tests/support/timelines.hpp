@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "planner/run/predict.hpp"
+#include "sim/simulate.hpp"
 #include "tests/support/planning.hpp"
 
 namespace support {
@@ -27,7 +28,7 @@ inline std::string name(const planner::TaskLabel& whole, const planner::Workload
   };
   if (label.kind == Kind::forward) count_from(workload.forward.size());
   if (label.kind == Kind::backward) count_from(workload.backward.size());
-  if (label.kind == Kind::all_gather || label.kind == Kind::backward_gather) count_from(groups);
+  if (label.kind == Kind::forward_gather || label.kind == Kind::backward_gather) count_from(groups);
   const auto numbered = [&](std::string_view letter) {
     return fmt::format("{}{}{}", letter, label.item + 1, primes);
   };
@@ -47,7 +48,8 @@ inline std::string name(const planner::TaskLabel& whole, const planner::Workload
     case Kind::decode: return numbered("D");
     case Kind::all_reduce: return numbered("A");
     case Kind::reduce_scatter: return numbered("S");
-    case Kind::all_gather: return numbered("G");
+    case Kind::all_gather:
+    case Kind::forward_gather: return numbered("G");
     case Kind::lars: return "L";
     case Kind::lars_gather: return "H";
     case Kind::update: return "U";

@@ -18,7 +18,7 @@
 #include "validate/live/channel.hpp"
 #include "validate/live/clock.hpp"
 #include "validate/live/fusion_buffer.hpp"
-#include "validate/live/worker.hpp"
+#include "validate/live/runnable.hpp"
 
 namespace live {
 namespace {

@@ -10,7 +10,7 @@
 #include "planner/run/all_workers.hpp"
 #include "planner/run/metrics.hpp"
 #include "validate/live/names.hpp"
-#include "validate/live/worker.hpp"
+#include "validate/live/runnable.hpp"
 
 namespace live {
 namespace {
@@ -98,7 +98,7 @@ Prediction predicted(const RunSpec& spec, const Calibration& calibration) {
   }
   out.iteration_us = planner::summarize(setting, run).iteration_us;
   out.iterations = iterations_of(setting, run);
-  out.program = run.program;
+  out.lowered = planner::lower_one_worker(setting, run, spec.warm_up + spec.iterations);
   out.groups = std::move(run.groups);
   for (const planner::Warning& warning : choice.warnings) out.warnings.push_back(warning.text);
   return out;
@@ -115,7 +115,7 @@ Prediction predict(const RunSpec& spec, const Calibration& calibration) {
         throw core::InputError(fmt::format("{}: expected groups of whole elements, got one of {} bytes",
                                            core::printable(spec.name), out.bytes[g]));
     return out;
-  } catch (const planner::Unsupported& problem) {
+  } catch (const core::Unsupported& problem) {
     throw core::InputError(fmt::format("{}: expected {}, got {}", core::printable(spec.name),
                                        problem.expected(), problem.got()));
   }

@@ -44,7 +44,7 @@ class Predictor {
       const planner::Setting setting(profile, network, row.workers,
                                      schedule.all_reduce ? *schedule.all_reduce : setup_.all_reduce, {});
       return planner::run(setting, schedule).metrics.throughput_samples_per_s;
-    } catch (const planner::Unsupported& problem) {
+    } catch (const core::Unsupported& problem) {
       expected(row, problem.expected(), problem.got());
     }
   }

@@ -34,7 +34,7 @@ std::optional<double> alpha_beta_us(const live::RunSpec& spec, const live::Calib
     const planner::Simulated simulated =
         planner::simulate_groups(setting, spec.schedule, prediction.groups, std::move(transfers));
     return planner::summarize(setting, simulated).iteration_us;
-  } catch (const planner::Unsupported&) {
+  } catch (const core::Unsupported&) {
     return {};
   }
 }

@@ -13,7 +13,7 @@
 #include "planner/scenarios/run.hpp"
 #include "planner/scenarios/stragglers.hpp"
 #include "validate/live/layers.hpp"
-#include "validate/live/worker.hpp"
+#include "validate/live/runnable.hpp"
 
 namespace suite {
 namespace {

@@ -171,7 +171,7 @@ TEST_CASE("results: times that round to no time at all give finite numbers, or a
       CHECK(std::isfinite(got.throughput_samples_per_s));
       CHECK(std::isfinite(got.speedup));
       CHECK(std::isfinite(got.scaling_efficiency));
-    } catch (const planner::Unsupported& refused) {
+    } catch (const core::Unsupported& refused) {
       CHECK_FALSE(refused.expected().empty());
     }
   }

@@ -383,7 +383,7 @@ TEST_CASE("scenario: numbers of workers that the network has no cost for are ref
        "s.json: /workers/2: expected for two_level a multiple of the 4 workers in a node, got 6 (schedule "
        "'wfbp')"},
       {R"({"collectives": {"all_reduce": "two_level"}})",
-       "s.json: /workers/0: expected a network with levels, as two_level needs, got network 'n' without "
+       "s.json: /network: expected a network with levels, as two_level needs, got network 'n' without "
        "(schedule 'wfbp')"},
       {R"({"workers": [4, 8], )" + measured + "}",
        "s.json: /workers/1: expected a number of workers for which network 'n' has a cost of ring all_reduce "
