@@ -10,7 +10,8 @@
 
 namespace planner {
 
-/// The model of the spec's program. Refers to the spec, which must outlive it, as all of these do.
+/// The model of the spec's program; a program that is none of those below is simulated, with a bound. Refers
+/// to the spec, which must outlive it, as all of these do.
 std::unique_ptr<IterationModel> make_model(const IterationSpec& spec);
 
 /// One collective a group, issued under backward or, with `after_backward`, when it has ended. Exact but for
