@@ -6,9 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <CLI/App.hpp>
-#include <CLI/Validators.hpp>
-
+#include "cli/command_line.hpp"
 #include "core/compressor_costs.hpp"
 #include "core/network.hpp"
 #include "core/profile.hpp"
@@ -16,18 +14,18 @@
 
 namespace cli {
 
-void add_simulate(CLI::App& app);
-void add_sweep(CLI::App& app);
-void add_plan(CLI::App& app);
-void add_import(CLI::App& app);
-void add_estimate(CLI::App& app);
-void add_measure(CLI::App& app);
-void add_netlab(CLI::App& app);
-void add_profile(CLI::App& app);
-void add_fit(CLI::App& app);
-void add_validate(CLI::App& app);
-void add_show(CLI::App& app);
-void add_schema(CLI::App& app);
+void add_simulate(const Command& program);
+void add_sweep(const Command& program);
+void add_plan(const Command& program);
+void add_import(const Command& program);
+void add_estimate(const Command& program);
+void add_measure(const Command& program);
+void add_netlab(const Command& program);
+void add_profile(const Command& program);
+void add_fit(const Command& program);
+void add_validate(const Command& program);
+void add_show(const Command& program);
+void add_schema(const Command& program);
 
 /// What was validated is outside its tolerance; what() says what. The program exits with 3, its results
 /// printed.
@@ -38,11 +36,6 @@ class OutOfTolerance : public std::runtime_error {
 
 /// Results go to stdout, all at once; throws EnvironmentError when it cannot be written.
 void print(const std::string& text);
-
-/// Takes numbers from `least` to `most`; unlike CLI::Range no NaN.
-CLI::Validator number_in(double min, double max);
-/// Takes the name of a file to write.
-CLI::Validator file_name();
 
 /// Throws InputError where it cannot be read.
 traces::LogFile read_log(const std::string& path);

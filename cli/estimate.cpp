@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
 #include "core/errors.hpp"
@@ -47,30 +46,30 @@ void estimate(const Options& options) {
 
 }  // namespace
 
-void add_estimate(CLI::App& app) {
+void add_estimate(const Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("estimate", "Estimate a profile from a model's shapes on a known device");
-  command->footer(
+  const Command command =
+      program.add_command("estimate", "Estimate a profile from a model's shapes on a known device");
+  command.footer(
       "Example: fusewise estimate models/resnet50.json --device v100 --iteration-ms 220 -o "
       "resnet50.profile.json");
-  command->add_option("MODEL", options->model, "a fusewise.model file")->required();
+  command.add_option("MODEL", options->model, "a fusewise.model file").required();
   command
-      ->add_option("--device", options->device,
-                   fmt::format("one of {}", fmt::join(planner::names(core::devices()), ", ")))
-      ->required();
-  command->add_option("--batch", options->batch, "samples per worker (default: the model's)")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
-  command->add_option("--dtype", options->dtype, "of computation and gradients (default: the model's)")
-      ->check(CLI::IsMember({"float32", "float16", "bfloat16"}));
-  command->add_option("--sequence-length", options->sequence_length, "instead of the model's")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
+      .add_option("--device", options->device,
+                  fmt::format("one of {}", fmt::join(planner::names(core::devices()), ", ")))
+      .required();
+  command.add_option("--batch", options->batch, "samples per worker (default: the model's)")
+      .check(range(std::int64_t{1}, std::int64_t{1'000'000'000}));
+  command.add_option("--dtype", options->dtype, "of computation and gradients (default: the model's)")
+      .check(one_of({"float32", "float16", "bfloat16"}));
+  command.add_option("--sequence-length", options->sequence_length, "instead of the model's")
+      .check(range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   command
-      ->add_option("--iteration-ms", options->iteration_ms, "scale forward and backward to this time in all")
-      ->check(number_in(1e-6, 1e9));
-  command->add_option("-o,--output", options->output, "write to this file and print a summary")
-      ->check(file_name());
-  command->callback([options] { estimate(*options); });
+      .add_option("--iteration-ms", options->iteration_ms, "scale forward and backward to this time in all")
+      .check(number_in(1e-6, 1e9));
+  command.add_option("-o,--output", options->output, "write to this file and print a summary")
+      .check(file_name());
+  command.on_run([options] { estimate(*options); });
 }
 
 }  // namespace cli

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
 #include "core/errors.hpp"
@@ -91,55 +90,53 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_fit(CLI::App& app) {
+void add_fit(const Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("fit", "Fit measured collectives, and say how far each description is off");
+  const Command command =
+      program.add_command("fit", "Fit measured collectives, and say how far each description is off");
   std::string formats = "Reads a fusewise.network with measured curves, or logs in one of the formats\n";
   for (const traces::ImportFormat& format : traces::import_formats())
     if (format.series != nullptr) formats += fmt::format("  {:<10} {}\n", format.name, format.summary);
-  command->footer(
-      formats +
-      "Example: fusewise fit allreduce2.log allreduce4.log allreduce8.log --line-rate-gbps 10 \\\n"
-      "    --predict-workers 16 --plot residuals.svg -o cluster.network.json");
-  command->add_option("LOG", options->logs, "measurements that belong together")->required();
-  command->add_option("-o,--output", options->output, "write a fusewise.network to this file")
-      ->check(file_name());
-  command->add_option("--plot", options->plot, "write the residuals to this SVG file")->check(file_name());
-  command->add_flag("--json", options->as_json, "print the report as JSON");
-  command->add_option("--format", options->import.format, "of the logs, instead of recognising it")
-      ->check(CLI::IsMember(planner::names(traces::import_formats())));
-  command->add_option("--name", options->fit.name, "name of the network (default: the file's name)");
-  command->add_option("--workers", options->import.workers, "number of workers, where the log does not say")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
-  command->add_option("--collective", options->import.collective, "which it was, where the log does not say")
-      ->check(CLI::IsMember({"all_reduce", "reduce_scatter", "all_gather"}));
+  command.footer(formats +
+                 "Example: fusewise fit allreduce2.log allreduce4.log allreduce8.log --line-rate-gbps 10 \\\n"
+                 "    --predict-workers 16 --plot residuals.svg -o cluster.network.json");
+  command.add_option("LOG", options->logs, "measurements that belong together").required();
+  command.add_option("-o,--output", options->output, "write a fusewise.network to this file")
+      .check(file_name());
+  command.add_option("--plot", options->plot, "write the residuals to this SVG file").check(file_name());
+  command.add_flag("--json", options->as_json, "print the report as JSON");
+  command.add_option("--format", options->import.format, "of the logs, instead of recognising it")
+      .check(one_of(planner::names(traces::import_formats())));
+  command.add_option("--name", options->fit.name, "name of the network (default: the file's name)");
+  command.add_option("--workers", options->import.workers, "number of workers, where the log does not say")
+      .check(range(std::int64_t{1}, std::int64_t{1'000'000}));
+  command.add_option("--collective", options->import.collective, "which it was, where the log does not say")
+      .check(one_of({"all_reduce", "reduce_scatter", "all_gather"}));
   command
-      ->add_option("--algorithm", options->fit.algorithm,
-                   "of all-reduce, for the link under it (default: the one that fits best)")
-      ->check(CLI::IsMember(
-          {"ring", "binary_tree", "recursive_doubling", "halving_doubling", "double_binary_tree"}));
+      .add_option("--algorithm", options->fit.algorithm,
+                  "of all-reduce, for the link under it (default: the one that fits best)")
+      .check(one_of({"ring", "binary_tree", "recursive_doubling", "halving_doubling", "double_binary_tree"}));
   command
-      ->add_option("--line-rate-gbps", options->import.line_rate_gbps,
-                   "of the network, 10^9 bits/s: slopes under the physical bound are warned of")
-      ->check(number_in(0, 1e6));
-  command->add_option("--test", options->test, "which sizes a fit is made from, to be tested on the others")
-      ->check(CLI::IsMember({"by-turns", "powers-of-two"}))
-      ->capture_default_str();
+      .add_option("--line-rate-gbps", options->import.line_rate_gbps,
+                  "of the network, 10^9 bits/s: slopes under the physical bound are warned of")
+      .check(number_in(0, 1e6));
+  command.add_option("--test", options->test, "which sizes a fit is made from, to be tested on the others")
+      .check(one_of({"by-turns", "powers-of-two"}))
+      .show_default();
   command
-      ->add_option("--penalty", options->fit.segments.penalty,
-                   "what a segment more has to gain: higher, fewer segments")
-      ->check(number_in(0, 1e6))
-      ->capture_default_str();
+      .add_option("--penalty", options->fit.segments.penalty,
+                  "what a segment more has to gain: higher, fewer segments")
+      .check(number_in(0, 1e6))
+      .show_default();
   command
-      ->add_option("--predict-workers", options->fit.predict,
-                   "predict these numbers of workers, and write them into the network")
-      ->delimiter(',')
-      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1'000'000}));
-  command->add_option("--write", options->write, "what the network holds of what was measured")
-      ->check(CLI::IsMember({"curve", "segments"}))
-      ->capture_default_str();
-  command->callback([options] { run(*options); });
+      .add_option("--predict-workers", options->fit.predict,
+                  "predict these numbers of workers, and write them into the network")
+      .delimiter(',')
+      .check(range(std::int64_t{2}, std::int64_t{1'000'000}));
+  command.add_option("--write", options->write, "what the network holds of what was measured")
+      .check(one_of({"curve", "segments"}))
+      .show_default();
+  command.on_run([options] { run(*options); });
 }
 
 }  // namespace cli

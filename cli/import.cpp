@@ -6,7 +6,6 @@
 #include <system_error>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
 #include "core/errors.hpp"
@@ -85,53 +84,53 @@ traces::LogFile read_log(const std::string& path) {
   }
 }
 
-void add_import(CLI::App& app) {
+void add_import(const Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("import", "Turn logs of other projects into a profile or a network");
+  const Command command =
+      program.add_command("import", "Turn logs of other projects into a profile or a network");
   std::vector<std::string_view> names = planner::names(traces::import_formats());
   names.push_back(kKineto);
   std::string formats = "Formats:\n";
   for (const traces::ImportFormat& format : traces::import_formats())
     formats += fmt::format("  {:<10} {}\n", format.name, format.summary);
   formats += fmt::format("  {:<10} {}\n", kKineto, "PyTorch profiler trace, .json or .json.gz -> profile");
-  command->footer(
+  command.footer(
       formats +
       "Example: fusewise import tmp8comm.log --model googlenet --batch 64 -o googlenet.profile.json");
-  command->add_option("LOG", options->logs, "log files that belong together")->required();
-  command->add_option("-o,--output", options->output, "write to this file and print a summary")
-      ->check(file_name());
-  command->add_option("--format", options->import.format, "instead of recognising it")
-      ->check(CLI::IsMember(names));
-  command->add_option("--step", options->step, "how annotations of a trace begin that are its iterations")
-      ->capture_default_str();
-  command->add_option("--network", options->network, "write the NCCL kernels of a trace to this network file")
-      ->check(file_name());
-  command->add_option("--model", options->import.model, "name of the model (default: the file's name)");
-  command->add_option("--name", options->import.network_name,
-                      "name of the network (default: the file's name)");
-  command->add_option("--batch", options->import.batch_size, "samples per worker, where the log does not say")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
-  command->add_option("--device", options->import.device, "what the log was measured on");
-  command->add_option("--dtype", options->dtype, "element type of the gradients")
-      ->check(CLI::IsMember({"float32", "float16", "bfloat16"}))
-      ->capture_default_str();
-  command->add_option("--tensors", options->tensors, "a tensor per parameter, or one per layer")
-      ->check(CLI::IsMember({"parameter", "layer"}))
-      ->capture_default_str();
+  command.add_option("LOG", options->logs, "log files that belong together").required();
+  command.add_option("-o,--output", options->output, "write to this file and print a summary")
+      .check(file_name());
+  command.add_option("--format", options->import.format, "instead of recognising it").check(one_of(names));
+  command.add_option("--step", options->step, "how annotations of a trace begin that are its iterations")
+      .show_default();
+  command.add_option("--network", options->network, "write the NCCL kernels of a trace to this network file")
+      .check(file_name());
+  command.add_option("--model", options->import.model, "name of the model (default: the file's name)");
+  command.add_option("--name", options->import.network_name,
+                     "name of the network (default: the file's name)");
+  command.add_option("--batch", options->import.batch_size, "samples per worker, where the log does not say")
+      .check(range(std::int64_t{1}, std::int64_t{1'000'000'000}));
+  command.add_option("--device", options->import.device, "what the log was measured on");
+  command.add_option("--dtype", options->dtype, "element type of the gradients")
+      .check(one_of({"float32", "float16", "bfloat16"}))
+      .show_default();
+  command.add_option("--tensors", options->tensors, "a tensor per parameter, or one per layer")
+      .check(one_of({"parameter", "layer"}))
+      .show_default();
   command
-      ->add_option("--forward-ratio", options->import.forward_ratio,
-                   "assumed forward time as a share of backward, where the log holds none")
-      ->check(number_in(0, 1000))
-      ->capture_default_str();
-  command->add_option("--workers", options->import.workers, "number of workers, where the log does not say")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
+      .add_option("--forward-ratio", options->import.forward_ratio,
+                  "assumed forward time as a share of backward, where the log holds none")
+      .check(number_in(0, 1000))
+      .show_default();
+  command.add_option("--workers", options->import.workers, "number of workers, where the log does not say")
+      .check(range(std::int64_t{1}, std::int64_t{1'000'000}));
   command
-      ->add_option("--collective", options->import.collective,
-                   "which was measured, where the log does not say")
-      ->check(CLI::IsMember({"all_reduce", "reduce_scatter", "all_gather"}));
-  command->add_option("--line-rate-gbps", options->import.line_rate_gbps, "of the network, 10^9 bits/s")
-      ->check(number_in(0, 1e6));
-  command->callback([options] { import(*options); });
+      .add_option("--collective", options->import.collective,
+                  "which was measured, where the log does not say")
+      .check(one_of({"all_reduce", "reduce_scatter", "all_gather"}));
+  command.add_option("--line-rate-gbps", options->import.line_rate_gbps, "of the network, 10^9 bits/s")
+      .check(number_in(0, 1e6));
+  command.on_run([options] { import(*options); });
 }
 
 }  // namespace cli

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include <CLI/App.hpp>
+#include "cli/command_line.hpp"
 
 namespace cli {
 
@@ -20,12 +20,12 @@ struct MeasureOptions {
 };
 
 struct MeasureKind {
-  CLI::Option* chosen_by = nullptr;    ///< none: what is measured where nothing else is asked for
-  std::vector<CLI::Option*> own = {};  ///< that go with nothing else
+  std::optional<Option> chosen_by = {};  ///< none: what is measured where nothing else is asked for
+  std::vector<Option> own = {};          ///< that go with nothing else
   std::function<void(const MeasureOptions& options)> run;
 };
 
-MeasureKind add_measure_collectives(CLI::App& command);
-MeasureKind add_measure_compressors(CLI::App& command);
+MeasureKind add_measure_collectives(const Command& command);
+MeasureKind add_measure_compressors(const Command& command);
 
 }  // namespace cli

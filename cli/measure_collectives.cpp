@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
 #include "cli/measure_overlap.hpp"
@@ -131,11 +130,11 @@ void measure_command(const Options& options, const RankOptions& ranks) {
 
 }  // namespace
 
-MeasureKind add_measure_collectives(CLI::App& measure) {
+MeasureKind add_measure_collectives(const Command& measure) {
   auto options = std::make_shared<Options>();
   auto ranks = std::make_shared<RankOptions>();
-  CLI::App* command =
-      measure.add_option_group("Collectives", "what several processes take to sum and to exchange");
+  const Command command =
+      measure.add_group("Collectives", "what several processes take to sum and to exchange");
   std::string backends = "Backends:\n";
   for (const measure::CollectiveBackend& backend : measure::collective_backends())
     backends += fmt::format("  {:<10} {}\n", backend.name, backend.summary);
@@ -144,28 +143,27 @@ MeasureKind add_measure_collectives(CLI::App& measure) {
       "Without --workers the command is one of the processes that mpirun, srun or torchrun has "
       "started\n(or FUSEWISE_RANK, FUSEWISE_WORLD_SIZE, FUSEWISE_MASTER=HOST:PORT say).\n"
       "Example: fusewise measure --workers 4 --rate 1gbit --sizes 128KiB..16MiB -o lab.network.json");
-  add_rank_options(*command, ranks);
+  add_rank_options(command, ranks);
   command
-      ->add_option("--collectives", options->collectives,
-                   fmt::format("some of {}", fmt::join(planner::names(measure::collectives()), ", ")))
-      ->capture_default_str();
-  command->add_option("--sizes", options->sizes, "bytes; A..B are all doublings of A up to B")
-      ->capture_default_str();
-  command->add_option("--warm-up", options->warm_up, "repetitions before those, which are not counted")
-      ->check(CLI::Range(1U, 1'000'000U))
-      ->capture_default_str();
-  CLI::Option* isolated =
-      command->add_flag("--isolated", options->isolated, "each repetition by itself (default)");
-  command->add_flag("--back-to-back", options->back_to_back, fmt::format("{} at once", measure::kBatch))
-      ->excludes(isolated);
-  command->add_flag("--drain", options->drain,
-                    "in namespaces: use up before each repetition what links let pass at once after a pause");
-  command->add_option("--name", options->name, "of the network (default: the backend's)");
-  command->add_option("--samples", options->samples, "write every repetition to this CSV file")
-      ->check(file_name());
+      .add_option("--collectives", options->collectives,
+                  fmt::format("some of {}", fmt::join(planner::names(measure::collectives()), ", ")))
+      .show_default();
+  command.add_option("--sizes", options->sizes, "bytes; A..B are all doublings of A up to B").show_default();
+  command.add_option("--warm-up", options->warm_up, "repetitions before those, which are not counted")
+      .check(range(1U, 1'000'000U))
+      .show_default();
+  const Option isolated =
+      command.add_flag("--isolated", options->isolated, "each repetition by itself (default)");
+  command.add_flag("--back-to-back", options->back_to_back, fmt::format("{} at once", measure::kBatch))
+      .excludes(isolated);
+  command.add_flag("--drain", options->drain,
+                   "in namespaces: use up before each repetition what links let pass at once after a pause");
+  command.add_option("--name", options->name, "of the network (default: the backend's)");
+  command.add_option("--samples", options->samples, "write every repetition to this CSV file")
+      .check(file_name());
   auto overlap = std::make_shared<OverlapOptions>();
-  add_overlap_options(*command, overlap);
-  return {.own = command->get_options(), .run = [options, ranks, overlap](const MeasureOptions& common) {
+  add_overlap_options(command, overlap);
+  return {.own = command.options(), .run = [options, ranks, overlap](const MeasureOptions& common) {
             if (!overlap->model.empty())
               return measure_overlap(*overlap, *ranks, static_cast<int>(options->warm_up),
                                      static_cast<int>(common.repetitions.value_or(10)), common.output);

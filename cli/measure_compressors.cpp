@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
 #include "cli/measure.hpp"
@@ -70,26 +69,26 @@ void run(const Options& options, const MeasureOptions& common) {
 
 }  // namespace
 
-MeasureKind add_measure_compressors(CLI::App& command) {
+MeasureKind add_measure_compressors(const Command& command) {
   auto options = std::make_shared<Options>();
-  CLI::Option* flag = command.add_flag(
+  const Option flag = command.add_flag(
       "--compressors", options->compressors,
       "encoding, with error feedback, and decoding by every compressor: a fusewise.compressors file");
   command.add_option("--only", options->only, "these compressors alone (default: all)")
-      ->delimiter(',')
-      ->needs(flag);
+      .delimiter(',')
+      .needs(flag);
   command
       .add_option("--elements", options->elements,
                   "elements of the gradients (default: 1024 to 16777216, four times as many each)")
-      ->delimiter(',')
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
-      ->needs(flag);
+      .delimiter(',')
+      .check(range(std::int64_t{1}, std::int64_t{1} << 30))
+      .needs(flag);
   command
       .add_option("--densities", options->densities,
                   "shares of the elements that sparse compressors keep (default: 0.001,0.01,0.1)")
-      ->delimiter(',')
-      ->check(number_in(1e-6, 1))
-      ->needs(flag);
+      .delimiter(',')
+      .check(number_in(1e-6, 1))
+      .needs(flag);
   return {.chosen_by = flag, .run = [options](const MeasureOptions& common) { run(*options, common); }};
 }
 

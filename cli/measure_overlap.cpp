@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
@@ -13,7 +12,7 @@
 #include "core/profile.hpp"
 #include "core/quantities.hpp"
 #include "profiler/common/host.hpp"
-#include "profiler/common/samples.hpp"
+#include "core/statistics.hpp"
 #include "profiler/layers/backend.hpp"
 #include "profiler/measure/overlap/overlap.hpp"
 
@@ -49,7 +48,7 @@ double over_ranks(const std::vector<profiler::OverlapSamples>& ranks,
                   double (profiler::OverlapSamples::*slowdown)() const) {
   std::vector<double> all;
   for (const profiler::OverlapSamples& rank : ranks) all.push_back((rank.*slowdown)());
-  return std::max(0.0, profiler::quantile(all, 0.5));
+  return std::max(0.0, core::quantile(all, 0.5));
 }
 
 /// Where something got faster beside the other by more than this, nothing is known to less.
@@ -71,7 +70,7 @@ std::string spread_over_ranks(const std::vector<profiler::OverlapSamples>& ranks
 
 std::string summary_text(const std::vector<profiler::OverlapSamples>& ranks, const RankPlace& place,
                          std::int64_t bytes) {
-  const auto us = [](const std::vector<double>& samples) { return profiler::summary(samples).median; };
+  const auto us = [](const std::vector<double>& samples) { return core::statistics(samples).median; };
   const profiler::OverlapSamples& first = ranks.front();
   std::string out = fmt::format(
       "{} processes, {}; {}; rank 0: an iteration {:.1f} us alone, {:.1f} us while all_reduces of {} run "
@@ -130,21 +129,21 @@ void measure_overlap(const OverlapOptions& options, const RankOptions& ranks, in
   on_ranks(ranks, {.work = work, .report = report, .computes = true});
 }
 
-void add_overlap_options(CLI::App& command, const std::shared_ptr<OverlapOptions>& options) {
-  CLI::Option* overlap = command.add_option(
+void add_overlap_options(const Command& command, const std::shared_ptr<OverlapOptions>& options) {
+  const Option overlap = command.add_option(
       "--overlap", options->model,
       "instead: how much the layers of this fusewise.model and all-reduces slow each other when both run");
   command.add_option("--into", options->into, "the profile that gets these numbers, its layers unchanged")
-      ->needs(overlap);
+      .needs(overlap);
   command.add_option("--batch,--batch-size", options->batch, "samples (default: the model's)")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}))
-      ->needs(overlap);
+      .check(range(std::int64_t{1}, std::int64_t{1'000'000'000}))
+      .needs(overlap);
   command.add_option("--threads", options->threads, "of each process (default: its share of the CPU)")
-      ->check(CLI::Range(1, 4096))
-      ->needs(overlap);
+      .check(range(1, 4096))
+      .needs(overlap);
   command.add_option("--overlap-size", options->size, "of each all-reduce beside the layers")
-      ->capture_default_str()
-      ->needs(overlap);
+      .show_default()
+      .needs(overlap);
 }
 
 }  // namespace cli

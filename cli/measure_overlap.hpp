@@ -7,8 +7,7 @@
 #include <optional>
 #include <string>
 
-#include <CLI/App.hpp>
-
+#include "cli/command_line.hpp"
 #include "cli/measure_ranks.hpp"
 
 namespace cli {
@@ -22,7 +21,7 @@ struct OverlapOptions {
 };
 
 /// Adds --overlap, and what goes with it alone.
-void add_overlap_options(CLI::App& command, const std::shared_ptr<OverlapOptions>& options);
+void add_overlap_options(const Command& command, const std::shared_ptr<OverlapOptions>& options);
 
 /// Writes to `output`, or prints, a profile with `overlap`, or these numbers alone.
 void measure_overlap(const OverlapOptions& options, const RankOptions& ranks, int warm_up, int repetitions,

@@ -8,7 +8,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
 #include "collectives/transport/launch.hpp"
@@ -224,25 +223,25 @@ void on_ranks(const RankOptions& options, const RankJob& job) {
   run_here(asked, std::move(setting), job);
 }
 
-void add_rank_options(CLI::App& command, const std::shared_ptr<RankOptions>& options) {
+void add_rank_options(const Command& command, const std::shared_ptr<RankOptions>& options) {
   command
       .add_option("--backend", options->backend,
                   fmt::format("one of {}", fmt::join(planner::names(measure::collective_backends()), ", ")))
-      ->capture_default_str();
+      .show_default();
   command.add_option("--workers", options->workers, "start so many processes on this host")
-      ->check(CLI::Range(2U, netlab::kMaxWorkers));
+      .check(range(2U, netlab::kMaxWorkers));
   command.add_option("--rate", options->rate,
                      "hold each process to this rate: in network namespaces, else by pacing itself");
   command.add_option("--delay", options->delay, "delay packets so long, in network namespaces alone");
   command
-      .add_option_function<std::string>(
+      .add_option(
           "--netlab",
           [options](const std::string& name) {
             options->netlab = name;
             options->has_netlab = true;
           },
           "in the netlab of this name, or 'default', which is up")
-      ->expected(0, 1);
+      .expected(0, 1);
   command.add_flag("--paced", options->paced,
                    "with --rate: on loopback, whether or not there are namespaces");
   std::string algorithms;
@@ -258,8 +257,8 @@ void add_rank_options(CLI::App& command, const std::shared_ptr<RankOptions>& opt
                    "several ranks on one GPU, over sockets: for slow networks alone");
   command
       .add_option("--deadline", options->deadline_s, "seconds that a process waits for a message of another")
-      ->check(number_in(0.1, 86400))
-      ->capture_default_str();
+      .check(number_in(0.1, 86400))
+      .show_default();
 }
 
 }  // namespace cli

@@ -8,8 +8,7 @@
 #include <optional>
 #include <string>
 
-#include <CLI/App.hpp>
-
+#include "cli/command_line.hpp"
 #include "collectives/transport/tcp/tcp.hpp"
 #include "profiler/measure/backend.hpp"
 
@@ -29,7 +28,7 @@ struct RankOptions {
   double deadline_s = 60;
 };
 
-void add_rank_options(CLI::App& command, const std::shared_ptr<RankOptions>& options);
+void add_rank_options(const Command& command, const std::shared_ptr<RankOptions>& options);
 
 /// What a rank knows of where it is.
 struct RankPlace {

@@ -5,7 +5,6 @@
 #include <memory>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
 #include "core/errors.hpp"
@@ -72,42 +71,38 @@ void status(const Options& options) {
   print(lab ? description(options.name, *lab) : fmt::format("netlab '{}' is not up\n", options.name));
 }
 
-CLI::Validator lab_name() {
-  const auto check = [](const std::string& text) {
-    return netlab::is_name(text) ? std::string()
-                                 : fmt::format("expected at most 40 letters, digits, '-' and '_', got '{}'",
-                                               core::printable(text));
-  };
-  return {check, "", "name"};
+std::string name_error(const std::string& text) {
+  return netlab::is_name(text) ? std::string()
+                               : fmt::format("expected at most 40 letters, digits, '-' and '_', got '{}'",
+                                             core::printable(text));
 }
 
 }  // namespace
 
-void add_netlab(CLI::App& app) {
+void add_netlab(const Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("netlab", "Network namespaces with links of a given rate, on this host");
-  command->footer(
+  const Command command =
+      program.add_command("netlab", "Network namespaces with links of a given rate, on this host");
+  command.footer(
       "As root, or in a user namespace; needs ip and tc (package iproute2). What is up is held by one\n"
       "process and gone with it.\n"
       "Example: fusewise netlab up --workers 4 --rate 1gbit && fusewise measure --netlab -o "
       "lab.network.json");
-  command->require_subcommand(1);
+  command.require_subcommand();
   const auto add = [&](const char* name, const char* summary, void (*act)(const Options&)) {
-    CLI::App* part = command->add_subcommand(name, summary);
-    part->add_option("--name", options->name, "of the netlab, where there are several")
-        ->check(lab_name())
-        ->capture_default_str();
-    part->callback([options, act] { act(*options); });
+    const Command part = command.add_command(name, summary);
+    part.add_option("--name", options->name, "of the netlab, where there are several")
+        .check(check_with(name_error))
+        .show_default();
+    part.on_run([options, act] { act(*options); });
     return part;
   };
-  CLI::App* build = add("up", "Build one", up);
-  build->add_option("--workers", options->workers, "namespaces")
-      ->check(CLI::Range(2U, netlab::kMaxWorkers))
-      ->capture_default_str();
-  build->add_option("--rate", options->rate, "of each link, each way")->capture_default_str();
-  build->add_option("--delay", options->delay, "of each packet, where the kernel has netem")
-      ->capture_default_str();
+  const Command build = add("up", "Build one", up);
+  build.add_option("--workers", options->workers, "namespaces")
+      .check(range(2U, netlab::kMaxWorkers))
+      .show_default();
+  build.add_option("--rate", options->rate, "of each link, each way").show_default();
+  build.add_option("--delay", options->delay, "of each packet, where the kernel has netem").show_default();
   add("down", "Remove it, if it is up", down);
   add("status", "Say whether it is up", status);
 }

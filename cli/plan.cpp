@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
 #include "core/errors.hpp"
@@ -130,73 +129,67 @@ void plan(const Options& options) {
   print(text);
 }
 
-/// The targets, as a choice that --help lists.
-std::vector<std::string> targets() {
-  const std::vector<std::string_view> known = planner::names(planner::emitters());
-  return {known.begin(), known.end()};
-}
-
 /// What --consider-compression is told.
-void add_considered(CLI::App& command, Options& options, CLI::Option* considers) {
+void add_considered(const Command& command, Options& options, const Option& considers) {
   constexpr double kMinDensity = 1e-6;
   command
       .add_option("--densities", options.densities,
                   "shares of the elements that sparse compressors keep (default: "
                   "0.001,0.002,0.005,0.01,0.02,0.05,0.1)")
-      ->delimiter(',')
-      ->check(CLI::Range(kMinDensity, 1.0))
-      ->needs(considers);
+      .delimiter(',')
+      .check(range(kMinDensity, 1.0))
+      .needs(considers);
   command
       .add_option(
           "--extra-iterations", options.extra_iterations,
           "NAME=FACTOR or NAME@DENSITY=FACTOR: how many times as many iterations a compressor needs to "
           "the same loss (repeatable; default: 1)")
-      ->allow_extra_args(false)
-      ->needs(considers);
+      .repeatable()
+      .needs(considers);
 }
 
 }  // namespace
 
-void add_plan(CLI::App& app) {
+void add_plan(const Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("plan", "Plan which gradients travel together");
-  command->footer("Example: fusewise plan scenarios/resnet50-v100.json --workers 64 -o resnet50.plan.json");
-  command->add_option("SCENARIO", options->scenario, "a fusewise.scenario file")->required();
+  const Command command = program.add_command("plan", "Plan which gradients travel together");
+  command.footer("Example: fusewise plan scenarios/resnet50-v100.json --workers 64 -o resnet50.plan.json");
+  command.add_option("SCENARIO", options->scenario, "a fusewise.scenario file").required();
   command
-      ->add_option("--workers", options->workers,
-                   "number of workers to plan for (default: the scenario's only one)")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
+      .add_option("--workers", options->workers,
+                  "number of workers to plan for (default: the scenario's only one)")
+      .check(range(std::int64_t{1}, std::int64_t{1'000'000}));
   command
-      ->add_option("--schedule", options->schedule,
-                   "the schedule that makes the plan: one of the scenario's, or a named one")
-      ->capture_default_str();
+      .add_option("--schedule", options->schedule,
+                  "the schedule that makes the plan: one of the scenario's, or a named one")
+      .show_default();
   command
-      ->add_option("-o,--output", options->output,
-                   "write the plan to this file and print a summary (default: print the plan)")
-      ->check(file_name());
-  CLI::Option* emit =
+      .add_option("-o,--output", options->output,
+                  "write the plan to this file and print a summary (default: print the plan)")
+      .check(file_name());
+  const Option emit =
       command
-          ->add_option("--emit", options->emit,
-                       "print the plan in the words of a training framework: what to paste into the job")
-          ->check(CLI::IsMember(targets()));
-  CLI::Option* explain =
+          .add_option("--emit", options->emit,
+                      "print the plan in the words of a training framework: what to paste into the job")
+          .check(one_of(planner::names(planner::emitters())));
+  const Option explain =
       command
-          ->add_flag("--explain", options->explain,
-                     "print why each group ends where it ends, what bounds the iteration, how sure that is "
-                     "when inputs change, and whether compression pays")
-          ->excludes(emit);
-  CLI::Option* considers =
+          .add_flag("--explain", options->explain,
+                    "print why each group ends where it ends, what bounds the iteration, how sure that is "
+                    "when inputs change, and whether compression pays")
+          .excludes(emit);
+  const Option considers =
       command
-          ->add_flag("--consider-compression", options->consider,
-                     "print whether any compressor pays, which, at which density, and below which bandwidth; "
-                     "--output writes the best plan")
-          ->excludes(emit)
-          ->excludes(explain);
-  add_considered(*command, *options, considers);
-  command->add_flag("--json", options->json,
-                    "print JSON: the plan itself with --output too, or what --emit, --explain or "
-                    "--consider-compression says");
-  command->callback([options] { plan(*options); });
+          .add_flag("--consider-compression", options->consider,
+                    "print whether any compressor pays, which, at which density, and below which bandwidth; "
+                    "--output writes the best plan")
+          .excludes(emit)
+          .excludes(explain);
+  add_considered(command, *options, considers);
+  command.add_flag("--json", options->json,
+                   "print JSON: the plan itself with --output too, or what --emit, --explain or "
+                   "--consider-compression says");
+  command.on_run([options] { plan(*options); });
 }
 
 }  // namespace cli

@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
 #include "core/errors.hpp"
@@ -135,45 +134,45 @@ void profile(const Options& options) {
 
 }  // namespace
 
-void add_profile(CLI::App& app) {
+void add_profile(const Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("profile", "Measure a model's layers on this machine");
-  command->footer(
+  const Command command = program.add_command("profile", "Measure a model's layers on this machine");
+  command.footer(
       "Example: fusewise profile models/resnet18.json --backend cpu --batch-size 4 -o r18.profile.json");
   constexpr std::int64_t kMax = 1'000'000'000;
   constexpr int kMaxThreads = 4096;
   constexpr int kMaxRepetitions = 1'000'000;
-  command->add_option("MODEL", options->model, "a fusewise.model file")->required();
+  command.add_option("MODEL", options->model, "a fusewise.model file").required();
   command
-      ->add_option(
+      .add_option(
           "--backend", options->backend,
           fmt::format("where to run, one of {}", fmt::join(planner::names(profiler::backends()), ", ")))
-      ->capture_default_str();
-  command->add_option("--batch,--batch-size", options->batch, "samples (default: the model's)")
-      ->check(CLI::Range(std::int64_t{1}, kMax));
-  command->add_option("--dtype", options->dtype, "of computation and gradients (default: float32)")
-      ->check(CLI::IsMember({"float32", "float16", "bfloat16"}));
+      .show_default();
+  command.add_option("--batch,--batch-size", options->batch, "samples (default: the model's)")
+      .check(range(std::int64_t{1}, kMax));
+  command.add_option("--dtype", options->dtype, "of computation and gradients (default: float32)")
+      .check(one_of({"float32", "float16", "bfloat16"}));
   command
-      ->add_option("--input-size", options->input_size, "height and width of images, instead of the model's")
-      ->check(CLI::Range(std::int64_t{1}, kMax));
-  command->add_option("--sequence-length", options->sequence_length, "instead of the model's")
-      ->check(CLI::Range(std::int64_t{1}, kMax));
-  command->add_option("--threads", options->threads, "of the CPU (default: all it has)")
-      ->check(CLI::Range(1, kMaxThreads));
-  command->add_flag("--tf32", options->tf32, "of a GPU: float32 products with TF32's precision");
-  command->add_flag("--verify", options->verify,
-                    "compare each layer with the CPU's instead, a small --batch-size is enough");
-  command->add_option("--repetitions", options->repetitions, "that are measured; fewer than 30 tell little")
-      ->check(CLI::Range(1, kMaxRepetitions))
-      ->capture_default_str();
-  command->add_option("--warm-up", options->warm_up, "repetitions before those")
-      ->check(CLI::Range(0, kMaxRepetitions))
-      ->capture_default_str();
-  command->add_option("--memory-mb", options->memory_mb, "use no more than this (default: what is free)")
-      ->check(number_in(1e-3, 1e9));
-  command->add_option("-o,--output", options->output, "write to this file and print a summary")
-      ->check(file_name());
-  command->callback([options] { profile(*options); });
+      .add_option("--input-size", options->input_size, "height and width of images, instead of the model's")
+      .check(range(std::int64_t{1}, kMax));
+  command.add_option("--sequence-length", options->sequence_length, "instead of the model's")
+      .check(range(std::int64_t{1}, kMax));
+  command.add_option("--threads", options->threads, "of the CPU (default: all it has)")
+      .check(range(1, kMaxThreads));
+  command.add_flag("--tf32", options->tf32, "of a GPU: float32 products with TF32's precision");
+  command.add_flag("--verify", options->verify,
+                   "compare each layer with the CPU's instead, a small --batch-size is enough");
+  command.add_option("--repetitions", options->repetitions, "that are measured; fewer than 30 tell little")
+      .check(range(1, kMaxRepetitions))
+      .show_default();
+  command.add_option("--warm-up", options->warm_up, "repetitions before those")
+      .check(range(0, kMaxRepetitions))
+      .show_default();
+  command.add_option("--memory-mb", options->memory_mb, "use no more than this (default: what is free)")
+      .check(number_in(1e-3, 1e9));
+  command.add_option("-o,--output", options->output, "write to this file and print a summary")
+      .check(file_name());
+  command.on_run([options] { profile(*options); });
 }
 
 }  // namespace cli

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
 #include "core/errors.hpp"
@@ -29,13 +28,13 @@ void show_schema(const std::string& asked) {
 
 }  // namespace
 
-void add_schema(CLI::App& app) {
+void add_schema(const Command& program) {
   auto name = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("schema", "Print the JSON Schema of a file format");
-  command->footer("Example: fusewise schema scenario");
-  command->add_option("NAME", *name, fmt::format("one of {}", fmt::join(planner::names(schemas()), ", ")))
-      ->required();
-  command->callback([name] { show_schema(*name); });
+  const Command command = program.add_command("schema", "Print the JSON Schema of a file format");
+  command.footer("Example: fusewise schema scenario");
+  command.add_option("NAME", *name, fmt::format("one of {}", fmt::join(planner::names(schemas()), ", ")))
+      .required();
+  command.on_run([name] { show_schema(*name); });
 }
 
 }  // namespace cli

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
 #include "core/files.hpp"
@@ -137,13 +136,13 @@ void write_or_print(const std::string& file, const std::string& text, const std:
   print(file.empty() ? text : printed(summary));
 }
 
-void add_show(CLI::App& app) {
+void add_show(const Command& program) {
   auto path = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("show", "Say what a file holds");
-  command->footer("Example: fusewise show models/resnet50.json");
-  command->add_option("FILE", *path, "a profile, network, file of compressors, model, plan or scenario")
-      ->required();
-  command->callback([path] { show(*path); });
+  const Command command = program.add_command("show", "Say what a file holds");
+  command.footer("Example: fusewise show models/resnet50.json");
+  command.add_option("FILE", *path, "a profile, network, file of compressors, model, plan or scenario")
+      .required();
+  command.on_run([path] { show(*path); });
 }
 
 }  // namespace cli

@@ -9,7 +9,6 @@
 #include <memory>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
 #include "core/errors.hpp"
@@ -111,45 +110,44 @@ void simulate(const Options& options) {
 
 }  // namespace
 
-void add_simulate(CLI::App& app) {
+void add_simulate(const Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("simulate", "Simulate the schedules of a scenario");
-  command->footer("Example: fusewise simulate scenarios/googlenet-k80.json --plot scaling.svg");
-  command->add_option("SCENARIO", options->scenario, "a fusewise.scenario file")->required();
-  auto* json = command->add_flag("--json", options->json, "print results as JSON instead of a table");
-  auto* csv = command->add_flag("--csv", options->csv, "print results as CSV instead of a table");
-  csv->excludes(json);
+  const Command command = program.add_command("simulate", "Simulate the schedules of a scenario");
+  command.footer("Example: fusewise simulate scenarios/googlenet-k80.json --plot scaling.svg");
+  command.add_option("SCENARIO", options->scenario, "a fusewise.scenario file").required();
+  const Option json = command.add_flag("--json", options->json, "print results as JSON instead of a table");
+  const Option csv = command.add_flag("--csv", options->csv, "print results as CSV instead of a table");
+  csv.excludes(json);
   command
-      ->add_option("-o,--output", options->output, "write results to this file too (JSON, or CSV with --csv)")
-      ->check(file_name());
-  auto* timeline =
+      .add_option("-o,--output", options->output, "write results to this file too (JSON, or CSV with --csv)")
+      .check(file_name());
+  const Option timeline =
       command
-          ->add_option("--timeline", options->timeline,
-                       "write a Chrome trace of every schedule to this file (for ui.perfetto.dev)")
-          ->check(file_name());
+          .add_option("--timeline", options->timeline,
+                      "write a Chrome trace of every schedule to this file (for ui.perfetto.dev)")
+          .check(file_name());
   command
-      ->add_option("--timeline-workers", options->timeline_workers,
-                   "number of workers of the timeline (default: the scenario's last)")
-      ->needs(timeline)
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
+      .add_option("--timeline-workers", options->timeline_workers,
+                  "number of workers of the timeline (default: the scenario's last)")
+      .needs(timeline)
+      .check(range(std::int64_t{1}, std::int64_t{1'000'000}));
   constexpr int kMaxShown = 64;  // a trace of thousands opens nowhere
   command
-      ->add_option("--timeline-of", options->timeline_of,
-                   "which workers' timelines, as in 0,5,17 (default: the slowest, or the first)")
-      ->needs(timeline)
-      ->delimiter(',')
-      ->expected(1, kMaxShown)
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{999'999}));
+      .add_option("--timeline-of", options->timeline_of,
+                  "which workers' timelines, as in 0,5,17 (default: the slowest, or the first)")
+      .needs(timeline)
+      .delimiter(',')
+      .expected(1, kMaxShown)
+      .check(range(std::int64_t{0}, std::int64_t{999'999}));
   command
-      ->add_option("--what-if", options->what_if,
-                   "what the same groups would take with, between commas: network=2 (so many times as fast), "
-                   "bandwidth=2, startup=2, compute=2, no-stragglers, no-jitter, no-failures, layer=NAME "
-                   "(free); again for another question")
-      ->expected(1)
-      ->take_all()
-      ->excludes(csv);
-  command->add_option("--plot", options->plot, "write a scaling plot (SVG) to this file")->check(file_name());
-  command->callback([options] { simulate(*options); });
+      .add_option("--what-if", options->what_if,
+                  "what the same groups would take with, between commas: network=2 (so many times as fast), "
+                  "bandwidth=2, startup=2, compute=2, no-stragglers, no-jitter, no-failures, layer=NAME "
+                  "(free); again for another question")
+      .repeatable()
+      .excludes(csv);
+  command.add_option("--plot", options->plot, "write a scaling plot (SVG) to this file").check(file_name());
+  command.on_run([options] { simulate(*options); });
 }
 
 }  // namespace cli

@@ -15,7 +15,6 @@
 #include <thread>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
 #include "core/errors.hpp"
@@ -206,26 +205,27 @@ void run_sweep(const Options& options) {
 
 }  // namespace
 
-void add_sweep(CLI::App& app) {
+void add_sweep(const Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("sweep", "Simulate a scenario over the product of the axes in its key sweep");
-  command->footer(
+  const Command command =
+      program.add_command("sweep", "Simulate a scenario over the product of the axes in its key sweep");
+  command.footer(
       "Killed on the way, it goes on with --resume. On many machines: mpirun -n 64 fusewise sweep ...\n"
       "Example: fusewise sweep scenarios/resnet50-v100-sweep.json -o out/sweep.csv");
-  command->add_option("SCENARIO", options->scenario, "a fusewise.scenario file with a key sweep")->required();
-  auto* lines = command->add_flag("--json-lines", options->json_lines, "a JSON object a line instead of CSV");
-  command->add_flag("--csv", options->csv, "CSV, as without this")->excludes(lines);
+  command.add_option("SCENARIO", options->scenario, "a fusewise.scenario file with a key sweep").required();
+  const Option lines =
+      command.add_flag("--json-lines", options->json_lines, "a JSON object a line instead of CSV");
+  command.add_flag("--csv", options->csv, "CSV, as without this").excludes(lines);
   command
-      ->add_option("-o,--output", options->output,
-                   "write to this file, not to standard output; while it runs FILE.partial is its journal")
-      ->check(file_name());
-  command->add_flag("--resume", options->resume, "go on with FILE.partial, if it is there");
+      .add_option("-o,--output", options->output,
+                  "write to this file, not to standard output; while it runs FILE.partial is its journal")
+      .check(file_name());
+  command.add_flag("--resume", options->resume, "go on with FILE.partial, if it is there");
   command
-      ->add_option("--jobs", options->jobs,
-                   "threads of each process (default: as many as cores; under mpirun 1)")
-      ->check(CLI::Range(1, 1024));
-  command->callback([options] { run_sweep(*options); });
+      .add_option("--jobs", options->jobs,
+                  "threads of each process (default: as many as cores; under mpirun 1)")
+      .check(range(1, 1024));
+  command.on_run([options] { run_sweep(*options); });
 }
 
 }  // namespace cli

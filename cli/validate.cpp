@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
 #include "cli/validate_live.hpp"
@@ -105,37 +104,37 @@ void run_validate(const Options& options, const LiveCommand& live, const SuiteCo
 
 }  // namespace
 
-void add_validate(CLI::App& app) {
+void add_validate(const Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
+  const Command command = program.add_command(
       "validate", "Hold what was published, measured or is run live against what this program says");
-  command->footer(
+  command.footer(
       "Examples: fusewise validate validate/papers\n          fusewise validate scenarios/googlenet-k80.json "
       "--workers 4 --rate 1gbit --schedule wfbp\n          fusewise validate validate/suites/short.json -o "
       "accuracy.md\n          fusewise validate --measurements runs.csv "
       "--setup cluster.json --calibrate-on schedule=horovod\nExit 3: something is outside its tolerance.");
-  command->add_option(
+  command.add_option(
       "FILE", options->what,
       "a plan, a scenario or a suite to run live, a fusewise.paper file, or a folder of these");
-  command->add_flag("--json", options->json, "print JSON");
+  command.add_flag("--json", options->json, "print JSON");
   command
-      ->add_option("-o,--output", options->output,
-                   "write to this file as well: of papers and suites a page (Markdown), else the JSON")
-      ->check(file_name());
-  CLI::Option* measurements =
-      command->add_option("--measurements", options->measurements,
-                          "CSV of throughputs: model,network,schedule,workers,samples_per_s");
-  command->add_option("--setup", options->setup, "a fusewise.setup file: what those names mean")
-      ->needs(measurements);
+      .add_option("-o,--output", options->output,
+                  "write to this file as well: of papers and suites a page (Markdown), else the JSON")
+      .check(file_name());
+  const Option measurements =
+      command.add_option("--measurements", options->measurements,
+                         "CSV of throughputs: model,network,schedule,workers,samples_per_s");
+  command.add_option("--setup", options->setup, "a fusewise.setup file: what those names mean")
+      .needs(measurements);
   command
-      ->add_option("--calibrate-on", options->calibrate_on,
-                   "fit compute and bandwidth to the rows with KEY=VALUE (model, network, schedule, workers, "
-                   "line; several between commas: all have to hold; repeatable: any) and predict the others")
-      ->allow_extra_args(false)
-      ->needs(measurements);
-  const LiveCommand live = add_live_options(*command);
-  const SuiteCommand suite = add_suite_options(*command);
-  command->callback([options, live, suite] { run_validate(*options, live, suite); });
+      .add_option("--calibrate-on", options->calibrate_on,
+                  "fit compute and bandwidth to the rows with KEY=VALUE (model, network, schedule, workers, "
+                  "line; several between commas: all have to hold; repeatable: any) and predict the others")
+      .repeatable()
+      .needs(measurements);
+  const LiveCommand live = add_live_options(command);
+  const SuiteCommand suite = add_suite_options(command);
+  command.on_run([options, live, suite] { run_validate(*options, live, suite); });
 }
 
 }  // namespace cli

@@ -301,92 +301,92 @@ bool LiveCommand::takes(const Field& file) {
   return format == "fusewise.plan" || format == "fusewise.scenario";
 }
 
-LiveCommand add_live_options(CLI::App& command) {
+LiveCommand add_live_options(const Command& command) {
   auto options = std::make_shared<Options>();
-  CLI::App* group =
-      command.add_option_group("Live", "a plan or a scenario run for real, beside what was predicted");
+  const Command group =
+      command.add_group("Live", "a plan or a scenario run for real, beside what was predicted");
   group
-      ->add_option("--backend", options->backend,
-                   fmt::format("what carries the gradients: one of {}",
-                               fmt::join(planner::names(measure::collective_backends()), ", ")))
-      ->capture_default_str();
-  group->add_flag("--share-gpu", options->share_gpu,
-                  "with nccl: several workers on one GPU, over sockets: for slow networks alone");
-  group->add_option(
+      .add_option("--backend", options->backend,
+                  fmt::format("what carries the gradients: one of {}",
+                              fmt::join(planner::names(measure::collective_backends()), ", ")))
+      .show_default();
+  group.add_flag("--share-gpu", options->share_gpu,
+                 "with nccl: several workers on one GPU, over sockets: for slow networks alone");
+  group.add_option(
       "--workers", options->workers,
       "processes, on this host unless mpirun, srun or torchrun have started them (default: as many "
       "as they have, else the plan's or scenario's)");
-  group->add_option("--schedule", options->schedules,
-                    "of a scenario: this schedule alone (repeatable; default: all)");
-  CLI::Option* profile =
-      group->add_option("--profile", options->profile, "of a plan: what layers take, which are waited for");
-  CLI::Option* layers =
+  group.add_option("--schedule", options->schedules,
+                   "of a scenario: this schedule alone (repeatable; default: all)");
+  const Option profile =
+      group.add_option("--profile", options->profile, "of a plan: what layers take, which are waited for");
+  const Option layers =
       group
-          ->add_option("--layers", options->layers,
-                       "compute the layers of this model for real, on the CPU (with nccl: on the GPU), "
-                       "instead of waiting")
-          ->excludes(profile);
-  group->add_option("--batch", options->batch, "samples of a worker, with --layers")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
-      ->capture_default_str();
+          .add_option("--layers", options->layers,
+                      "compute the layers of this model for real, on the CPU (with nccl: on the GPU), "
+                      "instead of waiting")
+          .excludes(profile);
+  group.add_option("--batch", options->batch, "samples of a worker, with --layers")
+      .check(range(std::int64_t{1}, std::int64_t{1'000'000}))
+      .show_default();
   group
-      ->add_option("--computing", options->computing,
-                   "so many workers compute, the others wait as long (default: all)")
-      ->needs(layers)
-      ->check(CLI::Range(1U, netlab::kMaxWorkers));
+      .add_option("--computing", options->computing,
+                  "so many workers compute, the others wait as long (default: all)")
+      .needs(layers)
+      .check(range(1U, netlab::kMaxWorkers));
   group
-      ->add_option("--workers-per-node", options->workers_per_node,
-                   "of two_level, hitopk and what is compressed between nodes")
-      ->check(CLI::Range(1U, netlab::kMaxWorkers))
-      ->capture_default_str();
-  group->add_flag("--error-feedback", options->error_feedback,
-                  "what compressors leave out is added to the next iteration's gradient (efsignsgd: always)");
-  group->add_option("--rate", options->rate,
-                    "hold each worker to this rate: in network namespaces, else by pacing itself");
-  group->add_option("--between-rate", options->between_rate,
-                    "with --rate: the workers of a node share a link of this rate to the others, in network "
-                    "namespaces alone");
-  group->add_option("--delay", options->delay, "delay packets so long, in network namespaces alone");
-  group->add_option("--netlab", options->netlab, "in the netlab of this name, which is up");
-  group->add_flag("--paced", options->paced, "with --rate: on loopback, whether or not there are namespaces");
-  group->add_option("--iterations", options->iterations, "that are recorded")
-      ->check(CLI::Range(1U, 1'000'000U))
-      ->capture_default_str();
-  group->add_option("--warm-up", options->warm_up, "iterations before those")
-      ->check(CLI::Range(0U, 1'000'000U))
-      ->capture_default_str();
-  const CLI::Option* tolerance =
+      .add_option("--workers-per-node", options->workers_per_node,
+                  "of two_level, hitopk and what is compressed between nodes")
+      .check(range(1U, netlab::kMaxWorkers))
+      .show_default();
+  group.add_flag("--error-feedback", options->error_feedback,
+                 "what compressors leave out is added to the next iteration's gradient (efsignsgd: always)");
+  group.add_option("--rate", options->rate,
+                   "hold each worker to this rate: in network namespaces, else by pacing itself");
+  group.add_option("--between-rate", options->between_rate,
+                   "with --rate: the workers of a node share a link of this rate to the others, in network "
+                   "namespaces alone");
+  group.add_option("--delay", options->delay, "delay packets so long, in network namespaces alone");
+  group.add_option("--netlab", options->netlab, "in the netlab of this name, which is up");
+  group.add_flag("--paced", options->paced, "with --rate: on loopback, whether or not there are namespaces");
+  group.add_option("--iterations", options->iterations, "that are recorded")
+      .check(range(1U, 1'000'000U))
+      .show_default();
+  group.add_option("--warm-up", options->warm_up, "iterations before those")
+      .check(range(0U, 1'000'000U))
+      .show_default();
+  const Option tolerance =
       group
-          ->add_option("--tolerance", options->tolerance,
-                       "exit 3 where the iteration is further off, as a share of the measured one")
-          ->check(number_in(0, 1000))
-          ->capture_default_str();
-  group->add_option("--deadline", options->deadline_s, "seconds that a worker waits for another one")
-      ->check(number_in(0.1, 86400))
-      ->capture_default_str();
+          .add_option("--tolerance", options->tolerance,
+                      "exit 3 where the iteration is further off, as a share of the measured one")
+          .check(number_in(0, 1000))
+          .show_default();
+  group.add_option("--deadline", options->deadline_s, "seconds that a worker waits for another one")
+      .check(number_in(0.1, 86400))
+      .show_default();
   group
-      ->add_option("--limit", options->limit_s,
-                   "seconds after which the workers of a calibration or a run are killed")
-      ->check(number_in(1, 1e6))
-      ->capture_default_str();
+      .add_option("--limit", options->limit_s,
+                  "seconds after which the workers of a calibration or a run are killed")
+      .check(number_in(1, 1e6))
+      .show_default();
   group
-      ->add_option("--prediction", options->prediction,
-                   "write what is predicted to this file before the run starts (default: that of --output "
-                   "and .prediction)")
-      ->check(file_name());
+      .add_option("--prediction", options->prediction,
+                  "write what is predicted to this file before the run starts (default: that of --output "
+                  "and .prediction)")
+      .check(file_name());
   group
-      ->add_option("--timeline", options->timeline,
-                   "write predicted and measured iterations, one above the other, to this file (for "
-                   "ui.perfetto.dev)")
-      ->check(file_name());
+      .add_option("--timeline", options->timeline,
+                  "write predicted and measured iterations, one above the other, to this file (for "
+                  "ui.perfetto.dev)")
+      .check(file_name());
   return {.run = [options](const Field& file, bool json,
                            const std::string& output) { run_live(*options, file, json, output); },
           .given =
               [group](bool but_shared) {
-                for (const CLI::Option* option : group->get_options()) {
-                  const std::string name = option->get_name();
+                for (const Option& option : group.options()) {
+                  const std::string name = option.name();
                   const bool is_shared = name == "--paced" || name == "--tolerance" || name == "--prediction";
-                  if (option->count() > 0 && !(but_shared && is_shared)) return name;
+                  if (option.is_given() && !(but_shared && is_shared)) return name;
                 }
                 return std::string();
               },
@@ -394,7 +394,7 @@ LiveCommand add_live_options(CLI::App& command) {
               [options, tolerance] {
                 return LiveShared{
                     .paced = options->paced,
-                    .tolerance = tolerance->count() > 0 ? std::optional(options->tolerance) : std::nullopt,
+                    .tolerance = tolerance.is_given() ? std::optional(options->tolerance) : std::nullopt,
                     .prediction = options->prediction};
               }};
 }

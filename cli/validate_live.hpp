@@ -6,8 +6,7 @@
 #include <optional>
 #include <string>
 
-#include <CLI/CLI.hpp>
-
+#include "cli/command_line.hpp"
 #include "core/field.hpp"
 
 namespace cli {
@@ -31,6 +30,6 @@ struct LiveCommand {
   std::function<LiveShared()> shared;
 };
 
-LiveCommand add_live_options(CLI::App& command);
+LiveCommand add_live_options(const Command& command);
 
 }  // namespace cli

@@ -78,28 +78,28 @@ bool SuiteCommand::takes(const Field& file) {
   return file.is_object() && file.has("format") && file.at("format").text() == "fusewise.suite";
 }
 
-SuiteCommand add_suite_options(CLI::App& command) {
+SuiteCommand add_suite_options(const Command& command) {
   auto options = std::make_shared<Options>();
-  CLI::App* group = command.add_option_group("Suite",
-                                             "many plans run for real; also takes --paced, --tolerance "
-                                             "(of every error) and --prediction");
+  const Command group = command.add_group("Suite",
+                                          "many plans run for real; also takes --paced, --tolerance "
+                                          "(of every error) and --prediction");
   group
-      ->add_option(
+      .add_option(
           "--repeat", options->repeats,
           "calibrate, predict and run each group so often; runs beside which it was noisy do not count")
-      ->check(CLI::Range(1U, 1000U))
-      ->capture_default_str();
+      .check(range(1U, 1000U))
+      .show_default();
   group
-      ->add_option("--attempts", options->attempts,
-                   "calibrate, predict and run a group anew, so often at most, until all its plans pass")
-      ->check(CLI::Range(1U, 100U))
-      ->capture_default_str();
+      .add_option("--attempts", options->attempts,
+                  "calibrate, predict and run a group anew, so often at most, until all its plans pass")
+      .check(range(1U, 100U))
+      .show_default();
   return {.run = [options](const Field& file, const LiveShared& shared, bool json,
                            const std::string& output) { run_suite(*options, file, shared, json, output); },
           .given =
               [group] {
-                for (const CLI::Option* option : group->get_options())
-                  if (option->count() > 0) return option->get_name();
+                for (const Option& option : group.options())
+                  if (option.is_given()) return option.name();
                 return std::string();
               }};
 }

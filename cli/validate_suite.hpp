@@ -5,8 +5,7 @@
 #include <functional>
 #include <string>
 
-#include <CLI/CLI.hpp>
-
+#include "cli/command_line.hpp"
 #include "cli/validate_live.hpp"
 #include "core/field.hpp"
 
@@ -21,6 +20,6 @@ struct SuiteCommand {
   std::function<std::string()> given;
 };
 
-SuiteCommand add_suite_options(CLI::App& command);
+SuiteCommand add_suite_options(const Command& command);
 
 }  // namespace cli

@@ -14,7 +14,7 @@ struct Span {
   bool operator==(const Span&) const = default;
 };
 
-/// When each task ran, by task id.
+/// When each task ran, indexed by task id.
 struct Timeline {
   std::vector<Span> spans;
   Time makespan{};

@@ -1,4 +1,4 @@
-// The collectives whose messages are known, by name.
+// The table of collectives whose message patterns are known, by name.
 
 #pragma once
 
@@ -11,7 +11,7 @@ namespace cluster {
 
 std::span<const PatternEntry> patterns();
 
-/// nullptr: none has this name.
+/// Returns nullptr if there is no such name.
 const PatternEntry* find_pattern(std::string_view name);
 
 }  // namespace cluster

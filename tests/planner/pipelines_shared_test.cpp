@@ -169,6 +169,24 @@ TEST_CASE("pipelines: an iteration is all that is computed, what is read unoverl
   });
 }
 
+TEST_CASE("pipelines: between two marks lie an iteration's collectives, and nothing waits for a later task") {
+  for_all([](const Instance& instance, const Schedule& schedule) {
+    const Run run = instance.run(schedule);
+    const Lowered& lowered = run.lowered;
+    REQUIRE(lowered.after_marks.size() == lowered.marks.size());
+    CHECK(sim::index(lowered.after_marks.back()) == lowered.graph.tasks().size());
+    for (std::size_t mark = 0; mark < lowered.marks.size(); ++mark)
+      for (const sim::TaskId task : lowered.marks[mark]) CHECK(task < lowered.after_marks[mark]);
+    std::size_t mark = 0;  // the next one
+    for (std::uint32_t i = 0; i < lowered.graph.tasks().size(); ++i) {
+      while (sim::TaskId{i} >= lowered.after_marks[mark]) ++mark;
+      for (const sim::TaskId next : lowered.graph.successors(sim::TaskId{i})) CHECK(sim::index(next) > i);
+      const TaskLabel label = TaskLabel::unpack(lowered.graph.tasks()[i].label);
+      if (TaskLabel::collective(label.kind)) CHECK(label.iteration + 1 == mark);
+    }
+  });
+}
+
 TEST_CASE("pipelines: one worker has nothing to encode or communicate, and an efficiency of 1") {
   for_all([](Instance instance, const Schedule& schedule) {
     instance.conditions.stragglers.clear();

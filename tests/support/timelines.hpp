@@ -15,8 +15,8 @@ namespace support {
 
 /// F forward and B backward of a layer (B1.b: of one tensor), f and b of a whole micro-batch, R read, T tick,
 /// E encode, D decode, A all-reduce, S reduce-scatter and G all-gather of a group, L and H LARS and its
-/// gather, U update (U1: of a group), g all-gather before backward; a prime for each micro-batch on from the
-/// one that is counted from.
+/// gather, U update (U1: of a group), g all-gather before backward; one prime for each micro-batch after the
+/// first counted one.
 inline std::string name(const planner::TaskLabel& whole, const planner::Workload& workload,
                         std::size_t groups) {
   using Kind = planner::TaskLabel::Kind;
@@ -74,7 +74,7 @@ inline std::string stream(const Scene& scene, const planner::Run& run, sim::Stre
   return out;
 }
 
-/// With the graph of all workers, each with tasks of its own, where any draws.
+/// With the graph of all workers, each with its own tasks, if any task has random times.
 inline planner::Run run_whole(const Scene& scene, const planner::Schedule& schedule) {
   planner::Run out = scene.run(schedule);
   if (!scene.setting.conditions.jitter.any()) return out;

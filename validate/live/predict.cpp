@@ -56,13 +56,14 @@ Iteration last_iteration(const planner::Simulated& run, const sim::Timeline& tim
   return out;
 }
 
-/// Of each worker; those that no straggler makes differ are alike.
+/// By worker. Workers are alike unless there are stragglers; what a graph with a window or with interference
+/// does to workers that differ is not simulated worker by worker.
 std::vector<Iteration> iterations_of(const planner::Setting& setting, const planner::Simulated& run) {
   const auto workers = static_cast<std::size_t>(setting.costs.workers());
-  const bool told_apart =
-      !setting.conditions.stragglers.empty() && !run.program.by_layer && !setting.conditions.overlap.slows();
+  const sim::TaskGraph& graph = run.lowered.graph;
+  const bool is_simple = graph.windows().empty() && graph.interferences().empty();
   std::vector<Iteration> out;
-  if (!told_apart) {
+  if (setting.conditions.stragglers.empty() || !is_simple) {
     out.assign(workers, last_iteration(run, run.timeline, 0));
     return out;
   }
