@@ -11,8 +11,8 @@
 #include "core/model/model.hpp"
 #include "core/profile.hpp"
 #include "core/quantities.hpp"
-#include "profiler/common/host.hpp"
 #include "core/statistics.hpp"
+#include "profiler/common/host.hpp"
 #include "profiler/layers/backend.hpp"
 #include "profiler/measure/overlap/overlap.hpp"
 

@@ -2,8 +2,8 @@
 
 #pragma once
 
-#include "planner/run/predict.hpp"
 #include "planner/plan/plan_file.hpp"
+#include "planner/run/predict.hpp"
 
 namespace planner {
 

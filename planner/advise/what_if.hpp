@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/profile.hpp"
+#include "planner/cost/setting.hpp"
 #include "planner/run/metrics.hpp"
 #include "planner/schedule/schedule.hpp"
-#include "planner/cost/setting.hpp"
 
 namespace planner {
 

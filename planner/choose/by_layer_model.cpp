@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "planner/choose/fusion/partitions.hpp"
-#include "planner/choose/simulate_iteration.hpp"
 #include "planner/choose/iteration_models.hpp"
+#include "planner/choose/simulate_iteration.hpp"
 
 namespace planner {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <optional>
 
-#include "planner/choose/model_parts.hpp"
 #include "planner/choose/iteration_models.hpp"
+#include "planner/choose/model_parts.hpp"
 
 namespace planner {
 namespace {

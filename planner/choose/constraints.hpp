@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "core/field.hpp"
-#include "planner/job/workload.hpp"
 #include "planner/choose/rules.hpp"
+#include "planner/job/workload.hpp"
 
 namespace planner {
 

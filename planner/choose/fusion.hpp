@@ -1,4 +1,4 @@
-// Tensor fusion: the ways to choose which gradients travel together.
+// Tensor fusion: the kinds of choosing which gradients travel together.
 
 #pragma once
 
@@ -11,38 +11,38 @@
 #include <vector>
 
 #include "core/field.hpp"
+#include "planner/choose/fusion_request.hpp"
 #include "planner/cost/costs.hpp"
 #include "planner/cost/transfers.hpp"
-#include "planner/choose/fusion_request.hpp"
 #include "planner/job/grouping.hpp"
 
 namespace planner {
 
-/// What groups that were chosen for iterations that vary make of the samples they were chosen by.
+/// How groups that were chosen for varying iterations do on the samples by which they were chosen.
 struct SampledProof {
-  std::string objective;  ///< of the iteration over the samples: mean or p95
+  std::string objective;  ///< what is minimised over the samples: mean or p95
   std::int64_t samples = 0;
   sim::Time value{};          ///< all micro-batches, read and update included, before the input's max
-  sim::Time of_exact_plan{};  ///< of the groups that would be exact if nothing varied
+  sim::Time of_exact_plan{};  ///< the value of the groups that would be exact if nothing varied
   sim::Time bound{};          ///< no grouping has less
 };
 
 /// How sure a fusion is that no other grouping beats its own.
 struct Proof {
-  std::size_t largest_front = 0;        ///< beginnings kept at one cut; 0: found otherwise
-  sim::Time may_be_off_by{};            ///< 0: none does
-  std::optional<SampledProof> sampled;  ///< what may_be_off_by is about, where not one iteration
+  std::size_t largest_front = 0;        ///< partial groupings kept at one cut; 0: found otherwise
+  sim::Time may_be_off_by{};            ///< 0: no other grouping is better
+  std::optional<SampledProof> sampled;  ///< set where may_be_off_by is about samples, not about one iteration
 };
 
 /// What a fusion chooses.
 struct Grouping {
   Grouping() = default;
-  /// Nothing is known about how good these groups are.
+  /// For fusions that do not know how good their groups are.
   Grouping(Groups its_groups) : groups(std::move(its_groups)) {}
   Grouping(Groups its_groups, Proof its_proof) : groups(std::move(its_groups)), proof(std::move(its_proof)) {}
 
   Groups groups;
-  std::optional<Proof> proof;  ///< of fusions that know how good their groups are
+  std::optional<Proof> proof;  ///< set by fusions that know how good their groups are
   std::vector<Warning> warnings;
 };
 
@@ -54,7 +54,7 @@ struct FusionKind {
   std::string_view summary;
   /// `field` is the object that names the kind, or the string alone, for the defaults.
   Fuse (*read)(const core::Field& field);
-  /// The ways that the object offers besides the schedule's own; null: none.
+  /// The transfers that the object offers besides the schedule's own; null: none.
   std::vector<TransferChoice> (*choices)(const core::Field& field) = nullptr;
 };
 
@@ -67,7 +67,7 @@ std::span<const FusionKind> fusion_kinds();
 struct Fusion {
   std::string kind;
   Fuse fuse;
-  std::vector<TransferChoice> choices = {};  ///< the ways besides the schedule's own
+  std::vector<TransferChoice> choices = {};  ///< the transfers besides the schedule's own
 };
 
 /// A kind's name, or an object with `kind` and the kind's own keys.

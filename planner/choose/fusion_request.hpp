@@ -1,4 +1,4 @@
-// What a fusion is asked: which groups, of all that an iteration may be cut into.
+// What a fusion is asked: into which groups an iteration is to be cut.
 
 #pragma once
 
@@ -12,10 +12,10 @@ namespace planner {
 
 struct FusionRequest : IterationSpec {
   using IterationSpec::IterationSpec;
-  /// The same in another setting.
+  /// The same request in another setting.
   FusionRequest(const Setting& other, const FusionRequest& like);
 
-  /// How long groupings take; made when first asked for.
+  /// Tells how long an iteration takes; is made when first asked for.
   const IterationModel& model() const;
 
  private:

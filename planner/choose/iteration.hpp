@@ -3,8 +3,8 @@
 #pragma once
 
 #include "planner/choose/pareto.hpp"
-#include "planner/job/grouping.hpp"
 #include "planner/choose/rules.hpp"
+#include "planner/job/grouping.hpp"
 #include "sim/time.hpp"
 
 namespace planner {

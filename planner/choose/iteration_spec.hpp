@@ -1,19 +1,20 @@
-// An iteration of which only the grouping is open: what planners and their models look at.
+// An iteration whose grouping is not chosen yet: what planners and their models look at.
 
 #pragma once
 
 #include <vector>
 
 #include "planner/cost/costs.hpp"
+#include "planner/cost/setting.hpp"
 #include "planner/cost/transfers.hpp"
 #include "planner/job/conditions.hpp"
 #include "planner/job/workload.hpp"
 #include "planner/pipeline/pipeline.hpp"
-#include "planner/cost/setting.hpp"
 
 namespace planner {
 
-/// Refers to the setting, which must outlive it. Throws Unsupported where no grouping could be simulated.
+/// It refers to the setting, which must outlive it. The constructor throws Unsupported where no grouping
+/// could be simulated.
 struct IterationSpec {
   IterationSpec(const Setting& its_setting, const Pipeline& its_pipeline, const PipelineOptions& its_options,
                 std::vector<TransferCost> its_transfers, bool is_in_partitions = false);

@@ -8,8 +8,8 @@
 
 #include "planner/choose/bounds.hpp"
 #include "planner/choose/iteration.hpp"
-#include "planner/choose/pareto.hpp"
 #include "planner/choose/iteration_spec.hpp"
+#include "planner/choose/pareto.hpp"
 
 namespace planner {
 

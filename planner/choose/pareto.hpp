@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "planner/job/grouping.hpp"
 #include "planner/choose/rules.hpp"
+#include "planner/job/grouping.hpp"
 #include "sim/time.hpp"
 
 namespace planner {

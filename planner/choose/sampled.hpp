@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "planner/choose/fusion_request.hpp"
-#include "planner/job/grouping.hpp"
-#include "planner/job/workload.hpp"
 #include "planner/cost/setting.hpp"
 #include "planner/cost/variation.hpp"
+#include "planner/job/grouping.hpp"
+#include "planner/job/workload.hpp"
 #include "sim/time.hpp"
 
 namespace planner {

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "planner/choose/fusion/whole_layers.hpp"
-#include "planner/choose/model_parts.hpp"
 #include "planner/choose/iteration_models.hpp"
+#include "planner/choose/model_parts.hpp"
 
 namespace planner {
 namespace {

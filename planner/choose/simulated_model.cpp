@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/choose/iteration_models.hpp"
 #include "planner/choose/local_search.hpp"
 #include "planner/choose/model_parts.hpp"
 #include "planner/choose/simulate_iteration.hpp"
-#include "planner/choose/iteration_models.hpp"
 
 namespace planner {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <cmath>
 
+#include "planner/choose/iteration_models.hpp"
 #include "planner/choose/model_parts.hpp"
 #include "planner/choose/simulate_iteration.hpp"
-#include "planner/choose/iteration_models.hpp"
 
 namespace planner {
 namespace {

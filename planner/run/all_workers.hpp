@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "planner/cost/setting.hpp"
 #include "planner/run/executable.hpp"
 #include "planner/run/outages.hpp"
 #include "planner/run/worker_accounts.hpp"
-#include "planner/cost/setting.hpp"
 
 namespace planner {
 

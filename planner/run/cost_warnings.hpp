@@ -1,15 +1,15 @@
-// What to doubt about the costs that a choice rests on.
+// Warnings about the costs that a choice rests on.
 
 #pragma once
 
 #include <vector>
 
-#include "planner/run/executable.hpp"
 #include "planner/cost/setting.hpp"
+#include "planner/run/executable.hpp"
 
 namespace planner {
 
-/// Sizes that nobody measured, times under a physical bound, formulas mixed with measurements.
+/// Warns about sizes that nobody measured, times below a physical bound, and formulas beside measurements.
 std::vector<Warning> cost_warnings(const Setting& setting, const CommunicationPlan& plan);
 
 }  // namespace planner

@@ -16,11 +16,11 @@ namespace planner {
 /// Which gradients travel together, how, and when.
 struct CommunicationPlan {
   Groups groups;
-  std::vector<TransferCost> transfers;  ///< that the groups name
+  std::vector<TransferCost> transfers;  ///< the groups name them by index
   Program program;
 };
 
-/// And the tasks that it comes to.
+/// A communication plan with the tasks that it is lowered to.
 struct Executable : CommunicationPlan {
   Lowered lowered;
 };

@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
-#include "planner/run/executable.hpp"
-#include "planner/run/critical_path.hpp"
 #include "planner/cost/setting.hpp"
+#include "planner/run/critical_path.hpp"
+#include "planner/run/executable.hpp"
 
 namespace planner {
 

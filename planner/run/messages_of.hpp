@@ -2,8 +2,8 @@
 
 #pragma once
 
-#include "planner/run/executable.hpp"
 #include "planner/cost/setting.hpp"
+#include "planner/run/executable.hpp"
 #include "sim/cluster/links.hpp"
 #include "sim/cluster/patterns.hpp"
 

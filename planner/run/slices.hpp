@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/chrome_trace.hpp"
-#include "planner/run/executable.hpp"
 #include "planner/cost/setting.hpp"
+#include "planner/run/executable.hpp"
 #include "sim/timeline.hpp"
 
 namespace planner {

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "planner/run/executable.hpp"
-#include "planner/run/critical_path.hpp"
 #include "planner/cost/setting.hpp"
+#include "planner/run/critical_path.hpp"
+#include "planner/run/executable.hpp"
 #include "sim/timeline.hpp"
 
 namespace planner {

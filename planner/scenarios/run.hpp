@@ -12,11 +12,11 @@
 #include "planner/advise/explain.hpp"
 #include "planner/advise/what_if.hpp"
 #include "planner/emit/emit.hpp"
+#include "planner/plan/plan_file.hpp"
 #include "planner/run/interval.hpp"
 #include "planner/run/predict.hpp"
 #include "planner/run/worker_report.hpp"
 #include "planner/scenarios/scenario.hpp"
-#include "planner/plan/plan_file.hpp"
 
 namespace scenarios {
 

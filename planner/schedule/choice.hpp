@@ -1,29 +1,29 @@
-// What a schedule chooses in a setting: its groups, and how each of them travels.
+// What a schedule chooses in a setting: the groups, and how each of them is transferred.
 
 #pragma once
 
 #include <optional>
 #include <vector>
 
-#include "planner/schedule/schedule.hpp"
 #include "planner/cost/setting.hpp"
+#include "planner/schedule/schedule.hpp"
 
 namespace planner {
 
 struct Choice {
   Groups groups;
-  std::vector<TransferCost> transfers;  ///< that the groups name
-  std::optional<Proof> proof;           ///< of the groups, where their fusion has one
+  std::vector<TransferCost> transfers;  ///< the groups name them by index
+  std::optional<Proof> proof;           ///< how good the groups are, where the fusion knows
   std::vector<Warning> warnings;
 };
 
-/// The schedule's fusion makes the groups. Throws InputError and Unsupported.
+/// Lets the schedule's fusion make the groups. Throws InputError or Unsupported.
 Choice choose(const Setting& setting, const Schedule& schedule);
 
-/// What the schedule's fusion is asked in the setting. Refers to both, which must outlive it.
+/// The request that the schedule's fusion answers in this setting. It refers to both, which must outlive it.
 FusionRequest request_of(const Setting& setting, const Schedule& schedule);
 
-/// The ways in which the schedule's groups may travel; the first is its own.
+/// The transfers that the schedule offers to each group; the first is the schedule's own.
 std::vector<TransferCost> make_transfers(const Setting& setting, const Schedule& schedule);
 
 }  // namespace planner

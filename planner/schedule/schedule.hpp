@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/field.hpp"
-#include "planner/cost/collectives.hpp"
 #include "planner/choose/fusion.hpp"
+#include "planner/cost/collectives.hpp"
 #include "planner/pipeline/pipeline.hpp"
 
 namespace planner {

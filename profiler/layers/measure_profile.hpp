@@ -26,8 +26,8 @@ struct ProfileOptions {
 struct MeasuredProfile {
   core::Profile profile;
   core::Statistics iteration;  ///< as a whole, microseconds
-  double layers_us = 0;     ///< what the profile's layers add up to
-  double bytes = 0;         ///< of memory
+  double layers_us = 0;        ///< what the profile's layers add up to
+  double bytes = 0;            ///< of memory
   NoiseVerdict noise;
   std::vector<std::string> warnings;
 };

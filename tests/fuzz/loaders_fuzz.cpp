@@ -8,8 +8,8 @@
 
 #include "core/compressor_costs.hpp"
 #include "core/model/model.hpp"
-#include "planner/scenarios/scenario.hpp"
 #include "planner/plan/plan_file.hpp"
+#include "planner/scenarios/scenario.hpp"
 #include "tests/fuzz/take_or_refuse.hpp"
 #include "validate/measurements/measurements.hpp"
 #include "validate/netlab/registry.hpp"

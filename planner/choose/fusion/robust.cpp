@@ -11,10 +11,10 @@
 
 #include <fmt/format.h>
 
-#include "planner/choose/local_search.hpp"
-#include "planner/choose/sampled.hpp"
 #include "planner/choose/constraints.hpp"
 #include "planner/choose/fusion.hpp"
+#include "planner/choose/local_search.hpp"
+#include "planner/choose/sampled.hpp"
 
 namespace planner {
 namespace {

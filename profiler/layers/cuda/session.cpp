@@ -151,7 +151,8 @@ std::string DeviceSession::conditions() {
       event_us_);
   if (gate_.late() > 0) out += fmt::format("; {} launches could not be held back to their end", gate_.late());
   if (!launches_us_.empty())
-    out += fmt::format("; launching an iteration takes the host {:.1f} us", core::quantile(launches_us_, 0.5));
+    out +=
+        fmt::format("; launching an iteration takes the host {:.1f} us", core::quantile(launches_us_, 0.5));
   if (arithmetic_.type != Type::float32)
     out +=
         "; weights, results and gradients of two bytes, sums and products in float32; batch norms' weights "

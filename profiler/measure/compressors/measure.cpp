@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "collectives/compression/error_feedback.hpp"
-#include "profiler/common/host.hpp"
 #include "core/statistics.hpp"
+#include "profiler/common/host.hpp"
 #include "sim/draws.hpp"
 
 namespace profiler {

@@ -63,7 +63,8 @@ class Measurement {
       transport::barrier(control_, kTag);
       for (int i = 0; i < share; ++i) out_.compute_alone.push_back(compute_());
       communicate(share, out_.communication_alone);
-      const double ratio = core::statistics(out_.compute_alone).median / core::statistics(out_.communication_alone).median;
+      const double ratio =
+          core::statistics(out_.compute_alone).median / core::statistics(out_.communication_alone).median;
       communicate(static_cast<int>(std::min(std::ceil(kLonger * share * max(ratio)) + 1, kMaxCollectives)),
                   out_.communication_beside, &out_.compute_beside);
       const double min = -max(-static_cast<double>(out_.compute_beside.size()));
