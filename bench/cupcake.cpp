@@ -28,9 +28,9 @@ Outcome outcome_of(const planner::Setting& setting, const std::string& fusion,
       schedule_of(fmt::format(R"({{"fusion": {}, "compression": {}}})", fusion, compression));
   Outcome out;
   const auto plan = [&] {
-    const planner::FusionRequest request(setting, schedule);
+    const planner::FusionRequest request = planner::request_of(setting, schedule);
     try {
-      out.iteration_us = sim::to_us(planner::evaluate(request, schedule.fusion.fuse(request)));
+      out.iteration_us = sim::to_us(planner::evaluate(request, schedule.fusion.fuse(request).groups));
     } catch (const core::EnvironmentError&) {
       out.finished = false;
     }

@@ -91,7 +91,7 @@ struct Family {
 Planner by_fusion(std::string title, const std::string& json, bool is_selective = false) {
   return {.title = std::move(title),
           .plan = [fusion = planner::read_fusion(core::Field::parse(json, "bench"))](
-                      const FusionRequest& request) { return PlannerResult{.groups = fusion.fuse(request)}; },
+                      const FusionRequest& request) { return PlannerResult{.groups = fusion.fuse(request).groups}; },
           .is_selective = is_selective};
 }
 
@@ -197,7 +197,9 @@ struct Exact {
   planner::OptimalGroups plan;
 
   Exact(const Setting& setting, planner::Schedule its_schedule, Violations& violations)
-      : schedule(std::move(its_schedule)), request(setting, schedule), plan(request.model().optimal({})) {
+      : schedule(std::move(its_schedule)),
+        request(planner::request_of(setting, schedule)),
+        plan(request.model().optimal({})) {
     if (plan.may_be_off_by > Time::zero()) ++violations.inexact;
   }
 
@@ -322,7 +324,7 @@ struct CapCurve {
   explicit CapCurve(const FusionRequest& its_request) : request(its_request) {
     const auto fusion = planner::read_fusion(core::Field::parse(
         R"({"kind": "sweep", "of": "modules", "from_bytes": 1000000, "to_bytes": 100000000})", "bench"));
-    best = static_cast<double>(planner::evaluate(request, fusion.fuse(request)).count());
+    best = static_cast<double>(planner::evaluate(request, fusion.fuse(request).groups).count());
   }
 
   double operator()(double cap) const {
@@ -385,7 +387,7 @@ void print_searches(const Family& family, const std::vector<Model>& models) {
       for (const std::int64_t workers : kWorkers) {
         const Setting setting(model.profile, network, workers, {}, {});
         const planner::Schedule schedule = family.own_schedule();
-        const FusionRequest request(setting, schedule);
+        const FusionRequest request = request_of(setting, schedule);
         searches.add(CapCurve(request));
       }
     }

@@ -9,7 +9,7 @@
 #include "core/errors.hpp"
 #include "core/json_text.hpp"
 #include "core/model/model.hpp"
-#include "core/profile_overlap.hpp"
+#include "core/profile.hpp"
 #include "core/quantities.hpp"
 #include "core/statistics.hpp"
 #include "profiler/common/host.hpp"

@@ -17,8 +17,8 @@
 #include "validate/measurements/calibrate.hpp"
 #include "validate/measurements/measurements.hpp"
 #include "validate/measurements/measurements_text.hpp"
-#include "validate/paper/paper.hpp"
 #include "validate/paper/paper_text.hpp"
+#include "validate/paper/read_paper.hpp"
 #include "validate/paper/reproduce.hpp"
 
 namespace cli {

@@ -18,11 +18,11 @@
 #include "core/files.hpp"
 #include "core/quantities.hpp"
 #include "planner/cost/costs.hpp"
+#include "planner/cost/setting.hpp"
 #include "planner/job/registry.hpp"
+#include "planner/plan/plan_file.hpp"
 #include "planner/scenarios/scenario.hpp"
-#include "planner/schedule/fusion.hpp"
-#include "planner/schedule/plan_file.hpp"
-#include "planner/schedule/setting.hpp"
+#include "planner/schedule/choice.hpp"
 #include "profiler/measure/backend.hpp"
 #include "validate/live/calibrate.hpp"
 #include "validate/live/compare.hpp"
@@ -186,8 +186,7 @@ void check_groups(const live::RunSpec& spec) {
   try {
     const planner::Setting setting(spec.profile, network, spec.workers, planner::Algorithm{},
                                    spec.conditions);
-    planner::FusionRequest request(setting, spec.schedule);
-    (void)spec.schedule.fusion.fuse(request);
+    (void)planner::choose(setting, spec.schedule);
   } catch (const planner::Unsupported&) {
   }
 }

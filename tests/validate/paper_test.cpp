@@ -1,6 +1,6 @@
 // Papers as data: the format of their files, how figures are judged, and what makes a validation fail.
 
-#include "validate/paper/paper.hpp"
+#include "validate/paper/read_paper.hpp"
 
 #include <string>
 #include <vector>

@@ -6,8 +6,8 @@
 #include <doctest/doctest.h>
 
 #include "core/errors.hpp"
-#include "validate/paper/paper.hpp"
 #include "validate/paper/quantities.hpp"
+#include "validate/paper/read_paper.hpp"
 
 namespace validate {
 namespace {

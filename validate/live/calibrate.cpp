@@ -14,7 +14,7 @@
 #include "collectives/transport/low_latency.hpp"
 #include "core/errors.hpp"
 #include "core/json_text.hpp"
-#include "core/profile_overlap.hpp"
+#include "core/profile.hpp"
 #include "profiler/measure/report.hpp"
 #include "profiler/measure/run.hpp"
 #include "validate/live/codec.hpp"
