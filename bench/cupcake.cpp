@@ -41,8 +41,8 @@ Outcome outcome_of(const planner::Setting& setting, const std::string& fusion,
   return out;
 }
 
-/// On 8 workers behind PCIe 3.0 x16, as the paper has it. Costs are affine and decoding is free: what its
-/// proof asks for, so that where it ends both have found as good a grouping.
+/// Runs both on 8 workers behind PCIe 3.0 x16, as in the paper. Costs are affine and decoding is free, as its
+/// proof requires, so both must find equally good groupings unless one is stopped.
 void beside_each_other(const std::string& what, const core::Profile& profile,
                        const std::string& compression) {
   const core::Network network = network_of(10, 1e-4, 0);

@@ -1,5 +1,5 @@
 // Prints docs/planners.md: how much longer an iteration takes with each planner than with the exact plan,
-// over models, links and numbers of workers. Run build/fusewise_losses from a release build; ends with 1 if
+// over models, links and numbers of workers. Run build/fusewise_losses from a release build; exits with 1 if
 // any planner beats an exact plan.
 
 #include <algorithm>
@@ -16,6 +16,7 @@
 #include "bench/inputs.hpp"
 #include "core/estimate/estimate.hpp"
 #include "core/model/model.hpp"
+#include "core/statistics.hpp"
 #include "planner/choose/cupcake.hpp"
 #include "planner/choose/fusion/knobs.hpp"
 #include "planner/choose/search.hpp"
@@ -29,7 +30,7 @@ using planner::Groups;
 using planner::Setting;
 using sim::Time;
 
-// ---- what is compared
+// ---- the planners
 
 constexpr std::array<std::int64_t, 9> kWorkers = {8, 16, 32, 64, 128, 256, 512, 1024, 2048};
 constexpr std::int64_t kShownWorkers = 64;
@@ -62,7 +63,7 @@ std::vector<Model> all_models() {
           {"GoogleNet", bench::bundled_profile("googlenet-k80-parameters")}};
 }
 
-/// What a planner found.
+/// The result of a planner.
 struct Found {
   Groups groups;
   bool is_stopped = false;  ///< by a limit: the best so far
@@ -71,10 +72,10 @@ struct Found {
 struct Planner {
   std::string title;
   std::function<Found(const FusionRequest&)> plan;
-  bool is_selective = false;  ///< compresses only where that is sooner
+  bool is_selective = false;  ///< compresses only if that is faster
 };
 
-/// Planners of one pipeline and compressor, all against the exact plan of the same.
+/// Planners of one pipeline and compressor, all compared with its exact plan.
 struct Family {
   std::string title;
   std::string note;
@@ -86,7 +87,7 @@ struct Family {
   }
 };
 
-/// A fusion as a scenario spells it.
+/// A planner from a fusion as in a scenario.
 Planner by_fusion(std::string title, const std::string& json, bool is_selective = false) {
   return {.title = std::move(title),
           .plan = [fusion = planner::read_fusion(core::Field::parse(json, "bench"))](
@@ -94,7 +95,7 @@ Planner by_fusion(std::string title, const std::string& json, bool is_selective 
           .is_selective = is_selective};
 }
 
-/// As fusion `cupcake` states the problem, but with what it has found when it is stopped.
+/// As the fusion `cupcake` states the problem, but returns the best so far when it is stopped.
 Found cupcake_until(std::uint64_t max_nodes, const FusionRequest& request) {
   const planner::TransferCost& transfer = request.transfers.front();
   const planner::Workload& workload = request.workload;
@@ -158,15 +159,15 @@ Family compressed() {
                         }}}};
 }
 
-// ---- comparing
+// ---- the comparison
 
-/// Some things that must not be: counted, and told on stderr.
+/// Results that must not occur: counted, and reported on stderr.
 struct Alarms {
   int beaten = 0;   ///< exact plans
-  int inexact = 0;  ///< plans of the exact planner that it has no proof for
+  int inexact = 0;  ///< plans of the exact planner without a proof
 };
 
-/// Of one planner in one row of a table.
+/// The losses of one planner in one row of a table.
 struct Losses {
   std::vector<double> percent;
   int stopped = 0;
@@ -182,14 +183,8 @@ std::string shown(double percent) {
   return percent < 9.95 ? fmt::format("{:.1f}", percent) : fmt::format("{:.0f}", percent);
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 std::string shown(const Losses& losses) {
-  std::string out = fmt::format("{} / {}", shown(median(losses.percent)),
+  std::string out = fmt::format("{} / {}", shown(core::quantile(losses.percent, 0.5)),
                                 shown(*std::max_element(losses.percent.begin(), losses.percent.end())));
   if (losses.stopped > 0) out += fmt::format(" ({})", losses.stopped);
   return out;
@@ -291,13 +286,13 @@ void print_absolute(const std::vector<Family>& families, const std::vector<Model
 
 constexpr std::size_t kMaxProbes = 30;
 
-/// How a search for the best cap fares, over all cases.
+/// Statistics of searches for the best cap, over all cases.
 struct Tally {
-  double probes = 0;  ///< until within 1 %, in all
-  double excess = 0;  ///< per cent over the best cap after 10 probes, in all
+  double probes = 0;  ///< sum of the probes until within 1 %
+  double excess = 0;  ///< sum of the per cent over the best cap after 10 probes
   double worst = 0;
   int at_once = 0;  ///< within 1 % by the first probe
-  int never = 0;    ///< not within kMaxProbes, which is what then counts
+  int never = 0;    ///< not within kMaxProbes, which then counts as the number of probes
   int searches = 0;
 
   /// `needed`: probes until within 1 %; none: never.
@@ -317,7 +312,7 @@ struct Tally {
   }
 };
 
-/// Module packing under DeAR as a function of its cap.
+/// The iteration time of module packing under DeAR as a function of its cap.
 struct Caps {
   const FusionRequest& request;
   const planner::Knob& modules = planner::entry(planner::knobs(), "modules");
@@ -336,7 +331,7 @@ struct Caps {
   double percent_over(double value) const { return 100 * (value / best - 1); }
   bool is_close(double value) const { return value <= best * 1.01; }
 
-  /// Of the first ten of these, in per cent.
+  /// The best of the first ten of these, in per cent.
   double after_ten(const std::vector<planner::Probe>& probes) const {
     constexpr std::size_t kTen = 10;
     const std::vector<planner::Probe> first(probes.begin(), probes.begin() + kTen);
@@ -367,7 +362,7 @@ struct Tallies {
   }
 
  private:
-  /// A grid has to be chosen before: the coarsest that gets there counts.
+  /// A grid must be chosen in advance: the coarsest one that reaches the target counts.
   void add_grids(const Caps& caps, planner::SearchSpace space) {
     std::optional<std::size_t> needed;
     double after_ten = 0;

@@ -26,7 +26,7 @@ struct Case {
   double alpha_us = 45.25;
 };
 
-/// What the exact planner takes for a schedule, from what it is given to the groups.
+/// Times the exact planner on a schedule, from its inputs to the groups.
 void bench_optimal(const Case& given) {
   const core::Profile profile = profile_of(given.tensors);
   const core::Network network = network_of(given.alpha_us);
@@ -45,7 +45,7 @@ void bench_optimal(const Case& given) {
          result, given.bound);
 }
 
-/// How many given plans a second can be evaluated.
+/// Counts how many given plans can be evaluated per second.
 void bench_evaluate(const char* schedule_json) {
   const core::Profile profile = profile_of(161);
   const core::Network network = network_of();

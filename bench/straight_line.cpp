@@ -1,5 +1,6 @@
-// How straight the line is: ring all-reduces of 4 workers, 128 KiB to 16 MiB, over links of 1 Gb/s in network
-// namespaces (paced loopback where there are none), against startup + bytes x what the shaped rate allows.
+// Tests the linear cost model: ring all-reduces of 4 workers, 128 KiB to 16 MiB, over links of 1 Gb/s in
+// network namespaces (or on paced loopback), compared with startup + bytes x time per byte at the limited
+// rate.
 
 #include <fmt/core.h>
 
@@ -17,7 +18,7 @@ namespace {
 
 constexpr std::uint32_t kWorkers = 4;
 constexpr double kBitsPerSecond = 1e9;
-/// Of a full Ethernet frame of 1,514 bytes, what TCP with time stamps carries.
+/// Payload per byte of a full Ethernet frame of 1,514 bytes, for TCP with time stamps.
 constexpr double kPayload = 1448.0 / 1514.0;
 
 int rank_of(std::uint32_t rank, const netlab::Loan* lab, const transport::Descriptor& listener,

@@ -13,7 +13,7 @@
 #include "core/profile_overlap.hpp"
 #include "core/quantities.hpp"
 #include "profiler/common/host.hpp"
-#include "profiler/common/samples.hpp"
+#include "core/statistics.hpp"
 #include "profiler/layers/backend.hpp"
 #include "profiler/measure/overlap/overlap.hpp"
 
@@ -51,7 +51,7 @@ double median_over_ranks(const std::vector<profiler::OverlapSamples>& ranks,
                          double (profiler::OverlapSamples::*slowdown)() const) {
   std::vector<double> all;
   for (const profiler::OverlapSamples& rank : ranks) all.push_back((rank.*slowdown)());
-  return std::max(0.0, profiler::quantile(all, 0.5));
+  return std::max(0.0, core::quantile(all, 0.5));
 }
 
 /// A speed-up of more than this shows that the machine was noisy.
@@ -73,7 +73,7 @@ std::string spread_over_ranks(const std::vector<profiler::OverlapSamples>& ranks
 
 std::string summary_text(const std::vector<profiler::OverlapSamples>& ranks, const RankContext& context,
                          std::int64_t bytes) {
-  const auto us = [](const std::vector<double>& samples) { return profiler::summary(samples).median; };
+  const auto us = [](const std::vector<double>& samples) { return core::statistics(samples).median; };
   const profiler::OverlapSamples& first = ranks.front();
   std::string out = fmt::format(
       "{} processes, {}; {}; rank 0: an iteration {:.1f} us alone, {:.1f} us while all_reduces of {} run "

@@ -31,7 +31,7 @@
 #include "validate/live/layers.hpp"
 #include "validate/live/predict.hpp"
 #include "validate/live/prediction_file.hpp"
-#include "validate/live/worker.hpp"
+#include "validate/live/runnable.hpp"
 #include "validate/live/worker_group.hpp"
 #include "validate/netlab/lab.hpp"
 

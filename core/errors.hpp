@@ -1,4 +1,4 @@
-// The two ways in which a run fails that are not our own mistakes.
+// User-facing errors: invalid input (exit 2) and environment failure (exit 1).
 
 #pragma once
 
@@ -6,13 +6,13 @@
 
 namespace core {
 
-/// What the user gave is wrong. what() is the whole line shown to them; the program exits with 2.
+/// Thrown for invalid user input. what() is the whole line shown to the user; the program exits with 2.
 class InputError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// The world failed: a file that cannot be written, a disk that is full. The program exits with 1.
+/// Thrown when the environment fails: a file that cannot be written, a full disk. The program exits with 1.
 class EnvironmentError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -48,7 +48,7 @@ void write_all(int fd, std::string_view text, const std::filesystem::path& file)
   }
 }
 
-/// Devices and pipes, and what stands for an open file (/dev/stdout): there is nothing to rename over.
+/// Devices, pipes and open files (/dev/stdout) cannot be replaced by a rename.
 bool is_special(const std::filesystem::path& file) {
   std::error_code none;
   const auto status = std::filesystem::status(file, none);
@@ -68,14 +68,14 @@ void write_special(const std::filesystem::path& file, std::string_view text) {
   write_all(out.get(), text, file);
 }
 
-/// What a file made by open(2) with mode 0666 would get; mkstemp gives 0600.
+/// Returns the mode of a file made by open(2) with mode 0666; mkstemp uses 0600.
 mode_t usual_mode() {
   const mode_t mask = ::umask(0);
   ::umask(mask);
   return static_cast<mode_t>(0666) & ~mask;
 }
 
-/// A file written under a temporary name, which goes away with this object unless it was renamed.
+/// A file under a temporary name, which is removed with this object unless it was renamed.
 class Staged {
  public:
   Staged(const std::filesystem::path& file, std::string_view text) : file_(target(file)) {
@@ -109,7 +109,7 @@ class Staged {
   }
 
  private:
-  /// What a link points to, there or not.
+  /// Returns the target of a link, whether it exists or not.
   static std::filesystem::path target(const std::filesystem::path& file) {
     std::error_code problem;
     if (!std::filesystem::is_symlink(file, problem)) return file;

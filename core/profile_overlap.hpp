@@ -1,4 +1,4 @@
-// How much computing a profile's layers and communicating were measured to slow each other down.
+// The measured slowdown of computation and communication when they overlap.
 
 #pragma once
 
@@ -10,20 +10,20 @@
 
 namespace core {
 
-/// While the other runs, either takes 1 + slowdown times as long.
+/// While the other runs, each takes 1 + slowdown times as long.
 struct ProfileOverlap {
   double compute_slowdown = 0;
   double communication_slowdown = 0;
   bool operator==(const ProfileOverlap&) const = default;
 };
 
-/// What a scenario and a profile take at most.
+/// The maximum that scenarios and profiles accept.
 constexpr double kMaxOverlapSlowdown = 1e6;
 
-/// Of what a scenario has as its profile; nothing where it was not measured.
+/// Reads it from a scenario's profile; returns nothing if it was not measured.
 std::optional<ProfileOverlap> read_profile_overlap(const core::Field& profile);
 
-/// The file's text with it.
+/// Returns the text of the profile file, with the overlap.
 std::string profile_text(const Profile& profile, const ProfileOverlap& overlap);
 
 }  // namespace core

@@ -11,7 +11,7 @@
 namespace sim {
 namespace {
 
-/// Stops at the first edge that leads back to a task on the way to it, and keeps the way.
+/// Stops at the first edge that leads back to a task on the current path, and keeps the path.
 class CycleFinder : public boost::dfs_visitor<> {
  public:
   CycleFinder(std::vector<std::uint32_t>& transfer, std::vector<TaskId>& cycle)
@@ -26,11 +26,11 @@ class CycleFinder : public boost::dfs_visitor<> {
   }
 
  private:
-  std::vector<std::uint32_t>* transfer_;  // pointers: Boost.Graph copies visitors
+  std::vector<std::uint32_t>* transfer_;  // pointers, because Boost.Graph copies visitors
   std::vector<TaskId>* cycle_;
 };
 
-/// What a search marks the tasks it has seen with.
+/// The colours with which a search marks the tasks it has visited.
 class Colours {
  public:
   explicit Colours(std::size_t tasks) : colours_(tasks) {}
@@ -69,21 +69,10 @@ std::vector<TaskId> topological_order(const TaskGraph& graph) {
   return order;
 }
 
-Time longest_path(const TaskGraph& graph) {
-  std::vector<Time> start(graph.tasks().size());
-  Time longest{};
-  for (const TaskId task : topological_order(graph)) {
-    const Time end = start[index(task)] + graph.tasks()[index(task)].duration;
-    longest = std::max(longest, end);
-    for (const TaskId next : graph.successors(task)) start[index(next)] = std::max(start[index(next)], end);
-  }
-  return longest;
-}
-
 std::vector<TaskId> critical_path(const TaskGraph& graph, const Timeline& timeline) {
-  // Whatever ended last at the instant a task started, among its predecessors and the task before it on its
-  // stream, is what it waited for. Zero-length tasks can make that ambiguous; going through tasks in the
-  // order in which they can have run (start, end, then topological position) keeps the way back finite.
+  // A task waited for the last end at the instant of its start, among its predecessors and the previous task
+  // on its stream. Zero-length tasks can make that ambiguous; visiting tasks in an order in which they can
+  // have run (start, end, then topological position) keeps the path finite.
   const std::vector<TaskId> order = topological_order(graph);
   std::vector<std::optional<TaskId>> waited_for(graph.tasks().size());
   for (const TaskId task : order)

@@ -1,6 +1,6 @@
-// How long compression takes on a GPU, host's part included, and the share of a large copy's bandwidth it
-// reaches; a JSON line for each compressor and size. With a file name, what encoding and decoding take goes
-// there as fusewise.compressors. Run build/cuda_compressors [FILE] from a release build.
+// Benchmarks compression on a GPU, including the host's part: the time, and the share of a large copy's
+// bandwidth; one JSON line per compressor and size. With a file name, writes the times of encoding and
+// decoding there as fusewise.compressors. Run build/cuda_compressors [FILE] from a release build.
 
 #include <algorithm>
 #include <cstddef>
@@ -30,15 +30,15 @@ using compression::cuda::DeviceBytes;
 using compression::cuda::DeviceFloats;
 using compression::cuda::DeviceKept;
 
-/// Inputs to rotate among hold so much together, several times an L2 cache.
+/// Total size of the inputs to rotate among, several times an L2 cache.
 constexpr std::size_t kInputBytes = std::size_t{512} << 20U;
 
 double gigabytes_per_s(double bytes, double ms) { return bytes / ms / 1e6; }
 
-/// One size: several inputs, and room for results.
+/// The benchmark of one size: several inputs, and memory for results.
 class Bench {
  public:
-  /// Rates are told as parts of a copy's of `copy_gb_per_s`.
+  /// Rates are reported relative to a copy at `copy_gb_per_s`.
   Bench(Device& device, std::size_t elements, double copy_gb_per_s)
       : device_(device), elements_(elements), copy_gb_per_s_(copy_gb_per_s) {
     const std::size_t bytes = elements * sizeof(float);
@@ -48,7 +48,7 @@ class Bench {
     to_ = std::make_unique<Buffer>(device, bytes);
   }
 
-  /// Copies read and write, so a pass that only reads moves half of what a copy of the same elements does.
+  /// A copy reads and writes, so a pass that only reads moves half the bytes of a copy of the same elements.
   double copy() {
     const double bytes = 2.0 * static_cast<double>(elements_) * sizeof(float);
     const Timing timing = bench::time(device_, [&](std::size_t i) {
@@ -60,8 +60,8 @@ class Bench {
     return rate;
   }
 
-  /// `bytes` are the least that has to be read and written; `passes` over the elements are what the kernels
-  /// make.
+  /// `bytes` is the minimum that must be read and written; `passes` is the number of passes of the kernels
+  /// over the elements.
   void run(const std::string& name, double density, double bytes, double passes,
            const std::function<void(DeviceFloats)>& work) {
     print(name, density, bench::time(device_, [&](std::size_t i) { work(input(i)); }), bytes, passes);
@@ -112,7 +112,7 @@ class Bench {
   }
   double dense_bytes() const { return static_cast<double>(elements_ * sizeof(float)); }
 
-  /// The least magnitude kept.
+  /// Returns the smallest magnitude kept.
   float last_value(const DeviceKept& kept) {
     const compression::SparseVector here = download(device_, kept);
     return here.values.empty() ? 0 : compression::kth_magnitude(here.values, here.values.size());

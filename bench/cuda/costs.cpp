@@ -16,7 +16,7 @@ namespace cuda = compression::cuda;
 
 constexpr std::size_t kGradients = 3;  // to rotate among
 
-/// Gradients of the most elements; of fewer, the first of them.
+/// Gradients of the largest size; smaller ones use the first elements.
 class Gradients {
  public:
   Gradients(cuda::Device& device, std::size_t max) {
@@ -37,7 +37,7 @@ core::CodeTime us_of(const Timing& timing) {
   return {.us = timing.median_ms * kUsPerMs, .spread_us = timing.quartile_range_ms * kUsPerMs};
 }
 
-/// One compressor on gradients of one size, call after call.
+/// Runs one compressor on gradients of one size, call after call.
 class Calls {
  public:
   Calls(cuda::Device& device, const compression::Compressor& compressor, std::optional<double> density,
@@ -96,7 +96,7 @@ class Calls {
   double encodings_ = 0;
 };
 
-/// An encoding that chooses is empty where nothing is to be kept.
+/// Returns whether an encoding of zero kept elements is empty.
 bool leaves_out(const compression::Compressor& compressor) {
   constexpr std::size_t kAny = 1024;
   return compressor.wire_bytes(kAny, 0).max == 0;

@@ -1,4 +1,4 @@
-// What encoding and decoding take on a GPU, as a fusewise.compressors file has it.
+// Measures encoding and decoding on a GPU, for a fusewise.compressors file.
 
 #pragma once
 
@@ -13,14 +13,14 @@ namespace bench {
 
 struct CostOptions {
   std::vector<std::int64_t> elements = {1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18,
-                                        1 << 20, 1 << 22, 1 << 24, 1 << 27};  ///< growing
-  std::vector<double> densities = {0.001, 0.01, 0.1};                         ///< growing
+                                        1 << 20, 1 << 22, 1 << 24, 1 << 27};  ///< increasing
+  std::vector<double> densities = {0.001, 0.01, 0.1};                         ///< increasing
   int repetitions = 15;
 };
 
-/// Every compressor of compression::compressors(): encoding with error feedback (the gradient added to the
-/// residual, what is sent taken off), decoding as one contribution is added to a sum, both in device memory
-/// and with the host's part of it. `command` is written down.
+/// Measures every compressor of compression::compressors(): encoding with error feedback (adds the gradient
+/// to the residual and subtracts what is sent), and decoding one contribution into a sum, both in device
+/// memory and including the host's part. `command` is stored in the result.
 core::CompressorCosts costs_on(compression::cuda::Device& device, const CostOptions& options,
                                const std::string& command);
 

@@ -1,4 +1,4 @@
-// What the GPU's benchmarks have in common: how often they time, and gradients of any size.
+// Shared parts of the GPU benchmarks: repeated timing, and gradients of any size.
 
 #pragma once
 
@@ -22,7 +22,7 @@ struct Timing {
   double quartile_range_ms = 0;
 };
 
-/// Of work(0), work(1), ...
+/// Times work(0), work(1), ...
 inline Timing time(compression::cuda::Device& device, const std::function<void(std::size_t)>& work,
                    int repetitions = kRepetitions) {
   std::size_t call = 0;
@@ -36,8 +36,7 @@ inline Timing time(compression::cuda::Device& device, const std::function<void(s
           .quartile_range_ms = ms[3 * count / 4] - ms[count / 4]};
 }
 
-/// Gradients of layers that differ in scale; a block drawn and then repeated with other scales, which is
-/// quick.
+/// Gradients of layers with different scales: one sampled block, repeated with other scales, which is fast.
 inline std::vector<float> gradient_like(std::size_t elements, std::uint64_t seed) {
   constexpr std::size_t kBlock = std::size_t{1} << 18U;
   std::vector<float> out(elements);

@@ -1,5 +1,5 @@
-// One bit an element, after one or two scales: bit i % 8 of byte i / 8 is set where element i is negative;
-// bits beyond the last element are 0.
+// One bit per element, after one or two scales: bit i % 8 of byte i / 8 is set if element i is negative; bits
+// beyond the last element are 0.
 
 #pragma once
 
@@ -17,14 +17,15 @@ constexpr std::size_t sign_bytes(std::size_t elements) { return (elements + 7) /
 /// `to` has sign_bytes(x.size()) bytes. -0 and NaN are not negative.
 void put_signs(std::byte* to, std::span<const float> x);
 
-/// Throws std::invalid_argument unless `bytes` are `scales` floats of no sign and the signs of `elements`.
+/// Throws std::invalid_argument unless `bytes` consists of `scales` non-negative floats and the signs of
+/// `elements`.
 void check_signs(const char* name, std::span<const std::byte> bytes, std::size_t scales,
                  std::size_t elements);
 
-/// values[1] for each negative element, values[0] for the others: adds them.
+/// Adds values[1] for each negative element and values[0] for the others.
 void add_signs(const std::byte* signs, std::array<float, 2> values, std::span<float> out);
 
-/// Subtracts them; 0 where the value is not finite.
+/// Subtracts them; sets 0 where the value is not finite.
 void subtract_signs(const std::byte* signs, std::array<float, 2> values, std::span<float> from);
 
 }  // namespace compression

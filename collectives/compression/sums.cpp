@@ -25,7 +25,7 @@ Magnitudes magnitudes(std::span<const float> x) {
   std::uint32_t greatest = 0;
   for (const float each : x) greatest = std::max(greatest, magnitude(or_zero(each)));
   const double sum = sum_of(x, [](float each) { return std::abs(static_cast<double>(or_zero(each))); });
-  // a mean of equals may be rounded up past them
+  // The mean of equal values may be rounded above them.
   const auto max = std::bit_cast<float>(greatest);
   return {.mean = std::min(sum / static_cast<double>(x.size() - broken), static_cast<double>(max)),
           .greatest = max,

@@ -33,9 +33,9 @@ void append_blocks(const Bytes& all, std::span<const std::size_t> sizes, std::ve
   }
 }
 
-/// The P-1 messages that go round a ring from this rank to the next, and from the one before to this. Blocks
-/// take turns as they would without a window: the message that comes first of those that have not arrived is
-/// never behind one that waits.
+/// The P-1 messages around a ring, from this rank to the next and from the previous one to this. Blocks keep
+/// the order that they would have without a window: the first of the messages that have not arrived is never
+/// behind one that waits.
 class Paced {
  public:
   Paced(Transport& transport, Window window)
@@ -121,7 +121,7 @@ void all_gather_within(Transport& transport, Bytes own, std::size_t max_bytes, s
   std::vector<Bytes> blocks = all_gather(transport, std::move(own));
   for (Bytes& block : blocks) {
     visit(block);
-    Bytes().swap(block);  // what has been visited needs no memory any more
+    Bytes().swap(block);  // frees the memory of visited blocks
   }
 }
 

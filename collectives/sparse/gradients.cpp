@@ -10,7 +10,7 @@
 namespace sparse {
 namespace {
 
-/// What a draw is for.
+/// The purpose of a random number.
 enum class Draw : std::uint8_t { layer_begin, layer_scale, element_scale, common, own };
 
 template <typename... Words>
@@ -18,7 +18,7 @@ std::uint64_t bits_of(const GradientSource& source, Draw draw, Words... words) {
   return sim::hash(source.seed, static_cast<std::uint64_t>(draw), words...);
 }
 
-/// A rotation by `iteration` times 2 arctan(drift): cosine and sine, without asking libm for either.
+/// Returns cosine and sine of a rotation by `iteration` times 2 arctan(drift), without calls of libm.
 std::array<double, 2> turned(double drift, std::uint64_t iteration) {
   const double scale = 1 + drift * drift;
   std::array<double, 2> power = {(1 - drift * drift) / scale, 2 * drift / scale};
@@ -40,7 +40,8 @@ std::vector<std::size_t> layer_ends(const GradientSource& source, std::size_t el
   return ends;
 }
 
-/// A normal draw times the root of an exponential one of mean 1 is a Laplace draw of variance 1.
+/// A normal variate times the square root of an exponential one with mean 1 is a Laplace variate with
+/// variance 1.
 double element_scale(const GradientSource& source, std::size_t element) {
   if (source.tails == Tails::gaussian) return 1;
   return std::sqrt(-sim::portable_log(sim::uniform(bits_of(source, Draw::element_scale, element))));

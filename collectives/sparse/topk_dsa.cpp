@@ -26,7 +26,7 @@ std::vector<float> dense(const SparseVector& part, Range range) {
   return values;
 }
 
-/// Asks for a part without zeros.
+/// The part must not contain zeros.
 Bytes encode_part(const SparseVector& part, Range range) {
   const Form form = is_dense(part.indexes.size(), range.size()) ? Form::dense : Form::sparse;
   Bytes message = transport::to_bytes(std::span<const Form>(&form, 1));
@@ -64,7 +64,7 @@ Range part_of(std::size_t elements, std::size_t part, std::size_t parts) {
   return {part_begin(elements, part, parts), part_begin(elements, part + 1, parts)};
 }
 
-/// The sum of this rank's part, in the order of ranks.
+/// Sums this rank's part, in the order of ranks.
 SparseVector reduce_own_part(Transport& transport, const SparseVector& own, std::size_t elements) {
   const transport::Phase phase(transport, "reduce");
   const std::uint32_t size = transport.size();

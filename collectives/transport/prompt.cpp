@@ -13,8 +13,7 @@ namespace transport {
 
 namespace {
 
-/// The kernel's struct sched_attr as of its first version; its own header and sched.h cannot both be
-/// included.
+/// The first version of the kernel's struct sched_attr; its header and sched.h cannot both be included.
 struct SchedulingAttributes {
   std::uint32_t size = sizeof(SchedulingAttributes);
   std::uint32_t policy = 0;

@@ -1,5 +1,5 @@
-// A thread that serves the network beside others that compute: it waits much, works briefly and is late where
-// it does not get a processor at once.
+// Low-latency scheduling for a thread that serves the network beside computing threads: it mostly waits,
+// works briefly, and is late if it does not get a processor at once.
 
 #pragma once
 
@@ -7,12 +7,13 @@
 
 namespace transport {
 
-/// For the calling thread: timers to the microsecond, and short turns on a processor, so that (Linux 6.12 and
-/// later) it is let in before who computes has had a whole turn. What a system does not know changes nothing.
+/// Gives the calling thread timers with microsecond resolution and short time slices, so that (Linux 6.12 and
+/// later) it runs before a computing thread has used its whole slice. Settings that the system does not
+/// support are skipped.
 void be_prompt();
 
-/// In a thread of its own that is prompt, so that the calling one stays as it is; what it throws is thrown
-/// here.
+/// Runs `work` in a new low-latency thread, so that the calling thread keeps its settings; exceptions are
+/// rethrown here.
 void run_promptly(const std::function<void()>& work);
 
 }  // namespace transport

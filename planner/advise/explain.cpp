@@ -20,11 +20,6 @@ const std::string& tensor_name(const Workload& workload, std::uint32_t gradient)
 
 // ---- what happened
 
-bool is_collective(Kind kind) {
-  return kind == Kind::all_reduce || kind == Kind::reduce_scatter || kind == Kind::all_gather ||
-         kind == Kind::backward_gather;
-}
-
 /// Of one iteration in the middle of the run: when its backward pass began and every group's collectives.
 struct Observed {
   Time backward_begins{};
@@ -47,12 +42,10 @@ Observed observe(const Setting& setting, const Run& run) {
     const Span& span = run.timeline.spans[i];
     if (tasks[i].stream == Lowered::kCompute && span.start < span.end) out.computing.push_back(span);
     if (label.iteration != iteration) continue;
-    if (is_collective(label.kind)) {
+    if (const auto collective = TaskLabel::collective(label.kind)) {
       std::vector<Span>& of_group = out.collectives[label.item % run.groups.size()];
       // that of the gradients first, which in sharded comes after gathers
-      of_group.insert(label.kind == Kind::all_gather || label.kind == Kind::backward_gather
-                          ? of_group.end()
-                          : of_group.begin(),
+      of_group.insert(collective == core::CollectiveKind::all_gather ? of_group.end() : of_group.begin(),
                       span);
       out.communicating.push_back(span);
     }

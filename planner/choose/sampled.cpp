@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/scaled.hpp"
+#include "core/statistics.hpp"
 #include "planner/graph/task_factors.hpp"
 #include "planner/schedule/schedule.hpp"
 #include "sim/draws.hpp"
@@ -207,8 +208,7 @@ Time of(Statistic statistic, std::vector<Time> values) {
   assert(!values.empty());
   const auto count = static_cast<std::int64_t>(values.size());
   if (statistic == Statistic::p95) {
-    const std::int64_t rank = (95 * count + 99) / 100;
-    const auto at = values.begin() + static_cast<std::ptrdiff_t>(rank - 1);
+    const auto at = values.begin() + static_cast<std::ptrdiff_t>(core::nearest_rank(values.size(), 95));
     std::nth_element(values.begin(), at, values.end());
     return *at;
   }

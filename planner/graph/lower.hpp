@@ -1,11 +1,11 @@
-// Turns the program of a pipeline into a task graph over some iterations. Knows no pipeline, fusion or
-// schedule.
+// Lowers the program of a pipeline to the task graph of one worker or of several, over some iterations. The
+// simulator runs the graph on a clock, live workers run it on threads. Knows no pipeline by name.
 
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "planner/cost/transfers.hpp"
@@ -21,24 +21,28 @@ namespace planner {
 /// What a task is; kept in Task::label.
 struct TaskLabel {
   enum class Kind : std::uint8_t {
-    read,                  ///< reading the input, where it is not overlapped
+    read,                  ///< reads the input, where that is not overlapped
     forward,               ///< item: layer; counted on through micro-batches that are run layer by layer
-    backward,              ///< item: step of Workload::backward; likewise, from the last micro-batch back
+    backward,              ///< item: step of Workload::backward; counted on from the last micro-batch back
     micro_batch_forward,   ///< item: micro-batch
     micro_batch_backward,  ///< item: micro-batch
-    tick,                  ///< waiting for the tick of group `item`
-    encode,                ///< item: group, and so for the next four
+    tick,                  ///< waits for the tick of group `item`
+    encode,                ///< item: group, as for the next four
     all_reduce,
     reduce_scatter,
-    all_gather,  ///< before a forward pass counted on as for forward
+    all_gather,
     decode,
     lars,
     lars_gather,
     update,
     group_update,     ///< item: group
-    backward_gather,  ///< an all-gather before a backward pass; item: group, counted on as for backward
+    backward_gather,  ///< gathers parameters before a backward pass; item: group, counted on as for backward
+    forward_gather,   ///< gathers parameters before a forward pass; item: group, counted on as for forward
   };
-  static constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::backward_gather) + 1;
+  static constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::forward_gather) + 1;
+
+  /// What tasks of this kind run for a group; none for tasks that are no collective of a group.
+  static std::optional<core::CollectiveKind> collective(Kind kind);
 
   Kind kind = Kind::read;
   std::uint32_t iteration = 0;
@@ -49,13 +53,13 @@ struct TaskLabel {
   bool operator==(const TaskLabel&) const = default;
 };
 
-/// A worker that is simulated: how much slower it computes than the workload says.
+/// A worker, and how much slower it computes than the workload says.
 struct Worker {
   std::int64_t id = 0;
   double slowdown = 1;
 };
 
-/// What is to be run.
+/// What is to be lowered.
 struct Job {
   const Workload& workload;
   std::span<const TransferCost> transfers;
@@ -64,23 +68,25 @@ struct Job {
   const Extras& extras;
   Overlap overlap;
   Jitter jitter;
-  /// Those that need to be looked at: one stands for all where the workload is that of the slowest and
-  /// nothing jitters.
+  /// One worker stands for all where the workload is that of the slowest and nothing jitters.
   std::vector<Worker> workers = {Worker{}};
   std::uint32_t iterations = 3;
   std::uint32_t micro_batches = 1;
-  /// On which collectives take turns, each in order; more than one with one worker and without `by_layer`.
+  /// Collectives take turns on so many channels, each of which runs in order. More than one needs a single
+  /// worker and a program without `by_layer`.
   std::uint32_t channels = 1;
-  /// Whether iterations that cost more than others do so (TransferCost::in_iteration); else each costs the
-  /// mean, which is what planners look at.
+  /// Whether some iterations cost more than others (TransferCost::in_iteration); else each costs the mean,
+  /// which is what planners look at.
   bool has_spikes = false;
+  /// Whether encodings and decodings that take no time are tasks, too: a live worker carries them out.
+  bool has_free_codes = false;
 };
 
 struct Lowered {
-  static constexpr sim::StreamId kCompute{0};  ///< of the first worker
-  static constexpr sim::StreamId kChannel{1};  ///< the first; of all workers
-  static constexpr sim::StreamId kTicks{2};
-  static constexpr sim::StreamId kInput{3};  ///< of the first worker
+  static constexpr sim::StreamId kCompute{0};  ///< the first worker's
+  static constexpr sim::StreamId kChannel{1};  ///< the first channel, which all workers share
+  static constexpr sim::StreamId kTicks{2};    ///< all workers share it
+  static constexpr sim::StreamId kInput{3};    ///< the first worker's
   static constexpr std::uint32_t kShared = 2;
 
   /// Streams of the n-th worker of the job.
@@ -98,16 +104,21 @@ struct Lowered {
   /// first micro-batch's forward pass to the next, so a graph of such iterations ends with one more forward
   /// pass.
   std::vector<std::vector<sim::TaskId>> marks;
+  /// By mark: the first task after it. Tasks are numbered in the order in which compute comes to them, and
+  /// all collectives that an iteration issues are numbered before its mark.
+  std::vector<sim::TaskId> after_marks;
   std::uint32_t channels = 1;
+  /// Before each collective that is issued for gradients, as part of its task: workers agree to run it.
+  sim::Time negotiation{};
 };
 
 /// When a mark is reached.
 sim::Time at_mark(const std::vector<sim::TaskId>& mark, const sim::Timeline& timeline);
 
-/// All that the job runs, one after another, must take less than sim::kMaxUs.
+/// All tasks of the job, one after another, must take less than sim::kMaxUs.
 Lowered lower(const Job& job);
 
-/// The update of gradients begin to end - 1 as one group: their part of the whole by bytes, rounded so that
+/// How long the update of gradients begin to end - 1 takes: their part of the whole by bytes, rounded so that
 /// the parts of any grouping add up to the whole.
 sim::Time group_update(const Workload& workload, const Extras& extras, std::uint32_t begin,
                        std::uint32_t end);

@@ -135,6 +135,7 @@ Time* Busy::part(Kind kind) {
     case Kind::reduce_scatter:
     case Kind::all_gather:
     case Kind::backward_gather:
+    case Kind::forward_gather:
     case Kind::lars_gather: return nullptr;
   }
   return nullptr;

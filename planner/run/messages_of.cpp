@@ -11,11 +11,6 @@ namespace {
 using core::CollectiveKind;
 using Kind = TaskLabel::Kind;
 
-CollectiveKind collective_kind(Kind kind) {
-  if (kind == Kind::reduce_scatter) return CollectiveKind::reduce_scatter;
-  return kind == Kind::all_reduce ? CollectiveKind::all_reduce : CollectiveKind::all_gather;
-}
-
 cluster::LinkCost link_cost(const core::Link& link) {
   return {.startup_us = link.alpha_us, .us_per_byte = link.beta_us_per_byte};
 }
@@ -68,7 +63,7 @@ cluster::Links links_of(const Setting& setting) {
 }
 
 cluster::Collective collective_of(const Setting& setting, const Run& run, const TaskLabel& label) {
-  const CollectiveKind kind = collective_kind(label.kind);
+  const CollectiveKind kind = TaskLabel::collective(label.kind).value_or(CollectiveKind::all_gather);
   const auto workers = static_cast<std::uint32_t>(setting.costs.workers());
   cluster::Shape shape = {.ranks = workers, .bytes = 0, .ranks_per_node = ranks_per_node(setting)};
   Algorithm algorithm;  // a ring gathers what cannot be summed

@@ -177,21 +177,21 @@ std::vector<Worker> all_workers(const Setting& setting) {
   return out;
 }
 
-Lowered lower_for(const Setting& setting, const Run& run, std::span<const TransferCost> transfers,
-                  std::vector<Worker> workers) {
+Job job_for(const Setting& setting, const Run& run, std::span<const TransferCost> transfers,
+            std::vector<Worker> workers) {
   const Conditions& conditions = setting.conditions;
-  return lower({.workload = setting.workload,
-                .transfers = transfers,
-                .program = run.program,
-                .groups = run.groups,
-                .extras = setting.extras,
-                .overlap = conditions.overlap,
-                .jitter = conditions.jitter,
-                .workers = std::move(workers),
-                .iterations = static_cast<std::uint32_t>(conditions.iterations),
-                .micro_batches = static_cast<std::uint32_t>(conditions.accumulation_steps),
-                .channels = run.program.by_layer ? 1 : conditions.channels,
-                .has_spikes = true});
+  return {.workload = setting.workload,
+          .transfers = transfers,
+          .program = run.program,
+          .groups = run.groups,
+          .extras = setting.extras,
+          .overlap = conditions.overlap,
+          .jitter = conditions.jitter,
+          .workers = std::move(workers),
+          .iterations = static_cast<std::uint32_t>(conditions.iterations),
+          .micro_batches = static_cast<std::uint32_t>(conditions.accumulation_steps),
+          .channels = run.program.by_layer ? 1 : conditions.channels,
+          .has_spikes = true};
 }
 
 /// As Conditions::needs_channel_in_order() says; and all workers have tasks of their own.
@@ -235,14 +235,15 @@ std::int64_t shown_worker(const Setting& setting) {
 /// Where nothing is drawn the slowest stands for all.
 void simulate_graph(const Setting& setting, Run& run) {
   run.lowered = setting.conditions.jitter.any() ? lower_every_worker(setting, run)
-                                                : lower_for(setting, run, run.transfers, {Worker{}});
+                                                : lower(job_for(setting, run, run.transfers, {Worker{}}));
   run.timeline = sim::simulate(run.lowered.graph);
   for (const auto& mark : run.lowered.marks) run.marks.push_back(at_mark(mark, run.timeline));
 }
 
 void simulate_by_worker(const Setting& setting, Run& run) {
   const std::vector<TransferCost> transfers = at_full_speed(run.transfers);
-  run.lowered = lower_for(nominal_of(setting, {}), run, transfers, {Worker{}});
+  const Setting nominal = nominal_of(setting, {});
+  run.lowered = lower(job_for(nominal, run, transfers, {Worker{}}));
   run.all_workers = simulate_all_workers(setting, run, {shown_worker(setting)});
   run.timeline = run.all_workers->shown.front().timeline;
   for (const auto& mark : run.all_workers->marks)
@@ -293,7 +294,19 @@ Run simulate_workers_of(const Setting& setting, const Run& run) {
 
 Lowered lower_every_worker(const Setting& setting, const Run& run) {
   const std::vector<TransferCost> transfers = at_full_speed(run.transfers);
-  return lower_for(nominal_of(setting, setting.conditions.jitter), run, transfers, all_workers(setting));
+  const Setting nominal = nominal_of(setting, setting.conditions.jitter);
+  return lower(job_for(nominal, run, transfers, all_workers(setting)));
+}
+
+Lowered lower_one_worker(const Setting& setting, const Run& run, std::uint32_t iterations) {
+  const std::vector<TransferCost> transfers = at_full_speed(run.transfers);
+  const Setting nominal = nominal_of(setting, {});
+  Job job = job_for(nominal, run, transfers, {Worker{}});
+  job.overlap = {};
+  job.iterations = iterations;
+  job.channels = 1;
+  job.has_free_codes = true;
+  return lower(job);
 }
 
 Run run(const Setting& setting, const Schedule& schedule) {

@@ -43,6 +43,9 @@ Run simulate_workers_of(const Setting& setting, const Run& run);
 /// draw and compute and channel slow each other.
 Lowered lower_every_worker(const Setting& setting, const Run& run);
 
+/// The task graph of one worker that nothing slows, over so many iterations: what a live worker runs.
+Lowered lower_one_worker(const Setting& setting, const Run& run, std::uint32_t iterations);
+
 /// The mean iteration that these groups would give, the input's max included; jitter aside. As quick as the
 /// request's model.
 double iteration_us(const Setting& setting, const FusionRequest& request, const Groups& groups);

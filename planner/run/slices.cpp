@@ -30,7 +30,8 @@ class Namer {
       case Kind::decode: return group_name("decode", label.item);
       case Kind::all_reduce: return group_name("all-reduce", label.item);
       case Kind::reduce_scatter: return group_name("reduce-scatter", label.item);
-      case Kind::all_gather: return group_name("all-gather", group_of(label));
+      case Kind::all_gather:
+      case Kind::forward_gather: return group_name("all-gather", group_of(label));
       case Kind::backward_gather: return group_name("all-gather before backward,", group_of(label));
       case Kind::lars: return "LARS or LAMB, this worker's share";
       case Kind::lars_gather: return "all-gather of LARS rates";
@@ -45,10 +46,8 @@ class Namer {
     slice.arguments.emplace_back("iteration", fmt::to_string(label.iteration + 1));
     if (label.kind == Kind::lars_gather)
       slice.arguments.emplace_back("bytes", fmt::to_string(4 * setting_.workload.forward.size()));
-    const bool of_group = label.kind == Kind::all_reduce || label.kind == Kind::reduce_scatter ||
-                          label.kind == Kind::all_gather || label.kind == Kind::backward_gather ||
-                          label.kind == Kind::encode || label.kind == Kind::decode ||
-                          label.kind == Kind::group_update;
+    const bool of_group = TaskLabel::collective(label.kind) || label.kind == Kind::encode ||
+                          label.kind == Kind::decode || label.kind == Kind::group_update;
     if (!of_group) return;
     const Group& group = run_.groups[group_of(label)];
     slice.arguments.emplace_back("group", fmt::to_string(group_of(label) + 1));
@@ -116,6 +115,7 @@ std::string_view category(Kind kind) {
     case Kind::reduce_scatter:
     case Kind::all_gather:
     case Kind::backward_gather:
+    case Kind::forward_gather:
     case Kind::lars_gather: return "communication";
     case Kind::encode:
     case Kind::decode: return "compression";

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/statistics.hpp"
+
 namespace planner {
 namespace {
 
@@ -11,14 +13,11 @@ using sim::Time;
 
 Spread spread_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
-  const auto rank = [&](double share) {
-    const auto at = static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
-    return values[std::max<std::size_t>(at, 1) - 1];
-  };
+  const auto rank = [&](std::size_t percent) { return values[core::nearest_rank(values.size(), percent)]; };
   return {.mean_us = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()),
-          .p50_us = rank(0.5),
-          .p95_us = rank(0.95),
-          .p99_us = rank(0.99),
+          .p50_us = rank(50),
+          .p95_us = rank(95),
+          .p99_us = rank(99),
           .max_us = values.back()};
 }
 

@@ -15,6 +15,7 @@
 #include "planner/scenarios/limits.hpp"
 #include "planner/schedule/fusion.hpp"
 #include "planner/schedule/setting.hpp"
+#include "sim/fnv.hpp"
 
 namespace sweep {
 namespace {
@@ -282,13 +283,6 @@ Inputs inputs(const Sweep& sweep, std::string_view scenario_text) {
   return out;
 }
 
-std::string fingerprint(std::string_view text) {
-  std::uint64_t state = 0xcbf29ce484222325U;
-  for (const char c : text) {
-    state ^= static_cast<unsigned char>(c);
-    state *= 0x100000001b3U;
-  }
-  return fmt::format("{:016x}", state);
-}
+std::string fingerprint(std::string_view text) { return fmt::format("{:016x}", sim::fnv1a(text)); }
 
 }  // namespace sweep

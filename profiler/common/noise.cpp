@@ -29,8 +29,8 @@ double seconds(const timeval& time) {
 /// How much the second half's median differs from the first half's, relative.
 double drift(const std::vector<double>& values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  const double first = quantile({values.begin(), middle}, 0.5);
-  const double second = quantile({middle, values.end()}, 0.5);
+  const double first = core::quantile({values.begin(), middle}, 0.5);
+  const double second = core::quantile({middle, values.end()}, 0.5);
   return first > 0 ? std::abs(second / first - 1) : 0;
 }
 
@@ -71,12 +71,12 @@ std::optional<ProcessorTimes> processor_times() {
 NoiseVerdict noise_verdict(const std::vector<double>& loops, const std::vector<double>& iterations,
                            const std::optional<ProcessorTimes>& before,
                            const std::optional<ProcessorTimes>& after) {
-  NoiseVerdict out = {.loop = summary(loops), .busy_elsewhere = {}, .reasons = {}};
+  NoiseVerdict out = {.loop = core::statistics(loops), .busy_elsewhere = {}, .reasons = {}};
   const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
   const double loop_spread = out.loop.spread / out.loop.median;
   if (loop_spread > kMaxLoopSpread)
     out.reasons.push_back(fmt::format("a fixed loop spreads by {}", percent(loop_spread)));
-  const SampleSummary iteration = summary(iterations);
+  const core::Statistics iteration = core::statistics(iterations);
   if (iteration.spread > kMaxIterationSpread * iteration.median)
     out.reasons.push_back(
         fmt::format("whole iterations spread by {}", percent(iteration.spread / iteration.median)));

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "profiler/common/samples.hpp"
+#include "core/statistics.hpp"
 
 namespace profiler {
 
@@ -26,7 +26,7 @@ struct ProcessorTimes {
 std::optional<ProcessorTimes> processor_times();
 
 struct NoiseVerdict {
-  SampleSummary loop;  ///< microseconds
+  core::Statistics loop;  ///< microseconds
   /// Of all processors' time, the part spent on other processes; none where the system does not say.
   std::optional<double> busy_elsewhere;
   std::vector<std::string> reasons;  ///< none: the machine was quiet

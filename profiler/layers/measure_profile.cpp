@@ -80,8 +80,8 @@ void repeat(Session& session, const ProfileOptions& options, const ProfileProgre
 core::ProfileLayer layer_of(const LayerWork& work, const Samples& samples, std::int64_t batch_size,
                             core::Dtype dtype) {
   const core::Layer& layer = *work.layer;
-  const SampleSummary forward = summary(samples.forward[work.index]);
-  const SampleSummary backward = summary(samples.backward[work.index]);
+  const core::Statistics forward = core::statistics(samples.forward[work.index]);
+  const core::Statistics backward = core::statistics(samples.backward[work.index]);
   core::ProfileLayer out = {
       .name = layer.name,
       .kind = std::string(core::name(layer.kind)),
@@ -98,7 +98,7 @@ core::ProfileLayer layer_of(const LayerWork& work, const Samples& samples, std::
 
 std::string source(const MeasuredProfile& measured, const ProfileOptions& options,
                    const std::string& conditions) {
-  const SampleSummary& loop = measured.noise.loop;
+  const core::Statistics& loop = measured.noise.loop;
   std::string out = fmt::format(
       "fusewise profile: medians of {} repetitions after {} to warm up, spreads are interquartile ranges; a "
       "whole iteration takes {:.1f} us (spread {:.1f}, p99 {:.1f}), its layers add up to {:.1f} us; {} of "
@@ -151,7 +151,7 @@ MeasuredProfile measure_profile(const core::Model& model, const Backend& backend
   const auto before = processor_times();
   repeat(*session, options, progress, samples);
   out.noise = noise_verdict(samples.loops, samples.iterations, before, processor_times());
-  out.iteration = summary(samples.iterations);
+  out.iteration = core::statistics(samples.iterations);
   out.profile = {.model = model.name,
                  .batch_size = options.session.batch_size,
                  .dtype = options.session.dtype,

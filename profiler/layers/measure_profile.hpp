@@ -25,7 +25,7 @@ struct ProfileOptions {
 
 struct MeasuredProfile {
   core::Profile profile;
-  SampleSummary iteration;  ///< as a whole, microseconds
+  core::Statistics iteration;  ///< as a whole, microseconds
   double layers_us = 0;     ///< what the profile's layers add up to
   double bytes = 0;         ///< of memory
   NoiseVerdict noise;

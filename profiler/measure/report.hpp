@@ -12,16 +12,6 @@
 
 namespace measure {
 
-struct Statistics {
-  double median = 0;
-  double interquartile = 0;
-  double p99 = 0;  ///< of few samples the greatest
-  double min = 0;
-};
-
-/// Of at least one sample. Between two neighbours a straight line.
-Statistics statistics(std::vector<double> samples);
-
 struct About {
   std::string name;    ///< of the network
   std::string source;  ///< where and how, for its origin

@@ -1,4 +1,4 @@
-// The collectives whose messages are known, by name.
+// The table of collectives whose message patterns are known, by name.
 
 #pragma once
 
@@ -13,22 +13,22 @@
 
 namespace cluster {
 
-/// What a collective is asked for.
+/// The size of a collective.
 struct Shape {
   std::uint32_t ranks = 1;  ///< at least 1
-  std::int64_t bytes = 0;   ///< that each rank reduces; in an all-gather, of what is gathered
-  /// Neighbouring ranks of a node for two_level, of a row for torus; of no matter to the others.
+  std::int64_t bytes = 0;   ///< bytes that each rank reduces; for an all-gather the bytes gathered in total
+  /// Neighbouring ranks in a node for two_level, in a row for torus; ignored by the others.
   std::uint32_t ranks_per_node = 1;
 };
 
-/// How a collective goes: in rounds, or through two trees in which bytes stream.
+/// A collective proceeds either in rounds or through two trees in which bytes are streamed.
 using Collective = std::variant<std::unique_ptr<const BytePattern>, DoubleBinaryTree>;
 
 enum class Outcome : std::uint8_t {
   all_reduce,      ///< every rank has the sum
   reduce_scatter,  ///< rank r has part r of the sum
-  all_gather,      ///< rank r had part r, every rank has all
-  broadcast,       ///< every rank has what rank 0 had
+  all_gather,      ///< rank r had part r, every rank has all parts
+  broadcast,       ///< every rank has the data of rank 0
 };
 
 struct PatternEntry {
@@ -39,7 +39,7 @@ struct PatternEntry {
 
 std::span<const PatternEntry> patterns();
 
-/// nullptr: none has this name.
+/// Returns nullptr if there is no such name.
 const PatternEntry* find_pattern(std::string_view name);
 
 }  // namespace cluster

@@ -1,4 +1,4 @@
-// Links stand in `links` by kind: inside, NICs, then those of the network; so the index of each is computed.
+// `links` is ordered by kind (inside, NICs, network), so that the index of each link can be computed.
 
 #include "sim/cluster/topology.hpp"
 
@@ -15,10 +15,10 @@
 namespace cluster {
 namespace {
 
-/// Where the links of each kind begin, and the numbers that follow from the spec.
+/// Where the links of each kind begin, and numbers derived from the spec.
 struct Layout {
   std::uint32_t nodes = 0;
-  std::uint32_t nics = 0;  // of the whole cluster
+  std::uint32_t nics = 0;  // in the whole cluster
   std::uint32_t leaves = 0;
   std::uint32_t nics_at = 0;
   std::uint32_t fabric_at = 0;
@@ -108,7 +108,7 @@ void add_cables(Topology& topology, const Layout& layout, const std::vector<cons
           {fmt::format("node {} {}", node, transfer), cable.latency_us, cable.us_per_byte});
 }
 
-/// Steps from `at` to `to` on a circle of `length`, the shorter way; upward where both are alike.
+/// The steps from `at` to `to` on a circle of `length` in the shorter direction; upward if both are equal.
 struct Walk {
   std::uint32_t steps = 0;
   bool upward = true;
@@ -129,7 +129,7 @@ void pass(const Topology& topology, std::uint32_t link, Route& route) {
   route.us_per_byte = std::max(route.us_per_byte, topology.links[link].us_per_byte);
 }
 
-/// The way of one message, link by link.
+/// Builds the route of one message, link by link.
 class Router {
  public:
   Router(const Topology& topology, Route& route)

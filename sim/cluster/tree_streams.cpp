@@ -19,7 +19,8 @@ TreeStreams::TreeStreams(std::shared_ptr<const DoubleBinaryTree> trees, const Li
   find_costs(links, draws_from, flows);
 }
 
-/// On the way up a rank waits for itself and its children, on the way down for its parent, or as root itself.
+/// On the way up a rank waits for itself and its children, on the way down for its parent; the root waits for
+/// itself.
 void TreeStreams::find_children() {
   for (Point& each : points_) each.heads_missing = each.tails_missing = 1;
   for (std::uint32_t tree = 0; tree < 2; ++tree)
@@ -35,7 +36,7 @@ void TreeStreams::find_children() {
     }
 }
 
-/// The links of a topology say themselves what its bytes take.
+/// With a topology, the links determine the time of the bytes.
 void TreeStreams::find_costs(const Links& links, std::uint64_t draws_from, const Flows* flows) {
   const TreeEdges edges(*trees_, links, draws_from);
   for (const bool is_up : {false, true}) {
@@ -72,7 +73,7 @@ void TreeStreams::each_child(std::uint32_t tree, std::uint32_t rank, const Do& a
     if (child != Tree::kRoot) act(child);
 }
 
-/// When the first bytes of a stream are at the rank that sends them.
+/// Returns when the first bytes of a stream are at the rank that sends them.
 const TreeStreams::When& TreeStreams::sender_head(const TreePlace& stream) const {
   const std::uint32_t sender = stream.is_up ? stream.rank : parent(stream);
   return points_[index({.tree = stream.tree, .rank = sender, .is_up = stream.is_up})].head;
@@ -107,7 +108,7 @@ TreeStreams::Event TreeStreams::happens(const Net& net, std::uint32_t place, Tim
       net.flows->leave(slot);
       point(receiver(edge)).bodies =
           later(point(receiver(edge)).bodies, {.at = now, .origin = sender_head(edge).origin});
-      net.queue.set(slot, own.tail.at);  // never, as long as nobody knows it
+      net.queue.set(slot, own.tail.at);  // kNever until it is known
       if (own.tail.at > now) return Event::none;
       break;
     case State::flowed:
@@ -151,7 +152,7 @@ void TreeStreams::send_head(const Net& net, const TreePlace& edge, const When& w
   head_comes(net, receiver(edge), when + own.first);
 }
 
-/// What comes in takes its time at the rank, from when there is something of all of it.
+/// Receiving takes its time at the rank, starting when a part of every stream has arrived.
 void TreeStreams::tail_comes(const Net& net, const TreePlace& place, const When& when) {
   Point& own = point(place);
   own.tail = later(own.tail, when);
@@ -160,7 +161,7 @@ void TreeStreams::tail_comes(const Net& net, const TreePlace& place, const When&
   pass_tail(net, place);
 }
 
-/// No root spreads a sum before it has all of it.
+/// A root spreads a sum only when all of it is complete.
 void TreeStreams::pass_tail(const Net& net, const TreePlace& place) {
   const When when = point(place).tail;
   const std::uint32_t above = parent(place);

@@ -15,7 +15,7 @@
 #include "core/profile.hpp"
 #include "tests/support/program.hpp"
 
-namespace traces {
+namespace core {
 namespace {
 
 const std::filesystem::path kTraces = support::source_dir() / "traces";
@@ -145,4 +145,4 @@ TEST_CASE("traces: the published networks have the numbers of their papers") {
 }
 
 }  // namespace
-}  // namespace traces
+}  // namespace core

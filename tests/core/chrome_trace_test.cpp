@@ -12,7 +12,7 @@
 #include "planner/run/slices.hpp"
 #include "tests/support/planning.hpp"
 
-namespace traces {
+namespace core {
 namespace {
 
 using nlohmann::json;
@@ -97,4 +97,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace traces
+}  // namespace core

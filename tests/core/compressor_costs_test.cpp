@@ -11,7 +11,7 @@
 
 #include "core/errors.hpp"
 
-namespace traces {
+namespace core {
 namespace {
 
 using nlohmann::json;
@@ -99,4 +99,4 @@ TEST_CASE("compressor costs: what is none is refused, with its place") {
 }
 
 }  // namespace
-}  // namespace traces
+}  // namespace core

@@ -12,7 +12,7 @@
 #include "core/errors.hpp"
 #include "tests/support/program.hpp"
 
-namespace traces {
+namespace core {
 namespace {
 
 core::Model load(const std::string& name) {
@@ -118,4 +118,4 @@ TEST_CASE("devices: known by name") {
 }
 
 }  // namespace
-}  // namespace traces
+}  // namespace core

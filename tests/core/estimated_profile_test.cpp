@@ -15,7 +15,7 @@
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace traces {
+namespace core {
 namespace {
 
 using core::Field;
@@ -149,4 +149,4 @@ TEST_CASE("estimated profile: what is wrong with the wish is refused with its pl
 }
 
 }  // namespace
-}  // namespace traces
+}  // namespace core

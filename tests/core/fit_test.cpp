@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-namespace traces {
+namespace core {
 namespace {
 
 using Points = std::vector<std::pair<double, double>>;
@@ -89,4 +89,4 @@ TEST_CASE("fit: from bytes to gigabytes the system stays well conditioned") {
 }
 
 }  // namespace
-}  // namespace traces
+}  // namespace core

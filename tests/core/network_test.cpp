@@ -10,7 +10,7 @@
 #include "core/errors.hpp"
 #include "core/field.hpp"
 
-namespace traces {
+namespace core {
 namespace {
 
 Network read(const std::string& text) { return read_network(core::Field::parse(text, "n.json")); }
@@ -337,4 +337,4 @@ TEST_CASE("curve: segments that step down or go below 0 cost no less than nothin
 }
 
 }  // namespace
-}  // namespace traces
+}  // namespace core

@@ -12,7 +12,7 @@
 #include "core/field.hpp"
 #include "core/profile_overlap.hpp"
 
-namespace traces {
+namespace core {
 namespace {
 
 Profile read(const std::string& text) { return read_profile(core::Field::parse(text, "p.json")); }
@@ -274,4 +274,4 @@ TEST_CASE("profile: parts of a layer's backward time are there for all tensors o
 }
 
 }  // namespace
-}  // namespace traces
+}  // namespace core

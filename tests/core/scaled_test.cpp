@@ -10,7 +10,7 @@
 #include "planner/cost/costs.hpp"
 #include "tests/support/random.hpp"
 
-namespace traces {
+namespace core {
 namespace {
 
 using planner::Costs;
@@ -202,4 +202,4 @@ TEST_CASE("scaled: a profile's times, parts of them and spreads, and nothing els
 }
 
 }  // namespace
-}  // namespace traces
+}  // namespace core

@@ -149,7 +149,8 @@ TEST_CASE("channels: no group is gathered before what it gathers is there") {
       const Run run = scene.run(schedule);
       // sharded gathers what the iteration before has scattered, dear and zero what the same one has
       const std::uint32_t later = schedule.pipeline->name == "sharded" ? 1 : 0;
-      const auto gathers = spans_of(run, TaskLabel::Kind::all_gather);
+      const auto gathers =
+          spans_of(run, later > 0 ? TaskLabel::Kind::forward_gather : TaskLabel::Kind::all_gather);
       for (const auto& [scattered, span] : spans_of(run, TaskLabel::Kind::reduce_scatter)) {
         const auto gather = gathers.find({scattered.first + later, scattered.second});
         if (gather == gathers.end()) continue;

@@ -169,6 +169,24 @@ TEST_CASE("pipelines: an iteration is all that is computed, what is read unoverl
   });
 }
 
+TEST_CASE("pipelines: between two marks lie an iteration's collectives, and nothing waits for a later task") {
+  for_all([](const Instance& instance, const Schedule& schedule) {
+    const Run run = instance.run(schedule);
+    const Lowered& lowered = run.lowered;
+    REQUIRE(lowered.after_marks.size() == lowered.marks.size());
+    CHECK(sim::index(lowered.after_marks.back()) == lowered.graph.tasks().size());
+    for (std::size_t mark = 0; mark < lowered.marks.size(); ++mark)
+      for (const sim::TaskId task : lowered.marks[mark]) CHECK(task < lowered.after_marks[mark]);
+    std::size_t mark = 0;  // the next one
+    for (std::uint32_t i = 0; i < lowered.graph.tasks().size(); ++i) {
+      while (sim::TaskId{i} >= lowered.after_marks[mark]) ++mark;
+      for (const sim::TaskId next : lowered.graph.successors(sim::TaskId{i})) CHECK(sim::index(next) > i);
+      const TaskLabel label = TaskLabel::unpack(lowered.graph.tasks()[i].label);
+      if (TaskLabel::collective(label.kind)) CHECK(label.iteration + 1 == mark);
+    }
+  });
+}
+
 TEST_CASE("pipelines: one worker has nothing to encode or communicate, and an efficiency of 1") {
   for_all([](Instance instance, const Schedule& schedule) {
     instance.conditions.stragglers.clear();
@@ -382,11 +400,6 @@ TEST_CASE("pipelines: every program delivers each group's gradients once, whole,
 
 // ---- time lines
 
-bool is_collective(Kind kind) {
-  return kind == Kind::all_reduce || kind == Kind::reduce_scatter || kind == Kind::all_gather ||
-         kind == Kind::backward_gather;
-}
-
 /// When the tasks of a run ran, by worker, kind, iteration and item; collectives are worker 0's.
 class Spans {
  public:
@@ -398,7 +411,7 @@ class Spans {
       const std::size_t worker = is_shared ? 0 : Lowered::worker_of(tasks[i].stream);
       workers_ = std::max(workers_, worker + 1);
       spans_[{worker, label.kind, label.iteration, label.item}] = run.timeline.spans[i];
-      if (is_collective(label.kind)) ++collectives_;
+      if (TaskLabel::collective(label.kind)) ++collectives_;
     }
   }
   std::optional<sim::Span> find(std::size_t worker, Kind kind, std::uint32_t iteration,
@@ -429,7 +442,8 @@ class Journey {
     encodes_ = transfer.encode(bytes) > Time::zero();
     decodes_ = transfer.decode(bytes) > Time::zero();
     const CollectiveKind carrier = transfer.is_encoded(bytes) ? transfer.carrier(op.kind) : op.kind;
-    const Kind kind = op.issue == Issue::backward                 ? Kind::backward_gather
+    const Kind kind = op.issue == Issue::forward                  ? Kind::forward_gather
+                      : op.issue == Issue::backward               ? Kind::backward_gather
                       : carrier == CollectiveKind::all_reduce     ? Kind::all_reduce
                       : carrier == CollectiveKind::reduce_scatter ? Kind::reduce_scatter
                                                                   : Kind::all_gather;

@@ -156,18 +156,6 @@ Samples samples(Collective kind, std::int64_t bytes, std::vector<double> us) {
           .us = std::move(us)};
 }
 
-TEST_CASE("measure: median, spread and the slowest of a hundred") {
-  const measure::Statistics few = measure::statistics({3, 1, 2, 10});
-  CHECK(few.median == 2.5);
-  CHECK(few.interquartile == 3);  // 1.75 to 4.75
-  CHECK(few.p99 == 10);
-  CHECK(few.min == 1);
-  std::vector<double> many;
-  for (int i = 1; i <= 200; ++i) many.push_back(i);
-  CHECK(measure::statistics(many).p99 == 198);
-  CHECK(measure::statistics({7}).median == 7);
-}
-
 TEST_CASE("measure: medians become curves, send_receive the link, and what is written can be read") {
   const std::vector<Samples> all = {
       samples(Collective::all_reduce, 1000, {30, 10, 20}), samples(Collective::all_reduce, 2000, {30}),

@@ -1,4 +1,4 @@
-// A transport that changes what it sends, for tests that want to see it found out.
+// A transport that corrupts what it sends, for tests that the corruption is detected.
 
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace tests {
 
-/// Changes a byte in the middle of messages of `least` to `most` bytes; of these the one of a number alone,
-/// counted from 0, where there is one.
+/// Changes a byte in the middle of messages of `min` to `max` bytes; if a number is given, only in the
+/// message of that index, counted from 0.
 class Changing final : public transport::Transport {
  public:
   Changing(transport::Transport& inner, std::size_t min, std::size_t max,

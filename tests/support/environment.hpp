@@ -1,4 +1,4 @@
-// Variables of the environment, for as long as a test needs them.
+// Sets environment variables for the duration of a test.
 
 #pragma once
 

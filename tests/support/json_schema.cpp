@@ -41,7 +41,7 @@ class Checker {
   }
 
  private:
-  /// What says nothing of a value.
+  /// Keywords that do not constrain a value.
   static bool is_remark(std::string_view keyword) {
     constexpr std::array<std::string_view, 6> kRemarks = {"$schema", "$id",     "$defs",
                                                           "title",   "default", "description"};
@@ -64,7 +64,7 @@ class Checker {
           std::ranges::count_if(said, [&](const json& each) { return fault(each, value, place).empty(); });
       return unless(keyword == "anyOf" ? fits > 0 : fits == 1);
     }
-    // of other types than theirs the others say nothing
+    // The other keywords apply only to values of their own type.
     if (keyword == "minimum") return unless(!value.is_number() || value >= said);
     if (keyword == "maximum") return unless(!value.is_number() || value <= said);
     if (keyword == "exclusiveMinimum") return unless(!value.is_number() || value > said);

@@ -1,5 +1,5 @@
-// Whether a document is as a JSON Schema says, as far as the project's schemas go: a keyword that is not
-// known here is an error, never passed over.
+// Validates a document against a JSON Schema, as far as the project's schemas need it: an unknown keyword is
+// an error, never ignored.
 
 #pragma once
 
@@ -9,11 +9,11 @@
 
 namespace support {
 
-/// "/plans/0/name: expected type string" of the first place that is not; empty if all is.
-/// std::invalid_argument for a keyword that is not known.
+/// Returns the first fault, "/plans/0/name: expected type string"; empty if the document is valid. Throws
+/// std::invalid_argument for an unknown keyword.
 std::string schema_fault(const nlohmann::json& schema, const nlohmann::json& document);
 
-/// The schema of that name, as the program prints it.
+/// Returns the schema of that name, as the program prints it.
 nlohmann::json schema(const std::string& name);
 
 }  // namespace support

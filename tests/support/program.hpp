@@ -1,4 +1,4 @@
-// Runs the real program, as a user would, and keeps what it printed.
+// Runs the real program like a user, and captures its output.
 
 #pragma once
 
@@ -17,7 +17,7 @@ struct Outcome {
 /// Runs fusewise with these arguments in the repository root.
 Outcome run_program(const std::vector<std::string>& arguments);
 
-/// The program, as a path.
+/// The path of the program.
 std::string program();
 
 /// The repository root.

@@ -21,7 +21,7 @@
 #include "validate/live/fusion_buffer_engine.hpp"
 #include "validate/live/layers.hpp"
 #include "validate/live/levels.hpp"
-#include "validate/live/worker.hpp"
+#include "validate/live/runnable.hpp"
 
 namespace live {
 namespace {

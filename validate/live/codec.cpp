@@ -14,11 +14,11 @@
 #include "core/quantities.hpp"
 #include "planner/cost/transfers.hpp"
 #include "planner/schedule/pipeline.hpp"
-#include "profiler/common/samples.hpp"
+#include "core/statistics.hpp"
 #include "validate/live/channel.hpp"
 #include "validate/live/clock.hpp"
 #include "validate/live/fusion_buffer.hpp"
-#include "validate/live/worker.hpp"
+#include "validate/live/runnable.hpp"
 
 namespace live {
 namespace {
@@ -160,7 +160,7 @@ TimedCompressor time_compressor(Transport& transport, const Asked& asked,
   TimedCompressor out = {.compressor = asked.compressor, .times = {}};
   if (transport.rank() != 0) return out;
   for (const auto& load : loads) {
-    const auto median_us = [&](std::size_t stretch) { return profiler::summary(load->us[stretch]).median; };
+    const auto median_us = [&](std::size_t stretch) { return core::statistics(load->us[stretch]).median; };
     const std::size_t following = load->fusion_buffers.size() - 1;
     out.times.push_back(
         {.encode_us = median_us(0),

@@ -9,7 +9,7 @@
 #include "core/json_text.hpp"
 #include "planner/run/all_workers.hpp"
 #include "validate/live/names.hpp"
-#include "validate/live/worker.hpp"
+#include "validate/live/runnable.hpp"
 
 namespace live {
 namespace {
@@ -55,13 +55,14 @@ Iteration last_iteration(const planner::Run& run, const sim::Timeline& timeline,
   return out;
 }
 
-/// Of each worker; those that no straggler makes differ are alike.
+/// By worker. Workers are alike unless there are stragglers; what a graph with a window or with interference
+/// does to workers that differ is not simulated worker by worker.
 std::vector<Iteration> iterations_of(const planner::Setting& setting, const planner::Run& run) {
   const auto workers = static_cast<std::size_t>(setting.costs.workers());
-  const bool told_apart =
-      !setting.conditions.stragglers.empty() && !run.program.by_layer && !setting.conditions.overlap.slows();
+  const sim::TaskGraph& graph = run.lowered.graph;
+  const bool is_simple = graph.windows().empty() && graph.interferences().empty();
   std::vector<Iteration> out;
-  if (!told_apart) {
+  if (setting.conditions.stragglers.empty() || !is_simple) {
     out.assign(workers, last_iteration(run, run.timeline, 0));
     return out;
   }
@@ -98,7 +99,7 @@ Prediction predicted(const RunSpec& spec, const Calibration& calibration) {
   }
   out.iteration_us = planner::measure(setting, run).iteration_us;
   out.iterations = iterations_of(setting, run);
-  out.program = run.program;
+  out.lowered = planner::lower_one_worker(setting, run, spec.warm_up + spec.iterations);
   out.groups = std::move(run.groups);
   for (const planner::Warning& warning : warnings) out.warnings.push_back(warning.text);
   return out;

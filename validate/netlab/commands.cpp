@@ -30,7 +30,7 @@ using transport::Descriptor;
 
 constexpr int kPatienceMs = 10'000;
 
-/// A file without a name that holds the text.
+/// Returns an unnamed file that holds the text.
 Descriptor file_of(const std::string& text) {
   Descriptor file(::memfd_create("fusewise", MFD_CLOEXEC));
   const bool is_written =

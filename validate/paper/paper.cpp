@@ -18,7 +18,7 @@ using core::Field;
 constexpr double kLargest = 1e15;
 constexpr std::size_t kMaxParameters = 2;
 
-/// A value to be shown: a number as it is written, or text.
+/// Formats a value for display: a number as it is written, or text.
 std::string shown_value(const Field& field) {
   return field.is_number() ? fmt::format("{:.10g}", field.number(-kLargest, kLargest)) : field.text();
 }
@@ -37,7 +37,7 @@ auto list_at(const Field& field, std::string_view key, Read read) {
   return out;
 }
 
-/// Names must differ: others refer to them.
+/// Names must be unique, because others refer to them.
 template <typename Named>
 void check_names(const Field& list, const std::vector<Named>& all) {
   for (std::size_t i = 0; i < all.size(); ++i)
@@ -140,7 +140,7 @@ const Judge& read_judge(const Field& field) {
                        [&](const Judge& each) { return each.name == name; });
 }
 
-/// The keys that only some judges take.
+/// Reads the keys that only some judges accept.
 void read_judge_keys(const Field& field, const std::vector<Score>& scores, Figure& figure) {
   const Judge& judge = *figure.judge;
   const auto only = [&](std::string_view key, bool wanted) {
@@ -184,7 +184,7 @@ Figure read_figure(const Field& field, const std::vector<Score>& scores) {
   if (published)
     out.published = read_published(*published, out.decimals);
   else if (out.judge->needs != Judge::Needs::nothing)
-    (void)field.at("published");  // says that it is missing
+    (void)field.at("published");  // reports that it is missing
   if (published) check_needs(*published, out);
   if (out.judge->needs == Judge::Needs::order && out.published.order.size() > 1) {
     const bool max = field.at("best").text() == "most";
@@ -195,7 +195,7 @@ Figure read_figure(const Field& field, const std::vector<Score>& scores) {
   return out;
 }
 
-/// A mean over nothing would always be within its bound.
+/// A score without figures is rejected, because it would always be within its bound.
 void check_scores(const Field& field, const Paper& paper) {
   for (std::size_t i = 0; i < paper.scores.size(); ++i) {
     const auto is_its = [&](const Figure& figure) { return figure.score == paper.scores[i].name; };
@@ -204,7 +204,7 @@ void check_scores(const Field& field, const Paper& paper) {
   }
 }
 
-/// A figure that an input was fitted to must be one of these.
+/// The figures that inputs were fitted to must exist.
 void check_calibrated(const Field& field, const Paper& paper) {
   std::vector<std::string_view> names;
   for (const Figure& figure : paper.figures) names.push_back(figure.name);
@@ -245,7 +245,7 @@ Paper read_paper(const std::string& text, const std::string& source) {
 }
 
 Paper load_paper(const std::filesystem::path& file) {
-  (void)Field::load(file);  // says why it cannot be read
+  (void)Field::load(file);  // reports why it cannot be read
   return read_paper(core::read_file(file), file.string());
 }
 

@@ -116,7 +116,7 @@ std::vector<std::string> row_of(const PaperResult& paper, const FigureResult& re
   return row;
 }
 
-/// As a cell of a Markdown table.
+/// Escapes text for a cell of a Markdown table.
 std::string cell(std::string_view text) {
   std::string out;
   for (const char c : core::one_line(text)) out += c == '|' ? std::string("\\|") : std::string(1, c);

@@ -30,8 +30,8 @@ std::vector<Quantity> all_quantities() {
   return out;
 }
 
-/// `"for": {"workers": [4, 8], "schedule": ["wfbp", "ddp"]}`: the product, the last key fastest, as
-/// the quantity lists them.
+/// Reads `"for": {"workers": [4, 8], "schedule": ["wfbp", "ddp"]}` as the product of the lists; the last key,
+/// in the quantity's order, changes fastest.
 std::vector<Case> product(const Field& field, const Quantity& quantity) {
   std::vector<Case> cases(1);
   for (const std::string_view key : quantity.keys) {
@@ -53,7 +53,7 @@ std::vector<Case> product(const Field& field, const Quantity& quantity) {
   return cases;
 }
 
-/// `"cases": [{"label": "2DTAR", "collectives": ...}, ...]`
+/// Reads `"cases": [{"label": "2DTAR", "collectives": ...}, ...]`.
 std::vector<Case> listed(const Field& field, const Quantity& quantity) {
   std::vector<Case> cases;
   for (const Field& item : field.non_empty_items()) {

@@ -7,7 +7,7 @@ namespace {
 
 using core::Field;
 
-// Seconds, at most: every rank is a thread.
+// Limits the run to seconds: every rank is a thread.
 constexpr std::int64_t kMaxRanks = 64;
 constexpr std::int64_t kMaxElements = 1'000'000;
 constexpr std::int64_t kMaxCalls = 1000;

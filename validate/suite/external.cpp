@@ -21,11 +21,11 @@ using core::Field;
 constexpr double kMinUs = 1e-3;
 constexpr double kMaxUs = 1e12;
 
-/// Debian's PyTorch belongs to Debian's Python. By its whole name, or it would take the first python3 of the
-/// PATH for itself, which is what the script then starts its own processes with.
+/// Debian's PyTorch needs Debian's Python. The full path is required, because the script starts its own
+/// processes with the same interpreter.
 constexpr const char* kPython = "/usr/bin/python3";
 
-/// In a process of its own.
+/// Runs in the new process.
 int become(const Program& program, const std::filesystem::path& fusewise, std::uint32_t iterations) {
   std::array<std::string, 9> words = {kPython,
                                       program.script.string(),
@@ -43,7 +43,7 @@ int become(const Program& program, const std::filesystem::path& fusewise, std::u
   throw EnvironmentError(fmt::format("{}: {}", kPython, std::strerror(errno)));
 }
 
-/// How it ended, and the last that it said of it.
+/// Describes how it ended, with the last line of its output.
 std::string how(const transport::RankEnd& end, const Program& program) {
   const std::string_view said = transport::last_line(end.err);
   const std::string end_of =

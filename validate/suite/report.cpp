@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::size_t kNames = 3;  // columns that hold words and stand flush left
+constexpr std::size_t kNames = 3;  // text columns, which are left-aligned
 
 bool was_run(const Row& row) { return row.measured_us.value > 0; }
 
@@ -49,7 +49,7 @@ std::vector<std::string> cells(const Row& row) {
           verdict(row)};
 }
 
-/// The last column hangs over.
+/// The last column may exceed its width.
 std::string aligned(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths(rows.front().size());
   for (const auto& row : rows)
@@ -142,7 +142,7 @@ ordered_json list_of(const Items& items) {
   return out;
 }
 
-/// Markdown takes '|' for the end of a cell.
+/// Escapes '|', which ends a cell in Markdown.
 std::string cell(std::string text) {
   for (std::size_t at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2))
     text.insert(at, "\\");

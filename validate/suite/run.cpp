@@ -20,7 +20,7 @@
 namespace suite {
 namespace {
 
-/// The same groups by the link alone, as textbooks have it; none where the network has no such cost.
+/// Predicts the same groups by the alpha-beta model of the link alone; none if the network has no such cost.
 std::optional<double> alpha_beta_us(const live::RunSpec& spec, const live::Calibration& calibration,
                                     const live::Prediction& prediction) {
   core::Network network = calibration.network;
@@ -39,7 +39,7 @@ std::optional<double> alpha_beta_us(const live::RunSpec& spec, const live::Calib
   }
 }
 
-/// All that was predicted, on disk before it is run.
+/// Writes all predictions to disk before anything runs.
 class PredictionFileWriter {
  public:
   explicit PredictionFileWriter(std::filesystem::path file) : file_(std::move(file)) {}
@@ -124,7 +124,7 @@ class GroupRun {
   std::vector<live::Prediction> predictions_;
 };
 
-/// Of the same cases.
+/// Adds runs of the same cases.
 void add_runs(ExternalResult result, GroupResult& to) {
   to.place = std::move(result.place);
   if (to.cases.empty()) {

@@ -1,4 +1,4 @@
-// Deep Gradient Compression's selection: a new sample in each call.
+// Selection of Deep Gradient Compression, with a new sample in each call.
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
-// EFSignSGD (Karimireddy et al. 2019): the signs, scaled by the mean of |x|. On the wire: the scale
-// (float32), the signs. Any infinity makes all elements infinite, any NaN makes them NaN: a broken gradient
-// is not hidden.
+// EFSignSGD (Karimireddy et al. 2019): the signs, scaled by the mean of |x|. Encoding: the scale (float32),
+// then the signs. One infinity makes all elements infinite, one NaN makes them NaN, so a broken gradient is
+// not hidden.
 
 #include <cmath>
 

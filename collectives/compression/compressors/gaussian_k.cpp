@@ -1,4 +1,4 @@
-// Gaussian-k.
+// The Gaussian-k compressor.
 
 #include <algorithm>
 

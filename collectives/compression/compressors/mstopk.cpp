@@ -1,4 +1,4 @@
-// MSTopK (CommLib): a new place to fill up from in each call.
+// The MSTopK compressor (CommLib), which fills up from a new position in each call.
 
 #include "collectives/compression/sparse_wire.hpp"
 #include "sim/draws.hpp"

@@ -1,6 +1,7 @@
-// 1-bit SGD (Seide et al. 2014): a bit each, and the means of those not negative and of those negative. On
-// the wire: the first mean, the second without its sign (float32), the signs. An infinity makes its half of
-// the elements infinite, a NaN those not negative NaN: a broken gradient is not hidden.
+// 1-bit SGD (Seide et al. 2014): one bit per element, and the means of the non-negative and of the negative
+// elements. Encoding: the first mean, the second mean without its sign (float32), then the signs. An infinity
+// makes its half of the elements infinite, a NaN makes the non-negative elements NaN, so a broken gradient is
+// not hidden.
 
 #include "collectives/compression/bits.hpp"
 #include "collectives/compression/compressor.hpp"

@@ -1,4 +1,5 @@
-// Random-k: NaN and infinities travel when they are drawn and stay in the residual until then.
+// The random-k compressor. NaN and infinities are sent when they are selected and stay in the residual until
+// then.
 
 #include "collectives/compression/sparse_wire.hpp"
 #include "sim/draws.hpp"

@@ -1,4 +1,4 @@
-// Ok-Topk's local selection. A threshold reused may be reached by no element.
+// Local selection of Ok-Topk. It may happen that no element reaches a reused threshold.
 
 #include <algorithm>
 

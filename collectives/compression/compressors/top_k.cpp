@@ -1,4 +1,4 @@
-// Exact selection.
+// The top-k compressor, with exact selection.
 
 #include "collectives/compression/sparse_wire.hpp"
 

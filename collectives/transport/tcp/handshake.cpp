@@ -33,8 +33,7 @@ class Packer {
   Bytes bytes_;
 };
 
-/// Reads what a Packer wrote; after the first thing that is not there everything is zero, and good() is
-/// false.
+/// Reads the output of a Packer; after the first missing value everything is zero, and good() is false.
 class Unpacker {
  public:
   explicit Unpacker(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -124,7 +123,7 @@ Bytes packed(const Answer& answer) {
 std::optional<Handshake> unpacked_handshake(std::span<const std::byte> bytes) {
   Unpacker in(bytes);
   Handshake handshake = unpack_handshake(in);
-  // Of another version only the number counts, and that it is one.
+  // For another version only its number is read.
   if (bytes.size() >= sizeof handshake.version && handshake.version != kTcpVersion) return handshake;
   return in.at_end() ? std::optional(std::move(handshake)) : std::nullopt;
 }

@@ -8,7 +8,7 @@
 namespace transport {
 namespace {
 
-/// How long one that has connected may take to say who it is.
+/// How long a connecting process may take to identify itself.
 constexpr std::chrono::seconds kPatience(2);
 
 struct Guest {
@@ -16,7 +16,7 @@ struct Guest {
   Descriptor socket;
 };
 
-/// Nothing: a stranger, or nobody by the deadline.
+/// Returns nothing for a stranger, or if nobody connects before the deadline.
 std::optional<Guest> next_guest(const Descriptor& listener, Clock::time_point deadline) {
   std::optional<Descriptor> socket = accept_on(listener, deadline);
   if (!socket) return {};
@@ -27,7 +27,7 @@ std::optional<Guest> next_guest(const Descriptor& listener, Clock::time_point de
   return Guest{.handshake = std::move(*handshake), .socket = std::move(*socket)};
 }
 
-/// Of rank 0, while they come.
+/// Used by rank 0 while the other ranks connect.
 class Reception {
  public:
   Reception(const Handshake& own, Clock::time_point deadline)
@@ -99,13 +99,13 @@ class Reception {
   Clock::time_point deadline_;
   Roster roster_;
   Mesh mesh_;
-  Descriptor late_;  // who is refused
+  Descriptor late_;  // a connection that is refused
 };
 
 Roster introduce(const Descriptor& to_master, const Handshake& own, const Address& master,
                  Clock::time_point deadline) {
   const std::string who = name(own.rank, own.process);
-  // Rank 0 says at the deadline who is missing.
+  // At the deadline rank 0 reports which ranks are missing.
   const Clock::time_point patience = deadline + kPatience;
   if (!send_packed(to_master, packed(own), deadline))
     throw TransportError(fmt::format("{}: rank 0 at {} has closed the connection", who, text(master)));
@@ -121,7 +121,7 @@ Roster introduce(const Descriptor& to_master, const Handshake& own, const Addres
   return roster;
 }
 
-/// Each connects to the ranks below its own and is connected to by those above.
+/// Each rank connects to the ranks below its own and accepts those above.
 void meet_others(Mesh& mesh, const Handshake& own, const Roster& roster, const Descriptor& listener,
                  Clock::time_point deadline) {
   for (std::uint32_t rank = 1; rank < own.rank; ++rank) {

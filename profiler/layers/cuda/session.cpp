@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "profiler/common/samples.hpp"
+#include "core/statistics.hpp"
 #include "profiler/layers/cuda/own_kernels.hpp"
 
 namespace profiler::cuda {
@@ -81,7 +81,7 @@ void DeviceSession::find_event_cost() {
     parts_.runtime->synchronize();
     found.push_back(elapsed_us(*parts_.runtime, begins_[0], ends_[0]));
   }
-  event_us_ = quantile(found, 0.5);
+  event_us_ = core::quantile(found, 0.5);
 }
 
 void DeviceSession::look_at_memory() {
@@ -151,7 +151,7 @@ std::string DeviceSession::conditions() {
       event_us_);
   if (gate_.late() > 0) out += fmt::format("; {} launches could not be held back to their end", gate_.late());
   if (!launches_us_.empty())
-    out += fmt::format("; launching an iteration takes the host {:.1f} us", quantile(launches_us_, 0.5));
+    out += fmt::format("; launching an iteration takes the host {:.1f} us", core::quantile(launches_us_, 0.5));
   if (arithmetic_.type != Type::float32)
     out +=
         "; weights, results and gradients of two bytes, sums and products in float32; batch norms' weights "

@@ -9,7 +9,7 @@
 
 #include "collectives/compression/error_feedback.hpp"
 #include "profiler/common/host.hpp"
-#include "profiler/common/samples.hpp"
+#include "core/statistics.hpp"
 #include "sim/draws.hpp"
 
 namespace profiler {
@@ -96,7 +96,7 @@ core::CodeTime timed(int samples, Call call) {
     for (int i = 0; i < calls; ++i) call();
     each.push_back(us_since(sample_begin) / calls);
   }
-  const SampleSummary of_all = summary(each);
+  const core::Statistics of_all = core::statistics(each);
   return {.us = of_all.median, .spread_us = of_all.spread};
 }
 

@@ -13,7 +13,7 @@
 #include "collectives/transport/bytes.hpp"
 #include "collectives/transport/collectives.hpp"
 #include "core/errors.hpp"
-#include "profiler/common/samples.hpp"
+#include "core/statistics.hpp"
 #include "profiler/measure/exchange_texts.hpp"
 
 namespace profiler {
@@ -63,7 +63,7 @@ class Measurement {
       transport::barrier(control_, kTag);
       for (int i = 0; i < share; ++i) out_.compute_alone.push_back(compute_());
       communicate(share, out_.communication_alone);
-      const double ratio = summary(out_.compute_alone).median / summary(out_.communication_alone).median;
+      const double ratio = core::statistics(out_.compute_alone).median / core::statistics(out_.communication_alone).median;
       communicate(static_cast<int>(std::min(std::ceil(kLonger * share * max(ratio)) + 1, kMaxCollectives)),
                   out_.communication_beside, &out_.compute_beside);
       const double min = -max(-static_cast<double>(out_.compute_beside.size()));
@@ -121,7 +121,7 @@ class Measurement {
 };
 
 double slowdown(const std::vector<double>& alone, const std::vector<double>& beside) {
-  return summary(beside).median / summary(alone).median - 1;
+  return core::statistics(beside).median / core::statistics(alone).median - 1;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "core/limits.hpp"
+#include "core/statistics.hpp"
 
 namespace kineto {
 namespace {
@@ -178,22 +179,11 @@ std::vector<std::vector<std::int64_t>> shapes_of(const std::string& text) {
 }
 
 double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+  return values.empty() ? 0 : core::quantile(std::move(values), 0.5);
 }
 
-double spread(std::vector<double> values) {
-  if (values.size() < 2) return 0;
-  std::sort(values.begin(), values.end());
-  const auto quantile = [&](double share) {
-    const double at = share * static_cast<double>(values.size() - 1);
-    const auto below = static_cast<std::size_t>(at);
-    const std::size_t above = std::min(below + 1, values.size() - 1);
-    return values[below] + (at - static_cast<double>(below)) * (values[above] - values[below]);
-  };
-  return quantile(0.75) - quantile(0.25);
+double spread(const std::vector<double>& values) {
+  return values.empty() ? 0 : core::statistics(values).spread;
 }
 
 }  // namespace kineto

@@ -27,6 +27,6 @@ std::vector<std::vector<std::int64_t>> shapes_of(const std::string& text);
 
 double median(std::vector<double> values);
 /// Between the first and third quarter; 0 of one value.
-double spread(std::vector<double> values);
+double spread(const std::vector<double>& values);
 
 }  // namespace kineto

@@ -1,4 +1,4 @@
-// Broadcast along a binomial tree: in each round every rank that has the bytes sends them to one that has
+// Broadcast along a binomial tree: in each round every rank that has the bytes sends them to a rank that has
 // not, the farthest first.
 
 #include "sim/cluster/patterns.hpp"

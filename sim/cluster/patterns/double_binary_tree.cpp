@@ -7,15 +7,15 @@
 namespace cluster {
 namespace {
 
-/// A stretch of ranks still to be hung under `parent`.
+/// A range of ranks that is still to be attached under `parent`.
 struct Rest {
   std::uint32_t first = 0;
   std::uint32_t count = 0;
   std::uint32_t parent = Tree::kRoot;
 };
 
-/// Numbered from left to right: the inner ranks are first + 1, first + 3, ..., each with two children, but
-/// for the last of an even number, which has one.
+/// Ranks are numbered from left to right. The inner ranks are first + 1, first + 3, ..., each with two
+/// children, except the last one of an even number, which has one.
 void hang(Tree& tree, const Rest& all) {
   std::vector<Rest> waiting = {all};
   for (std::size_t i = 0; i < waiting.size(); ++i) {
@@ -37,7 +37,7 @@ Tree first_tree(std::uint32_t ranks) {
   return tree;
 }
 
-/// With the ranks mirrored, or where there is a middle one shifted: inner ranks become leaves.
+/// Mirrors the ranks, or shifts them if there is a middle one, so that inner ranks become leaves.
 Tree second_tree(const Tree& first) {
   const auto ranks = static_cast<std::uint32_t>(first.parent.size());
   const auto moved = [&](std::uint32_t rank) {

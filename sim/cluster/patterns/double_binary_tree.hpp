@@ -1,5 +1,5 @@
-// All-reduce along two trees, each for half of the message, in which bytes are passed on as they come
-// (Sanders, Speck and Traeff 2009): not rounds, so not a Pattern.
+// All-reduce along two trees, each for half of the message, in which bytes are forwarded as they arrive
+// (Sanders, Speck and Traeff 2009). There are no rounds, so it is not a Pattern.
 
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace cluster {
 
-/// Each rank's parent and all ranks, parents before their children.
+/// Each rank's parent, and the order of all ranks with parents before their children.
 struct Tree {
   static constexpr std::uint32_t kRoot = Exchange::kNobody;
 
-  std::vector<std::uint32_t> parent;  ///< by rank; kRoot: none
+  std::vector<std::uint32_t> parent;  ///< indexed by rank; kRoot: none
   std::vector<std::uint32_t> order;
 };
 
@@ -25,10 +25,10 @@ class DoubleBinaryTree {
 
   std::uint32_t ranks() const { return ranks_; }
   std::int64_t bytes() const { return bytes_; }
-  /// Each ceil(log2 ranks) deep. A rank has at most two children in both together: of an even number of ranks
-  /// each has them in one tree alone, of an odd number rank 0 has one in either (as NCCL's trees).
+  /// Each tree is ceil(log2 ranks) deep. A rank has at most two children in both trees together: with an even
+  /// number of ranks all are in one tree, with an odd number rank 0 has one child in each (as in NCCL).
   const std::array<Tree, 2>& trees() const { return trees_; }
-  /// What goes through each of them.
+  /// The part of the message that goes through a tree.
   Stretch half(std::uint32_t tree) const { return part_of({.begin = 0, .end = bytes_}, 2, tree); }
 
  private:

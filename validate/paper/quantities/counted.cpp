@@ -1,4 +1,4 @@
-// Words and messages of all-reduces, counted from runs of the algorithms between threads.
+// Words and messages of all-reduces, counted in runs of the algorithms between threads.
 
 #include <algorithm>
 #include <array>
@@ -21,10 +21,10 @@ using transport::Transport;
 
 struct Collective {
   std::string_view name;
-  /// One call on one rank; the state is that of the rank's calls so far.
+  /// Runs one call on one rank; the state keeps the rank's earlier calls.
   void (*call)(Transport& transport, const Sampled& sampled, std::vector<float>& gradient,
                OkTopkState& state);
-  /// A rank that does one after another what others do at once pays for what it sends, too.
+  /// A rank that does sequentially what others do in parallel is also charged for what it sends.
   bool sends_count = false;
 };
 
@@ -58,7 +58,7 @@ constexpr std::array<Collective, 7> kCollectives = {{
                    OkTopkState& state) { (void)sparse::ok_topk(t, x, {.k = sampled.kept}, state); }},
 }};
 
-/// What figures are divided by: a formula of the paper's Table 1 without its factor.
+/// A divisor of figures: a formula of the paper's Table 1 without its factor.
 struct Formula {
   std::string_view name;
   double (*value)(double n, double k, double p, double lg);
@@ -85,7 +85,7 @@ const auto& entry_at(const Request& request, std::string_view key, const Table& 
   return *std::find_if(table.begin(), table.end(), [&](const auto& each) { return each.name == name; });
 }
 
-/// By rank, of the last call.
+/// Returns the counts of the last call, indexed by rank.
 std::vector<Counts> run(const Collective& collective, const Sampled& sampled) {
   std::vector<Counts> out(sampled.ranks);
   transport::run_ranks(sampled.ranks, [&](Transport& end) {
@@ -100,7 +100,7 @@ std::vector<Counts> run(const Collective& collective, const Sampled& sampled) {
   return out;
 }
 
-/// Of the rank with the most, over the formula under `per`.
+/// The maximum over ranks, divided by the formula under `per`.
 template <typename Of>
 Values max(const Request& request, Of of) {
   const Sampled sampled = read_sampled(request);

@@ -1,4 +1,4 @@
-// HiTopKComm step by step: how much of it is communication between nodes.
+// HiTopKComm step by step: the share of communication between nodes.
 
 #include "planner/cost/costs.hpp"
 #include "planner/cost/sparse.hpp"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kPercent = 100;
 
-/// Of selecting, and of communication inside nodes and between them.
+/// The shares of selection, and of communication inside nodes and between them.
 Values hitopk_shares_percent(const Request& request) {
   const scenarios::Scenario scenario = request.scenario();
   const std::int64_t workers = request.workers(scenario);

@@ -1,4 +1,4 @@
-// Parts of an iteration that no other quantity tells: its update, its coding.
+// Parts of an iteration that no other quantity covers: its update, its encoding and decoding.
 
 #include "validate/paper/quantities.hpp"
 

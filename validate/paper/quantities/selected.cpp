@@ -1,4 +1,4 @@
-// What sparse all-reduces select, and how evenly, in runs on drawn gradients.
+// What sparse all-reduces select, and how evenly, in runs on synthetic gradients.
 
 #include <algorithm>
 #include <cmath>
@@ -18,7 +18,7 @@ using transport::Transport;
 
 constexpr double kPercent = 100;
 
-/// Of TopkDSA's sum.
+/// The fill-in of TopkDSA's sum.
 Values fill_in_percent(const Request& request) {
   const Sampled sampled = read_sampled(request);
   std::vector<std::size_t> non_zeros(sampled.ranks);
@@ -29,10 +29,10 @@ Values fill_in_percent(const Request& request) {
   return {{"", kPercent * static_cast<double>(non_zeros.front()) / static_cast<double>(sampled.elements)}};
 }
 
-/// How many elements calls of Ok-Topk have selected: on each rank, and of the sum.
+/// The numbers of elements that calls of Ok-Topk have selected: on each rank, and of the sum.
 struct Selections {
-  std::vector<std::vector<std::size_t>> local;  ///< by rank and call
-  std::vector<std::size_t> global;              ///< by call
+  std::vector<std::vector<std::size_t>> local;  ///< indexed by rank and call
+  std::vector<std::size_t> global;              ///< indexed by call
 };
 
 Selections select(const Sampled& sampled) {
@@ -49,7 +49,7 @@ Selections select(const Sampled& sampled) {
   return out;
 }
 
-/// From the number asked for, in the mean.
+/// The mean deviation from the requested number.
 Values selection_deviation_percent(const Request& request) {
   const Sampled sampled = read_sampled(request);
   const Selections selections = select(sampled);
@@ -64,7 +64,7 @@ Values selection_deviation_percent(const Request& request) {
   return {{"local", kPercent * local / calls / sampled.ranks}, {"global", kPercent * global / calls}};
 }
 
-/// Words that the rank with the most receives while selections are split into equal regions of the gradient.
+/// Words received by the rank with the most, when selections are split into equal regions of the gradient.
 double naive_words(const Sampled& sampled, std::uint64_t call) {
   std::vector<std::size_t> of_region(sampled.ranks);
   std::vector<std::size_t> own(sampled.ranks);
@@ -86,7 +86,8 @@ double naive_words(const Sampled& sampled, std::uint64_t call) {
   return static_cast<double>(max);
 }
 
-/// The same in Ok-Topk's regions, making them spread over the calls that use them.
+/// As naive_words(), but in Ok-Topk's regions; the cost of computing them is spread over the calls that use
+/// them.
 double balanced_words(const Sampled& sampled) {
   std::vector<std::int64_t> bytes(sampled.ranks);
   transport::run_ranks(sampled.ranks, [&](Transport& end) {
@@ -109,7 +110,8 @@ Values split_gain(const Request& request) {
   return {{"", naive_words(sampled, 1) / balanced_words(sampled)}};
 }
 
-/// How many calls even out shares before they gather them, of those that do not compute thresholds anew.
+/// The share of calls that balance shares before they gather them, among those that do not recompute
+/// thresholds.
 Values balancing_calls_percent(const Request& request) {
   const Sampled sampled = read_sampled(request);
   std::uint64_t balancing = 0;

@@ -1,4 +1,4 @@
-// How a schedule grows from one number of workers to another, each with as much work as before.
+// Weak scaling of a schedule between two numbers of workers, with the same work per worker.
 
 #include "core/limits.hpp"
 #include "validate/paper/quantities.hpp"

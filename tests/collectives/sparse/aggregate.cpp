@@ -1,4 +1,4 @@
-#include "training/aggregate.hpp"
+#include "tests/collectives/sparse/aggregate.hpp"
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@
 #include "collectives/sparse/ring.hpp"
 #include "collectives/transport/bytes.hpp"
 
-namespace training {
+namespace aggregate {
 namespace {
 
 using compression::Compressor;
@@ -18,8 +18,6 @@ using compression::SparseVector;
 using transport::Bytes;
 using transport::Transport;
 using Floats = std::vector<float>;
-using Options = AggregateOptions;
-using State = AggregateState;
 
 // ---- dense and encoded
 
@@ -177,12 +175,12 @@ const Method* find_method(std::string_view name) {
   return found == methods().end() ? nullptr : &*found;
 }
 
-AggregateState initial_state(const AggregateOptions& options) {
-  AggregateState state;
+State initial_state(const Options& options) {
+  State state;
   state.compressor.density = options.density;
   state.compressor.seed = options.seed;
   state.compressor.reused.recompute_every = static_cast<std::uint32_t>(options.recompute_every);
   return state;
 }
 
-}  // namespace training
+}  // namespace aggregate

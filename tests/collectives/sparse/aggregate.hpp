@@ -1,5 +1,5 @@
-// The ways to sum gradients over workers that training is compared with: a dense all-reduce, every
-// compressor, and the sparse collectives, with error feedback or without.
+// All ways to sum gradients over workers behind one interface, with error feedback or without: a dense
+// all-reduce,
 
 #pragma once
 
@@ -14,10 +14,10 @@
 #include "collectives/sparse/ok_topk.hpp"
 #include "collectives/transport/transport.hpp"
 
-namespace training {
+namespace aggregate {
 
 /// The same on all ranks.
-struct AggregateOptions {
+struct Options {
   double density = 0.03;  ///< k / n, as in compression::State
   bool error_feedback = true;
   std::uint64_t seed = 1;
@@ -27,7 +27,7 @@ struct AggregateOptions {
 };
 
 /// What a rank keeps from iteration to iteration; starts empty.
-struct AggregateState {
+struct State {
   compression::ErrorFeedback feedback;
   compression::State compressor;
   sparse::OkTopkState ok_topk;
@@ -45,8 +45,8 @@ struct Method {
   std::string_view how;
   /// Replaces this rank's gradient by the sum over all ranks of what is taken of theirs: the same bytes on
   /// all.
-  Selected (*aggregate)(const Method& method, transport::Transport& transport,
-                        const AggregateOptions& options, AggregateState& state, std::vector<float>& gradient);
+  Selected (*aggregate)(const Method& method, transport::Transport& transport, const Options& options,
+                        State& state, std::vector<float>& gradient);
 };
 
 /// dense, then all compressors, then topk-a, topk-dsa, gtopk, ok-topk and hitopk.
@@ -55,6 +55,6 @@ std::span<const Method> methods();
 /// nullptr: none has this name.
 const Method* find_method(std::string_view name);
 
-AggregateState initial_state(const AggregateOptions& options);
+State initial_state(const Options& options);
 
-}  // namespace training
+}  // namespace aggregate

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "training/aggregate.hpp"
+#include "tests/collectives/sparse/aggregate.hpp"
 
-namespace bench {
+namespace held_memory {
 
 /// What every rank gives, the same in each iteration.
 using Gradients = std::vector<std::vector<float>>;
@@ -19,7 +19,7 @@ Gradients sampled_gradients(std::size_t elements, std::uint32_t ranks);
 /// messages from when they are made until they are used. Those that wait in the transport count for the rank
 /// that they wait for, so that the figure differs a little from run to run, as threads do. Three iterations
 /// with error feedback; thresholds are found in the first.
-double max_held(const training::Method& method, double density, std::uint32_t ranks,
+double max_held(const aggregate::Method& method, double density, std::uint32_t ranks,
                 const Gradients& gradients);
 
-}  // namespace bench
+}  // namespace held_memory

@@ -1,4 +1,4 @@
-#include "bench/held_memory.hpp"
+#include "tests/collectives/sparse/held_memory.hpp"
 
 #include <malloc.h>
 
@@ -12,7 +12,7 @@
 
 namespace {
 
-/// Of one rank. Others add the messages that they send to it.
+/// The memory of one rank. Other ranks add the messages that they send to it.
 struct Held {
   std::atomic<std::int64_t> now = 0;
   std::atomic<std::int64_t> max = 0;
@@ -22,7 +22,7 @@ struct Held {
     for (std::int64_t was = max.load(); was < is && !max.compare_exchange_weak(was, is);) continue;
   }
 };
-/// Where this thread's memory is counted; nowhere while null.
+/// Where this thread's memory is counted; nowhere if null.
 thread_local Held* held = nullptr;
 
 std::int64_t size_of(void* memory) { return static_cast<std::int64_t>(malloc_usable_size(memory)); }
@@ -46,7 +46,7 @@ namespace {
 using transport::Bytes;
 using transport::Transport;
 
-/// Does not count what the transport itself allocates, and hands messages over as they are sent.
+/// Counts messages for their receiver, and not what the transport itself allocates.
 class Handing final : public Transport {
  public:
   Handing(Transport& inner, std::vector<Held>& ranks) : inner_(inner), ranks_(ranks) {}
@@ -75,7 +75,7 @@ class Handing final : public Transport {
 
 }  // namespace
 
-namespace bench {
+namespace held_memory {
 
 Gradients sampled_gradients(std::size_t elements, std::uint32_t ranks) {
   Gradients out;
@@ -84,20 +84,20 @@ Gradients sampled_gradients(std::size_t elements, std::uint32_t ranks) {
   return out;
 }
 
-double max_held(const training::Method& method, double density, std::uint32_t ranks,
+double max_held(const aggregate::Method& method, double density, std::uint32_t ranks,
                 const Gradients& gradients) {
   constexpr int kIterations = 3;
-  const training::AggregateOptions options = {.density = density};
+  const aggregate::Options options = {.density = density};
   std::vector<Held> all(ranks);
   std::vector<std::int64_t> max(ranks);
   transport::run_ranks(ranks, [&](Transport& inner) {
     Handing transport(inner, all);
     Held& own = all[transport.rank()];
     held = &own;
-    training::AggregateState state = training::initial_state(options);
+    aggregate::State state = aggregate::initial_state(options);
     for (int iteration = 0; iteration < kIterations; ++iteration) {
       std::vector<float> gradient = gradients[transport.rank()];
-      own.max = own.now.load();  // messages of this iteration may have come already
+      own.max = own.now.load();  // messages of this iteration may have arrived already
       method.aggregate(method, transport, options, state, gradient);
       max[transport.rank()] = std::max(max[transport.rank()], own.max.load());
     }
@@ -107,4 +107,4 @@ double max_held(const training::Method& method, double density, std::uint32_t ra
          static_cast<double>(gradients.front().size() * sizeof(float));
 }
 
-}  // namespace bench
+}  // namespace held_memory

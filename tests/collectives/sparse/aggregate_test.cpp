@@ -1,4 +1,4 @@
-#include "training/aggregate.hpp"
+#include "tests/collectives/sparse/aggregate.hpp"
 
 #include <cmath>
 
@@ -9,17 +9,17 @@
 
 namespace {
 
-using training::AggregateOptions;
-using training::AggregateState;
-using training::Method;
+using aggregate::Method;
+using aggregate::Options;
+using aggregate::State;
 
 constexpr std::size_t kElements = 600;
 constexpr std::uint32_t kRanks = 4;
 
 struct Rank {
-  AggregateState state;
+  State state;
   std::vector<float> sum;
-  training::Selected selected;
+  aggregate::Selected selected;
 };
 
 std::vector<float> gradient_of(std::uint32_t rank, std::uint64_t iteration) {
@@ -27,8 +27,7 @@ std::vector<float> gradient_of(std::uint32_t rank, std::uint64_t iteration) {
 }
 
 /// Calls the method once on every rank.
-void call(const Method& method, const AggregateOptions& options, std::uint64_t iteration,
-          std::vector<Rank>& ranks) {
+void call(const Method& method, const Options& options, std::uint64_t iteration, std::vector<Rank>& ranks) {
   transport::run_ranks(kRanks, [&](transport::Transport& end) {
     Rank& rank = ranks[end.rank()];
     rank.sum = gradient_of(end.rank(), iteration);
@@ -36,22 +35,22 @@ void call(const Method& method, const AggregateOptions& options, std::uint64_t i
   });
 }
 
-std::vector<Rank> fresh(const AggregateOptions& options) {
-  return std::vector<Rank>(kRanks, {training::initial_state(options), {}, {}});
+std::vector<Rank> fresh(const Options& options) {
+  return std::vector<Rank>(kRanks, {aggregate::initial_state(options), {}, {}});
 }
 
 }  // namespace
 
 TEST_CASE("aggregate: all methods are found by name") {
-  CHECK(training::methods().size() == 1 + compression::compressors().size() + 5);
-  for (const Method& method : training::methods()) CHECK(training::find_method(method.name) == &method);
-  CHECK(training::find_method("sgd") == nullptr);
+  CHECK(aggregate::methods().size() == 1 + compression::compressors().size() + 5);
+  for (const Method& method : aggregate::methods()) CHECK(aggregate::find_method(method.name) == &method);
+  CHECK(aggregate::find_method("sgd") == nullptr);
 }
 
 // But for what merges of gtopk drop, which its paper takes for sent.
 TEST_CASE("aggregate: with error feedback what was not sent is kept, and all that was given is one of both") {
-  const AggregateOptions options = {.density = 0.05, .recompute_every = 3, .repartition_every = 2};
-  for (const Method& method : training::methods()) {
+  const Options options = {.density = 0.05, .recompute_every = 3, .repartition_every = 2};
+  for (const Method& method : aggregate::methods()) {
     if (method.name == "gtopk") continue;
     CAPTURE(method.name);
     std::vector<Rank> ranks = fresh(options);
@@ -80,8 +79,8 @@ TEST_CASE("aggregate: with error feedback what was not sent is kept, and all tha
 }
 
 TEST_CASE("aggregate: without error feedback nothing is kept, and all ranks get the same bytes") {
-  const AggregateOptions options = {.density = 0.05, .error_feedback = false, .recompute_every = 3};
-  for (const Method& method : training::methods()) {
+  const Options options = {.density = 0.05, .error_feedback = false, .recompute_every = 3};
+  for (const Method& method : aggregate::methods()) {
     CAPTURE(method.name);
     std::vector<Rank> ranks = fresh(options);
     for (std::uint64_t iteration = 0; iteration < 4; ++iteration) {
@@ -96,10 +95,10 @@ TEST_CASE("aggregate: without error feedback nothing is kept, and all ranks get 
 }
 
 TEST_CASE("aggregate: numbers selected are k where a method selects exactly, and all where it does not") {
-  const AggregateOptions options = {.density = 0.05};
+  const Options options = {.density = 0.05};
   const auto selected = [&](std::string_view name) {
     std::vector<Rank> ranks = fresh(options);
-    call(*training::find_method(name), options, 0, ranks);
+    call(*aggregate::find_method(name), options, 0, ranks);
     return ranks[1].selected;
   };
   for (const std::string_view name :
