@@ -112,7 +112,7 @@ void report(const Options& options, const std::string& backend, const measure::W
 }
 
 void measure_command(const Options& options, const RankOptions& ranks) {
-  (void)backend_of(ranks);
+  (void)collective_backend(ranks.backend);
   const measure::Wanted asked = wanted_of(options);
   std::vector<measure::Samples> samples;
   on_ranks(ranks, {.work =

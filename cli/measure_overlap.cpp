@@ -12,8 +12,8 @@
 #include "core/model/model.hpp"
 #include "core/profile_overlap.hpp"
 #include "core/quantities.hpp"
-#include "profiler/common/host.hpp"
 #include "core/statistics.hpp"
+#include "profiler/common/host.hpp"
 #include "profiler/layers/backend.hpp"
 #include "profiler/measure/overlap/overlap.hpp"
 
@@ -102,7 +102,7 @@ std::string output_text(const std::optional<core::Profile>& profile, const core:
 
 void measure_overlap(const OverlapOptions& options, const RankOptions& ranks, int warm_up, int repetitions,
                      const std::string& output) {
-  const profiler::Backend& backend = layer_backend(backend_of(ranks));
+  const profiler::Backend& backend = layer_backend(collective_backend(ranks.backend));
   const core::Model model = core::read_model(core::Field::load(options.model), {});
   const std::int64_t bytes = size_of(options.size);
   const std::int64_t batch = options.batch.value_or(model.batch_size);

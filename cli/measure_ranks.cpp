@@ -43,7 +43,7 @@ void check_one_of(std::string_view option, const std::string& given,
 
 RankSetup setup_of(const RankOptions& options) {
   RankSetup out;
-  out.backend = &backend_of(options);
+  out.backend = &collective_backend(options.backend);
   const std::string_view name = out.backend->name;
   check_one_of("--algorithm", options.algorithm, out.backend->algorithms(), name);
   check_one_of("--protocol", options.protocol, out.backend->protocols(), name);
@@ -168,14 +168,6 @@ void run_here(const RankOptions& options, RankSetup setup, const RankJob& job) {
   print(ends[0].out);
 }
 
-std::optional<Membership> given_membership() {
-  try {
-    return transport::membership_of(transport::process_environment);
-  } catch (const transport::TransportError& error) {
-    throw InputError(error.what());
-  }
-}
-
 void run_given(const RankOptions& options, RankSetup setup, const RankJob& job,
                const Membership& membership) {
   if (!options.netlab.empty() || !options.delay.empty())
@@ -199,12 +191,19 @@ void run_given(const RankOptions& options, RankSetup setup, const RankJob& job,
 
 }  // namespace
 
-const measure::CollectiveBackend& backend_of(const RankOptions& options) {
-  const measure::CollectiveBackend* backend = measure::find_backend(options.backend);
+std::optional<Membership> given_membership() {
+  try {
+    return transport::membership_of(transport::process_environment);
+  } catch (const transport::TransportError& error) {
+    throw InputError(error.what());
+  }
+}
+
+const measure::CollectiveBackend& collective_backend(const std::string& name) {
+  const measure::CollectiveBackend* backend = measure::find_backend(name);
   if (backend == nullptr)
     reject("--backend",
-           fmt::format("one of {}", fmt::join(planner::names(measure::collective_backends()), ", ")),
-           options.backend);
+           fmt::format("one of {}", fmt::join(planner::names(measure::collective_backends()), ", ")), name);
   return *backend;
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "cli/command_line.hpp"
+#include "collectives/transport/rendezvous.hpp"
 #include "collectives/transport/tcp/tcp.hpp"
 #include "profiler/measure/backend.hpp"
 
@@ -49,7 +50,11 @@ struct RankJob {
   bool computes = false;
 };
 
-const measure::CollectiveBackend& backend_of(const RankOptions& options);
+/// Throws InputError for an unknown name.
+const measure::CollectiveBackend& collective_backend(const std::string& name);
+
+/// Set if this process was started as one of several, for example by mpirun, srun or torchrun.
+std::optional<transport::Membership> given_membership();
 
 /// Throws InputError for options that contradict each other, and EnvironmentError with the messages of the
 /// ranks if one fails.

@@ -33,8 +33,7 @@ struct Options {
   std::vector<std::string> what_if;
 };
 
-/// Counts finished simulations in one line on stderr, if that is a terminal and the run takes more than 0.5
-/// s.
+/// Counts finished simulations in one line on stderr. Appears only on a terminal, after half a second.
 class ProgressLine {
  public:
   void operator()(std::size_t done, std::size_t total) {

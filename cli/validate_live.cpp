@@ -13,6 +13,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/input.hpp"
+#include "cli/measure_ranks.hpp"
 #include "cli/output.hpp"
 #include "collectives/transport/rendezvous.hpp"
 #include "collectives/transport/transport.hpp"
@@ -186,11 +187,7 @@ void check_groups(const live::RunSpec& spec) {
 }
 
 std::vector<live::RunSpec> all_specs(const Options& options, const Field& file) {
-  const measure::CollectiveBackend* backend = measure::find_backend(options.backend);
-  if (backend == nullptr)
-    reject("--backend",
-           fmt::format("one of {}", fmt::join(planner::names(measure::collective_backends()), ", ")),
-           options.backend);
+  const measure::CollectiveBackend& backend = collective_backend(options.backend);
   const bool is_plan = file.at("format").text() == "fusewise.plan";
   std::vector<live::RunSpec> all =
       is_plan ? std::vector{spec_of_plan(options, file)} : specs_of_scenario(options, file);
@@ -198,21 +195,12 @@ std::vector<live::RunSpec> all_specs(const Options& options, const Field& file) 
     throw InputError("--schedule: expected a scenario with it, got a plan");
   for (const live::RunSpec& spec : all) {
     live::check_runnable(spec);
-    if (!backend->uses_control) live::check_carried(spec, backend->name);
+    if (!backend.uses_control) live::check_carried(spec, backend.name);
     check_groups(spec);
     if (spec.workers < 2 || spec.workers > netlab::kMaxWorkers)
       reject("--workers", fmt::format("2 to {}", netlab::kMaxWorkers), std::to_string(spec.workers));
   }
   return all;
-}
-
-/// Set if this process was started as one of several, for example by mpirun, srun or torchrun.
-std::optional<transport::Membership> given_membership() {
-  try {
-    return transport::membership_of(transport::process_environment);
-  } catch (const transport::TransportError& error) {
-    throw InputError(error.what());
-  }
 }
 
 /// The number of started processes replaces the number of workers of the plan or scenario.
@@ -313,8 +301,10 @@ LiveCommand add_live_options(const Command& command) {
       "--workers", options->workers,
       "number of processes to start on this host (default: the number that mpirun, srun or torchrun has "
       "started, otherwise that of the plan or scenario)");
-  group.add_option("--schedule", options->schedules,
-                   "run only this schedule of a scenario (repeatable; default: all)");
+  group
+      .add_option("--schedule", options->schedules,
+                  "run only this schedule of a scenario (repeatable; default: all)")
+      .repeatable();
   const Option profile = group.add_option("--profile", options->profile,
                                           "profile of a plan; workers wait for the times of its layers");
   const Option layers =
