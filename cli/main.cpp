@@ -8,9 +8,12 @@
 
 namespace {
 
-enum ExitCode { kSuccess = 0, kEnvironmentFailed = 1, kWrongInput = 2, kOutOfTolerance = 3 };
+constexpr int kSuccess = 0;
+constexpr int kEnvironmentFailed = 1;
+constexpr int kWrongInput = 2;
+constexpr int kOutOfTolerance = 3;
 
-int fail(ExitCode code, std::string_view message) {
+int fail(int code, std::string_view message) {
   cli::print_error(message);
   return code;
 }

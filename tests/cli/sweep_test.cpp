@@ -283,8 +283,9 @@ TEST_CASE("sweep: processes that do not see the same inputs, or are none of MPI'
     return;
   }
   CHECK(outcome.exit_code == 2);
-  CHECK(
-      contains(outcome.err, "SCENARIO: expected the same inputs in all processes, got others than the first process (process 1)\n"));
+  CHECK(contains(outcome.err,
+                 "SCENARIO: expected the same inputs in all processes, got others than the first process "
+                 "(process 1)\n"));
 }
 
 TEST_CASE("sweep: what is wrong is said once, whatever the processes, with the exit code it has alone") {
@@ -339,7 +340,9 @@ TEST_CASE("sweep: what a user is told of files") {
         "--resume: expected --output with it, as the journal is beside that file, got none\n");
   CHECK(refused({"sweep", scenario, "-o", scenario}, 2) ==
         "--output: expected a file of its own, got the one of SCENARIO\n");
-  CHECK(refused({"sweep", scenario, "-o", folder.path()}, 2).find("--output: expected a regular file, got '") == 0);
+  CHECK(
+      refused({"sweep", scenario, "-o", folder.path()}, 2).find("--output: expected a regular file, got '") ==
+      0);
   CHECK(refused({"sweep", folder / "none.json"}, 2) ==
         (folder / "none.json").string() +
             ": /: expected a file that can be read, got: No such file or directory\n");
