@@ -35,6 +35,7 @@ void add_measure(const Command& program) {
         if (option.is_given())
           throw core::InputError(fmt::format("{}: expected no option of collectives with {}, got one",
                                              option.name(), kind.selected_by->name()));
+      options->backend = collectives.backend();
       return kind.run(*options);
     }
     collectives.run(*options);

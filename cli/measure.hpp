@@ -17,12 +17,15 @@ namespace cli {
 struct MeasureOptions {
   std::string output;  ///< the file to write; empty: stdout
   std::optional<std::uint32_t> repetitions;
+  std::optional<std::string> backend;  ///< each kind has its own
 };
 
 struct MeasureKind {
   std::optional<Option> selected_by = {};  ///< selects this kind; none: the default kind
   std::vector<Option> own_options = {};    ///< options that no other kind accepts
   std::function<void(const MeasureOptions& options)> run;
+  /// The value of --backend where it was given; the kind that adds this option sets it.
+  std::function<std::optional<std::string>()> backend = {};
 };
 
 MeasureKind add_measure_collectives(const Command& command);

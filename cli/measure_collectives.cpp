@@ -3,6 +3,7 @@
 
 #include "cli/measure.hpp"
 
+#include <algorithm>
 #include <memory>
 
 #include <fmt/format.h>
@@ -63,8 +64,8 @@ std::vector<std::int64_t> sizes_of(const std::string& text) {
   return *sizes;
 }
 
-measure::Wanted wanted_of(const Options& options) {
-  measure::Wanted out = {
+measure::RunOptions wanted_of(const Options& options) {
+  measure::RunOptions out = {
       .collectives = collectives_of(options.collectives),
       .sizes = sizes_of(options.sizes),
       .repetitions = options.repetitions,
@@ -78,7 +79,7 @@ measure::Wanted wanted_of(const Options& options) {
   return out;
 }
 
-std::string description(const measure::Wanted& wanted, bool drains, const RankContext& context,
+std::string description(const measure::RunOptions& wanted, bool drains, const RankContext& context,
                         const std::vector<measure::Samples>& samples) {
   std::string out =
       fmt::format("{} processes, {}; {}; medians of {} {} repetitions after {}, checked", context.ranks,
@@ -93,14 +94,14 @@ std::string description(const measure::Wanted& wanted, bool drains, const RankCo
   return out;
 }
 
-void report(const Options& options, const std::string& backend, const measure::Wanted& wanted,
+void report(const Options& options, const std::string& backend, const measure::RunOptions& wanted,
             const RankContext& context, const std::vector<measure::Samples>& samples) {
   const std::string how = description(wanted, options.drain, context, samples);
-  const measure::About about = {.name = options.name.empty() ? backend : options.name,
-                                .source = "fusewise measure: " + how,
-                                .line_rate_gbps = context.bits_per_second
-                                                      ? std::optional(*context.bits_per_second / 1e9)
-                                                      : std::nullopt};
+  const measure::NetworkInfo about = {.name = options.name.empty() ? backend : options.name,
+                                      .source = "fusewise measure: " + how,
+                                      .line_rate_gbps = context.bits_per_second
+                                                            ? std::optional(*context.bits_per_second / 1e9)
+                                                            : std::nullopt};
   const bool has_network = measure::makes_network(wanted);  // a broadcast has a table but no curve
   const std::string network =
       has_network ? core::network_text(measure::network(samples, about)) : std::string();
@@ -113,11 +114,11 @@ void report(const Options& options, const std::string& backend, const measure::W
 
 void measure_command(const Options& options, const RankOptions& ranks) {
   (void)collective_backend(ranks.backend);
-  const measure::Wanted asked = wanted_of(options);
+  const measure::RunOptions asked = wanted_of(options);
   std::vector<measure::Samples> samples;
   on_ranks(ranks, {.work =
                        [&](transport::Tcp& control, measure::Engine& engine, const RankContext& context) {
-                         measure::Wanted wanted = asked;
+                         measure::RunOptions wanted = asked;
                          wanted.drain_bytes = context.burst_bytes;
                          samples = measure::run(control, engine, wanted);
                        },
@@ -165,14 +166,22 @@ MeasureKind add_measure_collectives(const Command& measure) {
       .check(file_name());
   auto overlap = std::make_shared<OverlapOptions>();
   add_overlap_options(command, overlap);
-  return {.own_options = command.options(), .run = [options, ranks, overlap](const MeasureOptions& common) {
-            if (!overlap->model.empty())
-              return measure_overlap(*overlap, *ranks, static_cast<int>(options->warm_up),
-                                     static_cast<int>(common.repetitions.value_or(10)), common.output);
-            options->repetitions = common.repetitions.value_or(options->repetitions);
-            options->output = common.output;
-            measure_command(*options, *ranks);
-          }};
+  std::vector<Option> own = command.options();
+  const auto at = std::ranges::find(own, "--backend", &Option::name);
+  const Option backend = *at;
+  own.erase(at);
+  return {.own_options = own,
+          .run =
+              [options, ranks, overlap](const MeasureOptions& common) {
+                if (!overlap->model.empty())
+                  return measure_overlap(*overlap, *ranks, static_cast<int>(options->warm_up),
+                                         static_cast<int>(common.repetitions.value_or(10)), common.output);
+                options->repetitions = common.repetitions.value_or(options->repetitions);
+                options->output = common.output;
+                measure_command(*options, *ranks);
+              },
+          .backend = [backend,
+                      ranks] { return backend.is_given() ? std::optional(ranks->backend) : std::nullopt; }};
 }
 
 }  // namespace cli

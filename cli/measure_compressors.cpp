@@ -1,4 +1,4 @@
-// fusewise measure --compressors: measures the time of each compressor on this machine.
+// fusewise measure --compressors: measures the time of each compressor on the CPU or a GPU.
 
 #include <algorithm>
 #include <memory>
@@ -10,7 +10,7 @@
 #include "cli/input.hpp"
 #include "cli/measure.hpp"
 #include "cli/output.hpp"
-#include "collectives/compression/compressor.hpp"
+#include "core/errors.hpp"
 #include "core/field.hpp"
 #include "planner/job/registry.hpp"
 #include "profiler/measure/compressors/measure.hpp"
@@ -25,6 +25,25 @@ struct Options {
   std::vector<double> densities;
 };
 
+const profiler::CompressorBackend& backend_of(const MeasureOptions& common) {
+  const auto all = profiler::compressor_backends();
+  if (!common.backend) return all.front();
+  const auto found = std::ranges::find(all, *common.backend, &profiler::CompressorBackend::name);
+  if (found == all.end())
+    reject("--backend", fmt::format("one of {} with --compressors", fmt::join(planner::names(all), ", ")),
+           *common.backend);
+  return *found;
+}
+
+void check_names(const std::vector<std::string>& only, const profiler::CompressorBackend& backend) {
+  const std::vector<std::string_view> known = backend.compressors();
+  for (const std::string& name : only)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      throw core::InputError(fmt::format("--only: expected one of {} with --backend {}, got '{}'{}",
+                                         fmt::join(known, ", "), backend.name, core::printable(name),
+                                         core::suggestion(name, known)));
+}
+
 template <typename Number>
 std::vector<Number> sorted_without_duplicates(std::vector<Number> numbers) {
   std::sort(numbers.begin(), numbers.end());
@@ -33,8 +52,6 @@ std::vector<Number> sorted_without_duplicates(std::vector<Number> numbers) {
 }
 
 profiler::CompressorOptions options_of(const Options& options, const MeasureOptions& common) {
-  for (const std::string& name : options.only)
-    check_name("--only", name, planner::names(compression::compressors()));
   profiler::CompressorOptions out;
   out.compressors = options.only;
   if (!options.elements.empty()) out.elements = sorted_without_duplicates(options.elements);
@@ -46,6 +63,7 @@ profiler::CompressorOptions options_of(const Options& options, const MeasureOpti
 /// The command line that repeats the measurement.
 std::string command_of(const Options& options, const MeasureOptions& common) {
   std::string out = "fusewise measure --compressors";
+  if (common.backend) out += fmt::format(" --backend {}", *common.backend);
   if (!options.only.empty()) out += fmt::format(" --only {}", fmt::join(options.only, ","));
   if (!options.elements.empty()) out += fmt::format(" --elements {}", fmt::join(options.elements, ","));
   if (!options.densities.empty()) out += fmt::format(" --densities {}", fmt::join(options.densities, ","));
@@ -54,8 +72,10 @@ std::string command_of(const Options& options, const MeasureOptions& common) {
 }
 
 void run(const Options& options, const MeasureOptions& common) {
+  const profiler::CompressorBackend& backend = backend_of(common);
+  check_names(options.only, backend);
   const core::CompressorCosts costs =
-      profiler::measure_compressors(options_of(options, common), command_of(options, common),
+      profiler::measure_compressors(backend, options_of(options, common), command_of(options, common),
                                     [](const std::string& what) { print_progress("measuring " + what); });
   write_or_print(common.output, compressor_costs_text(costs), summary(costs));
 }
@@ -66,7 +86,9 @@ MeasureKind add_measure_compressors(const Command& command) {
   auto options = std::make_shared<Options>();
   const Option flag = command.add_flag(
       "--compressors", options->compressors,
-      "measure encoding with error feedback and decoding with each compressor instead of collectives");
+      fmt::format("measure encoding with error feedback and decoding with each compressor instead of "
+                  "collectives; --backend is then one of {}",
+                  fmt::join(planner::names(profiler::compressor_backends()), ", ")));
   command.add_option("--only", options->only, "compressors to measure, separated by commas (default: all)")
       .delimiter(',')
       .needs(flag);

@@ -86,7 +86,7 @@ void run_rank(const RankJob& job, RankSetup setup, const Membership& membership)
 /// The network namespaces of ranks on this host; none: they communicate over loopback.
 struct LocalNetwork {
   std::optional<netlab::Lab> lab;
-  std::unique_ptr<netlab::Loan> loan;  // set if this command created the netlab
+  std::unique_ptr<netlab::ScopedLab> loan;  // set if this command created the netlab
 };
 
 void use_netlab(LocalNetwork& network, const netlab::Lab& lab, RankSetup& setup) {
@@ -116,7 +116,7 @@ LocalNetwork make_network(const RankOptions& options, RankSetup& setup) {
   const double delay_us = options.delay.empty() ? 0 : read_delay_us("--delay", options.delay);
   if (!options.paced) {
     try {
-      out.loan = std::make_unique<netlab::Loan>(
+      out.loan = std::make_unique<netlab::ScopedLab>(
           netlab::Shape{.workers = options.workers, .bits_per_second = *rate, .delay_us = delay_us});
       use_netlab(out, out.loan->lab(), setup);
       return out;

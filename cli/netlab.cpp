@@ -56,7 +56,7 @@ void down(const Options& options) {
   const netlab::RegistryLock lock(folder);
   const std::optional<netlab::Lab> lab = netlab::find_lab(folder, options.name);
   if (lab) netlab::remove(*lab);
-  netlab::strike_out(folder, options.name);
+  netlab::remove_lab_file(folder, options.name);
   print(fmt::format("netlab '{}' {}\n", options.name, lab ? "is down" : "was not up"));
 }
 

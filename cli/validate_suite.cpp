@@ -57,7 +57,7 @@ void run_suite(const Options& options, const Field& file, const LiveShared& shar
   run_options.tell = print_progress;
   const suite::Measured measured = suite::run(suite_file, run_options);
   const suite::Report report = suite::judge(measured.cases, suite_file.tolerance);
-  const suite::About about = {
+  const suite::ReportInfo about = {
       .suite = suite_file.name,
       .date = today(),
       .machine = fmt::format("{}, {} processors", profiler::processor_name(), profiler::processor_count()),

@@ -57,7 +57,7 @@ class Hub {
       const auto found = inbox.messages.find(source);
       if (found != inbox.messages.end()) return take(inbox, found);
       if (!slept) fall_asleep(inbox, source);
-      const std::string hopeless = why_hopeless(rank, source);
+      const std::string hopeless = why_undeliverable(rank, source);
       if (!hopeless.empty()) {
         if (inbox.awaited) wake(inbox);
         throw TransportError(hopeless);
@@ -106,7 +106,7 @@ class Hub {
   }
 
   /// Returns why the message cannot arrive any more; empty if it still can.
-  std::string why_hopeless(std::uint32_t rank, Source source) const {
+  std::string why_undeliverable(std::uint32_t rank, Source source) const {
     const std::string wait =
         fmt::format("rank {} waits for a message (tag {}) from rank {}", rank, source.tag, source.from);
     if (first_error_) return wait + ", but a rank has failed";

@@ -74,7 +74,7 @@ void TreeStreams::each_child(std::uint32_t tree, std::uint32_t rank, const Do& a
 }
 
 /// Returns when the first bytes of a stream are at the rank that sends them.
-const TreeStreams::When& TreeStreams::sender_head(const TreePlace& stream) const {
+const TreeStreams::DecidedTime& TreeStreams::sender_head(const TreePlace& stream) const {
   const std::uint32_t sender = stream.is_up ? stream.rank : parent(stream);
   return points_[index({.tree = stream.tree, .rank = sender, .is_up = stream.is_up})].head;
 }
@@ -121,14 +121,14 @@ TreeStreams::Event TreeStreams::happens(const Net& net, std::uint32_t place, Tim
   return Event::arrived;
 }
 
-void TreeStreams::head_comes(const Net& net, const TreePlace& place, const When& when) {
+void TreeStreams::head_comes(const Net& net, const TreePlace& place, const DecidedTime& when) {
   Point& own = point(place);
   own.head = later(own.head, when);
   if (--own.heads_missing == 0) pass_head(net, place);
 }
 
 void TreeStreams::pass_head(const Net& net, const TreePlace& place) {
-  const When when = point(place).head;
+  const DecidedTime when = point(place).head;
   if (place.is_up) {
     if (parent(place) != Tree::kRoot) send_head(net, place, when);
     return;
@@ -138,14 +138,14 @@ void TreeStreams::pass_head(const Net& net, const TreePlace& place) {
   });
 }
 
-void TreeStreams::send_head(const Net& net, const TreePlace& edge, const When& when) {
+void TreeStreams::send_head(const Net& net, const TreePlace& edge, const DecidedTime& when) {
   Stream& own = stream(edge);
   if (net.flows != nullptr) {
     const std::uint32_t slot = net.first_slot + index(edge);
     const std::uint32_t above = parent(edge);
-    const auto transfer = edge.is_up ? std::pair(edge.rank, above) : std::pair(above, edge.rank);
-    const Flows::Begun begun =
-        net.flows->begin(slot, transfer, trees_->half(edge.tree).size(), own.factors, when.at);
+    const auto ranks = edge.is_up ? std::pair(edge.rank, above) : std::pair(above, edge.rank);
+    const Flows::FlowStart begun =
+        net.flows->begin(slot, ranks, trees_->half(edge.tree).size(), own.factors, when.at);
     own.state = begun.joins ? State::joining : State::flowing;
     net.queue.set(slot, begun.at);
   }
@@ -153,7 +153,7 @@ void TreeStreams::send_head(const Net& net, const TreePlace& edge, const When& w
 }
 
 /// Receiving takes its time at the rank, starting when a part of every stream has arrived.
-void TreeStreams::tail_comes(const Net& net, const TreePlace& place, const When& when) {
+void TreeStreams::tail_comes(const Net& net, const TreePlace& place, const DecidedTime& when) {
   Point& own = point(place);
   own.tail = later(own.tail, when);
   if (--own.tails_missing != 0) return;
@@ -163,7 +163,7 @@ void TreeStreams::tail_comes(const Net& net, const TreePlace& place, const When&
 
 /// A root spreads a sum only when all of it is complete.
 void TreeStreams::pass_tail(const Net& net, const TreePlace& place) {
-  const When when = point(place).tail;
+  const DecidedTime when = point(place).tail;
   const std::uint32_t above = parent(place);
   if (place.is_up && above == Tree::kRoot) {
     const TreePlace down = {.tree = place.tree, .rank = place.rank, .is_up = false};
@@ -179,13 +179,13 @@ void TreeStreams::pass_tail(const Net& net, const TreePlace& place) {
   if (above != Tree::kRoot) half_is_there(net, above, when);
 }
 
-void TreeStreams::send_tail(const Net& net, const TreePlace& edge, const When& when) {
+void TreeStreams::send_tail(const Net& net, const TreePlace& edge, const DecidedTime& when) {
   Stream& own = stream(edge);
   own.tail = when + own.first;
   if (own.state == State::flowed) net.queue.set(net.first_slot + index(edge), own.tail.at);
 }
 
-void TreeStreams::half_is_there(const Net& net, std::uint32_t rank, const When& when) {
+void TreeStreams::half_is_there(const Net& net, std::uint32_t rank, const DecidedTime& when) {
   Rank& own = ranks_[rank];
   own.leaves = later(own.leaves, when);
   if (--own.halves_missing == 0) net.queue.set(net.first_slot + rank, own.leaves.at);

@@ -1,5 +1,5 @@
-// Quantities that are counted from runs of the sparse all-reduces, and those of steps, updates and weak
-// scaling: against formulas and numbers worked by hand, and every refusal word for word.
+// Quantities that are counted in runs of the sparse all-reduces, and those of steps, updates and weak
+// scaling: compared with formulas and numbers computed by hand, and every error message verbatim.
 
 #include <string>
 

@@ -90,7 +90,7 @@ void measure_sizes(Transport& transport, measure::Engine& engine, const Terms& t
   for (std::uint32_t sweep = 0; sweep < std::min(kSweeps, spec.repetitions); ++sweep)
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       const bool is_small = sizes[i] < terms.burst_bytes;
-      const measure::Wanted wanted = {
+      const measure::RunOptions wanted = {
           .collectives = {kind},
           .sizes = {sizes[i]},
           .repetitions = (repetitions(spec, sizes[i]) + kSweeps - 1) / kSweeps,

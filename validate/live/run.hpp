@@ -101,7 +101,8 @@ struct Calibration {
 
 // ---- what is predicted and what was recorded
 
-/// A task of the graph as it was simulated or as it ran: a layer's pass, a group's encoding, a collective, ...
+/// A task of the graph as it was simulated or as it ran: a layer's pass, a group's encoding, a collective,
+/// ...
 struct Piece {
   planner::TaskLabel::Kind kind = planner::TaskLabel::Kind::forward;
   std::uint32_t item = 0;  ///< as in planner::TaskLabel

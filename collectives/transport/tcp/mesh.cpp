@@ -11,26 +11,26 @@ namespace {
 /// How long a connecting process may take to identify itself.
 constexpr std::chrono::seconds kPatience(2);
 
-struct Guest {
+struct PendingPeer {
   Handshake handshake;
   Descriptor socket;
 };
 
 /// Returns nothing for a stranger, or if nobody connects before the deadline.
-std::optional<Guest> next_guest(const Descriptor& listener, Clock::time_point deadline) {
+std::optional<PendingPeer> accept_handshake(const Descriptor& listener, Clock::time_point deadline) {
   std::optional<Descriptor> socket = accept_on(listener, deadline);
   if (!socket) return {};
   const std::optional<Bytes> said = receive_packed(*socket, std::min(deadline, Clock::now() + kPatience));
   if (!said) return {};
   std::optional<Handshake> handshake = unpacked_handshake(*said);
   if (!handshake) return {};
-  return Guest{.handshake = std::move(*handshake), .socket = std::move(*socket)};
+  return PendingPeer{.handshake = std::move(*handshake), .socket = std::move(*socket)};
 }
 
 /// Used by rank 0 while the other ranks connect.
-class Reception {
+class Registration {
  public:
-  Reception(const Handshake& own, Clock::time_point deadline)
+  Registration(const Handshake& own, Clock::time_point deadline)
       : own_(own), deadline_(deadline), roster_(own.size), mesh_{.processes = {}, .sockets = {}} {
     mesh_.sockets.resize(own.size);
     roster_[0] = own;
@@ -38,7 +38,7 @@ class Reception {
 
   Mesh receive(const Descriptor& listener) && {
     for (std::uint32_t there = 1; there < own_.size;) {
-      std::optional<Guest> guest = next_guest(listener, deadline_);
+      std::optional<PendingPeer> guest = accept_handshake(listener, deadline_);
       if (!guest && Clock::now() >= deadline_) refuse(missing());
       if (!guest) continue;
       const std::string fault = fault_of(guest->handshake);
@@ -67,7 +67,7 @@ class Reception {
       return fmt::format("{} is one of {}, and rank 0 one of {}", name(handshake.rank, handshake.process),
                          handshake.size, own_.size);
     if (handshake.rank >= own_.size)
-      return fmt::format("{} is no rank of {}", name(handshake.rank, handshake.process), own_.size);
+      return fmt::format("{} is not a rank below {}", name(handshake.rank, handshake.process), own_.size);
     if (handshake.rank == 0 || mesh_.sockets[handshake.rank])
       return fmt::format("{} and {} are the same rank", name(handshake.rank, roster_[handshake.rank].process),
                          name(handshake.rank, handshake.process));
@@ -78,7 +78,7 @@ class Reception {
     std::vector<std::uint32_t> ranks;
     for (std::uint32_t rank = 1; rank < own_.size; ++rank)
       if (!mesh_.sockets[rank]) ranks.push_back(rank);
-    return fmt::format("rank 0 has waited for rank{} {}, of {}, in vain", ranks.size() == 1 ? "" : "s",
+    return fmt::format("rank 0 has timed out waiting for rank{} {} of {}", ranks.size() == 1 ? "" : "s",
                        fmt::join(ranks, ", "), own_.size);
   }
 
@@ -91,7 +91,7 @@ class Reception {
   }
 
   [[noreturn]] void refuse(const std::string& why) {
-    answer(Refusal{.why = why});
+    answer(Rejection{.why = why});
     throw TransportError(why);
   }
 
@@ -114,22 +114,22 @@ Roster introduce(const Descriptor& to_master, const Handshake& own, const Addres
   if (!answer)
     throw TransportError(fmt::format("{}: no answer from rank 0 at {}{}", who, text(master),
                                      Clock::now() < patience ? ", which has closed the connection" : ""));
-  if (const auto* refusal = std::get_if<Refusal>(&*answer))
-    throw TransportError(fmt::format("{}: refused by rank 0: {}", who, refusal->why));
+  if (const auto* rejection = std::get_if<Rejection>(&*answer))
+    throw TransportError(fmt::format("{}: refused by rank 0: {}", who, rejection->why));
   const Roster& roster = std::get<Roster>(*answer);
-  if (roster.size() != own.size) throw TransportError(who + ": rank 0 has other ranks than were asked for");
+  if (roster.size() != own.size) throw TransportError(who + ": rank 0 has another number of ranks");
   return roster;
 }
 
 /// Each rank connects to the ranks below its own and accepts those above.
-void meet_others(Mesh& mesh, const Handshake& own, const Roster& roster, const Descriptor& listener,
-                 Clock::time_point deadline) {
+void connect_others(Mesh& mesh, const Handshake& own, const Roster& roster, const Descriptor& listener,
+                    Clock::time_point deadline) {
   for (std::uint32_t rank = 1; rank < own.rank; ++rank) {
     mesh.sockets[rank] = connect_to(roster[rank].listens, deadline);
     (void)send_packed(mesh.sockets[rank], packed(own), deadline);
   }
   for (std::uint32_t awaited = own.size - 1 - own.rank; awaited > 0;) {
-    std::optional<Guest> guest = next_guest(listener, deadline);
+    std::optional<PendingPeer> guest = accept_handshake(listener, deadline);
     if (!guest && Clock::now() >= deadline)
       throw TransportError(fmt::format("{}: {} of the ranks above it have not connected",
                                        name(own.rank, own.process), awaited));
@@ -154,7 +154,7 @@ Mesh meet(const Membership& membership, Clock::time_point deadline, std::uint32_
   if (own.rank == 0) {
     Descriptor listener(membership.listener);
     if (own.size > 1 && !listener) listener = listen_on(membership.master);
-    return Reception(own, deadline).receive(listener);
+    return Registration(own, deadline).receive(listener);
   }
   Descriptor to_master = connect_to(membership.master, deadline);
   const Descriptor listener = listen_on({.host = local_address(to_master).host, .port = 0});
@@ -164,7 +164,7 @@ Mesh meet(const Membership& membership, Clock::time_point deadline, std::uint32_
   for (const Handshake& handshake : roster) mesh.processes.push_back(handshake.process);
   mesh.sockets.resize(own.size);
   mesh.sockets[0] = std::move(to_master);
-  meet_others(mesh, own, roster, listener, deadline);
+  connect_others(mesh, own, roster, listener, deadline);
   return mesh;
 }
 

@@ -29,7 +29,7 @@ namespace {
 /// Number of heartbeats within the silence limit.
 constexpr std::uint32_t kBeats = 8;
 /// How long a failing rank may take to report its failure.
-constexpr std::chrono::milliseconds kLastWords(500);
+constexpr std::chrono::milliseconds kFailureReportTime(500);
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 36;
 constexpr std::size_t kMaxAtOnce = 1 << 20;
 
@@ -189,7 +189,7 @@ class Tcp::Links {
                 bytes_of(failure_->why));
     }
     wake();
-    changed_.wait_for(lock, kLastWords, [&] { return all_is_sent(); });
+    changed_.wait_for(lock, kFailureReportTime, [&] { return all_is_sent(); });
   }
 
   void leave() {
@@ -351,8 +351,8 @@ class Tcp::Links {
       const bool is_patient = !peer.has_spoken && now < met_by_;
       peer.silent = std::exchange(peer.is_heard, false) || is_patient ? 0 : peer.silent + 1;
       if (peer.is_open && !peer.has_left && peer.silent >= kBeats)
-        lose(rank, fmt::format("no sign of life for {:g} s",
-                               std::chrono::duration<double>(options_.silence).count()));
+        lose(rank,
+             fmt::format("no heartbeat for {:g} s", std::chrono::duration<double>(options_.silence).count()));
     }
   }
 
@@ -466,7 +466,7 @@ class Tcp::Links {
                             incoming.header.bytes <= kMaxBytes;
       if (!is_sound) {
         const std::scoped_lock lock(mutex_);
-        lose(rank, "it sent what is no message");
+        lose(rank, "it sent an invalid message");
         return false;
       }
       incoming.bytes.resize(incoming.header.bytes);
@@ -515,7 +515,7 @@ class Tcp::Links {
 
 Tcp::Tcp(const Membership& membership, const TcpOptions& options)
     : links_(std::make_unique<Links>(membership, options)) {}
-Tcp::~Tcp() { links_->fail("it left without a word"); }
+Tcp::~Tcp() { links_->fail("it ended without leave()"); }
 
 std::uint32_t Tcp::rank() const { return links_->rank(); }
 std::uint32_t Tcp::size() const { return links_->size(); }

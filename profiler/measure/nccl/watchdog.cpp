@@ -73,7 +73,7 @@ Watchdog::Watchdog(std::string who, std::function<void()> check_others) : state_
 Watchdog::~Watchdog() {
   {
     const std::scoped_lock lock(state_->asking);
-    state_->check_others = [] {};  // refers to what goes next
+    state_->check_others = [] {};  // refers to an object that is destroyed next
   }
   state_->is_done = true;
 }

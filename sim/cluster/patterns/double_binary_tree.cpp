@@ -8,7 +8,7 @@ namespace cluster {
 namespace {
 
 /// A range of ranks that is still to be attached under `parent`.
-struct Rest {
+struct RankRange {
   std::uint32_t first = 0;
   std::uint32_t count = 0;
   std::uint32_t parent = Tree::kRoot;
@@ -16,10 +16,10 @@ struct Rest {
 
 /// Ranks are numbered from left to right. The inner ranks are first + 1, first + 3, ..., each with two
 /// children, except the last one of an even number, which has one.
-void hang(Tree& tree, const Rest& all) {
-  std::vector<Rest> waiting = {all};
+void attach(Tree& tree, const RankRange& all) {
+  std::vector<RankRange> waiting = {all};
   for (std::size_t i = 0; i < waiting.size(); ++i) {
-    const Rest rest = waiting[i];
+    const RankRange rest = waiting[i];
     if (rest.count == 0) continue;
     const std::uint32_t left = std::bit_floor(rest.count) - 1;
     const std::uint32_t top = rest.first + left;
@@ -33,7 +33,7 @@ void hang(Tree& tree, const Rest& all) {
 /// Rank 0 is above all others, so that the inner ranks are the even ones.
 Tree first_tree(std::uint32_t ranks) {
   Tree tree = {.parent = std::vector<std::uint32_t>(ranks, Tree::kRoot), .order = {0}};
-  hang(tree, {.first = 1, .count = ranks - 1, .parent = 0});
+  attach(tree, {.first = 1, .count = ranks - 1, .parent = 0});
   return tree;
 }
 
