@@ -289,7 +289,8 @@ TEST_CASE("sweep: processes that do not see the same inputs, or are none of MPI'
   } else {
     CHECK(outcome.exit_code == 2);
     CHECK(contains(outcome.err,
-                   "SCENARIO: expected the inputs of the first process, got others (process 1)\n"));
+                   "SCENARIO: expected the same inputs in all processes, got others than the first process "
+                   "(process 1)\n"));
   }
 }
 
@@ -353,10 +354,12 @@ TEST_CASE("sweep: what a user is told of files") {
     return outcome.err;
   };
   CHECK(refused({"sweep", scenario, "--resume"}, 2) ==
-        "--resume: expected --output too, beside which the journal is\n");
+        "--resume: expected --output with it, as the journal is beside that file, got none\n");
   CHECK(refused({"sweep", scenario, "-o", scenario}, 2) ==
         "--output: expected a file of its own, got the one of SCENARIO\n");
-  CHECK(refused({"sweep", scenario, "-o", folder.path()}, 2).find("--output: expected a file, got '") == 0);
+  CHECK(
+      refused({"sweep", scenario, "-o", folder.path()}, 2).find("--output: expected a regular file, got '") ==
+      0);
   CHECK(refused({"sweep", folder / "none.json"}, 2) ==
         (folder / "none.json").string() +
             ": /: expected a file that can be read, got: No such file or directory\n");
