@@ -322,11 +322,11 @@ TEST_CASE("sums: means are of the finite elements, in a fixed order") {
   const Magnitudes of = magnitudes(x);
   CHECK(of.mean == 3);
   CHECK(of.greatest == 6);
-  CHECK(of.broken == 2);
+  CHECK(of.not_finite == 2);
   CHECK(moments(x).mean == -1);
   CHECK(moments(x).deviation == std::sqrt(11.5));
-  CHECK(magnitudes({}).broken == 0);
-  CHECK(magnitudes(std::vector<float>{kNan}).broken == 1);
+  CHECK(magnitudes({}).not_finite == 0);
+  CHECK(magnitudes(std::vector<float>{kNan}).not_finite == 1);
   CHECK(moments(std::vector<float>{kNan}).deviation == 0);
   // Lanes of 1e16 + 1 - 1e16, where another order of summation gives another sum.
   std::vector<float> lanes(24, 0);

@@ -313,7 +313,7 @@ TEST_CASE("meeting: a wrong size, rank, version or job is refused on every rank,
               const auto deadline = transport::Clock::now() + 5s;
               send_packed(socket, packed(handshake), deadline);
               const auto answer = transport::unpacked_answer(receive_packed(socket, deadline).value());
-              throw TransportError(std::get<transport::Refusal>(answer.value()).why);
+              throw TransportError(std::get<transport::Rejection>(answer.value()).why);
             }
           }
           const Tcp end(membership, options);
@@ -440,7 +440,7 @@ TEST_CASE("hello: what was packed is unpacked, and anything shorter or longer is
   CHECK_FALSE(transport::unpacked_handshake(bytes));
   const transport::Answer roster = transport::Roster{handshake, handshake};
   CHECK(transport::unpacked_answer(packed(roster)) == roster);
-  const transport::Answer refusal = transport::Refusal{.why = "no"};
+  const transport::Answer refusal = transport::Rejection{.why = "no"};
   CHECK(transport::unpacked_answer(packed(refusal)) == refusal);
   Bytes many = packed(roster);
   many[0] = std::byte{3};
