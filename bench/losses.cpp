@@ -89,10 +89,13 @@ struct Family {
 
 /// A planner from a fusion as in a scenario.
 Planner by_fusion(std::string title, const std::string& json, bool is_selective = false) {
-  return {.title = std::move(title),
-          .plan = [fusion = planner::read_fusion(core::Field::parse(json, "bench"))](
-                      const FusionRequest& request) { return PlannerResult{.groups = fusion.fuse(request).groups}; },
-          .is_selective = is_selective};
+  return {
+      .title = std::move(title),
+      .plan =
+          [fusion = planner::read_fusion(core::Field::parse(json, "bench"))](const FusionRequest& request) {
+            return PlannerResult{.groups = fusion.fuse(request).groups};
+          },
+      .is_selective = is_selective};
 }
 
 /// As the fusion `cupcake` states the problem, but returns the best so far when it is stopped.
@@ -208,7 +211,8 @@ struct Exact {
   }
 };
 
-std::vector<Losses> row_of(const Family& family, const Model& model, const Link& link, Violations& violations) {
+std::vector<Losses> row_of(const Family& family, const Model& model, const Link& link,
+                           Violations& violations) {
   const core::Network network = link.network();
   std::vector<Losses> row(family.planners.size());
   for (const std::int64_t workers : kWorkers) {
@@ -217,7 +221,8 @@ std::vector<Losses> row_of(const Family& family, const Model& model, const Link&
     std::optional<Exact> selective;
     for (std::size_t i = 0; i < row.size(); ++i) {
       const Planner& planner = family.planners[i];
-      if (planner.is_selective && !selective) selective.emplace(setting, family.own_schedule(true), violations);
+      if (planner.is_selective && !selective)
+        selective.emplace(setting, family.own_schedule(true), violations);
       const Exact& against = planner.is_selective ? *selective : exact;
       const PlannerResult found = planner.plan(against.request);
       const Time time = planner::evaluate(against.request, found.groups);
@@ -438,6 +443,7 @@ int main() {
   for (const Family& family : families) print_family(family, models, violations);
   print_absolute(families, models, violations);
   print_searches(families[1], models);
-  if (violations.inexact > 0) fmt::print(stderr, "{} plans of the exact planner have no proof\n", violations.inexact);
+  if (violations.inexact > 0)
+    fmt::print(stderr, "{} plans of the exact planner have no proof\n", violations.inexact);
   return violations.beaten > 0 ? 1 : 0;
 }

@@ -250,8 +250,8 @@ SchemaParts schema_parts(const json& schema) {
 
 std::set<std::string> unused_parts(const std::string& name, const std::vector<json>& documents) {
   const json whole = schema(name);
-  const json own = json::parse(
-      core::read_file(source_dir() / "docs" / "schemas" / ("fusewise." + name + ".schema.json")));
+  const json own =
+      json::parse(core::read_file(source_dir() / "docs" / "schemas" / ("fusewise." + name + ".schema.json")));
   const auto is_own = [&](const std::string& part) {
     constexpr std::string_view kDefinitions = "/$defs/";
     if (!part.starts_with(kDefinitions)) return true;
