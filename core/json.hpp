@@ -1,5 +1,5 @@
-// nlohmann's JSON, whose members are compiled once, in json.cpp, and not in every file that uses them. It is one of the
-// precompiled headers.
+// nlohmann's JSON, whose members are compiled once, in json.cpp, and not in every file that uses them. It is
+// one of the precompiled headers.
 
 #pragma once
 

@@ -6,12 +6,24 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "sim/cluster/topology.hpp"
-
 namespace cluster {
+
+/// One direction of a cable, port or bus.
+struct Link {
+  std::string name;
+  double latency_us = 0;
+  double us_per_byte = 0;  ///< 1 / bandwidth; 0: unlimited
+  bool operator==(const Link&) const = default;
+};
+
+struct LinkSpec {
+  double latency_us = 0;
+  double us_per_byte = 0;
+};
 
 struct Graph {
   struct Edge {
@@ -54,7 +66,7 @@ class GraphRoutes {
   GraphRoutes(const Graph& graph, std::uint32_t ranks);
 
   /// Returns the edges of the route; empty between ranks at the same vertex, unless a route is written.
-  std::vector<std::uint32_t> transfer(std::uint32_t from, std::uint32_t to) const;
+  std::vector<std::uint32_t> route(std::uint32_t from, std::uint32_t to) const;
 
  private:
   std::uint32_t vertices_;

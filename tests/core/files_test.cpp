@@ -1,4 +1,4 @@
-// Files are written whole or not at all, and read whole.
+// Files are written completely or not at all, and read completely.
 
 #include "core/files.hpp"
 
@@ -100,7 +100,7 @@ TEST_CASE("files: a folder without write permission is refused and left as it wa
 }
 
 TEST_CASE("files: a device is written in place, and a full one is said to be full") {
-  // Through links of our own: a write_file that renames over what it should not then hurts nobody.
+  // Uses links in the test's own folder, so that a faulty write_file cannot replace other files.
   const TemporaryFolder folder;
   std::filesystem::create_symlink("/dev/null", folder / "null");
   std::filesystem::create_symlink("/dev/full", folder / "full");

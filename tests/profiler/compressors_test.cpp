@@ -1,4 +1,4 @@
-// Measured compressors: what is written down, through the library and the program. No time is compared.
+// Measured compressors: the recorded data, through the library and the program. No time is compared.
 
 #include "profiler/measure/compressors/measure.hpp"
 

@@ -1,4 +1,4 @@
-// Matrix products of every instruction set against plain sums, in pieces and whole.
+// Compares matrix products of every instruction set with plain sums, in pieces and as a whole.
 
 #include <algorithm>
 #include <atomic>
@@ -23,7 +23,7 @@ std::vector<float> random_values(std::size_t count, std::uint64_t seed) {
   return out;
 }
 
-/// The largest difference from plain sums in double; `run` computes what it is given.
+/// Returns the largest difference from plain sums in double; `run` computes the product.
 template <typename Run>
 double largest_error(Product product, const Run& run) {
   const auto count = [](std::int64_t rows, std::int64_t stride) {

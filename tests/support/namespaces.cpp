@@ -18,7 +18,7 @@ namespace support {
 std::string no_namespaces() {
   static const std::string why = [] {
     try {
-      const netlab::Loan loan({.workers = 2, .bits_per_second = 1e9});
+      const netlab::ScopedLab loan({.workers = 2, .bits_per_second = 1e9});
       return std::string();
     } catch (const core::EnvironmentError& error) {
       return std::string(error.what());

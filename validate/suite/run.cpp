@@ -8,7 +8,7 @@
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "planner/cost/costs.hpp"
-#include "planner/run/measure.hpp"
+#include "planner/run/metrics.hpp"
 #include "validate/live/calibrate.hpp"
 #include "validate/live/execute.hpp"
 #include "validate/live/predict.hpp"
@@ -31,10 +31,10 @@ std::optional<double> alpha_beta_us(const live::RunSpec& spec, const live::Calib
     std::vector<planner::TransferCost> transfers;
     for (const planner::Transfer& transfer : prediction.transfers)
       transfers.emplace_back(*setting.network, setting.costs.workers(), transfer, setting.slowdown);
-    const planner::Run run =
+    const planner::Simulated simulated =
         planner::simulate_groups(setting, spec.schedule, prediction.groups, std::move(transfers));
-    return planner::measure(setting, run).iteration_us;
-  } catch (const planner::Unsupported&) {
+    return planner::summarize(setting, simulated).iteration_us;
+  } catch (const core::Unsupported&) {
     return {};
   }
 }
@@ -153,12 +153,13 @@ Measured run(const Suite& suite, const RunOptions& spec) {
         result = once();
       } catch (const core::EnvironmentError& error) {
         if (attempt == spec.attempts) throw core::EnvironmentError(fmt::format("{}: {}", name, error.what()));
-        spec.tell(fmt::format("{}: {}: once more", name, error.what()));
+        spec.tell(fmt::format("{}: {}: trying again", name, error.what()));
         continue;
       }
       for (Case& each : result.cases) each.attempts = attempt;
       if (all_pass(result.cases, suite.tolerance)) break;
-      if (attempt < spec.attempts) spec.tell(fmt::format("{}: noisy, or off: once more", name));
+      if (attempt < spec.attempts)
+        spec.tell(fmt::format("{}: noisy, or outside tolerance: trying again", name));
     }
     out.places.push_back(fmt::format("{}: {}", name, result.place));
     std::ranges::move(result.cases, std::back_inserter(out.cases));

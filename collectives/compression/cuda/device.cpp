@@ -60,7 +60,7 @@ DeviceKept checked_kept(Engine& engine, DeviceBytes bytes, std::size_t elements)
   if (bad < count) {
     const std::uint32_t index = index_at(engine, bytes, bad);
     const bool is_growing = bad == 0 || index > index_at(engine, bytes, bad - 1);
-    refuse("sparse encoding", is_growing ? "indexes of elements there are" : "growing indexes", index);
+    refuse("sparse encoding", is_growing ? "indexes below the number of elements" : "growing indexes", index);
   }
   return {.indexes = indexes,
           .values = reinterpret_cast<const float*>(bytes.data + count * kWord),

@@ -153,12 +153,13 @@ TEST_CASE("nccl: the last line of its log about a function counts") {
       "h:1:2 [0] NCCL INFO AllReduce: 64 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..0}\n"
       "h:1:2 [0] NCCL INFO AllReduce: 4096 Bytes -> Algo RING proto LL128 channel{Lo..Hi}={0..1}\n"
       "h:1:2 [0] NCCL INFO AllGather: 4096 Bytes -> Algo NVLS_TREE proto SIMPLE channel{Lo..Hi}={0..1}\n";
-  CHECK(measure::last_taken(log, "AllReduce") == measure::Taken{.algorithm = "ring", .protocol = "ll128"});
-  CHECK(measure::last_taken(log, "AllGather") ==
-        measure::Taken{.algorithm = "nvls_tree", .protocol = "simple"});
-  CHECK(!measure::last_taken(log, "Broadcast"));
-  CHECK(!measure::last_taken("NCCL INFO AllReduce: 4096 Bytes -> Algo 1 proto 2 time 3.0", "AllReduce"));
-  CHECK(!measure::last_taken("", "AllReduce"));
+  CHECK(measure::last_choice(log, "AllReduce") ==
+        measure::TuningChoice{.algorithm = "ring", .protocol = "ll128"});
+  CHECK(measure::last_choice(log, "AllGather") ==
+        measure::TuningChoice{.algorithm = "nvls_tree", .protocol = "simple"});
+  CHECK(!measure::last_choice(log, "Broadcast"));
+  CHECK(!measure::last_choice("NCCL INFO AllReduce: 4096 Bytes -> Algo 1 proto 2 time 3.0", "AllReduce"));
+  CHECK(!measure::last_choice("", "AllReduce"));
 }
 
 }  // namespace

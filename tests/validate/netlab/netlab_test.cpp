@@ -1,4 +1,4 @@
-// Namespaces come and go, and where they cannot be had one line says what is missing.
+// Creates and removes network namespaces; a case where they are not available checks the one-line error.
 
 #include "validate/netlab/lab.hpp"
 
@@ -158,8 +158,8 @@ TEST_CASE("netlab: what is enlisted is found while its keeper lives, and struck 
   netlab::remove(lab);
   (void)::waitpid(keeper, nullptr, 0);
   CHECK_FALSE(netlab::find_lab(folder.path(), "a"));
-  netlab::strike_out(folder.path(), "a");
-  netlab::strike_out(folder.path(), "a");
+  netlab::remove_lab_file(folder.path(), "a");
+  netlab::remove_lab_file(folder.path(), "a");
   CHECK(folder.count() == 0);
 }
 
