@@ -21,7 +21,7 @@ constexpr double kBitsPerSecond = 1e9;
 /// Payload per byte of a full Ethernet frame of 1,514 bytes, for TCP with time stamps.
 constexpr double kPayload = 1448.0 / 1514.0;
 
-int rank_of(std::uint32_t rank, const netlab::Loan* lab, const transport::Descriptor& listener,
+int rank_of(std::uint32_t rank, const netlab::ScopedLab* lab, const transport::Descriptor& listener,
             const transport::Address& master) {
   if (lab != nullptr) netlab::enter(lab->lab(), rank);
   transport::TcpOptions options;
@@ -33,7 +33,7 @@ int rank_of(std::uint32_t rank, const netlab::Loan* lab, const transport::Descri
                                             .listener = rank == 0 ? listener.get() : -1};
   transport::run_rank(membership, options, [&](transport::Tcp& end) {
     const auto engine = measure::find_backend("tcp")->make(end, {.algorithm = "ring"});
-    measure::Wanted wanted = {.repetitions = 20};
+    measure::RunOptions wanted = {.repetitions = 20};
     if (lab != nullptr) wanted.drain_bytes = netlab::burst_bytes(kBitsPerSecond);
     for (std::int64_t bytes = 128 << 10; bytes <= 16 << 20; bytes *= 2) wanted.sizes.push_back(bytes);
     const std::vector<measure::Samples> samples = measure::run(end, *engine, wanted);
@@ -55,10 +55,10 @@ int rank_of(std::uint32_t rank, const netlab::Loan* lab, const transport::Descri
 }  // namespace
 
 int main() {
-  std::unique_ptr<netlab::Loan> lab;
+  std::unique_ptr<netlab::ScopedLab> lab;
   try {
-    lab =
-        std::make_unique<netlab::Loan>(netlab::Shape{.workers = kWorkers, .bits_per_second = kBitsPerSecond});
+    lab = std::make_unique<netlab::ScopedLab>(
+        netlab::Shape{.workers = kWorkers, .bits_per_second = kBitsPerSecond});
   } catch (const core::EnvironmentError& error) {
     fmt::print(stderr, "{}: paced loopback instead\n", error.what());
   }

@@ -76,9 +76,9 @@ mode_t usual_mode() {
 }
 
 /// A file under a temporary name, which is removed with this object unless it was renamed.
-class Staged {
+class StagedFile {
  public:
-  Staged(const std::filesystem::path& file, std::string_view text) : file_(target(file)) {
+  StagedFile(const std::filesystem::path& file, std::string_view text) : file_(target(file)) {
     temporary_ = file_.string() + ".XXXXXX";
     Descriptor out(::mkstemp(temporary_.data()));
     if (out.get() < 0) {
@@ -94,12 +94,12 @@ class Staged {
       throw;
     }
   }
-  Staged(Staged&& other) noexcept
+  StagedFile(StagedFile&& other) noexcept
       : file_(std::move(other.file_)), temporary_(std::exchange(other.temporary_, {})) {}
-  Staged(const Staged&) = delete;
-  Staged& operator=(const Staged&) = delete;
-  Staged& operator=(Staged&&) = delete;
-  ~Staged() {
+  StagedFile(const StagedFile&) = delete;
+  StagedFile& operator=(const StagedFile&) = delete;
+  StagedFile& operator=(StagedFile&&) = delete;
+  ~StagedFile() {
     if (!temporary_.empty()) ::unlink(temporary_.c_str());
   }
 
@@ -143,14 +143,14 @@ std::string read_file(const std::filesystem::path& file) {
 
 void write_file(const std::filesystem::path& file, std::string_view text) {
   if (is_special(file)) return write_special(file, text);
-  Staged(file, text).rename();
+  StagedFile(file, text).rename();
 }
 
 void write_files(const std::vector<FileText>& files) {
-  std::vector<Staged> staged;
+  std::vector<StagedFile> staged;
   for (const FileText& each : files)
     if (!is_special(each.file)) staged.emplace_back(each.file, each.text);
-  for (Staged& each : staged) each.rename();
+  for (StagedFile& each : staged) each.rename();
   for (const FileText& each : files)
     if (is_special(each.file)) write_special(each.file, each.text);
 }

@@ -1,4 +1,4 @@
-// What repeated measurements of the same quantity say: the median, how far they spread, the worst.
+// Statistics of repeated measurements: median, spread, 99th percentile.
 
 #pragma once
 

@@ -18,19 +18,18 @@ namespace {
 /// Stops at the first edge that leads back to a task on the current path, and keeps the path.
 class CycleFinder : public boost::dfs_visitor<> {
  public:
-  CycleFinder(std::vector<std::uint32_t>& transfer, std::vector<TaskId>& cycle)
-      : transfer_(&transfer), cycle_(&cycle) {}
+  CycleFinder(std::vector<std::uint32_t>& path, std::vector<TaskId>& cycle) : path_(&path), cycle_(&cycle) {}
 
-  void discover_vertex(std::uint32_t vertex, const TaskGraph& /*graph*/) { transfer_->push_back(vertex); }
-  void finish_vertex(std::uint32_t /*vertex*/, const TaskGraph& /*graph*/) { transfer_->pop_back(); }
+  void discover_vertex(std::uint32_t vertex, const TaskGraph& /*graph*/) { path_->push_back(vertex); }
+  void finish_vertex(std::uint32_t /*vertex*/, const TaskGraph& /*graph*/) { path_->pop_back(); }
   void back_edge(TaskEdge edge, const TaskGraph& /*graph*/) {
     if (!cycle_->empty()) return;
-    for (auto at = std::find(transfer_->begin(), transfer_->end(), edge.later); at != transfer_->end(); ++at)
+    for (auto at = std::find(path_->begin(), path_->end(), edge.later); at != path_->end(); ++at)
       cycle_->push_back(TaskId{*at});
   }
 
  private:
-  std::vector<std::uint32_t>* transfer_;  // pointers, because Boost.Graph copies visitors
+  std::vector<std::uint32_t>* path_;  // pointers, because Boost.Graph copies visitors
   std::vector<TaskId>* cycle_;
 };
 
@@ -60,10 +59,10 @@ CycleError::CycleError(std::vector<TaskId> cycle)
     : std::invalid_argument(cycle_message(cycle)), cycle_(std::move(cycle)) {}
 
 std::vector<TaskId> find_cycle(const TaskGraph& graph) {
-  std::vector<std::uint32_t> transfer;
+  std::vector<std::uint32_t> path;
   std::vector<TaskId> cycle;
   Colours colours(graph.tasks().size());
-  boost::depth_first_search(graph, boost::visitor(CycleFinder(transfer, cycle)).color_map(colours.map()));
+  boost::depth_first_search(graph, boost::visitor(CycleFinder(path, cycle)).color_map(colours.map()));
   return cycle;
 }
 

@@ -86,7 +86,7 @@ float sampled_threshold(std::span<const float> x, std::size_t k, std::size_t sam
 
 SparseVector mstopk(std::span<const float> x, std::size_t k, std::uint64_t seed, int samplings) {
   const Magnitudes of = magnitudes(x);
-  if (k == 0 || k >= x.size() || of.broken >= k) return top_k(x, k);
+  if (k == 0 || k >= x.size() || of.not_finite >= k) return top_k(x, k);
   return keep_bracket(x, k, bisect(of, magnitude(kth_magnitude(x, k + 1)), samplings), seed);
 }
 

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "collectives/compression/bits.hpp"
+#include "collectives/compression/compressor.hpp"
 #include "collectives/compression/wire.hpp"
 
 namespace compression {
@@ -27,5 +28,52 @@ void add_signs(const std::byte* signs, std::array<float, 2> values, std::span<fl
 
 /// Subtracts them; sets 0 where the value is not finite.
 void subtract_signs(const std::byte* signs, std::array<float, 2> values, std::span<float> from);
+
+/// A compressor of scales and signs. Traits: kName, kSummary, scales(x) -> an array of floats, and
+/// values(scales), what an element that is not negative and one that is stand for.
+template <typename Traits>
+struct SignWire {
+  using Scales = decltype(Traits::scales({}));
+  static constexpr std::size_t kHeader = sizeof(Scales);
+
+  static Bytes encode(std::span<const float> x, State& /*state*/) {
+    Bytes bytes(kHeader + sign_bytes(x.size()));
+    const Scales scales = Traits::scales(x);
+    for (std::size_t i = 0; i < scales.size(); ++i) put_float(bytes.data() + i * sizeof(float), scales[i]);
+    put_signs(bytes.data() + kHeader, x);
+    return bytes;
+  }
+
+  static std::array<float, 2> values_of(std::span<const std::byte> bytes, std::size_t elements) {
+    Scales scales;
+    check_signs(Traits::kName, bytes, scales.size(), elements);
+    for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = get_float(bytes.data() + i * sizeof(float));
+    return Traits::values(scales);
+  }
+
+  static void add_decoded(std::span<const std::byte> bytes, std::span<float> out) {
+    const std::array<float, 2> values = values_of(bytes, out.size());
+    add_signs(bytes.data() + kHeader, values, out);
+  }
+
+  static void subtract_decoded(std::span<const std::byte> bytes, std::span<float> from) {
+    const std::array<float, 2> values = values_of(bytes, from.size());
+    subtract_signs(bytes.data() + kHeader, values, from);
+  }
+
+  static WireSize wire_bytes(std::size_t elements, double /*density*/) {
+    const auto bytes = static_cast<std::int64_t>(kHeader + sign_bytes(elements));
+    return {.min = bytes, .max = bytes};
+  }
+
+  static Compressor compressor() {
+    return {.name = Traits::kName,
+            .summary = Traits::kSummary,
+            .encode = encode,
+            .add_decoded = add_decoded,
+            .subtract_decoded = subtract_decoded,
+            .wire_bytes = wire_bytes};
+  }
+};
 
 }  // namespace compression

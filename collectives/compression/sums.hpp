@@ -24,9 +24,9 @@ double sum_of(std::span<const float> x, Term term) {
 
 /// Statistics of the finite elements; all 0 if there is none.
 struct Magnitudes {
-  double mean = 0;         ///< of |x|
-  float greatest = 0;      ///< of |x|
-  std::size_t broken = 0;  ///< number of infinities and NaN, which are excluded from the rest
+  double mean = 0;             ///< of |x|
+  float greatest = 0;          ///< of |x|
+  std::size_t not_finite = 0;  ///< number of infinities and NaN, which are excluded from the rest
 };
 
 Magnitudes magnitudes(std::span<const float> x);

@@ -29,7 +29,7 @@ float threshold_from(std::uint32_t min) {
 }
 
 /// The elements that a rank has selected from its gradient.
-struct Local {
+struct LocalSelection {
   std::span<const float> gradient;
   Marks marks;
   std::size_t count = 0;
@@ -40,8 +40,8 @@ struct Local {
   }
 };
 
-Local select_exactly(std::span<const float> gradient, std::size_t k, OkTopkState& state) {
-  Local local{gradient, Marks({0, gradient.size()})};
+LocalSelection select_exactly(std::span<const float> gradient, std::size_t k, OkTopkState& state) {
+  LocalSelection local{gradient, Marks({0, gradient.size()})};
   std::uint32_t min = compression::magnitude(std::numeric_limits<float>::infinity());
   for (const std::uint32_t index : compression::top_k(gradient, k).indexes) {
     local.select(index);
@@ -51,15 +51,15 @@ Local select_exactly(std::span<const float> gradient, std::size_t k, OkTopkState
   return local;
 }
 
-Local select_by_threshold(std::span<const float> gradient, float threshold) {
-  Local local{gradient, Marks({0, gradient.size()})};
+LocalSelection select_by_threshold(std::span<const float> gradient, float threshold) {
+  LocalSelection local{gradient, Marks({0, gradient.size()})};
   compression::for_each_at_least(gradient, compression::min_magnitude(threshold),
                                  [&](std::uint32_t index) { local.select(index); });
   return local;
 }
 
 /// Returns the region boundaries with which each region would hold the same number of this rank's selections.
-std::vector<std::uint64_t> wished_begins(const Local& local, std::uint32_t size) {
+std::vector<std::uint64_t> preferred_begins(const LocalSelection& local, std::uint32_t size) {
   const std::size_t elements = local.gradient.size();
   std::vector<std::uint64_t> begins;
   if (local.count == 0) {
@@ -77,9 +77,9 @@ std::vector<std::uint64_t> wished_begins(const Local& local, std::uint32_t size)
 }
 
 /// Returns the mean over all ranks of their proposed boundaries, rounded down.
-std::vector<std::size_t> agree_on_boundaries(Transport& transport, const Local& local) {
+std::vector<std::size_t> agree_on_boundaries(Transport& transport, const LocalSelection& local) {
   const Phase phase(transport, "boundaries");
-  std::vector<std::uint64_t> begins = wished_begins(local, transport.size());
+  std::vector<std::uint64_t> begins = preferred_begins(local, transport.size());
   ring_all_reduce(transport, begins);
   std::vector<std::size_t> boundaries = {0};
   for (const std::uint64_t sum : begins) boundaries.push_back(sum / transport.size());
@@ -94,7 +94,7 @@ Range region_of(const OkTopkState& state, std::uint32_t rank) {
 /// Sends each region of `local` to its rank and sums this rank's region: its own part first, then that of the
 /// previous rank, and so on round to the next one. Sends to the next rank first, so that ranks do not all
 /// send to one, and one bucket of messages at a time.
-void split_and_reduce(Transport& transport, const Local& local, const OkTopkState& state,
+void split_and_reduce(Transport& transport, const LocalSelection& local, const OkTopkState& state,
                       const OkTopkOptions& options, Accumulator& sum) {
   const Phase phase(transport, "split");
   const std::uint32_t size = transport.size();
@@ -245,13 +245,13 @@ void start_anew_if_changed(OkTopkState& state, std::size_t elements, std::size_t
 
 /// Writes the sum into `sum`, which covers all elements; returns this rank's selection. Requires at least one
 /// element and k > 0.
-Local run(Transport& transport, std::span<const float> gradient, const OkTopkOptions& options,
-          OkTopkState& state, Accumulator& sum) {
+LocalSelection run(Transport& transport, std::span<const float> gradient, const OkTopkOptions& options,
+                   OkTopkState& state, Accumulator& sum) {
   const Range all = {0, gradient.size()};
   start_anew_if_changed(state, gradient.size(), transport.size(), options.k);
   const bool recompute = state.calls % options.recompute_every == 0;
-  Local local = recompute ? select_exactly(gradient, options.k, state)
-                          : select_by_threshold(gradient, state.local_threshold);
+  LocalSelection local = recompute ? select_exactly(gradient, options.k, state)
+                                   : select_by_threshold(gradient, state.local_threshold);
   if (state.calls % options.repartition_every == 0) state.boundaries = agree_on_boundaries(transport, local);
   split_and_reduce(transport, local, state, options, sum);
   if (recompute) {
@@ -272,7 +272,7 @@ Selected ok_topk(Transport& transport, std::span<const float> gradient, const Ok
   check_options(options);
   if (gradient.empty() || options.k == 0) return {};
   Accumulator sum({0, gradient.size()});
-  const Local local = run(transport, gradient, options, state, sum);
+  const LocalSelection local = run(transport, gradient, options, state, sum);
   Selected result;
   result.sum = sum.take();
   for (const std::uint32_t index : result.sum.indexes)
@@ -287,7 +287,7 @@ OkTopkCounts ok_topk(Transport& transport, std::span<float> left, std::span<floa
   Accumulator into({0, sum.size()}, sum);
   OkTopkCounts counts;
   if (!sum.empty() && options.k > 0) {
-    const Local local = run(transport, left, options, state, into);
+    const LocalSelection local = run(transport, left, options, state, into);
     counts = {.local = local.count, .global = into.count()};
     local.marks.for_each({0, sum.size()}, [&](std::size_t index) {
       if (into.has(index)) left[index] = 0;

@@ -54,7 +54,7 @@ SparseVector from_dense(std::span<const std::byte> body, Range range) {
 
 SparseVector decode_part(std::span<const std::byte> message, Range range) {
   Form form{};
-  if (message.size() < sizeof form) throw transport::TransportError("a part without its form");
+  if (message.size() < sizeof form) throw transport::TransportError("a part without its header");
   transport::from_bytes(message.first(sizeof form), std::span(&form, 1));
   const std::span<const std::byte> body = message.subspan(sizeof form);
   return form == Form::dense ? from_dense(body, range) : decode(body, range);

@@ -56,11 +56,11 @@ class Hub {
     for (bool slept = false;; slept = true) {
       const auto found = inbox.messages.find(source);
       if (found != inbox.messages.end()) return take(inbox, found);
-      if (!slept) fall_asleep(inbox, source);
-      const std::string hopeless = why_hopeless(rank, source);
-      if (!hopeless.empty()) {
+      if (!slept) wait_for_message(inbox, source);
+      const std::string reason = why_undeliverable(rank, source);
+      if (!reason.empty()) {
         if (inbox.awaited) wake(inbox);
-        throw TransportError(hopeless);
+        throw TransportError(reason);
       }
       inbox.changed.wait(lock);
     }
@@ -94,7 +94,7 @@ class Hub {
     return message;
   }
 
-  void fall_asleep(Inbox& inbox, Source source) {
+  void wait_for_message(Inbox& inbox, Source source) {
     inbox.awaited = source;
     --awake_;
   }
@@ -106,7 +106,7 @@ class Hub {
   }
 
   /// Returns why the message cannot arrive any more; empty if it still can.
-  std::string why_hopeless(std::uint32_t rank, Source source) const {
+  std::string why_undeliverable(std::uint32_t rank, Source source) const {
     const std::string wait =
         fmt::format("rank {} waits for a message (tag {}) from rank {}", rank, source.tag, source.from);
     if (first_error_) return wait + ", but a rank has failed";

@@ -118,7 +118,7 @@ class Launch {
       child.err = new_pipe();
       const pid_t pid = ::fork();
       if (pid < 0) fail("fork");
-      if (pid == 0) become(rank, number, parent);
+      if (pid == 0) run_child(rank, number, parent);
       ends_[number].pid = pid;
       ::setpgid(pid, ends_[0].pid);
       child.process = open_process(pid);
@@ -145,8 +145,8 @@ class Launch {
 
  private:
   /// Runs in the new process.
-  [[noreturn]] void become(const std::function<int(std::uint32_t)>& rank, std::uint32_t number,
-                           pid_t parent) {
+  [[noreturn]] void run_child(const std::function<int(std::uint32_t)>& rank, std::uint32_t number,
+                              pid_t parent) {
     ::setpgid(0, number == 0 ? 0 : ends_[0].pid);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(1);  // the parent has died before

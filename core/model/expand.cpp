@@ -20,14 +20,14 @@ constexpr std::int64_t kMaxElementsInAll = 1'000'000'000'000'000;
 constexpr int kDeepest = 100;
 
 /// A namespace of layer names: the layers of a named block, or of the file.
-struct Naming {
+struct NameScope {
   std::string prefix;       ///< "layer1.0."
   std::size_t entries = 0;  ///< counts entries; names the next one without a name, as in PyTorch's Sequential
 };
 
 /// The blocks and inputs that the layers of one list can see.
 struct Scope {
-  Naming* naming = nullptr;
+  NameScope* naming = nullptr;
   const Arguments* arguments = nullptr;
   std::vector<std::pair<std::string, std::size_t>> inputs;  ///< their names and layers
   std::size_t visible_blocks = 0;                           ///< the first so many
@@ -43,7 +43,7 @@ class Expander {
 
   void run(const Field& layers, const Arguments& globals) {
     globals_ = &globals;
-    Naming naming;
+    NameScope naming;
     const Scope scope = {.naming = &naming, .arguments = &globals, .visible_blocks = blocks_.size()};
     list(layers, scope, 0);
   }
@@ -174,7 +174,7 @@ std::size_t Expander::layer(const Use& use, const Scope& scope) {
   keys.insert(keys.end(), kind.keys.begin(), kind.keys.end());
   use.field.allow_only(keys);
 
-  Naming& naming = *scope.naming;
+  NameScope& naming = *scope.naming;
   Layer layer = {.name = naming.prefix + use.name.value_or(fmt::to_string(naming.entries)),
                  .kind = kind.kind,
                  .parameters = {},
@@ -185,7 +185,7 @@ std::size_t Expander::layer(const Use& use, const Scope& scope) {
   ++naming.entries;
   Draft draft(std::move(layer), use.field, *scope.arguments, layers_);
   kind.infer(draft);
-  if (const auto shares = use.field.find("shares")) share(draft, *shares);
+  if (const auto shares = use.field.find("tied_to")) share(draft, *shares);
   return finish(std::move(draft), use.field);
 }
 
@@ -266,7 +266,7 @@ std::size_t Expander::inside(const Field& layers, const Use& use, const Scope& s
   ++inner.depth;
   const std::size_t first_input = inner.inputs.front().second;
   if (!use.name) return list(layers, inner, first_input);
-  Naming naming = {.prefix = fmt::format("{}{}.", scope.naming->prefix, *use.name)};
+  NameScope naming = {.prefix = fmt::format("{}{}.", scope.naming->prefix, *use.name)};
   ++scope.naming->entries;
   inner.naming = &naming;
   const std::size_t result = list(layers, inner, first_input);

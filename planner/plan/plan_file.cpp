@@ -15,11 +15,11 @@ using core::kMaxTimeUs;
 using nlohmann::ordered_json;
 
 PlanGroup read_group(const Field& field) {
-  field.allow_only({"tensors", "bytes", "tick_us", "collectives", "compression"});
+  field.allow_only({"tensors", "bytes", "not_before_us", "collectives", "compression"});
   PlanGroup group;
   for (const Field& tensor : field.at("tensors").non_empty_items()) group.tensors.push_back(tensor.name());
   group.bytes = field.at("bytes").integer(1, core::kMaxBytes);
-  if (const auto tick = field.find("tick_us")) group.tick_us = tick->number(0, kMaxTimeUs);
+  if (const auto tick = field.find("not_before_us")) group.tick_us = tick->number(0, kMaxTimeUs);
   if (const auto collectives = field.find("collectives"))
     group.transfer.all_reduce = read_collectives(*collectives);
   if (const auto compression = field.find("compression"))
@@ -52,7 +52,7 @@ void allow_plan_keys(const Field& field, const Pipeline& pipeline) {
   std::vector<std::string_view> keys = {"format", "version", "model", "workers", "pipeline"};
   keys.insert(keys.end(), pipeline.option_keys.begin(), pipeline.option_keys.end());
   keys.insert(keys.end(), {"collectives", "compression", "selective", "optimality", "largest_front",
-                           "may_be_off_by_us", "predicted", "groups"});
+                           "optimality_gap_us", "predicted", "groups"});
   field.allow_only(keys);
 }
 
@@ -73,7 +73,7 @@ PlanFile read_plan_file(const Field& field) {
   plan.optimality = exact ? Optimality::exact : Optimality::heuristic;
   if (const auto front = field.find("largest_front"))
     plan.largest_front = front->integer(1, core::kMaxElements);
-  if (const auto off = field.find("may_be_off_by_us"))
+  if (const auto off = field.find("optimality_gap_us"))
     plan.may_be_off_by_us = off->number(0, kMaxTimeUs * 10);
   if (const auto predicted = field.find("predicted")) read_predicted(*predicted, plan);
   for (const Field& group : field.at("groups").non_empty_items()) plan.groups.push_back(read_group(group));
@@ -92,7 +92,7 @@ std::string plan_text(const PlanFile& plan) {
   if (plan.selective) out["selective"] = true;
   out["optimality"] = plan.optimality == Optimality::exact ? "exact" : "heuristic";
   if (plan.largest_front > 0) out["largest_front"] = plan.largest_front;
-  if (plan.may_be_off_by_us > 0) out["may_be_off_by_us"] = plan.may_be_off_by_us;
+  if (plan.may_be_off_by_us > 0) out["optimality_gap_us"] = plan.may_be_off_by_us;
   ordered_json compared = ordered_json::array();
   for (const ComparedPlan& other : plan.compared_with)
     compared.push_back({{"schedule", other.schedule}, {"iteration_us", other.iteration_us}});
@@ -107,7 +107,7 @@ std::string plan_text(const PlanFile& plan) {
                                    {"lower_bound_us", plan.sampled->lower_bound_us}};
   for (const PlanGroup& group : plan.groups) {
     ordered_json item = {{"tensors", group.tensors}, {"bytes", group.bytes}};
-    if (group.tick_us > 0) item["tick_us"] = group.tick_us;
+    if (group.tick_us > 0) item["not_before_us"] = group.tick_us;
     if (group.transfer.all_reduce)
       item["collectives"] = {{"all_reduce", algorithm_json(*group.transfer.all_reduce)}};
     if (group.transfer.compressor) item["compression"] = compressor_json(*group.transfer.compressor);

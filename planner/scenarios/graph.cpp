@@ -49,14 +49,14 @@ class GraphReader {
   };
 
   void read_link_of(const Field& item) {
-    item.allow_only({"name", "from", "to", "latency_us", "bandwidth_gbps", "both_ways"});
+    item.allow_only({"name", "from", "to", "latency_us", "bandwidth_gbps", "bidirectional"});
     const Field name = item.at("name");
     const std::uint32_t from = vertex(item.at("from"));
     const std::uint32_t to = vertex(item.at("to"));
     const cluster::LinkSpec spec = read_link(item);
     Named edges = {
         .along = add({.link = {name.name(), spec.latency_us, spec.us_per_byte}, .from = from, .to = to})};
-    const auto both_ways = item.find("both_ways");
+    const auto both_ways = item.find("bidirectional");
     if (both_ways && both_ways->boolean())
       edges.back =
           add({.link = {name.name() + " back", spec.latency_us, spec.us_per_byte}, .from = to, .to = from});

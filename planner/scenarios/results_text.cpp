@@ -11,6 +11,7 @@
 
 #include "core/field.hpp"
 #include "core/json_text.hpp"
+#include "core/text_table.hpp"
 
 namespace scenarios {
 namespace {
@@ -40,27 +41,6 @@ std::string csv_cell(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
   return out + '"';
-}
-
-/// Rows of cells, the first a header; the columns in `left` stand flush left, the others right.
-std::string aligned(std::vector<std::vector<std::string>> rows, const std::vector<std::size_t>& left) {
-  std::vector<std::size_t> widths(rows.front().size());
-  for (auto& row : rows)
-    for (std::string& cell : row) cell = core::one_line(cell);
-  for (const auto& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  std::string out;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const bool is_left = std::find(left.begin(), left.end(), i) != left.end();
-      line += i == 0 ? "" : "  ";
-      line += is_left ? fmt::format("{:<{}}", row[i], widths[i]) : fmt::format("{:>{}}", row[i], widths[i]);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + '\n';
-  }
-  return out;
 }
 
 std::string ms(double us) { return fmt::format("{:.3f}", us / 1e3); }
@@ -97,7 +77,7 @@ ordered_json json_of(const planner::Spread& spread) {
           {"p50_us", spread.p50_us},
           {"p95_us", spread.p95_us},
           {"p99_us", spread.p99_us},
-          {"most_us", spread.max_us}};
+          {"max_us", spread.max_us}};
 }
 
 ordered_json json_of(const std::vector<planner::WorkerTime>& times) {
@@ -122,8 +102,8 @@ ordered_json json_of(const planner::WorkerReport& report) {
                       {"waited_for", json_of(report.waited_for)},
                       {"utilisation", json_of(report.utilisation)}};
   if (const auto& path = report.critical_path) {
-    out["critical_path"] = {{"computing_us", path->computing_us},
-                            {"communicating_us", path->communicating_us},
+    out["critical_path"] = {{"compute_us", path->computing_us},
+                            {"communication_us", path->communicating_us},
                             {"untraced_us", path->untraced_us},
                             {"workers", json_of(path->workers)}};
     if (!path->senders.empty()) out["critical_path"]["senders"] = json_of(path->senders);
@@ -193,7 +173,7 @@ std::string job_table(const Results& results) {
     rows.push_back({fmt::to_string(job.workers), "all of the job", "", "", "", "", "",
                     fmt::format("{:.1f}", job.seconds), job.cost ? fmt::format("{:.2f}", *job.cost) : ""});
   }
-  return rows.size() == 1 ? "" : '\n' + aligned(rows, {1, 2});
+  return rows.size() == 1 ? "" : '\n' + core::aligned(rows, {1, 2});
 }
 
 /// A row for each change of each entry.
@@ -206,7 +186,7 @@ std::string what_if_table(const Results& results) {
           {fmt::to_string(entry.metrics.workers), entry.schedule, each.change, ms(each.metrics.iteration_us),
            ms(each.metrics.exposed_communication_us),
            fmt::format("{:.1f} %", 100 * (1 - each.metrics.iteration_us / entry.metrics.iteration_us))});
-  return rows.size() == 1 ? "" : '\n' + aligned(rows, {1, 2});
+  return rows.size() == 1 ? "" : '\n' + core::aligned(rows, {1, 2});
 }
 
 /// A line for each entry whose workers differ.
@@ -296,7 +276,7 @@ std::string results_table(const Results& results) {
                     fmt::format("{:.1f} %", 100 * p.scaling_efficiency),
                     is_fastest(results, entry) ? "*" : ""});
   }
-  std::string out = aligned(rows, {1, 9});
+  std::string out = core::aligned(rows, {1, 9});
   out +=
       "iteration = forward + backward + coding + exposed communication + update + unoverlapped input (or an "
       "overlapped input "
@@ -320,7 +300,7 @@ std::string plan_table(const planner::PlanFile& plan) {
     rows.push_back({fmt::to_string(i + 1), fmt::to_string(plan.groups[i].tensors.size()),
                     size(static_cast<double>(plan.groups[i].bytes)), span_of(plan.groups[i].tensors),
                     transfer_of(plan.groups[i])});
-  out += aligned(rows, {3, 4}) + '\n';
+  out += core::aligned(rows, {3, 4}) + '\n';
 
   if (plan.sampled)
     out += fmt::format(
@@ -332,7 +312,7 @@ std::string plan_table(const planner::PlanFile& plan) {
     rows.push_back({other.schedule, ms(other.iteration_us),
                     fmt::format("{:.1f} %", 100 * (1 - plan.iteration_us / other.iteration_us))});
   rows.push_back({"lower bound", ms(plan.lower_bound_us), ""});
-  return out + aligned(rows, {0});
+  return out + core::aligned(rows, {0});
 }
 
 }  // namespace scenarios

@@ -15,7 +15,7 @@ namespace {
 
 using Points = std::vector<std::pair<double, double>>;
 
-/// By collective and algorithm, in the order in which they were measured.
+/// One curve per collective and algorithm, in the order of measurement.
 struct Curve {
   const Samples* first = nullptr;
   Points points;
@@ -59,13 +59,13 @@ std::optional<std::string> named(const std::string& algorithm) {
 
 }  // namespace
 
-bool makes_network(const Wanted& wanted) {
+bool makes_network(const RunOptions& wanted) {
   return std::ranges::any_of(wanted.collectives, [&](Collective kind) {
     return entry(kind).in_network || (kind == Collective::send_receive && wanted.sizes.size() >= 2);
   });
 }
 
-core::Network network(const std::vector<Samples>& samples, const About& about) {
+core::Network network(const std::vector<Samples>& samples, const NetworkInfo& about) {
   core::Network out = {.name = about.name,
                        .origin = {.kind = core::OriginKind::measured, .source = about.source},
                        .link = {},
@@ -94,7 +94,7 @@ core::Network network(const std::vector<Samples>& samples, const About& about) {
   }
   if (!out.link && out.measured.empty())
     throw core::EnvironmentError(
-        "what was measured makes no network: no collective that has a curve in it, and no "
+        "the measurements give no network: no collective that has a curve in one, and no "
         "send_receive of two sizes");
   return out;
 }
@@ -113,7 +113,7 @@ std::string table(const std::vector<Samples>& samples) {
   }
   for (const Curve& curve : curves(samples))
     if (const auto fit = line(curve.points); fit && curve.points.size() > 2)
-      out += fmt::format("{}: {:.1f} us + {:.6g} us/byte, off by {:.2f} % on the mean, {:.2f} % at worst\n",
+      out += fmt::format("{}: {:.1f} us + {:.6g} us/byte, error {:.2f} % in the mean, {:.2f} % at most\n",
                          entry(curve.first->collective).name, fit->startup_us, fit->us_per_byte,
                          100 * fit->mean_relative_error, 100 * fit->max_relative_error);
   return out + halves_table(halves(samples));

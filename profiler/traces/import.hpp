@@ -1,4 +1,4 @@
-// Logs of other projects become profiles and networks of ours.
+// Converts logs of other projects to profiles and networks.
 
 #pragma once
 
@@ -13,30 +13,31 @@ namespace traces {
 
 std::span<const ImportFormat> import_formats();
 
-/// The measured collectives of logs that belong together, by collective, algorithm and number of workers; all
-/// of one format. Throws InputError as import_logs() does.
+/// The measured collectives of logs that belong together, sorted by collective, algorithm and number of
+/// workers; all of one format. Throws InputError like import_logs().
 struct Measurements {
   std::string source;  ///< for an origin
   std::vector<Series> series;
 };
 Measurements read_measurements(const std::vector<LogFile>& logs, const ImportOptions& options);
 
-/// A layer's parameters as one tensor, ready when the layer's backward ends.
+/// Replaces a layer's parameters by one tensor, which is ready when the layer's backward ends.
 void merge_tensors(core::ProfileLayer& layer);
 
-/// A network of measured curves.
+/// Returns a network of measured curves.
 core::Network network_of(const Measurements& measurements, const std::string& name);
 
-/// Which points a network's curve keeps. Its last line is continued for ever, and the line between two
-/// neighbouring points can have any slope, a falling one too: the noise of a microsecond between sizes 4 KiB
-/// apart. So that the last line spans a quarter of the sizes, the points inside that quarter are left out.
+/// Returns the points that a network's curve keeps. Its last line is extrapolated without limit, and noise of
+/// a microsecond between sizes 4 KiB apart can give the line between two neighbouring points any slope, even
+/// a negative one. Therefore points in the last quarter of the sizes are left out, so that the last line
+/// spans it.
 std::vector<std::size_t> points_with_steady_end(const std::vector<std::pair<double, double>>& points);
 
-/// The curve through those.
+/// Returns the curve through those points.
 core::CostCurve curve_through(const std::vector<std::pair<double, double>>& points);
 
-/// Reads logs that belong together. What it returns satisfies read_profile or read_network; whatever is wrong
-/// is an InputError, `FILE:LINE: expected X, got Y` where a line is at fault.
+/// Reads logs that belong together. The result satisfies read_profile or read_network; anything wrong is an
+/// InputError, `FILE:LINE: expected X, got Y` if a line is at fault.
 Imported import_logs(const std::vector<LogFile>& logs, const ImportOptions& options);
 
 }  // namespace traces

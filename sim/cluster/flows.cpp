@@ -31,11 +31,10 @@ Flows::Flows(Topology topology)
     if (topology_.links[i].us_per_byte > 0) carriers_[i].capacity = 1 / topology_.links[i].us_per_byte;
 }
 
-Flows::Begun Flows::begin(std::uint32_t slot, std::pair<std::uint32_t, std::uint32_t> transfer,
-                          std::int64_t bytes, const Factors& factors, sim::Time at) {
+Flows::FlowStart Flows::begin(std::uint32_t slot, std::pair<std::uint32_t, std::uint32_t> ranks,
+                              std::int64_t bytes, const Factors& factors, sim::Time at) {
   Flow& flow = flows_[slot];
-  if (flow.from != transfer.first || flow.to != transfer.second)
-    find_transfer(flow, transfer.first, transfer.second);
+  if (flow.from != ranks.first || flow.to != ranks.second) find_route(flow, ranks.first, ranks.second);
   const double first_us = topology_.spec.startup_us + flow.latency_us;
   // The operations are in the order of message_time(), so the results have the same bits.
   const double us =
@@ -48,7 +47,7 @@ Flows::Begun Flows::begin(std::uint32_t slot, std::pair<std::uint32_t, std::uint
   return {.at = after(at, first_us * factors.slowdown * factors.draw), .joins = true};
 }
 
-void Flows::find_transfer(Flow& flow, std::uint32_t from, std::uint32_t to) const {
+void Flows::find_route(Flow& flow, std::uint32_t from, std::uint32_t to) const {
   const Route route = topology_.route(from, to);
   flow.from = from;
   flow.to = to;

@@ -30,12 +30,12 @@ class Flows {
   void grow(std::size_t slots) { flows_.resize(slots); }
   const Topology& topology() const { return topology_; }
 
-  struct Begun {
+  struct FlowStart {
     sim::Time at;
     bool joins = false;  ///< its bytes begin to flow at `at`; otherwise it ends then, having used no link
   };
-  Begun begin(std::uint32_t slot, std::pair<std::uint32_t, std::uint32_t> transfer, std::int64_t bytes,
-              const Factors& factors, sim::Time at);
+  FlowStart begin(std::uint32_t slot, std::pair<std::uint32_t, std::uint32_t> ranks, std::int64_t bytes,
+                  const Factors& factors, sim::Time at);
   /// The message's bytes begin to flow. Returns when they end, unless settle() changes it.
   sim::Time join(std::uint32_t slot);
   /// The message has ended. Does nothing if it has not joined.
@@ -92,7 +92,7 @@ class Flows {
     std::uint32_t link = 0;
   };
 
-  void find_transfer(Flow& flow, std::uint32_t from, std::uint32_t to) const;
+  void find_route(Flow& flow, std::uint32_t from, std::uint32_t to) const;
   void mark(std::uint32_t link);
   void find_component();
   void add_flows_of(const Carrier& carrier);

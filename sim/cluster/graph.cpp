@@ -170,7 +170,7 @@ GraphRoutes::GraphRoutes(const Graph& graph, std::uint32_t ranks)
     finder.run(targets[row], std::span(next_).subspan(row * vertices_, vertices_));
 }
 
-std::vector<std::uint32_t> GraphRoutes::transfer(std::uint32_t from, std::uint32_t to) const {
+std::vector<std::uint32_t> GraphRoutes::route(std::uint32_t from, std::uint32_t to) const {
   if (const auto written = written_.find({from, to}); written != written_.end()) return written->second;
   const std::uint32_t end = ranks_at_[to];
   const std::size_t row = std::size_t{row_of_[end]} * vertices_;

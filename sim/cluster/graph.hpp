@@ -66,7 +66,7 @@ class GraphRoutes {
   GraphRoutes(const Graph& graph, std::uint32_t ranks);
 
   /// Returns the edges of the route; empty between ranks at the same vertex, unless a route is written.
-  std::vector<std::uint32_t> transfer(std::uint32_t from, std::uint32_t to) const;
+  std::vector<std::uint32_t> route(std::uint32_t from, std::uint32_t to) const;
 
  private:
   std::uint32_t vertices_;

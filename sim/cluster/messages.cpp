@@ -54,7 +54,7 @@ void Messages::enter(std::uint32_t collective, std::uint32_t rank, sim::Time at)
   begin_round(slot, at);
 }
 
-std::optional<Messages::Left> Messages::next(sim::Time until) {
+std::optional<Messages::Departure> Messages::next(sim::Time until) {
   assert(until >= now_);
   for (;;) {
     sim::Time at = queue_.first_time();
@@ -186,7 +186,7 @@ void Messages::send(std::uint32_t slot, const Exchange& exchange, sim::Time at) 
   }
   const Factors factors = {.slowdown = links_.slowdown.empty() ? 1 : links_.slowdown[from],
                            .draw = rank.draw};
-  const Flows::Begun begun = flows_->begin(slot, {from, exchange.to}, exchange.bytes_out, factors, at);
+  const Flows::FlowStart begun = flows_->begin(slot, {from, exchange.to}, exchange.bytes_out, factors, at);
   rank.joins = begun.joins ? 1 : 0;
   queue_.set(slot, begun.at);
 }
@@ -253,16 +253,16 @@ bool Messages::take_early(std::uint32_t slot) {
 bool Messages::stream(std::uint32_t slot) {
   const Collective& collective = collectives_[ranks_[slot].collective];
   const TreeStreams::Event event =
-      collective.streams->happens(net(collective), slot - collective.slots_at, now_);
+      collective.streams->handle_event(net(collective), slot - collective.slots_at, now_);
   if (event == TreeStreams::Event::arrived) ++delivered_;
   return event == TreeStreams::Event::left;
 }
 
-Messages::Left Messages::leave(std::uint32_t slot) {
+Messages::Departure Messages::leave(std::uint32_t slot) {
   Rank& rank = ranks_[slot];
   Collective& collective = collectives_[rank.collective];
   const std::uint32_t place = slot - collective.slots_at;
-  Left left = {.collective = rank.collective, .rank = place, .at = now_};
+  Departure left = {.collective = rank.collective, .rank = place, .at = now_};
   if (tracks_origins_) left.origin = collective.streams ? collective.streams->origin(place) : origins_[slot];
   rank.leaves = 0;
   queue_.set(slot, EventQueue::kNever);

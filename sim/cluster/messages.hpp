@@ -46,19 +46,19 @@ class Messages {
   /// A rank enters a collective, once, at now() or later. Ranks may be in several collectives at once.
   void enter(std::uint32_t collective, std::uint32_t rank, sim::Time at);
 
-  struct Left {
+  struct Departure {
     std::uint32_t collective = 0;
     std::uint32_t rank = 0;
     sim::Time at{};
     /// The rank that would have had to enter sooner, if tracked; other collectives are ignored.
     std::uint32_t origin = Exchange::kNobody;
-    bool operator==(const Left&) const = default;
+    bool operator==(const Departure&) const = default;
   };
   /// Runs until the next rank leaves a collective, at most until `until`. If it returns nothing, now() is
   /// `until` and everything up to then has happened; until == sim::Time::max() runs until nothing is pending
   /// and leaves now() at the last event. Ranks that leave at the same time are returned in a deterministic
   /// order.
-  std::optional<Left> next(sim::Time until);
+  std::optional<Departure> next(sim::Time until);
 
   sim::Time now() const { return now_; }
   /// Returns the time of the next event, whether or not a rank leaves then. Nothing: the ranks inside wait
@@ -136,7 +136,7 @@ class Messages {
   TreeStreams::Net net(const Collective& collective) {
     return {.queue = queue_, .flows = flows_ ? &*flows_ : nullptr, .first_slot = collective.slots_at};
   }
-  Left leave(std::uint32_t slot);
+  Departure leave(std::uint32_t slot);
   void settle() {
     if (flows_ && !flows_->settled()) flows_->settle(now_, queue_);
   }

@@ -43,7 +43,7 @@ class TreeStreams {
 
   enum class Event : std::uint8_t { none, arrived, left };
   /// Handles the event at `place` among its slots: a message has arrived, a rank leaves, or neither.
-  Event happens(const Net& net, std::uint32_t place, sim::Time now);
+  Event handle_event(const Net& net, std::uint32_t place, sim::Time now);
 
   /// The rank whose entry decided when `rank` leaves, once that is known.
   std::uint32_t origin(std::uint32_t rank) const { return ranks_[rank].leaves.origin; }
@@ -57,19 +57,19 @@ class TreeStreams {
 
  private:
   /// A time, and the rank whose entry decided it.
-  struct When {
+  struct DecidedTime {
     sim::Time at{};
     std::uint32_t origin = 0;
 
-    When operator+(sim::Time more) const { return {.at = at + more, .origin = origin}; }
+    DecidedTime operator+(sim::Time more) const { return {.at = at + more, .origin = origin}; }
   };
-  static const When& later(const When& a, const When& b) { return a.at < b.at ? b : a; }
+  static const DecidedTime& later(const DecidedTime& a, const DecidedTime& b) { return a.at < b.at ? b : a; }
 
   /// The times of a rank in one direction of one tree.
   struct Point {
-    When head;           // of the first bytes; the latest of those known
-    When tail;           // of the last bytes; the latest of those known
-    When bodies;         // when the last bytes had flowed in
+    DecidedTime head;    // of the first bytes; the latest of those known
+    DecidedTime tail;    // of the last bytes; the latest of those known
+    DecidedTime bodies;  // when the last bytes had flowed in
     double port_us = 0;  // minimum time from the head to the tail, or from the last flow if there are flows
     std::uint8_t heads_missing = 0;
     std::uint8_t tails_missing = 0;
@@ -77,13 +77,13 @@ class TreeStreams {
   enum class State : std::uint8_t { joining, flowing, flowed, arrived };
   /// The stream from a rank to its parent, or the other way.
   struct Stream {
-    sim::Time first{};                       // alpha, or startup and latency
-    When tail = {.at = EventQueue::kNever};  // tail of the sender + first
+    sim::Time first{};                              // alpha, or startup and latency
+    DecidedTime tail = {.at = EventQueue::kNever};  // tail of the sender + first
     Factors factors{};
     State state = State::flowed;
   };
   struct Rank {
-    When leaves;
+    DecidedTime leaves;
     std::uint8_t halves_missing = 2;  // its own and its children's
     bool is_inside = false;
   };
@@ -104,14 +104,14 @@ class TreeStreams {
   template <typename Do>
   void each_child(std::uint32_t tree, std::uint32_t rank, const Do& act) const;
   TreePlace receiver(const TreePlace& stream) const;
-  const When& sender_head(const TreePlace& stream) const;
-  void head_comes(const Net& net, const TreePlace& place, const When& when);
+  const DecidedTime& sender_head(const TreePlace& stream) const;
+  void receive_head(const Net& net, const TreePlace& place, const DecidedTime& when);
   void pass_head(const Net& net, const TreePlace& place);
-  void send_head(const Net& net, const TreePlace& edge, const When& when);
-  void tail_comes(const Net& net, const TreePlace& place, const When& when);
+  void send_head(const Net& net, const TreePlace& edge, const DecidedTime& when);
+  void receive_tail(const Net& net, const TreePlace& place, const DecidedTime& when);
   void pass_tail(const Net& net, const TreePlace& place);
-  void send_tail(const Net& net, const TreePlace& edge, const When& when);
-  void half_is_there(const Net& net, std::uint32_t rank, const When& when);
+  void send_tail(const Net& net, const TreePlace& edge, const DecidedTime& when);
+  void finish_half(const Net& net, std::uint32_t rank, const DecidedTime& when);
 
   std::shared_ptr<const DoubleBinaryTree> trees_;
   std::vector<std::array<std::uint32_t, 2>> children_;  // indexed by tree and rank; kRoot: none

@@ -1,4 +1,5 @@
-// The bundled profiles, networks and costs of compressors: they read, and hold what their sources hold.
+// The bundled profiles, networks and compressor costs: they can be read, and contain the figures of their
+// sources.
 
 #include <algorithm>
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Measured costs of compressors: what is read and written, and every refusal word for word.
+// Measured costs of compressors: reading, writing, and every error message verbatim.
 
 #include "core/compressor_costs.hpp"
 

@@ -1,5 +1,5 @@
-// Estimated profiles: the roofline of a layer worked by hand, scaling, and how near measured iterations they
-// come.
+// Estimated profiles: the roofline of a layer computed by hand, scaling, and the accuracy for measured
+// iterations.
 
 #include "core/estimate/estimate.hpp"
 

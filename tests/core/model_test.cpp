@@ -1,4 +1,4 @@
-// The model format: blocks, repetition, references, shapes, and what is refused.
+// The model format: blocks, repetition, references, shapes, and errors.
 
 #include "core/model/model.hpp"
 
@@ -12,7 +12,7 @@
 namespace core {
 namespace {
 
-/// A model file with these parts; images of 3 x 8 x 8.
+/// Returns a model file with these parts; images of 3 x 8 x 8.
 std::string model_text(const std::string& layers, const std::string& blocks = "") {
   return R"({"format": "fusewise.model", "version": 1, "name": "m", "about": "",
     "input": [{"name": "image", "shape": [3, 8, 8]}, {"name": "words", "shape": ["$sequence_length", 6]},
@@ -43,7 +43,7 @@ std::vector<std::string> layer_names(const Model& model) {
   return names;
 }
 
-/// The output of the last layer when nothing else is said.
+/// The shape of the last layer's output.
 Shape last_shape(const std::string& layers) {
   return parse(layers + R"(, {"kind": "layer_norm"})").layers.back().output;
 }
@@ -120,7 +120,7 @@ TEST_CASE("model: a block may have several inputs") {
 TEST_CASE("model: a shared tensor counts once") {
   const Model model =
       parse(R"({"name": "e", "kind": "embedding", "inputs": ["tokens"], "entries": 10, "features": 4},
-                               {"name": "head", "kind": "linear", "out_features": 10, "shares": "e.weight"})");
+                               {"name": "head", "kind": "linear", "out_features": 10, "tied_to": "e.weight"})");
   CHECK(tensor_count(model) == 2);
   CHECK(parameter_count(model) == 50);
   const Layer& head = model.layers.back();
@@ -252,8 +252,8 @@ TEST_CASE("refused: unknown kinds, keys, names and parameters, with a suggestion
         "m.json: /layers/0/out_channels: expected a value or a parameter of this block, got \"$n\"");
   CHECK(
       message(
-          R"({"name": "h", "kind": "linear", "out_features": 6, "inputs": ["words"], "shares": "e.weight"})") ==
-      "m.json: /layers/0/shares: expected the name of an earlier tensor, got \"e.weight\"");
+          R"({"name": "h", "kind": "linear", "out_features": 6, "inputs": ["words"], "tied_to": "e.weight"})") ==
+      "m.json: /layers/0/tied_to: expected the name of an earlier tensor, got \"e.weight\"");
   const std::string unknown_kind = message(R"({"kind": "conv"})");
   CHECK(unknown_kind.find("m.json: /layers/0/kind: expected one of conv2d, max_pool, ") == 0);
   CHECK(unknown_kind.find(R"(, got "conv")") != std::string::npos);

@@ -1,5 +1,4 @@
-// The profile reader: what a file must hold, what is refused and how it is said, and that writing is its
-// inverse.
+// The profile reader: required keys, errors and their messages, and that writing is its inverse.
 
 #include "core/profile.hpp"
 

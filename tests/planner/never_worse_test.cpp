@@ -112,7 +112,7 @@ constexpr const char* kPlanners[] = {
     R"({"kind": "sweep", "of": "layers"})",
     R"({"kind": "sweep", "of": "groups"})",
     R"({"kind": "autotune", "cycle_steps": 12})",
-    R"({"kind": "cupcake", "most_nodes": 20000})",
+    R"({"kind": "cupcake", "max_nodes": 20000})",
 };
 
 std::vector<Fusion> planners() {

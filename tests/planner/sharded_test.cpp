@@ -41,7 +41,7 @@ TEST_CASE("sharded: parameters are gathered one group ahead before each pass, gr
              "G1 0-7, S1 21-28, G1 28-35, S1 49-56", 28});
 }
 
-TEST_CASE("sharded: what forward used last is kept by default; all may be kept, or all gathered again") {
+TEST_CASE("sharded: what forward used last is kept by default, all may be kept, or all gathered again") {
   const Scene scene(two_layers(), pair_of(2, 0.1), 2, {.iterations = 1});
   // backward waits for its first group, whose compute then hides the gathering of the second
   check_run(
@@ -114,7 +114,7 @@ TEST_CASE("sharded: one worker has all parameters") {
             {"F1 0-2, F2 2-5, B2' 5-9, B1' 9-14, F1' 14-16, F2' 16-19, B2 19-23, B1 23-28", "", 28});
 }
 
-TEST_CASE("sharded: `optimal` beats what is plain, says how far off it may be, and is; bounds hold") {
+TEST_CASE("sharded: `optimal` beats what is plain, says how far off it may be, and is, bounds hold") {
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     Random random(seed);

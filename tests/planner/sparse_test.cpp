@@ -63,7 +63,7 @@ TEST_CASE("sparse: a name and a density are enough, other keys change what the t
   const Compressor ok = read(
       R"({"name": "ok-topk", "density": 0.02, "selection": {"startup_us": 1}, "decode": {}, "overlap": 0.5,
           "recompute_every": 128, "repartition_every": 16, "recompute_selection": {"floor_us": 2},
-          "spikes": true, "volume": "bound"})");
+          "unamortized": true, "volume": "bound"})");
   CHECK(ok.encode == CodeCost{.startup_us = 1});
   CHECK(ok.decode.is_free());
   CHECK(*ok.sparse == SparseOptions{.overlap = 0.5,
@@ -86,7 +86,7 @@ TEST_CASE("sparse: what is none is refused") {
     std::string message;
   };
   const std::string keys =
-      "expected a key among name, density, selection, decode, on_the_way, costs, decode_each";
+      "expected a key among name, density, selection, decode, in_transit, costs, decode_each";
   const std::vector<Case> cases = {
       {R"("ok-topk")",
        R"(/: expected a density with it: {"name": "ok-topk", "density": ...}, got "ok-topk")"},
@@ -103,7 +103,8 @@ TEST_CASE("sparse: what is none is refused") {
        "/recompute_every: expected an integer from 1 to 1000000000, got 0"},
       {R"({"name": "ok-topk", "density": 0.5, "volume": "most"})",
        R"(/volume: expected one of expected, bound, got "most")"},
-      {R"({"name": "ok-topk", "density": 0.5, "spikes": 1})", "/spikes: expected true or false, got 1"},
+      {R"({"name": "ok-topk", "density": 0.5, "unamortized": 1})",
+       "/unamortized: expected true or false, got 1"},
   };
   for (const Case& each : cases) {
     CAPTURE(each.text);
@@ -171,7 +172,7 @@ TEST_CASE("sparse: fused and overlapped, merged gradients travel under backward"
 constexpr const char* kOkTopk =
     R"({{"name": "ok-topk", "compression": {{"name": "ok-topk", "density": 0.25, "recompute_every": 2,
          "repartition_every": 4, "selection": {{"startup_us": 1}}, "recompute_selection": {{"startup_us": 3}},
-         "decode": {{}}, "spikes": {}}}}})";
+         "decode": {{}}, "unamortized": {}}}}})";
 
 TEST_CASE("sparse: what Ok-Topk does now and then is spread over all iterations") {
   const Scene scene(two_layers(), link_of(1, 0.1), 2, {.iterations = 5});

@@ -1,4 +1,4 @@
-// Small models that have every kind of layer, for whatever runs layers.
+// Small models with every kind of layer, for tests of backends.
 
 #pragma once
 
@@ -18,8 +18,8 @@ struct LayerExample {
   std::string layers;
 };
 
-/// A layer on what a matrix or a convolution gives, times numbers of its own: so that it has an input with a
-/// gradient, and a gradient to start from that differs from element to element.
+/// A layer whose input is a matrix product or a convolution, and whose output is multiplied by its own
+/// numbers: so it has an input with a gradient, and an output gradient that differs between elements.
 inline LayerExample image_example(const std::string& layer, const std::string& out,
                                   const std::string& in = "[4, 6, 7]") {
   return {
@@ -85,7 +85,7 @@ inline const std::vector<LayerExample>& layer_examples() {
       sequence_example(R"({"name": "it", "kind": "gelu", "tanh": true})", "[5, 6]"),
       sequence_example(R"({"name": "it", "kind": "silu"})", "[5, 6]"),
       sequence_example(R"({"name": "it", "kind": "tanh"})", "[5, 6]"),
-      sequence_example(R"({"name": "it", "kind": "hardtanh", "least": -0.3, "most": 0.6})", "[5, 6]"),
+      sequence_example(R"({"name": "it", "kind": "hardtanh", "min": -0.3, "max": 0.6})", "[5, 6]"),
       sequence_example(R"({"name": "it", "kind": "dropout", "probability": 0.4})", "[5, 6]"),
       sequence_example(R"({"name": "it", "kind": "add", "inputs": ["before", "before", "y"]})", "[5, 6]"),
       sequence_example(R"({"name": "it", "kind": "multiply", "inputs": ["before", "y", "before"]})",
@@ -116,7 +116,7 @@ inline const std::vector<LayerExample>& layer_examples() {
           R"({"name": "it", "kind": "embedding", "inputs": ["t"], "entries": 9, "features": 3, "scaled": true})"),
       token_example(
           R"({"name": "it", "kind": "position_embedding", "inputs": ["t"], "entries": 9, "features": 3})"),
-      // the word embedding's table serves as the last matrix as well, and what it gives is read three times
+      // The table of the word embedding also serves as the last matrix, and its result is read three times.
       {R"([{"name": "t", "shape": [4], "element": "token", "vocabulary": 5}])",
        R"([{"name": "words", "kind": "embedding", "entries": 5, "features": 6},
            {"name": "norm", "kind": "layer_norm"},
@@ -124,7 +124,7 @@ inline const std::vector<LayerExample>& layer_examples() {
            {"name": "core", "kind": "attention", "heads": 2, "causal": true},
            {"name": "sum", "kind": "add", "inputs": ["words", "core"]},
            {"name": "gate", "kind": "multiply", "inputs": ["sum", "words"]},
-           {"name": "head", "kind": "linear", "out_features": 5, "bias": false, "shares": "words.weight"},
+           {"name": "head", "kind": "linear", "out_features": 5, "bias": false, "tied_to": "words.weight"},
            {"name": "loss", "kind": "cross_entropy"}])"}};
   return all;
 }

@@ -5,7 +5,7 @@
 #include "collectives/transport/in_process.hpp"
 #include "core/errors.hpp"
 #include "core/field.hpp"
-#include "tests/support/changing.hpp"
+#include "tests/support/corrupting_transport.hpp"
 
 namespace {
 
@@ -20,11 +20,11 @@ TEST_CASE("measure: every collective of every backend is timed and checked, isol
         for (const std::uint32_t size : {2U, 3U, 4U}) {
           CAPTURE(backend.name);
           CAPTURE(size);
-          measure::Wanted wanted = {.collectives = {},
-                                    .sizes = {4, 4096, 100'000},
-                                    .repetitions = 3,
-                                    .warm_up = 1,
-                                    .timing = timing};
+          measure::RunOptions wanted = {.collectives = {},
+                                        .sizes = {4, 4096, 100'000},
+                                        .repetitions = 3,
+                                        .warm_up = 1,
+                                        .timing = timing};
           for (const measure::CollectiveEntry& entry : measure::collectives())
             wanted.collectives.push_back(entry.kind);
           std::vector<Samples> samples;
@@ -47,7 +47,7 @@ TEST_CASE("measure: every collective of every backend is timed and checked, isol
         }
 }
 
-/// Leaves every buffer as it was.
+/// Leaves every buffer unchanged.
 class Lazy final : public measure::Engine {
  public:
   void load(std::span<const float> values) override { values_.assign(values.begin(), values.end()); }
@@ -73,7 +73,7 @@ TEST_CASE("measure: a collective that does nothing is found out, whatever it sho
   }
 }
 
-/// The sums of two ranks; of so many that were started in a row, one comes out wrong.
+/// Sums two ranks; of several collectives in a row, one result is wrong.
 class OneWrong final : public measure::Engine {
  public:
   OneWrong(std::uint32_t in_a_row, std::uint32_t wrong) : in_a_row_(in_a_row), wrong_(wrong) {}
@@ -122,7 +122,7 @@ TEST_CASE("measure: one wrong sum of several in a row is found out, whichever it
 TEST_CASE("measure: a changed byte of what drains the link is found out") {
   const auto run = [](std::size_t changed) {
     transport::run_ranks(3, [&](transport::Transport& end) {
-      tests::Changing changing(end, changed, changed);
+      tests::CorruptingTransport changing(end, changed, changed);
       const auto engine = measure::collective_backends().front().make(end, {.algorithm = "ring"});
       (void)measure::run(
           changing, *engine,

@@ -15,8 +15,10 @@ inline std::string fake_cuda() {
   return (std::filesystem::path(program()).parent_path() / "tests/fake_cuda").string();
 }
 
-/// False if the build has found no headers of NCCL.
-inline bool has_fake_cuda() { return std::filesystem::exists(fake_cuda()); }
+/// The reason why the fakes are missing; empty where they have been built.
+inline std::string no_fake_cuda() {
+  return std::filesystem::exists(fake_cuda()) ? "" : "built without the headers of CUDA and NCCL";
+}
 
 /// Returns the environment with the mock libraries in place of the real ones.
 inline std::map<std::string, std::string> with_fake_cuda(std::map<std::string, std::string> variables) {

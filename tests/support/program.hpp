@@ -14,8 +14,8 @@ struct Outcome {
   std::string err;
 };
 
-/// Runs fusewise with these arguments in the repository root.
-Outcome run_program(const std::vector<std::string>& arguments);
+/// Runs fusewise with these arguments in the repository root. Its process calls `before` first.
+Outcome run_program(const std::vector<std::string>& arguments, void (*before)() = nullptr);
 
 /// The path of the program.
 std::string program();

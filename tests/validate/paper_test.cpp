@@ -1,4 +1,4 @@
-// Papers as data: what their files may say, how figures are judged, and what makes a validation fail.
+// Papers as data: the format of their files, how figures are judged, and what makes a validation fail.
 
 #include "validate/paper/read_paper.hpp"
 
@@ -24,7 +24,7 @@ constexpr const char* kScenario = R"({"format": "fusewise.scenario", "version": 
   "network": {"format": "fusewise.network", "version": 1, "name": "n",
               "origin": {"kind": "estimated", "source": ""}, "link": {"alpha_us": 0, "beta_us_per_byte": 1}}})";
 
-/// A paper with these keys besides, and one figure.
+/// Returns a paper with these additional keys and one figure.
 std::string paper(const std::string& figure, const std::string& more = "") {
   return R"({"format": "fusewise.paper", "version": 1, "name": "p", "title": "t", "source": "s", )" + more +
          R"("scenarios": [{"name": "a", "scenario": )" + kScenario +
@@ -71,7 +71,7 @@ TEST_CASE("papers: a figure that agrees in all decimals is reproduced, another n
         "p: 'f' is met, although its file says why it is not");
 }
 
-TEST_CASE("papers: a patch changes one key and leaves the rest; paths in it stay where they were") {
+TEST_CASE("papers: a patch changes one key and leaves the rest, paths in it stay where they were") {
   const std::string patched =
       R"("published": 7.5, "decimals": 1, "judge": "exact", "quantity": {"kind": "iteration_ms", "scenario": "b",
          "schedule": "wfbp"})";  // six steps of 500 us more
@@ -99,15 +99,15 @@ TEST_CASE("papers: ranges, bounds, orders and properties") {
                      "for": {"workers": [1, 4]}})";  // 3 and 4.5
   };
   const auto judged = [&](const std::string& rest) { return verdict(paper(over_workers(rest))); };
-  CHECK(judged(R"("judge": "range", "published": {"least": 2.5, "most": 4})") == Verdict::reproduced);
-  CHECK(judged(R"("judge": "range", "published": {"least": 2.3, "most": 4})") == Verdict::not_reproduced);
-  CHECK(judged(R"("judge": "range", "published": {"most": 3.5})") == Verdict::not_reproduced);
-  CHECK(judged(R"("judge": "bound", "published": {"least": 2.9})") == Verdict::reproduced);
-  CHECK(judged(R"("judge": "bound", "published": {"least": 3})") == Verdict::not_reproduced);
+  CHECK(judged(R"("judge": "range", "published": {"min": 2.5, "max": 4})") == Verdict::reproduced);
+  CHECK(judged(R"("judge": "range", "published": {"min": 2.3, "max": 4})") == Verdict::not_reproduced);
+  CHECK(judged(R"("judge": "range", "published": {"max": 3.5})") == Verdict::not_reproduced);
+  CHECK(judged(R"("judge": "bound", "published": {"min": 2.9})") == Verdict::reproduced);
+  CHECK(judged(R"("judge": "bound", "published": {"min": 3})") == Verdict::not_reproduced);
   CHECK(judged(R"("judge": "interval", "published": 4)") == Verdict::reproduced);
   CHECK(judged(R"("judge": "interval", "published": 5)") == Verdict::not_reproduced);
-  CHECK(judged(R"("judge": "order", "best": "least", "published": ["1", "4"])") == Verdict::reproduced);
-  CHECK(judged(R"("judge": "order", "best": "most", "published": ["1", "4"])") == Verdict::not_reproduced);
+  CHECK(judged(R"("judge": "order", "best": "min", "published": ["1", "4"])") == Verdict::reproduced);
+  CHECK(judged(R"("judge": "order", "best": "max", "published": ["1", "4"])") == Verdict::not_reproduced);
   CHECK(judged(R"("judge": "shown")") == Verdict::shown);
   const std::string slower = R"("judge": "holds", "published": true, "quantity": {"kind": "never_slower",
     "scenario": "a", "schedule": "wfbp", "than": "sync-easgd"})";
@@ -151,7 +151,7 @@ TEST_CASE("papers: times, sizes and speeds of closed forms are not negative") {
 }
 
 TEST_CASE("papers: a mean has a bound, and what an input was fitted to is no part of it") {
-  const std::string score = R"("scores": [{"name": "s", "what": "Table I", "most_mean_error": 0.1}], )";
+  const std::string score = R"("scores": [{"name": "s", "what": "Table I", "max_mean_error": 0.1}], )";
   const std::string near = std::string(R"("judge": "scored", "score": "s", "published": 4.2, )") + kIteration;
   const std::string far = std::string(R"("judge": "scored", "score": "s", "published": 3.0, )") + kIteration;
   CHECK(verdict(paper(near, score)) == Verdict::scored);
@@ -168,10 +168,10 @@ TEST_CASE("papers: a mean has a bound, and what an input was fitted to is no par
 }
 
 TEST_CASE("papers: a mean says over how many figures it is, and fails where one has no value") {
-  const std::string score = R"("scores": [{"name": "s", "what": "Table I", "most_mean_error": 0.1}], )";
+  const std::string score = R"("scores": [{"name": "s", "what": "Table I", "max_mean_error": 0.1}], )";
   const std::string valued =
       std::string(R"("judge": "scored", "score": "s", "published": 4.2, )") + kIteration;
-  // No number of workers lets a schedule fall behind itself.
+  // A schedule is never slower than itself.
   const std::string none =
       R"("judge": "scored", "score": "s", "published": 4, "quantity": {"kind": "behind_from", "scenario": "a",
          "schedule": "wfbp", "than": "wfbp"})";
@@ -205,7 +205,7 @@ TEST_CASE("papers: a wrong file is refused with its place") {
         "p.paper.json: /figures/0/published: expected a number, as it is judged by 'exact', got true");
   CHECK(figure(judge + R"("published": 1, "within": 0.1, )" + kIteration) ==
         "p.paper.json: /figures/0/within: expected no such key where 'exact' judges, got 0.1");
-  const std::string score = R"("scores": [{"name": "s", "what": "w", "most_mean_error": 0.1}], )";
+  const std::string score = R"("scores": [{"name": "s", "what": "w", "max_mean_error": 0.1}], )";
   CHECK(refusal(paper(judge + R"("published": 4.5, "decimals": 1, )" + kIteration, score)) ==
         "p.paper.json: /scores/0/name: expected the name of a score that figures have, got \"s\"");
   CHECK(refusal(paper(std::string(R"("judge": "shown", "score": "s", "published": 1, )") + kIteration, score))

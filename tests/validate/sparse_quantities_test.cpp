@@ -1,5 +1,5 @@
-// Quantities that are counted from runs of the sparse all-reduces, and those of steps, updates and weak
-// scaling: against formulas and numbers worked by hand, and every refusal word for word.
+// Quantities that are counted in runs of the sparse all-reduces, and those of steps, updates and weak
+// scaling: compared with formulas and numbers computed by hand, and every error message verbatim.
 
 #include <string>
 
@@ -171,7 +171,7 @@ TEST_CASE("search: takes some time, or says that it was stopped") {
   const Values exact = search(R"("optimal")");
   CHECK(exact.front().label.empty());
   CHECK(exact.front().value > 0);
-  CHECK(search(R"({"kind": "cupcake", "most_nodes": 1})").front().value > 0);
+  CHECK(search(R"({"kind": "cupcake", "max_nodes": 1})").front().value > 0);
 }
 
 TEST_CASE("counted quantities: what they cannot count is refused with its place") {

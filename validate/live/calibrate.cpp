@@ -11,7 +11,7 @@
 
 #include "collectives/transport/bytes.hpp"
 #include "collectives/transport/collectives.hpp"
-#include "collectives/transport/prompt.hpp"
+#include "collectives/transport/low_latency.hpp"
 #include "core/errors.hpp"
 #include "core/json_text.hpp"
 #include "core/profile.hpp"
@@ -90,7 +90,7 @@ void measure_sizes(Transport& transport, measure::Engine& engine, const Terms& t
   for (std::uint32_t sweep = 0; sweep < std::min(kSweeps, spec.repetitions); ++sweep)
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       const bool is_small = sizes[i] < terms.burst_bytes;
-      const measure::Wanted wanted = {
+      const measure::RunOptions wanted = {
           .collectives = {kind},
           .sizes = {sizes[i]},
           .repetitions = (repetitions(spec, sizes[i]) + kSweeps - 1) / kSweeps,
@@ -171,7 +171,7 @@ Calibration calibrate(WorkerGroup& worker_group, const std::vector<RunSpec>& all
     if (engine != nullptr) out.where += "; " + engine->description();
     std::vector<measure::Samples> samples;
     std::vector<core::Level> levels;
-    transport::run_promptly([&] {
+    transport::run_with_low_latency([&] {
       samples = measured_collectives(transport, engine, needs, terms, sizes, tell);
       if (!needs.levels) return;
       tell("calibration of links inside nodes and between them");
@@ -237,7 +237,7 @@ std::string calibration_text(const Calibration& calibration) {
                            {{"compute_slowdown", calibration.overlap.compute_slowdown},
                             {"communication_slowdown", calibration.overlap.communication_slowdown}}},
                           {"compressors", std::move(compressors)},
-                          {"asked", std::move(asked)}});
+                          {"requested", std::move(asked)}});
 }
 
 Calibration read_calibration(const core::Field& field) {
@@ -252,7 +252,7 @@ Calibration read_calibration(const core::Field& field) {
       .communication_slowdown = overlap.at("communication_slowdown").number(0, core::kMaxOverlapSlowdown)};
   for (const core::Field& each : field.at("compressors").items())
     out.compressors.push_back(planner::read_compressor(each));
-  for (const core::Field& each : field.at("asked").items()) out.asked.push_back(read_asked(each));
+  for (const core::Field& each : field.at("requested").items()) out.asked.push_back(read_asked(each));
   return out;
 }
 

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "collectives/transport/bytes.hpp"
-#include "collectives/transport/prompt.hpp"
+#include "collectives/transport/low_latency.hpp"
 #include "core/errors.hpp"
 #include "validate/live/fusion_buffer.hpp"
 
@@ -128,7 +128,7 @@ std::string Channel::doing() const {
 }
 
 void Channel::serve() {
-  transport::be_prompt();
+  transport::use_low_latency_scheduling();
   while (const std::optional<std::size_t> number = next()) run(*number);
 }
 

@@ -132,8 +132,8 @@ class Worker {
                          .end_us = since_began(request.end)});
     std::ranges::stable_sort(pieces_, {}, &Piece::end_us);
     if (iteration >= spec_.warm_up) record_.iterations.push_back({length_us, pieces_});
-    transport::barrier(transport_,
-                       tag_of(Tag::barrier));  // checking takes processors from those that still run
+    // checking would take processors from workers that still run
+    transport::barrier(transport_, tag_of(Tag::barrier));
     data_.store();
     const std::optional<WrongValue>& wrong = spec_.wrong;
     if (wrong && wrong->rank == transport_.rank() && wrong->iteration == iteration) data_.spoil(wrong->group);

@@ -41,7 +41,7 @@ void write_text(const char* file, const std::string& text) {
 }
 
 /// Becomes root of a new user namespace, unless this process is root already.
-void gain_rights() {
+void become_root() {
   if (::unshare(CLONE_NEWNET) == 0) return;
   if (errno != EPERM) fail("no network namespaces");
   const uid_t user = ::geteuid();
@@ -103,7 +103,7 @@ void add_nodes(const Shape& shape, std::string& links, std::string& shapes) {
 std::vector<Descriptor> make_network(const Shape& shape) {
   const std::string ip = find_command("ip");
   const std::string tc = find_command("tc");
-  gain_rights();
+  become_root();
   std::vector<Descriptor> workers;
   for (std::uint32_t i = 0; i < shape.workers; ++i) workers.push_back(new_network());
   const Descriptor hub = new_network();
@@ -231,7 +231,7 @@ Lab build(const Shape& shape, Lifetime lifetime) {
   if (first != "up") {
     remove(lab);
     throw EnvironmentError(
-        fmt::format("netlab: {}", said.empty() ? "the keeper of the network has died" : said));
+        fmt::format("netlab: {}", said.empty() ? "the keeper of the network has ended" : said));
   }
   for (int fd = 0; words >> fd;) lab.namespaces.push_back(fd);
   return lab;
@@ -265,6 +265,6 @@ void enter(const Lab& lab, std::uint32_t worker) {
 
 std::string address(std::uint32_t worker) { return fmt::format("10.77.0.{}", worker + 1); }
 
-Loan::~Loan() { remove(lab_); }
+ScopedLab::~ScopedLab() { remove(lab_); }
 
 }  // namespace netlab

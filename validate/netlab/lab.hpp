@@ -62,12 +62,12 @@ void enter(const Lab& lab, std::uint32_t worker);
 std::string address(std::uint32_t worker);
 
 /// A lab that is removed at the end of its scope.
-class Loan {
+class ScopedLab {
  public:
-  explicit Loan(const Shape& shape) : lab_(build(shape, Lifetime::of_thread)) {}
-  ~Loan();
-  Loan(const Loan&) = delete;
-  Loan& operator=(const Loan&) = delete;
+  explicit ScopedLab(const Shape& shape) : lab_(build(shape, Lifetime::of_thread)) {}
+  ~ScopedLab();
+  ScopedLab(const ScopedLab&) = delete;
+  ScopedLab& operator=(const ScopedLab&) = delete;
   const Lab& lab() const { return lab_; }
 
  private:

@@ -37,6 +37,6 @@ std::string lab_text(const Lab& lab);
 std::optional<Lab> find_lab(const std::filesystem::path& folder, const std::string& name);
 void enlist(const std::filesystem::path& folder, const std::string& name, const Lab& lab);
 /// Removes the file of a lab, if there is one.
-void strike_out(const std::filesystem::path& folder, const std::string& name);
+void remove_lab_file(const std::filesystem::path& folder, const std::string& name);
 
 }  // namespace netlab

@@ -67,9 +67,9 @@ Parameter read_parameter(const Field& field) {
 }
 
 Score read_score(const Field& field) {
-  field.allow_only({"name", "what", "most_mean_error"});
+  field.allow_only({"name", "what", "max_mean_error"});
   Score out = {.name = field.at("name").name(), .what = field.at("what").name(), .max_mean_error = {}};
-  if (const auto max = field.find("most_mean_error")) out.max_mean_error = max->number(0, 1);
+  if (const auto max = field.find("max_mean_error")) out.max_mean_error = max->number(0, 1);
   return out;
 }
 
@@ -81,21 +81,21 @@ std::string range_text(const Published& published, int decimals) {
 }
 
 Published read_range(const Field& field, int decimals) {
-  field.allow_only({"least", "most", "between"});
   Published out;
   const auto end = [](const Field& at) { return at.number(-kLargest, kLargest); };
   if (const auto between = field.find("between")) {
-    if (field.has("least") || field.has("most")) between->expected("alone, or least and most");
+    field.allow_only({"between"});
     const std::vector<Field> two = between->items();
     if (two.size() != 2) between->expected("an array of 2 numbers");
     out.between = {end(two[0]), end(two[1])};
     out.text = fmt::format("between {:g} and {:g}", out.between->first, out.between->second);
     return out;
   }
-  if (const auto min = field.find("least")) out.min = end(*min);
-  if (const auto max = field.find("most")) out.max = end(*max);
-  if (!out.min && !out.max) field.expected("least, most or between");
-  if (out.min && out.max && *out.min > *out.max) field.at("most").expected("at least `least`");
+  field.allow_only({"min", "max"});
+  if (const auto min = field.find("min")) out.min = end(*min);
+  if (const auto max = field.find("max")) out.max = end(*max);
+  if (!out.min && !out.max) field.expected("min, max or between");
+  if (out.min && out.max && *out.min > *out.max) field.at("max").expected("at least `min`");
   out.text = range_text(out, decimals);
   return out;
 }
@@ -160,7 +160,7 @@ void read_judge_keys(const Field& field, const std::vector<Score>& scores, Figur
     figure.score = field.at("score").one_of(names);
   }
   if (judge.needs == Judge::Needs::order)
-    figure.max_is_best = field.at("best").one_of({"least", "most"}) == "most";
+    figure.max_is_best = field.at("best").one_of({"min", "max"}) == "max";
 }
 
 Figure read_figure(const Field& field, const std::vector<Score>& scores) {
@@ -187,7 +187,7 @@ Figure read_figure(const Field& field, const std::vector<Score>& scores) {
     (void)field.at("published");  // reports that it is missing
   if (published) check_needs(*published, out);
   if (out.judge->needs == Judge::Needs::order && out.published.order.size() > 1) {
-    const bool max = field.at("best").text() == "most";
+    const bool max = field.at("best").text() == "max";
     out.published.text = fmt::format("{}", fmt::join(out.published.order, max ? " > " : " < "));
   }
   read_judge_keys(field, scores, out);

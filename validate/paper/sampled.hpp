@@ -14,7 +14,7 @@
 namespace validate {
 
 /// The keys of every figure with synthetic gradients: `workers`, `elements`, `density`, `calls`, `gradients`.
-struct Sampled {
+struct SampledGradients {
   std::uint32_t ranks = 0;
   std::size_t elements = 0;
   std::size_t kept = 0;
@@ -27,6 +27,6 @@ struct Sampled {
 /// Returns the keys above and `more`.
 std::vector<std::string_view> sampled_keys(const std::vector<std::string_view>& more);
 
-Sampled read_sampled(const Request& request);
+SampledGradients read_sampled(const Request& request);
 
 }  // namespace validate

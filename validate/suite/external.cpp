@@ -26,7 +26,7 @@ constexpr double kMaxUs = 1e12;
 constexpr const char* kPython = "/usr/bin/python3";
 
 /// Runs in the new process.
-int become(const Program& program, const std::filesystem::path& fusewise, std::uint32_t iterations) {
+int exec_program(const Program& program, const std::filesystem::path& fusewise, std::uint32_t iterations) {
   std::array<std::string, 9> words = {kPython,
                                       program.script.string(),
                                       fusewise.string(),
@@ -50,7 +50,7 @@ std::string how(const transport::RankEnd& end, const Program& program) {
       end.exit_code >= 0 ? fmt::format("ended with exit code {}", end.exit_code)
       : end.was_ended    ? fmt::format("did not end within {} s", program.limit.count())
                          : fmt::format("was killed by signal {} ({})", end.signal, ::strsignal(end.signal));
-  return end_of + (said.empty() ? ", and said nothing" : fmt::format(", and said last: {}", said));
+  return end_of + (said.empty() ? "; it printed no message" : fmt::format("; its last message: {}", said));
 }
 
 std::vector<double> times(const Field& field) {
@@ -84,7 +84,7 @@ ExternalResult run_program(const Program& program, const std::filesystem::path& 
   };
   const transport::RankEnd end =
       transport::launch(
-          1, [&](std::uint32_t /*rank*/) { return become(program, fusewise, iterations); }, options)
+          1, [&](std::uint32_t /*rank*/) { return exec_program(program, fusewise, iterations); }, options)
           .front();
   const std::string script = program.script.filename().string();
   if (!end.is_good()) throw EnvironmentError(fmt::format("{} {}", script, how(end, program)));

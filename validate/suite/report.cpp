@@ -8,13 +8,12 @@
 
 #include "core/field.hpp"
 #include "core/json_text.hpp"
+#include "core/text_table.hpp"
 
 namespace suite {
 namespace {
 
 using nlohmann::ordered_json;
-
-constexpr std::size_t kNames = 3;  // text columns, which are left-aligned
 
 bool was_run(const Row& row) { return row.measured_us.value > 0; }
 
@@ -47,24 +46,6 @@ std::vector<std::string> cells(const Row& row) {
           percent(row.null_error),
           percent(row.alpha_beta_error),
           verdict(row)};
-}
-
-/// The last column may exceed its width.
-std::string aligned(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<std::size_t> widths(rows.front().size());
-  for (const auto& row : rows)
-    for (std::size_t i = 0; i + 1 < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  std::string out;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i)
-      line += (i == 0 ? "" : "  ") + (i < kNames || i + 1 == row.size()
-                                          ? fmt::format("{:<{}}", row[i], widths[i])
-                                          : fmt::format("{:>{}}", row[i], widths[i]));
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + '\n';
-  }
-  return out;
 }
 
 std::string mean_line(std::string_view what, const Errors& errors, std::string_view bound) {
@@ -164,13 +145,13 @@ std::string summary(const Report& report) {
 std::string report_table(const Report& report, const Tolerance& tolerance) {
   std::vector<std::vector<std::string>> rows = {header()};
   for (const Row& row : report.rows) rows.push_back(cells(row));
-  std::string out = aligned(rows) + '\n';
+  std::string out = core::aligned(rows, {0, 1, 2, 9}) + '\n';
   for (const Ranking& each : report.rankings) out += ranking_line(each);
   for (const std::string& line : means(report, tolerance)) out += line;
   return out + summary(report) + '\n';
 }
 
-std::string report_json(const Report& report, const Tolerance& tolerance, const About& about) {
+std::string report_json(const Report& report, const Tolerance& tolerance, const ReportInfo& about) {
   return core::json_text({{"format", "fusewise.accuracy"},
                           {"version", 1},
                           {"suite", about.suite},
@@ -183,7 +164,7 @@ std::string report_json(const Report& report, const Tolerance& tolerance, const 
                            {{"mean", tolerance.mean},
                             {"worst", tolerance.worst},
                             {"lossy_mean", tolerance.lossy_mean},
-                            {"null_times", tolerance.null_times},
+                            {"min_null_error_ratio", tolerance.null_times},
                             {"ranking", tolerance.ranking}}},
                           {"cases", list_of(report.rows)},
                           {"rankings", list_of(report.rankings)},
@@ -194,12 +175,12 @@ std::string report_json(const Report& report, const Tolerance& tolerance, const 
                             {"null", json_of(report.null_where_plans_differ)},
                             {"alpha_beta", json_of(report.alpha_beta_where_plans_differ)}}},
                           {"not_judged", report.not_judged},
-                          {"faults", report.faults}});
+                          {"failures", report.faults}});
 }
 
-std::string report_page(const Report& report, const Tolerance& tolerance, const About& about) {
+std::string report_page(const Report& report, const Tolerance& tolerance, const ReportInfo& about) {
   std::string out = fmt::format(
-      "# How wrong predictions are\n"
+      "# Accuracy of predictions\n"
       "Written by `{}` on {}.\n{}\n{}\n\n"
       "Every prediction was on disk before its run began. *error* is predicted over measured, less 1: the "
       "median over\n"

@@ -10,7 +10,7 @@
 namespace suite {
 
 /// When, where and how a report was measured.
-struct About {
+struct ReportInfo {
   std::string suite;
   std::string date;
   std::string machine;
@@ -21,9 +21,9 @@ struct About {
 
 std::string report_table(const Report& report, const Tolerance& tolerance);
 /// `fusewise.accuracy`
-std::string report_json(const Report& report, const Tolerance& tolerance, const About& about);
+std::string report_json(const Report& report, const Tolerance& tolerance, const ReportInfo& about);
 /// Markdown.
-std::string report_page(const Report& report, const Tolerance& tolerance, const About& about);
+std::string report_page(const Report& report, const Tolerance& tolerance, const ReportInfo& about);
 
 /// Returns a one-line summary.
 std::string summary(const Report& report);

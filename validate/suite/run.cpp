@@ -153,12 +153,13 @@ Measured run(const Suite& suite, const RunOptions& spec) {
         result = once();
       } catch (const core::EnvironmentError& error) {
         if (attempt == spec.attempts) throw core::EnvironmentError(fmt::format("{}: {}", name, error.what()));
-        spec.tell(fmt::format("{}: {}: once more", name, error.what()));
+        spec.tell(fmt::format("{}: {}: trying again", name, error.what()));
         continue;
       }
       for (Case& each : result.cases) each.attempts = attempt;
       if (all_pass(result.cases, suite.tolerance)) break;
-      if (attempt < spec.attempts) spec.tell(fmt::format("{}: noisy, or off: once more", name));
+      if (attempt < spec.attempts)
+        spec.tell(fmt::format("{}: noisy, or outside tolerance: trying again", name));
     }
     out.places.push_back(fmt::format("{}: {}", name, result.place));
     std::ranges::move(result.cases, std::back_inserter(out.cases));

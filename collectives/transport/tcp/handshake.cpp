@@ -109,9 +109,9 @@ Bytes packed(const Handshake& handshake) {
 
 Bytes packed(const Answer& answer) {
   Packer out;
-  if (const auto* refusal = std::get_if<Refusal>(&answer)) {
+  if (const auto* rejection = std::get_if<Rejection>(&answer)) {
     out.number(std::uint32_t{0});
-    out.text(refusal->why);
+    out.text(rejection->why);
   } else {
     const Roster& roster = std::get<Roster>(answer);
     out.number(static_cast<std::uint32_t>(roster.size()));
@@ -134,7 +134,7 @@ std::optional<Answer> unpacked_answer(std::span<const std::byte> bytes) {
   if (count > kMaxRanks) return {};
   Answer answer;
   if (count == 0) {
-    answer = Refusal{.why = in.text()};
+    answer = Rejection{.why = in.text()};
   } else {
     Roster roster;
     for (std::uint32_t i = 0; i < count && in.good(); ++i) roster.push_back(unpack_handshake(in));

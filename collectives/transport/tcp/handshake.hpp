@@ -43,11 +43,11 @@ struct Handshake {
 /// Rank 0's answer when all ranks are present: every rank's Handshake, indexed by rank.
 using Roster = std::vector<Handshake>;
 /// Rank 0's answer if the job cannot start, with the reason.
-struct Refusal {
+struct Rejection {
   std::string why;
-  bool operator==(const Refusal&) const = default;
+  bool operator==(const Rejection&) const = default;
 };
-using Answer = std::variant<Roster, Refusal>;
+using Answer = std::variant<Roster, Rejection>;
 
 Bytes packed(const Handshake& handshake);
 Bytes packed(const Answer& answer);

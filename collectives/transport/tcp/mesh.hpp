@@ -17,6 +17,7 @@ struct Mesh {
 
 /// All ranks call it. Rank 0 collects everybody's Handshake. A wrong version, size, rank or job, or a rank
 /// that is missing at the deadline, is a TransportError on every connected rank, which names the cause.
-Mesh meet(const Membership& membership, Clock::time_point deadline, std::uint32_t version = kTcpVersion);
+Mesh connect_mesh(const Membership& membership, Clock::time_point deadline,
+                  std::uint32_t version = kTcpVersion);
 
 }  // namespace transport

@@ -126,7 +126,7 @@ std::optional<Descriptor> accept_on(const Descriptor& listener, Clock::time_poin
   while (wait_for(listener, POLLIN, deadline)) {
     Descriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == EINVAL))
-      throw TransportError(fmt::format("cannot take a connection: {}", reason(errno)));
+      throw TransportError(fmt::format("cannot accept a connection: {}", reason(errno)));
     if (!socket) continue;  // the connection is closed again
     const int yes = 1;
     ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
@@ -144,7 +144,7 @@ Address local_address(const Descriptor& socket) {
   if (::getsockname(socket.get(), address, &size) != 0 ||
       ::getnameinfo(address, size, host.data(), host.size(), port.data(), port.size(),
                     NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-    throw TransportError("cannot tell a socket's own address");
+    throw TransportError("cannot read a socket's own address");
   return {.host = host.data(), .port = static_cast<std::uint16_t>(std::stoul(port.data()))};
 }
 

@@ -19,7 +19,7 @@
 
 #include <fmt/format.h>
 
-#include "collectives/transport/prompt.hpp"
+#include "collectives/transport/low_latency.hpp"
 #include "collectives/transport/tcp/mesh.hpp"
 #include "collectives/transport/tcp/pacer.hpp"
 
@@ -27,9 +27,9 @@ namespace transport {
 namespace {
 
 /// Number of heartbeats within the silence limit.
-constexpr std::uint32_t kBeats = 8;
+constexpr std::uint32_t kHeartbeatsPerSilence = 8;
 /// How long a failing rank may take to report its failure.
-constexpr std::chrono::milliseconds kLastWords(500);
+constexpr std::chrono::milliseconds kFailureReportTime(500);
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 36;
 constexpr std::size_t kMaxAtOnce = 1 << 20;
 
@@ -93,7 +93,7 @@ class Tcp::Links {
   Links(const Membership& membership, const TcpOptions& options)
       : options_(options), rank_(membership.rank), peers_(membership.size) {
     met_by_ = Clock::now() + options.meeting;
-    Mesh mesh = meet(membership, met_by_, options.version);
+    Mesh mesh = connect_mesh(membership, met_by_, options.version);
     processes_ = std::move(mesh.processes);
     for (std::uint32_t rank = 0; rank < size(); ++rank) {
       peers_[rank].socket = std::move(mesh.sockets[rank]);
@@ -140,7 +140,7 @@ class Tcp::Links {
     const std::scoped_lock lock(mutex_);
     throw_failure();
     Peer& peer = peers_[to];
-    if (has_bidden_farewell_) throw TransportError(fmt::format("rank {} sends after it has left", rank_));
+    if (has_left_) throw TransportError(fmt::format("rank {} sends after it has left", rank_));
     if (peer.has_left)
       throw TransportError(fmt::format("rank {} sends to {}, which has left", rank_, named(to)));
     const Header header = {.kind = Kind::message, .tag = tag, .bytes = message.size()};
@@ -189,7 +189,7 @@ class Tcp::Links {
                 bytes_of(failure_->why));
     }
     wake();
-    changed_.wait_for(lock, kLastWords, [&] { return all_is_sent(); });
+    changed_.wait_for(lock, kFailureReportTime, [&] { return all_is_sent(); });
   }
 
   void leave() {
@@ -200,7 +200,7 @@ class Tcp::Links {
       throw TransportError(fmt::format("rank {} leaves a message of {} bytes (tag {}) from rank {} unread",
                                        rank_, unread.front().size(), source.second, source.first));
     }
-    has_bidden_farewell_ = true;
+    has_left_ = true;
     for (Peer& peer : peers_)  // ranks that have left wait for it, too
       if (peer.is_open) enqueue(peer, {.kind = Kind::bye}, {});
     wake();
@@ -304,7 +304,7 @@ class Tcp::Links {
 
   /// The main loop of the thread.
   void serve() {
-    be_prompt();
+    use_low_latency_scheduling();
     Clock::time_point beat = Clock::now();
     for (;;) {
       const Clock::time_point now = Clock::now();
@@ -313,7 +313,7 @@ class Tcp::Links {
         const std::scoped_lock lock(mutex_);
         if (stops_) return;
         if (is_beat) {
-          beat = now + options_.silence / kBeats;
+          beat = now + options_.silence / kHeartbeatsPerSilence;
           send_heartbeats();
         }
         write_what_may(now);
@@ -331,7 +331,7 @@ class Tcp::Links {
   void send_heartbeats() {
     for (Peer& peer : peers_) {
       if (!peer.is_open || peer.has_left || has_failed_) continue;
-      if (peer.queue.empty() && has_bidden_farewell_) continue;
+      if (peer.queue.empty() && has_left_) continue;
       const bool has_begun = !peer.queue.empty() && (peer.queue.front().sent > 0 ||
                                                      peer.queue.front().header.kind == Kind::heartbeat);
       if (!has_begun)
@@ -350,9 +350,9 @@ class Tcp::Links {
       Peer& peer = peers_[rank];
       const bool is_patient = !peer.has_spoken && now < met_by_;
       peer.silent = std::exchange(peer.is_heard, false) || is_patient ? 0 : peer.silent + 1;
-      if (peer.is_open && !peer.has_left && peer.silent >= kBeats)
-        lose(rank, fmt::format("no sign of life for {:g} s",
-                               std::chrono::duration<double>(options_.silence).count()));
+      if (peer.is_open && !peer.has_left && peer.silent >= kHeartbeatsPerSilence)
+        lose(rank,
+             fmt::format("no heartbeat for {:g} s", std::chrono::duration<double>(options_.silence).count()));
     }
   }
 
@@ -466,7 +466,7 @@ class Tcp::Links {
                             incoming.header.bytes <= kMaxBytes;
       if (!is_sound) {
         const std::scoped_lock lock(mutex_);
-        lose(rank, "it sent what is no message");
+        lose(rank, "it sent an invalid message");
         return false;
       }
       incoming.bytes.resize(incoming.header.bytes);
@@ -503,7 +503,7 @@ class Tcp::Links {
   Clock::time_point met_by_{};
   std::optional<Failure> failure_;
   bool has_failed_ = false;  ///< or left: this rank reports nothing any more
-  bool has_bidden_farewell_ = false;
+  bool has_left_ = false;
   bool stops_ = false;
   std::optional<Pacer> out_;
   std::optional<Pacer> in_;
@@ -515,7 +515,7 @@ class Tcp::Links {
 
 Tcp::Tcp(const Membership& membership, const TcpOptions& options)
     : links_(std::make_unique<Links>(membership, options)) {}
-Tcp::~Tcp() { links_->fail("it left without a word"); }
+Tcp::~Tcp() { links_->fail("it ended without leave()"); }
 
 std::uint32_t Tcp::rank() const { return links_->rank(); }
 std::uint32_t Tcp::size() const { return links_->size(); }

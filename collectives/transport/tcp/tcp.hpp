@@ -32,7 +32,7 @@ struct TcpOptions {
 /// received.
 class Tcp final : public Transport {
  public:
-  /// All ranks call it; see meet(). Throws TransportError on failure.
+  /// All ranks call it; see connect_mesh(). Throws TransportError on failure.
   explicit Tcp(const Membership& membership, const TcpOptions& options = {});
   /// Without leave(), this rank counts as failed, and the others are told.
   ~Tcp() override;

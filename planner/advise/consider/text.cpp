@@ -9,6 +9,7 @@
 
 #include "core/field.hpp"
 #include "core/json_text.hpp"
+#include "core/text_table.hpp"
 #include "planner/advise/consider.hpp"
 
 namespace planner {
@@ -44,17 +45,12 @@ bool is_idle_choice(const Consideration& all, std::size_t i) {
 }
 
 std::string table(const std::vector<Row>& rows) {
-  std::array<std::size_t, std::tuple_size_v<Row>> widths{};
-  for (const Row& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  std::string out;
+  std::vector<std::vector<std::string>> cells;
   for (const Row& row : rows) {
-    std::string line = fmt::format("  {:<{}}", row[0], widths[0]);
-    for (std::size_t i = 1; i < row.size(); ++i) line += fmt::format("  {:>{}}", row[i], widths[i]);
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + '\n';
+    cells.emplace_back(row.begin(), row.end());
+    cells.back().front().insert(0, "  ");
   }
-  return out;
+  return core::aligned(std::move(cells), {0});
 }
 
 Row row_of(const Consideration& all, std::size_t i) {
@@ -160,7 +156,7 @@ ordered_json candidate_json(const Consideration& all, std::size_t i) {
   out["per_group"] = candidate.is_per_group;
   out["groups"] = candidate.groups;
   out["encoded_groups"] = candidate.encoded_groups;
-  out["may_be_off_by_us"] = candidate.may_be_off_by_us;
+  out["optimality_gap_us"] = candidate.may_be_off_by_us;
   out["iteration_us"] = candidate.iteration_us;
   out["extra_iterations"] = candidate.extra_iterations;
   out["time_to_same_loss"] = candidate.weighed_us / all.candidates.front().weighed_us;
@@ -181,7 +177,7 @@ std::string_view where(const BreakEven& row) {
 ordered_json break_even_json(const Consideration& all, const BreakEven& row) {
   ordered_json ranges = ordered_json::array();
   for (const BandwidthRange& range : row.pays) {
-    ranges.push_back({{"from_times", range.from}, {"to_times", range.to}});
+    ranges.push_back({{"from_factor", range.from}, {"to_factor", range.to}});
     if (!all.line_rate_gbps) continue;
     ranges.back()["from_gbps"] = *all.line_rate_gbps * range.from;
     ranges.back()["to_gbps"] = *all.line_rate_gbps * range.to;
@@ -190,8 +186,8 @@ ordered_json break_even_json(const Consideration& all, const BreakEven& row) {
   if (row.density) out["density"] = *row.density;
   out["per_group"] = row.is_per_group;
   out["pays"] = where(row);
-  out["looked_from_times"] = row.looked_from;
-  out["looked_to_times"] = kBandwidths.to;
+  out["searched_from_factor"] = row.looked_from;
+  out["searched_to_factor"] = kBandwidths.to;
   out["ranges"] = std::move(ranges);
   return out;
 }
@@ -244,9 +240,9 @@ std::string consideration_json(const Consideration& all) {
                       {"answer", answer(all)},
                       {"candidates", std::move(candidates)},
                       {"break_even", std::move(break_evens)},
-                      {"left_out", std::move(left_out)},
+                      {"excluded", std::move(left_out)},
                       {"no_statistical_cost_given", all.unweighed},
-                      {"conditions_left_out", all.taken_away}};
+                      {"excluded_conditions", all.taken_away}};
   if (all.line_rate_gbps) out["line_rate_gbps"] = *all.line_rate_gbps;
   return core::json_text(out);
 }

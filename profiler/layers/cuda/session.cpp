@@ -59,7 +59,7 @@ DeviceSession::DeviceSession(Parts parts, const ModelWork& work, const SessionOp
     begins_.emplace_back(*parts_.runtime);
     ends_.emplace_back(*parts_.runtime);
   }
-  run_once();  // loads every kernel: under a closed gate that would wait for the gate
+  run_once();  // loads every kernel: under a closed gate that would deadlock
   parts_.runtime->synchronize();
   find_event_cost();
   look_at_memory();
@@ -96,7 +96,7 @@ std::string DeviceSession::device() const {
   return parts_.runtime->name() + (is_float32 ? tf32 : "");
 }
 
-/// Each layer by itself behind the gate; the device may be working on one while the next is put behind it.
+/// Times each layer separately behind the gate; the device may run one while the next is enqueued.
 void DeviceSession::time_layers(std::span<double> forward_us, std::span<double> backward_us) {
   const std::size_t layers = runs_.size();
   double launching_us = 0;
@@ -124,7 +124,7 @@ void DeviceSession::time_layers(std::span<double> forward_us, std::span<double> 
   launches_us_.push_back(launching_us);
 }
 
-/// As a training step runs it: launched while the device works.
+/// Runs like a training step: launches while the device works.
 double DeviceSession::time_iteration() {
   begins_[0].record();
   run_once();

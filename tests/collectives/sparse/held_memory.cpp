@@ -13,7 +13,7 @@
 namespace {
 
 /// The memory of one rank. Other ranks add the messages that they send to it.
-struct Held {
+struct HeldMemory {
   std::atomic<std::int64_t> now = 0;
   std::atomic<std::int64_t> max = 0;
 
@@ -23,7 +23,7 @@ struct Held {
   }
 };
 /// Where this thread's memory is counted; nowhere if null.
-thread_local Held* held = nullptr;
+thread_local HeldMemory* held = nullptr;
 
 std::int64_t size_of(void* memory) { return static_cast<std::int64_t>(malloc_usable_size(memory)); }
 
@@ -47,9 +47,9 @@ using transport::Bytes;
 using transport::Transport;
 
 /// Counts messages for their receiver, and not what the transport itself allocates.
-class Handing final : public Transport {
+class CountingTransport final : public Transport {
  public:
-  Handing(Transport& inner, std::vector<Held>& ranks) : inner_(inner), ranks_(ranks) {}
+  CountingTransport(Transport& inner, std::vector<HeldMemory>& ranks) : inner_(inner), ranks_(ranks) {}
 
   std::uint32_t rank() const override { return inner_.rank(); }
   std::uint32_t size() const override { return inner_.size(); }
@@ -70,7 +70,7 @@ class Handing final : public Transport {
 
  private:
   Transport& inner_;
-  std::vector<Held>& ranks_;
+  std::vector<HeldMemory>& ranks_;
 };
 
 }  // namespace
@@ -88,11 +88,11 @@ double max_held(const aggregate::Method& method, double density, std::uint32_t r
                 const Gradients& gradients) {
   constexpr int kIterations = 3;
   const aggregate::Options options = {.density = density};
-  std::vector<Held> all(ranks);
+  std::vector<HeldMemory> all(ranks);
   std::vector<std::int64_t> max(ranks);
   transport::run_ranks(ranks, [&](Transport& inner) {
-    Handing transport(inner, all);
-    Held& own = all[transport.rank()];
+    CountingTransport transport(inner, all);
+    HeldMemory& own = all[transport.rank()];
     held = &own;
     aggregate::State state = aggregate::initial_state(options);
     for (int iteration = 0; iteration < kIterations; ++iteration) {

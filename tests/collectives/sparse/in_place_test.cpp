@@ -1,5 +1,5 @@
-// Collectives that sum in the gradient's own place: the same bytes as those that do not, whether selections
-// are gathered at once or go round one at a time, for as many words.
+// Collectives that sum in place: the same bytes and words as those that do not, whether selections are
+// gathered at once or go round one at a time.
 
 #include <algorithm>
 #include <chrono>
@@ -93,7 +93,7 @@ TEST_CASE("in place: hitopk gives the bytes that it gives elsewhere, whatever ma
     }
 }
 
-/// Which messages have been sent and not received, and which message each rank waits for.
+/// Tracks the messages that have been sent and not received, and the message for which each rank waits.
 class Traffic {
  public:
   using Channel = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;  ///< receiver, sender and tag
@@ -113,7 +113,7 @@ class Traffic {
     --messages_[channel];
     if (has_content) --waiting_[std::get<0>(channel)];
   }
-  /// Whether so many ranks wait for messages that nobody has sent.
+  /// Returns whether `ranks` ranks wait for messages that nobody has sent.
   bool are_blocked(std::size_t ranks) {
     const std::scoped_lock lock(mutex_);
     return static_cast<std::size_t>(std::ranges::count_if(
@@ -151,7 +151,8 @@ class Watched final : public Transport {
   Traffic& traffic_;
 };
 
-/// How many messages wait for a rank at once where rank 1 begins when no other rank can go on without it.
+/// The maximum number of messages that wait for one rank if rank 1 begins only when no other rank can
+/// continue without it.
 std::size_t max_waiting(std::uint32_t size, Window window, bool is_in_order) {
   Traffic traffic;
   transport::run_ranks(size, [&](Transport& end) {

@@ -136,13 +136,14 @@ TEST_CASE("tcp: a stopped rank is found by its silence") {
         (void)end.recv(1 - end.rank(), 1);
       },
       options, launch);
-  CHECK(contains(ends[0].err, fmt::format("lost rank 1 (host {}, pid {}): no sign of life for 0.8 s",
+  CHECK(contains(ends[0].err, fmt::format("lost rank 1 (host {}, pid {}): no heartbeat for 0.8 s",
                                           transport::this_process().host, ends[1].pid)));
   CHECK(ends[1].was_ended);
   CHECK(no_child_left());
 }
 
-// All three stop for longer than a silence. Two go on and talk to each other, and only then the third.
+// All three stop for longer than the silence limit. Two continue and exchange messages, and only then the
+// third.
 TEST_CASE("tcp: ranks that are stopped together do not blame each other when they go on") {
   using transport::Clock;
   constexpr auto kSilence = 2400ms;
@@ -280,7 +281,7 @@ TEST_CASE(
   CHECK(pacer.passes(zero + 5ms, 500) == zero + 5500us);  // comes later: the link has idled
 }
 
-// Before they are ranks.
+// Errors before they are ranks of one job.
 
 TEST_CASE("meeting: a wrong size, rank, version or job is refused on every rank, by name") {
   struct Example {
@@ -305,15 +306,14 @@ TEST_CASE("meeting: a wrong size, rank, version or job is refused on every rank,
           if (process == 1) {
             membership.master = meeting.address;
             options.version = example.version;
-            if (membership.rank ==
-                0) {  // who thinks it is rank 0 would listen there; say so to the one that does
+            if (membership.rank == 0) {  // a second process with rank 0 would listen there
               const transport::Descriptor socket = connect_to(meeting.address, transport::Clock::now() + 5s);
               const transport::Handshake handshake = {
                   .rank = 0, .size = 2, .job = "test", .process = transport::this_process(), .listens = {}};
               const auto deadline = transport::Clock::now() + 5s;
               send_packed(socket, packed(handshake), deadline);
               const auto answer = transport::unpacked_answer(receive_packed(socket, deadline).value());
-              throw TransportError(std::get<transport::Refusal>(answer.value()).why);
+              throw TransportError(std::get<transport::Rejection>(answer.value()).why);
             }
           }
           const Tcp end(membership, options);
@@ -350,7 +350,7 @@ TEST_CASE("meeting: who does not come is named at the deadline, and a refused co
                                         return 0;
                                       },
                                       {.limit = 30s});
-  CHECK(ends[0].err == "rank 0 has waited for ranks 1, 2, of 3, in vain\n");
+  CHECK(ends[0].err == "rank 0 has timed out waiting for ranks 1, 2 of 3\n");
 
   transport::Address nowhere;
   {
@@ -378,7 +378,7 @@ TEST_CASE("meeting: nobody is taken for lost while others still meet") {
             .rank = 2, .size = 3, .job = "test", .process = transport::this_process(), .listens = {}};
         (void)send_packed(socket, packed(handshake), deadline);
         (void)receive_packed(socket, deadline);
-        // does not connect to rank 1, and hears twice the heartbeats of rank 0 that make a silence
+        // Does not connect to rank 1, and receives twice as many heartbeats of rank 0 as make a silence.
         std::array<std::byte, 16 * 8 * 2> heartbeats{};
         return read_all(socket, heartbeats, deadline) ? 0 : 1;
       },
@@ -397,7 +397,7 @@ TEST_CASE("meeting: a port in use is said") {
 
 TEST_CASE("meeting: strangers are let go, whatever they say") {
   const processes::Meeting meeting;
-  int said[2];  // the strangers write to it when they have said all
+  int said[2];  // the strangers write to it when they have sent everything
   REQUIRE(::pipe(said) == 0);
   const auto ends = transport::launch(
       3,
@@ -440,7 +440,7 @@ TEST_CASE("hello: what was packed is unpacked, and anything shorter or longer is
   CHECK_FALSE(transport::unpacked_handshake(bytes));
   const transport::Answer roster = transport::Roster{handshake, handshake};
   CHECK(transport::unpacked_answer(packed(roster)) == roster);
-  const transport::Answer refusal = transport::Refusal{.why = "no"};
+  const transport::Answer refusal = transport::Rejection{.why = "no"};
   CHECK(transport::unpacked_answer(packed(refusal)) == refusal);
   Bytes many = packed(roster);
   many[0] = std::byte{3};

@@ -211,7 +211,7 @@ TEST_CASE("sweep: what is refused before anything runs, word for word") {
        "s.json: /sweep/workers/1: expected at most 408248 workers each by itself with this fidelity, a "
        "profile of this size and 3 iterations, got 408249"},
       {R"({"sweep": {"workers": [2, 4]}, "workers": 2, "fidelity": "messages", "topology": {"kind": "custom",
-           "links": [{"name": "a", "from": "x", "to": "y", "bandwidth_gbps": 1, "both_ways": true}],
+           "links": [{"name": "a", "from": "x", "to": "y", "bandwidth_gbps": 1, "bidirectional": true}],
            "workers_at": ["x", "y", "y"]}})",
        "s.json: /sweep/workers/1: expected at most the 3 workers that the topology places, got 4"},
       {R"({"sweep": {"sigma": [0.3, 0.31]}, "jitter": {"distribution": "normal"}})",

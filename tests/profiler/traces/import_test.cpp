@@ -1,4 +1,4 @@
-// The importers, on excerpts of the logs they are for.
+// The importers, on excerpts of the logs that they read.
 
 #include "profiler/traces/import.hpp"
 
@@ -113,7 +113,7 @@ void check_refused(const std::string& text, const std::string& message,
   check_refused(std::vector<LogFile>{{"x.log", text}}, message, options);
 }
 
-/// A byte order mark, line ends of DOS, blanks before them, and blank lines.
+/// Adds a byte order mark, DOS line ends, blanks before them, and blank lines.
 std::string disguised(const std::string& text) {
   std::string out = "\xEF\xBB\xBF";
   for (const char c : text) out += c == '\n' ? std::string(" \r\n\r\n") : std::string(1, c);
@@ -560,7 +560,8 @@ TEST_CASE("triosim: convolutions and batch norms are matched by weight, others f
   const core::Profile profile = profile_of({{"a", trace}, {"b", tensors}}, with_batch());
   CHECK(profile.layers[0].backward_us == 20);
   CHECK(profile.layers[1].backward_us == 30);
-  // What finds no layer is left out and told: an unknown name, a second backward of one weight, no relu.
+  // Time that belongs to no layer is left out and reported: an unknown name, a second backward of one weight,
+  // no relu.
   CHECK(profile.origin.source.find("belong to no layer: 3, 100 us in all, among them evaluate_function: "
                                    "ConvolutionBackward0") != std::string::npos);
 }
@@ -608,7 +609,7 @@ TEST_CASE("triosim: what is wrong with a row is said with its file and line") {
 
 // ---- any text at all
 
-/// Imports or refuses; anything else fails the test.
+/// Imports or throws InputError; anything else fails the test.
 void import_or_refuse(const std::vector<LogFile>& logs) {
   try {
     (void)import_logs(logs, {.batch_size = 1, .workers = 4});

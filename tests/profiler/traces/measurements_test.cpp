@@ -1,4 +1,4 @@
-// Measured collectives: tables that people write, and what nccl-tests prints and writes.
+// Measured collectives: tables written by people, and the output of nccl-tests.
 
 #include <string>
 
@@ -70,7 +70,7 @@ void check_refused(const std::string& text, const std::string& message, const Im
 TEST_CASE("csv: curves in any order, by collective, algorithm and number of workers") {
   const std::vector<Series> all = series_of(kTable);
   REQUIRE(all.size() == 3);
-  CHECK(all[0].workers == 4);  // any algorithm goes before one by name
+  CHECK(all[0].workers == 4);  // a curve for any algorithm comes before one with a name
   CHECK(all[1].algorithm == "ring");
   CHECK(all[1].points == std::vector<std::pair<double, double>>{{1024, 10.5}, {2048, 11}});
   CHECK(all[2].collective == core::CollectiveKind::all_gather);

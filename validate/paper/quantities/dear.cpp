@@ -124,12 +124,12 @@ std::vector<Quantity> dear_quantities() {
   std::vector<std::string_view> of_half = of_times;
   of_half.emplace_back("half");
   return {
-      {"s_max", "equation 6 of DeAR: the most that workers can be faster than one", of_s_max, s_max},
-      {"exposed_half_ms", "what equation 6 leaves of the `half` reduce_scatter or all_gather", of_half,
-       exposed_half_ms},
+      {"s_max", "equation 6 of DeAR: the maximum speed-up of workers over one", of_s_max, s_max},
+      {"exposed_half_ms", "the exposed time of the `half` reduce_scatter or all_gather in equation 6",
+       of_half, exposed_half_ms},
       {"equation_9", "1 if it follows from equations 7 and 8 of DeAR", {}, equation_9},
       {"saved_forwards",
-       "what `schedule` saves over `over`, in forward passes",
+       "the time that `schedule` saves compared with `over`, in forward passes",
        {"scenario", "workers", "schedule", "over", "network", "profile", "collectives"},
        saved_forwards},
       {"probes_to_best",

@@ -40,7 +40,7 @@ Values between_nodes_percent(const Request& request) {
 
 std::vector<Quantity> hitopk_quantities() {
   const std::vector<std::string_view> keys = {"scenario", "workers", "density"};
-  return {{"hitopk_shares_percent", "of HiTopKComm's steps", keys, hitopk_shares_percent},
+  return {{"hitopk_shares_percent", "shares of HiTopKComm's steps", keys, hitopk_shares_percent},
           {"between_nodes_percent", "of HiTopKComm", keys, between_nodes_percent}};
 }
 

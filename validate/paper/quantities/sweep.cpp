@@ -77,7 +77,8 @@ Values always_faster(const Request& request) {
 std::vector<Quantity> sweep_quantities() {
   return {
       {"crossing", "the workers between which `schedule` becomes slower than `than`", of_pair, crossing},
-      {"behind_from", "the least workers on which `schedule` is slower than `than`", of_pair, behind_from},
+      {"behind_from", "the smallest number of workers on which `schedule` is slower than `than`", of_pair,
+       behind_from},
       {"never_slower", "1 if `schedule` never is than any of `than`, else 0", of_pair, never_slower},
       {"always_faster", "1 if `schedule` always is than each of `than`, else 0", of_pair, always_faster},
   };

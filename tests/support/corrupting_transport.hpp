@@ -12,10 +12,10 @@ namespace tests {
 
 /// Changes a byte in the middle of messages of `min` to `max` bytes; if a number is given, only in the
 /// message of that index, counted from 0.
-class Changing final : public transport::Transport {
+class CorruptingTransport final : public transport::Transport {
  public:
-  Changing(transport::Transport& inner, std::size_t min, std::size_t max,
-           std::optional<std::size_t> number = {})
+  CorruptingTransport(transport::Transport& inner, std::size_t min, std::size_t max,
+                      std::optional<std::size_t> number = {})
       : inner_(inner), min_(min), max_(max), number_(number) {}
 
   std::uint32_t rank() const override { return inner_.rank(); }

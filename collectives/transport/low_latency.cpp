@@ -1,4 +1,4 @@
-#include "collectives/transport/prompt.hpp"
+#include "collectives/transport/low_latency.hpp"
 
 #include <sched.h>
 #include <sys/prctl.h>
@@ -30,7 +30,7 @@ constexpr std::uint64_t kTurnNs = 100'000;
 
 }  // namespace
 
-void be_prompt() {
+void use_low_latency_scheduling() {
   ::prctl(PR_SET_TIMERSLACK, 1000UL);
   SchedulingAttributes attributes;
   if (::syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0U) != 0) return;
@@ -39,10 +39,10 @@ void be_prompt() {
   (void)::syscall(SYS_sched_setattr, 0, &attributes, 0U);
 }
 
-void run_promptly(const std::function<void()>& work) {
+void run_with_low_latency(const std::function<void()>& work) {
   std::exception_ptr failure;
   std::thread([&] {
-    be_prompt();
+    use_low_latency_scheduling();
     try {
       work();
     } catch (...) {
