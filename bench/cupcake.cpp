@@ -28,9 +28,9 @@ Outcome outcome_of(const planner::Setting& setting, const std::string& fusion,
       schedule_of(fmt::format(R"({{"fusion": {}, "compression": {}}})", fusion, compression));
   Outcome out;
   const auto plan = [&] {
-    const planner::FusionRequest request(setting, schedule);
+    const planner::FusionRequest request = planner::request_of(setting, schedule);
     try {
-      out.iteration_us = sim::to_us(planner::evaluate(request, schedule.fusion.fuse(request)));
+      out.iteration_us = sim::to_us(planner::evaluate(request, schedule.fusion.fuse(request).groups));
     } catch (const core::EnvironmentError&) {
       out.finished = false;
     }
@@ -49,7 +49,7 @@ void beside_each_other(const std::string& what, const core::Profile& profile,
   const planner::Setting setting(profile, network, 8, {}, {});
   const Outcome exact = outcome_of(setting, R"("optimal")", compression);
   const Outcome theirs =
-      outcome_of(setting, fmt::format(R"({{"kind": "cupcake", "most_nodes": {}}})", kMaxNodes), compression);
+      outcome_of(setting, fmt::format(R"({{"kind": "cupcake", "max_nodes": {}}})", kMaxNodes), compression);
   const std::string compared = !theirs.finished                            ? "stopped"
                                : theirs.iteration_us == exact.iteration_us ? "as good"
                                                                            : "NOT as good";

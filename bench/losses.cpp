@@ -89,10 +89,13 @@ struct Family {
 
 /// A planner from a fusion as in a scenario.
 Planner by_fusion(std::string title, const std::string& json, bool is_selective = false) {
-  return {.title = std::move(title),
-          .plan = [fusion = planner::read_fusion(core::Field::parse(json, "bench"))](
-                      const FusionRequest& request) { return PlannerResult{.groups = fusion.fuse(request)}; },
-          .is_selective = is_selective};
+  return {
+      .title = std::move(title),
+      .plan =
+          [fusion = planner::read_fusion(core::Field::parse(json, "bench"))](const FusionRequest& request) {
+            return PlannerResult{.groups = fusion.fuse(request).groups};
+          },
+      .is_selective = is_selective};
 }
 
 /// As the fusion `cupcake` states the problem, but returns the best so far when it is stopped.
@@ -197,7 +200,9 @@ struct Exact {
   planner::OptimalGroups plan;
 
   Exact(const Setting& setting, planner::Schedule its_schedule, Violations& violations)
-      : schedule(std::move(its_schedule)), request(setting, schedule), plan(request.model().optimal({})) {
+      : schedule(std::move(its_schedule)),
+        request(planner::request_of(setting, schedule)),
+        plan(request.model().optimal({})) {
     if (plan.may_be_off_by > Time::zero()) ++violations.inexact;
   }
 
@@ -206,7 +211,8 @@ struct Exact {
   }
 };
 
-std::vector<Losses> row_of(const Family& family, const Model& model, const Link& link, Violations& violations) {
+std::vector<Losses> row_of(const Family& family, const Model& model, const Link& link,
+                           Violations& violations) {
   const core::Network network = link.network();
   std::vector<Losses> row(family.planners.size());
   for (const std::int64_t workers : kWorkers) {
@@ -215,7 +221,8 @@ std::vector<Losses> row_of(const Family& family, const Model& model, const Link&
     std::optional<Exact> selective;
     for (std::size_t i = 0; i < row.size(); ++i) {
       const Planner& planner = family.planners[i];
-      if (planner.is_selective && !selective) selective.emplace(setting, family.own_schedule(true), violations);
+      if (planner.is_selective && !selective)
+        selective.emplace(setting, family.own_schedule(true), violations);
       const Exact& against = planner.is_selective ? *selective : exact;
       const PlannerResult found = planner.plan(against.request);
       const Time time = planner::evaluate(against.request, found.groups);
@@ -322,7 +329,7 @@ struct CapCurve {
   explicit CapCurve(const FusionRequest& its_request) : request(its_request) {
     const auto fusion = planner::read_fusion(core::Field::parse(
         R"({"kind": "sweep", "of": "modules", "from_bytes": 1000000, "to_bytes": 100000000})", "bench"));
-    best = static_cast<double>(planner::evaluate(request, fusion.fuse(request)).count());
+    best = static_cast<double>(planner::evaluate(request, fusion.fuse(request).groups).count());
   }
 
   double operator()(double cap) const {
@@ -385,7 +392,7 @@ void print_searches(const Family& family, const std::vector<Model>& models) {
       for (const std::int64_t workers : kWorkers) {
         const Setting setting(model.profile, network, workers, {}, {});
         const planner::Schedule schedule = family.own_schedule();
-        const FusionRequest request(setting, schedule);
+        const FusionRequest request = request_of(setting, schedule);
         searches.add(CapCurve(request));
       }
     }
@@ -436,6 +443,7 @@ int main() {
   for (const Family& family : families) print_family(family, models, violations);
   print_absolute(families, models, violations);
   print_searches(families[1], models);
-  if (violations.inexact > 0) fmt::print(stderr, "{} plans of the exact planner have no proof\n", violations.inexact);
+  if (violations.inexact > 0)
+    fmt::print(stderr, "{} plans of the exact planner have no proof\n", violations.inexact);
   return violations.beaten > 0 ? 1 : 0;
 }

@@ -35,9 +35,10 @@ void bench_optimal(const Case& given) {
   planner::Groups groups;
   planner::Proof proof;
   const Measurement result = measure(given.tensors > 1000 ? 2 : 20, [&] {
-    const planner::FusionRequest request(setting, schedule);
-    groups = schedule.fusion.fuse(request);
-    proof = request.proof.value();
+    const planner::FusionRequest request = planner::request_of(setting, schedule);
+    planner::Grouping found = schedule.fusion.fuse(request);
+    groups = std::move(found.groups);
+    proof = found.proof.value();
   });
   report(fmt::format("exact plan, {}, {} tensors: {} groups, front {}{}", given.what, given.tensors,
                      groups.size(), proof.largest_front,
@@ -51,7 +52,7 @@ void bench_evaluate(const char* schedule_json) {
   const core::Network network = network_of();
   const planner::Setting setting(profile, network, 64, {}, {});
   const planner::Schedule schedule = schedule_of(schedule_json);
-  const planner::FusionRequest request(setting, schedule);
+  const planner::FusionRequest request = planner::request_of(setting, schedule);
   planner::Groups groups;
   for (std::uint32_t i = 0; i < request.workload.gradient_count(); ++i)
     groups.push_back({.begin = i, .end = i + 1});

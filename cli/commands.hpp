@@ -1,16 +1,11 @@
-// The subcommands; each adds itself to the program and runs when it was chosen.
+// The commands of the program. Each adds itself with its options, and runs when the command line names it.
 
 #pragma once
 
 #include <stdexcept>
-#include <string>
-#include <vector>
+#include <string_view>
 
 #include "cli/command_line.hpp"
-#include "core/compressor_costs.hpp"
-#include "core/network.hpp"
-#include "core/profile.hpp"
-#include "profiler/traces/import.hpp"
 
 namespace cli {
 
@@ -27,28 +22,14 @@ void add_validate(const Command& program);
 void add_show(const Command& program);
 void add_schema(const Command& program);
 
-/// What was validated is outside its tolerance; what() says what. The program exits with 3, its results
-/// printed.
+/// Every option that offers a GPU backend says this in --help.
+inline constexpr std::string_view kGpuBackendsAreExperimental =
+    "; cuda and nccl are experimental: tested against mock libraries, never run on a GPU";
+
+/// A result is outside its tolerance: the program prints its results and what() and exits with 3.
 class OutOfTolerance : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
-
-/// Results go to stdout, all at once; throws EnvironmentError when it cannot be written.
-void print(const std::string& text);
-
-/// Throws InputError where it cannot be read.
-traces::LogFile read_log(const std::string& path);
-
-/// What a profile, network or file of measured compressors holds, in a few lines.
-std::string summary(const core::Profile& profile);
-std::string summary(const core::Network& network);
-std::string summary(const core::CompressorCosts& costs);
-
-/// Writes the text to the file and prints the summary or, without a file, prints the text.
-void write_or_print(const std::string& file, const std::string& text, const std::string& summary);
-
-/// Warnings go to stderr, a line each.
-void warn(const std::vector<std::string>& warnings);
 
 }  // namespace cli

@@ -1,14 +1,15 @@
-// fusewise measure --compressors: times the compressors of collectives/compression/ on the CPU or a GPU.
+// fusewise measure --compressors: measures the time of each compressor on the CPU or a GPU.
 
 #include <algorithm>
 #include <memory>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <spdlog/spdlog.h>
 
 #include "cli/commands.hpp"
+#include "cli/input.hpp"
 #include "cli/measure.hpp"
+#include "cli/output.hpp"
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "planner/job/registry.hpp"
@@ -29,9 +30,8 @@ const profiler::CompressorBackend& backend_of(const MeasureOptions& common) {
   if (!common.backend) return all.front();
   const auto found = std::ranges::find(all, *common.backend, &profiler::CompressorBackend::name);
   if (found == all.end())
-    throw core::InputError(fmt::format("--backend: expected one of {} with --compressors, got '{}'",
-                                       fmt::join(planner::names(all), ", "),
-                                       core::printable(*common.backend)));
+    reject("--backend", fmt::format("one of {} with --compressors", fmt::join(planner::names(all), ", ")),
+           *common.backend);
   return *found;
 }
 
@@ -45,7 +45,7 @@ void check_names(const std::vector<std::string>& only, const profiler::Compresso
 }
 
 template <typename Number>
-std::vector<Number> growing(std::vector<Number> numbers) {
+std::vector<Number> sorted_without_duplicates(std::vector<Number> numbers) {
   std::sort(numbers.begin(), numbers.end());
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   return numbers;
@@ -54,13 +54,13 @@ std::vector<Number> growing(std::vector<Number> numbers) {
 profiler::CompressorOptions options_of(const Options& options, const MeasureOptions& common) {
   profiler::CompressorOptions out;
   out.compressors = options.only;
-  if (!options.elements.empty()) out.elements = growing(options.elements);
-  if (!options.densities.empty()) out.densities = growing(options.densities);
+  if (!options.elements.empty()) out.elements = sorted_without_duplicates(options.elements);
+  if (!options.densities.empty()) out.densities = sorted_without_duplicates(options.densities);
   if (common.repetitions) out.samples = static_cast<int>(*common.repetitions);
   return out;
 }
 
-/// As it could be given again.
+/// The command line that repeats the measurement.
 std::string command_of(const Options& options, const MeasureOptions& common) {
   std::string out = "fusewise measure --compressors";
   if (common.backend) out += fmt::format(" --backend {}", *common.backend);
@@ -76,7 +76,7 @@ void run(const Options& options, const MeasureOptions& common) {
   check_names(options.only, backend);
   const core::CompressorCosts costs =
       profiler::measure_compressors(backend, options_of(options, common), command_of(options, common),
-                                    [](const std::string& what) { spdlog::info("measuring {}", what); });
+                                    [](const std::string& what) { print_progress("measuring " + what); });
   write_or_print(common.output, compressor_costs_text(costs), summary(costs));
 }
 
@@ -84,16 +84,18 @@ void run(const Options& options, const MeasureOptions& common) {
 
 MeasureKind add_measure_compressors(const Command& command) {
   auto options = std::make_shared<Options>();
-  const Option flag = command.add_flag("--compressors", options->compressors,
-                                       "encoding, with error feedback, and decoding by every compressor, "
-                                       "with --backend cpu (default) or cuda: "
-                                       "a fusewise.compressors file");
-  command.add_option("--only", options->only, "these compressors alone (default: all)")
+  const Option flag = command.add_flag(
+      "--compressors", options->compressors,
+      fmt::format("measure encoding with error feedback and decoding with each compressor instead of "
+                  "collectives; --backend is then one of {}",
+                  fmt::join(planner::names(profiler::compressor_backends()), ", ")));
+  command.add_option("--only", options->only, "compressors to measure, separated by commas (default: all)")
       .delimiter(',')
       .needs(flag);
   command
       .add_option("--elements", options->elements,
-                  "elements of the gradients (default: 1024 to 16777216, four times as many each)")
+                  "numbers of elements, separated by commas (default: 1024 to 16777216, each four times the "
+                  "one before)")
       .delimiter(',')
       .check(range(std::int64_t{1}, std::int64_t{1} << 30))
       .needs(flag);
@@ -103,7 +105,7 @@ MeasureKind add_measure_compressors(const Command& command) {
       .delimiter(',')
       .check(number_in(1e-6, 1))
       .needs(flag);
-  return {.chosen_by = flag, .run = [options](const MeasureOptions& common) { run(*options, common); }};
+  return {.selected_by = flag, .run = [options](const MeasureOptions& common) { run(*options, common); }};
 }
 
 }  // namespace cli

@@ -1,4 +1,4 @@
-// fusewise netlab: network namespaces with links of a given rate, up and down.
+// fusewise netlab: creates and removes network namespaces with links of a given rate.
 
 #include "validate/netlab/lab.hpp"
 
@@ -7,8 +7,9 @@
 #include <fmt/format.h>
 
 #include "cli/commands.hpp"
+#include "cli/input.hpp"
+#include "cli/output.hpp"
 #include "core/errors.hpp"
-#include "core/quantities.hpp"
 #include "validate/netlab/registry.hpp"
 
 namespace cli {
@@ -32,22 +33,15 @@ std::string description(const std::string& name, const netlab::Lab& lab) {
 }
 
 void up(const Options& options) {
-  const std::optional<double> rate = core::parse_rate(options.rate);
-  if (!rate)
-    throw core::InputError(
-        fmt::format("--rate: expected a rate such as 1gbit, got '{}'", core::printable(options.rate)));
-  const std::optional<double> delay = core::parse_delay_us(options.delay);
-  if (!delay)
-    throw core::InputError(
-        fmt::format("--delay: expected a time such as 100us, got '{}'", core::printable(options.delay)));
+  const netlab::Shape shape = {.workers = options.workers,
+                               .bits_per_second = read_rate("--rate", options.rate),
+                               .delay_us = read_delay_us("--delay", options.delay)};
   const std::filesystem::path folder = netlab::registry_folder();
   const netlab::RegistryLock lock(folder);
   if (netlab::find_lab(folder, options.name))
     throw core::EnvironmentError(fmt::format("netlab '{}' is up already (fusewise netlab down --name {})",
                                              options.name, options.name));
-  const netlab::Lab lab =
-      netlab::build({.workers = options.workers, .bits_per_second = *rate, .delay_us = *delay},
-                    netlab::Lifetime::until_down);
+  const netlab::Lab lab = netlab::build(shape, netlab::Lifetime::until_down);
   try {
     netlab::enlist(folder, options.name, lab);
     print(description(options.name, lab));
@@ -82,29 +76,30 @@ std::string name_error(const std::string& text) {
 void add_netlab(const Command& program) {
   auto options = std::make_shared<Options>();
   const Command command =
-      program.add_command("netlab", "Network namespaces with links of a given rate, on this host");
+      program.add_command("netlab", "Create network namespaces with links of a given rate on this host");
   command.footer(
-      "As root, or in a user namespace; needs ip and tc (package iproute2). What is up is held by one\n"
-      "process and gone with it.\n"
+      "Needs root or a user namespace, and the programs ip and tc (package iproute2). One process keeps\n"
+      "the namespaces; they are removed when it ends.\n"
       "Example: fusewise netlab up --workers 4 --rate 1gbit && fusewise measure --netlab -o "
       "lab.network.json");
   command.require_subcommand();
   const auto add = [&](const char* name, const char* summary, void (*act)(const Options&)) {
     const Command part = command.add_command(name, summary);
-    part.add_option("--name", options->name, "of the netlab, where there are several")
+    part.add_option("--name", options->name, "name of the netlab, if there are several")
         .check(check_with(name_error))
         .show_default();
     part.on_run([options, act] { act(*options); });
     return part;
   };
-  const Command build = add("up", "Build one", up);
-  build.add_option("--workers", options->workers, "namespaces")
+  const Command build = add("up", "Create a netlab", up);
+  build.add_option("--workers", options->workers, "number of namespaces")
       .check(range(2U, netlab::kMaxWorkers))
       .show_default();
-  build.add_option("--rate", options->rate, "of each link, each way").show_default();
-  build.add_option("--delay", options->delay, "of each packet, where the kernel has netem").show_default();
-  add("down", "Remove it, if it is up", down);
-  add("status", "Say whether it is up", status);
+  build.add_option("--rate", options->rate, "rate of each link in each direction").show_default();
+  build.add_option("--delay", options->delay, "delay of each packet; needs netem in the kernel")
+      .show_default();
+  add("down", "Remove the netlab if it is up", down);
+  add("status", "Report whether the netlab is up", status);
 }
 
 }  // namespace cli

@@ -1,4 +1,4 @@
-// The JSON Schemas of docs/schemas, in the binary.
+// The JSON Schemas of docs/schemas, which are compiled into the program.
 
 #pragma once
 
@@ -12,6 +12,10 @@ struct Schema {
   std::string_view text;
 };
 
-std::span<const Schema> schemas();
+/// Every file: the formats and, last, what they share, "definitions".
+std::span<const Schema> schema_files();
+
+/// The files of formats.
+inline std::span<const Schema> schemas() { return schema_files().first(schema_files().size() - 1); }
 
 }  // namespace cli

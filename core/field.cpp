@@ -212,6 +212,14 @@ std::string suggestion(std::string_view word, std::span<const std::string_view> 
   return best.empty() ? "" : fmt::format(", did you mean '{}'?", best);
 }
 
+namespace {
+
+thread_local FieldObserver* field_observer = nullptr;
+
+}  // namespace
+
+void observe_fields(FieldObserver* observer) { field_observer = observer; }
+
 struct Field::Document {
   json root;
   std::filesystem::path folder;  ///< base of relative paths
@@ -259,11 +267,13 @@ bool Field::is_text() const { return value_->is_string(); }
 bool Field::is_number() const { return value_->is_number(); }
 
 bool Field::has(std::string_view key) const {
+  if (field_observer != nullptr && value_->is_object()) field_observer->on_key(*this, key);
   return value_->is_object() && value_->find(key) != value_->end();
 }
 
 std::optional<Field> Field::find(std::string_view key) const {
   if (!value_->is_object()) expected("an object");
+  if (field_observer != nullptr) field_observer->on_key(*this, key);
   const auto found = value_->find(key);
   if (found == value_->end()) return std::nullopt;
   return child(*found, key);
@@ -331,6 +341,7 @@ std::string Field::name() const {
 }
 
 std::string Field::one_of(std::span<const std::string_view> choices) const {
+  if (field_observer != nullptr) field_observer->on_choices(*this, choices);
   const std::string wanted = fmt::format("one of {}", fmt::join(choices, ", "));
   if (!value_->is_string()) expected(wanted);
   const auto& value = value_->get_ref<const std::string&>();
@@ -368,6 +379,7 @@ std::string Field::words() const {
 
 void Field::allow_only(std::span<const std::string_view> keys) const {
   if (!value_->is_object()) expected("an object");
+  if (field_observer != nullptr) field_observer->on_allowed_keys(*this, keys);
   for (const auto& [key, value] : value_->items())
     if (std::find(keys.begin(), keys.end(), key) == keys.end())
       child(value, key)

@@ -90,6 +90,22 @@ class Field {
   std::string pointer_;
 };
 
+/// Sees what readers ask of fields. Tests compare it with the schemas.
+class FieldObserver {
+ public:
+  FieldObserver() = default;
+  FieldObserver(const FieldObserver&) = delete;
+  FieldObserver& operator=(const FieldObserver&) = delete;
+  virtual ~FieldObserver() = default;
+
+  virtual void on_allowed_keys(const Field& object, std::span<const std::string_view> keys) = 0;
+  virtual void on_key(const Field& object, std::string_view key) = 0;
+  virtual void on_choices(const Field& text, std::span<const std::string_view> choices) = 0;
+};
+
+/// From now on the observer sees the fields that this thread reads; nullptr: nobody does.
+void observe_fields(FieldObserver* observer);
+
 /// Returns ", did you mean 'x'?" for the candidate most similar to `word`, or nothing if none is similar.
 std::string suggestion(std::string_view word, std::span<const std::string_view> candidates);
 

@@ -11,7 +11,6 @@
 
 #include "core/json_text.hpp"
 #include "core/limits.hpp"
-#include "core/profile_overlap.hpp"
 
 namespace core {
 namespace {

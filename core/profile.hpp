@@ -63,4 +63,22 @@ std::int64_t parameter_count(const Profile& profile);
 double forward_us(const Profile& profile);
 double backward_us(const Profile& profile);
 
+/// The measured slowdown of computation and communication when they overlap: while the other runs, each takes
+/// 1 + slowdown times as long.
+struct ProfileOverlap {
+  double compute_slowdown = 0;
+  double communication_slowdown = 0;
+  bool operator==(const ProfileOverlap&) const = default;
+};
+
+/// The maximum that scenarios and profiles accept.
+constexpr double kMaxOverlapSlowdown = 1e6;
+
+/// The slow-downs that a profile carries, of what a scenario has as its profile; nothing where they were not
+/// measured.
+std::optional<ProfileOverlap> read_profile_overlap(const core::Field& profile);
+
+/// Returns the text of the profile file, with the overlap.
+std::string profile_text(const Profile& profile, const ProfileOverlap& overlap);
+
 }  // namespace core

@@ -5,6 +5,10 @@
 #include <boost/graph/topological_sort.hpp>
 #include <iterator>
 #include <optional>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "sim/boost_graph.hpp"
 
@@ -43,7 +47,16 @@ class Colours {
   std::vector<boost::default_color_type> colours_;
 };
 
+std::string cycle_message(const std::vector<TaskId>& cycle) {
+  std::string out = "tasks wait for one another:";
+  for (const TaskId task : cycle) out += fmt::format(" {} ->", index(task));
+  return out + fmt::format(" {}", index(cycle.front()));
+}
+
 }  // namespace
+
+CycleError::CycleError(std::vector<TaskId> cycle)
+    : std::invalid_argument(cycle_message(cycle)), cycle_(std::move(cycle)) {}
 
 std::vector<TaskId> find_cycle(const TaskGraph& graph) {
   std::vector<std::uint32_t> path;

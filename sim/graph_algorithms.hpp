@@ -2,12 +2,24 @@
 
 #pragma once
 
+#include <stdexcept>
 #include <vector>
 
-#include "sim/simulate.hpp"
 #include "sim/task_graph.hpp"
+#include "sim/timeline.hpp"
 
 namespace sim {
+
+/// Thrown when tasks wait for one another so that none of them can start.
+class CycleError : public std::invalid_argument {
+ public:
+  explicit CycleError(std::vector<TaskId> cycle);
+  /// Each task waits for the previous one, the first for the last.
+  const std::vector<TaskId>& cycle() const { return cycle_; }
+
+ private:
+  std::vector<TaskId> cycle_;
+};
 
 /// Returns all tasks, each after its predecessors. Throws CycleError.
 std::vector<TaskId> topological_order(const TaskGraph& graph);

@@ -298,16 +298,7 @@ class Run {
   [[no_unique_address]] Limits limits_;
 };
 
-std::string cycle_message(const std::vector<TaskId>& cycle) {
-  std::string out = "tasks wait for one another:";
-  for (const TaskId task : cycle) out += fmt::format(" {} ->", index(task));
-  return out + fmt::format(" {}", index(cycle.front()));
-}
-
 }  // namespace
-
-CycleError::CycleError(std::vector<TaskId> cycle)
-    : std::invalid_argument(cycle_message(cycle)), cycle_(std::move(cycle)) {}
 
 Timeline simulate(const TaskGraph& graph) {
   const auto rules = graph.interferences();

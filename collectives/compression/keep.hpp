@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "collectives/compression/select.hpp"
+#include "collectives/compression/bits.hpp"
 
 namespace compression {
 

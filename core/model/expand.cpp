@@ -185,7 +185,7 @@ std::size_t Expander::layer(const Use& use, const Scope& scope) {
   ++naming.entries;
   Draft draft(std::move(layer), use.field, *scope.arguments, layers_);
   kind.infer(draft);
-  if (const auto shares = use.field.find("shares")) share(draft, *shares);
+  if (const auto shares = use.field.find("tied_to")) share(draft, *shares);
   return finish(std::move(draft), use.field);
 }
 

@@ -36,8 +36,8 @@ void gelu(Draft& draft) {
 
 void hardtanh(Draft& draft) {
   elementwise(draft);
-  const Hardtanh clamp = {.min = draft.number_or("least", -1, -1e9, 1e9),
-                          .max = draft.number_or("most", 1, -1e9, 1e9)};
+  const Hardtanh clamp = {.min = draft.number_or("min", -1, -1e9, 1e9),
+                          .max = draft.number_or("max", 1, -1e9, 1e9)};
   if (clamp.min >= clamp.max)
     draft.refuse("least below most", fmt::format("{} and {}", clamp.min, clamp.max));
   draft.layer.parameters = clamp;

@@ -70,9 +70,9 @@ ordered_json group_json(const GroupReason& group) {
       {"first_tensor", group.first_tensor}, {"last_tensor", group.last_tensor}, {"bytes", group.bytes},
       {"sendable_us", group.sendable_us},   {"start_us", group.start_us},       {"end_us", group.end_us},
       {"waited_for", group.waited_for},     {"exposed_us", group.exposed_us}};
-  if (group.merging_costs_us) out["merging_costs_us"] = *group.merging_costs_us;
+  if (group.merging_costs_us) out["merge_cost_us"] = *group.merging_costs_us;
   if (group.splitting_costs_us) {
-    out["splitting_costs_us"] = *group.splitting_costs_us;
+    out["split_cost_us"] = *group.splitting_costs_us;
     out["split_after"] = group.split_after;
   }
   return out;
@@ -110,7 +110,7 @@ std::string explanation_json(const Explanation& all) {
   ordered_json compressors = ordered_json::array();
   for (const CompressorOutlook& outlook : all.compressors) {
     compressors.push_back({{"name", outlook.name}, {"iteration_us", outlook.iteration_us}});
-    if (outlook.pays_from) compressors.back()["pays_from_times_slower_per_byte"] = *outlook.pays_from;
+    if (outlook.pays_from) compressors.back()["break_even_slowdown_per_byte"] = *outlook.pays_from;
   }
   ordered_json out = {{"format", "fusewise.explanation"},
                       {"version", 1},

@@ -64,7 +64,7 @@ constexpr double kIndexAndValue = 2;
 
 void allow_sparse_keys(const Field& field, const SparseEntry& entry) {
   std::vector<std::string_view> keys = {"name",       "density", "selection",  "decode",
-                                        "on_the_way", "costs",   "decode_each"};
+                                        "in_transit", "costs",   "decode_each"};
   keys.insert(keys.end(), entry.option_keys.begin(), entry.option_keys.end());
   field.allow_only(keys);
 }
@@ -87,7 +87,7 @@ SparseOptions read_sparse_options(const Field& field, SparseOptions options) {
   options.repartition_every = period_at(field, "repartition_every", options.repartition_every);
   if (const auto cost = field.find("recompute_selection"))
     options.recompute_selection = read_code_cost(*cost);
-  options.spikes = flag_at(field, "spikes");
+  options.spikes = flag_at(field, "unamortized");
   if (const auto volume = field.find("volume"))
     options.bound = volume->one_of({"expected", "bound"}) == "bound";
   return options;
@@ -161,7 +161,7 @@ Compressor from_sparse_object(const Field& field) {
   if (field.has("costs")) take_measured(field, *find_sparse(name), out);
   if (const auto cost = field.find("selection")) out.encode = read_code_cost(*cost);
   if (const auto cost = field.find("decode")) out.decode = read_code_cost(*cost);
-  if (const auto cost = field.find("on_the_way")) out.in_transit = read_code_cost(*cost);
+  if (const auto cost = field.find("in_transit")) out.in_transit = read_code_cost(*cost);
   if (const auto each = field.find("decode_each")) out.decodes_each = each->boolean();
   out.sparse = read_sparse_options(field, *out.sparse);
   return out;
@@ -193,7 +193,7 @@ Compressor from_object(const Field& field) {
     return out;
   }
   field.allow_only(
-      {"name", "ratio", "encode", "decode", "on_the_way", "collective", "decode_each", "between_nodes"});
+      {"name", "ratio", "encode", "decode", "in_transit", "collective", "decode_each", "between_nodes"});
   constexpr double kMaxRatio = 1e3;  // a bad idea, but not a mistake
   Compressor out = {.name = field.at("name").name(),
                     .ratio = field.at("ratio").number(0, kMaxRatio),
@@ -203,7 +203,7 @@ Compressor from_object(const Field& field) {
   if (out.is_none()) field.at("name").expected("a name other than that of no compression");
   if (const auto cost = field.find("encode")) out.encode = read_code_cost(*cost);
   if (const auto cost = field.find("decode")) out.decode = read_code_cost(*cost);
-  if (const auto cost = field.find("on_the_way")) out.in_transit = read_code_cost(*cost);
+  if (const auto cost = field.find("in_transit")) out.in_transit = read_code_cost(*cost);
   if (const auto collective = field.find("collective"))
     if (collective->one_of({"all_gather", "all_reduce"}) == "all_reduce")
       out.collective = CollectiveKind::all_reduce;
@@ -219,7 +219,7 @@ nlohmann::ordered_json sparse_json(const Compressor& compressor) {
   nlohmann::ordered_json out = {{"name", compressor.name}, {"density", density(compressor)}};
   if (compressor.encode != usual.encode) out["selection"] = code_cost_json(compressor.encode);
   if (compressor.decode != usual.decode) out["decode"] = code_cost_json(compressor.decode);
-  if (!compressor.in_transit.is_free()) out["on_the_way"] = code_cost_json(compressor.in_transit);
+  if (!compressor.in_transit.is_free()) out["in_transit"] = code_cost_json(compressor.in_transit);
   if (compressor.decodes_each) out["decode_each"] = true;
   if (options.overlap) out["overlap"] = *options.overlap;
   if (options.paper_bytes) out["paper_bytes"] = true;
@@ -229,7 +229,7 @@ nlohmann::ordered_json sparse_json(const Compressor& compressor) {
     out["repartition_every"] = options.repartition_every;
   if (options.recompute_selection != usual.sparse->recompute_selection)
     out["recompute_selection"] = code_cost_json(options.recompute_selection);
-  if (options.spikes) out["spikes"] = true;
+  if (options.spikes) out["unamortized"] = true;
   if (options.bound) out["volume"] = "bound";
   return out;
 }
@@ -269,7 +269,7 @@ nlohmann::ordered_json compressor_json(const Compressor& compressor) {
   nlohmann::ordered_json out = {{"name", compressor.name}, {"ratio", compressor.ratio}};
   if (!compressor.encode.is_free()) out["encode"] = code_cost_json(compressor.encode);
   if (!compressor.decode.is_free()) out["decode"] = code_cost_json(compressor.decode);
-  if (!compressor.in_transit.is_free()) out["on_the_way"] = code_cost_json(compressor.in_transit);
+  if (!compressor.in_transit.is_free()) out["in_transit"] = code_cost_json(compressor.in_transit);
   out["collective"] = core::name(compressor.collective);
   if (compressor.decodes_each) out["decode_each"] = true;
   if (compressor.between_nodes) out["between_nodes"] = true;

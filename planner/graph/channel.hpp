@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "planner/graph/lower.hpp"
+#include "planner/graph/lowered.hpp"
 #include "sim/task_graph.hpp"
 
 namespace planner {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "planner/graph/channel.hpp"
-#include "planner/graph/lower.hpp"
+#include "planner/graph/lowered.hpp"
 #include "sim/task_graph.hpp"
 
 namespace planner {

@@ -21,9 +21,9 @@ Spread spread_of(std::vector<double> values) {
           .max_us = values.back()};
 }
 
-Spread iterations(const Run& run, const AllWorkers& all) {
+Spread iterations(const Lowered& lowered, const AllWorkers& all) {
   std::vector<double> lengths;
-  for (std::size_t mark = first_counted(run.lowered) + 1; mark < all.marks.size(); ++mark)
+  for (std::size_t mark = first_counted(lowered) + 1; mark < all.marks.size(); ++mark)
     for (std::size_t n = 0; n < all.busy.size(); ++n)
       lengths.push_back(sim::to_us(all.marks[mark][n] - all.marks[mark - 1][n]));
   return spread_of(std::move(lengths));
@@ -62,17 +62,17 @@ Utilisation utilisation(const AllWorkers& all) {
 
 }  // namespace
 
-std::optional<WorkerReport> report_workers(const Setting& setting, const Run& run) {
+std::optional<WorkerReport> report_workers(const Setting& setting, const Simulated& simulated) {
   const Conditions& conditions = setting.conditions;
-  if (conditions.overlap.slows() || run.program.by_layer || setting.costs.workers() == 1) return std::nullopt;
-  if (!run.all_workers && conditions.stragglers.empty()) return std::nullopt;
-  const Run by_worker = run.all_workers ? Run{} : simulate_workers_of(setting, run);
-  const Run& each = run.all_workers ? run : by_worker;
-  const AllWorkers& all = *each.all_workers;
-  const auto count = static_cast<double>(counted(each.lowered));
+  if (conditions.overlap.slows() || simulated.program.by_layer || setting.costs.workers() == 1)
+    return std::nullopt;
+  if (!simulated.all_workers && conditions.stragglers.empty()) return std::nullopt;
+  if (!simulated.all_workers) return report_workers(setting, simulate_workers_of(setting, simulated));
+  const AllWorkers& all = *simulated.all_workers;
+  const auto count = static_cast<double>(counted(simulated.lowered));
   std::vector<double> waiting;
   for (const Time time : all.waited) waiting.push_back(sim::to_us(time) / count);
-  return WorkerReport{.iteration = iterations(each, all),
+  return WorkerReport{.iteration = iterations(simulated.lowered, all),
                       .waiting = spread_of(std::move(waiting)),
                       .waited_for = longest(all.kept_waiting, count),
                       .utilisation = utilisation(all),

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "planner/scenarios/links.hpp"
+#include "core/limits.hpp"
 
 namespace scenarios {
 namespace {
@@ -49,14 +49,14 @@ class GraphReader {
   };
 
   void read_link_of(const Field& item) {
-    item.allow_only({"name", "from", "to", "latency_us", "bandwidth_gbps", "both_ways"});
+    item.allow_only({"name", "from", "to", "latency_us", "bandwidth_gbps", "bidirectional"});
     const Field name = item.at("name");
     const std::uint32_t from = vertex(item.at("from"));
     const std::uint32_t to = vertex(item.at("to"));
     const cluster::LinkSpec spec = read_link(item);
     Named edges = {
         .along = add({.link = {name.name(), spec.latency_us, spec.us_per_byte}, .from = from, .to = to})};
-    const auto both_ways = item.find("both_ways");
+    const auto both_ways = item.find("bidirectional");
     if (both_ways && both_ways->boolean())
       edges.back =
           add({.link = {name.name() + " back", spec.latency_us, spec.us_per_byte}, .from = to, .to = from});
@@ -137,6 +137,17 @@ class GraphReader {
 };
 
 }  // namespace
+
+cluster::LinkSpec read_link(const Field& field) {
+  const Field bandwidth = field.at("bandwidth_gbps");
+  const double gbps = bandwidth.number(0, 1e9);
+  if (gbps == 0) bandwidth.expected("a bandwidth above 0");
+  constexpr double kBitsPerByte = 8;
+  constexpr double kMegabitsPerGigabit = 1e3;  // a gigabit a second is 1e3 bits a microsecond
+  const auto latency = field.find("latency_us");
+  return {.latency_us = latency ? latency->number(0, core::kMaxTimeUs) : 0,
+          .us_per_byte = kBitsPerByte / (gbps * kMegabitsPerGigabit)};
+}
 
 cluster::Graph read_graph(const Field& topology) { return GraphReader(topology).read(); }
 

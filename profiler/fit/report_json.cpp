@@ -75,10 +75,10 @@ ordered_json to_json(const LinkFit& link) {
               {"ranges_mean_relative_error", link.ranges_mean_relative_error},
               {"ranges_max_relative_error", link.ranges_max_relative_error}});
   if (link.left_out)
-    out["left_out"] = {{"mean_relative_error", link.left_out->mean_relative_error},
-                       {"max_relative_error", link.left_out->max_relative_error},
-                       {"least_ratio", link.left_out->min},
-                       {"most_ratio", link.left_out->max}};
+    out["leave_one_out"] = {{"mean_relative_error", link.left_out->mean_relative_error},
+                            {"max_relative_error", link.left_out->max_relative_error},
+                            {"min_ratio", link.left_out->min},
+                            {"max_ratio", link.left_out->max}};
   return out;
 }
 
@@ -87,8 +87,8 @@ ordered_json to_json(const Prediction& prediction) {
   for (const PredictedTime& time : prediction.times) {
     ordered_json item = {{"bytes", time.bytes}, {"us", time.us}};
     if (time.between_us) {
-      item["least_us"] = time.between_us->first;
-      item["most_us"] = time.between_us->second;
+      item["min_us"] = time.between_us->first;
+      item["max_us"] = time.between_us->second;
     }
     times.push_back(std::move(item));
   }

@@ -6,12 +6,24 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "sim/cluster/topology.hpp"
-
 namespace cluster {
+
+/// One direction of a cable, port or bus.
+struct Link {
+  std::string name;
+  double latency_us = 0;
+  double us_per_byte = 0;  ///< 1 / bandwidth; 0: unlimited
+  bool operator==(const Link&) const = default;
+};
+
+struct LinkSpec {
+  double latency_us = 0;
+  double us_per_byte = 0;
+};
 
 struct Graph {
   struct Edge {

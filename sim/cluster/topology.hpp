@@ -7,15 +7,9 @@
 #include <string>
 #include <vector>
 
-namespace cluster {
+#include "sim/cluster/graph.hpp"
 
-/// One direction of a cable, port or bus.
-struct Link {
-  std::string name;
-  double latency_us = 0;
-  double us_per_byte = 0;  ///< 1 / bandwidth; 0: unlimited
-  bool operator==(const Link&) const = default;
-};
+namespace cluster {
 
 enum class TopologyKind {
   direct,      ///< every message has a link of its own: nothing is shared
@@ -26,14 +20,6 @@ enum class TopologyKind {
   ring,
   torus2d,  ///< nodes in a grid; messages go along the row, then the column, each in the shorter direction
   custom    ///< any links, written out
-};
-
-struct Graph;
-class GraphRoutes;
-
-struct LinkSpec {
-  double latency_us = 0;
-  double us_per_byte = 0;
 };
 
 /// The parameters of a topology. Ranks are GPUs, node by node.

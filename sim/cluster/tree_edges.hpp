@@ -7,7 +7,7 @@
 
 #include "sim/cluster/flows.hpp"
 #include "sim/cluster/links.hpp"
-#include "sim/cluster/patterns/double_binary_tree.hpp"
+#include "sim/cluster/patterns/trees.hpp"
 #include "sim/time.hpp"
 
 namespace cluster {

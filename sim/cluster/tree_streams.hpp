@@ -12,7 +12,7 @@
 #include "sim/cluster/event_queue.hpp"
 #include "sim/cluster/flows.hpp"
 #include "sim/cluster/links.hpp"
-#include "sim/cluster/patterns/double_binary_tree.hpp"
+#include "sim/cluster/patterns/trees.hpp"
 #include "sim/cluster/tree_edges.hpp"
 #include "sim/time.hpp"
 

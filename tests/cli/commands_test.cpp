@@ -82,16 +82,11 @@ TEST_CASE("estimate: what it writes can be simulated") {
   CHECK(iteration_us(results, "wfbp") == doctest::Approx(100e3).epsilon(1e-6));
 }
 
-TEST_CASE("schema: every format's schema is JSON and names the format it is for") {
-  for (const std::string name :
-       {"profile", "network", "scenario", "plan", "results", "model", "fit", "paper", "reproduction", "setup",
-        "predicted_measurements", "compressors", "suite", "accuracy", "live-validation", "predictions"}) {
-    CAPTURE(name);
-    const Outcome outcome = run_program({"schema", name});
-    REQUIRE(outcome.exit_code == 0);
-    CHECK(json::parse(outcome.out).at("properties").at("format").at("const") == "fusewise." + name);
-    CHECK(run_program({"schema", "fusewise." + name}).out == outcome.out);
-  }
+TEST_CASE("schema: a format's name is taken with and without fusewise. in front") {
+  const Outcome outcome = run_program({"schema", "profile"});
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(json::parse(outcome.out).at("properties").at("format").at("const") == "fusewise.profile");
+  CHECK(run_program({"schema", "fusewise.profile"}).out == outcome.out);
 }
 
 TEST_CASE("simulate: the same input gives the same bytes") {

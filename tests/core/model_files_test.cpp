@@ -191,19 +191,5 @@ TEST_CASE("model files: tied weights belong to the first layer that has them") {
   CHECK(layer(gpt2, "lm_head").tensors.empty());
 }
 
-TEST_CASE("the schema knows the kinds of layer that the reader knows, and their keys") {
-  const Field definitions =
-      Field::load(root() / "docs" / "schemas" / "fusewise.model.schema.json").at("$defs").at("kinds");
-  for (const Kind& kind : kinds()) {
-    CAPTURE(kind.name);
-    CHECK(name(kind.kind) == kind.name);
-    const Field properties = definitions.at(kind.name).at("properties");
-    for (const std::string_view key : kind.keys) {
-      CAPTURE(key);
-      CHECK(properties.has(key));
-    }
-  }
-}
-
 }  // namespace
 }  // namespace core

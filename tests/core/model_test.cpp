@@ -120,7 +120,7 @@ TEST_CASE("model: a block may have several inputs") {
 TEST_CASE("model: a shared tensor counts once") {
   const Model model =
       parse(R"({"name": "e", "kind": "embedding", "inputs": ["tokens"], "entries": 10, "features": 4},
-                               {"name": "head", "kind": "linear", "out_features": 10, "shares": "e.weight"})");
+                               {"name": "head", "kind": "linear", "out_features": 10, "tied_to": "e.weight"})");
   CHECK(tensor_count(model) == 2);
   CHECK(parameter_count(model) == 50);
   const Layer& head = model.layers.back();
@@ -252,8 +252,8 @@ TEST_CASE("refused: unknown kinds, keys, names and parameters, with a suggestion
         "m.json: /layers/0/out_channels: expected a value or a parameter of this block, got \"$n\"");
   CHECK(
       message(
-          R"({"name": "h", "kind": "linear", "out_features": 6, "inputs": ["words"], "shares": "e.weight"})") ==
-      "m.json: /layers/0/shares: expected the name of an earlier tensor, got \"e.weight\"");
+          R"({"name": "h", "kind": "linear", "out_features": 6, "inputs": ["words"], "tied_to": "e.weight"})") ==
+      "m.json: /layers/0/tied_to: expected the name of an earlier tensor, got \"e.weight\"");
   const std::string unknown_kind = message(R"({"kind": "conv"})");
   CHECK(unknown_kind.find("m.json: /layers/0/kind: expected one of conv2d, max_pool, ") == 0);
   CHECK(unknown_kind.find(R"(, got "conv")") != std::string::npos);

@@ -9,7 +9,6 @@
 
 #include "core/errors.hpp"
 #include "core/field.hpp"
-#include "core/profile_overlap.hpp"
 
 namespace core {
 namespace {

@@ -125,7 +125,7 @@ TEST_CASE("compressor: what is none is refused") {
   const std::string known =
       "s.json: /: expected one of none, dgc, random-k, efsignsgd, onebit, mstopk, fp16, bf16, got ";
   const std::string keys =
-      "expected a key among name, ratio, encode, decode, on_the_way, collective, decode_each, between_nodes, "
+      "expected a key among name, ratio, encode, decode, in_transit, collective, decode_each, between_nodes, "
       "got ";
   const std::string time = "expected a number from 0 to 1000000000000, got ";
   const std::vector<Case> cases = {
@@ -184,11 +184,11 @@ TEST_CASE("compressor: between nodes alone, by its own costs or a built-in one's
 
 TEST_CASE("compressor: what is done on the way is the channel's, of all-reduces alone") {
   const Compressor own =
-      read(R"({"name": "x", "ratio": 0.5, "on_the_way": {"startup_us": 7, "us_per_byte": 0.5}})");
+      read(R"({"name": "x", "ratio": 0.5, "in_transit": {"startup_us": 7, "us_per_byte": 0.5}})");
   CHECK(own.in_transit == CodeCost{.startup_us = 7, .us_per_byte = 0.5});
   CHECK(read(compressor_json(own).dump()) == own);
   const Compressor sparse =
-      read(R"({"name": "gtopk", "density": 0.01, "on_the_way": {"curve": [[0, 3], [100, 5]]}})");
+      read(R"({"name": "gtopk", "density": 0.01, "in_transit": {"curve": [[0, 3], [100, 5]]}})");
   CHECK(sparse.in_transit.us(50) == doctest::Approx(4));
   CHECK(read(compressor_json(sparse).dump()) == sparse);
 

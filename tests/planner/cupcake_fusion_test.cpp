@@ -53,14 +53,14 @@ std::string schedule(const std::string& fusion, const std::string& compression,
 /// What the planner itself makes of a schedule's groups.
 Time value_of(const std::string& json, const Scene& scene) {
   const Schedule schedule = schedule_of(json);
-  const FusionRequest request(scene.setting, schedule);
-  return evaluate(request, schedule.fusion.fuse(request));
+  const FusionRequest request = request_of(scene.setting, schedule);
+  return evaluate(request, schedule.fusion.fuse(request).groups);
 }
 
 Groups groups_of(const std::string& json, const Scene& scene) {
   const Schedule schedule = schedule_of(json);
-  const FusionRequest request(scene.setting, schedule);
-  return schedule.fusion.fuse(request);
+  const FusionRequest request = request_of(scene.setting, schedule);
+  return schedule.fusion.fuse(request).groups;
 }
 
 TEST_CASE("cupcake fusion: is as good as the exact planner's where costs are affine and decoding is free") {
@@ -78,7 +78,7 @@ TEST_CASE("cupcake fusion: is as good as the exact planner's where costs are aff
 
 Time best_of_all(const std::string& json, const Scene& scene) {
   const Schedule schedule = schedule_of(json);
-  const FusionRequest request(scene.setting, schedule);
+  const FusionRequest request = request_of(scene.setting, schedule);
   const std::uint32_t count = request.workload.gradient_count();
   Time best = Time::max();
   for (std::uint32_t cuts = 0; cuts < 1U << (count - 1); ++cuts) {
@@ -170,12 +170,12 @@ TEST_CASE("cupcake fusion: a search that reaches a limit fails, and says how far
     const char* message;
   };
   const std::vector<Case> cases = {
-      {R"({"kind": "cupcake", "most_nodes": 1})",
-       "s.json: /fusion: Cupcake's search reached its most_nodes (nodes: 1, seconds: 0.0): the best grouping "
+      {R"({"kind": "cupcake", "max_nodes": 1})",
+       "s.json: /fusion: Cupcake's search reached its max_nodes (nodes: 1, seconds: 0.0): the best grouping "
        "so "
        "far takes 16.000 us an iteration, none can take less than 12.000"},
-      {R"({"kind": "cupcake", "most_nodes": 1, "start_with_halves": false})",
-       "s.json: /fusion: Cupcake's search reached its most_nodes (nodes: 1, seconds: 0.0): no grouping found "
+      {R"({"kind": "cupcake", "max_nodes": 1, "start_with_halves": false})",
+       "s.json: /fusion: Cupcake's search reached its max_nodes (nodes: 1, seconds: 0.0): no grouping found "
        "yet, none can take less than 12.000 us an iteration"},
       {R"({"kind": "cupcake", "time_limit_s": 0})",
        "s.json: /fusion: Cupcake's search reached its time_limit_s (nodes: 0, seconds: 0.0): the best "
@@ -189,7 +189,7 @@ TEST_CASE("cupcake fusion: a search that reaches a limit fails, and says how far
 TEST_CASE("cupcake fusion: a search that ends within its limit is whole") {
   const auto with_nodes = [](int nodes) {
     return fmt::format(R"({{"kind": "cupcake", "prune_by_outcome": false, "prune_by_first_group": false,
-                            "most_nodes": {}}})",
+                            "max_nodes": {}}})",
                        nodes);
   };
   CHECK(fused(with_nodes(15), four_gradients()) == "1 3");  // 2^4 - 1 beginnings
@@ -219,10 +219,10 @@ TEST_CASE("cupcake fusion: what is not one is refused") {
     const char* message;
   };
   const std::vector<Case> cases = {
-      {R"({"kind": "cupcake", "most_nodes": 0})",
-       "s.json: /most_nodes: expected an integer from 1 to 1000000000000, got 0"},
-      {R"({"kind": "cupcake", "most_nodes": 2.5})",
-       "s.json: /most_nodes: expected an integer from 1 to 1000000000000, got 2.5"},
+      {R"({"kind": "cupcake", "max_nodes": 0})",
+       "s.json: /max_nodes: expected an integer from 1 to 1000000000000, got 0"},
+      {R"({"kind": "cupcake", "max_nodes": 2.5})",
+       "s.json: /max_nodes: expected an integer from 1 to 1000000000000, got 2.5"},
       {R"({"kind": "cupcake", "time_limit_s": -1})",
        "s.json: /time_limit_s: expected a number from 0 to 1000000, got -1"},
       {R"({"kind": "cupcake", "time_limit_s": "60"})",
@@ -233,12 +233,12 @@ TEST_CASE("cupcake fusion: what is not one is refused") {
        R"(s.json: /prune_by_first_group: expected true or false, got "no")"},
       {R"({"kind": "cupcake", "start_with_halves": null})",
        "s.json: /start_with_halves: expected true or false, got null"},
-      {R"({"kind": "cupcake", "most_node": 5})",
-       "s.json: /most_node: expected a key among kind, prune_by_outcome, prune_by_first_group, "
-       "start_with_halves, most_nodes, time_limit_s, got 'most_node', did you mean 'most_nodes'?"},
+      {R"({"kind": "cupcake", "max_node": 5})",
+       "s.json: /max_node: expected a key among kind, prune_by_outcome, prune_by_first_group, "
+       "start_with_halves, max_nodes, time_limit_s, got 'max_node', did you mean 'max_nodes'?"},
       {R"({"kind": "cupcake", "choices": {}})",
        "s.json: /choices: expected a key among kind, prune_by_outcome, prune_by_first_group, "
-       "start_with_halves, most_nodes, time_limit_s, got 'choices'"},
+       "start_with_halves, max_nodes, time_limit_s, got 'choices'"},
   };
   for (const Case& each : cases)
     CHECK_THROWS_WITH_AS(read_fusion(core::Field::parse(each.text, "s.json")), each.message,

@@ -38,8 +38,7 @@ struct Planned {
 
   double iteration_us(const Groups& other) const {
     const Fusion given = {.kind = "given", .fuse = [&](const FusionRequest&) { return other; }};
-    return scene.run({.pipeline = &planner::pipeline(plan.pipeline), .fusion = given})
-        .prediction.iteration_us;
+    return scene.run({.pipeline = &planner::pipeline(plan.pipeline), .fusion = given}).metrics.iteration_us;
   }
 
   Emission emit(std::string_view target) const {
@@ -116,7 +115,7 @@ model = torch.nn.parallel.DistributedDataParallel(
   "target": "ddp",
   "groups_reproduced": true,
   "iteration_us": 1160.4256,
-  "makes": {"groups": 3, "iteration_us": 1160.4256, "loses_us": 0.0, "loses_percent": 0.0},
+  "makes": {"groups": 3, "iteration_us": 1160.4256, "loss_us": 0.0, "loss_percent": 0.0},
   "bucket_cap_mb_list": [3, 2.289, 1],
   "bucket_bytes_cap_list": [3145728, 2400190, 1048576],
   "least_pytorch": "2.11",
@@ -124,20 +123,20 @@ model = torch.nn.parallel.DistributedDataParallel(
     "bucket_cap_mb": 3,
     "groups": 2,
     "iteration_us": 1110.4256,
-    "loses_us": -50.0,
-    "loses_percent": -4.3087639569482095,
+    "loss_us": -50.0,
+    "loss_percent": -4.3087639569482095,
     "tried": 8,
-    "every_grouping_tried": true,
+    "exhaustive": true,
     "first_bucket_bytes": 3145728
   },
   "best_single_cap_after_1_mib": {
     "bucket_cap_mb": 8,
     "groups": 2,
     "iteration_us": 1110.4256,
-    "loses_us": -50.0,
-    "loses_percent": -4.3087639569482095,
+    "loss_us": -50.0,
+    "loss_percent": -4.3087639569482095,
     "tried": 4,
-    "every_grouping_tried": true,
+    "exhaustive": true,
     "first_bucket_bytes": 1048576
   },
   "differs": [],
@@ -178,7 +177,7 @@ optimizer = hvd.DistributedOptimizer(
   "target": "horovod",
   "groups_reproduced": true,
   "iteration_us": 1160.4256,
-  "makes": {"groups": 3, "iteration_us": 1160.4256, "loses_us": 0.0, "loses_percent": 0.0},
+  "makes": {"groups": 3, "iteration_us": 1160.4256, "loss_us": 0.0, "loss_percent": 0.0},
   "HOROVOD_DISABLE_GROUP_FUSION": 1,
   "HOROVOD_FUSION_THRESHOLD": 4194304,
   "cycle_ms": 0.0,
@@ -186,17 +185,17 @@ optimizer = hvd.DistributedOptimizer(
     "cycle_ms": 1,
     "groups": 3,
     "iteration_us": 1960.4256,
-    "loses_us": 800.0,
-    "loses_percent": 68.94022331117135
+    "loss_us": 800.0,
+    "loss_percent": 68.94022331117135
   },
   "best_single_cap": {
     "HOROVOD_FUSION_THRESHOLD": 3670016,
     "groups": 3,
     "iteration_us": 1110.0256,
-    "loses_us": -50.4,
-    "loses_percent": -4.3432340686037945,
+    "loss_us": -50.4,
+    "loss_percent": -4.3432340686037945,
     "tried": 8,
-    "every_grouping_tried": true
+    "exhaustive": true
   },
   "differs": [],
   "notes": []
@@ -229,7 +228,7 @@ ds_config = {
   "target": "deepspeed",
   "groups_reproduced": false,
   "iteration_us": 1130.4256,
-  "makes": {"groups": 4, "iteration_us": 1145.2256, "loses_us": 14.8, "loses_percent": 1.3092414042994072},
+  "makes": {"groups": 4, "iteration_us": 1145.2256, "loss_us": 14.8, "loss_percent": 1.3092414042994072},
   "groups": [
     {"tensors": 1, "bytes": 4000},
     {"tensors": 1, "bytes": 4000000},
@@ -240,10 +239,10 @@ ds_config = {
     "reduce_bucket_size": 400000,
     "groups": 4,
     "iteration_us": 1145.2256,
-    "loses_us": 14.8,
-    "loses_percent": 1.3092414042994072,
+    "loss_us": 14.8,
+    "loss_percent": 1.3092414042994072,
     "tried": 8,
-    "every_grouping_tried": true
+    "exhaustive": true
   },
   "differs": [
     {"group": 1, "why": "its 4004000 bytes travel in 2 groups of 4000, 4000000 bytes"},
@@ -275,16 +274,16 @@ TEST_CASE("emit: Megatron-LM, to the letter") {
   "target": "megatron",
   "groups_reproduced": false,
   "iteration_us": 1160.4256,
-  "makes": {"groups": 2, "iteration_us": 1110.4256, "loses_us": -50.0, "loses_percent": -4.3087639569482095},
+  "makes": {"groups": 2, "iteration_us": 1110.4256, "loss_us": -50.0, "loss_percent": -4.3087639569482095},
   "groups": [{"tensors": 2, "bytes": 4004000}, {"tensors": 3, "bytes": 3600256}],
   "best_single_cap": {
     "ddp_bucket_size": 1000000,
     "groups": 2,
     "iteration_us": 1110.4256,
-    "loses_us": -50.0,
-    "loses_percent": -4.3087639569482095,
+    "loss_us": -50.0,
+    "loss_percent": -4.3087639569482095,
     "tried": 8,
-    "every_grouping_tried": true
+    "exhaustive": true
   },
   "differs": [
     {"group": 2, "why": "its 2400256 bytes travel in one group of 3600256 bytes"},
@@ -328,7 +327,7 @@ fully_shard(model, reshard_after_forward=False)
   "target": "fsdp",
   "groups_reproduced": false,
   "iteration_us": 1130.4256,
-  "makes": {"groups": 3, "iteration_us": 1130.4256, "loses_us": 0.0, "loses_percent": 0.0},
+  "makes": {"groups": 3, "iteration_us": 1130.4256, "loss_us": 0.0, "loss_percent": 0.0},
   "fully_shard": [["classifier"], ["features.3"], ["features.0"]],
   "least_pytorch": "2.6",
   "differs": [
@@ -675,14 +674,14 @@ TEST_CASE("emit: ticks and another order are named as what DDP does not do") {
   CHECK(json["bucket_cap_mb_list"].dump() == "[3,3]");
   CHECK(json["differs"].dump() ==
         R"([{"group":2,"why":"issued no sooner than 0 us after backward began, not 1000 us"}])");
-  CHECK(json["makes"]["loses_us"] == -349.6);  // 1000 + 410 becomes 650.4 + 410
+  CHECK(json["makes"]["loss_us"] == -349.6);  // 1000 + 410 becomes 650.4 + 410
 
   Groups swapped = of_counts({2, 3});
   std::swap(swapped[0], swapped[1]);
   const Planned planned(five(), swapped);
   const ordered_json data =
       emit("ddp", {planned.plan, swapped, five().setting.workload, [](const Groups&) { return 1.0; }}).json;
-  CHECK(Planned(five(), ticked).emit("json").json["groups"][1]["tick_us"] == 1000.0);
+  CHECK(Planned(five(), ticked).emit("json").json["groups"][1]["not_before_us"] == 1000.0);
   CHECK(data["groups_reproduced"] == false);
   CHECK(data["bucket_cap_mb_list"].dump() == "[3,3]");
   CHECK(data["differs"][0].dump() == R"({"group":1,"why":"launched as number 2, in the order of backward"})");
@@ -715,7 +714,7 @@ TEST_CASE("emit: every emitter says the same of itself for any plan, and costs w
       if (emitter.name == "json") continue;
       CHECK(emission.json["iteration_us"] == planned.iteration_us(planned.groups));
       CHECK(emission.json["differs"].empty() == emission.json["groups_reproduced"].get<bool>());
-      if (emission.json["groups_reproduced"]) CHECK(emission.json["makes"]["loses_us"] == 0.0);
+      if (emission.json["groups_reproduced"]) CHECK(emission.json["makes"]["loss_us"] == 0.0);
       const bool does_all = emitter.name == "ddp" || emitter.name == "horovod";
       if (does_all) CHECK(emission.json["groups_reproduced"] == true);
       if (does_all || !emission.json.contains("best_single_cap")) continue;

@@ -1,6 +1,6 @@
 // Fusion: what each kind makes of gradients, by hand and at its boundaries, and what holds for all of them.
 
-#include "planner/schedule/fusion.hpp"
+#include "planner/choose/fusion.hpp"
 
 #include <string>
 #include <vector>
@@ -229,8 +229,8 @@ TEST_CASE("fusion: a plan gives its groups, and their ticks") {
   CHECK(
       fused(plan_fusion(R"([{"tensors": ["l2.a", "l1.b"], "bytes": 20}, {"tensors": ["l1.a"], "bytes": 4}])"),
             three_tensors()) == "2 1");
-  CHECK(fused(plan_fusion(R"([{"tensors": ["l2.a"], "bytes": 12, "tick_us": 2},
-                              {"tensors": ["l1.b", "l1.a"], "bytes": 12, "tick_us": 7.5}])"),
+  CHECK(fused(plan_fusion(R"([{"tensors": ["l2.a"], "bytes": 12, "not_before_us": 2},
+                              {"tensors": ["l1.b", "l1.a"], "bytes": 12, "not_before_us": 7.5}])"),
               three_tensors()) == "1@2 2@7.5");
 }
 

@@ -38,7 +38,7 @@ struct Instance {
 
   Scene scene() const { return Scene(profile, network, workers, conditions); }
   Run run(const Schedule& schedule) const { return scene().run(schedule); }
-  Prediction predict(const Schedule& schedule) const { return run(schedule).prediction; }
+  Metrics predict(const Schedule& schedule) const { return run(schedule).metrics; }
   double iteration_us(const Schedule& schedule) const { return predict(schedule).iteration_us; }
 };
 
@@ -134,10 +134,10 @@ TEST_CASE("pipelines: an iteration takes the same time however many are simulate
 TEST_CASE("pipelines: no prediction is below its lower bound, and no communication exposed below zero") {
   for_all([](const Instance& instance, const Schedule& schedule) {
     const Scene scene = instance.scene();
-    const Prediction got = scene.run(schedule).prediction;
+    const Metrics got = scene.run(schedule).metrics;
     // in parts an update is rounded as often as there are groups
     CHECK(got.iteration_us >=
-          lower_bound_us(scene.setting, schedule) - 1e-6 * static_cast<double>(got.groups));
+          lower_bound_us(request_of(scene.setting, schedule)) - 1e-6 * static_cast<double>(got.groups));
     CHECK(got.exposed_communication_us >= 0);
     const double cycle_us = schedule.fusion.kind == "threshold" ? 1000 : 0;  // the longest of any
     CHECK(got.exposed_communication_us <= got.communication_us + cycle_us + 1e-9);
@@ -156,7 +156,7 @@ TEST_CASE("pipelines: an iteration is all that is computed, what is read unoverl
   for_all([](Instance instance, const Schedule& schedule) {
     instance.conditions.iterations = 1;
     const Run run = instance.run(schedule);
-    const Prediction& p = run.prediction;
+    const Metrics& p = run.metrics;
     const double all = p.forward_us + p.backward_us + p.encode_us + p.decode_us + p.update_us + p.read_us +
                        p.exposed_communication_us;
     const Conditions& conditions = instance.conditions;
@@ -191,7 +191,7 @@ TEST_CASE("pipelines: one worker has nothing to encode or communicate, and an ef
   for_all([](Instance instance, const Schedule& schedule) {
     instance.conditions.stragglers.clear();
     instance.workers = 1;
-    const Prediction got = instance.predict(schedule);
+    const Metrics got = instance.predict(schedule);
     CHECK(got.scaling_efficiency == Approx(1).epsilon(1e-6));
     CHECK(got.speedup == got.scaling_efficiency);
     CHECK(got.communication_us == 0);
@@ -279,9 +279,8 @@ TEST_CASE(
       CHECK(busy_us >= costs_us - rounding_us);
       const double slowest = 1 + instance.conditions.overlap.communication_slowdown;
       CHECK(busy_us <= slowest * costs_us + 2 * rounding_us);
-      if (sigma == 0) CHECK(run.prediction.communication_us == Approx(busy_us));
-      CHECK(run.prediction.bytes_sent_per_worker ==
-            Approx(all.sent + (gathers_lars ? lars_sent(instance) : 0)));
+      if (sigma == 0) CHECK(run.metrics.communication_us == Approx(busy_us));
+      CHECK(run.metrics.bytes_sent_per_worker == Approx(all.sent + (gathers_lars ? lars_sent(instance) : 0)));
     }
   });
 }
@@ -295,8 +294,8 @@ TEST_CASE("pipelines: more workers never speed up an iteration on a ring") {
       const Run run = instance.run(schedule);
       if (may_be_unlucky(run, schedule)) return;
       CAPTURE(workers);
-      CHECK(at_least(run.prediction.iteration_us, before));
-      before = run.prediction.iteration_us;
+      CHECK(at_least(run.metrics.iteration_us, before));
+      before = run.metrics.iteration_us;
     }
   });
 }
@@ -307,7 +306,7 @@ TEST_CASE("pipelines: a slower network, a straggler or an update never shortens 
     const bool has_cycle = schedule.fusion.kind == "threshold";
     const Run run = instance.run(schedule);
     if (may_be_unlucky(run, schedule)) return;
-    const double time = run.prediction.iteration_us;
+    const double time = run.metrics.iteration_us;
     Instance slower = instance;
     slower.network.link->beta_us_per_byte *= 2;
     slower.network.link->alpha_us += 3;
@@ -330,8 +329,8 @@ TEST_CASE(
       instance.conditions.overlap = overlap;
       const Run run = instance.run(schedule);
       if (may_be_unlucky(run, schedule) && run.proof) continue;
-      CHECK(at_least(run.prediction.iteration_us, time));
-      CHECK(at_least(1.7 * time, run.prediction.iteration_us));
+      CHECK(at_least(run.metrics.iteration_us, time));
+      CHECK(at_least(1.7 * time, run.metrics.iteration_us));
     }
   });
 }
@@ -349,8 +348,8 @@ TEST_CASE("pipelines: a compressor that leaves everything as it is changes nothi
       const Run plain = instance.run(schedule);
       CHECK(compressed.groups == plain.groups);
       CHECK(compressed.timeline == plain.timeline);
-      CHECK(compressed.prediction.iteration_us == plain.prediction.iteration_us);
-      CHECK(compressed.prediction.bytes_sent_per_worker == plain.prediction.bytes_sent_per_worker);
+      CHECK(compressed.metrics.iteration_us == plain.metrics.iteration_us);
+      CHECK(compressed.metrics.bytes_sent_per_worker == plain.metrics.bytes_sent_per_worker);
     }
   }
 }

@@ -101,9 +101,9 @@ TEST_CASE("priority: partitions cover every tensor, and a prediction counts them
     }
     for (std::uint32_t i = 0; i < workload.gradient_count(); ++i)
       CHECK(covered[i] == workload.gradients[i].bytes);
-    CHECK(run.prediction.groups == static_cast<std::int64_t>(run.groups.size()));
+    CHECK(run.metrics.groups == static_cast<std::int64_t>(run.groups.size()));
     const auto workers = static_cast<double>(scene.setting.costs.workers());
-    CHECK(run.prediction.bytes_sent_per_worker ==
+    CHECK(run.metrics.bytes_sent_per_worker ==
           doctest::Approx(2 * (workers - 1) / workers * static_cast<double>(workload.bytes())));
   }
 }

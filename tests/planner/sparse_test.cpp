@@ -63,7 +63,7 @@ TEST_CASE("sparse: a name and a density are enough, other keys change what the t
   const Compressor ok = read(
       R"({"name": "ok-topk", "density": 0.02, "selection": {"startup_us": 1}, "decode": {}, "overlap": 0.5,
           "recompute_every": 128, "repartition_every": 16, "recompute_selection": {"floor_us": 2},
-          "spikes": true, "volume": "bound"})");
+          "unamortized": true, "volume": "bound"})");
   CHECK(ok.encode == CodeCost{.startup_us = 1});
   CHECK(ok.decode.is_free());
   CHECK(*ok.sparse == SparseOptions{.overlap = 0.5,
@@ -86,7 +86,7 @@ TEST_CASE("sparse: what is none is refused") {
     std::string message;
   };
   const std::string keys =
-      "expected a key among name, density, selection, decode, on_the_way, costs, decode_each";
+      "expected a key among name, density, selection, decode, in_transit, costs, decode_each";
   const std::vector<Case> cases = {
       {R"("ok-topk")",
        R"(/: expected a density with it: {"name": "ok-topk", "density": ...}, got "ok-topk")"},
@@ -103,7 +103,8 @@ TEST_CASE("sparse: what is none is refused") {
        "/recompute_every: expected an integer from 1 to 1000000000, got 0"},
       {R"({"name": "ok-topk", "density": 0.5, "volume": "most"})",
        R"(/volume: expected one of expected, bound, got "most")"},
-      {R"({"name": "ok-topk", "density": 0.5, "spikes": 1})", "/spikes: expected true or false, got 1"},
+      {R"({"name": "ok-topk", "density": 0.5, "unamortized": 1})",
+       "/unamortized: expected true or false, got 1"},
   };
   for (const Case& each : cases) {
     CAPTURE(each.text);
@@ -171,16 +172,16 @@ TEST_CASE("sparse: fused and overlapped, merged gradients travel under backward"
 constexpr const char* kOkTopk =
     R"({{"name": "ok-topk", "compression": {{"name": "ok-topk", "density": 0.25, "recompute_every": 2,
          "repartition_every": 4, "selection": {{"startup_us": 1}}, "recompute_selection": {{"startup_us": 3}},
-         "decode": {{}}, "spikes": {}}}}})";
+         "decode": {{}}, "unamortized": {}}}}})";
 
 TEST_CASE("sparse: what Ok-Topk does now and then is spread over all iterations") {
   const Scene scene(two_layers(), link_of(1, 0.1), 2, {.iterations = 5});
   const Run run = scene.run(schedule_of(fmt::format(kOkTopk, false)));
-  CHECK(run.prediction.encode_us == 2);
-  CHECK(run.prediction.communication_us == Approx((9.4 + 11.65) / 2 + 2.8 / 4).epsilon(1e-12));
-  CHECK(run.prediction.iteration_us == Approx(14 + 2 + 11.225).epsilon(1e-12));
-  CHECK(run.prediction.exposed_communication_us == Approx(11.225).epsilon(1e-9));
-  CHECK(run.prediction.bytes_sent_per_worker == Approx((64 + 86.5) / 2 + 2).epsilon(1e-12));
+  CHECK(run.metrics.encode_us == 2);
+  CHECK(run.metrics.communication_us == Approx((9.4 + 11.65) / 2 + 2.8 / 4).epsilon(1e-12));
+  CHECK(run.metrics.iteration_us == Approx(14 + 2 + 11.225).epsilon(1e-12));
+  CHECK(run.metrics.exposed_communication_us == Approx(11.225).epsilon(1e-9));
+  CHECK(run.metrics.bytes_sent_per_worker == Approx((64 + 86.5) / 2 + 2).epsilon(1e-12));
 }
 
 TEST_CASE("sparse: or the iterations that have it pay for it") {
@@ -191,13 +192,13 @@ TEST_CASE("sparse: or the iterations that have it pay for it") {
              "G1 17-31.45, G1 46.45-55.85, G1 72.85-84.5", (24.4 + 28.65) / 2});
   // only what counts is told
   const Scene usual(two_layers(), link_of(1, 0.1), 2, {.iterations = 2});
-  const Prediction second = usual.run(schedule_of(fmt::format(kOkTopk, true))).prediction;
+  const Metrics second = usual.run(schedule_of(fmt::format(kOkTopk, true))).metrics;
   CHECK(second.encode_us == 1);
   CHECK(second.exposed_communication_us == Approx(9.4).epsilon(1e-9));
   CHECK(second.bytes_sent_per_worker == Approx(64).epsilon(1e-12));
   // over whole periods the mean is the same
   const Scene scene(two_layers(), link_of(1, 0.1), 2, {.iterations = 5});
-  const Prediction spikes = scene.run(schedule_of(fmt::format(kOkTopk, true))).prediction;
+  const Metrics spikes = scene.run(schedule_of(fmt::format(kOkTopk, true))).metrics;
   CHECK(spikes.iteration_us == Approx(14 + 2 + 11.225).epsilon(1e-12));
   CHECK(spikes.encode_us == 2);
   CHECK(spikes.communication_us == Approx(11.225).epsilon(1e-12));
@@ -210,8 +211,8 @@ TEST_CASE("sparse: planners look at the mean, whether it is spread or not") {
   const Scene scene(two_layers(), link_of(1, 0.1), 2, conditions);
   const auto value = [&](bool spikes) {
     const Schedule schedule = schedule_of(fmt::format(kOkTopk, spikes));
-    const FusionRequest request(scene.setting, schedule);
-    return simulate_iteration(request, schedule.fusion.fuse(request));
+    const FusionRequest request = request_of(scene.setting, schedule);
+    return simulate_iteration(request, schedule.fusion.fuse(request).groups);
   };
   CHECK(value(true) == value(false));
   CHECK(sim::to_us(value(true)) == Approx(14 + 2 + 11.225).epsilon(1e-9));
@@ -327,7 +328,7 @@ TEST_CASE("sparse: a plan keeps its compressor, and gives the same iteration aga
   const Run again = scene.run(schedule_of(
       fmt::format(R"({{"compression": {}, "fusion": {{"kind": "plan", "file": {}}}}})", compressor, plan)));
   CHECK(again.groups == run.groups);
-  CHECK(again.prediction.iteration_us == run.prediction.iteration_us);
+  CHECK(again.metrics.iteration_us == run.metrics.iteration_us);
 }
 
 Compressor random_sparse(Random& random) {

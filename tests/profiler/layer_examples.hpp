@@ -85,7 +85,7 @@ inline const std::vector<LayerExample>& layer_examples() {
       sequence_example(R"({"name": "it", "kind": "gelu", "tanh": true})", "[5, 6]"),
       sequence_example(R"({"name": "it", "kind": "silu"})", "[5, 6]"),
       sequence_example(R"({"name": "it", "kind": "tanh"})", "[5, 6]"),
-      sequence_example(R"({"name": "it", "kind": "hardtanh", "least": -0.3, "most": 0.6})", "[5, 6]"),
+      sequence_example(R"({"name": "it", "kind": "hardtanh", "min": -0.3, "max": 0.6})", "[5, 6]"),
       sequence_example(R"({"name": "it", "kind": "dropout", "probability": 0.4})", "[5, 6]"),
       sequence_example(R"({"name": "it", "kind": "add", "inputs": ["before", "before", "y"]})", "[5, 6]"),
       sequence_example(R"({"name": "it", "kind": "multiply", "inputs": ["before", "y", "before"]})",
@@ -124,7 +124,7 @@ inline const std::vector<LayerExample>& layer_examples() {
            {"name": "core", "kind": "attention", "heads": 2, "causal": true},
            {"name": "sum", "kind": "add", "inputs": ["words", "core"]},
            {"name": "gate", "kind": "multiply", "inputs": ["sum", "words"]},
-           {"name": "head", "kind": "linear", "out_features": 5, "bias": false, "shares": "words.weight"},
+           {"name": "head", "kind": "linear", "out_features": 5, "bias": false, "tied_to": "words.weight"},
            {"name": "loss", "kind": "cross_entropy"}])"}};
   return all;
 }

@@ -18,9 +18,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "planner/choose/constraints.hpp"
 #include "planner/choose/iteration.hpp"
 #include "planner/choose/simulate_iteration.hpp"
-#include "planner/schedule/constraints.hpp"
 #include "tests/support/groups.hpp"
 
 namespace support {
@@ -676,7 +676,7 @@ void check_optimal(const Scene& scene, const PipelineCase& pipeline, const Offer
   const std::string json = offer.json(pipeline);
   CAPTURE(json);
   const planner::Schedule schedule = schedule_of(json);
-  const planner::FusionRequest request(scene.setting, schedule);
+  const planner::FusionRequest request = planner::request_of(scene.setting, schedule);
   const Reference reference(scene, pipeline.name, pipeline.overlap_gather, offer.transfers());
   REQUIRE(request.transfers.size() == reference.transfer_count());
 
@@ -688,8 +688,9 @@ void check_optimal(const Scene& scene, const PipelineCase& pipeline, const Offer
   CHECK(found.may_be_off_by == sim::Time::zero());
   CHECK(request.model().lower_bound() <= found.value);
   check_value(request, reference, found.groups);
-  CHECK(schedule.fusion.fuse(request) == found.groups);
-  CHECK(request.proof.value().may_be_off_by == sim::Time::zero());
+  const planner::Grouping fused = schedule.fusion.fuse(request);
+  CHECK(fused.groups == found.groups);
+  CHECK(fused.proof.value().may_be_off_by == sim::Time::zero());
 }
 
 }  // namespace support

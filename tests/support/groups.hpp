@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "planner/schedule/fusion.hpp"
-#include "planner/schedule/pipeline.hpp"
+#include "planner/pipeline/pipeline.hpp"
+#include "planner/schedule/choice.hpp"
 #include "tests/support/planning.hpp"
 
 namespace support {
@@ -28,8 +28,8 @@ inline std::string shown(const planner::Groups& groups) {
 inline planner::Groups fuse(const std::string& json, const Scene& scene, const char* pipeline = "wfbp") {
   const planner::Schedule schedule =
       schedule_of(fmt::format(R"({{"pipeline": "{}", "fusion": {}}})", pipeline, json));
-  const planner::FusionRequest request(scene.setting, schedule);
-  return schedule.fusion.fuse(request);
+  const planner::FusionRequest request = planner::request_of(scene.setting, schedule);
+  return schedule.fusion.fuse(request).groups;
 }
 
 inline std::string fused(const std::string& json, const Scene& scene, const char* pipeline = "wfbp") {

@@ -3,15 +3,47 @@
 
 #pragma once
 
+#include <functional>
+#include <map>
+#include <set>
 #include <string>
+#include <vector>
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 
 namespace support {
 
 /// Returns the first fault, "/plans/0/name: expected type string"; empty if the document is valid. Throws
 /// std::invalid_argument for an unknown keyword.
 std::string schema_fault(const nlohmann::json& schema, const nlohmann::json& document);
+
+/// A part of a schema beside the value in a document that it is about.
+struct SchemaMatch {
+  const nlohmann::json::json_pointer& node;   ///< the part's place in the schema
+  const nlohmann::json::json_pointer& place;  ///< the value's place in the document
+  const nlohmann::json& schema;
+  const nlohmann::json& value;
+  bool applies;  ///< false inside an alternative of oneOf or anyOf that the value does not fit
+};
+using SchemaVisit = std::function<void(const SchemaMatch&)>;
+
+/// Visits every value of a document with every part of the schema that is about it.
+void walk_schema(const nlohmann::json& schema, const nlohmann::json& document, const SchemaVisit& visit);
+
+/// What a schema says of objects and of names, by the place in the schema.
+struct SchemaParts {
+  std::map<std::string, std::set<std::string>> keys;   ///< of "properties"
+  std::map<std::string, std::set<std::string>> names;  ///< of "enum" and "const"
+};
+SchemaParts schema_parts(const nlohmann::json& schema);
+
+/// The strings that a part of a schema enumerates, and the keys of an object.
+std::set<std::string> enumerated_names(const nlohmann::json& schema);
+std::set<std::string> keys_of(const nlohmann::json& object);
+
+/// What the schema of an output format says that none of these documents has: "/properties/origin: source".
+/// What it takes from other formats is left out.
+std::set<std::string> unused_parts(const std::string& name, const std::vector<nlohmann::json>& documents);
 
 /// Returns the schema of that name, as the program prints it.
 nlohmann::json schema(const std::string& name);

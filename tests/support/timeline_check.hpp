@@ -26,7 +26,7 @@ inline void check_run(const std::string& schedule, const Scene& scene, const Exp
   CHECK(stream(scene, run, planner::Lowered::kChannel) == expected.channel);
   CHECK(stream(scene, run, planner::Lowered::kTicks) == expected.ticks);
   CHECK(stream(scene, run, planner::Lowered::kInput) == expected.input);
-  CHECK(run.prediction.iteration_us == expected.iteration_us);
+  CHECK(run.metrics.iteration_us == expected.iteration_us);
 }
 
 }  // namespace support

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "planner/run/predict.hpp"
+#include "sim/simulate.hpp"
 #include "tests/support/planning.hpp"
 
 namespace support {

@@ -49,7 +49,7 @@ std::vector<Measurement> simulated() {
     for (const std::int64_t workers : {2, 8, 32}) {
       const planner::Setting setting(profile, network, workers, {}, {});
       const double rate =
-          planner::run(setting, planner::preset_schedule(schedule)).prediction.throughput_samples_per_s;
+          planner::run(setting, planner::preset_schedule(schedule)).metrics.throughput_samples_per_s;
       out.push_back({static_cast<std::int64_t>(out.size()) + 2, "m", "n", schedule, workers, rate});
     }
   return out;

@@ -1,6 +1,6 @@
 // Papers as data: the format of their files, how figures are judged, and what makes a validation fail.
 
-#include "validate/paper/paper.hpp"
+#include "validate/paper/read_paper.hpp"
 
 #include <string>
 #include <vector>
@@ -99,15 +99,15 @@ TEST_CASE("papers: ranges, bounds, orders and properties") {
                      "for": {"workers": [1, 4]}})";  // 3 and 4.5
   };
   const auto judged = [&](const std::string& rest) { return verdict(paper(over_workers(rest))); };
-  CHECK(judged(R"("judge": "range", "published": {"least": 2.5, "most": 4})") == Verdict::reproduced);
-  CHECK(judged(R"("judge": "range", "published": {"least": 2.3, "most": 4})") == Verdict::not_reproduced);
-  CHECK(judged(R"("judge": "range", "published": {"most": 3.5})") == Verdict::not_reproduced);
-  CHECK(judged(R"("judge": "bound", "published": {"least": 2.9})") == Verdict::reproduced);
-  CHECK(judged(R"("judge": "bound", "published": {"least": 3})") == Verdict::not_reproduced);
+  CHECK(judged(R"("judge": "range", "published": {"min": 2.5, "max": 4})") == Verdict::reproduced);
+  CHECK(judged(R"("judge": "range", "published": {"min": 2.3, "max": 4})") == Verdict::not_reproduced);
+  CHECK(judged(R"("judge": "range", "published": {"max": 3.5})") == Verdict::not_reproduced);
+  CHECK(judged(R"("judge": "bound", "published": {"min": 2.9})") == Verdict::reproduced);
+  CHECK(judged(R"("judge": "bound", "published": {"min": 3})") == Verdict::not_reproduced);
   CHECK(judged(R"("judge": "interval", "published": 4)") == Verdict::reproduced);
   CHECK(judged(R"("judge": "interval", "published": 5)") == Verdict::not_reproduced);
-  CHECK(judged(R"("judge": "order", "best": "least", "published": ["1", "4"])") == Verdict::reproduced);
-  CHECK(judged(R"("judge": "order", "best": "most", "published": ["1", "4"])") == Verdict::not_reproduced);
+  CHECK(judged(R"("judge": "order", "best": "min", "published": ["1", "4"])") == Verdict::reproduced);
+  CHECK(judged(R"("judge": "order", "best": "max", "published": ["1", "4"])") == Verdict::not_reproduced);
   CHECK(judged(R"("judge": "shown")") == Verdict::shown);
   const std::string slower = R"("judge": "holds", "published": true, "quantity": {"kind": "never_slower",
     "scenario": "a", "schedule": "wfbp", "than": "sync-easgd"})";
@@ -151,7 +151,7 @@ TEST_CASE("papers: times, sizes and speeds of closed forms are not negative") {
 }
 
 TEST_CASE("papers: a mean has a bound, and what an input was fitted to is no part of it") {
-  const std::string score = R"("scores": [{"name": "s", "what": "Table I", "most_mean_error": 0.1}], )";
+  const std::string score = R"("scores": [{"name": "s", "what": "Table I", "max_mean_error": 0.1}], )";
   const std::string near = std::string(R"("judge": "scored", "score": "s", "published": 4.2, )") + kIteration;
   const std::string far = std::string(R"("judge": "scored", "score": "s", "published": 3.0, )") + kIteration;
   CHECK(verdict(paper(near, score)) == Verdict::scored);
@@ -168,7 +168,7 @@ TEST_CASE("papers: a mean has a bound, and what an input was fitted to is no par
 }
 
 TEST_CASE("papers: a mean says over how many figures it is, and fails where one has no value") {
-  const std::string score = R"("scores": [{"name": "s", "what": "Table I", "most_mean_error": 0.1}], )";
+  const std::string score = R"("scores": [{"name": "s", "what": "Table I", "max_mean_error": 0.1}], )";
   const std::string valued =
       std::string(R"("judge": "scored", "score": "s", "published": 4.2, )") + kIteration;
   // A schedule is never slower than itself.
@@ -205,7 +205,7 @@ TEST_CASE("papers: a wrong file is refused with its place") {
         "p.paper.json: /figures/0/published: expected a number, as it is judged by 'exact', got true");
   CHECK(figure(judge + R"("published": 1, "within": 0.1, )" + kIteration) ==
         "p.paper.json: /figures/0/within: expected no such key where 'exact' judges, got 0.1");
-  const std::string score = R"("scores": [{"name": "s", "what": "w", "most_mean_error": 0.1}], )";
+  const std::string score = R"("scores": [{"name": "s", "what": "w", "max_mean_error": 0.1}], )";
   CHECK(refusal(paper(judge + R"("published": 4.5, "decimals": 1, )" + kIteration, score)) ==
         "p.paper.json: /scores/0/name: expected the name of a score that figures have, got \"s\"");
   CHECK(refusal(paper(std::string(R"("judge": "shown", "score": "s", "published": 1, )") + kIteration, score))

@@ -6,8 +6,8 @@
 #include <doctest/doctest.h>
 
 #include "core/errors.hpp"
-#include "validate/paper/paper.hpp"
 #include "validate/paper/quantities.hpp"
+#include "validate/paper/read_paper.hpp"
 
 namespace validate {
 namespace {
@@ -171,7 +171,7 @@ TEST_CASE("search: takes some time, or says that it was stopped") {
   const Values exact = search(R"("optimal")");
   CHECK(exact.front().label.empty());
   CHECK(exact.front().value > 0);
-  CHECK(search(R"({"kind": "cupcake", "most_nodes": 1})").front().value > 0);
+  CHECK(search(R"({"kind": "cupcake", "max_nodes": 1})").front().value > 0);
 }
 
 TEST_CASE("counted quantities: what they cannot count is refused with its place") {

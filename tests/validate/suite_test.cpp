@@ -97,8 +97,8 @@ TEST_CASE("suite: what is wrong with a file is one line") {
             .find("s.json: /groups/0/scale/gradients: expected a factor above 0") == 0);
   CHECK(refusal(suite_with(kProfile + R"(, "batch_size": 4)" + plans))
             .find("s.json: /groups/0/batch_size: expected none without a model") == 0);
-  CHECK(refusal(suite_with(kProfile + R"(, "computing": 1)" + plans))
-            .find("s.json: /groups/0/computing: expected none without a model") == 0);
+  CHECK(refusal(suite_with(kProfile + R"(, "computing_workers": 1)" + plans))
+            .find("s.json: /groups/0/computing_workers: expected none without a model") == 0);
   CHECK(refusal(suite_with(kProfile + R"(, "nodes": {"workers_per_node": 3, "between_gbps": 1})" + plans))
             .find("s.json: /groups/0/nodes/workers_per_node: expected a number that divides") == 0);
   CHECK(refusal(suite_with(kProfile + plans, R"("tolerance": {"best": 1}, )"))

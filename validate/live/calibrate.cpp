@@ -14,7 +14,7 @@
 #include "collectives/transport/low_latency.hpp"
 #include "core/errors.hpp"
 #include "core/json_text.hpp"
-#include "core/profile_overlap.hpp"
+#include "core/profile.hpp"
 #include "profiler/measure/report.hpp"
 #include "profiler/measure/run.hpp"
 #include "validate/live/codec.hpp"
@@ -237,7 +237,7 @@ std::string calibration_text(const Calibration& calibration) {
                            {{"compute_slowdown", calibration.overlap.compute_slowdown},
                             {"communication_slowdown", calibration.overlap.communication_slowdown}}},
                           {"compressors", std::move(compressors)},
-                          {"asked", std::move(asked)}});
+                          {"requested", std::move(asked)}});
 }
 
 Calibration read_calibration(const core::Field& field) {
@@ -252,7 +252,7 @@ Calibration read_calibration(const core::Field& field) {
       .communication_slowdown = overlap.at("communication_slowdown").number(0, core::kMaxOverlapSlowdown)};
   for (const core::Field& each : field.at("compressors").items())
     out.compressors.push_back(planner::read_compressor(each));
-  for (const core::Field& each : field.at("asked").items()) out.asked.push_back(read_asked(each));
+  for (const core::Field& each : field.at("requested").items()) out.asked.push_back(read_asked(each));
   return out;
 }
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "collectives/transport/transport.hpp"
-#include "planner/graph/lower.hpp"
+#include "planner/graph/lowered.hpp"
 
 namespace live {
 

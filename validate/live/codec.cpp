@@ -14,7 +14,7 @@
 #include "core/quantities.hpp"
 #include "core/statistics.hpp"
 #include "planner/cost/transfers.hpp"
-#include "planner/schedule/pipeline.hpp"
+#include "planner/pipeline/pipeline.hpp"
 #include "validate/live/channel.hpp"
 #include "validate/live/clock.hpp"
 #include "validate/live/fusion_buffer.hpp"

@@ -145,8 +145,8 @@ nlohmann::ordered_json compared_json(const Compared& compared) {
   if (compared.worker) out["worker"] = *compared.worker;
   out["predicted_us"] = compared.predicted_us;
   out["measured_us"] = compared.measured_us;
-  out["least_us"] = compared.min_us;
-  out["most_us"] = compared.max_us;
+  out["min_us"] = compared.min_us;
+  out["max_us"] = compared.max_us;
   out["error"] = compared.error;
   return out;
 }

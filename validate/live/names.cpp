@@ -38,6 +38,12 @@ std::string counted(Kind kind, std::uint32_t item, std::size_t per_batch) {
 
 }  // namespace
 
+std::vector<std::string_view> task_kinds() {
+  std::vector<std::string_view> out;
+  for (std::uint8_t kind = 0; !words(Kind{kind}).empty(); ++kind) out.push_back(words(Kind{kind}));
+  return out;
+}
+
 std::string name(const Piece& piece, const core::Profile& profile, std::size_t groups) {
   switch (piece.kind) {
     case Kind::read:
@@ -54,14 +60,14 @@ std::string name(const Piece& piece, const core::Profile& profile, std::size_t g
 nlohmann::ordered_json iteration_json(const Iteration& iteration) {
   nlohmann::ordered_json pieces = nlohmann::ordered_json::array();
   for (const Piece& piece : iteration.pieces)
-    pieces.push_back({{"what", words(piece.kind)},
+    pieces.push_back({{"kind", words(piece.kind)},
                       {"item", piece.item},
                       {"ready_us", piece.ready_us},
                       {"start_us", piece.start_us},
                       {"end_us", piece.end_us}});
-  return {{"length_us", iteration.length_us},       {"forward_us", iteration.forward_us()},
+  return {{"duration_us", iteration.length_us},     {"forward_us", iteration.forward_us()},
           {"backward_us", iteration.backward_us()}, {"code_us", iteration.code_us()},
-          {"exposed_us", iteration.exposed_us()},   {"pieces", std::move(pieces)}};
+          {"exposed_us", iteration.exposed_us()},   {"tasks", std::move(pieces)}};
 }
 
 }  // namespace live

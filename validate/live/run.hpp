@@ -11,7 +11,7 @@
 #include "core/model/model.hpp"
 #include "core/network.hpp"
 #include "core/profile.hpp"
-#include "planner/graph/lower.hpp"
+#include "planner/graph/lowered.hpp"
 #include "planner/job/conditions.hpp"
 #include "planner/run/predict.hpp"
 #include "planner/schedule/schedule.hpp"
@@ -149,7 +149,7 @@ struct Prediction {
   std::vector<bool> is_encoded;              ///< by group: selective compression decides before the run
   std::vector<std::int64_t> bytes;           ///< by group, dense
   planner::Lowered lowered;                  ///< the task graph that every worker runs, warm-up included
-  double iteration_us = 0;                   ///< mean, as planner::Prediction has it
+  double iteration_us = 0;                   ///< mean, as planner::Metrics has it
   std::vector<Iteration> iterations;         ///< by worker: a steady one
   std::vector<std::string> warnings;
 };

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "collectives/transport/transport.hpp"
-#include "planner/graph/lower.hpp"
+#include "planner/graph/lowered.hpp"
 #include "validate/live/dense.hpp"
 #include "validate/live/fusion_buffer.hpp"
 #include "validate/live/gradients.hpp"

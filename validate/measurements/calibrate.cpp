@@ -43,8 +43,8 @@ class Predictor {
     try {
       const planner::Setting setting(profile, network, row.workers,
                                      schedule.all_reduce ? *schedule.all_reduce : setup_.all_reduce, {});
-      return planner::run(setting, schedule).prediction.throughput_samples_per_s;
-    } catch (const planner::Unsupported& problem) {
+      return planner::run(setting, schedule).metrics.throughput_samples_per_s;
+    } catch (const core::Unsupported& problem) {
       expected(row, problem.expected(), problem.got());
     }
   }

@@ -2,7 +2,6 @@
 
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -77,10 +76,5 @@ struct Paper {
   std::vector<Score> scores;
   std::vector<Figure> figures;
 };
-
-/// Reads and checks `fusewise.paper`, except the keys of each quantity; throws InputError. `source` names the
-/// file, to whose folder its paths are relative.
-Paper read_paper(const std::string& text, const std::string& source);
-Paper load_paper(const std::filesystem::path& file);
 
 }  // namespace validate

@@ -163,7 +163,7 @@ ordered_json json_of(const FigureResult& result) {
   if (result.outcome.error) out["relative_error"] = *result.outcome.error;
   out["verdict"] = name(result.outcome.verdict);
   if (!figure.reason.empty()) out["reason"] = figure.reason;
-  if (!result.outcome.fault.empty()) out["fault"] = result.outcome.fault;
+  if (!result.outcome.fault.empty()) out["failure"] = result.outcome.fault;
   return out;
 }
 
@@ -178,7 +178,7 @@ ordered_json json_of(const PaperResult& result) {
                       {"calibrated", each.calibrated},
                       {"missing", each.missing},
                       {"mean_error", each.mean_error}});
-    if (each.score.max_mean_error) scores.back()["most_mean_error"] = *each.score.max_mean_error;
+    if (each.score.max_mean_error) scores.back()["max_mean_error"] = *each.score.max_mean_error;
   }
   return {{"name", result.paper.name},
           {"title", result.paper.title},

@@ -86,12 +86,12 @@ std::vector<std::int64_t> Request::all_workers(const scenarios::Scenario& scenar
 
 planner::Schedule Request::schedule(std::string_view key) const { return planner::read_schedule(at(key)); }
 
-planner::Prediction predict(scenarios::Scenario scenario, std::int64_t workers,
-                            const planner::Schedule& schedule) {
+planner::Metrics predict(scenarios::Scenario scenario, std::int64_t workers,
+                         const planner::Schedule& schedule) {
   scenario.workers = {workers};
   scenario.schedules = {schedule};
   scenario.job.reset();
-  return scenarios::run(scenario).entries.front().prediction;
+  return scenarios::run(scenario).entries.front().metrics;
 }
 
 }  // namespace validate

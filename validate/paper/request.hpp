@@ -46,7 +46,7 @@ class Request {
 };
 
 /// Predicts one schedule on one number of workers.
-planner::Prediction predict(scenarios::Scenario scenario, std::int64_t workers,
-                            const planner::Schedule& schedule);
+planner::Metrics predict(scenarios::Scenario scenario, std::int64_t workers,
+                         const planner::Schedule& schedule);
 
 }  // namespace validate

@@ -164,7 +164,7 @@ std::string report_json(const Report& report, const Tolerance& tolerance, const 
                            {{"mean", tolerance.mean},
                             {"worst", tolerance.worst},
                             {"lossy_mean", tolerance.lossy_mean},
-                            {"null_times", tolerance.null_times},
+                            {"min_null_error_ratio", tolerance.null_times},
                             {"ranking", tolerance.ranking}}},
                           {"cases", list_of(report.rows)},
                           {"rankings", list_of(report.rankings)},
@@ -175,7 +175,7 @@ std::string report_json(const Report& report, const Tolerance& tolerance, const 
                             {"null", json_of(report.null_where_plans_differ)},
                             {"alpha_beta", json_of(report.alpha_beta_where_plans_differ)}}},
                           {"not_judged", report.not_judged},
-                          {"faults", report.faults}});
+                          {"failures", report.faults}});
 }
 
 std::string report_page(const Report& report, const Tolerance& tolerance, const ReportInfo& about) {

@@ -8,7 +8,7 @@
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "planner/cost/costs.hpp"
-#include "planner/run/measure.hpp"
+#include "planner/run/metrics.hpp"
 #include "validate/live/calibrate.hpp"
 #include "validate/live/execute.hpp"
 #include "validate/live/predict.hpp"
@@ -31,10 +31,10 @@ std::optional<double> alpha_beta_us(const live::RunSpec& spec, const live::Calib
     std::vector<planner::TransferCost> transfers;
     for (const planner::Transfer& transfer : prediction.transfers)
       transfers.emplace_back(*setting.network, setting.costs.workers(), transfer, setting.slowdown);
-    const planner::Run run =
+    const planner::Simulated simulated =
         planner::simulate_groups(setting, spec.schedule, prediction.groups, std::move(transfers));
-    return planner::measure(setting, run).iteration_us;
-  } catch (const planner::Unsupported&) {
+    return planner::summarize(setting, simulated).iteration_us;
+  } catch (const core::Unsupported&) {
     return {};
   }
 }

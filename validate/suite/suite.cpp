@@ -43,7 +43,7 @@ double rate_at(const Field& field, std::string_view key) {
 }
 
 Tolerance read_tolerance(const Field& field) {
-  field.allow_only({"mean", "worst", "lossy_mean", "null_times", "ranking"});
+  field.allow_only({"mean", "worst", "lossy_mean", "min_null_error_ratio", "ranking"});
   Tolerance out;
   const auto read = [&](std::string_view key, double& into) {
     if (const auto found = field.find(key)) into = found->number(0, kMaxShare);
@@ -51,7 +51,7 @@ Tolerance read_tolerance(const Field& field) {
   read("mean", out.mean);
   read("worst", out.worst);
   read("lossy_mean", out.lossy_mean);
-  read("null_times", out.null_times);
+  read("min_null_error_ratio", out.null_times);
   read("ranking", out.ranking);
   return out;
 }
@@ -145,7 +145,7 @@ void read_nodes(const Field& field, live::RunSpec& spec, live::Place& place) {
 void read_layers(const Field& field, live::RunSpec& spec) {
   const std::optional<Field> model = field.find("model");
   if (!model) {
-    for (const std::string_view key : {"batch_size", "computing"})
+    for (const std::string_view key : {"batch_size", "computing_workers"})
       if (const auto of_model = field.find(key)) of_model->expected("none without a model");
     spec.profile = read_scaled_profile(field);
     return;
@@ -154,7 +154,7 @@ void read_layers(const Field& field, live::RunSpec& spec) {
     if (const auto other = field.find(key)) other->expected("none where a model computes");
   live::RealLayers real = {.model = core::read_model(model->follow())};
   real.batch_size = count_at<std::int64_t>(field, "batch_size", 1, kMaxSamples, real.model.batch_size);
-  real.computing = count_at<std::uint32_t>(field, "computing", 1, spec.workers, spec.workers);
+  real.computing = count_at<std::uint32_t>(field, "computing_workers", 1, spec.workers, spec.workers);
   spec.profile = live::profile_of(real);
   spec.layers = std::move(real);
 }
@@ -178,7 +178,7 @@ void check_predictable(const Field& field, const Group& group) {
 
 Group read_group(const Field& field, const live::RunSpec& usual) {
   field.allow_only({"name", "workers", "line_rate_gbps", "nodes", "profile", "scale", "model", "batch_size",
-                    "computing", "collectives", "stragglers", "schedules"});
+                    "computing_workers", "collectives", "stragglers", "schedules"});
   Group group;
   live::RunSpec spec = usual;
   group.name = field.at("name").name();

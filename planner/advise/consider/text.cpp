@@ -156,7 +156,7 @@ ordered_json candidate_json(const Consideration& all, std::size_t i) {
   out["per_group"] = candidate.is_per_group;
   out["groups"] = candidate.groups;
   out["encoded_groups"] = candidate.encoded_groups;
-  out["may_be_off_by_us"] = candidate.may_be_off_by_us;
+  out["optimality_gap_us"] = candidate.may_be_off_by_us;
   out["iteration_us"] = candidate.iteration_us;
   out["extra_iterations"] = candidate.extra_iterations;
   out["time_to_same_loss"] = candidate.weighed_us / all.candidates.front().weighed_us;
@@ -177,7 +177,7 @@ std::string_view where(const BreakEven& row) {
 ordered_json break_even_json(const Consideration& all, const BreakEven& row) {
   ordered_json ranges = ordered_json::array();
   for (const BandwidthRange& range : row.pays) {
-    ranges.push_back({{"from_times", range.from}, {"to_times", range.to}});
+    ranges.push_back({{"from_factor", range.from}, {"to_factor", range.to}});
     if (!all.line_rate_gbps) continue;
     ranges.back()["from_gbps"] = *all.line_rate_gbps * range.from;
     ranges.back()["to_gbps"] = *all.line_rate_gbps * range.to;
@@ -186,8 +186,8 @@ ordered_json break_even_json(const Consideration& all, const BreakEven& row) {
   if (row.density) out["density"] = *row.density;
   out["per_group"] = row.is_per_group;
   out["pays"] = where(row);
-  out["looked_from_times"] = row.looked_from;
-  out["looked_to_times"] = kBandwidths.to;
+  out["searched_from_factor"] = row.looked_from;
+  out["searched_to_factor"] = kBandwidths.to;
   out["ranges"] = std::move(ranges);
   return out;
 }
@@ -240,9 +240,9 @@ std::string consideration_json(const Consideration& all) {
                       {"answer", answer(all)},
                       {"candidates", std::move(candidates)},
                       {"break_even", std::move(break_evens)},
-                      {"left_out", std::move(left_out)},
+                      {"excluded", std::move(left_out)},
                       {"no_statistical_cost_given", all.unweighed},
-                      {"conditions_left_out", all.taken_away}};
+                      {"excluded_conditions", all.taken_away}};
   if (all.line_rate_gbps) out["line_rate_gbps"] = *all.line_rate_gbps;
   return core::json_text(out);
 }

@@ -11,8 +11,8 @@
 
 #include "core/errors.hpp"
 #include "core/limits.hpp"
-#include "planner/schedule/fusion.hpp"
-#include "planner/schedule/setting.hpp"
+#include "planner/choose/fusion.hpp"
+#include "planner/cost/setting.hpp"
 
 namespace planner {
 namespace {
@@ -72,7 +72,7 @@ Groups search(const FusionRequest& request, const CupcakeOptions& options, const
   if (result.finished) return std::move(result.groups);
   throw core::EnvironmentError(
       fmt::format("{}: Cupcake's search reached its {} (nodes: {}, seconds: {:.1f}): {}", place,
-                  result.nodes >= options.max_nodes ? "most_nodes" : "time_limit_s", result.nodes,
+                  result.nodes >= options.max_nodes ? "max_nodes" : "time_limit_s", result.nodes,
                   std::chrono::duration<double>(Clock::now() - started).count(), progress(request, result)));
 }
 
@@ -89,8 +89,8 @@ double time_limit_s(const Field& field) {
 
 Fuse read(const Field& field) {
   allow_fusion_keys(field, {"kind", "prune_by_outcome", "prune_by_first_group", "start_with_halves",
-                            "most_nodes", "time_limit_s"});
-  const std::int64_t max_nodes = fusion_integer(field, "most_nodes", 1, core::kMaxElements, kDefaultNodes);
+                            "max_nodes", "time_limit_s"});
+  const std::int64_t max_nodes = fusion_integer(field, "max_nodes", 1, core::kMaxElements, kDefaultNodes);
   const CupcakeOptions options = {.prune_by_outcome = is_on(field, "prune_by_outcome"),
                                   .prune_by_first_group = is_on(field, "prune_by_first_group"),
                                   .start_with_halves = is_on(field, "start_with_halves"),

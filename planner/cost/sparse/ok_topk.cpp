@@ -12,7 +12,7 @@ namespace planner {
 namespace {
 
 constexpr std::string_view kKeys[] = {
-    "overlap", "recompute_every", "repartition_every", "recompute_selection", "spikes", "volume"};
+    "overlap", "recompute_every", "repartition_every", "recompute_selection", "unamortized", "volume"};
 
 /// Of a call that gathers so much of a gradient's elements.
 SparseCall call(const Fabric& fabric, double density, double gathered, bool balances) {

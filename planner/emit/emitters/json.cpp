@@ -14,7 +14,7 @@ Emission emit_json(const EmitRequest& request) {
   for (const Group& group : request.groups) {
     ordered_json item = {{"tensors", tensor_names(request.workload, group)},
                          {"bytes", group_bytes(request.workload, group)}};
-    if (group.tick > sim::Time::zero()) item["tick_us"] = sim::to_us(group.tick);
+    if (group.tick > sim::Time::zero()) item["not_before_us"] = sim::to_us(group.tick);
     groups.push_back(std::move(item));
   }
   const DdpCaps caps = ddp_caps(request.workload, in_order(request.groups));

@@ -110,15 +110,15 @@ ordered_json Report::cost(const Groups& groups, double iteration_us) const {
   const double loses_us = std::round((iteration_us - planned_us_) * kPicoseconds) / kPicoseconds;
   return {{"groups", groups.size()},
           {"iteration_us", iteration_us},
-          {"loses_us", loses_us},
-          {"loses_percent", planned_us_ > 0 ? 100 * loses_us / planned_us_ : 0.0}};
+          {"loss_us", loses_us},
+          {"loss_percent", planned_us_ > 0 ? 100 * loses_us / planned_us_ : 0.0}};
 }
 
 ordered_json Report::cost(const Groups& groups) const { return cost(groups, request_.iteration_us(groups)); }
 
 std::string Report::cost_text(const ordered_json& cost) {
-  const double loses_us = cost["loses_us"];
-  const double percent = cost["loses_percent"];
+  const double loses_us = cost["loss_us"];
+  const double percent = cost["loss_percent"];
   const std::string loss =
       loses_us > 0 ? fmt::format("loses {:.1f} us ({:.2f} %)", loses_us, percent)
       : loses_us < 0
@@ -132,7 +132,7 @@ ordered_json Report::best_cost(std::string_view name, const ordered_json& value,
   ordered_json out = {{std::string(name), value}};
   out.update(cost(best.groups, best.iteration_us));
   out["tried"] = best.tried;
-  out["every_grouping_tried"] = best.is_every;
+  out["exhaustive"] = best.is_every;
   return out;
 }
 

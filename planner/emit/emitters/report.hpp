@@ -37,7 +37,7 @@ class Report {
   const EmitRequest& request() const { return request_; }
   double planned_us() const { return planned_us_; }
 
-  /// {"groups", "iteration_us", "loses_us", "loses_percent"}
+  /// {"groups", "iteration_us", "loss_us", "loss_percent"}
   nlohmann::ordered_json cost(const Groups& groups, double iteration_us) const;
   nlohmann::ordered_json cost(const Groups& groups) const;
   /// "3 groups, 812.4 us per iteration: loses 17.7 us (2.2 %)"; of what cost() gave.

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "profiler/traces/import.hpp"
+#include "profiler/traces/importers/log.hpp"
 
 namespace traces::importers {
 

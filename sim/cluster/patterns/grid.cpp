@@ -2,7 +2,7 @@
 // bytes to other rows. Rows are nodes in two_level (2DTAR) and the rows of a torus in torus, where links
 // along rows and columns may be equal.
 
-#include "sim/cluster/patterns.hpp"
+#include "sim/cluster/patterns/entry.hpp"
 #include "sim/cluster/patterns/rings.hpp"
 
 namespace cluster {

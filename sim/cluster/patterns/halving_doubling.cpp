@@ -2,7 +2,7 @@
 // 2, ..., then goes the same way back. The largest messages go to neighbours, which are often in the same
 // node.
 
-#include "sim/cluster/patterns.hpp"
+#include "sim/cluster/patterns/entry.hpp"
 #include "sim/cluster/patterns/paired.hpp"
 
 namespace cluster {

@@ -60,7 +60,7 @@ ordered_json link(const std::string& name, const std::string& from, const std::s
           {"to", to},
           {"bandwidth_gbps", gbps},
           {"latency_us", latency_us},
-          {"both_ways", both_ways}};
+          {"bidirectional", both_ways}};
 }
 
 std::string numbered(const std::string& what, std::uint32_t number) {
@@ -141,8 +141,8 @@ struct Refusal {
 
 TEST_CASE("graph: what is wrong is refused with its place") {
   const std::string links = R"("links": [
-    {"name": "a", "from": "x", "to": "s", "bandwidth_gbps": 1, "both_ways": true},
-    {"name": "b", "from": "s", "to": "y", "bandwidth_gbps": 1, "both_ways": true},
+    {"name": "a", "from": "x", "to": "s", "bandwidth_gbps": 1, "bidirectional": true},
+    {"name": "b", "from": "s", "to": "y", "bandwidth_gbps": 1, "bidirectional": true},
     {"name": "c", "from": "s", "to": "z", "bandwidth_gbps": 1}])";
   const std::string at = R"("workers_at": ["x", "y"])";
   const std::string two = "{" + links + ", " + at;

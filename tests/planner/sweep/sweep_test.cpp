@@ -193,7 +193,7 @@ TEST_CASE("sweep: what is refused before anything runs, word for word") {
        "s.json: /sweep/workers/1: expected for two_level a multiple of the 2 workers in a node, got 3 "
        "(schedule 'two_level')"},
       {R"({"sweep": {"batch_size": [1]}, "collectives": {"all_reduce": "two_level"}})",
-       "s.json: /workers/0: expected a network with levels, as two_level needs, got network 'n' without "
+       "s.json: /network: expected a network with levels, as two_level needs, got network 'n' without "
        "(schedule 'wfbp')"},
       // 7 tasks in an iteration, 10^10 of which are simulated
       {R"({"sweep": {"sigma": [0, 1], "workers": [8, 1000000]}, "iterations": 10000})",
@@ -211,7 +211,7 @@ TEST_CASE("sweep: what is refused before anything runs, word for word") {
        "s.json: /sweep/workers/1: expected at most 408248 workers each by itself with this fidelity, a "
        "profile of this size and 3 iterations, got 408249"},
       {R"({"sweep": {"workers": [2, 4]}, "workers": 2, "fidelity": "messages", "topology": {"kind": "custom",
-           "links": [{"name": "a", "from": "x", "to": "y", "bandwidth_gbps": 1, "both_ways": true}],
+           "links": [{"name": "a", "from": "x", "to": "y", "bandwidth_gbps": 1, "bidirectional": true}],
            "workers_at": ["x", "y", "y"]}})",
        "s.json: /sweep/workers/1: expected at most the 3 workers that the topology places, got 4"},
       {R"({"sweep": {"sigma": [0.3, 0.31]}, "jitter": {"distribution": "normal"}})",

@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "core/errors.hpp"
-#include "planner/schedule/pipeline.hpp"
+#include "planner/pipeline/pipeline.hpp"
 #include "planner/schedule/schedule.hpp"
 #include "tests/validate/live/live.hpp"
 

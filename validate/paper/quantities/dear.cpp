@@ -66,8 +66,8 @@ Values equation_9(const Request& /*request*/) {
 Values saved_forwards(const Request& request) {
   const scenarios::Scenario scenario = request.scenario();
   const std::int64_t workers = request.workers(scenario);
-  const planner::Prediction mine = predict(scenario, workers, request.schedule());
-  const planner::Prediction other = predict(scenario, workers, request.schedule("over"));
+  const planner::Metrics mine = predict(scenario, workers, request.schedule());
+  const planner::Metrics other = predict(scenario, workers, request.schedule("over"));
   return {{"", (other.iteration_us - mine.iteration_us) / mine.forward_us}};
 }
 

@@ -10,7 +10,7 @@ namespace validate {
 namespace {
 
 using core::Field;
-using planner::Prediction;
+using planner::Metrics;
 
 const std::vector<std::string_view> of_schedule = {"scenario", "workers", "schedule",
                                                    "network",  "profile", "collectives"};

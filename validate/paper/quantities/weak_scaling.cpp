@@ -7,8 +7,8 @@ namespace validate {
 namespace {
 
 struct Endpoints {
-  planner::Prediction from;
-  planner::Prediction to;
+  planner::Metrics from;
+  planner::Metrics to;
 };
 
 Endpoints predict_ends(const Request& request) {

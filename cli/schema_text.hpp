@@ -1,0 +1,18 @@
+// The JSON Schemas of the file formats, complete: the files of docs/schemas hold what is written by hand.
+
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace cli {
+
+/// The schema of a format in one document. In the files under docs/schemas
+/// - `"$ref": "#/$defs/NAME"` names a definition of the file itself, one of fusewise.definitions, or a
+/// format;
+/// - `"enumOf": "TABLE"` stands for `"enum"` with the names of a table of the program, less those of
+/// "except";
+/// - `"keysOf": "TABLE"` adds the keys of a table to "properties".
+std::string schema_text(std::string_view format);
+
+}  // namespace cli
