@@ -1,5 +1,5 @@
-// What a test needs of the machine or of the build. Without it the test is counted as skipped, and the test
-// program says why.
+// Requirements of a test on the machine or the build. If one is missing, the test is counted as skipped, and
+// the test program prints the reason.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// What every importer is given and gives: logs, what a log does not say, profiles or measured collectives.
+// The inputs and outputs of importers: logs, information that a log lacks, profiles or measured collectives.
 
 #pragma once
 
