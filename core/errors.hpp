@@ -1,5 +1,5 @@
-// User-facing errors: invalid input (exit 2), environment failure (exit 1), and what is not supported, which
-// becomes invalid input where the file is known.
+// User-facing errors: invalid input (exit 2), environment failure (exit 1), and unsupported requests, which
+// are converted to invalid input where the file is known.
 
 #pragma once
 
@@ -21,15 +21,14 @@ class EnvironmentError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What is asked for has no cost, cannot be simulated or does not fit the clock. Thrown where no file is
-/// known; whoever knows the scenario makes an InputError of it.
+/// Thrown if a request has no cost, cannot be simulated or exceeds the clock. It is thrown where no file is
+/// known; code that knows the scenario converts it to an InputError.
 class Unsupported : public std::runtime_error {
  public:
-  /// The number of workers is at fault, as scenarios list it.
+  /// The error is the number of workers, as scenarios list it.
   static constexpr const char* kWorkers = "/workers";
 
-  /// What would have been right, what was found instead, and the JSON pointer in the scenario of what is at
-  /// fault.
+  /// The expected value, the value found instead, and the JSON pointer of the error in the scenario.
   Unsupported(const std::string& expected, const std::string& got, std::string pointer = kWorkers)
       : std::runtime_error("expected " + expected + ", got " + got),
         expected_(expected),

@@ -90,7 +90,7 @@ class Field {
   std::string pointer_;
 };
 
-/// Sees what readers ask of fields. Tests compare it with the schemas.
+/// Observes which keys readers request from fields. Tests compare them with the schemas.
 class FieldObserver {
  public:
   FieldObserver() = default;
@@ -103,7 +103,7 @@ class FieldObserver {
   virtual void on_choices(const Field& text, std::span<const std::string_view> choices) = 0;
 };
 
-/// From now on the observer sees the fields that this thread reads; nullptr: nobody does.
+/// Sets the observer of the fields that this thread reads; nullptr: none.
 void observe_fields(FieldObserver* observer);
 
 /// Returns ", did you mean 'x'?" for the candidate most similar to `word`, or nothing if none is similar.

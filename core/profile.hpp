@@ -74,8 +74,7 @@ struct ProfileOverlap {
 /// The maximum that scenarios and profiles accept.
 constexpr double kMaxOverlapSlowdown = 1e6;
 
-/// The slow-downs that a profile carries, of what a scenario has as its profile; nothing where they were not
-/// measured.
+/// Returns the slow-downs in a scenario's profile; nothing if they were not measured.
 std::optional<ProfileOverlap> read_profile_overlap(const core::Field& profile);
 
 /// Returns the text of the profile file, with the overlap.

@@ -8,8 +8,8 @@
 
 namespace core {
 
-/// A line for each row, the first of which is a header, with two spaces between columns. The columns in
-/// `left` are flush left, the others flush right.
+/// Prints one line per row, of which the first is a header, with two spaces between columns. The columns in
+/// `left` are left-aligned, the others right-aligned.
 std::string aligned(std::vector<std::vector<std::string>> rows, const std::vector<std::size_t>& left);
 
 }  // namespace core

@@ -1,4 +1,4 @@
-// What a simulation says: when each task ran.
+// The result of a simulation: when each task ran.
 
 #pragma once
 

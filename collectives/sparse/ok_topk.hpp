@@ -19,8 +19,8 @@ struct OkTopkOptions {
   std::uint64_t repartition_every = 64;  ///< in calls, like the next
   std::uint64_t recompute_every = 32;
   std::uint32_t bucket = 4;  ///< messages in transit at the same time
-  std::size_t balance_beyond =
-      4;  ///< if the largest share exceeds this multiple of the mean share, shares are balanced
+  /// If the largest share exceeds this multiple of the mean share, shares are balanced.
+  std::size_t balance_beyond = 4;
   /// Limits the messages that wait for a late rank to one bucket: in "split" each message is requested by an
   /// empty one (phase "split/asked"), and shares over an eighth of a gradient are gathered on a ring, two at
   /// a time. The number of words is the same.
@@ -33,8 +33,8 @@ struct OkTopkState {
   std::uint64_t calls = 0;
   float local_threshold = 0;
   float global_threshold = 0;
-  std::vector<std::size_t>
-      boundaries;     ///< P+1 values, from 0 to the number of elements; rank r sums region r
+  /// P+1 values, from 0 to the number of elements; rank r sums region r.
+  std::vector<std::size_t> boundaries;
   std::size_t k = 0;  ///< of the last call
 };
 

@@ -78,7 +78,7 @@ struct SparseEntry {
 
 /// Every sparse all-reduce, in the order in which help lists them.
 std::span<const SparseEntry> sparse_collectives();
-/// nullptr: none has this name.
+/// Returns nullptr if there is no such name.
 const SparseEntry* find_sparse(std::string_view name);
 
 /// Of any compressor, between nodes alone: reduce-scatter in each node, on each of its parts the all-gather

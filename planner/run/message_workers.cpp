@@ -12,6 +12,7 @@
 #include "planner/graph/task_factors.hpp"
 #include "planner/run/follow_path.hpp"
 #include "planner/run/messages_of.hpp"
+#include "planner/run/outages.hpp"
 #include "planner/run/worker_accounts.hpp"
 #include "sim/cluster/messages.hpp"
 

@@ -52,7 +52,8 @@ class TreeStreams {
     std::uint32_t round = 0;  ///< the round in the key of its random factor
     std::uint32_t from = 0;
   };
-  /// What a rank waits for, if it is inside and has no message in flight, neither its own nor one for it.
+  /// The message for which a rank waits, if it is inside and has no message in flight, neither its own nor
+  /// one for it.
   std::optional<Wait> waits(std::uint32_t rank) const;
 
  private:

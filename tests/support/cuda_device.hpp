@@ -1,4 +1,4 @@
-// Whether this machine has a GPU that the program's own kernels run on.
+// Detects whether this machine has a GPU that can run the program's own kernels.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace support {
 
-/// "no CUDA device: ..."; empty where there is one. It is found out once.
+/// Returns "no CUDA device: ...", or an empty string if there is one. Detected once.
 inline std::string no_cuda_device() {
   static const std::string why = [] {
     try {

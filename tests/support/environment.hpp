@@ -1,4 +1,4 @@
-// Sets variables of the environment while it lives, and restores them.
+// Sets environment variables during its lifetime, and restores them.
 
 #pragma once
 

@@ -15,7 +15,7 @@ inline std::string fake_cuda() {
   return (std::filesystem::path(program()).parent_path() / "tests/fake_cuda").string();
 }
 
-/// The reason why the fakes are missing; empty where they have been built.
+/// Returns why the mock libraries are missing; empty if they have been built.
 inline std::string no_fake_cuda() {
   return std::filesystem::exists(fake_cuda()) ? "" : "built without the headers of CUDA and NCCL";
 }

@@ -225,7 +225,11 @@ void add_parts(const json& root, const json::json_pointer& node, std::set<std::s
                SchemaParts& out) {
   const json& part = root.at(node);
   if (!part.is_object() || !seen.insert(node.to_string()).second) return;
-  if (part.contains("properties")) out.keys.emplace(node.to_string(), keys_of(part.at("properties")));
+  if (part.contains("properties")) {
+    std::set<std::string>& keys = out.keys[node.to_string()];
+    for (const auto& [key, value] : part.at("properties").items())
+      if (value != json(true)) keys.insert(key);
+  }
   if (const std::set<std::string> names = enumerated_names(part); !names.empty())
     out.names.emplace(node.to_string(), names);
   const auto add = [&](const json::json_pointer& inner) { add_parts(root, inner, seen, out); };
@@ -235,8 +239,8 @@ void add_parts(const json& root, const json::json_pointer& node, std::set<std::s
   for (const char* keyword : {"oneOf", "anyOf", "prefixItems"})
     for (std::size_t i = 0; part.contains(keyword) && i < part.at(keyword).size(); ++i)
       add(node / keyword / i);
-  for (const auto& [key, value] : part.value("properties", json::object()).items())
-    add(node / "properties" / key);
+  if (part.contains("properties"))
+    for (const std::string& key : keys_of(part.at("properties"))) add(node / "properties" / key);
 }
 
 }  // namespace

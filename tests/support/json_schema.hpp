@@ -17,7 +17,7 @@ namespace support {
 /// std::invalid_argument for an unknown keyword.
 std::string schema_fault(const nlohmann::json& schema, const nlohmann::json& document);
 
-/// A part of a schema beside the value in a document that it is about.
+/// A part of a schema and the value in a document to which it applies.
 struct SchemaMatch {
   const nlohmann::json::json_pointer& node;   ///< the part's place in the schema
   const nlohmann::json::json_pointer& place;  ///< the value's place in the document
@@ -27,22 +27,23 @@ struct SchemaMatch {
 };
 using SchemaVisit = std::function<void(const SchemaMatch&)>;
 
-/// Visits every value of a document with every part of the schema that is about it.
+/// Visits every value of a document with every part of the schema that applies to it.
 void walk_schema(const nlohmann::json& schema, const nlohmann::json& document, const SchemaVisit& visit);
 
-/// What a schema says of objects and of names, by the place in the schema.
+/// The keys and names that a schema allows, indexed by the location in the schema.
 struct SchemaParts {
-  std::map<std::string, std::set<std::string>> keys;   ///< of "properties"
+  /// Of "properties", without those that are just `true`: another part or a table of the program describes them.
+  std::map<std::string, std::set<std::string>> keys;
   std::map<std::string, std::set<std::string>> names;  ///< of "enum" and "const"
 };
 SchemaParts schema_parts(const nlohmann::json& schema);
 
-/// The strings that a part of a schema enumerates, and the keys of an object.
+/// Returns the strings that a part of a schema enumerates, and the keys of an object.
 std::set<std::string> enumerated_names(const nlohmann::json& schema);
 std::set<std::string> keys_of(const nlohmann::json& object);
 
-/// What the schema of an output format says that none of these documents has: "/properties/origin: source".
-/// What it takes from other formats is left out.
+/// Returns the keys and names of an output format's schema that none of these documents contains:
+/// "/properties/origin: source". Definitions shared with other formats are left out.
 std::set<std::string> unused_parts(const std::string& name, const std::vector<nlohmann::json>& documents);
 
 /// Returns the schema of that name, as the program prints it.

@@ -1,4 +1,4 @@
-// Network namespaces in tests: whether this machine has them, and a process that is denied them.
+// Network namespaces in tests: detects whether this machine supports them, and forbids them to a process.
 
 #pragma once
 
@@ -6,10 +6,10 @@
 
 namespace support {
 
-/// The reason why netlab cannot build a network here; empty where it can. It is found out once.
+/// Returns why netlab cannot build a network here; empty if it can. Detected once.
 std::string no_namespaces();
 
-/// From now on neither this process nor those that it starts can make namespaces. It cannot be undone.
+/// Prevents this process and its children from creating namespaces. Cannot be undone.
 void forbid_namespaces();
 
 }  // namespace support

@@ -1,5 +1,5 @@
-// What a test needs of the machine or of the build. Without it the test is counted as skipped, and the test
-// program says why.
+// Requirements of a test on the machine or the build. If one is missing, the test is counted as skipped, and
+// the test program prints the reason.
 
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace support {
 
-/// Says in words what is missing; empty where nothing is. It is asked only when the test was to run.
+/// Returns what is missing; empty if nothing is. Called only if the test would run.
 using Missing = std::string (*)();
 
-/// A test and what it needs. The line tells tests apart: a file registers one test on a line.
+/// A test and its requirement. The line identifies the test: a file registers one test per line.
 struct Need {
   std::string file;
   unsigned line = 0;

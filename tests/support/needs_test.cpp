@@ -1,4 +1,4 @@
-// Tests that lack what they need: they are counted, and never pass silently.
+// Tests whose requirements are missing are counted as skipped, and never pass silently.
 
 #include "tests/support/needs.hpp"
 

@@ -62,12 +62,9 @@ class Timer {
       : transport_(transport),
         one_clock_(share_clock(transport)),
         gradients_(gradients),
-        channel_(
-            transport, planner::Program{},
-            [this](const Request& request) {
-              loaded_->fusion_buffers[request.group]->carry(transport_, request.kind);
-            },
-            options.deadline) {}
+        channel_(transport, {.deadline = options.deadline}, [this](const Request& request) {
+          loaded_->fusion_buffers[request.group]->carry(transport_, CollectiveKind::all_reduce);
+        }) {}
 
   void round(Load& load, bool is_recorded) {
     const std::uint32_t iteration = iteration_++;
@@ -82,7 +79,7 @@ class Timer {
     for (const auto& fusion_buffer : load.fusion_buffers) fusion_buffer->encode();
     steps[1] = ns(Clock::now());
     for (std::uint32_t i = 0; i < load.fusion_buffers.size(); ++i)
-      channel_.post({.group = i, .kind = CollectiveKind::all_reduce});
+      channel_.post({{.label = {.kind = planner::TaskLabel::Kind::all_reduce, .item = i}, .group = i}});
     steps[3] = ns(channel_.wait(load.fusion_buffers.size() - 1));
     for (const auto& fusion_buffer : load.fusion_buffers) fusion_buffer->decode();
     steps[4] = ns(Clock::now());

@@ -32,7 +32,7 @@ struct Judge {
   std::string_view name;
   std::string_view summary;
   Judgement (*judge)(const Figure& figure, const Values& ours);
-  /// What Published must contain.
+  /// The data that Published must contain.
   enum class Needs { nothing, value, range, between, order, holds } needs = Needs::nothing;
   bool takes_within = false;
   bool is_scored = false;

@@ -113,7 +113,7 @@ void check_quantity(const Field& quantity) {
 
 namespace {
 
-/// Names the scenario where the quantity asks for what is not supported.
+/// Adds the scenario to the error if the quantity requests something unsupported.
 Values measured(const Quantity& quantity, const Request& request) {
   try {
     return quantity.measure(request);

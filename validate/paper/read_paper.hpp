@@ -9,8 +9,8 @@
 
 namespace validate {
 
-/// Reads and checks `fusewise.paper`, all but what quantities make of their own keys; throws InputError.
-/// `source` names the file, to which its paths are relative.
+/// Reads and checks `fusewise.paper`, except the keys of each quantity; throws InputError. `source` names the
+/// file, to whose folder its paths are relative.
 Paper read_paper(const std::string& text, const std::string& source);
 Paper load_paper(const std::filesystem::path& file);
 

@@ -60,8 +60,8 @@ struct Row {
   double error = 0;
   double error_low = 0;
   double error_high = 0;
-  std::optional<double>
-      null_error;  ///< of the null predictor: the smaller of the measured times of WFBP and one group
+  /// The error of the null predictor: the smaller of the measured times of WFBP and one group.
+  std::optional<double> null_error;
   std::optional<double> alpha_beta_error;
 };
 

@@ -1,4 +1,4 @@
-// What is decided on the host: when a call is another one, how many samples, and what is wrong with bytes.
+// The host part of compression: recognises new calls, chooses sample sizes, and checks bytes.
 
 #include "collectives/compression/cuda/device.hpp"
 
@@ -32,7 +32,7 @@ const Compressor& known(std::string_view name) {
   return *compressor;
 }
 
-/// How many scales an encoding of signs has; nothing for others.
+/// Returns the number of scales in an encoding of signs; nothing for other encodings.
 std::optional<std::size_t> scales_of(std::string_view name) {
   if (name == "efsignsgd") return 1;
   if (name == "onebit") return 2;
@@ -51,7 +51,7 @@ std::uint32_t index_at(Engine& engine, DeviceBytes bytes, std::size_t i) {
   return get<std::uint32_t>(word.data());
 }
 
-/// As unpack() does.
+/// Checks and reads an encoding like unpack().
 DeviceKept checked_kept(Engine& engine, DeviceBytes bytes, std::size_t elements) {
   if (bytes.count % kPerKept != 0) refuse("sparse encoding", "a multiple of 8 bytes", bytes.count);
   const std::size_t count = bytes.count / kPerKept;
@@ -67,14 +67,14 @@ DeviceKept checked_kept(Engine& engine, DeviceBytes bytes, std::size_t elements)
           .count = count};
 }
 
-/// As check_signs() does; what the two signs stand for.
+/// Checks an encoding like check_signs(); returns the values of the two signs.
 std::array<float, 2> checked_values(Engine& engine, std::string_view name, std::size_t scales,
                                     DeviceBytes bytes, std::size_t elements) {
   const std::string its_name(name);
   const std::size_t header = scales * kWord;
   if (bytes.count != header + sign_bytes(elements))
     refuse(its_name.c_str(), "scales and a bit for each element", bytes.count);
-  Bytes ends(header + (elements % 8 != 0 ? 1 : 0));  // an encoding of the last few elements by itself
+  Bytes ends(header + (elements % 8 != 0 ? 1 : 0));  // separates the last few elements
   engine.download(ends.data(), bytes.data, header);
   if (elements % 8 != 0) engine.download(&ends.back(), bytes.data + bytes.count - 1, 1);
   check_signs(its_name.c_str(), ends, scales, elements % 8);
@@ -97,7 +97,7 @@ void change(Device& device, std::string_view name, DeviceBytes bytes, float* out
   engine.add_signs(bytes.data + *scales * kWord, by_sign, out, elements, subtracts);
 }
 
-/// The call's own seed, as the compressors draw it.
+/// Returns the seed of this call, with the same sequence as the compressors on the CPU.
 std::uint64_t next_seed(State& state) { return sim::hash(state.seed, state.calls++); }
 
 }  // namespace

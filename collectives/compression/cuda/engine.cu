@@ -1,5 +1,5 @@
-// The kernels on a CUDA device. The runtime is linked statically and opens the driver when first used, so a
-// program with this in it starts anywhere.
+// The kernels on a CUDA device. The runtime is linked statically and loads the driver on first use, so the
+// program starts on any machine.
 
 #include <cuda_runtime.h>
 
@@ -45,7 +45,7 @@ struct CudaLane {
   __device__ std::uint64_t swap_if(std::uint64_t* at, std::uint64_t expected, std::uint64_t word) const {
     return atomicCAS(wide(at), expected, word);
   }
-  /// A word says all there is to know, so no other access need be ordered with it.
+  /// A word contains all the information, so no other access needs to be ordered with it.
   __device__ void publish(std::uint64_t* to, std::uint64_t word) const { atomicExch(wide(to), word); }
   __device__ std::uint64_t observe(const std::uint64_t* from) const {
     return *reinterpret_cast<const volatile unsigned long long*>(from);
@@ -58,7 +58,7 @@ struct CudaLane {
   }
 };
 
-/// At least so many on a multiprocessor, for enough loads in flight: 64 registers for each thread.
+/// Minimum number of blocks on a multiprocessor, for enough loads in flight: 64 registers per thread.
 constexpr unsigned kMinBlocks = 4;
 
 template <typename Body>
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks) run_body(const Body body
   body(CudaLane{}, shared);
 }
 
-/// The stream of one device and what runs on it.
+/// The stream of one device and its operations.
 class CudaBackend {
  public:
   explicit CudaBackend(int ordinal) : ordinal_(ordinal) {
@@ -150,7 +150,7 @@ class CudaBackend {
     if (kind != cudaMemcpyDeviceToDevice) synchronize();
   }
 
-  /// As many blocks of this kernel as run at once.
+  /// Returns how many blocks of this kernel run at once.
   template <typename Body>
   std::uint32_t resident() const {
     int blocks = 0;

@@ -1,5 +1,5 @@
-// Compression on a device, behind an interface without CUDA types and of C++17, which nvcc reads, too.
-// EngineOn is the same sequence of kernels on any backend: CUDA (engine.cu), or the tests' host one.
+// Compression on a device, behind an interface in C++17 without CUDA types, because nvcc reads it too.
+// EngineOn runs the same sequence of kernels on any backend: CUDA (engine.cu), or the tests' host backend.
 
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace compression::cuda {
 
-/// There is none, or its driver is missing; what() begins with "no CUDA device: ".
+/// Thrown if there is no device or its driver is missing; what() begins with "no CUDA device: ".
 class NoDevice : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -44,16 +44,16 @@ struct DeviceKept {
   const std::uint32_t* indexes = nullptr;
   const float* values = nullptr;
   std::size_t count = 0;
-  double mean = 0;  ///< MSTopK's, for whoever compares
+  double mean = 0;  ///< the mean that MSTopK used, for comparisons
 };
 
-/// Signs behind one or two scales in device memory; overwritten by the next encoding on the same device.
+/// Signs after one or two scales, in device memory; overwritten by the next encoding on the same device.
 struct DeviceBytes {
   const std::byte* data = nullptr;
   std::size_t count = 0;
 };
 
-/// Of the finite elements, as sums.hpp's; all 0 where there is none.
+/// Moments of the finite elements, like those of sums.hpp; all 0 if there is none.
 struct DeviceMoments {
   double mean = 0;
   double deviation = 0;
@@ -61,8 +61,9 @@ struct DeviceMoments {
 
 inline constexpr std::size_t kMaxElements = std::numeric_limits<std::int32_t>::max();
 
-/// Selections are collectives/compression/selectors.hpp's and select.hpp's. All return when the device is
-/// done. Throw std::invalid_argument for more than kMaxElements, std::runtime_error where the device fails.
+/// Selections are those of collectives/compression/selectors.hpp and select.hpp. All functions return when
+/// the device is done. They throw std::invalid_argument for more than kMaxElements, std::runtime_error if the
+/// device fails.
 class Engine {
  public:
   Engine() = default;
@@ -75,43 +76,45 @@ class Engine {
   virtual void release(void* memory) noexcept = 0;
   virtual void upload(void* to, const void* from, std::size_t bytes) = 0;
   virtual void download(void* to, const void* from, std::size_t bytes) = 0;
-  /// From device memory to device memory.
+  /// Copies within device memory.
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
-  /// Between two events on the device's stream, in milliseconds.
+  /// Returns the time between two events on the device's stream, in milliseconds.
   virtual double timed_ms(const std::function<void()>& work) = 0;
 
   virtual DeviceKept top_k(DeviceFloats x, std::size_t k) = 0;
   virtual DeviceKept mstopk(DeviceFloats x, std::size_t k, std::uint64_t seed, int samplings) = 0;
-  /// Every element whose magnitude_of() is at least so much. Once more where these are more than have been
-  /// kept before, and more than a sixteenth.
+  /// Returns every element whose magnitude_of() is at least `min`. Needs a second pass if these are more than
+  /// ever before, and more than a sixteenth.
   virtual DeviceKept at_least(DeviceFloats x, std::uint32_t min) = 0;
-  /// The same, but where they are more than `most` only their number is right.
+  /// As above, but if there are more than `max` elements only their number is valid.
   virtual DeviceKept at_least(DeviceFloats x, std::uint32_t min, std::size_t max) = 0;
-  /// The magnitude_of() that at least `rank` elements at places drawn by `seed` reach.
+  /// Returns the magnitude_of() that at least `rank` elements of a sample, chosen by `seed`, reach.
   virtual std::uint32_t sampled_magnitude(DeviceFloats x, std::size_t samples, std::uint64_t seed,
                                           std::size_t rank) = 0;
-  /// The magnitude_of() of the k-th greatest, 0 < k < x.count: two passes and what may matter of them.
+  /// Returns the magnitude_of() of the k-th largest element, 0 < k < x.count: two passes, and further ones
+  /// over candidates only.
   virtual std::uint32_t kth_magnitude(DeviceFloats x, std::size_t k) = 0;
-  /// One pass.
+  /// Needs one pass.
   virtual DeviceMoments moments(DeviceFloats x) = 0;
   virtual DeviceKept random_k(DeviceFloats x, std::size_t k, std::uint64_t seed) = 0;
   /// EFSignSGD's encoding (one scale) or OneBit's (two).
   virtual DeviceBytes encode_signs(DeviceFloats x, std::size_t scales) = 0;
   virtual DeviceBytes encode_halves(DeviceFloats x, Half kind) = 0;
 
-  /// The place of the first index that does not grow or is not under `elements`; `count` where there is none.
+  /// Returns the position of the first index that does not increase or is not below `elements`; `count` if
+  /// there is none.
   virtual std::size_t first_bad_index(const std::uint32_t* indexes, std::size_t count,
                                       std::size_t elements) = 0;
   virtual void add(DeviceFloats x, float* out) = 0;
   virtual void add_kept(DeviceKept kept, float* out, bool subtracts) = 0;
-  /// `values` are what the two signs stand for.
+  /// `values` are the values of the two signs.
   virtual void add_signs(const std::byte* signs, const float (&values)[2], float* out, std::size_t elements,
                          bool subtracts) = 0;
   virtual void add_halves(const std::byte* halves, Half kind, float* out, std::size_t elements,
                           bool subtracts) = 0;
 };
 
-/// Where nothing has been compiled for CUDA, or nothing can run it: throws NoDevice.
+/// Throws NoDevice if the program was built without CUDA or no device can run it.
 std::unique_ptr<Engine> open_engine(int ordinal);
 
 inline std::uint32_t narrowed(std::size_t count) {
@@ -119,7 +122,7 @@ inline std::uint32_t narrowed(std::size_t count) {
   return static_cast<std::uint32_t>(count);
 }
 
-/// Device memory that grows as asked for and keeps nothing when it does.
+/// Device memory that grows on demand; growing discards its contents.
 template <typename Backend>
 class Scratch {
  public:
@@ -147,8 +150,8 @@ class Scratch {
   std::size_t bytes_ = 0;
 };
 
-/// Backend: info, allocate, release, upload, download, copy, timed_ms as above; zero(memory, bytes) and
-/// fill(memory, byte, bytes); run(body, blocks) with at most so many blocks.
+/// Requirements of Backend: info, allocate, release, upload, download, copy, timed_ms as above; zero(memory,
+/// bytes) and fill(memory, byte, bytes); run(body, blocks) with at most that many blocks.
 template <typename Backend>
 class EngineOn : public Engine {
  public:
@@ -326,7 +329,7 @@ class EngineOn : public Engine {
     return static_cast<std::uint32_t>((threads + kThreads - 1) / kThreads);
   }
 
-  /// What a call begins with: nothing known, no tile taken.
+  /// Resets the progress of a call: nothing known, no tile taken.
   Progress* start(std::uint32_t n) {
     auto* progress = progress_.template get<Progress>(1);
     backend_.fill(progress, 0, sizeof(Progress));
@@ -357,7 +360,7 @@ class EngineOn : public Engine {
     return {out.indexes, out.values, done.kept, done.mean};
   }
 
-  /// From a sum of each tile to one of each kTile tiles.
+  /// Reduces the sums of single tiles to sums of kTile tiles each.
   const double* sum_tiles(std::uint32_t n, std::uint32_t kinds) {
     const std::uint32_t tiles = tiles_of(n);
     const std::uint32_t few = kinds * tiles_of(tiles);
@@ -367,8 +370,8 @@ class EngineOn : public Engine {
     return sums;
   }
 
-  /// For 0 < k < x.count: a pass that counts leading bits, a pass that takes what may matter, and the rest on
-  /// that alone (or, where that would be much, two passes and one or two more).
+  /// For 0 < k < x.count: one pass counts the leading bits, one pass takes candidates, and the rest works on
+  /// candidates only (or, if these are many, takes two full passes and one or two more).
   DeviceKept select(DeviceFloats x, const Wanted& wanted) {
     const Choice source = find(x, wanted);
     const std::uint32_t n = narrowed(x.count);
@@ -382,7 +385,7 @@ class EngineOn : public Engine {
     return finished(out);
   }
 
-  /// The magnitude that decides, and where to look for what reaches it.
+  /// Finds the deciding magnitude, and where to look for the elements that reach it.
   Choice find(DeviceFloats x, const Wanted& wanted) {
     const Floats all = floats(x);
     const std::uint32_t n = all.count;

@@ -1,4 +1,5 @@
-// float16 and bfloat16 on a device: half.hpp's conversions, as nvcc reads them, and a pass in each direction.
+// float16 and bfloat16 on a device: the conversions of half.hpp in a form that nvcc accepts, and a pass in
+// each direction.
 
 #pragma once
 
@@ -13,7 +14,7 @@ FUSEWISE_BOTH inline std::uint32_t to_float16_bits(float x) {
   const std::uint32_t sign = same_bits<std::uint32_t>(x) >> 16U & 0x8000U;
   if (key > kInfinityBits) return sign | 0x7e00U | (key >> 13U & 0x1ffU);
   if (key >= 0x477ff000U) return sign | 0x7c00U;  // from 65520 on
-  // under 2^-14: the adder rounds to multiples of 2^-24
+  // Under 2^-14 the addition rounds to multiples of 2^-24.
   if (key < 0x38800000U) return sign | (same_bits<std::uint32_t>(same_bits<float>(key) + 0.5F) - 0x3f000000U);
   return sign | (key - 0x38000000U + 0xfffU + (key >> 13U & 1U)) >> 13U;
 }
@@ -45,7 +46,7 @@ struct alignas(8) HalfQuad {
   std::uint16_t at[kQuad];
 };
 
-/// `halves` begins at a multiple of eight bytes, as what is allocated does.
+/// `halves` begins at a multiple of eight bytes, as all allocations do.
 struct TakeHalves {
   Floats x;
   std::uint16_t* halves;
@@ -74,7 +75,7 @@ struct TakeHalves {
   }
 };
 
-/// Adds what the halves say; or takes it away, which leaves 0 where it is not finite.
+/// Adds the decoded halves; or subtracts them, and sets 0 where the value is not finite.
 struct AddHalves {
   const std::uint16_t* halves;
   float* out;

@@ -1,7 +1,7 @@
 // The kernels, as functions of a Lane: one thread of a block, with its barriers, shuffles and atomics. On the
-// device a Lane is made of CUDA's intrinsics (engine.cu); the tests give one that runs on the host. A block
-// takes tiles of kTile elements; a tile's sum has one order whatever the number of blocks, so sums have the
-// same bits on any device.
+// device a Lane uses CUDA's intrinsics (engine.cu); the tests have one that runs on the host. A block takes
+// tiles of kTile elements; a tile's sum has one order whatever the number of blocks, so sums have the same
+// bits on any device.
 
 #pragma once
 
@@ -25,13 +25,13 @@ struct alignas(16) Quad {
   float at[kQuad];
 };
 
-/// Elements to read, 16 bytes at once where they begin at such an address.
+/// Elements to read, 16 bytes at once if they begin at such an address.
 struct Floats {
   const float* data;
   std::uint32_t count;
   bool is_aligned;
 
-  /// Those from `i` on; how many of the four there are. What is not there reads as 0.
+  /// Reads four elements from `i` on and returns how many of them exist; the others are 0.
   FUSEWISE_DEVICE unsigned load(std::uint32_t i, Quad& quad) const {
     if (is_aligned && i + kQuad <= count) {
       quad = *reinterpret_cast<const Quad*>(data + i);
@@ -57,7 +57,7 @@ struct TileLoad {
   }
 
   FUSEWISE_DEVICE void load(const Floats& x, std::uint32_t tile, unsigned thread) {
-    // a whole tile without a question in between: all loads are under way before the first is needed
+    // A whole tile is read without branches: all loads are issued before the first result is needed.
     const bool is_whole = x.is_aligned && x.count - tile * kTile >= kTile;
     if (is_whole) {
       FUSEWISE_UNROLL
@@ -82,29 +82,29 @@ struct TileLoad {
   }
 };
 
-/// What a selection knows so far; lives in device memory. All 0 at first.
+/// The state of a selection, in device memory. Initially all 0.
 struct Progress {
   std::uint32_t counts[kDigits][kMaxBins];
-  std::uint32_t greatest;   // magnitude of the greatest finite element
+  std::uint32_t greatest;   // magnitude of the largest finite element
   std::uint32_t broken;     // infinities and NaN
   double mean;              // of the finite elements' magnitudes
-  std::uint32_t key;        // the bits known of the magnitude looked for
-  std::uint32_t rank;       // its place among those that share these bits, from 1
-  std::uint32_t as_top_k;   // an exact selection, whatever was asked for
+  std::uint32_t key;        // the known bits of the wanted magnitude
+  std::uint32_t rank;       // its rank among elements that share these bits, from 1
+  std::uint32_t as_top_k;   // exact selection, whatever was requested
   std::uint32_t floor;      // candidates reach it
-  std::uint32_t is_direct;  // too many would; what follows looks at all elements again
+  std::uint32_t is_direct;  // too many candidates; later passes read all elements again
   std::uint32_t candidates;
   Brackets bracket;
-  std::uint32_t surely;  // elements that reach bracket.surely
-  std::uint32_t maybe;   // and those that reach bracket.maybe alone
+  std::uint32_t surely;  // number of elements that reach bracket.surely
+  std::uint32_t maybe;   // number of elements that reach only bracket.maybe
   std::uint32_t from;    // of these: the first to keep,
   std::uint32_t wanted;  // and how many
   std::uint32_t kept;
   std::uint32_t next_tile[2];  // of each compaction
-  std::uint32_t first_bad;     // 1 + place of the first index that is wrong, counted down from ~0; 0: none
+  std::uint32_t first_bad;     // 1 + position of the first wrong index, counted down from ~0; 0: none
 };
 
-/// Where later passes look: the candidates, or all elements where these are too many.
+/// The input of later passes: the candidates, or all elements if there are too many candidates.
 struct Choice {
   const Progress* progress;  // nullptr: always `all`
   Floats all;
@@ -118,7 +118,7 @@ struct Choice {
   FUSEWISE_DEVICE const std::uint32_t* places() const { return is_direct() ? nullptr : indexes; }
 };
 
-/// Sums over the block, in thread 0: within warps by halves, then warp by warp.
+/// Sums over the block, with the result in thread 0: within warps by halves, then warp by warp.
 template <unsigned kSums, typename Lane>
 FUSEWISE_DEVICE void sum_block(const Lane& lane, double (&sums)[kSums], double (&warps)[kSums][kWarps]) {
   for (unsigned s = 0; s < kSums; ++s) {
@@ -135,8 +135,8 @@ FUSEWISE_DEVICE void sum_block(const Lane& lane, double (&sums)[kSums], double (
   lane.sync();
 }
 
-/// A histogram in shared memory, several times over by lane: neighbours' increments of one bin go to other
-/// banks.
+/// A histogram in shared memory with several copies by lane, so that increments of one bin by neighbours go
+/// to different banks.
 template <std::uint32_t kBins>
 struct Histogram {
   static constexpr unsigned kCopies = 4;
@@ -160,7 +160,7 @@ struct Histogram {
   }
 };
 
-/// The first pass: counts of the first digit, and what a mean of |x| needs.
+/// The first pass: counts of the first digit, and the sums for a mean of |x|.
 struct Survey {
   Floats x;
   Progress* progress;
@@ -199,7 +199,7 @@ struct Survey {
   }
 };
 
-/// Sums of kTile tiles' sums each, for `kinds` rows of them: what is left is few.
+/// Sums the sums of kTile tiles each, for `kinds` rows of them, so that few remain.
 struct SumTiles {
   const double* tile_sums;
   double* sums;
@@ -234,8 +234,8 @@ FUSEWISE_DEVICE inline double sum_in_order(const double* sums, std::uint32_t cou
   return sum;
 }
 
-/// Finds the bin, from the last down, that holds the element of a rank. By thread 0 alone, over sums that the
-/// block prepares.
+/// Finds the bin, from the last downwards, that contains the element of a rank. Run by thread 0, on sums that
+/// the block prepares.
 struct BinFinder {
   static constexpr unsigned kGroups = 16;
   std::uint32_t threads[kThreads];
@@ -257,7 +257,8 @@ struct BinFinder {
     lane.sync();
   }
 
-  /// Of `width` counts: the last whose own and later ones hold `rank`, which becomes its rank in there.
+  /// Returns the last of `width` counts for which it and the later ones hold `rank`, which is replaced by the
+  /// rank in that bin.
   FUSEWISE_DEVICE static std::uint32_t descend(const std::uint32_t* counts, std::uint32_t width,
                                                std::uint32_t& rank) {
     std::uint32_t at = width - 1;
@@ -276,7 +277,7 @@ struct BinFinder {
     return first_bin + descend(counts + first_bin, each, rank);
   }
 
-  /// How many are in a bin and those after it.
+  /// Returns the number of elements in a bin and those after it.
   FUSEWISE_DEVICE std::uint32_t from(const std::uint32_t* counts, std::uint32_t bins,
                                      std::uint32_t bin) const {
     const std::uint32_t each = bins / kThreads;
@@ -289,15 +290,15 @@ struct BinFinder {
   }
 };
 
-/// What a selection is after. `samplings` < 0: exactly the k greatest; else MSTopK.
+/// The request of a selection. `samplings` < 0: exactly the k largest; otherwise MSTopK.
 struct Wanted {
   std::uint32_t k;
   int samplings;
   std::uint64_t seed;
 };
 
-/// After the survey: the first digit of the k-th (for MSTopK the next) greatest, and which elements may
-/// matter.
+/// After the survey: determines the first digit of the k-th (for MSTopK the next) largest element, and which
+/// elements are candidates.
 struct Settle {
   Progress* progress;
   const double* sums;
@@ -340,7 +341,7 @@ struct Settle {
   }
 };
 
-/// Counts one digit of those that share the bits known so far.
+/// Counts one digit of the elements that share the bits known so far.
 struct CountDigits {
   Choice source;
   Progress* progress;
@@ -369,11 +370,11 @@ struct CountDigits {
   }
 };
 
-/// After a digit's counts; after the last one's, what to keep.
+/// Chooses a digit from its counts; after the last digit, decides what to keep.
 struct ChooseDigit {
   Progress* progress;
   unsigned which;
-  std::uint32_t first_rank;  // looked for before the first digit; 0: that was done
+  std::uint32_t first_rank;  // rank before the first digit; 0: already set
   bool is_threshold;         // all that reach the element of this rank are kept
   Wanted wanted;
 
@@ -385,7 +386,7 @@ struct ChooseDigit {
       progress->bracket = {key, key};
     } else if (progress->as_top_k != 0) {
       progress->bracket = {key + 1, key};
-      progress->wanted = progress->rank;  // equals: those of the lowest indexes
+      progress->wanted = progress->rank;  // ties: those with the lowest indexes
     } else {
       progress->bracket =
           bisected(progress->mean, same_bits<float>(progress->greatest), key, wanted.samplings);
@@ -405,7 +406,7 @@ struct ChooseDigit {
   }
 };
 
-/// How many elements reach which bound; MSTopK alone asks.
+/// Counts the elements that reach each bound; only for MSTopK.
 struct CountBrackets {
   Choice source;
   Progress* progress;
@@ -445,7 +446,7 @@ struct CountBrackets {
   }
 };
 
-/// Where among those that only may be kept the ones are that fill up to k.
+/// Chooses which of the optional elements fill up to k.
 struct DrawWindow {
   Progress* progress;
   Wanted wanted;
@@ -461,11 +462,11 @@ struct DrawWindow {
   }
 };
 
-/// Elements counted of the two kinds, in a word: what a tile tells the tiles after it.
+/// The counts of both kinds of elements in one word: the message of a tile to later tiles.
 struct TileWord {
   static constexpr unsigned kField = 31;
-  static constexpr std::uint64_t kAggregate = std::uint64_t{1} << 62U;  // of this tile alone
-  static constexpr std::uint64_t kInclusive = std::uint64_t{1} << 63U;  // and of all before
+  static constexpr std::uint64_t kAggregate = std::uint64_t{1} << 62U;  // of this tile only
+  static constexpr std::uint64_t kInclusive = std::uint64_t{1} << 63U;  // of this and all earlier tiles
   static constexpr std::uint64_t kCounts = kAggregate - 1;
 
   FUSEWISE_BOTH static std::uint64_t of(std::uint32_t surely, std::uint32_t maybe) {
@@ -479,8 +480,8 @@ struct TileWord {
   }
 };
 
-/// The counts of all tiles before one, from the words of up to kWarp of them at once; back until one knows
-/// those before it (decoupled look-back: Merrill and Garland 2016). By one whole warp.
+/// Sums the counts of all tiles before one, from the words of up to kWarp of them at once, back to a tile
+/// with an inclusive count (decoupled look-back: Merrill and Garland 2016). Run by one whole warp.
 template <typename Lane>
 FUSEWISE_DEVICE std::uint64_t look_back(const Lane& lane, const std::uint64_t* words, std::uint32_t tile) {
   const unsigned own = lane.thread() % kWarp;
@@ -490,7 +491,7 @@ FUSEWISE_DEVICE std::uint64_t look_back(const Lane& lane, const std::uint64_t* w
     if (own < end)
       while ((word = lane.observe(words + (end - 1 - own))) == 0) lane.pause();
     const std::uint32_t inclusive = lane.ballot((word & TileWord::kInclusive) != 0);
-    const std::uint32_t up_to_first = inclusive ^ (inclusive - 1);  // all where there is none
+    const std::uint32_t up_to_first = inclusive ^ (inclusive - 1);  // all bits if there is none
     std::uint64_t part = (up_to_first >> own & 1U) != 0 ? word & TileWord::kCounts : 0;
     for (unsigned apart = kWarp / 2; apart > 0; apart /= 2) part += lane.shuffle_xor(part, apart);
     before += part;
@@ -499,7 +500,7 @@ FUSEWISE_DEVICE std::uint64_t look_back(const Lane& lane, const std::uint64_t* w
   return before;
 }
 
-/// Counts of four elements in each of kRounds rounds, 16 bits each; a block's fit.
+/// Counts of four elements in each of kRounds rounds, 16 bits each; enough for a block.
 struct RoundCounts {
   static constexpr unsigned kField = 16;
 
@@ -513,7 +514,7 @@ struct RoundCounts {
   }
 };
 
-/// Which of a thread's four neighbours in each round are of either kind, a bit each.
+/// Which of a thread's four neighbours in each round are of either kind, one bit each.
 struct Masks {
   std::uint32_t surely[kRounds];
   std::uint32_t maybe[kRounds];
@@ -529,12 +530,13 @@ struct Masks {
   }
 };
 
-/// Where a thread's elements come in the tile, round by round, and how many the tile has.
+/// The positions of a thread's elements in the tile, round by round, and the tile's total.
 struct Ranks {
   std::uint64_t before;
   std::uint64_t total;
 
-  /// Of the first element of a round: earlier rounds of all threads, this round of earlier threads.
+  /// Position of the first element of a round: after earlier rounds of all threads and this round of earlier
+  /// threads.
   FUSEWISE_DEVICE std::uint32_t at(unsigned round) const {
     std::uint32_t rank = RoundCounts::at(before, round);
     for (unsigned r = 0; r < round; ++r) rank += RoundCounts::at(total, r);
@@ -565,11 +567,11 @@ FUSEWISE_DEVICE inline Ranks ranks_of(const std::uint64_t (&warps)[kWarps], unsi
 struct KeptOut {
   std::uint32_t* indexes;
   float* values;
-  std::uint32_t capacity;  // what is beyond is counted, but not written
+  std::uint32_t capacity;  // elements beyond are counted, but not written
 };
 
-/// Kept elements with their indexes, in order, in one pass. Which are kept: those that reach bracket.surely
-/// and `wanted` of those that reach bracket.maybe alone, after the first `from`.
+/// Writes kept elements with their indexes, in order, in one pass. Kept are those that reach bracket.surely,
+/// and `wanted` of those that reach only bracket.maybe, after the first `from`.
 struct CompactShared {
   std::uint64_t surely[kWarps];
   std::uint64_t maybe[kWarps];
@@ -582,7 +584,7 @@ struct Window {
   std::uint32_t from;
   std::uint32_t wanted;
 
-  /// How many of the first `count` of those that may be kept are.
+  /// Returns how many of the first `count` optional elements are kept.
   FUSEWISE_BOTH std::uint32_t of_first(std::uint32_t count) const {
     const std::uint32_t past = count > from ? count - from : 0;
     return past < wanted ? past : wanted;
@@ -591,12 +593,12 @@ struct Window {
 };
 
 struct Tiles {
-  std::uint64_t* words;  // one for each tile; 0
-  std::uint32_t* next;   // 0
-  std::uint32_t* kept;   // how many in the end
+  std::uint64_t* words;  // one per tile; initially 0
+  std::uint32_t* next;   // initially 0
+  std::uint32_t* kept;   // final number
 };
 
-/// The part of a compaction that does not depend on what is read. Reader: count(), read(tile, thread, masks),
+/// The part of a compaction that does not depend on the input. Reader: count(), read(tile, thread, masks),
 /// index(i), value(round, element, i).
 template <typename Lane, typename Reader>
 FUSEWISE_DEVICE void compact(const Lane& lane, CompactShared& shared, Reader& reader, const Window& window,
@@ -604,7 +606,7 @@ FUSEWISE_DEVICE void compact(const Lane& lane, CompactShared& shared, Reader& re
   const unsigned warp = lane.thread() / kWarp;
   const std::uint32_t tiles = tiles_of(reader.count());
   for (;;) {
-    // tiles are numbered as blocks come, so that those before are under way
+    // Tiles are numbered as blocks start, so that earlier tiles are already running.
     if (lane.thread() == 0) shared.tile = lane.add(state.next, 1U);
     lane.sync();
     const std::uint32_t tile = shared.tile;
@@ -688,7 +690,7 @@ struct FloatReader {
   }
 };
 
-/// All that reach a floor become candidates, unless they would be too many.
+/// Takes all elements that reach a floor as candidates, unless there are too many.
 struct TakeCandidates {
   Floats x;
   Progress* progress;
@@ -706,7 +708,7 @@ struct TakeCandidates {
   }
 };
 
-/// Keeps what the selection came to.
+/// Keeps the selected elements.
 struct Keep {
   Choice source;
   const Progress* progress;
@@ -722,7 +724,7 @@ struct Keep {
   }
 };
 
-/// Keeps what reaches a threshold known beforehand.
+/// Keeps the elements that reach a given threshold.
 struct KeepAtLeast {
   Floats x;
   std::uint32_t min;
@@ -757,7 +759,7 @@ struct BitReader {
   FUSEWISE_DEVICE float value(unsigned /*round*/, unsigned /*e*/, std::uint32_t i) const { return x[i]; }
 };
 
-/// Keeps the elements that have a bit each.
+/// Keeps the elements whose bit is set.
 struct KeepMarked {
   BitReader source;
   Tiles tiles;
@@ -772,7 +774,7 @@ struct KeepMarked {
   }
 };
 
-/// DGC's sample: x at places drawn.
+/// DGC's sample: x at random positions.
 struct Sample {
   const float* x;
   float* sample;
@@ -790,15 +792,15 @@ struct Sample {
   }
 };
 
-/// Floyd's sampling, all steps at once. Step s draws c(s) from 0 to last(s) = n - k + s, and takes last(s)
-/// instead where c(s) was taken before. After each step c(s) has been taken, one way or the other; so it was
-/// taken before where an earlier step drew it, or is the last(t) of an earlier step t that took it.
+/// Floyd's sampling, all steps in parallel. Step s samples c(s) from 0 to last(s) = n - k + s, and takes
+/// last(s) instead if c(s) was taken before. After each step c(s) has been taken in either case; so it was
+/// taken before if an earlier step sampled it, or if it is the last(t) of an earlier step t that took it.
 struct Floyd {
   std::uint32_t n;
   std::uint32_t k;
   std::uint64_t seed;
   std::uint64_t*
-      table;            // open addressing: a number drawn (high) and the first step that did (low); ~0: empty
+      table;  // open addressing: a sampled number (high) and the first step that sampled it (low); ~0: empty
   std::uint32_t slots;  // a power of two, more than k
 
   static constexpr std::uint64_t kEmpty = ~std::uint64_t{0};
@@ -811,7 +813,7 @@ struct Floyd {
     return static_cast<std::uint32_t>(mixed(number)) & (slots - 1);
   }
 
-  /// The least step wins, in whatever order they come.
+  /// The lowest step wins, whatever the order.
   template <typename Lane>
   FUSEWISE_DEVICE void insert(const Lane& lane, std::uint32_t step) const {
     const std::uint32_t number = sampled(step);
@@ -875,8 +877,8 @@ struct MarkSampled {
   }
 };
 
-/// Signs, and what the scales need: the sum of |x| (one scale), or the sums of both signs and how many are
-/// negative. `signs` begins at a multiple of four bytes.
+/// Encodes signs and computes the sums for the scales: the sum of |x| (one scale), or the sums of both signs
+/// and the number of negative elements. `signs` begins at a multiple of four bytes.
 template <unsigned kSums>
 struct TakeSigns {
   static_assert(kSums == 1 || kSums == 3);
@@ -888,7 +890,7 @@ struct TakeSigns {
     double warps[kSums][kWarps];
   };
 
-  /// The signs of 32 neighbours, that eight lanes hold four each of, are a word.
+  /// The signs of 32 neighbours, of which eight lanes hold four each, form a word.
   template <typename Lane>
   FUSEWISE_DEVICE void put(const Lane& lane, std::uint32_t i, std::uint32_t nibble) const {
     constexpr unsigned kLanes = 32 / kQuad;
@@ -936,7 +938,7 @@ struct TakeSigns {
   }
 };
 
-/// The scales before the signs, from the few sums left.
+/// Writes the scales before the signs, from the few remaining sums.
 struct PutScales {
   const double* sums;  // sum_count for each kind, one or three kinds
   std::uint32_t sum_count;
@@ -960,7 +962,7 @@ struct PutScales {
   }
 };
 
-/// Finds the first index that does not grow or is of no element.
+/// Finds the first index that does not increase or is out of range.
 struct CheckIndexes {
   const std::uint32_t* indexes;
   std::uint32_t count;
@@ -977,7 +979,7 @@ struct CheckIndexes {
   }
 };
 
-/// A gradient to what error feedback has left of those before.
+/// Adds a gradient to the residual of error feedback.
 struct AddFloats {
   Floats x;
   float* out;
@@ -1007,7 +1009,7 @@ struct AddFloats {
   }
 };
 
-/// Adds kept elements, or takes them off and leaves 0 where they are not finite.
+/// Adds kept elements, or subtracts them and sets 0 where the value is not finite.
 struct AddKept {
   const std::uint32_t* indexes;
   const float* values;
@@ -1030,7 +1032,7 @@ struct AddKept {
   }
 };
 
-/// The same for signs. values[1] is what each negative element stands for, values[0] each other.
+/// As AddKept, for signs. values[1] is the value of each negative element, values[0] of the others.
 struct AddSigns {
   const std::uint8_t* signs;
   float values[2];

@@ -1,4 +1,4 @@
-// What mean and deviation of the finite elements need, in one pass.
+// Sums for the mean and deviation of the finite elements, in one pass.
 
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace compression::cuda {
 
-/// A row of tiles each for the sum, the sum of squares and the number of finite elements.
+/// One row of tiles each for the sum, the sum of squares and the number of finite elements.
 struct SumMoments {
   static constexpr unsigned kSums = 3;
   Floats x;

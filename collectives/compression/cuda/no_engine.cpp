@@ -1,4 +1,4 @@
-// In the place of engine.cu where no CUDA compiler was found.
+// Replaces engine.cu if no CUDA compiler was found.
 
 #include "collectives/compression/cuda/engine.hpp"
 

@@ -1,5 +1,5 @@
-// What bits.hpp, draws.hpp and selectors.cpp say about single words, for code that runs on either side. C++17
-// and no CUDA header, so that nvcc and a host compiler read the same lines; the tests compare both versions.
+// The functions of bits.hpp, draws.hpp and selectors.cpp for single words, for host and device. C++17 without
+// CUDA headers, so that nvcc and a host compiler read the same lines; the tests compare both versions.
 
 #pragma once
 
@@ -57,7 +57,7 @@ FUSEWISE_BOTH inline std::uint64_t hash_of(std::uint64_t seed, std::uint64_t wor
   return mixed((hash_of(seed) ^ word) + 0x9e3779b97f4a7c15U);
 }
 
-/// Bits of a magnitude from the top, as a radix selection looks at them.
+/// A digit of a magnitude, counted from the top, for a radix selection.
 struct Digit {
   std::uint32_t shift;
   std::uint32_t bits;
@@ -69,19 +69,19 @@ struct Digit {
 constexpr unsigned kDigits = 3;
 constexpr std::uint32_t kMaxBins = 1U << 11U;
 
-/// 11, 10 and 10 bits: sign's place aside, the first is the exponent and the three leading bits behind it.
+/// 11, 10 and 10 bits: without the sign, the first is the exponent and the three leading bits after it.
 FUSEWISE_BOTH inline Digit digit_at(unsigned which) {
   return which == 0 ? Digit{20, 11} : which == 1 ? Digit{10, 10} : Digit{0, 10};
 }
 
-/// All that reach `surely` are kept, those that do not reach `maybe` are not.
+/// Elements that reach `surely` are kept, those that do not reach `maybe` are not.
 struct Brackets {
   std::uint32_t surely;
   std::uint32_t maybe;
 };
 
-/// MSTopK's samplings, as selectors.cpp has them. The result's `maybe` is at most `next_greatest` and grows
-/// with it.
+/// MSTopK's samplings, as in selectors.cpp. The result's `maybe` is at most `next_greatest` and grows with
+/// it.
 FUSEWISE_BOTH inline Brackets bisected(double mean, float greatest, std::uint32_t next_greatest,
                                        int samplings) {
   Brackets bracket = {kInfinityBits, 0};

@@ -12,7 +12,7 @@
 
 namespace profiler::cuda {
 
-/// What a session runs on; tests provide their own.
+/// The components on which a session runs; tests provide their own.
 struct Parts {
   std::unique_ptr<Runtime> runtime;
   std::unique_ptr<Kernels> kernels;

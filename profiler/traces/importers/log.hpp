@@ -1,4 +1,4 @@
-// What every importer is given and gives: logs, what a log does not say, profiles or measured collectives.
+// The inputs and outputs of importers: logs, information that a log lacks, profiles or measured collectives.
 
 #pragma once
 
@@ -15,52 +15,52 @@
 
 namespace traces {
 
-/// A log that somebody has read; the path is for messages and for what its name says.
+/// A log in memory; the path is for messages and for what its name says.
 struct LogFile {
   std::string path;
   std::string text;
 };
 
-/// Whether a profile keeps each parameter as a tensor, or a layer's parameters travel as one.
+/// Whether a profile keeps each parameter as a tensor, or a layer's parameters form one tensor.
 enum class Grouping { parameter, layer };
 
-/// What a log does not say, and a person must. Empty and 0 mean: not given.
+/// Information that a log lacks and a user must provide. Empty and 0 mean: not given.
 struct ImportOptions {
   std::string format;           ///< empty: recognised from the text
   std::string model;            ///< empty: the name of the (first) file
   std::string network_name;     ///< likewise
-  std::int64_t batch_size = 0;  ///< needed where the log does not hold it
+  std::int64_t batch_size = 0;  ///< required if the log does not hold it
   std::string device;
   core::Dtype dtype = core::Dtype::float32;
   Grouping tensors = Grouping::parameter;
-  double forward_ratio = 0.5;  ///< forward time as a share of backward, assumed where the log holds none
-  std::int64_t workers = 0;    ///< needed where neither the log nor its name says it
-  std::string collective;      ///< likewise: all_reduce, reduce_scatter or all_gather
+  double forward_ratio = 0.5;  ///< assumed forward time / backward time if the log holds no forward times
+  std::int64_t workers = 0;    ///< required if neither the log nor its name states it
+  std::string collective;      ///< required in the same case: all_reduce, reduce_scatter or all_gather
   double line_rate_gbps = 0;   ///< of the network; no log holds it
 };
 
 using Imported = std::variant<core::Profile, core::Network>;
 
-/// One collective on one number of workers, as it was measured: times in us, sizes strictly growing.
+/// Measured times of one collective on one number of workers: us, sizes strictly increasing.
 struct Series {
   std::string path;  ///< of the log
   core::CollectiveKind collective = core::CollectiveKind::all_reduce;
-  std::optional<std::string> algorithm = std::nullopt;  ///< where the log says it
+  std::optional<std::string> algorithm = std::nullopt;  ///< if the log states it
   std::int64_t workers = 0;
   std::vector<std::pair<double, double>> points = {};
-  /// Point by point, or empty: interquartile range and 99th percentile of the samples.
+  /// Interquartile range and 99th percentile of the samples for each point, or empty.
   std::vector<double> spread_us = {};
   std::vector<double> p99_us = {};
 };
 
-/// A format is of profiles, and then has `profile`, or of measured collectives, and then has `series`.
+/// A format is either for profiles, and has `profile`, or for measured collectives, and has `series`.
 struct ImportFormat {
   std::string_view name;
   std::string_view summary;
   bool (*recognises)(std::string_view text, std::string_view path);
   core::Profile (*profile)(const std::vector<LogFile>& logs, const ImportOptions& options) = nullptr;
   std::vector<Series> (*series)(const LogFile& log, const ImportOptions& options) = nullptr;
-  std::string_view measured = {};  ///< what a network's origin says of such series
+  std::string_view measured = {};  ///< how a network's origin describes such series
 };
 
 }  // namespace traces

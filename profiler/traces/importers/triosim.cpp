@@ -2,15 +2,15 @@
 // they touch. Forward operators become layers; the time of a backward operator is added to the layer to which
 // it belongs.
 //
-// Of the two time columns, Operator_cudatimenooverlap is used, the sum of an operator's kernels.
-// Operator_cudatime runs from the start of its first kernel to the end of its last. For the H100 ResNet-50
-// the two agree within 25 us, except at the loss and the classifier, and in each backward convolution after
-// which autograd adds the gradient of a residual branch, by 0.3 to 2.1 ms. This difference is the GPU waiting
-// for the host, which the tracer slowed, and not uncounted kernels, for three reasons: operators of equal
-// shape agree within 1 % in the sum, but only within a factor of 3.5 in the difference; the sum less the time
-// of such an addition in forward is 1.8 to 3.1 times the forward convolution, and 1.6 to 3.8 times where
-// there is no addition and no difference; and the same tool's VGG-13 trace, whose GPU is never idle, launches
-// every kernel through the runtime calls that the sum includes.
+// The importer uses the time column Operator_cudatimenooverlap, the sum of an operator's kernels. The other
+// one, Operator_cudatime, runs from the start of its first kernel to the end of its last. For the H100
+// ResNet-50 the two agree within 25 us, except at the loss and the classifier, and in each backward
+// convolution after which autograd adds the gradient of a residual branch, by 0.3 to 2.1 ms. This difference
+// is the GPU waiting for the host, which the tracer slowed, and not uncounted kernels, for three reasons:
+// operators of equal shape agree within 1 % in the sum, but only within a factor of 3.5 in the difference;
+// the sum less the time of such an addition in forward is 1.8 to 3.1 times the forward convolution, and 1.6
+// to 3.8 times where there is no addition and no difference; and the same tool's VGG-13 trace, whose GPU is
+// never idle, launches every kernel through the runtime calls that the sum includes.
 
 #include <algorithm>
 #include <array>

@@ -25,7 +25,7 @@ Stretch part_of(const Stretch& whole, std::uint32_t parts, std::uint32_t index);
 /// Returns ceil(log2 ranks).
 std::uint32_t doublings(std::uint32_t ranks);
 
-/// What a rank does in a round, and with which bytes.
+/// The action of a rank in a round, and its bytes.
 struct Move {
   std::uint32_t to = Exchange::kNobody;
   std::uint32_t from = Exchange::kNobody;

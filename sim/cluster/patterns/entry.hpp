@@ -1,5 +1,4 @@
-// A collective whose messages are known: how it goes, and what each of the files of this folder gives to the
-// table.
+// A collective with a known message pattern, and the table entry that each file of this folder provides.
 
 #pragma once
 

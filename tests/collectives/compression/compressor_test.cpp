@@ -422,8 +422,8 @@ TEST_CASE("error feedback: with random-k a NaN stays until it is drawn") {
 }
 
 TEST_CASE("error feedback: over many calls what arrives is what was sent") {
-  // a constant gradient of 1, 2, 3, ...: each element's mean arrives, though a tenth of them travels at a
-  // time
+  // A constant gradient of 1, 2, 3, ...: the mean of each element arrives, although a tenth of them is sent
+  // at a time.
   std::vector<float> gradient(50);
   for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = static_cast<float>(i + 1);
   for (const Compressor& each : compressors()) {

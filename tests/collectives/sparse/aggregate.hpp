@@ -52,7 +52,7 @@ struct Method {
 /// dense, then all compressors, then topk-a, topk-dsa, gtopk, ok-topk and hitopk.
 std::span<const Method> methods();
 
-/// nullptr: none has this name.
+/// Returns nullptr if there is no such name.
 const Method* find_method(std::string_view name);
 
 State initial_state(const Options& options);

@@ -20,7 +20,7 @@ using Gradients = std::vector<std::vector<float>>;
 
 struct Job {
   aggregate::Options options;
-  std::vector<aggregate::State> states;  ///< by rank, as the next
+  std::vector<aggregate::State> states;  ///< indexed by rank, as the next
   Gradients gradients;
   std::vector<std::int64_t> counts;
 };

@@ -67,7 +67,7 @@ TEST_CASE("netlab: ranks in namespaces reach each other, and nothing is left beh
   CHECK_FALSE(netlab::is_up(built));
   CHECK(processes::no_child_left());
   CHECK_THROWS_AS(netlab::enter(built, 0), core::EnvironmentError);
-  netlab::remove(built);  // once more does no harm
+  netlab::remove(built);  // a second call has no effect
 }
 
 TEST_CASE("netlab: nodes are joined by a link of their own rate, which their workers share" *

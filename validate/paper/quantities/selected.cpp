@@ -1,4 +1,4 @@
-// What sparse all-reduces select, and how evenly, in runs on synthetic gradients.
+// The selections of sparse all-reduces and their balance, in runs on synthetic gradients.
 
 #include <algorithm>
 #include <cmath>

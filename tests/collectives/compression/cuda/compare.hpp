@@ -1,5 +1,5 @@
-// What a device computes beside what compression/ does on the CPU; the same comparisons for a GPU and for its
-// kernels on the host.
+// Compares the results of a device with those of compression/ on the CPU; the same comparisons for a GPU and
+// for its kernels on the host.
 
 #pragma once
 
@@ -31,7 +31,7 @@ using compression::cuda::Device;
 using compression::cuda::DeviceFloats;
 using compression::cuda::DeviceKept;
 
-/// MSTopK with a mean given, by sorting.
+/// MSTopK with a given mean, by sorting.
 inline SparseVector mstopk_by_mean(std::span<const float> x, std::size_t k, std::uint64_t seed, int samplings,
                                    double mean) {
   const compression::Magnitudes of = compression::magnitudes(x);
@@ -59,13 +59,13 @@ inline SparseVector mstopk_by_mean(std::span<const float> x, std::size_t k, std:
   return out;
 }
 
-/// The same but for the order of a sum.
+/// Equal except for the order of a sum.
 inline bool is_near(double a, double b) { return a == b || std::abs(a - b) <= 1e-12 * std::abs(b); }
 inline bool is_next_to(float a, float b) {
   return bits_of(a) == bits_of(b) || bits_of(a) + 1 == bits_of(b) || bits_of(b) + 1 == bits_of(a);
 }
 
-/// Asks with `offset` elements before x in the device's memory, which a slice of a tensor has.
+/// Runs with `offset` elements before x in the device's memory, like a slice of a tensor.
 class Compared {
  public:
   Compared(Device& device, std::span<const float> x, std::size_t offset)
@@ -99,7 +99,7 @@ class Compared {
     REQUIRE(same(here(cuda::random_k(device_, on_device_, k, seed)), compression::random_k(x_, k, seed)));
   }
 
-  /// Where sums in another order have other bits the threshold may lie elsewhere: then the definition, with
+  /// If sums in another order have other bits, the threshold may differ: then the definition is used, with
   /// the device's moments.
   void gaussian_k(std::size_t k) const {
     const SparseVector kept = here(cuda::gaussian_k(device_, on_device_, k));
@@ -118,7 +118,7 @@ class Compared {
     if (of.mean == plain.mean && of.deviation == plain.deviation)
       REQUIRE(same(kept, compression::gaussian_k(x_, k)));
   }
-  /// Computed, reused, too low to be reused, and not finite.
+  /// Thresholds that are computed, reused, too low to be reused, and not finite.
   void reuse_threshold(std::size_t k) const {
     compression::ReusedThreshold state = {.recompute_every = 3};
     compression::ReusedThreshold same_state = state;
@@ -139,7 +139,7 @@ class Compared {
     decoding(name, expected);
   }
 
-  /// Bytes, and adding and subtracting them.
+  /// Encoding, adding and subtracting signs.
   void signs(std::string_view name) const {
     compression::State state;
     const compression::Compressor& plain = *compression::find_compressor(name);
@@ -155,7 +155,7 @@ class Compared {
     decoding(name, expected);
   }
 
-  /// To what lies where the device likes it, whatever the gradient's own place.
+  /// Adds at an aligned address, whatever the alignment of the gradient.
   void added() const {
     std::vector<float> sum(x_.begin(), x_.end());
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += x_[i];
@@ -166,7 +166,7 @@ class Compared {
     REQUIRE(same_or_nan(got, sum));
   }
 
-  /// Of bytes that encode as many elements.
+  /// Decodes bytes that encode the same number of elements.
   void decoding(std::string_view name, std::span<const std::byte> bytes) const {
     const compression::Compressor& plain = *compression::find_compressor(name);
     std::vector<float> sum(x_.begin(), x_.end());
@@ -186,7 +186,7 @@ class Compared {
   }
 
  private:
-  // which NaN a sum gives differs between machines
+  // Machines differ in the NaN that a sum gives.
   static bool same_or_nan(std::span<const float> a, std::span<const float> b) {
     return std::ranges::equal(a, b, [](float one, float other) {
       return bits_of(one) == bits_of(other) || (std::isnan(one) && std::isnan(other));
@@ -206,7 +206,7 @@ class Compared {
   DeviceFloats on_device_;
 };
 
-/// None, few, many and all.
+/// Returns none, few, many and all.
 inline std::vector<std::size_t> some_ks(std::size_t elements) {
   return {0,
           1,
@@ -236,7 +236,7 @@ inline void compare_all(Device& device, std::uint32_t kind, std::size_t elements
     compared.dgc(k, seed);
     compared.random_k(k, seed);
   }
-  // every trial is a pass, which lanes on the host take long for
+  // Every trial is a pass, which takes long on host lanes.
   compared.gaussian_k(ks[ks.size() / 2]);
   compared.reuse_threshold(ks[ks.size() / 2]);
   for (const float threshold : {-1.0F, 0.0F, 0.25F, 1.0F, kInfinity, kNan}) compared.at_least(threshold);

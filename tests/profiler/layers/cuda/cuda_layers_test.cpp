@@ -1,5 +1,5 @@
-// Layers on a GPU without one: a fake one that computes shows that descriptors, strides and pointers are
-// right, one that only writes down what it is asked shows it for whole models.
+// Tests GPU layers without a GPU: a fake that computes shows that descriptors, strides and pointers are
+// right; one that only records its arguments checks whole models.
 
 #include <algorithm>
 #include <filesystem>

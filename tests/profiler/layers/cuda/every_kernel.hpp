@@ -1,4 +1,4 @@
-// Every own kernel once, on a few numbers: for a GPU, for tools that watch its accesses, and for the host.
+// Runs every own kernel once, on a few numbers: for a GPU, for memory checkers, and for the host.
 
 #pragma once
 
@@ -14,18 +14,17 @@
 
 namespace support {
 
-/// Memory that kernels and the host see at one address, of this many bytes at least; freed by whoever gave
-/// it.
+/// Allocates at least that many bytes that kernels and the host see at one address; the provider frees them.
 using Give = std::function<void*(std::size_t bytes)>;
 
 class EveryKernel {
  public:
-  /// `wait` returns once all that was launched has ended.
+  /// `wait` returns once everything launched has ended.
   EveryKernel(profiler::cuda::Kernels& kernels, profiler::cuda::Type type, Give give,
               std::function<void()> wait)
       : kernels_(kernels), type_(type), give_(std::move(give)), wait_(std::move(wait)) {}
 
-  /// What they all leave, one after another.
+  /// Returns the results of all, one after another.
   std::vector<float> run() {
     elements();
     rows();
@@ -42,7 +41,7 @@ class EveryKernel {
   static constexpr std::int64_t kColumns = 37;
   static constexpr std::int64_t kCount = kRows * kColumns;
 
-  /// Numbers of the type: drawn, or all the same.
+  /// Returns numbers of the type: random, or all the same.
   void* sampled(std::int64_t count, std::uint64_t seed) {
     return made(
         count, [&](std::uint64_t i) { return static_cast<float>(sim::standard_normal(sim::hash(seed, i))); });
@@ -242,14 +241,14 @@ class EveryKernel {
   std::vector<float> out_;
 };
 
-/// On memory of the host.
+/// Runs on host memory.
 inline std::vector<float> every_kernel_here(profiler::cuda::Kernels& kernels, profiler::cuda::Type type) {
   std::vector<std::vector<std::uint64_t>> memory;
   const Give give = [&](std::size_t bytes) -> void* { return memory.emplace_back(bytes / 8 + 1).data(); };
   return EveryKernel(kernels, type, give, [] {}).run();
 }
 
-/// Two orders of the same sums differ by so much of what they are sums of, of the order of 1.
+/// Tolerance for two orders of the same sum, relative to terms of the order of 1.
 inline double order_tolerance(profiler::cuda::Type type) {
   if (type == profiler::cuda::Type::float32) return 2e-5;
   return type == profiler::cuda::Type::float16 ? 0x1p-8 : 0x1p-5;

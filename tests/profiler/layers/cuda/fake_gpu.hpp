@@ -1,7 +1,6 @@
-// A GPU that is none: its memory is the host's, its own kernels run one thread for each row, and its
-// libraries are functions that write down what they are asked and, where wanted, compute it with the CPU's
-// kernels from nothing but the descriptors and pointers that they were given. So the numbers are right only
-// where these are.
+// A fake GPU: its memory is the host's, its own kernels run one thread for each row, and its libraries are
+// functions that record their arguments and, if wanted, compute the result with the CPU's kernels from
+// nothing but the descriptors and pointers that they receive. So the numbers are right only if these are.
 
 #pragma once
 
@@ -19,7 +18,7 @@
 
 namespace support {
 
-/// What a library has made and not yet destroyed.
+/// An object that a library has created and not yet destroyed.
 struct FakeObject {
   std::string kind;
   std::array<std::int64_t, 8> sizes{};  ///< as they were set, in the call's order
@@ -32,8 +31,8 @@ struct FakeCall {
   std::string text;  ///< what its descriptors say, "8x3x32x32"
 };
 
-/// What happens on it, in order, and what is left. One at a time: the libraries' functions have no way to be
-/// told which is meant.
+/// The recorded events, in order, and the remaining objects. Only one at a time, because the libraries'
+/// functions have no argument that identifies it.
 class FakeGpu {
  public:
   enum class Mode { records, computes };
@@ -49,7 +48,7 @@ class FakeGpu {
   std::unique_ptr<profiler::cuda::Kernels> kernels();
 
   std::vector<FakeCall> calls;
-  std::string failing;             ///< a function of the libraries that says no
+  std::string failing;             ///< a library function that fails
   std::size_t room = 1ULL << 50U;  ///< bytes of memory
   std::size_t used = 0;
   std::size_t max_used = 0;

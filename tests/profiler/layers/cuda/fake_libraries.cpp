@@ -1,4 +1,4 @@
-// cuDNN and cuBLASLt as far as they are used. What they compute comes from the CPU's kernels, which are
+// The functions of cuDNN and cuBLASLt that are used. Their results come from the CPU's kernels, which are
 // checked against plain loops elsewhere.
 
 #include "tests/profiler/layers/cuda/fake_libraries.hpp"
@@ -27,7 +27,7 @@ FakeGpu& gpu() {
 const FakeObject& object(const void* handle) { return *static_cast<const FakeObject*>(handle); }
 FakeObject& object(void* handle) { return *static_cast<FakeObject*>(handle); }
 
-/// Of a tensor, a filter or a batch of sequences.
+/// Describes the shape of a tensor, a filter or a batch of sequences.
 std::string shape(const void* handle) {
   const auto& s = object(handle).sizes;
   return fmt::format("{}x{}x{}x{}", s[0], s[1], s[2], s[3]);
@@ -45,13 +45,12 @@ bool says_no(const std::string& function, const std::string& text = {}) {
 
 bool adds(const void* beta) { return *static_cast<const float*>(beta) > 0; }
 
-/// A cudnnDataType_t, of a tensor, a filter or a batch of sequences.
+/// Returns the cudnnDataType_t of a tensor, a filter or a batch of sequences.
 std::int64_t type_of(const void* handle) { return object(handle).sizes[4]; }
 
 std::size_t width_of(std::int64_t type) { return type == CUDNN_DATA_FLOAT ? 4 : 2; }
 
-/// What lies in the device's memory, as floats. Of a narrow type they are a copy; one that may be written is
-/// rounded and given back.
+/// Device memory as floats. Narrow types are copied; writable ones are rounded and written back.
 class Numbers {
  public:
   Numbers(std::int64_t type, const void* data, std::int64_t count)
@@ -92,7 +91,7 @@ std::int64_t count(const void* handle) {
 Numbers numbers(const void* handle, const void* data) { return {type_of(handle), data, count(handle)}; }
 Numbers numbers(const void* handle, void* data) { return {type_of(handle), data, count(handle)}; }
 
-/// Whether all of it lies in one allocation.
+/// Returns whether all of it lies in one allocation.
 bool is_held(std::int64_t type, const void* data, std::int64_t count) {
   const auto* const begin = static_cast<const char*>(data);
   auto after = gpu().allocations.upper_bound(const_cast<void*>(data));
@@ -103,8 +102,8 @@ bool is_held(std::int64_t type, const void* data, std::int64_t count) {
 
 bool is_held(const void* handle, const void* data) { return is_held(type_of(handle), data, count(handle)); }
 
-/// A call's operands have one type, which it computes in, and are where and as large as they were said to be.
-/// What cuDNN does with bfloat16 besides convolutions and LSTMs it does not say for certain: nothing here.
+/// All operands of a call have the type in which it computes, and the declared location and size. bfloat16 is
+/// accepted only for convolutions and LSTMs, because cuDNN's documentation of other operations is unclear.
 struct Operand {
   const void* handle;
   const void* data;
@@ -119,7 +118,7 @@ bool are_plain(std::initializer_list<Operand> operands) {
   return are_alike(operands) && type_of(operands.begin()->handle) != CUDNN_DATA_BFLOAT16;
 }
 
-/// One layer on the CPU, of the shapes that descriptors say.
+/// One layer on the CPU, with the shapes of the descriptors.
 class Borrowed {
  public:
   Borrowed(core::LayerKind kind, core::Parameters parameters, std::int64_t batch, core::Shape in,
@@ -278,7 +277,7 @@ class Recurrence : public Borrowed {
   static core::Shape sequence(const void* data) { return {object(data).sizes[1], object(data).sizes[2]}; }
 };
 
-/// The weights that an RNN ran forward with, by where it left what it needs for backward.
+/// The weights of an RNN's forward pass, indexed by the memory that it stored for backward.
 std::map<const void*, std::vector<float>> weights_by_reserve;
 std::map<const void*, std::vector<float>> gradients_by_reserve;
 
@@ -347,7 +346,7 @@ void fake_shapes(profiler::cuda::Libraries& out) {
   };
 }
 
-/// Two: the default arithmetic's, which is the faster, and the one that was asked for.
+/// Returns two: that of the default arithmetic, which is faster, and that of the requested one.
 template <typename Performance>
 cudnnStatus_t found(const void* conv, int asked, int* count, Performance* best) {
   *count = std::min(asked, 2);
