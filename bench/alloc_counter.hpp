@@ -1,4 +1,4 @@
-// Counts the bytes that a benchmark has allocated, live and at most; replaces the global operator new.
+// Counts the bytes that a benchmark has allocated, live and peak; replaces the global operator new.
 
 #pragma once
 
@@ -8,7 +8,7 @@ namespace bench {
 
 std::size_t live_bytes();
 std::size_t peak_bytes();
-/// Starts the peak anew from what is live.
+/// Sets the peak to the bytes that are live now.
 void reset_peak();
 
 }  // namespace bench

@@ -1,5 +1,5 @@
-// What the simulator and the planner take, one line each: time (best of several), peak memory, and the ratio
-// to a fixed piece of work timed in the same run, because machines are shared and noisy.
+// Benchmarks of the simulator and the planner, one line each: time (best of several), peak memory, and the
+// ratio to a fixed reference task timed in the same run, because machines are shared and noisy.
 
 #include <fmt/core.h>
 

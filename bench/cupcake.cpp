@@ -28,9 +28,9 @@ Outcome outcome_of(const planner::Setting& setting, const std::string& fusion,
       schedule_of(fmt::format(R"({{"fusion": {}, "compression": {}}})", fusion, compression));
   Outcome out;
   const auto plan = [&] {
-    const planner::FusionRequest request(setting, schedule);
+    const planner::FusionRequest request = planner::request_of(setting, schedule);
     try {
-      out.iteration_us = sim::to_us(planner::evaluate(request, schedule.fusion.fuse(request)));
+      out.iteration_us = sim::to_us(planner::evaluate(request, schedule.fusion.fuse(request).groups));
     } catch (const core::EnvironmentError&) {
       out.finished = false;
     }
@@ -41,8 +41,8 @@ Outcome outcome_of(const planner::Setting& setting, const std::string& fusion,
   return out;
 }
 
-/// On 8 workers behind PCIe 3.0 x16, as the paper has it. Costs are affine and decoding is free: what its
-/// proof asks for, so that where it ends both have found as good a grouping.
+/// Runs both on 8 workers behind PCIe 3.0 x16, as in the paper. Costs are affine and decoding is free, as its
+/// proof requires, so both must find equally good groupings unless one is stopped.
 void beside_each_other(const std::string& what, const core::Profile& profile,
                        const std::string& compression) {
   const core::Network network = network_of(10, 1e-4, 0);

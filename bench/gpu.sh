@@ -10,9 +10,9 @@ if [[ ${1:-} != --build ]]; then
   exec python3 bench/gpu/run.py "$@"
 fi
 cmake --preset portable -D FUSEWISE_TESTS=ON
-cmake --build build/portable --target fusewise cuda_tests cuda_compressors
+cmake --build build/portable --target fusewise cuda_tests
 mkdir -p build/gpu
-for program in fusewise cuda_compressors tests/cuda_tests; do
+for program in fusewise tests/cuda_tests; do
   strip -o "build/gpu/$(basename $program)" build/portable/$program
 done
 if ldd build/gpu/* | grep -E 'libfmt|libspdlog|libstdc|libz'; then

@@ -1,4 +1,4 @@
-// Models, networks and schedules to measure with.
+// Models, networks and schedules for benchmarks.
 
 #pragma once
 
@@ -11,18 +11,18 @@
 
 namespace bench {
 
-/// A model of `tensors` tensors, a weight and small ones by turns as in convolution and batch norm, in layers
-/// of one, backward 200 ms in all.
+/// Returns a model of `tensors` tensors, alternating a weight and small ones as in convolution and batch
+/// norm, one per layer, with 200 ms of backward time in total.
 core::Profile profile_of(std::size_t tensors);
 
-/// One of traces/.
+/// Returns a profile of traces/.
 core::Profile bundled_profile(const std::string& name);
 
-/// A flat network; 10 Gb/s Ethernet unless told otherwise.
+/// Returns a flat network; by default 10 Gb/s Ethernet.
 core::Network network_of(double alpha_us = 45.25, double beta_us_per_byte = 0.00099,
                          double gamma_us_per_byte = 0.0001);
 
-/// As a scenario would spell it.
+/// Reads a schedule as in a scenario.
 planner::Schedule schedule_of(const std::string& json);
 
 }  // namespace bench

@@ -1,5 +1,5 @@
 // Prints docs/planners.md: how much longer an iteration takes with each planner than with the exact plan,
-// over models, links and numbers of workers. Run build/fusewise_losses from a release build; ends with 1 if
+// over models, links and numbers of workers. Run build/fusewise_losses from a release build; exits with 1 if
 // any planner beats an exact plan.
 
 #include <algorithm>
@@ -16,6 +16,7 @@
 #include "bench/inputs.hpp"
 #include "core/estimate/estimate.hpp"
 #include "core/model/model.hpp"
+#include "core/statistics.hpp"
 #include "planner/choose/cupcake.hpp"
 #include "planner/choose/fusion/knobs.hpp"
 #include "planner/choose/search.hpp"
@@ -29,7 +30,7 @@ using planner::Groups;
 using planner::Setting;
 using sim::Time;
 
-// ---- what is compared
+// ---- the planners
 
 constexpr std::array<std::int64_t, 9> kWorkers = {8, 16, 32, 64, 128, 256, 512, 1024, 2048};
 constexpr std::int64_t kShownWorkers = 64;
@@ -62,19 +63,19 @@ std::vector<Model> all_models() {
           {"GoogleNet", bench::bundled_profile("googlenet-k80-parameters")}};
 }
 
-/// What a planner found.
-struct Found {
+/// The result of a planner.
+struct PlannerResult {
   Groups groups;
   bool is_stopped = false;  ///< by a limit: the best so far
 };
 
 struct Planner {
   std::string title;
-  std::function<Found(const FusionRequest&)> plan;
-  bool is_selective = false;  ///< compresses only where that is sooner
+  std::function<PlannerResult(const FusionRequest&)> plan;
+  bool is_selective = false;  ///< compresses only if that is faster
 };
 
-/// Planners of one pipeline and compressor, all against the exact plan of the same.
+/// Planners of one pipeline and compressor, all compared with its exact plan.
 struct Family {
   std::string title;
   std::string note;
@@ -86,16 +87,19 @@ struct Family {
   }
 };
 
-/// A fusion as a scenario spells it.
+/// A planner from a fusion as in a scenario.
 Planner by_fusion(std::string title, const std::string& json, bool is_selective = false) {
-  return {.title = std::move(title),
-          .plan = [fusion = planner::read_fusion(core::Field::parse(json, "bench"))](
-                      const FusionRequest& request) { return Found{.groups = fusion.fuse(request)}; },
-          .is_selective = is_selective};
+  return {
+      .title = std::move(title),
+      .plan =
+          [fusion = planner::read_fusion(core::Field::parse(json, "bench"))](const FusionRequest& request) {
+            return PlannerResult{.groups = fusion.fuse(request).groups};
+          },
+      .is_selective = is_selective};
 }
 
-/// As fusion `cupcake` states the problem, but with what it has found when it is stopped.
-Found cupcake_until(std::uint64_t max_nodes, const FusionRequest& request) {
+/// As the fusion `cupcake` states the problem, but returns the best so far when it is stopped.
+PlannerResult cupcake_until(std::uint64_t max_nodes, const FusionRequest& request) {
   const planner::TransferCost& transfer = request.transfers.front();
   const planner::Workload& workload = request.workload;
   planner::CupcakeInstance instance;
@@ -158,15 +162,15 @@ Family compressed() {
                         }}}};
 }
 
-// ---- comparing
+// ---- the comparison
 
-/// Some things that must not be: counted, and told on stderr.
-struct Alarms {
+/// Results that must not occur: counted, and reported on stderr.
+struct Violations {
   int beaten = 0;   ///< exact plans
-  int inexact = 0;  ///< plans of the exact planner that it has no proof for
+  int inexact = 0;  ///< plans of the exact planner without a proof
 };
 
-/// Of one planner in one row of a table.
+/// The losses of one planner in one row of a table.
 struct Losses {
   std::vector<double> percent;
   int stopped = 0;
@@ -182,14 +186,8 @@ std::string shown(double percent) {
   return percent < 9.95 ? fmt::format("{:.1f}", percent) : fmt::format("{:.0f}", percent);
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 std::string shown(const Losses& losses) {
-  std::string out = fmt::format("{} / {}", shown(median(losses.percent)),
+  std::string out = fmt::format("{} / {}", shown(core::quantile(losses.percent, 0.5)),
                                 shown(*std::max_element(losses.percent.begin(), losses.percent.end())));
   if (losses.stopped > 0) out += fmt::format(" ({})", losses.stopped);
   return out;
@@ -201,9 +199,11 @@ struct Exact {
   FusionRequest request;
   planner::OptimalGroups plan;
 
-  Exact(const Setting& setting, planner::Schedule its_schedule, Alarms& alarms)
-      : schedule(std::move(its_schedule)), request(setting, schedule), plan(request.model().optimal({})) {
-    if (plan.may_be_off_by > Time::zero()) ++alarms.inexact;
+  Exact(const Setting& setting, planner::Schedule its_schedule, Violations& violations)
+      : schedule(std::move(its_schedule)),
+        request(planner::request_of(setting, schedule)),
+        plan(request.model().optimal({})) {
+    if (plan.may_be_off_by > Time::zero()) ++violations.inexact;
   }
 
   double percent_over(Time time) const {
@@ -211,21 +211,23 @@ struct Exact {
   }
 };
 
-std::vector<Losses> row_of(const Family& family, const Model& model, const Link& link, Alarms& alarms) {
+std::vector<Losses> row_of(const Family& family, const Model& model, const Link& link,
+                           Violations& violations) {
   const core::Network network = link.network();
   std::vector<Losses> row(family.planners.size());
   for (const std::int64_t workers : kWorkers) {
     const Setting setting(model.profile, network, workers, {}, {});
-    const Exact exact(setting, family.own_schedule(), alarms);
+    const Exact exact(setting, family.own_schedule(), violations);
     std::optional<Exact> selective;
     for (std::size_t i = 0; i < row.size(); ++i) {
       const Planner& planner = family.planners[i];
-      if (planner.is_selective && !selective) selective.emplace(setting, family.own_schedule(true), alarms);
+      if (planner.is_selective && !selective)
+        selective.emplace(setting, family.own_schedule(true), violations);
       const Exact& against = planner.is_selective ? *selective : exact;
-      const Found found = planner.plan(against.request);
+      const PlannerResult found = planner.plan(against.request);
       const Time time = planner::evaluate(against.request, found.groups);
       if (time < against.plan.value) {
-        ++alarms.beaten;
+        ++violations.beaten;
         fmt::print(stderr, "{} beats the exact plan: {}, {} Gb/s, {} workers\n", planner.title, model.title,
                    link.gbps, workers);
       }
@@ -242,7 +244,7 @@ void print_row(const std::string& first, const std::string& second, const std::v
   fmt::print("\n");
 }
 
-void print_family(const Family& family, const std::vector<Model>& models, Alarms& alarms) {
+void print_family(const Family& family, const std::vector<Model>& models, Violations& violations) {
   fmt::print("\n## {}\n{}\n\n| model | Gb/s |", family.title, family.note);
   for (const Planner& planner : family.planners) fmt::print(" {} |", planner.title);
   fmt::print("\n| --- | ---: |");
@@ -251,7 +253,7 @@ void print_family(const Family& family, const std::vector<Model>& models, Alarms
   std::vector<Losses> all(family.planners.size());
   for (const Model& model : models) {
     for (const Link& link : kLinks) {
-      const std::vector<Losses> row = row_of(family, model, link, alarms);
+      const std::vector<Losses> row = row_of(family, model, link, violations);
       print_row(model.title, fmt::to_string(link.gbps), row);
       for (std::size_t i = 0; i < row.size(); ++i) all[i].add(row[i]);
     }
@@ -261,7 +263,8 @@ void print_family(const Family& family, const std::vector<Model>& models, Alarms
 
 // ---- absolute times
 
-void print_absolute(const std::vector<Family>& families, const std::vector<Model>& models, Alarms& alarms) {
+void print_absolute(const std::vector<Family>& families, const std::vector<Model>& models,
+                    Violations& violations) {
   fmt::print(
       "\n## The exact plans themselves\n"
       "Milliseconds an iteration on {} workers, and after the slash what no grouping can beat.\n"
@@ -278,7 +281,7 @@ void print_absolute(const std::vector<Family>& families, const std::vector<Model
       fmt::print("| {} | {} | {:.1f} |", model.title, link.gbps,
                  sim::to_us(setting.workload.forward_total + setting.workload.backward_total) / 1e3);
       for (const Family& family : families) {
-        const Exact exact(setting, family.own_schedule(), alarms);
+        const Exact exact(setting, family.own_schedule(), violations);
         fmt::print(" {:.1f} / {:.1f} |", sim::to_us(exact.plan.value) / 1e3,
                    sim::to_us(exact.request.model().lower_bound()) / 1e3);
       }
@@ -291,13 +294,13 @@ void print_absolute(const std::vector<Family>& families, const std::vector<Model
 
 constexpr std::size_t kMaxProbes = 30;
 
-/// How a search for the best cap fares, over all cases.
-struct Tally {
-  double probes = 0;  ///< until within 1 %, in all
-  double excess = 0;  ///< per cent over the best cap after 10 probes, in all
+/// Statistics of searches for the best cap, over all cases.
+struct SearchStatistics {
+  double probes = 0;  ///< sum of the probes until within 1 %
+  double excess = 0;  ///< sum of the per cent over the best cap after 10 probes
   double worst = 0;
   int at_once = 0;  ///< within 1 % by the first probe
-  int never = 0;    ///< not within kMaxProbes, which is what then counts
+  int never = 0;    ///< not within kMaxProbes, which then counts as the number of probes
   int searches = 0;
 
   /// `needed`: probes until within 1 %; none: never.
@@ -317,16 +320,16 @@ struct Tally {
   }
 };
 
-/// Module packing under DeAR as a function of its cap.
-struct Caps {
+/// The iteration time of module packing under DeAR as a function of its cap.
+struct CapCurve {
   const FusionRequest& request;
   const planner::Knob& modules = planner::entry(planner::knobs(), "modules");
   double best = 0;
 
-  explicit Caps(const FusionRequest& its_request) : request(its_request) {
+  explicit CapCurve(const FusionRequest& its_request) : request(its_request) {
     const auto fusion = planner::read_fusion(core::Field::parse(
         R"({"kind": "sweep", "of": "modules", "from_bytes": 1000000, "to_bytes": 100000000})", "bench"));
-    best = static_cast<double>(planner::evaluate(request, fusion.fuse(request)).count());
+    best = static_cast<double>(planner::evaluate(request, fusion.fuse(request).groups).count());
   }
 
   double operator()(double cap) const {
@@ -336,7 +339,7 @@ struct Caps {
   double percent_over(double value) const { return 100 * (value / best - 1); }
   bool is_close(double value) const { return value <= best * 1.01; }
 
-  /// Of the first ten of these, in per cent.
+  /// The best of the first ten of these, in per cent.
   double after_ten(const std::vector<planner::Probe>& probes) const {
     constexpr std::size_t kTen = 10;
     const std::vector<planner::Probe> first(probes.begin(), probes.begin() + kTen);
@@ -349,12 +352,12 @@ struct Caps {
   }
 };
 
-struct Tallies {
-  Tally bayesian;
-  Tally random;
-  Tally grid;
+struct SearchComparison {
+  SearchStatistics bayesian;
+  SearchStatistics random;
+  SearchStatistics grid;
 
-  void add(const Caps& caps) {
+  void add(const CapCurve& caps) {
     planner::SearchSpace space = {.from = 1e6, .to = 100e6, .probes = kMaxProbes};
     constexpr std::uint64_t kSeeds = 5;
     for (space.seed = 1; space.seed <= kSeeds; ++space.seed) {
@@ -367,8 +370,8 @@ struct Tallies {
   }
 
  private:
-  /// A grid has to be chosen before: the coarsest that gets there counts.
-  void add_grids(const Caps& caps, planner::SearchSpace space) {
+  /// A grid must be chosen in advance: the coarsest one that reaches the target counts.
+  void add_grids(const CapCurve& caps, planner::SearchSpace space) {
     std::optional<std::size_t> needed;
     double after_ten = 0;
     for (space.probes = 1; space.probes <= kMaxProbes; ++space.probes) {
@@ -382,15 +385,15 @@ struct Tallies {
 };
 
 void print_searches(const Family& family, const std::vector<Model>& models) {
-  Tallies tallies;
+  SearchComparison searches;
   for (const Model& model : models) {
     for (const Link& link : kLinks) {
       const core::Network network = link.network();
       for (const std::int64_t workers : kWorkers) {
         const Setting setting(model.profile, network, workers, {}, {});
         const planner::Schedule schedule = family.own_schedule();
-        const FusionRequest request(setting, schedule);
-        tallies.add(Caps(request));
+        const FusionRequest request = request_of(setting, schedule);
+        searches.add(CapCurve(request));
       }
     }
   }
@@ -407,8 +410,8 @@ void print_searches(const Family& family, const std::vector<Model>& models) {
       "\n| search | probes | at once | not within {0} | slower after 10, mean / worst |\n"
       "| --- | ---: | ---: | ---: | ---: |\n",
       kMaxProbes);
-  fmt::print("{}{}{}", tallies.bayesian.row("Bayesian"), tallies.random.row("random"),
-             tallies.grid.row("grid"));
+  fmt::print("{}{}{}", searches.bayesian.row("Bayesian"), searches.random.row("random"),
+             searches.grid.row("grid"));
 }
 
 void print_head() {
@@ -436,10 +439,11 @@ int main() {
   print_head();
   const std::vector<Model> models = all_models();
   const std::vector<Family> families = {under_backward(), dear(), compressed()};
-  Alarms alarms;
-  for (const Family& family : families) print_family(family, models, alarms);
-  print_absolute(families, models, alarms);
+  Violations violations;
+  for (const Family& family : families) print_family(family, models, violations);
+  print_absolute(families, models, violations);
   print_searches(families[1], models);
-  if (alarms.inexact > 0) fmt::print(stderr, "{} plans of the exact planner have no proof\n", alarms.inexact);
-  return alarms.beaten > 0 ? 1 : 0;
+  if (violations.inexact > 0)
+    fmt::print(stderr, "{} plans of the exact planner have no proof\n", violations.inexact);
+  return violations.beaten > 0 ? 1 : 0;
 }

@@ -1,4 +1,4 @@
-// Times a piece of work and prints the line about it.
+// Times a piece of work and prints a line about it.
 
 #pragma once
 
@@ -13,10 +13,10 @@ namespace bench {
 
 struct Measurement {
   double ms = 0;
-  std::size_t peak_bytes = 0;  ///< allocated above what was live before
+  std::size_t peak_bytes = 0;  ///< allocated in addition to what was live before
 };
 
-/// The best of so many repetitions.
+/// Returns the best of several repetitions.
 template <typename Work>
 Measurement measure(int repetitions, Work work) {
   using Clock = std::chrono::steady_clock;
@@ -33,11 +33,11 @@ Measurement measure(int repetitions, Work work) {
   return best;
 }
 
-/// A million pushes and pops on a priority queue that holds 2,048: what a simulator's inner loop costs here.
-/// Measured when first asked for.
+/// Reference task: a million pushes and pops on a priority queue of 2,048 entries, the inner loop of a
+/// simulator. Measured on the first call.
 double reference_ms();
 
-/// What a measurement must not exceed; 0: no bound.
+/// Upper bounds of a measurement; 0: no bound.
 struct Bound {
   double ms = 0;
   double mb = 0;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint32_t kRanks = 2048;
 
-/// Each rank to the one `ahead` of it, always; halfway it no longer sums.
+/// Each rank always sends to the rank `ahead` of it; in the second half it no longer sums.
 class Ring : public cluster::Pattern {
  public:
   explicit Ring(std::uint32_t rounds, std::uint32_t ahead = 1) : rounds_(rounds), ahead_(ahead) {}
@@ -45,7 +45,7 @@ cluster::Links links_of(double sigma) {
           .sigma = sigma};
 }
 
-/// Two-level, as the links above, so that a ring between neighbours has each link for itself.
+/// Two levels, like the links above, so that each message of a ring between neighbours has a link of its own.
 cluster::Topology topology_of() {
   return cluster::make_topology({.kind = cluster::TopologyKind::leaf_spine,
                                  .startup_us = 5,
@@ -90,8 +90,7 @@ void bench_ring(const std::string& what, double sigma, const std::optional<clust
   report(fmt::format("ring all-reduce, {} ranks, {}: {} messages", kRanks, what, messages), result, bound);
 }
 
-/// All of a node's messages leave by one NIC, and cross a spine: each that begins or ends changes many
-/// others.
+/// All messages of a node leave by one NIC and cross a spine: each that begins or ends changes many others.
 void bench_shared() {
   const cluster::Links links = links_of(0.1);
   const auto across = std::make_shared<Ring>(4, kRanks / 2);

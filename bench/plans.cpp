@@ -26,7 +26,7 @@ struct Case {
   double alpha_us = 45.25;
 };
 
-/// What the exact planner takes for a schedule, from what it is given to the groups.
+/// Times the exact planner on a schedule, from its inputs to the groups.
 void bench_optimal(const Case& given) {
   const core::Profile profile = profile_of(given.tensors);
   const core::Network network = network_of(given.alpha_us);
@@ -35,9 +35,10 @@ void bench_optimal(const Case& given) {
   planner::Groups groups;
   planner::Proof proof;
   const Measurement result = measure(given.tensors > 1000 ? 2 : 20, [&] {
-    const planner::FusionRequest request(setting, schedule);
-    groups = schedule.fusion.fuse(request);
-    proof = request.proof.value();
+    const planner::FusionRequest request = planner::request_of(setting, schedule);
+    planner::Grouping found = schedule.fusion.fuse(request);
+    groups = std::move(found.groups);
+    proof = found.proof.value();
   });
   report(fmt::format("exact plan, {}, {} tensors: {} groups, front {}{}", given.what, given.tensors,
                      groups.size(), proof.largest_front,
@@ -45,13 +46,13 @@ void bench_optimal(const Case& given) {
          result, given.bound);
 }
 
-/// How many given plans a second can be evaluated.
+/// Counts how many given plans can be evaluated per second.
 void bench_evaluate(const char* schedule_json) {
   const core::Profile profile = profile_of(161);
   const core::Network network = network_of();
   const planner::Setting setting(profile, network, 64, {}, {});
   const planner::Schedule schedule = schedule_of(schedule_json);
-  const planner::FusionRequest request(setting, schedule);
+  const planner::FusionRequest request = planner::request_of(setting, schedule);
   planner::Groups groups;
   for (std::uint32_t i = 0; i < request.workload.gradient_count(); ++i)
     groups.push_back({.begin = i, .end = i + 1});

@@ -1,4 +1,5 @@
-// Selections of the elements of greatest magnitude, beside the standard library's; and compressors.
+// Benchmarks the selection of the elements of largest magnitude against the standard library's; and
+// compressors.
 
 #include <algorithm>
 #include <bit>
@@ -25,7 +26,7 @@ constexpr std::size_t kElements = std::size_t{1} << 24U;
 constexpr std::size_t kKept = kElements / 1000;
 constexpr int kRepetitions = 5;
 
-/// Layers of a million elements that differ in scale, as a model's do.
+/// Layers of a million elements with different scales, as in a model.
 std::vector<float> gradient_like() {
   std::vector<float> out(kElements);
   for (std::size_t i = 0; i < kElements; ++i) {
@@ -35,7 +36,7 @@ std::vector<float> gradient_like() {
   return out;
 }
 
-/// The k-th greatest by std::nth_element on a copy of the bits, which is quicker than on indexes.
+/// The k-th largest by std::nth_element on a copy of the bits, which is faster than on indexes.
 SparseVector by_nth_element(const std::vector<float>& x) {
   std::vector<std::uint32_t> bits(x.size());
   std::ranges::transform(x, bits.begin(), compression::magnitude);
@@ -43,7 +44,7 @@ SparseVector by_nth_element(const std::vector<float>& x) {
   return compression::at_least(x, std::bit_cast<float>(bits[kKept - 1]));
 }
 
-/// Beside what the standard library takes.
+/// Prints the time beside that of the standard library.
 void compare(const std::string& name, double plain_ms, const std::function<SparseVector()>& select) {
   SparseVector kept;
   const Measurement result = measure(kRepetitions, [&] { kept = select(); });
@@ -52,7 +53,7 @@ void compare(const std::string& name, double plain_ms, const std::function<Spars
   fmt::print("{:<80} {:>10.3f} x nth_element  bound 1{}\n", name, ratio, ratio > 1 ? ", OVER" : "");
 }
 
-/// With error feedback. All that is allocated, and the gradient, are to stay within three gradients.
+/// With error feedback. All allocations, and the gradient, must stay within three gradients.
 void encode_and_decode(const compression::Compressor& compressor, std::vector<float>& x) {
   constexpr double kGradientMb = kElements * sizeof(float) / 1e6;
   compression::Bytes bytes;

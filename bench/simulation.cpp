@@ -29,7 +29,7 @@ void bench_sweep() {
   report("sweep, 10 worker counts x 10 schedules, 161 tensors, 3 iterations", result, {.ms = 50});
 }
 
-/// Two streams; each task waits for the one before it on its stream and for a recent one of the other stream.
+/// Two streams; each task waits for the previous one on its stream and for a recent one of the other stream.
 sim::TaskGraph large_graph(std::uint32_t tasks, bool interferes) {
   sim::TaskGraphBuilder builder;
   const sim::StreamId compute = builder.add_stream("compute");
@@ -75,7 +75,7 @@ planner::Run run_of(const planner::Setting& setting, const char* schedule) {
   return planner::run(setting, schedule_of(schedule));
 }
 
-/// ResNet-152 as it might be: as many tensors, on as many workers as are asked for.
+/// A model of the size of ResNet-152, on several numbers of workers.
 void bench_workers() {
   const core::Profile profile = profile_of(467);
   const core::Network network = network_of();

@@ -19,15 +19,15 @@ constexpr std::uint32_t kTensors = 54;
 constexpr std::int64_t kBytes = 102'400'000 / kTensors;
 constexpr double kBackwardUs = 2000;  // per tensor
 
-/// From 1 to 1 + most: another for every purpose and rank, always the same.
+/// Returns a fixed value from 1 to 1 + max, different for every purpose and rank.
 double spread(double max, std::uint32_t purpose, std::uint32_t rank) {
   return 1 + max * sim::uniform(sim::hash(7, purpose, rank));
 }
 
-/// No two links and no two workers are alike.
+/// A cluster in which no two links and no two workers are alike.
 struct Cluster {
   cluster::Links links;
-  std::vector<sim::Time> backward;  ///< per tensor, by rank
+  std::vector<sim::Time> backward;  ///< per tensor, indexed by rank
 };
 
 Cluster cluster_of(std::uint32_t ranks, double sigma) {
@@ -43,8 +43,8 @@ Cluster cluster_of(std::uint32_t ranks, double sigma) {
   return out;
 }
 
-/// One backward pass: each tensor's ring begins on a rank when its gradient is ready and the ring before
-/// over.
+/// One backward pass: each tensor's ring begins on a rank when its gradient is ready and the previous ring
+/// has ended.
 void run_backward(const Cluster& on) {
   std::vector<sim::Time> times(on.backward.size());
   const cluster::Shape shape = {.ranks = static_cast<std::uint32_t>(times.size()), .bytes = kBytes};
@@ -78,7 +78,7 @@ void bench_sizes(const std::vector<Size>& sizes, double sigma, int repetitions, 
 
 }  // namespace
 
-/// When each rank leaves each of many rings, where every link and every worker has a speed of its own.
+/// Computes when each rank leaves each of many rings, where every link and every worker has its own speed.
 void steps() {
   const std::vector<Size> sizes = {
       {.ranks = 256}, {.ranks = 512}, {1024, {.ms = 40, .mb = 50}}, {2048, {.ms = 150, .mb = 50}}};

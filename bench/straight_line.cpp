@@ -1,5 +1,6 @@
-// How straight the line is: ring all-reduces of 4 workers, 128 KiB to 16 MiB, over links of 1 Gb/s in network
-// namespaces (paced loopback where there are none), against startup + bytes x what the shaped rate allows.
+// Tests the linear cost model: ring all-reduces of 4 workers, 128 KiB to 16 MiB, over links of 1 Gb/s in
+// network namespaces (or on paced loopback), compared with startup + bytes x time per byte at the limited
+// rate.
 
 #include <fmt/core.h>
 
@@ -17,10 +18,10 @@ namespace {
 
 constexpr std::uint32_t kWorkers = 4;
 constexpr double kBitsPerSecond = 1e9;
-/// Of a full Ethernet frame of 1,514 bytes, what TCP with time stamps carries.
+/// Payload per byte of a full Ethernet frame of 1,514 bytes, for TCP with time stamps.
 constexpr double kPayload = 1448.0 / 1514.0;
 
-int rank_of(std::uint32_t rank, const netlab::Loan* lab, const transport::Descriptor& listener,
+int rank_of(std::uint32_t rank, const netlab::ScopedLab* lab, const transport::Descriptor& listener,
             const transport::Address& master) {
   if (lab != nullptr) netlab::enter(lab->lab(), rank);
   transport::TcpOptions options;
@@ -32,7 +33,7 @@ int rank_of(std::uint32_t rank, const netlab::Loan* lab, const transport::Descri
                                             .listener = rank == 0 ? listener.get() : -1};
   transport::run_rank(membership, options, [&](transport::Tcp& end) {
     const auto engine = measure::find_backend("tcp")->make(end, {.algorithm = "ring"});
-    measure::Wanted wanted = {.repetitions = 20};
+    measure::RunOptions wanted = {.repetitions = 20};
     if (lab != nullptr) wanted.drain_bytes = netlab::burst_bytes(kBitsPerSecond);
     for (std::int64_t bytes = 128 << 10; bytes <= 16 << 20; bytes *= 2) wanted.sizes.push_back(bytes);
     const std::vector<measure::Samples> samples = measure::run(end, *engine, wanted);
@@ -54,10 +55,10 @@ int rank_of(std::uint32_t rank, const netlab::Loan* lab, const transport::Descri
 }  // namespace
 
 int main() {
-  std::unique_ptr<netlab::Loan> lab;
+  std::unique_ptr<netlab::ScopedLab> lab;
   try {
-    lab =
-        std::make_unique<netlab::Loan>(netlab::Shape{.workers = kWorkers, .bits_per_second = kBitsPerSecond});
+    lab = std::make_unique<netlab::ScopedLab>(
+        netlab::Shape{.workers = kWorkers, .bits_per_second = kBitsPerSecond});
   } catch (const core::EnvironmentError& error) {
     fmt::print(stderr, "{}: paced loopback instead\n", error.what());
   }

@@ -1,4 +1,4 @@
-// fusewise fit: measured collectives become curves, segments and links, with how far each is off.
+// fusewise fit: fits curves, segments and links to measured collectives, and reports the error of each.
 
 #include <algorithm>
 #include <filesystem>
@@ -6,9 +6,10 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/input.hpp"
+#include "cli/output.hpp"
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "planner/job/registry.hpp"
@@ -33,17 +34,17 @@ bool is_network(const traces::LogFile& log) {
   return log.text.find("\"fusewise.network\"") != std::string::npos;
 }
 
-/// A network's measured curves, to be fitted again.
-void add_network(traces::Measurements& out, const traces::LogFile& log, fit::Options& options) {
+/// Adds the measured curves of a network, so that they are fitted again.
+void add_network(traces::Measurements& out, const traces::LogFile& log, fit::Options& fit_options) {
   const core::Field field = core::Field::parse(log.text, log.path);
   const core::Network network = core::read_network(field);
   if (network.measured.empty()) field.expected("measured curves", "none");
   for (std::size_t i = 0; i < network.measured.size(); ++i) {
     const core::Measured& measured = network.measured[i];
-    const core::Field place = field.at("measured").items()[i];
-    if (measured.curve.points().empty()) place.at("segments").expected("a curve to fit to, not segments");
+    const core::Field entry = field.at("measured").items()[i];
+    if (measured.curve.points().empty()) entry.at("segments").expected("a curve to fit to, not segments");
     for (const auto& [bytes, us] : measured.curve.points())
-      if (us <= 0) place.at("curve").expected("times above 0", fmt::format("{} us", us));
+      if (us <= 0) entry.at("curve").expected("times above 0", fmt::format("{} us", us));
     out.series.push_back({.path = log.path,
                           .collective = measured.collective,
                           .algorithm = measured.algorithm,
@@ -52,36 +53,38 @@ void add_network(traces::Measurements& out, const traces::LogFile& log, fit::Opt
                           .spread_us = measured.spread_us,
                           .p99_us = measured.p99_us});
   }
-  if (network.line_rate_gbps && !options.line_rate_gbps) options.line_rate_gbps = network.line_rate_gbps;
-  if (options.name.empty()) options.name = network.name;
+  if (network.line_rate_gbps && !fit_options.line_rate_gbps)
+    fit_options.line_rate_gbps = network.line_rate_gbps;
+  if (fit_options.name.empty()) fit_options.name = network.name;
   std::stable_sort(out.series.begin(), out.series.end(), [](const auto& a, const auto& b) {
     return std::pair(a.collective, a.workers) < std::pair(b.collective, b.workers);
   });
   out.source = fmt::format("network {}, {}", network.name, network.origin.source);
 }
 
-traces::Measurements read(const Options& options, fit::Options& wanted) {
+traces::Measurements read(const Options& options, fit::Options& fit_options) {
   std::vector<traces::LogFile> logs;
-  for (const std::string& path : options.logs) logs.push_back(read_log(path));
+  for (const std::string& path : options.logs) logs.push_back({.path = path, .text = read_text(path)});
   if (!options.import.format.empty() || !is_network(logs.front()))
     return traces::read_measurements(logs, options.import);
   if (logs.size() > 1)
     throw core::InputError(
         fmt::format("{}: expected one network at a time, got a second file", core::one_line(logs[1].path)));
   traces::Measurements out;
-  add_network(out, logs.front(), wanted);
+  add_network(out, logs.front(), fit_options);
   return out;
 }
 
 void run(const Options& options) {
-  fit::Options wanted = options.fit;
-  wanted.test = options.test == "powers-of-two" ? fit::Test::powers_of_two : fit::Test::by_turns;
-  wanted.write_segments = options.write == "segments";
-  if (options.import.line_rate_gbps > 0) wanted.line_rate_gbps = options.import.line_rate_gbps;
-  const traces::Measurements measurements = read(options, wanted);
-  if (wanted.name.empty()) wanted.name = std::filesystem::path(options.logs.front()).stem().string();
-  const fit::Report report = fit::fit(measurements, wanted);
-  warn(report.warnings);
+  fit::Options fit_options = options.fit;
+  fit_options.test = options.test == "powers-of-two" ? fit::Test::powers_of_two : fit::Test::by_turns;
+  fit_options.write_segments = options.write == "segments";
+  if (options.import.line_rate_gbps > 0) fit_options.line_rate_gbps = options.import.line_rate_gbps;
+  const traces::Measurements measurements = read(options, fit_options);
+  if (fit_options.name.empty())
+    fit_options.name = std::filesystem::path(options.logs.front()).stem().string();
+  const fit::Report report = fit::fit(measurements, fit_options);
+  print_warnings(report.warnings);
   std::vector<core::FileText> files;
   if (!options.output.empty()) files.push_back({options.output, network_text(report.network)});
   if (!options.plot.empty()) files.push_back({options.plot, residual_plot(report)});
@@ -91,55 +94,59 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_fit(CLI::App& app) {
+void add_fit(const Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("fit", "Fit measured collectives, and say how far each description is off");
-  std::string formats = "Reads a fusewise.network with measured curves, or logs in one of the formats\n";
+  const Command command = program.add_command(
+      "fit", "Fit curves and links to measured collectives, and report the error of each");
+  std::string formats =
+      "LOG is a fusewise.network file with measured curves, or a log in one of these formats:\n";
   for (const traces::ImportFormat& format : traces::import_formats())
     if (format.series != nullptr) formats += fmt::format("  {:<10} {}\n", format.name, format.summary);
-  command->footer(
-      formats +
-      "Example: fusewise fit allreduce2.log allreduce4.log allreduce8.log --line-rate-gbps 10 \\\n"
-      "    --predict-workers 16 --plot residuals.svg -o cluster.network.json");
-  command->add_option("LOG", options->logs, "measurements that belong together")->required();
-  command->add_option("-o,--output", options->output, "write a fusewise.network to this file")
-      ->check(file_name());
-  command->add_option("--plot", options->plot, "write the residuals to this SVG file")->check(file_name());
-  command->add_flag("--json", options->as_json, "print the report as JSON");
-  command->add_option("--format", options->import.format, "of the logs, instead of recognising it")
-      ->check(CLI::IsMember(planner::names(traces::import_formats())));
-  command->add_option("--name", options->fit.name, "name of the network (default: the file's name)");
-  command->add_option("--workers", options->import.workers, "number of workers, where the log does not say")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
-  command->add_option("--collective", options->import.collective, "which it was, where the log does not say")
-      ->check(CLI::IsMember({"all_reduce", "reduce_scatter", "all_gather"}));
+  command.footer(formats +
+                 "Example: fusewise fit allreduce2.log allreduce4.log allreduce8.log --line-rate-gbps 10 \\\n"
+                 "    --predict-workers 16 --plot residuals.svg -o cluster.network.json");
+  command.add_option("LOG", options->logs, "files with measurements of the same network").required();
+  command.add_option("-o,--output", options->output, "write a fusewise.network to this file")
+      .check(file_name());
+  command.add_option("--plot", options->plot, "write the residuals to this SVG file").check(file_name());
+  command.add_flag("--json", options->as_json, "print the report as JSON");
   command
-      ->add_option("--algorithm", options->fit.algorithm,
-                   "of all-reduce, for the link under it (default: the one that fits best)")
-      ->check(CLI::IsMember(
-          {"ring", "binary_tree", "recursive_doubling", "halving_doubling", "double_binary_tree"}));
+      .add_option("--format", options->import.format,
+                  "format of the logs (default: recognized from the text)")
+      .check(one_of(planner::names(traces::import_formats())));
+  command.add_option("--name", options->fit.name, "name of the network (default: the file's name)");
   command
-      ->add_option("--line-rate-gbps", options->import.line_rate_gbps,
-                   "of the network, 10^9 bits/s: slopes under the physical bound are warned of")
-      ->check(number_in(0, 1e6));
-  command->add_option("--test", options->test, "which sizes a fit is made from, to be tested on the others")
-      ->check(CLI::IsMember({"by-turns", "powers-of-two"}))
-      ->capture_default_str();
+      .add_option("--workers", options->import.workers, "number of workers, if the log does not contain it")
+      .check(range<std::int64_t>(1, 1'000'000));
   command
-      ->add_option("--penalty", options->fit.segments.penalty,
-                   "what a segment more has to gain: higher, fewer segments")
-      ->check(number_in(0, 1e6))
-      ->capture_default_str();
+      .add_option("--collective", options->import.collective,
+                  "collective that was measured, if the log does not contain it")
+      .check(one_of({"all_reduce", "reduce_scatter", "all_gather"}));
   command
-      ->add_option("--predict-workers", options->fit.predict,
-                   "predict these numbers of workers, and write them into the network")
-      ->delimiter(',')
-      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1'000'000}));
-  command->add_option("--write", options->write, "what the network holds of what was measured")
-      ->check(CLI::IsMember({"curve", "segments"}))
-      ->capture_default_str();
-  command->callback([options] { run(*options); });
+      .add_option("--algorithm", options->fit.algorithm,
+                  "all-reduce algorithm for which the link is fitted (default: the one that fits best)")
+      .check(one_of({"ring", "binary_tree", "recursive_doubling", "halving_doubling", "double_binary_tree"}));
+  command
+      .add_option("--line-rate-gbps", options->import.line_rate_gbps,
+                  "line rate of the network in 10^9 bits/s; slopes below this physical bound give a warning")
+      .check(number_in(0, 1e6));
+  command.add_option("--test", options->test, "sizes that are fitted; the error is tested on the other sizes")
+      .check(one_of({"by-turns", "powers-of-two"}))
+      .show_default();
+  command
+      .add_option("--penalty", options->fit.segments.penalty,
+                  "error that an additional segment must remove; a higher penalty gives fewer segments")
+      .check(number_in(0, 1e6))
+      .show_default();
+  command
+      .add_option("--predict-workers", options->fit.predict,
+                  "numbers of workers to predict and to write into the network")
+      .delimiter(',')
+      .check(range<std::int64_t>(2, 1'000'000));
+  command.add_option("--write", options->write, "form in which the network contains the measurements")
+      .check(one_of({"curve", "segments"}))
+      .show_default();
+  command.on_run([options] { run(*options); });
 }
 
 }  // namespace cli

@@ -1,4 +1,4 @@
-// fusewise measure: what collectives take between processes or, if asked, what compressors take here.
+// fusewise measure: measures collectives between processes, or compressors on this machine.
 
 #include "cli/measure.hpp"
 
@@ -7,35 +7,35 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
 #include "core/errors.hpp"
 
 namespace cli {
 
-void add_measure(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("measure", "Time collectives, or compressors, and write them down");
+void add_measure(const Command& program) {
+  const Command command = program.add_command("measure", "Measure the times of collectives or compressors");
   auto options = std::make_shared<MeasureOptions>();
-  command->add_option("-o,--output", options->output, "write to this file and print a summary")
-      ->check(file_name());
+  command.add_option("-o,--output", options->output, "write to this file and print a summary")
+      .check(file_name());
   command
-      ->add_option("--repetitions", options->repetitions,
-                   "of each measurement that count (default: 20; of compressors 9)")
-      ->check(CLI::Range(1U, 1'000'000U));
+      .add_option("--repetitions", options->repetitions,
+                  "repetitions of each measurement (default: 20; for compressors 9)")
+      .check(range(1U, 1'000'000U));
 
-  // To add something to measure: write measure_<name>.cpp and list it here.
-  const MeasureKind collectives = add_measure_collectives(*command);
+  // A new kind of measurement is a file measure_<name>.cpp and an entry in this list.
+  const MeasureKind collectives = add_measure_collectives(command);
   auto others = std::make_shared<std::vector<MeasureKind>>();
-  for (const auto& add : {add_measure_compressors}) others->push_back(add(*command));
+  for (const auto& add : {add_measure_compressors}) others->push_back(add(command));
 
-  command->callback([collectives, others, options] {
+  command.on_run([collectives, others, options] {
     for (const MeasureKind& kind : *others) {
-      if (kind.chosen_by->count() == 0) continue;
-      for (const CLI::Option* option : collectives.own)
-        if (option->count() > 0)
-          throw core::InputError(fmt::format("{}: expected nothing of collectives with {}, got it",
-                                             option->get_name(), kind.chosen_by->get_name()));
+      if (!kind.selected_by->is_given()) continue;
+      for (const Option& option : collectives.own_options)
+        if (option.is_given())
+          throw core::InputError(fmt::format("{}: expected no option of collectives with {}, got one",
+                                             option.name(), kind.selected_by->name()));
+      options->backend = collectives.backend();
       return kind.run(*options);
     }
     collectives.run(*options);

@@ -1,5 +1,5 @@
-// What `fusewise measure` can measure: each adds its options and, but for collectives, is chosen by one of
-// them.
+// The kinds of measurements of `fusewise measure`. Each adds its own options. Collectives are the default; an
+// option selects each other kind.
 
 #pragma once
 
@@ -9,23 +9,26 @@
 #include <string>
 #include <vector>
 
-#include <CLI/App.hpp>
+#include "cli/command_line.hpp"
 
 namespace cli {
 
-/// What all kinds are asked for alike.
+/// The options that all kinds share.
 struct MeasureOptions {
-  std::string output;  ///< write to this file; empty: print
+  std::string output;  ///< the file to write; empty: stdout
   std::optional<std::uint32_t> repetitions;
+  std::optional<std::string> backend;  ///< each kind has its own
 };
 
 struct MeasureKind {
-  CLI::Option* chosen_by = nullptr;    ///< none: what is measured where nothing else is asked for
-  std::vector<CLI::Option*> own = {};  ///< that go with nothing else
+  std::optional<Option> selected_by = {};  ///< selects this kind; none: the default kind
+  std::vector<Option> own_options = {};    ///< options that no other kind accepts
   std::function<void(const MeasureOptions& options)> run;
+  /// The value of --backend where it was given; the kind that adds this option sets it.
+  std::function<std::optional<std::string>()> backend = {};
 };
 
-MeasureKind add_measure_collectives(CLI::App& command);
-MeasureKind add_measure_compressors(CLI::App& command);
+MeasureKind add_measure_collectives(const Command& command);
+MeasureKind add_measure_compressors(const Command& command);
 
 }  // namespace cli

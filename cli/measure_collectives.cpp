@@ -1,17 +1,19 @@
-// fusewise measure --workers N: collectives timed on this host, in network namespaces or across hosts become
-// a network.
+// fusewise measure --workers N: measures collectives on this host, in network namespaces or across hosts, and
+// writes a network.
 
 #include "cli/measure.hpp"
 
+#include <algorithm>
 #include <memory>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/input.hpp"
 #include "cli/measure_overlap.hpp"
 #include "cli/measure_ranks.hpp"
+#include "cli/output.hpp"
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "core/files.hpp"
@@ -37,10 +39,6 @@ struct Options {
   std::string samples;
 };
 
-[[noreturn]] void expected(std::string_view option, std::string_view what, std::string_view got) {
-  throw InputError(fmt::format("{}: expected {}, got '{}'", option, what, core::printable(got)));
-}
-
 std::vector<measure::Collective> collectives_of(const std::string& text) {
   std::vector<measure::Collective> out;
   for (std::size_t at = 0; at <= text.size();) {
@@ -49,9 +47,8 @@ std::vector<measure::Collective> collectives_of(const std::string& text) {
     const auto all = measure::collectives();
     const auto found = std::ranges::find(all, name, &measure::CollectiveEntry::name);
     const std::vector<std::string_view> known = planner::names(all);
-    if (found == all.end())
-      expected("--collectives", fmt::format("some of {}", fmt::join(known, ", ")), name);
-    if (std::ranges::find(out, found->kind) != out.end()) expected("--collectives", "each once", text);
+    if (found == all.end()) reject("--collectives", fmt::format("some of {}", fmt::join(known, ", ")), name);
+    if (std::ranges::find(out, found->kind) != out.end()) reject("--collectives", "each once", text);
     out.push_back(found->kind);
     at = end + 1;
   }
@@ -60,51 +57,52 @@ std::vector<measure::Collective> collectives_of(const std::string& text) {
 
 std::vector<std::int64_t> sizes_of(const std::string& text) {
   const std::optional<std::vector<std::int64_t>> sizes = core::parse_sizes(text);
-  if (!sizes) expected("--sizes", "sizes such as 1KiB..64MiB,100MB", text);
+  if (!sizes) reject("--sizes", "sizes such as 1KiB..64MiB,100MB", text);
   for (const std::int64_t size : *sizes)
     if (size % 4 != 0 || size > (std::int64_t{1} << 32))
-      expected("--sizes", "multiples of 4 bytes up to 4GiB", std::to_string(size));
+      reject("--sizes", "multiples of 4 bytes up to 4GiB", std::to_string(size));
   return *sizes;
 }
 
-measure::Wanted wanted_of(const Options& options) {
-  measure::Wanted out = {
+measure::RunOptions wanted_of(const Options& options) {
+  measure::RunOptions out = {
       .collectives = collectives_of(options.collectives),
       .sizes = sizes_of(options.sizes),
       .repetitions = options.repetitions,
       .warm_up = options.warm_up,
       .timing = options.back_to_back ? measure::Timing::back_to_back : measure::Timing::isolated};
   if (!options.output.empty() && !measure::makes_network(out))
-    expected("--collectives",
-             "all_reduce, reduce_scatter, all_gather or, of two sizes, send_receive among them with "
-             "--output, as nothing else makes a network",
-             options.collectives);
+    reject("--collectives",
+           "all_reduce, reduce_scatter, all_gather or, of two sizes, send_receive among them with "
+           "--output, as nothing else makes a network",
+           options.collectives);
   return out;
 }
 
-std::string how_measured(const measure::Wanted& wanted, bool drains, const RankPlace& place,
-                         const std::vector<measure::Samples>& samples) {
+std::string description(const measure::RunOptions& wanted, bool drains, const RankContext& context,
+                        const std::vector<measure::Samples>& samples) {
   std::string out =
-      fmt::format("{} processes, {}; {}; medians of {} {} repetitions after {}, checked", place.ranks,
-                  place.where, place.carried, wanted.repetitions,
+      fmt::format("{} processes, {}; {}; medians of {} {} repetitions after {}, checked", context.ranks,
+                  context.where, context.transport, wanted.repetitions,
                   wanted.timing == measure::Timing::isolated ? "isolated" : "back-to-back", wanted.warm_up);
-  if (place.burst_bytes > 0)
-    out += drains ? "; links drained before each"
-                  : fmt::format("; up to {} pass faster than the rate after a pause",
-                                core::bytes_text(place.burst_bytes));
+  if (context.burst_bytes > 0)
+    out += drains ? "; link buffers drained before each"
+                  : fmt::format("; after a pause, a burst of up to {} passes faster than the rate",
+                                core::bytes_text(context.burst_bytes));
   for (const std::string& more : {measure::what_ran(samples), measure::halves_text(samples)})
     if (!more.empty()) out += "; " + more;
   return out;
 }
 
-void report(const Options& options, const std::string& backend, const measure::Wanted& wanted,
-            const RankPlace& place, const std::vector<measure::Samples>& samples) {
-  const std::string how = how_measured(wanted, options.drain, place, samples);
-  const measure::About about = {
-      .name = options.name.empty() ? backend : options.name,
-      .source = "fusewise measure: " + how,
-      .line_rate_gbps = place.bits_per_second ? std::optional(*place.bits_per_second / 1e9) : std::nullopt};
-  const bool has_network = measure::makes_network(wanted);  // a broadcast alone has a table and no curve
+void report(const Options& options, const std::string& backend, const measure::RunOptions& wanted,
+            const RankContext& context, const std::vector<measure::Samples>& samples) {
+  const std::string how = description(wanted, options.drain, context, samples);
+  const measure::NetworkInfo about = {.name = options.name.empty() ? backend : options.name,
+                                      .source = "fusewise measure: " + how,
+                                      .line_rate_gbps = context.bits_per_second
+                                                            ? std::optional(*context.bits_per_second / 1e9)
+                                                            : std::nullopt};
+  const bool has_network = measure::makes_network(wanted);  // a broadcast has a table but no curve
   const std::string network =
       has_network ? core::network_text(measure::network(samples, about)) : std::string();
   std::vector<core::FileText> files;
@@ -115,64 +113,75 @@ void report(const Options& options, const std::string& backend, const measure::W
 }
 
 void measure_command(const Options& options, const RankOptions& ranks) {
-  (void)backend_of(ranks);
-  const measure::Wanted asked = wanted_of(options);
+  (void)collective_backend(ranks.backend);
+  const measure::RunOptions asked = wanted_of(options);
   std::vector<measure::Samples> samples;
-  on_ranks(
-      ranks,
-      {.work =
-           [&](transport::Tcp& control, measure::Engine& engine, const RankPlace& place) {
-             measure::Wanted wanted = asked;
-             wanted.drain_bytes = place.burst_bytes;
-             samples = measure::run(control, engine, wanted);
-           },
-       .report = [&](const RankPlace& place) { report(options, ranks.backend, asked, place, samples); }});
+  on_ranks(ranks, {.work =
+                       [&](transport::Tcp& control, measure::Engine& engine, const RankContext& context) {
+                         measure::RunOptions wanted = asked;
+                         wanted.drain_bytes = context.burst_bytes;
+                         samples = measure::run(control, engine, wanted);
+                       },
+                   .report =
+                       [&](const RankContext& context) {
+                         report(options, ranks.backend, asked, context, samples);
+                       }});
 }
 
 }  // namespace
 
-MeasureKind add_measure_collectives(CLI::App& measure) {
+MeasureKind add_measure_collectives(const Command& measure) {
   auto options = std::make_shared<Options>();
   auto ranks = std::make_shared<RankOptions>();
-  CLI::App* command =
-      measure.add_option_group("Collectives", "what several processes take to sum and to exchange");
+  const Command command = measure.add_group("Collectives", "time of the collectives of several processes");
   std::string backends = "Backends:\n";
   for (const measure::CollectiveBackend& backend : measure::collective_backends())
     backends += fmt::format("  {:<10} {}\n", backend.name, backend.summary);
   measure.footer(
       backends +
-      "Without --workers the command is one of the processes that mpirun, srun or torchrun has "
-      "started\n(or FUSEWISE_RANK, FUSEWISE_WORLD_SIZE, FUSEWISE_MASTER=HOST:PORT say).\n"
+      "Without --workers, the command is one of the processes that mpirun, srun or torchrun starts (or\n"
+      "that have FUSEWISE_RANK, FUSEWISE_WORLD_SIZE and FUSEWISE_MASTER=HOST:PORT in the environment).\n"
       "Example: fusewise measure --workers 4 --rate 1gbit --sizes 128KiB..16MiB -o lab.network.json");
-  add_rank_options(*command, ranks);
+  add_rank_options(command, ranks);
   command
-      ->add_option("--collectives", options->collectives,
-                   fmt::format("some of {}", fmt::join(planner::names(measure::collectives()), ", ")))
-      ->capture_default_str();
-  command->add_option("--sizes", options->sizes, "bytes; A..B are all doublings of A up to B")
-      ->capture_default_str();
-  command->add_option("--warm-up", options->warm_up, "repetitions before those, which are not counted")
-      ->check(CLI::Range(1U, 1'000'000U))
-      ->capture_default_str();
-  CLI::Option* isolated =
-      command->add_flag("--isolated", options->isolated, "each repetition by itself (default)");
-  command->add_flag("--back-to-back", options->back_to_back, fmt::format("{} at once", measure::kBatch))
-      ->excludes(isolated);
-  command->add_flag("--drain", options->drain,
-                    "in namespaces: use up before each repetition what links let pass at once after a pause");
-  command->add_option("--name", options->name, "of the network (default: the backend's)");
-  command->add_option("--samples", options->samples, "write every repetition to this CSV file")
-      ->check(file_name());
+      .add_option("--collectives", options->collectives,
+                  fmt::format("some of {}", fmt::join(planner::names(measure::collectives()), ", ")))
+      .show_default();
+  command.add_option("--sizes", options->sizes, "sizes in bytes; A..B means A, 2A, 4A and so on up to B")
+      .show_default();
+  command.add_option("--warm-up", options->warm_up, "repetitions before the measured ones")
+      .check(range(1U, 1'000'000U))
+      .show_default();
+  const Option isolated =
+      command.add_flag("--isolated", options->isolated, "measure each repetition separately (default)");
+  command
+      .add_flag("--back-to-back", options->back_to_back,
+                fmt::format("measure {} repetitions in a row at once", measure::kBatch))
+      .excludes(isolated);
+  command.add_flag(
+      "--drain", options->drain,
+      "in namespaces: before each repetition, send the burst that a link passes faster than its rate");
+  command.add_option("--name", options->name, "name of the network (default: that of the backend)");
+  command.add_option("--samples", options->samples, "write the time of each repetition to this CSV file")
+      .check(file_name());
   auto overlap = std::make_shared<OverlapOptions>();
-  add_overlap_options(*command, overlap);
-  return {.own = command->get_options(), .run = [options, ranks, overlap](const MeasureOptions& common) {
-            if (!overlap->model.empty())
-              return measure_overlap(*overlap, *ranks, static_cast<int>(options->warm_up),
-                                     static_cast<int>(common.repetitions.value_or(10)), common.output);
-            options->repetitions = common.repetitions.value_or(options->repetitions);
-            options->output = common.output;
-            measure_command(*options, *ranks);
-          }};
+  add_overlap_options(command, overlap);
+  std::vector<Option> own = command.options();
+  const auto at = std::ranges::find(own, "--backend", &Option::name);
+  const Option backend = *at;
+  own.erase(at);
+  return {.own_options = own,
+          .run =
+              [options, ranks, overlap](const MeasureOptions& common) {
+                if (!overlap->model.empty())
+                  return measure_overlap(*overlap, *ranks, static_cast<int>(options->warm_up),
+                                         static_cast<int>(common.repetitions.value_or(10)), common.output);
+                options->repetitions = common.repetitions.value_or(options->repetitions);
+                options->output = common.output;
+                measure_command(*options, *ranks);
+              },
+          .backend = [backend,
+                      ranks] { return backend.is_given() ? std::optional(ranks->backend) : std::nullopt; }};
 }
 
 }  // namespace cli

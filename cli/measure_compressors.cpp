@@ -1,16 +1,15 @@
-// fusewise measure --compressors: what the compressors of compression/ take on this machine.
+// fusewise measure --compressors: measures the time of each compressor on the CPU or a GPU.
 
 #include <algorithm>
 #include <memory>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <spdlog/spdlog.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/input.hpp"
 #include "cli/measure.hpp"
-#include "collectives/compression/compressor.hpp"
+#include "cli/output.hpp"
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "planner/job/registry.hpp"
@@ -26,34 +25,45 @@ struct Options {
   std::vector<double> densities;
 };
 
-void check_names(const std::vector<std::string>& only) {
-  const std::vector<std::string_view> known = planner::names(compression::compressors());
+const profiler::CompressorBackend& backend_of(const MeasureOptions& common) {
+  const auto all = profiler::compressor_backends();
+  if (!common.backend) return all.front();
+  const auto found = std::ranges::find(all, *common.backend, &profiler::CompressorBackend::name);
+  if (found == all.end())
+    reject("--backend", fmt::format("one of {} with --compressors", fmt::join(planner::names(all), ", ")),
+           *common.backend);
+  return *found;
+}
+
+void check_names(const std::vector<std::string>& only, const profiler::CompressorBackend& backend) {
+  const std::vector<std::string_view> known = backend.compressors();
   for (const std::string& name : only)
     if (std::find(known.begin(), known.end(), name) == known.end())
-      throw core::InputError(fmt::format("--only: expected one of {}, got '{}'{}", fmt::join(known, ", "),
-                                         core::printable(name), core::suggestion(name, known)));
+      throw core::InputError(fmt::format("--only: expected one of {} with --backend {}, got '{}'{}",
+                                         fmt::join(known, ", "), backend.name, core::printable(name),
+                                         core::suggestion(name, known)));
 }
 
 template <typename Number>
-std::vector<Number> growing(std::vector<Number> numbers) {
+std::vector<Number> sorted_without_duplicates(std::vector<Number> numbers) {
   std::sort(numbers.begin(), numbers.end());
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   return numbers;
 }
 
 profiler::CompressorOptions options_of(const Options& options, const MeasureOptions& common) {
-  check_names(options.only);
   profiler::CompressorOptions out;
   out.compressors = options.only;
-  if (!options.elements.empty()) out.elements = growing(options.elements);
-  if (!options.densities.empty()) out.densities = growing(options.densities);
+  if (!options.elements.empty()) out.elements = sorted_without_duplicates(options.elements);
+  if (!options.densities.empty()) out.densities = sorted_without_duplicates(options.densities);
   if (common.repetitions) out.samples = static_cast<int>(*common.repetitions);
   return out;
 }
 
-/// As it could be given again.
+/// The command line that repeats the measurement.
 std::string command_of(const Options& options, const MeasureOptions& common) {
   std::string out = "fusewise measure --compressors";
+  if (common.backend) out += fmt::format(" --backend {}", *common.backend);
   if (!options.only.empty()) out += fmt::format(" --only {}", fmt::join(options.only, ","));
   if (!options.elements.empty()) out += fmt::format(" --elements {}", fmt::join(options.elements, ","));
   if (!options.densities.empty()) out += fmt::format(" --densities {}", fmt::join(options.densities, ","));
@@ -62,35 +72,40 @@ std::string command_of(const Options& options, const MeasureOptions& common) {
 }
 
 void run(const Options& options, const MeasureOptions& common) {
+  const profiler::CompressorBackend& backend = backend_of(common);
+  check_names(options.only, backend);
   const core::CompressorCosts costs =
-      profiler::measure_compressors(options_of(options, common), command_of(options, common),
-                                    [](const std::string& what) { spdlog::info("measuring {}", what); });
+      profiler::measure_compressors(backend, options_of(options, common), command_of(options, common),
+                                    [](const std::string& what) { print_progress("measuring " + what); });
   write_or_print(common.output, compressor_costs_text(costs), summary(costs));
 }
 
 }  // namespace
 
-MeasureKind add_measure_compressors(CLI::App& command) {
+MeasureKind add_measure_compressors(const Command& command) {
   auto options = std::make_shared<Options>();
-  CLI::Option* flag = command.add_flag(
+  const Option flag = command.add_flag(
       "--compressors", options->compressors,
-      "encoding, with error feedback, and decoding by every compressor: a fusewise.compressors file");
-  command.add_option("--only", options->only, "these compressors alone (default: all)")
-      ->delimiter(',')
-      ->needs(flag);
+      fmt::format("measure encoding with error feedback and decoding with each compressor instead of "
+                  "collectives; --backend is then one of {}",
+                  fmt::join(planner::names(profiler::compressor_backends()), ", ")));
+  command.add_option("--only", options->only, "compressors to measure, separated by commas (default: all)")
+      .delimiter(',')
+      .needs(flag);
   command
       .add_option("--elements", options->elements,
-                  "elements of the gradients (default: 1024 to 16777216, four times as many each)")
-      ->delimiter(',')
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
-      ->needs(flag);
+                  "numbers of elements, separated by commas (default: 1024 to 16777216, each four times the "
+                  "one before)")
+      .delimiter(',')
+      .check(range(std::int64_t{1}, std::int64_t{1} << 30))
+      .needs(flag);
   command
       .add_option("--densities", options->densities,
                   "shares of the elements that sparse compressors keep (default: 0.001,0.01,0.1)")
-      ->delimiter(',')
-      ->check(number_in(1e-6, 1))
-      ->needs(flag);
-  return {.chosen_by = flag, .run = [options](const MeasureOptions& common) { run(*options, common); }};
+      .delimiter(',')
+      .check(number_in(1e-6, 1))
+      .needs(flag);
+  return {.selected_by = flag, .run = [options](const MeasureOptions& common) { run(*options, common); }};
 }
 
 }  // namespace cli

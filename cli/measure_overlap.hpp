@@ -1,4 +1,4 @@
-// fusewise measure --overlap MODEL: how much computing the model's layers and communicating slow each other.
+// fusewise measure --overlap MODEL: measures how much the layers of a model and all-reduces slow each other.
 
 #pragma once
 
@@ -7,24 +7,24 @@
 #include <optional>
 #include <string>
 
-#include <CLI/App.hpp>
-
+#include "cli/command_line.hpp"
 #include "cli/measure_ranks.hpp"
 
 namespace cli {
 
 struct OverlapOptions {
-  std::string model;  ///< empty: not asked for
+  std::string model;  ///< empty: collectives are measured instead
   std::string into;
   std::optional<std::int64_t> batch;
   std::optional<int> threads;
   std::string size = "4MiB";
 };
 
-/// Adds --overlap, and what goes with it alone.
-void add_overlap_options(CLI::App& command, const std::shared_ptr<OverlapOptions>& options);
+/// Adds --overlap and the options that need it.
+void add_overlap_options(const Command& command, const std::shared_ptr<OverlapOptions>& options);
 
-/// Writes to `output`, or prints, a profile with `overlap`, or these numbers alone.
+/// Writes the profile `options.into` with the measured overlap to `output`, or the overlap alone if there is
+/// no profile. Prints it if `output` is empty.
 void measure_overlap(const OverlapOptions& options, const RankOptions& ranks, int warm_up, int repetitions,
                      const std::string& output);
 

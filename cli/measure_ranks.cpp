@@ -8,13 +8,13 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/input.hpp"
+#include "cli/output.hpp"
 #include "collectives/transport/launch.hpp"
 #include "core/errors.hpp"
 #include "core/field.hpp"
-#include "core/quantities.hpp"
 #include "planner/job/registry.hpp"
 #include "validate/netlab/lab.hpp"
 #include "validate/netlab/registry.hpp"
@@ -26,28 +26,24 @@ using core::EnvironmentError;
 using core::InputError;
 using transport::Membership;
 
-[[noreturn]] void expected(std::string_view option, std::string_view what, std::string_view got) {
-  throw InputError(fmt::format("{}: expected {}, got '{}'", option, what, core::printable(got)));
-}
-
-/// What all ranks share.
-struct Setting {
+/// The setup that all ranks share.
+struct RankSetup {
   const measure::CollectiveBackend* backend = nullptr;
   measure::EngineOptions options;
-  RankPlace place;
+  RankContext context;
   std::optional<double> paced_bits_per_second;
 };
 
 void check_one_of(std::string_view option, const std::string& given,
                   const std::vector<std::string_view>& known, std::string_view backend) {
   if (given.empty() || std::ranges::find(known, given) != known.end()) return;
-  if (known.empty()) expected(option, fmt::format("none with --backend {}", backend), given);
-  expected(option, fmt::format("one of {}", fmt::join(known, ", ")), given);
+  if (known.empty()) reject(option, fmt::format("none with --backend {}", backend), given);
+  reject(option, fmt::format("one of {}", fmt::join(known, ", ")), given);
 }
 
-Setting setting_of(const RankOptions& options) {
-  Setting out;
-  out.backend = &backend_of(options);
+RankSetup setup_of(const RankOptions& options) {
+  RankSetup out;
+  out.backend = &collective_backend(options.backend);
   const std::string_view name = out.backend->name;
   check_one_of("--algorithm", options.algorithm, out.backend->algorithms(), name);
   check_one_of("--protocol", options.protocol, out.backend->protocols(), name);
@@ -56,11 +52,10 @@ Setting setting_of(const RankOptions& options) {
   if (!out.backend->uses_control && options.paced)
     throw InputError(fmt::format("--paced: expected --backend tcp with it, got {}", name));
   if (!options.rate.empty()) {
-    out.place.bits_per_second = core::parse_rate(options.rate);
-    if (!out.place.bits_per_second) expected("--rate", "a rate such as 1gbit", options.rate);
+    out.context.bits_per_second = read_rate("--rate", options.rate);
   }
   if (!options.delay.empty()) {
-    if (!core::parse_delay_us(options.delay)) expected("--delay", "a time such as 100us", options.delay);
+    (void)read_delay_us("--delay", options.delay);
     if (options.rate.empty()) throw InputError("--delay: expected --rate with it, got none");
   }
   out.options = {.algorithm = options.algorithm,
@@ -74,81 +69,82 @@ Setting setting_of(const RankOptions& options) {
 
 std::string rate_text(double bits_per_second) { return fmt::format("{:g} Gb/s", bits_per_second / 1e9); }
 
-void run_rank(const RankJob& job, Setting setting, const Membership& membership) {
-  transport::TcpOptions tcp = {.deadline = setting.options.deadline};
-  if (setting.paced_bits_per_second) tcp.bytes_per_second = *setting.paced_bits_per_second / 8;
-  setting.place.ranks = membership.size;
+void run_rank(const RankJob& job, RankSetup setup, const Membership& membership) {
+  transport::TcpOptions tcp = {.deadline = setup.options.deadline};
+  if (setup.paced_bits_per_second) tcp.bytes_per_second = *setup.paced_bits_per_second / 8;
+  setup.context.ranks = membership.size;
   transport::run_rank(membership, tcp, [&](transport::Tcp& end) {
-    setting.options.computes = job.computes;
-    setting.options.check_others = [&end] { end.check(); };
-    const std::unique_ptr<measure::Engine> engine = setting.backend->make(end, setting.options);
-    setting.place.carried = engine->description();
-    job.work(end, *engine, setting.place);
+    setup.options.computes = job.computes;
+    setup.options.check_others = [&end] { end.check(); };
+    const std::unique_ptr<measure::Engine> engine = setup.backend->make(end, setup.options);
+    setup.context.transport = engine->description();
+    job.work(end, *engine, setup.context);
   });
-  if (membership.rank == 0) job.report(setting.place);
+  if (membership.rank == 0) job.report(setup.context);
 }
 
-/// Where ranks on this host are put.
-struct Lodging {
+/// The network namespaces of ranks on this host; none: they communicate over loopback.
+struct LocalNetwork {
   std::optional<netlab::Lab> lab;
-  std::unique_ptr<netlab::Loan> loan;  // of the lab, where it is ours
+  std::unique_ptr<netlab::ScopedLab> loan;  // set if this command created the netlab
 };
 
-void move_in(Lodging& lodging, const netlab::Lab& lab, Setting& setting) {
-  lodging.lab = lab;
-  setting.place.bits_per_second = lab.shape.bits_per_second;
-  setting.place.burst_bytes = netlab::burst_bytes(lab.shape.bits_per_second);
-  setting.place.where = fmt::format(
+void use_netlab(LocalNetwork& network, const netlab::Lab& lab, RankSetup& setup) {
+  network.lab = lab;
+  setup.context.bits_per_second = lab.shape.bits_per_second;
+  setup.context.burst_bytes = netlab::burst_bytes(lab.shape.bits_per_second);
+  setup.context.where = fmt::format(
       "network namespaces, each link held to {}{}", rate_text(lab.shape.bits_per_second),
       lab.shape.delay_us > 0 ? fmt::format(", packets delayed by {:g} us", lab.shape.delay_us) : "");
-  setting.options.interface = netlab::kInterface;
+  setup.options.interface = netlab::kInterface;
 }
 
-Lodging standing_lab(const std::string& name, Setting& setting) {
+LocalNetwork existing_netlab(const std::string& name, RankSetup& setup) {
   const std::optional<netlab::Lab> lab = netlab::find_lab(netlab::registry_folder(), name);
   if (!lab)
     throw EnvironmentError(fmt::format("netlab '{}' is not up (fusewise netlab up --name {})", name, name));
-  Lodging out;
-  move_in(out, *lab, setting);
+  LocalNetwork out;
+  use_netlab(out, *lab, setup);
   return out;
 }
 
-Lodging own_lodging(const RankOptions& options, Setting& setting) {
-  Lodging out;
-  setting.place.where = "loopback";
-  const std::optional<double> rate = setting.place.bits_per_second;
+LocalNetwork make_network(const RankOptions& options, RankSetup& setup) {
+  LocalNetwork out;
+  setup.context.where = "loopback";
+  const std::optional<double> rate = setup.context.bits_per_second;
   if (!rate) return out;
-  const double delay_us = options.delay.empty() ? 0 : *core::parse_delay_us(options.delay);
+  const double delay_us = options.delay.empty() ? 0 : read_delay_us("--delay", options.delay);
   if (!options.paced) {
     try {
-      out.loan = std::make_unique<netlab::Loan>(
+      out.loan = std::make_unique<netlab::ScopedLab>(
           netlab::Shape{.workers = options.workers, .bits_per_second = *rate, .delay_us = delay_us});
-      move_in(out, out.loan->lab(), setting);
+      use_netlab(out, out.loan->lab(), setup);
       return out;
     } catch (const EnvironmentError& error) {
-      if (delay_us > 0 || !setting.backend->uses_control) throw;
-      warn({fmt::format("{}: the processes pace themselves to {} on loopback instead", error.what(),
-                        rate_text(*rate))});
+      if (delay_us > 0 || !setup.backend->uses_control) throw;
+      print_warnings({fmt::format("{}: the processes limit their own rate to {} on loopback instead",
+                                  error.what(), rate_text(*rate))});
     }
   }
-  setting.paced_bits_per_second = rate;
-  setting.place.where = fmt::format("loopback, each process paced to {}", rate_text(*rate));
+  setup.paced_bits_per_second = rate;
+  setup.context.where = fmt::format("loopback, each process paced to {}", rate_text(*rate));
   return out;
 }
 
 transport::Address lab_address(std::uint16_t port) { return {.host = netlab::address(0), .port = port}; }
 
-/// Ports of a lab that others may use at the same time are drawn; on loopback the system gives a free one.
-void run_here(const RankOptions& options, Setting setting, const RankJob& job) {
-  if (options.workers != 0) measure::check_ranks(*setting.backend, setting.options, options.workers);
-  const Lodging lodging =
-      options.netlab.empty() ? own_lodging(options, setting) : standing_lab(options.netlab, setting);
-  const std::optional<netlab::Lab>& lab = lodging.lab;
+/// The port is random in a netlab, which other commands may use at the same time; on loopback the system
+/// chooses a free one.
+void run_here(const RankOptions& options, RankSetup setup, const RankJob& job) {
+  if (options.workers != 0) measure::check_ranks(*setup.backend, setup.options, options.workers);
+  const LocalNetwork network =
+      options.netlab.empty() ? make_network(options, setup) : existing_netlab(options.netlab, setup);
+  const std::optional<netlab::Lab>& lab = network.lab;
   const std::uint32_t workers = options.workers != 0 ? options.workers : lab->shape.workers;
   if (lab && workers > lab->shape.workers)
-    expected("--workers", fmt::format("at most {}, as the netlab has", lab->shape.workers),
-             std::to_string(workers));
-  if (options.workers == 0) measure::check_ranks(*setting.backend, setting.options, workers);
+    reject("--workers", fmt::format("at most {}, the workers of the netlab", lab->shape.workers),
+           std::to_string(workers));
+  if (options.workers == 0) measure::check_ranks(*setup.backend, setup.options, workers);
   std::random_device random;
   const std::string name = fmt::format("{}-{}", ::getpid(), random());
   transport::Descriptor listener;
@@ -162,7 +158,7 @@ void run_here(const RankOptions& options, Setting setting, const RankJob& job) {
         if (rank != 0) listener.reset();
         if (job.computes && !options.share_gpu)
           ::setenv("CUDA_VISIBLE_DEVICES", std::to_string(rank).c_str(), 0);
-        run_rank(job, setting,
+        run_rank(job, setup,
                  {.rank = rank, .size = workers, .master = master, .job = name, .listener = listener.get()});
         return 0;
       },
@@ -172,6 +168,29 @@ void run_here(const RankOptions& options, Setting setting, const RankJob& job) {
   print(ends[0].out);
 }
 
+void run_given(const RankOptions& options, RankSetup setup, const RankJob& job,
+               const Membership& membership) {
+  if (!options.netlab.empty() || !options.delay.empty())
+    throw InputError(
+        "--netlab and --delay: expected processes that this command starts, got processes started from "
+        "outside");
+  if (options.workers != 0 && options.workers != membership.size)
+    reject("--workers", fmt::format("{}, the number of processes", membership.size),
+           std::to_string(options.workers));
+  if (membership.size < 2) throw InputError("expected at least 2 processes, got one");
+  setup.context.where = "started from outside";
+  if (setup.context.bits_per_second) {
+    if (!setup.backend->uses_control)
+      throw InputError(
+          "--rate: expected processes that this command starts, got processes started from outside");
+    setup.context.where += fmt::format(", each paced to {}", rate_text(*setup.context.bits_per_second));
+    setup.paced_bits_per_second = setup.context.bits_per_second;
+  }
+  run_rank(job, std::move(setup), membership);
+}
+
+}  // namespace
+
 std::optional<Membership> given_membership() {
   try {
     return transport::membership_of(transport::process_environment);
@@ -180,86 +199,70 @@ std::optional<Membership> given_membership() {
   }
 }
 
-void run_given(const RankOptions& options, Setting setting, const RankJob& job,
-               const Membership& membership) {
-  if (!options.netlab.empty() || !options.delay.empty())
-    throw InputError("--netlab and --delay: expected processes that this command starts, got one of several");
-  if (options.workers != 0 && options.workers != membership.size)
-    expected("--workers", fmt::format("{}, as there are processes", membership.size),
-             std::to_string(options.workers));
-  if (membership.size < 2) throw InputError("expected at least 2 processes, got one");
-  setting.place.where = "started from outside";
-  if (setting.place.bits_per_second) {
-    if (!setting.backend->uses_control)
-      throw InputError("--rate: expected processes that this command starts, got one of several");
-    setting.place.where += fmt::format(", each paced to {}", rate_text(*setting.place.bits_per_second));
-    setting.paced_bits_per_second = setting.place.bits_per_second;
-  }
-  run_rank(job, std::move(setting), membership);
-}
-
-}  // namespace
-
-const measure::CollectiveBackend& backend_of(const RankOptions& options) {
-  const measure::CollectiveBackend* backend = measure::find_backend(options.backend);
+const measure::CollectiveBackend& collective_backend(const std::string& name) {
+  const measure::CollectiveBackend* backend = measure::find_backend(name);
   if (backend == nullptr)
-    expected("--backend",
-             fmt::format("one of {}", fmt::join(planner::names(measure::collective_backends()), ", ")),
-             options.backend);
+    reject("--backend",
+           fmt::format("one of {}", fmt::join(planner::names(measure::collective_backends()), ", ")), name);
   return *backend;
 }
 
 void on_ranks(const RankOptions& options, const RankJob& job) {
   RankOptions asked = options;
   if (asked.has_netlab && asked.netlab.empty()) asked.netlab = "default";
-  Setting setting = setting_of(asked);
+  RankSetup setup = setup_of(asked);
   if (const std::optional<Membership> membership = given_membership())
-    return run_given(asked, std::move(setting), job, *membership);
+    return run_given(asked, std::move(setup), job, *membership);
   if (!asked.netlab.empty() && (!asked.rate.empty() || asked.paced))
     throw InputError(
         "--netlab: expected no --rate, --delay or --paced with it, as the netlab has its own, got one");
   if (asked.workers == 0 && asked.netlab.empty())
     throw InputError(
         "--workers: expected it, or a --netlab, or a start by mpirun, srun or torchrun, got neither");
-  run_here(asked, std::move(setting), job);
+  run_here(asked, std::move(setup), job);
 }
 
-void add_rank_options(CLI::App& command, const std::shared_ptr<RankOptions>& options) {
+void add_rank_options(const Command& command, const std::shared_ptr<RankOptions>& options) {
   command
       .add_option("--backend", options->backend,
-                  fmt::format("one of {}", fmt::join(planner::names(measure::collective_backends()), ", ")))
-      ->capture_default_str();
-  command.add_option("--workers", options->workers, "start so many processes on this host")
-      ->check(CLI::Range(2U, netlab::kMaxWorkers));
-  command.add_option("--rate", options->rate,
-                     "hold each process to this rate: in network namespaces, else by pacing itself");
-  command.add_option("--delay", options->delay, "delay packets so long, in network namespaces alone");
+                  fmt::format("one of {}{}", fmt::join(planner::names(measure::collective_backends()), ", "),
+                              kGpuBackendsAreExperimental))
+      .show_default();
+  command.add_option("--workers", options->workers, "number of processes to start on this host")
+      .check(range(2U, netlab::kMaxWorkers));
+  command.add_option(
+      "--rate", options->rate,
+      "limit each process to this rate, such as 1gbit: in network namespaces if possible, otherwise by "
+      "pacing");
+  command.add_option("--delay", options->delay,
+                     "delay each packet by this time, such as 100us; needs network namespaces");
   command
-      .add_option_function<std::string>(
+      .add_option(
           "--netlab",
           [options](const std::string& name) {
             options->netlab = name;
             options->has_netlab = true;
           },
-          "in the netlab of this name, or 'default', which is up")
-      ->expected(0, 1);
-  command.add_flag("--paced", options->paced,
-                   "with --rate: on loopback, whether or not there are namespaces");
+          "run in the existing netlab of this name (without a name: 'default')")
+      .expected(0, 1);
+  command.add_flag("--paced", options->paced, "with --rate: always limit the rate by pacing on loopback");
   std::string algorithms;
   for (const measure::CollectiveBackend& backend : measure::collective_backends())
     if (const auto names = backend.algorithms(); !names.empty())
       algorithms +=
           fmt::format("{}{} one of {}", algorithms.empty() ? "" : "; ", backend.name, fmt::join(names, ", "));
-  command.add_option("--algorithm", options->algorithm,
-                     fmt::format("of all_reduce (tcp: ring; nccl: its own choice): {}", algorithms));
+  command.add_option(
+      "--algorithm", options->algorithm,
+      fmt::format("algorithm of all_reduce (default: tcp ring; NCCL chooses): {}", algorithms));
   command.add_option("--protocol", options->protocol,
-                     "of NCCL: simple, ll or ll128 (default: its own choice)");
+                     "protocol of NCCL: simple, ll or ll128 (default: NCCL chooses)");
   command.add_flag("--share-gpu", options->share_gpu,
-                   "several ranks on one GPU, over sockets: for slow networks alone");
+                   "run several ranks on one GPU, which communicate over sockets; only for slow networks");
   command
-      .add_option("--deadline", options->deadline_s, "seconds that a process waits for a message of another")
-      ->check(number_in(0.1, 86400))
-      ->capture_default_str();
+      .add_option("--deadline", options->deadline_s,
+                  "seconds that a process waits for a message of another process")
+      .check(number_in(0.1, 86400))
+      .show_default();
 }
 
 }  // namespace cli

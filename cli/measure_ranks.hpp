@@ -1,4 +1,5 @@
-// Ranks that measure together: started here, in network namespaces if asked, or from outside.
+// Ranks that measure together. This command starts them on this host, optionally in network namespaces; or
+// mpirun, srun or torchrun has started them.
 
 #pragma once
 
@@ -8,8 +9,8 @@
 #include <optional>
 #include <string>
 
-#include <CLI/App.hpp>
-
+#include "cli/command_line.hpp"
+#include "collectives/transport/rendezvous.hpp"
 #include "collectives/transport/tcp/tcp.hpp"
 #include "profiler/measure/backend.hpp"
 
@@ -17,7 +18,7 @@ namespace cli {
 
 struct RankOptions {
   std::string backend = "tcp";
-  std::string algorithm;  ///< empty: the backend's own choice
+  std::string algorithm;  ///< empty: the backend chooses
   std::string protocol;
   bool share_gpu = false;
   std::uint32_t workers = 0;
@@ -29,29 +30,34 @@ struct RankOptions {
   double deadline_s = 60;
 };
 
-void add_rank_options(CLI::App& command, const std::shared_ptr<RankOptions>& options);
+void add_rank_options(const Command& command, const std::shared_ptr<RankOptions>& options);
 
-/// What a rank knows of where it is.
-struct RankPlace {
+/// Where and how the ranks communicate; `where` and `transport` are descriptions for people.
+struct RankContext {
   std::uint32_t ranks = 1;
-  std::string where;    ///< in words: "loopback"
-  std::string carried;  ///< by what, in words
+  std::string where;
+  std::string transport;
   std::optional<double> bits_per_second;
-  std::int64_t burst_bytes = 0;  ///< that a link lets pass at once after a pause; 0: keeps to its rate
+  std::int64_t burst_bytes = 0;  ///< passes a link faster than its rate after a pause
 };
 
 struct RankJob {
-  /// On every rank.
-  std::function<void(transport::Tcp& control, measure::Engine& engine, const RankPlace& place)> work;
-  /// On rank 0 afterwards, when all have done; what it prints is printed.
-  std::function<void(const RankPlace& place)> report;
-  /// Whether work computes on the GPU that a rank sees first: then each sees its own alone.
+  /// Runs on every rank.
+  std::function<void(transport::Tcp& control, measure::Engine& engine, const RankContext& context)> work;
+  /// Runs on rank 0 after the work of all ranks, and prints the result.
+  std::function<void(const RankContext& context)> report;
+  /// Whether `work` computes on the first visible GPU; each rank then sees only its own.
   bool computes = false;
 };
 
-const measure::CollectiveBackend& backend_of(const RankOptions& options);
+/// Throws InputError for an unknown name.
+const measure::CollectiveBackend& collective_backend(const std::string& name);
 
-/// InputError for options that do not go together, EnvironmentError with what ranks say where one fails.
+/// Set if this process was started as one of several, for example by mpirun, srun or torchrun.
+std::optional<transport::Membership> given_membership();
+
+/// Throws InputError for options that contradict each other, and EnvironmentError with the messages of the
+/// ranks if one fails.
 void on_ranks(const RankOptions& options, const RankJob& job);
 
 }  // namespace cli

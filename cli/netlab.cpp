@@ -1,15 +1,15 @@
-// fusewise netlab: network namespaces with links of a given rate, up and down.
+// fusewise netlab: creates and removes network namespaces with links of a given rate.
 
 #include "validate/netlab/lab.hpp"
 
 #include <memory>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/input.hpp"
+#include "cli/output.hpp"
 #include "core/errors.hpp"
-#include "core/quantities.hpp"
 #include "validate/netlab/registry.hpp"
 
 namespace cli {
@@ -33,22 +33,15 @@ std::string description(const std::string& name, const netlab::Lab& lab) {
 }
 
 void up(const Options& options) {
-  const std::optional<double> rate = core::parse_rate(options.rate);
-  if (!rate)
-    throw core::InputError(
-        fmt::format("--rate: expected a rate such as 1gbit, got '{}'", core::printable(options.rate)));
-  const std::optional<double> delay = core::parse_delay_us(options.delay);
-  if (!delay)
-    throw core::InputError(
-        fmt::format("--delay: expected a time such as 100us, got '{}'", core::printable(options.delay)));
+  const netlab::Shape shape = {.workers = options.workers,
+                               .bits_per_second = read_rate("--rate", options.rate),
+                               .delay_us = read_delay_us("--delay", options.delay)};
   const std::filesystem::path folder = netlab::registry_folder();
   const netlab::RegistryLock lock(folder);
   if (netlab::find_lab(folder, options.name))
     throw core::EnvironmentError(fmt::format("netlab '{}' is up already (fusewise netlab down --name {})",
                                              options.name, options.name));
-  const netlab::Lab lab =
-      netlab::build({.workers = options.workers, .bits_per_second = *rate, .delay_us = *delay},
-                    netlab::Lifetime::until_down);
+  const netlab::Lab lab = netlab::build(shape, netlab::Lifetime::until_down);
   try {
     netlab::enlist(folder, options.name, lab);
     print(description(options.name, lab));
@@ -63,7 +56,7 @@ void down(const Options& options) {
   const netlab::RegistryLock lock(folder);
   const std::optional<netlab::Lab> lab = netlab::find_lab(folder, options.name);
   if (lab) netlab::remove(*lab);
-  netlab::strike_out(folder, options.name);
+  netlab::remove_lab_file(folder, options.name);
   print(fmt::format("netlab '{}' {}\n", options.name, lab ? "is down" : "was not up"));
 }
 
@@ -72,44 +65,41 @@ void status(const Options& options) {
   print(lab ? description(options.name, *lab) : fmt::format("netlab '{}' is not up\n", options.name));
 }
 
-CLI::Validator lab_name() {
-  const auto check = [](const std::string& text) {
-    return netlab::is_name(text) ? std::string()
-                                 : fmt::format("expected at most 40 letters, digits, '-' and '_', got '{}'",
-                                               core::printable(text));
-  };
-  return {check, "", "name"};
+std::string name_error(const std::string& text) {
+  return netlab::is_name(text) ? std::string()
+                               : fmt::format("expected at most 40 letters, digits, '-' and '_', got '{}'",
+                                             core::printable(text));
 }
 
 }  // namespace
 
-void add_netlab(CLI::App& app) {
+void add_netlab(const Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("netlab", "Network namespaces with links of a given rate, on this host");
-  command->footer(
-      "As root, or in a user namespace; needs ip and tc (package iproute2). What is up is held by one\n"
-      "process and gone with it.\n"
+  const Command command =
+      program.add_command("netlab", "Create network namespaces with links of a given rate on this host");
+  command.footer(
+      "Needs root or a user namespace, and the programs ip and tc (package iproute2). One process keeps\n"
+      "the namespaces; they are removed when it ends.\n"
       "Example: fusewise netlab up --workers 4 --rate 1gbit && fusewise measure --netlab -o "
       "lab.network.json");
-  command->require_subcommand(1);
+  command.require_subcommand();
   const auto add = [&](const char* name, const char* summary, void (*act)(const Options&)) {
-    CLI::App* part = command->add_subcommand(name, summary);
-    part->add_option("--name", options->name, "of the netlab, where there are several")
-        ->check(lab_name())
-        ->capture_default_str();
-    part->callback([options, act] { act(*options); });
+    const Command part = command.add_command(name, summary);
+    part.add_option("--name", options->name, "name of the netlab, if there are several")
+        .check(check_with(name_error))
+        .show_default();
+    part.on_run([options, act] { act(*options); });
     return part;
   };
-  CLI::App* build = add("up", "Build one", up);
-  build->add_option("--workers", options->workers, "namespaces")
-      ->check(CLI::Range(2U, netlab::kMaxWorkers))
-      ->capture_default_str();
-  build->add_option("--rate", options->rate, "of each link, each way")->capture_default_str();
-  build->add_option("--delay", options->delay, "of each packet, where the kernel has netem")
-      ->capture_default_str();
-  add("down", "Remove it, if it is up", down);
-  add("status", "Say whether it is up", status);
+  const Command build = add("up", "Create a netlab", up);
+  build.add_option("--workers", options->workers, "number of namespaces")
+      .check(range(2U, netlab::kMaxWorkers))
+      .show_default();
+  build.add_option("--rate", options->rate, "rate of each link in each direction").show_default();
+  build.add_option("--delay", options->delay, "delay of each packet; needs netem in the kernel")
+      .show_default();
+  add("down", "Remove the netlab if it is up", down);
+  add("status", "Report whether the netlab is up", status);
 }
 
 }  // namespace cli

@@ -1,13 +1,13 @@
-// fusewise plan: which gradients should travel together on one number of workers.
+// fusewise plan: plans which gradients travel together on one number of workers.
 
 #include <algorithm>
 #include <memory>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/output.hpp"
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "core/json_text.hpp"
@@ -31,7 +31,7 @@ struct Options {
   std::vector<std::string> extra_iterations;
 };
 
-/// One of the scenario's own schedules, or a named one.
+/// The schedule of the scenario with this name, otherwise the named schedule of the program.
 planner::Schedule chosen_schedule(const Options& options, const scenarios::Scenario& scenario) {
   for (const planner::Schedule& schedule : scenario.schedules)
     if (schedule.name == options.schedule) return schedule;
@@ -45,7 +45,7 @@ planner::Schedule chosen_schedule(const Options& options, const scenarios::Scena
   return planner::preset_schedule(options.schedule);
 }
 
-/// What --workers says, or the scenario's only number.
+/// The number of --workers, otherwise the only one of the scenario.
 std::int64_t chosen_workers(const Options& options, const scenarios::Scenario& scenario) {
   if (options.workers > 0) return options.workers;
   if (scenario.workers.size() == 1) return scenario.workers.front();
@@ -54,7 +54,7 @@ std::int64_t chosen_workers(const Options& options, const scenarios::Scenario& s
                   scenario.workers.size(), fmt::join(scenario.workers, ", ")));
 }
 
-/// The plan, or what was asked for in its place: one JSON document, or text.
+/// The text to print: the plan, or the emission or explanation that was requested instead.
 std::string shown(const Options& options, const scenarios::Planned& planned) {
   if (planned.emission)
     return options.json ? core::json_text(planned.emission->json) : planned.emission->text;
@@ -65,20 +65,20 @@ std::string shown(const Options& options, const scenarios::Planned& planned) {
                                                 : scenarios::plan_table(planned.plan);
 }
 
-/// No framework is told of parts of tensors, and what merging or splitting them would cost is not asked.
+/// A pipeline that partitions tensors can neither be emitted, as no framework takes partitions, nor
+/// explained, as it does not group tensors.
 void check_whole_tensors(const Options& options, const planner::Schedule& schedule) {
   if (schedule.pipeline->name != "priority") return;
   if (!options.emit.empty() && options.emit != "json")
-    throw core::InputError(
-        fmt::format("--emit: expected json, as pipeline {} cuts tensors into partitions, got '{}'",
-                    schedule.pipeline->name, options.emit));
+    throw core::InputError(fmt::format("--emit: expected json, as pipeline {} partitions tensors, got '{}'",
+                                       schedule.pipeline->name, options.emit));
   if (options.explain)
     throw core::InputError(fmt::format(
         "--explain: expected a schedule that decides how tensors are grouped, got one of pipeline {}",
         schedule.pipeline->name));
 }
 
-/// What the scenario's schedules compress with.
+/// The compressors of all schedules of the scenario.
 std::vector<planner::Compressor> compressors_of(const scenarios::Scenario& scenario) {
   std::vector<planner::Compressor> out;
   for (const planner::Schedule& schedule : scenario.schedules) {
@@ -101,7 +101,7 @@ planner::ConsiderOptions considered(const Options& options, const scenarios::Sce
   return out;
 }
 
-/// The answer, and the plan of what was found best as the file.
+/// Prints the comparison of compressors; --output writes the best plan.
 void consider(const Options& options, const scenarios::Scenario& scenario,
               const planner::Schedule& schedule) {
   const std::int64_t workers = chosen_workers(options, scenario);
@@ -113,7 +113,7 @@ void consider(const Options& options, const scenarios::Scenario& scenario,
     const scenarios::Planned best = scenarios::plan(scenario, workers, all.candidates[all.best].schedule);
     core::write_file(options.output, planner::plan_text(best.plan));
   }
-  warn(found.warnings);
+  print_warnings(found.warnings);
   print(text);
 }
 
@@ -126,77 +126,71 @@ void plan(const Options& options) {
                                                      {.emit = options.emit, .explain = options.explain});
   const std::string text = shown(options, planned);
   if (!options.output.empty()) core::write_file(options.output, planner::plan_text(planned.plan));
-  warn(planned.warnings);
+  print_warnings(planned.warnings);
   print(text);
 }
 
-/// The targets, as a choice that --help lists.
-std::vector<std::string> targets() {
-  const std::vector<std::string_view> known = planner::names(planner::emitters());
-  return {known.begin(), known.end()};
-}
-
-/// What --consider-compression is told.
-void add_considered(CLI::App& command, Options& options, CLI::Option* considers) {
+/// Adds the options of --consider-compression.
+void add_considered(const Command& command, Options& options, const Option& considers) {
   constexpr double kMinDensity = 1e-6;
   command
-      .add_option("--densities", options.densities,
-                  "shares of the elements that sparse compressors keep (default: "
-                  "0.001,0.002,0.005,0.01,0.02,0.05,0.1)")
-      ->delimiter(',')
-      ->check(CLI::Range(kMinDensity, 1.0))
-      ->needs(considers);
+      .add_option(
+          "--densities", options.densities,
+          "share of the elements that a sparse compressor keeps, several separated by commas (default: "
+          "0.001,0.002,0.005,0.01,0.02,0.05,0.1)")
+      .delimiter(',')
+      .check(range(kMinDensity, 1.0))
+      .needs(considers);
   command
       .add_option(
           "--extra-iterations", options.extra_iterations,
-          "NAME=FACTOR or NAME@DENSITY=FACTOR: how many times as many iterations a compressor needs to "
-          "the same loss (repeatable; default: 1)")
-      ->allow_extra_args(false)
-      ->needs(considers);
+          "NAME=FACTOR or NAME@DENSITY=FACTOR: the factor by which a compressor increases the number of "
+          "iterations to the same loss (repeatable; default: 1)")
+      .repeatable()
+      .needs(considers);
 }
 
 }  // namespace
 
-void add_plan(CLI::App& app) {
+void add_plan(const Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("plan", "Plan which gradients travel together");
-  command->footer("Example: fusewise plan scenarios/resnet50-v100.json --workers 64 -o resnet50.plan.json");
-  command->add_option("SCENARIO", options->scenario, "a fusewise.scenario file")->required();
+  const Command command = program.add_command("plan", "Plan which gradients travel together");
+  command.footer("Example: fusewise plan scenarios/resnet50-v100.json --workers 64 -o resnet50.plan.json");
+  command.add_option("SCENARIO", options->scenario, "a fusewise.scenario file").required();
   command
-      ->add_option("--workers", options->workers,
-                   "number of workers to plan for (default: the scenario's only one)")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
+      .add_option("--workers", options->workers,
+                  "number of workers to plan for (default: that of the scenario, if it has only one)")
+      .check(range<std::int64_t>(1, 1'000'000));
   command
-      ->add_option("--schedule", options->schedule,
-                   "the schedule that makes the plan: one of the scenario's, or a named one")
-      ->capture_default_str();
+      .add_option("--schedule", options->schedule,
+                  "schedule that makes the plan: one of the scenario, or a named one")
+      .show_default();
   command
-      ->add_option("-o,--output", options->output,
-                   "write the plan to this file and print a summary (default: print the plan)")
-      ->check(file_name());
-  CLI::Option* emit =
-      command
-          ->add_option("--emit", options->emit,
-                       "print the plan in the words of a training framework: what to paste into the job")
-          ->check(CLI::IsMember(targets()));
-  CLI::Option* explain =
-      command
-          ->add_flag("--explain", options->explain,
-                     "print why each group ends where it ends, what bounds the iteration, how sure that is "
-                     "when inputs change, and whether compression pays")
-          ->excludes(emit);
-  CLI::Option* considers =
-      command
-          ->add_flag("--consider-compression", options->consider,
-                     "print whether any compressor pays, which, at which density, and below which bandwidth; "
-                     "--output writes the best plan")
-          ->excludes(emit)
-          ->excludes(explain);
-  add_considered(*command, *options, considers);
-  command->add_flag("--json", options->json,
-                    "print JSON: the plan itself with --output too, or what --emit, --explain or "
-                    "--consider-compression says");
-  command->callback([options] { plan(*options); });
+      .add_option("-o,--output", options->output,
+                  "write the plan to this file and print a summary (default: print the plan)")
+      .check(file_name());
+  const Option emit = command
+                          .add_option("--emit", options->emit,
+                                      "print the plan as code or configuration for a training framework")
+                          .check(one_of(planner::names(planner::emitters())));
+  const Option explain = command
+                             .add_flag("--explain", options->explain,
+                                       "print the reason for each group boundary, the bottleneck of the "
+                                       "iteration, the sensitivity to the "
+                                       "inputs, and whether compression is worthwhile")
+                             .excludes(emit);
+  const Option considers = command
+                               .add_flag("--consider-compression", options->consider,
+                                         "print whether a compressor is worthwhile: which one, at which "
+                                         "density, and below which bandwidth; "
+                                         "--output writes the best plan")
+                               .excludes(emit)
+                               .excludes(explain);
+  add_considered(command, *options, considers);
+  command.add_flag("--json", options->json,
+                   "print JSON: the plan (also with --output), or the result of --emit, --explain or "
+                   "--consider-compression");
+  command.on_run([options] { plan(*options); });
 }
 
 }  // namespace cli

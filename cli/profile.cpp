@@ -1,18 +1,18 @@
-// fusewise profile: a model's layers measured on this machine.
+// fusewise profile: measures the layers of a model on this machine.
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/input.hpp"
+#include "cli/output.hpp"
 #include "core/errors.hpp"
 #include "core/model/model.hpp"
 #include "planner/job/registry.hpp"
@@ -38,7 +38,7 @@ struct Options {
   std::string output;
 };
 
-/// A bar on stderr, on a terminal only.
+/// A progress bar on stderr, if that is a terminal.
 class ProgressBar {
  public:
   ~ProgressBar() {
@@ -64,13 +64,8 @@ class ProgressBar {
 };
 
 const profiler::Backend& named_backend(const std::string& name) {
-  const auto all = profiler::backends();
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.name == name; });
-  if (found != all.end()) return *found;
-  const std::vector<std::string_view> known = planner::names(all);
-  throw core::InputError(fmt::format("--backend: expected one of {}, got '{}'{}", fmt::join(known, ", "),
-                                     core::printable(name), core::suggestion(name, known)));
+  check_name("--backend", name, planner::names(profiler::backends()));
+  return *std::ranges::find(profiler::backends(), name, &profiler::Backend::name);
 }
 
 profiler::ProfileOptions options_of(const Options& options, const core::Model& model) {
@@ -88,33 +83,31 @@ profiler::ProfileOptions options_of(const Options& options, const core::Model& m
   return out;
 }
 
-/// Each layer on the backend beside the same on the CPU, in the place of a profile.
+/// Compares the results of each layer on the backend with those on the CPU.
 void verify(const profiler::Backend& backend, const core::Model& model,
             const profiler::SessionOptions& options) {
   if (backend.verify == nullptr)
     throw core::InputError(fmt::format(
-        "--verify: expected --backend cuda, got {}, which others are compared with", backend.name));
+        "--verify: expected --backend cuda, got {}, with which the others are compared", backend.name));
   backend.check(options);
   const profiler::Verdict verdict = backend.verify(profiler::make_work(model), options);
-  std::vector<std::string> apart;
+  std::vector<std::string> different;
   for (const profiler::LayerDifference& layer : verdict.layers) {
     const bool agrees = layer.forward <= verdict.tolerance && layer.backward <= verdict.tolerance;
     fmt::print("{:<40} forward {:9.2e}  backward {:9.2e}{}\n", layer.layer, layer.forward, layer.backward,
                agrees ? "" : "  differs");
-    if (!agrees) apart.push_back(layer.layer);
+    if (!agrees) different.push_back(layer.layer);
   }
-  if (!apart.empty())
+  if (!different.empty())
     throw core::EnvironmentError(
-        fmt::format("{} of {} layers differ from the CPU's by more than {:g}, the first is {}", apart.size(),
-                    verdict.layers.size(), verdict.tolerance, apart.front()));
+        fmt::format("{} of {} layers differ from the CPU's by more than {:g}, the first is {}",
+                    different.size(), verdict.layers.size(), verdict.tolerance, different.front()));
   fmt::print("all {} layers agree with the CPU's within {:g}\n", verdict.layers.size(), verdict.tolerance);
 }
 
 void profile(const Options& options) {
   const profiler::Backend& backend = named_backend(options.backend);
-  if (!options.output.empty() && std::filesystem::path(options.output).lexically_normal() ==
-                                     std::filesystem::path(options.model).lexically_normal())
-    throw core::InputError("--output: expected a file of its own, got the one of MODEL");
+  check_different_files({{"MODEL", options.model}, {"--output", options.output}});
   const core::Model model =
       core::read_model(core::Field::load(options.model),
                        {.sequence_length = options.sequence_length, .input_size = options.input_size});
@@ -124,8 +117,8 @@ void profile(const Options& options) {
       model, backend, options_of(options, model), [&](int done, int total) { bar.show(done, total); });
   std::vector<std::string> warnings = measured.warnings;
   if (!options.dtype && model.dtype != "float32")
-    warnings.push_back(fmt::format("measured in float32, the model says {}", model.dtype));
-  warn(warnings);
+    warnings.push_back(fmt::format("measured in float32, but the dtype of the model is {}", model.dtype));
+  print_warnings(warnings);
   const std::string text =
       fmt::format("{}whole iteration {:.1f} us (spread {:.1f}), layers add up to {:.1f} us; machine {}\n",
                   summary(measured.profile), measured.iteration.median, measured.iteration.spread,
@@ -135,45 +128,50 @@ void profile(const Options& options) {
 
 }  // namespace
 
-void add_profile(CLI::App& app) {
+void add_profile(const Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("profile", "Measure a model's layers on this machine");
-  command->footer(
+  const Command command = program.add_command("profile", "Measure the layers of a model on this machine");
+  command.footer(
       "Example: fusewise profile models/resnet18.json --backend cpu --batch-size 4 -o r18.profile.json");
-  constexpr std::int64_t kMax = 1'000'000'000;
-  constexpr int kMaxThreads = 4096;
   constexpr int kMaxRepetitions = 1'000'000;
-  command->add_option("MODEL", options->model, "a fusewise.model file")->required();
+  command.add_option("MODEL", options->model, "a fusewise.model file").required();
   command
-      ->add_option(
+      .add_option(
           "--backend", options->backend,
-          fmt::format("where to run, one of {}", fmt::join(planner::names(profiler::backends()), ", ")))
-      ->capture_default_str();
-  command->add_option("--batch,--batch-size", options->batch, "samples (default: the model's)")
-      ->check(CLI::Range(std::int64_t{1}, kMax));
-  command->add_option("--dtype", options->dtype, "of computation and gradients (default: float32)")
-      ->check(CLI::IsMember({"float32", "float16", "bfloat16"}));
+          fmt::format("where the layers run: one of {}{}",
+                      fmt::join(planner::names(profiler::backends()), ", "), kGpuBackendsAreExperimental))
+      .show_default();
+  command.add_option("--batch,--batch-size", options->batch, "samples (default: those of the model)")
+      .check(range<std::int64_t>(1, 1'000'000'000));
   command
-      ->add_option("--input-size", options->input_size, "height and width of images, instead of the model's")
-      ->check(CLI::Range(std::int64_t{1}, kMax));
-  command->add_option("--sequence-length", options->sequence_length, "instead of the model's")
-      ->check(CLI::Range(std::int64_t{1}, kMax));
-  command->add_option("--threads", options->threads, "of the CPU (default: all it has)")
-      ->check(CLI::Range(1, kMaxThreads));
-  command->add_flag("--tf32", options->tf32, "of a GPU: float32 products with TF32's precision");
-  command->add_flag("--verify", options->verify,
-                    "compare each layer with the CPU's instead, a small --batch-size is enough");
-  command->add_option("--repetitions", options->repetitions, "that are measured; fewer than 30 tell little")
-      ->check(CLI::Range(1, kMaxRepetitions))
-      ->capture_default_str();
-  command->add_option("--warm-up", options->warm_up, "repetitions before those")
-      ->check(CLI::Range(0, kMaxRepetitions))
-      ->capture_default_str();
-  command->add_option("--memory-mb", options->memory_mb, "use no more than this (default: what is free)")
-      ->check(number_in(1e-3, 1e9));
-  command->add_option("-o,--output", options->output, "write to this file and print a summary")
-      ->check(file_name());
-  command->callback([options] { profile(*options); });
+      .add_option("--dtype", options->dtype, "element type of computation and gradients (default: float32)")
+      .check(one_of({"float32", "float16", "bfloat16"}));
+  command
+      .add_option("--input-size", options->input_size,
+                  "height and width of the images (default: those of the model)")
+      .check(range<std::int64_t>(1, 1'000'000'000));
+  command
+      .add_option("--sequence-length", options->sequence_length,
+                  "length of the sequences (default: that of the model)")
+      .check(range<std::int64_t>(1, 1'000'000'000));
+  command.add_option("--threads", options->threads, "threads on the CPU (default: one per core)")
+      .check(range(1, 4096));
+  command.add_flag("--tf32", options->tf32, "compute float32 products on a GPU with TF32 precision");
+  command.add_flag(
+      "--verify", options->verify,
+      "compare the results of each layer with the CPU instead of measuring; a small --batch-size is enough");
+  command
+      .add_option("--repetitions", options->repetitions, "measured repetitions; at least 30 are recommended")
+      .check(range(1, kMaxRepetitions))
+      .show_default();
+  command.add_option("--warm-up", options->warm_up, "repetitions before the measured ones")
+      .check(range(0, kMaxRepetitions))
+      .show_default();
+  command.add_option("--memory-mb", options->memory_mb, "memory to use at most (default: all free memory)")
+      .check(number_in(1e-3, 1e9));
+  command.add_option("-o,--output", options->output, "write to this file and print a summary")
+      .check(file_name());
+  command.on_run([options] { profile(*options); });
 }
 
 }  // namespace cli

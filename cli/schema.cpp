@@ -1,4 +1,4 @@
-// fusewise schema: the JSON Schema of a file format.
+// fusewise schema: prints the JSON Schema of a file format.
 
 #include "cli/schemas.hpp"
 
@@ -6,37 +6,36 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/input.hpp"
+#include "cli/output.hpp"
 #include "cli/schema_text.hpp"
-#include "core/errors.hpp"
 #include "core/field.hpp"
 #include "planner/job/registry.hpp"
 
 namespace cli {
 namespace {
 
-/// The names with and without "fusewise." in front are taken alike.
+/// The prefix "fusewise." of a name may be left out.
 void show_schema(const std::string& asked) {
   constexpr std::string_view kPrefix = "fusewise.";
   const std::string name = asked.rfind(kPrefix, 0) == 0 ? asked.substr(kPrefix.size()) : asked;
-  const std::vector<std::string_view> known = planner::names(schemas());
-  if (std::find(known.begin(), known.end(), name) == known.end())
-    throw core::InputError(fmt::format("NAME: expected one of {}, got '{}'{}", fmt::join(known, ", "),
-                                       core::printable(asked), core::suggestion(name, known)));
+  check_name("NAME", name, planner::names(schemas()));
   print(schema_text(name));
 }
 
 }  // namespace
 
-void add_schema(CLI::App& app) {
+void add_schema(const Command& program) {
   auto name = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("schema", "Print the JSON Schema of a file format");
-  command->footer("Example: fusewise schema scenario");
-  command->add_option("NAME", *name, fmt::format("one of {}", fmt::join(planner::names(schemas()), ", ")))
-      ->required();
-  command->callback([name] { show_schema(*name); });
+  const Command command = program.add_command("schema", "Print the JSON Schema of a file format");
+  command.footer("Example: fusewise schema scenario");
+  command
+      .add_option("NAME", *name,
+                  fmt::format("name of the format: one of {}", fmt::join(planner::names(schemas()), ", ")))
+      .required();
+  command.on_run([name] { show_schema(*name); });
 }
 
 }  // namespace cli

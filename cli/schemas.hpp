@@ -1,4 +1,4 @@
-// The files of docs/schemas, in the binary.
+// The JSON Schemas of docs/schemas, which are compiled into the program.
 
 #pragma once
 

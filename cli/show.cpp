@@ -1,30 +1,18 @@
-// fusewise show: what a file holds, in a few lines.
+// fusewise show: describes the contents of a file in a few lines.
 
 #include <memory>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
-#include "core/files.hpp"
+#include "cli/output.hpp"
 #include "core/model/model.hpp"
 #include "planner/scenarios/results_text.hpp"
 #include "planner/scenarios/scenario.hpp"
 
 namespace cli {
 namespace {
-
-/// Names in a file may hold anything; its lines stay lines.
-std::string printed(const std::string& text) {
-  std::string out;
-  std::size_t begin = 0;
-  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
-    out += core::one_line(std::string_view(text).substr(begin, end - begin)) + '\n';
-    begin = end + 1;
-  }
-  return out + core::one_line(std::string_view(text).substr(begin));
-}
 
 std::string model_summary(const core::Field& file) {
   const core::Model model = core::read_model(file);
@@ -77,73 +65,18 @@ void show(const std::string& path) {
   for (const Format& format : kFormats) known.push_back(format.name);
   const std::string name = file.at("format").one_of(known);
   for (const Format& format : kFormats)
-    if (format.name == name) print(printed(format.show(file)));
+    if (format.name == name) print(printable_lines(format.show(file)));
 }
 
 }  // namespace
 
-std::string summary(const core::Profile& profile) {
-  constexpr double kMega = 1e6;
-  const auto bytes =
-      static_cast<double>(core::parameter_count(profile) * core::bytes_per_element(profile.dtype));
-  return fmt::format(
-      "profile {} on {}, batch {}, {}: {} layers, {} tensors, {:.2f} MB of gradients\n"
-      "  forward {:.3f} ms, backward {:.3f} ms\n  origin: {}\n",
-      profile.model, profile.device, profile.batch_size, core::name(profile.dtype), profile.layers.size(),
-      core::tensor_count(profile), bytes / kMega, core::forward_us(profile) / 1e3,
-      core::backward_us(profile) / 1e3, profile.origin.source);
-}
-
-std::string summary(const core::Network& network) {
-  const auto link = [](const core::Link& l) {
-    return fmt::format("alpha {:.6g} us, beta {:.6g} us/MB, gamma {:.6g} us/MB", l.alpha_us,
-                       l.beta_us_per_byte * 1e6, l.gamma_us_per_byte * 1e6);
-  };
-  std::string out = fmt::format("network {}\n", network.name);
-  if (network.line_rate_gbps) out += fmt::format("  line rate {} Gb/s\n", *network.line_rate_gbps);
-  if (network.link) out += fmt::format("  link: {}\n", link(*network.link));
-  for (const core::Level& level : network.levels)
-    out += fmt::format("  level {}{}: {}{}\n", level.name,
-                       level.size ? fmt::format(", {} units", *level.size) : "", link(level.link),
-                       level.shared ? ", shared" : "");
-  for (const core::Measured& measured : network.measured) {
-    out += fmt::format("  measured {} {} on {} workers: {} points, {} segments",
-                       measured.algorithm.value_or("any"), core::name(measured.collective), measured.workers,
-                       measured.curve.points().size(), measured.curve.segments().size());
-    if (measured.fit)
-      out += fmt::format("; a straight line is off by {:.1f} % in the mean, {:.1f} % at worst",
-                         100 * measured.fit->mean_relative_error, 100 * measured.fit->max_relative_error);
-    out += '\n';
-  }
-  return out + fmt::format("  origin: {}\n", network.origin.source);
-}
-
-std::string summary(const core::CompressorCosts& costs) {
-  std::string out =
-      fmt::format("compressors on {}\n  {:<11} {:>7} {:>11} {:>12} {:>9} {:>12} {:>9} {:>9}\n", costs.device,
-                  "", "density", "elements", "encode us", "spread", "decode us", "spread", "ratio");
-  for (const core::MeasuredCompressor& compressor : costs.compressors)
-    for (const core::CodeCurve& curve : compressor.curves)
-      for (const core::CodePoint& point : curve.points)
-        out += fmt::format("  {:<11} {:>7} {:>11} {:>12.2f} {:>9.2f} {:>12.2f} {:>9.2f} {:>9.5f}\n",
-                           compressor.name, curve.density ? fmt::to_string(*curve.density) : "",
-                           point.elements, point.encode.us, point.encode.spread_us, point.decode.us,
-                           point.decode.spread_us, point.bytes / (4 * static_cast<double>(point.elements)));
-  return out + fmt::format("  command: {}\n  origin: {}\n", costs.command, costs.origin.source);
-}
-
-void write_or_print(const std::string& file, const std::string& text, const std::string& summary) {
-  if (!file.empty()) core::write_file(file, text);
-  print(file.empty() ? text : printed(summary));
-}
-
-void add_show(CLI::App& app) {
+void add_show(const Command& program) {
   auto path = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("show", "Say what a file holds");
-  command->footer("Example: fusewise show models/resnet50.json");
-  command->add_option("FILE", *path, "a profile, network, file of compressors, model, plan or scenario")
-      ->required();
-  command->callback([path] { show(*path); });
+  const Command command = program.add_command("show", "Describe the contents of a file");
+  command.footer("Example: fusewise show models/resnet50.json");
+  command.add_option("FILE", *path, "a profile, network, compressors, model, plan or scenario file")
+      .required();
+  command.on_run([path] { show(*path); });
 }
 
 }  // namespace cli

@@ -1,17 +1,17 @@
-// fusewise simulate: every schedule of a scenario on every number of workers.
+// fusewise simulate: simulates every schedule of a scenario on every number of workers.
 
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/input.hpp"
+#include "cli/output.hpp"
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "planner/scenarios/plot.hpp"
@@ -28,12 +28,12 @@ struct Options {
   std::string output;
   std::string timeline;
   std::int64_t timeline_workers = 0;
-  std::vector<std::int64_t> timeline_of;
+  std::vector<std::int64_t> timeline_of;  ///< workers
   std::string plot;
   std::vector<std::string> what_if;
 };
 
-/// A line on stderr that counts up, on a terminal and only for runs that take a while.
+/// Counts finished simulations in one line on stderr. Appears only on a terminal, after half a second.
 class ProgressLine {
  public:
   void operator()(std::size_t done, std::size_t total) {
@@ -53,22 +53,9 @@ class ProgressLine {
   std::chrono::steady_clock::time_point shown_ = begun_;
 };
 
-/// One file would silently replace another.
-void check_outputs(const Options& options) {
-  const std::vector<std::pair<std::string_view, std::string>> files = {{"SCENARIO", options.scenario},
-                                                                       {"--output", options.output},
-                                                                       {"--timeline", options.timeline},
-                                                                       {"--plot", options.plot}};
-  for (std::size_t i = 1; i < files.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (!files[i].second.empty() && std::filesystem::path(files[i].second).lexically_normal() ==
-                                          std::filesystem::path(files[j].second).lexically_normal())
-        throw core::InputError(
-            fmt::format("{}: expected a file of its own, got the one of {}", files[i].first, files[j].first));
-}
-
-/// Workers whose timeline is asked for.
-void check_shown(const Options& options, const scenarios::Scenario& scenario, std::int64_t workers) {
+/// Checks the workers of --timeline-of.
+void check_timeline_workers(const Options& options, const scenarios::Scenario& scenario,
+                            std::int64_t workers) {
   const std::vector<std::int64_t>& shown = options.timeline_of;
   if (shown.empty()) return;
   if (scenario.conditions.overlap.slows())
@@ -85,71 +72,75 @@ void check_shown(const Options& options, const scenarios::Scenario& scenario, st
 }
 
 void simulate(const Options& options) {
-  check_outputs(options);
+  check_different_files({{"SCENARIO", options.scenario},
+                         {"--output", options.output},
+                         {"--timeline", options.timeline},
+                         {"--plot", options.plot}});
   const scenarios::Scenario scenario = scenarios::read_scenario(core::Field::load(options.scenario));
   std::vector<planner::Change> changes;
   for (const std::string& text : options.what_if)
     changes.push_back(planner::read_change(text, scenario.profile));
   const scenarios::Results results = scenarios::run(scenario, ProgressLine(), changes);
-  const std::string machine = options.csv ? results_csv(results) : results_json(results);
+  const std::string rows = options.csv ? results_csv(results) : results_json(results);
   std::string timeline;
   if (!options.timeline.empty()) {
     const std::int64_t workers =
         options.timeline_workers > 0 ? options.timeline_workers : scenario.workers.back();
-    check_shown(options, scenario, workers);
+    check_timeline_workers(options, scenario, workers);
     timeline = scenarios::timeline(scenario, workers, options.timeline_of);
   }
 
   std::vector<core::FileText> files;
-  if (!options.output.empty()) files.push_back({options.output, machine});
+  if (!options.output.empty()) files.push_back({options.output, rows});
   if (!options.timeline.empty()) files.push_back({options.timeline, timeline});
   if (!options.plot.empty()) files.push_back({options.plot, scenarios::scaling_plot(results)});
   core::write_files(files);
-  warn(results.warnings);
-  print(options.json || options.csv ? machine : results_table(results));
+  print_warnings(results.warnings);
+  print(options.json || options.csv ? rows : results_table(results));
 }
 
 }  // namespace
 
-void add_simulate(CLI::App& app) {
+void add_simulate(const Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("simulate", "Simulate the schedules of a scenario");
-  command->footer("Example: fusewise simulate scenarios/googlenet-k80.json --plot scaling.svg");
-  command->add_option("SCENARIO", options->scenario, "a fusewise.scenario file")->required();
-  auto* json = command->add_flag("--json", options->json, "print results as JSON instead of a table");
-  auto* csv = command->add_flag("--csv", options->csv, "print results as CSV instead of a table");
-  csv->excludes(json);
+  const Command command = program.add_command("simulate", "Simulate the schedules of a scenario");
+  command.footer("Example: fusewise simulate scenarios/googlenet-k80.json --plot scaling.svg");
+  command.add_option("SCENARIO", options->scenario, "a fusewise.scenario file").required();
+  const Option json = command.add_flag("--json", options->json, "print results as JSON instead of a table");
+  const Option csv = command.add_flag("--csv", options->csv, "print results as CSV instead of a table");
+  csv.excludes(json);
   command
-      ->add_option("-o,--output", options->output, "write results to this file too (JSON, or CSV with --csv)")
-      ->check(file_name());
-  auto* timeline =
+      .add_option("-o,--output", options->output,
+                  "also write the results to this file (JSON, or CSV with --csv)")
+      .check(file_name());
+  const Option timeline =
       command
-          ->add_option("--timeline", options->timeline,
-                       "write a Chrome trace of every schedule to this file (for ui.perfetto.dev)")
-          ->check(file_name());
+          .add_option("--timeline", options->timeline,
+                      "write a Chrome trace of every schedule to this file (for ui.perfetto.dev)")
+          .check(file_name());
   command
-      ->add_option("--timeline-workers", options->timeline_workers,
-                   "number of workers of the timeline (default: the scenario's last)")
-      ->needs(timeline)
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
-  constexpr int kMaxShown = 64;  // a trace of thousands opens nowhere
+      .add_option("--timeline-workers", options->timeline_workers,
+                  "number of workers of the timeline (default: the last of the scenario)")
+      .needs(timeline)
+      .check(range<std::int64_t>(1, 1'000'000));
+  constexpr int kMaxShown = 64;  // no viewer opens a trace of thousands of workers
   command
-      ->add_option("--timeline-of", options->timeline_of,
-                   "which workers' timelines, as in 0,5,17 (default: the slowest, or the first)")
-      ->needs(timeline)
-      ->delimiter(',')
-      ->expected(1, kMaxShown)
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{999'999}));
+      .add_option("--timeline-of", options->timeline_of,
+                  "workers whose timelines are written, such as 0,5,17 (default: the slowest, or the first)")
+      .needs(timeline)
+      .delimiter(',')
+      .expected(1, kMaxShown)
+      .check(range<std::int64_t>(0, 999'999));
   command
-      ->add_option("--what-if", options->what_if,
-                   "what the same groups would take with, between commas: network=2 (so many times as fast), "
-                   "bandwidth=2, startup=2, compute=2, no-stragglers, no-jitter, no-failures, layer=NAME "
-                   "(free); again for another question")
-      ->expected(1)
-      ->take_all()
-      ->excludes(csv);
-  command->add_option("--plot", options->plot, "write a scaling plot (SVG) to this file")->check(file_name());
-  command->callback([options] { simulate(*options); });
+      .add_option(
+          "--what-if", options->what_if,
+          "how long the same groups would take with these changes, separated by commas: network=2 "
+          "(twice as fast), bandwidth=2, startup=2, compute=2, no-stragglers, no-jitter, no-failures, "
+          "layer=NAME (takes no time); repeatable for another question")
+      .repeatable()
+      .excludes(csv);
+  command.add_option("--plot", options->plot, "write a scaling plot (SVG) to this file").check(file_name());
+  command.on_run([options] { simulate(*options); });
 }
 
 }  // namespace cli

@@ -1,4 +1,5 @@
-// fusewise sweep: the product of axes over a scenario, on all cores and, under mpirun, on many machines.
+// fusewise sweep: simulates a scenario for the product of its axes, on all cores and, with mpirun, on several
+// machines.
 
 #include "planner/sweep/sweep.hpp"
 
@@ -15,9 +16,10 @@
 #include <thread>
 
 #include <fmt/format.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/input.hpp"
+#include "cli/output.hpp"
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "planner/sweep/journal.hpp"
@@ -30,32 +32,23 @@ using Clock = std::chrono::steady_clock;
 
 struct Options {
   std::string scenario;
-  bool csv = false;  ///< as without it
+  bool csv = false;  ///< the default; the flag may be given all the same
   bool json_lines = false;
   std::string output;
-  int jobs = 0;  ///< 0: not said
+  int jobs = 0;  ///< 0: the default
   bool resume = false;
 
   sweep::Rows rows() const { return json_lines ? sweep::Rows::json_lines : sweep::Rows::csv; }
 };
 
-/// What every process reads for itself.
+/// The inputs, which every process reads by itself.
 struct Loaded {
   sweep::Sweep sweep;
   sweep::Identity identity;
 };
 
-std::string scenario_text(const std::string& file) {
-  try {
-    return core::read_file(file);
-  } catch (const std::system_error& error) {
-    throw core::InputError(fmt::format("{}: /: expected a file that can be read, got: {}",
-                                       core::one_line(file), error.code().message()));
-  }
-}
-
 Loaded load(const Options& options) {
-  const std::string text = scenario_text(options.scenario);
+  const std::string text = read_text(options.scenario);
   Loaded out = {.sweep = sweep::read_sweep(core::Field::parse(text, options.scenario)), .identity = {}};
   out.identity = {.inputs = inputs(out.sweep, text), .points = out.sweep.points};
   out.identity.inputs.emplace_back("program", FUSEWISE_VERSION);
@@ -63,21 +56,18 @@ Loaded load(const Options& options) {
   return out;
 }
 
-/// Nothing is found out after hours that could be seen at once.
+/// Rejects at once an output that could not be written after hours of work.
 void check_output(const Options& options) {
   const std::string& output = options.output;
-  if (std::filesystem::path(output).lexically_normal() ==
-      std::filesystem::path(options.scenario).lexically_normal())
-    throw core::InputError("--output: expected a file of its own, got the one of SCENARIO");
+  check_different_files({{"SCENARIO", options.scenario}, {"--output", output}});
   std::error_code none;
   const auto status = std::filesystem::status(output, none);
   if (!output.empty() && std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
-    throw core::InputError(
-        fmt::format("--output: expected a file, got '{}', which is something else", core::printable(output)));
+    reject("--output", "a regular file", output);
 }
 
-/// Counts up on a terminal, and says at the end how it went.
-class Meter {
+/// Counts finished points on a terminal, and prints the speed at the end.
+class ProgressLine {
  public:
   void show(std::size_t done, std::size_t total) {
     constexpr auto kRefresh = std::chrono::milliseconds(300);
@@ -106,10 +96,10 @@ class Meter {
   Clock::time_point shown_ = begun_;
 };
 
-/// The first process's: rows by point, kept in the journal too where there is a file to write.
-class Collection {
+/// Collects the rows of all points in the first process; with an output file also in its journal.
+class ResultCollector {
  public:
-  Collection(const Options& options, const Loaded& loaded) : rows_(loaded.sweep.points) {
+  ResultCollector(const Options& options, const Loaded& loaded) : rows_(loaded.sweep.points) {
     if (!options.output.empty())
       journal_.emplace(options.output + ".partial", loaded.identity, options.resume);
     if (!journal_) return;
@@ -120,10 +110,10 @@ class Collection {
   void add(sweep::Finished finished) {
     if (journal_) journal_->add(finished);
     keep(std::move(finished));
-    meter_.show(done_, rows_.size());
+    progress_.show(done_, rows_.size());
   }
 
-  /// The points that no earlier run finished.
+  /// The points that no earlier run has finished.
   std::vector<std::size_t> missing() const {
     std::vector<std::size_t> out;
     for (std::size_t point = 0; point < rows_.size(); ++point)
@@ -131,7 +121,7 @@ class Collection {
     return out;
   }
 
-  /// The journal goes when the output is there.
+  /// Writes the output, then removes the journal.
   void write(const Options& options, const sweep::Sweep& sweep) {
     std::string text = header(sweep, options.rows());
     for (const std::optional<sweep::Record>& row : rows_) text += row.value().row + '\n';
@@ -143,7 +133,7 @@ class Collection {
     }
   }
 
-  void tell(const sweep::Sweep& sweep, int processes, int threads) const {
+  void print_summary(const sweep::Sweep& sweep, int processes, int threads) const {
     std::vector<std::string> all = sweep.base.warnings;
     std::set<std::string> seen(all.begin(), all.end());
     for (const std::optional<sweep::Record>& row : rows_)
@@ -152,9 +142,10 @@ class Collection {
     constexpr std::size_t kMaxShown = 20;
     const std::size_t left_out = all.size() - std::min(all.size(), kMaxShown);
     all.resize(all.size() - left_out);
-    if (left_out > 0) all.push_back(fmt::format("{} more, which --json-lines tells of each point", left_out));
-    warn(all);
-    meter_.end(sweep, earlier_, processes, threads);
+    if (left_out > 0)
+      all.push_back(fmt::format("{} more warnings; --json-lines prints those of each point", left_out));
+    print_warnings(all);
+    progress_.end(sweep, earlier_, processes, threads);
   }
 
  private:
@@ -167,10 +158,10 @@ class Collection {
   std::vector<std::optional<sweep::Record>> rows_;
   std::size_t earlier_ = 0;
   std::size_t done_ = 0;
-  Meter meter_;
+  ProgressLine progress_;
 };
 
-/// All cores; of processes that mpirun started, one each, as it starts one for each core.
+/// One thread per core; one per process with mpirun, which starts a process for each core.
 int threads(const Options& options, int processes) {
   if (options.jobs > 0) return options.jobs;
   return processes > 1 ? 1 : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
@@ -178,54 +169,56 @@ int threads(const Options& options, int processes) {
 
 void run_sweep(const Options& options) {
   if (options.resume && options.output.empty())
-    throw core::InputError("--resume: expected --output too, beside which the journal is");
+    throw core::InputError(
+        "--resume: expected --output with it, as the journal is beside that file, got none");
   const sweep::Ranks ranks;
   std::optional<Loaded> loaded;
-  std::optional<Collection> collection;
+  std::optional<ResultCollector> results;
   if (!ranks.together([&] {
         check_output(options);
         loaded = load(options);
       }))
     return;
-  const std::string wanted = ranks.broadcast(journal_header(loaded->identity));
+  const std::string first_header = ranks.broadcast(journal_header(loaded->identity));
   if (!ranks.together([&] {
-        if (ranks.is_first()) return collection.emplace(options, *loaded), void();
-        if (journal_header(loaded->identity) != wanted)
-          throw core::InputError("SCENARIO: expected the inputs of the first process, got others");
+        if (ranks.is_first()) return results.emplace(options, *loaded), void();
+        if (journal_header(loaded->identity) != first_header)
+          throw core::InputError(
+              "SCENARIO: expected the same inputs in all processes, got others than the first process");
       }))
     return;
-  sweep::WorkQueue work_queue(collection ? collection->missing() : std::vector<std::size_t>(),
-                              [&](sweep::Finished finished) { collection->add(std::move(finished)); });
+  sweep::WorkQueue work_queue(results ? results->missing() : std::vector<std::size_t>(),
+                              [&](sweep::Finished finished) { results->add(std::move(finished)); });
   const int count = threads(options, ranks.count());
   ranks.compute(loaded->sweep, options.rows(), work_queue, count);
   work_queue.rethrow();
-  if (!collection) return;
-  collection->write(options, loaded->sweep);
-  collection->tell(loaded->sweep, ranks.count(), count);
+  if (!results) return;
+  results->write(options, loaded->sweep);
+  results->print_summary(loaded->sweep, ranks.count(), count);
 }
 
 }  // namespace
 
-void add_sweep(CLI::App& app) {
+void add_sweep(const Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("sweep", "Simulate a scenario over the product of the axes in its key sweep");
-  command->footer(
-      "Killed on the way, it goes on with --resume. On many machines: mpirun -n 64 fusewise sweep ...\n"
+  const Command command =
+      program.add_command("sweep", "Simulate a scenario for the product of the axes in its key sweep");
+  command.footer(
+      "A run that was killed continues with --resume. On several machines: mpirun -n 64 fusewise sweep ...\n"
       "Example: fusewise sweep scenarios/resnet50-v100-sweep.json -o out/sweep.csv");
-  command->add_option("SCENARIO", options->scenario, "a fusewise.scenario file with a key sweep")->required();
-  auto* lines = command->add_flag("--json-lines", options->json_lines, "a JSON object a line instead of CSV");
-  command->add_flag("--csv", options->csv, "CSV, as without this")->excludes(lines);
+  command.add_option("SCENARIO", options->scenario, "a fusewise.scenario file with the key sweep").required();
+  const Option lines =
+      command.add_flag("--json-lines", options->json_lines, "print one JSON object per line instead of CSV");
+  command.add_flag("--csv", options->csv, "print CSV (default)").excludes(lines);
   command
-      ->add_option("-o,--output", options->output,
-                   "write to this file, not to standard output; while it runs FILE.partial is its journal")
-      ->check(file_name());
-  command->add_flag("--resume", options->resume, "go on with FILE.partial, if it is there");
+      .add_option("-o,--output", options->output,
+                  "write to this file instead of standard output; FILE.partial is the journal of the run")
+      .check(file_name());
+  command.add_flag("--resume", options->resume, "continue from FILE.partial if it exists");
   command
-      ->add_option("--jobs", options->jobs,
-                   "threads of each process (default: as many as cores; under mpirun 1)")
-      ->check(CLI::Range(1, 1024));
-  command->callback([options] { run_sweep(*options); });
+      .add_option("--jobs", options->jobs, "threads of each process (default: one per core; with mpirun 1)")
+      .check(range(1, 1024));
+  command.on_run([options] { run_sweep(*options); });
 }
 
 }  // namespace cli

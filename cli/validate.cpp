@@ -1,4 +1,4 @@
-// fusewise validate: what is published, measured or run live, beside what we say.
+// fusewise validate: compares predictions with published results, measurements and live runs.
 
 #include <filesystem>
 #include <memory>
@@ -7,9 +7,10 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/input.hpp"
+#include "cli/output.hpp"
 #include "cli/validate_live.hpp"
 #include "cli/validate_suite.hpp"
 #include "core/errors.hpp"
@@ -18,8 +19,8 @@
 #include "validate/measurements/calibrate.hpp"
 #include "validate/measurements/measurements.hpp"
 #include "validate/measurements/measurements_text.hpp"
-#include "validate/paper/paper.hpp"
 #include "validate/paper/paper_text.hpp"
+#include "validate/paper/read_paper.hpp"
 #include "validate/paper/reproduce.hpp"
 
 namespace cli {
@@ -36,8 +37,8 @@ struct Options {
 
 void reproduce_papers(const Options& options) {
   std::vector<std::filesystem::path> files = {options.what};
-  std::error_code no_such_place;
-  if (std::filesystem::is_directory(options.what, no_such_place)) files = validate::paper_files(options.what);
+  std::error_code error;
+  if (std::filesystem::is_directory(options.what, error)) files = validate::paper_files(options.what);
   std::vector<validate::PaperResult> results;
   results.reserve(files.size());
   for (const auto& file : files) results.push_back(validate::reproduce(validate::load_paper(file)));
@@ -51,13 +52,7 @@ void predict_measurements(const Options& options) {
   if (options.setup.empty() || options.calibrate_on.empty())
     throw core::InputError("--measurements: expected --setup and --calibrate-on with it, got it alone");
   const std::string source = core::one_line(options.measurements);
-  std::string text;
-  try {
-    text = core::read_file(options.measurements);
-  } catch (const std::system_error& error) {
-    throw core::InputError(
-        fmt::format("{}: /: expected a file that can be read, got: {}", source, error.code().message()));
-  }
+  const std::string text = read_text(options.measurements);
   const std::vector<validate::Measurement> rows = validate::read_measurements(text, source);
   const validate::Setup setup = validate::read_setup(core::Field::load(options.setup));
   std::vector<bool> on(rows.size(), false);
@@ -71,10 +66,10 @@ void predict_measurements(const Options& options) {
   print(options.json ? json : validate::measurements_table(result));
 }
 
-/// The file, if it is one that is run live.
+/// The file, if its format is one that is run live.
 std::optional<core::Field> live_file(const Options& options) {
-  std::error_code no_such_place;
-  if (options.what.empty() || std::filesystem::is_directory(options.what, no_such_place)) return {};
+  std::error_code error;
+  if (options.what.empty() || std::filesystem::is_directory(options.what, error)) return {};
   const core::Field file = core::Field::load(options.what);
   return LiveCommand::takes(file) || SuiteCommand::takes(file) ? std::optional(file) : std::nullopt;
 }
@@ -105,37 +100,42 @@ void run_validate(const Options& options, const LiveCommand& live, const SuiteCo
 
 }  // namespace
 
-void add_validate(CLI::App& app) {
+void add_validate(const Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
-      "validate", "Hold what was published, measured or is run live against what this program says");
-  command->footer(
+  const Command command = program.add_command(
+      "validate", "Compare predictions with published results, measurements or live runs");
+  command.footer(
       "Examples: fusewise validate validate/papers\n          fusewise validate scenarios/googlenet-k80.json "
       "--workers 4 --rate 1gbit --schedule wfbp\n          fusewise validate validate/suites/short.json -o "
       "accuracy.md\n          fusewise validate --measurements runs.csv "
-      "--setup cluster.json --calibrate-on schedule=horovod\nExit 3: something is outside its tolerance.");
-  command->add_option(
+      "--setup cluster.json --calibrate-on schedule=horovod\nExit code 3: a result is outside its "
+      "tolerance.");
+  command.add_option(
       "FILE", options->what,
       "a plan, a scenario or a suite to run live, a fusewise.paper file, or a folder of these");
-  command->add_flag("--json", options->json, "print JSON");
+  command.add_flag("--json", options->json, "print JSON");
   command
-      ->add_option("-o,--output", options->output,
-                   "write to this file as well: of papers and suites a page (Markdown), else the JSON")
-      ->check(file_name());
-  CLI::Option* measurements =
-      command->add_option("--measurements", options->measurements,
-                          "CSV of throughputs: model,network,schedule,workers,samples_per_s");
-  command->add_option("--setup", options->setup, "a fusewise.setup file: what those names mean")
-      ->needs(measurements);
+      .add_option("-o,--output", options->output,
+                  "also write to this file: a Markdown page for papers and suites, otherwise JSON")
+      .check(file_name());
+  const Option measurements =
+      command.add_option("--measurements", options->measurements,
+                         "CSV file of throughputs: model,network,schedule,workers,samples_per_s");
   command
-      ->add_option("--calibrate-on", options->calibrate_on,
-                   "fit compute and bandwidth to the rows with KEY=VALUE (model, network, schedule, workers, "
-                   "line; several between commas: all have to hold; repeatable: any) and predict the others")
-      ->allow_extra_args(false)
-      ->needs(measurements);
-  const LiveCommand live = add_live_options(*command);
-  const SuiteCommand suite = add_suite_options(*command);
-  command->callback([options, live, suite] { run_validate(*options, live, suite); });
+      .add_option("--setup", options->setup, "a fusewise.setup file that defines the names of the CSV file")
+      .needs(measurements);
+  command
+      .add_option("--calibrate-on", options->calibrate_on,
+                  "fit compute and bandwidth to the rows with KEY=VALUE and predict the others; keys are "
+                  "model, network, "
+                  "schedule, workers and line; a row must match all conditions that commas separate "
+                  "(repeatable: a row may "
+                  "match any)")
+      .repeatable()
+      .needs(measurements);
+  const LiveCommand live = add_live_options(command);
+  const SuiteCommand suite = add_suite_options(command);
+  command.on_run([options, live, suite] { run_validate(*options, live, suite); });
 }
 
 }  // namespace cli

@@ -12,17 +12,19 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/input.hpp"
+#include "cli/measure_ranks.hpp"
+#include "cli/output.hpp"
 #include "collectives/transport/rendezvous.hpp"
 #include "collectives/transport/transport.hpp"
 #include "core/errors.hpp"
 #include "core/files.hpp"
-#include "core/quantities.hpp"
 #include "planner/cost/costs.hpp"
+#include "planner/cost/setting.hpp"
 #include "planner/job/registry.hpp"
+#include "planner/plan/plan_file.hpp"
 #include "planner/scenarios/scenario.hpp"
-#include "planner/schedule/fusion.hpp"
-#include "planner/schedule/plan_file.hpp"
-#include "planner/schedule/setting.hpp"
+#include "planner/schedule/choice.hpp"
 #include "profiler/measure/backend.hpp"
 #include "validate/live/calibrate.hpp"
 #include "validate/live/compare.hpp"
@@ -30,7 +32,7 @@
 #include "validate/live/layers.hpp"
 #include "validate/live/predict.hpp"
 #include "validate/live/prediction_file.hpp"
-#include "validate/live/worker.hpp"
+#include "validate/live/runnable.hpp"
 #include "validate/live/worker_group.hpp"
 #include "validate/netlab/lab.hpp"
 
@@ -65,10 +67,6 @@ struct Options {
   std::string timeline;
 };
 
-[[noreturn]] void expected(std::string_view option, std::string_view what, std::string_view got) {
-  throw InputError(fmt::format("{}: expected {}, got '{}'", option, what, core::printable(got)));
-}
-
 live::Place place_of(const Options& options, std::uint32_t workers) {
   live::Place place = {.workers = workers,
                        .backend = options.backend,
@@ -82,37 +80,33 @@ live::Place place_of(const Options& options, std::uint32_t workers) {
   if (!options.netlab.empty() && (is_shaped || options.paced))
     throw InputError(
         "--netlab: expected no --rate, --between-rate, --delay or --paced with it, as the netlab has its "
-        "own, "
-        "got one");
+        "own, got one");
   if (!options.rate.empty()) {
-    place.bits_per_second = core::parse_rate(options.rate);
-    if (!place.bits_per_second) expected("--rate", "a rate such as 1gbit", options.rate);
+    place.bits_per_second = read_rate("--rate", options.rate);
   }
   if (options.paced && options.rate.empty()) throw InputError("--paced: expected --rate with it, got none");
   if (!options.between_rate.empty()) {
-    const std::optional<double> between = core::parse_rate(options.between_rate);
-    if (!between) expected("--between-rate", "a rate such as 1gbit", options.between_rate);
+    const double between = read_rate("--between-rate", options.between_rate);
     if (options.rate.empty()) throw InputError("--between-rate: expected --rate with it, got none");
     if (options.paced)
       throw InputError("--between-rate: expected no --paced with it, as it needs namespaces, got one");
     place.workers_per_node = options.workers_per_node;
-    place.between_bits_per_second = *between;
+    place.between_bits_per_second = between;
   }
   if (options.delay.empty()) return place;
-  const std::optional<double> delay_us = core::parse_delay_us(options.delay);
-  if (!delay_us) expected("--delay", "a time such as 100us", options.delay);
+  const double delay_us = read_delay_us("--delay", options.delay);
   if (options.rate.empty()) throw InputError("--delay: expected --rate with it, got none");
-  place.delay_us = *delay_us;
+  place.delay_us = delay_us;
   return place;
 }
 
-/// The file's own profile, or what --profile or --layers say.
-void take_profile(const Options& options, live::RunSpec& spec) {
+/// Replaces the profile by that of --profile or --layers, if given.
+void set_profile(const Options& options, live::RunSpec& spec) {
   if (!options.profile.empty()) spec.profile = core::read_profile(Field::load(options.profile));
   if (options.layers.empty()) return;
   spec.layers =
       live::RealLayers{.model = core::read_model(Field::load(options.layers)), .batch_size = options.batch};
-  if (options.backend == "nccl") spec.layers->backend = "cuda";  // where the groups are
+  if (options.backend == "nccl") spec.layers->backend = "cuda";  // NCCL exchanges gradients on the GPU
   if (options.computing) spec.layers->computing = *options.computing;
   spec.profile = live::profile_of(*spec.layers);
 }
@@ -126,9 +120,9 @@ live::RunSpec spec_of(const Options& options) {
   return spec;
 }
 
-live::RunSpec of_plan(const Options& options, const Field& file) {
+live::RunSpec spec_of_plan(const Options& options, const Field& file) {
   if (options.profile.empty() && options.layers.empty())
-    throw InputError("--profile: expected it with a plan, or --layers, got neither");
+    throw InputError("--profile: expected --profile or --layers with a plan, got neither");
   const planner::PlanFile plan = planner::read_plan_file(file);
   live::RunSpec spec = spec_of(options);
   spec.name = fmt::format("{} ({}, {} groups)", plan.model, plan.pipeline, plan.groups.size());
@@ -142,18 +136,18 @@ live::RunSpec of_plan(const Options& options, const Field& file) {
                    .compressor = plan.compressor,
                    .selective = plan.selective};
   spec.workers = options.workers > 0 ? options.workers : static_cast<std::uint32_t>(plan.workers);
-  take_profile(options, spec);
+  set_profile(options, spec);
   return spec;
 }
 
-/// All of its schedules, or those that --schedule names.
-std::vector<live::RunSpec> of_scenario(const Options& options, const Field& file) {
+/// One run for each schedule of the scenario, or for each that --schedule names.
+std::vector<live::RunSpec> specs_of_scenario(const Options& options, const Field& file) {
   const scenarios::Scenario scenario = scenarios::read_scenario(file);
   std::vector<std::string_view> known;
   for (const planner::Schedule& schedule : scenario.schedules) known.push_back(schedule.name);
   for (const std::string& name : options.schedules)
     if (std::ranges::find(known, name) == known.end())
-      expected("--schedule", fmt::format("one of {}", fmt::join(known, ", ")), name);
+      reject("--schedule", fmt::format("one of {}", fmt::join(known, ", ")), name);
   if (options.workers == 0 && scenario.workers.size() != 1)
     throw InputError(
         fmt::format("--workers: expected a number, as the scenario has {} of them ({}), got nothing",
@@ -171,14 +165,14 @@ std::vector<live::RunSpec> of_scenario(const Options& options, const Field& file
     spec.conditions = scenario.conditions;
     spec.workers =
         options.workers > 0 ? options.workers : static_cast<std::uint32_t>(scenario.workers.front());
-    take_profile(options, spec);
+    set_profile(options, spec);
     out.push_back(std::move(spec));
   }
   return out;
 }
 
-/// A plan that is not the profile's is found before anything is measured, by its groups on a link that is
-/// made up; what that link has no cost for the measured network may have.
+/// Rejects a plan that does not fit the profile before anything is measured. The groups are formed on a
+/// made-up link; what this link does not support may still be supported by the measured network.
 void check_groups(const live::RunSpec& spec) {
   if (spec.schedule.fusion.kind != "plan") return;
   core::Network network;
@@ -186,47 +180,34 @@ void check_groups(const live::RunSpec& spec) {
   try {
     const planner::Setting setting(spec.profile, network, spec.workers, planner::Algorithm{},
                                    spec.conditions);
-    planner::FusionRequest request(setting, spec.schedule);
-    (void)spec.schedule.fusion.fuse(request);
+    (void)planner::choose(setting, spec.schedule);
   } catch (const planner::Unsupported&) {
   }
 }
 
 std::vector<live::RunSpec> all_specs(const Options& options, const Field& file) {
-  const measure::CollectiveBackend* backend = measure::find_backend(options.backend);
-  if (backend == nullptr)
-    expected("--backend",
-             fmt::format("one of {}", fmt::join(planner::names(measure::collective_backends()), ", ")),
-             options.backend);
+  const measure::CollectiveBackend& backend = collective_backend(options.backend);
   const bool is_plan = file.at("format").text() == "fusewise.plan";
-  std::vector<live::RunSpec> all = is_plan ? std::vector{of_plan(options, file)} : of_scenario(options, file);
+  std::vector<live::RunSpec> all =
+      is_plan ? std::vector{spec_of_plan(options, file)} : specs_of_scenario(options, file);
   if (is_plan && !options.schedules.empty())
     throw InputError("--schedule: expected a scenario with it, got a plan");
   for (const live::RunSpec& spec : all) {
     live::check_runnable(spec);
-    if (!backend->uses_control) live::check_carried(spec, backend->name);
+    if (!backend.uses_control) live::check_carried(spec, backend.name);
     check_groups(spec);
     if (spec.workers < 2 || spec.workers > netlab::kMaxWorkers)
-      expected("--workers", fmt::format("2 to {}", netlab::kMaxWorkers), std::to_string(spec.workers));
+      reject("--workers", fmt::format("2 to {}", netlab::kMaxWorkers), std::to_string(spec.workers));
   }
   return all;
 }
 
-/// Where mpirun, srun, torchrun or a person have started this process among others.
-std::optional<transport::Membership> given_membership() {
-  try {
-    return transport::membership_of(transport::process_environment);
-  } catch (const transport::TransportError& error) {
-    throw InputError(error.what());
-  }
-}
-
-/// Where others were started there are as many workers, whatever a plan or scenario says.
+/// The number of started processes replaces the number of workers of the plan or scenario.
 Options with_workers(Options options, const std::optional<transport::Membership>& given) {
   if (!given) return options;
   if (options.workers != 0 && options.workers != given->size)
-    expected("--workers", fmt::format("{}, as there are processes", given->size),
-             std::to_string(options.workers));
+    reject("--workers", fmt::format("{}, the number of processes", given->size),
+           std::to_string(options.workers));
   options.workers = given->size;
   return options;
 }
@@ -236,26 +217,26 @@ std::unique_ptr<live::WorkerGroup> worker_group_of(const Options& options, std::
   const live::Place place = place_of(options, workers);
   if (given && (!options.delay.empty() || !options.between_rate.empty() || !options.netlab.empty()))
     throw InputError(
-        "--delay, --between-rate, --netlab: expected none of them where the processes were started from "
-        "outside, got one");
+        "--delay, --between-rate, --netlab: expected none of them for processes started from outside, got "
+        "one");
   return given ? std::make_unique<live::WorkerGroup>(place, *given)
                : std::make_unique<live::WorkerGroup>(place);
 }
 
-/// Predicted, frozen, run and compared, one plan after another.
+/// The results of all runs, in the order of their specifications.
 struct Outcome {
   std::vector<live::Comparison> comparisons;
   std::vector<live::Prediction> predictions;
   std::vector<live::Record> records;
 };
 
-void run_live(const Options& asked, const Field& file, bool json, const std::string& output) {
+void run_live(const Options& given_options, const Field& file, bool json, const std::string& output) {
   const std::optional<transport::Membership> given = given_membership();
-  const Options options = with_workers(asked, given);
+  const Options options = with_workers(given_options, given);
   std::vector<live::RunSpec> all = all_specs(options, file);
   const std::unique_ptr<live::WorkerGroup> worker_group =
       worker_group_of(options, all.front().workers, given);
-  if (worker_group->is_first()) warn(worker_group->warnings());
+  if (worker_group->is_first()) print_warnings(worker_group->warnings());
   const live::Calibration calibration = live::calibrate(*worker_group, all);
   Outcome out;
   for (const live::RunSpec& spec : all) out.predictions.push_back(live::predict(spec, calibration));
@@ -287,7 +268,7 @@ void run_live(const Options& asked, const Field& file, bool json, const std::str
   for (const live::Comparison& comparison : out.comparisons) {
     table += '\n' + live::comparison_table(comparison);
     if (live::error_of(comparison) > options.tolerance)
-      faults.push_back(fmt::format("{}: off by {:.1f} %, more than {:g} %", comparison.name,
+      faults.push_back(fmt::format("{}: the prediction is off by {:.1f} %, more than {:g} %", comparison.name,
                                    100 * live::error_of(comparison), 100 * options.tolerance));
   }
   print(json ? report : table);
@@ -302,92 +283,102 @@ bool LiveCommand::takes(const Field& file) {
   return format == "fusewise.plan" || format == "fusewise.scenario";
 }
 
-LiveCommand add_live_options(CLI::App& command) {
+LiveCommand add_live_options(const Command& command) {
   auto options = std::make_shared<Options>();
-  CLI::App* group =
-      command.add_option_group("Live", "a plan or a scenario run for real, beside what was predicted");
+  const Command group = command.add_group(
+      "Live", "options for a plan or a scenario that is run live and compared with its prediction");
   group
-      ->add_option("--backend", options->backend,
-                   fmt::format("what carries the gradients: one of {}",
-                               fmt::join(planner::names(measure::collective_backends()), ", ")))
-      ->capture_default_str();
-  group->add_flag("--share-gpu", options->share_gpu,
-                  "with nccl: several workers on one GPU, over sockets: for slow networks alone");
-  group->add_option(
+      .add_option("--backend", options->backend,
+                  fmt::format("backend that exchanges the gradients: one of {}{}",
+                              fmt::join(planner::names(measure::collective_backends()), ", "),
+                              kGpuBackendsAreExperimental))
+      .show_default();
+  group.add_flag(
+      "--share-gpu", options->share_gpu,
+      "with nccl: run several workers on one GPU, which communicate over sockets; only for slow networks");
+  group.add_option(
       "--workers", options->workers,
-      "processes, on this host unless mpirun, srun or torchrun have started them (default: as many "
-      "as they have, else the plan's or scenario's)");
-  group->add_option("--schedule", options->schedules,
-                    "of a scenario: this schedule alone (repeatable; default: all)");
-  CLI::Option* profile =
-      group->add_option("--profile", options->profile, "of a plan: what layers take, which are waited for");
-  CLI::Option* layers =
+      "number of processes to start on this host (default: the number that mpirun, srun or torchrun has "
+      "started, otherwise that of the plan or scenario)");
+  group
+      .add_option("--schedule", options->schedules,
+                  "run only this schedule of a scenario (repeatable; default: all)")
+      .repeatable();
+  const Option profile = group.add_option("--profile", options->profile,
+                                          "profile of a plan; workers wait for the times of its layers");
+  const Option layers =
       group
-          ->add_option("--layers", options->layers,
-                       "compute the layers of this model for real, on the CPU (with nccl: on the GPU), "
-                       "instead of waiting")
-          ->excludes(profile);
-  group->add_option("--batch", options->batch, "samples of a worker, with --layers")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
-      ->capture_default_str();
+          .add_option(
+              "--layers", options->layers,
+              "compute the layers of this model on the CPU (with nccl: on the GPU) instead of waiting")
+          .excludes(profile);
+  group.add_option("--batch", options->batch, "with --layers: samples per worker")
+      .check(range<std::int64_t>(1, 1'000'000))
+      .show_default();
   group
-      ->add_option("--computing", options->computing,
-                   "so many workers compute, the others wait as long (default: all)")
-      ->needs(layers)
-      ->check(CLI::Range(1U, netlab::kMaxWorkers));
+      .add_option("--computing", options->computing,
+                  "number of workers that compute; the others wait for the same time (default: all)")
+      .needs(layers)
+      .check(range(1U, netlab::kMaxWorkers));
   group
-      ->add_option("--workers-per-node", options->workers_per_node,
-                   "of two_level, hitopk and what is compressed between nodes")
-      ->check(CLI::Range(1U, netlab::kMaxWorkers))
-      ->capture_default_str();
-  group->add_flag("--error-feedback", options->error_feedback,
-                  "what compressors leave out is added to the next iteration's gradient (efsignsgd: always)");
-  group->add_option("--rate", options->rate,
-                    "hold each worker to this rate: in network namespaces, else by pacing itself");
-  group->add_option("--between-rate", options->between_rate,
-                    "with --rate: the workers of a node share a link of this rate to the others, in network "
-                    "namespaces alone");
-  group->add_option("--delay", options->delay, "delay packets so long, in network namespaces alone");
-  group->add_option("--netlab", options->netlab, "in the netlab of this name, which is up");
-  group->add_flag("--paced", options->paced, "with --rate: on loopback, whether or not there are namespaces");
-  group->add_option("--iterations", options->iterations, "that are recorded")
-      ->check(CLI::Range(1U, 1'000'000U))
-      ->capture_default_str();
-  group->add_option("--warm-up", options->warm_up, "iterations before those")
-      ->check(CLI::Range(0U, 1'000'000U))
-      ->capture_default_str();
-  const CLI::Option* tolerance =
+      .add_option("--workers-per-node", options->workers_per_node,
+                  "workers per node for two_level, hitopk and compression between nodes")
+      .check(range(1U, netlab::kMaxWorkers))
+      .show_default();
+  group.add_flag(
+      "--error-feedback", options->error_feedback,
+      "add what a compressor leaves out to the gradient of the next iteration (efsignsgd: always)");
+  group.add_option("--rate", options->rate,
+                   "limit each worker to this rate, such as 1gbit: in network namespaces if possible, "
+                   "otherwise by pacing");
+  group.add_option(
+      "--between-rate", options->between_rate,
+      "with --rate: the workers of a node share a link of this rate to the other nodes; needs network "
+      "namespaces");
+  group.add_option("--delay", options->delay,
+                   "delay each packet by this time, such as 100us; needs network namespaces");
+  group.add_option("--netlab", options->netlab, "run in the existing netlab of this name");
+  group.add_flag("--paced", options->paced, "with --rate: always limit the rate by pacing on loopback");
+  group.add_option("--iterations", options->iterations, "recorded iterations")
+      .check(range(1U, 1'000'000U))
+      .show_default();
+  group.add_option("--warm-up", options->warm_up, "iterations before the recorded ones")
+      .check(range(0U, 1'000'000U))
+      .show_default();
+  const Option tolerance =
       group
-          ->add_option("--tolerance", options->tolerance,
-                       "exit 3 where the iteration is further off, as a share of the measured one")
-          ->check(number_in(0, 1000))
-          ->capture_default_str();
-  group->add_option("--deadline", options->deadline_s, "seconds that a worker waits for another one")
-      ->check(number_in(0.1, 86400))
-      ->capture_default_str();
+          .add_option("--tolerance", options->tolerance,
+                      "exit with code 3 if the relative error of the iteration time is larger")
+          .check(number_in(0, 1000))
+          .show_default();
   group
-      ->add_option("--limit", options->limit_s,
-                   "seconds after which the workers of a calibration or a run are killed")
-      ->check(number_in(1, 1e6))
-      ->capture_default_str();
+      .add_option("--deadline", options->deadline_s,
+                  "seconds that a worker waits for a message of another worker")
+      .check(number_in(0.1, 86400))
+      .show_default();
   group
-      ->add_option("--prediction", options->prediction,
-                   "write what is predicted to this file before the run starts (default: that of --output "
-                   "and .prediction)")
-      ->check(file_name());
+      .add_option("--limit", options->limit_s,
+                  "seconds after which the workers of a calibration or a run are killed")
+      .check(number_in(1, 1e6))
+      .show_default();
   group
-      ->add_option("--timeline", options->timeline,
-                   "write predicted and measured iterations, one above the other, to this file (for "
-                   "ui.perfetto.dev)")
-      ->check(file_name());
+      .add_option(
+          "--prediction", options->prediction,
+          "write the predictions to this file before the run starts (default: the name of --output with "
+          ".prediction appended)")
+      .check(file_name());
+  group
+      .add_option("--timeline", options->timeline,
+                  "write a trace of the predicted and measured iterations to this file (for ui.perfetto.dev)")
+      .check(file_name());
   return {.run = [options](const Field& file, bool json,
                            const std::string& output) { run_live(*options, file, json, output); },
           .given =
-              [group](bool but_shared) {
-                for (const CLI::Option* option : group->get_options()) {
-                  const std::string name = option->get_name();
+              [group](bool except_shared) {
+                for (const Option& option : group.options()) {
+                  const std::string name = option.name();
                   const bool is_shared = name == "--paced" || name == "--tolerance" || name == "--prediction";
-                  if (option->count() > 0 && !(but_shared && is_shared)) return name;
+                  if (option.is_given() && !(except_shared && is_shared)) return name;
                 }
                 return std::string();
               },
@@ -395,7 +386,7 @@ LiveCommand add_live_options(CLI::App& command) {
               [options, tolerance] {
                 return LiveShared{
                     .paced = options->paced,
-                    .tolerance = tolerance->count() > 0 ? std::optional(options->tolerance) : std::nullopt,
+                    .tolerance = tolerance.is_given() ? std::optional(options->tolerance) : std::nullopt,
                     .prediction = options->prediction};
               }};
 }

@@ -1,4 +1,4 @@
-// fusewise validate PLAN|SCENARIO: run live, measured beside what was predicted.
+// fusewise validate PLAN|SCENARIO: runs a plan or a scenario live and compares it with its prediction.
 
 #pragma once
 
@@ -6,31 +6,30 @@
 #include <optional>
 #include <string>
 
-#include <CLI/CLI.hpp>
-
+#include "cli/command_line.hpp"
 #include "core/field.hpp"
 
 namespace cli {
 
-/// What a suite takes of them, too.
+/// The options of live runs that suites accept, too.
 struct LiveShared {
   bool paced = false;
   std::optional<double> tolerance;
   std::string prediction;
 };
 
-/// What the options of live runs say, ready to be run on a file.
+/// The command of live runs, with its options.
 struct LiveCommand {
-  /// Whether a file of this format is run live.
+  /// Whether the file is a plan or a scenario.
   static bool takes(const core::Field& file);
-  /// `json`: print JSON; `output`: write it to this file as well, if not empty.
+  /// Prints JSON if `json` is set; also writes JSON to `output`, if not empty.
   std::function<void(const core::Field& file, bool json, const std::string& output)> run;
-  /// Of its options one that was given, if one was, which makes no sense without such a file; with
-  /// `but_shared` one that a suite does not take.
-  std::function<std::string(bool but_shared)> given;
+  /// The name of a given option that needs such a file; empty if there is none. With `except_shared`, the
+  /// options that suites accept are left out.
+  std::function<std::string(bool except_shared)> given;
   std::function<LiveShared()> shared;
 };
 
-LiveCommand add_live_options(CLI::App& command);
+LiveCommand add_live_options(const Command& command);
 
 }  // namespace cli

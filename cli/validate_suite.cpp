@@ -6,9 +6,9 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <spdlog/spdlog.h>
 
 #include "cli/commands.hpp"
+#include "cli/output.hpp"
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "profiler/common/host.hpp"
@@ -44,32 +44,34 @@ std::string command_of(const Options& options, const Field& file, const LiveShar
 
 void run_suite(const Options& options, const Field& file, const LiveShared& shared, bool json,
                const std::string& output) {
-  suite::Suite what = suite::read_suite(file);
+  suite::Suite suite_file = suite::read_suite(file);
   if (shared.tolerance)
-    what.tolerance.mean = what.tolerance.worst = what.tolerance.lossy_mean = *shared.tolerance;
+    suite_file.tolerance.mean = suite_file.tolerance.worst = suite_file.tolerance.lossy_mean =
+        *shared.tolerance;
   suite::RunOptions run_options = {.repeats = options.repeats,
                                    .attempts = options.attempts,
                                    .paced = shared.paced,
                                    .fusewise = std::filesystem::read_symlink("/proc/self/exe"),
                                    .predictions = shared.prediction};
   if (run_options.predictions.empty() && !output.empty()) run_options.predictions = output + ".prediction";
-  run_options.tell = [](const std::string& line) { spdlog::info("{}", core::one_line(line)); };
-  const suite::Measured measured = suite::run(what, run_options);
-  const suite::Report report = suite::judge(measured.cases, what.tolerance);
-  const suite::About about = {
-      .suite = what.name,
+  run_options.tell = print_progress;
+  const suite::Measured measured = suite::run(suite_file, run_options);
+  const suite::Report report = suite::judge(measured.cases, suite_file.tolerance);
+  const suite::ReportInfo about = {
+      .suite = suite_file.name,
       .date = today(),
       .machine = fmt::format("{}, {} processors", profiler::processor_name(), profiler::processor_count()),
       .versions = fmt::format("fusewise {}, g++ {}", FUSEWISE_VERSION, __VERSION__),
       .command = command_of(options, file, shared, output),
       .places = measured.places};
-  if (!output.empty()) core::write_file(output, suite::report_page(report, what.tolerance, about));
-  print(json ? suite::report_json(report, what.tolerance, about)
-             : suite::report_table(report, what.tolerance));
+  if (!output.empty()) core::write_file(output, suite::report_page(report, suite_file.tolerance, about));
+  print(json ? suite::report_json(report, suite_file.tolerance, about)
+             : suite::report_table(report, suite_file.tolerance));
   if (!report.faults.empty()) throw OutOfTolerance(fmt::format("{}", fmt::join(report.faults, "; ")));
   if (report.not_judged > 0)
-    throw core::EnvironmentError(fmt::format("{} of {} cases not judged: the machine was noisy",
-                                             report.not_judged, report.rows.size()));
+    throw core::EnvironmentError(
+        fmt::format("{} of {} cases could not be judged because the machine was noisy", report.not_judged,
+                    report.rows.size()));
 }
 
 }  // namespace
@@ -78,28 +80,29 @@ bool SuiteCommand::takes(const Field& file) {
   return file.is_object() && file.has("format") && file.at("format").text() == "fusewise.suite";
 }
 
-SuiteCommand add_suite_options(CLI::App& command) {
+SuiteCommand add_suite_options(const Command& command) {
   auto options = std::make_shared<Options>();
-  CLI::App* group = command.add_option_group("Suite",
-                                             "many plans run for real; also takes --paced, --tolerance "
-                                             "(of every error) and --prediction");
+  const Command group = command.add_group("Suite",
+                                          "options for many plans that are run live; --paced, --tolerance "
+                                          "(for every error) and --prediction apply, too");
   group
-      ->add_option(
-          "--repeat", options->repeats,
-          "calibrate, predict and run each group so often; runs beside which it was noisy do not count")
-      ->check(CLI::Range(1U, 1000U))
-      ->capture_default_str();
+      .add_option("--repeat", options->repeats,
+                  "number of times that each group is calibrated, predicted and run; runs on a noisy machine "
+                  "do not count")
+      .check(range(1U, 1000U))
+      .show_default();
   group
-      ->add_option("--attempts", options->attempts,
-                   "calibrate, predict and run a group anew, so often at most, until all its plans pass")
-      ->check(CLI::Range(1U, 100U))
-      ->capture_default_str();
+      .add_option(
+          "--attempts", options->attempts,
+          "maximum number of times that a group is calibrated, predicted and run until all its plans pass")
+      .check(range(1U, 100U))
+      .show_default();
   return {.run = [options](const Field& file, const LiveShared& shared, bool json,
                            const std::string& output) { run_suite(*options, file, shared, json, output); },
           .given =
               [group] {
-                for (const CLI::Option* option : group->get_options())
-                  if (option->count() > 0) return option->get_name();
+                for (const Option& option : group.options())
+                  if (option.is_given()) return option.name();
                 return std::string();
               }};
 }

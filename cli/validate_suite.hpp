@@ -1,26 +1,26 @@
-// fusewise validate SUITE: plans run live, group by group, and how wrong their predictions were.
+// fusewise validate SUITE: runs many plans live and reports the errors of their predictions.
 
 #pragma once
 
 #include <functional>
 #include <string>
 
-#include <CLI/CLI.hpp>
-
+#include "cli/command_line.hpp"
 #include "cli/validate_live.hpp"
 #include "core/field.hpp"
 
 namespace cli {
 
 struct SuiteCommand {
+  /// Whether the file is a suite.
   static bool takes(const core::Field& file);
-  /// `json`: print JSON; `output`: write the page (Markdown) to this file as well, if not empty.
+  /// Prints JSON if `json` is set; also writes the Markdown page to `output`, if not empty.
   std::function<void(const core::Field& file, const LiveShared& shared, bool json, const std::string& output)>
       run;
-  /// An option of suites alone that was given, if one was.
+  /// The name of a given option that only suites accept; empty if there is none.
   std::function<std::string()> given;
 };
 
-SuiteCommand add_suite_options(CLI::App& command);
+SuiteCommand add_suite_options(const Command& command);
 
 }  // namespace cli

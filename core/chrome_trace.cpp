@@ -6,7 +6,7 @@
 namespace core {
 namespace {
 
-/// Microseconds with all six digits of picoseconds.
+/// Formats a time in microseconds with all six decimals (picoseconds).
 std::string us(sim::Time time) {
   constexpr std::int64_t kPerUs = 1'000'000;
   return fmt::format("{}.{:06}", time.count() / kPerUs, time.count() % kPerUs);

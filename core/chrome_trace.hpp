@@ -1,4 +1,4 @@
-// A timeline as Chrome trace events: opens in Perfetto or chrome://tracing.
+// Writes a timeline as Chrome trace events, for Perfetto or chrome://tracing.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace core {
 
-/// A named piece of time on one track.
+/// A named interval on one track.
 struct Slice {
   std::size_t track = 0;
   std::string name;
@@ -22,14 +22,14 @@ struct Slice {
 };
 
 struct Track {
-  std::string process;  ///< tracks of one process come one after another
+  std::string process;  ///< tracks of the same process must be adjacent
   std::string thread;
 };
 
-/// JSON text; slices keep their order.
+/// Returns the JSON text; slices keep their order.
 std::string chrome_trace(const std::vector<Track>& tracks, const std::vector<Slice>& slices);
 
-/// Text as a JSON string, with its quotes.
+/// Returns the text as a JSON string, with its quotes.
 std::string json_string(const std::string& text);
 
 }  // namespace core

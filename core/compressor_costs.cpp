@@ -93,7 +93,7 @@ ordered_json to_json(const MeasuredCompressor& compressor) {
       {"name", compressor.name}, {"collective", name(compressor.collective)}, {"curves", std::move(curves)}};
 }
 
-/// `share` of the way from one to another; that one itself where it is 0 or 1.
+/// Interpolates linearly between `from` and `to`; exact for a `share` of 0 or 1.
 double mixed(double from, double to, double share) { return from * (1 - share) + to * share; }
 
 double ratio_of(const std::vector<CodePoint>& points) {

@@ -1,5 +1,5 @@
-// What encoding and decoding gradients was measured to take on a machine: curves by elements, for each
-// compressor and density.
+// Measured times to encode and decode gradients on a machine: a curve over element counts for each compressor
+// and density.
 
 #pragma once
 
@@ -22,25 +22,26 @@ struct CodeTime {
   bool operator==(const CodeTime&) const = default;
 };
 
-/// Of gradients of so many float32 elements.
+/// The times for gradients of one size, in float32 elements.
 struct CodePoint {
   std::int64_t elements = 0;
   CodeTime encode;   ///< with error feedback
   CodeTime decode;   ///< of one contribution, added to the sum
-  double bytes = 0;  ///< written, mean over the samples
+  double bytes = 0;  ///< encoded size, mean over the samples
   bool operator==(const CodePoint&) const = default;
 };
 
 struct CodeCurve {
-  std::optional<double> density;  ///< of a compressor that keeps some elements
-  std::vector<CodePoint> points;  ///< elements growing
+  std::optional<double> density;  ///< only for a compressor that keeps some of the elements
+  std::vector<CodePoint> points;  ///< sorted by elements
   bool operator==(const CodeCurve&) const = default;
 };
 
 struct MeasuredCompressor {
   std::string name;
   CollectiveKind collective = CollectiveKind::all_gather;
-  std::vector<CodeCurve> curves;  ///< densities growing, all of the same elements; one without a density
+  /// Sorted by density, all with the same sizes; or one curve without a density.
+  std::vector<CodeCurve> curves;
   bool operator==(const MeasuredCompressor&) const = default;
 
   bool is_sparse() const { return curves.front().density.has_value(); }
@@ -48,7 +49,7 @@ struct MeasuredCompressor {
 
 struct CompressorCosts {
   std::string device;
-  std::string command;  ///< that measured
+  std::string command;  ///< the command that measured
   Origin origin;
   std::vector<MeasuredCompressor> compressors;
   bool operator==(const CompressorCosts&) const = default;
@@ -59,17 +60,17 @@ CompressorCosts read_compressor_costs(const core::Field& field);
 
 std::string compressor_costs_text(const CompressorCosts& costs);
 
-/// nullptr: it has not been measured.
+/// Returns nullptr if the compressor was not measured.
 const MeasuredCompressor* find_compressor(const CompressorCosts& costs, std::string_view name);
 
-/// A compressor at one density: straight lines between measured densities.
+/// The costs of a compressor at one density, interpolated linearly between measured densities.
 struct CodeAt {
-  CostCurve encode;  ///< by dense bytes, four an element
+  CostCurve encode;  ///< over dense bytes, four per element
   CostCurve decode;
-  double ratio = 1;  ///< bytes written for a dense one, over all sizes
+  double ratio = 1;  ///< encoded bytes per dense byte, over all sizes
 };
 
-/// Asks for a density from the least to the greatest measured, where it is sparse.
+/// Requires a density within the measured range if the compressor is sparse.
 CodeAt at_density(const MeasuredCompressor& compressor, double density);
 
 }  // namespace core

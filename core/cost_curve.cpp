@@ -12,11 +12,11 @@ double value_at(const CostPiece& piece, double bytes) {
   return piece.value_us + (bytes - piece.from_bytes) * piece.us_per_byte;
 }
 
-/// No piece falls, and none starts below where the one before ends.
+/// Returns whether no piece falls and none starts below the end of the previous one.
 bool never_falls(const std::vector<CostPiece>& pieces) {
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     if (pieces[i].us_per_byte < 0) return false;
-    // What a piece gives a hair before its end may exceed the next one's start by rounding alone; that is a
+    // Rounding alone may make the value just before a piece's end exceed the next piece's start. That is a
     // fall of the function as computed, and planners rely on the function as computed.
     if (i + 1 < pieces.size() && value_at(pieces[i], pieces[i + 1].from_bytes) > pieces[i + 1].value_us)
       return false;
@@ -24,7 +24,7 @@ bool never_falls(const std::vector<CostPiece>& pieces) {
   return true;
 }
 
-/// Nothing is lost where no size costs more a byte than a smaller one.
+/// Merging never loses time if no size costs more per byte than a smaller one.
 double saved_by_merging(const std::vector<CostPiece>& pieces) {
   constexpr double kUnknown = -1;
   constexpr double kRounding = 1 + 0x1p-45;
@@ -82,8 +82,7 @@ CostCurve CostCurve::of_segments(const std::vector<Segment>& segments) {
                       .value_us = segment.startup_us + segment.from_bytes * segment.us_per_byte,
                       .us_per_byte = segment.us_per_byte});
   CostCurve curve(std::move(pieces));
-  curve.measured_up_to_bytes_ =
-      std::nextafter(segments.back().to_bytes, 0.0);  // to_bytes itself is not in it
+  curve.measured_up_to_bytes_ = std::nextafter(segments.back().to_bytes, 0.0);  // to_bytes itself is excluded
   curve.segments_ = segments;
   return curve;
 }

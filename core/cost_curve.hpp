@@ -9,7 +9,7 @@
 
 namespace core {
 
-/// From `from_bytes` on, up to the next piece: value_us + (bytes - from_bytes) * us_per_byte.
+/// Valid from `from_bytes` up to the next piece: value_us + (bytes - from_bytes) * us_per_byte.
 struct CostPiece {
   double from_bytes = 0;
   double value_us = 0;
@@ -17,16 +17,16 @@ struct CostPiece {
   bool operator==(const CostPiece&) const = default;
 };
 
-/// Below the first piece the first value holds; the last piece has no end. Never below 0.
+/// The first value holds below the first piece; the last piece has no end. Never below 0.
 class CostCurve {
  public:
-  /// Costs nothing.
+  /// The curve that is zero everywhere.
   CostCurve() = default;
   /// startup + bytes * us_per_byte
   static CostCurve affine(double startup_us, double us_per_byte);
-  /// Straight lines between points (bytes strictly growing, at least one); one point is a constant.
+  /// Straight lines between points (bytes strictly increasing, at least one point); one point is a constant.
   static CostCurve through(const std::vector<std::pair<double, double>>& points);
-  /// As in a network file: on from <= M < to, startup + M * us_per_byte.
+  /// As in a network file: startup + M * us_per_byte for from <= M < to.
   struct Segment {
     double from_bytes = 0;
     double to_bytes = 0;
@@ -38,16 +38,16 @@ class CostCurve {
 
   double us(double bytes) const;
 
-  /// The most that any size up to this one costs.
+  /// Returns the maximum cost over all sizes up to this one.
   double max_us(double bytes) const;
-  /// The cost of the smallest group: a closed form's startup, the first value of a curve.
+  /// The cost of the smallest group: the startup of a closed form, the first value of a curve.
   double startup_us() const;
-  /// Whether more bytes never cost less: planners may then stop looking at larger groups.
+  /// Returns whether more bytes never cost less; planners may then stop looking at larger groups.
   bool is_monotone() const { return monotone_; }
-  /// What two sizes cost more apart than together, at least; below 0 where they may cost less. But for
-  /// rounding: 1e-13 of the whole.
+  /// A lower bound of the time that two separate messages cost more than one merged message, over all sizes;
+  /// negative if they may cost less. Rounding error: 1e-13 of the total.
   double saved_by_merging_us() const { return saved_by_merging_us_; }
-  /// The largest size that was measured; infinity for a closed form.
+  /// The largest measured size; infinity for a closed form.
   double measured_up_to_bytes() const { return measured_up_to_bytes_; }
 
   const std::vector<std::pair<double, double>>& points() const { return points_; }

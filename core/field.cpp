@@ -20,7 +20,7 @@ using nlohmann::json;
 constexpr std::size_t kDeepest = 100;
 constexpr std::size_t kLongestShown = 60;
 
-/// A value as it may appear in a message: whole if short, else its kind and size.
+/// Formats a value for a message: the whole value if it is short, otherwise its kind and size.
 std::string shown(const json& value) {
   const auto count = [&](std::string_view one, std::string_view many) {
     return value.size() == 1 ? fmt::format("1 {}", one) : fmt::format("{} {}", value.size(), many);
@@ -63,8 +63,8 @@ std::string place(std::string_view text, std::string_view source, std::size_t of
   return fmt::format("{}:{}:{}", source, line, column);
 }
 
-/// Builds the document while refusing what nlohmann's own reader lets through: a key given twice, and nesting
-/// that would exhaust the stack of whoever walks the document.
+/// Builds the document and rejects what nlohmann's own reader accepts: duplicate keys, and nesting that would
+/// exhaust the stack of recursive code.
 class Reader : public nlohmann::json_sax<json> {
  public:
   Reader(std::string_view text, std::string_view source) : text_(text), source_(source) {}
@@ -77,7 +77,7 @@ class Reader : public nlohmann::json_sax<json> {
   bool number_unsigned(number_unsigned_t value) override { return add(value); }
   bool number_float(number_float_t value, const string_t& /*text*/) override { return add(value); }
   bool string(string_t& value) override { return add(std::move(value)); }
-  bool binary(binary_t& /*value*/) override { return false; }  // cannot come from text
+  bool binary(binary_t& /*value*/) override { return false; }  // cannot occur in text
   bool start_object(std::size_t /*size*/) override { return open(json::object()); }
   bool start_array(std::size_t /*size*/) override { return open(json::array()); }
   bool end_object() override { return close(); }
@@ -116,7 +116,7 @@ class Reader : public nlohmann::json_sax<json> {
     return valid.substr(1, valid.size() - 2);
   }
 
-  /// The pointer of the innermost open value; only built when it is needed for a message.
+  /// Returns the pointer of the innermost open value; only built for messages.
   std::string pointer() const {
     std::string out;
     for (std::size_t i = 1; i < open_.size(); ++i) {
@@ -163,7 +163,7 @@ class Reader : public nlohmann::json_sax<json> {
   std::string_view text_;
   std::string_view source_;
   json root_;
-  std::vector<json*> open_;  // an element is only ever added to the innermost, so these stay valid
+  std::vector<json*> open_;  // elements are only added to the innermost value, so these pointers stay valid
   std::string key_;
 };
 
@@ -222,7 +222,7 @@ void observe_fields(FieldObserver* observer) { field_observer = observer; }
 
 struct Field::Document {
   json root;
-  std::filesystem::path folder;  ///< what paths inside are relative to
+  std::filesystem::path folder;  ///< base of relative paths
 };
 
 Field::Field(std::shared_ptr<const Document> document, const json& value, std::string source,
@@ -310,7 +310,7 @@ std::int64_t Field::integer(std::int64_t min, std::int64_t max) const {
   if (!value_->is_number()) expected(wanted);
   if (value_->is_number_float()) {
     const auto value = value_->get<double>();
-    constexpr double kTooLarge = 0x1p63;  // INT64_MAX itself is no double
+    constexpr double kTooLarge = 0x1p63;  // INT64_MAX itself is not a double
     if (value != std::floor(value) || value < static_cast<double>(min) || value >= kTooLarge ||
         value > static_cast<double>(max))
       expected(wanted);
@@ -352,7 +352,7 @@ std::string Field::one_of(std::span<const std::string_view> choices) const {
 
 namespace {
 
-/// "between-nodes", or "no-between-nodes".
+/// Returns "between-nodes" or "no-between-nodes".
 std::string said(const std::string& key, bool value) {
   std::string out = (value ? "" : "no-") + printable(key);
   std::replace(out.begin(), out.end(), '_', '-');

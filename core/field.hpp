@@ -1,4 +1,5 @@
-// A place in a JSON file: reads checked values, and says file and JSON Pointer when one is wrong.
+// A value in a JSON document with its location: reads checked values and reports file and JSON Pointer on
+// errors.
 
 #pragma once
 
@@ -17,13 +18,13 @@
 
 namespace core {
 
-/// Everything a Field refuses it refuses with InputError: `FILE: /pointer: expected X, got Y`.
+/// Invalid values throw InputError: `FILE: /pointer: expected X, got Y`.
 class Field {
  public:
-  /// Throws InputError if the file cannot be read or is not JSON (`FILE:LINE:COLUMN: ...`), has a key twice
-  /// in one object, or is nested deeper than 100.
+  /// Throws InputError if the file cannot be read, is not JSON (`FILE:LINE:COLUMN: ...`), has a duplicate key
+  /// in an object, or is nested deeper than 100.
   static Field load(const std::filesystem::path& file);
-  /// `source` stands for the file name in messages; paths inside are relative to its folder.
+  /// `source` replaces the file name in messages; relative paths start at its folder.
   static Field parse(std::string_view text, std::string source);
 
   bool is_object() const;
@@ -32,48 +33,48 @@ class Field {
   bool is_number() const;
 
   bool has(std::string_view key) const;
-  /// The value under a key that must be there.
+  /// Returns the value of a required key.
   Field at(std::string_view key) const;
   std::optional<Field> find(std::string_view key) const;
-  /// The elements of an array.
+  /// Returns the elements of an array.
   std::vector<Field> items() const;
   std::vector<Field> non_empty_items() const;
 
   double number(double min, double max) const;
-  /// An integral number; 1e6 counts as one.
+  /// Reads an integer; 1e6 counts as one.
   std::int64_t integer(std::int64_t min, std::int64_t max) const;
   bool boolean() const;
   std::string text() const;
-  /// A string of at least one character.
+  /// Reads a string of at least one character.
   std::string name() const;
   std::string one_of(std::span<const std::string_view> choices) const;
   std::string one_of(std::initializer_list<std::string_view> choices) const {
     return one_of(std::span(choices.begin(), choices.size()));
   }
 
-  /// The strings and numbers inside, without keys, in the order of the keys, and the keys of what is true or
-  /// not: a short description.
+  /// Returns a short description: the strings and numbers inside, without keys, in key order, and the keys of
+  /// booleans.
   std::string words() const;
 
-  /// Refuses every key of this object that is not listed, suggesting the nearest that is.
+  /// Rejects every key of this object that is not listed, and suggests the most similar one.
   void allow_only(std::span<const std::string_view> keys) const;
   void allow_only(std::initializer_list<std::string_view> keys) const {
     allow_only(std::span(keys.begin(), keys.size()));
   }
-  /// Refuses a file that does not say `"format": format, "version": 1`.
+  /// Rejects a file without `"format": format, "version": 1`.
   void check_format(std::string_view format) const;
 
-  /// This object itself or, where a path stands, the file it names (relative to this one).
+  /// Returns this object itself or, if the value is a path, the file that it names (relative to this one).
   Field follow() const;
-  /// The path that stands here, resolved against the folder of this file.
+  /// Returns the path in this value, relative to the folder of this file.
   std::filesystem::path path() const;
 
   const std::string& source() const { return source_; }
   std::string pointer() const { return pointer_.empty() ? "/" : pointer_; }
 
-  /// `SOURCE: /pointer: expected {what}, got {the value here}`
+  /// Throws `SOURCE: /pointer: expected {what}, got {this value}`.
   [[noreturn]] void expected(std::string_view what) const;
-  /// `SOURCE: /pointer: expected {what}, got {got}`
+  /// Throws `SOURCE: /pointer: expected {what}, got {got}`.
   [[noreturn]] void expected(std::string_view what, std::string_view got) const;
 
  private:
@@ -105,13 +106,13 @@ class FieldObserver {
 /// From now on the observer sees the fields that this thread reads; nullptr: nobody does.
 void observe_fields(FieldObserver* observer);
 
-/// ", did you mean 'x'?" for the candidate nearest to `word`, or nothing when none is near.
+/// Returns ", did you mean 'x'?" for the candidate most similar to `word`, or nothing if none is similar.
 std::string suggestion(std::string_view word, std::span<const std::string_view> candidates);
 
-/// Text as it may stand in one line on a terminal: control characters and line separators escaped.
+/// Returns the text safe for one terminal line: control characters and line separators are escaped.
 std::string one_line(std::string_view text);
 
-/// one_line(), cut after 60 bytes.
+/// one_line(), truncated to 60 bytes.
 std::string printable(std::string_view text);
 
 }  // namespace core

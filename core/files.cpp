@@ -48,7 +48,7 @@ void write_all(int fd, std::string_view text, const std::filesystem::path& file)
   }
 }
 
-/// Devices and pipes, and what stands for an open file (/dev/stdout): there is nothing to rename over.
+/// Devices, pipes and open files (/dev/stdout) cannot be replaced by a rename.
 bool is_special(const std::filesystem::path& file) {
   std::error_code none;
   const auto status = std::filesystem::status(file, none);
@@ -68,17 +68,17 @@ void write_special(const std::filesystem::path& file, std::string_view text) {
   write_all(out.get(), text, file);
 }
 
-/// What a file made by open(2) with mode 0666 would get; mkstemp gives 0600.
+/// Returns the mode of a file made by open(2) with mode 0666; mkstemp uses 0600.
 mode_t usual_mode() {
   const mode_t mask = ::umask(0);
   ::umask(mask);
   return static_cast<mode_t>(0666) & ~mask;
 }
 
-/// A file written under a temporary name, which goes away with this object unless it was renamed.
-class Staged {
+/// A file under a temporary name, which is removed with this object unless it was renamed.
+class StagedFile {
  public:
-  Staged(const std::filesystem::path& file, std::string_view text) : file_(target(file)) {
+  StagedFile(const std::filesystem::path& file, std::string_view text) : file_(target(file)) {
     temporary_ = file_.string() + ".XXXXXX";
     Descriptor out(::mkstemp(temporary_.data()));
     if (out.get() < 0) {
@@ -94,12 +94,12 @@ class Staged {
       throw;
     }
   }
-  Staged(Staged&& other) noexcept
+  StagedFile(StagedFile&& other) noexcept
       : file_(std::move(other.file_)), temporary_(std::exchange(other.temporary_, {})) {}
-  Staged(const Staged&) = delete;
-  Staged& operator=(const Staged&) = delete;
-  Staged& operator=(Staged&&) = delete;
-  ~Staged() {
+  StagedFile(const StagedFile&) = delete;
+  StagedFile& operator=(const StagedFile&) = delete;
+  StagedFile& operator=(StagedFile&&) = delete;
+  ~StagedFile() {
     if (!temporary_.empty()) ::unlink(temporary_.c_str());
   }
 
@@ -109,7 +109,7 @@ class Staged {
   }
 
  private:
-  /// What a link points to, there or not.
+  /// Returns the target of a link, whether it exists or not.
   static std::filesystem::path target(const std::filesystem::path& file) {
     std::error_code problem;
     if (!std::filesystem::is_symlink(file, problem)) return file;
@@ -143,14 +143,14 @@ std::string read_file(const std::filesystem::path& file) {
 
 void write_file(const std::filesystem::path& file, std::string_view text) {
   if (is_special(file)) return write_special(file, text);
-  Staged(file, text).rename();
+  StagedFile(file, text).rename();
 }
 
 void write_files(const std::vector<FileText>& files) {
-  std::vector<Staged> staged;
+  std::vector<StagedFile> staged;
   for (const FileText& each : files)
     if (!is_special(each.file)) staged.emplace_back(each.file, each.text);
-  for (Staged& each : staged) each.rename();
+  for (StagedFile& each : staged) each.rename();
   for (const FileText& each : files)
     if (is_special(each.file)) write_special(each.file, each.text);
 }

@@ -1,4 +1,4 @@
-// Reading and writing whole files; a written file is there completely or not at all.
+// Reads and writes whole files; a file is written completely or not at all.
 
 #pragma once
 
@@ -9,11 +9,11 @@
 
 namespace core {
 
-/// The whole file; throws std::system_error when it cannot be read or is larger than 1 GiB.
+/// Returns the whole file; throws std::system_error if it cannot be read or is larger than 1 GiB.
 std::string read_file(const std::filesystem::path& file);
 
-/// Writes to a temporary file beside `file`, then renames it; throws EnvironmentError. What a link points to
-/// is written, and devices and pipes are written in place.
+/// Writes to a temporary file beside `file`, then renames it; throws EnvironmentError. For a link the target
+/// is written; devices and pipes are written in place.
 void write_file(const std::filesystem::path& file, std::string_view text);
 
 struct FileText {
@@ -21,7 +21,7 @@ struct FileText {
   std::string text;
 };
 
-/// All of them or none: nothing is renamed before everything is written.
+/// Writes all files or none: nothing is renamed before everything is written.
 void write_files(const std::vector<FileText>& files);
 
 }  // namespace core

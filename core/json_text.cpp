@@ -20,7 +20,7 @@ std::string plain(const ordered_json& value) {
 
 std::string quoted(const std::string& text) { return plain(ordered_json(text)); }
 
-/// The value on one line, with a space after colons and commas; false as soon as it grows over `room`.
+/// Appends the value on one line, with a space after colons and commas; returns false when it exceeds `room`.
 bool on_one_line(const ordered_json& value, std::size_t room, std::string& out) {
   const std::size_t start = out.size();
   const auto too_long = [&] { return out.size() - start > room; };

@@ -1,4 +1,4 @@
-// How this project writes JSON: what fits on a line stands on one, everything else an item a line.
+// The JSON format of this project: values that fit are on one line, everything else has one item per line.
 
 #pragma once
 
@@ -8,7 +8,8 @@
 
 namespace core {
 
-/// Ends with a newline. Numbers in their shortest form that reads back the same; never NaN or infinity.
+/// Ends with a newline. Numbers use the shortest form that reads back the same; they are never NaN or
+/// infinity.
 std::string json_text(const nlohmann::ordered_json& value);
 
 }  // namespace core

@@ -13,7 +13,7 @@ using Points = std::vector<std::pair<double, double>>;
 
 /// Dividing a row of t = a + b x by its t weights it by 1/t^2 and leaves 1 on the right-hand side.
 LineFit least_relative_squares(const Points& points) {
-  const double scale = points.back().first;  // columns of like size keep the system well conditioned
+  const double scale = points.back().first;  // columns of similar magnitude keep the system well conditioned
   const auto rows = static_cast<Eigen::Index>(points.size());
   Eigen::MatrixX2d system(rows, 2);
   for (Eigen::Index i = 0; i < rows; ++i) {
@@ -34,7 +34,7 @@ double coefficient_of_determination(const Points& points, const LineFit& line) {
     unexplained += std::pow(us - line.us(bytes), 2);
     total += std::pow(us - mean, 2);
   }
-  return total > 0 ? 1 - unexplained / total : 1;  // a constant has nothing to explain
+  return total > 0 ? 1 - unexplained / total : 1;  // constant times have no variance to explain
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ Fit read_fit(const Field& field) {
           .max_relative_error = field.at("max_relative_error").number(0, kMaxTimeUs)};
 }
 
-/// One number for each point of the curve, at least its time if so asked; empty where the key is missing.
+/// Reads one number per point of the curve, optionally at least its time; empty if the key is missing.
 std::vector<double> read_each_point(const Field& field, std::string_view key,
                                     const std::vector<std::pair<double, double>>& points,
                                     bool at_least_point) {

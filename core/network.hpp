@@ -1,4 +1,4 @@
-// A network: what a message costs on a link, and what collectives were measured to cost.
+// A network: the cost of a message on a link, and the measured costs of collectives.
 
 #pragma once
 
@@ -22,11 +22,10 @@ struct Link {
   bool operator==(const Link&) const = default;
 };
 
-/// One level of a hierarchical cluster, innermost first.
+/// One level of a hierarchical cluster; levels are listed innermost first.
 struct Level {
   std::string name;
-  std::optional<std::int64_t>
-      size;  ///< units of the level below; absent on the last, which takes what is left
+  std::optional<std::int64_t> size;  ///< units of the level below; absent on the last, which holds the rest
   Link link;
   bool shared = false;  ///< one link for all workers of a node, not one for each
   bool operator==(const Level&) const = default;
@@ -47,11 +46,11 @@ struct Fit {
 /// Measured times of one collective on one number of workers.
 struct Measured {
   CollectiveKind collective = CollectiveKind::all_reduce;
-  std::optional<std::string> algorithm;  ///< absent: stands for whichever is asked for
+  std::optional<std::string> algorithm;  ///< absent: valid for any algorithm
   std::int64_t workers = 1;
   CostCurve curve;
   std::optional<Fit> fit;
-  /// Of a curve's points, one by one, or empty: interquartile range and 99th percentile of the samples.
+  /// Interquartile range and 99th percentile of the samples for each point of the curve, or empty.
   std::vector<double> spread_us = {};
   std::vector<double> p99_us = {};
   bool operator==(const Measured&) const = default;
@@ -67,7 +66,7 @@ struct Network {
   bool operator==(const Network&) const = default;
 };
 
-/// `[[bytes, microseconds], ...]`, bytes growing.
+/// `[[bytes, microseconds], ...]`, bytes increasing.
 CostCurve read_curve(const core::Field& field);
 
 /// Reads and checks `fusewise.network`; throws InputError.

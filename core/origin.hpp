@@ -1,4 +1,4 @@
-// Where numbers come from: said in every profile and network, because a plan is as good as its inputs.
+// The origin of numbers. Every profile and network states it, because a plan is as good as its inputs.
 
 #pragma once
 

@@ -11,7 +11,6 @@
 
 #include "core/json_text.hpp"
 #include "core/limits.hpp"
-#include "core/profile_overlap.hpp"
 
 namespace core {
 namespace {
@@ -34,7 +33,7 @@ std::optional<double> optional_time(const Field& field, std::string_view key) {
   return found ? std::optional(found->number(0, kMaxTimeUs)) : std::nullopt;
 }
 
-/// Refuses a name that another layer, or another tensor, of the file has.
+/// Rejects a name that another layer, or another tensor, of the file has.
 class Names {
  public:
   std::string unique(const Field& field) {
@@ -54,7 +53,7 @@ ProfileTensor read_tensor(const Field& field, Names& names) {
           .backward_us = optional_time(field, "backward_us")};
 }
 
-/// One tensor has its part of the backward time or all have, and the parts add up to the layer's.
+/// Either no tensor has its part of the backward time, or all have and the parts add up to the layer's.
 void check_parts(const Field& field, const ProfileLayer& layer) {
   const auto has_part = [](const ProfileTensor& tensor) { return tensor.backward_us.has_value(); };
   const auto with_part = std::count_if(layer.tensors.begin(), layer.tensors.end(), has_part);
@@ -63,7 +62,7 @@ void check_parts(const Field& field, const ProfileLayer& layer) {
   for (std::size_t i = 0; i < layer.tensors.size(); ++i) {
     if (!has_part(layer.tensors[i])) {
       const Field tensor = field.at("tensors").items()[i];
-      (void)tensor.at("backward_us");  // complains that it is missing
+      (void)tensor.at("backward_us");  // reports that it is missing
     }
     sum += *layer.tensors[i].backward_us;
   }

@@ -1,4 +1,4 @@
-// A profile: what one worker's layers cost, forward and backward, and the gradients they yield.
+// A profile: the forward and backward times of one worker's layers, and their gradients.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace core {
 
-/// A gradient's element type on the wire.
+/// The element type of a gradient on the network.
 enum class Dtype { float32, float16, bfloat16 };
 
 std::string_view name(Dtype dtype);
@@ -23,8 +23,8 @@ std::int64_t bytes_per_element(Dtype dtype);
 struct ProfileTensor {
   std::string name;
   std::int64_t elements = 0;
-  /// Its part of the layer's backward time. One tensor of a layer has it or all do; parts run last tensor
-  /// first.
+  /// Its part of the layer's backward time. Either no tensor of a layer has it or all have; parts run last
+  /// tensor first.
   std::optional<double> backward_us = std::nullopt;
   bool operator==(const ProfileTensor&) const = default;
 };
@@ -36,7 +36,7 @@ struct ProfileLayer {
   double backward_us = 0;
   std::vector<ProfileTensor> tensors = {};
   std::optional<double> forward_spread_us = std::nullopt;   ///< interquartile range of the samples
-  std::optional<double> backward_spread_us = std::nullopt;  ///< likewise
+  std::optional<double> backward_spread_us = std::nullopt;  ///< interquartile range of the samples
   std::optional<std::int64_t> activation_bytes = std::nullopt;
   bool operator==(const ProfileLayer&) const = default;
 };
@@ -54,7 +54,7 @@ struct Profile {
 /// Reads and checks `fusewise.profile`; throws InputError.
 Profile read_profile(const core::Field& field);
 
-/// The file's text.
+/// Returns the text of the file.
 std::string profile_text(const Profile& profile);
 
 std::int64_t tensor_count(const Profile& profile);
@@ -62,5 +62,23 @@ std::int64_t tensor_count(const Profile& profile);
 std::int64_t parameter_count(const Profile& profile);
 double forward_us(const Profile& profile);
 double backward_us(const Profile& profile);
+
+/// The measured slowdown of computation and communication when they overlap: while the other runs, each takes
+/// 1 + slowdown times as long.
+struct ProfileOverlap {
+  double compute_slowdown = 0;
+  double communication_slowdown = 0;
+  bool operator==(const ProfileOverlap&) const = default;
+};
+
+/// The maximum that scenarios and profiles accept.
+constexpr double kMaxOverlapSlowdown = 1e6;
+
+/// The slow-downs that a profile carries, of what a scenario has as its profile; nothing where they were not
+/// measured.
+std::optional<ProfileOverlap> read_profile_overlap(const core::Field& profile);
+
+/// Returns the text of the profile file, with the overlap.
+std::string profile_text(const Profile& profile, const ProfileOverlap& overlap);
 
 }  // namespace core

@@ -24,7 +24,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-/// A number from 0 on and one of the units, in letters of either case.
+/// Reads a number >= 0 and one of the units, ignoring case.
 std::optional<double> parse(std::string_view text, std::span<const Unit> units) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

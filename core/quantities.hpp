@@ -1,4 +1,4 @@
-// Numbers with a unit, as they are written on a command line: 1gbit, 64MiB, 100us.
+// Numbers with a unit on a command line: 1gbit, 64MiB, 100us.
 
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace core {
 
-/// "1gbit", "2.5Gbit", "800mbit", "1e9bit": bits per second, 1000-based, as tc has them. Nothing if it is not
-/// one, or is 0.
+/// "1gbit", "2.5Gbit", "800mbit", "1e9bit": bits per second, 1000-based, as in tc. Returns nothing for
+/// anything else and for 0.
 std::optional<double> parse_rate(std::string_view text);
 
 /// "100us", "1.5ms", "0s": microseconds.
@@ -20,11 +20,11 @@ std::optional<double> parse_delay_us(std::string_view text);
 /// "4096", "4096B", "64KiB" (2^10), "64KB" (10^3), MiB, MB, GiB, GB: bytes.
 std::optional<std::int64_t> parse_bytes(std::string_view text);
 
-/// Sizes between commas; "1KiB..64MiB" stands for all doublings from the first up to the last. Sorted, each
-/// once.
+/// A comma-separated list of sizes; "1KiB..64MiB" means all doublings from the first to the last. Sorted,
+/// without duplicates.
 std::optional<std::vector<std::int64_t>> parse_sizes(std::string_view text);
 
-/// "64 KiB", "1 MiB", "1000 B": the largest binary unit that leaves a whole number.
+/// "64 KiB", "1 MiB", "1000 B": the largest binary unit that gives a whole number.
 std::string bytes_text(std::int64_t bytes);
 
 }  // namespace core

@@ -20,11 +20,11 @@ struct Factors {
             .beta_us_per_byte = per_byte * link.beta_us_per_byte,
             .gamma_us_per_byte = link.gamma_us_per_byte};
   }
-  /// startup f + per_byte (us - f), written so that equal factors leave no rounding of f behind.
+  /// startup f + per_byte (us - f), written so that equal factors leave no rounding error of f.
   double of(double us, double first_us) const { return per_byte * us + (startup - per_byte) * first_us; }
 };
 
-/// The lines between points that may lie under 0, which a list of points may not.
+/// The lines between points that may be negative, which a list of points may not.
 CostCurve through_signed(const Points& points) {
   Segments segments;
   for (std::size_t i = 0; i + 1 < points.size(); ++i) {
@@ -34,7 +34,7 @@ CostCurve through_signed(const Points& points) {
     segments.push_back(
         {.from_bytes = from, .to_bytes = to, .startup_us = us - from * slope, .us_per_byte = slope});
   }
-  segments.back().to_bytes = std::nextafter(segments.back().to_bytes, HUGE_VAL);  // the last point is in it
+  segments.back().to_bytes = std::nextafter(segments.back().to_bytes, HUGE_VAL);  // includes the last point
   return CostCurve::of_segments(segments);
 }
 
@@ -56,7 +56,7 @@ CostCurve scaled(const CostCurve& curve, const Factors& factors) {
   return under_zero && points.size() > 1 ? through_signed(points) : CostCurve::through(points);
 }
 
-/// What goes with each point changes as its time does; nothing is known about what is no longer a point.
+/// Scales the values that belong to the points along with their times; values of removed points are dropped.
 void scale_with(const Points& before, const Points& after, std::vector<double>& each) {
   if (after.size() != before.size()) each.clear();
   for (std::size_t i = 0; i < each.size(); ++i)

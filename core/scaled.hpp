@@ -1,4 +1,4 @@
-// What-ifs: a network or a worker that is so many times slower or faster than the one measured.
+// What-if variants: a network or a worker that is slower or faster than the measured one by given factors.
 
 #pragma once
 
@@ -7,14 +7,14 @@
 
 namespace core {
 
-/// The network whose messages start up `startup_factor` times and move `per_byte_factor` times as slowly;
-/// both at least 0. Links, of levels too: alpha and beta; gamma, which is the worker's own work, stays. Of a
-/// measured curve the first value f is the startup and what comes on top of it the per-byte part: each of its
-/// lines y becomes startup_factor f + per_byte_factor (y - f), not under 0. The line rate goes with the
-/// per-byte part (none where that costs nothing); a fit stays only where both factors are the same.
+/// Returns the network with startups multiplied by `startup_factor` and times per byte by `per_byte_factor`;
+/// both at least 0. In links, of levels too, alpha and beta are scaled; gamma, which is the worker's own
+/// work, stays. The first value f of a measured curve counts as its startup and the rest as its per-byte
+/// part: each line y becomes startup_factor f + per_byte_factor (y - f), at least 0. The line rate is scaled
+/// with the per-byte part (removed if that becomes 0); a fit stays only if both factors are equal.
 Network scaled(const Network& network, double startup_factor, double per_byte_factor);
 
-/// The worker that computes `compute_factor` times as slowly, at least 0; spreads grow with the times.
+/// Returns the worker with times and spreads multiplied by `compute_factor`, at least 0.
 Profile scaled(const Profile& profile, double compute_factor);
 
 }  // namespace core

@@ -1,4 +1,4 @@
-// Lets Boost.Graph walk a TaskGraph in place: the traits and free functions of its VertexListGraph and
+// Adapts TaskGraph to Boost.Graph without a copy: the traits and free functions of the VertexListGraph and
 // IncidenceGraph concepts.
 
 #pragma once

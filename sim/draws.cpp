@@ -13,11 +13,11 @@
 namespace sim {
 namespace {
 
-// ln 2 in two parts: whole multiples of the first up to 2^11 are exact.
+// ln 2 in two parts: multiples of the first part by integers up to 2^11 are exact.
 constexpr double kLn2High = 0x1.62e42fee00000p-1;
 constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
 constexpr double kInverseLn2 = 0x1.71547652b82fep+0;
-/// Added to a double under 2^51 it leaves no bits for a fraction, and whole numbers in the lowest bits.
+/// Added to a double under 2^51, it rounds to an integer and leaves that integer in the lowest bits.
 constexpr double kToWhole = 0x1.8p52;
 constexpr unsigned kMantissaBits = 52;
 constexpr std::uint64_t kOne = 0x3ff0000000000000U;
@@ -33,14 +33,14 @@ template <std::size_t kCount>
   return sum;
 }
 
-/// coefficients[0] + coefficients[1] x + ...: even and odd powers apart, which halves the chain of operations
-/// that wait for one another.
+/// coefficients[0] + coefficients[1] x + ...: even and odd powers are evaluated separately, which halves the
+/// chain of dependent operations.
 template <std::size_t kCount>
 [[gnu::always_inline]] inline double polynomial(const std::array<double, kCount>& coefficients, double x) {
   return every_other(coefficients, 0, x * x) + x * every_other(coefficients, 1, x * x);
 }
 
-/// Normal quantile as a ratio of two polynomials of degree 7.
+/// The normal quantile as a ratio of two polynomials of degree 7.
 struct Ratio {
   std::array<double, 8> above;
   std::array<double, 8> below;
@@ -96,20 +96,20 @@ constexpr std::array<double, kCount> inverse_odds() {
 constexpr std::array<double, 14> kExpTerms = inverse_factorials<14>();
 constexpr std::array<double, 12> kLogTerms = inverse_odds<12>();
 
-/// exp(x) = 2^power x factor; the power is a whole number.
+/// exp(x) = 2^power x factor; `power` is an integer.
 struct ExpParts {
   double power = 0;
   double factor = 0;
 };
 
 [[gnu::always_inline]] inline ExpParts exp_parts(double x) {
-  // x = n ln 2 + r with |r| <= ln 2 / 2; the terms left out are under 1e-17
+  // x = n ln 2 + r with |r| <= ln 2 / 2; the omitted terms are under 1e-17.
   const double n = (x * kInverseLn2 + kToWhole) - kToWhole;
   const double r = (x - n * kLn2High) - n * kLn2Low;
   return {.power = n, .factor = polynomial(kExpTerms, r)};
 }
 
-/// portable_exp where neither x nor the result is far from 0 or 1: 2^n is made from its bits.
+/// portable_exp if neither x nor the result is far from 0 or 1: 2^n is assembled from its bits.
 [[gnu::always_inline]] inline double near_exp(double x) {
   const ExpParts parts = exp_parts(x);
   constexpr double kBias = 1023;
@@ -117,25 +117,25 @@ struct ExpParts {
   return parts.factor * std::bit_cast<double>(exponent << kMantissaBits);
 }
 
-/// Of m 2^exponent, 1/2 <= m < 1.
+/// Returns the logarithm of m 2^exponent, 1/2 <= m < 1.
 [[gnu::always_inline]] inline double log_of(double m, double exponent) {
   constexpr double kSqrtHalf = 0.70710678118654752440;
   const bool is_small = m < kSqrtHalf;
   const double near_one = is_small ? 2 * m : m;
   const double power = is_small ? exponent - 1 : exponent;
-  // log m = 2 atanh s with |s| <= 0.172; the terms left out are under 1e-18 of the first
+  // log m = 2 atanh s with |s| <= 0.172; the omitted terms are under 1e-18 of the first.
   const double s = (near_one - 1) / (near_one + 1);
   const double log_m = 2 * s * polynomial(kLogTerms, s * s);
   return power * kLn2High + (log_m + power * kLn2Low);
 }
 
-/// portable_log of a normal number.
+/// Returns portable_log of a normal number.
 [[gnu::always_inline]] inline double near_log(double x) {
   constexpr std::uint64_t kMantissa = (std::uint64_t{1} << kMantissaBits) - 1;
   constexpr std::uint64_t kHalf = 0x3fe0000000000000U;
   constexpr double kBiasOfHalf = 1022;
   const auto bits = std::bit_cast<std::uint64_t>(x);
-  // the exponent's bits as the lowest of a double that is large enough to show them
+  // Puts the exponent's bits into the lowest bits of a double that is large enough to hold them.
   const auto raw = std::bit_cast<double>((bits >> kMantissaBits) | std::bit_cast<std::uint64_t>(0x1p52));
   const double exponent = raw - 0x1p52 - kBiasOfHalf;
   return log_of(std::bit_cast<double>((bits & kMantissa) | kHalf), exponent);
@@ -147,7 +147,7 @@ struct ExpParts {
   return (from_one - 1) + 0x1p-53;
 }
 
-/// The z that a standard normal draw is below with this chance.
+/// Returns the z below which a standard normal variate lies with probability `chance`.
 double normal_quantile(double chance) {
   const double offset = chance - 0.5;
   if (is_central(offset)) return central_quantile(offset);
@@ -157,9 +157,9 @@ double normal_quantile(double chance) {
   return offset < 0 ? -z : z;
 }
 
-constexpr std::size_t kBlock = 256;  // stays in the nearest cache
+constexpr std::size_t kBlock = 256;  // fits the first-level cache
 
-/// Those of `bits` that lie outside the centre.
+/// Computes the values for those of `bits` that lie outside the central region.
 void draw_tails(std::span<const std::uint64_t> bits, std::array<double, kBlock>& z) {
   std::array<std::uint16_t, kBlock> at{};
   std::array<double, kBlock> offsets{};
@@ -185,7 +185,7 @@ void draw_tails(std::span<const std::uint64_t> bits, std::array<double, kBlock>&
 }  // namespace
 
 double uniform(std::uint64_t bits) {
-  // 52 bits and a half: 53 significant bits, so nothing is rounded, least of all to 1.
+  // 52 bits and a half: 53 significant bits, so nothing is rounded, in particular not to 1.
   return (static_cast<double>(bits >> 12U) + 0.5) * 0x1p-52;
 }
 
@@ -207,8 +207,8 @@ void lognormal_mean_one(std::span<const std::uint64_t> bits, double sigma, std::
   for (std::size_t from = 0; from < bits.size(); from += kBlock) {
     const std::size_t count = std::min(kBlock, bits.size() - from);
     const std::span<const std::uint64_t> block = bits.subspan(from, count);
-    // Loops without branches, which compilers turn into vector instructions; what lies outside the centre is
-    // drawn again.
+    // Loops without branches, which compilers vectorize; values outside the central region are computed
+    // again.
     for (std::size_t i = 0; i < count; ++i) z[i] = central_quantile(uniform_by_bits(block[i]) - 0.5);
     draw_tails(block, z);
     for (std::size_t i = 0; i < count; ++i) factors[from + i] = near_exp(sigma * z[i] - sigma * sigma / 2);
@@ -216,7 +216,7 @@ void lognormal_mean_one(std::span<const std::uint64_t> bits, double sigma, std::
 }
 
 double portable_exp(double x) {
-  constexpr double kMin = -745.2;  // half the smallest double, and less, is 0
+  constexpr double kMin = -745.2;  // half the smallest double; anything below is 0
   constexpr double kMax = 709.79;
   if (x < kMin) return 0;
   if (x > kMax) return std::numeric_limits<double>::infinity();
@@ -234,10 +234,10 @@ double portable_log(double x) {
 double normal_density(double z) { return kInverseSqrtTwoPi * portable_exp(-z * z / 2); }
 
 double normal_below(double z) {
-  constexpr double kFar = 8.3;  // beyond, the chance is within 1e-16 of 0 or 1
+  constexpr double kFar = 8.3;  // beyond, the probability is within 1e-16 of 0 or 1
   if (z <= -kFar) return 0;
   if (z >= kFar) return 1;
-  // 1/2 + density (z + z^3/3 + z^5/(3 5) + ...) (Marsaglia 2004): no term cancels another
+  // 1/2 + density (z + z^3/3 + z^5/(3 5) + ...) (Marsaglia 2004): the terms do not cancel each other.
   double term = z;
   double sum = z;
   for (int odd = 3; term * term > sum * sum * 1e-36; odd += 2) {

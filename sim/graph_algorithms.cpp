@@ -5,32 +5,35 @@
 #include <boost/graph/topological_sort.hpp>
 #include <iterator>
 #include <optional>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "sim/boost_graph.hpp"
 
 namespace sim {
 namespace {
 
-/// Stops at the first edge that leads back to a task on the way to it, and keeps the way.
+/// Stops at the first edge that leads back to a task on the current path, and keeps the path.
 class CycleFinder : public boost::dfs_visitor<> {
  public:
-  CycleFinder(std::vector<std::uint32_t>& transfer, std::vector<TaskId>& cycle)
-      : transfer_(&transfer), cycle_(&cycle) {}
+  CycleFinder(std::vector<std::uint32_t>& path, std::vector<TaskId>& cycle) : path_(&path), cycle_(&cycle) {}
 
-  void discover_vertex(std::uint32_t vertex, const TaskGraph& /*graph*/) { transfer_->push_back(vertex); }
-  void finish_vertex(std::uint32_t /*vertex*/, const TaskGraph& /*graph*/) { transfer_->pop_back(); }
+  void discover_vertex(std::uint32_t vertex, const TaskGraph& /*graph*/) { path_->push_back(vertex); }
+  void finish_vertex(std::uint32_t /*vertex*/, const TaskGraph& /*graph*/) { path_->pop_back(); }
   void back_edge(TaskEdge edge, const TaskGraph& /*graph*/) {
     if (!cycle_->empty()) return;
-    for (auto at = std::find(transfer_->begin(), transfer_->end(), edge.later); at != transfer_->end(); ++at)
+    for (auto at = std::find(path_->begin(), path_->end(), edge.later); at != path_->end(); ++at)
       cycle_->push_back(TaskId{*at});
   }
 
  private:
-  std::vector<std::uint32_t>* transfer_;  // pointers: Boost.Graph copies visitors
+  std::vector<std::uint32_t>* path_;  // pointers, because Boost.Graph copies visitors
   std::vector<TaskId>* cycle_;
 };
 
-/// What a search marks the tasks it has seen with.
+/// The colours with which a search marks the tasks it has visited.
 class Colours {
  public:
   explicit Colours(std::size_t tasks) : colours_(tasks) {}
@@ -44,13 +47,22 @@ class Colours {
   std::vector<boost::default_color_type> colours_;
 };
 
+std::string cycle_message(const std::vector<TaskId>& cycle) {
+  std::string out = "tasks wait for one another:";
+  for (const TaskId task : cycle) out += fmt::format(" {} ->", index(task));
+  return out + fmt::format(" {}", index(cycle.front()));
+}
+
 }  // namespace
 
+CycleError::CycleError(std::vector<TaskId> cycle)
+    : std::invalid_argument(cycle_message(cycle)), cycle_(std::move(cycle)) {}
+
 std::vector<TaskId> find_cycle(const TaskGraph& graph) {
-  std::vector<std::uint32_t> transfer;
+  std::vector<std::uint32_t> path;
   std::vector<TaskId> cycle;
   Colours colours(graph.tasks().size());
-  boost::depth_first_search(graph, boost::visitor(CycleFinder(transfer, cycle)).color_map(colours.map()));
+  boost::depth_first_search(graph, boost::visitor(CycleFinder(path, cycle)).color_map(colours.map()));
   return cycle;
 }
 
@@ -69,21 +81,10 @@ std::vector<TaskId> topological_order(const TaskGraph& graph) {
   return order;
 }
 
-Time longest_path(const TaskGraph& graph) {
-  std::vector<Time> start(graph.tasks().size());
-  Time longest{};
-  for (const TaskId task : topological_order(graph)) {
-    const Time end = start[index(task)] + graph.tasks()[index(task)].duration;
-    longest = std::max(longest, end);
-    for (const TaskId next : graph.successors(task)) start[index(next)] = std::max(start[index(next)], end);
-  }
-  return longest;
-}
-
 std::vector<TaskId> critical_path(const TaskGraph& graph, const Timeline& timeline) {
-  // Whatever ended last at the instant a task started, among its predecessors and the task before it on its
-  // stream, is what it waited for. Zero-length tasks can make that ambiguous; going through tasks in the
-  // order in which they can have run (start, end, then topological position) keeps the way back finite.
+  // A task waited for the last end at the instant of its start, among its predecessors and the previous task
+  // on its stream. Zero-length tasks can make that ambiguous; visiting tasks in an order in which they can
+  // have run (start, end, then topological position) keeps the path finite.
   const std::vector<TaskId> order = topological_order(graph);
   std::vector<std::optional<TaskId>> waited_for(graph.tasks().size());
   for (const TaskId task : order)

@@ -15,9 +15,9 @@
 namespace sim {
 namespace {
 
-/// Tasks whose predecessors have ended, waiting for their stream: lowest priority value, then longest ready,
-/// then lowest id. Nearly always they come in that order already, and then this is a plain queue: one
-/// comparison a task.
+/// Tasks whose predecessors have ended and that wait for their stream: lowest priority value first, then
+/// longest ready, then lowest id. They nearly always arrive in that order; then this is a plain queue with
+/// one comparison per task.
 class ReadyQueue {
  public:
   struct Entry {
@@ -33,7 +33,7 @@ class ReadyQueue {
 
   bool empty() const { return head_ == in_order_.size() && out_of_order_.empty(); }
 
-  // Two kinds of Run call it, and g++ then stops inlining it: 3 % more instructions in all.
+  // Two kinds of Run call it; without the attribute g++ does not inline it: 3 % more instructions in total.
   [[gnu::always_inline]] inline void push(Entry entry) {
     if (head_ == in_order_.size()) {
       in_order_.clear();
@@ -64,17 +64,17 @@ class ReadyQueue {
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> out_of_order_;
 };
 
-/// What a run knows of slow-downs where there are none.
+/// Replaces SlowDowns in a run without interference.
 struct FullSpeed {
   explicit FullSpeed(const TaskGraph& /*graph*/) {}
 };
 
-/// What a run knows of windows where there are none.
+/// Replaces Windows in a run without windows.
 struct NoWindows {
   explicit NoWindows(const TaskGraph& /*graph*/) {}
 };
 
-/// Which tasks are committed on streams with a window.
+/// The tasks that are committed on streams with a window.
 class Windows {
  public:
   explicit Windows(const TaskGraph& graph) : streams_(graph.streams().size()), sizes_(graph.tasks().size()) {
@@ -84,7 +84,7 @@ class Windows {
 
   bool is_limited(StreamId id) const { return streams_[index(id)].credit > 0; }
 
-  /// What may be committed now no longer waits among the others.
+  /// Moves the tasks that may be committed now out of the ready queue.
   void commit(StreamId id, ReadyQueue& ready) {
     Stream& stream = streams_[index(id)];
     while (!ready.empty()) {
@@ -116,17 +116,17 @@ class Windows {
   struct Stream {
     std::int64_t credit = 0;  // 0: no window
     std::int64_t in_flight = 0;
-    std::size_t count = 0;         // committed and not yet ended
-    std::deque<TaskId> committed;  // and not yet started
+    std::size_t count = 0;         // committed tasks that have not ended
+    std::deque<TaskId> committed;  // committed tasks that have not started
   };
 
   std::vector<Stream> streams_;
-  std::vector<std::int64_t> sizes_;  // by task
+  std::vector<std::int64_t> sizes_;  // indexed by task
 };
 
-/// The state of one run; lives for the length of one call of simulate(). `Rates` is FullSpeed, which costs
-/// nothing, or SlowDowns (and Limits NoWindows or Windows): then a task's end may move while it runs, and
-/// entries of endings_ become stale.
+/// The state of one run; lives during one call of simulate(). `Rates` is FullSpeed, which costs nothing, or
+/// SlowDowns (and Limits NoWindows or Windows): then a task's end may move while it runs, and entries of
+/// endings_ become stale.
 template <typename Rates, typename Limits>
 class Run {
  public:
@@ -202,7 +202,7 @@ class Run {
     }
   }
 
-  /// All that becomes ready at this instant has, through tasks that take no time, too.
+  /// Everything that becomes ready at this instant is ready, including through tasks of zero length.
   void start_held() {
     for (const StreamId id : held_) start_next(id);
     held_.clear();
@@ -250,14 +250,14 @@ class Run {
     const Ending ending = endings_.top();
     endings_.pop();
     if constexpr (kSlowDowns) {
-      // An end can move away and back again, and then stands here twice.
+      // An end can move away and back again; then it is in the queue twice.
       while (!endings_.empty() && endings_.top() == ending) endings_.pop();
       drop_stale();
     }
     return ending.task;
   }
 
-  /// The instant is over: what runs on does so at rates that hold until the next one.
+  /// The instant is over: running tasks get the rates that hold until the next one.
   void settle() {
     for (const SlowDowns::NewEnd& moved : rates_.settle(now_)) {
       timeline_.spans[index(moved.task)].end = moved.at;
@@ -266,7 +266,7 @@ class Run {
     drop_stale();
   }
 
-  /// The next ending is one that happens.
+  /// Removes stale entries until the next ending is a real one.
   void drop_stale() {
     while (!endings_.empty() && endings_.top().at != timeline_.spans[index(endings_.top().task)].end)
       endings_.pop();
@@ -286,10 +286,10 @@ class Run {
   }
 
   const TaskGraph& graph_;
-  std::vector<std::uint32_t> waiting_for_;  // predecessors that have not ended, by task
+  std::vector<std::uint32_t> waiting_for_;  // indexed by task: predecessors that have not ended
   std::vector<Stream> streams_;
-  std::vector<StreamId> touched_;  // streams on which something changed at this instant
-  std::vector<StreamId> held_;     // those of them that wait for its end
+  std::vector<StreamId> touched_;  // streams that changed at this instant
+  std::vector<StreamId> held_;     // those that wait for the end of the instant
   std::priority_queue<Ending, std::vector<Ending>, std::greater<>> endings_;
   Timeline timeline_;
   Time now_{};
@@ -298,16 +298,7 @@ class Run {
   [[no_unique_address]] Limits limits_;
 };
 
-std::string cycle_message(const std::vector<TaskId>& cycle) {
-  std::string out = "tasks wait for one another:";
-  for (const TaskId task : cycle) out += fmt::format(" {} ->", index(task));
-  return out + fmt::format(" {}", index(cycle.front()));
-}
-
 }  // namespace
-
-CycleError::CycleError(std::vector<TaskId> cycle)
-    : std::invalid_argument(cycle_message(cycle)), cycle_(std::move(cycle)) {}
 
 Timeline simulate(const TaskGraph& graph) {
   const auto rules = graph.interferences();

@@ -5,14 +5,14 @@
 namespace sim {
 namespace {
 
-/// To the nearest picosecond, halves up.
+/// Rounds to the nearest picosecond, halves up.
 Time rounded(double picoseconds) { return Time(static_cast<std::int64_t>(std::floor(picoseconds + 0.5))); }
 
 }  // namespace
 
 SlowDowns::SlowDowns(const TaskGraph& graph)
     : streams_(graph.streams().size()), row_starts_(graph.streams().size() + 1) {
-  // A counting sort by the slower, as the graph's edges are by the earlier task.
+  // A counting sort by the slowing stream, as for the graph's edges by the earlier task.
   for (const Interference& rule : graph.interferences()) {
     if (!matters(rule)) continue;
     streams_[index(rule.stream)].factor = rule.factor;
@@ -39,7 +39,7 @@ std::span<const SlowDowns::NewEnd> SlowDowns::settle(Time now) {
   return new_ends_;
 }
 
-/// Tells the streams that this one slows whether it is busy.
+/// Updates the streams that this one slows when it becomes busy or idle.
 void SlowDowns::count(StreamId id) {
   Stream& stream = streams_[index(id)];
   const bool busy = stream.running != Running::nothing;
@@ -70,8 +70,8 @@ void SlowDowns::set_off(Stream& stream, Time now) {
   new_ends_.push_back({stream.task, end_of(stream)});
 }
 
-/// The work left is left_at_full_speed - slowed_for / factor. What is not rounded stays an integer: a double
-/// cannot hold two and a half hours to the picosecond.
+/// The remaining work is left_at_full_speed - slowed_for / factor. The unrounded part stays an integer: a
+/// double cannot hold two and a half hours to the picosecond.
 Time SlowDowns::end_of(const Stream& stream) {
   const auto left = static_cast<double>(stream.left_at_full_speed.count());
   const auto slowed_for = static_cast<double>(stream.slowed_for.count());

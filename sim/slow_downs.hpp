@@ -1,5 +1,5 @@
-// The part of a run that knows how fast tasks go: which streams slow which, and what is left of the tasks
-// that run. Internal to simulate().
+// Computes how fast tasks run: which streams slow which, and the remaining work of running tasks. Internal to
+// simulate().
 
 #pragma once
 
@@ -12,10 +12,11 @@
 
 namespace sim {
 
-/// Told of the tasks of some length that start and of all that end, it says when those that run will end.
+/// Receives the start of each task of nonzero length and the end of every task, and computes when the running
+/// tasks end.
 ///
-/// A stream has one factor, in force or not, so the work left follows from two integers, the time a task has
-/// run at full speed and the time it has run slowed: however often its rate changes, its end is rounded once.
+/// A stream has one factor, which is in force or not. The remaining work therefore follows from two integers,
+/// the time at full speed and the time slowed: however often the rate changes, the end is rounded once.
 class SlowDowns {
  public:
   struct NewEnd {
@@ -41,9 +42,9 @@ class SlowDowns {
     note_change(id);
   }
 
-  /// To be called once all that ends and starts at `now` has done so: brings rates in line with the streams
-  /// that are busy now and gives the ends of the tasks that have started or changed their rate. Such an end
-  /// may be `now` itself. Valid until the next call.
+  /// To be called after all ends and starts at `now`: adjusts rates to the streams that are busy and returns
+  /// the ends of tasks that started or changed their rate. Such an end may be `now` itself. The result is
+  /// valid until the next call.
   std::span<const NewEnd> settle(Time now);
 
  private:
@@ -53,7 +54,7 @@ class SlowDowns {
     double factor = 1;
     std::uint32_t busy_slowers = 0;
     bool slowed = false;   // the factor is in force
-    bool counted = false;  // as busy, at the streams it slows
+    bool counted = false;  // counted as busy at the streams it slows
     bool in_changed = false;
     bool in_crossed = false;
     Running running = Running::nothing;
@@ -72,10 +73,10 @@ class SlowDowns {
   static Time end_of(const Stream& stream);
 
   std::vector<Stream> streams_;
-  std::vector<std::uint32_t> row_starts_;  // of each stream's row in slows_, and the end
+  std::vector<std::uint32_t> row_starts_;  // start of each stream's row in slows_, and the end
   std::vector<StreamId> slows_;            // the streams that it slows
-  std::vector<StreamId> changed_;          // where a task has started or ended at this instant
-  std::vector<StreamId> crossed_;          // whose busy_slowers have come from 0 or to 0 at this instant
+  std::vector<StreamId> changed_;          // streams on which a task started or ended at this instant
+  std::vector<StreamId> crossed_;          // streams whose busy_slowers changed from or to 0 at this instant
   std::vector<NewEnd> new_ends_;
 };
 

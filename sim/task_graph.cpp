@@ -64,14 +64,15 @@ void TaskGraphBuilder::reserve(std::size_t tasks, std::size_t dependencies) {
 
 TaskGraph TaskGraphBuilder::build() && {
   assert(at_most_one_for_a_stream(graph_.interferences_, graph_.streams_.size()));
-  // A counting sort by the earlier task; within a row the order of add_dependency stays.
+  // A counting sort by the earlier task; within a row the order of add_dependency() is kept.
   std::vector<std::uint32_t>& starts = graph_.row_starts_;
   starts.assign(graph_.tasks_.size() + 1, 0);
   for (const auto& [earlier, later] : dependencies_) ++starts[index(earlier) + 1];
   for (std::size_t i = 1; i < starts.size(); ++i) starts[i] += starts[i - 1];
   graph_.targets_.resize(dependencies_.size());
   for (const auto& [earlier, later] : dependencies_) graph_.targets_[starts[index(earlier)]++] = later;
-  for (std::size_t i = starts.size() - 1; i > 0; --i) starts[i] = starts[i - 1];  // each had moved to its end
+  // Each start had moved to its row's end.
+  for (std::size_t i = starts.size() - 1; i > 0; --i) starts[i] = starts[i - 1];
   starts[0] = 0;
   dependencies_ = {};
   return std::move(graph_);

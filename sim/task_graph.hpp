@@ -1,4 +1,4 @@
-// What is to be simulated: tasks, the streams they run on, and who waits for whom. Knows nothing of layers,
+// The input of a simulation: tasks, the streams they run on, and their dependencies. Knows nothing of layers,
 // gradients or networks.
 
 #pragma once
@@ -23,43 +23,43 @@ struct Task {
   /// The work, as the time it takes at full speed.
   Time duration;
   StreamId stream;
-  /// Of the tasks ready for a stream the lowest value runs first, then the one that was ready first, then the
-  /// lower id.
+  /// The ready task with the lowest value runs first on a stream, then the one that was ready first, then the
+  /// lowest id.
   std::int32_t priority = 0;
-  /// What the task is, in the words of whoever built the graph; names are made from it when asked for.
+  /// Identifies the task for the builder of the graph, which derives names from it on request.
   std::uint64_t label = 0;
 };
 
-/// Two streams that share a resource: while any of `by` is busy, tasks on `stream` take `factor` times as
-/// long.
+/// Two streams that share a resource: while any stream of `by` is busy, tasks on `stream` take `factor` times
+/// as long.
 struct Interference {
   StreamId stream;
   std::vector<StreamId> by;
   double factor = 1;
 };
 
-/// A stream whose queue can be overtaken only up to a point: of the tasks ready for it, in order, so many are
-/// committed that their sizes add up to the credit at most, or one that is larger by itself. What is
-/// committed runs first come, first served, and counts until it has ended. A task that does not fit yet holds
-/// up those after it. Which ones are committed is decided when an instant is over, tasks that take no time
-/// included.
+/// Limits how far a stream's queue can be overtaken. Ready tasks are committed in order as long as the sum of
+/// their sizes is at most the credit, or a single larger task alone. Committed tasks run first come, first
+/// served, and count until they have ended. A task that does not fit yet holds up those after it. Tasks are
+/// committed at the end of each instant, zero-length tasks included.
 struct Window {
   StreamId stream;
   std::int64_t credit = 0;
 };
 
-/// Immutable: edges lie in compressed rows. Built by TaskGraphBuilder.
+/// Immutable; edges are stored as compressed rows. Built by TaskGraphBuilder.
 class TaskGraph {
  public:
   TaskGraph() = default;
 
   std::span<const std::string> streams() const { return streams_; }
   std::span<const Task> tasks() const { return tasks_; }
-  /// At most one for a stream.
+  /// At most one per stream.
   std::span<const Interference> interferences() const { return interferences_; }
-  /// At most one for a stream.
+  /// At most one per stream.
   std::span<const Window> windows() const { return windows_; }
-  /// What a task counts against its stream's credit, in rising order of tasks; 0 where it is not listed.
+  /// The size that a task counts against its stream's credit, sorted by task; 0 for tasks that are not
+  /// listed.
   std::span<const std::pair<TaskId, std::int64_t>> sizes() const { return sizes_; }
   std::size_t dependency_count() const { return targets_.size(); }
 
@@ -77,7 +77,7 @@ class TaskGraph {
   std::vector<Interference> interferences_;
   std::vector<Window> windows_;
   std::vector<std::pair<TaskId, std::int64_t>> sizes_;
-  std::vector<std::uint32_t> row_starts_ = {0};  // of each task's successors in targets_, and the end
+  std::vector<std::uint32_t> row_starts_ = {0};  // start of each task's successors in targets_, and the end
   std::vector<TaskId> targets_;
 };
 
@@ -86,15 +86,15 @@ class TaskGraphBuilder {
   /// A stream runs one task at a time, like a CUDA stream or a network port.
   StreamId add_stream(std::string name);
   TaskId add_task(Task task);
-  /// `later` may start only once `earlier` has ended.
+  /// `later` may start only after `earlier` has ended.
   void add_dependency(TaskId earlier, TaskId later);
   /// While any of the streams `by` is busy, tasks on `stream` take `factor` (>= 1) times as long; the factor
-  /// applies once, however many of them are busy. Once for a stream. Streams may slow one another.
+  /// applies once, however many of them are busy. At most once per stream. Streams may slow one another.
   void slow_down(StreamId stream, std::vector<StreamId> by, double factor);
 
-  /// Commits tasks ready for `stream` up to this credit (> 0), see Window. Once for a stream.
+  /// Commits tasks ready for `stream` up to this credit (> 0), see Window. At most once per stream.
   void limit(StreamId stream, std::int64_t credit);
-  /// For the credit of its stream; of tasks in the order in which they were added.
+  /// Sets the size for the credit of its stream; tasks must come in the order in which they were added.
   void set_size(TaskId task, std::int64_t size);
 
   void reserve(std::size_t tasks, std::size_t dependencies);

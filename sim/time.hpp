@@ -8,13 +8,13 @@
 
 namespace sim {
 
-/// Reaches 106 days; fine enough that rounding each of a ring's 4,094 steps stays within 1e-6.
+/// Covers 106 days; fine enough that rounding each of a ring's 4,094 steps stays within 1e-6.
 using Time = std::chrono::duration<std::int64_t, std::pico>;
 
-/// The longest time that from_us() takes; all of a run must stay under it.
+/// The longest time that from_us() accepts; a whole run must stay below it.
 constexpr double kMaxUs = 9e12;
 
-/// Rounds to the nearest picosecond, halves up. Asks for 0 <= us <= kMaxUs.
+/// Rounds to the nearest picosecond, halves up. Requires 0 <= us <= kMaxUs.
 inline Time from_us(double us) {
   constexpr double kPicosecondsPerUs = 1e6;
   const double exact = us * kPicosecondsPerUs;

@@ -1,31 +1,29 @@
 #include "collectives/compression/compressor.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <stdexcept>
+#include <vector>
 
 #include <fmt/core.h>
 
 namespace compression {
 
-// To add a compressor: write compressors/<name>.cpp and list it here.
-Compressor top_k_compressor();
-Compressor mstopk_compressor();
-Compressor dgc_compressor();
-Compressor random_k_compressor();
-Compressor gaussian_k_compressor();
-Compressor threshold_compressor();
+// To add a compressor: write compressors/<name>.cpp and list it here; one that keeps some of the elements is
+// a row of compressors/sparse.cpp.
+std::vector<Compressor> sparse_compressors();
 Compressor efsignsgd_compressor();
 Compressor onebit_compressor();
 Compressor float16_compressor();
 Compressor bfloat16_compressor();
 
 std::span<const Compressor> compressors() {
-  static const std::array all = {top_k_compressor(),     mstopk_compressor(),     dgc_compressor(),
-                                 random_k_compressor(),  gaussian_k_compressor(), threshold_compressor(),
-                                 efsignsgd_compressor(), onebit_compressor(),     float16_compressor(),
-                                 bfloat16_compressor()};
+  static const std::vector<Compressor> all = [] {
+    std::vector<Compressor> out = sparse_compressors();
+    out.insert(out.end(),
+               {efsignsgd_compressor(), onebit_compressor(), float16_compressor(), bfloat16_compressor()});
+    return out;
+  }();
   return all;
 }
 

@@ -1,5 +1,5 @@
-// float16 (IEEE 754 binary16) and bfloat16 as their bits. To the nearest, of two as near the even one; what
-// is too great becomes infinite; NaN stays NaN with the leading bits of its payload.
+// Converts to float16 (IEEE 754 binary16) and bfloat16 as bits. Rounds to nearest, ties to even; overflow
+// becomes infinite; NaN stays NaN with the leading bits of its payload.
 
 #pragma once
 
@@ -15,8 +15,7 @@ constexpr std::uint16_t to_float16(float x) {
   const std::uint32_t key = magnitude(x);
   constexpr std::uint32_t kRebias = (127U - 15U) << 23U;
   const std::uint32_t normal = (key - kRebias + 0xfffU + (key >> 13U & 1U)) >> 13U;
-  // under 2^-14: the adder rounds to multiples of 2^-24, which are the last bits of numbers from a half to
-  // one
+  // Under 2^-14 the addition rounds to multiples of 2^-24, which are the last bits of numbers from 0.5 to 1.
   const std::uint32_t tiny = std::bit_cast<std::uint32_t>(std::bit_cast<float>(key) + 0.5F) - 0x3f000000U;
   const std::uint32_t nan = 0x7e00U | (key >> 13U & 0x1ffU);
   std::uint32_t out = choose(key < 0x38800000U, tiny, normal);

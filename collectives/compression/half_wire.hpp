@@ -1,4 +1,4 @@
-// Two bytes an element and nothing besides; a compressor from the two conversions.
+// Builds a compressor with two bytes per element from the two conversions.
 
 #pragma once
 
@@ -23,7 +23,7 @@ struct HalfWire {
     if (bytes != elements * kWord) refuse(Traits::kName, "2 bytes for each element", bytes);
   }
 
-  /// By itself: elsewhere a compiler does not see that bytes are not where the loop's own ends are kept.
+  /// A separate function: elsewhere the compiler does not see that the bytes do not alias the loop's bounds.
   static void round(std::span<const float> x, std::byte* to) {
     for (std::size_t i = 0; i < x.size(); ++i) put(to + i * kWord, Traits::to(x[i]));
   }
@@ -47,7 +47,7 @@ struct HalfWire {
     }
   }
 
-  /// A sum of two in float32 may be rounded once more: it has more than twice the digits.
+  /// Summing in float32 and rounding again is exact enough: float32 has more than twice the digits.
   static void sum(std::span<std::byte> into, std::span<const std::byte> other) {
     check(other.size(), into.size() / kWord);
     if (into.size() % kWord != 0) refuse(Traits::kName, "2 bytes for each element", into.size());

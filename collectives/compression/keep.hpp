@@ -1,5 +1,5 @@
-// Passes over a vector that look at a block at a time: where next to nothing is kept, most of a pass is
-// vector instructions that find a block to hold nothing.
+// Passes over a vector block by block. If very little is kept, most of a pass consists of vector instructions
+// that find a block without any kept element.
 
 #pragma once
 
@@ -8,20 +8,20 @@
 #include <cstdint>
 #include <span>
 
-#include "collectives/compression/select.hpp"
+#include "collectives/compression/bits.hpp"
 
 namespace compression {
 
 constexpr std::size_t kBlock = 64;
 
-/// Whether any element of a whole block reaches `least`.
+/// Returns whether any element of a whole block reaches `min`.
 inline bool any_reaches(const float* block, std::uint32_t min) {
   std::uint32_t greatest = 0;
   for (std::size_t i = 0; i < kBlock; ++i) greatest = std::max(greatest, magnitude(block[i]));
   return greatest >= min;
 }
 
-/// Calls visit(index) for each element whose magnitude() reaches `least`, in order.
+/// Calls visit(index) for each element whose magnitude() is at least `min`, in order.
 template <typename Visit>
 void for_each_at_least(std::span<const float> x, std::uint32_t min, Visit visit) {
   std::size_t i = 0;

@@ -1,5 +1,6 @@
-// The k-th greatest of a large vector is found among the few elements above a floor that a sample suggests,
-// in one pass; where the sample misleads, or much is kept, by counting digits of the bits (radix selection).
+// Finds the k-th largest element of a large vector among the few elements above a floor estimated from a
+// sample, in one pass. If the sample misleads, or much is kept, counts digits of the bits instead (radix
+// selection).
 
 #include "collectives/compression/select.hpp"
 
@@ -16,21 +17,21 @@
 namespace compression {
 namespace {
 
-/// Bits of a magnitude from the top: 11, 10 and 10.
+/// A digit of a magnitude; from the top they have 11, 10 and 10 bits.
 struct Digit {
   unsigned shift;
   unsigned bits;
 
   std::uint32_t of(std::uint32_t key) const { return (key >> shift) & ((1U << bits) - 1); }
-  /// The bits above.
+  /// Returns the bits above the digit.
   std::uint32_t prefix(std::uint32_t key) const { return key >> shift >> bits; }
 };
 constexpr std::array<Digit, 3> kDigits = {{{20, 11}, {10, 10}, {0, 10}}};
 
 using Counts = std::array<std::size_t, std::size_t{1} << 11U>;
 
-/// How often each digit occurs among the elements that share `key`'s bits above it. Two tables, because an
-/// increment waits for the one before at the same place.
+/// Counts each digit among the elements that share the higher bits of `key`. Two tables are used because an
+/// increment waits for the previous one at the same place.
 Counts count_digits(std::span<const float> x, Digit digit, std::uint32_t key) {
   std::array<Counts, 2> counts{};
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -54,17 +55,19 @@ std::uint32_t kth_by_digits(std::span<const float> x, std::size_t k) {
 
 constexpr std::size_t kSamples = 1U << 14U;
 
-/// A magnitude that somewhat more than k elements should reach, from elements drawn with replacement.
+/// Estimates a magnitude that slightly more than k elements reach, from elements sampled with replacement.
 std::uint32_t suggest_floor(std::span<const float> x, std::size_t k) {
   std::vector<std::uint32_t> sample(kSamples);
   for (std::size_t i = 0; i < kSamples; ++i) sample[i] = magnitude(x[sim::hash(0, i) % x.size()]);
   const std::size_t expected = k * kSamples / x.size();
-  const auto rank = static_cast<std::ptrdiff_t>(expected + expected / 4 + 16);  // 4 deviations at 1 in 1000
+  // 4 standard deviations at 1 in 1000.
+  const auto rank = static_cast<std::ptrdiff_t>(expected + expected / 4 + 16);
   std::nth_element(sample.begin(), sample.begin() + rank, sample.end(), std::greater<>());
   return sample[static_cast<std::size_t>(rank)];
 }
 
-/// The k-th greatest among those above a suggested floor; nothing where too few or too many are.
+/// Returns the k-th largest among the elements above an estimated floor; nothing if too few or too many are
+/// above.
 std::optional<std::uint32_t> kth_by_floor(std::span<const float> x, std::size_t k) {
   const std::size_t max = x.size() / 4;
   std::vector<std::uint32_t> above;
@@ -78,7 +81,7 @@ std::optional<std::uint32_t> kth_by_floor(std::span<const float> x, std::size_t 
   return *kth;
 }
 
-/// Asks for 1 <= k <= x.size().
+/// Requires 1 <= k <= x.size().
 std::uint32_t kth_key(std::span<const float> x, std::size_t k) {
   constexpr std::size_t kLarge = 4 * kSamples;
   if (x.size() >= kLarge && k <= x.size() / 16)

@@ -1,4 +1,4 @@
-// Thresholds are compared as magnitude(): whole numbers, in which NaN and infinities have their place.
+// Thresholds are compared as magnitude(): integers, in which NaN and infinities have a defined order.
 
 #include "collectives/compression/selectors.hpp"
 
@@ -23,20 +23,20 @@ void keep(SparseVector& kept, std::span<const float> x, std::uint32_t i) {
   kept.values.push_back(x[i]);
 }
 
-/// The least float of at least `threshold`, by its magnitude().
+/// Returns the magnitude() of the smallest float >= threshold.
 std::uint32_t round_up(double threshold) {
   const auto nearest = static_cast<float>(threshold);
   return magnitude(nearest) + (static_cast<double>(nearest) < threshold ? 1 : 0);
 }
 
-/// All that reach `surely` are kept, those that do not reach `maybe` are not.
+/// Elements that reach `surely` are kept, those that do not reach `maybe` are not.
 struct Bracket {
   std::uint32_t surely = magnitude(std::numeric_limits<float>::infinity());
   std::uint32_t maybe = 0;
 };
 
-/// Lines 4 to 24 of the algorithm. At most k elements reach a threshold where the k + 1st greatest does not,
-/// so one selection tells what would else be counted in a pass for each sampling.
+/// Lines 4 to 24 of the algorithm. At most k elements reach a threshold if and only if the (k + 1)-th largest
+/// does not, so one selection replaces one counting pass per sampling.
 Bracket bisect(const Magnitudes& of, std::uint32_t next_greatest, int samplings) {
   Bracket bracket;
   double low = 0;
@@ -65,7 +65,7 @@ SparseVector keep_bracket(std::span<const float> x, std::size_t k, const Bracket
   kept.values.reserve(k);
   std::size_t seen = 0;
   for_each_at_least(x, bracket.maybe, [&](std::uint32_t i) {
-    // the second is at least `wanted` before the window, by wrapping around
+    // By wrap-around, the second difference is at least `wanted` before the window.
     if (magnitude(x[i]) >= bracket.surely || seen++ - from < wanted) keep(kept, x, i);
   });
   return kept;
@@ -73,7 +73,7 @@ SparseVector keep_bracket(std::span<const float> x, std::size_t k, const Bracket
 
 bool is_more(std::size_t count, std::size_t k, std::size_t quarters) { return 4 * count > quarters * k; }
 
-/// The magnitude that about k elements of x reach, judged by a sample.
+/// Estimates from a sample the magnitude that about k elements of x reach.
 float sampled_threshold(std::span<const float> x, std::size_t k, std::size_t samples, std::uint64_t seed) {
   std::vector<float> sample(samples);
   for (std::size_t i = 0; i < samples; ++i) sample[i] = x[sim::hash(seed, i) % x.size()];
@@ -86,7 +86,7 @@ float sampled_threshold(std::span<const float> x, std::size_t k, std::size_t sam
 
 SparseVector mstopk(std::span<const float> x, std::size_t k, std::uint64_t seed, int samplings) {
   const Magnitudes of = magnitudes(x);
-  if (k == 0 || k >= x.size() || of.broken >= k) return top_k(x, k);
+  if (k == 0 || k >= x.size() || of.not_finite >= k) return top_k(x, k);
   return keep_bracket(x, k, bisect(of, magnitude(kth_magnitude(x, k + 1)), samplings), seed);
 }
 
@@ -95,7 +95,7 @@ SparseVector dgc(std::span<const float> x, std::size_t k, std::uint64_t seed) {
   const std::size_t samples = std::max(kMinSamples, x.size() / 100);
   if (k == 0 || k >= x.size() || samples >= x.size()) return top_k(x, k);
   const float threshold = sampled_threshold(x, k, samples, seed);
-  // the k greatest of too many are the k greatest of all
+  // If too many elements were selected, the k largest of them are the k largest of all.
   return is_more(count_at_least(x, threshold), k, 5) ? top_k(x, k) : at_least(x, threshold);
 }
 
@@ -104,7 +104,7 @@ SparseVector random_k(std::span<const float> x, std::size_t k, std::uint64_t see
   if (k == 0 || k >= x.size()) return top_k(x, k);
   constexpr std::size_t kBits = 64;
   std::vector<std::uint64_t> sampled((x.size() + kBits - 1) / kBits);
-  // Floyd's sampling (Bentley and Floyd 1987): one draw for each that is kept
+  // Floyd's sampling (Bentley and Floyd 1987): one random number per selected element.
   for (std::size_t last = x.size() - k; last < x.size(); ++last) {
     const std::size_t i = sim::hash(seed, last) % (last + 1);
     const bool again = (sampled[i / kBits] >> i % kBits & 1U) != 0;

@@ -32,7 +32,7 @@ void check_signs(const char* name, std::span<const std::byte> bytes, std::size_t
   if (bytes.size() != header + sign_bytes(elements))
     refuse(name, "scales and a bit for each element", bytes.size());
   for (std::size_t i = 0; i < scales; ++i)
-    if (std::signbit(get_float(bytes.data() + i * sizeof(float)))) refuse(name, "scales of no sign", i);
+    if (std::signbit(get_float(bytes.data() + i * sizeof(float)))) refuse(name, "non-negative scales", i);
   if (elements % 8 != 0 && std::to_integer<unsigned>(bytes.back()) >> elements % 8 != 0)
     refuse(name, "0 beyond the last element", std::to_integer<std::size_t>(bytes.back()));
 }

@@ -14,7 +14,7 @@ void check(std::span<const std::byte> bytes, std::size_t elements) {
   for (std::size_t i = 0; i < bytes.size() / kPerKept; ++i) {
     const auto index = get<std::uint32_t>(bytes.data() + i * kWord);
     if (index < min) refuse("sparse encoding", "growing indexes", index);
-    if (index >= elements) refuse("sparse encoding", "indexes of elements there are", index);
+    if (index >= elements) refuse("sparse encoding", "indexes below the number of elements", index);
     min = std::size_t{index} + 1;
   }
 }

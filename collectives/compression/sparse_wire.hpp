@@ -1,5 +1,5 @@
-// Kept elements on the wire, 8 bytes each and nothing besides: all indexes (uint32, strictly growing), then
-// as many values (float32).
+// The encoding of kept elements, 8 bytes each without a header: all indexes (uint32, strictly increasing),
+// then the values (float32).
 
 #pragma once
 
@@ -14,13 +14,13 @@ namespace compression {
 
 Bytes pack(const SparseVector& kept);
 
-/// Throws std::invalid_argument where the bytes are not some of `elements` elements.
+/// Throws std::invalid_argument unless the bytes encode some of `elements` elements.
 SparseVector unpack(std::span<const std::byte> bytes, std::size_t elements);
 
-/// Without the encoding and its size, which are what sparse compressors differ in.
+/// A compressor without encode() and size(), in which sparse compressors differ.
 Compressor sparse_compressor();
 
-/// From `least` to `most` elements.
+/// The size of `min` to `max` elements.
 WireSize sparse_size(std::size_t min, std::size_t max);
 
 }  // namespace compression

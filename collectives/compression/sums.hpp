@@ -1,5 +1,5 @@
-// Sums over a vector in an order that is fixed and that vector instructions can follow, so that means have
-// the same bits on any machine and build.
+// Sums over a vector in a fixed order that suits vector instructions, so that means have the same bits on any
+// machine and build.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace compression {
 
-/// Eight sums of every eighth element's term, then the eight in order.
+/// Computes eight sums, each of every eighth element's term, then adds the eight in order.
 template <typename Term>
 double sum_of(std::span<const float> x, Term term) {
   std::array<double, 8> sums{};
@@ -22,16 +22,16 @@ double sum_of(std::span<const float> x, Term term) {
   return sum;
 }
 
-/// Of the finite elements alone; all 0 where there is none.
+/// Statistics of the finite elements; all 0 if there is none.
 struct Magnitudes {
-  double mean = 0;         ///< of |x|
-  float greatest = 0;      ///< of |x|
-  std::size_t broken = 0;  ///< infinities and NaN, which are left out of the rest
+  double mean = 0;             ///< of |x|
+  float greatest = 0;          ///< of |x|
+  std::size_t not_finite = 0;  ///< number of infinities and NaN, which are excluded from the rest
 };
 
 Magnitudes magnitudes(std::span<const float> x);
 
-/// As Magnitudes leaves out.
+/// Like Magnitudes, of the finite elements only.
 struct Moments {
   double mean = 0;
   double deviation = 0;

@@ -9,7 +9,7 @@
 namespace compression {
 namespace {
 
-/// The z that so small a part of normal draws is beyond, of both signs together.
+/// Returns the z that |normal variate| exceeds with probability `part`.
 double normal_beyond(double part) { return -sim::standard_normal(static_cast<std::uint64_t>(part * 0x1p63)); }
 
 }  // namespace

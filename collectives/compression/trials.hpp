@@ -1,4 +1,4 @@
-// How Gaussian-k comes to its threshold, whoever counts: the CPU or a device.
+// The search for the threshold of Gaussian-k, independent of who counts: the CPU or a device.
 
 #pragma once
 
@@ -8,11 +8,11 @@
 
 namespace compression {
 
-/// What k of n elements reach if they are normally distributed; 0 < k < n.
+/// Returns the threshold that k of n normally distributed elements reach; 0 < k < n.
 float normal_threshold(double mean, double deviation, std::size_t k, std::size_t n);
 
-/// A threshold that from 3k/4 to 5k/4 elements reach, if trials from `first` on find one. `reaching` tells
-/// how many reach a threshold; what it was asked last is what is returned.
+/// Returns a threshold that 3k/4 to 5k/4 elements reach, if trials from `first` on find one. `reaching`
+/// returns the number of elements that reach a threshold; the returned threshold is its last argument.
 std::optional<float> adjusted_threshold(std::size_t k, float first,
                                         const std::function<std::size_t(float)>& reaching);
 

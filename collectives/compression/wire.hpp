@@ -1,4 +1,4 @@
-// What compressors write and read: bytes, numbers in them little-endian on any machine.
+// Reads and writes the bytes of compressors; numbers are little-endian on any machine.
 
 #pragma once
 
@@ -13,7 +13,7 @@ namespace compression {
 
 using Bytes = std::vector<std::byte>;
 
-/// The bytes of a word of 2 or 4 in the other order.
+/// Reverses the bytes of a word of 2 or 4 bytes.
 template <typename Word>
 constexpr Word swapped(Word word) {
   std::uint32_t out = 0;

@@ -16,7 +16,7 @@ using transport::Group;
 using transport::Phase;
 using transport::Transport;
 
-/// Encodings of `word` bytes an element, cut at elements.
+/// Returns a part of encodings with `word` bytes per element, cut between elements.
 std::span<std::byte> part_of(std::span<std::byte> bytes, std::size_t word, std::size_t part,
                              std::size_t parts) {
   const std::size_t elements = bytes.size() / word;
@@ -24,7 +24,7 @@ std::span<std::byte> part_of(std::span<std::byte> bytes, std::size_t word, std::
   return bytes.subspan(begin * word, (part_begin(elements, part + 1, parts) - begin) * word);
 }
 
-/// The part becomes what the encodings of all nodes say.
+/// Replaces the part by the sum of the encodings of all nodes.
 void exchange(Group& peers, const Compressor& compressor, double density, Bytes own, std::span<float> part) {
   const Phase phase(peers, "between");
   std::ranges::fill(part, 0.0F);
@@ -38,7 +38,7 @@ void exchange(Group& peers, const Compressor& compressor, double density, Bytes 
                     [&](std::span<const std::byte> bytes) { compressor.add_decoded(bytes, part); });
 }
 
-/// Parts of encodings on their way from each rank to the next; part i and part i + size are one.
+/// Sends parts of encodings from each rank to the next; parts i and i + size are the same.
 class EncodedRing {
  public:
   EncodedRing(Transport& transport, std::span<std::byte> bytes, std::size_t word)

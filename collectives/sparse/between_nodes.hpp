@@ -1,4 +1,4 @@
-// Any compressor between nodes alone: gradients are summed dense inside a node, and only what goes between
+// Compression between nodes only: gradients are summed uncompressed inside a node, and only traffic between
 // nodes is encoded.
 
 #pragma once
@@ -13,24 +13,24 @@
 
 namespace sparse {
 
-/// Which elements this rank encodes: its part of the gradient of so many elements in its node.
+/// Returns the elements that this rank encodes: its part of the gradient in its node.
 Range encoded_part(const transport::Transport& transport, std::size_t elements,
                    std::uint32_t workers_per_node);
 
 /// Rank r is worker r % workers_per_node of node r / workers_per_node; std::invalid_argument if nodes are not
-/// full. Afterwards `gradient` holds, on all ranks alike, the sum over nodes of what encodings of the nodes'
-/// sums say. A ring reduce-scatter inside the node ("reduce-scatter"); each rank encodes its part, with
-/// `feedback` where it is not null; encodings go between the workers with the same place in their nodes
-/// ("between"), all gathered and added in the order of nodes or, where they can be summed, by a ring
-/// all-reduce; a ring all-gather inside the node ("inside"). In words, with n workers in each of m nodes and
-/// d elements, each rank receives at most 2 ceil(d (n-1)/n), and the encodings of m-1 parts or 2
+/// full. Afterwards `gradient` holds on all ranks the sum over nodes of the decoded encodings of the nodes'
+/// sums. Steps: a ring reduce-scatter inside the node ("reduce-scatter"); each rank encodes its part, with
+/// `feedback` unless it is null; encodings go between the workers with the same position in their nodes
+/// ("between"), either all gathered and added in the order of nodes or, if they can be summed, by a ring
+/// all-reduce; a ring all-gather inside the node ("inside"). With n workers in each of m nodes and d
+/// elements, each rank receives at most 2 ceil(d (n-1)/n) words, and the encodings of m-1 parts or 2
 /// ceil((m-1)/m) of one. With one node nothing is encoded.
 void sum_between_nodes(transport::Transport& transport, const compression::Compressor& compressor,
                        std::uint32_t workers_per_node, std::span<float> gradient, compression::State& state,
                        compression::ErrorFeedback* feedback);
 
-/// Encodings that can be summed, of `word` bytes an element, as ring_all_reduce() does; and its two halves,
-/// as ring_reduce_scatter() and ring_all_gather() do.
+/// An all-reduce of encodings that can be summed, with `word` bytes per element, like ring_all_reduce(); and
+/// its two halves, like ring_reduce_scatter() and ring_all_gather().
 void all_reduce_encoded(transport::Transport& transport, const compression::Compressor& compressor,
                         std::span<std::byte> bytes, std::size_t word);
 void reduce_scatter_encoded(transport::Transport& transport, const compression::Compressor& compressor,

@@ -33,12 +33,12 @@ void append_blocks(const Bytes& all, std::span<const std::size_t> sizes, std::ve
   }
 }
 
-/// The P-1 messages that go round a ring from this rank to the next, and from the one before to this. Blocks
-/// take turns as they would without a window: the message that comes first of those that have not arrived is
-/// never behind one that waits.
-class Paced {
+/// The P-1 messages around a ring, from this rank to the next and from the previous one to this. Blocks keep
+/// the order that they would have without a window: the first of the messages that have not arrived is never
+/// behind one that waits.
+class WindowedRing {
  public:
-  Paced(Transport& transport, Window window)
+  WindowedRing(Transport& transport, Window window)
       : transport_(transport),
         window_(window),
         next_((transport.rank() + 1) % transport.size()),
@@ -92,7 +92,7 @@ void all_gather_each(Transport& transport, Bytes own,
                      const std::function<void(std::uint32_t, std::span<const std::byte>)>& visit,
                      Window window) {
   const std::uint32_t size = transport.size();
-  Paced ring(transport, window);
+  WindowedRing ring(transport, window);
   Bytes block = std::move(own);
   visit(transport.rank(), block);
   for (std::uint32_t step = 1; step < size; ++step) {
@@ -106,7 +106,7 @@ void all_gather_in_order(Transport& transport, Bytes own,
                          const std::function<void(std::span<const std::byte>)>& visit, Window window) {
   const std::uint32_t size = transport.size();
   const std::uint32_t next = (transport.rank() + 1) % size;
-  Paced ring(transport, window);
+  WindowedRing ring(transport, window);
   for (std::uint32_t origin = 0; origin < size; ++origin) {
     Bytes block = origin == transport.rank() ? std::move(own) : ring.recv(Tag::in_order);
     visit(block);
@@ -121,7 +121,7 @@ void all_gather_within(Transport& transport, Bytes own, std::size_t max_bytes, s
   std::vector<Bytes> blocks = all_gather(transport, std::move(own));
   for (Bytes& block : blocks) {
     visit(block);
-    Bytes().swap(block);  // what has been visited needs no memory any more
+    Bytes().swap(block);  // frees the memory of visited blocks
   }
 }
 

@@ -1,4 +1,4 @@
-// All-gathers of messages of any length: on a ring, and in ceil(log2 P) rounds where all lengths are known.
+// All-gathers of messages of any length: on a ring, or in ceil(log2 P) rounds if all lengths are known.
 
 #pragma once
 
@@ -12,40 +12,41 @@
 
 namespace sparse {
 
-/// What each rank gave, in the order of ranks. On a ring: P-1 messages, each rank receives exactly what the
-/// others gave, no length or other control word. With encoded gradients as `own` this is the collective of
-/// compressors whose sum has no code: each rank then decodes all.
+/// Returns the messages of all ranks, in the order of ranks. On a ring: P-1 messages, each rank receives
+/// exactly the other ranks' data, without control words. With encoded gradients as `own` this is the
+/// collective for compressors whose encodings cannot be summed: each rank then decodes all.
 std::vector<transport::Bytes> all_gather(transport::Transport& transport, transport::Bytes own);
 
-/// How many messages may wait for a rank that is late; 0: any number. Beyond it a rank waits until the next
-/// one has taken an earlier message, which it says by a message without content: of P-1 messages P-1-window
-/// are answered so, in a phase "taken" of their own.
+/// How many messages may wait for a late rank; 0: any number. Beyond it a rank waits until the next one has
+/// taken an earlier message, which that rank confirms by an empty message: P-1-window of the P-1 messages are
+/// confirmed, in a phase "taken" of their own.
 using Window = std::uint32_t;
 
-/// The same on the same ring, but what arrives is given to `visit`, own first, then in the order of arrival,
-/// and is passed on and forgotten: one message at a time is in memory.
+/// As above, but passes each message to `visit`, the rank's own first, then in the order of arrival, then
+/// forwards and frees it: one message at a time is in memory.
 void all_gather_each(transport::Transport& transport, transport::Bytes own,
                      const std::function<void(std::uint32_t rank, std::span<const std::byte>)>& visit,
                      Window window = 0);
 
-/// The same in the order of ranks, for sums that must not depend on who sums. As many messages and words; but
-/// as a rank passes on only what it has visited, the last block sets out when the first has come round: up to
-/// twice the time of the others.
+/// As above, but in the order of ranks, for sums that must not depend on the rank that sums. The number of
+/// messages and words is the same; but as a rank forwards only what it has visited, the last block starts
+/// when the first has gone round: up to twice the time of the others.
 void all_gather_in_order(transport::Transport& transport, transport::Bytes own,
                          const std::function<void(std::span<const std::byte>)>& visit, Window window = 0);
 
-/// Visited in the order of ranks: all gathered at once where P times `max_bytes` are at most `room`, else
-/// one at a time, with two at most that wait. Both are the same on all ranks, and no rank gives more than
-/// `max_bytes`.
+/// Visits messages in the order of ranks: all gathered at once if P times `max_bytes` is at most `room`,
+/// otherwise one at a time, with at most two that wait. Both values are the same on all ranks, and no rank
+/// sends more than `max_bytes`.
 void all_gather_within(transport::Transport& transport, transport::Bytes own, std::size_t max_bytes,
                        std::size_t room, const std::function<void(std::span<const std::byte>)>& visit);
 
-/// The same in ceil(log2 P) messages of doubled length, for any P, by the algorithm of Bruck et al. (1997).
-/// All ranks know how many bytes each gives; one that gives another number ends with std::invalid_argument.
+/// An all-gather in ceil(log2 P) messages of doubling length, for any P, by the algorithm of Bruck et al.
+/// (1997). All ranks know how many bytes each sends; a rank that sends another number gets
+/// std::invalid_argument.
 std::vector<transport::Bytes> all_gather_known(transport::Transport& transport, transport::Bytes own,
                                                std::span<const std::size_t> sizes);
 
-/// One number of each rank, in the order of ranks; P-1 words received.
+/// Gathers one number per rank, in the order of ranks; P-1 words received.
 std::vector<std::uint32_t> all_gather_word(transport::Transport& transport, std::uint32_t own);
 
 }  // namespace sparse

@@ -10,15 +10,15 @@
 namespace sparse {
 namespace {
 
-/// What a draw is for.
-enum class Draw : std::uint8_t { layer_begin, layer_scale, element_scale, common, own };
+/// The purpose of a random number.
+enum class Purpose : std::uint8_t { layer_begin, layer_scale, element_scale, common, own };
 
 template <typename... Words>
-std::uint64_t bits_of(const GradientSource& source, Draw draw, Words... words) {
+std::uint64_t bits_of(const GradientSource& source, Purpose draw, Words... words) {
   return sim::hash(source.seed, static_cast<std::uint64_t>(draw), words...);
 }
 
-/// A rotation by `iteration` times 2 arctan(drift): cosine and sine, without asking libm for either.
+/// Returns cosine and sine of a rotation by `iteration` times 2 arctan(drift), without calls of libm.
 std::array<double, 2> turned(double drift, std::uint64_t iteration) {
   const double scale = 1 + drift * drift;
   std::array<double, 2> power = {(1 - drift * drift) / scale, 2 * drift / scale};
@@ -34,16 +34,17 @@ std::array<double, 2> turned(double drift, std::uint64_t iteration) {
 std::vector<std::size_t> layer_ends(const GradientSource& source, std::size_t elements) {
   std::vector<std::size_t> ends;
   for (std::size_t layer = 1; layer < source.layers; ++layer)
-    ends.push_back(bits_of(source, Draw::layer_begin, layer) % (elements + 1));
+    ends.push_back(bits_of(source, Purpose::layer_begin, layer) % (elements + 1));
   ends.push_back(elements);
   std::sort(ends.begin(), ends.end());
   return ends;
 }
 
-/// A normal draw times the root of an exponential one of mean 1 is a Laplace draw of variance 1.
+/// A normal variate times the square root of an exponential one with mean 1 is a Laplace variate with
+/// variance 1.
 double element_scale(const GradientSource& source, std::size_t element) {
   if (source.tails == Tails::gaussian) return 1;
-  return std::sqrt(-sim::portable_log(sim::uniform(bits_of(source, Draw::element_scale, element))));
+  return std::sqrt(-sim::portable_log(sim::uniform(bits_of(source, Purpose::element_scale, element))));
 }
 
 void check(const GradientSource& source) {
@@ -69,10 +70,10 @@ std::vector<float> gradient(const GradientSource& source, std::size_t elements, 
   std::size_t layer = 0;
   for (const std::size_t end : layer_ends(source, elements)) {
     const double scale =
-        sim::lognormal_mean_one(bits_of(source, Draw::layer_scale, layer++), source.layer_sigma);
+        sim::lognormal_mean_one(bits_of(source, Purpose::layer_scale, layer++), source.layer_sigma);
     for (std::size_t i = values.size(); i < end; ++i) {
-      const double shared = common == 0 ? 0 : common * drifting(bits_of(source, Draw::common, i));
-      const double alone = own == 0 ? 0 : own * drifting(bits_of(source, Draw::own, rank, i));
+      const double shared = common == 0 ? 0 : common * drifting(bits_of(source, Purpose::common, i));
+      const double alone = own == 0 ? 0 : own * drifting(bits_of(source, Purpose::own, rank, i));
       values.push_back(static_cast<float>(scale * element_scale(source, i) * (shared + alone)));
     }
   }

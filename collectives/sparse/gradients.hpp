@@ -1,5 +1,5 @@
-// Gradients as training makes them, for tests and measurements: drawn, so that any element of any rank in any
-// iteration is the same on every machine.
+// Synthetic gradients that resemble those of training, for tests and measurements: any element of any rank in
+// any iteration is the same on every machine.
 
 #pragma once
 
@@ -14,19 +14,20 @@ enum class Tails : std::uint8_t { gaussian, laplace };
 struct GradientSource {
   std::uint64_t seed = 1;
   Tails tails = Tails::gaussian;
-  /// How many layers of random lengths; the standard deviation of the logarithm of a layer's scale.
+  /// Number of layers, which have random lengths; and the standard deviation of the logarithm of a layer's
+  /// scale.
   std::size_t layers = 1;
   double layer_sigma = 1;
-  /// The share of an element's variance that all ranks have in common: 0 makes selections independent (but
-  /// for what layers and laplace tails make alike), 1 makes ranks equal.
+  /// The fraction of an element's variance that all ranks share: with 0, selections are independent (apart
+  /// from the effect of layers and laplace tails), with 1, ranks are equal.
   double common = 0.5;
-  /// How far an element turns from iteration to iteration: t iterations apart its values correlate by
-  /// cos(2 t arctan(drift)). 0 makes iterations equal.
+  /// How much an element changes between iterations: values t iterations apart have the correlation cos(2 t
+  /// arctan(drift)). With 0, iterations are equal.
   double drift = 0.02;
 };
 
-/// Elements have mean 0 and, before a layer's scale, variance 1. In laplace tails every element has a scale
-/// of its own that all ranks and iterations share, so that the same ones tend to be great.
+/// Elements have mean 0 and, before a layer's scale, variance 1. With laplace tails every element has its own
+/// scale, which all ranks and iterations share, so that the same elements tend to be large.
 /// std::invalid_argument for no layers, a negative drift or sigma, or a share outside 0 to 1.
 std::vector<float> gradient(const GradientSource& source, std::size_t elements, std::uint32_t rank,
                             std::uint64_t iteration);

@@ -9,15 +9,15 @@ namespace {
 
 using transport::Transport;
 
-/// The distance at which a rank hands its sum down the tree to a lower one; rank 0 has none, so it is the
-/// least power of two that is not below the number of ranks.
+/// Returns the distance to the lower rank to which a rank sends its sum; rank 0 has none, so it gets the
+/// smallest power of two that is not below the number of ranks.
 std::uint32_t distance_to_parent(std::uint32_t rank, std::uint32_t size) {
   std::uint32_t distance = 1;
   while (distance < size && rank % (2 * distance) == 0) distance *= 2;
   return distance;
 }
 
-/// What either has; where both have an element, the first's and the second's.
+/// Returns the union; where both have an element, the first value plus the second.
 SparseVector sum_of_both(const SparseVector& a, const SparseVector& b) {
   SparseVector sum;
   sum.indexes.reserve(a.indexes.size() + b.indexes.size());
@@ -41,7 +41,7 @@ SparseVector sum_of_both(const SparseVector& a, const SparseVector& b) {
   return sum;
 }
 
-/// Of a rank below, when it has it; where it is asked for, no sooner than that.
+/// Receives the sum of the rank `below`; if it must be asked for, only after asking.
 SparseVector from_below(Transport& transport, std::uint32_t below, std::size_t elements, Sending sending) {
   if (sending == Sending::when_asked) {
     const transport::Phase phase(transport, "asked");
@@ -50,7 +50,7 @@ SparseVector from_below(Transport& transport, std::uint32_t below, std::size_t e
   return decode(transport.recv(below, tag_of(Tag::tree_up)), {0, elements});
 }
 
-/// The k greatest of the sums of the ranks whose root this rank is.
+/// Returns the k largest elements of the sum of the ranks below this one.
 SparseVector sum_from_below(Transport& transport, SparseVector own, std::size_t elements, std::size_t k,
                             Sending sending) {
   const std::uint32_t parent = distance_to_parent(transport.rank(), transport.size());
@@ -58,7 +58,7 @@ SparseVector sum_from_below(Transport& transport, SparseVector own, std::size_t 
   for (std::uint32_t distance = 1; distance < parent; distance *= 2) {
     if (transport.rank() + distance >= transport.size()) continue;
     SparseVector sum;
-    {  // what has been summed needs no memory any more
+    {  // frees the memory of what has been summed
       const SparseVector below = from_below(transport, transport.rank() + distance, elements, sending);
       sum = sum_of_both(std::exchange(selected, {}), below);
     }
@@ -81,7 +81,7 @@ SparseVector reduce(Transport& transport, SparseVector own, std::size_t elements
   return {};
 }
 
-/// What rank 0 has, on all ranks.
+/// Broadcasts the selection of rank 0.
 SparseVector broadcast(Transport& transport, SparseVector selected, std::size_t elements) {
   const transport::Phase phase(transport, "broadcast");
   const std::uint32_t parent = distance_to_parent(transport.rank(), transport.size());
@@ -97,7 +97,7 @@ SparseVector broadcast(Transport& transport, SparseVector selected, std::size_t 
 
 Selected gtopk(Transport& transport, SparseVector own, std::size_t elements, std::size_t k, Sending sending) {
   check_sparse(own, elements, "gtopk");
-  Marks given({0, elements});  // less memory than what was given
+  Marks given({0, elements});  // takes less memory than the selection itself
   for (const std::uint32_t index : own.indexes) given.set(index);
   Selected result;
   result.sum = broadcast(transport, reduce(transport, std::move(own), elements, k, sending), elements);

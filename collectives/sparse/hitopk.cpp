@@ -13,7 +13,7 @@ using transport::Group;
 using transport::Phase;
 using transport::Transport;
 
-/// What is kept of the shard, by index in the gradient; the rest of it stays in `rest`.
+/// Returns the selected elements of the shard, indexed as in the gradient; the others stay in `rest`.
 SparseVector select_from(std::span<const float> shard_sum, Range shard, const Selector& select,
                          std::span<float> rest) {
   std::copy(shard_sum.begin(), shard_sum.end(), rest.begin());
@@ -26,7 +26,7 @@ SparseVector select_from(std::span<const float> shard_sum, Range shard, const Se
   return selected;
 }
 
-/// The shard's sum over nodes, in their order, in its place in the gradient.
+/// Sums the shard over nodes, in the order of nodes.
 Accumulator sum_between_nodes(Group& peers, const SparseVector& selected, std::size_t max, Range shard,
                               std::span<float> place) {
   const Phase phase(peers, "between");
@@ -36,7 +36,7 @@ Accumulator sum_between_nodes(Group& peers, const SparseVector& selected, std::s
   return sum;
 }
 
-/// The shards' sums, to all workers of the node; in so many pieces one after the other.
+/// Gathers the shards' sums on all workers of the node, in several pieces one after the other.
 void gather_in_node(Group& node, const Accumulator& own, std::size_t elements, std::size_t pieces,
                     Accumulator& all) {
   const Phase phase(node, "inside");

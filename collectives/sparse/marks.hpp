@@ -1,4 +1,4 @@
-// Which of a range of elements are there: a bit each, a thirty-second of what their values take.
+// A bit set over a range of elements: which of them are present. It takes 1/32 of the memory of their values.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace sparse {
 
-/// Elements from one index up to, not including, another.
+/// The elements [begin, end).
 struct Range {
   std::size_t begin = 0;
   std::size_t end = 0;
@@ -18,7 +18,7 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-/// Asks for indexes within its range.
+/// All indexes must be within its range.
 class Marks {
  public:
   explicit Marks(Range range) : range_(range), words_((range.size() + kBits - 1) / kBits) {}
@@ -29,7 +29,7 @@ class Marks {
   void clear(std::size_t index) { words_[(index - range_.begin) / kBits] &= ~bit_of(index); }
   void clear() { std::fill(words_.begin(), words_.end(), 0); }
 
-  /// Calls visit(index) for each that is there, in order; it may clear that one.
+  /// Calls visit(index) for each present element, in order; `visit` may remove that element.
   template <typename Visit>
   void for_each(Range within, Visit visit) const {
     if (within.size() == 0) return;

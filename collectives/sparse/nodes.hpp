@@ -1,4 +1,4 @@
-// Ranks in nodes: rank r is worker r % workers of node r / workers.
+// Groups of ranks by node: rank r is worker r % workers of node r / workers.
 
 #pragma once
 
@@ -9,13 +9,13 @@
 
 namespace sparse {
 
-/// std::invalid_argument, for `what`, where nodes of so many workers are not full.
+/// Throws std::invalid_argument, which mentions `what`, unless all nodes have that many workers.
 void check_full_nodes(const transport::Transport& all, std::uint32_t workers, std::string_view what);
 
-/// The workers of this rank's node.
+/// Returns the workers of this rank's node.
 transport::Group node_of(transport::Transport& all, std::uint32_t workers);
 
-/// The workers with this rank's place in their nodes.
+/// Returns the workers with this rank's position in their nodes.
 transport::Group peers_of(transport::Transport& all, std::uint32_t workers);
 
 }  // namespace sparse

@@ -20,15 +20,16 @@ using transport::Bytes;
 using transport::Phase;
 using transport::Transport;
 
-/// What a threshold must be so that these reach it; but not 0, because a gradient that was all zeros once
-/// would then travel whole, nor NaN, because an infinity would then stay behind.
+/// Returns the threshold that elements of at least this magnitude reach. It is never 0, because then all
+/// elements would be sent after a gradient of zeros, and never NaN, because then infinities would be left
+/// behind.
 float threshold_from(std::uint32_t min) {
   constexpr std::uint32_t kInfinity = compression::magnitude(std::numeric_limits<float>::infinity());
   return std::bit_cast<float>(std::clamp(min, 1U, kInfinity));
 }
 
-/// What a rank has selected of its gradient.
-struct Local {
+/// The elements that a rank has selected from its gradient.
+struct LocalSelection {
   std::span<const float> gradient;
   Marks marks;
   std::size_t count = 0;
@@ -39,8 +40,8 @@ struct Local {
   }
 };
 
-Local select_exactly(std::span<const float> gradient, std::size_t k, OkTopkState& state) {
-  Local local{gradient, Marks({0, gradient.size()})};
+LocalSelection select_exactly(std::span<const float> gradient, std::size_t k, OkTopkState& state) {
+  LocalSelection local{gradient, Marks({0, gradient.size()})};
   std::uint32_t min = compression::magnitude(std::numeric_limits<float>::infinity());
   for (const std::uint32_t index : compression::top_k(gradient, k).indexes) {
     local.select(index);
@@ -50,15 +51,15 @@ Local select_exactly(std::span<const float> gradient, std::size_t k, OkTopkState
   return local;
 }
 
-Local select_by_threshold(std::span<const float> gradient, float threshold) {
-  Local local{gradient, Marks({0, gradient.size()})};
+LocalSelection select_by_threshold(std::span<const float> gradient, float threshold) {
+  LocalSelection local{gradient, Marks({0, gradient.size()})};
   compression::for_each_at_least(gradient, compression::min_magnitude(threshold),
                                  [&](std::uint32_t index) { local.select(index); });
   return local;
 }
 
-/// Where this rank would have the regions begin: each gets as many of its selections.
-std::vector<std::uint64_t> wished_begins(const Local& local, std::uint32_t size) {
+/// Returns the region boundaries with which each region would hold the same number of this rank's selections.
+std::vector<std::uint64_t> preferred_begins(const LocalSelection& local, std::uint32_t size) {
   const std::size_t elements = local.gradient.size();
   std::vector<std::uint64_t> begins;
   if (local.count == 0) {
@@ -75,10 +76,10 @@ std::vector<std::uint64_t> wished_begins(const Local& local, std::uint32_t size)
   return begins;
 }
 
-/// The mean of what all ranks wish, rounded down.
-std::vector<std::size_t> agree_on_boundaries(Transport& transport, const Local& local) {
+/// Returns the mean over all ranks of their proposed boundaries, rounded down.
+std::vector<std::size_t> agree_on_boundaries(Transport& transport, const LocalSelection& local) {
   const Phase phase(transport, "boundaries");
-  std::vector<std::uint64_t> begins = wished_begins(local, transport.size());
+  std::vector<std::uint64_t> begins = preferred_begins(local, transport.size());
   ring_all_reduce(transport, begins);
   std::vector<std::size_t> boundaries = {0};
   for (const std::uint64_t sum : begins) boundaries.push_back(sum / transport.size());
@@ -90,10 +91,10 @@ Range region_of(const OkTopkState& state, std::uint32_t rank) {
   return {state.boundaries[rank], state.boundaries[rank + 1]};
 }
 
-/// Sends each region of `local` to its rank and sums this rank's: own first, then of the rank before, and so
-/// on round to the next. Starts with the next rank, so that not all send to one, and a bucket of messages at
-/// a time.
-void split_and_reduce(Transport& transport, const Local& local, const OkTopkState& state,
+/// Sends each region of `local` to its rank and sums this rank's region: its own part first, then that of the
+/// previous rank, and so on round to the next one. Sends to the next rank first, so that ranks do not all
+/// send to one, and one bucket of messages at a time.
+void split_and_reduce(Transport& transport, const LocalSelection& local, const OkTopkState& state,
                       const OkTopkOptions& options, Accumulator& sum) {
   const Phase phase(transport, "split");
   const std::uint32_t size = transport.size();
@@ -123,8 +124,8 @@ void split_and_reduce(Transport& transport, const Local& local, const OkTopkStat
   }
 }
 
-/// All shares; `counts` tells how many elements each rank has. On a ring, a few messages at a time, where
-/// they are more than an eighth of a gradient and asks_first.
+/// Gathers all shares; `counts` holds the number of elements of each rank. With asks_first and more than an
+/// eighth of a gradient, uses a ring, a few messages at a time.
 void gather_shares(Transport& transport, Bytes share, std::span<const std::size_t> counts,
                    const OkTopkOptions& options, Range all, Accumulator& sum) {
   constexpr std::size_t kPart = 8;
@@ -141,7 +142,7 @@ void gather_shares(Transport& transport, Bytes share, std::span<const std::size_
     std::vector<Bytes> blocks = all_gather_known(transport, std::move(share), bytes);
     for (Bytes& block : blocks) {
       sum.add(block, all);
-      Bytes().swap(block);  // what has been added needs no memory any more
+      Bytes().swap(block);  // frees the memory of what has been added
     }
   }
   if (sum.count() != total)
@@ -156,13 +157,13 @@ std::vector<std::size_t> gather_counts(Transport& transport, const Accumulator& 
   return {words.begin(), words.end()};
 }
 
-/// Places that are in both.
+/// Returns the positions that are in both.
 Range overlap(Range a, Range b) {
   const std::size_t begin = std::max(a.begin, b.begin);
   return {begin, std::max(begin, std::min(a.end, b.end))};
 }
 
-/// Who has which places of the shares laid end to end.
+/// Returns the position of each rank's share when the shares are concatenated.
 std::vector<Range> laid_out(std::span<const std::size_t> counts) {
   std::vector<Range> ranges;
   std::size_t begin = 0;
@@ -207,7 +208,7 @@ Bytes move_elements(Transport& transport, const SparseVector& share, std::span<c
   return encode(moved);
 }
 
-/// Leaves the k greatest of all sums, exactly, on every rank.
+/// Finds the k largest of all sums, exactly, on every rank.
 void recompute_global(Transport& transport, const OkTopkOptions& options, Range all, Accumulator& sum) {
   const std::vector<std::size_t> counts = gather_counts(transport, sum);
   const Phase phase(transport, "recompute");
@@ -242,15 +243,15 @@ void start_anew_if_changed(OkTopkState& state, std::size_t elements, std::size_t
   if (!same) state = {.k = k};
 }
 
-/// Leaves the sum in `sum`, which covers all elements; what this rank selected. Asks for elements and a k
-/// over 0.
-Local run(Transport& transport, std::span<const float> gradient, const OkTopkOptions& options,
-          OkTopkState& state, Accumulator& sum) {
+/// Writes the sum into `sum`, which covers all elements; returns this rank's selection. Requires at least one
+/// element and k > 0.
+LocalSelection run(Transport& transport, std::span<const float> gradient, const OkTopkOptions& options,
+                   OkTopkState& state, Accumulator& sum) {
   const Range all = {0, gradient.size()};
   start_anew_if_changed(state, gradient.size(), transport.size(), options.k);
   const bool recompute = state.calls % options.recompute_every == 0;
-  Local local = recompute ? select_exactly(gradient, options.k, state)
-                          : select_by_threshold(gradient, state.local_threshold);
+  LocalSelection local = recompute ? select_exactly(gradient, options.k, state)
+                                   : select_by_threshold(gradient, state.local_threshold);
   if (state.calls % options.repartition_every == 0) state.boundaries = agree_on_boundaries(transport, local);
   split_and_reduce(transport, local, state, options, sum);
   if (recompute) {
@@ -271,7 +272,7 @@ Selected ok_topk(Transport& transport, std::span<const float> gradient, const Ok
   check_options(options);
   if (gradient.empty() || options.k == 0) return {};
   Accumulator sum({0, gradient.size()});
-  const Local local = run(transport, gradient, options, state, sum);
+  const LocalSelection local = run(transport, gradient, options, state, sum);
   Selected result;
   result.sum = sum.take();
   for (const std::uint32_t index : result.sum.indexes)
@@ -286,7 +287,7 @@ OkTopkCounts ok_topk(Transport& transport, std::span<float> left, std::span<floa
   Accumulator into({0, sum.size()}, sum);
   OkTopkCounts counts;
   if (!sum.empty() && options.k > 0) {
-    const Local local = run(transport, left, options, state, into);
+    const LocalSelection local = run(transport, left, options, state, into);
     counts = {.local = local.count, .global = into.count()};
     local.marks.for_each({0, sum.size()}, [&](std::size_t index) {
       if (into.has(index)) left[index] = 0;

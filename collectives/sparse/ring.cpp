@@ -18,7 +18,7 @@ std::span<T> part_of(std::span<T> values, std::size_t part, std::size_t parts) {
   return values.subspan(begin, part_begin(values.size(), part + 1, parts) - begin);
 }
 
-/// Sends a part to the next rank and receives another from the one before, of so many values.
+/// Sends a part to the next rank and receives another with `size` values from the previous one.
 template <typename T>
 transport::Bytes pass_on(Transport& transport, std::span<const T> out, std::size_t count, Tag tag) {
   const std::uint32_t size = transport.size();

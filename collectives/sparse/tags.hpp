@@ -1,4 +1,4 @@
-// The tags of the collectives' messages. Order alone would keep them apart; a tag makes a mix-up an error.
+// The tags of the collectives' messages. The order alone would be enough; a tag turns a mix-up into an error.
 
 #pragma once
 

@@ -24,7 +24,7 @@ SparseVector topk_a(transport::Transport& transport, const SparseVector& own, st
   Accumulator sum({0, elements});
   for (transport::Bytes& message : messages) {
     sum.add(decode(message, {0, elements}));
-    transport::Bytes().swap(message);  // what is summed needs no memory any more
+    transport::Bytes().swap(message);  // frees the memory of what has been summed
   }
   return sum.take();
 }

@@ -26,7 +26,7 @@ std::vector<float> dense(const SparseVector& part, Range range) {
   return values;
 }
 
-/// Asks for a part without zeros.
+/// The part must not contain zeros.
 Bytes encode_part(const SparseVector& part, Range range) {
   const Form form = is_dense(part.indexes.size(), range.size()) ? Form::dense : Form::sparse;
   Bytes message = transport::to_bytes(std::span<const Form>(&form, 1));
@@ -54,7 +54,7 @@ SparseVector from_dense(std::span<const std::byte> body, Range range) {
 
 SparseVector decode_part(std::span<const std::byte> message, Range range) {
   Form form{};
-  if (message.size() < sizeof form) throw transport::TransportError("a part without its form");
+  if (message.size() < sizeof form) throw transport::TransportError("a part without its header");
   transport::from_bytes(message.first(sizeof form), std::span(&form, 1));
   const std::span<const std::byte> body = message.subspan(sizeof form);
   return form == Form::dense ? from_dense(body, range) : decode(body, range);
@@ -64,7 +64,7 @@ Range part_of(std::size_t elements, std::size_t part, std::size_t parts) {
   return {part_begin(elements, part, parts), part_begin(elements, part + 1, parts)};
 }
 
-/// The sum of this rank's part, in the order of ranks.
+/// Sums this rank's part, in the order of ranks.
 SparseVector reduce_own_part(Transport& transport, const SparseVector& own, std::size_t elements) {
   const transport::Phase phase(transport, "reduce");
   const std::uint32_t size = transport.size();

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kBytesPerElement = compression::kBytesPerKept;
 
-/// Copies `count` of `from` to `to`; either may be null where count is 0.
+/// Copies `bytes` bytes; both pointers may be null if there are none.
 void copy(void* to, const void* from, std::size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
@@ -38,7 +38,7 @@ std::size_t elements_in(std::span<const std::byte> message) {
       fmt::format("a message's indexes do not grow from {} to below {}", range.begin, range.end));
 }
 
-/// The elements at `places`.
+/// Returns the elements at `places`.
 SparseVector elements_at(const SparseVector& vector, std::span<const std::uint32_t> places) {
   SparseVector some;
   some.indexes.reserve(places.size());
@@ -115,10 +115,6 @@ SparseVector top_of(const SparseVector& vector, std::size_t k) {
   return elements_at(vector, compression::top_k(vector.values, k).indexes);
 }
 
-SparseVector at_least_of(const SparseVector& vector, float threshold) {
-  return elements_at(vector, compression::at_least(vector.values, threshold).indexes);
-}
-
 Accumulator::Accumulator(Range range)
     : present_(range), own_(std::make_unique_for_overwrite<float[]>(range.size())), values_(own_.get()) {}
 
@@ -178,7 +174,7 @@ void Accumulator::keep_at_least(float threshold, Range within) {
 void Accumulator::keep_top(std::size_t k) {
   if (count_ <= k) return;
   if (k == 0) return clear();
-  zero_absent();  // which are then among the least, and not looked at below
+  zero_absent();  // these are then among the smallest, and not examined below
   const std::uint32_t min =
       compression::magnitude(compression::kth_magnitude({values_, present_.range().size()}, k));
   std::size_t equals_left = k;

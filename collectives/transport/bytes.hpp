@@ -1,4 +1,5 @@
-// Arrays of numbers as messages and back. Ranks are taken to have the same byte order and number formats.
+// Converts arrays of numbers to messages and back. All ranks must have the same byte order and number
+// formats.
 
 #pragma once
 
@@ -28,7 +29,8 @@ Bytes to_bytes(const std::vector<T>& values) {
   return to_bytes(std::span<const T>(values));
 }
 
-/// The values of a message that must hold exactly `into.size()` of them. TransportError otherwise.
+/// Reads the values of a message that must hold exactly `into.size()` of them; otherwise throws
+/// TransportError.
 template <typename T>
 void from_bytes(std::span<const std::byte> bytes, std::span<T> into) {
   static_assert(std::is_trivially_copyable_v<T>);

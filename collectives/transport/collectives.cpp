@@ -22,7 +22,7 @@ std::span<float> part(std::span<float> values, const Stretch& stretch) {
 
 Bytes message(std::span<const float> values) { return to_bytes(values); }
 
-/// The first `piece` values, and what is left after them.
+/// Splits off the first `piece` values.
 template <typename T>
 std::span<T> bite(std::span<T>& values, std::size_t piece) {
   const std::span<T> first = values.first(std::min(piece, values.size()));
@@ -30,19 +30,20 @@ std::span<T> bite(std::span<T>& values, std::size_t piece) {
   return first;
 }
 
-/// In pieces, so that the other sums the first while the last is on its way. Nothing is one empty message.
+/// Sends in pieces, so that the receiver sums the first while the last is in transit. No values are one empty
+/// message.
 void give(Transport& transport, std::uint32_t to, std::uint32_t tag, std::span<const float> values) {
   do transport.send(to, tag, message(bite(values, kPiece)));
   while (!values.empty());
 }
 
-/// All NaNs that come out are one: operands come in either order.
+/// Replaces every NaN by the same one, because operands come in either order.
 float sum_of(float a, float b) {
   const float sum = a + b;
   return sum == sum ? sum : std::numeric_limits<float>::quiet_NaN();
 }
 
-/// Where they are, without a copy.
+/// Adds the values of a message without copying them.
 void add(std::span<const std::byte> message, std::span<float> into) {
   if (message.size() != into.size_bytes())
     throw TransportError(
@@ -68,7 +69,7 @@ void take_pieces(Transport& transport, std::uint32_t from, std::uint32_t tag, st
   while (!into.empty());
 }
 
-/// One tree, from the view of a rank.
+/// The place of a rank in one tree.
 struct Place {
   std::span<float> half;
   std::uint32_t parent = cluster::Tree::kRoot;
@@ -90,8 +91,8 @@ class Trees {
     }
   }
 
-  /// What comes up is awaited so many pieces ahead of what comes down that neither waits for the other where
-  /// all are alike.
+  /// Receives from the children so many pieces ahead of the parent's that neither direction waits for the
+  /// other if all ranks are alike.
   void run(std::uint32_t depth) {
     const std::size_t pieces = std::max(count(places_[0]), count(places_[1]));
     const std::size_t lead = 2 * std::size_t{depth};

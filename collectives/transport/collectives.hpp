@@ -1,5 +1,6 @@
-// Dense collectives on float data, in the steps that the simulator counts: the rounds of a
-// cluster::BytePattern, or the two trees of a double binary tree. Every rank calls, with as many values.
+// Dense collectives on float data, with the steps that the simulator models: the rounds of a
+// cluster::BytePattern, or the two trees of a double binary tree. Every rank must call them with the same
+// number of values.
 
 #pragma once
 
@@ -12,11 +13,11 @@
 
 namespace transport {
 
-/// What is longer travels as messages of so many values.
+/// Longer data is sent as messages of this many values.
 constexpr std::size_t kPiece = 1 << 14;
 
-/// A pattern of values, not bytes: made for as many "bytes" as there are values, so that none is cut. Each
-/// rank ends as the pattern's Outcome says; an all-reduce leaves the same bytes on all.
+/// The pattern counts values, not bytes, so that no value is cut. Each rank ends with the pattern's Outcome;
+/// an all-reduce leaves the same bytes on all ranks.
 void run_pattern(Transport& transport, const cluster::BytePattern& pattern, std::span<float> values,
                  std::uint32_t tag);
 
@@ -24,11 +25,11 @@ void run_pattern(Transport& transport, const cluster::BytePattern& pattern, std:
 void run_trees(Transport& transport, const cluster::DoubleBinaryTree& trees, std::span<float> values,
                std::uint32_t tag, std::size_t piece = kPiece);
 
-/// Whichever of the two it is.
+/// Runs whichever of the two it is.
 void run_collective(Transport& transport, const cluster::Collective& collective, std::span<float> values,
                     std::uint32_t tag);
 
-/// Each rank's values go to the next one, the last's to the first: a step of a ring.
+/// Sends each rank's values to the next one, the last rank's to the first: one step of a ring.
 void send_receive(Transport& transport, std::span<float> values, std::uint32_t tag);
 
 /// Returns when all ranks have called it.

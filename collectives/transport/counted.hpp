@@ -12,7 +12,7 @@
 
 namespace transport {
 
-/// What a message holds, without what a network adds to it.
+/// Payload bytes and messages, without the overhead of the network.
 struct Counts {
   std::int64_t messages_sent = 0;
   std::int64_t bytes_sent = 0;
@@ -23,7 +23,7 @@ struct Counts {
 
 Counts& operator+=(Counts& sum, const Counts& counts);
 
-/// Passes everything on to another transport, which must outlive it, and counts.
+/// Forwards everything to another transport, which must outlive it, and counts.
 class Counted final : public Transport {
  public:
   explicit Counted(Transport& inner) : inner_(inner) {}
@@ -35,12 +35,13 @@ class Counted final : public Transport {
   void enter_phase(std::string_view name) override;
   void leave_phase() override;
 
-  /// By name; of phases in phases "outer/inner", outside all phases "". The outer does not contain the inner.
+  /// Sorted by name; nested phases are "outer/inner", messages outside all phases are "". An outer phase does
+  /// not include its inner ones.
   const std::map<std::string, Counts, std::less<>>& phases() const { return phases_; }
-  /// Zeros if nothing was sent or received in it.
+  /// Returns zeros if nothing was sent or received in it.
   Counts phase(std::string_view name) const;
   Counts total() const;
-  /// Starts to count anew.
+  /// Resets all counts.
   void reset() { phases_.clear(); }
 
  private:

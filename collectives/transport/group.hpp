@@ -1,4 +1,4 @@
-// Some of the ranks as a world of their own, for collectives inside a node or between nodes.
+// A subset of the ranks as a transport of its own, for collectives inside a node or between nodes.
 
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace transport {
 
-/// Rank i of the group is rank members[i] of `all`, which must outlive it. Members are different and this
-/// rank is one of them; otherwise std::invalid_argument. Messages of two groups between the same two ranks
-/// are told apart by their tags alone.
+/// Rank i of the group is rank members[i] of `all`, which must outlive it. Members must be distinct and
+/// include this rank; otherwise std::invalid_argument. Only tags distinguish the messages of two groups
+/// between the same two ranks.
 class Group final : public Transport {
  public:
   Group(Transport& all, std::vector<std::uint32_t> members);

@@ -22,15 +22,15 @@ struct Source {
   }
 };
 
-/// Where one rank's messages wait for it.
+/// Messages that wait for one rank.
 struct Inbox {
   std::map<Source, std::deque<Bytes>> messages;
-  std::optional<Source> awaited;  ///< what the rank sleeps for
+  std::optional<Source> awaited;  ///< the message for which the rank sleeps
   std::condition_variable changed;
   bool left = false;  ///< the rank has returned or thrown
 };
 
-/// All that the threads share. One lock for all: messages are moved under it, never copied.
+/// The state that the threads share. One lock is enough: messages are moved under it, never copied.
 class Hub {
  public:
   explicit Hub(std::uint32_t size) : inboxes_(size), awake_(size) {}
@@ -56,11 +56,11 @@ class Hub {
     for (bool slept = false;; slept = true) {
       const auto found = inbox.messages.find(source);
       if (found != inbox.messages.end()) return take(inbox, found);
-      if (!slept) fall_asleep(inbox, source);
-      const std::string hopeless = why_hopeless(rank, source);
-      if (!hopeless.empty()) {
+      if (!slept) wait_for_message(inbox, source);
+      const std::string reason = why_undeliverable(rank, source);
+      if (!reason.empty()) {
         if (inbox.awaited) wake(inbox);
-        throw TransportError(hopeless);
+        throw TransportError(reason);
       }
       inbox.changed.wait(lock);
     }
@@ -75,7 +75,7 @@ class Hub {
     for (Inbox& inbox : inboxes_) inbox.changed.notify_all();
   }
 
-  /// Throws the first error there was. To be called when all ranks have left.
+  /// Throws the first error. To be called when all ranks have left.
   void check() const {
     if (first_error_) std::rethrow_exception(first_error_);
     for (std::size_t rank = 0; rank < inboxes_.size(); ++rank)
@@ -94,7 +94,7 @@ class Hub {
     return message;
   }
 
-  void fall_asleep(Inbox& inbox, Source source) {
+  void wait_for_message(Inbox& inbox, Source source) {
     inbox.awaited = source;
     --awake_;
   }
@@ -105,8 +105,8 @@ class Hub {
     inbox.changed.notify_one();
   }
 
-  /// Why the message cannot come any more; empty if it still can.
-  std::string why_hopeless(std::uint32_t rank, Source source) const {
+  /// Returns why the message cannot arrive any more; empty if it still can.
+  std::string why_undeliverable(std::uint32_t rank, Source source) const {
     const std::string wait =
         fmt::format("rank {} waits for a message (tag {}) from rank {}", rank, source.tag, source.from);
     if (first_error_) return wait + ", but a rank has failed";
@@ -158,7 +158,7 @@ void run_ranks(std::uint32_t size, const std::function<void(Transport&)>& rank) 
   for (std::uint32_t r = 0; r < size; ++r) {
     try {
       threads.emplace_back([&hub, &rank, r] { run_rank(hub, r, rank); });
-    } catch (...) {  // no more threads to be had: the ranks that run must not wait for this one
+    } catch (...) {  // no more threads are available: the running ranks must not wait for this one
       hub.leave(r, std::current_exception());
     }
   }

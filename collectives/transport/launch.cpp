@@ -41,12 +41,12 @@ Pipe new_pipe() {
   return {.reads = Descriptor(ends[0]), .writes = Descriptor(ends[1])};
 }
 
-bool is_ignored(int signal) {  // by nohup, say, or a shell that puts us into the background
+bool is_ignored(int signal) {  // by nohup, say, or a shell that put this process into the background
   struct sigaction now = {};
   return ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
-/// Those that end us are read from a descriptor while this lives.
+/// While it lives, terminating signals are read from a descriptor.
 class Signals {
  public:
   Signals() {
@@ -66,7 +66,7 @@ class Signals {
 
   void restore() const { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
   int get() const { return descriptor_.get(); }
-  /// 0: none has come.
+  /// Returns the pending signal; 0 if there is none.
   int take() const {
     signalfd_siginfo info = {};
     return ::read(descriptor_.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo)
@@ -83,7 +83,7 @@ struct Child {
   Descriptor process;
   Pipe out;
   Pipe err;
-  std::size_t passed_on = 0;  // of what it wrote to standard error
+  std::size_t passed_on = 0;  // bytes of its standard error already forwarded
   bool has_ended = false;
 };
 
@@ -118,7 +118,7 @@ class Launch {
       child.err = new_pipe();
       const pid_t pid = ::fork();
       if (pid < 0) fail("fork");
-      if (pid == 0) become(rank, number, parent);
+      if (pid == 0) run_child(rank, number, parent);
       ends_[number].pid = pid;
       ::setpgid(pid, ends_[0].pid);
       child.process = open_process(pid);
@@ -144,12 +144,12 @@ class Launch {
   }
 
  private:
-  /// In the new process.
-  [[noreturn]] void become(const std::function<int(std::uint32_t)>& rank, std::uint32_t number,
-                           pid_t parent) {
+  /// Runs in the new process.
+  [[noreturn]] void run_child(const std::function<int(std::uint32_t)>& rank, std::uint32_t number,
+                              pid_t parent) {
     ::setpgid(0, number == 0 ? 0 : ends_[0].pid);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) ::_exit(1);  // has died before
+    if (::getppid() != parent) ::_exit(1);  // the parent has died before
     signals_.restore();
     const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
     const bool redirected = ::dup2(nothing, STDIN_FILENO) >= 0 &&
@@ -205,7 +205,8 @@ class Launch {
       from.reset();
   }
 
-  /// What is in the pipes when the rank is gone; not what a process it has left behind may still write.
+  /// Reads what is in the pipes when the rank has ended; not what a process that it left behind may still
+  /// write.
   void read_all_of(std::uint32_t rank) {
     for (const auto& [from, into] : {std::pair(&children_[rank].out.reads, &ends_[rank].out),
                                      std::pair(&children_[rank].err.reads, &ends_[rank].err)}) {
@@ -237,13 +238,13 @@ class Launch {
       limit_ = std::min(limit_, Clock::now() + options_.grace);
   }
 
-  /// Whoever has not ended yet is still ours, so that the number is no other's.
+  /// Signals every rank that has not ended. Its process id cannot belong to another process yet.
   void end_all(int signal) {
     for (std::uint32_t rank = 0; rank < children_.size(); ++rank)
       if (!children_[rank].has_ended && ends_[rank].pid > 0) {
         ends_[rank].was_ended = true;
         ::kill(ends_[rank].pid, signal);
-        ::kill(ends_[rank].pid, SIGCONT);  // one that is stopped
+        ::kill(ends_[rank].pid, SIGCONT);  // continues a stopped rank
       }
   }
 
@@ -260,7 +261,7 @@ class Launch {
     reap();
     signals_.restore();
     ::raise(signal);
-    throw std::system_error(EINTR, std::generic_category(), "signal");  // who called us handles it
+    throw std::system_error(EINTR, std::generic_category(), "signal");  // the caller handles it
   }
 
   const LaunchOptions& options_;

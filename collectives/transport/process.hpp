@@ -1,4 +1,5 @@
-// A process as a descriptor: it becomes readable when the process has ended, and means no other one later.
+// A process as a descriptor: it becomes readable when the process has ended, and never refers to another
+// process.
 
 #pragma once
 
@@ -10,7 +11,7 @@
 
 namespace transport {
 
-/// None where there is no such process. (The function of glibc 2.36 cannot be called from C++.)
+/// Returns no descriptor if there is no such process. (The function of glibc 2.36 cannot be called from C++.)
 inline Descriptor open_process(pid_t pid) {
   return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)));
 }

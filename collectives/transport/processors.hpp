@@ -1,4 +1,4 @@
-// Which processors a worker runs on, where workers are processes of one host.
+// Assigns processors to workers that are processes of one host.
 
 #pragma once
 
@@ -6,10 +6,10 @@
 
 namespace transport {
 
-/// The calling process, before it has threads, keeps to its share of the processors that it may run on: with
-/// fewer processors than workers to one of them, else to as many as the others have. By the scheduler's
-/// chance a thread that computes would share its processor with threads that serve the network for seconds,
-/// and take up to twice as long, or not share it at all. Where the system refuses nothing changes.
+/// Restricts the calling process, before it has threads, to its share of the available processors: one
+/// processor if there are fewer processors than workers, otherwise the same number for each. Without this,
+/// the scheduler may for seconds place a computing thread on the same processor as network threads, which
+/// makes it take up to twice as long. Does nothing if the system refuses.
 void keep_to_share(std::uint32_t worker, std::uint32_t workers);
 
 }  // namespace transport

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "collectives/transport/transport.hpp"
+#include "sim/fnv.hpp"
 
 namespace transport {
 namespace {
@@ -39,11 +40,9 @@ Membership ranks_of(const Environment& environment, const Names& names) {
   return out;
 }
 
-/// Every process of the job comes to the same; whether it is free shows when rank 0 listens.
+/// Every process of the job computes the same port; whether it is free shows when rank 0 listens.
 std::uint16_t port_for(std::string_view job) {
-  std::uint32_t hash = 2166136261;
-  for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619;
-  return static_cast<std::uint16_t>(20000 + hash % 10000);
+  return static_cast<std::uint16_t>(20000 + sim::fnv1a(job) % 10000);
 }
 
 std::optional<Address> master_address(const Environment& environment) {
@@ -64,7 +63,7 @@ std::optional<Membership> by_hand(const Environment& environment) {
   return out;
 }
 
-/// The agent of newer releases listens on MASTER_PORT itself; ours is the one after it then.
+/// The agent of newer releases listens on MASTER_PORT itself; then the port after it is used.
 std::optional<Membership> torchrun(const Environment& environment) {
   if (!environment("RANK") || !environment("WORLD_SIZE")) return {};
   Membership out = ranks_of(environment, {.rank = "RANK", .size = "WORLD_SIZE"});
@@ -82,7 +81,7 @@ std::optional<Membership> torchrun(const Environment& environment) {
 std::optional<Membership> open_mpi(const Environment& environment) {
   if (!environment("OMPI_COMM_WORLD_RANK")) return {};
   Membership out = ranks_of(environment, {.rank = "OMPI_COMM_WORLD_RANK", .size = "OMPI_COMM_WORLD_SIZE"});
-  // "JOB.0", as the name space is called before and after PMIx.
+  // "JOB.0" is the name space before and after PMIx.
   out.job =
       "mpirun " + environment("PMIX_NAMESPACE").value_or(environment("OMPI_MCA_ess_base_jobid").value_or(""));
   if (const std::optional<Address> master = master_address(environment)) {
@@ -96,7 +95,7 @@ std::optional<Membership> open_mpi(const Environment& environment) {
   return out;
 }
 
-/// "node[03-04,7],other" begins with node03.
+/// The first host of "node[03-04,7],other" is node03.
 std::string first_host(const std::string& list) {
   const std::size_t end = list.find_first_of(",[");
   if (end == std::string::npos || list[end] == ',') return list.substr(0, end);

@@ -1,5 +1,5 @@
-// Which rank a process is, among how many, and where it finds the others: from the environment
-// that mpirun, srun and torchrun give, or that a person has set.
+// Determines the rank of a process, the number of ranks and the address of rank 0, from environment variables
+// set by mpirun, srun, torchrun or the user.
 
 #pragma once
 
@@ -18,27 +18,28 @@ struct Membership {
   std::uint32_t rank = 0;
   std::uint32_t size = 1;
   Address master;     ///< where rank 0 listens
-  std::string job;    ///< ranks of different jobs refuse each other
-  int listener = -1;  ///< rank 0's socket that listens there already; -1: it makes one
+  std::string job;    ///< ranks of different jobs reject each other
+  int listener = -1;  ///< rank 0's socket that listens there already; -1: it creates one
   bool operator==(const Membership&) const = default;
 };
 
-/// An environment variable; nothing where it is not set.
+/// Returns an environment variable; nothing if it is not set.
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 
-/// This process's own.
+/// The environment of this process.
 std::optional<std::string> process_environment(const std::string& name);
 
 struct Starter {
   std::string_view name;
-  /// Nothing where a process was not started so. TransportError `VARIABLE: expected X, got Y`.
+  /// Returns nothing if the process was not started this way. Throws TransportError `VARIABLE: expected X,
+  /// got Y`.
   std::optional<Membership> (*membership)(const Environment& environment);
 };
 
-/// In the order in which they are asked.
+/// In the order in which they are tried.
 std::span<const Starter> starters();
 
-/// Of the first starter that knows.
+/// Returns the membership of the first starter that detects its environment.
 std::optional<Membership> membership_of(const Environment& environment);
 
 }  // namespace transport

@@ -1,5 +1,5 @@
-// What a rank of a collective can do: send bytes to another rank and receive them. Whether ranks are threads
-// or processes on a network is the implementation's affair; nothing here assumes that they share memory.
+// The interface of a rank of a collective: send bytes to another rank and receive them. Ranks may be threads
+// or processes on a network; nothing here assumes that they share memory.
 
 #pragma once
 
@@ -14,14 +14,14 @@ namespace transport {
 
 using Bytes = std::vector<std::byte>;
 
-/// A message cannot be delivered or will never come, or is not what its receiver expects.
+/// Thrown if a message cannot be delivered, will never arrive, or is not what its receiver expects.
 class TransportError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// One rank's end. Messages with the same sender, receiver and tag arrive in the order in which they were
-/// sent; otherwise they may be received in any order. Used by one thread at a time.
+/// The endpoint of one rank. Messages with the same sender, receiver and tag arrive in the order in which
+/// they were sent; otherwise they may be received in any order. Used by one thread at a time.
 class Transport {
  public:
   Transport() = default;
@@ -32,16 +32,17 @@ class Transport {
   virtual std::uint32_t rank() const = 0;
   virtual std::uint32_t size() const = 0;
 
-  /// Takes the message and returns; never waits for the receiver to ask for it, so that ranks which all send
-  /// before they receive do not block each other. std::invalid_argument for the rank itself and for one that
-  /// does not exist.
+  /// Takes the message and returns; never waits for the receiver, so that ranks that all send before they
+  /// receive do not block each other. std::invalid_argument for the rank itself and for a rank that does not
+  /// exist.
   virtual void send(std::uint32_t to, std::uint32_t tag, Bytes message) = 0;
 
-  /// Waits for the next message with this sender and tag. TransportError, which names both ranks, if it can
-  /// never come.
+  /// Waits for the next message with this sender and tag. Throws TransportError, which names both ranks, if
+  /// it can never arrive.
   virtual Bytes recv(std::uint32_t from, std::uint32_t tag) = 0;
 
-  /// What is sent and received until the phase is left belongs to it, for those who count. See Phase.
+  /// Assigns everything sent and received until the end of the phase to it, for transports that count. See
+  /// Phase.
   virtual void enter_phase(std::string_view /*name*/) {}
   virtual void leave_phase() {}
 };
@@ -53,7 +54,7 @@ inline Bytes send_recv(Transport& transport, std::uint32_t to, Bytes message, st
   return transport.recv(from, tag);
 }
 
-/// A named part of a collective, for as long as this lives.
+/// A named phase of a collective, for the lifetime of this object.
 class Phase {
  public:
   Phase(Transport& transport, std::string_view name) : transport_(transport) { transport_.enter_phase(name); }

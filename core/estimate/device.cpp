@@ -6,7 +6,7 @@
 namespace core {
 namespace {
 
-// Boost clocks. A K80 is two GPUs on a board, of which this is one.
+// Boost clocks. A K80 board has two GPUs; this is one of them.
 constexpr std::array<Device, 8> kDevices = {{
     {"k80", "NVIDIA Tesla K80 (one of its two GPUs)", 4.37, 4.37, 4.37, 240},
     {"p100", "NVIDIA Tesla P100 PCIe 16 GB", 9.3, 18.7, 9.3, 732},

@@ -1,4 +1,4 @@
-// What GPUs can do at best, from their makers' data sheets.
+// Peak performance of GPUs, from their vendors' data sheets.
 
 #pragma once
 
@@ -13,8 +13,8 @@ namespace core {
 struct Device {
   std::string_view name;       ///< "v100"
   std::string_view full_name;  ///< "NVIDIA Tesla V100 SXM2"
-  double float32_tflops = 0;   ///< outside the tensor cores
-  double float16_tflops = 0;   ///< in the tensor cores where there are any, without sparsity
+  double float32_tflops = 0;   ///< without tensor cores
+  double float16_tflops = 0;   ///< with tensor cores where there are any, without sparsity
   double bfloat16_tflops = 0;  ///< float32's where the device has no bfloat16
   double memory_gbytes_per_s = 0;
 };

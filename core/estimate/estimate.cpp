@@ -16,14 +16,14 @@ using core::Layer;
 using core::LayerKind;
 using core::Model;
 
-// What kernels reach of a data sheet's figures, roughly. With these the five iterations that DeAR's and
-// MG-WFBP's figures give for float32 come out right within 20 %.
+// Typical fractions of data sheet figures that kernels reach. With these, the five float32 iteration times
+// that follow from the figures of DeAR and MG-WFBP are reproduced within 20 %.
 constexpr double kShareOfPeak = 0.7;
 constexpr double kShareOfTensorCorePeak = 0.5;
 constexpr double kShareOfBandwidth = 0.8;
 constexpr double kLaunchUs = 5;
 
-/// What one pass over a layer does, for a whole batch.
+/// The work of one pass over a layer for a whole batch.
 struct Work {
   double flops = 0;
   double elements = 0;  ///< read from and written to memory
@@ -45,12 +45,12 @@ double time_us(const Work& work, const Setting& setting) {
   return std::max(work.flops / flops_per_us, bytes / bytes_per_us) + work.launches * kLaunchUs;
 }
 
-/// Elements, as far as an estimate needs them.
+/// The element counts that an estimate needs.
 struct Sizes {
   double inputs = 0;
   double output = 0;
-  double kept = 0;     ///< for the backward pass, the output included
-  double weights = 0;  ///< shared ones included
+  double kept = 0;     ///< for the backward pass, including the output
+  double weights = 0;  ///< including shared ones
   double launches = 1;
 };
 
@@ -66,7 +66,7 @@ Sizes sizes(const Model& model, const Layer& layer, const Setting& setting) {
     sizes.weights += static_cast<double>(model.layers[shared->layer].tensors[shared->tensor].elements);
 
   if (const auto* lstm = std::get_if<core::Lstm>(&layer.parameters)) {
-    // step by step: a launch, and the recurrent half of the weights read again
+    // Each step needs a launch and reads the recurrent half of the weights again.
     const auto steps = static_cast<double>(layer.output.front());
     sizes.launches = steps * static_cast<double>(lstm->layers) * (lstm->bidirectional ? 2 : 1);
     sizes.weights *= 1 + (steps - 1) / 2;
@@ -83,7 +83,7 @@ Work forward(const Layer& layer, const Sizes& sizes, const Setting& setting) {
   return work;
 }
 
-/// With weights there are two gradients to work out instead of one: theirs and the input's.
+/// A layer with weights computes two gradients instead of one: those of the weights and of the input.
 Work backward(const Layer& layer, const Sizes& sizes, const Setting& setting) {
   const double gradients = sizes.weights > 0 ? 2 : 1;
   return {.flops = gradients * layer.forward_flops * static_cast<double>(setting.batch_size),
@@ -113,8 +113,8 @@ ProfileLayer estimate_layer(const Model& model, const Layer& layer, const Settin
 
 constexpr double kPsPerUs = 1e6;
 
-/// Hands out a total of simulated time in proportion: parts are whole picoseconds and, when the last weight
-/// has come, all of it.
+/// Divides a total simulated time in proportion to weights: parts are whole picoseconds, and after the last
+/// weight their sum is the total.
 class Shares {
  public:
   Shares(double total_ps, double all_weights) : total_ps_(total_ps), all_weights_(all_weights) {}

@@ -1,4 +1,4 @@
-// A profile without a measurement: what a model's layers cost at best on a device that nobody has at hand.
+// Estimates a profile without a measurement: the lower bound of a model's layer times on a given device.
 
 #pragma once
 
@@ -12,17 +12,17 @@
 namespace core {
 
 struct EstimateOptions {
-  std::optional<std::int64_t> batch_size;  ///< the model's, if not given
-  std::optional<Dtype> dtype;              ///< likewise; of the computation and of the gradients
-  /// Above 0. All times are scaled so that forward and backward together take this long.
+  std::optional<std::int64_t> batch_size;  ///< default: the model's
+  std::optional<Dtype> dtype;  ///< type of the computation and of the gradients; default: the model's
+  /// Above 0. Scales all times so that forward and backward together take this long.
   std::optional<double> compute_us;
-  /// From 0 to 1: what part of that is forward. As estimated, if not given.
+  /// Fraction of compute_us for the forward pass, from 0 to 1. Default: as estimated.
   std::optional<double> forward_share;
 };
 
-/// Each layer takes as long as its arithmetic or its traffic with the memory, whichever is longer, and its
-/// kernel launches. Layers that are only another look at their input are left out. What is scaled adds up to
-/// the picosecond. Throws InputError if a profile cannot hold the times.
+/// The time of a layer is the maximum of its arithmetic and its memory traffic, plus its kernel launches.
+/// Layers that are only views of their input are left out. Scaled times add up exactly to the picosecond.
+/// Throws InputError if a profile cannot hold the times.
 Profile estimate(const core::Model& model, const Device& device, const EstimateOptions& options = {});
 
 }  // namespace core

@@ -1,4 +1,4 @@
-// Where a profile is wanted, a wish for an estimated one may stand: {"estimate": MODEL, "device": ...}.
+// Reads an estimated profile where a profile is expected: {"estimate": MODEL, "device": ...}.
 
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace core {
 
-/// What stands here: the profile itself, the path of one, or an object with the key `estimate` that says
-/// which model on which device. Throws InputError.
+/// Accepts a profile, the path of one, or an object with the key `estimate` that names a model and a device.
+/// Throws InputError.
 Profile read_or_estimate_profile(const core::Field& field);
 
 }  // namespace core

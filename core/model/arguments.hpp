@@ -1,4 +1,4 @@
-// What the `$names` in a block stand for.
+// The values of the `$names` in a block.
 
 #pragma once
 
@@ -14,7 +14,7 @@ class Arguments {
  public:
   void set(const std::string& name, Field value) { values_.insert_or_assign(name, std::move(value)); }
 
-  /// The value itself or, where "$name" stands, what that stands for: messages then point at the latter.
+  /// Returns the value itself or, for "$name", the argument; messages then point at the argument.
   Field resolve(const Field& value) const;
 
  private:

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kMaxBlocks = 100;
 
-/// "name", or ["name", what it is if a use does not say].
+/// Reads "name" or ["name", default value].
 Block::Parameter read_parameter(const Field& field) {
   if (!field.is_array()) return {.name = field.name(), .fallback = std::nullopt};
   const std::vector<Field> parts = field.items();

@@ -10,7 +10,7 @@
 
 namespace core {
 
-/// What a layer, a block's use or a group may say besides what is its own.
+/// Keys that a layer, a use of a block and a group share.
 inline constexpr std::string_view kUseKeys[] = {"name", "inputs", "repeat", "first"};
 
 struct Block {
@@ -21,11 +21,11 @@ struct Block {
 
   std::string name;
   std::vector<Parameter> parameters;
-  std::vector<std::string> inputs;  ///< what its layers call what it is given
+  std::vector<std::string> inputs;  ///< names of the inputs inside the block
   Field layers;
 };
 
-/// The `blocks` of a model; each may use those before it.
+/// Reads the `blocks` of a model; each may use the blocks before it.
 std::vector<Block> read_blocks(const Field& file);
 
 }  // namespace core

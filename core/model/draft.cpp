@@ -45,7 +45,7 @@ std::vector<Shape> Draft::inputs(std::size_t min, std::size_t max) const {
 }
 
 const Shape& Draft::input() const {
-  (void)inputs(1, 1);  // complains of any other number, and of tokens
+  (void)inputs(1, 1);  // rejects any other number, and tokens
   return input_layer(0).output;
 }
 

@@ -1,4 +1,4 @@
-// A layer while it is being made: what its kind's rule reads, checks and fills in.
+// A layer under construction: the rule of its kind reads, checks and fills it.
 
 #pragma once
 
@@ -16,18 +16,18 @@ namespace core {
 
 class Draft {
  public:
-  /// `layers` are the earlier ones, which `layer.inputs` counts in.
+  /// `layers` are the earlier layers, to which the indices in `layer.inputs` refer.
   Draft(Layer layer, const Field& field, const Arguments& arguments, const std::vector<Layer>& layers);
 
   Layer layer;
 
-  /// The only input, which is not of tokens.
+  /// Returns the only input; rejects tokens.
   const Shape& input() const;
-  /// The only input, [channels, height, width].
+  /// Returns the only input, [channels, height, width].
   const Shape& image() const;
-  /// The only input, [length, features].
+  /// Returns the only input, [length, features].
   const Shape& sequence() const;
-  /// The only input, tokens or not.
+  /// Returns the only input, tokens or not.
   const Layer& any_input() const;
   std::vector<Shape> inputs(std::size_t min, std::size_t max) const;
 
@@ -35,17 +35,17 @@ class Draft {
   std::int64_t integer_or(std::string_view key, std::int64_t fallback, std::int64_t min = 1) const;
   double number_or(std::string_view key, double fallback, double min, double max) const;
   bool boolean_or(std::string_view key, bool fallback) const;
-  /// One number for both, or [height, width].
+  /// Reads one number for both, or [height, width].
   Extent extent(std::string_view key) const;
   Extent extent_or(std::string_view key, Extent fallback, std::int64_t min = 1) const;
   std::vector<std::int64_t> integers(std::string_view key, std::int64_t min, std::int64_t max) const;
 
-  /// A weight of this layer: the next in forward order.
+  /// Adds a tensor of this layer, in forward order.
   void tensor(std::string_view leaf, Shape shape);
-  /// Elements of a shape; refuses what is more than a file may hold.
+  /// Returns the number of elements of a shape; rejects more than a file may hold.
   std::int64_t checked_count(const Shape& shape) const;
 
-  /// `FILE: /layers/3: expected {what}, got {got} in layer 'NAME'`
+  /// Throws `FILE: /layers/3: expected {what}, got {got} in layer 'NAME'`.
   [[noreturn]] void refuse(std::string_view what, std::string_view got) const;
 
  private:
@@ -58,7 +58,7 @@ class Draft {
   const std::vector<Layer>& layers_;
 };
 
-/// The largest number a model may give as a size.
+/// The largest size that a model may contain.
 constexpr std::int64_t kLargestSize = 1'000'000'000;
 constexpr std::int64_t kMaxTensorElements = 1'000'000'000'000;
 

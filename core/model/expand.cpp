@@ -19,15 +19,15 @@ constexpr std::size_t kMaxLayers = 20'000;
 constexpr std::int64_t kMaxElementsInAll = 1'000'000'000'000'000;
 constexpr int kDeepest = 100;
 
-/// Where names are given out: the layers of a block that is used by name, or of the file.
-struct Naming {
+/// A namespace of layer names: the layers of a named block, or of the file.
+struct NameScope {
   std::string prefix;       ///< "layer1.0."
-  std::size_t entries = 0;  ///< so far: the name of the next without one, as in PyTorch's Sequential
+  std::size_t entries = 0;  ///< counts entries; names the next one without a name, as in PyTorch's Sequential
 };
 
-/// What the layers of one list can see.
+/// The blocks and inputs that the layers of one list can see.
 struct Scope {
-  Naming* naming = nullptr;
+  NameScope* naming = nullptr;
   const Arguments* arguments = nullptr;
   std::vector<std::pair<std::string, std::size_t>> inputs;  ///< their names and layers
   std::size_t visible_blocks = 0;                           ///< the first so many
@@ -43,7 +43,7 @@ class Expander {
 
   void run(const Field& layers, const Arguments& globals) {
     globals_ = &globals;
-    Naming naming;
+    NameScope naming;
     const Scope scope = {.naming = &naming, .arguments = &globals, .visible_blocks = blocks_.size()};
     list(layers, scope, 0);
   }
@@ -51,7 +51,7 @@ class Expander {
   std::vector<Layer> take() { return std::move(layers_); }
 
  private:
-  /// What one layer, use of a block or group is made of, each time it is repeated.
+  /// One repetition of a layer, a use of a block, or a group.
   struct Use {
     const Field& field;
     std::optional<std::string> name;  ///< none: a layer is numbered, a block's layers join those around it
@@ -89,7 +89,7 @@ std::size_t Expander::list(const Field& layers, const Scope& scope, std::size_t 
   return before;
 }
 
-/// "{}" in a name is the number of the repetition; without it the number comes after a point.
+/// "{}" in a name is replaced by the number of the repetition; without it the number follows a point.
 std::string numbered(const std::string& name, std::int64_t number) {
   const std::size_t place = name.find("{}");
   if (place == std::string::npos) return fmt::format("{}.{}", name, number);
@@ -113,7 +113,7 @@ std::size_t Expander::entry(const Field& field, const Scope& scope, std::size_t 
     result = one(use, scope);
     use.inputs.front() = result;
   }
-  // the last repetition is also known by the name of all
+  // The last repetition is also known by the common name.
   if (name && repeat && name->name().find("{}") == std::string::npos)
     register_name(*name, scope.naming->prefix + name->name(), result);
   return result;
@@ -174,7 +174,7 @@ std::size_t Expander::layer(const Use& use, const Scope& scope) {
   keys.insert(keys.end(), kind.keys.begin(), kind.keys.end());
   use.field.allow_only(keys);
 
-  Naming& naming = *scope.naming;
+  NameScope& naming = *scope.naming;
   Layer layer = {.name = naming.prefix + use.name.value_or(fmt::to_string(naming.entries)),
                  .kind = kind.kind,
                  .parameters = {},
@@ -189,7 +189,7 @@ std::size_t Expander::layer(const Use& use, const Scope& scope) {
   return finish(std::move(draft), use.field);
 }
 
-/// Puts a tensor that an earlier layer owns in the place of this layer's "weight".
+/// Uses a tensor of an earlier layer as this layer's "weight".
 void Expander::share(Draft& draft, const Field& shares) const {
   const std::string wanted = shares.name();
   const auto found = tensors_.find(wanted);
@@ -266,7 +266,7 @@ std::size_t Expander::inside(const Field& layers, const Use& use, const Scope& s
   ++inner.depth;
   const std::size_t first_input = inner.inputs.front().second;
   if (!use.name) return list(layers, inner, first_input);
-  Naming naming = {.prefix = fmt::format("{}{}.", scope.naming->prefix, *use.name)};
+  NameScope naming = {.prefix = fmt::format("{}{}.", scope.naming->prefix, *use.name)};
   ++scope.naming->entries;
   inner.naming = &naming;
   const std::size_t result = list(layers, inner, first_input);
@@ -274,7 +274,7 @@ std::size_t Expander::inside(const Field& layers, const Use& use, const Scope& s
   return result;
 }
 
-/// A value that means the same wherever it is put in.
+/// Returns the value with "$name" resolved, so that it does not depend on where it is used.
 Field literal(const Field& field, const Arguments& arguments) {
   Field value = arguments.resolve(field);
   if (!value.is_array()) return value;
@@ -283,7 +283,7 @@ Field literal(const Field& field, const Arguments& arguments) {
   return value;
 }
 
-/// The values of a block's parameters: this repetition's own, then the use's, then the block's.
+/// Returns the values of a block's parameters: this repetition's own, then the use's, then the block's.
 Arguments Expander::bind(const Block& block, const Use& use, const Scope& scope) const {
   std::vector<std::string_view> own_keys;
   for (const Block::Parameter& parameter : block.parameters) own_keys.push_back(parameter.name);

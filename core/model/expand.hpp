@@ -1,4 +1,4 @@
-// From the layers and blocks of a file to one flat list of layers.
+// Expands the layers and blocks of a file to one flat list of layers.
 
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace core {
 
-/// `file` is a whole `fusewise.model`; `given` are its inputs, as layers, and `globals` what "$names" stand
-/// for everywhere. The result begins with `given`.
+/// `file` is a whole `fusewise.model`; `given` are its inputs, as layers, and `globals` are the "$names"
+/// known everywhere. The result begins with `given`.
 std::vector<Layer> expand_layers(const Field& file, std::vector<Layer> given, const Arguments& globals);
 
 }  // namespace core

@@ -1,5 +1,5 @@
-// The kinds of layer there are. To add one: an enumerator (and parameters) in layer.hpp, its rule in one of
-// the kinds_*.cpp, declared here, and its line in the table of kinds.cpp.
+// The table of layer kinds. To add one: an enumerator (and parameters) in layer.hpp, its rule in one of the
+// kinds_*.cpp, declared here, and its line in the table of kinds.cpp.
 
 #pragma once
 
@@ -15,14 +15,14 @@ namespace core {
 struct Kind {
   LayerKind kind;
   std::string_view name;
-  /// Its rule: reads the keys, checks the inputs, fills in parameters, output shape, tensors and flops.
+  /// The rule: reads the keys, checks the inputs, fills in parameters, output shape, tensors and flops.
   void (*infer)(Draft&);
-  /// What it reads, besides what every layer may say.
+  /// Keys that it reads besides those of every layer.
   std::vector<std::string_view> keys;
   bool is_view = false;
 };
 
-/// Every kind that may stand in a file.
+/// Returns every kind that a file may contain.
 std::span<const Kind> kinds();
 
 namespace rules {

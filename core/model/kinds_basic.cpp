@@ -1,4 +1,4 @@
-// Layers on anything: products with a matrix, functions of each element, joining and rearranging.
+// General layers: matrix products, element-wise functions, joining and rearranging.
 
 #include <algorithm>
 #include <vector>
@@ -23,7 +23,7 @@ void linear(Draft& draft) {
   if (linear.bias) draft.tensor("bias", {linear.out_features});
 }
 
-/// What costs one operation for each element: relu, silu, ... The memory it moves is what counts.
+/// One operation per element: relu, silu, ... Memory traffic dominates.
 void elementwise(Draft& draft) {
   draft.layer.output = draft.input();
   draft.layer.forward_flops = static_cast<double>(draft.checked_count(draft.layer.output));
@@ -117,7 +117,7 @@ void select(Draft& draft) {
 }
 
 void cross_entropy(Draft& draft) {
-  constexpr double kFlopsPerElement = 5;  // greatest, difference, exponential, sum, quotient
+  constexpr double kFlopsPerElement = 5;  // maximum, difference, exponential, sum, quotient
   const Shape& in = draft.input();
   draft.layer.parameters = Loss{.weight = draft.number_or("weight", 1, 0, 1e6)};
   draft.layer.output = {1};

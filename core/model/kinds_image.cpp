@@ -15,13 +15,13 @@ struct Window {
   bool ceil_mode = false;
 };
 
-/// How many times a window fits along one side; 0 or less if it does not.
+/// Returns how many window positions fit along one side; 0 or less if there is none.
 std::int64_t positions(std::int64_t in, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
                        std::int64_t dilation, bool ceil_mode) {
   const std::int64_t room = in + 2 * padding - dilation * (kernel - 1) - 1;
   if (room < 0) return 0;
   std::int64_t count = room / stride + 1;
-  // a window more over the edge, unless it would begin in the padding behind the input
+  // ceil_mode adds a window over the edge, unless it would begin in the padding behind the input.
   if (ceil_mode && room % stride != 0 && count * stride < in + padding) ++count;
   return count;
 }

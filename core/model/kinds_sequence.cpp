@@ -100,7 +100,8 @@ void attention(Draft& draft) {
   draft.layer.parameters = attention;
   draft.layer.output = query;
   const std::int64_t scores = draft.checked_count({attention.heads, query[0], key[0]});
-  // q k' and the product with v: both as if no position were masked, which is how they are mostly computed
+  // q k' and the product with v, both without skipping masked positions, as most implementations compute
+  // them.
   draft.layer.forward_flops =
       4.0 * static_cast<double>(draft.checked_count(query)) * static_cast<double>(key[0]) +
       kSoftmaxFlops * static_cast<double>(scores);
@@ -132,7 +133,7 @@ void lstm(Draft& draft) {
     }
     features = directions * lstm.hidden;
   }
-  // gates, cell and output of each step
+  // Gates, cell and output of each step.
   draft.layer.activation_elements =
       draft.checked_count({lstm.layers, directions, in[0], kGates + 2, lstm.hidden});
 }

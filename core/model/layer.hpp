@@ -1,4 +1,4 @@
-// A layer of a model as it is after expansion: what it computes, on which shapes, with which tensors.
+// A layer of a model after expansion: its operation, shapes and tensors.
 
 #pragma once
 
@@ -12,17 +12,17 @@
 
 namespace core {
 
-/// Of one sample: never with the batch dimension. An image is [channels, height, width], a sequence
+/// The shape of one sample, without the batch dimension. An image is [channels, height, width], a sequence
 /// [length, features].
 using Shape = std::vector<std::int64_t>;
 
-/// No more than a file may hold of anything (1e12); what is larger counts as one more.
+/// Returns the number of elements, saturated at one more than a file may hold (1e12).
 std::int64_t element_count(const Shape& shape);
 /// "[64, 56, 56]"
 std::string text(const Shape& shape);
 
 enum class LayerKind {
-  input,  ///< a tensor given from outside; the first layers of a model, never written as a layer in a file
+  input,  ///< an input of the model; the first layers of a model, never written as a layer in a file
   conv2d,
   max_pool,
   avg_pool,
@@ -86,7 +86,7 @@ struct Pool2d {
   Extent kernel;
   Extent stride;
   Extent padding;
-  bool ceil_mode = false;     ///< a last window may reach beyond the padded input
+  bool ceil_mode = false;     ///< the last window may reach beyond the padded input
   bool count_padding = true;  ///< avg_pool: the padding's zeros count in the mean
 };
 
@@ -94,8 +94,8 @@ struct AdaptivePool2d {
   Extent output;
 };
 
-/// batch_norm, layer_norm, rms_norm. batch_norm is over the channels of an image, and over the last dimension
-/// of anything else; the others are over the last dimension.
+/// batch_norm, layer_norm, rms_norm. batch_norm normalizes each channel of an image, or the last dimension of
+/// other inputs; the others normalize the last dimension.
 struct Norm {
   double epsilon = 0;
 };
@@ -108,7 +108,7 @@ struct LocalResponseNorm {
   double k = 0;
 };
 
-/// On the last dimension.
+/// A matrix product over the last dimension.
 struct Linear {
   std::int64_t out_features = 0;
   bool bias = true;
@@ -118,7 +118,7 @@ struct Gelu {
   bool tanh = false;  ///< the approximation by tanh
 };
 
-/// hardtanh: min(max(x, least), most)
+/// hardtanh: min(max(x, min), max)
 struct Hardtanh {
   double min = 0;
   double max = 0;
@@ -132,7 +132,7 @@ struct Concat {
   std::size_t axis = 0;
 };
 
-/// The dimensions from `from` on become one.
+/// Joins the dimensions from `from` on into one.
 struct Flatten {
   std::size_t from = 0;
 };
@@ -142,7 +142,7 @@ struct Transpose {
   std::vector<std::size_t> axes;
 };
 
-/// The part of the input at `index` of its first dimension, which goes away.
+/// The part of the input at `index` of its first dimension, which is removed.
 struct Select {
   std::int64_t index = 0;
 };
@@ -151,7 +151,7 @@ struct Select {
 struct Embedding {
   std::int64_t entries = 0;
   std::int64_t features = 0;
-  bool scaled = false;  ///< times the square root of `features`
+  bool scaled = false;  ///< multiplied by the square root of `features`
 };
 
 /// Rotates pairs of features of each head by an angle that grows with the position.
@@ -160,28 +160,28 @@ struct Rotary {
   double base = 0;
 };
 
-/// softmax(q k' / sqrt(features of a head)) v for each head. One input: q, k and v side by side in its last
+/// softmax(q k' / sqrt(features of a head)) v for each head. One input: q, k and v concatenated in its last
 /// dimension; three inputs: q, k, v.
 struct Attention {
   std::int64_t heads = 0;
-  bool causal = false;  ///< a position sees only those before it
+  bool causal = false;  ///< a position sees only itself and earlier ones
   double dropout = 0;   ///< of the softmax's output
 };
 
-/// `layers` stacked; bidirectional ones put both directions side by side.
+/// `layers` stacked layers; a bidirectional one concatenates both directions.
 struct Lstm {
   std::int64_t hidden = 0;
   std::int64_t layers = 1;
   bool bidirectional = false;
 };
 
-/// Each feature's own weighted sum over its position and the next `context` ones.
+/// A weighted sum over each feature's position and the next `context` ones, with weights per feature.
 struct Lookahead {
   std::int64_t context = 0;
 };
 
 /// cross_entropy: softmax of the last dimension against one label from 0 to its size - 1; mean over positions
-/// and samples. A model's loss is the sum of its losses, each times its weight.
+/// and samples. The model's loss is the weighted sum of its losses.
 struct Loss {
   double weight = 1;
 };
@@ -196,7 +196,7 @@ struct Tensor {
   std::int64_t elements = 0;
 };
 
-/// A tensor that an earlier layer owns.
+/// A tensor of an earlier layer.
 struct TensorRef {
   std::size_t layer = 0;
   std::size_t tensor = 0;
@@ -208,11 +208,11 @@ struct Layer {
   Parameters parameters;
   std::vector<std::size_t> inputs;  ///< indices of earlier layers
   Shape output;
-  std::vector<Tensor> tensors;             ///< what it owns
-  std::optional<TensorRef> shared_weight;  ///< stands for its "weight", which it then does not own
+  std::vector<Tensor> tensors;             ///< tensors that it owns
+  std::optional<TensorRef> shared_weight;  ///< replaces its "weight", which it then does not own
   double forward_flops = 0;                ///< for one sample; a multiply-add counts 2
-  std::int64_t activation_elements = 0;    ///< what its forward pass leaves for the backward pass, one sample
-  bool is_view = false;                    ///< moves and computes nothing: only another look at its input
+  std::int64_t activation_elements = 0;    ///< stored for the backward pass, one sample
+  bool is_view = false;                    ///< moves and computes nothing: only a view of its input
 };
 
 }  // namespace core

@@ -21,7 +21,7 @@ Published read_published(const Field& field) {
           .source = field.at("source").name()};
 }
 
-/// An input as a layer.
+/// Returns an input as a layer.
 Layer read_input(const Field& field, const Arguments& globals) {
   field.allow_only({"name", "shape", "element", "vocabulary"});
   Layer layer = {.name = field.at("name").name(), .kind = LayerKind::input, .is_view = true};
@@ -53,7 +53,7 @@ std::vector<Layer> read_inputs(const Field& field, const Arguments& globals) {
   return inputs;
 }
 
-/// Finds the length of a sequence, the file's or the one asked for, and makes it known as "$sequence_length".
+/// Returns the length of a sequence, from the options or the file, and defines "$sequence_length".
 std::optional<std::int64_t> read_length(const Field& file, const ModelOptions& options, Arguments& globals) {
   const std::optional<Field> field = file.find("sequence_length");
   if (!field) {
@@ -67,12 +67,12 @@ std::optional<std::int64_t> read_length(const Field& file, const ModelOptions& o
   return length;
 }
 
-/// Of an input [channels, height, width].
+/// True for an input [channels, height, width].
 bool is_image(const Layer& input) {
   return input.output.size() == 3 && std::get<Input>(input.parameters).element == Element::real;
 }
 
-/// Images of another size than the file's.
+/// Changes the size of the images to that of the options.
 void resize(const Field& field, const ModelOptions& options, std::vector<Layer>& inputs) {
   if (!options.input_size) return;
   bool has_image = false;

@@ -12,7 +12,7 @@
 
 namespace core {
 
-/// What others say this model has.
+/// Published figures of this model, for comparison.
 struct Published {
   std::optional<std::int64_t> tensors;
   std::int64_t parameters = 0;
@@ -26,14 +26,14 @@ struct Model {
   std::int64_t batch_size = 1;
   std::string dtype;  ///< float32, float16 or bfloat16
   std::optional<std::int64_t> sequence_length;
-  /// In forward order, inputs first: a layer's inputs stand before it.
+  /// In forward order: a layer's inputs come before it.
   std::vector<Layer> layers;
 };
 
 struct ModelOptions {
-  /// Instead of the file's; only for a model that has one.
+  /// Replaces the file's length; only for a model that has one.
   std::optional<std::int64_t> sequence_length;
-  /// Height and width of its images, instead of the file's; only for a model that has some.
+  /// Height and width that replace the file's; only for a model with images.
   std::optional<std::int64_t> input_size = std::nullopt;
 };
 
@@ -43,7 +43,7 @@ Model read_model(const Field& field, const ModelOptions& options = {});
 /// A shared tensor counts once.
 std::int64_t tensor_count(const Model& model);
 std::int64_t parameter_count(const Model& model);
-/// Of one sample.
+/// For one sample.
 double forward_flops(const Model& model);
 
 }  // namespace core

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "planner/cost/compressor.hpp"
+#include "planner/cost/setting.hpp"
 #include "planner/schedule/schedule.hpp"
-#include "planner/schedule/setting.hpp"
 
 namespace planner {
 

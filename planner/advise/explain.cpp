@@ -20,11 +20,6 @@ const std::string& tensor_name(const Workload& workload, std::uint32_t gradient)
 
 // ---- what happened
 
-bool is_collective(Kind kind) {
-  return kind == Kind::all_reduce || kind == Kind::reduce_scatter || kind == Kind::all_gather ||
-         kind == Kind::backward_gather;
-}
-
 /// Of one iteration in the middle of the run: when its backward pass began and every group's collectives.
 struct Observed {
   Time backward_begins{};
@@ -34,25 +29,23 @@ struct Observed {
   std::vector<Span> communicating;             ///< of that iteration, in order
 };
 
-Observed observe(const Setting& setting, const Run& run) {
+Observed observe(const Setting& setting, const Simulated& simulated) {
   const std::uint32_t iteration = setting.conditions.iterations > 1 ? 1 : 0;
   Observed out;
   out.backward_begins = Time::max();
-  out.collectives.resize(run.groups.size());
-  out.sendable.resize(run.groups.size());
+  out.collectives.resize(simulated.groups.size());
+  out.sendable.resize(simulated.groups.size());
   std::vector<Time> step_ends(setting.workload.backward.size());
-  const auto tasks = run.lowered.graph.tasks();
+  const auto tasks = simulated.lowered.graph.tasks();
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const TaskLabel label = TaskLabel::unpack(tasks[i].label);
-    const Span& span = run.timeline.spans[i];
+    const Span& span = simulated.timeline.spans[i];
     if (tasks[i].stream == Lowered::kCompute && span.start < span.end) out.computing.push_back(span);
     if (label.iteration != iteration) continue;
-    if (is_collective(label.kind)) {
-      std::vector<Span>& of_group = out.collectives[label.item % run.groups.size()];
+    if (const auto collective = TaskLabel::collective(label.kind)) {
+      std::vector<Span>& of_group = out.collectives[label.item % simulated.groups.size()];
       // that of the gradients first, which in sharded comes after gathers
-      of_group.insert(label.kind == Kind::all_gather || label.kind == Kind::backward_gather
-                          ? of_group.end()
-                          : of_group.begin(),
+      of_group.insert(collective == core::CollectiveKind::all_gather ? of_group.end() : of_group.begin(),
                       span);
       out.communicating.push_back(span);
     }
@@ -64,9 +57,9 @@ Observed observe(const Setting& setting, const Run& run) {
   }
   std::sort(out.computing.begin(), out.computing.end(),
             [](const Span& a, const Span& b) { return a.start < b.start; });
-  const bool after_backward = run.program.ops.front().issue == Issue::backward_end;
-  for (std::size_t g = 0; g < run.groups.size(); ++g) {
-    const std::uint32_t step = setting.workload.gradients[run.groups[g].end - 1].backward_step;
+  const bool after_backward = simulated.program.ops.front().issue == Issue::backward_end;
+  for (std::size_t g = 0; g < simulated.groups.size(); ++g) {
+    const std::uint32_t step = setting.workload.gradients[simulated.groups[g].end - 1].backward_step;
     const Time ready = after_backward ? step_ends.back() : step_ends[step];
     out.sendable[g] = std::max(out.sendable[g], ready);
   }
@@ -87,7 +80,7 @@ Time exposed(const Span& span, const std::vector<Span>& computing) {
 // ---- what would happen
 
 /// The iteration with two neighbouring groups in one, by the better of their ways.
-double merged_us(const Setting& setting, const FusionRequest& request, const Groups& groups, std::size_t g) {
+double merged_us(const FusionRequest& request, const Groups& groups, std::size_t g) {
   double best = 0;
   for (const std::size_t keeps : {g, g + 1}) {
     Groups other = groups;
@@ -96,34 +89,35 @@ double merged_us(const Setting& setting, const FusionRequest& request, const Gro
                 .tick = groups[g + 1].tick,
                 .transfer = groups[keeps].transfer};
     other.erase(other.begin() + static_cast<std::ptrdiff_t>(g) + 1);
-    const double us = iteration_us(setting, request, other);
+    const double us = iteration_us(request, other);
     best = keeps == g ? us : std::min(best, us);
   }
   return best;
 }
 
-void add_split(const Setting& setting, const FusionRequest& request, const Groups& groups, std::size_t g,
-               double planned_us, GroupReason& reason) {
+void add_split(const FusionRequest& request, const Groups& groups, std::size_t g, double planned_us,
+               GroupReason& reason) {
   for (std::uint32_t cut = groups[g].begin + 1; cut < groups[g].end; ++cut) {
     Groups other = groups;
     other[g].end = cut;
     Group rest = groups[g];
     rest.begin = cut;
     other.insert(other.begin() + static_cast<std::ptrdiff_t>(g) + 1, rest);
-    const double costs_us = iteration_us(setting, request, other) - planned_us;
+    const double costs_us = iteration_us(request, other) - planned_us;
     if (reason.splitting_costs_us && costs_us >= *reason.splitting_costs_us) continue;
     reason.splitting_costs_us = costs_us;
-    reason.split_after = tensor_name(setting.workload, cut - 1);
+    reason.split_after = tensor_name(request.workload, cut - 1);
   }
 }
 
-std::vector<GroupReason> reasons(const Setting& setting, const FusionRequest& request, const Run& run) {
-  const Observed seen = observe(setting, run);
-  const double planned_us = iteration_us(setting, request, run.groups);
+std::vector<GroupReason> reasons(const Setting& setting, const FusionRequest& request,
+                                 const Simulated& simulated) {
+  const Observed seen = observe(setting, simulated);
+  const double planned_us = iteration_us(request, simulated.groups);
   std::vector<GroupReason> out;
   Time channel_free = seen.backward_begins;
-  for (std::size_t g = 0; g < run.groups.size(); ++g) {
-    const Group& group = run.groups[g];
+  for (std::size_t g = 0; g < simulated.groups.size(); ++g) {
+    const Group& group = simulated.groups[g];
     GroupReason reason = {.first_tensor = tensor_name(setting.workload, group.begin),
                           .last_tensor = tensor_name(setting.workload, group.end - 1),
                           .bytes = bytes_of(setting.workload, group)};
@@ -140,9 +134,9 @@ std::vector<GroupReason> reasons(const Setting& setting, const FusionRequest& re
       for (const Span& span : seen.collectives[g])
         reason.exposed_us += sim::to_us(exposed(span, seen.computing));
     }
-    if (g + 1 < run.groups.size())
-      reason.merging_costs_us = merged_us(setting, request, run.groups, g) - planned_us;
-    add_split(setting, request, run.groups, g, planned_us, reason);
+    if (g + 1 < simulated.groups.size())
+      reason.merging_costs_us = merged_us(request, simulated.groups, g) - planned_us;
+    add_split(request, simulated.groups, g, planned_us, reason);
     out.push_back(std::move(reason));
   }
   return out;
@@ -164,24 +158,24 @@ Schedule best_of(const Schedule& schedule) {
 
 double best_us(const Setting& setting, const Schedule& schedule) {
   const Schedule best = best_of(schedule);
-  const FusionRequest request(setting, best);
-  return iteration_us(setting, request, request.model().optimal({}).groups);
+  const FusionRequest request = request_of(setting, best);
+  return iteration_us(request, request.model().optimal({}).groups);
 }
 
-WhatIf what_if(const std::string& change, const Setting& setting, const Schedule& schedule, const Run& run,
-               const Inputs& inputs) {
+WhatIf what_if(const std::string& change, const Setting& setting, const Schedule& schedule,
+               const CommunicationPlan& plan, const Inputs& inputs) {
   Conditions conditions = setting.conditions;
   conditions.jitter = {};
   const Setting other(inputs.profile, inputs.network, setting.costs.workers(), setting.costs.algorithm(),
                       conditions);
-  const FusionRequest request(other, schedule);
+  const FusionRequest request = request_of(other, schedule);
   return {.change = change,
-          .this_plan_us = iteration_us(other, request, run.groups),
+          .this_plan_us = iteration_us(request, plan.groups),
           .best_plan_us = best_us(other, schedule)};
 }
 
 /// With coding that costs nothing.
-WhatIf free_coding(const Setting& setting, const Schedule& schedule, const Run& run) {
+WhatIf free_coding(const Setting& setting, const Schedule& schedule, const CommunicationPlan& plan) {
   Schedule other = schedule;
   const auto make_free = [](Compressor& compressor) {
     compressor.encode = compressor.decode = compressor.in_transit = {};
@@ -190,21 +184,22 @@ WhatIf free_coding(const Setting& setting, const Schedule& schedule, const Run& 
   make_free(other.compressor);
   for (TransferChoice& choice : other.fusion.choices)
     if (choice.compressor) make_free(*choice.compressor);
-  const FusionRequest request(setting, other);
-  Groups groups = run.groups;
-  if (request.transfers.size() != run.transfers.size())  // some have become the same
+  const FusionRequest request = request_of(setting, other);
+  Groups groups = plan.groups;
+  if (request.transfers.size() != plan.transfers.size())  // some have become the same
     for (Group& group : groups) group.transfer = 0;
   return {.change = "encoding and decoding",
-          .this_plan_us = iteration_us(setting, request, groups),
+          .this_plan_us = iteration_us(request, groups),
           .best_plan_us = best_us(setting, other)};
 }
 
-void add_what_ifs(const Setting& setting, const Schedule& schedule, const Run& run, Explanation& out) {
+void add_what_ifs(const Setting& setting, const Schedule& schedule, const CommunicationPlan& plan,
+                  Explanation& out) {
   const core::Profile& profile = *setting.workload.profile;
   const core::Network& network = *setting.network;
   const auto with = [&](const std::string& change, double startup, double per_byte, double compute) {
     return what_if(
-        change, setting, schedule, run,
+        change, setting, schedule, plan,
         {.profile = core::scaled(profile, compute), .network = core::scaled(network, startup, per_byte)});
   };
   out.free.push_back(with("startups", 0, 1, 1));
@@ -212,9 +207,9 @@ void add_what_ifs(const Setting& setting, const Schedule& schedule, const Run& r
   constexpr double kNearlyNothing = 1e-6;  // some time must be left to be measured against
   out.free.push_back(with("forward and backward", 1, 1, kNearlyNothing));
   const bool codes =
-      std::any_of(run.transfers.begin(), run.transfers.end(),
+      std::any_of(plan.transfers.begin(), plan.transfers.end(),
                   [](const TransferCost& transfer) { return transfer.encodes() || transfer.decodes(); });
-  if (codes) out.free.push_back(free_coding(setting, schedule, run));
+  if (codes) out.free.push_back(free_coding(setting, schedule, plan));
   const auto gains_max =
       std::min_element(out.free.begin(), out.free.end(),
                        [](const WhatIf& a, const WhatIf& b) { return a.best_plan_us < b.best_plan_us; });
@@ -323,11 +318,11 @@ Explanation explain(const Setting& setting, const Schedule& schedule, const Run&
   steady.jitter = {};
   const Setting calm(*setting.workload.profile, *setting.network, setting.costs.workers(),
                      setting.costs.algorithm(), steady);
-  const FusionRequest request(calm, schedule);
-  const Prediction& predicted = run.prediction;
+  const FusionRequest request = request_of(calm, schedule);
+  const Metrics& predicted = run.metrics;
   Explanation out;
   out.iteration_us = predicted.iteration_us;
-  out.lower_bound_us = lower_bound_us(calm, schedule);
+  out.lower_bound_us = lower_bound_us(request);
   out.compute_us = predicted.forward_us + predicted.backward_us + predicted.encode_us + predicted.decode_us +
                    predicted.update_us + predicted.read_us;
   out.speedup = predicted.speedup;

@@ -46,12 +46,12 @@ PlanFile make_plan(const Setting& setting, const Schedule& schedule, const Run& 
                                  .exact_plan_us = sim::to_us(sampled->of_exact_plan),
                                  .lower_bound_us = sim::to_us(sampled->bound)};
   }
-  plan.iteration_us = run.prediction.iteration_us;
-  plan.lower_bound_us = lower_bound_us(setting, schedule);
+  plan.iteration_us = run.metrics.iteration_us;
+  plan.lower_bound_us = lower_bound_us(request_of(setting, schedule));
   for (const std::string_view other : {"wfbp", "sync-easgd", "ddp", "horovod", "mg-wfbp"})
     plan.compared_with.push_back(
         {.schedule = std::string(other),
-         .iteration_us = planner::run(setting, preset_schedule(other)).prediction.iteration_us});
+         .iteration_us = planner::run(setting, preset_schedule(other)).metrics.iteration_us});
   for (const Group& group : run.groups)
     plan.groups.push_back(plan_group(setting.workload, group, run.transfers));
   return plan;

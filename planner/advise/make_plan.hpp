@@ -2,8 +2,8 @@
 
 #pragma once
 
+#include "planner/plan/plan_file.hpp"
 #include "planner/run/predict.hpp"
-#include "planner/schedule/plan_file.hpp"
 
 namespace planner {
 

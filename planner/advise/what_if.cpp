@@ -11,8 +11,6 @@
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "core/scaled.hpp"
-#include "planner/run/predict.hpp"
-#include "planner/schedule/setting.hpp"
 
 namespace planner {
 namespace {
@@ -135,12 +133,13 @@ Change read_change(std::string_view text, const core::Profile& profile) {
   }
 }
 
-Prediction what_if(const Setting& setting, const Schedule& schedule, const Run& run, const Change& change) {
+Metrics what_if(const Setting& setting, const Schedule& schedule, const CommunicationPlan& plan,
+                const Change& change) {
   const core::Profile profile = changed(*setting.workload.profile, change);
   const core::Network network = core::scaled(*setting.network, 1 / change.startup, 1 / change.bandwidth);
   const Setting then(profile, network, setting.costs.workers(), setting.costs.algorithm(),
                      changed(setting.conditions, change));
-  return measure(then, simulate_groups(then, schedule, run.groups, changed(run.transfers, then, change)));
+  return summarize(then, simulate_groups(then, schedule, plan.groups, changed(plan.transfers, then, change)));
 }
 
 }  // namespace planner

@@ -8,13 +8,11 @@
 #include <vector>
 
 #include "core/profile.hpp"
-#include "planner/run/measure.hpp"
+#include "planner/cost/setting.hpp"
+#include "planner/run/metrics.hpp"
 #include "planner/schedule/schedule.hpp"
 
 namespace planner {
-
-struct Run;
-struct Setting;
 
 struct Change {
   std::string text;      ///< as the user wrote it
@@ -32,8 +30,9 @@ struct Change {
 /// Throws InputError, naming the option `--what-if`.
 Change read_change(std::string_view text, const core::Profile& profile);
 
-/// What the run's groups give then. Which groups selective compression leaves alone is decided anew. Throws
+/// What the plan's groups give then. Which groups selective compression leaves alone is decided anew. Throws
 /// Unsupported where nothing is left to simulate.
-Prediction what_if(const Setting& setting, const Schedule& schedule, const Run& run, const Change& change);
+Metrics what_if(const Setting& setting, const Schedule& schedule, const CommunicationPlan& plan,
+                const Change& change);
 
 }  // namespace planner

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "planner/choose/iteration_models.hpp"
 #include "planner/choose/model_parts.hpp"
 
 namespace planner {
@@ -29,31 +30,30 @@ class ChannelProblem {
   static constexpr int kSlackCounts = 1;
   using Step = ChannelStep;
 
-  ChannelProblem(const FusionRequest& request, bool after_backward)
-      : request_(request), channel_(request, CollectiveKind::all_reduce, after_backward) {
-    const Extras& extras = request.extras;
-    rest_ = extras.read + request.workload.forward_total + extras.lars + extras.lars_gather + extras.update;
+  ChannelProblem(const IterationSpec& spec, bool after_backward)
+      : spec_(spec), channel_(spec, CollectiveKind::all_reduce, after_backward) {
+    const Extras& extras = spec.extras;
+    rest_ = extras.read + spec.workload.forward_total + extras.lars + extras.lars_gather + extras.update;
   }
 
   void prepare_bounds() {
     channel_.prepare_bounds();
-    min_coding_ = min_coding(request_);
-    min_decoding_ = min_decoding(request_);
+    min_coding_ = min_coding(spec_);
+    min_decoding_ = min_decoding(spec_);
     if (kCoding != Codec::none && transfers() > 1) add_mixes();
-    min_encoded_ = min_encoding_before(request_);
+    min_encoded_ = min_encoding_before(spec_);
   }
 
-  std::uint32_t count() const { return request_.workload.gradient_count(); }
-  std::uint32_t transfers() const { return static_cast<std::uint32_t>(request_.transfers.size()); }
+  std::uint32_t count() const { return spec_.workload.gradient_count(); }
+  std::uint32_t transfers() const { return static_cast<std::uint32_t>(spec_.transfers.size()); }
   static State start() { return {}; }
   static State min(std::uint32_t /*cut*/) { return {}; }
-  bool longer_costs_more() const { return channel_.longer_costs_more() && coding_grows(request_); }
+  bool longer_costs_more() const { return channel_.longer_costs_more() && coding_grows(spec_); }
 
   Step step(std::uint32_t begin, std::uint32_t end, std::uint32_t transfer, Time tick = {}) const {
-    const std::int64_t bytes = bytes_between(request_.workload, begin, end);
-    return {.end = end,
-            .tick = tick,
-            .cost = request_.transfers[transfer].cost(CollectiveKind::all_reduce, bytes)};
+    const std::int64_t bytes = bytes_between(spec_.workload, begin, end);
+    return {
+        .end = end, .tick = tick, .cost = spec_.transfers[transfer].cost(CollectiveKind::all_reduce, bytes)};
   }
 
   State extend(const State& state, const Step& step) const {
@@ -99,10 +99,10 @@ class ChannelProblem {
   State latest_end(const State& /*state*/, Time value) const {
     State out{};
     out[kFree] = value - rest_;
-    if constexpr (kCoding == Codec::encode) out[kEncoded] = out[kFree] - request_.workload.backward_total;
+    if constexpr (kCoding == Codec::encode) out[kEncoded] = out[kFree] - spec_.workload.backward_total;
     if constexpr (kCoding == Codec::both) {
       out[kDecoded] = out[kFree];
-      out[kEncoded] = out[kCoded] = out[kFree] - request_.workload.backward_total;
+      out[kEncoded] = out[kCoded] = out[kFree] - spec_.workload.backward_total;
     }
     return out;
   }
@@ -113,14 +113,14 @@ class ChannelProblem {
     if constexpr (kCoding != Codec::none) coded = encoded = state[kEncoded];
     if constexpr (kCoding == Codec::both) coded = state[kCoded];
     const bool ended = cut == count();
-    const Time computed = request_.workload.backward_total + coded + (ended ? Time{} : min_coding_[cut]);
+    const Time computed = spec_.workload.backward_total + coded + (ended ? Time{} : min_coding_[cut]);
     Time arrived = channel_.bound(state[kFree], encoded, cut);
     if constexpr (kCoding == Codec::both)
       arrived = std::max(arrived, state[kDecoded] + (ended ? Time{} : min_decoding_[cut]));
     Time end = std::max(computed, arrived);
     if (!ended)
       for (const Mix& mix : mixes_)
-        end = std::max(end, mix.bound(request_.workload.backward_total + coded, state[kFree], cut));
+        end = std::max(end, mix.bound(spec_.workload.backward_total + coded, state[kFree], cut));
     return rest_ + end;
   }
 
@@ -147,10 +147,10 @@ class ChannelProblem {
   /// says is concave in its share, so that thirds find the best.
   void add_mixes() {
     const auto mix = [&](double share) {
-      return Mix{.coding = share, .min = min_mix(request_, CollectiveKind::all_reduce, share)};
+      return Mix{.coding = share, .min = min_mix(spec_, CollectiveKind::all_reduce, share)};
     };
     const auto says = [&](double share) {
-      return mix(share).bound(request_.workload.backward_total, channel_.next_start(0), 0);
+      return mix(share).bound(spec_.workload.backward_total, channel_.next_start(0), 0);
     };
     constexpr std::uint32_t kMany = 1000;  // gradients: a look at all pairs of them takes as long as a search
     double from = 0;
@@ -165,7 +165,7 @@ class ChannelProblem {
       if (share > 0 && share < 1) mixes_.push_back(mix(share));
   }
 
-  const FusionRequest& request_;
+  const IterationSpec& spec_;
   Channel channel_;
   Time rest_{};
   std::vector<Mix> mixes_;
@@ -174,20 +174,20 @@ class ChannelProblem {
   std::vector<Time> min_encoded_;   // by cut: up to there
 };
 
-std::unique_ptr<IterationModel> unslowed(const FusionRequest& request, bool after_backward) {
-  if (any_decodes(request))
-    return std::make_unique<ParetoModel<ChannelProblem<Codec::both>>>(request, after_backward);
-  if (any_encodes(request))
-    return std::make_unique<ParetoModel<ChannelProblem<Codec::encode>>>(request, after_backward);
-  return std::make_unique<ParetoModel<ChannelProblem<Codec::none>>>(request, after_backward);
+std::unique_ptr<IterationModel> unslowed(const IterationSpec& spec, bool after_backward) {
+  if (any_decodes(spec))
+    return std::make_unique<ParetoModel<ChannelProblem<Codec::both>>>(spec, after_backward);
+  if (any_encodes(spec))
+    return std::make_unique<ParetoModel<ChannelProblem<Codec::encode>>>(spec, after_backward);
+  return std::make_unique<ParetoModel<ChannelProblem<Codec::none>>>(spec, after_backward);
 }
 
 }  // namespace
 
-std::unique_ptr<IterationModel> channel_model(const FusionRequest& request, bool after_backward) {
-  if (!request.slows()) return unslowed(request, after_backward);
-  if (any_decodes(request)) return simulated_model(request, unslowed(request, after_backward));
-  return slowed_model(request, after_backward, false);
+std::unique_ptr<IterationModel> channel_model(const IterationSpec& spec, bool after_backward) {
+  if (!spec.slows()) return unslowed(spec, after_backward);
+  if (any_decodes(spec)) return simulated_model(spec, unslowed(spec, after_backward));
+  return slowed_model(spec, after_backward, false);
 }
 
 }  // namespace planner

@@ -2,16 +2,12 @@
 
 #pragma once
 
-#include <memory>
-
 #include "planner/choose/pareto.hpp"
+#include "planner/choose/rules.hpp"
 #include "planner/job/grouping.hpp"
-#include "planner/schedule/rules.hpp"
 #include "sim/time.hpp"
 
 namespace planner {
-
-struct FusionRequest;
 
 /// One iteration of one micro-batch, read and update included, before the input's max; where further
 /// micro-batches communicate, too, with them, less what they compute. What is simulated
@@ -29,15 +25,5 @@ class IterationModel {
   /// The rules must leave a grouping.
   virtual OptimalGroups optimal(const GroupRules& rules) const = 0;
 };
-
-/// Each of these refers to the request, which must outlive it.
-
-/// One collective a group, issued under backward or, with `after_backward`, when it has ended. Exact but for
-/// slow-down together with decoding.
-std::unique_ptr<IterationModel> channel_model(const FusionRequest& request, bool after_backward);
-
-/// Reduce-scatters under backward, all-gathers under the next forward pass or, without `overlap_gather`,
-/// before it. Exact but for slow-down where gathering overlaps or something is decoded.
-std::unique_ptr<IterationModel> two_phase_model(const FusionRequest& request, bool overlap_gather);
 
 }  // namespace planner

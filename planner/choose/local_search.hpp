@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "planner/choose/rules.hpp"
 #include "planner/job/grouping.hpp"
-#include "planner/schedule/rules.hpp"
 #include "sim/time.hpp"
 
 namespace planner {

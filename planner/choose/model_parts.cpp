@@ -15,16 +15,16 @@ struct Growth {
   double saved_by_merging_us = -1;  ///< below 0: two groups may cost less than one
 };
 
-Growth growth_on_channel(const FusionRequest& request, CollectiveKind kind) {
-  Growth out = {.longer_costs_more = longer_costs_more(request, kind), .saved_by_merging_us = 1e300};
-  for (const TransferCost& transfer : request.transfers)
+Growth growth_on_channel(const IterationSpec& spec, CollectiveKind kind) {
+  Growth out = {.longer_costs_more = longer_costs_more(spec, kind), .saved_by_merging_us = 1e300};
+  for (const TransferCost& transfer : spec.transfers)
     out.saved_by_merging_us = std::min(out.saved_by_merging_us, transfer.saved_on_channel_us(kind));
   return out;
 }
 
-Growth growth_in_code(const FusionRequest& request) {
-  return {.longer_costs_more = coding_grows(request),
-          .saved_by_merging_us = merging_saves_code(request) ? 0.0 : -1.0};
+Growth growth_in_code(const IterationSpec& spec) {
+  return {.longer_costs_more = coding_grows(spec),
+          .saved_by_merging_us = merging_saves_code(spec) ? 0.0 : -1.0};
 }
 
 /// Where merging never costs more, no groups of so many gradients take less than all in one, `whole`, but for
@@ -38,19 +38,19 @@ Time min_in_groups(Time whole, std::uint32_t gradients, double saved_us) {
 
 /// The least that a group costs, whichever way it travels.
 template <typename Cost>
-auto by_best_transfer(const FusionRequest& request, Cost cost) {
-  return [&request, cost](std::uint32_t begin, std::uint32_t end) {
-    const std::int64_t bytes = bytes_between(request.workload, begin, end);
+auto by_best_transfer(const IterationSpec& spec, Cost cost) {
+  return [&spec, cost](std::uint32_t begin, std::uint32_t end) {
+    const std::int64_t bytes = bytes_between(spec.workload, begin, end);
     Time out = Time::max();
-    for (const TransferCost& transfer : request.transfers) out = std::min(out, cost(transfer, bytes));
+    for (const TransferCost& transfer : spec.transfers) out = std::min(out, cost(transfer, bytes));
     return out;
   };
 }
 
 template <typename Cost>
-std::vector<Time> min_by_transfer(const FusionRequest& request, const Growth& growth, Cost cost) {
-  const auto of_group = by_best_transfer(request, cost);
-  const std::uint32_t count = request.workload.gradient_count();
+std::vector<Time> min_by_transfer(const IterationSpec& spec, const Growth& growth, Cost cost) {
+  const auto of_group = by_best_transfer(spec, cost);
+  const std::uint32_t count = spec.workload.gradient_count();
   if (growth.saved_by_merging_us < 0) return min_sums(count, of_group, growth.longer_costs_more);
   std::vector<Time> out(count + 1);
   for (std::uint32_t n = 0; n < count; ++n)
@@ -62,70 +62,69 @@ Time encode_time(const TransferCost& transfer, std::int64_t bytes) { return tran
 
 }  // namespace
 
-bool any_encodes(const FusionRequest& request) {
-  return std::any_of(request.transfers.begin(), request.transfers.end(),
+bool any_encodes(const IterationSpec& spec) {
+  return std::any_of(spec.transfers.begin(), spec.transfers.end(),
                      [](const TransferCost& w) { return w.encodes(); });
 }
 
-bool any_decodes(const FusionRequest& request) {
-  return std::any_of(request.transfers.begin(), request.transfers.end(),
+bool any_decodes(const IterationSpec& spec) {
+  return std::any_of(spec.transfers.begin(), spec.transfers.end(),
                      [](const TransferCost& w) { return w.decodes(); });
 }
 
-bool longer_costs_more(const FusionRequest& request, CollectiveKind kind) {
-  return std::all_of(request.transfers.begin(), request.transfers.end(),
+bool longer_costs_more(const IterationSpec& spec, CollectiveKind kind) {
+  return std::all_of(spec.transfers.begin(), spec.transfers.end(),
                      [kind](const TransferCost& transfer) { return transfer.is_monotone(kind); });
 }
 
-bool coding_grows(const FusionRequest& request) {
-  return std::all_of(request.transfers.begin(), request.transfers.end(),
+bool coding_grows(const IterationSpec& spec) {
+  return std::all_of(spec.transfers.begin(), spec.transfers.end(),
                      [](const TransferCost& transfer) { return transfer.coding_grows(); });
 }
 
-bool merging_saves_code(const FusionRequest& request) {
-  return std::all_of(request.transfers.begin(), request.transfers.end(), [](const TransferCost& transfer) {
+bool merging_saves_code(const IterationSpec& spec) {
+  return std::all_of(spec.transfers.begin(), spec.transfers.end(), [](const TransferCost& transfer) {
     return transfer.coding_grows() && transfer.merging_saves_code();
   });
 }
 
-std::vector<Time> min_channel_time(const FusionRequest& request, CollectiveKind kind) {
+std::vector<Time> min_channel_time(const IterationSpec& spec, CollectiveKind kind) {
   return min_by_transfer(
-      request, growth_on_channel(request, kind),
+      spec, growth_on_channel(spec, kind),
       [kind](const TransferCost& transfer, std::int64_t bytes) { return transfer.time(kind, bytes); });
 }
 
-std::vector<Time> min_encoding(const FusionRequest& request) {
-  if (!any_encodes(request)) return std::vector<Time>(request.workload.gradients.size() + 1);
-  return min_by_transfer(request, growth_in_code(request), encode_time);
+std::vector<Time> min_encoding(const IterationSpec& spec) {
+  if (!any_encodes(spec)) return std::vector<Time>(spec.workload.gradients.size() + 1);
+  return min_by_transfer(spec, growth_in_code(spec), encode_time);
 }
 
-std::vector<Time> min_decoding(const FusionRequest& request) {
-  if (!any_decodes(request)) return std::vector<Time>(request.workload.gradients.size() + 1);
-  return min_by_transfer(
-      request, growth_in_code(request),
-      [](const TransferCost& transfer, std::int64_t bytes) { return transfer.decode(bytes); });
+std::vector<Time> min_decoding(const IterationSpec& spec) {
+  if (!any_decodes(spec)) return std::vector<Time>(spec.workload.gradients.size() + 1);
+  return min_by_transfer(spec, growth_in_code(spec), [](const TransferCost& transfer, std::int64_t bytes) {
+    return transfer.decode(bytes);
+  });
 }
 
-std::vector<Time> min_coding(const FusionRequest& request) {
-  return min_by_transfer(request, growth_in_code(request),
-                         [](const TransferCost& transfer, std::int64_t bytes) {
-                           return transfer.encode(bytes) + transfer.decode(bytes);
-                         });
+std::vector<Time> min_coding(const IterationSpec& spec) {
+  return min_by_transfer(spec, growth_in_code(spec), [](const TransferCost& transfer, std::int64_t bytes) {
+    return transfer.encode(bytes) + transfer.decode(bytes);
+  });
 }
 
-std::vector<Time> min_mix(const FusionRequest& request, CollectiveKind kind, double coding) {
-  const Growth grows = {.longer_costs_more = coding_grows(request) && longer_costs_more(request, kind)};
-  return min_by_transfer(request, grows, [&](const TransferCost& transfer, std::int64_t bytes) {
+std::vector<Time> min_mix(const IterationSpec& spec, CollectiveKind kind, double coding) {
+  const Growth grows = {.longer_costs_more = coding_grows(spec) && longer_costs_more(spec, kind)};
+  return min_by_transfer(spec, grows, [&](const TransferCost& transfer, std::int64_t bytes) {
     const auto code = static_cast<double>((transfer.encode(bytes) + transfer.decode(bytes)).count());
     const auto channel = static_cast<double>(transfer.time(kind, bytes).count());
     return Time(static_cast<std::int64_t>(coding * code + (1 - coding) * channel));
   });
 }
 
-std::vector<Time> min_encoding_before(const FusionRequest& request) {
-  std::vector<Time> out(request.workload.gradients.size() + 1);
-  if (!any_encodes(request) || !merging_saves_code(request)) return out;
-  const auto of_group = by_best_transfer(request, encode_time);
+std::vector<Time> min_encoding_before(const IterationSpec& spec) {
+  std::vector<Time> out(spec.workload.gradients.size() + 1);
+  if (!any_encodes(spec) || !merging_saves_code(spec)) return out;
+  const auto of_group = by_best_transfer(spec, encode_time);
   for (std::uint32_t n = 1; n < out.size(); ++n) out[n] = min_in_groups(of_group(0, n), n, 0);
   return out;
 }
@@ -138,19 +137,19 @@ std::vector<Time> ready_times(const Workload& workload, bool after_backward) {
   return ready;
 }
 
-Channel::Channel(const FusionRequest& request, CollectiveKind kind, bool after_backward)
-    : request_(request),
+Channel::Channel(const IterationSpec& spec, CollectiveKind kind, bool after_backward)
+    : spec_(spec),
       kind_(kind),
-      ready_(ready_times(request.workload, after_backward)),
-      longer_costs_more_(planner::longer_costs_more(request, kind)) {}
+      ready_(ready_times(spec.workload, after_backward)),
+      longer_costs_more_(planner::longer_costs_more(spec, kind)) {}
 
 void Channel::prepare_bounds() {
-  min_ = min_channel_time(request_, kind_);
+  min_ = min_channel_time(spec_, kind_);
   bounds_.resize(min_.size());
   // Whatever carries gradient n or a later one ends no sooner than this, if longer groups do not cost less.
   for (std::size_t n = ready_.size(); n-- > 0;)
     bounds_[n] = longer_costs_more_ ? std::max(bounds_[n + 1], ready_[n] + min_[n]) : Time::zero();
-  const auto of_group = by_best_transfer(request_, [this](const TransferCost& transfer, std::int64_t bytes) {
+  const auto of_group = by_best_transfer(spec_, [this](const TransferCost& transfer, std::int64_t bytes) {
     return transfer.time(kind_, bytes);
   });
   min_next_.resize(ready_.size());

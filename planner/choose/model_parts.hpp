@@ -3,14 +3,13 @@
 #pragma once
 
 #include <algorithm>
-#include <memory>
 #include <utility>
 #include <vector>
 
 #include "planner/choose/bounds.hpp"
 #include "planner/choose/iteration.hpp"
+#include "planner/choose/iteration_spec.hpp"
 #include "planner/choose/pareto.hpp"
-#include "planner/schedule/fusion.hpp"
 
 namespace planner {
 
@@ -19,26 +18,26 @@ inline std::int64_t bytes_between(const Workload& workload, std::uint32_t begin,
   return workload.bytes_before[end] - workload.bytes_before[begin];
 }
 
-bool any_encodes(const FusionRequest& request);
-bool any_decodes(const FusionRequest& request);
+bool any_encodes(const IterationSpec& spec);
+bool any_decodes(const IterationSpec& spec);
 /// Whether a longer group never costs less on the channel, whichever way it travels.
-bool longer_costs_more(const FusionRequest& request, core::CollectiveKind kind);
+bool longer_costs_more(const IterationSpec& spec, core::CollectiveKind kind);
 /// Whether a longer group never takes less to encode or to decode.
-bool coding_grows(const FusionRequest& request);
+bool coding_grows(const IterationSpec& spec);
 /// And two groups never take less than one of both.
-bool merging_saves_code(const FusionRequest& request);
+bool merging_saves_code(const IterationSpec& spec);
 
 /// Least sums over groups by the way that is best for each.
-std::vector<sim::Time> min_channel_time(const FusionRequest& request, core::CollectiveKind kind);
-std::vector<sim::Time> min_encoding(const FusionRequest& request);
-std::vector<sim::Time> min_decoding(const FusionRequest& request);
+std::vector<sim::Time> min_channel_time(const IterationSpec& spec, core::CollectiveKind kind);
+std::vector<sim::Time> min_encoding(const IterationSpec& spec);
+std::vector<sim::Time> min_decoding(const IterationSpec& spec);
 /// Of encoding and decoding together.
-std::vector<sim::Time> min_coding(const FusionRequest& request);
+std::vector<sim::Time> min_coding(const IterationSpec& spec);
 /// No grouping of the gradients before a cut takes less to encode.
-std::vector<sim::Time> min_encoding_before(const FusionRequest& request);
+std::vector<sim::Time> min_encoding_before(const IterationSpec& spec);
 
 /// Of `coding` parts of encoding and decoding and 1 - `coding` parts of channel time, rounded down.
-std::vector<sim::Time> min_mix(const FusionRequest& request, core::CollectiveKind kind, double coding);
+std::vector<sim::Time> min_mix(const IterationSpec& spec, core::CollectiveKind kind, double coding);
 
 /// When each gradient is ready: by itself, or when backward has ended.
 std::vector<sim::Time> ready_times(const Workload& workload, bool after_backward);
@@ -47,7 +46,7 @@ std::vector<sim::Time> ready_times(const Workload& workload, bool after_backward
 /// times since backward began.
 class Channel {
  public:
-  Channel(const FusionRequest& request, core::CollectiveKind kind, bool after_backward);
+  Channel(const IterationSpec& spec, core::CollectiveKind kind, bool after_backward);
 
   /// When the channel is free again after a group of so much time that ends before gradient `end`, if it was
   /// free at `free` and encoding has delayed backward by `encoded`.
@@ -79,7 +78,7 @@ class Channel {
   sim::Time min_next(std::uint32_t cut) const { return min_next_[cut]; }
 
  private:
-  const FusionRequest& request_;
+  const IterationSpec& spec_;
   core::CollectiveKind kind_;
   std::vector<sim::Time> ready_;
   bool longer_costs_more_;
@@ -121,16 +120,5 @@ class ParetoModel final : public IterationModel {
   mutable Problem problem_;
   mutable bool is_prepared_ = false;
 };
-
-/// The model where no state describes a beginning: every grouping is simulated. `unslowed`, which no grouping
-/// takes longer in, gives the bound and where the search begins.
-/// `starts`: other groupings that may be near the best.
-std::unique_ptr<IterationModel> simulated_model(const FusionRequest& request,
-                                                std::unique_ptr<IterationModel> unslowed,
-                                                std::vector<Groups> starts = {});
-
-/// Slow-down without decoding, and with all-gathers, if any, after everything else (`separate_gathers`).
-std::unique_ptr<IterationModel> slowed_model(const FusionRequest& request, bool after_backward,
-                                             bool separate_gathers);
 
 }  // namespace planner

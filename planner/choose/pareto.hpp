@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "planner/choose/rules.hpp"
 #include "planner/job/grouping.hpp"
-#include "planner/schedule/rules.hpp"
 #include "sim/time.hpp"
 
 namespace planner {

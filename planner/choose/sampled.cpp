@@ -6,8 +6,7 @@
 #include <utility>
 
 #include "core/scaled.hpp"
-#include "planner/graph/task_factors.hpp"
-#include "planner/schedule/schedule.hpp"
+#include "core/statistics.hpp"
 #include "sim/draws.hpp"
 
 namespace planner {
@@ -16,28 +15,6 @@ namespace {
 using core::CollectiveKind;
 using core::ProfileLayer;
 using sim::Time;
-
-/// Of normally distributed samples with a small spread.
-double spread_sigma(double time_us, const std::optional<double>& spread_us) {
-  constexpr double kRangeOfNormal = 1.349;  // quartiles lie 0.6745 standard deviations from the mean
-  constexpr double kMaxSigma = 2;
-  if (!spread_us || time_us == 0) return 0;
-  return std::min(kMaxSigma, *spread_us / (kRangeOfNormal * time_us));
-}
-
-/// Of the sum of a pass, whose layers vary independently.
-class SumSigma {
- public:
-  void add(double time_us, double sigma) {
-    total_us_ += time_us;
-    variance_ += sigma * time_us * sigma * time_us;
-  }
-  double sigma() const { return total_us_ > 0 ? std::sqrt(variance_) / total_us_ : 0; }
-
- private:
-  double total_us_ = 0;
-  double variance_ = 0;
-};
 
 /// What one worker computes in one sample.
 class SampledWorker {
@@ -169,26 +146,6 @@ double sample_factor(std::uint64_t seed, std::uint64_t sample, std::int64_t work
       sigma);
 }
 
-Variation::Variation(const Setting& setting) {
-  const double jitter = setting.conditions.jitter.sigma;
-  SumSigma all_forward;
-  SumSigma all_backward;
-  bool varies = false;
-  const auto add = [&](double us, double spread, std::vector<double>& sigmas, SumSigma& sum) {
-    sigmas.push_back(us > 0 ? std::max(jitter, spread) : 0);
-    sum.add(us, spread);
-    varies = varies || sigmas.back() > 0;
-  };
-  for (const ProfileLayer& layer : setting.workload.profile->layers) {
-    add(layer.forward_us, spread_sigma(layer.forward_us, layer.forward_spread_us), forward, all_forward);
-    add(layer.backward_us, spread_sigma(layer.backward_us, layer.backward_spread_us), backward, all_backward);
-  }
-  micro_batch_forward = std::max(jitter, all_forward.sigma());
-  micro_batch_backward = std::max(jitter, all_backward.sigma());
-  if (varies)
-    tasks = static_cast<std::int64_t>(2 * forward.size()) + 2 * (setting.conditions.accumulation_steps - 1);
-}
-
 Workload sampled_workload(const Setting& setting, const Variation& variation, std::uint64_t seed,
                           std::uint64_t sample) {
   const std::int64_t micro_batches = setting.conditions.accumulation_steps;
@@ -207,8 +164,7 @@ Time of(Statistic statistic, std::vector<Time> values) {
   assert(!values.empty());
   const auto count = static_cast<std::int64_t>(values.size());
   if (statistic == Statistic::p95) {
-    const std::int64_t rank = (95 * count + 99) / 100;
-    const auto at = values.begin() + static_cast<std::ptrdiff_t>(rank - 1);
+    const auto at = values.begin() + static_cast<std::ptrdiff_t>(core::nearest_rank(values.size(), 95));
     std::nth_element(values.begin(), at, values.end());
     return *at;
   }
@@ -226,7 +182,7 @@ struct Samples::Sample {
   Sample(const FusionRequest& like, Workload workload, double factor)
       : network(factor == 1 ? std::nullopt : std::optional(slower(*like.setting.network, factor))),
         setting(replaced(like.setting, std::move(workload), network ? *network : *like.setting.network)),
-        request(setting, like.schedule) {}
+        request(setting, like) {}
 
   std::optional<core::Network> network;
   Setting setting;

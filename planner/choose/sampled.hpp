@@ -9,10 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "planner/choose/fusion_request.hpp"
+#include "planner/cost/setting.hpp"
+#include "planner/cost/variation.hpp"
 #include "planner/job/grouping.hpp"
 #include "planner/job/workload.hpp"
-#include "planner/schedule/fusion.hpp"
-#include "planner/schedule/setting.hpp"
 #include "sim/time.hpp"
 
 namespace planner {
@@ -28,21 +29,6 @@ enum class SampledPass : std::uint64_t {
 /// The factor, of mean 1, that `item` (a layer or a micro-batch) takes longer on a worker in one sample.
 double sample_factor(std::uint64_t seed, std::uint64_t sample, std::int64_t worker, SampledPass pass,
                      std::uint32_t item, double sigma);
-
-/// What varies in a setting's compute: for each layer and pass the standard deviation of the logarithm, the
-/// larger of the scenario's jitter and what the profile's spread amounts to, interquartile range over 1.349
-/// times the time (that of a normal distribution), at most 2 as for jitter. A whole micro-batch varies as the
-/// sum of its layers.
-struct Variation {
-  explicit Variation(const Setting& setting);
-
-  std::vector<double> forward;  ///< by layer; 0 where nothing is computed
-  std::vector<double> backward;
-  double micro_batch_forward = 0;
-  double micro_batch_backward = 0;
-  /// Layers' passes and micro-batches to draw for one worker in one sample; 0 where nothing varies.
-  std::int64_t tasks = 0;
-};
 
 /// One iteration of all workers as the workload of one: since collectives start when the slowest worker has
 /// issued them, a gradient is ready when the last worker has it, and the forward pass from a layer on takes
@@ -69,7 +55,7 @@ std::string_view name(Statistic statistic);
 /// Of at least one value; the mean is rounded down.
 sim::Time of(Statistic statistic, std::vector<sim::Time> values);
 
-/// A request's iterations as drawn. Refers to the request's setting and schedule.
+/// A request's iterations as drawn. Refers to the request's setting.
 class Samples {
  public:
   Samples(const FusionRequest& request, const Sampling& sampling);

@@ -2,13 +2,13 @@
 
 #pragma once
 
+#include "planner/choose/iteration_spec.hpp"
 #include "planner/job/grouping.hpp"
-#include "planner/schedule/fusion.hpp"
 #include "sim/time.hpp"
 
 namespace planner {
 
 /// As IterationModel::value(): with further micro-batches less what they compute.
-sim::Time simulate_iteration(const FusionRequest& request, const Groups& groups);
+sim::Time simulate_iteration(const IterationSpec& spec, const Groups& groups);
 
 }  // namespace planner

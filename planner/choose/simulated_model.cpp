@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/choose/iteration_models.hpp"
 #include "planner/choose/local_search.hpp"
 #include "planner/choose/model_parts.hpp"
 #include "planner/choose/simulate_iteration.hpp"
@@ -16,11 +17,11 @@ using sim::Time;
 
 class SimulatedModel final : public IterationModel {
  public:
-  SimulatedModel(const FusionRequest& request, std::unique_ptr<IterationModel> unslowed,
+  SimulatedModel(const IterationSpec& spec, std::unique_ptr<IterationModel> unslowed,
                  std::vector<Groups> starts)
-      : request_(request), unslowed_(std::move(unslowed)), starts_(std::move(starts)) {}
+      : spec_(spec), unslowed_(std::move(unslowed)), starts_(std::move(starts)) {}
 
-  Time value(const Groups& groups) const override { return simulate_iteration(request_, groups); }
+  Time value(const Groups& groups) const override { return simulate_iteration(spec_, groups); }
 
   /// Slowing down never shortens an iteration.
   Time lower_bound() const override { return unslowed_->lower_bound(); }
@@ -30,7 +31,7 @@ class SimulatedModel final : public IterationModel {
   OptimalGroups optimal(const GroupRules& rules) const override {
     const OptimalGroups start = unslowed_->optimal(rules);
     const LocalSearch search = {.rules = rules,
-                                .transfers = static_cast<std::uint32_t>(request_.transfers.size()),
+                                .transfers = static_cast<std::uint32_t>(spec_.transfers.size()),
                                 .value = [this](const Groups& groups) { return value(groups); }};
     Improved found = improve(search, start.groups);
     for (const Groups& plain : plain_groups(rules)) {
@@ -52,7 +53,7 @@ class SimulatedModel final : public IterationModel {
  private:
   /// As far as the rules allow them.
   std::vector<Groups> plain_groups(const GroupRules& rules) const {
-    const std::uint32_t count = request_.workload.gradient_count();
+    const std::uint32_t count = spec_.workload.gradient_count();
     std::vector<Groups> out = {{{.begin = 0, .end = count}}, {}};
     for (std::uint32_t i = 0; i < count; ++i) out.back().push_back({.begin = i, .end = i + 1});
     out.erase(std::remove_if(out.begin(), out.end(),
@@ -78,17 +79,17 @@ class SimulatedModel final : public IterationModel {
                        [&](const Group& group) { return !rules.allows(group.begin, group.end); });
   }
 
-  const FusionRequest& request_;
+  const IterationSpec& spec_;
   std::unique_ptr<IterationModel> unslowed_;
   std::vector<Groups> starts_;
 };
 
 }  // namespace
 
-std::unique_ptr<IterationModel> simulated_model(const FusionRequest& request,
+std::unique_ptr<IterationModel> simulated_model(const IterationSpec& spec,
                                                 std::unique_ptr<IterationModel> unslowed,
                                                 std::vector<Groups> starts) {
-  return std::make_unique<SimulatedModel>(request, std::move(unslowed), std::move(starts));
+  return std::make_unique<SimulatedModel>(spec, std::move(unslowed), std::move(starts));
 }
 
 }  // namespace planner

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "planner/choose/iteration_models.hpp"
 #include "planner/choose/model_parts.hpp"
 #include "planner/choose/simulate_iteration.hpp"
 
@@ -25,36 +26,36 @@ class SlowedProblem {
   using State = ParetoState<kStates>;
   using Step = SlowedStep;
 
-  SlowedProblem(const FusionRequest& request, bool after_backward, bool separate_gathers)
-      : request_(request),
+  SlowedProblem(const IterationSpec& spec, bool after_backward, bool separate_gathers)
+      : spec_(spec),
         kind_(separate_gathers ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce),
         separate_gathers_(separate_gathers),
         after_backward_(after_backward),
-        ready_(ready_times(request.workload, after_backward)) {
-    const Extras& extras = request.extras;
-    rest_ = extras.read + request.workload.forward_total + extras.lars + extras.lars_gather + extras.update;
+        ready_(ready_times(spec.workload, after_backward)) {
+    const Extras& extras = spec.extras;
+    rest_ = extras.read + spec.workload.forward_total + extras.lars + extras.lars_gather + extras.update;
   }
 
   void prepare_bounds() {
-    min_channel_ = min_channel_time(request_, kind_);
-    min_encoding_ = min_encoding(request_);
-    min_gathering_ = separate_gathers_ ? min_channel_time(request_, CollectiveKind::all_gather)
+    min_channel_ = min_channel_time(spec_, kind_);
+    min_encoding_ = min_encoding(spec_);
+    min_gathering_ = separate_gathers_ ? min_channel_time(spec_, CollectiveKind::all_gather)
                                        : std::vector<Time>(min_channel_.size());
     latest_.resize(min_channel_.size());
-    const bool grows = planner::longer_costs_more(request_, kind_);
+    const bool grows = planner::longer_costs_more(spec_, kind_);
     for (std::size_t n = ready_.size(); n-- > 0;)
       latest_[n] = grows ? std::max(latest_[n + 1], ready_[n] + min_channel_[n]) : Time::zero();
   }
 
-  std::uint32_t count() const { return request_.workload.gradient_count(); }
-  std::uint32_t transfers() const { return static_cast<std::uint32_t>(request_.transfers.size()); }
-  State start() const { return {after_backward_ ? request_.workload.backward_total : Time{}}; }
+  std::uint32_t count() const { return spec_.workload.gradient_count(); }
+  std::uint32_t transfers() const { return static_cast<std::uint32_t>(spec_.transfers.size()); }
+  State start() const { return {after_backward_ ? spec_.workload.backward_total : Time{}}; }
   State min(std::uint32_t cut) const { return {ready_at(cut)}; }
   static bool longer_costs_more() { return false; }  // a longer group leaves compute alone for longer
 
   Step step(std::uint32_t begin, std::uint32_t end, std::uint32_t transfer, Time /*tick*/ = {}) const {
-    const TransferCost& cost = request_.transfers[transfer];
-    const std::int64_t bytes = bytes_between(request_.workload, begin, end);
+    const TransferCost& cost = spec_.transfers[transfer];
+    const std::int64_t bytes = bytes_between(spec_.workload, begin, end);
     return {.compute = ready_at(end) - ready_at(begin) + cost.encode(bytes),
             .channel = cost.time(kind_, bytes),
             .gather = separate_gathers_ ? cost.time(CollectiveKind::all_gather, bytes) : Time{}};
@@ -69,11 +70,11 @@ class SlowedProblem {
 
   Time bound(const State& state, std::uint32_t cut) const {
     if (cut == count()) {
-      const State end = compute(state, request_.workload.backward_total - ready_at(cut));
+      const State end = compute(state, spec_.workload.backward_total - ready_at(cut));
       return rest_ + end[kComputed] + end[kLeft] + end[kGathering];
     }
     const Time late = state[kComputed] - ready_at(cut);  // later than at full speed
-    const Time computed = request_.workload.backward_total + late + min_encoding_[cut];
+    const Time computed = spec_.workload.backward_total + late + min_encoding_[cut];
     const Time communicated = state[kComputed] + state[kLeft] + min_channel_[cut];
     return rest_ + std::max({computed, communicated, latest_[cut] + late}) + state[kGathering] +
            min_gathering_[cut];
@@ -85,14 +86,14 @@ class SlowedProblem {
   static constexpr std::size_t kGathering = 2;
 
   Time ready_at(std::uint32_t cut) const {
-    if (cut == 0) return after_backward_ ? request_.workload.backward_total : Time{};
+    if (cut == 0) return after_backward_ ? spec_.workload.backward_total : Time{};
     return ready_[cut - 1];
   }
 
   /// After so much compute, beside whatever is left on the channel.
   State compute(const State& state, Time work) const {
-    const double slow = 1 + request_.overlap.compute_slowdown;
-    const double channel_slow = 1 + request_.overlap.communication_slowdown;
+    const double slow = 1 + spec_.overlap.compute_slowdown;
+    const double channel_slow = 1 + spec_.overlap.communication_slowdown;
     const auto rounded = [](double count) { return Time(std::llround(count)); };
     const double all = static_cast<double>(work.count()) * slow;  // if the channel is busy all along
     const double drained = static_cast<double>(state[kLeft].count()) * channel_slow;
@@ -107,7 +108,7 @@ class SlowedProblem {
     return out;
   }
 
-  const FusionRequest& request_;
+  const IterationSpec& spec_;
   CollectiveKind kind_;
   bool separate_gathers_;
   bool after_backward_;
@@ -122,27 +123,27 @@ class SlowedProblem {
 /// Waiting for a tick leaves the channel idle though there is work, which the states do not tell of.
 class SlowedModel final : public IterationModel {
  public:
-  SlowedModel(const FusionRequest& request, bool after_backward, bool separate_gathers)
-      : request_(request), without_ticks_(request, after_backward, separate_gathers) {}
+  SlowedModel(const IterationSpec& spec, bool after_backward, bool separate_gathers)
+      : spec_(spec), without_ticks_(spec, after_backward, separate_gathers) {}
 
   Time value(const Groups& groups) const override {
     const bool has_ticks =
         std::any_of(groups.begin(), groups.end(), [](const Group& g) { return g.tick > Time::zero(); });
-    return has_ticks ? simulate_iteration(request_, groups) : without_ticks_.value(groups);
+    return has_ticks ? simulate_iteration(spec_, groups) : without_ticks_.value(groups);
   }
   Time lower_bound() const override { return without_ticks_.lower_bound(); }
   OptimalGroups optimal(const GroupRules& rules) const override { return without_ticks_.optimal(rules); }
 
  private:
-  const FusionRequest& request_;
+  const IterationSpec& spec_;
   ParetoModel<SlowedProblem> without_ticks_;
 };
 
 }  // namespace
 
-std::unique_ptr<IterationModel> slowed_model(const FusionRequest& request, bool after_backward,
+std::unique_ptr<IterationModel> slowed_model(const IterationSpec& spec, bool after_backward,
                                              bool separate_gathers) {
-  return std::make_unique<SlowedModel>(request, after_backward, separate_gathers);
+  return std::make_unique<SlowedModel>(spec, after_backward, separate_gathers);
 }
 
 }  // namespace planner

@@ -6,8 +6,9 @@
 
 #include <optional>
 
+#include "planner/choose/iteration_models.hpp"
 #include "planner/choose/model_parts.hpp"
-#include "planner/graph/lower.hpp"
+#include "planner/graph/lowered.hpp"
 
 namespace planner {
 namespace {
@@ -32,36 +33,36 @@ class TwoPhaseProblem {
   static constexpr int kSlackCounts = 2;  // both phases may be late
   using Step = TwoPhaseStep;
 
-  TwoPhaseProblem(const FusionRequest& request, bool overlap_gather)
-      : request_(request),
+  TwoPhaseProblem(const IterationSpec& spec, bool overlap_gather)
+      : spec_(spec),
         overlap_gather_(overlap_gather),
-        scatter_(request, CollectiveKind::reduce_scatter, false),
-        compute_(request.workload.gradients.size() + 1) {
-    const Workload& workload = request.workload;
+        scatter_(spec, CollectiveKind::reduce_scatter, false),
+        compute_(spec.workload.gradients.size() + 1) {
+    const Workload& workload = spec.workload;
     for (std::uint32_t cut = 1; overlap_gather && cut <= count(); ++cut)
       compute_[cut] = forward_from(workload, workload.gradients[cut - 1].layer) +
-                      group_update(workload, request.extras, 0, cut);
+                      group_update(workload, spec.extras, 0, cut);
   }
 
   void prepare_bounds() {
     scatter_.prepare_bounds();
-    min_gathering_ = min_channel_time(request_, CollectiveKind::all_gather);
-    min_encoding_ = min_encoding(request_);
-    min_decoding_ = min_decoding(request_);
+    min_gathering_ = min_channel_time(spec_, CollectiveKind::all_gather);
+    min_encoding_ = min_encoding(spec_);
+    min_decoding_ = min_decoding(spec_);
   }
 
-  std::uint32_t count() const { return request_.workload.gradient_count(); }
-  std::uint32_t transfers() const { return static_cast<std::uint32_t>(request_.transfers.size()); }
+  std::uint32_t count() const { return spec_.workload.gradient_count(); }
+  std::uint32_t transfers() const { return static_cast<std::uint32_t>(spec_.transfers.size()); }
   static State start() { return {}; }
   static State min(std::uint32_t /*cut*/) { return {}; }
   bool longer_costs_more() const {
-    return scatter_.longer_costs_more() && coding_grows(request_) &&
-           planner::longer_costs_more(request_, CollectiveKind::all_gather);
+    return scatter_.longer_costs_more() && coding_grows(spec_) &&
+           planner::longer_costs_more(spec_, CollectiveKind::all_gather);
   }
 
   Step step(std::uint32_t begin, std::uint32_t end, std::uint32_t transfer, Time tick = {}) const {
-    const TransferCost& cost = request_.transfers[transfer];
-    const std::int64_t bytes = bytes_between(request_.workload, begin, end);
+    const TransferCost& cost = spec_.transfers[transfer];
+    const std::int64_t bytes = bytes_between(spec_.workload, begin, end);
     const GroupCost scattered = cost.cost(CollectiveKind::reduce_scatter, bytes);
     return {.end = end,
             .tick = tick,
@@ -118,13 +119,13 @@ class TwoPhaseProblem {
   /// Each phase as long as the least of the other leaves.
   State greatest_end(Time value) const {
     const Phases min = phases(start(), 0);
-    const Time both = value - request_.extras.lars;
+    const Time both = value - spec_.extras.lars;
     return greatest({.drained = both - min.forward, .forward = both - min.drained});
   }
 
   Time bound(const State& state, std::uint32_t cut) const {
     const Phases min = phases(state, cut);
-    return min.drained + request_.extras.lars + min.forward;
+    return min.drained + spec_.extras.lars + min.forward;
   }
 
  private:
@@ -147,7 +148,7 @@ class TwoPhaseProblem {
       encoded = state[kEncoded];
       decoding = state[kDecoding];
     }
-    Time computed = request_.workload.backward_total + encoded;
+    Time computed = spec_.workload.backward_total + encoded;
     Time gathering = state[kGathering];
     if (cut < count()) {
       computed += min_encoding_[cut];
@@ -155,19 +156,19 @@ class TwoPhaseProblem {
       decoding += min_decoding_[cut];
     }
     const Time scattered = scatter_.bound(state[kScattered], encoded, cut);
-    const Time gathered = request_.extras.lars_gather + gathering;
+    const Time gathered = spec_.extras.lars_gather + gathering;
     return {.drained = std::max(computed, scattered),
             .forward = overlap_gather_ ? std::max(compute() + decoding, gathered) : compute() + gathered};
   }
 
   /// The greatest state at the end of which the phases are no longer.
   State greatest(const Phases& phases) const {
-    const Time gathering = phases.forward - request_.extras.lars_gather;
+    const Time gathering = phases.forward - spec_.extras.lars_gather;
     State out{};
     out[kScattered] = phases.drained;
     out[kGathering] = overlap_gather_ ? gathering : gathering - compute();
     if constexpr (kCodes) {
-      out[kEncoded] = phases.drained - request_.workload.backward_total;
+      out[kEncoded] = phases.drained - spec_.workload.backward_total;
       // without overlap all decoding lies within gathering
       out[kDecoding] = overlap_gather_ ? phases.forward - compute() : out[kGathering];
     }
@@ -175,11 +176,9 @@ class TwoPhaseProblem {
   }
 
   /// Reading, forward and updates.
-  Time compute() const {
-    return request_.extras.read + request_.workload.forward_total + request_.extras.update;
-  }
+  Time compute() const { return spec_.extras.read + spec_.workload.forward_total + spec_.extras.update; }
 
-  const FusionRequest& request_;
+  const IterationSpec& spec_;
   bool overlap_gather_;
   Channel scatter_;
   std::vector<Time> compute_;  // by cut: from the last group's first layer to the end of forward, updates too
@@ -188,21 +187,22 @@ class TwoPhaseProblem {
   std::vector<Time> min_decoding_;   // likewise
 };
 
-std::unique_ptr<IterationModel> unslowed(const FusionRequest& request, bool overlap_gather) {
-  if (any_encodes(request) || any_decodes(request))
-    return std::make_unique<ParetoModel<TwoPhaseProblem<true>>>(request, overlap_gather);
-  return std::make_unique<ParetoModel<TwoPhaseProblem<false>>>(request, overlap_gather);
+std::unique_ptr<IterationModel> unslowed(const IterationSpec& spec, bool overlap_gather) {
+  if (any_encodes(spec) || any_decodes(spec))
+    return std::make_unique<ParetoModel<TwoPhaseProblem<true>>>(spec, overlap_gather);
+  return std::make_unique<ParetoModel<TwoPhaseProblem<false>>>(spec, overlap_gather);
 }
 
 }  // namespace
 
-std::unique_ptr<IterationModel> two_phase_model(const FusionRequest& request, bool overlap_gather) {
-  if (request.options.prefetch && overlap_gather && request.pipeline.name == "dear")
-    return simulated_model(request, unslowed(request, overlap_gather));
-  if (!request.slows()) return unslowed(request, overlap_gather);
-  if (overlap_gather || any_decodes(request))
-    return simulated_model(request, unslowed(request, overlap_gather));
-  return slowed_model(request, false, true);
+std::unique_ptr<IterationModel> two_phase_model(const IterationSpec& spec, bool overlap_gather) {
+  if (!spec.slows()) return unslowed(spec, overlap_gather);
+  if (overlap_gather || any_decodes(spec)) return simulated_model(spec, unslowed(spec, overlap_gather));
+  return slowed_model(spec, false, true);
+}
+
+std::unique_ptr<IterationModel> waiting_gathers_model(const IterationSpec& spec) {
+  return simulated_model(spec, unslowed(spec, true));
 }
 
 }  // namespace planner

@@ -69,7 +69,7 @@ std::string description(CollectiveKind kind, const Algorithm& algorithm) {
 void check_nodes(const Network& network, std::int64_t workers, std::string_view what) {
   if (network.levels.empty())
     throw Unsupported(fmt::format("a network with levels, as {} needs", what),
-                      fmt::format("network '{}' without", network.name));
+                      fmt::format("network '{}' without", network.name), "/network");
   const std::int64_t node = network.levels.front().size.value_or(workers);
   if (workers > node && workers % node != 0)
     throw Unsupported(fmt::format("for {} a multiple of the {} workers in a node", what, node),
@@ -131,15 +131,10 @@ CollectiveCost cost_of(const Network& network, std::int64_t workers, const Algor
 
 }  // namespace
 
-Unsupported::Unsupported(std::string expected_text, std::string got_text)
-    : std::runtime_error(fmt::format("expected {}, got {}", expected_text, got_text)),
-      expected_(std::move(expected_text)),
-      got_(std::move(got_text)) {}
-
 Fabric fabric_of(const Network& network, std::int64_t workers, std::string_view what, bool needs_nodes) {
   if (!network.link && network.levels.empty())
     throw Unsupported(fmt::format("a network with a link or levels, as {} has a closed form alone", what),
-                      fmt::format("network '{}', which is measured alone", network.name));
+                      fmt::format("network '{}', which is measured alone", network.name), "/network");
   if (needs_nodes) check_nodes(network, workers, what);
   return make_fabric(network, workers);
 }

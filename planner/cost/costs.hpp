@@ -5,29 +5,18 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/errors.hpp"
 #include "core/network.hpp"
 #include "planner/cost/collectives.hpp"
 #include "sim/time.hpp"
 
 namespace planner {
 
-/// The network has no cost for what is asked, or one out of range. Callers add the place in the scenario.
-class Unsupported : public std::runtime_error {
- public:
-  /// What would have been right, and what was found instead.
-  Unsupported(std::string expected_text, std::string got_text);
-  const std::string& expected() const { return expected_; }
-  const std::string& got() const { return got_; }
-
- private:
-  std::string expected_;
-  std::string got_;
-};
+using core::Unsupported;
 
 struct CollectiveCost {
   core::CostCurve curve;

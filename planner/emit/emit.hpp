@@ -12,7 +12,7 @@
 
 #include "planner/job/grouping.hpp"
 #include "planner/job/workload.hpp"
-#include "planner/schedule/plan_file.hpp"
+#include "planner/plan/plan_file.hpp"
 
 namespace planner {
 

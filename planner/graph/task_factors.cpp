@@ -19,14 +19,6 @@ double normal_mean_one(std::uint64_t bits, double sigma) {
 
 }  // namespace
 
-std::vector<double> slowdowns(const Setting& setting) {
-  std::vector<double> out(static_cast<std::size_t>(setting.costs.workers()), 1);
-  for (const Straggler& straggler : setting.conditions.stragglers)
-    if (straggler.worker < setting.costs.workers())
-      out[static_cast<std::size_t>(straggler.worker)] = straggler.slowdown;
-  return out;
-}
-
 TaskSigmas::TaskSigmas(const Setting& setting) : all_(setting.conditions.jitter.sigma) {
   if (setting.conditions.jitter.distribution != Jitter::Distribution::measured) return;
   measured_.emplace(setting);

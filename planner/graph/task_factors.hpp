@@ -8,14 +8,11 @@
 #include <span>
 #include <vector>
 
-#include "planner/choose/sampled.hpp"
-#include "planner/graph/lower.hpp"
-#include "planner/schedule/setting.hpp"
+#include "planner/cost/setting.hpp"
+#include "planner/cost/variation.hpp"
+#include "planner/graph/task_label.hpp"
 
 namespace planner {
-
-/// By worker, nothing jittering.
-std::vector<double> slowdowns(const Setting& setting);
 
 /// The standard deviation that a task's draw has: the scenario's, or the layer's measured one.
 class TaskSigmas {

@@ -48,6 +48,14 @@ inline std::int64_t bytes_of(const Workload& workload, const Group& group) {
                     : workload.bytes_before[group.end] - workload.bytes_before[group.begin];
 }
 
+/// What an iteration takes besides its layers and its collectives of gradients.
+struct Extras {
+  sim::Time read{};         ///< of the input, where it is not overlapped
+  sim::Time update{};       ///< of the optimizer, and of LARS where each worker computes all of it
+  sim::Time lars{};         ///< a worker's share of LARS with the parallel tensor operator
+  sim::Time lars_gather{};  ///< the all-gather of its results
+};
+
 /// `slowdown` multiplies every compute time, each rounded once.
 Workload make_workload(const core::Profile& profile, double slowdown = 1.0);
 

@@ -7,7 +7,6 @@
 #include "planner/run/follow_path.hpp"
 #include "planner/run/message_workers.hpp"
 #include "planner/run/messages_of.hpp"
-#include "planner/run/predict.hpp"
 #include "planner/run/worker_accounts.hpp"
 #include "sim/cluster/replay.hpp"
 #include "sim/cluster/steps.hpp"
@@ -22,12 +21,12 @@ using Kind = TaskLabel::Kind;
 /// Task by task, each on all workers at once; collectives by their formulas or in steps.
 class ByVectors {
  public:
-  ByVectors(const Setting& setting, const Run& run, const std::vector<std::int64_t>& shown)
+  ByVectors(const Setting& setting, const Executable& executable, const std::vector<std::int64_t>& shown)
       : setting_(setting),
-        run_(run),
+        executable_(executable),
         factors_(setting),
         outages_(setting),
-        accounts_(setting, run, shown),
+        accounts_(setting, executable, shown),
         begins_(accounts_.workers()),
         path_(accounts_.workers()),
         steps_(setting.conditions.fidelity == Fidelity::steps && setting.costs.workers() > 1) {
@@ -35,16 +34,16 @@ class ByVectors {
   }
 
   AllWorkers all() && {
-    cluster::replay(run_.lowered.graph, static_cast<std::uint32_t>(begins_.size()),
+    cluster::replay(executable_.lowered.graph, static_cast<std::uint32_t>(begins_.size()),
                     [&](TaskId task, std::span<Time> times) { one(task, times); });
     AllWorkers out = std::move(accounts_).take();
-    out.critical_path = follow_path(setting_, run_, path_, out.marks);
+    out.critical_path = follow_path(setting_, executable_, path_, out.marks);
     return out;
   }
 
  private:
   void one(TaskId task, std::span<Time> times) {
-    const sim::Task& what = run_.lowered.graph.tasks()[sim::index(task)];
+    const sim::Task& what = executable_.lowered.graph.tasks()[sim::index(task)];
     const TaskLabel label = TaskLabel::unpack(what.label);
     if (what.stream == Lowered::kChannel)
       collective(label, what.duration, times);
@@ -98,14 +97,14 @@ class ByVectors {
     meeting.since.reserve(times.size());
     for (std::size_t n = 0; n < times.size(); ++n) meeting.since.push_back(path_.since(n, begins_[n]));
     meeting.origins.resize(times.size());
-    cluster::run_steps(collective_of(setting_, run_, label), links_, meeting.collective, times,
+    cluster::run_steps(collective_of(setting_, executable_, label), links_, meeting.collective, times,
                        meeting.origins);
     meeting.ends.assign(times.begin(), times.end());
     path_.meets(std::move(meeting));
   }
 
   const Setting& setting_;
-  const Run& run_;
+  const Executable& executable_;
   TaskFactors factors_;
   Outages outages_;
   WorkerAccounts accounts_;
@@ -118,48 +117,11 @@ class ByVectors {
 
 }  // namespace
 
-Time* Busy::part(Kind kind) {
-  switch (kind) {
-    case Kind::forward:
-    case Kind::micro_batch_forward: return &forward;
-    case Kind::backward:
-    case Kind::micro_batch_backward: return &backward;
-    case Kind::encode: return &encode;
-    case Kind::decode: return &decode;
-    case Kind::lars:
-    case Kind::update:
-    case Kind::group_update: return &update;
-    case Kind::read:
-    case Kind::tick:
-    case Kind::all_reduce:
-    case Kind::reduce_scatter:
-    case Kind::all_gather:
-    case Kind::backward_gather:
-    case Kind::lars_gather: return nullptr;
-  }
-  return nullptr;
-}
-
-AllWorkers simulate_all_workers(const Setting& setting, const Run& run,
+AllWorkers simulate_all_workers(const Setting& setting, const Executable& executable,
                                 const std::vector<std::int64_t>& shown) {
   if (setting.conditions.fidelity == Fidelity::messages && setting.costs.workers() > 1)
-    return simulate_by_messages(setting, run, shown);
-  return ByVectors(setting, run, shown).all();
-}
-
-std::size_t first_counted(const Lowered& lowered) { return lowered.marks.size() > 2 ? 1 : 0; }
-
-std::int64_t counted(const Lowered& lowered) {
-  return static_cast<std::int64_t>(lowered.marks.size() - 1 - first_counted(lowered));
-}
-
-std::size_t first_counted(const Run& run, Kind kind) {
-  const auto& ops = run.program.ops;
-  const bool carries =
-      std::any_of(ops.begin(), ops.end(), [](const Op& op) { return op.delivers == Delivers::own_layers; });
-  const bool ends_one =
-      carries && (kind == Kind::forward || kind == Kind::decode || kind == Kind::group_update);
-  return first_counted(run.lowered) + (ends_one ? 1 : 0);
+    return simulate_by_messages(setting, executable, shown);
+  return ByVectors(setting, executable, shown).all();
 }
 
 }  // namespace planner

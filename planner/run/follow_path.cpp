@@ -13,14 +13,14 @@ namespace {
 using sim::Time;
 
 /// Whose messages the path leads through, of those that entered after `path.from`.
-void look_into_crossings(const Setting& setting, const Run& run, const PathTracker& tracker,
+void look_into_crossings(const Setting& setting, const Executable& executable, const PathTracker& tracker,
                          CriticalPath& path) {
   constexpr std::uint64_t kMaxMessages = std::uint64_t{1} << 24U;
   const cluster::Links links = links_of(setting);
   std::uint64_t messages = 0;
   for (const Crossing& crossing : path.crossings) {
     const PathTracker::Meeting& meeting = *tracker.rank_by_rank(crossing.meeting);
-    const cluster::Collective how = collective_of(setting, run, TaskLabel::unpack(meeting.label));
+    const cluster::Collective how = collective_of(setting, executable, TaskLabel::unpack(meeting.label));
     const auto* rounds = std::get_if<std::unique_ptr<const cluster::BytePattern>>(&how);
     if (rounds == nullptr || meeting.begins[crossing.from] < path.from) continue;
     messages += std::uint64_t{(*rounds)->ranks()} * (*rounds)->rounds();
@@ -33,14 +33,14 @@ void look_into_crossings(const Setting& setting, const Run& run, const PathTrack
 
 }  // namespace
 
-CriticalPath follow_path(const Setting& setting, const Run& run, const PathTracker& tracker,
+CriticalPath follow_path(const Setting& setting, const Executable& executable, const PathTracker& tracker,
                          const std::vector<std::vector<Time>>& marks) {
   std::vector<Time> begins;
-  for (std::size_t mark = first_counted(run.lowered); mark + 1 < marks.size(); ++mark)
+  for (std::size_t mark = first_counted(executable.lowered); mark + 1 < marks.size(); ++mark)
     begins.push_back(*std::ranges::max_element(marks[mark]));
   CriticalPath path = tracker.path(begins, marks.back());
   if (!path.crossings.empty() && !setting.conditions.topology)
-    look_into_crossings(setting, run, tracker, path);
+    look_into_crossings(setting, executable, tracker, path);
   return path;
 }
 

@@ -6,12 +6,9 @@
 #include <cstdint>
 #include <optional>
 
-#include "planner/schedule/schedule.hpp"
+#include "planner/run/predict.hpp"
 
 namespace planner {
-
-struct Run;
-struct Setting;
 
 /// Of the drawn iterations an interval holds so many.
 constexpr double kIntervalShare = 0.95;

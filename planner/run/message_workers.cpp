@@ -34,26 +34,27 @@ std::optional<cluster::Topology> topology_of(const Setting& setting) {
 
 class ByMessages {
  public:
-  ByMessages(const Setting& setting, const Run& run, const std::vector<std::int64_t>& shown)
+  ByMessages(const Setting& setting, const Executable& executable, const std::vector<std::int64_t>& shown)
       : setting_(setting),
-        run_(run),
-        tasks_(run.lowered.graph.tasks()),
+        executable_(executable),
+        tasks_(executable.lowered.graph.tasks()),
         sigmas_(setting),
         slowdowns_(slowdowns(setting)),
         outages_(setting),
-        accounts_(setting, run, shown),
+        accounts_(setting, executable, shown),
         messages_(links_of(setting), topology_of(setting), true),
         path_(accounts_.workers()),
-        by_stream_(run.lowered.graph.streams().size()),
+        by_stream_(executable.lowered.graph.streams().size()),
         collectives_(tasks_.size()),
         key_(tasks_.size()),
         running_(tasks_.size()),
         waits_for_(tasks_.size()) {
     std::uint64_t collectives = 0;
     for (std::uint32_t task = 0; task < tasks_.size(); ++task) {
-      if (run.lowered.is_channel(tasks_[task].stream)) key_[task] = collectives++;
+      if (executable.lowered.is_channel(tasks_[task].stream)) key_[task] = collectives++;
       by_stream_[sim::index(tasks_[task].stream)].push_back(TaskId{task});
-      for (const TaskId next : run.lowered.graph.successors(TaskId{task})) ++waits_for_[sim::index(next)];
+      for (const TaskId next : executable.lowered.graph.successors(TaskId{task}))
+        ++waits_for_[sim::index(next)];
     }
     workers_.resize(accounts_.workers());
     for (Worker& worker : workers_) {
@@ -89,7 +90,7 @@ class ByMessages {
     }
     check_all_ended();
     AllWorkers out = std::move(accounts_).take();
-    out.critical_path = follow_path(setting_, run_, path_, out.marks);
+    out.critical_path = follow_path(setting_, executable_, path_, out.marks);
     out.use.links = busiest_links(out.use.length);
     return out;
   }
@@ -139,7 +140,7 @@ class ByMessages {
     const sim::Task& what = tasks_[sim::index(task)];
     const TaskLabel label = TaskLabel::unpack(what.label);
     Running& all = running(task);
-    if (run_.lowered.is_channel(what.stream)) {
+    if (executable_.lowered.is_channel(what.stream)) {
       all.begins[worker] = outages_.joins(worker, now, label);
       if (!all.path) all.path = meeting(task, label);
       all.path->since[worker] = path_.since(worker, all.begins[worker]);
@@ -186,7 +187,7 @@ class ByMessages {
   std::uint32_t collective(TaskId task, const TaskLabel& label) {
     std::optional<std::uint32_t>& known = collectives_[sim::index(task)];
     if (known) return *known;
-    known = messages_.add(collective_of(setting_, run_, label), key_[sim::index(task)]);
+    known = messages_.add(collective_of(setting_, executable_, label), key_[sim::index(task)]);
     task_of_.resize(std::max<std::size_t>(task_of_.size(), *known + 1));
     task_of_[*known] = static_cast<std::uint32_t>(task);
     return *known;
@@ -197,14 +198,14 @@ class ByMessages {
     Running& all = running(task);
     all.ends[worker] = now;
     workers_[worker].busy[stream] = false;
-    for (const TaskId next : run_.lowered.graph.successors(task)) ++running(next).ended_before[worker];
+    for (const TaskId next : executable_.lowered.graph.successors(task)) ++running(next).ended_before[worker];
     if (++all.ended == workers_.size()) retire(task, all);
     start_what_can(worker, now);
   }
 
   void retire(TaskId task, Running& all) {
     const sim::Task& what = tasks_[sim::index(task)];
-    if (run_.lowered.is_channel(what.stream))
+    if (executable_.lowered.is_channel(what.stream))
       accounts_.meets(TaskLabel::unpack(what.label), all.begins, all.ends);
     accounts_.ran(task, all.begins, all.ends);
     if (all.path) {
@@ -246,7 +247,7 @@ class ByMessages {
   }
 
   const Setting& setting_;
-  const Run& run_;
+  const Executable& executable_;
   std::span<const sim::Task> tasks_;
   TaskSigmas sigmas_;
   std::vector<double> slowdowns_;
@@ -267,9 +268,9 @@ class ByMessages {
 
 }  // namespace
 
-AllWorkers simulate_by_messages(const Setting& setting, const Run& run,
+AllWorkers simulate_by_messages(const Setting& setting, const Executable& executable,
                                 const std::vector<std::int64_t>& shown) {
-  return ByMessages(setting, run, shown).all();
+  return ByMessages(setting, executable, shown).all();
 }
 
 }  // namespace planner

@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/run/all_workers.hpp"
+#include "planner/run/worker_accounts.hpp"
 
 namespace planner {
 
-/// As simulate_all_workers(), for more than one worker.
-AllWorkers simulate_by_messages(const Setting& setting, const Run& run,
+/// As simulate_all_workers() with fidelity `messages`, for more than one worker.
+AllWorkers simulate_by_messages(const Setting& setting, const Executable& executable,
                                 const std::vector<std::int64_t>& shown);
 
 }  // namespace planner

@@ -11,11 +11,6 @@ namespace {
 using core::CollectiveKind;
 using Kind = TaskLabel::Kind;
 
-CollectiveKind collective_kind(Kind kind) {
-  if (kind == Kind::reduce_scatter) return CollectiveKind::reduce_scatter;
-  return kind == Kind::all_reduce ? CollectiveKind::all_reduce : CollectiveKind::all_gather;
-}
-
 cluster::LinkCost link_cost(const core::Link& link) {
   return {.startup_us = link.alpha_us, .us_per_byte = link.beta_us_per_byte};
 }
@@ -55,7 +50,7 @@ cluster::Links links_of(const Setting& setting) {
   if (out.levels.empty()) {
     if (!network.link)
       throw Unsupported("a network with a link or levels, to go message by message",
-                        fmt::format("network '{}', which is measured alone", network.name));
+                        fmt::format("network '{}', which is measured alone", network.name), "/network");
     out.levels.push_back({.ranks = workers, .link = link_cost(*network.link)});
     out.sum_us_per_byte = network.link->gamma_us_per_byte;
   }
@@ -67,16 +62,17 @@ cluster::Links links_of(const Setting& setting) {
   return out;
 }
 
-cluster::Collective collective_of(const Setting& setting, const Run& run, const TaskLabel& label) {
-  const CollectiveKind kind = collective_kind(label.kind);
+cluster::Collective collective_of(const Setting& setting, const CommunicationPlan& plan,
+                                  const TaskLabel& label) {
+  const CollectiveKind kind = TaskLabel::collective(label.kind).value_or(CollectiveKind::all_gather);
   const auto workers = static_cast<std::uint32_t>(setting.costs.workers());
   cluster::Shape shape = {.ranks = workers, .bytes = 0, .ranks_per_node = ranks_per_node(setting)};
   Algorithm algorithm;  // a ring gathers what cannot be summed
   if (label.kind == Kind::lars_gather) {
     shape.bytes = 4 * static_cast<std::int64_t>(setting.workload.forward.size());
   } else {
-    const Group& group = run.groups[label.item % run.groups.size()];
-    const TransferCost& transfer = run.transfers[group.transfer];
+    const Group& group = plan.groups[label.item % plan.groups.size()];
+    const TransferCost& transfer = plan.transfers[group.transfer];
     const std::int64_t bytes = bytes_of(setting.workload, group);
     if (transfer.is_sparse() && transfer.is_encoded(bytes))
       throw Unsupported("an all-reduce that is known message by message",

@@ -1,9 +1,9 @@
-// What the collectives of a run send over which links, for fidelities that go rank by rank.
+// What the collectives of a plan send over which links, for fidelities that go rank by rank.
 
 #pragma once
 
-#include "planner/run/predict.hpp"
-#include "planner/schedule/setting.hpp"
+#include "planner/cost/setting.hpp"
+#include "planner/run/executable.hpp"
 #include "sim/cluster/links.hpp"
 #include "sim/cluster/patterns.hpp"
 
@@ -15,6 +15,7 @@ cluster::Links links_of(const Setting& setting);
 
 /// The collective of a task on the channel. Throws Unsupported where nobody has said which messages it is
 /// made of.
-cluster::Collective collective_of(const Setting& setting, const Run& run, const TaskLabel& label);
+cluster::Collective collective_of(const Setting& setting, const CommunicationPlan& plan,
+                                  const TaskLabel& label);
 
 }  // namespace planner

@@ -24,7 +24,8 @@ std::string task_name(const Setting& setting, const TaskLabel& label) {
     case Kind::all_reduce: return fmt::format("all-reduce of group {}", label.item + 1);
     case Kind::reduce_scatter: return fmt::format("reduce-scatter of group {}", label.item + 1);
     case Kind::all_gather:
-    case Kind::backward_gather: return "all-gather of a group";
+    case Kind::backward_gather:
+    case Kind::forward_gather: return "all-gather of a group";
     case Kind::read: return "reading of the input";
     case Kind::group_update: return fmt::format("update of group {}", label.item + 1);
     case Kind::tick:

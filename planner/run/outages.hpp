@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "planner/graph/lower.hpp"
-#include "planner/schedule/setting.hpp"
+#include "planner/cost/setting.hpp"
+#include "planner/graph/task_label.hpp"
 
 namespace planner {
 

@@ -12,7 +12,7 @@ using Kind = TaskLabel::Kind;
 
 class Namer {
  public:
-  Namer(const Setting& setting, const Run& run) : setting_(setting), run_(run) {}
+  Namer(const Setting& setting, const CommunicationPlan& plan) : setting_(setting), plan_(plan) {}
 
   std::string name(const TaskLabel& label) const {
     const auto& layers = setting_.workload.profile->layers;
@@ -30,7 +30,8 @@ class Namer {
       case Kind::decode: return group_name("decode", label.item);
       case Kind::all_reduce: return group_name("all-reduce", label.item);
       case Kind::reduce_scatter: return group_name("reduce-scatter", label.item);
-      case Kind::all_gather: return group_name("all-gather", group_of(label));
+      case Kind::all_gather:
+      case Kind::forward_gather: return group_name("all-gather", group_of(label));
       case Kind::backward_gather: return group_name("all-gather before backward,", group_of(label));
       case Kind::lars: return "LARS or LAMB, this worker's share";
       case Kind::lars_gather: return "all-gather of LARS rates";
@@ -45,15 +46,13 @@ class Namer {
     slice.arguments.emplace_back("iteration", fmt::to_string(label.iteration + 1));
     if (label.kind == Kind::lars_gather)
       slice.arguments.emplace_back("bytes", fmt::to_string(4 * setting_.workload.forward.size()));
-    const bool of_group = label.kind == Kind::all_reduce || label.kind == Kind::reduce_scatter ||
-                          label.kind == Kind::all_gather || label.kind == Kind::backward_gather ||
-                          label.kind == Kind::encode || label.kind == Kind::decode ||
-                          label.kind == Kind::group_update;
+    const bool of_group = TaskLabel::collective(label.kind) || label.kind == Kind::encode ||
+                          label.kind == Kind::decode || label.kind == Kind::group_update;
     if (!of_group) return;
-    const Group& group = run_.groups[group_of(label)];
+    const Group& group = plan_.groups[group_of(label)];
     slice.arguments.emplace_back("group", fmt::to_string(group_of(label) + 1));
-    const Transfer& transfer = run_.transfers[group.transfer].transfer();
-    if (run_.transfers.size() > 1 || !transfer.compressor.is_none())
+    const Transfer& transfer = plan_.transfers[group.transfer].transfer();
+    if (plan_.transfers.size() > 1 || !transfer.compressor.is_none())
       slice.arguments.emplace_back("way",
                                    core::json_string(fmt::format("{}, {}", transfer.all_reduce.name,
                                                                  core::printable(transfer.compressor.name))));
@@ -66,7 +65,7 @@ class Namer {
  private:
   /// Gathers are counted on through micro-batches.
   std::uint32_t group_of(const TaskLabel& label) const {
-    return label.item % static_cast<std::uint32_t>(run_.groups.size());
+    return label.item % static_cast<std::uint32_t>(plan_.groups.size());
   }
 
   const std::string& tensor_name(std::uint32_t gradient) const {
@@ -84,19 +83,19 @@ class Namer {
   }
 
   const Setting& setting_;
-  const Run& run_;
+  const CommunicationPlan& plan_;
 };
 
 /// The streams on which something is to be seen, those of the first workers: a trace of thousands opens
 /// nowhere.
-std::vector<bool> shown_streams(const Run& run) {
+std::vector<bool> shown_streams(const Lowered& lowered, const sim::Timeline& timeline) {
   constexpr std::size_t kMaxWorkers = 16;
-  std::vector<bool> shown(run.lowered.graph.streams().size());
-  const auto tasks = run.lowered.graph.tasks();
+  std::vector<bool> shown(lowered.graph.streams().size());
+  const auto tasks = lowered.graph.tasks();
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const sim::StreamId stream = tasks[i].stream;
-    const bool shared = run.lowered.is_channel(stream) || stream == Lowered::kTicks;
-    if (run.timeline.spans[i].start < run.timeline.spans[i].end)
+    const bool shared = lowered.is_channel(stream) || stream == Lowered::kTicks;
+    if (timeline.spans[i].start < timeline.spans[i].end)
       shown[sim::index(stream)] = shared || Lowered::worker_of(stream) < kMaxWorkers;
   }
   return shown;
@@ -116,6 +115,7 @@ std::string_view category(Kind kind) {
     case Kind::reduce_scatter:
     case Kind::all_gather:
     case Kind::backward_gather:
+    case Kind::forward_gather:
     case Kind::lars_gather: return "communication";
     case Kind::encode:
     case Kind::decode: return "compression";
@@ -126,23 +126,24 @@ std::string_view category(Kind kind) {
   return "";
 }
 
-void add_slices(const Setting& setting, const Run& run, const std::string& process,
-                std::vector<core::Track>& tracks, std::vector<Slice>& slices) {
-  const std::vector<bool> shown = shown_streams(run);
+void add_slices(const Setting& setting, const Executable& executable, const sim::Timeline& timeline,
+                const std::string& process, std::vector<core::Track>& tracks, std::vector<Slice>& slices) {
+  const Lowered& lowered = executable.lowered;
+  const std::vector<bool> shown = shown_streams(lowered, timeline);
   std::vector<std::size_t> track_of(shown.size());
   for (std::size_t stream = 0; stream < shown.size(); ++stream) {
     track_of[stream] = tracks.size();
-    if (shown[stream]) tracks.push_back({.process = process, .thread = run.lowered.graph.streams()[stream]});
+    if (shown[stream]) tracks.push_back({.process = process, .thread = lowered.graph.streams()[stream]});
   }
 
-  const Namer namer(setting, run);
-  const auto tasks = run.lowered.graph.tasks();
+  const Namer namer(setting, executable);
+  const auto tasks = lowered.graph.tasks();
   std::vector<bool> is_critical(tasks.size());  // of the chain that decides how long the whole run takes
-  for (const sim::TaskId task : sim::critical_path(run.lowered.graph, run.timeline))
+  for (const sim::TaskId task : sim::critical_path(lowered.graph, timeline))
     is_critical[sim::index(task)] = true;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     const TaskLabel label = TaskLabel::unpack(tasks[i].label);
-    const sim::Span& span = run.timeline.spans[i];
+    const sim::Span& span = timeline.spans[i];
     const std::size_t stream = sim::index(tasks[i].stream);
     if (span.start == span.end || !shown[stream]) continue;
     Slice slice = {.track = track_of[stream],

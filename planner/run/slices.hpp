@@ -7,15 +7,18 @@
 #include <vector>
 
 #include "core/chrome_trace.hpp"
-#include "planner/run/predict.hpp"
+#include "planner/cost/setting.hpp"
+#include "planner/run/executable.hpp"
+#include "sim/timeline.hpp"
 
 namespace planner {
 
 /// What a timeline files a task under: "forward", "communication", "compression".
 std::string_view category(TaskLabel::Kind kind);
 
-/// Adds the tracks and slices of a run, under the process name `process`.
-void add_slices(const Setting& setting, const Run& run, const std::string& process,
-                std::vector<core::Track>& tracks, std::vector<core::Slice>& slices);
+/// Adds the tracks and slices of the executable as the timeline has run it, under the process name `process`.
+void add_slices(const Setting& setting, const Executable& executable, const sim::Timeline& timeline,
+                const std::string& process, std::vector<core::Track>& tracks,
+                std::vector<core::Slice>& slices);
 
 }  // namespace planner

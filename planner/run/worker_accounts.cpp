@@ -5,22 +5,49 @@
 namespace planner {
 
 using sim::Time;
+using Kind = TaskLabel::Kind;
 
-WorkerAccounts::WorkerAccounts(const Setting& setting, const Run& run, const std::vector<std::int64_t>& shown)
-    : run_(run), marks_by_task_(run.lowered.graph.tasks().size()) {
+Time* Busy::part(Kind kind) {
+  switch (kind) {
+    case Kind::forward:
+    case Kind::micro_batch_forward: return &forward;
+    case Kind::backward:
+    case Kind::micro_batch_backward: return &backward;
+    case Kind::encode: return &encode;
+    case Kind::decode: return &decode;
+    case Kind::lars:
+    case Kind::update:
+    case Kind::group_update: return &update;
+    case Kind::read:
+    case Kind::tick:
+    case Kind::all_reduce:
+    case Kind::reduce_scatter:
+    case Kind::all_gather:
+    case Kind::backward_gather:
+    case Kind::forward_gather:
+    case Kind::lars_gather: return nullptr;
+  }
+  return nullptr;
+}
+
+WorkerAccounts::WorkerAccounts(const Setting& setting, const Executable& executable,
+                               const std::vector<std::int64_t>& shown)
+    : executable_(executable), marks_by_task_(executable.lowered.graph.tasks().size()) {
   const auto workers = static_cast<std::size_t>(setting.costs.workers());
   for (std::size_t kind = 0; kind < first_of_.size(); ++kind)
-    first_of_[kind] = first_counted(run, static_cast<TaskLabel::Kind>(kind));
-  out_.marks.assign(run.lowered.marks.size(), std::vector<Time>(workers));
+    first_of_[kind] = first_counted(executable, static_cast<TaskLabel::Kind>(kind));
+  out_.marks.assign(executable.lowered.marks.size(), std::vector<Time>(workers));
   out_.busy.resize(workers);
   out_.waited.resize(workers);
   out_.kept_waiting.resize(workers);
   for (const std::int64_t worker : shown)
     out_.shown.push_back(
         {.worker = worker,
-         .timeline = {.spans = std::vector<sim::Span>(run.lowered.graph.tasks().size()), .makespan = {}}});
-  for (std::size_t mark = 0; mark < run.lowered.marks.size(); ++mark)
-    for (const sim::TaskId task : run.lowered.marks[mark]) marks_by_task_[sim::index(task)].push_back(mark);
+         .timeline = {.spans = std::vector<sim::Span>(executable.lowered.graph.tasks().size()),
+                      .makespan = {}}});
+  for (std::size_t mark = 0; mark < executable.lowered.marks.size(); ++mark)
+    for (const sim::TaskId task : executable.lowered.marks[mark])
+      marks_by_task_[sim::index(task)].push_back(mark);
 }
 
 void WorkerAccounts::computes(std::size_t worker, const TaskLabel& label, Time duration) {
@@ -34,7 +61,7 @@ void WorkerAccounts::meets(const TaskLabel& label, std::span<const Time> begins,
   const auto last = std::max_element(begins.begin(), begins.end());
   const Time end = *std::max_element(ends.begin(), ends.end());
   out_.use.communicating += all_busy_.add(*last, end);
-  if (label.iteration < first_counted(run_.lowered)) return;
+  if (label.iteration < first_counted(executable_.lowered)) return;
   Time all{};
   for (std::size_t n = 0; n < begins.size(); ++n) {
     out_.waited[n] += *last - begins[n];

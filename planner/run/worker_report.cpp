@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/statistics.hpp"
+
 namespace planner {
 namespace {
 
@@ -11,20 +13,17 @@ using sim::Time;
 
 Spread spread_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
-  const auto rank = [&](double share) {
-    const auto at = static_cast<std::size_t>(std::ceil(share * static_cast<double>(values.size())));
-    return values[std::max<std::size_t>(at, 1) - 1];
-  };
+  const auto rank = [&](std::size_t percent) { return values[core::nearest_rank(values.size(), percent)]; };
   return {.mean_us = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()),
-          .p50_us = rank(0.5),
-          .p95_us = rank(0.95),
-          .p99_us = rank(0.99),
+          .p50_us = rank(50),
+          .p95_us = rank(95),
+          .p99_us = rank(99),
           .max_us = values.back()};
 }
 
-Spread iterations(const Run& run, const AllWorkers& all) {
+Spread iterations(const Lowered& lowered, const AllWorkers& all) {
   std::vector<double> lengths;
-  for (std::size_t mark = first_counted(run.lowered) + 1; mark < all.marks.size(); ++mark)
+  for (std::size_t mark = first_counted(lowered) + 1; mark < all.marks.size(); ++mark)
     for (std::size_t n = 0; n < all.busy.size(); ++n)
       lengths.push_back(sim::to_us(all.marks[mark][n] - all.marks[mark - 1][n]));
   return spread_of(std::move(lengths));
@@ -63,17 +62,17 @@ Utilisation utilisation(const AllWorkers& all) {
 
 }  // namespace
 
-std::optional<WorkerReport> report_workers(const Setting& setting, const Run& run) {
+std::optional<WorkerReport> report_workers(const Setting& setting, const Simulated& simulated) {
   const Conditions& conditions = setting.conditions;
-  if (conditions.overlap.slows() || run.program.by_layer || setting.costs.workers() == 1) return std::nullopt;
-  if (!run.all_workers && conditions.stragglers.empty()) return std::nullopt;
-  const Run by_worker = run.all_workers ? Run{} : simulate_workers_of(setting, run);
-  const Run& each = run.all_workers ? run : by_worker;
-  const AllWorkers& all = *each.all_workers;
-  const auto count = static_cast<double>(counted(each.lowered));
+  if (conditions.overlap.slows() || simulated.program.by_layer || setting.costs.workers() == 1)
+    return std::nullopt;
+  if (!simulated.all_workers && conditions.stragglers.empty()) return std::nullopt;
+  if (!simulated.all_workers) return report_workers(setting, simulate_workers_of(setting, simulated));
+  const AllWorkers& all = *simulated.all_workers;
+  const auto count = static_cast<double>(counted(simulated.lowered));
   std::vector<double> waiting;
   for (const Time time : all.waited) waiting.push_back(sim::to_us(time) / count);
-  return WorkerReport{.iteration = iterations(each, all),
+  return WorkerReport{.iteration = iterations(simulated.lowered, all),
                       .waiting = spread_of(std::move(waiting)),
                       .waited_for = longest(all.kept_waiting, count),
                       .utilisation = utilisation(all),

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "planner/run/predict.hpp"
-#include "planner/schedule/setting.hpp"
+#include "planner/cost/setting.hpp"
+#include "planner/run/simulated.hpp"
 
 namespace planner {
 
@@ -54,6 +54,6 @@ struct WorkerReport {
 };
 
 /// None where all workers are alike, compute and channel slow each other, or the channel goes by layer.
-std::optional<WorkerReport> report_workers(const Setting& setting, const Run& run);
+std::optional<WorkerReport> report_workers(const Setting& setting, const Simulated& simulated);
 
 }  // namespace planner

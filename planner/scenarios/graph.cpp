@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "planner/scenarios/links.hpp"
+#include "core/limits.hpp"
 
 namespace scenarios {
 namespace {
@@ -137,6 +137,17 @@ class GraphReader {
 };
 
 }  // namespace
+
+cluster::LinkSpec read_link(const Field& field) {
+  const Field bandwidth = field.at("bandwidth_gbps");
+  const double gbps = bandwidth.number(0, 1e9);
+  if (gbps == 0) bandwidth.expected("a bandwidth above 0");
+  constexpr double kBitsPerByte = 8;
+  constexpr double kMegabitsPerGigabit = 1e3;  // a gigabit a second is 1e3 bits a microsecond
+  const auto latency = field.find("latency_us");
+  return {.latency_us = latency ? latency->number(0, core::kMaxTimeUs) : 0,
+          .us_per_byte = kBitsPerByte / (gbps * kMegabitsPerGigabit)};
+}
 
 cluster::Graph read_graph(const Field& topology) { return GraphReader(topology).read(); }
 

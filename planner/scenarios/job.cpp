@@ -7,7 +7,6 @@
 #include "core/estimate/estimated_profile.hpp"
 #include "core/limits.hpp"
 #include "core/scaled.hpp"
-#include "planner/scenarios/scenario.hpp"
 
 namespace scenarios {
 namespace {
@@ -18,12 +17,6 @@ constexpr double kMaxPrice = 1e9;
 constexpr std::int64_t kMaxSamples = 1'000'000'000'000;
 constexpr std::int64_t kMaxEpochs = 1'000'000;
 constexpr std::int64_t kMaxBatch = 1'000'000'000;
-
-PhaseInput input_of(const Scenario& scenario) {
-  return {.first_epoch_us = scenario.conditions.read_us,
-          .later_us = scenario.conditions.read_us,
-          .overlapped = scenario.conditions.read_is_overlapped};
-}
 
 PhaseInput read_input(const Field& field) {
   field.allow_only({"read_us", "decode_us", "cached_us", "overlapped"});
@@ -40,10 +33,10 @@ PhaseInput read_input(const Field& field) {
   return out;
 }
 
-/// The profile of a phase: one of its own, or the scenario's, made as long as the phase says.
-core::Profile read_phase_profile(const Field& field, const Scenario& scenario) {
+/// The profile of a phase: one of its own, or the usual one, made as long as the phase says.
+core::Profile read_phase_profile(const Field& field, const core::Profile& usual) {
   const auto own = field.find("profile");
-  core::Profile profile = own ? core::read_or_estimate_profile(*own) : scenario.profile;
+  core::Profile profile = own ? core::read_or_estimate_profile(*own) : usual;
   if (const auto compute = field.find("compute_us")) {
     const double us = compute->number(0, core::kMaxTimeUs);
     if (us == 0) compute->expected("a time above 0");
@@ -53,38 +46,28 @@ core::Profile read_phase_profile(const Field& field, const Scenario& scenario) {
   return profile;
 }
 
-Phase read_phase(const Field& field, const Scenario& scenario, std::size_t index) {
+Phase read_phase(const Field& field, const Phase& usual, std::size_t index) {
   field.allow_only({"name", "epochs", "profile", "compute_us", "batch_size", "schedule", "input"});
   const auto name = field.find("name");
   const auto schedule = field.find("schedule");
   const auto input = field.find("input");
   return {.name = name ? name->text() : fmt::format("phase {}", index + 1),
           .epochs = field.at("epochs").integer(1, kMaxEpochs),
-          .profile = read_phase_profile(field, scenario),
-          .schedule = schedule ? planner::read_schedule(*schedule) : scenario.schedules.front(),
-          .input = input ? read_input(*input) : input_of(scenario)};
+          .profile = read_phase_profile(field, usual.profile),
+          .schedule = schedule ? planner::read_schedule(*schedule) : usual.schedule,
+          .input = input ? read_input(*input) : usual.input};
 }
 
 }  // namespace
 
-Job read_job(const Field& field, const Scenario& scenario) {
+Job read_job(const Field& field, const Phase& usual) {
   field.allow_only({"samples", "price_per_worker_hour", "phases"});
   Job out = {
       .samples = field.at("samples").integer(1, kMaxSamples), .price_per_worker_hour = {}, .phases = {}};
   if (const auto price = field.find("price_per_worker_hour"))
     out.price_per_worker_hour = price->number(0, kMaxPrice);
   for (const Field& item : field.at("phases").non_empty_items())
-    out.phases.push_back(read_phase(item, scenario, out.phases.size()));
-  return out;
-}
-
-Scenario scenario_of(const Scenario& scenario, const Phase& phase) {
-  Scenario out = scenario;
-  out.job.reset();
-  out.profile = phase.profile;
-  out.schedules = {phase.schedule};
-  out.conditions.read_us = phase.input.later_us;
-  out.conditions.read_is_overlapped = phase.input.overlapped;
+    out.phases.push_back(read_phase(item, usual, out.phases.size()));
   return out;
 }
 

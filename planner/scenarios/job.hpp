@@ -14,8 +14,6 @@
 
 namespace scenarios {
 
-struct Scenario;
-
 /// What an iteration's input takes, overlapped with training or not.
 struct PhaseInput {
   double first_epoch_us = 0;  ///< from the network file system, and decoded
@@ -37,12 +35,9 @@ struct Job {
   std::vector<Phase> phases;
 };
 
-/// The key `job` of a scenario that is otherwise read, whose profile, first schedule and input are what
-/// phases have unless they say otherwise. Throws InputError.
-Job read_job(const core::Field& field, const Scenario& scenario);
-
-/// The scenario of a phase alone, in its later epochs.
-Scenario scenario_of(const Scenario& scenario, const Phase& phase);
+/// The key `job` of a scenario. A phase has the profile, schedule and input of `usual` unless it says
+/// otherwise. Throws InputError.
+Job read_job(const core::Field& field, const Phase& usual);
 
 struct PhaseResult {
   std::string name;

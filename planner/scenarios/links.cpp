@@ -49,20 +49,6 @@ bool flag(const Field& field, std::string_view key) {
   return found && found->boolean();
 }
 
-}  // namespace
-
-LinkSpec read_link(const Field& field) {
-  const Field bandwidth = field.at("bandwidth_gbps");
-  const double gbps = bandwidth.number(0, 1e9);
-  if (gbps == 0) bandwidth.expected("a bandwidth above 0");
-  constexpr double kBitsPerByte = 8;
-  constexpr double kMegabitsPerGigabit = 1e3;  // a gigabit a second is 1e3 bits a microsecond
-  return {.latency_us = number(field, "latency_us", 0, kMaxTimeUs),
-          .us_per_byte = kBitsPerByte / (gbps * kMegabitsPerGigabit)};
-}
-
-namespace {
-
 LinkSpec link(const Field& field, std::string_view key) {
   const auto found = field.find(key);
   if (!found) return {};

@@ -11,8 +11,4 @@ namespace scenarios {
 /// `fidelity`, `links` and `topology` of a scenario, into its conditions; throws InputError.
 void read_fidelity(const core::Field& scenario, planner::Conditions& conditions);
 
-/// `bandwidth_gbps` and, if it is there, `latency_us` of an object whose keys have been checked; throws
-/// InputError.
-cluster::LinkSpec read_link(const core::Field& field);
-
 }  // namespace scenarios

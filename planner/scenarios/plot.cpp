@@ -57,16 +57,15 @@ struct Panel {
 
 /// One line a schedule, in the order of the results: the n-th of every number of workers, whatever their
 /// names.
-std::vector<Line> lines(const Results& results, double planner::Prediction::*number, double scale) {
+std::vector<Line> lines(const Results& results, double planner::Metrics::*number, double scale) {
   std::vector<Line> out;
   std::size_t nth = 0;
   for (std::size_t i = 0; i < results.entries.size(); ++i) {
     const Entry& entry = results.entries[i];
-    const bool next_count = i > 0 && entry.prediction.workers != results.entries[i - 1].prediction.workers;
+    const bool next_count = i > 0 && entry.metrics.workers != results.entries[i - 1].metrics.workers;
     nth = i == 0 || next_count ? 0 : nth + 1;
     if (nth == out.size()) out.push_back({.name = entry.schedule, .points = {}});
-    out[nth].points.push_back(
-        {static_cast<double>(entry.prediction.workers), entry.prediction.*number * scale});
+    out[nth].points.push_back({static_cast<double>(entry.metrics.workers), entry.metrics.*number * scale});
   }
   for (Line& line : out)
     std::stable_sort(line.points.begin(), line.points.end(),
@@ -76,7 +75,7 @@ std::vector<Line> lines(const Results& results, double planner::Prediction::*num
 
 std::vector<double> worker_counts(const Results& results) {
   std::vector<double> out;
-  for (const Entry& entry : results.entries) out.push_back(static_cast<double>(entry.prediction.workers));
+  for (const Entry& entry : results.entries) out.push_back(static_cast<double>(entry.metrics.workers));
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
@@ -204,8 +203,8 @@ double extreme(const std::vector<Line>& all, bool max) {
 
 std::string scaling_plot(const Results& results) {
   const std::vector<double> workers = worker_counts(results);
-  const std::vector<Line> times = lines(results, &planner::Prediction::iteration_us, 1e-3);
-  const std::vector<Line> efficiencies = lines(results, &planner::Prediction::scaling_efficiency, 100);
+  const std::vector<Line> times = lines(results, &planner::Metrics::iteration_us, 1e-3);
+  const std::vector<Line> efficiencies = lines(results, &planner::Metrics::scaling_efficiency, 100);
   constexpr double kMargin = 1.15;
   const Panel time = {"iteration time",
                       " ms",

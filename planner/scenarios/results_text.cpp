@@ -11,28 +11,29 @@
 
 #include "core/field.hpp"
 #include "core/json_text.hpp"
+#include "core/text_table.hpp"
 
 namespace scenarios {
 namespace {
 
 using nlohmann::ordered_json;
-using planner::Prediction;
+using planner::Metrics;
 
 /// The numbers of an entry, in the order in which every format lists them.
-constexpr std::array<std::pair<std::string_view, double Prediction::*>, 13> kNumbers = {{
-    {"iteration_us", &Prediction::iteration_us},
-    {"forward_us", &Prediction::forward_us},
-    {"backward_us", &Prediction::backward_us},
-    {"encode_us", &Prediction::encode_us},
-    {"decode_us", &Prediction::decode_us},
-    {"update_us", &Prediction::update_us},
-    {"unoverlapped_input_us", &Prediction::read_us},
-    {"communication_us", &Prediction::communication_us},
-    {"exposed_communication_us", &Prediction::exposed_communication_us},
-    {"bytes_sent_per_worker", &Prediction::bytes_sent_per_worker},
-    {"throughput_samples_per_s", &Prediction::throughput_samples_per_s},
-    {"speedup", &Prediction::speedup},
-    {"scaling_efficiency", &Prediction::scaling_efficiency},
+constexpr std::array<std::pair<std::string_view, double Metrics::*>, 13> kNumbers = {{
+    {"iteration_us", &Metrics::iteration_us},
+    {"forward_us", &Metrics::forward_us},
+    {"backward_us", &Metrics::backward_us},
+    {"encode_us", &Metrics::encode_us},
+    {"decode_us", &Metrics::decode_us},
+    {"update_us", &Metrics::update_us},
+    {"unoverlapped_input_us", &Metrics::read_us},
+    {"communication_us", &Metrics::communication_us},
+    {"exposed_communication_us", &Metrics::exposed_communication_us},
+    {"bytes_sent_per_worker", &Metrics::bytes_sent_per_worker},
+    {"throughput_samples_per_s", &Metrics::throughput_samples_per_s},
+    {"speedup", &Metrics::speedup},
+    {"scaling_efficiency", &Metrics::scaling_efficiency},
 }};
 
 std::string csv_cell(const std::string& text) {
@@ -42,34 +43,13 @@ std::string csv_cell(const std::string& text) {
   return out + '"';
 }
 
-/// Rows of cells, the first a header; the columns in `left` stand flush left, the others right.
-std::string aligned(std::vector<std::vector<std::string>> rows, const std::vector<std::size_t>& left) {
-  std::vector<std::size_t> widths(rows.front().size());
-  for (auto& row : rows)
-    for (std::string& cell : row) cell = core::one_line(cell);
-  for (const auto& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  std::string out;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const bool is_left = std::find(left.begin(), left.end(), i) != left.end();
-      line += i == 0 ? "" : "  ";
-      line += is_left ? fmt::format("{:<{}}", row[i], widths[i]) : fmt::format("{:>{}}", row[i], widths[i]);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + '\n';
-  }
-  return out;
-}
-
 std::string ms(double us) { return fmt::format("{:.3f}", us / 1e3); }
 
 /// Whether no other schedule on as many workers is faster.
 bool is_fastest(const Results& results, const Entry& entry) {
   return std::none_of(results.entries.begin(), results.entries.end(), [&](const Entry& other) {
-    return other.prediction.workers == entry.prediction.workers &&
-           other.prediction.iteration_us < entry.prediction.iteration_us;
+    return other.metrics.workers == entry.metrics.workers &&
+           other.metrics.iteration_us < entry.metrics.iteration_us;
   });
 }
 
@@ -150,7 +130,7 @@ std::string interval_lines(const Results& results) {
     if (entry.interval)
       out += fmt::format(
           "{}, {} workers: {:g} % of {} iterations drawn from the measured spread take {} to {} ms\n",
-          core::one_line(entry.schedule), entry.prediction.workers, 100 * planner::kIntervalShare,
+          core::one_line(entry.schedule), entry.metrics.workers, 100 * planner::kIntervalShare,
           entry.interval->samples, ms(entry.interval->low_us), ms(entry.interval->high_us));
   return out.empty() ? out : '\n' + out;
 }
@@ -159,8 +139,8 @@ ordered_json json_of(const std::vector<Changed>& what_if) {
   ordered_json out = ordered_json::array();
   for (const Changed& each : what_if)
     out.push_back({{"change", each.change},
-                   {"iteration_us", each.prediction.iteration_us},
-                   {"exposed_communication_us", each.prediction.exposed_communication_us}});
+                   {"iteration_us", each.metrics.iteration_us},
+                   {"exposed_communication_us", each.metrics.exposed_communication_us}});
   return out;
 }
 
@@ -193,7 +173,7 @@ std::string job_table(const Results& results) {
     rows.push_back({fmt::to_string(job.workers), "all of the job", "", "", "", "", "",
                     fmt::format("{:.1f}", job.seconds), job.cost ? fmt::format("{:.2f}", *job.cost) : ""});
   }
-  return rows.size() == 1 ? "" : '\n' + aligned(rows, {1, 2});
+  return rows.size() == 1 ? "" : '\n' + core::aligned(rows, {1, 2});
 }
 
 /// A row for each change of each entry.
@@ -202,11 +182,11 @@ std::string what_if_table(const Results& results) {
       {"workers", "schedule", "what if", "iteration ms", "exposed ms", "saves"}};
   for (const Entry& entry : results.entries)
     for (const Changed& each : entry.what_if)
-      rows.push_back({fmt::to_string(entry.prediction.workers), entry.schedule, each.change,
-                      ms(each.prediction.iteration_us), ms(each.prediction.exposed_communication_us),
-                      fmt::format("{:.1f} %",
-                                  100 * (1 - each.prediction.iteration_us / entry.prediction.iteration_us))});
-  return rows.size() == 1 ? "" : '\n' + aligned(rows, {1, 2});
+      rows.push_back(
+          {fmt::to_string(entry.metrics.workers), entry.schedule, each.change, ms(each.metrics.iteration_us),
+           ms(each.metrics.exposed_communication_us),
+           fmt::format("{:.1f} %", 100 * (1 - each.metrics.iteration_us / entry.metrics.iteration_us))});
+  return rows.size() == 1 ? "" : '\n' + core::aligned(rows, {1, 2});
 }
 
 /// A line for each entry whose workers differ.
@@ -217,11 +197,11 @@ std::string worker_lines(const Results& results) {
     const planner::WorkerReport& report = *entry.by_worker;
     out += fmt::format(
         "{}, {} workers: iterations p50 {}, p95 {}, p99 {} ms; waiting for others {} ms, at most {} ms",
-        core::one_line(entry.schedule), entry.prediction.workers, ms(report.iteration.p50_us),
+        core::one_line(entry.schedule), entry.metrics.workers, ms(report.iteration.p50_us),
         ms(report.iteration.p95_us), ms(report.iteration.p99_us), ms(report.waiting.mean_us),
         ms(report.waiting.max_us));
     if (!report.waited_for.empty()) {
-      const double all = report.waiting.mean_us * static_cast<double>(entry.prediction.workers);
+      const double all = report.waiting.mean_us * static_cast<double>(entry.metrics.workers);
       const planner::WorkerTime& first = report.waited_for.front();
       out += fmt::format(", {:.0f} % of it for worker {}", 100 * first.us / all, first.worker);
     }
@@ -247,10 +227,10 @@ std::string worker_lines(const Results& results) {
 std::string results_json(const Results& results) {
   ordered_json entries = ordered_json::array();
   for (const Entry& entry : results.entries) {
-    ordered_json item = {{"workers", entry.prediction.workers}, {"schedule", entry.schedule},
-                         {"pipeline", entry.pipeline},          {"fusion", entry.fusion},
-                         {"compression", entry.compression},    {"groups", entry.prediction.groups}};
-    for (const auto& [name, number] : kNumbers) item[std::string(name)] = entry.prediction.*number;
+    ordered_json item = {{"workers", entry.metrics.workers}, {"schedule", entry.schedule},
+                         {"pipeline", entry.pipeline},       {"fusion", entry.fusion},
+                         {"compression", entry.compression}, {"groups", entry.metrics.groups}};
+    for (const auto& [name, number] : kNumbers) item[std::string(name)] = entry.metrics.*number;
     if (entry.interval) item["interval"] = json_of(*entry.interval);
     if (entry.by_worker) item["by_worker"] = json_of(*entry.by_worker);
     if (!entry.what_if.empty()) item["what_if"] = json_of(entry.what_if);
@@ -272,9 +252,9 @@ std::string results_csv(const Results& results) {
   if (with_intervals) out += ",iteration_low_us,iteration_high_us";
   out += '\n';
   for (const Entry& entry : results.entries) {
-    out += fmt::format("{},{},{},{},{},{}", entry.prediction.workers, csv_cell(entry.schedule),
-                       entry.pipeline, entry.fusion, csv_cell(entry.compression), entry.prediction.groups);
-    for (const auto& [name, number] : kNumbers) out += fmt::format(",{}", entry.prediction.*number);
+    out += fmt::format("{},{},{},{},{},{}", entry.metrics.workers, csv_cell(entry.schedule), entry.pipeline,
+                       entry.fusion, csv_cell(entry.compression), entry.metrics.groups);
+    for (const auto& [name, number] : kNumbers) out += fmt::format(",{}", entry.metrics.*number);
     if (entry.interval)
       out += fmt::format(",{},{}", entry.interval->low_us, entry.interval->high_us);
     else if (with_intervals)
@@ -289,14 +269,14 @@ std::string results_table(const Results& results) {
                                                  "exposed ms", "channel ms", "samples/s", "speedup",
                                                  "efficiency", ""}};
   for (const Entry& entry : results.entries) {
-    const Prediction& p = entry.prediction;
+    const Metrics& p = entry.metrics;
     rows.push_back({fmt::to_string(p.workers), entry.schedule, fmt::to_string(p.groups), ms(p.iteration_us),
                     ms(p.exposed_communication_us), ms(p.communication_us),
                     fmt::format("{:.1f}", p.throughput_samples_per_s), fmt::format("{:.2f}", p.speedup),
                     fmt::format("{:.1f} %", 100 * p.scaling_efficiency),
                     is_fastest(results, entry) ? "*" : ""});
   }
-  std::string out = aligned(rows, {1, 9});
+  std::string out = core::aligned(rows, {1, 9});
   out +=
       "iteration = forward + backward + coding + exposed communication + update + unoverlapped input (or an "
       "overlapped input "
@@ -320,7 +300,7 @@ std::string plan_table(const planner::PlanFile& plan) {
     rows.push_back({fmt::to_string(i + 1), fmt::to_string(plan.groups[i].tensors.size()),
                     size(static_cast<double>(plan.groups[i].bytes)), span_of(plan.groups[i].tensors),
                     transfer_of(plan.groups[i])});
-  out += aligned(rows, {3, 4}) + '\n';
+  out += core::aligned(rows, {3, 4}) + '\n';
 
   if (plan.sampled)
     out += fmt::format(
@@ -332,7 +312,7 @@ std::string plan_table(const planner::PlanFile& plan) {
     rows.push_back({other.schedule, ms(other.iteration_us),
                     fmt::format("{:.1f} %", 100 * (1 - plan.iteration_us / other.iteration_us))});
   rows.push_back({"lower bound", ms(plan.lower_bound_us), ""});
-  return out + aligned(rows, {0});
+  return out + core::aligned(rows, {0});
 }
 
 }  // namespace scenarios

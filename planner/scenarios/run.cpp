@@ -7,26 +7,15 @@
 #include <fmt/format.h>
 
 #include "core/errors.hpp"
-#include "core/limits.hpp"
 #include "planner/advise/make_plan.hpp"
 #include "planner/run/slices.hpp"
+#include "planner/scenarios/supported.hpp"
 
 namespace scenarios {
 namespace {
 
 using planner::Schedule;
 using planner::Setting;
-
-/// What the network or the clock cannot give, as an error about the scenario's workers.
-[[noreturn]] void refuse(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
-                         const planner::Unsupported& problem) {
-  const core::Field all = scenario.file.at("workers");
-  const std::string got = fmt::format("{} (schedule '{}')", problem.got(), schedule.name);
-  if (!all.is_array()) all.expected(problem.expected(), got);
-  for (const core::Field& item : all.items())
-    if (item.integer(1, core::kMaxWorkers) == workers) item.expected(problem.expected(), got);
-  all.expected(problem.expected(), got);
-}
 
 /// The settings of one number of workers, made when first asked for: schedules may differ in their
 /// all-reduce.
@@ -75,16 +64,17 @@ class Warnings {
   std::vector<planner::Warning> all_;
 };
 
-std::vector<Changed> changed(const Setting& setting, const Schedule& schedule, const planner::Run& run,
+std::vector<Changed> changed(const Setting& setting, const Schedule& schedule,
+                             const planner::CommunicationPlan& plan,
                              const std::vector<planner::Change>& changes) {
   std::vector<Changed> out;
   for (const planner::Change& change : changes) {
     try {
-      out.push_back({.change = change.text, .prediction = planner::what_if(setting, schedule, run, change)});
+      out.push_back({.change = change.text, .metrics = planner::what_if(setting, schedule, plan, change)});
     } catch (const planner::NeverEnds& problem) {
       throw planner::NeverEnds(
           fmt::format("with --what-if '{}': {}", core::printable(change.text), problem.what()));
-    } catch (const planner::Unsupported& problem) {
+    } catch (const core::Unsupported& problem) {
       throw core::InputError(fmt::format("--what-if: expected {}, got {} with '{}' (schedule '{}')",
                                          problem.expected(), problem.got(), core::printable(change.text),
                                          core::printable(schedule.name)));
@@ -102,9 +92,9 @@ PhaseResult run_phase(const Scenario& whole, std::int64_t workers, const Phase& 
     Settings settings(scenario, workers);
     const planner::Run run = planner::run(settings.of(schedule), schedule);
     warnings.add(run.warnings);
-    return run.prediction.iteration_us;
+    return run.metrics.iteration_us;
   };
-  try {
+  return supported(scenario, workers, schedule, [&]() -> PhaseResult {
     const double later_us = iteration_us(phase.input.later_us);
     const double first_us = phase.input.first_epoch_us == phase.input.later_us
                                 ? later_us
@@ -120,9 +110,7 @@ PhaseResult run_phase(const Scenario& whole, std::int64_t workers, const Phase& 
             .first_epoch_iteration_us = first_us,
             .iteration_us = later_us,
             .seconds = static_cast<double>(iterations) * epochs_us / 1e6};
-  } catch (const planner::Unsupported& problem) {
-    refuse(scenario, workers, schedule, problem);
-  }
+  });
 }
 
 JobResult run_job(const Scenario& scenario, std::int64_t workers, Warnings& warnings) {
@@ -146,7 +134,7 @@ Results run(const Scenario& scenario, const Progress& progress, const std::vecto
   for (const std::int64_t workers : scenario.workers) {
     Settings settings(scenario, workers);
     for (const Schedule& schedule : scenario.schedules) {
-      try {
+      supported(scenario, workers, schedule, [&] {
         const Setting& setting = settings.of(schedule);
         const planner::Run run = planner::run(setting, schedule);
         warnings.add(run.warnings);
@@ -154,13 +142,11 @@ Results run(const Scenario& scenario, const Progress& progress, const std::vecto
                                    .pipeline = std::string(schedule.pipeline->name),
                                    .fusion = schedule.fusion.kind,
                                    .compression = schedule.compressor.name,
-                                   .prediction = run.prediction,
+                                   .metrics = run.metrics,
                                    .by_worker = planner::report_workers(setting, run),
                                    .what_if = changed(setting, schedule, run, changes),
                                    .interval = planner::interval(setting, schedule, run)});
-      } catch (const planner::Unsupported& problem) {
-        refuse(scenario, workers, schedule, problem);
-      }
+      });
       if (progress) progress(results.entries.size(), total);
     }
     if (scenario.job) results.jobs.push_back(run_job(scenario, workers, warnings));
@@ -187,32 +173,29 @@ std::string timeline(const Scenario& whole, std::int64_t workers, const std::vec
   std::vector<core::Slice> slices;
   Settings settings(scenario, workers);
   for (const Schedule& schedule : scenario.schedules) {
-    try {
+    supported(scenario, workers, schedule, [&] {
       const Setting& setting = settings.of(schedule);
-      planner::Run run = planner::run(setting, schedule);
-      if (shown.empty() || run.program.by_layer) {  // by layer workers are not told apart
+      planner::Simulated simulated = planner::run(setting, schedule);
+      if (shown.empty() || simulated.program.by_layer) {  // by layer workers are not told apart
         const std::string process =
             fmt::format("{}: {} of {} workers", schedule.name, usual_worker(scenario.conditions), workers);
-        planner::add_slices(setting, run, process, tracks, slices);
-        continue;
+        planner::add_slices(setting, simulated, simulated.timeline, process, tracks, slices);
+        return;
       }
-      if (!run.all_workers) run = planner::simulate_workers_of(setting, run);
-      const planner::AllWorkers all = planner::simulate_all_workers(setting, run, shown);
+      if (!simulated.all_workers) simulated = planner::simulate_workers_of(setting, simulated);
+      const planner::AllWorkers all = planner::simulate_all_workers(setting, simulated, shown);
       for (const planner::ShownWorker& worker : all.shown) {
-        run.timeline = worker.timeline;
         const std::string process = fmt::format("{}: worker {} of {}", schedule.name, worker.worker, workers);
-        planner::add_slices(setting, run, process, tracks, slices);
+        planner::add_slices(setting, simulated, worker.timeline, process, tracks, slices);
       }
-    } catch (const planner::Unsupported& problem) {
-      refuse(scenario, workers, schedule, problem);
-    }
+    });
   }
   return core::chrome_trace(tracks, slices);
 }
 
 Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
              const PlanOptions& options) {
-  try {
+  return supported(scenario, workers, schedule, [&] {
     const Setting setting(scenario.profile, scenario.network, workers, all_reduce(scenario, schedule),
                           scenario.conditions);
     const planner::Run run = planner::run(setting, schedule);
@@ -223,22 +206,20 @@ Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& sch
                    .emission = {},
                    .explanation = {}};
     if (!options.emit.empty()) {
-      const planner::FusionRequest request(setting, schedule);
+      const planner::FusionRequest request = planner::request_of(setting, schedule);
       const auto iteration_us = [&](const planner::Groups& groups) {
-        return planner::iteration_us(setting, request, groups);
+        return planner::iteration_us(request, groups);
       };
       out.emission = planner::emit(options.emit, {out.plan, run.groups, setting.workload, iteration_us});
     }
     if (options.explain) out.explanation = planner::explain(setting, schedule, run);
     return out;
-  } catch (const planner::Unsupported& problem) {
-    refuse(scenario, workers, schedule, problem);
-  }
+  });
 }
 
 Considered consider(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
                     const planner::ConsiderOptions& options) {
-  try {
+  return supported(scenario, workers, schedule, [&] {
     const Setting setting(scenario.profile, scenario.network, workers, all_reduce(scenario, schedule),
                           scenario.conditions);
     Considered out = {.consideration = planner::consider(setting, schedule, options), .warnings = {}};
@@ -246,9 +227,7 @@ Considered consider(const Scenario& scenario, std::int64_t workers, const Schedu
     warnings.add(out.consideration.warnings);
     out.warnings = warnings.texts(scenario);
     return out;
-  } catch (const planner::Unsupported& problem) {
-    refuse(scenario, workers, schedule, problem);
-  }
+  });
 }
 
 }  // namespace scenarios

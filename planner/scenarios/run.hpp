@@ -12,17 +12,17 @@
 #include "planner/advise/explain.hpp"
 #include "planner/advise/what_if.hpp"
 #include "planner/emit/emit.hpp"
+#include "planner/plan/plan_file.hpp"
 #include "planner/run/interval.hpp"
 #include "planner/run/predict.hpp"
 #include "planner/run/worker_report.hpp"
 #include "planner/scenarios/scenario.hpp"
-#include "planner/schedule/plan_file.hpp"
 
 namespace scenarios {
 
 struct Changed {
   std::string change;  ///< as the user wrote it
-  planner::Prediction prediction;
+  planner::Metrics metrics;
 };
 
 struct Entry {
@@ -30,7 +30,7 @@ struct Entry {
   std::string pipeline;
   std::string fusion;
   std::string compression = "none";
-  planner::Prediction prediction;
+  planner::Metrics metrics;
   std::optional<planner::WorkerReport> by_worker;  ///< where workers differ
   std::vector<Changed> what_if;                    ///< of the same groups, for each change asked for
   std::optional<planner::Interval> interval = {};  ///< where the inputs carry a spread

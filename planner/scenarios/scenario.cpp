@@ -8,7 +8,7 @@
 
 #include "core/estimate/estimated_profile.hpp"
 #include "core/limits.hpp"
-#include "core/profile_overlap.hpp"
+#include "core/profile.hpp"
 #include "planner/scenarios/limits.hpp"
 #include "planner/scenarios/links.hpp"
 #include "planner/scenarios/stragglers.hpp"
@@ -259,6 +259,16 @@ std::int64_t placed_workers(const Conditions& conditions) {
   return static_cast<std::int64_t>(conditions.topology->graph->ranks_at.size());
 }
 
+Scenario scenario_of(const Scenario& scenario, const Phase& phase) {
+  Scenario out = scenario;
+  out.job.reset();
+  out.profile = phase.profile;
+  out.schedules = {phase.schedule};
+  out.conditions.read_us = phase.input.later_us;
+  out.conditions.read_is_overlapped = phase.input.overlapped;
+  return out;
+}
+
 double max_workers(const Scenario& scenario) {
   const Conditions& conditions = scenario.conditions;
   if (!conditions.workers_differ()) return static_cast<double>(kMaxWorkers);
@@ -340,7 +350,11 @@ Scenario read_scenario(const Field& field) {
   check_conditions(field, scenario);
   check_size(field, scenario);
   if (const auto job = field.find("job")) {
-    scenario.job = read_job(*job, scenario);
+    const PhaseInput input = {.first_epoch_us = scenario.conditions.read_us,
+                              .later_us = scenario.conditions.read_us,
+                              .overlapped = scenario.conditions.read_is_overlapped};
+    scenario.job =
+        read_job(*job, {.profile = scenario.profile, .schedule = scenario.schedules.front(), .input = input});
     check_phases(field, scenario);
   }
   scenario.warnings = warnings_about(scenario);

@@ -10,7 +10,7 @@
 #include "core/field.hpp"
 #include "core/network.hpp"
 #include "core/profile.hpp"
-#include "planner/run/predict.hpp"
+#include "planner/job/conditions.hpp"
 #include "planner/scenarios/job.hpp"
 #include "planner/schedule/schedule.hpp"
 
@@ -35,6 +35,9 @@ Scenario read_scenario(const core::Field& field);
 
 /// That the topology has a place for, where it is written out.
 std::int64_t placed_workers(const planner::Conditions& conditions);
+
+/// The scenario of a phase of its job alone, in its later epochs.
+Scenario scenario_of(const Scenario& scenario, const Phase& phase);
 
 /// On which its iterations can be simulated: where workers differ each is, in bounded memory and time.
 double max_workers(const Scenario& scenario);

@@ -176,7 +176,7 @@ void read_compression(const Field& field, const Choices& choices, Schedule& sche
 void check_fusion(const Schedule& schedule, const Field& field) {
   const Pipeline& pipeline = *schedule.pipeline;
   const auto takes = [&](std::string_view kind) {
-    return pipeline.takes_fusion != nullptr ? pipeline.takes_fusion(kind) : kind != "partitions";
+    return pipeline.takes_fusion != nullptr ? pipeline.takes_fusion(kind) : kind != kPartitions;
   };
   if (takes(schedule.fusion.kind)) return;
   std::vector<std::string_view> taken = names(fusion_kinds());

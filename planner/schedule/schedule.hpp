@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "core/field.hpp"
+#include "planner/choose/fusion.hpp"
 #include "planner/cost/collectives.hpp"
-#include "planner/schedule/fusion.hpp"
-#include "planner/schedule/pipeline.hpp"
+#include "planner/pipeline/pipeline.hpp"
 
 namespace planner {
 

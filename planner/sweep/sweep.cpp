@@ -12,9 +12,10 @@
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "core/scaled.hpp"
+#include "planner/choose/fusion.hpp"
+#include "planner/cost/setting.hpp"
 #include "planner/scenarios/limits.hpp"
-#include "planner/schedule/fusion.hpp"
-#include "planner/schedule/setting.hpp"
+#include "sim/fnv.hpp"
 
 namespace sweep {
 namespace {
@@ -191,10 +192,11 @@ void check_costs(const Sweep& sweep, const Field& field, std::size_t combination
       try {
         const planner::Setting setting(scenario.profile, scenario.network, workers,
                                        all_reduce(scenario, schedule), scenario.conditions);
-        const planner::FusionRequest request(setting, schedule);
-      } catch (const planner::Unsupported& problem) {
-        worker_field(field, i).expected(problem.expected(),
-                                        fmt::format("{} (schedule '{}')", problem.got(), schedule.name));
+        const planner::FusionRequest request = planner::request_of(setting, schedule);
+      } catch (const core::Unsupported& problem) {
+        const bool is_workers = problem.pointer() == core::Unsupported::kWorkers;
+        const Field place = is_workers ? worker_field(field, i) : field.at(problem.pointer().substr(1));
+        place.expected(problem.expected(), fmt::format("{} (schedule '{}')", problem.got(), schedule.name));
       }
     }
   }
@@ -282,13 +284,6 @@ Inputs inputs(const Sweep& sweep, std::string_view scenario_text) {
   return out;
 }
 
-std::string fingerprint(std::string_view text) {
-  std::uint64_t state = 0xcbf29ce484222325U;
-  for (const char c : text) {
-    state ^= static_cast<unsigned char>(c);
-    state *= 0x100000001b3U;
-  }
-  return fmt::format("{:016x}", state);
-}
+std::string fingerprint(std::string_view text) { return fmt::format("{:016x}", sim::fnv1a(text)); }
 
 }  // namespace sweep

@@ -13,10 +13,10 @@ namespace {
 std::optional<double> number_in(const char* file) {
   std::ifstream in(file);
   double value = 0;
-  return in >> value ? std::optional(value) : std::nullopt;  // "max" is no number: no limit
+  return in >> value ? std::optional(value) : std::nullopt;  // "max" is not a number: no limit
 }
 
-/// "key:   value" of a file of such lines.
+/// Returns the value of a line "key:   value" in a file.
 std::optional<std::string> value_of(const char* file, const std::string& key) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {

@@ -1,4 +1,4 @@
-// What this machine is, and how much memory it has left.
+// Describes this machine: processor and free memory.
 
 #pragma once
 
@@ -10,11 +10,11 @@ namespace profiler {
 /// "AMD EPYC 7763 64-Core Processor", or "unknown processor".
 std::string processor_name();
 
-/// Processors that this process may run on.
+/// Processors that this process may use.
 int processor_count();
 
-/// Bytes that can still be allocated: what the system has, within this process's and its control group's
-/// limits. None where the system does not say.
+/// Returns the bytes that can still be allocated: the system's free memory within the limits of this process
+/// and its control group. Nothing if the system does not say.
 std::optional<double> free_memory_bytes();
 
 }  // namespace profiler

@@ -19,18 +19,18 @@ constexpr double kMaxLoopSpread = 0.05;
 constexpr double kMaxIterationSpread = 0.10;
 constexpr double kMaxDrift = 0.05;
 constexpr double kMaxBusyElsewhere = 0.05;
-/// Processors' times come in hundredths of a second: over less than this they say little.
+/// Processor times have a resolution of 10 ms: they are not reliable over less than this.
 constexpr double kMinObservedS = 0.2;
 
 double seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
 }
 
-/// How much the second half's median differs from the first half's, relative.
+/// Relative difference between the medians of the second and the first half.
 double drift(const std::vector<double>& values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  const double first = quantile({values.begin(), middle}, 0.5);
-  const double second = quantile({middle, values.end()}, 0.5);
+  const double first = core::quantile({values.begin(), middle}, 0.5);
+  const double second = core::quantile({middle, values.end()}, 0.5);
   return first > 0 ? std::abs(second / first - 1) : 0;
 }
 
@@ -41,7 +41,7 @@ double time_fixed_loop_us() {
   const auto begun = std::chrono::steady_clock::now();
   std::uint64_t word = 1;
   for (int i = 0; i < kSteps; ++i) word = word * 6364136223846793005U + 1442695040888963407U;
-  volatile std::uint64_t sink = word;  // the loop's result is wanted
+  volatile std::uint64_t sink = word;  // prevents the compiler from removing the loop
   (void)sink;
   const auto took = std::chrono::steady_clock::now() - begun;
   return std::chrono::duration<double, std::micro>(took).count();
@@ -61,7 +61,7 @@ std::optional<ProcessorTimes> processor_times() {
   if (getrusage(RUSAGE_SELF, &own) != 0 || per_second <= 0) return std::nullopt;
   double all = 0;
   for (const double each : ticks) all += each;
-  if (all <= 0) return std::nullopt;  // a system that shows the file but counts nothing
+  if (all <= 0) return std::nullopt;  // the file exists but the system counts nothing
   return ProcessorTimes{.busy_s = (all - ticks[3] - ticks[4]) / per_second,
                         .own_s = seconds(own.ru_utime) + seconds(own.ru_stime),
                         .interrupts_s = (ticks[5] + ticks[6]) / per_second,
@@ -71,12 +71,12 @@ std::optional<ProcessorTimes> processor_times() {
 NoiseVerdict noise_verdict(const std::vector<double>& loops, const std::vector<double>& iterations,
                            const std::optional<ProcessorTimes>& before,
                            const std::optional<ProcessorTimes>& after) {
-  NoiseVerdict out = {.loop = summary(loops), .busy_elsewhere = {}, .reasons = {}};
+  NoiseVerdict out = {.loop = core::statistics(loops), .busy_elsewhere = {}, .reasons = {}};
   const auto percent = [](double share) { return fmt::format("{:.0f} %", 100 * share); };
   const double loop_spread = out.loop.spread / out.loop.median;
   if (loop_spread > kMaxLoopSpread)
     out.reasons.push_back(fmt::format("a fixed loop spreads by {}", percent(loop_spread)));
-  const SampleSummary iteration = summary(iterations);
+  const core::Statistics iteration = core::statistics(iterations);
   if (iteration.spread > kMaxIterationSpread * iteration.median)
     out.reasons.push_back(
         fmt::format("whole iterations spread by {}", percent(iteration.spread / iteration.median)));

@@ -1,5 +1,5 @@
-// Whether the machine was left alone while it measured: a fixed piece of work timed beside the run, and what
-// processors did for others.
+// Decides whether other load disturbed a measurement: a fixed piece of work timed beside the run, and
+// processor time used by others.
 
 #pragma once
 
@@ -8,33 +8,34 @@
 #include <string>
 #include <vector>
 
-#include "profiler/common/samples.hpp"
+#include "core/statistics.hpp"
 
 namespace profiler {
 
-/// Times work that is always the same and needs no memory, about half a millisecond of it.
+/// Returns the time of a fixed task that needs no memory and takes about half a millisecond.
 double time_fixed_loop_us();
 
-/// What every processor has done since the machine started, and what this process has.
+/// Processor time since the machine started: of all processors, and of this process.
 struct ProcessorTimes {
   double busy_s = 0;  ///< all processors, everything but idle and waiting for disks
   double own_s = 0;
-  double interrupts_s = 0;  ///< of busy_s, what the kernel did for devices and packets: charged to nobody
+  /// Part of busy_s that the kernel used for devices and packets: charged to no process.
+  double interrupts_s = 0;
   double all_s = 0;
 };
-/// None where the system does not say.
+/// Returns nothing if the system does not say.
 std::optional<ProcessorTimes> processor_times();
 
 struct NoiseVerdict {
-  SampleSummary loop;  ///< microseconds
-  /// Of all processors' time, the part spent on other processes; none where the system does not say.
+  core::Statistics loop;  ///< microseconds
+  /// Fraction of all processors' time used by other processes; none if the system does not say.
   std::optional<double> busy_elsewhere;
   std::vector<std::string> reasons;  ///< none: the machine was quiet
 
   bool is_noisy() const { return !reasons.empty(); }
 };
 
-/// `loops` and `iterations` in microseconds, in the order in which they were measured.
+/// `loops` and `iterations` are in microseconds, in the order of measurement.
 NoiseVerdict noise_verdict(const std::vector<double>& loops, const std::vector<double>& iterations,
                            const std::optional<ProcessorTimes>& before,
                            const std::optional<ProcessorTimes>& after);

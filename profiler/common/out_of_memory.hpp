@@ -1,4 +1,4 @@
-// A device that has less memory than was thought.
+// Thrown if a device has less memory than expected.
 
 #pragma once
 

@@ -10,7 +10,7 @@ namespace {
 #define FUSEWISE_QUOTED(name) #name
 #define FUSEWISE_TEXT(name) FUSEWISE_QUOTED(name)  // headers rename functions by macros
 
-/// Of the major version whose headers were compiled against: others differ in what functions take.
+/// The library of the same major version as the headers: other versions have other parameters.
 LibraryName library_name() {
   constexpr int kMajor = CUDART_VERSION / 1000;
   constexpr int kFirstWithPlainName = 12;
@@ -47,7 +47,7 @@ int device_count() {
   const cudaError_t status = cuda().cudaGetDeviceCount(&count);
   if (status != cudaSuccess)
     throw core::EnvironmentError(fmt::format("no CUDA device: {}", cuda().cudaGetErrorString(status)));
-  if (count < 1) throw core::EnvironmentError("no CUDA device: the driver names none");
+  if (count < 1) throw core::EnvironmentError("no CUDA device: the driver reports none");
   return count;
 }
 

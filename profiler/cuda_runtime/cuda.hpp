@@ -1,5 +1,5 @@
-// The part of the CUDA runtime that measuring needs, opened when first asked for. Only where the build has
-// found the CUDA headers; kernels are not launched through it.
+// The CUDA runtime functions needed for measurements, loaded with dlopen() on first use. Available only if
+// the build has found the CUDA headers; kernels are not launched through it.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace cuda_runtime {
 
-// To have one more: add it here.
+// To use another function, add it here.
 #define FUSEWISE_CUDA_FUNCTIONS(X) \
   X(cudaDeviceGetPCIBusId)         \
   X(cudaFree)                      \
@@ -32,14 +32,14 @@ struct Cuda {
 #undef FUSEWISE_MEMBER
   std::string file;
 
-  /// EnvironmentError "{what}: out of memory" unless it is cudaSuccess.
+  /// Throws EnvironmentError "{what}: out of memory" (for example) unless the status is cudaSuccess.
   void check(cudaError_t status, const char* what) const;
 };
 
-/// EnvironmentError "no CUDA device: ..." where there is no runtime, driver or device; never before the
-/// process has forked what it forks: CUDA does not survive that.
+/// Throws EnvironmentError "no CUDA device: ..." if runtime, driver or device is missing. Must not be called
+/// before the process has forked its children, because CUDA does not survive a fork.
 const Cuda& cuda();
-/// At least 1; EnvironmentError likewise.
+/// Returns at least 1; throws EnvironmentError like cuda().
 int device_count();
 
 }  // namespace cuda_runtime

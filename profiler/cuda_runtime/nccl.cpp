@@ -39,7 +39,7 @@ void Nccl::check(ncclResult_t status, const char* what, ncclComm_t comm) const {
     if (const char* more = last_error(comm); more != nullptr && *more != '\0')
       why += fmt::format(" ({})", more);
   for (char& c : why)
-    if (c == '\n' || c == '\r') c = ' ';  // one line
+    if (c == '\n' || c == '\r') c = ' ';  // keeps the message on one line
   while (!why.empty() && why.back() == ' ') why.pop_back();
   throw core::EnvironmentError(fmt::format("NCCL: {}: {}", what, why));
 }

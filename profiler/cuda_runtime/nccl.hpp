@@ -1,5 +1,5 @@
-// The part of NCCL that measuring needs, opened when first asked for. Only where the build has found the
-// headers of CUDA and NCCL.
+// The NCCL functions needed for measurements, loaded with dlopen() on first use. Available only if the build
+// has found the headers of CUDA and NCCL.
 
 #pragma once
 
@@ -31,18 +31,18 @@ struct Nccl {
 #define FUSEWISE_MEMBER(name) decltype(&::name) name = nullptr;
   FUSEWISE_NCCL_FUNCTIONS(FUSEWISE_MEMBER)
 #undef FUSEWISE_MEMBER
-  /// Of versions that have them: the reason of the last error, and NCCL_DEBUG read anew.
+  /// Only in some versions: returns the reason of the last error; reads NCCL_DEBUG again.
   const char* (*last_error)(ncclComm_t) = nullptr;
   void (*reset_debug)() = nullptr;
   std::string file;
 
   /// "2.28.9"
   std::string version() const;
-  /// EnvironmentError "{what}: unhandled cuda error" unless it is ncclSuccess.
+  /// Throws EnvironmentError "{what}: unhandled cuda error" (for example) unless the status is ncclSuccess.
   void check(ncclResult_t status, const char* what, ncclComm_t comm = nullptr) const;
 };
 
-/// EnvironmentError where it is not installed.
+/// Throws EnvironmentError if NCCL is not installed.
 const Nccl& nccl();
 
 }  // namespace cuda_runtime

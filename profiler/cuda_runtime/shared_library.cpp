@@ -32,7 +32,7 @@ std::vector<std::string> split(const std::string& list) {
   return out;
 }
 
-/// In a fixed order; none where it cannot be read.
+/// Returns the subfolders in a fixed order; none if the folder cannot be read.
 std::vector<fs::path> folders_in(const fs::path& folder) {
   std::vector<fs::path> out;
   std::error_code error;
@@ -49,19 +49,19 @@ class Folders {
     if (fs::is_directory(folder, error) && std::find(found_.begin(), found_.end(), folder) == found_.end())
       found_.push_back(folder.string());
   }
-  /// A folder that Python imports from.
+  /// Adds a folder from which Python imports.
   void add_packages(const fs::path& folder) {
     for (const fs::path& package : folders_in(folder / "nvidia")) add(package / "lib");
   }
-  /// Of an installation, as /usr or a virtual environment.
+  /// Adds the folders of an installation, such as /usr or a virtual environment.
   void add_python(const fs::path& prefix) {
     for (const fs::path& lib : {prefix / "lib", prefix / "lib64"})
       for (const fs::path& version : folders_in(lib))
         if (version.filename().string().rfind("python3", 0) == 0)
           for (const char* packages : {"site-packages", "dist-packages"}) add_packages(version / packages);
   }
-  /// Of the installation that this program belongs to, and of those that it links to: PATH may have no more
-  /// of one than a link.
+  /// Adds the installation that contains this program, and those to which it links: PATH may contain only a
+  /// link to an installation.
   void add_python_of(fs::path program) {
     constexpr int kMaxLinks = 16;
     for (int link = 0; link < kMaxLinks; ++link) {
@@ -69,7 +69,7 @@ class Folders {
       std::error_code error;
       const fs::path to = fs::read_symlink(program, error);
       if (error) return;
-      program = (program.parent_path() / to).lexically_normal();  // an absolute one stands by itself
+      program = (program.parent_path() / to).lexically_normal();  // an absolute target replaces the path
     }
   }
   std::vector<std::string> take() { return std::move(found_); }
@@ -78,7 +78,7 @@ class Folders {
   std::vector<std::string> found_;
 };
 
-/// The file behind a handle, as the loader knows it.
+/// Returns the file of a handle, as reported by the loader.
 std::string file_of(void* handle, const std::string& asked_for) {
   const link_map* map = nullptr;
   if (::dlinfo(handle, RTLD_DI_LINKMAP, static_cast<void*>(&map)) != 0 || map == nullptr) return asked_for;
@@ -109,7 +109,7 @@ std::vector<std::string> library_folders(const Environment& environment) {
 }
 
 SharedLibrary::SharedLibrary(void* handle, std::string file)
-    : handle_(handle, [](void*) {}),  // stays: threads of these libraries may outlive whoever opened them
+    : handle_(handle, [](void*) {}),  // never closed: threads of these libraries may outlive their users
       file_(std::move(file)) {}
 
 SharedLibrary SharedLibrary::open(const LibraryName& name) {
@@ -118,14 +118,14 @@ SharedLibrary SharedLibrary::open(const LibraryName& name) {
   const auto attempt = [&](const std::string& file) {
     void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     const char* why = handle == nullptr ? ::dlerror() : nullptr;
-    std::error_code error;  // one that is there and does not open is the more interesting reason
+    std::error_code error;  // a library that exists but does not load is the more useful reason
     if (why != nullptr && broken.empty() && file.find('/') != std::string::npos && fs::exists(file, error))
       broken = why;
     return handle;
   };
   std::vector<std::string> folders = split(process_environment("FUSEWISE_CUDA_LIBRARIES"));
   const std::size_t own = folders.size();
-  folders.emplace_back();  // as the loader looks
+  folders.emplace_back();  // the loader's own search
   for (std::string& folder : library_folders(process_environment)) folders.push_back(std::move(folder));
   for (std::size_t i = 0; i < folders.size(); ++i)
     for (const std::string& file : name.files) {

@@ -1,4 +1,4 @@
-// A library that is opened while the program runs, so that one binary serves hosts with and without it.
+// A library that is loaded at run time, so that one binary serves hosts with and without it.
 
 #pragma once
 
@@ -10,22 +10,22 @@
 namespace cuda_runtime {
 
 struct LibraryName {
-  std::string what;                ///< for people: "the CUDA runtime"
-  std::vector<std::string> files;  ///< the best first: "libcudart.so.13"
+  std::string what;                ///< for messages: "the CUDA runtime"
+  std::vector<std::string> files;  ///< in order of preference: "libcudart.so.13"
 };
 
 class SharedLibrary {
  public:
-  /// The first file that opens: in the folders of FUSEWISE_CUDA_LIBRARIES, where the loader looks, in
-  /// library_folders(). EnvironmentError, one line, where there is none.
+  /// Opens the first file that loads, from the folders of FUSEWISE_CUDA_LIBRARIES, the loader's own search
+  /// and library_folders(). Throws EnvironmentError, one line, if there is none.
   static SharedLibrary open(const LibraryName& name);
 
-  /// nullptr: it has no such function.
+  /// Returns nullptr if there is no such function.
   void* find(const char* function) const;
-  /// EnvironmentError that names the library's file.
+  /// Throws EnvironmentError, which names the library's file, if there is no such function.
   void* at(const char* function) const;
 
-  /// What the loader has opened.
+  /// The file that the loader has opened.
   const std::string& file() const { return file_; }
 
  private:
@@ -35,17 +35,18 @@ class SharedLibrary {
   std::string file_;
 };
 
-/// `into` becomes the function of this name; its type is that of the header's declaration.
+/// Sets `into` to the function of this name; its type is that of the header's declaration.
 template <typename Function>
 void load(const SharedLibrary& library, Function*& into, const char* name) {
   into = reinterpret_cast<Function*>(library.at(name));
 }
 
-/// An environment variable; empty where it is not set.
+/// Returns an environment variable; empty if it is not set.
 using Environment = std::function<std::string(const char* name)>;
 
-/// Where toolkits and Python packages put libraries and the loader does not look: CUDA_HOME, /usr/local/cuda,
-/// and nvidia/*/lib of the Python installations that the environment and PATH name. Those that exist.
+/// Returns existing folders in which toolkits and Python packages put libraries and which the loader does not
+/// search: CUDA_HOME, /usr/local/cuda, and nvidia/*/lib of the Python installations that the environment and
+/// PATH name.
 std::vector<std::string> library_folders(const Environment& environment);
 
 }  // namespace cuda_runtime

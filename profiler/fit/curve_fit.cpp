@@ -24,24 +24,24 @@ std::vector<Segment> segments_of(const Points& points, const SegmentOptions& opt
   return find_segments({&rows, 1}, noise(rows), options);
 }
 
-struct Made {
+struct FittedModel {
   Model model;
   std::size_t pieces;
   bool goes_through_all = false;
 };
 
-Made line(const Points& points, const SegmentOptions& /*options*/) {
+FittedModel line(const Points& points, const SegmentOptions& /*options*/) {
   const core::LineFit fitted = core::fit_line(points);
   return {[fitted](double bytes) { return fitted.us(bytes); }, 1};
 }
 
-Made segments(const Points& points, const SegmentOptions& options) {
+FittedModel segments(const Points& points, const SegmentOptions& options) {
   const std::vector<Segment> found = segments_of(points, options);
   return {[curve = curve_of(found)](double bytes) { return curve.us(bytes); }, found.size()};
 }
 
-/// As a network has it.
-Made curve(const Points& points, const SegmentOptions& /*options*/) {
+/// Fits straight lines between points, as in a network file.
+FittedModel curve(const Points& points, const SegmentOptions& /*options*/) {
   const core::CostCurve curve = traces::curve_through(points);
   return {[curve](double bytes) { return curve.us(bytes); }, curve.points().size() - 1,
           curve.points().size() == points.size()};
@@ -49,7 +49,7 @@ Made curve(const Points& points, const SegmentOptions& /*options*/) {
 
 struct Kind {
   std::string_view name;
-  Made (*make)(const Points& points, const SegmentOptions& options);
+  FittedModel (*make)(const Points& points, const SegmentOptions& options);
 };
 constexpr std::array<Kind, 3> kKinds = {{{"line", line}, {"segments", segments}, {"curve", curve}}};
 
@@ -57,7 +57,7 @@ constexpr std::array<Kind, 3> kKinds = {{{"line", line}, {"segments", segments},
 
 CurveFit fit_curve(const traces::Series& series, Test test, const SegmentOptions& options) {
   constexpr std::size_t kMin = 2;
-  constexpr std::size_t kMax = 10'000;  // what takes a second
+  constexpr std::size_t kMax = 10'000;  // more would take longer than a second
   const Points& points = series.points;
   if (points.size() < kMin || points.size() > kMax)
     throw core::InputError(fmt::format("{}: expected {} to {} sizes of {} on {} workers, got {}",
@@ -73,7 +73,7 @@ CurveFit fit_curve(const traces::Series& series, Test test, const SegmentOptions
                   .tested_sizes = split.tested.size()};
   const bool testable = split.fitted.size() >= kMin && !split.tested.empty();
   for (const Kind& kind : kKinds) {
-    const Made made = kind.make(points, options);
+    const FittedModel made = kind.make(points, options);
     ModelFit model = {
         .name = std::string(kind.name), .pieces = made.pieces, .in_sample = {}, .out_of_sample = {}};
     if (!made.goes_through_all) model.in_sample = accuracy(points, made.model);

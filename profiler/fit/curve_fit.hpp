@@ -1,5 +1,5 @@
-// One collective on one number of workers, described in three ways: one straight line, segments, and straight
-// lines between the measured points; each judged on the sizes it was made from and on others.
+// Fits one collective on one number of workers by three models: one straight line, segments, and straight
+// lines between the measured points; each is judged on the sizes used for the fit and on others.
 
 #pragma once
 
@@ -19,8 +19,8 @@ enum class Test { by_turns, powers_of_two };
 struct ModelFit {
   std::string name;  ///< line, segments or curve
   std::size_t pieces = 1;
-  std::optional<Accuracy> in_sample;  ///< of the model of all sizes; none where it goes through all of them
-  std::optional<Accuracy> out_of_sample;  ///< of the same model made from some sizes, on the others
+  std::optional<Accuracy> in_sample;  ///< of the model of all sizes; none if it passes through all of them
+  std::optional<Accuracy> out_of_sample;  ///< of the same model fitted to some sizes, on the others
 };
 
 struct CurveFit {
@@ -29,14 +29,14 @@ struct CurveFit {
   core::LineFit line;
   std::vector<Segment> segments;
   std::vector<ModelFit> models;
-  std::size_t fitted_sizes = 0;  ///< of the test
+  std::size_t fitted_sizes = 0;  ///< in the test
   std::size_t tested_sizes = 0;
 };
 
-/// At least two sizes; refuses fewer with InputError.
+/// Needs at least two sizes; otherwise throws InputError.
 CurveFit fit_curve(const traces::Series& series, Test test, const SegmentOptions& options);
 
-/// As a network file takes them.
+/// Converts to the format of a network file.
 core::CostCurve curve_of(const std::vector<Segment>& segments);
 
 }  // namespace fit

@@ -11,12 +11,12 @@
 namespace fit {
 namespace {
 
-/// Of two that fit alike the first is named: a binary tree is recursive doubling with half the alpha and
-/// beta.
+/// If two fit equally well, the first one wins: a binary tree equals recursive doubling with half the alpha
+/// and beta.
 constexpr std::array<std::string_view, 5> kAlgorithms = {"ring", "recursive_doubling", "halving_doubling",
                                                          "double_binary_tree", "binary_tree"};
 
-/// How often alpha is paid, and beta for each byte of the message.
+/// How often a collective pays alpha, and beta for each byte of the message.
 struct Share {
   double startups = 0;
   double sent_per_byte = 0;
@@ -34,7 +34,7 @@ Share share(core::CollectiveKind collective, std::string_view algorithm, std::in
 
 using Choices = std::vector<std::string>;
 
-/// One number of workers tells no algorithm from another.
+/// A single number of workers cannot distinguish algorithms.
 Choices choices_for(core::CollectiveKind collective, const std::string& algorithm, std::size_t counts) {
   if (collective != core::CollectiveKind::all_reduce) return {"ring"};
   if (!algorithm.empty()) return {algorithm};
@@ -106,7 +106,7 @@ LinkFit fit_without_test(const std::vector<traces::Series>& all, const std::stri
   return out;
 }
 
-/// Measured over predicted, for every point of one number of workers.
+/// Adds measured / predicted for every point of one number of workers.
 void add_ratios(std::vector<double>& ratios, const LinkFit& fit, const traces::Series& series) {
   for (const auto& [bytes, us] : series.points) ratios.push_back(us / fit.us(series.workers, bytes));
 }
@@ -129,7 +129,7 @@ Spread spread_of(std::vector<double> ratios) {
   return out;
 }
 
-/// Each number of workers predicted from the others.
+/// Predicts each number of workers from the others.
 Spread leave_out_one(const std::vector<traces::Series>& all, const std::string& algorithm,
                      const SegmentOptions& options) {
   std::vector<double> ratios;
@@ -148,7 +148,7 @@ double LinkFit::us(std::int64_t on_workers, double bytes) const {
   for (const Range& other : ranges)
     if (bytes >= other.from_bytes) range = &other;
   const Share paid = share(collective, range->algorithm, on_workers);
-  constexpr double kMinUs = 1e-6;  // a falling start can cross 0 where it is continued
+  constexpr double kMinUs = 1e-6;  // a decreasing startup may become negative when extrapolated
   return std::max(kMinUs, paid.startups * range->link.alpha_us +
                               paid.sent_per_byte * bytes * range->link.beta_us_per_byte);
 }

@@ -1,6 +1,6 @@
-// What lies under the collectives: alpha and beta of a message between two workers, from curves of several
-// numbers of workers and the closed forms of the algorithms, and from them what other numbers of workers
-// would take.
+// Fits the point-to-point link under collectives: alpha and beta of a message between two workers, from
+// curves of several numbers of workers and the closed forms of the algorithms; then predicts other numbers of
+// workers.
 
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace fit {
 
-/// A range of sizes and the algorithm and link that describe it on all numbers of workers.
+/// A range of sizes, with the algorithm and the link that describe it on all numbers of workers.
 struct Range {
   double from_bytes = 0;
   double to_bytes = 0;
@@ -24,8 +24,8 @@ struct Range {
   Line link;
 };
 
-/// How much longer (or, below 1, shorter) than predicted a measurement was, over numbers of workers that were
-/// left out one at a time: nine in ten lie between.
+/// The distribution of measured / predicted over numbers of workers that were left out of the fit one at a
+/// time: nine in ten lie between.
 struct Spread {
   double min = 1;
   double max = 1;
@@ -36,8 +36,8 @@ struct Spread {
 struct LinkFit {
   core::CollectiveKind collective = core::CollectiveKind::all_reduce;
   std::vector<std::int64_t> workers;
-  std::optional<std::string> measured_algorithm;  ///< as the log says it
-  std::string algorithm;  ///< of the link below: the one that suits all sizes best, or the one asked for
+  std::optional<std::string> measured_algorithm;  ///< as stated in the log
+  std::string algorithm;  ///< of the link below: the one that fits all sizes best, or the requested one
   Solution link;          ///< one alpha and beta for all sizes
   double mean_relative_error = 0;
   double max_relative_error = 0;
@@ -46,21 +46,21 @@ struct LinkFit {
   double ranges_max_relative_error = 0;
   double min_bytes = 0;
   double max_bytes = 0;
-  std::optional<Spread> left_out;  ///< of the ranges; from two numbers of workers on
+  std::optional<Spread> left_out;  ///< of the ranges; needs at least two numbers of workers
 
-  /// By the ranges.
+  /// Predicts with the ranges.
   double us(std::int64_t on_workers, double bytes) const;
 };
 
-/// Of all-reduce, that a link may lie under.
+/// Algorithms of all-reduce that the fit knows.
 std::span<const std::string_view> link_algorithms();
 
-/// All series of one collective on two workers or more; `algorithm` is a name or empty: whichever fits best.
-/// Only ring is known for reduce_scatter and all_gather.
+/// `series` are all series of one collective on two workers or more; `algorithm` is a name, or empty for the
+/// best fit. Only ring is known for reduce_scatter and all_gather.
 LinkFit fit_link(const std::vector<traces::Series>& series, const std::string& algorithm,
                  const SegmentOptions& options);
 
-/// The ranges on so many workers, as a network file takes them.
+/// Returns the ranges for this number of workers in the format of a network file.
 core::CostCurve curve_of(const LinkFit& fit, std::int64_t workers);
 
 }  // namespace fit

@@ -13,14 +13,14 @@
 namespace fit {
 namespace {
 
-/// The algorithm asked for, or the one that the log says where it is one of those known here.
+/// Returns the requested algorithm, or the one in the log if it is known here.
 std::string algorithm_of(const traces::Series& series, const Options& options) {
   if (!options.algorithm.empty() || !series.algorithm) return options.algorithm;
   const auto known = link_algorithms();
   return std::find(known.begin(), known.end(), *series.algorithm) == known.end() ? "" : *series.algorithm;
 }
 
-/// Fits a link for each collective and algorithm; one worker alone sends nothing.
+/// Fits a link for each collective and algorithm; a single worker sends nothing.
 std::vector<LinkFit> fit_links(const std::vector<traces::Series>& all, const Options& options) {
   std::vector<std::vector<traces::Series>> alike;
   for (const traces::Series& series : all) {
@@ -42,7 +42,7 @@ std::vector<LinkFit> fit_links(const std::vector<traces::Series>& all, const Opt
   return out;
 }
 
-/// Powers of four over the measured sizes, and their ends.
+/// Returns the powers of four within the measured sizes, and both ends.
 std::vector<double> sizes_to_show(const LinkFit& link) {
   constexpr double kStep = 4;
   std::vector<double> sizes = {link.min_bytes};
@@ -62,7 +62,7 @@ Prediction predict(const LinkFit& link, std::int64_t workers) {
   return out;
 }
 
-/// Growing, and none of those that were measured.
+/// Sorted, without the measured numbers of workers.
 std::vector<std::int64_t> not_measured(std::vector<std::int64_t> wanted, const LinkFit& link) {
   std::sort(wanted.begin(), wanted.end());
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
@@ -85,7 +85,7 @@ core::Network network_of(const Report& report, const traces::Measurements& measu
   if (options.write_segments)
     for (std::size_t i = 0; i < out.measured.size(); ++i) {
       out.measured[i].curve = curve_of(report.curves[i].segments);
-      out.measured[i].spread_us.clear();  // of points alone
+      out.measured[i].spread_us.clear();  // valid for measured points only
       out.measured[i].p99_us.clear();
     }
   std::vector<std::int64_t> predicted;

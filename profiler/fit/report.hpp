@@ -1,4 +1,4 @@
-// Everything that `fusewise fit` finds out, and the network it makes of it.
+// The results of `fusewise fit`, and the network that it writes.
 
 #pragma once
 
@@ -19,15 +19,15 @@ struct Options {
   std::optional<double> line_rate_gbps;
   Test test = Test::by_turns;
   SegmentOptions segments;
-  std::string algorithm;              ///< of all-reduce; empty: whichever fits best
+  std::string algorithm;              ///< of all-reduce; empty: the best fit
   std::vector<std::int64_t> predict;  ///< numbers of workers
-  bool write_segments = false;        ///< into the network, in place of the measured points
+  bool write_segments = false;        ///< writes segments into the network instead of the measured points
 };
 
 struct PredictedTime {
   double bytes = 0;
   double us = 0;
-  std::optional<std::pair<double, double>> between_us;  ///< where nine in ten are expected
+  std::optional<std::pair<double, double>> between_us;  ///< range in which nine in ten are expected
 };
 
 struct Prediction {
@@ -44,10 +44,10 @@ struct Report {
   core::Network network;
 };
 
-/// Throws InputError where there is too little to fit.
+/// Throws InputError if there are too few measurements for a fit.
 Report fit(const traces::Measurements& measurements, const Options& options);
 
-/// What to be careful with: slopes under the physical bound, an R^2 that hides small sizes, extrapolation.
+/// Returns warnings: slopes under the physical bound, an R^2 that hides small sizes, extrapolation.
 std::vector<std::string> warnings(const Report& report);
 
 /// "64 KiB", "12.5 MiB", "1000 B"

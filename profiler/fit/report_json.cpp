@@ -1,4 +1,4 @@
-// The report as programs read it (fusewise schema fit).
+// The report as JSON for programs (fusewise schema fit).
 
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-// The report as a person reads it.
+// The report as text for people.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -21,8 +21,8 @@ constexpr double kRight = 880;
 constexpr double kPlotTop = 34;
 constexpr double kPlotBottom = 226;
 
-/// Maps sizes, on a logarithmic axis, to x and errors in per cent to y; errors beyond the frame lie on its
-/// edge.
+/// Maps sizes, on a logarithmic axis, to x and errors in per cent to y; errors beyond the frame are drawn on
+/// its edge.
 struct Panel {
   double top;
   double min_bytes;
@@ -38,13 +38,13 @@ struct Panel {
   }
 };
 
-/// A curve goes through nearly all points: only what it was not made from tells anything.
+/// A curve passes through nearly all points: only sizes outside its fit are informative.
 const std::optional<Accuracy>& shown(const ModelFit& model) {
   const bool is_tested = model.name == "curve" && model.out_of_sample;
   return model.in_sample && !is_tested ? model.in_sample : model.out_of_sample;
 }
 
-/// What all but one line over everything is off by at the most, so that small errors are to be seen.
+/// The largest error of all models except the single line, so that small errors remain visible.
 double max_percent(const CurveFit& curve) {
   double max = 1;
   for (const ModelFit& model : curve.models)

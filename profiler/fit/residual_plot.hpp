@@ -1,4 +1,4 @@
-// How far each description of each curve is off, size by size, as SVG.
+// Plots the error of each model of each curve, size by size, as SVG.
 
 #pragma once
 
@@ -8,8 +8,7 @@
 
 namespace fit {
 
-/// A panel a curve: the line and the segments on the sizes they were made from, the curve on sizes it was
-/// not.
+/// One panel per curve: line and segments on the sizes of their fit, the curve on other sizes.
 std::string residual_plot(const Report& report);
 
 }  // namespace fit

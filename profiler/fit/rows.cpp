@@ -8,7 +8,7 @@
 namespace fit {
 namespace {
 
-/// The best multiple of one column, the other left out.
+/// Returns the best coefficient of one column without the other.
 double alone(const Eigen::VectorXd& column) {
   const double squares = column.squaredNorm();
   return squares > 0 ? column.sum() / squares : 0;
@@ -17,7 +17,7 @@ double alone(const Eigen::VectorXd& column) {
 }  // namespace
 
 Solution solve(const std::vector<Row>& rows, bool physical) {
-  double scale = 0;  // columns of like size keep the system well conditioned
+  double scale = 0;  // columns of similar magnitude keep the system well conditioned
   for (const Row& row : rows) scale = std::max(scale, row.sent);
   if (scale == 0) scale = 1;
   const auto count = static_cast<Eigen::Index>(rows.size());

@@ -1,6 +1,5 @@
-// What a fit sees of a measurement: t = startups * alpha + bytes sent * beta, each row weighted by 1/t^2, so
-// that the sum of squared relative errors is least and a few large messages do not decide what small ones
-// cost.
+// The rows of a fit: t = startups * alpha + bytes sent * beta, each weighted by 1/t^2, so that the sum of
+// squared relative errors is minimal and a few large messages do not dominate the small ones.
 
 #pragma once
 
@@ -10,9 +9,9 @@
 namespace fit {
 
 struct Row {
-  double bytes = 0;     ///< the message's size: cuts go between sizes
-  double startups = 1;  ///< how often alpha is paid; 1 where a curve is fitted for itself
-  double sent = 0;      ///< how many bytes are paid beta for; then the size itself
+  double bytes = 0;     ///< the message's size: segments are cut between sizes
+  double startups = 1;  ///< how often alpha is paid; 1 if a curve is fitted by itself
+  double sent = 0;      ///< bytes that pay beta; the size itself if a curve is fitted by itself
   double us = 0;
 };
 
@@ -25,12 +24,12 @@ struct Line {
 
 struct Solution {
   Line line;
-  /// Standard errors, from the scatter about the line; absent where nothing is left over to scatter.
+  /// Standard errors from the residuals; absent without degrees of freedom.
   std::optional<Line> error;
 };
 
-/// Weighted least squares. Beta is 0 where it would come out below: no message gets faster by being longer.
-/// With `physical` alpha is not below 0 either. One row at least.
+/// Weighted least squares. Beta is at least 0, because no message gets faster by being longer. With
+/// `physical`, alpha is at least 0 too. Needs at least one row.
 Solution solve(const std::vector<Row>& rows, bool physical);
 
 }  // namespace fit

@@ -8,7 +8,8 @@
 namespace fit {
 namespace {
 
-/// Sums over the rows of all sizes before one, from which a least-squares line of any range follows at once.
+/// Prefix sums over the rows in order of size, from which the least-squares line of any range follows at
+/// once.
 struct Sums {
   double alpha_alpha = 0;
   double alpha_beta = 0;
@@ -37,7 +38,7 @@ struct Sums {
             rows - before.rows};
   }
 
-  /// The least sum of squared relative errors, with a slope of at least 0.
+  /// Returns the minimal sum of squared relative errors with a slope of at least 0.
   double unexplained() const {
     const double determinant = alpha_alpha * beta_beta - alpha_beta * alpha_beta;
     const double flat = alpha_alpha > 0 ? alpha * alpha / alpha_alpha : 0;
@@ -50,7 +51,7 @@ struct Sums {
   }
 };
 
-/// The places between sizes: place i is before the i-th size, rows[begin[i]] its first row.
+/// The places between sizes: place i is before the i-th size, whose first row is rows[begin[i]].
 struct Places {
   explicit Places(const std::vector<Row>& rows) {
     for (std::size_t i = 0; i < rows.size(); ++i)
@@ -104,7 +105,7 @@ std::vector<Cut> cheapest_cuts(const std::vector<std::vector<Sums>>& sums, std::
 Segment segment(std::span<const std::vector<Row>> choices, const Places& places, std::size_t end,
                 const Cut& cut) {
   const auto bytes_at = [&](std::size_t place) {
-    return place < places.sizes() ? places.bytes[place] : places.bytes.back() + 1;  // the last size is inside
+    return place < places.sizes() ? places.bytes[place] : places.bytes.back() + 1;  // includes the last size
   };
   const std::vector<Row>& rows = choices[cut.choice];
   const std::vector<Row> inside(rows.begin() + static_cast<std::ptrdiff_t>(places.begin[cut.from]),
@@ -133,7 +134,7 @@ std::vector<Segment> find_segments(std::span<const std::vector<Row>> choices, do
 
 double noise(const std::vector<Row>& rows) {
   constexpr double kMin = 0.005;
-  constexpr double kMedianToDeviation = 1.4826;  // of a normal distribution
+  constexpr double kMedianToDeviation = 1.4826;  // for a normal distribution
   std::vector<double> deviations;
   for (std::size_t i = 1; i + 1 < rows.size(); ++i) {
     const double share = (rows[i].bytes - rows[i - 1].bytes) / (rows[i + 1].bytes - rows[i - 1].bytes);

@@ -1,4 +1,4 @@
-// What to be careful with in a fit.
+// The warnings of a fit.
 
 #include <algorithm>
 #include <cmath>
@@ -17,15 +17,15 @@ std::string named(const traces::Series& series) {
   return fmt::format("{} on {} workers", core::name(series.collective), series.workers);
 }
 
-/// What a byte takes at the least: every worker sends 2(P-1)/P of an all-reduce, half that of the others.
+/// The minimum time per byte: every worker sends 2(P-1)/P of an all-reduce, half that of the others.
 double physical_us_per_byte(const traces::Series& series, double line_rate_gbps) {
   const auto p = static_cast<double>(series.workers);
   const double passes = series.collective == core::CollectiveKind::all_reduce ? 2 : 1;
   return passes * (p - 1) / p * 8 / (line_rate_gbps * kBitsPerUsOfGbps);
 }
 
-/// A slope under the bound makes large messages look cheaper than they can be: of the line, and of the last
-/// segment, which is what is continued.
+/// A slope under the bound makes large messages look cheaper than possible. Checks the line and the last
+/// segment, which is extrapolated.
 void add_slopes(std::vector<std::string>& out, const CurveFit& curve, double line_rate_gbps) {
   const double bound = physical_us_per_byte(curve.series, line_rate_gbps);
   const auto warn = [&](std::string_view what, double slope) {
@@ -39,7 +39,7 @@ void add_slopes(std::vector<std::string>& out, const CurveFit& curve, double lin
   if (curve.segments.size() > 1) warn("the last segment", curve.segments.back().line.beta_us_per_byte);
 }
 
-/// R^2 is about the large sizes alone, whose times are large.
+/// R^2 depends almost only on the large sizes, because their times are large.
 void add_small_sizes(std::vector<std::string>& out, const CurveFit& curve) {
   constexpr double kGood = 0.99;
   constexpr double kOff = 0.1;

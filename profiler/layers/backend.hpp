@@ -1,5 +1,5 @@
-// A way of running layers and timing them. To add one: a file in backends/ that defines a Backend, and its
-// line in the list of backends.cpp.
+// The interface of backends that run layers and time them. To add one: a file in backends/ that defines a
+// Backend, and its line in the list of backends.cpp.
 
 #pragma once
 
@@ -19,8 +19,8 @@ namespace profiler {
 struct SessionOptions {
   std::int64_t batch_size = 1;
   core::Dtype dtype = core::Dtype::float32;
-  int threads = 1;    ///< of a backend that has them
-  bool tf32 = false;  ///< float32 products with TF32's precision, of a backend that has it
+  int threads = 1;    ///< for backends with threads
+  bool tf32 = false;  ///< float32 products with TF32's precision, if the backend has it
 };
 
 /// A model in a device's memory, ready to run. Times are microseconds.
@@ -33,20 +33,21 @@ class Session {
 
   /// "AMD EPYC, 2 threads, avx2"
   virtual std::string device() const = 0;
-  /// One iteration, layer by layer; by layer of the model, 0 where nothing runs.
+  /// Times one iteration layer by layer; results are indexed by layer of the model, 0 where nothing runs.
   virtual void time_layers(std::span<double> forward_us, std::span<double> backward_us) = 0;
-  /// One iteration without a look at the clock between layers.
+  /// Times one iteration without timing individual layers.
   virtual double time_iteration() = 0;
-  /// Layers [from, to), to the end of the last; backward begins with the last.
+  /// Runs layers [from, to), and returns when the last has ended; backward begins with the last layer.
   virtual void forward(std::size_t from, std::size_t to) = 0;
   virtual void backward(std::size_t from, std::size_t to) = 0;
-  /// How it was measured, for whoever reads the profile; after the last iteration.
+  /// Describes the conditions of the measurement for the reader of the profile; to be called after the last
+  /// iteration.
   virtual std::string conditions() { return {}; }
-  /// What it took of the device's memory; none where that is not seen.
+  /// Returns the peak of device memory in bytes; none if unknown.
   virtual std::optional<double> peak_bytes() { return std::nullopt; }
 };
 
-/// A layer on a backend beside the same on the CPU: how far they are apart, as a part of the CPU's.
+/// The relative difference between a layer on a backend and the same layer on the CPU.
 struct LayerDifference {
   std::string layer;
   double forward = 0;
@@ -55,22 +56,22 @@ struct LayerDifference {
 
 struct Verdict {
   std::vector<LayerDifference> layers;
-  double tolerance = 0;  ///< what rounding explains
+  double tolerance = 0;  ///< explained by rounding
 };
 
 struct Backend {
   std::string_view name;
   std::string_view summary;
-  /// Throws EnvironmentError where this machine or this build has no such device, InputError for a type of
-  /// numbers that it does not compute in.
+  /// Throws EnvironmentError if this machine or build has no such device, InputError for a number type that
+  /// it does not support.
   void (*check)(const SessionOptions&);
-  /// What open() allocates on the device.
+  /// Returns the bytes that open() allocates on the device.
   double (*bytes)(const ModelWork&, double batch_size, const SessionOptions&);
-  /// What it has left; none where it does not say.
+  /// Returns the device's free memory; none if unknown.
   std::optional<double> (*free_bytes)();
   /// Refers to the work, which must outlive it.
   std::unique_ptr<Session> (*open)(const ModelWork&, const SessionOptions&);
-  /// Null: it is what others are compared with.
+  /// Null for the reference backend.
   Verdict (*verify)(const ModelWork&, const SessionOptions&) = nullptr;
 };
 

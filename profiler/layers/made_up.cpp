@@ -9,14 +9,14 @@ namespace {
 
 using core::LayerKind;
 
-/// What made-up numbers are for, beside seed, layer and index.
-enum class Sampled : std::uint64_t { input, weight, token, dropout };
+/// The purpose of a random number, besides seed, layer and index.
+enum class Purpose : std::uint64_t { input, weight, token, dropout };
 
-std::uint64_t state_of(std::uint64_t seed, std::size_t layer, Sampled what) {
+std::uint64_t state_of(std::uint64_t seed, std::size_t layer, Purpose what) {
   return sim::hash(seed, layer, static_cast<std::uint64_t>(what));
 }
 
-/// Uniform with mean 0 and standard deviation `scale`, or around `mean`.
+/// Uniform with standard deviation `scale` around `mean`.
 void fill(std::span<float> values, std::uint64_t state, float scale, float mean) {
   constexpr unsigned kShift = 40;
   constexpr float kSteps = 16'777'216;  // 2^24
@@ -31,7 +31,7 @@ bool is_norm(LayerKind kind) {
   return kind == LayerKind::batch_norm || kind == LayerKind::layer_norm || kind == LayerKind::rms_norm;
 }
 
-/// What each output of a matrix sums over decides the size of its elements.
+/// The number of terms in each output of a matrix determines the size of its elements.
 float scale_of(const core::Shape& shape) {
   if (shape.size() < 2) return 0.1F;
   std::int64_t inner = 1;
@@ -49,13 +49,13 @@ bool is_of_tokens(const core::Layer& layer) {
 bool has_labels(const core::Layer& layer) { return layer.kind == LayerKind::cross_entropy; }
 
 void fill_input(std::span<float> values, std::uint64_t seed, std::size_t layer) {
-  fill(values, state_of(seed, layer, Sampled::input), 1, 0);
+  fill(values, state_of(seed, layer, Purpose::input), 1, 0);
 }
 
 void fill_tokens(std::span<std::int32_t> tokens, std::uint64_t seed, const LayerWork& work) {
   const auto* input = std::get_if<core::Input>(&work.layer->parameters);
   const std::int64_t values = input != nullptr ? input->vocabulary : work.inputs[0].shape.back();
-  const std::uint64_t state = state_of(seed, work.index, Sampled::token);
+  const std::uint64_t state = state_of(seed, work.index, Purpose::token);
   for (std::size_t i = 0; i < tokens.size(); ++i)
     tokens[i] = static_cast<std::int32_t>(sim::hash_on(state, i) % static_cast<std::uint64_t>(values));
 }
@@ -63,12 +63,12 @@ void fill_tokens(std::span<std::int32_t> tokens, std::uint64_t seed, const Layer
 void fill_weight(std::span<float> values, std::uint64_t seed, const core::Layer& layer, std::size_t index,
                  std::size_t tensor) {
   const float mean = is_norm(layer.kind) && tensor == 0 ? 1 : 0;
-  fill(values, sim::hash_on(state_of(seed, index, Sampled::weight), tensor),
+  fill(values, sim::hash_on(state_of(seed, index, Purpose::weight), tensor),
        scale_of(layer.tensors[tensor].shape), mean);
 }
 
 std::uint64_t dropout_seed(std::uint64_t seed, std::size_t layer) {
-  return state_of(seed, layer, Sampled::dropout);
+  return state_of(seed, layer, Purpose::dropout);
 }
 
 }  // namespace profiler

@@ -25,15 +25,15 @@ void check_memory(const Backend& backend, const ModelWork& work, const ProfileOp
   const double needed = backend.bytes(work, static_cast<double>(options.session.batch_size), options.session);
   if (needed <= max) return;
   const std::int64_t fits = largest_batch(backend, work, options.session, max);
-  throw core::EnvironmentError(
-      fmt::format("{}: a batch of {} needs {} of memory, {} can be had; {}", core::one_line(work.model->name),
-                  options.session.batch_size, bytes_text(needed), bytes_text(max),
-                  fits > 0 ? fmt::format("the largest batch that fits is {}", fits)
-                           : fmt::format("not even one sample fits, which needs {}",
-                                         bytes_text(backend.bytes(work, 1, options.session)))));
+  throw core::EnvironmentError(fmt::format(
+      "{}: a batch of {} needs {} of memory, {} is available; {}", core::one_line(work.model->name),
+      options.session.batch_size, bytes_text(needed), bytes_text(max),
+      fits > 0 ? fmt::format("the largest batch that fits is {}", fits)
+               : fmt::format("not even one sample fits, which needs {}",
+                             bytes_text(backend.bytes(work, 1, options.session)))));
 }
 
-/// Where less than what was said to be free could be had: says what fits with a tenth of it to spare.
+/// If less memory was available than reported as free, says what fits with a tenth of it to spare.
 std::unique_ptr<Session> open(const Backend& backend, const ModelWork& work, const SessionOptions& options,
                               double bytes) {
   try {
@@ -41,17 +41,17 @@ std::unique_ptr<Session> open(const Backend& backend, const ModelWork& work, con
   } catch (const OutOfMemory& error) {
     constexpr double kToUse = 0.9;
     throw core::EnvironmentError(
-        fmt::format("{}: {}: a batch of {} was to need {}; try a batch of {}",
+        fmt::format("{}: {}: a batch of {} should need {}; try a batch of {}",
                     core::one_line(work.model->name), error.what(), options.batch_size, bytes_text(bytes),
                     std::max<std::int64_t>(1, largest_batch(backend, work, options, kToUse * bytes))));
   }
 }
 
-/// What each repetition took.
+/// The times of each repetition.
 struct Samples {
   explicit Samples(std::size_t layers) : forward(layers), backward(layers) {}
 
-  std::vector<std::vector<double>> forward;  ///< by layer of the model
+  std::vector<std::vector<double>> forward;  ///< indexed by layer of the model
   std::vector<std::vector<double>> backward;
   std::vector<double> iterations;
   std::vector<double> loops;
@@ -80,8 +80,8 @@ void repeat(Session& session, const ProfileOptions& options, const ProfileProgre
 core::ProfileLayer layer_of(const LayerWork& work, const Samples& samples, std::int64_t batch_size,
                             core::Dtype dtype) {
   const core::Layer& layer = *work.layer;
-  const SampleSummary forward = summary(samples.forward[work.index]);
-  const SampleSummary backward = summary(samples.backward[work.index]);
+  const core::Statistics forward = core::statistics(samples.forward[work.index]);
+  const core::Statistics backward = core::statistics(samples.backward[work.index]);
   core::ProfileLayer out = {
       .name = layer.name,
       .kind = std::string(core::name(layer.kind)),
@@ -98,7 +98,7 @@ core::ProfileLayer layer_of(const LayerWork& work, const Samples& samples, std::
 
 std::string source(const MeasuredProfile& measured, const ProfileOptions& options,
                    const std::string& conditions) {
-  const SampleSummary& loop = measured.noise.loop;
+  const core::Statistics& loop = measured.noise.loop;
   std::string out = fmt::format(
       "fusewise profile: medians of {} repetitions after {} to warm up, spreads are interquartile ranges; a "
       "whole iteration takes {:.1f} us (spread {:.1f}, p99 {:.1f}), its layers add up to {:.1f} us; {} of "
@@ -116,7 +116,7 @@ std::string source(const MeasuredProfile& measured, const ProfileOptions& option
 std::vector<std::string> warnings(const MeasuredProfile& measured) {
   std::vector<std::string> out;
   if (measured.noise.is_noisy())
-    out.push_back(fmt::format("the machine is noisy, and these times with it: {}",
+    out.push_back(fmt::format("the machine is noisy, so these times are unreliable: {}",
                               fmt::join(measured.noise.reasons, "; ")));
   constexpr double kMaxLost = 0.05;
   const double lost = measured.layers_us / measured.iteration.median - 1;
@@ -151,7 +151,7 @@ MeasuredProfile measure_profile(const core::Model& model, const Backend& backend
   const auto before = processor_times();
   repeat(*session, options, progress, samples);
   out.noise = noise_verdict(samples.loops, samples.iterations, before, processor_times());
-  out.iteration = summary(samples.iterations);
+  out.iteration = core::statistics(samples.iterations);
   out.profile = {.model = model.name,
                  .batch_size = options.session.batch_size,
                  .dtype = options.session.dtype,

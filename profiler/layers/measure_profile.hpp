@@ -1,4 +1,5 @@
-// A profile of a model on a backend: every layer's times forward and backward, and how far to trust them.
+// Measures the profile of a model on a backend: forward and backward times of every layer, and their
+// reliability.
 
 #pragma once
 
@@ -17,29 +18,29 @@ namespace profiler {
 
 struct ProfileOptions {
   SessionOptions session;
-  int warm_up = 2;       ///< iterations of either kind that do not count
-  int repetitions = 30;  ///< that do
-  /// Of the session's memory, where it is to be less than what is free.
+  int warm_up = 2;       ///< uncounted iterations of either kind
+  int repetitions = 30;  ///< counted iterations
+  /// Limits the session's memory, if it is to be less than what is free.
   std::optional<double> max_bytes;
 };
 
 struct MeasuredProfile {
   core::Profile profile;
-  SampleSummary iteration;  ///< as a whole, microseconds
-  double layers_us = 0;     ///< what the profile's layers add up to
-  double bytes = 0;         ///< of memory
+  core::Statistics iteration;  ///< as a whole, microseconds
+  double layers_us = 0;        ///< sum over the profile's layers
+  double bytes = 0;            ///< of memory
   NoiseVerdict noise;
   std::vector<std::string> warnings;
 };
 
-/// Called after each of `total` repetitions, those of the warm-up included.
+/// Called after each of `total` repetitions, including the warm-up.
 using ProfileProgress = std::function<void(int done, int total)>;
 
-/// The samples that fit, at most `batch_size`; 0 if not even one does.
+/// Returns the number of samples that fit, at most `batch_size`; 0 if not even one does.
 std::int64_t largest_batch(const Backend& backend, const ModelWork& work, const SessionOptions& options,
                            double max_bytes);
 
-/// Throws EnvironmentError, before it allocates anything, where the model does not fit.
+/// Throws EnvironmentError before allocating anything if the model does not fit.
 MeasuredProfile measure_profile(const core::Model& model, const Backend& backend,
                                 const ProfileOptions& options, const ProfileProgress& progress = {});
 

@@ -24,10 +24,10 @@ LayerWork work_of(const Model& model, std::size_t index, const std::vector<Layer
   return out;
 }
 
-/// Which layer is the first to write each gradient, in backward order.
-class Writers {
+/// Records which layer is the first to write each gradient, in backward order.
+class FirstWriters {
  public:
-  explicit Writers(const Model& model) : results_(model.layers.size()) {
+  explicit FirstWriters(const Model& model) : results_(model.layers.size()) {
     for (const Layer& layer : model.layers) weights_.emplace_back(layer.tensors.size());
   }
 
@@ -50,7 +50,7 @@ class Writers {
   bool is_written(std::size_t source) const { return results_[source]; }
 
  private:
-  /// A position embedding only counts them.
+  /// A position embedding only counts positions.
   static bool reads_numbers(const LayerWork& work) {
     return work.layer->kind != LayerKind::position_embedding;
   }
@@ -64,7 +64,7 @@ class Writers {
 ModelWork make_work(const Model& model) {
   ModelWork out = {.model = &model, .layers = {}};
   for (std::size_t i = 0; i < model.layers.size(); ++i) out.layers.push_back(work_of(model, i, out.layers));
-  Writers writers(model);
+  FirstWriters writers(model);
   for (auto work = out.layers.rbegin(); work != out.layers.rend(); ++work) {
     if (!work->runs()) continue;
     work->is_end = !writers.is_written(work->index);

@@ -1,5 +1,5 @@
-// What a model's layers are to run: who reads whose result, which gradients are wanted, and who is first to
-// write one. The same for every backend.
+// The execution plan of a model's layers: which layer reads whose result, which gradients are needed, and
+// which layer writes one first. The same for every backend.
 
 #pragma once
 
@@ -11,30 +11,30 @@
 namespace profiler {
 
 struct InputWork {
-  std::size_t source = 0;  ///< the layer whose memory it is: what only looks at a layer's result has none
+  std::size_t source = 0;  ///< the layer that owns the memory: a view has none
   core::Shape shape;       ///< of one sample, as this layer sees it
   bool wants_gradient = false;
-  bool adds_gradient = false;  ///< another layer, run before in backward order, has written some
+  bool adds_gradient = false;  ///< another layer, earlier in backward order, has written part of it
 };
 
 struct WeightWork {
   core::TensorRef tensor;
   core::Shape shape;
-  bool adds_gradient = false;  ///< likewise, where layers share it
+  bool adds_gradient = false;  ///< another layer that shares it has written part of it
 };
 
 struct LayerWork {
   const core::Layer* layer = nullptr;
   std::size_t index = 0;   ///< in the model
-  std::size_t source = 0;  ///< whose memory its output is: its own, or that of what it looks at
+  std::size_t source = 0;  ///< owner of its output's memory: itself, or the layer of which it is a view
   std::vector<InputWork> inputs;
   std::vector<WeightWork> weights;  ///< a shared one first
-  /// Gradients of sources to set to 0 before its backward: it adds to them more than once.
+  /// Gradients of sources to zero before its backward, because it adds to them more than once.
   std::vector<std::size_t> zero_first;
   bool is_end = false;  ///< nothing reads its output: backward begins here
 
   bool runs() const { return layer->kind != core::LayerKind::input && source == index; }
-  /// Whether a profile lists it; what moves and computes nothing it does not.
+  /// Returns whether a profile lists the layer; pure views are not listed.
   bool is_measured() const { return layer->kind != core::LayerKind::input && !layer->is_view; }
 };
 
@@ -43,7 +43,7 @@ struct ModelWork {
   const core::Model* model = nullptr;
   std::vector<LayerWork> layers;  ///< as in the model
 
-  /// Whether a gradient with respect to this layer's result exists.
+  /// Returns whether a gradient with respect to this layer's result exists.
   bool has_gradient(std::size_t layer) const { return layers[layer].layer->kind != core::LayerKind::input; }
 };
 

@@ -1,4 +1,4 @@
-// What each rank says of itself, known to all.
+// Gathers one text per rank on all ranks.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace measure {
 
-/// All ranks call it. By rank.
+/// All ranks call it. The result is indexed by rank.
 inline std::vector<std::string> exchange_texts(transport::Transport& control, std::uint32_t tag,
                                                const std::string& own) {
   std::vector<std::string> all(control.size());

@@ -8,20 +8,14 @@
 
 #include "core/errors.hpp"
 #include "core/quantities.hpp"
+#include "core/statistics.hpp"
 
 namespace measure {
 namespace {
 
 using Points = std::vector<std::pair<double, double>>;
 
-double at(const std::vector<double>& sorted, double share) {
-  const double place = share * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(place);
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
-}
-
-/// By collective and algorithm, in the order in which they were measured.
+/// One curve per collective and algorithm, in the order of measurement.
 struct Curve {
   const Samples* first = nullptr;
   Points points;
@@ -35,9 +29,9 @@ std::vector<Curve> curves(const std::vector<Samples>& samples) {
     const bool goes_on = !out.empty() && out.back().first->collective == each.collective &&
                          out.back().first->algorithm == each.algorithm;
     if (!goes_on) out.push_back({.first = &each});
-    const Statistics times = statistics(each.us);
+    const core::Statistics times = core::statistics(each.us);
     out.back().points.emplace_back(static_cast<double>(each.bytes), times.median);
-    out.back().spread_us.push_back(times.interquartile);
+    out.back().spread_us.push_back(times.spread);
     out.back().p99_us.push_back(times.p99);
   }
   return out;
@@ -65,22 +59,13 @@ std::optional<std::string> named(const std::string& algorithm) {
 
 }  // namespace
 
-Statistics statistics(std::vector<double> samples) {
-  std::sort(samples.begin(), samples.end());
-  const auto place = static_cast<std::size_t>(std::ceil(0.99 * static_cast<double>(samples.size()))) - 1;
-  return {.median = at(samples, 0.5),
-          .interquartile = at(samples, 0.75) - at(samples, 0.25),
-          .p99 = samples[place],
-          .min = samples.front()};
-}
-
-bool makes_network(const Wanted& wanted) {
+bool makes_network(const RunOptions& wanted) {
   return std::ranges::any_of(wanted.collectives, [&](Collective kind) {
     return entry(kind).in_network || (kind == Collective::send_receive && wanted.sizes.size() >= 2);
   });
 }
 
-core::Network network(const std::vector<Samples>& samples, const About& about) {
+core::Network network(const std::vector<Samples>& samples, const NetworkInfo& about) {
   core::Network out = {.name = about.name,
                        .origin = {.kind = core::OriginKind::measured, .source = about.source},
                        .link = {},
@@ -109,7 +94,7 @@ core::Network network(const std::vector<Samples>& samples, const About& about) {
   }
   if (!out.link && out.measured.empty())
     throw core::EnvironmentError(
-        "what was measured makes no network: no collective that has a curve in it, and no "
+        "the measurements give no network: no collective that has a curve in one, and no "
         "send_receive of two sizes");
   return out;
 }
@@ -119,16 +104,16 @@ std::string table(const std::vector<Samples>& samples) {
       fmt::format("{:<15} {:<18} {:>9} {:>13} {:>10} {:>13} {:>11} {:>11}\n", "collective", "algorithm",
                   "size", "median us", "iqr us", "p99 us", "algbw GB/s", "busbw GB/s");
   for (const Samples& each : samples) {
-    const Statistics times = statistics(each.us);
+    const core::Statistics times = core::statistics(each.us);
     const double gb_per_s = times.median > 0 ? static_cast<double>(each.bytes) / times.median / 1000 : 0;
     const CollectiveEntry& kind = entry(each.collective);
     out += fmt::format("{:<15} {:<18} {:>9} {:>13.1f} {:>10.1f} {:>13.1f} {:>11.4f} {:>11.4f}\n", kind.name,
-                       each.ran, core::bytes_text(each.bytes), times.median, times.interquartile, times.p99,
+                       each.ran, core::bytes_text(each.bytes), times.median, times.spread, times.p99,
                        gb_per_s, gb_per_s * kind.share(each.workers));
   }
   for (const Curve& curve : curves(samples))
     if (const auto fit = line(curve.points); fit && curve.points.size() > 2)
-      out += fmt::format("{}: {:.1f} us + {:.6g} us/byte, off by {:.2f} % on the mean, {:.2f} % at worst\n",
+      out += fmt::format("{}: {:.1f} us + {:.6g} us/byte, error {:.2f} % in the mean, {:.2f} % at most\n",
                          entry(curve.first->collective).name, fit->startup_us, fit->us_per_byte,
                          100 * fit->mean_relative_error, 100 * fit->max_relative_error);
   return out + halves_table(halves(samples));
@@ -153,7 +138,7 @@ std::vector<Halves> halves(const std::vector<Samples>& samples) {
   for (const Samples& each : samples) {
     Halves& at = by_size[each.bytes];
     at.bytes = each.bytes;
-    const double median = statistics(each.us).median;
+    const double median = core::statistics(each.us).median;
     if (each.collective == Collective::all_reduce) at.all_reduce_us = median;
     if (each.collective == Collective::reduce_scatter) at.reduce_scatter_us = median;
     if (each.collective == Collective::all_gather) at.all_gather_us = median;
@@ -172,7 +157,7 @@ std::string halves_text(const std::vector<Samples>& samples) {
   return fmt::format(
       "reduce_scatter and all_gather take {:.2f} times as long as all_reduce (median of {} sizes, {:.2f} to "
       "{:.2f})",
-      statistics(ratios).median, ratios.size(), min, max);
+      core::statistics(ratios).median, ratios.size(), min, max);
 }
 
 std::string csv(const std::vector<Samples>& samples) {

@@ -1,4 +1,4 @@
-// What was measured, as numbers, as a network, as a table and as CSV.
+// Writes the measurements as statistics, as a network, as a table and as CSV.
 
 #pragma once
 
@@ -12,37 +12,28 @@
 
 namespace measure {
 
-struct Statistics {
-  double median = 0;
-  double interquartile = 0;
-  double p99 = 0;  ///< of few samples the greatest
-  double min = 0;
-};
-
-/// Of at least one sample. Between two neighbours a straight line.
-Statistics statistics(std::vector<double> samples);
-
-struct About {
+struct NetworkInfo {
   std::string name;    ///< of the network
-  std::string source;  ///< where and how, for its origin
+  std::string source;  ///< where and how it was measured, for its origin
   std::optional<double> line_rate_gbps;
 };
 
-/// Whether a network comes of it: of a collective that has a curve in one, or of two sizes of send_receive.
-bool makes_network(const Wanted& wanted);
+/// Returns whether the results can be a network: they need a collective that has a curve in one, or two sizes
+/// of send_receive.
+bool makes_network(const RunOptions& wanted);
 
-/// Medians: a curve for each collective that a network file has. send_receive, on two sizes or more, gives
-/// the link. Without either, a EnvironmentError.
-core::Network network(const std::vector<Samples>& samples, const About& about);
+/// Uses medians: a curve for each collective that a network file has; send_receive, on two sizes or more,
+/// gives the link. Throws EnvironmentError if there is neither.
+core::Network network(const std::vector<Samples>& samples, const NetworkInfo& about);
 
-/// A line for each collective and size, one for each straight line through them, and the halves.
+/// Prints one line per collective and size, one per fitted straight line, and the halves.
 std::string table(const std::vector<Samples>& samples);
 
-/// What a library has decided by itself, by collective and size: "all_reduce tree/ll from 1 KiB, ring/simple
-/// from 1 MiB". Empty where what was asked for ran.
+/// Describes the library's own choices by collective and size: "all_reduce tree/ll from 1 KiB, ring/simple
+/// from 1 MiB". Empty if the requested algorithm ran.
 std::string what_ran(const std::vector<Samples>& samples);
 
-/// An all-reduce against its two halves, one after the other, where all three were measured.
+/// Compares an all-reduce with its two halves, one after the other, if all three were measured.
 struct Halves {
   std::int64_t bytes = 0;
   double all_reduce_us = 0;
@@ -51,12 +42,12 @@ struct Halves {
 
   double ratio() const { return (reduce_scatter_us + all_gather_us) / all_reduce_us; }
 };
-/// Of medians; sizes grow.
+/// Computed from medians, sorted by size.
 std::vector<Halves> halves(const std::vector<Samples>& samples);
-/// In a sentence for the network's origin; empty where there are none.
+/// Returns a sentence for the network's origin; empty if there are none.
 std::string halves_text(const std::vector<Samples>& samples);
 
-/// A line for each sample.
+/// One line per sample.
 std::string csv(const std::vector<Samples>& samples);
 
 }  // namespace measure

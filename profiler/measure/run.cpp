@@ -32,7 +32,7 @@ std::int64_t now_ns() {
       .count();
 }
 
-/// The same for all that share a clock: processes of one host since it was started.
+/// Identifies the clock: the same for all processes of one host since it was booted.
 std::string clock_name() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
@@ -45,7 +45,7 @@ bool share_clock(Transport& control) {
   return !all[0].empty() && std::ranges::count(all, all[0]) == std::ssize(all);
 }
 
-/// By rank, on rank 0; nothing on others.
+/// Returns the stretches of all ranks on rank 0; nothing on other ranks.
 std::vector<std::vector<Stretch>> gathered(Transport& control, const std::vector<Stretch>& own) {
   if (control.rank() != 0) {
     control.send(0, kControlTag, transport::to_bytes(own));
@@ -75,10 +75,10 @@ std::vector<double> durations_us(const std::vector<std::vector<Stretch>>& ranks,
   return out;
 }
 
-/// One rank's part in it.
+/// One rank's part of the measurement.
 class Measurement {
  public:
-  Measurement(Transport& control, Engine& engine, const Wanted& wanted)
+  Measurement(Transport& control, Engine& engine, const RunOptions& wanted)
       : control_(control),
         engine_(engine),
         wanted_(wanted),
@@ -105,7 +105,7 @@ class Measurement {
   }
 
  private:
-  /// All at once to the next rank, so that every link is drained both ways.
+  /// All ranks send to the next rank at once, so that every link is drained in both directions.
   void drain() {
     if (wanted_.drain_bytes == 0) return;
     const std::uint32_t size = control_.size();
@@ -130,7 +130,7 @@ class Measurement {
     stretch.start_ns = now_ns();
     start(kind, count);
     stretch.end_ns = now_ns();
-    transport::barrier(control_, kBarrierTag);  // checks take processors, of those that still run
+    transport::barrier(control_, kBarrierTag);  // checks use processors that ranks still measuring need
     return stretch;
   }
 
@@ -142,14 +142,14 @@ class Measurement {
 
   void check(Collective kind, std::int64_t bytes) {
     engine_.store(result_);
-    const std::string fault =
-        spoiled_ ? "what drained the link has come changed" : data_.fault(kind, control_.rank(), result_);
+    const std::string fault = spoiled_ ? "the data that drained the link arrived changed"
+                                       : data_.fault(kind, control_.rank(), result_);
     if (!fault.empty())
       throw core::EnvironmentError(fmt::format("rank {}: {} of {}: {}", control_.rank(), entry(kind).name,
                                                core::bytes_text(bytes), fault));
   }
 
-  /// In place in one buffer, what comes out of all of them together is not looked at.
+  /// Runs in place in one buffer; the combined result is not checked.
   Stretch row(Collective kind, std::int64_t bytes, std::uint32_t before, std::uint32_t count) {
     const Stretch stretch = timed(kind, before, count);
     if (engine_.keeps() >= before + count)
@@ -161,17 +161,17 @@ class Measurement {
 
   Transport& control_;
   Engine& engine_;
-  const Wanted& wanted_;
+  const RunOptions& wanted_;
   TestData data_;
   bool one_clock_;
-  bool spoiled_ = false;  // what drained a link
+  bool spoiled_ = false;  // because of the traffic that drained a link
   std::vector<float> given_;
   std::vector<float> result_;
 };
 
 }  // namespace
 
-std::vector<Samples> run(Transport& control, Engine& engine, const Wanted& wanted,
+std::vector<Samples> run(Transport& control, Engine& engine, const RunOptions& wanted,
                          const std::function<void(Collective, std::int64_t)>& progress) {
   Measurement measurement(control, engine, wanted);
   std::vector<Samples> all;

@@ -1,4 +1,4 @@
-// Collectives in the rounds that the simulator counts, over the transport that connects the ranks anyway.
+// Collectives with the rounds that the simulator models, over the transport that connects the ranks.
 
 #include <algorithm>
 #include <limits>
@@ -43,7 +43,7 @@ class TcpEngine final : public Engine {
   std::string description() const override { return "fusewise's own collectives over TCP"; }
 
  private:
-  /// Made once for each size, outside what is timed from the second time on.
+  /// Created once per size; outside the timed part from the second use on.
   const cluster::Collective& made(Collective kind) {
     const auto found = made_.find(kind);
     if (found != made_.end()) return found->second;
@@ -60,7 +60,7 @@ class TcpEngine final : public Engine {
   std::map<Collective, cluster::Collective> made_;
 };
 
-/// Without those that need to know of nodes.
+/// Excludes those that need to know nodes.
 std::vector<std::string_view> algorithms() {
   std::vector<std::string_view> names;
   for (const cluster::PatternEntry& entry : cluster::patterns())

@@ -79,7 +79,7 @@ const ImportFormat& recognise(const LogFile& log) {
                     "text of none of them");
 }
 
-/// Logs that are imported together are all of one format.
+/// Logs that are imported together must have the same format.
 const ImportFormat& recognise(const std::vector<LogFile>& logs) {
   const ImportFormat& format = recognise(logs.front());
   for (const LogFile& log : logs)
@@ -103,7 +103,7 @@ void check(const ImportOptions& options) {
   check_number("--workers", static_cast<double>(options.workers), static_cast<double>(core::kMaxWorkers));
 }
 
-/// Through text and back: what the reader refuses no importer returns.
+/// Writes and reads the profile, so that no importer returns what the reader rejects.
 Imported checked(core::Profile profile, const ImportOptions& options, const std::string& source) {
   if (options.tensors == Grouping::layer)
     for (core::ProfileLayer& layer : profile.layers) merge_tensors(layer);
@@ -121,7 +121,7 @@ const ImportFormat& format_of(const std::vector<LogFile>& logs, const ImportOpti
   return options.format.empty() ? recognise(logs) : format_named(options.format);
 }
 
-/// By collective, algorithm and number of workers; nothing twice.
+/// Sorted by collective, algorithm and number of workers; without duplicates.
 Measurements measurements(const ImportFormat& format, const std::vector<LogFile>& logs,
                           const ImportOptions& options) {
   Measurements out = {.source = std::string(format.measured), .series = {}};

@@ -1,4 +1,4 @@
-// A network made of measured curves, each with how well a straight line describes it.
+// Builds a network of measured curves, with the quality of a straight-line fit for each.
 
 #include <algorithm>
 #include <filesystem>

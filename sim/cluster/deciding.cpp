@@ -40,11 +40,11 @@ class Deciding {
   }
 
  private:
-  /// When a rank has left so many rounds.
+  /// Returns when `rank` has left its first `rounds` rounds.
   Time left(std::uint32_t rank, std::uint32_t rounds) const {
     return left_[std::size_t{rounds} * ranks_ + rank];
   }
-  /// When its message of a round has arrived, if it sends one.
+  /// Returns when the message that `rank` sends in `round` has arrived.
   Time is_out(std::uint32_t rank, std::uint32_t round) const {
     const Exchange own = pattern_.exchange(rank, round);
     const MessageKey key = {.collective = collective_, .round = round, .from = rank};
@@ -56,7 +56,7 @@ class Deciding {
   const Links& links_;
   std::uint64_t collective_;
   std::uint32_t ranks_;
-  std::vector<Time> left_;  // by round, then rank
+  std::vector<Time> left_;  // indexed by round, then rank
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Which messages of a collective decide when a rank leaves it.
+// Finds the messages of a collective that decide when a rank leaves it.
 
 #pragma once
 
@@ -19,9 +19,10 @@ struct DecidingMessage {
   bool operator==(const DecidingMessage&) const = default;
 };
 
-/// Back from when `rank` leaves to the entry that decides it: every message in between, the last first, where
-/// links are not shared. With what is summed up between them they take all of that time. `begins`: when each
-/// rank enters. Keeps 8 bytes for each rank and round meanwhile.
+/// Traces back from the time at which `rank` leaves to the entry that decides it and returns every message in
+/// between, the last one first. Links are not shared. The messages and the sums between them fill that time
+/// completely. `begins` holds the time at which each rank enters. Uses 8 bytes per rank and round while it
+/// runs.
 std::vector<DecidingMessage> deciding_messages(const Pattern& pattern, const Links& links,
                                                std::uint64_t collective, std::span<const sim::Time> begins,
                                                std::uint32_t rank);

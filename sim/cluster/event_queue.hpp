@@ -1,4 +1,4 @@
-// The next of many pending times. Every slot has one time at most, and it may change at any moment.
+// Returns the earliest of many pending times. Each slot has at most one time, which may change at any moment.
 
 #pragma once
 
@@ -11,15 +11,15 @@
 
 namespace cluster {
 
-/// A tournament of the slots, 12 bytes each: a change walks a path to the root that is known beforehand, so
-/// it waits for no branch, and nothing goes stale. At the same time the lower slot is first.
+/// A tournament tree over the slots, 12 bytes each. A change updates one path to the root, which is known
+/// beforehand, so there are no unpredictable branches and no stale entries. Equal times are ordered by slot.
 class EventQueue {
  public:
   static constexpr sim::Time kNever = sim::Time::max();
 
   std::size_t slots() const { return times_.size(); }
 
-  /// More slots, with nothing pending. Room doubles, as each time costs a match between all.
+  /// Adds slots with nothing pending. The capacity doubles because each growth rebuilds the whole tree.
   void grow(std::size_t slots) {
     if (slots <= times_.size()) return;
     std::size_t room = times_.empty() ? 2 : times_.size();
@@ -30,14 +30,14 @@ class EventQueue {
       winners_[node] = better(winner_below(2 * node), winner_below(2 * node + 1));
   }
 
-  /// kNever: nothing is pending.
+  /// `at` = kNever removes the slot's time.
   void set(std::uint32_t slot, sim::Time at) {
     times_[slot] = at;
     std::size_t node = (slot + times_.size()) / 2;
     std::uint32_t winner = better(slot & ~1U, slot | 1U);
     for (;;) {
       const std::uint32_t before = winners_[node];
-      if (before != slot && winner != slot) return;  // further up nobody notices
+      if (before != slot && winner != slot) return;  // nodes further up do not change
       winners_[node] = winner;
       if (node == 1) return;
       winner = better(winner, winners_[node ^ 1U]);
@@ -54,13 +54,13 @@ class EventQueue {
     const bool is_b = times_[b] < times_[a] || (times_[b] == times_[a] && b < a);
     return is_b ? b : a;
   }
-  /// Nodes from times_.size() on are the slots themselves.
+  /// Nodes with indices from times_.size() on are the slots themselves.
   std::uint32_t winner_below(std::size_t node) const {
     return node < times_.size() ? winners_[node] : static_cast<std::uint32_t>(node - times_.size());
   }
 
-  std::vector<sim::Time> times_;        // by slot
-  std::vector<std::uint32_t> winners_;  // by node: 1 is the root, below n are 2n and 2n + 1
+  std::vector<sim::Time> times_;        // indexed by slot
+  std::vector<std::uint32_t> winners_;  // indexed by node: 1 is the root, the children of n are 2n and 2n + 1
 };
 
 }  // namespace cluster

@@ -1,5 +1,6 @@
-// Progressive filling (Bertsekas and Gallager, Data Networks, 1992, 6.5.2), only where it matters: a link
-// whose flows want no more than it has is in nobody's way, so only the others tie flows together.
+// Progressive filling (Bertsekas and Gallager, Data Networks, 1992, 6.5.2), restricted to narrow links. A
+// link whose flows together want no more than its capacity limits nobody, so only the other links connect
+// flows.
 
 #include "sim/cluster/flows.hpp"
 
@@ -13,11 +14,11 @@ namespace cluster {
 namespace {
 
 constexpr double kPicosecondsPerUs = 1e6;
-/// Relative; what sums of capacities may be off.
+/// Relative rounding error allowed in sums of capacities.
 constexpr double kSlack = 1e-9;
 constexpr double kRounding = 1e-12;
 
-/// Rounded up, but for a thousandth of a picosecond, which is what the sums before may be off.
+/// Rounds up, but ignores a thousandth of a picosecond, which is the rounding error of the sums before.
 sim::Time up_from_us(double us) {
   return sim::Time(static_cast<std::int64_t>(std::ceil(us * kPicosecondsPerUs - 1e-3)));
 }
@@ -30,13 +31,12 @@ Flows::Flows(Topology topology)
     if (topology_.links[i].us_per_byte > 0) carriers_[i].capacity = 1 / topology_.links[i].us_per_byte;
 }
 
-Flows::Begun Flows::begin(std::uint32_t slot, std::pair<std::uint32_t, std::uint32_t> transfer,
-                          std::int64_t bytes, const Factors& factors, sim::Time at) {
+Flows::FlowStart Flows::begin(std::uint32_t slot, std::pair<std::uint32_t, std::uint32_t> ranks,
+                              std::int64_t bytes, const Factors& factors, sim::Time at) {
   Flow& flow = flows_[slot];
-  if (flow.from != transfer.first || flow.to != transfer.second)
-    find_transfer(flow, transfer.first, transfer.second);
+  if (flow.from != ranks.first || flow.to != ranks.second) find_route(flow, ranks.first, ranks.second);
   const double first_us = topology_.spec.startup_us + flow.latency_us;
-  // in this order, as message_time() does it: the same bits
+  // The operations are in the order of message_time(), so the results have the same bits.
   const double us =
       (first_us + static_cast<double>(bytes) * flow.us_per_byte) * factors.slowdown * factors.draw;
   flow.since = at;
@@ -47,7 +47,7 @@ Flows::Begun Flows::begin(std::uint32_t slot, std::pair<std::uint32_t, std::uint
   return {.at = after(at, first_us * factors.slowdown * factors.draw), .joins = true};
 }
 
-void Flows::find_transfer(Flow& flow, std::uint32_t from, std::uint32_t to) const {
+void Flows::find_route(Flow& flow, std::uint32_t from, std::uint32_t to) const {
   const Route route = topology_.route(from, to);
   flow.from = from;
   flow.to = to;
@@ -88,7 +88,7 @@ void Flows::leave(std::uint32_t slot) {
   }
 }
 
-/// Whoever is on a link that is narrow, or was until now, may get another share.
+/// Flows on a link that is narrow, or was narrow until now, may get another share.
 void Flows::mark(std::uint32_t link) {
   Carrier& carrier = carriers_[link];
   if (carrier.is_dirty || carrier.wanted <= carrier.capacity * (1 + kSlack)) return;
@@ -102,7 +102,7 @@ void Flows::settle(sim::Time now, EventQueue& queue) {
   fill(now, queue);
 }
 
-/// All flows whose shares may change, and all narrow links that they pass.
+/// Collects all flows whose shares may change, and all narrow links that they pass.
 void Flows::find_component() {
   ++epoch_;
   component_.clear();
@@ -112,7 +112,7 @@ void Flows::find_component() {
     add_flows_of(carriers_[link]);
   }
   dirty_.clear();
-  for (std::size_t next = 0; next < component_.size();)  // grows meanwhile
+  for (std::size_t next = 0; next < component_.size();)  // grows during the loop
     for (const Hop& hop : flows_[component_[next++]].hops) {
       Carrier& carrier = carriers_[hop.link];
       if (carrier.seen == epoch_ || carrier.wanted <= carrier.capacity * (1 + kSlack)) continue;
@@ -136,14 +136,14 @@ void Flows::add_flows_of(const Carrier& carrier) {
 
 namespace {
 
-/// The order of a heap whose first is the least; of equals the lower link.
+/// The order of a min-heap; equal values are ordered by link.
 constexpr auto kMinFirst = [](const auto& a, const auto& b) {
   return a.rate != b.rate ? a.rate > b.rate : a.link > b.link;
 };
 
 }  // namespace
 
-/// All shares grow alike until a flow has what it has alone, or a link is full.
+/// All shares grow equally until a flow reaches its full speed or a link is full.
 void Flows::fill(sim::Time now, EventQueue& queue) {
   std::sort(component_.begin(), component_.end(), [this](std::uint32_t a, std::uint32_t b) {
     return flows_[a].alone != flows_[b].alone ? flows_[a].alone < flows_[b].alone : a < b;
@@ -170,8 +170,8 @@ void Flows::fill(sim::Time now, EventQueue& queue) {
   }
 }
 
-/// The link whose flows have the least to expect, brought to the heap's front; none left: UINT32_MAX. What is
-/// expected only grows; `least` keeps rounding from saying otherwise.
+/// Moves the link whose flows expect the smallest share to the front of the heap and returns it; UINT32_MAX
+/// if no link is left. Expected shares only grow; `min` prevents rounding from reducing them.
 std::uint32_t Flows::narrowest(double min) {
   while (!shares_.empty()) {
     const Share front = shares_.front();

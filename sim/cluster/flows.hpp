@@ -1,4 +1,4 @@
-// Messages in flight on a topology: what each gets of the links that it shares with others.
+// Messages in flight on a topology: the bandwidth that each gets of the links that it shares with others.
 
 #pragma once
 
@@ -13,16 +13,16 @@
 
 namespace cluster {
 
-/// What a message's time is multiplied with, one after the other: its links carry it as a message of so many
-/// times its bytes.
+/// Factors by which a message's time is multiplied, one after the other. Its links carry it like a message
+/// with that many times its bytes.
 struct Factors {
   double slowdown = 1;
   double draw = 1;
 };
 
-/// At most one message for each slot of an event queue. Startup and latency pass first, then the bytes flow
-/// at the max-min fair share: no message can get more but at the cost of one that has no more than it. A
-/// message that gets all it can take from first to last ends at the time of it alone, rounded once.
+/// Holds at most one message per slot of an event queue. Startup and latency pass first, then the bytes flow
+/// at the max-min fair share: no message can get more without taking from one that has no more than it. A
+/// message that always gets its full speed ends exactly when it would end alone, rounded once.
 class Flows {
  public:
   explicit Flows(Topology topology);
@@ -30,67 +30,69 @@ class Flows {
   void grow(std::size_t slots) { flows_.resize(slots); }
   const Topology& topology() const { return topology_; }
 
-  struct Begun {
+  struct FlowStart {
     sim::Time at;
-    bool joins = false;  ///< at `at` its bytes begin to flow; else it ends then, having met no link
+    bool joins = false;  ///< its bytes begin to flow at `at`; otherwise it ends then, having used no link
   };
-  Begun begin(std::uint32_t slot, std::pair<std::uint32_t, std::uint32_t> transfer, std::int64_t bytes,
-              const Factors& factors, sim::Time at);
-  /// Its bytes begin to flow. Returns when they end, unless settle() changes it.
+  FlowStart begin(std::uint32_t slot, std::pair<std::uint32_t, std::uint32_t> ranks, std::int64_t bytes,
+                  const Factors& factors, sim::Time at);
+  /// The message's bytes begin to flow. Returns when they end, unless settle() changes it.
   sim::Time join(std::uint32_t slot);
-  /// It has ended; nothing to do where it has not joined.
+  /// The message has ended. Does nothing if it has not joined.
   void leave(std::uint32_t slot);
 
   bool settled() const { return dirty_.empty(); }
-  /// Shares the links anew after all that began and ended at `now`; moves the ends in the queue.
+  /// Shares the links again after all messages that began or ended at `now`, and moves their ends in the
+  /// queue.
   void settle(sim::Time now, EventQueue& queue);
 
-  /// Bytes per microsecond on a link, since the last settle(). A message counts as its bytes x factors.
+  /// Returns the bytes per microsecond on a link since the last settle(). A message counts as its bytes x
+  /// factors.
   double carried(std::uint32_t link) const;
 
-  /// By link: how long what it has carried to the end would have taken it at full speed. A message counts as
+  /// Indexed by link: the time that everything carried so far would take at full speed. A message counts as
   /// its bytes x factors.
   std::span<const double> busy_us() const { return busy_us_; }
 
  private:
   struct Hop {
     std::uint32_t link = 0;
-    std::uint32_t index = 0;  // of the flow among the link's
+    std::uint32_t index = 0;  // position of the flow in the link's list
   };
   struct Flow {
     std::uint32_t from = UINT32_MAX;
     std::uint32_t to = UINT32_MAX;
-    std::vector<Hop> hops;  // of the way from `from` to `to`, links that are never in the way left out
+    std::vector<Hop> hops;  // the route from `from` to `to`, without links of unlimited bandwidth
     double latency_us = 0;
     double us_per_byte = 0;
-    double alone = 0;  // bytes per us: 1 / us_per_byte
+    double alone = 0;  // speed when alone in bytes per us: 1 / us_per_byte
     sim::Time since{};
-    double left_us = 0;  // at `since`, of the time alone
-    double bytes = 0;    // x factors
-    double speed = 1;    // of what it has alone
+    double left_us = 0;  // remaining time at `since`, at the speed when alone
+    double bytes = 0;    // bytes x factors
+    double speed = 1;    // as a fraction of `alone`
     std::uint32_t seen = 0;
-    bool flows = false;   // between join() and leave()
-    bool shared = false;  // has its share of this settle()
+    bool flows = false;   // true between join() and leave()
+    bool shared = false;  // has received its share in this settle()
   };
   struct Member {
     std::uint32_t slot = 0;
-    std::uint32_t hop = 0;  // that the link is of the flow's
+    std::uint32_t hop = 0;  // position of the link among the flow's hops
   };
   struct Carrier {
-    double capacity = 0;  // bytes per us
-    double wanted = 0;    // by its flows, each as if alone
+    double capacity = 0;  // in bytes per us
+    double wanted = 0;    // sum of its flows' speeds when alone
     std::vector<Member> flows;
     std::uint32_t seen = 0;
     bool is_dirty = false;
-    double left = 0;             // of the capacity, for flows without a share
-    std::uint32_t unshared = 0;  // flows without one
+    double left = 0;             // capacity left for flows without a share
+    std::uint32_t unshared = 0;  // number of flows without a share
   };
   struct Share {
     double rate = 0;
     std::uint32_t link = 0;
   };
 
-  void find_transfer(Flow& flow, std::uint32_t from, std::uint32_t to) const;
+  void find_route(Flow& flow, std::uint32_t from, std::uint32_t to) const;
   void mark(std::uint32_t link);
   void find_component();
   void add_flows_of(const Carrier& carrier);
@@ -100,15 +102,15 @@ class Flows {
   static void change(Flow& flow, double speed, sim::Time now);
 
   Topology topology_;
-  std::vector<Flow> flows_;        // by slot
-  std::vector<Carrier> carriers_;  // by link
-  std::vector<double> busy_us_;    // by link
+  std::vector<Flow> flows_;        // indexed by slot
+  std::vector<Carrier> carriers_;  // indexed by link
+  std::vector<double> busy_us_;    // indexed by link
   std::vector<std::uint32_t> dirty_;
-  // of a settle(), kept for their room
+  // Scratch data of settle(), kept to avoid allocations.
   std::uint32_t epoch_ = 0;
   std::vector<std::uint32_t> component_;  // slots
   std::vector<std::uint32_t> narrow_;     // links
-  std::vector<Share> shares_;             // a heap, the least first; some are out of date
+  std::vector<Share> shares_;             // a min-heap; some entries are out of date
 };
 
 }  // namespace cluster

@@ -1,4 +1,5 @@
-// Ways are found backwards from where they end, breadth first, so that each vertex knows its best next link.
+// Routes are searched backwards from their target, breadth first, so that each vertex knows its best next
+// link.
 
 #include "sim/cluster/graph.hpp"
 
@@ -24,7 +25,7 @@ std::uint32_t end_of(const Graph::Edge& edge, Direction direction) {
   return direction == Direction::along ? edge.to : edge.from;
 }
 
-/// The edges of each vertex, in their order.
+/// The edges of each vertex, in their original order.
 class Incidence {
  public:
   Incidence(const Graph& graph, Direction direction)
@@ -41,17 +42,17 @@ class Incidence {
   }
 
  private:
-  std::vector<std::uint32_t> begins_;  // by vertex
+  std::vector<std::uint32_t> begins_;  // indexed by vertex
   std::vector<std::uint32_t> edges_;
 };
 
-/// The first rank whose vertex is not reached from rank 0.
+/// Returns the first rank that cannot be reached from rank 0.
 std::optional<std::uint32_t> unreached(const Graph& graph, Direction direction) {
   const Incidence incidence(graph, direction);
   std::vector<bool> seen(graph.vertices);
   std::vector<std::uint32_t> queue = {graph.ranks_at.front()};
   seen[queue.front()] = true;
-  for (std::size_t i = 0; i < queue.size();)  // grows meanwhile
+  for (std::size_t i = 0; i < queue.size();)  // grows during the loop
     for (const std::uint32_t edge : incidence.of(queue[i++])) {
       const std::uint32_t other = end_of(graph.edges[edge], direction);
       if (!seen[other]) queue.push_back(other);
@@ -80,27 +81,27 @@ void check_route(const Graph& graph, const Graph::WrittenRoute& route) {
       fmt::format("the links of the route from rank {} to rank {} do not join them", route.from, route.to));
 }
 
-/// What is best from a vertex on.
+/// The best route from a vertex to the target.
 struct Best {
   std::uint32_t links = kNone;
   sim::Time latency{};
 };
 
-/// Finds the ways to one vertex after the other.
+/// Finds the routes to one vertex after the other.
 class Finder {
  public:
   explicit Finder(const Graph& graph) : graph_(graph), into_(graph, Direction::against) {
     for (const Graph::Edge& edge : graph.edges) latencies_.push_back(sim::from_us(edge.link.latency_us));
   }
 
-  /// Into `next`, by vertex: the edge to take towards `target`; kNone where there is none.
+  /// Writes into `next`, indexed by vertex, the edge to take towards `target`; kNone where there is none.
   void run(std::uint32_t target, std::span<std::uint32_t> next) {
     best_.assign(graph_.vertices, {});
     std::fill(next.begin(), next.end(), kNone);
     queue_ = {target};
     best_[target].links = 0;
-    // all of a distance have been come from, and so are known, before any of the next is looked at
-    for (std::size_t i = 0; i < queue_.size();)  // grows meanwhile
+    // All vertices of one distance are final before any of the next distance is visited.
+    for (std::size_t i = 0; i < queue_.size();)  // grows during the loop
       for (const std::uint32_t edge : into_.of(queue_[i++])) offer(edge, next);
   }
 
@@ -122,8 +123,8 @@ class Finder {
 
   const Graph& graph_;
   Incidence into_;
-  std::vector<sim::Time> latencies_;  // by edge
-  std::vector<Best> best_;            // by vertex
+  std::vector<sim::Time> latencies_;  // indexed by edge
+  std::vector<Best> best_;            // indexed by vertex
   std::vector<std::uint32_t> queue_;
 };
 
@@ -169,7 +170,7 @@ GraphRoutes::GraphRoutes(const Graph& graph, std::uint32_t ranks)
     finder.run(targets[row], std::span(next_).subspan(row * vertices_, vertices_));
 }
 
-std::vector<std::uint32_t> GraphRoutes::transfer(std::uint32_t from, std::uint32_t to) const {
+std::vector<std::uint32_t> GraphRoutes::route(std::uint32_t from, std::uint32_t to) const {
   if (const auto written = written_.find({from, to}); written != written_.end()) return written->second;
   const std::uint32_t end = ranks_at_[to];
   const std::size_t row = std::size_t{row_of_[end]} * vertices_;

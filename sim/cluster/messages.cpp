@@ -54,7 +54,7 @@ void Messages::enter(std::uint32_t collective, std::uint32_t rank, sim::Time at)
   begin_round(slot, at);
 }
 
-std::optional<Messages::Left> Messages::next(sim::Time until) {
+std::optional<Messages::Departure> Messages::next(sim::Time until) {
   assert(until >= now_);
   for (;;) {
     sim::Time at = queue_.first_time();
@@ -133,7 +133,7 @@ void Messages::take_slots(std::uint32_t collective) {
         std::make_unique<TreeStreams>(taker.trees, links_, taker.draws_from, flows_ ? &*flows_ : nullptr);
 }
 
-/// Nothing is in flight any more once all have left: every message was waited for.
+/// Nothing is in flight any more once all ranks have left, because every message was waited for.
 void Messages::release_slots(Collective& collective) {
   free_.push_back({.at = collective.slots_at, .slots = collective.slots()});
   collective.slots_at = kNowhere;
@@ -142,8 +142,8 @@ void Messages::release_slots(Collective& collective) {
   collective.streams = nullptr;
 }
 
-/// The next round of a rank that is through with its last at `at`, which may be later than now: nothing that
-/// happens until then makes a difference to it.
+/// Begins the next round of a rank that has finished its last one at `at`. That may be later than now;
+/// nothing that happens in between affects the rank.
 void Messages::begin_round(std::uint32_t slot, sim::Time at) {
   Rank& rank = ranks_[slot];
   const Collective& collective = collectives_[rank.collective];
@@ -159,7 +159,7 @@ void Messages::begin_round(std::uint32_t slot, sim::Time at) {
   rank.is_receiving = receives && !is_early ? 1 : 0;
   rank.sums = receives && exchange.sums ? 1 : 0;
   send(slot, exchange, at);
-  // long before it is needed: nothing then waits for the slow computation
+  // The factor is computed long before it is needed, so that nothing waits for this slow computation.
   if (links_.sigma > 0 && rank.round + 1 < collective.rounds) rank.draw = draw_of(rank, slot, rank.round + 1);
 }
 
@@ -169,7 +169,7 @@ double Messages::draw_of(const Rank& rank, std::uint32_t slot, std::uint32_t rou
   return sim::lognormal_mean_one(bits, links_.sigma);
 }
 
-/// A rank that sends nothing has an event all the same, when it begins to wait.
+/// A rank that sends nothing still gets an event for the time at which it begins to wait.
 void Messages::send(std::uint32_t slot, const Exchange& exchange, sim::Time at) {
   Rank& rank = ranks_[slot];
   rank.to = exchange.to;
@@ -179,19 +179,19 @@ void Messages::send(std::uint32_t slot, const Exchange& exchange, sim::Time at) 
     return;
   }
   const std::uint32_t from = slot - collectives_[rank.collective].slots_at;
-  if (!flows_) {  // as message_time(), its draw made before
+  if (!flows_) {  // as message_time(), with the factor computed before
     const double us = unsampled_us(links_, from, exchange.to, exchange.bytes_out);
     queue_.set(slot, after(at, us * rank.draw));
     return;
   }
   const Factors factors = {.slowdown = links_.slowdown.empty() ? 1 : links_.slowdown[from],
                            .draw = rank.draw};
-  const Flows::Begun begun = flows_->begin(slot, {from, exchange.to}, exchange.bytes_out, factors, at);
+  const Flows::FlowStart begun = flows_->begin(slot, {from, exchange.to}, exchange.bytes_out, factors, at);
   rank.joins = begun.joins ? 1 : 0;
   queue_.set(slot, begun.at);
 }
 
-/// A rank is through with a round but for what it has to sum up.
+/// The rank has finished its round, except for the sum.
 void Messages::pass_on(std::uint32_t slot) {
   const Rank& rank = ranks_[slot];
   sim::Time at = now_;
@@ -202,7 +202,7 @@ void Messages::pass_on(std::uint32_t slot) {
   begin_round(slot, at);
 }
 
-/// What a rank has sent is there.
+/// The message of a rank has arrived.
 void Messages::arrive(std::uint32_t slot) {
   Rank& rank = ranks_[slot];
   const std::uint32_t to = rank.to;
@@ -219,14 +219,14 @@ void Messages::arrive(std::uint32_t slot) {
   deliver(slot, slots_at + to, round);
 }
 
-/// The time is not kept where the receiver has not come so far: its round begins later, anyway.
+/// The time is not stored if the receiver is in an earlier round: it begins this round later anyway.
 void Messages::deliver(std::uint32_t sender, std::uint32_t slot, std::uint32_t round) {
   Rank& rank = ranks_[slot];
   if (rank.round == round) {
     assert(rank.is_receiving != 0);
     rank.is_receiving = 0;
     if (rank.is_sending != 0) return;
-    if (tracks_origins_) origins_[slot] = origins_[sender];  // it was waiting for nothing but this
+    if (tracks_origins_) origins_[slot] = origins_[sender];  // the receiver waited only for this message
     pass_on(slot);
     return;
   }
@@ -239,7 +239,7 @@ void Messages::deliver(std::uint32_t sender, std::uint32_t slot, std::uint32_t r
   }
 }
 
-/// Whether the message of the next round is there. Keeps Rank::early relative to the round.
+/// Returns whether the message of the next round has arrived. Keeps Rank::early relative to the round.
 bool Messages::take_early(std::uint32_t slot) {
   Rank& rank = ranks_[slot];
   const bool is_there = (rank.early & 1U) != 0;
@@ -253,16 +253,16 @@ bool Messages::take_early(std::uint32_t slot) {
 bool Messages::stream(std::uint32_t slot) {
   const Collective& collective = collectives_[ranks_[slot].collective];
   const TreeStreams::Event event =
-      collective.streams->happens(net(collective), slot - collective.slots_at, now_);
+      collective.streams->handle_event(net(collective), slot - collective.slots_at, now_);
   if (event == TreeStreams::Event::arrived) ++delivered_;
   return event == TreeStreams::Event::left;
 }
 
-Messages::Left Messages::leave(std::uint32_t slot) {
+Messages::Departure Messages::leave(std::uint32_t slot) {
   Rank& rank = ranks_[slot];
   Collective& collective = collectives_[rank.collective];
   const std::uint32_t place = slot - collective.slots_at;
-  Left left = {.collective = rank.collective, .rank = place, .at = now_};
+  Departure left = {.collective = rank.collective, .rank = place, .at = now_};
   if (tracks_origins_) left.origin = collective.streams ? collective.streams->origin(place) : origins_[slot];
   rank.leaves = 0;
   queue_.set(slot, EventQueue::kNever);

@@ -1,6 +1,6 @@
-// Collectives message by message: every message is an event, so those of different collectives, and those
-// that share links, meet as they would. Runs beside another simulation (of what the ranks compute), step by
-// step.
+// Simulates collectives message by message. Every message is an event, so different collectives, and messages
+// on shared links, affect each other. Runs step by step beside another simulation that computes what the
+// ranks do.
 
 #pragma once
 
@@ -22,50 +22,51 @@
 
 namespace cluster {
 
-/// A rank begins a round by sending its message, which takes its link until it has arrived, whether or not
-/// the receiver has come so far; it leaves the round when its own message and the one that it gets have
-/// arrived and what came in is summed up. Only messages in flight, and which ones came early, are kept.
+/// A rank begins a round by sending its message, which occupies its link until it has arrived, whether or not
+/// the receiver has reached that round. The rank leaves the round when its own message and the one for it
+/// have arrived and the received data is summed up. Memory holds only the messages in flight and the set of
+/// early ones.
 ///
-/// Through a double binary tree bytes stream. Without a topology heads and tails are those of run_steps().
-/// With one, each edge, up and down, is a message that is sent when its sender has its head, and what comes
-/// in at a rank is shared by the links alone: tail = max(own start, senders' tails + startup and latency,
-/// head or the last byte that has flowed in, whichever is later, + what is summed x gamma).
+/// Through a double binary tree bytes are streamed. Without a topology, heads and tails are those of
+/// run_steps(). With one, each edge, up and down, is a message that is sent when its sender has its head, and
+/// only the links limit what a rank receives: tail = max(own start, senders' tails + startup and latency,
+/// later of the head and the last byte received + summed bytes x gamma).
 class Messages {
  public:
-  /// Without a topology a message takes message_time(), whatever others do. With one, startup, latency and
-  /// bandwidth are the topology's, and links.levels are not looked at; slowdown, draws and summing are as
-  /// without.
-  /// `tracks_origins`: Left says whose entry decided, for 4 bytes more for each rank in a collective.
+  /// Without a topology a message takes message_time(), independent of other messages. With one, startup,
+  /// latency and bandwidth come from the topology and links.levels is ignored; slowdown, random factors and
+  /// summing are unchanged. `tracks_origins` fills Left::origin, at 4 more bytes for each rank in a
+  /// collective.
   Messages(Links links, std::optional<Topology> topology, bool tracks_origins = false);
 
-  /// One run of a collective. `key`, unique among them, is what its draws are made from.
+  /// Adds one run of a collective. `key` must be unique among them; it seeds the random factors.
   std::uint32_t add(std::shared_ptr<const Pattern> pattern, std::uint64_t key);
   std::uint32_t add(cluster::Collective how, std::uint64_t key);
 
-  /// A rank begins a collective, once, at now() or later. Ranks may be in several at once.
+  /// A rank enters a collective, once, at now() or later. Ranks may be in several collectives at once.
   void enter(std::uint32_t collective, std::uint32_t rank, sim::Time at);
 
-  struct Left {
+  struct Departure {
     std::uint32_t collective = 0;
     std::uint32_t rank = 0;
     sim::Time at{};
-    /// Who would have had to enter sooner, other collectives aside; where that is tracked.
+    /// The rank that would have had to enter sooner, if tracked; other collectives are ignored.
     std::uint32_t origin = Exchange::kNobody;
-    bool operator==(const Left&) const = default;
+    bool operator==(const Departure&) const = default;
   };
-  /// Runs up to the next rank that leaves a collective, at `until` at the latest. Nobody has: now() is
-  /// `until` and all that happens by then has happened; until == sim::Time::max() runs until nothing is
-  /// pending and leaves now() at the last event. Who leaves at the same time comes in an order that is always
-  /// the same.
-  std::optional<Left> next(sim::Time until);
+  /// Runs until the next rank leaves a collective, at most until `until`. If it returns nothing, now() is
+  /// `until` and everything up to then has happened; until == sim::Time::max() runs until nothing is pending
+  /// and leaves now() at the last event. Ranks that leave at the same time are returned in a deterministic
+  /// order.
+  std::optional<Departure> next(sim::Time until);
 
   sim::Time now() const { return now_; }
-  /// Of the next event, whether or not a rank leaves then. None: whoever is inside waits for ranks that have
-  /// not entered, or for ever.
+  /// Returns the time of the next event, whether or not a rank leaves then. Nothing: the ranks inside wait
+  /// for ranks that have not entered, or for ever.
   std::optional<sim::Time> next_time();
 
-  /// A rank with nothing in flight that waits for a message; in a double binary tree with nothing in flight
-  /// for it, either.
+  /// A rank that waits for a message and has nothing in flight; in a double binary tree also nothing in
+  /// flight towards it.
   struct Waiting {
     std::uint32_t collective = 0;
     std::uint32_t rank = 0;
@@ -73,14 +74,14 @@ class Messages {
     std::uint32_t from = 0;
     bool operator==(const Waiting&) const = default;
   };
-  /// By collective and rank.
+  /// Sorted by collective and rank.
   std::vector<Waiting> waiting() const;
 
-  /// Messages that have arrived.
+  /// Number of messages that have arrived.
   std::uint64_t delivered() const { return delivered_; }
   /// Bytes per microsecond on a link of the topology at now(); see Flows::carried().
   double carried(std::uint32_t link);
-  /// By link of the topology; see Flows::busy_us(). Empty without one.
+  /// Indexed by link of the topology; see Flows::busy_us(). Empty without a topology.
   std::span<const double> busy_us() const { return flows_ ? flows_->busy_us() : std::span<const double>(); }
   const Topology* topology() const { return flows_ ? &flows_->topology() : nullptr; }
 
@@ -89,29 +90,29 @@ class Messages {
   static constexpr std::uint32_t kEarlyRounds = 25;
   static constexpr std::uint32_t kEarlyMask = (1U << kEarlyRounds) - 1;
 
-  /// Of a rank in a collective; 24 bytes, as there is one for each pending event.
+  /// State of a rank in a collective; 24 bytes, because there is one for each pending event.
   struct Rank {
-    double draw = 1;  // of its next message
+    double draw = 1;  // random factor of its next message
     std::uint32_t collective = 0;
     std::uint32_t round = UINT32_MAX;  // one before the first until it enters
     std::uint32_t to = Exchange::kNobody;
-    std::uint32_t early : kEarlyRounds = 0;  // bit i: the message of round + 1 + i is there
-    std::uint32_t has_more_early : 1 = 0;    // or had
+    std::uint32_t early : kEarlyRounds = 0;  // bit i: the message of round + 1 + i has arrived
+    std::uint32_t has_more_early : 1 = 0;    // also in very_early_, now or before
     std::uint32_t sums : 1 = 0;              // in this round
     std::uint32_t is_sending : 1 = 0;
     std::uint32_t is_receiving : 1 = 0;
     std::uint32_t joins : 1 = 0;    // the pending event: its bytes begin to flow
     std::uint32_t leaves : 1 = 0;   // the pending event: it leaves the collective
-    std::uint32_t streams : 1 = 0;  // and with `leaves`: it is Collective::streams' to know what
+    std::uint32_t streams : 1 = 0;  // and with `leaves`: Collective::streams knows the event
   };
   struct Collective {
-    std::shared_ptr<const Pattern> pattern;         // or
+    std::shared_ptr<const Pattern> pattern;         // either this or `trees`
     std::shared_ptr<const DoubleBinaryTree> trees;  // until all have left
-    std::unique_ptr<TreeStreams> streams;           // of the trees, while any rank is inside
+    std::unique_ptr<TreeStreams> streams;           // state of the trees, while any rank is inside
     std::uint64_t draws_from = 0;                   // hash of seed and key
     std::uint32_t ranks = 0;
     std::uint32_t rounds = 0;
-    std::uint32_t slots_at = kNowhere;  // of its rank 0; while any rank is inside
+    std::uint32_t slots_at = kNowhere;  // first slot (that of rank 0), while any rank is inside
     std::uint32_t left = 0;
 
     std::uint32_t slots() const { return trees ? TreeStreams::slots(ranks) : ranks; }
@@ -135,7 +136,7 @@ class Messages {
   TreeStreams::Net net(const Collective& collective) {
     return {.queue = queue_, .flows = flows_ ? &*flows_ : nullptr, .first_slot = collective.slots_at};
   }
-  Left leave(std::uint32_t slot);
+  Departure leave(std::uint32_t slot);
   void settle() {
     if (flows_ && !flows_->settled()) flows_->settle(now_, queue_);
   }
@@ -145,12 +146,12 @@ class Messages {
   sim::Time now_{};
   std::uint64_t delivered_ = 0;
   EventQueue queue_;
-  std::vector<Rank> ranks_;  // by slot
+  std::vector<Rank> ranks_;  // indexed by slot
   bool tracks_origins_;
-  std::vector<std::uint32_t> origins_;  // by slot, where they are tracked
+  std::vector<std::uint32_t> origins_;  // indexed by slot, if tracked
   std::vector<Collective> collectives_;
   std::vector<Block> free_;
-  // slot and round of messages that Rank::early does not reach
+  // Slot and round of messages that are too early for Rank::early.
   std::set<std::pair<std::uint32_t, std::uint32_t>> very_early_;
 };
 

@@ -1,4 +1,4 @@
-// A collective as rounds of messages between ranks: what each rank sends to whom. Says nothing of time.
+// Describes a collective as rounds of messages between ranks, without times.
 
 #pragma once
 
@@ -6,21 +6,21 @@
 
 namespace cluster {
 
-/// What a rank does in a round: at most one message out and one in, at once. The rank leaves the round when
-/// both have ended and what came in is summed up.
+/// The messages of a rank in a round: at most one out and one in, at the same time. The rank leaves the round
+/// when both have ended and the received data is summed up.
 struct Exchange {
   static constexpr std::uint32_t kNobody = UINT32_MAX;
 
   std::uint32_t to = kNobody;
   std::uint32_t from = kNobody;
-  std::int64_t bytes_out = 0;  ///< may be 0: the message is sent all the same
-  std::int64_t bytes_in = 0;   ///< as the rank `from` has it in bytes_out
-  bool sums = false;           ///< what comes in is added to what the rank has
+  std::int64_t bytes_out = 0;  ///< may be 0: the message is still sent
+  std::int64_t bytes_in = 0;   ///< equals bytes_out of the rank `from`
+  bool sums = false;           ///< the received data is added to the rank's own
   bool operator==(const Exchange&) const = default;
 };
 
 /// One collective of a given size on a given number of ranks. Every message is sent and received in the same
-/// round: exchange(a, r).to == b is exchange(b, r).from == a.
+/// round: exchange(a, r).to == b if and only if exchange(b, r).from == a.
 class Pattern {
  public:
   Pattern() = default;

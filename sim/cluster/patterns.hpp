@@ -1,45 +1,17 @@
-// The collectives whose messages are known, by name.
+// The table of collectives whose message patterns are known, by name.
 
 #pragma once
 
-#include <cstdint>
-#include <memory>
 #include <span>
 #include <string_view>
-#include <variant>
 
-#include "sim/cluster/patterns/byte_pattern.hpp"
-#include "sim/cluster/patterns/double_binary_tree.hpp"
+#include "sim/cluster/patterns/entry.hpp"
 
 namespace cluster {
 
-/// What a collective is asked for.
-struct Shape {
-  std::uint32_t ranks = 1;  ///< at least 1
-  std::int64_t bytes = 0;   ///< that each rank reduces; in an all-gather, of what is gathered
-  /// Neighbouring ranks of a node for two_level, of a row for torus; of no matter to the others.
-  std::uint32_t ranks_per_node = 1;
-};
-
-/// How a collective goes: in rounds, or through two trees in which bytes stream.
-using Collective = std::variant<std::unique_ptr<const BytePattern>, DoubleBinaryTree>;
-
-enum class Outcome : std::uint8_t {
-  all_reduce,      ///< every rank has the sum
-  reduce_scatter,  ///< rank r has part r of the sum
-  all_gather,      ///< rank r had part r, every rank has all
-  broadcast,       ///< every rank has what rank 0 had
-};
-
-struct PatternEntry {
-  std::string_view name;
-  Outcome outcome = Outcome::all_reduce;
-  Collective (*make)(const Shape& shape) = nullptr;
-};
-
 std::span<const PatternEntry> patterns();
 
-/// nullptr: none has this name.
+/// Returns nullptr if there is no such name.
 const PatternEntry* find_pattern(std::string_view name);
 
 }  // namespace cluster

@@ -56,8 +56,8 @@ class Replay {
 
   const sim::TaskGraph& graph_;
   const RunTask& run_;
-  std::vector<Times> free_;    // by stream: the end of what it ran last
-  std::vector<Times> begins_;  // by task: the latest end of what it waits for, as far as known
+  std::vector<Times> free_;    // indexed by stream: the end of its last task
+  std::vector<Times> begins_;  // indexed by task: the latest end of its predecessors so far
   std::vector<Times> unused_;
 };
 

@@ -1,5 +1,4 @@
-// Runs one worker's task graph on every worker at once: what goes from task to task is a vector of times, one
-// for each worker.
+// Runs one worker's task graph on all workers at once: tasks pass on a vector with one time per worker.
 
 #pragma once
 
@@ -11,12 +10,12 @@
 
 namespace cluster {
 
-/// What a task does to the workers. On the way in each time says when its worker could begin, as all that the
-/// task waits for has ended there and its stream is free; on the way out, when it has ended on that worker.
+/// Runs one task on all workers. On input each time is the earliest start on its worker, when all
+/// predecessors have ended and the stream is free; on output it is the end on that worker.
 using RunTask = std::function<void(sim::TaskId task, std::span<sim::Time> times)>;
 
-/// Each task in the order of its ids, which must be that in which its stream runs it and later than all that
-/// it waits for; the graph must be without interference. Vectors live only as long as something waits for
+/// Visits the tasks in the order of their ids, which must be the order in which their streams run them and
+/// after all predecessors; the graph must have no interference. Vectors live only as long as a task needs
 /// them. O((tasks + dependencies) x workers).
 void replay(const sim::TaskGraph& graph, std::uint32_t workers, const RunTask& run);
 

@@ -1,6 +1,6 @@
-// The steps of rings. The recurrence is turned into one over when messages are out: what a rank gets in a
-// round is what it sends in the next, so one number per rank, of that part's size, does for both the summing
-// and the next message.
+// The steps of rings. The recurrence is over the times at which messages have been sent: a rank forwards in
+// each round what it received in the one before, so one number per rank covers both the sum and the next
+// message of that part.
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 #include "sim/cluster/steps.hpp"
 #include "sim/draws.hpp"
 
-// The same numbers either way, sooner where a processor has the wider instructions.
+// Both variants give the same numbers; this one is faster on processors with wider instructions.
 #if defined(__x86_64__) && defined(__GNUC__)
 #define FUSEWISE_WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -21,7 +21,7 @@
 namespace cluster {
 namespace {
 
-/// ends[i] = max(ends[i], ends[i + 1]) + then[i], for ends[count], too, is there.
+/// ends[i] = max(ends[i], ends[i + 1]) + then[i]; ends[count] must exist.
 FUSEWISE_WIDE void advance(double* ends, const double* then, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) ends[i] = std::max(ends[i], ends[i + 1]) + then[i];
 }
@@ -30,20 +30,20 @@ FUSEWISE_WIDE void advance(std::int64_t* ends, const std::int64_t* then, std::si
   for (std::size_t i = 0; i < count; ++i) ends[i] = std::max(ends[i], ends[i + 1]) + then[i];
 }
 
-/// One for parts of the smaller size, one for those a byte larger.
+/// One value for parts of the smaller size, one for parts that are one byte larger.
 template <typename T>
 using BySize = std::array<T, 2>;
 
-/// Places in a ring, of members that send parts of the same size.
+/// A range of places in a ring whose members send parts of the same size.
 struct Segment {
   std::size_t begin = 0;
   std::size_t end = 0;
   std::size_t larger = 0;  ///< index in a BySize
 };
 
-/// Runs the rings of one phase, one after the other; in whole 1 / `scale` of a picosecond, whatever type they
-/// are kept as. A ring is kept with its last member first: who sends to place i is at place i + 1, and so the
-/// times can be replaced in place.
+/// Runs the rings of one phase, one after the other, in units of 1 / `scale` picoseconds, whatever the number
+/// type. A ring is stored with its last member first: the sender to place i is at place i + 1, so the times
+/// can be updated in place.
 template <typename Picoseconds>
 class RingRun {
  public:
@@ -55,7 +55,7 @@ class RingRun {
         first_round_(first_round),
         scale_(static_cast<Picoseconds>(std::int64_t{1} << shift)) {}
 
-  /// The ring that begins at rank `first`, and what it works on.
+  /// Runs the ring that begins at rank `first` and works on `shared`.
   void run(std::uint32_t first, const Stretch& shared, std::span<sim::Time> times);
 
  private:
@@ -77,15 +77,16 @@ class RingRun {
   std::uint32_t first_ = 0;
   std::size_t larger_parts_ = 0;
   BySize<Picoseconds> sum_ = {};
-  BySize<std::vector<double>> message_us_;  ///< by place; before the draw
+  BySize<std::vector<double>> message_us_;  ///< indexed by place; before the random factor
   BySize<std::vector<Picoseconds>> message_;
   BySize<std::vector<Picoseconds>> sum_and_message_;
-  BySize<std::vector<Picoseconds>> last_;  ///< what comes after the last message
+  BySize<std::vector<Picoseconds>> last_;  ///< time after the last message
   std::vector<std::uint64_t> bits_;
   std::vector<double> factors_;
   std::vector<Picoseconds> sampled_;
   std::vector<Picoseconds>
-      ends_;  ///< when messages are out, by place; and at the end the first place's again
+      /// Times at which messages have been sent, indexed by place; the first place is repeated at the end.
+      ends_;
 };
 
 template <typename Picoseconds>
@@ -131,8 +132,8 @@ void RingRun<Picoseconds>::prepare(const Stretch& shared) {
   }
 }
 
-/// The places by the size of what they send in this round. Parts go down as places go up, so that those that
-/// send larger ones lie between two stretches of others, or the other way round.
+/// Divides the places by the size of what they send in this round. Parts decrease as places increase, so
+/// those that send larger parts lie between two ranges of the others, or the other way round.
 template <typename Picoseconds>
 std::array<Segment, 3> RingRun<Picoseconds>::segments(std::uint32_t round) const {
   const std::size_t size = phase_.size;
@@ -143,7 +144,8 @@ std::array<Segment, 3> RingRun<Picoseconds>::segments(std::uint32_t round) const
   return {{{0, end, 1}, {end, begin, 0}, {begin, size, 1}}};
 }
 
-/// From when a message is in to when the one of round `next` is out: by place, but only for this segment.
+/// The time from the arrival of a message to the end of sending in round `next`, indexed by place within this
+/// segment.
 template <typename Picoseconds>
 const Picoseconds* RingRun<Picoseconds>::then(std::uint32_t next, bool sums, const Segment& segment) {
   const std::size_t larger = segment.larger;
@@ -170,8 +172,8 @@ void RingRun<Picoseconds>::draw(std::uint32_t round, Picoseconds sum, const Segm
   }
 }
 
-/// Whether no time can reach 2^53 ps, 2.5 hours, or that by 2^shift; over it doubles are no whole numbers.
-/// Draws have no bound.
+/// Returns whether all times stay under 2^53 ps (2.5 hours), divided by 2^shift; above that doubles cannot
+/// hold whole numbers. Random factors have no bound.
 bool fits_doubles(const Rings& rings, const Links& links, std::span<const sim::Time> starts, unsigned shift) {
   constexpr double kMax = 9e9;
   if (links.sigma > 0) return false;

@@ -12,7 +12,7 @@ namespace {
 
 using sim::Time;
 
-/// When the messages of a round are out, by sender.
+/// Computes when the messages of a round have been sent, indexed by sender.
 void send(const Links& links, MessageKey key, const std::vector<Exchange>& round, std::vector<Time>& ends,
           unsigned shift) {
   for (; key.from < round.size(); ++key.from) {
@@ -22,7 +22,7 @@ void send(const Links& links, MessageKey key, const std::vector<Exchange>& round
   }
 }
 
-/// No collective takes longer, whatever is drawn.
+/// An upper bound of the time of any collective, for all random factors.
 double max_us(const Collective& how, const Links& links) {
   double startup_us = 0;
   double us_per_byte = links.sum_us_per_byte;
@@ -63,7 +63,7 @@ void run_steps(const Pattern& pattern, const Links& links, std::uint64_t collect
     run_rounds(pattern, links, collective, times, shift);
 }
 
-/// Who entered rides in the low bits of the times: nothing but maxima and sums happens to them.
+/// The rank that decided is stored in the low bits of the times, which only maxima and sums touch.
 void run_steps(const Collective& how, const Links& links, std::uint64_t collective, std::span<Time> times,
                std::span<std::uint32_t> origins) {
   const auto [first, last] = std::ranges::minmax(times);

@@ -1,5 +1,5 @@
-// When each rank leaves a collective, given when each enters it, where every link is taken by one message at
-// a time: the recurrence over the ranks' times that an event-by-event run would go through, without events.
+// Computes when each rank leaves a collective from when each enters it, if every link carries one message at
+// a time. This recurrence gives the times of an event-driven run without events.
 
 #pragma once
 
@@ -14,18 +14,19 @@
 
 namespace cluster {
 
-/// `times`: by rank, when it enters; becomes when it leaves. `collective`: as in MessageKey. Round by round a
-/// rank sends as soon as it has entered, and leaves when its message is out, the one for it is in and, where
-/// it is to be, summed up: t' = max(t + message, t of the sender + its message) + sum. Takes the quicker way
-/// where there is one; none changes a picosecond.
-/// With a `shift` times count in 2^-shift ps, and what stands in their low bits goes where they go.
+/// `times`, indexed by rank: when it enters; replaced by when it leaves. `collective`: as in MessageKey. In
+/// each round a rank sends as soon as it has entered and leaves when its message is sent, the message for it
+/// has arrived and, where needed, is summed: t' = max(t + message, t of the sender + its message) + sum.
+/// Chooses the fastest of several methods; all give the same picoseconds. With a `shift`, times count in
+/// units of 2^-shift ps, and their low bits are carried along.
 void run_steps(const Collective& how, const Links& links, std::uint64_t collective,
                std::span<sim::Time> times, unsigned shift = 0);
 void run_steps(const Pattern& pattern, const Links& links, std::uint64_t collective,
                std::span<sim::Time> times, unsigned shift = 0);
 
-/// Also says for each rank who would have had to enter sooner for it to leave sooner, one of them if there
-/// are several; Exchange::kNobody for all where times are too far apart to be told (51 days on 2048 ranks).
+/// Also returns for each rank the rank that would have had to enter sooner for it to leave sooner (one of
+/// them if there are several); Exchange::kNobody for all if times are too far apart to tell (51 days on 2048
+/// ranks).
 void run_steps(const Collective& how, const Links& links, std::uint64_t collective,
                std::span<sim::Time> times, std::span<std::uint32_t> origins);
 
@@ -33,19 +34,19 @@ void run_steps(const Collective& how, const Links& links, std::uint64_t collecti
 void run_rounds(const Pattern& pattern, const Links& links, std::uint64_t collective,
                 std::span<sim::Time> times, unsigned shift = 0);
 
-/// For rings: without a call per message, several ranks at once.
+/// For rings: needs no call per message and handles several ranks at once.
 void run_rings(const Rings& rings, const Links& links, std::uint64_t collective, std::span<sim::Time> times,
                unsigned shift = 0);
 
-/// Bytes stream through the trees, so that each rank has two times in each: when its first bytes are there
-/// (head) and when all are (tail). Up: head = max(own start, children's heads + alpha), tail = max(own start,
-/// children's tails + alpha, head + what comes in through either tree x beta + what is summed x gamma).
-/// Down from the root's tail: head = parent's head + alpha, tail = max(parent's tail + alpha, head + what
-/// comes in through either tree x beta). A rank leaves when it and its children have both halves. A tree's
-/// message up is drawn as of round `tree`, down as of round 2 + `tree`, both as from the child.
-/// Where ranks are alike and enter together and M is even the last leaves after 2 alpha lg + (2 beta + gamma)
-/// M, lg = ceil(log2 ranks). Two ranks take (beta + gamma / 2) M less: each has the other as its only child,
-/// in one tree, so that only half of M comes in through its port, up and down.
+/// Bytes are streamed through the trees, so each rank has two times in each: when its first bytes have
+/// arrived (head) and when all have (tail). Up: head = max(own start, children's heads + alpha), tail =
+/// max(own start, children's tails + alpha, head + received bytes of both trees x beta + summed bytes x
+/// gamma). Down from the root's tail: head = parent's head + alpha, tail = max(parent's tail + alpha, head +
+/// received bytes of both trees x beta). A rank leaves when it and its children have both halves. The random
+/// factor of a tree's message is that of round `tree` on the way up and of round 2 + `tree` on the way down,
+/// both for the child. If ranks are alike and enter together and M is even, the last one leaves after 2 alpha
+/// lg + (2 beta + gamma) M, lg = ceil(log2 ranks). Two ranks take (beta + gamma / 2) M less: each has the
+/// other as its only child, in one tree, so only half of M passes its port, up and down.
 void run_steps(const DoubleBinaryTree& trees, const Links& links, std::uint64_t collective,
                std::span<sim::Time> times, unsigned shift = 0);
 

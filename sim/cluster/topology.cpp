@@ -1,4 +1,4 @@
-// Links stand in `links` by kind: inside, NICs, then those of the network; so the index of each is computed.
+// `links` is ordered by kind (inside, NICs, network), so that the index of each link can be computed.
 
 #include "sim/cluster/topology.hpp"
 
@@ -15,10 +15,10 @@
 namespace cluster {
 namespace {
 
-/// Where the links of each kind begin, and the numbers that follow from the spec.
+/// Where the links of each kind begin, and numbers derived from the spec.
 struct Layout {
   std::uint32_t nodes = 0;
-  std::uint32_t nics = 0;  // of the whole cluster
+  std::uint32_t nics = 0;  // in the whole cluster
   std::uint32_t leaves = 0;
   std::uint32_t nics_at = 0;
   std::uint32_t fabric_at = 0;
@@ -84,9 +84,9 @@ void add_nics(Topology& topology, const Layout& layout) {
   const LinkSpec& nic = topology.spec.nic;
   const char* of = topology.spec.nic_per_gpu ? "gpu" : "node";
   for (std::uint32_t i = 0; i < layout.nics; ++i)
-    for (const char* transfer : {"out", "in"})
+    for (const char* direction : {"out", "in"})
       topology.links.push_back(
-          {fmt::format("{} {} nic {}", of, i, transfer), nic.latency_us, nic.us_per_byte});
+          {fmt::format("{} {} nic {}", of, i, direction), nic.latency_us, nic.us_per_byte});
 }
 
 void add_uplinks(Topology& topology, const Layout& layout) {
@@ -95,20 +95,20 @@ void add_uplinks(Topology& topology, const Layout& layout) {
   const double us_per_byte = spec.nic.us_per_byte * spec.oversubscription * spec.spines / nics_per_leaf;
   for (std::uint32_t leaf = 0; leaf < layout.leaves; ++leaf)
     for (std::uint32_t spine = 0; spine < spec.spines; ++spine)
-      for (const char* transfer : {"leaf {} to spine {}", "leaf {} from spine {}"})
+      for (const char* direction : {"leaf {} to spine {}", "leaf {} from spine {}"})
         topology.links.push_back(
-            {fmt::format(fmt::runtime(transfer), leaf, spine), spec.uplink_latency_us, us_per_byte});
+            {fmt::format(fmt::runtime(direction), leaf, spine), spec.uplink_latency_us, us_per_byte});
 }
 
-void add_cables(Topology& topology, const Layout& layout, const std::vector<const char*>& transfers) {
+void add_cables(Topology& topology, const Layout& layout, const std::vector<const char*>& directions) {
   const LinkSpec& cable = topology.spec.cable;
   for (std::uint32_t node = 0; node < layout.nodes; ++node)
-    for (const char* transfer : transfers)
+    for (const char* direction : directions)
       topology.links.push_back(
-          {fmt::format("node {} {}", node, transfer), cable.latency_us, cable.us_per_byte});
+          {fmt::format("node {} {}", node, direction), cable.latency_us, cable.us_per_byte});
 }
 
-/// Steps from `at` to `to` on a circle of `length`, the shorter way; upward where both are alike.
+/// The steps from `at` to `to` on a circle of `length` in the shorter direction; upward if both are equal.
 struct Walk {
   std::uint32_t steps = 0;
   bool upward = true;
@@ -129,7 +129,7 @@ void pass(const Topology& topology, std::uint32_t link, Route& route) {
   route.us_per_byte = std::max(route.us_per_byte, topology.links[link].us_per_byte);
 }
 
-/// The way of one message, link by link.
+/// Builds the route of one message, link by link.
 class Router {
  public:
   Router(const Topology& topology, Route& route)
@@ -189,8 +189,8 @@ class Router {
     const std::uint32_t rows = layout_.nodes / columns;
     std::uint32_t column = node % columns;
     std::uint32_t row = node / columns;
-    const auto cable = [&](std::uint32_t transfer) {
-      pass(layout_.fabric_at + 4 * (row * columns + column) + transfer);
+    const auto cable = [&](std::uint32_t direction) {
+      pass(layout_.fabric_at + 4 * (row * columns + column) + direction);
     };
     const Walk along(column, node_to % columns, columns);
     for (std::uint32_t i = 0; i < along.steps; ++i) {
@@ -240,7 +240,7 @@ Route Topology::route(std::uint32_t from, std::uint32_t to) const {
     return {.links = {}, .latency_us = link.latency_us, .us_per_byte = link.us_per_byte};
   }
   if (spec.kind == TopologyKind::custom)
-    for (const std::uint32_t link : routes->transfer(from, to)) pass(*this, link, route);
+    for (const std::uint32_t link : routes->route(from, to)) pass(*this, link, route);
   else
     Router(*this, route).go(from, to);
   return route;

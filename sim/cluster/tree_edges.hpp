@@ -1,4 +1,4 @@
-// What the edges of a double binary tree take where no other message is in the way.
+// The times of the edges of a double binary tree when no other message shares their links.
 
 #pragma once
 
@@ -7,12 +7,12 @@
 
 #include "sim/cluster/flows.hpp"
 #include "sim/cluster/links.hpp"
-#include "sim/cluster/patterns/double_binary_tree.hpp"
+#include "sim/cluster/patterns/trees.hpp"
 #include "sim/time.hpp"
 
 namespace cluster {
 
-/// A rank in one direction of a tree; also the message between it and its parent, which has no other name.
+/// A rank in one direction of a tree; also identifies the message between it and its parent.
 struct TreePlace {
   std::uint32_t tree = 0;
   std::uint32_t rank = 0;
@@ -24,7 +24,7 @@ struct TreeEdge {
   double body_us = 0;  ///< beta for all its bytes
 };
 
-/// Of one run of a collective. Keeps references to what it is made from.
+/// Edge times of one run of a collective. Keeps references to the constructor's arguments.
 class TreeEdges {
  public:
   /// `draws_from`: collective_bits() of the run.
@@ -33,13 +33,14 @@ class TreeEdges {
 
   std::uint32_t from(const TreePlace& edge) const { return edge.is_up ? edge.rank : parent(edge); }
   std::uint32_t to(const TreePlace& edge) const { return edge.is_up ? parent(edge) : edge.rank; }
-  /// The message is drawn as the child's in round `tree` on the way up, in round 2 + `tree` on the way down.
+  /// The random factor is that of the child in round `tree` on the way up, in round 2 + `tree` on the way
+  /// down.
   Factors factors(const TreePlace& edge) const;
   TreeEdge operator()(const TreePlace& edge) const;
 
-  /// By rank, for what it receives in both trees, with what summing that up takes on the way up.
+  /// Indexed by rank: time of the bytes that it receives in both trees, with their sums on the way up.
   std::vector<double> incoming_us(bool is_up) const;
-  /// Of that, the summing.
+  /// Indexed by rank: the part of incoming_us() for the sums.
   std::vector<double> sums_us() const;
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 using sim::Time;
 
-/// When the first bytes are at a rank, and when all are.
+/// When the first bytes have arrived at a rank, and when all have.
 struct Arrival {
   Time head{};
   Time tail{};
@@ -36,7 +36,7 @@ class TreeRun {
   unsigned shift_;
 };
 
-/// Sums up: when the halves are at every rank with what its children have.
+/// Sums up: returns when each rank has both halves, including those of its children.
 ByTree TreeRun::up(std::span<const Time> starts) const {
   const std::vector<double> incoming = edges_.incoming_us(true);
   ByTree out;
@@ -60,7 +60,7 @@ ByTree TreeRun::up(std::span<const Time> starts) const {
   return out;
 }
 
-/// Spreads the sums, which no root has before all of them.
+/// Spreads the sums, which a root has only when all of its bytes have arrived.
 ByTree TreeRun::down(const ByTree& up) const {
   const std::vector<double> incoming = edges_.incoming_us(false);
   ByTree out = up;

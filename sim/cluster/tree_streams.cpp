@@ -19,7 +19,8 @@ TreeStreams::TreeStreams(std::shared_ptr<const DoubleBinaryTree> trees, const Li
   find_costs(links, draws_from, flows);
 }
 
-/// On the way up a rank waits for itself and its children, on the way down for its parent, or as root itself.
+/// On the way up a rank waits for itself and its children, on the way down for its parent; the root waits for
+/// itself.
 void TreeStreams::find_children() {
   for (Point& each : points_) each.heads_missing = each.tails_missing = 1;
   for (std::uint32_t tree = 0; tree < 2; ++tree)
@@ -35,7 +36,7 @@ void TreeStreams::find_children() {
     }
 }
 
-/// The links of a topology say themselves what its bytes take.
+/// With a topology, the links determine the time of the bytes.
 void TreeStreams::find_costs(const Links& links, std::uint64_t draws_from, const Flows* flows) {
   const TreeEdges edges(*trees_, links, draws_from);
   for (const bool is_up : {false, true}) {
@@ -72,8 +73,8 @@ void TreeStreams::each_child(std::uint32_t tree, std::uint32_t rank, const Do& a
     if (child != Tree::kRoot) act(child);
 }
 
-/// When the first bytes of a stream are at the rank that sends them.
-const TreeStreams::When& TreeStreams::sender_head(const TreePlace& stream) const {
+/// Returns when the first bytes of a stream are at the rank that sends them.
+const TreeStreams::DecidedTime& TreeStreams::sender_head(const TreePlace& stream) const {
   const std::uint32_t sender = stream.is_up ? stream.rank : parent(stream);
   return points_[index({.tree = stream.tree, .rank = sender, .is_up = stream.is_up})].head;
 }
@@ -87,12 +88,12 @@ void TreeStreams::enter(const Net& net, std::uint32_t rank, Time at) {
   ranks_[rank].is_inside = true;
   for (std::uint32_t tree = 0; tree < 2; ++tree) {
     const TreePlace own = {.tree = tree, .rank = rank, .is_up = true};
-    head_comes(net, own, {.at = at, .origin = rank});
-    tail_comes(net, own, {.at = at, .origin = rank});
+    receive_head(net, own, {.at = at, .origin = rank});
+    receive_tail(net, own, {.at = at, .origin = rank});
   }
 }
 
-TreeStreams::Event TreeStreams::happens(const Net& net, std::uint32_t place, Time now) {
+TreeStreams::Event TreeStreams::handle_event(const Net& net, std::uint32_t place, Time now) {
   const std::uint32_t slot = net.first_slot + place;
   if (place < ranks_.size() && ranks_[place].halves_missing == 0) return Event::left;
   const TreePlace edge = place_of(place);
@@ -107,7 +108,7 @@ TreeStreams::Event TreeStreams::happens(const Net& net, std::uint32_t place, Tim
       net.flows->leave(slot);
       point(receiver(edge)).bodies =
           later(point(receiver(edge)).bodies, {.at = now, .origin = sender_head(edge).origin});
-      net.queue.set(slot, own.tail.at);  // never, as long as nobody knows it
+      net.queue.set(slot, own.tail.at);  // kNever until it is known
       if (own.tail.at > now) return Event::none;
       break;
     case State::flowed:
@@ -116,18 +117,18 @@ TreeStreams::Event TreeStreams::happens(const Net& net, std::uint32_t place, Tim
   assert(own.state == State::flowed);
   own.state = State::arrived;
   net.queue.set(slot, EventQueue::kNever);
-  tail_comes(net, receiver(edge), {.at = now, .origin = own.tail.origin});
+  receive_tail(net, receiver(edge), {.at = now, .origin = own.tail.origin});
   return Event::arrived;
 }
 
-void TreeStreams::head_comes(const Net& net, const TreePlace& place, const When& when) {
+void TreeStreams::receive_head(const Net& net, const TreePlace& place, const DecidedTime& when) {
   Point& own = point(place);
   own.head = later(own.head, when);
   if (--own.heads_missing == 0) pass_head(net, place);
 }
 
 void TreeStreams::pass_head(const Net& net, const TreePlace& place) {
-  const When when = point(place).head;
+  const DecidedTime when = point(place).head;
   if (place.is_up) {
     if (parent(place) != Tree::kRoot) send_head(net, place, when);
     return;
@@ -137,22 +138,22 @@ void TreeStreams::pass_head(const Net& net, const TreePlace& place) {
   });
 }
 
-void TreeStreams::send_head(const Net& net, const TreePlace& edge, const When& when) {
+void TreeStreams::send_head(const Net& net, const TreePlace& edge, const DecidedTime& when) {
   Stream& own = stream(edge);
   if (net.flows != nullptr) {
     const std::uint32_t slot = net.first_slot + index(edge);
     const std::uint32_t above = parent(edge);
-    const auto transfer = edge.is_up ? std::pair(edge.rank, above) : std::pair(above, edge.rank);
-    const Flows::Begun begun =
-        net.flows->begin(slot, transfer, trees_->half(edge.tree).size(), own.factors, when.at);
+    const auto ranks = edge.is_up ? std::pair(edge.rank, above) : std::pair(above, edge.rank);
+    const Flows::FlowStart begun =
+        net.flows->begin(slot, ranks, trees_->half(edge.tree).size(), own.factors, when.at);
     own.state = begun.joins ? State::joining : State::flowing;
     net.queue.set(slot, begun.at);
   }
-  head_comes(net, receiver(edge), when + own.first);
+  receive_head(net, receiver(edge), when + own.first);
 }
 
-/// What comes in takes its time at the rank, from when there is something of all of it.
-void TreeStreams::tail_comes(const Net& net, const TreePlace& place, const When& when) {
+/// Receiving takes its time at the rank, starting when a part of every stream has arrived.
+void TreeStreams::receive_tail(const Net& net, const TreePlace& place, const DecidedTime& when) {
   Point& own = point(place);
   own.tail = later(own.tail, when);
   if (--own.tails_missing != 0) return;
@@ -160,31 +161,31 @@ void TreeStreams::tail_comes(const Net& net, const TreePlace& place, const When&
   pass_tail(net, place);
 }
 
-/// No root spreads a sum before it has all of it.
+/// A root spreads a sum only when all of it is complete.
 void TreeStreams::pass_tail(const Net& net, const TreePlace& place) {
-  const When when = point(place).tail;
+  const DecidedTime when = point(place).tail;
   const std::uint32_t above = parent(place);
   if (place.is_up && above == Tree::kRoot) {
     const TreePlace down = {.tree = place.tree, .rank = place.rank, .is_up = false};
-    head_comes(net, down, when);
-    tail_comes(net, down, when);
+    receive_head(net, down, when);
+    receive_tail(net, down, when);
     return;
   }
   if (place.is_up) return send_tail(net, place, when);
   each_child(place.tree, place.rank, [&](std::uint32_t child) {
     send_tail(net, {.tree = place.tree, .rank = child, .is_up = false}, when);
   });
-  half_is_there(net, place.rank, when);
-  if (above != Tree::kRoot) half_is_there(net, above, when);
+  finish_half(net, place.rank, when);
+  if (above != Tree::kRoot) finish_half(net, above, when);
 }
 
-void TreeStreams::send_tail(const Net& net, const TreePlace& edge, const When& when) {
+void TreeStreams::send_tail(const Net& net, const TreePlace& edge, const DecidedTime& when) {
   Stream& own = stream(edge);
   own.tail = when + own.first;
   if (own.state == State::flowed) net.queue.set(net.first_slot + index(edge), own.tail.at);
 }
 
-void TreeStreams::half_is_there(const Net& net, std::uint32_t rank, const When& when) {
+void TreeStreams::finish_half(const Net& net, std::uint32_t rank, const DecidedTime& when) {
   Rank& own = ranks_[rank];
   own.leaves = later(own.leaves, when);
   if (--own.halves_missing == 0) net.queue.set(net.first_slot + rank, own.leaves.at);

@@ -85,14 +85,14 @@ TEST_CASE("errors: a scenario that is wrong ends with 2 and one line") {
       {R"("workers": 4, "jitter": {"sigma": 3}})",
        "s.json: /jitter/sigma: expected a number from 0 to 2, got 3"},
       {R"("workers": 4, "collectives": {"all_reduce": "two_level"}})",
-       "s.json: /workers: expected a network with levels, as two_level needs, got network 'n' without "
+       "s.json: /network: expected a network with levels, as two_level needs, got network 'n' without "
        "(schedule 's-sgd')"},
       {R"("workers": 4, "schedules": ["ok-topk"]})",
        R"(s.json: /schedules/0: expected a density with it: {"name": "ok-topk", "density": ...}, got "ok-topk")"},
       {R"("workers": 4, "schedules": [{"name": "gtopk", "density": 2}]})",
        "s.json: /schedules/0/density: expected a number from 0 to 1, got 2"},
       {R"("workers": 4, "schedules": [{"name": "hitopk", "density": 0.01}]})",
-       "s.json: /workers: expected a network with levels, as hitopk needs, got network 'n' without "
+       "s.json: /network: expected a network with levels, as hitopk needs, got network 'n' without "
        "(schedule 'hitopk 0.01')"},
       {R"("workers": 4, "workers": 4})", "s.json: /workers: expected a key once, got it twice"},
       {R"("workers": NaN})", "s.json:1:100: expected JSON, got 'N'"},

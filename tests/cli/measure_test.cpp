@@ -13,6 +13,9 @@
 
 #include "collectives/transport/tcp/sockets.hpp"
 #include "core/files.hpp"
+#include "tests/support/environment.hpp"
+#include "tests/support/namespaces.hpp"
+#include "tests/support/needs.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -48,23 +51,27 @@ TEST_CASE("measure: processes that it starts itself write a network and every re
   CHECK(run_program({"show", network}).exit_code == 0);
 }
 
-TEST_CASE("measure: shaped links, or paced loopback and a line that says so") {
+/// A measurement at 1 Gb/s, in namespaces where `before` does not forbid them.
+Outcome measure_shaped(void (*before)() = nullptr) {
   const Outcome outcome = run_program(
-      measuring({"--workers", "2", "--rate", "1gbit", "--collectives", "all_reduce", "--back-to-back"}));
+      measuring({"--workers", "2", "--rate", "1gbit", "--collectives", "all_reduce", "--back-to-back"}),
+      before);
   CAPTURE(outcome.err);
   REQUIRE(outcome.exit_code == 0);
-  const json network = json::parse(outcome.out);
-  CHECK(network.at("line_rate_gbps") == 1);
-  const std::string source = network.at("origin").at("source");
-  const bool is_paced = source.find("loopback, each process paced to 1 Gb/s") != std::string::npos;
-  if (is_paced) {
-    CHECK(outcome.err.rfind("warning: netlab: ", 0) == 0);
-    MESSAGE("paced loopback was tested: " << outcome.err);
-  } else {
-    CHECK(source.find("network namespaces, each link held to 1 Gb/s") != std::string::npos);
-    CHECK(outcome.err.empty());
-    MESSAGE("network namespaces were tested");
-  }
+  CHECK(json::parse(outcome.out).at("line_rate_gbps") == 1);
+  return outcome;
+}
+
+TEST_CASE("measure: links of namespaces are held to a rate" * support::needs(support::no_namespaces)) {
+  const Outcome outcome = measure_shaped();
+  CHECK(outcome.out.find("network namespaces, each link held to 1 Gb/s") != std::string::npos);
+  CHECK(outcome.err.empty());
+}
+
+TEST_CASE("measure: paced loopback where there are no namespaces, and a line that says so") {
+  const Outcome outcome = measure_shaped(support::forbid_namespaces);
+  CHECK(outcome.out.find("loopback, each process paced to 1 Gb/s") != std::string::npos);
+  CHECK(outcome.err.rfind("warning: netlab: ", 0) == 0);
   const Outcome paced =
       run_program(measuring({"--workers", "2", "--rate", "1gbit", "--paced", "--collectives", "all_reduce"}));
   CHECK(paced.exit_code == 0);
@@ -88,28 +95,30 @@ TEST_CASE("measure: a broadcast alone, which makes no network, is measured and p
   CHECK(one_size.out.find("\nsend_receive ") != std::string::npos);
 }
 
-TEST_CASE("netlab: up, status, measured in, down, and down again") {
+TEST_CASE("netlab: up, status, measured in and down" * support::needs(support::no_namespaces)) {
   const support::TemporaryFolder folder;
-  const char* before = std::getenv("XDG_RUNTIME_DIR");
-  const std::string kept = before == nullptr ? "" : before;
-  ::setenv("XDG_RUNTIME_DIR", folder.path().c_str(), 1);
+  const support::Environment environment("XDG_RUNTIME_DIR", folder.path().string());
   const Outcome up = run_program({"netlab", "up", "--workers", "2", "--rate", "1gbit"});
-  if (up.exit_code == 0) {
-    MESSAGE("namespaces were tested");
-    CHECK(run_program({"netlab", "up"}).err ==
-          "netlab 'default' is up already (fusewise netlab down --name default)\n");
-    CHECK(run_program({"netlab", "status"}).out == up.out);
-    const Outcome measured = run_program(measuring({"--netlab", "--collectives", "all_reduce"}));
-    CHECK(measured.exit_code == 0);
-    CHECK(measured.out.find("2 processes, network namespaces, each link held to 1 Gb/s") !=
-          std::string::npos);
-    CHECK(run_program({"netlab", "down"}).out == "netlab 'default' is down\n");
-  } else {
-    MESSAGE("no namespaces here, the refusal was tested: " << up.err);
-    CHECK(up.exit_code == 1);
-    CHECK(up.out.empty());
-    CHECK(up.err.rfind("netlab: ", 0) == 0);
-  }
+  REQUIRE(up.exit_code == 0);
+  CHECK(run_program({"netlab", "up"}).err ==
+        "netlab 'default' is up already (fusewise netlab down --name default)\n");
+  CHECK(run_program({"netlab", "status"}).out == up.out);
+  const Outcome measured = run_program(measuring({"--netlab", "--collectives", "all_reduce"}));
+  CHECK(measured.exit_code == 0);
+  CHECK(measured.out.find("2 processes, network namespaces, each link held to 1 Gb/s") != std::string::npos);
+  CHECK(run_program({"netlab", "down"}).out == "netlab 'default' is down\n");
+  CHECK(run_program({"netlab", "status"}).out == "netlab 'default' is not up\n");
+  CHECK(std::filesystem::is_empty(folder.path() / "fusewise"));
+}
+
+TEST_CASE("netlab: without namespaces nothing comes up, and what is not up goes down again") {
+  const support::TemporaryFolder folder;
+  const support::Environment environment("XDG_RUNTIME_DIR", folder.path().string());
+  const Outcome up =
+      run_program({"netlab", "up", "--workers", "2", "--rate", "1gbit"}, support::forbid_namespaces);
+  CHECK(up.exit_code == 1);
+  CHECK(up.out.empty());
+  CHECK(up.err.rfind("netlab: ", 0) == 0);
   const Outcome again = run_program({"netlab", "down"});
   CHECK(again.exit_code == 0);
   CHECK(again.out == "netlab 'default' was not up\n");
@@ -118,7 +127,6 @@ TEST_CASE("netlab: up, status, measured in, down, and down again") {
   CHECK(nowhere.exit_code == 1);
   CHECK(nowhere.err == "netlab 'nowhere' is not up (fusewise netlab up --name nowhere)\n");
   CHECK(std::filesystem::is_empty(folder.path() / "fusewise"));
-  before == nullptr ? ::unsetenv("XDG_RUNTIME_DIR") : ::setenv("XDG_RUNTIME_DIR", kept.c_str(), 1);
 }
 
 TEST_CASE("measure: wrong usage is one line, exit 2") {

@@ -118,16 +118,16 @@ TEST_CASE("validate: how a suite's program fails is told with the last that it s
     return err.size() < 2 ? err : err.substr(err.rfind('\n', err.size() - 2) + 1);
   };
   CHECK(last_of(run_job(folder, "print('no result')\nimport nothing_of_this_name\n")) ==
-        "job: job.py ended with exit code 1, and said last: ModuleNotFoundError: No module named "
+        "job: job.py ended with exit code 1; its last message: ModuleNotFoundError: No module named "
         "'nothing_of_this_name'\n");
   CHECK(last_of(run_job(folder, "raise SystemExit(3)\n")) ==
-        "job: job.py ended with exit code 3, and said nothing\n");
+        "job: job.py ended with exit code 3; it printed no message\n");
   CHECK(last_of(run_job(folder, "import sys\nprint('{')\nsys.exit(print('hm', file=sys.stderr))\n")) ==
         "job: job.py:2:1: expected JSON, got the end of the file (job.py ended with exit code 0, and said "
         "last: hm)\n");
   CHECK(last_of(run_job(folder,
                         "import sys, time\nprint('waiting', file=sys.stderr, flush=True)\ntime.sleep(60)\n",
-                        2)) == "job: job.py did not end within 2 s, and said last: waiting\n");
+                        2)) == "job: job.py did not end within 2 s; its last message: waiting\n");
 }
 
 TEST_CASE("validate: options that make no sense with a suite, and a suite that cannot be run") {

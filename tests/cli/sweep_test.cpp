@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <set>
 #include <sstream>
 #include <stdexcept>
@@ -22,6 +23,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files.hpp"
+#include "tests/support/needs.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -91,14 +93,12 @@ Words mpirun(int processes, Words sweep) {
   return out;
 }
 
-bool has_mpirun() {
-  static const bool has = [] {
-    if (std::system("command -v mpirun >/dev/null 2>&1") == 0) return true;
-    MESSAGE("mpirun is missing (openmpi-bin): sweeps of many processes are not tested");
-    return false;
-  }();
-  return has;
+std::string no_mpirun() {
+  return std::system("command -v mpirun >/dev/null 2>&1") == 0 ? ""
+                                                               : "no command 'mpirun' (package openmpi-bin)";
 }
+
+std::string no_mpi() { return FUSEWISE_HAS_MPI == 0 ? "built without MPI" : no_mpirun(); }
 
 Outcome run_words(const Words& words) {
   const support::TemporaryFolder folder;
@@ -154,7 +154,7 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-TEST_CASE("sweep: 1, 2 and 4 threads and 1, 2 and 4 processes give the same bytes") {
+TEST_CASE("sweep: 1, 2 and 4 threads give the same bytes") {
   for (const std::string format : {"--csv", "--json-lines"}) {
     CAPTURE(format);
     const Outcome alone = run_program({"sweep", kBundled, format, "--jobs", "1"});
@@ -169,10 +169,16 @@ TEST_CASE("sweep: 1, 2 and 4 threads and 1, 2 and 4 processes give the same byte
     CHECK(written.out.empty());
     CHECK(support::contents(file) == alone.out);
     CHECK(folder.count() == 1);  // no journal is left
-    if (!has_mpirun()) continue;
+  }
+}
+
+TEST_CASE("sweep: 1, 2 and 4 processes give the same bytes" * support::needs(no_mpi)) {
+  for (const std::string format : {"--csv", "--json-lines"}) {
+    CAPTURE(format);
+    const Outcome alone = run_program({"sweep", kBundled, format, "--jobs", "1"});
+    REQUIRE(alone.exit_code == 0);
     for (const int processes : {1, 2, 4}) {
       CAPTURE(processes);
-      if (processes > 1 && FUSEWISE_HAS_MPI == 0) continue;
       const Outcome many = run_words(mpirun(processes, {"sweep", kBundled, format, "--jobs", "2"}));
       CAPTURE(many.err);
       CHECK(many.exit_code == 0);
@@ -237,8 +243,8 @@ std::vector<pid_t> children(pid_t parent) {
   return out;
 }
 
-TEST_CASE("sweep: a process that dies takes the others with it, and the sweep goes on with others") {
-  if (!has_mpirun() || FUSEWISE_HAS_MPI == 0) return;
+TEST_CASE("sweep: a process that dies takes the others with it, and the sweep goes on with others" *
+          support::needs(no_mpi)) {
   const support::TemporaryFolder folder;
   const support::TemporaryFolder prints;
   const std::string scenario = slow_scenario(folder);
@@ -260,8 +266,8 @@ TEST_CASE("sweep: a process that dies takes the others with it, and the sweep go
   CHECK(support::contents(file) == run_program({"sweep", scenario}).out);
 }
 
-TEST_CASE("sweep: processes that do not see the same inputs, or are none of MPI's, do nothing") {
-  if (!has_mpirun()) return;
+TEST_CASE("sweep: processes that do not see the same inputs, or are none of MPI's, do nothing" *
+          support::needs(no_mpirun)) {
   const support::TemporaryFolder folder;
   (void)slow_scenario(folder, 2);
   std::filesystem::create_directory(folder / "0");
@@ -280,14 +286,16 @@ TEST_CASE("sweep: processes that do not see the same inputs, or are none of MPI'
   if (FUSEWISE_HAS_MPI == 0) {
     CHECK(outcome.exit_code == 1);
     CHECK(contains(outcome.err, "started as one of 2 processes, but built without MPI"));
-    return;
+  } else {
+    CHECK(outcome.exit_code == 2);
+    CHECK(contains(outcome.err,
+                   "SCENARIO: expected the same inputs in all processes, got others than the first process "
+                   "(process 1)\n"));
   }
-  CHECK(outcome.exit_code == 2);
-  CHECK(
-      contains(outcome.err, "SCENARIO: expected the inputs of the first process, got others (process 1)\n"));
 }
 
-TEST_CASE("sweep: what is wrong is said once, whatever the processes, with the exit code it has alone") {
+TEST_CASE("sweep: what is wrong is said once, whatever the processes, with the exit code it has alone" *
+          support::needs(no_mpi)) {
   const support::TemporaryFolder folder;
   const std::string wrong = folder.put("wrong.json", R"({"format": "fusewise.scenari"})");
   const std::string message =
@@ -297,7 +305,6 @@ TEST_CASE("sweep: what is wrong is said once, whatever the processes, with the e
   const Outcome alone = run_program({"sweep", wrong});
   CHECK(alone.exit_code == 2);
   CHECK(alone.err == message);
-  if (!has_mpirun() || FUSEWISE_HAS_MPI == 0) return;
   const Outcome many = run_words(mpirun(3, {"sweep", wrong}));
   CHECK(many.exit_code == 2);
   const std::size_t at = many.err.find(message);
@@ -305,7 +312,9 @@ TEST_CASE("sweep: what is wrong is said once, whatever the processes, with the e
   CHECK(many.err.find(message, at + 1) == std::string::npos);
 }
 
-TEST_CASE("sweep: a failure on the way ends every process, leaves no output, and is the first point's") {
+/// A sweep of many points whose third fails; the check of how it ends.
+void check_failing_sweep(
+    const std::function<Outcome(const std::string& file, const std::string& rows)>& run) {
   const support::TemporaryFolder folder;
   nlohmann::json scenario = nlohmann::json::parse(support::contents(slow_scenario(folder)));
   scenario["schedules"].push_back(nlohmann::json::parse(
@@ -313,16 +322,25 @@ TEST_CASE("sweep: a failure on the way ends every process, leaves no output, and
   scenario["iterations"] = 200;
   const std::string file = folder.put("s.json", scenario.dump());
   const std::string rows = folder / "rows.csv";
-  const auto check = [&](const Outcome& outcome) {
-    CAPTURE(outcome.err);
-    CHECK(outcome.exit_code == 2);
-    CHECK(contains(outcome.err, "expected times that add up to at most"));
-    CHECK(contains(outcome.err, "(point 2 of the sweep)"));
-    CHECK_FALSE(std::filesystem::exists(rows));
-  };
-  check(run_program({"sweep", file, "-o", rows, "--jobs", "4", "--resume"}));
-  if (has_mpirun() && FUSEWISE_HAS_MPI != 0)
-    check(run_words(mpirun(3, {"sweep", file, "-o", rows, "--resume"})));
+  const Outcome outcome = run(file, rows);
+  CAPTURE(outcome.err);
+  CHECK(outcome.exit_code == 2);
+  CHECK(contains(outcome.err, "expected times that add up to at most"));
+  CHECK(contains(outcome.err, "(point 2 of the sweep)"));
+  CHECK_FALSE(std::filesystem::exists(rows));
+}
+
+TEST_CASE("sweep: a failure on the way ends every thread, leaves no output, and is the first point's") {
+  check_failing_sweep([](const std::string& file, const std::string& rows) {
+    return run_program({"sweep", file, "-o", rows, "--jobs", "4", "--resume"});
+  });
+}
+
+TEST_CASE("sweep: a failure on the way ends every process, leaves no output, and is the first point's" *
+          support::needs(no_mpi)) {
+  check_failing_sweep([](const std::string& file, const std::string& rows) {
+    return run_words(mpirun(3, {"sweep", file, "-o", rows, "--resume"}));
+  });
 }
 
 TEST_CASE("sweep: what a user is told of files") {
@@ -336,10 +354,12 @@ TEST_CASE("sweep: what a user is told of files") {
     return outcome.err;
   };
   CHECK(refused({"sweep", scenario, "--resume"}, 2) ==
-        "--resume: expected --output too, beside which the journal is\n");
+        "--resume: expected --output with it, as the journal is beside that file, got none\n");
   CHECK(refused({"sweep", scenario, "-o", scenario}, 2) ==
         "--output: expected a file of its own, got the one of SCENARIO\n");
-  CHECK(refused({"sweep", scenario, "-o", folder.path()}, 2).find("--output: expected a file, got '") == 0);
+  CHECK(
+      refused({"sweep", scenario, "-o", folder.path()}, 2).find("--output: expected a regular file, got '") ==
+      0);
   CHECK(refused({"sweep", folder / "none.json"}, 2) ==
         (folder / "none.json").string() +
             ": /: expected a file that can be read, got: No such file or directory\n");

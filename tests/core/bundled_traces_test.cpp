@@ -1,4 +1,5 @@
-// The bundled profiles, networks and costs of compressors: they read, and hold what their sources hold.
+// The bundled profiles, networks and compressor costs: they can be read, and contain the figures of their
+// sources.
 
 #include <algorithm>
 #include <filesystem>
@@ -15,7 +16,7 @@
 #include "core/profile.hpp"
 #include "tests/support/program.hpp"
 
-namespace traces {
+namespace core {
 namespace {
 
 const std::filesystem::path kTraces = support::source_dir() / "traces";
@@ -145,4 +146,4 @@ TEST_CASE("traces: the published networks have the numbers of their papers") {
 }
 
 }  // namespace
-}  // namespace traces
+}  // namespace core

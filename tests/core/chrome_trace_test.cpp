@@ -12,7 +12,7 @@
 #include "planner/run/slices.hpp"
 #include "tests/support/planning.hpp"
 
-namespace traces {
+namespace core {
 namespace {
 
 using nlohmann::json;
@@ -53,7 +53,8 @@ TEST_CASE("chrome_trace: a run's slices say what ran, of which group, and when")
                              {.iterations = 1});
   std::vector<Track> tracks = {{"other", "compute"}};
   std::vector<Slice> slices;
-  planner::add_slices(scene.setting, scene.run(support::schedule_of(R"("wfbp")")), "wfbp: 2", tracks, slices);
+  const planner::Run run = scene.run(support::schedule_of(R"("wfbp")"));
+  planner::add_slices(scene.setting, run, run.timeline, "wfbp: 2", tracks, slices);
   REQUIRE(tracks.size() == 3);
   CHECK(tracks[1].process == "wfbp: 2");
   CHECK(tracks[2].thread == "communication");
@@ -77,9 +78,10 @@ TEST_CASE(
                                random.between(1, 4), support::random_conditions(random));
     std::vector<Track> tracks;
     std::vector<Slice> slices;
-    for (const planner::Preset& preset : planner::presets())
-      planner::add_slices(scene.setting, scene.run(planner::preset_schedule(preset.name)),
-                          std::string(preset.name), tracks, slices);
+    for (const planner::Preset& preset : planner::presets()) {
+      const planner::Run run = scene.run(planner::preset_schedule(preset.name));
+      planner::add_slices(scene.setting, run, run.timeline, std::string(preset.name), tracks, slices);
+    }
     const json trace = json::parse(chrome_trace(tracks, slices));
     CHECK(trace["traceEvents"].size() >= slices.size() + tracks.size() + planner::presets().size());
     std::map<std::size_t, sim::Time> end;  // of the last slice on each track
@@ -97,4 +99,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace traces
+}  // namespace core

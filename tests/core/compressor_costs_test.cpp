@@ -1,4 +1,4 @@
-// Measured costs of compressors: what is read and written, and every refusal word for word.
+// Measured costs of compressors: reading, writing, and every error message verbatim.
 
 #include "core/compressor_costs.hpp"
 
@@ -11,7 +11,7 @@
 
 #include "core/errors.hpp"
 
-namespace traces {
+namespace core {
 namespace {
 
 using nlohmann::json;
@@ -99,4 +99,4 @@ TEST_CASE("compressor costs: what is none is refused, with its place") {
 }
 
 }  // namespace
-}  // namespace traces
+}  // namespace core

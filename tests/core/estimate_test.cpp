@@ -1,5 +1,5 @@
-// Estimated profiles: the roofline of a layer worked by hand, scaling, and how near measured iterations they
-// come.
+// Estimated profiles: the roofline of a layer computed by hand, scaling, and the accuracy for measured
+// iterations.
 
 #include "core/estimate/estimate.hpp"
 
@@ -12,7 +12,7 @@
 #include "core/errors.hpp"
 #include "tests/support/program.hpp"
 
-namespace traces {
+namespace core {
 namespace {
 
 core::Model load(const std::string& name) {
@@ -118,4 +118,4 @@ TEST_CASE("devices: known by name") {
 }
 
 }  // namespace
-}  // namespace traces
+}  // namespace core

@@ -1,5 +1,5 @@
-// A wish for an estimated profile: what it stands for, that what is scaled adds up to the picosecond, and
-// every refusal word for word.
+// Requests for an estimated profile: their result, that scaled times add up to the picosecond, and every
+// error message verbatim.
 
 #include "core/estimate/estimated_profile.hpp"
 
@@ -15,7 +15,7 @@
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace traces {
+namespace core {
 namespace {
 
 using core::Field;
@@ -96,7 +96,7 @@ TEST_CASE("estimated profile: what is scaled adds up to the picosecond, in the l
   CHECK(scaled.layers[2].forward_us / scaled.layers[0].backward_us ==
         doctest::Approx(plain.layers[2].forward_us / plain.layers[0].backward_us));
   CHECK(scaled.origin.source.find("scaled to 9000 ms for forward and backward") != std::string::npos);
-  // without a time of its own the share splits what was estimated
+  // Without compute_us, the share splits the estimated time.
   const Profile split = option(R"(, "device": "v100", "forward_share": 0.5)");
   CHECK(forward_us(split) == doctest::Approx((forward_us(plain) + backward_us(plain)) / 2));
   CHECK(split.origin.source.find("not scaled to any measurement, 50 % of it forward") != std::string::npos);
@@ -149,4 +149,4 @@ TEST_CASE("estimated profile: what is wrong with the wish is refused with its pl
 }
 
 }  // namespace
-}  // namespace traces
+}  // namespace core

@@ -1,4 +1,4 @@
-// Field: every value it reads, and every refusal word for word.
+// Field: every value it reads, and every error message verbatim.
 
 #include "core/field.hpp"
 

@@ -1,4 +1,4 @@
-// Files are written whole or not at all, and read whole.
+// Files are written completely or not at all, and read completely.
 
 #include "core/files.hpp"
 
@@ -11,6 +11,7 @@
 #include <doctest/doctest.h>
 
 #include "core/errors.hpp"
+#include "tests/support/needs.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace core {
@@ -24,6 +25,9 @@ mode_t mode_of(const std::filesystem::path& file) {
   REQUIRE(::stat(file.c_str(), &status) == 0);
   return status.st_mode & static_cast<mode_t>(0777);
 }
+
+/// Root may write anywhere.
+std::string no_limited_user() { return ::geteuid() == 0 ? "run as root, who may write anywhere" : ""; }
 
 /// Text of many kernel buffers with every byte value in it.
 std::string large_text() {
@@ -83,7 +87,7 @@ TEST_CASE("files: a folder in the file's place is refused, and no temporary file
 }
 
 TEST_CASE("files: a folder without write permission is refused and left as it was" *
-          doctest::skip(::geteuid() == 0)) {  // root may write anywhere
+          support::needs(no_limited_user)) {
   const TemporaryFolder folder;
   folder.put("f", "old");
   std::filesystem::permissions(folder.path(),
@@ -96,7 +100,7 @@ TEST_CASE("files: a folder without write permission is refused and left as it wa
 }
 
 TEST_CASE("files: a device is written in place, and a full one is said to be full") {
-  // Through links of our own: a write_file that renames over what it should not then hurts nobody.
+  // Uses links in the test's own folder, so that a faulty write_file cannot replace other files.
   const TemporaryFolder folder;
   std::filesystem::create_symlink("/dev/null", folder / "null");
   std::filesystem::create_symlink("/dev/full", folder / "full");

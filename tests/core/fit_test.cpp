@@ -1,4 +1,4 @@
-// The line through measured times: exact where the points lie on one, and just to small messages where not.
+// The line through measured times: exact if the points lie on a line, and fair to small messages if not.
 
 #include "core/line_fit.hpp"
 
@@ -7,12 +7,12 @@
 
 #include <doctest/doctest.h>
 
-namespace traces {
+namespace core {
 namespace {
 
 using Points = std::vector<std::pair<double, double>>;
 
-/// What fit_line promises to make least.
+/// The quantity that fit_line minimizes.
 double squared_relative_errors(const Points& points, double startup, double slope) {
   double sum = 0;
   for (const auto& [bytes, us] : points) sum += std::pow((startup + slope * bytes - us) / us, 2);
@@ -89,4 +89,4 @@ TEST_CASE("fit: from bytes to gigabytes the system stays well conditioned") {
 }
 
 }  // namespace
-}  // namespace traces
+}  // namespace core

@@ -1,4 +1,4 @@
-// How JSON is written: what fits stands on one line, and everything reads back the same.
+// The JSON format: values that fit are on one line, and everything reads back the same.
 
 #include "core/json_text.hpp"
 

@@ -1,4 +1,4 @@
-// The models that come along: as many tensors and parameters as published, the right shapes and operations.
+// The bundled models: the published numbers of tensors and parameters, the right shapes and operations.
 
 #include <algorithm>
 #include <cmath>
@@ -32,12 +32,12 @@ struct Expected {
   std::int64_t layers_with_tensors;
   std::int64_t tensors;
   std::int64_t parameters;
-  double gmacs;  ///< of convolutions, linear layers and the like
+  double gmacs;  ///< of convolutions, linear layers and similar ones
 };
 
-// Tensors and parameters: torchvision, timm, Hugging Face and the five papers. Layers: Table I of DeAR, where
-// it has them. Operations: torchvision's and timm's tables for the image networks, at their own image sizes;
-// else from the matrix sizes by hand.
+// Tensors and parameters: torchvision, timm, Hugging Face and the five papers. Layers: Table I of DeAR, if it
+// contains them. Operations: torchvision's and timm's tables for the image networks, at their own image
+// sizes; otherwise from the matrix sizes by hand.
 constexpr Expected kExpected[] = {
     {"googlenet", 64, 128, 13'378'280, 1.59},
     {"resnet18", 41, 62, 11'689'512, 1.814},
@@ -102,7 +102,7 @@ TEST_CASE("model files: every layer follows its inputs, every loss counts") {
         ++readers[input];
       }
     for (std::size_t i = 0; i < model.layers.size(); ++i) {
-      CAPTURE(model.layers[i].name);  // nothing is worked out in vain
+      CAPTURE(model.layers[i].name);  // the message is used only on failure
       CHECK((readers[i] == 0) == (model.layers[i].kind == LayerKind::cross_entropy));
     }
   }

@@ -1,4 +1,4 @@
-// The model format: blocks, repetition, references, shapes, and what is refused.
+// The model format: blocks, repetition, references, shapes, and errors.
 
 #include "core/model/model.hpp"
 
@@ -12,7 +12,7 @@
 namespace core {
 namespace {
 
-/// A model file with these parts; images of 3 x 8 x 8.
+/// Returns a model file with these parts; images of 3 x 8 x 8.
 std::string model_text(const std::string& layers, const std::string& blocks = "") {
   return R"({"format": "fusewise.model", "version": 1, "name": "m", "about": "",
     "input": [{"name": "image", "shape": [3, 8, 8]}, {"name": "words", "shape": ["$sequence_length", 6]},
@@ -43,7 +43,7 @@ std::vector<std::string> layer_names(const Model& model) {
   return names;
 }
 
-/// The output of the last layer when nothing else is said.
+/// The shape of the last layer's output.
 Shape last_shape(const std::string& layers) {
   return parse(layers + R"(, {"kind": "layer_norm"})").layers.back().output;
 }

@@ -1,4 +1,4 @@
-// The network reader and its cost curves: what a file may hold, what is refused and how it is said.
+// The network reader and its cost curves: valid files, invalid files and their error messages.
 
 #include "core/network.hpp"
 
@@ -10,12 +10,12 @@
 #include "core/errors.hpp"
 #include "core/field.hpp"
 
-namespace traces {
+namespace core {
 namespace {
 
 Network read(const std::string& text) { return read_network(core::Field::parse(text, "n.json")); }
 
-/// A network with the given keys after the head.
+/// Returns a network with the given keys after the head.
 std::string with(const std::string& rest) {
   return R"({"format": "fusewise.network", "version": 1, "name": "n",)"
          R"( "origin": {"kind": "published", "source": "s"})" +
@@ -337,4 +337,4 @@ TEST_CASE("curve: segments that step down or go below 0 cost no less than nothin
 }
 
 }  // namespace
-}  // namespace traces
+}  // namespace core

@@ -1,5 +1,4 @@
-// The profile reader: what a file must hold, what is refused and how it is said, and that writing is its
-// inverse.
+// The profile reader: required keys, errors and their messages, and that writing is its inverse.
 
 #include "core/profile.hpp"
 
@@ -10,9 +9,8 @@
 
 #include "core/errors.hpp"
 #include "core/field.hpp"
-#include "core/profile_overlap.hpp"
 
-namespace traces {
+namespace core {
 namespace {
 
 Profile read(const std::string& text) { return read_profile(core::Field::parse(text, "p.json")); }
@@ -274,4 +272,4 @@ TEST_CASE("profile: parts of a layer's backward time are there for all tensors o
 }
 
 }  // namespace
-}  // namespace traces
+}  // namespace core

@@ -1,4 +1,4 @@
-// What-ifs: what scaling does to costs of collectives, to curves and to compute times.
+// What-if variants: the effect of scaling on costs of collectives, on curves and on compute times.
 
 #include "core/scaled.hpp"
 
@@ -10,7 +10,7 @@
 #include "planner/cost/costs.hpp"
 #include "tests/support/random.hpp"
 
-namespace traces {
+namespace core {
 namespace {
 
 using planner::Costs;
@@ -38,7 +38,7 @@ CostCurve scaled_curve(CostCurve curve, double startup_factor, double per_byte_f
   return scaled(of_curve(std::move(curve)), startup_factor, per_byte_factor).measured.front().curve;
 }
 
-/// What scaled() promises of a curve whose lines do not go under 0.
+/// The promise of scaled() for a curve whose lines do not fall below 0.
 double expected_us(const CostCurve& curve, double bytes, double startup_factor, double per_byte_factor) {
   const double first = curve.startup_us();
   return std::max(0.0, startup_factor * first + per_byte_factor * (curve.us(bytes) - first));
@@ -59,7 +59,7 @@ Network full_network() {
 
 TEST_CASE("scaled: factors of 1 change nothing") { CHECK(scaled(full_network(), 1, 1) == full_network()); }
 
-TEST_CASE("scaled: links of levels and flat ones alike; summing stays the worker's own") {
+TEST_CASE("scaled: links of levels and flat ones alike, summing stays the worker's own") {
   const Network out = scaled(full_network(), 2, 0.5);
   CHECK(out.link == Link{.alpha_us = 90, .beta_us_per_byte = 0.0005, .gamma_us_per_byte = 0.0002});
   CHECK(out.levels[0].link == Link{.alpha_us = 10, .beta_us_per_byte = 0.00001, .gamma_us_per_byte = 0});
@@ -180,10 +180,10 @@ TEST_CASE("scaled: the spread of a curve's points goes with their times, and awa
   const Measured slower = scaled(network, 2, 2).measured.at(0);
   CHECK(slower.spread_us == std::vector<double>{2, 12});
   CHECK(slower.p99_us == std::vector<double>{40, 120});
-  // 10 us of startup go: of the second point's 30 us 20 stay
+  // 10 us of startup are removed: 20 of the second point's 30 us stay.
   const Measured no_startup = scaled(network, 0, 1).measured.at(0);
   CHECK(no_startup.spread_us == std::vector<double>{0, 4});
-  network.measured[0].curve = CostCurve::through({{0, 30}, {100, 10}});  // under 0 without its startup
+  network.measured[0].curve = CostCurve::through({{0, 30}, {100, 10}});  // negative without its startup
   CHECK(scaled(network, 0, 1).measured.at(0).spread_us.empty());
 }
 
@@ -202,4 +202,4 @@ TEST_CASE("scaled: a profile's times, parts of them and spreads, and nothing els
 }
 
 }  // namespace
-}  // namespace traces
+}  // namespace core

@@ -423,11 +423,11 @@ def undisturbed(program, folder):
 def possible(usual):
     """The kinds that this machine allows; says which it does not."""
     if not usual.has_links:
-        print("no network namespaces here: links are neither cut nor squeezed")
+        print("SKIPPED: random faults on links: no network namespaces here")
     if not usual.library:
-        print("no C compiler here: no gradient is changed")
+        print("SKIPPED: random faults in gradients: no C compiler here")
     if not usual.has_small_disks:
-        print("no mounts here: of full disks there is only /dev/full")
+        print("SKIPPED: random faults of small disks: no mounts here, only /dev/full")
     return [kind for kind in KINDS if (usual.has_links or kind not in LINKS) and (usual.library or kind != "gradient changed")]
 
 

@@ -8,12 +8,12 @@
 
 #include "core/compressor_costs.hpp"
 #include "core/model/model.hpp"
+#include "planner/plan/plan_file.hpp"
 #include "planner/scenarios/scenario.hpp"
-#include "planner/schedule/plan_file.hpp"
 #include "tests/fuzz/take_or_refuse.hpp"
 #include "validate/measurements/measurements.hpp"
 #include "validate/netlab/registry.hpp"
-#include "validate/paper/paper.hpp"
+#include "validate/paper/read_paper.hpp"
 
 namespace {
 

@@ -14,6 +14,7 @@
 
 #include "planner/graph/task_factors.hpp"
 #include "sim/draws.hpp"
+#include "sim/simulate.hpp"
 #include "tests/support/groups.hpp"
 #include "tests/support/timelines.hpp"
 
@@ -143,8 +144,8 @@ TEST_CASE("all workers: who waits is told, and for whom") {
   CHECK(run.all_workers->channel_busy == us(10));
   CHECK(run.all_workers->busy[0].forward == us(20));
   CHECK(run.all_workers->busy[1].backward == us(80));
-  CHECK(run.prediction.iteration_us == 65);
-  CHECK(run.prediction.backward_us == 40);
+  CHECK(run.metrics.iteration_us == 65);
+  CHECK(run.metrics.backward_us == 40);
 }
 
 // Worker 0 is down from 15 to 45: backward runs 10-15 and 45-60, the other one waits from 30 on.

@@ -35,13 +35,13 @@ TEST_CASE("channels: two collectives at once share the NIC") {
   const core::Profile profile = support::profile_of({{10, 20, {100}}, {10, 20, {100}}});
   const Scene one(profile, support::pair_of(4, 0.1), 2, on_nics(1));
   const Run in_turn = one.run(schedule_of(R"("wfbp")"));
-  CHECK(in_turn.prediction.iteration_us == 240);
-  CHECK(in_turn.prediction.communication_us == 200);
+  CHECK(in_turn.metrics.iteration_us == 240);
+  CHECK(in_turn.metrics.communication_us == 200);
 
   const Scene two(profile, support::pair_of(4, 0.1), 2, on_nics(2));
   const Run at_once = two.run(schedule_of(R"("wfbp")"));
-  CHECK(at_once.prediction.iteration_us == 240);
-  CHECK(at_once.prediction.communication_us == 200);  // 40 to 240, two at once counted once
+  CHECK(at_once.metrics.iteration_us == 240);
+  CHECK(at_once.metrics.communication_us == 200);  // 40 to 240, two at once counted once
   const std::optional<WorkerReport> report = report_workers(two.setting, at_once);
   REQUIRE(report);
   CHECK(report->utilisation.compute == doctest::Approx(60.0 / 240));
@@ -85,7 +85,7 @@ TEST_CASE("channels: with as many as collectives, and links of their own, none w
                                                              bytes_of(scene.setting.workload, group)));
     const sim::Time all =
         scene.setting.workload.forward_total + scene.setting.workload.backward_total + longest;
-    CHECK(run.prediction.iteration_us == doctest::Approx(sim::to_us(all)).epsilon(1e-6));
+    CHECK(run.metrics.iteration_us == doctest::Approx(sim::to_us(all)).epsilon(1e-6));
   }
 }
 
@@ -108,7 +108,7 @@ TEST_CASE("channels: of one collective at a time two are as good as one") {
       for (const std::uint32_t channels : {1U, 2U, 3U}) {
         conditions.channels = channels;
         const Scene scene(profile, network, 3, conditions);
-        iteration_us.push_back(scene.run(schedule_of(schedule)).prediction.iteration_us);
+        iteration_us.push_back(scene.run(schedule_of(schedule)).metrics.iteration_us);
       }
       CHECK(iteration_us[1] == iteration_us[0]);
       CHECK(iteration_us[2] == iteration_us[0]);
@@ -149,7 +149,8 @@ TEST_CASE("channels: no group is gathered before what it gathers is there") {
       const Run run = scene.run(schedule);
       // sharded gathers what the iteration before has scattered, dear and zero what the same one has
       const std::uint32_t later = schedule.pipeline->name == "sharded" ? 1 : 0;
-      const auto gathers = spans_of(run, TaskLabel::Kind::all_gather);
+      const auto gathers =
+          spans_of(run, later > 0 ? TaskLabel::Kind::forward_gather : TaskLabel::Kind::all_gather);
       for (const auto& [scattered, span] : spans_of(run, TaskLabel::Kind::reduce_scatter)) {
         const auto gather = gathers.find({scattered.first + later, scattered.second});
         if (gather == gathers.end()) continue;

@@ -249,25 +249,25 @@ TEST_CASE("compression: groups of one schedule may travel in different ways") {
       fmt::format(R"({{"fusion": {{"kind": "optimal", "choices": {{"compression": [{}]}}}}}})", slow)));
   CHECK(support::stream(scene, run, Lowered::kCompute) == "F1 0-2, F2 2-5, B2 5-9, B1 9-14, D1 14-22");
   CHECK(support::stream(scene, run, Lowered::kChannel) == "G1 9-14, A2 14-20");
-  CHECK(run.prediction.iteration_us == 22);
-  CHECK(run.prediction.decode_us == 8);
-  CHECK(run.prediction.communication_us == 11);
+  CHECK(run.metrics.iteration_us == 22);
+  CHECK(run.metrics.decode_us == 8);
+  CHECK(run.metrics.communication_us == 11);
 }
 
 // ---- numbers
 
-Prediction predicted(const std::string& schedule, std::int64_t workers, const Conditions& conditions = {}) {
-  return Scene(two_layers(), pair_of(2, 0.1), workers, conditions).run(schedule_of(schedule)).prediction;
+Metrics predicted(const std::string& schedule, std::int64_t workers, const Conditions& conditions = {}) {
+  return Scene(two_layers(), pair_of(2, 0.1), workers, conditions).run(schedule_of(schedule)).metrics;
 }
 
 TEST_CASE("compression: the numbers of a prediction, by hand") {
   // R 0-1, F 1-11, b1 11-29, f2 29-39, B2 39-47, E1 47-51, B1 51-61, E2 61-64, D1 64-68, D2 68-70, U 70-76
-  const Prediction got = predicted(with(gathered(), R"("pipeline": "wfbp")"), 2,
-                                   {.accumulation_steps = 2,
-                                    .read_us = 1,
-                                    .read_is_overlapped = false,
-                                    .optimizer_us = 3,
-                                    .stragglers = {{.worker = 0, .slowdown = 2}}});
+  const Metrics got = predicted(with(gathered(), R"("pipeline": "wfbp")"), 2,
+                                {.accumulation_steps = 2,
+                                 .read_us = 1,
+                                 .read_is_overlapped = false,
+                                 .optimizer_us = 3,
+                                 .stragglers = {{.worker = 0, .slowdown = 2}}});
   CHECK(got.iteration_us == 76);
   CHECK(got.forward_us == 20);
   CHECK(got.backward_us == 36);
@@ -286,11 +286,11 @@ TEST_CASE("compression: the numbers of a prediction, by hand") {
 
 TEST_CASE("compression: encoding and decoding are no exposed communication") {
   // 21.5 - 14 - 3.5 - 3
-  const Prediction wfbp = predicted(with(gathered(), R"("pipeline": "wfbp")"), 2);
+  const Metrics wfbp = predicted(with(gathered(), R"("pipeline": "wfbp")"), 2);
   CHECK(wfbp.exposed_communication_us == 1);
   CHECK(wfbp.speedup == Approx(2 * 14 / 21.5));
   // forward to forward: 27.5 - 14 - 3.5 - 3 - 3
-  const Prediction dear = predicted(with(summed(), R"("pipeline": "dear")"), 2, {.optimizer_us = 3});
+  const Metrics dear = predicted(with(summed(), R"("pipeline": "dear")"), 2, {.optimizer_us = 3});
   CHECK(dear.iteration_us == 27.5);
   CHECK(dear.encode_us == 3.5);
   CHECK(dear.decode_us == 3);

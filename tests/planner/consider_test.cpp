@@ -149,7 +149,7 @@ TEST_CASE("consider: iterations needed more turn the answer round, at one densit
 }
 
 /// What the candidate is, spelt as a scenario would, planned and simulated.
-Prediction simulated(const Scene& scene, const std::string& pipeline, const Candidate& candidate) {
+Metrics simulated(const Scene& scene, const std::string& pipeline, const Candidate& candidate) {
   std::string compression = R"("none")";
   if (candidate.compressor != "none") compression = compressor_json(candidate.schedule.compressor).dump();
   const std::string choices =
@@ -159,7 +159,7 @@ Prediction simulated(const Scene& scene, const std::string& pipeline, const Cand
       .run(schedule_of(
           fmt::format(R"({{"pipeline": "{}", "fusion": {{"kind": "optimal"{}}}, "compression": {}}})",
                       pipeline, choices, compression)))
-      .prediction;
+      .metrics;
 }
 
 TEST_CASE("consider: the best is the best of all candidates, each planned and simulated by itself") {
@@ -181,7 +181,7 @@ TEST_CASE("consider: the best is the best of all candidates, each planned and si
     for (const Candidate& candidate : all.candidates) {
       CAPTURE(candidate.compressor);
       CAPTURE(candidate.is_per_group);
-      const Prediction prediction = simulated(scene, pipeline, candidate);
+      const Metrics prediction = simulated(scene, pipeline, candidate);
       CHECK_FALSE((candidate.is_per_group && candidate.may_be_off_by_us > 0));
       CHECK(prediction.groups == candidate.groups);
       CHECK(prediction.iteration_us == Approx(candidate.iteration_us).epsilon(1e-9));
@@ -267,7 +267,7 @@ TEST_CASE("consider: every sparse all-reduce is a candidate at each density, or 
       const Candidate* candidate = find(all, std::string(entry.name), false, density);
       REQUIRE((candidate != nullptr) == !entry.is_alias);
       if (candidate == nullptr) continue;
-      const Prediction prediction = simulated(scene, "wfbp", *candidate);
+      const Metrics prediction = simulated(scene, "wfbp", *candidate);
       CHECK(prediction.iteration_us == Approx(candidate->iteration_us).epsilon(1e-9));
       CHECK(prediction.bytes_sent_per_worker == Approx(candidate->bytes_sent_per_worker).epsilon(1e-12));
     }
@@ -278,7 +278,7 @@ TEST_CASE("consider: every sparse all-reduce is a candidate at each density, or 
     const Candidate* candidate = find(all, name + " between nodes", false, density);
     REQUIRE(candidate != nullptr);
     CHECK(candidate->schedule.compressor.between_nodes);
-    const Prediction prediction = simulated(scene, "wfbp", *candidate);
+    const Metrics prediction = simulated(scene, "wfbp", *candidate);
     CHECK(prediction.iteration_us == Approx(candidate->iteration_us).epsilon(1e-9));
     CHECK(prediction.bytes_sent_per_worker == Approx(candidate->bytes_sent_per_worker).epsilon(1e-12));
     CHECK(candidate->iteration_us != Approx(find(all, name, false, density)->iteration_us).epsilon(1e-6));

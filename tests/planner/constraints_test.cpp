@@ -1,7 +1,7 @@
 // Constraints of the exact planner: the best of all groupings that keep to them, and what a user is told when
 // none does.
 
-#include "planner/schedule/constraints.hpp"
+#include "planner/choose/constraints.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -53,14 +53,14 @@ std::string schedule(const std::string& fusion, const std::string& compression,
 /// What the planner itself makes of a schedule's groups.
 Time value_of(const std::string& json, const Scene& scene) {
   const Schedule schedule = schedule_of(json);
-  const FusionRequest request(scene.setting, schedule);
-  return evaluate(request, schedule.fusion.fuse(request));
+  const FusionRequest request = request_of(scene.setting, schedule);
+  return evaluate(request, schedule.fusion.fuse(request).groups);
 }
 
 Groups groups_of(const std::string& json, const Scene& scene) {
   const Schedule schedule = schedule_of(json);
-  const FusionRequest request(scene.setting, schedule);
-  return schedule.fusion.fuse(request);
+  const FusionRequest request = request_of(scene.setting, schedule);
+  return schedule.fusion.fuse(request).groups;
 }
 
 TEST_CASE("cupcake fusion: is as good as the exact planner's where costs are affine and decoding is free") {
@@ -78,7 +78,7 @@ TEST_CASE("cupcake fusion: is as good as the exact planner's where costs are aff
 
 Time best_of_all(const std::string& json, const Scene& scene) {
   const Schedule schedule = schedule_of(json);
-  const FusionRequest request(scene.setting, schedule);
+  const FusionRequest request = request_of(scene.setting, schedule);
   const std::uint32_t count = request.workload.gradient_count();
   Time best = Time::max();
   for (std::uint32_t cuts = 0; cuts < 1U << (count - 1); ++cuts) {

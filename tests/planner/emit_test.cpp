@@ -38,8 +38,7 @@ struct Planned {
 
   double iteration_us(const Groups& other) const {
     const Fusion given = {.kind = "given", .fuse = [&](const FusionRequest&) { return other; }};
-    return scene.run({.pipeline = &planner::pipeline(plan.pipeline), .fusion = given})
-        .prediction.iteration_us;
+    return scene.run({.pipeline = &planner::pipeline(plan.pipeline), .fusion = given}).metrics.iteration_us;
   }
 
   Emission emit(std::string_view target) const {

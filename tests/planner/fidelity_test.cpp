@@ -63,10 +63,10 @@ TEST_CASE("fidelity: where links are alike and sizes divide, all three agree") {
       // of which half crosses each port, so that the closed form is only a bound
       if (workers == 2 && schedule.find("double_binary_tree") != std::string::npos) continue;
       const double closed =
-          run_at(Fidelity::closed, profile, network, workers, conditions, schedule).prediction.iteration_us;
+          run_at(Fidelity::closed, profile, network, workers, conditions, schedule).metrics.iteration_us;
       for (const Fidelity fidelity : {Fidelity::steps, Fidelity::messages}) {
         const Run other = run_at(fidelity, profile, network, workers, conditions, schedule);
-        CHECK(other.prediction.iteration_us == doctest::Approx(closed).epsilon(1e-6));
+        CHECK(other.metrics.iteration_us == doctest::Approx(closed).epsilon(1e-6));
       }
     }
   }
@@ -106,11 +106,10 @@ TEST_CASE("fidelity: a slow link slows a ring down as much as its messages, in e
   network.link = core::Link{.alpha_us = 1, .beta_us_per_byte = 0.1, .gamma_us_per_byte = 0};
   network.measured.clear();
   Conditions conditions = {.iterations = 2};
-  CHECK(run_at(Fidelity::steps, profile, network, 2, conditions, R"("wfbp")").prediction.iteration_us == 52);
+  CHECK(run_at(Fidelity::steps, profile, network, 2, conditions, R"("wfbp")").metrics.iteration_us == 52);
   conditions.links.slow = {{.worker = 1, .slowdown = 3}};
-  CHECK(run_at(Fidelity::steps, profile, network, 2, conditions, R"("wfbp")").prediction.iteration_us == 96);
-  CHECK(run_at(Fidelity::messages, profile, network, 2, conditions, R"("wfbp")").prediction.iteration_us ==
-        96);
+  CHECK(run_at(Fidelity::steps, profile, network, 2, conditions, R"("wfbp")").metrics.iteration_us == 96);
+  CHECK(run_at(Fidelity::messages, profile, network, 2, conditions, R"("wfbp")").metrics.iteration_us == 96);
 }
 
 TEST_CASE("fidelity: on a topology, workers that share a NIC take longer, and those that do not as long") {
@@ -125,10 +124,10 @@ TEST_CASE("fidelity: on a topology, workers that share a NIC take longer, and th
   const std::string halving = R"({"pipeline": "wfbp", "collectives": {"all_reduce": "halving_doubling"}})";
   const auto iteration = [&](const cluster::TopologySpec& topology) {
     const Conditions conditions = {.iterations = 2, .topology = topology};
-    return run_at(Fidelity::messages, profile, network, 8, conditions, halving).prediction.iteration_us;
+    return run_at(Fidelity::messages, profile, network, 8, conditions, halving).metrics.iteration_us;
   };
   const double closed =
-      run_at(Fidelity::closed, profile, network, 8, {.iterations = 2}, halving).prediction.iteration_us;
+      run_at(Fidelity::closed, profile, network, 8, {.iterations = 2}, halving).metrics.iteration_us;
   CHECK(iteration(spec) == doctest::Approx(closed).epsilon(1e-6));
   // two GPUs behind one NIC: between nodes each has half of it. 25,600 bytes, of which a half, a quarter and
   // an eighth go there and back again: 12,800 bytes to the other GPU of the node, 1 + 12.8 us; 6,400 bytes by

@@ -1,6 +1,6 @@
 // Fusion: what each kind makes of gradients, by hand and at its boundaries, and what holds for all of them.
 
-#include "planner/schedule/fusion.hpp"
+#include "planner/choose/fusion.hpp"
 
 #include <string>
 #include <vector>

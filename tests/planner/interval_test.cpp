@@ -8,8 +8,8 @@
 
 #include <doctest/doctest.h>
 
+#include "planner/cost/setting.hpp"
 #include "planner/run/predict.hpp"
-#include "planner/schedule/setting.hpp"
 #include "tests/support/planning.hpp"
 
 namespace planner {

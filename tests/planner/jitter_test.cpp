@@ -377,12 +377,12 @@ TEST_CASE("jitter: selective, what is encoded is decided before anything is draw
 
 // ---- what it does to an iteration
 
-void check_same(const Prediction& one, const Prediction& other, double epsilon) {
-  for (double Prediction::*number :
-       {&Prediction::iteration_us, &Prediction::forward_us, &Prediction::backward_us, &Prediction::encode_us,
-        &Prediction::decode_us, &Prediction::update_us, &Prediction::read_us, &Prediction::communication_us,
-        &Prediction::bytes_sent_per_worker, &Prediction::throughput_samples_per_s, &Prediction::speedup,
-        &Prediction::scaling_efficiency})
+void check_same(const Metrics& one, const Metrics& other, double epsilon) {
+  for (double Metrics::*number :
+       {&Metrics::iteration_us, &Metrics::forward_us, &Metrics::backward_us, &Metrics::encode_us,
+        &Metrics::decode_us, &Metrics::update_us, &Metrics::read_us, &Metrics::communication_us,
+        &Metrics::bytes_sent_per_worker, &Metrics::throughput_samples_per_s, &Metrics::speedup,
+        &Metrics::scaling_efficiency})
     CHECK(std::abs(one.*number - other.*number) <= epsilon * (other.*number));
   // what is left over of the others
   CHECK(std::abs(one.exposed_communication_us - other.exposed_communication_us) <=
@@ -405,7 +405,7 @@ TEST_CASE("jitter: with sigma 0 a run is the one without, bit for bit, whatever 
       const Run with = Scene(profile, network, workers, conditions).run(schedule);
       CHECK(with.timeline == without.timeline);
       CHECK(with.groups == without.groups);
-      check_same(with.prediction, without.prediction, 0);
+      check_same(with.metrics, without.metrics, 0);
     }
   }
 }
@@ -426,9 +426,9 @@ TEST_CASE("jitter: as it vanishes, every worker by itself gives what the slowest
     for (const Schedule& schedule : schedules(support::random_compressor(random, "all_reduce"))) {
       CAPTURE(schedule.name);
       conditions.jitter.sigma = 0;
-      const Prediction without = Scene(profile, network, workers, conditions).run(schedule).prediction;
+      const Metrics without = Scene(profile, network, workers, conditions).run(schedule).metrics;
       conditions.jitter.sigma = 1e-15;
-      const Prediction with = Scene(profile, network, workers, conditions).run(schedule).prediction;
+      const Metrics with = Scene(profile, network, workers, conditions).run(schedule).metrics;
       check_same(with, without, 1e-6);
     }
   }
@@ -449,13 +449,13 @@ TEST_CASE("jitter: one worker's iterations are its own draws and nothing else") 
       if (label.kind == Kind::backward) backward += task.duration;
       if (label.kind == Kind::update) update += task.duration;
     }
-    CHECK(run.prediction.iteration_us == Approx(sim::to_us(forward + backward + update) / 4).epsilon(1e-12));
-    CHECK(run.prediction.forward_us == Approx(sim::to_us(forward) / 4).epsilon(1e-6));
-    CHECK(run.prediction.backward_us == Approx(sim::to_us(backward) / 4).epsilon(1e-6));
-    CHECK(run.prediction.update_us == Approx(sim::to_us(update) / 4).epsilon(1e-6));
-    CHECK(run.prediction.exposed_communication_us <= 1e-5);
-    CHECK(run.prediction.communication_us == 0);
-    CHECK(run.prediction.speedup == Approx(1).epsilon(1e-6));
+    CHECK(run.metrics.iteration_us == Approx(sim::to_us(forward + backward + update) / 4).epsilon(1e-12));
+    CHECK(run.metrics.forward_us == Approx(sim::to_us(forward) / 4).epsilon(1e-6));
+    CHECK(run.metrics.backward_us == Approx(sim::to_us(backward) / 4).epsilon(1e-6));
+    CHECK(run.metrics.update_us == Approx(sim::to_us(update) / 4).epsilon(1e-6));
+    CHECK(run.metrics.exposed_communication_us <= 1e-5);
+    CHECK(run.metrics.communication_us == 0);
+    CHECK(run.metrics.speedup == Approx(1).epsilon(1e-6));
   }
 }
 
@@ -465,7 +465,7 @@ TEST_CASE("jitter: over many iterations one worker's mean is that without jitter
     // the sum of independent draws: each task of d us has variance d^2 (exp(sigma^2) - 1)
     const double deviation = std::sqrt((4.0 + 9 + 25 + 16) * (std::exp(sigma * sigma) - 1) / kIterations);
     for (const char* schedule : {R"("wfbp")", R"("dear-nl")"}) {
-      const Prediction got = run_with({.sigma = sigma}, schedule, 1, {.iterations = kIterations}).prediction;
+      const Metrics got = run_with({.sigma = sigma}, schedule, 1, {.iterations = kIterations}).metrics;
       CHECK(std::abs(got.iteration_us - 14) < 4 * deviation);
     }
   }
@@ -475,10 +475,9 @@ TEST_CASE("jitter: the longer tasks spread, the longer an iteration of several w
   for (const char* schedule : {R"("s-sgd")", R"("wfbp")", R"("dear-no-fusion")",
                                R"({"pipeline": "zero", "overlap_gather": false})", R"("horovod")"}) {
     CAPTURE(schedule);
-    double before = run_with({.sigma = 0}, schedule, 4).prediction.iteration_us;
+    double before = run_with({.sigma = 0}, schedule, 4).metrics.iteration_us;
     for (const double sigma : {0.1, 0.2, 0.4, 0.8}) {
-      const double now =
-          run_with({.sigma = sigma}, schedule, 4, {.iterations = 1000}).prediction.iteration_us;
+      const double now = run_with({.sigma = sigma}, schedule, 4, {.iterations = 1000}).metrics.iteration_us;
       CHECK(now > before);
       before = now;
     }
@@ -491,7 +490,7 @@ TEST_CASE(
   for (const std::int64_t workers : {1, 2, 4, 16}) {
     const Scene scene(two_layers(), support::link_of(0, 0), workers,
                       {.iterations = 500, .jitter = {.sigma = 0.3}});
-    const double now = scene.run(schedule_of(R"("wfbp")")).prediction.iteration_us;
+    const double now = scene.run(schedule_of(R"("wfbp")")).metrics.iteration_us;
     CHECK(now > before);
     before = now;
   }
@@ -544,9 +543,9 @@ TEST_CASE("jitter: compute is told of the worker that computes longest over the 
     std::size_t slowest = 0;
     for (std::size_t worker = 0; worker < 5; ++worker)
       if (forward[worker] + backward[worker] > forward[slowest] + backward[slowest]) slowest = worker;
-    CHECK(run.prediction.forward_us == Approx(forward[slowest]).epsilon(1e-6));
-    CHECK(run.prediction.backward_us == Approx(backward[slowest]).epsilon(1e-6));
-    const Prediction& p = run.prediction;
+    CHECK(run.metrics.forward_us == Approx(forward[slowest]).epsilon(1e-6));
+    CHECK(run.metrics.backward_us == Approx(backward[slowest]).epsilon(1e-6));
+    const Metrics& p = run.metrics;
     CHECK(p.exposed_communication_us > 0);
     CHECK(p.iteration_us ==
           Approx(p.forward_us + p.backward_us + p.update_us + p.exposed_communication_us).epsilon(1e-6));
@@ -554,17 +553,17 @@ TEST_CASE("jitter: compute is told of the worker that computes longest over the 
 }
 
 TEST_CASE("jitter: speed-up is against one worker that jitters as the first does") {
-  const Prediction four = run_with({.sigma = 0.3}, R"("wfbp")", 4, {.iterations = 50}).prediction;
-  const Prediction one = run_with({.sigma = 0.3}, R"("wfbp")", 1, {.iterations = 50}).prediction;
+  const Metrics four = run_with({.sigma = 0.3}, R"("wfbp")", 4, {.iterations = 50}).metrics;
+  const Metrics one = run_with({.sigma = 0.3}, R"("wfbp")", 1, {.iterations = 50}).metrics;
   CHECK(four.speedup == Approx(4 * one.iteration_us / four.iteration_us).epsilon(1e-6));
-  const Prediction slowed = run_with({.sigma = 0.3}, R"("wfbp")", 4,
-                                     {.iterations = 50, .stragglers = {{.worker = 0, .slowdown = 3}}})
-                                .prediction;
+  const Metrics slowed = run_with({.sigma = 0.3}, R"("wfbp")", 4,
+                                  {.iterations = 50, .stragglers = {{.worker = 0, .slowdown = 3}}})
+                             .metrics;
   CHECK(slowed.speedup == Approx(4 * one.iteration_us / slowed.iteration_us).epsilon(1e-6));
 }
 
 TEST_CASE("jitter: overlapped input makes the mean as long as reading takes at least") {
-  const Prediction got = run_with({.sigma = 0.3}, R"("wfbp")", 3, {.read_us = 1000}).prediction;
+  const Metrics got = run_with({.sigma = 0.3}, R"("wfbp")", 3, {.read_us = 1000}).metrics;
   CHECK(got.iteration_us == 1000);
   CHECK(got.speedup == 3);
 }

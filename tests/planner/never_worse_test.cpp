@@ -142,7 +142,7 @@ std::vector<Rival> rivals(const FusionRequest& request, const Place& place, Tall
     if (all[i].kind == "bayesian" && !place.is_one_of(5)) continue;
     if (all[i].kind == "cupcake" && request.pipeline.name != "wfbp") continue;
     try {
-      Groups groups = all[i].fuse(request);
+      Groups groups = all[i].fuse(request).groups;
       const Time value = evaluate(request, groups);
       out.push_back({.name = kPlanners[i], .groups = std::move(groups), .value = value});
     } catch (const core::EnvironmentError&) {
@@ -187,7 +187,7 @@ void in_places(const std::string& schedule_json, std::size_t one_of, Visit visit
     const Schedule schedule = schedule_of(schedule_json);
     const Setting setting(*place.profile, *place.network, place.workers, {.name = place.all_reduce}, {});
     try {
-      const FusionRequest request(setting, schedule);
+      const FusionRequest request = request_of(setting, schedule);
       visit(request, place, setting);
     } catch (const Unsupported&) {
       CHECK_FALSE(place.has_closed_forms());  // what was measured is all-reduce alone
@@ -241,7 +241,7 @@ struct Others {
 
   std::vector<Rival> under(const std::string& schedule_json) const {
     const Schedule schedule = schedule_of(schedule_json);
-    const FusionRequest request(setting, schedule);
+    const FusionRequest request = request_of(setting, schedule);
     std::vector<Rival> out = rivals(request, place, tally);
     out.push_back({.name = "optimal", .groups = {}, .value = request.model().optimal({}).value});
     for (Rival& rival : out) rival.name += " under " + schedule_json;

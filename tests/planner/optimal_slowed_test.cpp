@@ -73,7 +73,7 @@ Time rounding(const FusionRequest& request) { return Time(request.workload.gradi
 TEST_CASE("slowed: without decoding, and with gathers apart, nothing is simulated to be faster") {
   for_each_slowed(0, 2000, false, [](Random& random, const Scene& scene, const Schedule& schedule) {
     if (gathers_under_forward(schedule)) return;
-    const FusionRequest request(scene.setting, schedule);
+    const FusionRequest request = request_of(scene.setting, schedule);
     const OptimalGroups found = request.model().optimal({});
     CAPTURE(support::shown(found.groups));
     REQUIRE(support::covers(found.groups, scene.setting.workload));
@@ -95,7 +95,7 @@ TEST_CASE("slowed: without decoding, and with gathers apart, nothing is simulate
 
 /// What a heuristic is held to.
 void check_heuristic(const Scene& scene, const Schedule& schedule) {
-  const FusionRequest request(scene.setting, schedule);
+  const FusionRequest request = request_of(scene.setting, schedule);
   const OptimalGroups found = request.model().optimal({});
   CAPTURE(support::shown(found.groups));
   REQUIRE(support::covers(found.groups, scene.setting.workload));
@@ -104,7 +104,7 @@ void check_heuristic(const Scene& scene, const Schedule& schedule) {
   unslowed.overlap = {};
   const Setting setting(scene.profile, scene.network, scene.setting.costs.workers(),
                         scene.setting.costs.algorithm(), unslowed);
-  const OptimalGroups without = FusionRequest(setting, schedule).model().optimal({});
+  const OptimalGroups without = request_of(setting, schedule).model().optimal({});
   CHECK(found.value <= simulate_iteration(request, without.groups));
   const Time best = best_simulated(request);
   CHECK(found.value >= best);
@@ -130,7 +130,7 @@ TEST_CASE("slowed: never worse than all in one group or each gradient alone") {
   const Scene scene(support::profile_of({{5, 12, {3}}, {8, 2, {3}}, {11, 3, {2}}, {2, 8, {1}}}),
                     support::pair_of(1, 1), 2, {.overlap = {.communication_slowdown = 1}});
   const Schedule schedule = schedule_of(R"("fusewise-dear")");
-  const FusionRequest request(scene.setting, schedule);
+  const FusionRequest request = request_of(scene.setting, schedule);
   const Time found = request.model().optimal({}).value;
   CHECK(found <= simulate_iteration(request, groups_of(0b000, 4)));
   CHECK(found <= simulate_iteration(request, groups_of(0b111, 4)));
@@ -141,7 +141,7 @@ TEST_CASE("slowed: one worker is slowed down by nothing") {
   const Scene scene(support::small_profile(random, 6), support::pair_of(1, 1), 1,
                     {.overlap = {.compute_slowdown = 2, .communication_slowdown = 2}});
   const Schedule schedule = schedule_of(R"("fusewise")");
-  const FusionRequest request(scene.setting, schedule);
+  const FusionRequest request = request_of(scene.setting, schedule);
   CHECK(request.model().optimal({}).value ==
         scene.setting.workload.forward_total + scene.setting.workload.backward_total);
 }

@@ -66,7 +66,7 @@ TEST_CASE("optimal: planner, simulator and the contract's words give any groups 
     offer.algorithms = {"recursive_doubling", "binary_tree"};
     offer.compressors = {planner::Compressor{}, support::random_compressor(random, "y", pipeline.halves)};
     const Schedule schedule = schedule_of(offer.json(pipeline));
-    const FusionRequest request(scene.setting, schedule);
+    const FusionRequest request = request_of(scene.setting, schedule);
     const support::Reference reference(scene, pipeline.name, pipeline.overlap_gather, offer.transfers());
     for (int repeats = 0; repeats < 4; ++repeats) {
       Groups groups = support::random_groups(random, scene.setting.workload.gradient_count());
@@ -94,7 +94,7 @@ using Simulated = std::tuple<double, std::int64_t, std::uint32_t>;
 
 Simulated simulated(const Scene& scene, const Schedule& schedule) {
   const Run run = scene.run(schedule);
-  return {run.prediction.iteration_us, run.prediction.groups, run.groups.front().end};
+  return {run.metrics.iteration_us, run.metrics.groups, run.groups.front().end};
 }
 
 Simulated best_simulated(const Scene& scene, Schedule schedule) {
@@ -221,7 +221,7 @@ TEST_CASE("optimal: no other kind of fusion ever gives a shorter iteration, what
       if (pipeline.name == "priority" || pipeline.name == "sharded") continue;
       const auto time_of = [&](const std::string& fusion) {
         const std::string json = fmt::format(R"({{"pipeline": "{}", "fusion": {}}})", pipeline.name, fusion);
-        return scene.run(schedule_of(json)).prediction.iteration_us;
+        return scene.run(schedule_of(json)).metrics.iteration_us;
       };
       const double best = time_of(R"("optimal")");
       for (const std::string& fusion : other_fusions()) {
@@ -253,7 +253,7 @@ TEST_CASE("optimal: a thousand gradients are planned, and no group of them is wo
   const Workload& workload = scene.setting.workload;
   const CollectiveCost& cost = scene.setting.costs.of(core::CollectiveKind::all_reduce);
   const Schedule schedule = schedule_of(R"("fusewise")");
-  const OptimalGroups found = FusionRequest(scene.setting, schedule).model().optimal({});
+  const OptimalGroups found = request_of(scene.setting, schedule).model().optimal({});
   CHECK(support::covers(found.groups, workload));
   for (std::size_t i = 0; i + 1 < found.groups.size(); ++i) {
     Groups merged = found.groups;

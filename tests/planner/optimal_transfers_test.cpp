@@ -82,13 +82,13 @@ TEST_CASE("ways: what is small goes by recursive doubling and what is large by t
   const std::string json =
       R"({"fusion": {"kind": "optimal", "choices": {"all_reduce": ["recursive_doubling", "ring"]}}})";
   CHECK(shown_with_transfers(json, scene) == "1 ring none, 1 ring none");  // 1-13 is hidden as well
-  CHECK(scene.run(schedule_of(json)).prediction.iteration_us == 167);
+  CHECK(scene.run(schedule_of(json)).metrics.iteration_us == 167);
   const Scene at_once(gradients_of({{101, 4}, {0, 40}}), support::link_of(1, 1), 4);
   CHECK(shown_with_transfers(json, at_once) == "2 ring none");  // 173, and 177 apart
   const Scene small_last(gradients_of({{1, 40}, {100, 4}}), support::link_of(1, 1), 4);
   CHECK(shown_with_transfers(json, small_last) == "1 ring none, 1 recursive_doubling none");
-  CHECK(scene.run(schedule_of(R"("fusewise")")).prediction.iteration_us == 167);
-  CHECK(small_last.run(schedule_of(json)).prediction.iteration_us == 111);
+  CHECK(scene.run(schedule_of(R"("fusewise")")).metrics.iteration_us == 167);
+  CHECK(small_last.run(schedule_of(json)).metrics.iteration_us == 111);
 }
 
 TEST_CASE("ways: only what is exposed is compressed, as encoding delays backward") {
@@ -99,7 +99,7 @@ TEST_CASE("ways: only what is exposed is compressed, as encoding delays backward
   const std::string json = R"({"fusion": {"kind": "optimal", "choices": {"compression":
       [{"name": "x", "ratio": 0.125, "encode": {"startup_us": 5}, "collective": "all_reduce"}]}}})";
   CHECK(shown_with_transfers(json, scene) == "1 ring none, 1 ring x");
-  CHECK(scene.run(schedule_of(json)).prediction.iteration_us == 70);
+  CHECK(scene.run(schedule_of(json)).metrics.iteration_us == 70);
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ TEST_CASE("parameter server: as wfbp with a push and a pull for each group") {
   check_run(R"({"pipeline": "parameter_server", "servers": 2})", two,
             {"F1 0-2, F2 2-5, B2 5-9, B1 9-14, F1 25-27, F2 27-30, B2 30-34, B1 34-39",
              "A1 9-19, A2 19-25, A1 34-44, A2 44-50", 25});
-  CHECK(scene.run(schedule_of(R"("parameter-server")")).prediction.bytes_sent_per_worker == 120);
+  CHECK(scene.run(schedule_of(R"("parameter-server")")).metrics.bytes_sent_per_worker == 120);
 }
 
 TEST_CASE("parameter server: the optimal grouping is exact") {

@@ -38,7 +38,7 @@ struct Instance {
 
   Scene scene() const { return Scene(profile, network, workers, conditions); }
   Run run(const Schedule& schedule) const { return scene().run(schedule); }
-  Prediction predict(const Schedule& schedule) const { return run(schedule).prediction; }
+  Metrics predict(const Schedule& schedule) const { return run(schedule).metrics; }
   double iteration_us(const Schedule& schedule) const { return predict(schedule).iteration_us; }
 };
 
@@ -134,10 +134,10 @@ TEST_CASE("pipelines: an iteration takes the same time however many are simulate
 TEST_CASE("pipelines: no prediction is below its lower bound, and no communication exposed below zero") {
   for_all([](const Instance& instance, const Schedule& schedule) {
     const Scene scene = instance.scene();
-    const Prediction got = scene.run(schedule).prediction;
+    const Metrics got = scene.run(schedule).metrics;
     // in parts an update is rounded as often as there are groups
     CHECK(got.iteration_us >=
-          lower_bound_us(scene.setting, schedule) - 1e-6 * static_cast<double>(got.groups));
+          lower_bound_us(request_of(scene.setting, schedule)) - 1e-6 * static_cast<double>(got.groups));
     CHECK(got.exposed_communication_us >= 0);
     const double cycle_us = schedule.fusion.kind == "threshold" ? 1000 : 0;  // the longest of any
     CHECK(got.exposed_communication_us <= got.communication_us + cycle_us + 1e-9);
@@ -156,7 +156,7 @@ TEST_CASE("pipelines: an iteration is all that is computed, what is read unoverl
   for_all([](Instance instance, const Schedule& schedule) {
     instance.conditions.iterations = 1;
     const Run run = instance.run(schedule);
-    const Prediction& p = run.prediction;
+    const Metrics& p = run.metrics;
     const double all = p.forward_us + p.backward_us + p.encode_us + p.decode_us + p.update_us + p.read_us +
                        p.exposed_communication_us;
     const Conditions& conditions = instance.conditions;
@@ -169,11 +169,29 @@ TEST_CASE("pipelines: an iteration is all that is computed, what is read unoverl
   });
 }
 
+TEST_CASE("pipelines: between two marks lie an iteration's collectives, and nothing waits for a later task") {
+  for_all([](const Instance& instance, const Schedule& schedule) {
+    const Run run = instance.run(schedule);
+    const Lowered& lowered = run.lowered;
+    REQUIRE(lowered.after_marks.size() == lowered.marks.size());
+    CHECK(sim::index(lowered.after_marks.back()) == lowered.graph.tasks().size());
+    for (std::size_t mark = 0; mark < lowered.marks.size(); ++mark)
+      for (const sim::TaskId task : lowered.marks[mark]) CHECK(task < lowered.after_marks[mark]);
+    std::size_t mark = 0;  // the next one
+    for (std::uint32_t i = 0; i < lowered.graph.tasks().size(); ++i) {
+      while (sim::TaskId{i} >= lowered.after_marks[mark]) ++mark;
+      for (const sim::TaskId next : lowered.graph.successors(sim::TaskId{i})) CHECK(sim::index(next) > i);
+      const TaskLabel label = TaskLabel::unpack(lowered.graph.tasks()[i].label);
+      if (TaskLabel::collective(label.kind)) CHECK(label.iteration + 1 == mark);
+    }
+  });
+}
+
 TEST_CASE("pipelines: one worker has nothing to encode or communicate, and an efficiency of 1") {
   for_all([](Instance instance, const Schedule& schedule) {
     instance.conditions.stragglers.clear();
     instance.workers = 1;
-    const Prediction got = instance.predict(schedule);
+    const Metrics got = instance.predict(schedule);
     CHECK(got.scaling_efficiency == Approx(1).epsilon(1e-6));
     CHECK(got.speedup == got.scaling_efficiency);
     CHECK(got.communication_us == 0);
@@ -261,9 +279,8 @@ TEST_CASE(
       CHECK(busy_us >= costs_us - rounding_us);
       const double slowest = 1 + instance.conditions.overlap.communication_slowdown;
       CHECK(busy_us <= slowest * costs_us + 2 * rounding_us);
-      if (sigma == 0) CHECK(run.prediction.communication_us == Approx(busy_us));
-      CHECK(run.prediction.bytes_sent_per_worker ==
-            Approx(all.sent + (gathers_lars ? lars_sent(instance) : 0)));
+      if (sigma == 0) CHECK(run.metrics.communication_us == Approx(busy_us));
+      CHECK(run.metrics.bytes_sent_per_worker == Approx(all.sent + (gathers_lars ? lars_sent(instance) : 0)));
     }
   });
 }
@@ -277,8 +294,8 @@ TEST_CASE("pipelines: more workers never speed up an iteration on a ring") {
       const Run run = instance.run(schedule);
       if (may_be_unlucky(run, schedule)) return;
       CAPTURE(workers);
-      CHECK(at_least(run.prediction.iteration_us, before));
-      before = run.prediction.iteration_us;
+      CHECK(at_least(run.metrics.iteration_us, before));
+      before = run.metrics.iteration_us;
     }
   });
 }
@@ -289,7 +306,7 @@ TEST_CASE("pipelines: a slower network, a straggler or an update never shortens 
     const bool has_cycle = schedule.fusion.kind == "threshold";
     const Run run = instance.run(schedule);
     if (may_be_unlucky(run, schedule)) return;
-    const double time = run.prediction.iteration_us;
+    const double time = run.metrics.iteration_us;
     Instance slower = instance;
     slower.network.link->beta_us_per_byte *= 2;
     slower.network.link->alpha_us += 3;
@@ -312,8 +329,8 @@ TEST_CASE(
       instance.conditions.overlap = overlap;
       const Run run = instance.run(schedule);
       if (may_be_unlucky(run, schedule) && run.proof) continue;
-      CHECK(at_least(run.prediction.iteration_us, time));
-      CHECK(at_least(1.7 * time, run.prediction.iteration_us));
+      CHECK(at_least(run.metrics.iteration_us, time));
+      CHECK(at_least(1.7 * time, run.metrics.iteration_us));
     }
   });
 }
@@ -331,8 +348,8 @@ TEST_CASE("pipelines: a compressor that leaves everything as it is changes nothi
       const Run plain = instance.run(schedule);
       CHECK(compressed.groups == plain.groups);
       CHECK(compressed.timeline == plain.timeline);
-      CHECK(compressed.prediction.iteration_us == plain.prediction.iteration_us);
-      CHECK(compressed.prediction.bytes_sent_per_worker == plain.prediction.bytes_sent_per_worker);
+      CHECK(compressed.metrics.iteration_us == plain.metrics.iteration_us);
+      CHECK(compressed.metrics.bytes_sent_per_worker == plain.metrics.bytes_sent_per_worker);
     }
   }
 }
@@ -382,11 +399,6 @@ TEST_CASE("pipelines: every program delivers each group's gradients once, whole,
 
 // ---- time lines
 
-bool is_collective(Kind kind) {
-  return kind == Kind::all_reduce || kind == Kind::reduce_scatter || kind == Kind::all_gather ||
-         kind == Kind::backward_gather;
-}
-
 /// When the tasks of a run ran, by worker, kind, iteration and item; collectives are worker 0's.
 class Spans {
  public:
@@ -398,7 +410,7 @@ class Spans {
       const std::size_t worker = is_shared ? 0 : Lowered::worker_of(tasks[i].stream);
       workers_ = std::max(workers_, worker + 1);
       spans_[{worker, label.kind, label.iteration, label.item}] = run.timeline.spans[i];
-      if (is_collective(label.kind)) ++collectives_;
+      if (TaskLabel::collective(label.kind)) ++collectives_;
     }
   }
   std::optional<sim::Span> find(std::size_t worker, Kind kind, std::uint32_t iteration,
@@ -429,7 +441,8 @@ class Journey {
     encodes_ = transfer.encode(bytes) > Time::zero();
     decodes_ = transfer.decode(bytes) > Time::zero();
     const CollectiveKind carrier = transfer.is_encoded(bytes) ? transfer.carrier(op.kind) : op.kind;
-    const Kind kind = op.issue == Issue::backward                 ? Kind::backward_gather
+    const Kind kind = op.issue == Issue::forward                  ? Kind::forward_gather
+                      : op.issue == Issue::backward               ? Kind::backward_gather
                       : carrier == CollectiveKind::all_reduce     ? Kind::all_reduce
                       : carrier == CollectiveKind::reduce_scatter ? Kind::reduce_scatter
                                                                   : Kind::all_gather;

@@ -1,7 +1,7 @@
 // Pipelines: whole timelines of two layers over two iterations, worked by hand. What holds for all of them is
 // in pipelines_shared_test.cpp.
 
-#include "planner/schedule/pipeline.hpp"
+#include "planner/pipeline/pipeline.hpp"
 
 #include <string>
 
@@ -38,7 +38,7 @@ void check(const std::string& schedule, const Conditions& conditions, const Expe
   CHECK(support::stream(scene, run, Lowered::kCompute) == expected.compute);
   CHECK(support::stream(scene, run, Lowered::kChannel) == expected.channel);
   CHECK(support::stream(scene, run, Lowered::kTicks) == expected.ticks);
-  CHECK(run.prediction.iteration_us == expected.iteration_us);
+  CHECK(run.metrics.iteration_us == expected.iteration_us);
 }
 
 const Conditions two_iterations = {.iterations = 2};
@@ -159,7 +159,7 @@ TEST_CASE(
 
 TEST_CASE("pipelines: overlapped input makes an iteration as long as reading takes, exposed or not") {
   const Scene scene(two_layers(), pair_of(2, 0.1), 2, {.read_us = 100});
-  const Prediction got = scene.run(schedule_of(R"("wfbp")")).prediction;
+  const Metrics got = scene.run(schedule_of(R"("wfbp")")).metrics;
   CHECK(got.iteration_us == 100);
   CHECK(got.exposed_communication_us == 11);  // of the iteration before the input's max: 25 - 5 - 9
   CHECK(got.read_us == 0);
@@ -249,7 +249,7 @@ TEST_CASE("pipelines: the numbers of a prediction, by hand") {
                      .optimizer_us = 3,
                      .stragglers = {{.worker = 0, .slowdown = 2}}});
   // R 0-1, F 1-11, b1 11-29, f2 29-39, B2 39-47, B1 47-57, A1 47-57, A2 57-63, U 63-69
-  const Prediction got = scene.run(schedule_of(R"("wfbp")")).prediction;
+  const Metrics got = scene.run(schedule_of(R"("wfbp")")).metrics;
   CHECK(got.workers == 2);
   CHECK(got.groups == 2);
   CHECK(got.iteration_us == 69);

@@ -1,6 +1,6 @@
 // Plan files: what is written reads back the same, what a plan promises is what simulating it gives.
 
-#include "planner/schedule/plan_file.hpp"
+#include "planner/plan/plan_file.hpp"
 
 #include <algorithm>
 #include <string>
@@ -123,14 +123,14 @@ TEST_CASE("plan: its predicted time is what simulating it gives, and never under
       CAPTURE(schedule.name);
       const PlanFile plan = read(plan_text(plan_of(scene, schedule)));
       const Run run = scene.run(following(plan));
-      CHECK(run.prediction.iteration_us == plan.iteration_us);
+      CHECK(run.metrics.iteration_us == plan.iteration_us);
       CHECK(run.groups == scene.run(schedule).groups);
       CHECK(plan.lower_bound_us <= plan.iteration_us + 1e-6 * static_cast<double>(plan.groups.size()));
       std::int64_t bytes = 0;
       for (const PlanGroup& group : plan.groups) bytes += group.bytes;
       CHECK(bytes == scene.setting.workload.bytes());
       for (const ComparedPlan& other : plan.compared_with)
-        CHECK(other.iteration_us == scene.run(preset_schedule(other.schedule)).prediction.iteration_us);
+        CHECK(other.iteration_us == scene.run(preset_schedule(other.schedule)).metrics.iteration_us);
     }
   }
 }
@@ -157,8 +157,8 @@ TEST_CASE("plan: the lower bound is under every grouping, not only the fusions t
         Groups groups = support::random_groups(random, workload.gradient_count());
         schedule.fusion = {.kind = "random",
                            .fuse = [groups](const FusionRequest& /*request*/) { return groups; }};
-        CHECK(lower_bound_us(scene.setting, schedule) <=
-              scene.run(schedule).prediction.iteration_us + 1e-6 * static_cast<double>(groups.size()));
+        CHECK(lower_bound_us(request_of(scene.setting, schedule)) <=
+              scene.run(schedule).metrics.iteration_us + 1e-6 * static_cast<double>(groups.size()));
       }
     }
   }
@@ -170,8 +170,8 @@ TEST_CASE("plan: layers without tensors run forward while LARS rates are gathere
   const Scene scene(profile_of({{10, 0}, {1, 1, {1}}}), support::link_of(5, 0), 2,
                     {.lars_us = 1, .parallel_tensor_operator = true});
   const Schedule schedule = schedule_of(R"("dear-no-fusion")");
-  CHECK(scene.run(schedule).prediction.iteration_us == 1 + 5 + 0.5 + 10 + 1);
-  CHECK(lower_bound_us(scene.setting, schedule) <= 17.5);
+  CHECK(scene.run(schedule).metrics.iteration_us == 1 + 5 + 0.5 + 10 + 1);
+  CHECK(lower_bound_us(request_of(scene.setting, schedule)) <= 17.5);
 }
 
 TEST_CASE("plan: what is not a plan is refused") {

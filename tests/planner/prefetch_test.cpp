@@ -94,7 +94,7 @@ TEST_CASE("prefetch: fewer ahead never shorten an iteration, and enough are as g
     const core::Network network = support::random_link(random);
     const Scene scene(profile, network, random.between(1, 9), support::random_conditions(random));
     const auto time = [&](const std::string& members) {
-      return scene.run(schedule_of(R"({"pipeline": "dear")" + members + "}")).prediction.iteration_us;
+      return scene.run(schedule_of(R"({"pipeline": "dear")" + members + "}")).metrics.iteration_us;
     };
     const double unlimited = time("");
     double before = time(R"(, "prefetch": 1)");
@@ -121,16 +121,16 @@ Scene uneven_scene(Random& random) {
 TEST_CASE("prefetch: what a planner sees is what is simulated") {
   const Scene scene(long_first_layer(), pair_of(2, 0.1));
   const Schedule schedule = schedule_of(dear("1"));
-  const FusionRequest request(scene.setting, schedule);
+  const FusionRequest request = request_of(scene.setting, schedule);
   CHECK(evaluate(request, support::fuse(R"("none")", scene)) == sim::from_us(61));
   int limited = 0;
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     Random random(seed);
     const Scene any = uneven_scene(random);
-    const FusionRequest with(any.setting, schedule);
+    const FusionRequest with = request_of(any.setting, schedule);
     const Schedule unlimited = schedule_of(R"({"pipeline": "dear"})");
-    const FusionRequest without(any.setting, unlimited);
+    const FusionRequest without = request_of(any.setting, unlimited);
     const Groups groups = support::random_groups(random, any.setting.workload.gradient_count());
     CHECK(evaluate(with, groups) == simulate_iteration(with, groups));
     limited += evaluate(with, groups) > evaluate(without, groups) ? 1 : 0;
@@ -146,26 +146,27 @@ TEST_CASE(
     Random random(seed);
     const Scene scene = uneven_scene(random);
     const Schedule schedule = schedule_of(R"({"pipeline": "dear", "prefetch": 1, "fusion": "optimal"})");
-    const FusionRequest request(scene.setting, schedule);
-    const Groups found = schedule.fusion.fuse(request);
-    REQUIRE(request.proof.has_value());
+    const FusionRequest request = request_of(scene.setting, schedule);
+    const Grouping fused = schedule.fusion.fuse(request);
+    const Groups& found = fused.groups;
+    REQUIRE(fused.proof.has_value());
     const sim::Time value = evaluate(request, found);
     sim::Time best = sim::Time::max();
     support::for_each_grouping(
         scene.setting.workload.gradient_count(), 1, support::any_grouping,
         [&](const Groups& groups) { best = std::min(best, evaluate(request, groups)); });
     CHECK(value >= best);
-    CHECK(value - request.proof->may_be_off_by <= best);
+    CHECK(value - fused.proof->may_be_off_by <= best);
     CHECK(request.model().lower_bound() <= best);
     for (const char* plain : {R"("none")", R"("all")"})
       CHECK(value <= evaluate(request, support::fuse(plain, scene, "dear")));
     const Groups unlimited = support::fuse(R"("optimal")", scene, "dear");
     CHECK(value <= evaluate(request, unlimited));
     const Schedule free = schedule_of(R"({"pipeline": "dear"})");
-    const FusionRequest bound(scene.setting, free);
-    CHECK(request.proof->may_be_off_by == value - evaluate(bound, unlimited));
-    heuristic += request.proof->may_be_off_by > sim::Time::zero() ? 1 : 0;
-    CHECK(scene.run(schedule).prediction.iteration_us == sim::to_us(value));
+    const FusionRequest bound = request_of(scene.setting, free);
+    CHECK(fused.proof->may_be_off_by == value - evaluate(bound, unlimited));
+    heuristic += fused.proof->may_be_off_by > sim::Time::zero() ? 1 : 0;
+    CHECK(scene.run(schedule).metrics.iteration_us == sim::to_us(value));
   }
   CHECK(heuristic > 5);
 }

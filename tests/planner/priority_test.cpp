@@ -49,7 +49,7 @@ TEST_CASE("priority: what is in flight, up to the credit, is not overtaken") {
   check_run(priority(1), scene, alone);
 }
 
-TEST_CASE("priority: the last partition of a tensor is smaller; each pays for its negotiation") {
+TEST_CASE("priority: the last partition of a tensor is smaller, each pays for its negotiation") {
   const Scene scene(two_layers(), pair_of(2, 0.1), 2, {.iterations = 1});
   // 60 and 20 bytes of layer 2, 40 of layer 1
   check_run(priority(60, "", 60), scene,
@@ -71,7 +71,7 @@ TEST_CASE("priority: a partition is updated when it has arrived, before its laye
              "A1 9-15, A2 21-27, A3 15-21, H 29-30.4", 30.4});
 }
 
-TEST_CASE("priority: reading and further micro-batches come before; one worker sends nothing") {
+TEST_CASE("priority: reading and further micro-batches come before, one worker sends nothing") {
   const Scene scene(two_layers(), pair_of(2, 0.1), 2,
                     {.iterations = 1, .accumulation_steps = 2, .read_us = 8, .read_is_overlapped = false});
   check_run(priority(40), scene,
@@ -101,9 +101,9 @@ TEST_CASE("priority: partitions cover every tensor, and a prediction counts them
     }
     for (std::uint32_t i = 0; i < workload.gradient_count(); ++i)
       CHECK(covered[i] == workload.gradients[i].bytes);
-    CHECK(run.prediction.groups == static_cast<std::int64_t>(run.groups.size()));
+    CHECK(run.metrics.groups == static_cast<std::int64_t>(run.groups.size()));
     const auto workers = static_cast<double>(scene.setting.costs.workers());
-    CHECK(run.prediction.bytes_sent_per_worker ==
+    CHECK(run.metrics.bytes_sent_per_worker ==
           doctest::Approx(2 * (workers - 1) / workers * static_cast<double>(workload.bytes())));
   }
 }

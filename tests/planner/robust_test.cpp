@@ -14,8 +14,9 @@
 #include "core/errors.hpp"
 #include "planner/choose/sampled.hpp"
 #include "planner/choose/simulate_iteration.hpp"
-#include "planner/graph/lower.hpp"
+#include "planner/graph/lowered.hpp"
 #include "sim/draws.hpp"
+#include "sim/simulate.hpp"
 #include "tests/support/groups.hpp"
 
 namespace planner {
@@ -36,12 +37,21 @@ struct Asked {
   FusionRequest request;
 
   Asked(const Scene& scene, const std::string& json)
-      : schedule(support::schedule_of(json)), request(scene.setting, schedule) {}
+      : schedule(support::schedule_of(json)), request(request_of(scene.setting, schedule)) {}
   Asked(const Asked&) = delete;
   Asked& operator=(const Asked&) = delete;
 
-  Groups fuse() const { return schedule.fusion.fuse(request); }
-  const SampledProof& proof() const { return *request.proof->sampled; }
+  Groups fuse() const { return found().groups; }
+  const Proof& proof() const { return found().proof.value(); }
+  const SampledProof& sampled() const { return proof().sampled.value(); }
+
+ private:
+  const Grouping& found() const {
+    if (!found_) found_ = schedule.fusion.fuse(request);
+    return *found_;
+  }
+
+  mutable std::optional<Grouping> found_;
 };
 
 std::string robust(const std::string& keys = "", const std::string& pipeline = "wfbp") {
@@ -262,12 +272,12 @@ TEST_CASE("sampled: a straggler that is always last is the workload of the slowe
 const std::vector<std::string> kBarrierPipelines = {R"({"pipeline": "wfbp"})",
                                                     R"({"pipeline": "after_backward"})"};
 
-/// The run again, with what each worker computes as drawn, and the update as long as on the slowest.
-sim::Timeline with_draws(const Setting& setting, const Run& run, std::uint64_t seed) {
+/// Simulated again, with what each worker computes as drawn, and the update as long as on the slowest.
+sim::Timeline with_draws(const Setting& setting, const Lowered& lowered, std::uint64_t seed) {
   using Kind = TaskLabel::Kind;
   sim::TaskGraphBuilder builder;
-  for (const std::string& stream : run.lowered.graph.streams()) builder.add_stream(stream);
-  const auto tasks = run.lowered.graph.tasks();
+  for (const std::string& stream : lowered.graph.streams()) builder.add_stream(stream);
+  const auto tasks = lowered.graph.tasks();
   for (sim::Task task : tasks) {
     const TaskLabel label = TaskLabel::unpack(task.label);
     if (label.kind == Kind::forward || label.kind == Kind::backward ||
@@ -278,7 +288,7 @@ sim::Timeline with_draws(const Setting& setting, const Run& run, std::uint64_t s
     builder.add_task(task);
   }
   for (std::uint32_t task = 0; task < tasks.size(); ++task)
-    for (const sim::TaskId next : run.lowered.graph.successors(sim::TaskId{task}))
+    for (const sim::TaskId next : lowered.graph.successors(sim::TaskId{task}))
       builder.add_dependency(sim::TaskId{task}, next);
   return sim::simulate(std::move(builder).build());
 }
@@ -309,14 +319,13 @@ TEST_CASE("sampled: three workers simulated with the same draws take as long, it
       CAPTURE(json);
       const Asked asked(scene, json);
       const Groups groups = support::random_groups(random, scene.setting.workload.gradient_count());
-      Run run = simulate_groups(scene.setting, asked.schedule, groups, asked.request.transfers);
-      run.lowered = lower_every_worker(scene.setting, run);
+      const Lowered lowered = lower_every_worker(
+          scene.setting, simulate_groups(scene.setting, asked.schedule, groups, asked.request.transfers));
       const Samples samples(asked.request, {.samples = conditions.iterations, .seed = seed});
       const std::vector<Time> values = samples.values(groups);
-      const sim::Timeline timeline = with_draws(scene.setting, run, seed);
+      const sim::Timeline timeline = with_draws(scene.setting, lowered, seed);
       for (std::size_t i = 0; i < values.size(); ++i) {
-        const Time length =
-            at_mark(run.lowered.marks[i + 1], timeline) - at_mark(run.lowered.marks[i], timeline);
+        const Time length = at_mark(lowered.marks[i + 1], timeline) - at_mark(lowered.marks[i], timeline);
         CHECK(values[i] == length);
       }
     }
@@ -361,7 +370,7 @@ TEST_CASE("sampled: the mean is that of long simulations with jitter, within fou
     }
     const double mean = sum / kSamples;
     const double error = std::sqrt((squares / kSamples - mean * mean) * (1.0 / kSamples + 1.0 / 3000));
-    CHECK(std::abs(run(scene.setting, asked.schedule).prediction.iteration_us - mean) < 4 * error);
+    CHECK(std::abs(run(scene.setting, asked.schedule).metrics.iteration_us - mean) < 4 * error);
     CHECK(error < 1.5);
   }
 }
@@ -449,12 +458,12 @@ TEST_CASE("robust: two gradients that are better apart on average may be better 
     in_one += (30 + b1) / 64;
     best += std::min(29 + std::max(16.0, b1), 30 + b1) / 64;
   }
-  CHECK(asked.proof().objective == "mean");
-  CHECK(asked.proof().samples == 64);
-  CHECK(sim::to_us(asked.proof().value) == doctest::Approx(in_one));
-  CHECK(sim::to_us(asked.proof().of_exact_plan) == doctest::Approx(apart));
-  CHECK(sim::to_us(asked.proof().bound) == doctest::Approx(best));
-  CHECK(asked.request.proof->may_be_off_by == asked.proof().value - asked.proof().bound);
+  CHECK(asked.sampled().objective == "mean");
+  CHECK(asked.sampled().samples == 64);
+  CHECK(sim::to_us(asked.sampled().value) == doctest::Approx(in_one));
+  CHECK(sim::to_us(asked.sampled().of_exact_plan) == doctest::Approx(apart));
+  CHECK(sim::to_us(asked.sampled().bound) == doctest::Approx(best));
+  CHECK(asked.proof().may_be_off_by == asked.sampled().value - asked.sampled().bound);
   CHECK(apart - in_one > 0.5);
 }
 
@@ -466,11 +475,11 @@ TEST_CASE("robust: what is better on average need not be so in bad iterations") 
   std::vector<double> draws;
   for (std::uint64_t sample = 0; sample < 64; ++sample) draws.push_back(later_draw(sample));
   std::sort(draws.begin(), draws.end());
-  CHECK(asked.proof().objective == "p95");
-  CHECK(sim::to_us(asked.proof().value) == doctest::Approx(29 + 20 * draws[60]));  // rank 61 of 64
-  CHECK(asked.proof().value == asked.proof().of_exact_plan);
-  CHECK(asked.proof().value == asked.proof().bound);
-  CHECK(asked.request.proof->may_be_off_by == Time::zero());
+  CHECK(asked.sampled().objective == "p95");
+  CHECK(sim::to_us(asked.sampled().value) == doctest::Approx(29 + 20 * draws[60]));  // rank 61 of 64
+  CHECK(asked.sampled().value == asked.sampled().of_exact_plan);
+  CHECK(asked.sampled().value == asked.sampled().bound);
+  CHECK(asked.proof().may_be_off_by == Time::zero());
 }
 
 /// Tried one by one.
@@ -540,7 +549,7 @@ TEST_CASE(
                              pipeline, compression, name(statistic), seed, communication_sigma));
       const Sampling sampling = {.samples = 24, .seed = seed, .communication_sigma = communication_sigma};
       const Groups groups = asked.fuse();
-      const SampledProof& proof = asked.proof();
+      const SampledProof proof = asked.sampled();
       CHECK(support::covers(groups, scene.setting.workload));
       const Samples samples(asked.request, sampling);
       CHECK(proof.value == of(statistic, samples.values(groups)));
@@ -575,11 +584,11 @@ TEST_CASE("robust: the exact plan where nothing varies, or one worker is alone")
       const Asked asked(scene, robust(random.one_in(2) ? R"("objective": "p95")" : "", pipeline));
       const OptimalGroups exact = asked.request.model().optimal({});
       CHECK(asked.fuse() == exact.groups);
-      CHECK(asked.request.proof->may_be_off_by == Time::zero());
-      CHECK(asked.proof().value == asked.proof().of_exact_plan);
+      CHECK(asked.proof().may_be_off_by == Time::zero());
+      CHECK(asked.sampled().value == asked.sampled().of_exact_plan);
       if (workers > 1) {
         const std::int64_t further = conditions.accumulation_steps - 1;
-        const double rest = sim::to_us(asked.proof().value - exact.value) -
+        const double rest = sim::to_us(asked.sampled().value - exact.value) -
                             static_cast<double>(further) * sim::to_us(scene.setting.workload.forward_total +
                                                                       scene.setting.workload.backward_total);
         CHECK(std::abs(rest) < 1e-3);  // a micro-batch is rounded as a whole
@@ -606,9 +615,9 @@ TEST_CASE("robust: slow-down that is simulated is searched too, with a bound tha
       const Asked asked(scene, robust(R"("samples": 8)", pipeline));
       asked.fuse();
       const Tried tried = try_all(asked.request, {.samples = 8}, Statistic::mean);
-      CHECK(asked.proof().bound <= tried.bound);
-      CHECK(asked.proof().value >= tried.best);
-      CHECK(asked.proof().value <= asked.proof().of_exact_plan);
+      CHECK(asked.sampled().bound <= tried.bound);
+      CHECK(asked.sampled().value >= tried.best);
+      CHECK(asked.sampled().value <= asked.sampled().of_exact_plan);
     }
   }
 }
@@ -621,7 +630,7 @@ TEST_CASE("robust: constraints hold") {
     const std::uint32_t count = 1 + random.below(scene.setting.workload.gradient_count());
     const Asked asked(scene, robust(fmt::format(R"("constraints": {{"groups": {}}})", count)));
     CHECK(asked.fuse().size() == count);
-    CHECK(asked.proof().value <= asked.proof().of_exact_plan);
+    CHECK(asked.sampled().value <= asked.sampled().of_exact_plan);
   }
 }
 
@@ -632,9 +641,9 @@ TEST_CASE("robust: the same seed gives the same plan, another one other samples"
   const Asked same(scene, robust(R"("seed": 7)"));
   const Asked other(scene, robust(R"("seed": 8)"));
   CHECK(one.fuse() == same.fuse());
-  CHECK(one.proof().value == same.proof().value);
+  CHECK(one.sampled().value == same.sampled().value);
   other.fuse();
-  CHECK(one.proof().of_exact_plan != other.proof().of_exact_plan);
+  CHECK(one.sampled().of_exact_plan != other.sampled().of_exact_plan);
 }
 
 // ---- files

@@ -1,6 +1,6 @@
 // Rules that groupings keep to, against a plain look at every group and every grouping.
 
-#include "planner/schedule/rules.hpp"
+#include "planner/choose/rules.hpp"
 
 #include <algorithm>
 #include <optional>

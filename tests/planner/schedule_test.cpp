@@ -24,8 +24,8 @@ using support::schedule_of;
 std::string names_of_presets() { return fmt::format("{}", fmt::join(names(presets()), ", ")); }
 
 Groups fuse(const Schedule& schedule, const Scene& scene) {
-  const FusionRequest request(scene.setting, schedule);
-  return schedule.fusion.fuse(request);
+  const FusionRequest request = request_of(scene.setting, schedule);
+  return schedule.fusion.fuse(request).groups;
 }
 
 TEST_CASE("schedule: presets are the rows of the contract's table") {

@@ -30,7 +30,7 @@ using support::shown;
 
 Time time_of(const Scene& scene, const Groups& groups, const std::string& in = "wfbp") {
   const Schedule schedule = support::schedule_of(fmt::format(R"({{"pipeline": "{}"}})", in));
-  return evaluate(FusionRequest(scene.setting, schedule), groups);
+  return evaluate(request_of(scene.setting, schedule), groups);
 }
 
 /// Up to `most` layers of one to three tensors of up to 40 bytes.
@@ -165,7 +165,7 @@ TEST_CASE("sweep: what it finds is what is simulated, and never beats the optima
     for (const std::string in : {"wfbp", "dear"}) {
       const auto iteration = [&](const std::string& fusion) {
         return scene.run(support::schedule_of(R"({"pipeline": ")" + in + R"(", "fusion": )" + fusion + "}"))
-            .prediction.iteration_us;
+            .metrics.iteration_us;
       };
       const double optimal = iteration(R"("optimal")");
       for (const std::string of : {"buckets", "modules", "groups"}) {

@@ -41,7 +41,7 @@ TEST_CASE("sharded: parameters are gathered one group ahead before each pass, gr
              "G1 0-7, S1 21-28, G1 28-35, S1 49-56", 28});
 }
 
-TEST_CASE("sharded: what forward used last is kept by default; all may be kept, or all gathered again") {
+TEST_CASE("sharded: what forward used last is kept by default, all may be kept, or all gathered again") {
   const Scene scene(two_layers(), pair_of(2, 0.1), 2, {.iterations = 1});
   // backward waits for its first group, whose compute then hides the gathering of the second
   check_run(
@@ -72,7 +72,7 @@ TEST_CASE("sharded: each micro-batch gathers, only the last scatters") {
   check_run(sharded(), scene,
             {"F1 3-5, F2 8-11, B2' 11-15, B1' 15-20, F1' 23-25, F2' 28-31, B2 31-35, B1 35-40",
              "G2 0-3, G1 3-8, g2' 11-14, G2' 20-23, G1' 23-28, g2 31-34, S1 35-40, S2 40-43", 43});
-  const Prediction got = scene.run(schedule_of(sharded())).prediction;
+  const Metrics got = scene.run(schedule_of(sharded())).metrics;
   CHECK(got.forward_us == 10);
   CHECK(got.backward_us == 18);
   CHECK(got.communication_us == 30);
@@ -114,7 +114,7 @@ TEST_CASE("sharded: one worker has all parameters") {
             {"F1 0-2, F2 2-5, B2' 5-9, B1' 9-14, F1' 14-16, F2' 16-19, B2 19-23, B1 23-28", "", 28});
 }
 
-TEST_CASE("sharded: `optimal` beats what is plain, says how far off it may be, and is; bounds hold") {
+TEST_CASE("sharded: `optimal` beats what is plain, says how far off it may be, and is, bounds hold") {
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -125,22 +125,22 @@ TEST_CASE("sharded: `optimal` beats what is plain, says how far off it may be, a
                               R"(, "reshard_after_forward": false)"};
     const Schedule schedule =
         schedule_of(sharded(std::string(R"(, "fusion": "optimal")") + reshards[random.below(3)]));
-    const FusionRequest request(scene.setting, schedule);
-    const Groups found = schedule.fusion.fuse(request);
-    REQUIRE(request.proof.has_value());
+    const FusionRequest request = request_of(scene.setting, schedule);
+    const Grouping fused = schedule.fusion.fuse(request);
+    const Groups& found = fused.groups;
+    REQUIRE(fused.proof.has_value());
     const sim::Time value = evaluate(request, found);
     sim::Time best = sim::Time::max();
     support::for_each_grouping(
         scene.setting.workload.gradient_count(), 1, support::any_grouping,
         [&](const Groups& groups) { best = std::min(best, evaluate(request, groups)); });
     CHECK(value >= best);
-    CHECK(value - request.proof->may_be_off_by <= best);
+    CHECK(value - fused.proof->may_be_off_by <= best);
     // in parts an update is rounded as often as there are groups
     CHECK(request.model().lower_bound() <= best + sim::Time(scene.setting.workload.gradient_count()));
     for (const char* plain : {R"("none")", R"("all")"})
       CHECK(value <= evaluate(request, support::fuse(plain, scene)));
-    CHECK(iteration_us(scene.setting, request, found) ==
-          doctest::Approx(scene.run(schedule).prediction.iteration_us));
+    CHECK(iteration_us(request, found) == doctest::Approx(scene.run(schedule).metrics.iteration_us));
   }
 }
 

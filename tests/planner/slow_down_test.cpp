@@ -184,7 +184,7 @@ TEST_CASE("slow-down: one worker is not slowed") {
 
 TEST_CASE("slow-down: compute is told at full speed, the channel as long as it is busy") {
   const Scene scene(two_layers(), pair_of(2, 0.1), 2, {.overlap = kBoth});
-  const Prediction got = scene.run(schedule_of(R"("wfbp")")).prediction;
+  const Metrics got = scene.run(schedule_of(R"("wfbp")")).metrics;
   CHECK(got.iteration_us == 27);
   CHECK(got.forward_us == 5);
   CHECK(got.backward_us == 9);

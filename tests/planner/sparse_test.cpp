@@ -177,11 +177,11 @@ constexpr const char* kOkTopk =
 TEST_CASE("sparse: what Ok-Topk does now and then is spread over all iterations") {
   const Scene scene(two_layers(), link_of(1, 0.1), 2, {.iterations = 5});
   const Run run = scene.run(schedule_of(fmt::format(kOkTopk, false)));
-  CHECK(run.prediction.encode_us == 2);
-  CHECK(run.prediction.communication_us == Approx((9.4 + 11.65) / 2 + 2.8 / 4).epsilon(1e-12));
-  CHECK(run.prediction.iteration_us == Approx(14 + 2 + 11.225).epsilon(1e-12));
-  CHECK(run.prediction.exposed_communication_us == Approx(11.225).epsilon(1e-9));
-  CHECK(run.prediction.bytes_sent_per_worker == Approx((64 + 86.5) / 2 + 2).epsilon(1e-12));
+  CHECK(run.metrics.encode_us == 2);
+  CHECK(run.metrics.communication_us == Approx((9.4 + 11.65) / 2 + 2.8 / 4).epsilon(1e-12));
+  CHECK(run.metrics.iteration_us == Approx(14 + 2 + 11.225).epsilon(1e-12));
+  CHECK(run.metrics.exposed_communication_us == Approx(11.225).epsilon(1e-9));
+  CHECK(run.metrics.bytes_sent_per_worker == Approx((64 + 86.5) / 2 + 2).epsilon(1e-12));
 }
 
 TEST_CASE("sparse: or the iterations that have it pay for it") {
@@ -192,13 +192,13 @@ TEST_CASE("sparse: or the iterations that have it pay for it") {
              "G1 17-31.45, G1 46.45-55.85, G1 72.85-84.5", (24.4 + 28.65) / 2});
   // only what counts is told
   const Scene usual(two_layers(), link_of(1, 0.1), 2, {.iterations = 2});
-  const Prediction second = usual.run(schedule_of(fmt::format(kOkTopk, true))).prediction;
+  const Metrics second = usual.run(schedule_of(fmt::format(kOkTopk, true))).metrics;
   CHECK(second.encode_us == 1);
   CHECK(second.exposed_communication_us == Approx(9.4).epsilon(1e-9));
   CHECK(second.bytes_sent_per_worker == Approx(64).epsilon(1e-12));
   // over whole periods the mean is the same
   const Scene scene(two_layers(), link_of(1, 0.1), 2, {.iterations = 5});
-  const Prediction spikes = scene.run(schedule_of(fmt::format(kOkTopk, true))).prediction;
+  const Metrics spikes = scene.run(schedule_of(fmt::format(kOkTopk, true))).metrics;
   CHECK(spikes.iteration_us == Approx(14 + 2 + 11.225).epsilon(1e-12));
   CHECK(spikes.encode_us == 2);
   CHECK(spikes.communication_us == Approx(11.225).epsilon(1e-12));
@@ -211,8 +211,8 @@ TEST_CASE("sparse: planners look at the mean, whether it is spread or not") {
   const Scene scene(two_layers(), link_of(1, 0.1), 2, conditions);
   const auto value = [&](bool spikes) {
     const Schedule schedule = schedule_of(fmt::format(kOkTopk, spikes));
-    const FusionRequest request(scene.setting, schedule);
-    return simulate_iteration(request, schedule.fusion.fuse(request));
+    const FusionRequest request = request_of(scene.setting, schedule);
+    return simulate_iteration(request, schedule.fusion.fuse(request).groups);
   };
   CHECK(value(true) == value(false));
   CHECK(sim::to_us(value(true)) == Approx(14 + 2 + 11.225).epsilon(1e-9));
@@ -328,7 +328,7 @@ TEST_CASE("sparse: a plan keeps its compressor, and gives the same iteration aga
   const Run again = scene.run(schedule_of(
       fmt::format(R"({{"compression": {}, "fusion": {{"kind": "plan", "file": {}}}}})", compressor, plan)));
   CHECK(again.groups == run.groups);
-  CHECK(again.prediction.iteration_us == run.prediction.iteration_us);
+  CHECK(again.metrics.iteration_us == run.metrics.iteration_us);
 }
 
 Compressor random_sparse(Random& random) {

@@ -30,7 +30,7 @@ TEST_CASE("what-if: each change alone, and two at once") {
   const Scene scene(support::profile_of({{10, 20, {100}}, {10, 20, {100}}}), support::pair_of(4, 0.1), 2,
                     conditions);
   const Schedule schedule = schedule_of(R"("wfbp")");
-  REQUIRE(scene.run(schedule).prediction.iteration_us == 168);
+  REQUIRE(scene.run(schedule).metrics.iteration_us == 168);
   const std::vector<std::pair<std::string, double>> expected = {
       {"no-stragglers", 128},            // ready at 40 and 60, 44 each
       {"network=2", 142},                // 80 to 102, 120 to 142
@@ -82,8 +82,8 @@ TEST_CASE("what-if: is the changed job, run anew with the same groups") {
       const Schedule schedule = schedule_of(json);
       CHECK(changed_us(before, schedule,
                        "compute=4,startup=8,bandwidth=2,no-stragglers,no-jitter,no-failures") ==
-            after.run(schedule).prediction.iteration_us);
-      CHECK(changed_us(before, schedule, "network=1") == before.run(schedule).prediction.iteration_us);
+            after.run(schedule).metrics.iteration_us);
+      CHECK(changed_us(before, schedule, "network=1") == before.run(schedule).metrics.iteration_us);
     }
   }
 }
@@ -95,7 +95,7 @@ TEST_CASE("what-if: shared links of a topology become faster, too") {
       .nic = {.latency_us = 2, .us_per_byte = 0.25}};  // 12 + 200 x 0.25 a message, two rounds
   const Scene scene(support::profile_of({{10, 20, {100}}}), support::pair_of(4, 0.1), 2, conditions);
   const Schedule schedule = schedule_of(R"("wfbp")");
-  REQUIRE(scene.run(schedule).prediction.iteration_us == 30 + 2 * 62);
+  REQUIRE(scene.run(schedule).metrics.iteration_us == 30 + 2 * 62);
   CHECK(changed_us(scene, schedule, "network=2") == 30 + 62);
   CHECK(changed_us(scene, schedule, "startup=4") == 30 + 2 * 53);
 }

@@ -1,27 +1,12 @@
-// Summaries of samples, and when a machine counts as noisy.
+// When a machine counts as noisy.
 
 #include <doctest/doctest.h>
 
 #include "profiler/common/host.hpp"
 #include "profiler/common/noise.hpp"
-#include "profiler/common/samples.hpp"
 
 namespace profiler {
 namespace {
-
-TEST_CASE("samples: median, interquartile range and the 99th percentile, whatever the order") {
-  const SampleSummary odd = summary({5, 1, 4, 2, 3});
-  CHECK(odd.median == 3);
-  CHECK(odd.spread == 2);
-  CHECK(odd.p99 == 5);
-  CHECK(summary({4, 1}).median == 2.5);
-  CHECK(summary({7}).median == 7);
-  CHECK(summary({7}).spread == 0);
-  std::vector<double> hundred;
-  for (int i = 100; i > 0; --i) hundred.push_back(i);
-  CHECK(summary(hundred).p99 == 99);
-  CHECK(quantile({10, 20}, 0.25) == 12.5);
-}
 
 const std::vector<double> kSteady(20, 100.0);
 

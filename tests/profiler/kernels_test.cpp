@@ -1,4 +1,5 @@
-// Every kind of layer against plain loops in double, and its gradients against finite differences of those.
+// Compares every kind of layer with plain loops in double, and its gradients with finite differences of
+// those.
 
 #include "profiler/layers/cpu/kernels.hpp"
 
@@ -11,8 +12,10 @@
 
 #include "core/model/kinds.hpp"
 #include "sim/draws.hpp"
+#include "tests/profiler/instruction_sets.hpp"
 #include "tests/profiler/layer_examples.hpp"
 #include "tests/profiler/plain_layers.hpp"
+#include "tests/support/needs.hpp"
 
 namespace {
 
@@ -21,7 +24,7 @@ using profiler::ModelWork;
 using support::LayerExample;
 using support::model_of;
 
-/// Everything forward, then everything backward.
+/// Runs everything forward, then everything backward.
 void run(CpuExecutor& executor, const ModelWork& work) {
   for (std::size_t i = 0; i < work.layers.size(); ++i) executor.forward(i);
   for (std::size_t i = work.layers.size(); i-- > 0;) executor.backward(i);
@@ -33,7 +36,7 @@ double largest(const std::vector<double>& values) {
   return out;
 }
 
-/// Within 1e-5 of the largest.
+/// Checks results within 1e-5 of the largest.
 void check_results(const ModelWork& work, CpuExecutor& executor, const plain::State& state) {
   constexpr double kTolerance = 1e-5;
   for (const profiler::LayerWork& each : work.layers) {
@@ -50,11 +53,11 @@ void check_results(const ModelWork& work, CpuExecutor& executor, const plain::St
 }
 
 constexpr double kStep = 1e-5;
-/// Of a gradient: 2e-4 of its tensor's largest element, and 1e-5 of the whole loss's scale.
+/// Tolerance of a gradient: 2e-4 of its tensor's largest element, and 1e-5 of the scale of the whole loss.
 constexpr double kTolerance = 2e-4;
 constexpr double kMin = 1e-5;
 
-/// Up to 8 elements of a gradient against finite differences of the loss.
+/// Compares up to 8 elements of a gradient with finite differences of the loss.
 template <typename LossAt>
 void check_gradient(std::span<const float> gradient, std::uint64_t seed, const LossAt& loss_at) {
   double max = 0;
@@ -103,7 +106,7 @@ void check(const LayerExample& example, const profiler::InstructionSet& set, int
   const ModelWork work = profiler::make_work(model);
   CpuExecutor executor(work, kBatch, threads, set);
   run(executor, work);
-  run(executor, work);  // what the first left behind changes nothing
+  run(executor, work);  // the remains of the first run change nothing
   plain::State state = plain::state_of(work, executor, kBatch);
   const double loss = plain::loss(work, state);
   CHECK(executor.loss() == doctest::Approx(loss).epsilon(1e-4));
@@ -117,10 +120,17 @@ TEST_CASE(
   for (const LayerExample& example : support::layer_examples()) check(example, set, 1, true);
 }
 
-TEST_CASE("cpu kernels: the same on every instruction set and on two threads") {
-  for (const profiler::InstructionSet& set : profiler::instruction_sets())
-    for (const LayerExample& example : support::layer_examples())
-      check(example, set, 2, set.name == "baseline");
+void check_on_two_threads(std::string_view name) {
+  const profiler::InstructionSet set = support::instruction_set(name);
+  for (const LayerExample& example : support::layer_examples()) check(example, set, 2, name == "baseline");
+}
+
+TEST_CASE("cpu kernels: the same on two threads") { check_on_two_threads("baseline"); }
+TEST_CASE("cpu kernels: the same on two threads with AVX2" * support::needs(support::no_avx2)) {
+  check_on_two_threads("avx2");
+}
+TEST_CASE("cpu kernels: the same on two threads with AVX-512" * support::needs(support::no_avx512)) {
+  check_on_two_threads("avx512");
 }
 
 TEST_CASE("cpu kernels: every kind that may stand in a file has one, and an example here") {

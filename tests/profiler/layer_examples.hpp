@@ -1,4 +1,4 @@
-// Small models that have every kind of layer, for whatever runs layers.
+// Small models with every kind of layer, for tests of backends.
 
 #pragma once
 
@@ -18,8 +18,8 @@ struct LayerExample {
   std::string layers;
 };
 
-/// A layer on what a matrix or a convolution gives, times numbers of its own: so that it has an input with a
-/// gradient, and a gradient to start from that differs from element to element.
+/// A layer whose input is a matrix product or a convolution, and whose output is multiplied by its own
+/// numbers: so it has an input with a gradient, and an output gradient that differs between elements.
 inline LayerExample image_example(const std::string& layer, const std::string& out,
                                   const std::string& in = "[4, 6, 7]") {
   return {
@@ -116,7 +116,7 @@ inline const std::vector<LayerExample>& layer_examples() {
           R"({"name": "it", "kind": "embedding", "inputs": ["t"], "entries": 9, "features": 3, "scaled": true})"),
       token_example(
           R"({"name": "it", "kind": "position_embedding", "inputs": ["t"], "entries": 9, "features": 3})"),
-      // the word embedding's table serves as the last matrix as well, and what it gives is read three times
+      // The table of the word embedding also serves as the last matrix, and its result is read three times.
       {R"([{"name": "t", "shape": [4], "element": "token", "vocabulary": 5}])",
        R"([{"name": "words", "kind": "embedding", "entries": 5, "features": 6},
            {"name": "norm", "kind": "layer_norm"},

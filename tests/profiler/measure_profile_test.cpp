@@ -1,5 +1,5 @@
-// From a model and a backend to a profile: medians and spreads, what is said about them, and memory known
-// before it is taken.
+// From a model and a backend to a profile: medians and spreads, messages, and memory limits that are checked
+// before allocation.
 
 #include "profiler/layers/measure_profile.hpp"
 
@@ -33,7 +33,7 @@ const char* const kSmall =
              {"name": "flat", "kind": "flatten"}, {"name": "fc", "kind": "linear", "out_features": 10},
              {"name": "loss", "kind": "cross_entropy"}]})";
 
-/// Times that are known: the n-th repetition of layer i takes 10 i + n forward, twice that backward.
+/// Known times: the n-th repetition of layer i takes 10 i + n forward, twice that backward.
 class KnownSession : public Session {
  public:
   explicit KnownSession(std::size_t layers) : layers_(layers) {}
@@ -108,16 +108,16 @@ TEST_CASE("measure_profile: what does not fit is refused before anything is allo
   CHECK_NOTHROW((void)measure(9, {}));
   CHECK_THROWS_WITH_AS(
       (void)measure(10, {}),
-      "small: a batch of 10 needs 0.0 MB of memory, 0.0 MB can be had; the largest batch that fits is 9",
+      "small: a batch of 10 needs 0.0 MB of memory, 0.0 MB is available; the largest batch that fits is 9",
       core::EnvironmentError);
   CHECK_THROWS_WITH_AS(
       (void)measure(1'000'000'000, 4e3),
-      "small: a batch of 1000000000 needs 1000.0 GB of memory, 0.0 MB can be had; the largest batch "
+      "small: a batch of 1000000000 needs 1000.0 GB of memory, 0.0 MB is available; the largest batch "
       "that fits is 3",
       core::EnvironmentError);
   CHECK_THROWS_WITH_AS(
       (void)measure(1, 1e3),
-      "small: a batch of 1 needs 0.0 MB of memory, 0.0 MB can be had; not even one sample fits, which "
+      "small: a batch of 1 needs 0.0 MB of memory, 0.0 MB is available; not even one sample fits, which "
       "needs 0.0 MB",
       core::EnvironmentError);
 }
@@ -164,7 +164,8 @@ TEST_CASE("measure_profile: medians of two runs are within 10 %, or one says tha
     return measure_profile(model, cpu(), {.session = {.batch_size = 4}, .repetitions = 30});
   };
   bool holds = false;
-  // Another machine's work on the same processor shows in none of the numbers that this one has: again, then.
+  // Load of another virtual machine on the same processor is not visible in these numbers, so the test is
+  // repeated.
   for (int attempt = 0; attempt < 5 && !holds; ++attempt) {
     const MeasuredProfile one = run();
     const MeasuredProfile other = run();

@@ -5,7 +5,7 @@
 #include "collectives/transport/in_process.hpp"
 #include "core/errors.hpp"
 #include "core/field.hpp"
-#include "tests/support/changing.hpp"
+#include "tests/support/corrupting_transport.hpp"
 
 namespace {
 
@@ -20,11 +20,11 @@ TEST_CASE("measure: every collective of every backend is timed and checked, isol
         for (const std::uint32_t size : {2U, 3U, 4U}) {
           CAPTURE(backend.name);
           CAPTURE(size);
-          measure::Wanted wanted = {.collectives = {},
-                                    .sizes = {4, 4096, 100'000},
-                                    .repetitions = 3,
-                                    .warm_up = 1,
-                                    .timing = timing};
+          measure::RunOptions wanted = {.collectives = {},
+                                        .sizes = {4, 4096, 100'000},
+                                        .repetitions = 3,
+                                        .warm_up = 1,
+                                        .timing = timing};
           for (const measure::CollectiveEntry& entry : measure::collectives())
             wanted.collectives.push_back(entry.kind);
           std::vector<Samples> samples;
@@ -47,7 +47,7 @@ TEST_CASE("measure: every collective of every backend is timed and checked, isol
         }
 }
 
-/// Leaves every buffer as it was.
+/// Leaves every buffer unchanged.
 class Lazy final : public measure::Engine {
  public:
   void load(std::span<const float> values) override { values_.assign(values.begin(), values.end()); }
@@ -73,7 +73,7 @@ TEST_CASE("measure: a collective that does nothing is found out, whatever it sho
   }
 }
 
-/// The sums of two ranks; of so many that were started in a row, one comes out wrong.
+/// Sums two ranks; of several collectives in a row, one result is wrong.
 class OneWrong final : public measure::Engine {
  public:
   OneWrong(std::uint32_t in_a_row, std::uint32_t wrong) : in_a_row_(in_a_row), wrong_(wrong) {}
@@ -122,7 +122,7 @@ TEST_CASE("measure: one wrong sum of several in a row is found out, whichever it
 TEST_CASE("measure: a changed byte of what drains the link is found out") {
   const auto run = [](std::size_t changed) {
     transport::run_ranks(3, [&](transport::Transport& end) {
-      tests::Changing changing(end, changed, changed);
+      tests::CorruptingTransport changing(end, changed, changed);
       const auto engine = measure::collective_backends().front().make(end, {.algorithm = "ring"});
       (void)measure::run(
           changing, *engine,
@@ -154,18 +154,6 @@ Samples samples(Collective kind, std::int64_t bytes, std::vector<double> us) {
           .workers = 4,
           .bytes = bytes,
           .us = std::move(us)};
-}
-
-TEST_CASE("measure: median, spread and the slowest of a hundred") {
-  const measure::Statistics few = measure::statistics({3, 1, 2, 10});
-  CHECK(few.median == 2.5);
-  CHECK(few.interquartile == 3);  // 1.75 to 4.75
-  CHECK(few.p99 == 10);
-  CHECK(few.min == 1);
-  std::vector<double> many;
-  for (int i = 1; i <= 200; ++i) many.push_back(i);
-  CHECK(measure::statistics(many).p99 == 198);
-  CHECK(measure::statistics({7}).median == 7);
 }
 
 TEST_CASE("measure: medians become curves, send_receive the link, and what is written can be read") {

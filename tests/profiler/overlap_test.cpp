@@ -13,7 +13,7 @@ namespace {
 
 using measure::Collective;
 
-/// Says when its thread communicates.
+/// Records when its thread communicates.
 class Busy final : public measure::Engine {
  public:
   explicit Busy(std::atomic<bool>& is_busy) : is_busy_(is_busy) {}
@@ -40,7 +40,8 @@ TEST_CASE("overlap: what an iteration takes beside communication, against alone,
     std::atomic<bool> is_busy = false;
     Busy engine(is_busy);
     const std::thread::id own = std::this_thread::get_id();
-    // Twice as long on rank 1, half as long again beside communication, which is known without a clock.
+    // Twice as long on rank 1, and half as long again beside communication, so that results are known without
+    // a clock.
     const auto compute = [&] {
       REQUIRE(std::this_thread::get_id() == own);
       std::this_thread::sleep_for(std::chrono::microseconds(50));

@@ -1,5 +1,5 @@
-// A model's results by plain loops in double, written from what each kind of layer is said to compute: what
-// the kernels are checked against. One sample at a time where samples do not meet.
+// A model's results by plain loops in double, written from the documentation of each kind of layer: the
+// reference for the kernels. One sample at a time if samples do not interact.
 
 #pragma once
 
@@ -20,13 +20,13 @@ using profiler::ModelWork;
 
 using Values = std::vector<double>;
 
-/// What a model computes with; results of inputs are given, the others come out.
+/// The data of a model; results of inputs are given, the others are computed.
 struct State {
   std::int64_t batch = 1;
   std::vector<Values> results;
   std::vector<std::vector<std::int32_t>> tokens;
   std::vector<std::vector<Values>> weights;
-  std::vector<std::uint64_t> seeds;  ///< of what a layer drops
+  std::vector<std::uint64_t> seeds;  ///< for dropout
 
   const Values& weight(const LayerWork& work, std::size_t i) const {
     const core::TensorRef& ref = work.weights[i].tensor;
@@ -105,7 +105,7 @@ inline Values conv2d(const Call& call) {
   return result;
 }
 
-/// Calls work with each output's window: rows and columns of the input, padding included.
+/// Calls work with each output's window: rows and columns of the input, including padding.
 inline Values pooled(const Call& call,
                      const std::function<double(const Values& inside, std::int64_t whole)>& value) {
   const auto& pool = call.parameters<core::Pool2d>();
@@ -170,7 +170,7 @@ inline Values adaptive_avg_pool(const Call& call) {
   return result;
 }
 
-/// Those elements that `of` gives the same number are normalised together.
+/// Elements to which `of` gives the same number are normalized together.
 inline Values normalised(const Call& call, bool has_mean, const std::function<std::int64_t(std::int64_t)>& of,
                          const std::function<std::int64_t(std::int64_t)>& weight_of) {
   const double epsilon = call.parameters<core::Norm>().epsilon;
@@ -262,7 +262,7 @@ inline Values joined(const Call& call, const std::function<double(double, double
   return out;
 }
 
-/// Element i of a shape, by its index in each dimension; the batch is the first.
+/// Returns the index in each dimension of element i of a shape; the batch is the first dimension.
 inline Shape place(std::int64_t i, const Shape& shape) {
   Shape out(shape.size() + 1);
   for (std::size_t d = shape.size(); d-- > 0; i /= shape[d]) out[d + 1] = i % shape[d];
@@ -276,7 +276,7 @@ inline std::size_t index(const Shape& place, const Shape& shape) {
   return at(out);
 }
 
-/// Each output element is the input element at the place that `from` gives.
+/// Each output element is the input element at the position that `from` returns.
 inline Values moved(const Call& call, const std::function<std::pair<std::size_t, Shape>(Shape)>& from) {
   Values out;
   for (std::int64_t i = 0; i < call.batch() * core::element_count(call.out()); ++i) {
@@ -509,14 +509,14 @@ inline Values run(const Call& call) {
   return {};
 }
 
-/// Something added to one element of a layer's result.
+/// A value that is added to one element of a layer's result.
 struct Nudge {
   std::size_t layer = 0;
   std::size_t element = 0;
   double by = 0;
 };
 
-/// The mean over samples of what the model's ends add up to, as the executor's.
+/// The mean over samples of the sum of the model's final outputs, like the executor's.
 inline double loss(const ModelWork& work, State& state, const std::optional<Nudge>& nudge = {}) {
   double out = 0;
   for (const LayerWork& each : work.layers) {

@@ -1,4 +1,4 @@
-// Matrix products of every instruction set against plain sums, in pieces and whole.
+// Compares matrix products of every instruction set with plain sums, in pieces and as a whole.
 
 #include <algorithm>
 #include <atomic>
@@ -7,9 +7,10 @@
 
 #include <doctest/doctest.h>
 
-#include "profiler/layers/cpu/instruction_sets.hpp"
 #include "profiler/layers/cpu/kernels.hpp"
 #include "sim/draws.hpp"
+#include "tests/profiler/instruction_sets.hpp"
+#include "tests/support/needs.hpp"
 
 namespace {
 
@@ -22,7 +23,7 @@ std::vector<float> random_values(std::size_t count, std::uint64_t seed) {
   return out;
 }
 
-/// The largest difference from plain sums in double; `run` computes what it is given.
+/// Returns the largest difference from plain sums in double; `run` computes the product.
 template <typename Run>
 double largest_error(Product product, const Run& run) {
   const auto count = [](std::int64_t rows, std::int64_t stride) {
@@ -55,26 +56,34 @@ double largest_error(Product product, const Run& run) {
   return worst;
 }
 
-TEST_CASE(
-    "products: plain sums within 1e-5, either side transposed, added or not, on every instruction set") {
+/// Either side transposed, added or not.
+void check_products(const profiler::InstructionSet& set) {
   const std::int64_t sizes[][3] = {{1, 1, 1}, {1, 37, 19}, {41, 1, 8}, {7, 5, 1}, {33, 65, 47}};
   profiler::Pool pool(2);
-  for (const profiler::InstructionSet& set : profiler::instruction_sets())
-    for (const auto& [rows, columns, inner] : sizes)
-      for (unsigned bits = 0; bits < 8; ++bits) {
-        Product product = {.c_stride = columns + 2, .rows = rows, .columns = columns, .inner = inner};
-        product.a_transposed = (bits & 1U) != 0;
-        product.b_transposed = (bits & 2U) != 0;
-        product.add = (bits & 4U) != 0;
-        product.a_stride = (product.a_transposed ? rows : inner) + 3;
-        product.b_stride = (product.b_transposed ? inner : columns) + 1;
-        CAPTURE(set.name);
-        CAPTURE(rows);
-        CAPTURE(bits);
-        CHECK(largest_error(product, set.product) < 1e-5);
-        const profiler::Pass pass = {.pool = &pool, .product = set.product};
-        CHECK(largest_error(product, [&](const Product& p) { run_product(pass, p); }) < 1e-5);
-      }
+  for (const auto& [rows, columns, inner] : sizes)
+    for (unsigned bits = 0; bits < 8; ++bits) {
+      Product product = {.c_stride = columns + 2, .rows = rows, .columns = columns, .inner = inner};
+      product.a_transposed = (bits & 1U) != 0;
+      product.b_transposed = (bits & 2U) != 0;
+      product.add = (bits & 4U) != 0;
+      product.a_stride = (product.a_transposed ? rows : inner) + 3;
+      product.b_stride = (product.b_transposed ? inner : columns) + 1;
+      CAPTURE(rows);
+      CAPTURE(bits);
+      CHECK(largest_error(product, set.product) < 1e-5);
+      const profiler::Pass pass = {.pool = &pool, .product = set.product};
+      CHECK(largest_error(product, [&](const Product& p) { run_product(pass, p); }) < 1e-5);
+    }
+}
+
+TEST_CASE("products: plain sums within 1e-5 on every processor") {
+  check_products(support::instruction_set("baseline"));
+}
+TEST_CASE("products: plain sums within 1e-5 with AVX2" * support::needs(support::no_avx2)) {
+  check_products(support::instruction_set("avx2"));
+}
+TEST_CASE("products: plain sums within 1e-5 with AVX-512" * support::needs(support::no_avx512)) {
+  check_products(support::instruction_set("avx512"));
 }
 
 TEST_CASE("products: shared out among threads by columns and by rows") {

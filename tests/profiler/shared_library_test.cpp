@@ -1,4 +1,4 @@
-// Where libraries that are opened at run time are looked for.
+// Tests where libraries that are loaded at run time are searched for.
 
 #include "profiler/cuda_runtime/shared_library.hpp"
 

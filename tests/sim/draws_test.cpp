@@ -1,4 +1,4 @@
-// Draws: the same bits everywhere, as accurate as promised, and spread as their distributions say.
+// Random numbers: the same bits everywhere, the promised accuracy, and the right distributions.
 
 #include "sim/draws.hpp"
 
@@ -154,7 +154,7 @@ TEST_CASE("draws: a million log-normal draws have mean 1, and sigma is that of t
   CHECK(lognormal_mean_one(hash(7, 1), 0) == 1);
 }
 
-/// How far counts are from equal, in standard deviations of the chi-square that independent draws would give.
+/// The deviation of counts from equal, in standard deviations of the chi-square distribution.
 template <std::size_t kCells>
 double chi_square_deviation(const std::array<int, kCells>& counts, int draws) {
   const double expected = static_cast<double>(draws) / kCells;

@@ -253,9 +253,9 @@ TEST_CASE("interference: the graph keeps its rules") {
 
 enum class Ends { exact, rounded };
 
-/// A fluid simulation, told naively: at each instant end what ends and start what can start until nothing
-/// more happens; then see which streams are busy, look how fast every task goes, and advance all of them to
-/// the nearest end. With Ends::rounded tasks end at whole picoseconds, with Ends::exact wherever they do.
+/// A straightforward fluid simulation: at each instant, end and start tasks until nothing more happens; then
+/// determine the busy streams and the speed of each task, and advance all tasks to the nearest end. With
+/// Ends::rounded tasks end at whole picoseconds, with Ends::exact at any time.
 class Fluid {
  public:
   struct Progress {
@@ -292,7 +292,8 @@ class Fluid {
   }
 
  private:
-  // Far below what a picosecond leaves to see with the factors used here, far above the error of the sums.
+  // Far below the effect of a picosecond with the factors used here, far above the rounding error of the
+  // sums.
   static constexpr long double kNothing = 1e-7L;
 
   long double rounded(long double at) const {
@@ -354,7 +355,7 @@ class Fluid {
   long double now_ = 0;
 };
 
-/// On up to 4 streams, most of them slowed by some of the others, often in circles.
+/// Rules on up to 4 streams, most of them slowed by some of the others, often in cycles.
 Rules random_rules(std::uint32_t seed, const std::vector<double>& factors) {
   support::Random random(seed + 77'000);
   Rules rules;
@@ -375,7 +376,7 @@ const std::vector<double>& short_factors() {
   return factors;
 }
 
-/// Half of the seeds keep tasks of up to 9 ps, where every rounding shows; the others have long ones.
+/// Half of the seeds use tasks of up to 9 ps, where every rounding is visible; the others use long ones.
 Specs random_work(std::uint32_t seed) {
   support::Random random(seed + 99'000);
   Specs specs = random_tasks(seed);
@@ -406,7 +407,7 @@ TEST_CASE("interference: on random graphs the timeline is that of a fluid simula
 TEST_CASE("interference: rounding ends costs at most a picosecond a task") {
   for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
     CAPTURE(seed);
-    // A fixed order, or half a picosecond could decide which of two tasks goes first.
+    // A fixed order; otherwise half a picosecond could decide which of two tasks goes first.
     const Specs specs = support::with_fixed_order(random_work(seed));
     const Rules rules = random_rules(seed, {1, 1.03, 1.1, 1.37, 1.5, 1.9});
     const Timeline timeline = simulate(graph_of(specs, rules));
@@ -428,7 +429,7 @@ TEST_CASE("interference: factors of 1 give the timeline without rules") {
     Rules rules = random_rules(seed, {1});
     const Timeline without = simulate(support::graph_of(specs));
     CHECK(shown(simulate(graph_of(specs, rules))) == shown(without));
-    // and so with one that slows only a stream that has nothing to do
+    // A rule that slows only an idle stream changes nothing.
     rules.push_back({.stream = 4, .by = {0, 1, 2, 3}, .factor = 2});
     CHECK(shown(simulate(graph_of(specs, rules))) == shown(without));
   }

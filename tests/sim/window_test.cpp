@@ -1,4 +1,4 @@
-// Streams whose queue can be overtaken only as far as it has not been committed.
+// Streams whose queue can be overtaken only as long as tasks are not committed.
 
 #include <algorithm>
 #include <vector>
@@ -13,8 +13,8 @@ namespace {
 
 using support::Random;
 
-/// Tasks of 10 ps on stream 1, each ready when the task of the same place on stream 0 has ended, which take
-/// as long as given; sizes and priorities as given.
+/// Tasks of 10 ps on stream 1, each ready when the task of the same index on stream 0, with the given
+/// duration, has ended; with the given sizes and priorities.
 struct Queue {
   std::vector<Time> arrivals_after;
   std::vector<std::int64_t> sizes;
@@ -41,10 +41,10 @@ std::vector<std::int64_t> starts(const Queue& queue, std::int64_t credit) {
   return out;
 }
 
-// Ready at 1, 2, 3 and 4, each more urgent than the one before, of one byte.
+// Ready at 1, 2, 3 and 4, each more urgent than the previous one, one byte each.
 const Queue rising = {{Time(1), Time(1), Time(1), Time(1)}, {1, 1, 1, 1}, {4, 3, 2, 1}};
 
-TEST_CASE("sim: what is committed runs first come, first served; what is not is overtaken") {
+TEST_CASE("sim: what is committed runs first come, first served, what is not is overtaken") {
   CHECK(starts(rising, 1) == std::vector<std::int64_t>{1, 31, 21, 11});  // stop and wait: priorities alone
   CHECK(starts(rising, 0) == starts(rising, 1));
   // two in flight: the second joins the first at 2; when the first ends the most urgent one joins
@@ -82,7 +82,7 @@ TEST_CASE(
         std::vector<std::int64_t>{21, 11, 1});
 }
 
-/// The same, instant by instant.
+/// The same rules, implemented instant by instant.
 std::vector<std::int64_t> slowly(const Queue& queue, std::int64_t credit) {
   const std::size_t count = queue.sizes.size();
   std::vector<std::int64_t> out(count, -1);

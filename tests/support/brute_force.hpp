@@ -1,6 +1,6 @@
-// What exact planners are tested against: every grouping in every way, an evaluator written from the
-// contract's words alone, and small instances whose numbers are sums of powers of two, so that whoever adds
-// them up in whatever order gets the same picoseconds.
+// The reference for exact planners: every grouping with every transfer, an evaluator written from the
+// contract alone, and small instances whose numbers are sums of powers of two, so that every order of
+// summation gives the same picoseconds.
 
 #pragma once
 
@@ -18,26 +18,26 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "planner/choose/constraints.hpp"
 #include "planner/choose/iteration.hpp"
 #include "planner/choose/simulate_iteration.hpp"
-#include "planner/schedule/constraints.hpp"
 #include "tests/support/groups.hpp"
 
 namespace support {
 
 // ---- every grouping
 
-/// How groupings rank: value, number of groups, gradients in the first.
+/// The order of groupings: value, number of groups, gradients in the first group.
 using Rank = std::tuple<sim::Time, std::size_t, std::uint32_t>;
 
 inline Rank rank(const planner::Groups& groups, sim::Time value) {
   return {value, groups.size(), groups.front().end};
 }
 
-/// What no grouping at all ranks as.
+/// The rank of no grouping.
 constexpr Rank kNoGrouping = {sim::Time::max(), 0, 0};
 
-/// Cut after gradient i where bit i is set.
+/// Cuts after gradient i if bit i is set.
 inline planner::Groups groups_of(std::uint32_t cuts, std::uint32_t count) {
   planner::Groups groups = {{.begin = 0, .end = 1}};
   for (std::uint32_t i = 1; i < count; ++i) {
@@ -49,7 +49,8 @@ inline planner::Groups groups_of(std::uint32_t cuts, std::uint32_t count) {
   return groups;
 }
 
-/// The next assignment of ways, counting with the first group as the lowest digit; false after the last one.
+/// Advances to the next assignment of transfers, counting with the first group as the lowest digit; false
+/// after the last one.
 inline bool next_transfers(planner::Groups& groups, std::uint32_t transfers) {
   for (planner::Group& group : groups) {
     if (++group.transfer < transfers) return true;
@@ -58,7 +59,7 @@ inline bool next_transfers(planner::Groups& groups, std::uint32_t transfers) {
   return false;
 }
 
-/// Calls `look` with every grouping of so many gradients that `is_allowed` takes, each in all ways.
+/// Calls `look` with every grouping that `is_allowed` accepts, with every assignment of transfers.
 template <typename IsAllowed, typename Look>
 void for_each_grouping(std::uint32_t count, std::uint32_t transfers, IsAllowed is_allowed, Look look) {
   for (std::uint32_t cuts = 0; cuts < 1U << (count - 1); ++cuts) {
@@ -71,7 +72,7 @@ void for_each_grouping(std::uint32_t count, std::uint32_t transfers, IsAllowed i
 
 inline bool any_grouping(const planner::Groups& /*groups*/) { return true; }
 
-/// The best rank of all groupings; kNoGrouping where none is allowed.
+/// Returns the best rank of all groupings; kNoGrouping if none is allowed.
 template <typename Value, typename IsAllowed>
 Rank best_rank(std::uint32_t count, std::uint32_t transfers, Value value, IsAllowed is_allowed) {
   Rank best = kNoGrouping;
@@ -81,10 +82,10 @@ Rank best_rank(std::uint32_t count, std::uint32_t transfers, Value value, IsAllo
   return best;
 }
 
-// ---- the contract's words
+// ---- the contract
 
-/// A schedule under one scenario, evaluated without any of the planner: costs by sections 1, 2 and 4 of the
-/// contract, times by section 3, no slow-down, one micro-batch.
+/// Evaluates a schedule under one scenario without any code of the planner: costs by sections 1, 2 and 4 of
+/// the contract, times by section 3, no slow-down, one micro-batch.
 class Reference {
  public:
   Reference(const Scene& scene, std::string_view pipeline, bool overlap_gather,
@@ -104,7 +105,7 @@ class Reference {
   std::uint32_t transfer_count() const { return static_cast<std::uint32_t>(transfers_.size()); }
   const std::vector<planner::Transfer>& transfers() const { return transfers_; }
 
-  /// From the start of an iteration to that of the next, before the input's max.
+  /// Returns the time from the start of an iteration to that of the next, before the maximum with the input.
   sim::Time value(const planner::Groups& groups) const {
     if (pipeline_ == "wfbp" || pipeline_ == "after_backward") return value_of_one_phase(groups);
     return overlap_gather_ ? value_of_overlapped_gathers(groups) : value_of_gathers_before_forward(groups);
@@ -127,7 +128,7 @@ class Reference {
     Time ready{};
   };
 
-  /// Of one group in one way.
+  /// The cost of one group with one transfer.
   struct GroupCost {
     Time encode{};
     Time all_reduce{};
@@ -136,7 +137,7 @@ class Reference {
     Time decode{};
   };
 
-  // What is read: profile and conditions of the slowest worker.
+  // Inputs: profile and conditions of the slowest worker.
 
   double worst_slowdown() const {
     const auto& stragglers = scene_.setting.conditions.stragglers;
@@ -214,7 +215,8 @@ class Reference {
     return 0;
   }
 
-  /// Straight lines between points, the last one continued but not below 0, the first value before the first.
+  /// Straight lines between points; the last one is continued, but not below 0, and the first value holds
+  /// before the first point.
   static double between(const std::vector<std::pair<double, double>>& points, double bytes) {
     if (points.size() == 1 || bytes <= points.front().first) return points.front().second;
     std::size_t at = 0;
@@ -241,7 +243,7 @@ class Reference {
 
   static bool comes(std::int64_t iteration, std::int64_t every) { return iteration % every == 0; }
 
-  /// An index travels with each value.
+  /// An index is sent with each value.
   static double kept(double density) { return 2 * density; }
 
   double filled(double density) const {
@@ -258,7 +260,7 @@ class Reference {
            (p() - 1) / p() * bytes * ((part(density) + part(filled(density))) * link.beta_us_per_byte + sums);
   }
 
-  /// Of one iteration.
+  /// The time of one iteration.
   double ok_topk_us(const planner::SparseOptions& options, double density, double bytes,
                     std::int64_t iteration) const {
     const core::Link& link = *scene_.network.link;
@@ -272,7 +274,7 @@ class Reference {
     return messages * link.alpha_us + sent * link.beta_us_per_byte;
   }
 
-  /// A mean over as many iterations as hold whole periods (powers of two up to 64).
+  /// The mean over a number of iterations that holds whole periods (powers of two up to 64).
   template <typename Us>
   static double mean_us(Us us) {
     constexpr std::int64_t kIterations = 64;
@@ -299,7 +301,7 @@ class Reference {
     });
   }
 
-  /// All-gathers carry what all workers contribute, everything else what one does.
+  /// All-gathers carry the contributions of all workers, everything else that of one.
   double encoded_us(const planner::Transfer& transfer, Kind kind, double bytes) const {
     const double further = kind == Kind::all_reduce ? code_us(transfer.compressor.in_transit, bytes) : 0;
     return messages_us(transfer, kind, bytes) + further;
@@ -356,8 +358,8 @@ class Reference {
 
   // Section 3.
 
-  /// Parts of the update are proportional to bytes, and rounded so that they add up to all of it. The one
-  /// place with a division that is not exact, so done as the planner does it.
+  /// Parts of the update are proportional to bytes, and rounded so that they add up to the whole update. This
+  /// is the only inexact division, so it is done as in the planner.
   Time update_of(const planner::Group& group) const {
     const auto of_first = [&](std::uint32_t gradients) {
       return time(sim::to_us(update_) * (bytes_before(gradients) / bytes_before(count())));
@@ -387,7 +389,7 @@ class Reference {
     return read_ + forward_total() + compute + lars_ + lars_gather_ + update_;
   }
 
-  /// When backward and all reduce-scatters have ended.
+  /// Returns when backward and all reduce-scatters have ended.
   Time drained(const planner::Groups& groups) const {
     Time encoded{};
     Time channel{};
@@ -404,7 +406,7 @@ class Reference {
     Time compute = start + read_;
     std::size_t next = groups.size();
     for (std::size_t layer = 0; layer < forward_.size(); ++layer) {
-      // a group's first layer is that of its last gradient
+      // A group's first layer is that of its last gradient.
       while (next > 0 && gradients_[groups[next - 1].end - 1].layer == layer) {
         const planner::Group& group = groups[--next];
         channel += cost(group).all_gather;
@@ -437,7 +439,7 @@ class Reference {
   std::vector<planner::Transfer> transfers_;
   std::int64_t workers_;
   double slowdown_;
-  std::vector<Time> forward_;  // by layer
+  std::vector<Time> forward_;  // indexed by layer
   Time backward_{};
   std::vector<ReferenceGradient> gradients_;  // in backward order
   Time read_{};
@@ -472,10 +474,11 @@ inline double eighths(Random& random, std::uint32_t max) {
   return static_cast<double>(random.below(max)) / 8;
 }
 
-/// One to so many tensors of 4 to 48 bytes in layers of none to three, some layers with parts.
+/// Returns up to `max` tensors of 4 to 48 bytes in layers of none to three, some layers with parts.
 inline core::Profile small_profile(Random& random, std::uint32_t max_tensors) {
   std::uint32_t left = 1 + random.below(max_tensors);
-  const std::uint32_t max_us = random.one_in(4) ? 1 : random.one_in(3) ? 16 : 80;  // all at once, many ties
+  // All equal, so that there are many ties.
+  const std::uint32_t max_us = random.one_in(4) ? 1 : random.one_in(3) ? 16 : 80;
   std::vector<LayerSpec> layers = {{.forward_us = 1}};
   while (left > 0) {
     LayerSpec layer = {.forward_us = eighths(random, max_us)};
@@ -493,7 +496,7 @@ inline core::Profile small_profile(Random& random, std::uint32_t max_tensors) {
   return profile_of(layers);
 }
 
-/// Up to six points, powers of two apart.
+/// Up to six points at powers of two.
 inline core::CostCurve random_curve(Random& random, bool rises, bool falls_at_end) {
   std::vector<std::pair<double, double>> points;
   double bytes = 4;
@@ -512,7 +515,8 @@ constexpr const char* kAlgorithms[] = {"ring", "binary_tree", "recursive_doublin
 enum class NetworkKind : std::uint32_t { affine, no_startup, no_slope, coarse, rising, jagged, falling };
 constexpr std::uint32_t kNetworkKinds = 7;
 
-/// A link and, unless affine, curves for some or all collectives and algorithms on so many workers.
+/// Returns a link and, unless `kind` is affine, curves for some or all collectives and algorithms on this
+/// number of workers.
 inline core::Network small_network(Random& random, NetworkKind kind, std::int64_t workers) {
   if (kind == NetworkKind::no_startup) return link_of(0, eighths(random, 20), eighths(random, 4));
   if (kind == NetworkKind::no_slope) return link_of(eighths(random, 200), 0);
@@ -533,7 +537,7 @@ inline core::Network small_network(Random& random, NetworkKind kind, std::int64_
   return network;
 }
 
-/// As random_conditions(), in numbers that add up exactly.
+/// Like random_conditions(), in numbers that add up exactly.
 inline planner::Conditions small_conditions(Random& random) {
   planner::Conditions out;
   if (random.one_in(2)) return out;
@@ -553,7 +557,7 @@ inline planner::CodeCost random_code(Random& random) {
           .floor_us = random.one_in(2) ? 0 : eighths(random, 200)};
 }
 
-/// Of ratio 0 to 2.
+/// With a ratio of 0 to 2.
 inline planner::Compressor random_compressor(Random& random, std::string name, bool summable) {
   planner::Compressor out = {.name = std::move(name),
                              .ratio = eighths(random, 17),
@@ -590,7 +594,7 @@ inline std::unique_ptr<Scene> small_scene(Random& random, std::uint32_t max_tens
   return std::make_unique<Scene>(std::move(profile), std::move(network), workers, conditions);
 }
 
-/// What a schedule offers: its own all-reduce and compressor, and those that groups may choose besides.
+/// The transfers of a schedule: its own all-reduce and compressor, and those that groups may choose instead.
 struct Offer {
   planner::Compressor compressor;
   bool selective = false;
@@ -598,7 +602,7 @@ struct Offer {
   std::vector<planner::Compressor> compressors = {};
   std::string constraints = {};  ///< as an object, or empty
 
-  /// Each pair once; only the schedule's own compressor is selective.
+  /// Returns each pair once; only the schedule's own compressor is selective.
   std::vector<planner::Transfer> transfers() const {
     std::vector<planner::Transfer> out;
     std::vector<std::string> all_reduces = {"ring"};
@@ -637,13 +641,13 @@ struct Offer {
 
 // ---- the comparison
 
-/// The rules that an offer's constraints give, none where it has none.
+/// Returns the rules that an offer's constraints give; none without constraints.
 inline planner::GroupRules rules_of(const Offer& offer, const planner::Workload& workload) {
   if (offer.constraints.empty()) return {};
   return planner::read_constraints(core::Field::parse(offer.constraints, "c.json"))(workload);
 }
 
-/// Groups of a request that name their ways as the reference counts them.
+/// Converts the transfers in groups of a request to the numbers of the reference.
 inline planner::Groups as_referred(planner::Groups groups, const planner::FusionRequest& request,
                                    const Reference& reference) {
   for (planner::Group& group : groups) {
@@ -656,7 +660,7 @@ inline planner::Groups as_referred(planner::Groups groups, const planner::Fusion
   return groups;
 }
 
-/// Planner, simulator and reference give these groups one value.
+/// Checks that planner, simulator and reference give these groups the same value.
 inline void check_value(const planner::FusionRequest& request, const Reference& reference,
                         const planner::Groups& groups) {
   CAPTURE(shown(groups));
@@ -665,14 +669,14 @@ inline void check_value(const planner::FusionRequest& request, const Reference& 
   CHECK(request.model().value(groups) == value);
 }
 
-/// The planner finds what is best of all groupings that `is_allowed` takes, and knows it.
+/// Checks that the planner finds the best of all groupings that `is_allowed` accepts, and proves it.
 template <typename IsAllowed>
 void check_optimal(const Scene& scene, const PipelineCase& pipeline, const Offer& offer,
                    IsAllowed is_allowed) {
   const std::string json = offer.json(pipeline);
   CAPTURE(json);
   const planner::Schedule schedule = schedule_of(json);
-  const planner::FusionRequest request(scene.setting, schedule);
+  const planner::FusionRequest request = planner::request_of(scene.setting, schedule);
   const Reference reference(scene, pipeline.name, pipeline.overlap_gather, offer.transfers());
   REQUIRE(request.transfers.size() == reference.transfer_count());
 
@@ -684,8 +688,9 @@ void check_optimal(const Scene& scene, const PipelineCase& pipeline, const Offer
   CHECK(found.may_be_off_by == sim::Time::zero());
   CHECK(request.model().lower_bound() <= found.value);
   check_value(request, reference, found.groups);
-  CHECK(schedule.fusion.fuse(request) == found.groups);
-  CHECK(request.proof.value().may_be_off_by == sim::Time::zero());
+  const planner::Grouping fused = schedule.fusion.fuse(request);
+  CHECK(fused.groups == found.groups);
+  CHECK(fused.proof.value().may_be_off_by == sim::Time::zero());
 }
 
 }  // namespace support

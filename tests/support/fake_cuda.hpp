@@ -1,4 +1,4 @@
-// Where the libraries are that stand for CUDA and NCCL, and how a test asks them for faults.
+// Finds the mock libraries for CUDA and NCCL, and tells how a test asks them for faults.
 
 #pragma once
 
@@ -15,10 +15,12 @@ inline std::string fake_cuda() {
   return (std::filesystem::path(program()).parent_path() / "tests/fake_cuda").string();
 }
 
-/// Not where the build has found no headers of NCCL.
-inline bool has_fake_cuda() { return std::filesystem::exists(fake_cuda()); }
+/// The reason why the fakes are missing; empty where they have been built.
+inline std::string no_fake_cuda() {
+  return std::filesystem::exists(fake_cuda()) ? "" : "built without the headers of CUDA and NCCL";
+}
 
-/// With the fakes in the place of the libraries.
+/// Returns the environment with the mock libraries in place of the real ones.
 inline std::map<std::string, std::string> with_fake_cuda(std::map<std::string, std::string> variables) {
   variables["FUSEWISE_CUDA_LIBRARIES"] = fake_cuda();
   return variables;

@@ -1,4 +1,4 @@
-// Task graphs from short literals and from seeds, and what an independent Boost.Graph graph says of them.
+// Task graphs from short literals and from seeds, and results of an independent Boost.Graph graph about them.
 
 #pragma once
 
@@ -31,7 +31,7 @@ using Specs = std::vector<TaskSpec>;
 
 inline sim::TaskId id(std::size_t i) { return sim::TaskId{static_cast<std::uint32_t>(i)}; }
 
-/// Streams are made as far as the tasks name them.
+/// Creates as many streams as the tasks name.
 inline sim::TaskGraph graph_of(const Specs& specs) {
   sim::TaskGraphBuilder builder;
   std::uint32_t streams = 0;
@@ -46,7 +46,8 @@ inline sim::TaskGraph graph_of(const Specs& specs) {
   return std::move(builder).build();
 }
 
-/// "0-3 3-5 | 5": every task's span, by id, and the makespan.
+/// "0-3 3-5
+/// 5": every task's start and end, by id, and the makespan.
 inline std::string shown(const sim::Timeline& timeline) {
   std::string out;
   for (const sim::Span& span : timeline.spans)
@@ -54,7 +55,7 @@ inline std::string shown(const sim::Timeline& timeline) {
   return out + fmt::format("| {}", timeline.makespan.count());
 }
 
-/// Up to 40 tasks on up to 4 streams, a third of them of no length, edges from lower to higher ids.
+/// Up to 40 tasks on up to 4 streams, a third of them of zero length, edges from lower to higher ids.
 inline Specs random_tasks(std::uint32_t seed) {
   Random random(seed);
   Specs specs(1 + random.below(40));
@@ -85,8 +86,8 @@ inline Specs with_fixed_order(Specs specs) {
 using OracleGraph = boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property,
                                           boost::property<boost::edge_weight_t, std::int64_t>>;
 
-/// The tasks, and a source before and a sink after all of them; an edge weighs minus its earlier task's
-/// duration.
+/// The tasks, with a source before and a sink after all of them; the weight of an edge is minus its earlier
+/// task's duration.
 inline OracleGraph oracle_graph(const Specs& specs) {
   OracleGraph graph(specs.size() + 2);
   for (std::size_t i = 0; i < specs.size(); ++i) {

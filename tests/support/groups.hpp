@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "planner/schedule/fusion.hpp"
-#include "planner/schedule/pipeline.hpp"
+#include "planner/pipeline/pipeline.hpp"
+#include "planner/schedule/choice.hpp"
 #include "tests/support/planning.hpp"
 
 namespace support {
@@ -24,19 +24,19 @@ inline std::string shown(const planner::Groups& groups) {
   return out;
 }
 
-/// What a fusion, spelled as in a scenario, makes of a scene under a pipeline.
+/// Returns the groups of a fusion, spelled as in a scenario, for a scene and a pipeline.
 inline planner::Groups fuse(const std::string& json, const Scene& scene, const char* pipeline = "wfbp") {
   const planner::Schedule schedule =
       schedule_of(fmt::format(R"({{"pipeline": "{}", "fusion": {}}})", pipeline, json));
-  const planner::FusionRequest request(scene.setting, schedule);
-  return schedule.fusion.fuse(request);
+  const planner::FusionRequest request = planner::request_of(scene.setting, schedule);
+  return schedule.fusion.fuse(request).groups;
 }
 
 inline std::string fused(const std::string& json, const Scene& scene, const char* pipeline = "wfbp") {
   return shown(fuse(json, scene, pipeline));
 }
 
-/// Whether every gradient comes once, in backward order, in groups that are not empty.
+/// Returns whether every gradient occurs once, in backward order, in groups that are not empty.
 inline bool covers(const planner::Groups& groups, const planner::Workload& workload) {
   std::uint32_t next = 0;
   for (const planner::Group& group : groups) {
@@ -56,7 +56,7 @@ inline planner::Groups random_groups(Random& random, std::uint32_t gradients) {
   return groups;
 }
 
-/// A fusewise.plan that holds these groups.
+/// Returns a fusewise.plan with these groups.
 inline nlohmann::ordered_json plan_json(const planner::Workload& workload, const planner::Groups& groups) {
   nlohmann::ordered_json items = nlohmann::ordered_json::array();
   for (const planner::Group& group : groups) {

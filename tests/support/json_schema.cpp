@@ -47,7 +47,7 @@ class Checker {
   }
 
  private:
-  /// What says nothing of a value.
+  /// Keywords that do not constrain a value.
   static bool is_remark(std::string_view keyword) {
     constexpr std::array<std::string_view, 6> kRemarks = {"$schema", "$id",     "$defs",
                                                           "title",   "default", "description"};
@@ -71,7 +71,7 @@ class Checker {
           std::ranges::count_if(said, [&](const json& each) { return fault(each, value, place).empty(); });
       return unless(keyword == "anyOf" ? fits > 0 : fits == 1);
     }
-    // of other types than theirs the others say nothing
+    // The other keywords apply only to values of their own type.
     if (keyword == "minimum") return unless(!value.is_number() || value >= said);
     if (keyword == "maximum") return unless(!value.is_number() || value <= said);
     if (keyword == "exclusiveMinimum") return unless(!value.is_number() || value > said);
@@ -254,8 +254,8 @@ SchemaParts schema_parts(const json& schema) {
 
 std::set<std::string> unused_parts(const std::string& name, const std::vector<json>& documents) {
   const json whole = schema(name);
-  const json own = json::parse(
-      core::read_file(source_dir() / "docs" / "schemas" / ("fusewise." + name + ".schema.json")));
+  const json own =
+      json::parse(core::read_file(source_dir() / "docs" / "schemas" / ("fusewise." + name + ".schema.json")));
   const auto is_own = [&](const std::string& part) {
     constexpr std::string_view kDefinitions = "/$defs/";
     if (!part.starts_with(kDefinitions)) return true;

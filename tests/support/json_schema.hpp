@@ -1,5 +1,5 @@
-// Whether a document is as a JSON Schema says, as far as the project's schemas go: a keyword that is not
-// known here is an error, never passed over.
+// Validates a document against a JSON Schema, as far as the project's schemas need it: an unknown keyword is
+// an error, never ignored.
 
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace support {
 
-/// "/plans/0/name: expected type string" of the first place that is not; empty if all is.
-/// std::invalid_argument for a keyword that is not known.
+/// Returns the first fault, "/plans/0/name: expected type string"; empty if the document is valid. Throws
+/// std::invalid_argument for an unknown keyword.
 std::string schema_fault(const nlohmann::json& schema, const nlohmann::json& document);
 
 /// A part of a schema beside the value in a document that it is about.
@@ -46,7 +46,7 @@ std::set<std::string> keys_of(const nlohmann::json& object);
 /// What it takes from other formats is left out.
 std::set<std::string> unused_parts(const std::string& name, const std::vector<nlohmann::json>& documents);
 
-/// The schema of that name, as the program prints it.
+/// Returns the schema of that name, as the program prints it.
 nlohmann::json schema(const std::string& name);
 
 }  // namespace support

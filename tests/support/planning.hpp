@@ -45,8 +45,8 @@ inline core::Profile profile_of(const std::vector<LayerSpec>& layers) {
   return profile;
 }
 
-/// A layer a tensor: gradients of these bytes (multiples of 4) in backward order, each this long after the
-/// one before, and no forward time.
+/// One tensor per layer: gradients of these bytes (multiples of 4) in backward order, each ready this long
+/// after the previous one, without forward time.
 inline core::Profile gradients_of(const std::vector<std::pair<double, std::int64_t>>& backward_and_bytes) {
   std::vector<LayerSpec> layers;
   for (const auto& [backward_us, bytes] : backward_and_bytes)
@@ -92,7 +92,7 @@ struct Scene {
   planner::Run run(const planner::Schedule& schedule) const { return planner::run(setting, schedule); }
 };
 
-/// A schedule as a scenario would spell it: `"ddp"` with its quotes, or an object.
+/// Reads a schedule as in a scenario: `"ddp"` with its quotes, or an object.
 inline planner::Schedule schedule_of(const std::string& json) {
   return planner::read_schedule(core::Field::parse(json, "s.json"));
 }
@@ -135,7 +135,7 @@ inline planner::Conditions random_conditions(Random& random) {
   return out;
 }
 
-/// A compressor as a scenario would spell it, whose costs are of the order of random_link()'s.
+/// A compressor as in a scenario, with costs of the order of random_link()'s.
 inline std::string random_compressor(Random& random, const char* collective) {
   const auto cost = [&] {
     if (random.one_in(4)) return std::string("{}");

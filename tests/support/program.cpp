@@ -23,7 +23,7 @@ std::string program() { return FUSEWISE_PROGRAM; }
 
 std::filesystem::path source_dir() { return FUSEWISE_SOURCE_DIR; }
 
-Outcome run_program(const std::vector<std::string>& arguments) {
+Outcome run_program(const std::vector<std::string>& arguments, void (*before)()) {
   const TemporaryFolder folder;
   std::vector<std::string> words = {program()};
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -37,6 +37,7 @@ Outcome run_program(const std::vector<std::string>& arguments) {
     redirect(STDOUT_FILENO, folder.path() / "out");
     redirect(STDERR_FILENO, folder.path() / "err");
     if (::chdir(FUSEWISE_SOURCE_DIR) != 0) ::_exit(126);
+    if (before != nullptr) before();
     ::execv(argv[0], argv.data());
     ::_exit(127);
   }

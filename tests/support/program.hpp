@@ -1,4 +1,4 @@
-// Runs the real program, as a user would, and keeps what it printed.
+// Runs the real program like a user, and captures its output.
 
 #pragma once
 
@@ -14,10 +14,10 @@ struct Outcome {
   std::string err;
 };
 
-/// Runs fusewise with these arguments in the repository root.
-Outcome run_program(const std::vector<std::string>& arguments);
+/// Runs fusewise with these arguments in the repository root. Its process calls `before` first.
+Outcome run_program(const std::vector<std::string>& arguments, void (*before)() = nullptr);
 
-/// The program, as a path.
+/// The path of the program.
 std::string program();
 
 /// The repository root.

@@ -1,4 +1,4 @@
-// Seeded random numbers for tests: the raw 32-bit output of std::mt19937 and nothing of <random> besides, so
+// Seeded random numbers for tests: the raw 32-bit output of std::mt19937 and nothing else of <random>, so
 // that an instance is the same with any standard library.
 
 #pragma once

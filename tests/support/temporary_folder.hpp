@@ -1,4 +1,4 @@
-// A folder of a test's own, gone when the test ends.
+// A temporary folder, which is deleted when the test ends.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// Checks a schedule's whole run against one worked by hand.
+// Compares a schedule's whole run with one worked out by hand.
 
 #pragma once
 
@@ -18,7 +18,7 @@ struct Expected {
   std::string input = {};
 };
 
-/// What `schedule`, spelled as in a scenario, does on a scene; times in microseconds.
+/// Checks the run of `schedule`, spelled as in a scenario, on a scene; times in microseconds.
 inline void check_run(const std::string& schedule, const Scene& scene, const Expected& expected) {
   CAPTURE(schedule);
   const planner::Run run = scene.run(schedule_of(schedule));
@@ -26,7 +26,7 @@ inline void check_run(const std::string& schedule, const Scene& scene, const Exp
   CHECK(stream(scene, run, planner::Lowered::kChannel) == expected.channel);
   CHECK(stream(scene, run, planner::Lowered::kTicks) == expected.ticks);
   CHECK(stream(scene, run, planner::Lowered::kInput) == expected.input);
-  CHECK(run.prediction.iteration_us == expected.iteration_us);
+  CHECK(run.metrics.iteration_us == expected.iteration_us);
 }
 
 }  // namespace support

@@ -8,14 +8,15 @@
 #include <fmt/format.h>
 
 #include "planner/run/predict.hpp"
+#include "sim/simulate.hpp"
 #include "tests/support/planning.hpp"
 
 namespace support {
 
 /// F forward and B backward of a layer (B1.b: of one tensor), f and b of a whole micro-batch, R read, T tick,
 /// E encode, D decode, A all-reduce, S reduce-scatter and G all-gather of a group, L and H LARS and its
-/// gather, U update (U1: of a group), g all-gather before backward; a prime for each micro-batch on from the
-/// one that is counted from.
+/// gather, U update (U1: of a group), g all-gather before backward; one prime for each micro-batch after the
+/// first counted one.
 inline std::string name(const planner::TaskLabel& whole, const planner::Workload& workload,
                         std::size_t groups) {
   using Kind = planner::TaskLabel::Kind;
@@ -27,7 +28,7 @@ inline std::string name(const planner::TaskLabel& whole, const planner::Workload
   };
   if (label.kind == Kind::forward) count_from(workload.forward.size());
   if (label.kind == Kind::backward) count_from(workload.backward.size());
-  if (label.kind == Kind::all_gather || label.kind == Kind::backward_gather) count_from(groups);
+  if (label.kind == Kind::forward_gather || label.kind == Kind::backward_gather) count_from(groups);
   const auto numbered = [&](std::string_view letter) {
     return fmt::format("{}{}{}", letter, label.item + 1, primes);
   };
@@ -47,7 +48,8 @@ inline std::string name(const planner::TaskLabel& whole, const planner::Workload
     case Kind::decode: return numbered("D");
     case Kind::all_reduce: return numbered("A");
     case Kind::reduce_scatter: return numbered("S");
-    case Kind::all_gather: return numbered("G");
+    case Kind::all_gather:
+    case Kind::forward_gather: return numbered("G");
     case Kind::lars: return "L";
     case Kind::lars_gather: return "H";
     case Kind::update: return "U";
@@ -72,7 +74,7 @@ inline std::string stream(const Scene& scene, const planner::Run& run, sim::Stre
   return out;
 }
 
-/// With the graph of all workers, each with tasks of its own, where any draws.
+/// With the graph of all workers, each with its own tasks, if any task has random times.
 inline planner::Run run_whole(const Scene& scene, const planner::Schedule& schedule) {
   planner::Run out = scene.run(schedule);
   if (!scene.setting.conditions.jitter.any()) return out;

@@ -45,7 +45,7 @@ planner::Emission emit(const ordered_json& line) {
     const planner::Schedule schedule = {
         .pipeline = &planner::pipeline(plan.pipeline),
         .fusion = {.kind = "given", .fuse = [&](const planner::FusionRequest&) { return other; }}};
-    return scene.run(schedule).prediction.iteration_us;
+    return scene.run(schedule).metrics.iteration_us;
   };
   return planner::emit(line["target"].get<std::string>(),
                        {plan, groups, scene.setting.workload, iteration_us});

@@ -1,4 +1,4 @@
-// Measured throughputs: what their file may hold, and that what is fitted to some predicts the others.
+// Measured throughputs: the format of their file, and that a fit to some rows predicts the others.
 
 #include "validate/measurements/measurements.hpp"
 
@@ -39,7 +39,7 @@ validate::Setup setup() {
                                                  "setup.json"));
 }
 
-/// What a worker 1.7 times and a network 2.5 times as slow as those of the set-up give.
+/// The throughputs of a worker 1.7 times and a network 2.5 times as slow as those of the set-up.
 std::vector<Measurement> simulated() {
   const validate::Setup all = setup();
   const core::Profile profile = core::scaled(all.models.at("m"), 1.7);
@@ -49,7 +49,7 @@ std::vector<Measurement> simulated() {
     for (const std::int64_t workers : {2, 8, 32}) {
       const planner::Setting setting(profile, network, workers, {}, {});
       const double rate =
-          planner::run(setting, planner::preset_schedule(schedule)).prediction.throughput_samples_per_s;
+          planner::run(setting, planner::preset_schedule(schedule)).metrics.throughput_samples_per_s;
       out.push_back({static_cast<std::int64_t>(out.size()) + 2, "m", "n", schedule, workers, rate});
     }
   return out;
@@ -106,7 +106,7 @@ TEST_CASE("measurements: fitted to one schedule, the others come out, and better
 }
 
 TEST_CASE(
-    "measurements: both means are over the same rows; models that nothing was calibrated on are apart") {
+    "measurements: both means are over the same rows, models that nothing was calibrated on are apart") {
   std::vector<Measurement> rows = simulated();
   validate::Setup all = setup();
   all.models.emplace("other", all.models.at("m"));
@@ -135,7 +135,7 @@ TEST_CASE("measurements: a factor that reaches its limit is named") {
   const auto result =
       validate::calibrate_and_predict(rows, validate::select_rows(rows, "workers=2"), setup(), "m.csv");
   CHECK(std::find(result.at_limit.begin(), result.at_limit.end(), "m") != result.at_limit.end());
-  CHECK(validate::measurements_table(result).find("m is as far off as is tried (0.0183 to 54.6 times)") !=
+  CHECK(validate::measurements_table(result).find("m is at the limit of the search (0.0183 to 54.6 times)") !=
         std::string::npos);
   CHECK(validate::measurements_json(result).find("\"at_limit\"") != std::string::npos);
 }

@@ -1,6 +1,6 @@
-// Papers as data: what their files may say, how figures are judged, and what makes a validation fail.
+// Papers as data: the format of their files, how figures are judged, and what makes a validation fail.
 
-#include "validate/paper/paper.hpp"
+#include "validate/paper/read_paper.hpp"
 
 #include <string>
 #include <vector>
@@ -24,7 +24,7 @@ constexpr const char* kScenario = R"({"format": "fusewise.scenario", "version": 
   "network": {"format": "fusewise.network", "version": 1, "name": "n",
               "origin": {"kind": "estimated", "source": ""}, "link": {"alpha_us": 0, "beta_us_per_byte": 1}}})";
 
-/// A paper with these keys besides, and one figure.
+/// Returns a paper with these additional keys and one figure.
 std::string paper(const std::string& figure, const std::string& more = "") {
   return R"({"format": "fusewise.paper", "version": 1, "name": "p", "title": "t", "source": "s", )" + more +
          R"("scenarios": [{"name": "a", "scenario": )" + kScenario +
@@ -71,7 +71,7 @@ TEST_CASE("papers: a figure that agrees in all decimals is reproduced, another n
         "p: 'f' is met, although its file says why it is not");
 }
 
-TEST_CASE("papers: a patch changes one key and leaves the rest; paths in it stay where they were") {
+TEST_CASE("papers: a patch changes one key and leaves the rest, paths in it stay where they were") {
   const std::string patched =
       R"("published": 7.5, "decimals": 1, "judge": "exact", "quantity": {"kind": "iteration_ms", "scenario": "b",
          "schedule": "wfbp"})";  // six steps of 500 us more
@@ -171,7 +171,7 @@ TEST_CASE("papers: a mean says over how many figures it is, and fails where one 
   const std::string score = R"("scores": [{"name": "s", "what": "Table I", "max_mean_error": 0.1}], )";
   const std::string valued =
       std::string(R"("judge": "scored", "score": "s", "published": 4.2, )") + kIteration;
-  // No number of workers lets a schedule fall behind itself.
+  // A schedule is never slower than itself.
   const std::string none =
       R"("judge": "scored", "score": "s", "published": 4, "quantity": {"kind": "behind_from", "scenario": "a",
          "schedule": "wfbp", "than": "wfbp"})";

@@ -1,13 +1,13 @@
-// Quantities that are counted from runs of the sparse all-reduces, and those of steps, updates and weak
-// scaling: against formulas and numbers worked by hand, and every refusal word for word.
+// Quantities that are counted in runs of the sparse all-reduces, and those of steps, updates and weak
+// scaling: compared with formulas and numbers computed by hand, and every error message verbatim.
 
 #include <string>
 
 #include <doctest/doctest.h>
 
 #include "core/errors.hpp"
-#include "validate/paper/paper.hpp"
 #include "validate/paper/quantities.hpp"
+#include "validate/paper/read_paper.hpp"
 
 namespace validate {
 namespace {

@@ -1,5 +1,5 @@
-// What a suite says of predicted and measured times: errors, rankings, two plainer predictors, and what may
-// not be concluded where the machine was noisy.
+// The report of a suite about predicted and measured times: errors, rankings, two simpler predictors, and
+// cases that are not judged because the machine was noisy.
 
 #include <string>
 #include <vector>
@@ -72,12 +72,12 @@ TEST_CASE("suite: each way to be outside the tolerance has its line") {
   CHECK(mentions(suite::judge({{plan("a", 1010, 1000), plan("b", 1005, 1020)}}, {}).faults,
                  "'b', predicted best, takes 2.0 % longer than 'a'"));
   CHECK(suite::judge({{plan("a", 1010, 1000), plan("b", 1005, 1009)}}, {}).faults.empty());
-  // A gain of 5 % and more has to show.
+  // A predicted gain of 5 % and more must be measured.
   CHECK(mentions(
       suite::judge({{plan("ddp", 1000, 1000, Part::ddp), plan("fusewise", 950, 1001, Part::exact)}}, {})
           .faults,
       "'fusewise' was predicted 5.0 % faster than 'ddp' and is not"));
-  // Nobody needs a predictor that is as good as none.
+  // A predictor must be better than the null predictor.
   CHECK(mentions(
       suite::judge({{plan("wfbp", 1058, 1000, Part::wfbp), plan("one", 1050, 1100, Part::one_group)}}, {})
           .faults,
@@ -104,7 +104,7 @@ TEST_CASE("suite: what a noisy run measured is shown and not judged, and neither
 }
 
 TEST_CASE("suite: each run is held against the prediction that was made before it") {
-  // The machine was twice as slow once, while it was calibrated and while it ran.
+  // The machine was once twice as slow, during calibration and during the run.
   Case moody = plan("a", 1010, 1000);
   moody.runs.push_back(run_of(2020, 2000));
   moody.runs.push_back(run_of(1010, 1000));
@@ -121,7 +121,7 @@ TEST_CASE("suite: each run is held against the prediction that was made before i
   row = suite::judge({{moody}}, {}).rows[0];
   CHECK(row.error == doctest::Approx(0.01));
   CHECK(row.predicted_us == doctest::Approx(1010));
-  // Those of the first run alone, were the others noisy.
+  // Only the first run counts if the others are noisy.
   moody.runs[0].noise = moody.runs[2].noise = {"noise"};
   CHECK(suite::judge({{moody}}, {}).rows[0].error == doctest::Approx(0.04));
 }

@@ -1,4 +1,4 @@
-// What a suite's file may hold, and that the bundled ones can be read.
+// The format of a suite's file, and that the bundled suites can be read.
 
 #include <filesystem>
 #include <set>
@@ -110,7 +110,7 @@ TEST_CASE("suite: what is wrong with a file is one line") {
         0);
   CHECK(refusal(R"({"format": "fusewise.suite", "version": 1, "name": "s"})") ==
         "s.json: /groups: expected a value, got nothing");
-  // No network has two levels here: found before anything runs.
+  // No network has two levels here: this is detected before anything runs.
   CHECK(refusal(suite_with(kProfile + R"(, "collectives": {"all_reduce": "two_level"})" + plans))
             .find("s.json: /groups/0/workers: expected") == 0);
 }

@@ -11,17 +11,17 @@
 
 #include "collectives/transport/bytes.hpp"
 #include "collectives/transport/collectives.hpp"
-#include "collectives/transport/prompt.hpp"
+#include "collectives/transport/low_latency.hpp"
 #include "core/errors.hpp"
 #include "core/json_text.hpp"
-#include "core/profile_overlap.hpp"
+#include "core/profile.hpp"
 #include "profiler/measure/report.hpp"
 #include "profiler/measure/run.hpp"
 #include "validate/live/codec.hpp"
 #include "validate/live/fusion_buffer_engine.hpp"
 #include "validate/live/layers.hpp"
 #include "validate/live/levels.hpp"
-#include "validate/live/worker.hpp"
+#include "validate/live/runnable.hpp"
 
 namespace live {
 namespace {
@@ -90,7 +90,7 @@ void measure_sizes(Transport& transport, measure::Engine& engine, const Terms& t
   for (std::uint32_t sweep = 0; sweep < std::min(kSweeps, spec.repetitions); ++sweep)
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       const bool is_small = sizes[i] < terms.burst_bytes;
-      const measure::Wanted wanted = {
+      const measure::RunOptions wanted = {
           .collectives = {kind},
           .sizes = {sizes[i]},
           .repetitions = (repetitions(spec, sizes[i]) + kSweeps - 1) / kSweeps,
@@ -171,7 +171,7 @@ Calibration calibrate(WorkerGroup& worker_group, const std::vector<RunSpec>& all
     if (engine != nullptr) out.where += "; " + engine->description();
     std::vector<measure::Samples> samples;
     std::vector<core::Level> levels;
-    transport::run_promptly([&] {
+    transport::run_with_low_latency([&] {
       samples = measured_collectives(transport, engine, needs, terms, sizes, tell);
       if (!needs.levels) return;
       tell("calibration of links inside nodes and between them");

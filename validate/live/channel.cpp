@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "collectives/transport/bytes.hpp"
-#include "collectives/transport/prompt.hpp"
+#include "collectives/transport/low_latency.hpp"
 #include "core/errors.hpp"
 #include "validate/live/fusion_buffer.hpp"
 
@@ -23,7 +23,8 @@ std::string_view words(planner::TaskLabel::Kind kind) {
   using Kind = planner::TaskLabel::Kind;
   switch (kind) {
     case Kind::reduce_scatter: return "reduce-scatter";
-    case Kind::all_gather: return "all-gather";
+    case Kind::all_gather:
+    case Kind::forward_gather: return "all-gather";
     case Kind::backward_gather: return "all-gather before backward";
     default: return "all-reduce";
   }
@@ -32,16 +33,12 @@ std::string_view words(planner::TaskLabel::Kind kind) {
 }  // namespace
 
 std::string text(const Request& request) {
-  return fmt::format("{} of group {}", words(request.label), request.group + 1);
+  return fmt::format("{} of group {}", words(request.label.kind), request.group + 1);
 }
 
-Channel::Channel(transport::Transport& transport, const planner::Program& program,
-                 std::function<void(const Request&)> carry, std::chrono::milliseconds deadline)
-    : transport_(transport),
-      by_layer_(program.by_layer),
-      negotiation_(std::chrono::duration_cast<std::chrono::nanoseconds>(program.negotiation)),
-      carry_(std::move(carry)),
-      deadline_(deadline) {
+Channel::Channel(transport::Transport& transport, const ChannelOptions& options,
+                 std::function<void(const Request&)> carry)
+    : transport_(transport), options_(options), carry_(std::move(carry)) {
   ::prctl(PR_SET_TIMERSLACK, 1000UL);
   thread_ = std::thread([this] {
     try {
@@ -63,19 +60,17 @@ Channel::~Channel() {
   thread_.join();
 }
 
-std::size_t Channel::post(Request request) { return post_all({request}); }
-
-std::size_t Channel::post_all(std::vector<Request> requests) {
+std::size_t Channel::post(const std::vector<Request>& requests) {
   const std::scoped_lock lock(mutex_);
   const std::size_t first = requests_.size();
   const Clock::time_point now = Clock::now();
-  for (Request& request : requests) {
-    request.ready = now;
-    if (by_layer_) waiting_.push_back(requests_.size());
+  for (const Request& request : requests) {
+    if (options_.credit) waiting_.push_back(requests_.size());
     requests_.push_back(request);
+    requests_.back().ready = now;
     has_ended_.push_back(false);
   }
-  if (by_layer_) hand_over();
+  if (options_.credit) hand_over();
   posted_.notify_all();
   return first;
 }
@@ -86,27 +81,19 @@ Clock::time_point Channel::wait(std::size_t number) {
   return requests_[number].end;
 }
 
-std::optional<Clock::time_point> Channel::wait_all() {
-  std::unique_lock lock(mutex_);
-  await(lock, [&] { return count_ended_ == requests_.size(); });
-  std::optional<Clock::time_point> last;
-  for (const Request& request : requests_) last = std::max(last.value_or(request.end), request.end);
-  return last;
-}
-
 void Channel::await(std::unique_lock<std::mutex>& lock, const std::function<bool()>& is_there) {
   last_end_ = Clock::now();
   awaited_ = &is_there;
   while (!failure_ && !is_there()) {
-    const Clock::time_point until = last_end_ + deadline_;
+    const Clock::time_point until = last_end_ + options_.deadline;
     ended_.wait_until(lock, until);
-    if (Clock::now() >= until && last_end_ + deadline_ == until) break;
+    if (Clock::now() >= until && last_end_ + options_.deadline == until) break;
   }
   awaited_ = nullptr;
   if (is_there()) return;
   throw_failure();
-  throw core::EnvironmentError(
-      fmt::format("no collective has ended for {:g} s", std::chrono::duration<double>(deadline_).count()));
+  throw core::EnvironmentError(fmt::format("no collective has ended for {:g} s",
+                                           std::chrono::duration<double>(options_.deadline).count()));
 }
 
 void Channel::sleep_until(Clock::time_point until, bool precisely) {
@@ -141,7 +128,7 @@ std::string Channel::doing() const {
 }
 
 void Channel::serve() {
-  transport::be_prompt();
+  transport::use_low_latency_scheduling();
   while (const std::optional<std::size_t> number = next()) run(*number);
 }
 
@@ -153,7 +140,7 @@ void Channel::run(std::size_t number) {
     request = requests_[number];
   }
   request.start = Clock::now();
-  if (negotiation_ > negotiation_.zero()) std::this_thread::sleep_for(negotiation_);
+  if (options_.negotiation.count() > 0) std::this_thread::sleep_for(options_.negotiation);
   carry_(request);
   const std::scoped_lock lock(mutex_);
   requests_[number].start = request.start;
@@ -161,8 +148,8 @@ void Channel::run(std::size_t number) {
   last_end_ = requests_[number].end;
   has_ended_[number] = true;
   ++count_ended_;
-  if (by_layer_) {
-    in_flight_ -= request.bytes;
+  if (options_.credit) {
+    in_flight_ -= request.size;
     --flying_;
     hand_over();
   }
@@ -172,7 +159,7 @@ void Channel::run(std::size_t number) {
 
 std::optional<std::size_t> Channel::next() {
   std::unique_lock lock(mutex_);
-  if (!by_layer_) return next_in_order(lock);
+  if (!options_.credit) return next_in_order(lock);
   return transport_.rank() == 0 ? next_decided(lock) : next_told(lock);
 }
 
@@ -185,16 +172,16 @@ std::optional<std::size_t> Channel::next_in_order(std::unique_lock<std::mutex>& 
   return begun_++;
 }
 
-/// Whole partitions as long as the credit lasts, one that is larger alone; what has been handed over is no
-/// longer overtaken.
+/// Hands over whole collectives as long as the credit lasts, one that is larger alone. What has been handed
+/// over is no longer overtaken.
 void Channel::hand_over() {
   while (!waiting_.empty()) {
     const auto first = std::ranges::min_element(
-        waiting_, {}, [&](std::size_t number) { return std::pair(requests_[number].layer, number); });
+        waiting_, {}, [&](std::size_t number) { return std::pair(requests_[number].priority, number); });
     const std::size_t number = *first;
-    if (flying_ > 0 && in_flight_ + requests_[number].bytes > by_layer_->credit_bytes) return;
+    if (flying_ > 0 && in_flight_ + requests_[number].size > *options_.credit) return;
     waiting_.erase(first);
-    in_flight_ += requests_[number].bytes;
+    in_flight_ += requests_[number].size;
     ++flying_;
     handed_.push_back(number);
     to_tell_.push_back(number);
@@ -204,14 +191,15 @@ void Channel::hand_over() {
 std::optional<std::size_t> Channel::next_decided(std::unique_lock<std::mutex>& lock) {
   posted_.wait(lock, [&] { return stops_ || !handed_.empty(); });
   if (stops_) return {};
-  std::vector<std::uint32_t> groups;
-  for (; !to_tell_.empty(); to_tell_.pop_front()) groups.push_back(requests_[to_tell_.front()].group);
+  std::vector<std::uint64_t> labels;
+  for (; !to_tell_.empty(); to_tell_.pop_front())
+    labels.push_back(requests_[to_tell_.front()].label.packed());
   const std::size_t number = handed_.front();
   handed_.pop_front();
   lock.unlock();
-  for (const std::uint32_t group : groups)
+  for (const std::uint64_t label : labels)
     for (std::uint32_t rank = 1; rank < transport_.size(); ++rank)
-      transport_.send(rank, tag_of(Tag::order), transport::to_bytes(std::span(&group, 1)));
+      transport_.send(rank, tag_of(Tag::order), transport::to_bytes(std::span(&label, 1)));
   return number;
 }
 
@@ -219,10 +207,11 @@ std::optional<std::size_t> Channel::next_told(std::unique_lock<std::mutex>& lock
   posted_.wait(lock, [&] { return stops_ || count_ended_ < requests_.size(); });
   if (stops_) return {};
   lock.unlock();
-  std::uint32_t group = 0;
-  transport::from_bytes<std::uint32_t>(transport_.recv(0, tag_of(Tag::order)), std::span(&group, 1));
+  std::uint64_t packed = 0;
+  transport::from_bytes<std::uint64_t>(transport_.recv(0, tag_of(Tag::order)), std::span(&packed, 1));
   lock.lock();
-  const auto place = [&] { return std::ranges::find(requests_, group, &Request::group); };
+  const auto label = planner::TaskLabel::unpack(packed);
+  const auto place = [&] { return std::ranges::find(requests_, label, &Request::label); };
   posted_.wait(lock, [&] { return stops_ || place() != requests_.end(); });
   if (stops_) return {};
   return static_cast<std::size_t>(place() - requests_.begin());

@@ -1,5 +1,5 @@
 // The communication thread of a worker: runs collectives one after the other, in the order in which they are
-// issued or, as ByteScheduler does, the one for the layer nearest the input first.
+// issued or, where its stream has a credit, by priority.
 
 #pragma once
 
@@ -16,55 +16,55 @@
 #include <vector>
 
 #include "collectives/transport/transport.hpp"
-#include "planner/graph/lower.hpp"
-#include "planner/schedule/pipeline.hpp"
+#include "planner/graph/lowered.hpp"
 
 namespace live {
 
 using Clock = std::chrono::steady_clock;
 
-/// A collective that compute has issued.
+/// A collective that compute has issued: a task of the channel's stream.
 struct Request {
-  planner::TaskLabel::Kind label = planner::TaskLabel::Kind::all_reduce;
-  std::uint32_t item = 0;  ///< as TaskLabel has it
+  planner::TaskLabel label;
   std::uint32_t group = 0;
-  core::CollectiveKind kind = core::CollectiveKind::all_reduce;
-  std::int32_t layer = 0;          ///< nearest the input of those it carries; where the channel goes by layer
-  std::int64_t bytes = 0;          ///< likewise, for the credit
-  Clock::time_point not_before{};  ///< its tick
-  Clock::time_point ready{};       ///< set by post(), the next two by the thread
-  Clock::time_point start{};
+  std::int32_t priority = 0;       ///< with a credit: the lowest value of those that wait goes first
+  std::int64_t size = 0;           ///< with a credit: what it counts
+  Clock::time_point not_before{};  ///< without a credit
+  Clock::time_point ready{};       ///< set when it is posted
+  Clock::time_point start{};       ///< set by the thread, as is `end`
   Clock::time_point end{};
 };
 
-/// Where the channel goes by layer, rank 0 decides and tells the others which is next, as each rank may see
-/// gradients become ready at other times.
+struct ChannelOptions {
+  /// Goes by priority, as sim::Window has it. Rank 0 decides and tells the others which collective is next,
+  /// as each rank may see gradients become ready at other times. None: collectives run in the order of
+  /// posting.
+  std::optional<std::int64_t> credit = {};
+  std::chrono::nanoseconds negotiation{};  ///< spent before each collective
+  /// No wait lasts longer than this beyond the last collective that ended.
+  std::chrono::milliseconds deadline{60'000};
+};
+
 class Channel {
  public:
-  /// `carry` runs a collective; nothing else may use the transport while requests are open. No wait here
-  /// lasts longer than `deadline` beyond the last collective that ended.
-  Channel(transport::Transport& transport, const planner::Program& program,
-          std::function<void(const Request&)> carry, std::chrono::milliseconds deadline);
+  /// `carry` runs a collective; nothing else may use the transport while requests are open.
+  Channel(transport::Transport& transport, const ChannelOptions& options,
+          std::function<void(const Request&)> carry);
   ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  /// A number to wait for.
-  std::size_t post(Request request);
-  /// What gets ready at one moment, at once: where the channel goes by layer none of it is handed over before
-  /// all of it is there to choose from. The number of the first; the others' follow.
-  std::size_t post_all(std::vector<Request> requests);
-  /// When it had ended. What the thread has thrown is thrown here, and by the next three.
+  /// Posts what gets ready at one moment: with a credit none of it is handed over before all of it is there
+  /// to choose from. Returns the number of the first to wait for; the others' numbers follow.
+  std::size_t post(const std::vector<Request>& requests);
+  /// Returns when the request had ended. What the thread has thrown is thrown here and by sleep_until().
   Clock::time_point wait(std::size_t number);
-  /// When the last had ended; nothing where none was posted.
-  std::optional<Clock::time_point> wait_all();
   /// With `precisely` the last bit is spun.
   void sleep_until(Clock::time_point until, bool precisely);
 
-  /// All requests since the last call, which must have ended.
+  /// Returns all requests since the last call, which must have ended.
   std::vector<Request> take();
 
-  /// What the thread runs, for whom it may concern: "all-reduce of group 3".
+  /// What the thread runs, for messages: "all-reduce of group 3".
   std::string doing() const;
 
  private:
@@ -79,10 +79,8 @@ class Channel {
   void throw_failure() const;
 
   transport::Transport& transport_;
-  std::optional<planner::ByLayer> by_layer_;
-  std::chrono::nanoseconds negotiation_;
+  ChannelOptions options_;
   std::function<void(const Request&)> carry_;
-  std::chrono::milliseconds deadline_;
 
   mutable std::mutex mutex_;
   std::condition_variable posted_;  // for the thread
@@ -94,7 +92,7 @@ class Channel {
   std::vector<bool> has_ended_;
   std::size_t count_ended_ = 0;
   std::size_t begun_ = 0;             // in order: of the requests
-  std::vector<std::size_t> waiting_;  // by layer: not handed over
+  std::vector<std::size_t> waiting_;  // with a credit: not handed over
   std::deque<std::size_t> handed_;    // and not begun
   std::deque<std::size_t> to_tell_;   // handed over, and not told to other ranks
   std::int64_t in_flight_ = 0;        // bytes

@@ -12,13 +12,13 @@
 #include "collectives/transport/collectives.hpp"
 #include "core/errors.hpp"
 #include "core/quantities.hpp"
+#include "core/statistics.hpp"
 #include "planner/cost/transfers.hpp"
-#include "planner/schedule/pipeline.hpp"
-#include "profiler/common/samples.hpp"
+#include "planner/pipeline/pipeline.hpp"
 #include "validate/live/channel.hpp"
 #include "validate/live/clock.hpp"
 #include "validate/live/fusion_buffer.hpp"
-#include "validate/live/worker.hpp"
+#include "validate/live/runnable.hpp"
 
 namespace live {
 namespace {
@@ -160,7 +160,7 @@ TimedCompressor time_compressor(Transport& transport, const Asked& asked,
   TimedCompressor out = {.compressor = asked.compressor, .times = {}};
   if (transport.rank() != 0) return out;
   for (const auto& load : loads) {
-    const auto median_us = [&](std::size_t stretch) { return profiler::summary(load->us[stretch]).median; };
+    const auto median_us = [&](std::size_t stretch) { return core::statistics(load->us[stretch]).median; };
     const std::size_t following = load->fusion_buffers.size() - 1;
     out.times.push_back(
         {.encode_us = median_us(0),

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "collectives/transport/collectives.hpp"
-#include "validate/live/fusion_buffer.hpp"
+#include "validate/live/tags.hpp"
 
 namespace live {
 

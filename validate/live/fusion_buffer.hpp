@@ -20,12 +20,9 @@
 #include "planner/cost/transfers.hpp"
 #include "validate/live/dense.hpp"
 #include "validate/live/gradients.hpp"
+#include "validate/live/tags.hpp"
 
 namespace live {
-
-/// Tags of what is no collective of sparse/, whose tags are below.
-enum class Tag : std::uint32_t { barrier = 50, clock, start, order, record, dense = 100 };
-constexpr std::uint32_t tag_of(Tag tag) { return static_cast<std::uint32_t>(tag); }
 
 /// A sparse all-reduce with code of its own; TopkA is an all-gather of encodings.
 enum class SparseKind : std::uint8_t { topk_dsa, gtopk, ok_topk, hitopk };

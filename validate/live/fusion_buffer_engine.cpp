@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "collectives/transport/collectives.hpp"
-#include "collectives/transport/prompt.hpp"
+#include "collectives/transport/low_latency.hpp"
 
 namespace live {
 namespace {
@@ -48,7 +48,7 @@ void FusionBufferEngine::start(measure::Collective kind) {
   started_ = (started_ + 1) % fusion_buffers_.size();
 }
 
-void FusionBufferEngine::enter_thread() { transport::be_prompt(); }
+void FusionBufferEngine::enter_thread() { transport::use_low_latency_scheduling(); }
 
 std::string FusionBufferEngine::algorithm(measure::Collective kind) const {
   if (kind == measure::Collective::send_receive) return "";

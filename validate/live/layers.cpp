@@ -9,7 +9,7 @@
 #include "collectives/transport/bytes.hpp"
 #include "collectives/transport/collectives.hpp"
 #include "core/errors.hpp"
-#include "profiler/common/samples.hpp"
+#include "core/statistics.hpp"
 #include "profiler/layers/backend.hpp"
 #include "profiler/layers/work.hpp"
 #include "profiler/measure/backend.hpp"
@@ -196,8 +196,8 @@ LayerTimes measured_layers(transport::Transport& transport, measure::Engine& eng
   }
   for (std::size_t layer = 0; layer < count; ++layer) {
     core::ProfileLayer& into = out.profile.layers[layer];
-    into.forward_us = profiler::summary(times[layer]).median;
-    into.backward_us = profiler::summary(times[count + layer]).median;
+    into.forward_us = core::statistics(times[layer]).median;
+    into.backward_us = core::statistics(times[count + layer]).median;
   }
   std::ranges::fill(values, 0.0F);
   out.overlap = measured_overlap(transport, real, layers.get(), engine, out.profile);

@@ -12,7 +12,7 @@
 #include "collectives/transport/collectives.hpp"
 #include "core/errors.hpp"
 #include "core/line_fit.hpp"
-#include "profiler/common/samples.hpp"
+#include "core/statistics.hpp"
 #include "validate/live/clock.hpp"
 #include "validate/live/fusion_buffer.hpp"
 
@@ -44,7 +44,7 @@ class LinkTimer {
       std::vector<double> us;
       (void)once_us(bytes);
       for (std::uint32_t i = 0; i < rounds; ++i) us.push_back(once_us(bytes));
-      points.emplace_back(static_cast<double>(bytes), std::max(1e-3, profiler::summary(us).median));
+      points.emplace_back(static_cast<double>(bytes), std::max(1e-3, core::statistics(us).median));
     }
     const core::LineFit fit = core::fit_line(points);
     return {.alpha_us = std::max(0.0, fit.startup_us), .beta_us_per_byte = std::max(0.0, fit.us_per_byte)};

@@ -20,7 +20,8 @@ std::string_view words(Kind kind) {
     case Kind::decode: return "decode";
     case Kind::all_reduce: return "all-reduce";
     case Kind::reduce_scatter: return "reduce-scatter";
-    case Kind::all_gather: return "all-gather";
+    case Kind::all_gather:
+    case Kind::forward_gather: return "all-gather";
     case Kind::backward_gather: return "all-gather before backward";
     case Kind::lars: return "lars";
     case Kind::lars_gather: return "lars gather";

@@ -8,8 +8,9 @@
 #include "core/errors.hpp"
 #include "core/json_text.hpp"
 #include "planner/run/all_workers.hpp"
+#include "planner/run/metrics.hpp"
 #include "validate/live/names.hpp"
-#include "validate/live/worker.hpp"
+#include "validate/live/runnable.hpp"
 
 namespace live {
 namespace {
@@ -31,7 +32,7 @@ const planner::Compressor& measured(const planner::Compressor& compressor, const
 }
 
 /// As simulated where all workers are alike: from the last mark but one to the last.
-Iteration last_iteration(const planner::Run& run, const sim::Timeline& timeline, std::size_t worker) {
+Iteration last_iteration(const planner::Simulated& run, const sim::Timeline& timeline, std::size_t worker) {
   const Time begin = run.marks[run.marks.size() - 2];
   const Time end = run.marks.back();
   Iteration out = {.length_us = sim::to_us(end - begin), .pieces = {}};
@@ -55,19 +56,20 @@ Iteration last_iteration(const planner::Run& run, const sim::Timeline& timeline,
   return out;
 }
 
-/// Of each worker; those that no straggler makes differ are alike.
-std::vector<Iteration> iterations_of(const planner::Setting& setting, const planner::Run& run) {
+/// By worker. Workers are alike unless there are stragglers; what a graph with a window or with interference
+/// does to workers that differ is not simulated worker by worker.
+std::vector<Iteration> iterations_of(const planner::Setting& setting, const planner::Simulated& run) {
   const auto workers = static_cast<std::size_t>(setting.costs.workers());
-  const bool told_apart =
-      !setting.conditions.stragglers.empty() && !run.program.by_layer && !setting.conditions.overlap.slows();
+  const sim::TaskGraph& graph = run.lowered.graph;
+  const bool is_simple = graph.windows().empty() && graph.interferences().empty();
   std::vector<Iteration> out;
-  if (!told_apart) {
+  if (setting.conditions.stragglers.empty() || !is_simple) {
     out.assign(workers, last_iteration(run, run.timeline, 0));
     return out;
   }
   std::vector<std::int64_t> shown(workers);
   for (std::size_t i = 0; i < workers; ++i) shown[i] = static_cast<std::int64_t>(i);
-  const planner::Run apart = planner::simulate_workers_of(setting, run);
+  const planner::Simulated apart = planner::simulate_workers_of(setting, run);
   for (const planner::ShownWorker& worker : planner::simulate_all_workers(setting, apart, shown).shown)
     out.push_back(last_iteration(apart, worker.timeline, 0));
   return out;
@@ -80,27 +82,26 @@ Prediction predicted(const RunSpec& spec, const Calibration& calibration) {
   if (!conditions.overlap.slows()) conditions.overlap = calibration.overlap;
   const planner::Setting setting(calibration.profile, calibration.network, spec.workers,
                                  schedule.all_reduce.value_or(spec.all_reduce), conditions);
-  std::vector<planner::Warning> warnings;
-  planner::FusionRequest request(setting, schedule, &warnings);
-  planner::Groups groups = schedule.fusion.fuse(request);
+  planner::Choice choice = planner::choose(setting, schedule);
   Prediction out;
   std::vector<planner::TransferCost> transfers;
-  for (const planner::TransferCost& transfer : request.transfers) {
+  for (const planner::TransferCost& transfer : choice.transfers) {
     planner::Transfer own = transfer.transfer();
     own.compressor = measured(own.compressor, spec, calibration);
     out.transfers.push_back(own);
     transfers.emplace_back(*setting.network, setting.costs.workers(), own, setting.slowdown);
   }
-  planner::Run run = planner::simulate_groups(setting, schedule, std::move(groups), std::move(transfers));
+  planner::Simulated run =
+      planner::simulate_groups(setting, schedule, std::move(choice.groups), std::move(transfers));
   for (const planner::Group& group : run.groups) {
     out.bytes.push_back(planner::bytes_of(setting.workload, group));
     out.is_encoded.push_back(run.transfers[group.transfer].is_encoded(out.bytes.back()));
   }
-  out.iteration_us = planner::measure(setting, run).iteration_us;
+  out.iteration_us = planner::summarize(setting, run).iteration_us;
   out.iterations = iterations_of(setting, run);
-  out.program = run.program;
+  out.lowered = planner::lower_one_worker(setting, run, spec.warm_up + spec.iterations);
   out.groups = std::move(run.groups);
-  for (const planner::Warning& warning : warnings) out.warnings.push_back(warning.text);
+  for (const planner::Warning& warning : choice.warnings) out.warnings.push_back(warning.text);
   return out;
 }
 
@@ -115,7 +116,7 @@ Prediction predict(const RunSpec& spec, const Calibration& calibration) {
         throw core::InputError(fmt::format("{}: expected groups of whole elements, got one of {} bytes",
                                            core::printable(spec.name), out.bytes[g]));
     return out;
-  } catch (const planner::Unsupported& problem) {
+  } catch (const core::Unsupported& problem) {
     throw core::InputError(fmt::format("{}: expected {}, got {}", core::printable(spec.name),
                                        problem.expected(), problem.got()));
   }

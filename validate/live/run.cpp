@@ -16,10 +16,7 @@ std::vector<planner::Transfer> transfers_of(const RunSpec& spec) {
   return out;
 }
 
-bool Piece::is_collective() const {
-  return kind == Kind::all_reduce || kind == Kind::reduce_scatter || kind == Kind::all_gather ||
-         kind == Kind::backward_gather;
-}
+bool Piece::is_collective() const { return planner::TaskLabel::collective(kind).has_value(); }
 
 double Iteration::total_us(Kind kind) const {
   double us = 0;

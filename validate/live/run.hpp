@@ -11,7 +11,7 @@
 #include "core/model/model.hpp"
 #include "core/network.hpp"
 #include "core/profile.hpp"
-#include "planner/graph/lower.hpp"
+#include "planner/graph/lowered.hpp"
 #include "planner/job/conditions.hpp"
 #include "planner/run/predict.hpp"
 #include "planner/schedule/schedule.hpp"
@@ -101,20 +101,19 @@ struct Calibration {
 
 // ---- what is predicted and what was recorded
 
-/// A layer's pass, encoding or decoding of a group, or a collective: a task of the simulator and the same
-/// thing live.
+/// A task of the graph as it was simulated or as it ran: a layer's pass, a group's encoding, a collective,
+/// ...
 struct Piece {
   planner::TaskLabel::Kind kind = planner::TaskLabel::Kind::forward;
-  std::uint32_t item = 0;  ///< layer, step of backward or group, as in planner::TaskLabel
-  double ready_us = 0;     ///< of a collective: issued by this worker; else as start_us
-  double start_us = 0;     ///< since the iteration began, as the others
+  std::uint32_t item = 0;  ///< as in planner::TaskLabel
+  double ready_us = 0;     ///< when this worker issued a collective; for other tasks the same as start_us
+  double start_us = 0;     ///< all times count from the iteration's begin
   double end_us = 0;
 
   bool is_collective() const;
 };
 
-/// One iteration of one worker. It begins on all workers at once; with dear, zero and priority when the
-/// forward pass has ended, so that it ends with the next one's (as the simulator counts them).
+/// One iteration of one worker, between two of planner::Lowered::marks. It begins on all workers at once.
 struct Iteration {
   double length_us = 0;
   std::vector<Piece> pieces;  ///< in the order in which they ended
@@ -149,8 +148,8 @@ struct Prediction {
   std::vector<planner::Transfer> transfers;  ///< that the groups name, with measured costs
   std::vector<bool> is_encoded;              ///< by group: selective compression decides before the run
   std::vector<std::int64_t> bytes;           ///< by group, dense
-  planner::Program program;                  ///< of the pipeline, for these groups
-  double iteration_us = 0;                   ///< mean, as planner::Prediction has it
+  planner::Lowered lowered;                  ///< the task graph that every worker runs, warm-up included
+  double iteration_us = 0;                   ///< mean, as planner::Metrics has it
   std::vector<Iteration> iterations;         ///< by worker: a steady one
   std::vector<std::string> warnings;
 };

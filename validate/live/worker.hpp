@@ -1,5 +1,6 @@
-// A worker: its compute thread goes through iterations as the pipeline's program says and hands collectives
-// to the channel, as lower() makes tasks of them. Knows no pipeline.
+// A live worker: runs the task graph of one worker, which the simulator runs on a clock, on threads and a
+// transport. Its compute thread walks the compute tasks in their order and hands collectives to the channel's
+// thread as soon as the tasks before them have ended.
 
 #pragma once
 
@@ -7,7 +8,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <string_view>
 
 #include "collectives/transport/transport.hpp"
 #include "validate/live/fusion_buffer.hpp"
@@ -17,16 +17,16 @@ namespace live {
 
 /// Runs layers for real, in place of waiting.
 struct LayerWork {
-  std::function<void(std::uint32_t layer)> forward;   ///< of the profile
-  std::function<void(std::uint32_t layer)> backward;  ///< likewise
+  std::function<void(std::uint32_t layer)> forward;   ///< layer of the profile
+  std::function<void(std::uint32_t layer)> backward;  ///< layer of the profile
 };
 
 struct WorkerOptions {
   std::chrono::milliseconds deadline{60'000};
-  LayerWork layers = {};  ///< none: they are waited for
-  /// Carries dense groups, each in a buffer of its own; none: the transport does, which else only controls.
+  LayerWork layers = {};  ///< none: the worker waits as long as they take
+  /// Carries dense groups, each in a buffer of its own; none: the transport carries them, too.
   measure::Engine* engine = nullptr;
-  /// Told where the worker is before each iteration: "warm-up 1", "iteration 3".
+  /// Is told the worker's phase before each iteration: "warm-up 1", "iteration 3".
   std::function<void(const std::string& phase)> on_phase = {};
 };
 
@@ -35,17 +35,5 @@ struct WorkerOptions {
 /// lost.
 WorkerRecord run_worker(transport::Transport& transport, const RunSpec& spec, const core::Profile& profile,
                         const Prediction& plan, const WorkerOptions& options = {});
-
-/// Whether what a group costs depends on which workers share a node.
-bool needs_nodes(const planner::Compressor& compressor);
-bool needs_nodes(const RunSpec& spec);
-
-/// Throws InputError for what the runtime does not do: conditions that are drawn, a pipeline or a profile it
-/// cannot run.
-void check_runnable(const RunSpec& spec);
-
-/// The same for what the transport alone carries, and other backends do not: encodings, and all-reduces that
-/// are asked for by name.
-void check_carried(const RunSpec& spec, std::string_view backend);
 
 }  // namespace live

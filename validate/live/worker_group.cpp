@@ -59,7 +59,7 @@ Bytes shared(transport::Transport& transport, Bytes own) {
 
 struct WorkerGroup::Here {
   std::optional<netlab::Lab> lab;
-  std::unique_ptr<netlab::Loan> loan;  // of the lab, where it is ours
+  std::unique_ptr<netlab::ScopedLab> loan;  // of the lab, where it is ours
   std::optional<double> paced_bits_per_second;
   std::string where = "loopback";
 };
@@ -115,7 +115,7 @@ WorkerGroup::WorkerGroup(const Place& place)
   if (!place.bits_per_second) return;
   if (!place.paced) {
     try {
-      here_->loan = std::make_unique<netlab::Loan>(
+      here_->loan = std::make_unique<netlab::ScopedLab>(
           netlab::Shape{.workers = place.workers,
                         .bits_per_second = *place.bits_per_second,
                         .delay_us = place.delay_us,

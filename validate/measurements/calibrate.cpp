@@ -20,8 +20,8 @@ struct Factors {
   std::map<std::string, double> networks;
 };
 
-/// A factor of e is as bad as errors of 1 % in a row: enough where measurements say nothing, and of no
-/// weight where they do.
+/// Weight of the regularization: a factor of e costs as much as a few errors of 1 %. That decides where
+/// measurements say nothing, and is negligible elsewhere.
 constexpr double kPull = 1e-4;
 constexpr double kMaxLogarithm = 4;
 
@@ -43,8 +43,8 @@ class Predictor {
     try {
       const planner::Setting setting(profile, network, row.workers,
                                      schedule.all_reduce ? *schedule.all_reduce : setup_.all_reduce, {});
-      return planner::run(setting, schedule).prediction.throughput_samples_per_s;
-    } catch (const planner::Unsupported& problem) {
+      return planner::run(setting, schedule).metrics.throughput_samples_per_s;
+    } catch (const core::Unsupported& problem) {
       expected(row, problem.expected(), problem.got());
     }
   }
@@ -89,7 +89,7 @@ class Predictor {
 
 double relative(double ours, double measured) { return std::abs(ours - measured) / measured; }
 
-/// The logarithms as one vector, models first.
+/// Returns pointers to the logarithms as one vector, models first.
 std::vector<double*> unknowns(Factors& factors) {
   std::vector<double*> out;
   for (auto* group : {&factors.models, &factors.networks})
@@ -97,7 +97,7 @@ std::vector<double*> unknowns(Factors& factors) {
   return out;
 }
 
-/// Levenberg and Marquardt's least squares over the logarithms of the errors.
+/// Least squares by Levenberg and Marquardt over the logarithms of the errors.
 class Fit {
  public:
   Fit(const std::vector<Measurement>& rows, const std::vector<bool>& on, const Predictor& predictor)
@@ -179,7 +179,8 @@ class Fit {
   std::vector<std::size_t> on_;
 };
 
-/// From networks as they are, slower and faster: one that hides everything says nothing about itself.
+/// Starts from networks as given, slower and faster: from a network that is hidden completely, the fit would
+/// get no gradient.
 Factors fit(const std::vector<Measurement>& rows, const std::vector<bool>& on, const Predictor& predictor) {
   const Fit fit(rows, on, predictor);
   std::optional<Factors> best;
@@ -196,7 +197,7 @@ Factors fit(const std::vector<Measurement>& rows, const std::vector<bool>& on, c
   return *best;
 }
 
-/// Samples per second and worker, of each model's rows that were calibrated on.
+/// Mean samples per second and worker of each model's calibration rows.
 std::map<std::string, double> means_per_worker(const std::vector<Measurement>& rows,
                                                const std::vector<bool>& on) {
   std::map<std::string, double> out;

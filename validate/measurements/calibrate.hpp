@@ -1,4 +1,4 @@
-// Fits how fast workers and networks really are to some measurements, and predicts the others.
+// Fits the actual speed of workers and networks to some measurements, and predicts the others.
 
 #pragma once
 
@@ -15,8 +15,9 @@ struct PredictedRow {
   Measurement measured;
   bool is_calibrated_on = false;
   double samples_per_s = 0;
-  double error = 0;  ///< relative, of ours
-  /// As fast per worker as the mean of the model's rows that were calibrated on; none where it has none.
+  double error = 0;  ///< relative error of our prediction
+  /// The null predictor assumes the mean speed per worker of the model's calibration rows; none without such
+  /// rows.
   std::optional<double> null_error;
 };
 
@@ -28,23 +29,22 @@ struct Errors {
 };
 
 struct MeasurementsResult {
-  std::map<std::string, double> compute_factors;   ///< by model: so many times as slow as its profile
-  std::map<std::string, double> per_byte_factors;  ///< by network
-  /// Names of models and networks whose factor is the least or most that is tried: what was measured is not
-  /// that of the set-up.
+  std::map<std::string, double> compute_factors;   ///< indexed by model: factor on the times of its profile
+  std::map<std::string, double> per_byte_factors;  ///< indexed by network
+  /// Models and networks whose factor is at a limit of the search: the measurement does not fit the set-up.
   std::vector<std::string> at_limit;
   std::vector<PredictedRow> rows;
-  Errors ours;    ///< of rows that were not calibrated on, of models that were
+  Errors ours;    ///< of rows outside the calibration, of calibrated models
   Errors null;    ///< of the same rows
-  Errors others;  ///< ours of the other rows, which the null predictor can say nothing about
+  Errors others;  ///< our errors of the remaining rows, which the null predictor cannot predict
 };
 
-/// The most that a factor may be, and one over the least.
+/// The largest factor; its inverse is the smallest.
 double max_factor();
 
-/// The compute of each model and the time per byte of each network are free; with only one row to say both,
-/// that which is nearer to the files counts. Throws InputError where a name in a row, which `source` holds,
-/// is not in the set-up, or where no row is left to predict.
+/// The compute factor of each model and the time-per-byte factor of each network are free; if a single row
+/// determines both, the solution nearest to the files counts. Throws InputError if a name in a row of
+/// `source` is not in the set-up, or if no row is left to predict.
 MeasurementsResult calibrate_and_predict(const std::vector<Measurement>& rows,
                                          const std::vector<bool>& calibrate_on, const Setup& setup,
                                          const std::string& source);

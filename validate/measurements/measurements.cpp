@@ -79,7 +79,7 @@ class Line {
   std::vector<std::string_view> cells_;
 };
 
-/// Where each of kColumns stands.
+/// Returns the position of each of kColumns.
 std::array<std::size_t, kColumns.size()> read_header(const Line& line) {
   std::array<std::size_t, kColumns.size()> out{};
   for (std::size_t i = 0; i < kColumns.size(); ++i) {
@@ -99,7 +99,7 @@ std::string cell(const Measurement& row, std::string_view key) {
   return key == "network" ? row.network : row.schedule;
 }
 
-/// Objects with a `name` and one more key.
+/// Reads objects with a `name` and one more key.
 template <typename Read>
 auto named(const Field& list, std::string_view key, Read read) {
   std::map<std::string, decltype(read(list))> out;

@@ -1,4 +1,4 @@
-// Throughputs that somebody measured, as CSV, and the set-up they were measured on.
+// Measured throughputs of others, as CSV, and the set-up on which they were measured.
 
 #pragma once
 
@@ -16,7 +16,7 @@
 namespace validate {
 
 struct Measurement {
-  std::int64_t line = 0;  ///< of the file, from 1
+  std::int64_t line = 0;  ///< in the file, from 1
   std::string model;
   std::string network;
   std::string schedule;
@@ -24,23 +24,23 @@ struct Measurement {
   double samples_per_s = 0;
 };
 
-/// CSV whose first line is `model,network,schedule,workers,samples_per_s`, columns in any order; throws
-/// InputError naming `source` and the line.
+/// Reads CSV whose first line is `model,network,schedule,workers,samples_per_s`, columns in any order; throws
+/// InputError with `source` and the line.
 std::vector<Measurement> read_measurements(std::string_view text, const std::string& source);
 
-/// What the names in measurements mean.
+/// The meaning of the names in measurements.
 struct Setup {
   std::map<std::string, core::Profile> models;
   std::map<std::string, core::Network> networks;
-  std::map<std::string, planner::Schedule> schedules;  ///< besides the named ones
+  std::map<std::string, planner::Schedule> schedules;  ///< in addition to the named schedules
   planner::Algorithm all_reduce;
 };
 
 /// Reads and checks `fusewise.setup`; throws InputError.
 Setup read_setup(const core::Field& field);
 
-/// The rows that `wish` names: `KEY=VALUE` for a column (or `line`), several between commas where all have to
-/// hold. Throws InputError where no row does.
+/// Returns the rows that `wish` selects: `KEY=VALUE` for a column (or `line`); several comma-separated
+/// conditions must all hold. Throws InputError if no row matches.
 std::vector<bool> select_rows(const std::vector<Measurement>& rows, const std::string& option);
 
 }  // namespace validate

@@ -59,9 +59,9 @@ std::string measurements_table(const MeasurementsResult& result) {
     out += fmt::format("{} takes {:.4g} times as long per byte as its file says\n", core::one_line(name),
                        factor);
   for (const std::string& name : result.at_limit)
-    out +=
-        fmt::format("{} is as far off as is tried ({:.3g} to {:.3g} times): it is hardly what was measured\n",
-                    core::one_line(name), 1 / max_factor(), max_factor());
+    out += fmt::format(
+        "{} is at the limit of the search ({:.3g} to {:.3g} times): it is probably not what was measured\n",
+        core::one_line(name), 1 / max_factor(), max_factor());
   return out + line_of("ours", result.ours) +
          line_of("null (as fast per worker as where calibrated)", result.null) +
          line_of("ours, of models without a calibrated row, so without a null", result.others);

@@ -1,4 +1,4 @@
-// What predicting measurements came to.
+// Writes the predictions of measurements.
 
 #pragma once
 

@@ -30,13 +30,13 @@ using transport::Descriptor;
 
 constexpr int kPatienceMs = 10'000;
 
-/// A file without a name that holds the text.
+/// Returns an unnamed file that holds the text.
 Descriptor file_of(const std::string& text) {
   Descriptor file(::memfd_create("fusewise", MFD_CLOEXEC));
   const bool is_written =
       file && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
   if (!is_written || ::lseek(file.get(), 0, SEEK_SET) != 0)
-    throw EnvironmentError("cannot hand a command its input: " + std::generic_category().message(errno));
+    throw EnvironmentError("cannot pass a command its input: " + std::generic_category().message(errno));
   return file;
 }
 
@@ -91,7 +91,7 @@ void run_inside(int network, const std::vector<std::string>& command, const std:
   if (!has_ended) throw EnvironmentError(name + ": takes longer than 10 s");
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   const std::string line = first_line(said);
-  throw EnvironmentError(fmt::format("{}: {}", name, line.empty() ? "failed without a word" : line));
+  throw EnvironmentError(fmt::format("{}: {}", name, line.empty() ? "failed without a message" : line));
 }
 
 }  // namespace netlab

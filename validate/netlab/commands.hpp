@@ -1,4 +1,4 @@
-// Runs iproute2's commands, inside a network namespace.
+// Runs iproute2's commands inside a network namespace.
 
 #pragma once
 
@@ -7,11 +7,11 @@
 
 namespace netlab {
 
-/// The file of a command, also where the PATH has no sbin. EnvironmentError if there is none.
+/// Returns the path of a command, even if PATH contains no sbin. Throws EnvironmentError if there is none.
 std::string find_command(const std::string& name);
 
-/// Runs it in the network namespace that is open as `network`, gives it `input`, and waits. EnvironmentError
-/// with the first line of what it says if it fails, or takes longer than 10 s.
+/// Runs the command in the network namespace of the descriptor `network`, passes it `input`, and waits.
+/// Throws EnvironmentError with the first line of its output if it fails or takes longer than 10 s.
 void run_inside(int network, const std::vector<std::string>& command, const std::string& input);
 
 }  // namespace netlab

@@ -40,8 +40,8 @@ void write_text(const char* file, const std::string& text) {
   if (!out || ::write(out.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) fail(file);
 }
 
-/// Becomes root of a user namespace of its own, where this process is not root already.
-void gain_rights() {
+/// Becomes root of a new user namespace, unless this process is root already.
+void become_root() {
   if (::unshare(CLONE_NEWNET) == 0) return;
   if (errno != EPERM) fail("no network namespaces");
   const uid_t user = ::geteuid();
@@ -53,7 +53,7 @@ void gain_rights() {
   if (::unshare(CLONE_NEWNET) != 0) fail("no network namespaces");
 }
 
-/// This process goes into it.
+/// Moves this process into a new network namespace.
 Descriptor new_network() {
   if (::unshare(CLONE_NEWNET) != 0) fail("cannot make a network namespace");
   Descriptor network(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
@@ -61,12 +61,13 @@ Descriptor new_network() {
   return network;
 }
 
-/// The same on every host, and one that keeps a link busy until something is lost: its queue is longer than
-/// what a socket sends ahead. A host's own choice, BBR say, leaves some percent of the link unused.
+/// The same on every host, and one that keeps a link busy until a packet is lost: its queue is longer than
+/// what a socket sends ahead. The default of a host, BBR for example, may leave some percent of the link
+/// unused.
 constexpr std::string_view kCongestionControl = "reno";
 
-/// A queue takes what all workers may have on their way: where two of them meet at a link, a loss costs a
-/// tenth of an all-reduce, or none, by chance.
+/// A queue holds what all workers may have in transit. Otherwise packets are lost by chance where two workers
+/// share a link, which costs a tenth of an all-reduce.
 constexpr std::int64_t kInTransitBytes = 8 << 20;
 
 std::string shaping(double bits_per_second, std::uint32_t workers, const std::string& device) {
@@ -79,12 +80,12 @@ std::string delaying(const Shape& shape, const std::string& device) {
                      shape.delay_us);
 }
 
-/// The switch that a worker is on.
+/// Returns the switch of a worker.
 std::string switch_of(const Shape& shape, std::uint32_t worker) {
   return shape.workers_per_node == 0 ? "switch" : fmt::format("node{}", worker / shape.workers_per_node);
 }
 
-/// Each node's switch, and its link to the one that joins them.
+/// Adds each node's switch, and its link to the switch that joins them.
 void add_nodes(const Shape& shape, std::string& links, std::string& shapes) {
   if (shape.workers_per_node == 0) return;
   for (std::uint32_t node = 0; node * shape.workers_per_node < shape.workers; ++node) {
@@ -97,11 +98,12 @@ void add_nodes(const Shape& shape, std::string& links, std::string& shapes) {
   }
 }
 
-/// In the keeper: descriptors of the workers' namespaces; the switch is where the process is itself.
+/// Runs in the keeper. Returns descriptors of the workers' namespaces; the switch is in the keeper's own
+/// namespace.
 std::vector<Descriptor> make_network(const Shape& shape) {
   const std::string ip = find_command("ip");
   const std::string tc = find_command("tc");
-  gain_rights();
+  become_root();
   std::vector<Descriptor> workers;
   for (std::uint32_t i = 0; i < shape.workers; ++i) workers.push_back(new_network());
   const Descriptor hub = new_network();
@@ -135,15 +137,15 @@ std::vector<Descriptor> make_network(const Shape& shape) {
   return workers;
 }
 
-/// In the new process. Says "up" and the namespaces' descriptors, or what is wrong, and then waits to be
-/// killed.
+/// Runs in the new process. Sends "up" and the namespaces' descriptors, or an error message, and then waits
+/// to be killed.
 [[noreturn]] void keep(const Shape& shape, const Descriptor& answer, Lifetime lifetime) {
   std::string said;
   std::vector<Descriptor> workers;
   try {
     workers = make_network(shape);
     if (lifetime == Lifetime::of_thread)
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // other rights may have undone it
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a change of rights may have reset it
     said = "up";
     for (const Descriptor& worker : workers) said += fmt::format(" {}", worker.get());
   } catch (const std::exception& error) {
@@ -166,12 +168,12 @@ std::vector<Descriptor> make_network(const Shape& shape) {
   ::prctl(PR_SET_NAME, "fusewise-netlab");
   const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nothing, stream);
-  for (int fd = 3; fd < 1024; ++fd)  // nobody's pipe is held open by us
+  for (int fd = 3; fd < 1024; ++fd)  // closes inherited pipes
     if (fd != answer.get()) ::close(fd);
   keep(shape, answer, lifetime);
 }
 
-/// Field 22 of /proc/PID/stat; 0 if there is no such process, or it has ended and waits to be reaped.
+/// Returns field 22 (start time) of /proc/PID/stat; 0 if there is no such process, or if it is a zombie.
 std::uint64_t start_of(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string text;
@@ -206,7 +208,7 @@ bool is_same_namespace(int fd, const char* own) {
 
 }  // namespace
 
-/// Tokens for what passes while a timer is late; below 128 kB half the rate is lost.
+/// Bytes that may pass while a timer is late; below 128 kB half the rate is lost.
 std::int64_t burst_bytes(double bits_per_second) {
   return static_cast<std::int64_t>(std::max(131072.0, bits_per_second / 8 * 1e-3));
 }
@@ -229,7 +231,7 @@ Lab build(const Shape& shape, Lifetime lifetime) {
   if (first != "up") {
     remove(lab);
     throw EnvironmentError(
-        fmt::format("netlab: {}", said.empty() ? "the keeper of the network has died" : said));
+        fmt::format("netlab: {}", said.empty() ? "the keeper of the network has ended" : said));
   }
   for (int fd = 0; words >> fd;) lab.namespaces.push_back(fd);
   return lab;
@@ -247,7 +249,7 @@ void remove(const Lab& lab) {
     pollfd one = {.fd = process.get(), .events = POLLIN, .revents = 0};
     (void)::poll(&one, 1, kPatienceMs);
   }
-  ::waitpid(lab.keeper, nullptr, WNOHANG);  // where it is our child
+  ::waitpid(lab.keeper, nullptr, WNOHANG);  // if it is our child
 }
 
 void enter(const Lab& lab, std::uint32_t worker) {
@@ -263,6 +265,6 @@ void enter(const Lab& lab, std::uint32_t worker) {
 
 std::string address(std::uint32_t worker) { return fmt::format("10.77.0.{}", worker + 1); }
 
-Loan::~Loan() { remove(lab_); }
+ScopedLab::~ScopedLab() { remove(lab_); }
 
 }  // namespace netlab

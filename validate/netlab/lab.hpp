@@ -1,6 +1,6 @@
-// A network of our own on one host: a namespace for each worker, all on one switch or in nodes with a switch
-// of their own, each link held to a rate in both directions. Everything is held by one process, the keeper,
-// and gone when that is.
+// An emulated network on one host: a network namespace for each worker, connected to one switch or to one
+// switch per node, with a rate limit on each link in both directions. One process, the keeper, holds
+// everything; the network disappears with it.
 
 #pragma once
 
@@ -14,26 +14,26 @@
 namespace netlab {
 
 constexpr std::uint32_t kMaxWorkers = 64;
-/// A worker's link as it sees it.
+/// The interface of a worker's link in its namespace.
 constexpr const char* kInterface = "eth0";
 
 struct Shape {
   std::uint32_t workers = 2;  ///< 2 to kMaxWorkers
   double bits_per_second = 1e9;
   double delay_us = 0;  ///< added to each packet that a worker sends; needs a kernel with netem
-  /// So many workers share a switch, whose link to the others' is held to a rate of its own; 0: all are on
-  /// one.
+  /// Workers per switch; the link between switches has its own rate. 0: all workers are on one switch.
   std::uint32_t workers_per_node = 0;
-  double between_bits_per_second = 0;  ///< of such a link
+  double between_bits_per_second = 0;  ///< rate of a link between switches
   bool operator==(const Shape&) const = default;
 };
 
-/// Where the namespaces are: descriptors of the keeper.
+/// A running network: the keeper and its descriptors of the namespaces.
 struct Lab {
   Shape shape;
   pid_t keeper = 0;
-  std::uint64_t keeper_started = 0;  ///< so that a process that comes to have the same id is not taken for it
-  std::vector<int> namespaces;       ///< by worker
+  /// Start time, which distinguishes it from a later process with the same id.
+  std::uint64_t keeper_started = 0;
+  std::vector<int> namespaces;  ///< indexed by worker
   bool operator==(const Lab&) const = default;
 };
 
@@ -42,32 +42,32 @@ enum class Lifetime : std::uint8_t {
   until_down,  ///< it stays when this process ends
 };
 
-/// As root, or in a user namespace. EnvironmentError, one line, says what is missing where it cannot be had;
-/// nothing is left behind then. To be called from processes with a single thread.
+/// Works as root or in a user namespace. Otherwise throws EnvironmentError, one line that says what is
+/// missing; nothing is left behind then. To be called from single-threaded processes.
 Lab build(const Shape& shape, Lifetime lifetime);
 
-/// Kills the keeper and returns when it is gone, and with it the network unless a process still is inside.
+/// Kills the keeper and returns when it has ended; the network ends with it unless a process is still inside.
 void remove(const Lab& lab);
 
-/// What a link of this rate lets pass at once, faster than its rate, after it has been idle.
+/// Returns the bytes that an idle link of this rate lets pass at once.
 std::int64_t burst_bytes(double bits_per_second);
 
-/// Whether its keeper lives.
+/// Returns whether its keeper lives.
 bool is_up(const Lab& lab);
 
-/// Puts this process, which has a single thread, where the worker is. EnvironmentError if that fails.
+/// Moves this single-threaded process into the worker's namespace. Throws EnvironmentError on failure.
 void enter(const Lab& lab, std::uint32_t worker);
 
-/// The worker's on its link.
+/// Returns the IP address of a worker.
 std::string address(std::uint32_t worker);
 
-/// A lab that lasts as long as this.
-class Loan {
+/// A lab that is removed at the end of its scope.
+class ScopedLab {
  public:
-  explicit Loan(const Shape& shape) : lab_(build(shape, Lifetime::of_thread)) {}
-  ~Loan();
-  Loan(const Loan&) = delete;
-  Loan& operator=(const Loan&) = delete;
+  explicit ScopedLab(const Shape& shape) : lab_(build(shape, Lifetime::of_thread)) {}
+  ~ScopedLab();
+  ScopedLab(const ScopedLab&) = delete;
+  ScopedLab& operator=(const ScopedLab&) = delete;
   const Lab& lab() const { return lab_; }
 
  private:

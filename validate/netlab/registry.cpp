@@ -54,7 +54,7 @@ RegistryLock::RegistryLock(const std::filesystem::path& folder)
     if (std::chrono::steady_clock::now() >= until) {
       ::close(fd_);
       throw EnvironmentError(
-          fmt::format("{}: another fusewise has been at work here for 30 s", folder.string()));
+          fmt::format("{}: another fusewise has locked this folder for 30 s", folder.string()));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
@@ -111,7 +111,7 @@ void enlist(const std::filesystem::path& folder, const std::string& name, const 
   core::write_file(file_of(folder, name), lab_text(lab));
 }
 
-void strike_out(const std::filesystem::path& folder, const std::string& name) {
+void remove_lab_file(const std::filesystem::path& folder, const std::string& name) {
   std::error_code error;
   std::filesystem::remove(file_of(folder, name), error);
   if (error) throw EnvironmentError(fmt::format("{}: {}", file_of(folder, name).string(), error.message()));

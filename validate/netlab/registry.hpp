@@ -1,4 +1,4 @@
-// Labs that stay up between commands, by name: a small file for each, in a folder of the user's own.
+// Named labs that stay up between commands: one small file for each, in a folder of the user.
 
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace netlab {
 
-/// $XDG_RUNTIME_DIR/fusewise or, without it, /tmp/fusewise-UID: made when first asked for, this user's alone.
-/// EnvironmentError if it cannot be.
+/// Returns $XDG_RUNTIME_DIR/fusewise or, if that is not set, /tmp/fusewise-UID; creates it with access for
+/// this user only. Throws EnvironmentError on failure.
 std::filesystem::path registry_folder();
 
-/// Holds off others who put labs up or down in the folder, for as long as this lives.
+/// Locks the folder against other processes that start or stop labs, during its lifetime.
 class RegistryLock {
  public:
   explicit RegistryLock(const std::filesystem::path& folder);
@@ -27,16 +27,16 @@ class RegistryLock {
   int fd_;
 };
 
-/// Letters, digits, '-' and '_', 40 at most.
+/// Letters, digits, '-' and '_', at most 40.
 bool is_name(const std::string& name);
 
 Lab read_lab(const core::Field& field);
 std::string lab_text(const Lab& lab);
 
-/// Nothing where none of this name is up; a file whose keeper is gone does not count.
+/// Returns nothing if no lab of this name is up; a file whose keeper has ended does not count.
 std::optional<Lab> find_lab(const std::filesystem::path& folder, const std::string& name);
 void enlist(const std::filesystem::path& folder, const std::string& name, const Lab& lab);
-/// Also where there is none.
-void strike_out(const std::filesystem::path& folder, const std::string& name);
+/// Removes the file of a lab, if there is one.
+void remove_lab_file(const std::filesystem::path& folder, const std::string& name);
 
 }  // namespace netlab

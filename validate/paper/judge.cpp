@@ -13,7 +13,7 @@ double relative(double ours, double published) {
   return published == 0 ? (ours == 0 ? 0 : 1) : std::abs(ours - published) / std::abs(published);
 }
 
-/// Of the case that is farthest off.
+/// Returns the error of the case with the largest error.
 double worst(const Values& ours, double published) {
   double out = 0;
   for (const Value& each : ours) out = std::max(out, relative(each.value, published));
@@ -22,7 +22,8 @@ double worst(const Values& ours, double published) {
 
 bool is_gain(const Figure& figure) { return figure.unit == "x"; }
 
-/// Within kNear times, on the same side of 1 where it is a gain, and as large a gain.
+/// Returns whether ours is within a factor of kNear and, for a gain, on the same side of 1 and of similar
+/// size.
 bool is_near(const Figure& figure, double ours, double published) {
   if (published <= 0 || ours <= 0) return ours == published;
   const double ratio = ours / published;
@@ -45,13 +46,14 @@ Judgement near(const Figure& figure, const Values& ours) {
   return {.met = error <= *figure.within, .error = error};
 }
 
-/// Where ours is known as an interval only, its nearest end counts.
+/// If our value is known as an interval only, the end nearest to the published value counts.
 Judgement scored(const Figure& figure, const Values& ours) {
   const double value = *figure.published.value;
   return {.met = true, .error = relative(std::clamp(value, min(ours), max(ours)), value)};
 }
 
-/// Ours is known as an interval only, as an input of it is: how far the published value is outside.
+/// Our value is known as an interval only, because one of its inputs is; the error is the distance of the
+/// published value from it.
 Judgement interval(const Figure& figure, const Values& ours) {
   const double value = *figure.published.value;
   const double nearest = std::clamp(value, min(ours), max(ours));
@@ -65,7 +67,7 @@ Judgement bar(const Figure& figure, const Values& ours) {
           .error = worst(ours, value)};
 }
 
-/// Every case on the right side of 1, and the ends of ours near the stated ends.
+/// Every case must be on the right side of 1, and the ends of our range near the stated ends.
 Judgement range(const Figure& figure, const Values& ours) {
   const Published& published = figure.published;
   Judgement out = {.met = true, .error = 0.0};
@@ -80,7 +82,7 @@ Judgement range(const Figure& figure, const Values& ours) {
   return out;
 }
 
-/// Every case beyond the stated end.
+/// Every case must be beyond the stated end.
 Judgement bound(const Figure& figure, const Values& ours) {
   const Published& published = figure.published;
   return {

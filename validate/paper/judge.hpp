@@ -1,4 +1,4 @@
-// How a figure of ours is held against the published one.
+// Compares a computed figure with the published one.
 
 #pragma once
 
@@ -27,12 +27,12 @@ struct Judgement {
   std::optional<double> error;  ///< relative
 };
 
-/// A way to judge, and what it needs of a figure.
+/// A method of judging, and the published data that it needs.
 struct Judge {
   std::string_view name;
   std::string_view summary;
   Judgement (*judge)(const Figure& figure, const Values& ours);
-  /// What Published must hold.
+  /// What Published must contain.
   enum class Needs { nothing, value, range, between, order, holds } needs = Needs::nothing;
   bool takes_within = false;
   bool is_scored = false;
@@ -41,19 +41,19 @@ struct Judge {
 
 std::span<const Judge> judges();
 
-/// How far a stated bar or the end of a range may be missed: so many times as large or as small.
+/// Tolerance for a stated bar or the end of a range, as a factor in either direction.
 constexpr double kNear = 1.25;
-/// A gain, what a speed-up is above 1, of less than this share of the published one (or more than its
-/// inverse) is another result, however near 1 both are.
+/// A gain (speed-up - 1) of less than this share of the published gain (or more than its inverse) is another
+/// result, however near 1 both speed-ups are.
 constexpr double kGainShare = 0.5;
 
-/// What an input was fitted to it must meet.
+/// Maximum error of a figure to which an input was fitted.
 constexpr double kCalibrated = 0.01;
 
 struct Outcome {
   Verdict verdict = Verdict::shown;
   std::optional<double> error;
-  std::string fault;  ///< what makes the whole validation fail, if something does
+  std::string fault;  ///< why the whole validation fails; empty if it does not
 };
 
 /// `calibrated`: an input was fitted to this figure.

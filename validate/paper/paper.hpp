@@ -1,8 +1,7 @@
-// A paper as data: what it publishes, from which inputs we get the same numbers, and how ours are judged.
+// A paper as data: its published results, the inputs from which we compute them, and how ours are judged.
 
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,7 +12,7 @@
 
 namespace validate {
 
-/// Something that our numbers rest on.
+/// An input on which our results depend.
 struct Input {
   std::string what;
   std::string value;
@@ -22,7 +21,7 @@ struct Input {
   std::string from;
 };
 
-/// Chosen so that one figure comes out.
+/// A value chosen so that a figure is reproduced.
 struct Parameter {
   std::string name;
   std::string value;
@@ -31,22 +30,22 @@ struct Parameter {
   std::vector<std::string> calibrated_on;  ///< names of figures
 };
 
-/// What the paper says. One of these is there, or none where a figure is only shown.
+/// A published result. Exactly one field is set, or none if a figure is only shown.
 struct Published {
   std::optional<double> value;
-  std::optional<double> min;  ///< of a range, which may have one end only
+  std::optional<double> min;  ///< of a range, which may have only one end
   std::optional<double> max;
   std::optional<std::pair<double, double>> between;  ///< a crossing lies between these two
   std::vector<std::string> order;                    ///< the best first
   std::optional<bool> holds;
-  std::string text;  ///< as it is shown
+  std::string text;  ///< as it is displayed
 };
 
 /// A mean over the relative errors of several figures.
 struct Score {
   std::string name;
   std::string what;
-  std::optional<double> max_mean_error;  ///< none: the mean is only shown, and so are its figures
+  std::optional<double> max_mean_error;  ///< none: the mean and its figures are only shown
 };
 
 struct Judge;
@@ -60,11 +59,11 @@ struct Figure {
   std::string unit;
   int decimals = 2;
   const Judge* judge = nullptr;
-  std::optional<double> within;  ///< of judges that are told how near is near enough
-  std::string score;             ///< of the judge `scored`, and of `shown` where its score has no bound
-  bool max_is_best = false;      ///< of the judge `order`
-  std::string reason;            ///< why it is not reproduced, if it is not
-  core::Field quantity;          ///< how ours is got: see quantities.hpp
+  std::optional<double> within;  ///< tolerance, for the judges that take one
+  std::string score;             ///< for the judge `scored`, and for `shown` if its score has no bound
+  bool max_is_best = false;      ///< for the judge `order`
+  std::string reason;            ///< why it is not reproduced; empty if it is
+  core::Field quantity;          ///< how our value is computed: see quantities.hpp
 };
 
 struct Paper {
@@ -77,10 +76,5 @@ struct Paper {
   std::vector<Score> scores;
   std::vector<Figure> figures;
 };
-
-/// Reads and checks `fusewise.paper`, all but what quantities make of their own keys; throws InputError.
-/// `source` names the file, to which its paths are relative.
-Paper read_paper(const std::string& text, const std::string& source);
-Paper load_paper(const std::filesystem::path& file);
 
 }  // namespace validate

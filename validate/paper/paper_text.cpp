@@ -9,6 +9,7 @@
 
 #include "core/field.hpp"
 #include "core/json_text.hpp"
+#include "core/text_table.hpp"
 
 namespace validate {
 namespace {
@@ -86,24 +87,6 @@ std::string score_text(const ScoreResult& result) {
   return out + fmt::format(" (at most {:.1f} %)", 100 * *result.score.max_mean_error);
 }
 
-std::string aligned(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<std::size_t> widths(rows.front().size());
-  for (const auto& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  std::string out;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const bool is_number = i == 4;  // the error
-      line += i == 0 ? "" : "  ";
-      line += is_number ? fmt::format("{:>{}}", row[i], widths[i]) : fmt::format("{:<{}}", row[i], widths[i]);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + '\n';
-  }
-  return out;
-}
-
 std::vector<std::string> row_of(const PaperResult& paper, const FigureResult& result) {
   const Figure& figure = result.figure;
   std::vector<std::string> row = {fmt::format("{} {}", paper.paper.name, figure.where),
@@ -112,11 +95,10 @@ std::vector<std::string> row_of(const PaperResult& paper, const FigureResult& re
                                   ours_text(result),
                                   error_text(result),
                                   std::string(name(result.outcome.verdict))};
-  for (std::string& cell : row) cell = core::one_line(cell);
   return row;
 }
 
-/// As a cell of a Markdown table.
+/// Escapes text for a cell of a Markdown table.
 std::string cell(std::string_view text) {
   std::string out;
   for (const char c : core::one_line(text)) out += c == '|' ? std::string("\\|") : std::string(1, c);
@@ -210,7 +192,7 @@ std::string papers_table(const std::vector<PaperResult>& results) {
   std::vector<std::vector<std::string>> rows = {{"figure", "what", "published", "ours", "error", "verdict"}};
   for (const PaperResult& result : results)
     for (const FigureResult& each : result.figures) rows.push_back(row_of(result, each));
-  std::string out = aligned(rows) + '\n';
+  std::string out = core::aligned(rows, {0, 1, 2, 3, 5}) + '\n';
   for (const PaperResult& result : results)
     for (const ScoreResult& each : result.scores)
       out += fmt::format("{}: {}\n", result.paper.name, core::one_line(score_text(each)));
@@ -226,7 +208,7 @@ std::string papers_json(const std::vector<PaperResult>& results) {
 
 std::string papers_page(const std::vector<PaperResult>& results) {
   std::string out = fmt::format(
-      "# What of the papers comes out\n"
+      "# Reproduced results of papers\n"
       "Written by `fusewise validate validate/papers -o docs/reproduction.md`; `validate/papers/README.md` "
       "says\n"
       "how figures are judged. {}.\n\n",

@@ -1,4 +1,4 @@
-// What reproducing papers came to, as a table, as JSON and as a page.
+// Writes the results of reproducing papers as a table, as JSON and as a page.
 
 #pragma once
 
@@ -9,14 +9,14 @@
 
 namespace validate {
 
-/// One table of all, then a summary.
+/// One table of all papers, then a summary.
 std::string papers_table(const std::vector<PaperResult>& results);
 
 /// `fusewise.reproduction`.
 std::string papers_json(const std::vector<PaperResult>& results);
 
-/// Markdown: inputs, parameters, figures and what is not reproduced, paper by paper. The same bytes on every
-/// run: times of ours on a clock are left out.
+/// Markdown: inputs, parameters, figures and what is not reproduced, paper by paper. Wall-clock times are
+/// left out, so that every run gives the same bytes.
 std::string papers_page(const std::vector<PaperResult>& results);
 
 }  // namespace validate

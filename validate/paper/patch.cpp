@@ -13,17 +13,17 @@ namespace {
 using core::Field;
 using nlohmann::json;
 
-/// A scenario before it is read, and the file that its paths are relative to.
+/// A scenario before it is read, and the file to which its paths are relative.
 struct Source {
   json value;
   std::string file;
 };
 
-/// What a Field of the paper holds.
+/// Returns the JSON value at a Field of the paper.
 json value_at(const json& paper, const Field& field) { return paper.at(json::json_pointer(field.pointer())); }
 
 Source own(const Field& scenario, const json& paper) {
-  const Field file = scenario.follow();  // refuses what is no JSON
+  const Field file = scenario.follow();  // rejects a file that is not JSON
   if (scenario.is_object()) return {.value = value_at(paper, scenario), .file = scenario.source()};
   return {.value = json::parse(core::read_file(scenario.path())), .file = file.source()};
 }

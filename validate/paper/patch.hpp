@@ -1,4 +1,4 @@
-// A paper's scenarios: files or objects inside the paper's, some with a patch (RFC 7396) over another.
+// The scenarios of a paper: files or objects, some with a patch (RFC 7396) of another one.
 
 #pragma once
 
@@ -16,8 +16,8 @@ struct NamedScenario {
   core::Field at;    ///< where the paper names it
 };
 
-/// The key `scenarios` of a paper, whose whole text is given; throws InputError. Paths in a patch are
-/// relative to the file that it patches.
+/// Reads the key `scenarios` of a paper whose text is given; throws InputError. Paths in a patch are relative
+/// to the patched file.
 std::vector<NamedScenario> read_scenarios(const core::Field& list, std::string_view paper_text);
 
 }  // namespace validate

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "core/errors.hpp"
+
 namespace validate {
 namespace {
 
@@ -30,8 +32,8 @@ std::vector<Quantity> all_quantities() {
   return out;
 }
 
-/// `"for": {"workers": [4, 8], "schedule": ["wfbp", "ddp"]}`: the product, the last key fastest, as
-/// the quantity lists them.
+/// Reads `"for": {"workers": [4, 8], "schedule": ["wfbp", "ddp"]}` as the product of the lists; the last key,
+/// in the quantity's order, changes fastest.
 std::vector<Case> product(const Field& field, const Quantity& quantity) {
   std::vector<Case> cases(1);
   for (const std::string_view key : quantity.keys) {
@@ -53,7 +55,7 @@ std::vector<Case> product(const Field& field, const Quantity& quantity) {
   return cases;
 }
 
-/// `"cases": [{"label": "2DTAR", "collectives": ...}, ...]`
+/// Reads `"cases": [{"label": "2DTAR", "collectives": ...}, ...]`.
 std::vector<Case> listed(const Field& field, const Quantity& quantity) {
   std::vector<Case> cases;
   for (const Field& item : field.non_empty_items()) {
@@ -109,6 +111,19 @@ void check_quantity(const Field& quantity) {
   (void)cases_of(quantity, known);
 }
 
+namespace {
+
+/// Names the scenario where the quantity asks for what is not supported.
+Values measured(const Quantity& quantity, const Request& request) {
+  try {
+    return quantity.measure(request);
+  } catch (const core::Unsupported& problem) {
+    request.at("scenario").expected(problem.expected(), problem.got());
+  }
+}
+
+}  // namespace
+
 Values measure(const Paper& paper, const Figure& figure) {
   const Quantity& quantity = quantity_of(figure);
   constexpr double kLargest = 1e15;
@@ -116,7 +131,7 @@ Values measure(const Paper& paper, const Figure& figure) {
   const double factor = times ? times->number(-kLargest, kLargest) : 1;
   Values out;
   for (const Case& each : cases_of(figure.quantity, quantity)) {
-    for (Value value : quantity.measure(Request(paper, figure.quantity, each.keys))) {
+    for (Value value : measured(quantity, Request(paper, figure.quantity, each.keys))) {
       if (!each.label.empty())
         value.label = value.label.empty() ? each.label : each.label + ' ' + value.label;
       value.value *= factor;

@@ -1,4 +1,4 @@
-// Every quantity that a figure of a paper may ask for.
+// The table of quantities that a figure of a paper may use.
 
 #pragma once
 
@@ -15,24 +15,24 @@ struct Quantity {
   std::string_view name;
   std::string_view summary;
   std::vector<std::string_view> keys;
-  /// One number unlabelled, or several; none where there is no such thing (no crossing, say).
+  /// Returns one unlabelled number or several; none if the value does not exist (no crossing, for example).
   Values (*measure)(const Request& request);
-  bool is_wall_clock = false;  ///< differs from run to run: printed, but never written into a report
+  bool is_wall_clock = false;  ///< differs between runs: printed, but never written into a report
 };
 
-/// In the order in which the documentation lists them.
+/// In the order of the documentation.
 std::span<const Quantity> quantities();
 
-/// The quantity that a figure names under `kind`, for each of its cases; throws InputError.
+/// Computes the figure's quantity (its `kind`) for each of its cases; throws InputError.
 Values measure(const Paper& paper, const Figure& figure);
 
-/// The one that a figure names.
+/// Returns the quantity that a figure names.
 const Quantity& quantity_of(const Figure& figure);
 
-/// Refuses a quantity of an unknown kind, or with keys that are not its own.
+/// Rejects an unknown kind, and keys that the kind does not have.
 void check_quantity(const core::Field& quantity);
 
-// One group of them in each file of quantities/.
+// Each file in quantities/ provides one group.
 std::vector<Quantity> simulated_quantities();
 std::vector<Quantity> sweep_quantities();
 std::vector<Quantity> collective_quantities();

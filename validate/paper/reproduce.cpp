@@ -43,7 +43,7 @@ ScoreResult mean_of(const Score& score, const Paper& paper, const std::vector<Fi
   return out;
 }
 
-/// Of a mean: what follows its name, or nothing.
+/// Returns the fault of a mean, to follow its name, or nothing.
 std::string fault_of(const ScoreResult& result) {
   if (!result.missing.empty())
     return fmt::format("is over {} of {} figures, as '{}' {} none", result.figures, result.all(),

@@ -19,7 +19,7 @@ struct FigureResult {
   bool is_wall_clock = false;
 };
 
-/// A mean, and over how many of the figures that name it: those that an input was fitted to are left out.
+/// A mean error, and the number of figures in it: figures to which an input was fitted are excluded.
 struct ScoreResult {
   Score score;
   std::size_t figures = 0;
@@ -36,13 +36,13 @@ struct PaperResult {
   std::vector<ScoreResult> scores;
 };
 
-/// Throws InputError where the paper's file asks for what cannot be.
+/// Throws InputError if the paper's file asks for something impossible.
 PaperResult reproduce(const Paper& paper);
 
-/// The files `*.paper.json` of a folder, sorted; throws InputError where there are none.
+/// Returns the sorted files `*.paper.json` of a folder; throws InputError if there are none.
 std::vector<std::filesystem::path> paper_files(const std::filesystem::path& folder);
 
-/// What makes the validation fail, a line each.
+/// Returns the reasons why the validation fails, one per line.
 std::vector<std::string> faults(const std::vector<PaperResult>& results);
 
 }  // namespace validate

@@ -54,7 +54,7 @@ scenarios::Scenario read_named(const Paper& paper, const Field& field) {
   try {
     return scenarios::read_scenario(found->file);
   } catch (const core::InputError& error) {
-    // Its places are those of the file that was patched; the fault may be the patch's.
+    // The error location is in the patched file; the cause may be in the patch.
     found->at.expected("a scenario", fmt::format("one that is refused ({})", error.what()));
   }
 }
@@ -71,7 +71,7 @@ scenarios::Scenario Request::scenario(std::string_view key) const {
 
 std::int64_t Request::workers(const scenarios::Scenario& scenario) const {
   if (const auto workers = find("workers")) return workers->integer(1, core::kMaxWorkers);
-  if (scenario.workers.size() != 1) return at("workers").integer(1, core::kMaxWorkers);  // names the key
+  if (scenario.workers.size() != 1) return at("workers").integer(1, core::kMaxWorkers);  // reports the key
   return scenario.workers.front();
 }
 
@@ -86,12 +86,12 @@ std::vector<std::int64_t> Request::all_workers(const scenarios::Scenario& scenar
 
 planner::Schedule Request::schedule(std::string_view key) const { return planner::read_schedule(at(key)); }
 
-planner::Prediction predict(scenarios::Scenario scenario, std::int64_t workers,
-                            const planner::Schedule& schedule) {
+planner::Metrics predict(scenarios::Scenario scenario, std::int64_t workers,
+                         const planner::Schedule& schedule) {
   scenario.workers = {workers};
   scenario.schedules = {schedule};
   scenario.job.reset();
-  return scenarios::run(scenario).entries.front().prediction;
+  return scenarios::run(scenario).entries.front().metrics;
 }
 
 }  // namespace validate

@@ -1,4 +1,4 @@
-// What a figure asks a quantity for: its keys, and the scenarios of the paper.
+// The request of a figure to a quantity: its keys, and the scenarios of the paper.
 
 #pragma once
 
@@ -18,7 +18,7 @@ namespace validate {
 
 class Request {
  public:
-  /// `keys` override those of the quantity, which `quantity` is.
+  /// `keys` override the keys of `quantity`.
   Request(const Paper& paper, core::Field quantity, std::map<std::string, core::Field> keys);
 
   const Paper& paper() const { return *paper_; }
@@ -30,12 +30,12 @@ class Request {
   double number(std::string_view key, double otherwise) const;
   std::int64_t integer(std::string_view key, std::int64_t otherwise) const;
 
-  /// The scenario under the key `scenario`, or one named otherwise; with the request's own `network`,
-  /// `profile` and `collectives` where it has them.
+  /// Returns the scenario under `key`, with the request's own `network`, `profile` and `collectives` if it
+  /// has them.
   scenarios::Scenario scenario(std::string_view key = "scenario") const;
-  /// The key `workers`, or the scenario's only number.
+  /// Returns the key `workers`, or the scenario's only number.
   std::int64_t workers(const scenarios::Scenario& scenario) const;
-  /// Several.
+  /// Returns the list under the key `workers`.
   std::vector<std::int64_t> all_workers(const scenarios::Scenario& scenario) const;
   planner::Schedule schedule(std::string_view key = "schedule") const;
 
@@ -45,8 +45,8 @@ class Request {
   std::map<std::string, core::Field> keys_;
 };
 
-/// One schedule on one number of workers.
-planner::Prediction predict(scenarios::Scenario scenario, std::int64_t workers,
-                            const planner::Schedule& schedule);
+/// Predicts one schedule on one number of workers.
+planner::Metrics predict(scenarios::Scenario scenario, std::int64_t workers,
+                         const planner::Schedule& schedule);
 
 }  // namespace validate

@@ -7,7 +7,7 @@ namespace {
 
 using core::Field;
 
-// Seconds, at most: every rank is a thread.
+// Limits the run to seconds: every rank is a thread.
 constexpr std::int64_t kMaxRanks = 64;
 constexpr std::int64_t kMaxElements = 1'000'000;
 constexpr std::int64_t kMaxCalls = 1000;
@@ -33,7 +33,7 @@ sparse::GradientSource read_source(const Field& field) {
 
 }  // namespace
 
-std::vector<float> Sampled::gradient(std::uint32_t rank, std::uint64_t call) const {
+std::vector<float> SampledGradients::gradient(std::uint32_t rank, std::uint64_t call) const {
   return sparse::gradient(source, elements, rank, call);
 }
 
@@ -43,8 +43,8 @@ std::vector<std::string_view> sampled_keys(const std::vector<std::string_view>& 
   return out;
 }
 
-Sampled read_sampled(const Request& request) {
-  Sampled out;
+SampledGradients read_sampled(const Request& request) {
+  SampledGradients out;
   out.ranks = static_cast<std::uint32_t>(request.at("workers").integer(2, kMaxRanks));
   out.elements = static_cast<std::size_t>(request.at("elements").integer(1, kMaxElements));
   const double kept = std::round(request.at("density").number(0, 1) * static_cast<double>(out.elements));

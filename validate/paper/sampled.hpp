@@ -1,5 +1,5 @@
-// Gradients for figures that are counted from runs of the sparse all-reduces between threads: small ones,
-// drawn, so that a count is the same on every machine.
+// Synthetic gradients for figures that are counted in runs of the sparse all-reduces between threads: small
+// and sampled from a seed, so that a count is the same on every machine.
 
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace validate {
 
-/// What every figure that draws gradients may say: `workers`, `elements`, `density`, `calls`, `gradients`.
-struct Sampled {
+/// The keys of every figure with synthetic gradients: `workers`, `elements`, `density`, `calls`, `gradients`.
+struct SampledGradients {
   std::uint32_t ranks = 0;
   std::size_t elements = 0;
   std::size_t kept = 0;
@@ -24,9 +24,9 @@ struct Sampled {
   std::vector<float> gradient(std::uint32_t rank, std::uint64_t call) const;
 };
 
-/// The keys above, and more.
+/// Returns the keys above and `more`.
 std::vector<std::string_view> sampled_keys(const std::vector<std::string_view>& more);
 
-Sampled read_sampled(const Request& request);
+SampledGradients read_sampled(const Request& request);
 
 }  // namespace validate

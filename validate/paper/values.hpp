@@ -1,4 +1,4 @@
-// What a quantity came to: one number, or one for each of several cases.
+// The value of a quantity: one number, or one for each of several cases.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 namespace validate {
 
 struct Value {
-  std::string label;  ///< empty where there is one number alone
+  std::string label;  ///< empty if there is a single number
   double value = 0;
 };
 

@@ -21,12 +21,12 @@ using core::Field;
 constexpr double kMinUs = 1e-3;
 constexpr double kMaxUs = 1e12;
 
-/// Debian's PyTorch belongs to Debian's Python. By its whole name, or it would take the first python3 of the
-/// PATH for itself, which is what the script then starts its own processes with.
+/// Debian's PyTorch needs Debian's Python. The full path is required, because the script starts its own
+/// processes with the same interpreter.
 constexpr const char* kPython = "/usr/bin/python3";
 
-/// In a process of its own.
-int become(const Program& program, const std::filesystem::path& fusewise, std::uint32_t iterations) {
+/// Runs in the new process.
+int exec_program(const Program& program, const std::filesystem::path& fusewise, std::uint32_t iterations) {
   std::array<std::string, 9> words = {kPython,
                                       program.script.string(),
                                       fusewise.string(),
@@ -43,14 +43,14 @@ int become(const Program& program, const std::filesystem::path& fusewise, std::u
   throw EnvironmentError(fmt::format("{}: {}", kPython, std::strerror(errno)));
 }
 
-/// How it ended, and the last that it said of it.
+/// Describes how it ended, with the last line of its output.
 std::string how(const transport::RankEnd& end, const Program& program) {
   const std::string_view said = transport::last_line(end.err);
   const std::string end_of =
       end.exit_code >= 0 ? fmt::format("ended with exit code {}", end.exit_code)
       : end.was_ended    ? fmt::format("did not end within {} s", program.limit.count())
                          : fmt::format("was killed by signal {} ({})", end.signal, ::strsignal(end.signal));
-  return end_of + (said.empty() ? ", and said nothing" : fmt::format(", and said last: {}", said));
+  return end_of + (said.empty() ? "; it printed no message" : fmt::format("; its last message: {}", said));
 }
 
 std::vector<double> times(const Field& field) {
@@ -84,7 +84,7 @@ ExternalResult run_program(const Program& program, const std::filesystem::path& 
   };
   const transport::RankEnd end =
       transport::launch(
-          1, [&](std::uint32_t /*rank*/) { return become(program, fusewise, iterations); }, options)
+          1, [&](std::uint32_t /*rank*/) { return exec_program(program, fusewise, iterations); }, options)
           .front();
   const std::string script = program.script.filename().string();
   if (!end.is_good()) throw EnvironmentError(fmt::format("{} {}", script, how(end, program)));

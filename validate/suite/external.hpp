@@ -1,4 +1,4 @@
-// Jobs of other programs, which predict and measure by themselves.
+// Runs other programs, which predict and measure by themselves.
 
 #pragma once
 
@@ -18,10 +18,10 @@ struct ExternalResult {
 
 using Tell = std::function<void(const std::string& line)>;
 
-/// Runs `/usr/bin/python3 SCRIPT FUSEWISE --workers N --rate R --iterations I`, which is killed when its
-/// limit has passed; what it has started has to end with it. `tell` hears what it writes to standard error,
-/// as it comes. EnvironmentError, with the last line of that, where it fails or prints something else than it
-/// should.
+/// Runs `/usr/bin/python3 SCRIPT FUSEWISE --workers N --rate R --iterations I`, and kills it when its time
+/// limit has passed; processes that it started must end with it. `tell` receives its standard error line by
+/// line. Throws EnvironmentError, with the last of these lines, if the program fails or prints unexpected
+/// output.
 ExternalResult run_program(const Program& program, const std::filesystem::path& fusewise,
                            std::uint32_t iterations, const Tell& tell);
 

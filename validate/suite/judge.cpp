@@ -17,7 +17,7 @@ std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share);
 
 bool is_judged(const Row& row) { return row.verdict != Verdict::not_judged; }
 
-/// How often the prediction each iteration took: the median over all runs.
+/// Returns the predicted time divided by the time of each iteration: the median over all runs.
 live::Median share_of(const std::vector<const CaseRun*>& runs, const auto& predicted_us) {
   std::vector<double> out;
   for (const CaseRun* run : runs)
@@ -55,7 +55,7 @@ Row measured(const Case& of, const Tolerance& tolerance) {
       row.why = fmt::format("{}", fmt::join(run.noise, ", "));
   if (!quiet.empty()) row.why.clear();
   if (of.runs.empty()) row.why = "not run";
-  if (quiet.empty())  // shown all the same
+  if (quiet.empty())  // shown nevertheless
     for (const CaseRun& run : of.runs) quiet.push_back(&run);
   if (quiet.empty()) return row;
   add_errors(quiet, row);
@@ -119,7 +119,7 @@ void add(Errors& errors, double error) {
   ++errors.cases;
 }
 
-/// The exact plan has to be faster than DDP's where that was predicted clearly.
+/// The exact plan must be faster than DDP's if a clear gain was predicted.
 void check_gain(const Group& group, std::vector<std::string>& faults) {
   const Row* exact = find(group, Part::exact);
   const Row* ddp = find(group, Part::ddp);

@@ -9,7 +9,7 @@
 namespace suite {
 namespace {
 
-/// Some of what the kernel does for the workers' own packets is charged to threads of its own.
+/// Part of the kernel's work for the workers' own packets is charged to kernel threads.
 constexpr double kMaxBusyElsewhere = 0.15;
 
 }  // namespace

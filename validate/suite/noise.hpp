@@ -1,4 +1,4 @@
-// Whether the machine was left alone while a plan was run.
+// Decides whether other load disturbed the machine during a run.
 
 #pragma once
 
@@ -9,11 +9,12 @@
 
 namespace suite {
 
-/// Why nothing may be concluded from the run; none: it was quiet. Judged by the fixed loop that rank 0 timed
-/// before each iteration, by how iterations spread and drift, and by what processors did for others.
+/// Returns the reasons why a run cannot be judged; none: the machine was quiet. Based on the fixed loop that
+/// rank 0 timed before each iteration, on the spread and drift of iterations, and on processor time used by
+/// others.
 std::vector<std::string> noise_of(const live::Record& record);
 
-/// Of each iteration, the longest that any worker took.
+/// Returns the time of each iteration: the maximum over workers.
 std::vector<double> lengths_us(const live::Record& record);
 
 }  // namespace suite

@@ -8,13 +8,12 @@
 
 #include "core/field.hpp"
 #include "core/json_text.hpp"
+#include "core/text_table.hpp"
 
 namespace suite {
 namespace {
 
 using nlohmann::ordered_json;
-
-constexpr std::size_t kNames = 3;  // columns that hold words and stand flush left
 
 bool was_run(const Row& row) { return row.measured_us.value > 0; }
 
@@ -47,24 +46,6 @@ std::vector<std::string> cells(const Row& row) {
           percent(row.null_error),
           percent(row.alpha_beta_error),
           verdict(row)};
-}
-
-/// The last column hangs over.
-std::string aligned(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<std::size_t> widths(rows.front().size());
-  for (const auto& row : rows)
-    for (std::size_t i = 0; i + 1 < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  std::string out;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i)
-      line += (i == 0 ? "" : "  ") + (i < kNames || i + 1 == row.size()
-                                          ? fmt::format("{:<{}}", row[i], widths[i])
-                                          : fmt::format("{:>{}}", row[i], widths[i]));
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + '\n';
-  }
-  return out;
 }
 
 std::string mean_line(std::string_view what, const Errors& errors, std::string_view bound) {
@@ -142,7 +123,7 @@ ordered_json list_of(const Items& items) {
   return out;
 }
 
-/// Markdown takes '|' for the end of a cell.
+/// Escapes '|', which ends a cell in Markdown.
 std::string cell(std::string text) {
   for (std::size_t at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2))
     text.insert(at, "\\");
@@ -164,13 +145,13 @@ std::string summary(const Report& report) {
 std::string report_table(const Report& report, const Tolerance& tolerance) {
   std::vector<std::vector<std::string>> rows = {header()};
   for (const Row& row : report.rows) rows.push_back(cells(row));
-  std::string out = aligned(rows) + '\n';
+  std::string out = core::aligned(rows, {0, 1, 2, 9}) + '\n';
   for (const Ranking& each : report.rankings) out += ranking_line(each);
   for (const std::string& line : means(report, tolerance)) out += line;
   return out + summary(report) + '\n';
 }
 
-std::string report_json(const Report& report, const Tolerance& tolerance, const About& about) {
+std::string report_json(const Report& report, const Tolerance& tolerance, const ReportInfo& about) {
   return core::json_text({{"format", "fusewise.accuracy"},
                           {"version", 1},
                           {"suite", about.suite},
@@ -197,9 +178,9 @@ std::string report_json(const Report& report, const Tolerance& tolerance, const 
                           {"failures", report.faults}});
 }
 
-std::string report_page(const Report& report, const Tolerance& tolerance, const About& about) {
+std::string report_page(const Report& report, const Tolerance& tolerance, const ReportInfo& about) {
   std::string out = fmt::format(
-      "# How wrong predictions are\n"
+      "# Accuracy of predictions\n"
       "Written by `{}` on {}.\n{}\n{}\n\n"
       "Every prediction was on disk before its run began. *error* is predicted over measured, less 1: the "
       "median over\n"

@@ -1,4 +1,4 @@
-// A suite's report as a table for people, JSON for machines and a page to keep.
+// Writes a suite's report as a table for people, JSON for programs and a page to keep.
 
 #pragma once
 
@@ -9,23 +9,23 @@
 
 namespace suite {
 
-/// When, where and how it was measured.
-struct About {
+/// When, where and how a report was measured.
+struct ReportInfo {
   std::string suite;
   std::string date;
   std::string machine;
   std::string versions;
   std::string command;
-  std::vector<std::string> places;  ///< of each group: "shapes: 4 processes, network namespaces, ..."
+  std::vector<std::string> places;  ///< one per group: "shapes: 4 processes, network namespaces, ..."
 };
 
 std::string report_table(const Report& report, const Tolerance& tolerance);
 /// `fusewise.accuracy`
-std::string report_json(const Report& report, const Tolerance& tolerance, const About& about);
+std::string report_json(const Report& report, const Tolerance& tolerance, const ReportInfo& about);
 /// Markdown.
-std::string report_page(const Report& report, const Tolerance& tolerance, const About& about);
+std::string report_page(const Report& report, const Tolerance& tolerance, const ReportInfo& about);
 
-/// In one line.
+/// Returns a one-line summary.
 std::string summary(const Report& report);
 
 }  // namespace suite

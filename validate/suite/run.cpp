@@ -8,7 +8,7 @@
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "planner/cost/costs.hpp"
-#include "planner/run/measure.hpp"
+#include "planner/run/metrics.hpp"
 #include "validate/live/calibrate.hpp"
 #include "validate/live/execute.hpp"
 #include "validate/live/predict.hpp"
@@ -20,7 +20,7 @@
 namespace suite {
 namespace {
 
-/// The same groups by the link alone, as textbooks have it; none where the network has no such cost.
+/// Predicts the same groups by the alpha-beta model of the link alone; none if the network has no such cost.
 std::optional<double> alpha_beta_us(const live::RunSpec& spec, const live::Calibration& calibration,
                                     const live::Prediction& prediction) {
   core::Network network = calibration.network;
@@ -31,15 +31,15 @@ std::optional<double> alpha_beta_us(const live::RunSpec& spec, const live::Calib
     std::vector<planner::TransferCost> transfers;
     for (const planner::Transfer& transfer : prediction.transfers)
       transfers.emplace_back(*setting.network, setting.costs.workers(), transfer, setting.slowdown);
-    const planner::Run run =
+    const planner::Simulated simulated =
         planner::simulate_groups(setting, spec.schedule, prediction.groups, std::move(transfers));
-    return planner::measure(setting, run).iteration_us;
-  } catch (const planner::Unsupported&) {
+    return planner::summarize(setting, simulated).iteration_us;
+  } catch (const core::Unsupported&) {
     return {};
   }
 }
 
-/// All that was predicted, on disk before it is run.
+/// Writes all predictions to disk before anything runs.
 class PredictionFileWriter {
  public:
   explicit PredictionFileWriter(std::filesystem::path file) : file_(std::move(file)) {}
@@ -124,7 +124,7 @@ class GroupRun {
   std::vector<live::Prediction> predictions_;
 };
 
-/// Of the same cases.
+/// Adds runs of the same cases.
 void add_runs(ExternalResult result, GroupResult& to) {
   to.place = std::move(result.place);
   if (to.cases.empty()) {
@@ -153,12 +153,13 @@ Measured run(const Suite& suite, const RunOptions& spec) {
         result = once();
       } catch (const core::EnvironmentError& error) {
         if (attempt == spec.attempts) throw core::EnvironmentError(fmt::format("{}: {}", name, error.what()));
-        spec.tell(fmt::format("{}: {}: once more", name, error.what()));
+        spec.tell(fmt::format("{}: {}: trying again", name, error.what()));
         continue;
       }
       for (Case& each : result.cases) each.attempts = attempt;
       if (all_pass(result.cases, suite.tolerance)) break;
-      if (attempt < spec.attempts) spec.tell(fmt::format("{}: noisy, or off: once more", name));
+      if (attempt < spec.attempts)
+        spec.tell(fmt::format("{}: noisy, or outside tolerance: trying again", name));
     }
     out.places.push_back(fmt::format("{}: {}", name, result.place));
     std::ranges::move(result.cases, std::back_inserter(out.cases));

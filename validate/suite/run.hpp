@@ -1,4 +1,5 @@
-// Runs a suite: each group is calibrated, predicted, frozen and only then run.
+// Runs a suite: each group is calibrated, then predicted; the predictions are written to a file, and only
+// then are the plans run.
 
 #pragma once
 
@@ -13,10 +14,10 @@
 namespace suite {
 
 struct RunOptions {
-  std::uint32_t repeats = 1;          ///< how often each group is calibrated, predicted, frozen and run
+  std::uint32_t repeats = 1;          ///< how often each group is calibrated, predicted and run
   std::uint32_t attempts = 1;         ///< of a group, from calibration on, until all its plans pass
-  bool paced = false;                 ///< on loopback, whether or not there are namespaces
-  std::filesystem::path fusewise;     ///< this program, for others to call
+  bool paced = false;                 ///< uses paced loopback even if network namespaces are available
+  std::filesystem::path fusewise;     ///< path of this program, for others to call
   std::filesystem::path predictions;  ///< written before plans run, unless empty
   std::function<void(const std::string& line)> tell = [](const std::string& /*line*/) {};
 };
@@ -26,7 +27,7 @@ struct Measured {
   std::vector<std::string> places;  ///< "shapes: 4 processes, network namespaces, ..."
 };
 
-/// Throws EnvironmentError where a run fails.
+/// Throws EnvironmentError if a run fails.
 Measured run(const Suite& suite, const RunOptions& options);
 
 }  // namespace suite

@@ -13,7 +13,7 @@
 #include "planner/scenarios/run.hpp"
 #include "planner/scenarios/stragglers.hpp"
 #include "validate/live/layers.hpp"
-#include "validate/live/worker.hpp"
+#include "validate/live/runnable.hpp"
 
 namespace suite {
 namespace {
@@ -56,8 +56,7 @@ Tolerance read_tolerance(const Field& field) {
   return out;
 }
 
-/// The same layers with so many times the gradients and the compute: what a small machine can run of a large
-/// model.
+/// Scales gradient sizes and compute times, so that a small machine can run the layers of a large model.
 core::Profile read_scaled_profile(const Field& group) {
   core::Profile profile = core::read_or_estimate_profile(group.at("profile"));
   const std::optional<Field> scale = group.find("scale");
@@ -77,7 +76,8 @@ core::Profile read_scaled_profile(const Field& group) {
   return profile;
 }
 
-/// Times of layers that are to be measured, which only show whether a plan can be predicted at all.
+/// Sets guessed times for layers that are measured later; they only show whether a plan can be predicted at
+/// all.
 core::Profile guessed(core::Profile profile) {
   constexpr double kLayerUs = 1000;
   for (core::ProfileLayer& layer : profile.layers) layer.forward_us = layer.backward_us = kLayerUs;
@@ -103,15 +103,17 @@ core::Network guessed_network(const live::Place& place) {
 Part part_of(const planner::Schedule& schedule) {
   if (!schedule.compressor.is_none()) return Part::any;
   if (schedule.name == "ddp") return Part::ddp;
-  const std::string& fusion = schedule.fusion.kind;
-  const std::string_view pipeline = schedule.pipeline->name;
-  if (fusion == "none" && pipeline == "wfbp") return Part::wfbp;
-  if (fusion == "all" && (pipeline == "wfbp" || pipeline == "after_backward")) return Part::one_group;
-  return fusion == "optimal" && pipeline == "wfbp" ? Part::exact : Part::any;
+  const planner::Program program = schedule.pipeline->program(1, schedule.options);
+  if (program.ops.size() > 1 || program.by_layer) return Part::any;  // more than an all-reduce in order
+  if (schedule.fusion.kind == "all") return Part::one_group;
+  if (program.ops.front().issue != planner::Issue::gradients) return Part::any;
+  return schedule.fusion.kind == "none"      ? Part::wfbp
+         : schedule.fusion.kind == "optimal" ? Part::exact
+                                             : Part::any;
 }
 
-/// A schedule, or `{"name": ..., "schedule": ...}` where another name says more, with `error_feedback` if
-/// wanted.
+/// Reads a schedule, or `{"name": ..., "schedule": ...}` to give it another name, optionally with
+/// `error_feedback`.
 Plan read_plan(const Field& field, const live::RunSpec& spec) {
   const bool is_named = field.is_object() && field.has("schedule");
   if (is_named) field.allow_only({"name", "schedule", "error_feedback"});
@@ -157,7 +159,7 @@ void read_layers(const Field& field, live::RunSpec& spec) {
   spec.layers = std::move(real);
 }
 
-/// With one network for all, as their line rate says.
+/// Predicts with one network derived from the line rate.
 void check_predictable(const Field& field, const Group& group) {
   const live::RunSpec& spec = group.plans.front().spec;
   scenarios::Scenario scenario = {.name = group.name,

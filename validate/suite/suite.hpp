@@ -1,5 +1,5 @@
-// A suite: plans that are to be run live, in groups that share model, network and workers, and how wrong the
-// predictions may be.
+// A suite: plans that are run live, in groups with the same model, network and workers, and the tolerances of
+// the predictions.
 
 #pragma once
 
@@ -25,7 +25,7 @@ struct Plan {
 /// Plans that are ranked against each other.
 struct Group {
   std::string name;
-  std::string compute;  ///< "waiting", or "cpu" where layers are computed
+  std::string compute;  ///< "waiting", or "cpu" if layers are computed
   live::Place place;
   std::vector<Plan> plans;
 };
@@ -47,8 +47,8 @@ struct Suite {
   std::vector<Program> programs;
 };
 
-/// Reads and checks `fusewise.suite` and the files it names. Every plan is predicted once, on a network that
-/// is as its line rate says, so that what cannot be is refused before anything runs. Throws InputError.
+/// Reads and checks `fusewise.suite` and the files it names. Every plan is predicted once, on a network
+/// derived from the line rate, so that impossible plans are rejected before anything runs. Throws InputError.
 Suite read_suite(const core::Field& field);
 
 }  // namespace suite

@@ -1,4 +1,4 @@
-// bfloat16 on the wire: float32's range with 8 digits; NaN and infinities stay.
+// bfloat16 encoding: the range of float32 with 8 significant bits; NaN and infinities are kept.
 
 #include "collectives/compression/half.hpp"
 #include "collectives/compression/half_wire.hpp"

@@ -1,4 +1,4 @@
-// Half precision on the wire: greater than 65504 becomes infinite, NaN and infinities stay.
+// Half-precision encoding: values above 65504 become infinite; NaN and infinities are kept.
 
 #include "collectives/compression/half.hpp"
 #include "collectives/compression/half_wire.hpp"

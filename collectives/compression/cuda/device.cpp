@@ -2,6 +2,7 @@
 
 #include "collectives/compression/cuda/device.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -21,9 +22,13 @@ namespace {
 constexpr std::size_t kWord = 4;
 constexpr auto kPerKept = static_cast<std::size_t>(kBytesPerKept);
 
+[[noreturn]] void refuse_name(std::string_view name) {
+  throw std::invalid_argument("no compressor on a device: " + std::string(name));
+}
+
 const Compressor& known(std::string_view name) {
   const Compressor* compressor = find_compressor(name);
-  if (compressor == nullptr) throw std::invalid_argument("no compressor on a device: " + std::string(name));
+  if (compressor == nullptr) refuse_name(name);
   return *compressor;
 }
 
@@ -55,7 +60,7 @@ DeviceKept checked_kept(Engine& engine, DeviceBytes bytes, std::size_t elements)
   if (bad < count) {
     const std::uint32_t index = index_at(engine, bytes, bad);
     const bool is_growing = bad == 0 || index > index_at(engine, bytes, bad - 1);
-    refuse("sparse encoding", is_growing ? "indexes of elements there are" : "growing indexes", index);
+    refuse("sparse encoding", is_growing ? "indexes below the number of elements" : "growing indexes", index);
   }
   return {.indexes = indexes,
           .values = reinterpret_cast<const float*>(bytes.data + count * kWord),
@@ -150,15 +155,52 @@ DeviceKept reuse_threshold(Device& device, DeviceFloats x, std::size_t k, Reused
   return kept.count > 2 * k ? engine.top_k(x, k) : kept;
 }
 
+namespace {
+
+struct Selector {
+  std::string_view name;
+  DeviceKept (*select)(Device& device, DeviceFloats x, std::size_t k, State& state);
+};
+
+constexpr std::array kSelectors = {
+    Selector{"top-k",
+             [](Device& device, DeviceFloats x, std::size_t k, State&) { return top_k(device, x, k); }},
+    Selector{"mstopk", [](Device& device, DeviceFloats x, std::size_t k,
+                          State& state) { return mstopk(device, x, k, next_seed(state)); }},
+    Selector{"dgc", [](Device& device, DeviceFloats x, std::size_t k,
+                       State& state) { return dgc(device, x, k, next_seed(state)); }},
+    Selector{"random-k", [](Device& device, DeviceFloats x, std::size_t k,
+                            State& state) { return random_k(device, x, k, next_seed(state)); }},
+    Selector{"gaussian-k",
+             [](Device& device, DeviceFloats x, std::size_t k, State&) { return gaussian_k(device, x, k); }},
+    Selector{"threshold", [](Device& device, DeviceFloats x, std::size_t k,
+                             State& state) { return reuse_threshold(device, x, k, state.reused); }},
+};
+
+}  // namespace
+
+bool is_sparse(std::string_view name) {
+  return std::ranges::find(kSelectors, name, &Selector::name) != kSelectors.end();
+}
+
+std::vector<std::string_view> compressor_names() {
+  std::vector<std::string_view> out;
+  for (const Compressor& compressor : compressors())
+    if (is_sparse(compressor.name) || scales_of(compressor.name) || half_of(compressor.name))
+      out.push_back(compressor.name);
+  return out;
+}
+
 DeviceKept select(Device& device, std::string_view name, DeviceFloats x, State& state) {
-  const std::size_t k = kept_elements(x.count, state.density);
-  if (name == "top-k") return top_k(device, x, k);
-  if (name == "mstopk") return mstopk(device, x, k, next_seed(state));
-  if (name == "dgc") return dgc(device, x, k, next_seed(state));
-  if (name == "random-k") return random_k(device, x, k, next_seed(state));
-  if (name == "gaussian-k") return gaussian_k(device, x, k);
-  if (name == "threshold") return reuse_threshold(device, x, k, state.reused);
-  throw std::invalid_argument("no compressor on a device: " + std::string(name));
+  const auto* found = std::ranges::find(kSelectors, name, &Selector::name);
+  if (found == kSelectors.end()) refuse_name(name);
+  return found->select(device, x, kept_elements(x.count, state.density), state);
+}
+
+DeviceBytes encode_dense(Device& device, std::string_view name, DeviceFloats x) {
+  if (const auto scales = scales_of(name)) return device.engine().encode_signs(x, *scales);
+  if (const auto half = half_of(name)) return halves(device, x, *half);
+  refuse_name(name);
 }
 
 DeviceBytes halves(Device& device, DeviceFloats x, Half kind) {
@@ -195,9 +237,7 @@ Bytes encode(Device& device, std::string_view name, std::span<const float> x, St
   known(name);
   const Buffer buffer(device, x);
   const DeviceFloats floats = {.data = buffer.floats(), .count = x.size()};
-  if (const auto scales = scales_of(name))
-    return download(device, device.engine().encode_signs(floats, *scales));
-  if (const auto half = half_of(name)) return download(device, halves(device, floats, *half));
+  if (!is_sparse(name)) return download(device, encode_dense(device, name, floats));
   return pack(download(device, select(device, name, floats, state)));
 }
 

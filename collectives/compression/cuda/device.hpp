@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "collectives/compression/compressor.hpp"
 #include "collectives/compression/cuda/engine.hpp"
@@ -71,14 +73,22 @@ DeviceKept gaussian_k(Device& device, DeviceFloats x, std::size_t k);
 /// One pass where the threshold is reused, three or so where it is computed.
 DeviceKept reuse_threshold(Device& device, DeviceFloats x, std::size_t k, ReusedThreshold& state);
 
-/// What the sparse compressor of this name keeps, and changes in `state`; std::invalid_argument where there
-/// is none.
+/// The names of the compressors that run on a device, in the order of compression::compressors().
+std::vector<std::string_view> compressor_names();
+/// Whether the compressor of this name keeps some elements, as those of select() do.
+bool is_sparse(std::string_view name);
+
+/// Selects as the sparse compressor of this name does, and changes `state` as it does. Throws
+/// std::invalid_argument for another name.
 DeviceKept select(Device& device, std::string_view name, DeviceFloats x, State& state);
 
 /// The encodings' bytes in device memory, overwritten by the next call.
 DeviceBytes efsignsgd(Device& device, DeviceFloats x);
 DeviceBytes onebit(Device& device, DeviceFloats x);
 DeviceBytes halves(Device& device, DeviceFloats x, Half kind);
+/// The encoding by the compressor of this name, which is not sparse. Throws std::invalid_argument for another
+/// name.
+DeviceBytes encode_dense(Device& device, std::string_view name, DeviceFloats x);
 
 SparseVector download(Device& device, const DeviceKept& kept);
 Bytes download(Device& device, const DeviceBytes& bytes);

@@ -5,7 +5,7 @@
 namespace compression::cuda {
 
 std::unique_ptr<Engine> open_engine(int /*ordinal*/) {
-  throw NoDevice("no CUDA device: built without the CUDA Toolkit");
+  throw NoDevice("no CUDA device: this fusewise was built without a CUDA compiler");
 }
 
 }  // namespace compression::cuda

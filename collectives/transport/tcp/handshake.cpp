@@ -33,8 +33,7 @@ class Packer {
   Bytes bytes_;
 };
 
-/// Reads what a Packer wrote; after the first thing that is not there everything is zero, and good() is
-/// false.
+/// Reads the output of a Packer; after the first missing value everything is zero, and good() is false.
 class Unpacker {
  public:
   explicit Unpacker(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -110,9 +109,9 @@ Bytes packed(const Handshake& handshake) {
 
 Bytes packed(const Answer& answer) {
   Packer out;
-  if (const auto* refusal = std::get_if<Refusal>(&answer)) {
+  if (const auto* rejection = std::get_if<Rejection>(&answer)) {
     out.number(std::uint32_t{0});
-    out.text(refusal->why);
+    out.text(rejection->why);
   } else {
     const Roster& roster = std::get<Roster>(answer);
     out.number(static_cast<std::uint32_t>(roster.size()));
@@ -124,7 +123,7 @@ Bytes packed(const Answer& answer) {
 std::optional<Handshake> unpacked_handshake(std::span<const std::byte> bytes) {
   Unpacker in(bytes);
   Handshake handshake = unpack_handshake(in);
-  // Of another version only the number counts, and that it is one.
+  // For another version only its number is read.
   if (bytes.size() >= sizeof handshake.version && handshake.version != kTcpVersion) return handshake;
   return in.at_end() ? std::optional(std::move(handshake)) : std::nullopt;
 }
@@ -135,7 +134,7 @@ std::optional<Answer> unpacked_answer(std::span<const std::byte> bytes) {
   if (count > kMaxRanks) return {};
   Answer answer;
   if (count == 0) {
-    answer = Refusal{.why = in.text()};
+    answer = Rejection{.why = in.text()};
   } else {
     Roster roster;
     for (std::uint32_t i = 0; i < count && in.good(); ++i) roster.push_back(unpack_handshake(in));

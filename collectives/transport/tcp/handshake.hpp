@@ -1,4 +1,4 @@
-// What processes tell each other before they are ranks of one job: who they are, and where to find the rest.
+// The messages with which processes introduce themselves before they are ranks of one job.
 
 #pragma once
 
@@ -14,10 +14,10 @@
 
 namespace transport {
 
-/// Grows whenever what travels between ranks changes.
+/// Increases whenever the format of messages between ranks changes.
 constexpr std::uint32_t kTcpVersion = 1;
 
-/// A process as messages name it.
+/// A process as error messages name it.
 struct Process {
   std::string host;
   std::int64_t pid = 0;
@@ -29,7 +29,7 @@ std::string name(std::uint32_t rank, const Process& process);
 
 Process this_process();
 
-/// The first thing said on a connection.
+/// The first message on a connection.
 struct Handshake {
   std::uint32_t version = kTcpVersion;
   std::uint32_t rank = 0;
@@ -40,22 +40,23 @@ struct Handshake {
   bool operator==(const Handshake&) const = default;
 };
 
-/// Rank 0's answer when all are there: everybody's Hello by rank.
+/// Rank 0's answer when all ranks are present: every rank's Handshake, indexed by rank.
 using Roster = std::vector<Handshake>;
-/// Or why nothing comes of it.
-struct Refusal {
+/// Rank 0's answer if the job cannot start, with the reason.
+struct Rejection {
   std::string why;
-  bool operator==(const Refusal&) const = default;
+  bool operator==(const Rejection&) const = default;
 };
-using Answer = std::variant<Roster, Refusal>;
+using Answer = std::variant<Roster, Rejection>;
 
 Bytes packed(const Handshake& handshake);
 Bytes packed(const Answer& answer);
-/// Nothing if they are not one.
+/// Returns nothing if the bytes are not a handshake.
 std::optional<Handshake> unpacked_handshake(std::span<const std::byte> bytes);
 std::optional<Answer> unpacked_answer(std::span<const std::byte> bytes);
 
-/// With magic and length in front. False, or nothing: closed, too late, or not ours.
+/// Adds magic number and length. Returns false, or nothing, if the connection is closed, times out, or is not
+/// from fusewise.
 bool send_packed(const Descriptor& socket, const Bytes& bytes, Clock::time_point deadline);
 std::optional<Bytes> receive_packed(const Descriptor& socket, Clock::time_point deadline);
 

@@ -1,4 +1,4 @@
-// Brings the processes of a job together: afterwards each has a connection to every other.
+// Connects the processes of a job: afterwards each has a connection to every other.
 
 #pragma once
 
@@ -11,12 +11,13 @@
 namespace transport {
 
 struct Mesh {
-  std::vector<Process> processes;   ///< by rank
-  std::vector<Descriptor> sockets;  ///< by rank; none to itself
+  std::vector<Process> processes;   ///< indexed by rank
+  std::vector<Descriptor> sockets;  ///< indexed by rank; none to itself
 };
 
-/// All ranks call it. Rank 0 takes everybody's Hello; a wrong version, size, rank or job, or one that does
-/// not come by the deadline, is a TransportError on every rank that is there, which says who it is.
-Mesh meet(const Membership& membership, Clock::time_point deadline, std::uint32_t version = kTcpVersion);
+/// All ranks call it. Rank 0 collects everybody's Handshake. A wrong version, size, rank or job, or a rank
+/// that is missing at the deadline, is a TransportError on every connected rank, which names the cause.
+Mesh connect_mesh(const Membership& membership, Clock::time_point deadline,
+                  std::uint32_t version = kTcpVersion);
 
 }  // namespace transport

@@ -1,5 +1,5 @@
-// A link of a given rate that a process keeps to by itself, where the network does not: bytes leave when the
-// last of them would have.
+// Emulates a link of a given rate on a faster network: bytes leave when the last of them would have left that
+// link.
 
 #pragma once
 
@@ -11,12 +11,13 @@
 
 namespace transport {
 
-/// One direction. What is late because the process was is caught up with; idle time is no credit.
+/// One direction of a link. Time lost to host scheduling is deducted from the next wait; idle time gives no
+/// credit.
 class Pacer {
  public:
   explicit Pacer(double bytes_per_second) : bytes_per_second_(bytes_per_second) {}
 
-  /// How many bytes go at once: 100 us of the link.
+  /// Returns how many bytes are sent at once: 100 us of the link.
   std::size_t piece() const {
     return static_cast<std::size_t>(std::clamp(bytes_per_second_ * 1e-4, 1024.0, 65536.0));
   }
@@ -25,11 +26,11 @@ class Pacer {
         std::chrono::duration<double>(static_cast<double>(bytes) / bytes_per_second_));
   }
 
-  /// When bytes that are there since `ready` have passed the link, as far as it is known to be busy.
+  /// Returns when bytes that are available since `ready` have passed the link, given its known load.
   Clock::time_point passes(Clock::time_point ready, std::size_t bytes) const {
     return std::max(free_, ready) + takes(bytes);
   }
-  /// They pass, and have by `passed`.
+  /// Records that the link is busy until `passed`.
   void pass(Clock::time_point passed) { free_ = passed; }
   Clock::time_point free() const { return free_; }
 

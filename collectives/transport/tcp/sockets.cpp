@@ -48,7 +48,7 @@ Descriptor new_socket(const addrinfo& address) {
   return socket;
 }
 
-/// Whether it happened by the deadline.
+/// Returns whether the event happened before the deadline.
 bool wait_for(const Descriptor& socket, short event, Clock::time_point deadline) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
@@ -60,7 +60,7 @@ bool wait_for(const Descriptor& socket, short event, Clock::time_point deadline)
   }
 }
 
-/// 0, or why not.
+/// Returns 0, or the error number.
 int connect_once(const Descriptor& socket, const addrinfo& address, Clock::time_point deadline) {
   if (::connect(socket.get(), address.ai_addr, address.ai_addrlen) == 0) return 0;
   if (errno != EINPROGRESS) return errno;
@@ -126,8 +126,8 @@ std::optional<Descriptor> accept_on(const Descriptor& listener, Clock::time_poin
   while (wait_for(listener, POLLIN, deadline)) {
     Descriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == EINVAL))
-      throw TransportError(fmt::format("cannot take a connection: {}", reason(errno)));
-    if (!socket) continue;  // gone again
+      throw TransportError(fmt::format("cannot accept a connection: {}", reason(errno)));
+    if (!socket) continue;  // the connection is closed again
     const int yes = 1;
     ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     return socket;
@@ -144,7 +144,7 @@ Address local_address(const Descriptor& socket) {
   if (::getsockname(socket.get(), address, &size) != 0 ||
       ::getnameinfo(address, size, host.data(), host.size(), port.data(), port.size(),
                     NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-    throw TransportError("cannot tell a socket's own address");
+    throw TransportError("cannot read a socket's own address");
   return {.host = host.data(), .port = static_cast<std::uint16_t>(std::stoul(port.data()))};
 }
 

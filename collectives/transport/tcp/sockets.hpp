@@ -1,4 +1,4 @@
-// Sockets with a deadline on everything that may wait. What fails is a TransportError that names the address.
+// Sockets with a deadline on every operation that may wait. Errors are TransportErrors that name the address.
 
 #pragma once
 
@@ -18,27 +18,27 @@ using Clock = std::chrono::steady_clock;
 
 struct Address {
   std::string host;
-  std::uint16_t port = 0;  ///< 0: where one listens, any that is free
+  std::uint16_t port = 0;  ///< 0: any free port (only for listening)
   bool operator==(const Address&) const = default;
 };
 
 /// "host:port", an IPv6 address in brackets.
 std::string text(const Address& address);
-/// Nothing if it is not one.
+/// Returns nothing if the text is not an address.
 std::optional<Address> parse_address(std::string_view text);
 
 Descriptor listen_on(const Address& address);
 
-/// Tries again as long as nobody listens there.
+/// Retries until somebody listens there.
 Descriptor connect_to(const Address& address, Clock::time_point deadline);
 
-/// Nothing: nobody came by the deadline.
+/// Returns nothing if nobody connects before the deadline.
 std::optional<Descriptor> accept_on(const Descriptor& listener, Clock::time_point deadline);
 
-/// Of a socket: its own end.
+/// Returns the local address of a socket.
 Address local_address(const Descriptor& socket);
 
-/// False: the other side has closed, or the deadline has passed.
+/// Returns false if the other side has closed the connection or the deadline has passed.
 bool write_all(const Descriptor& socket, std::span<const std::byte> bytes, Clock::time_point deadline);
 bool read_all(const Descriptor& socket, std::span<std::byte> bytes, Clock::time_point deadline);
 

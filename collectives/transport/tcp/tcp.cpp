@@ -19,33 +19,33 @@
 
 #include <fmt/format.h>
 
-#include "collectives/transport/prompt.hpp"
+#include "collectives/transport/low_latency.hpp"
 #include "collectives/transport/tcp/mesh.hpp"
 #include "collectives/transport/tcp/pacer.hpp"
 
 namespace transport {
 namespace {
 
-/// So many signs of life fall into the time after which silence is a loss.
-constexpr std::uint32_t kBeats = 8;
-/// What a rank that fails may take to say so.
-constexpr std::chrono::milliseconds kLastWords(500);
+/// Number of heartbeats within the silence limit.
+constexpr std::uint32_t kHeartbeatsPerSilence = 8;
+/// How long a failing rank may take to report its failure.
+constexpr std::chrono::milliseconds kFailureReportTime(500);
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 36;
 constexpr std::size_t kMaxAtOnce = 1 << 20;
 
 enum class Kind : std::uint32_t { message = 1, heartbeat, bye, failure };
 
-/// In front of everything that travels.
+/// Precedes every message.
 struct Header {
   Kind kind = Kind::heartbeat;
-  std::uint32_t tag = 0;  ///< of a failure: the rank where it began
+  std::uint32_t tag = 0;  ///< for a failure: the rank where it began
   std::uint64_t bytes = 0;
 };
 
 struct Outgoing {
   Header header;
   Bytes bytes;
-  std::size_t sent = 0;  ///< of both
+  std::size_t sent = 0;  ///< header and content
   Clock::time_point since{};
 
   std::size_t size() const { return sizeof header + bytes.size(); }
@@ -54,22 +54,22 @@ struct Outgoing {
 struct Incoming {
   Header header;
   Bytes bytes;
-  std::size_t got = 0;  ///< of both
+  std::size_t got = 0;  ///< header and content
 };
 
 struct Peer {
   Descriptor socket;
   std::deque<Outgoing> queue;
   Incoming incoming;
-  bool is_heard = false;     ///< since the last beat
-  std::uint32_t silent = 0;  ///< beats in which it was not
+  bool is_heard = false;     ///< since the last heartbeat
+  std::uint32_t silent = 0;  ///< consecutive heartbeats without a message from it
   bool has_spoken = false;   ///< ever: it has met all others
   bool has_left = false;
-  bool is_open = false;   ///< something may still come
-  bool is_stuck = false;  ///< its socket takes no more for now
+  bool is_open = false;   ///< more may arrive
+  bool is_stuck = false;  ///< its socket accepts no more bytes for now
 };
 
-/// Where a failure began, in words that need nothing else.
+/// The rank where a failure began, and a complete description.
 struct Failure {
   std::uint32_t rank = 0;
   std::string why;
@@ -87,13 +87,13 @@ Bytes bytes_of(std::string_view text) {
 
 }  // namespace
 
-/// The connections and the thread that serves them. What both threads touch is under the lock.
+/// The connections and the thread that serves them. The lock protects everything that both threads use.
 class Tcp::Links {
  public:
   Links(const Membership& membership, const TcpOptions& options)
       : options_(options), rank_(membership.rank), peers_(membership.size) {
     met_by_ = Clock::now() + options.meeting;
-    Mesh mesh = meet(membership, met_by_, options.version);
+    Mesh mesh = connect_mesh(membership, met_by_, options.version);
     processes_ = std::move(mesh.processes);
     for (std::uint32_t rank = 0; rank < size(); ++rank) {
       peers_[rank].socket = std::move(mesh.sockets[rank]);
@@ -105,12 +105,13 @@ class Tcp::Links {
     }
     wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!wake_) throw TransportError(fmt::format("cannot make an eventfd: {}", reason(errno)));
-    send_heartbeats();  // whoever hears them knows that this rank has met all others
+    send_heartbeats();  // tells the others that this rank has met all of them
     thread_ = std::thread([this] {
       try {
         serve();
       } catch (
-          const std::exception& error) {  // no memory for a message, say: the others hear of it from fail()
+          // No memory for a message, for example; fail() reports it to the others.
+          const std::exception& error) {
         const std::scoped_lock lock(mutex_);
         if (!failure_)
           failure_ =
@@ -139,7 +140,7 @@ class Tcp::Links {
     const std::scoped_lock lock(mutex_);
     throw_failure();
     Peer& peer = peers_[to];
-    if (has_bidden_farewell_) throw TransportError(fmt::format("rank {} sends after it has left", rank_));
+    if (has_left_) throw TransportError(fmt::format("rank {} sends after it has left", rank_));
     if (peer.has_left)
       throw TransportError(fmt::format("rank {} sends to {}, which has left", rank_, named(to)));
     const Header header = {.kind = Kind::message, .tag = tag, .bytes = message.size()};
@@ -181,14 +182,14 @@ class Tcp::Links {
       failure_ = Failure{.rank = rank_, .why = fmt::format("{} has failed: {}", named(rank_), why)};
     out_.reset();
     for (Peer& peer : peers_) {
-      if (peer.queue.size() > 1) peer.queue.resize(1);  // what has begun must end
+      if (peer.queue.size() > 1) peer.queue.resize(1);  // a message that has begun must be completed
       if (!peer.queue.empty() && peer.queue.front().sent == 0) peer.queue.clear();
       if (peer.is_open && !peer.has_left)
         enqueue(peer, {.kind = Kind::failure, .tag = failure_->rank, .bytes = failure_->why.size()},
                 bytes_of(failure_->why));
     }
     wake();
-    changed_.wait_for(lock, kLastWords, [&] { return all_is_sent(); });
+    changed_.wait_for(lock, kFailureReportTime, [&] { return all_is_sent(); });
   }
 
   void leave() {
@@ -199,8 +200,8 @@ class Tcp::Links {
       throw TransportError(fmt::format("rank {} leaves a message of {} bytes (tag {}) from rank {} unread",
                                        rank_, unread.front().size(), source.second, source.first));
     }
-    has_bidden_farewell_ = true;
-    for (Peer& peer : peers_)  // those that have left wait for it, too
+    has_left_ = true;
+    for (Peer& peer : peers_)  // ranks that have left wait for it, too
       if (peer.is_open) enqueue(peer, {.kind = Kind::bye}, {});
     wake();
     const Clock::time_point deadline = Clock::now() + options_.deadline;
@@ -211,7 +212,7 @@ class Tcp::Links {
                                          std::chrono::duration<double>(options_.deadline).count()));
       changed_.wait_for(lock, std::chrono::milliseconds(1));
     }
-    has_failed_ = true;  // nothing more to say
+    has_failed_ = true;  // nothing more may be sent
   }
 
  private:
@@ -250,7 +251,7 @@ class Tcp::Links {
       if (!peer.queue.empty()) return false;
     return true;
   }
-  /// As far as the other's kernel.
+  /// Returns whether all bytes have reached the other hosts' kernels.
   bool all_has_arrived() const {
     for (const Peer& peer : peers_) {
       int waiting = 0;
@@ -267,7 +268,7 @@ class Tcp::Links {
     changed_.notify_all();
   }
 
-  /// Writes what the socket takes, at most `most` bytes, and tells how many.
+  /// Writes what the socket accepts, at most `max` bytes, and returns the number.
   std::size_t write_some(Peer& peer, std::size_t max = SIZE_MAX) {
     std::size_t written = 0;
     while (!peer.queue.empty() && written < max) {
@@ -276,7 +277,7 @@ class Tcp::Links {
       const ssize_t sent = send_piece(peer, next, wanted);
       if (sent < 0) {
         peer.is_stuck = is_for_later(errno);
-        if (!peer.is_stuck) peer.queue.clear();  // reading tells what has become of the other
+        if (!peer.is_stuck) peer.queue.clear();  // reading reports what happened to the other rank
         return written;
       }
       next.sent += static_cast<std::size_t>(sent);
@@ -301,9 +302,9 @@ class Tcp::Links {
     return ::sendmsg(peer.socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
 
-  /// The thread's work.
+  /// The main loop of the thread.
   void serve() {
-    be_prompt();
+    use_low_latency_scheduling();
     Clock::time_point beat = Clock::now();
     for (;;) {
       const Clock::time_point now = Clock::now();
@@ -312,24 +313,25 @@ class Tcp::Links {
         const std::scoped_lock lock(mutex_);
         if (stops_) return;
         if (is_beat) {
-          beat = now + options_.silence / kBeats;
+          beat = now + options_.silence / kHeartbeatsPerSilence;
           send_heartbeats();
         }
         write_what_may(now);
         prepare_poll(now);
       }
-      sleep(is_beat ? now : std::min(beat, until_));  // what is there already is heard before it is missed
+      sleep(is_beat ? now : std::min(beat, until_));  // reads what has arrived before silence is counted
       read_what_came();
       if (is_beat) count_silence(now);
     }
   }
 
-  /// Past the pacer: bytes for one rank may keep another's waiting for long. A heartbeat goes before what has
-  /// not begun; of what has, a few bytes more are as good a sign.
+  /// Heartbeats bypass the pacer, because bytes for one rank may delay those of another for long. A heartbeat
+  /// goes before messages that have not begun; if one has begun, a few more of its bytes serve as the sign of
+  /// life.
   void send_heartbeats() {
     for (Peer& peer : peers_) {
       if (!peer.is_open || peer.has_left || has_failed_) continue;
-      if (peer.queue.empty() && has_bidden_farewell_) continue;
+      if (peer.queue.empty() && has_left_) continue;
       const bool has_begun = !peer.queue.empty() && (peer.queue.front().sent > 0 ||
                                                      peer.queue.front().header.kind == Kind::heartbeat);
       if (!has_begun)
@@ -338,9 +340,9 @@ class Tcp::Links {
     }
   }
 
-  /// By beats of our own, not by the clock: all the time that this process was itself stopped, or kept from a
-  /// processor, is one beat, and others, which may have been with it, have time to speak. Some may still be
-  /// meeting each other when this rank has met them all.
+  /// Silence is counted in beats of this process, not by the clock: any time during which this process was
+  /// stopped counts as one beat, so that other ranks, which may have been stopped with it, have time to send.
+  /// Some ranks may still be connecting to each other when this rank has met them all.
   void count_silence(Clock::time_point now) {
     const std::scoped_lock lock(mutex_);
     if (failure_ || has_failed_) return;
@@ -348,9 +350,9 @@ class Tcp::Links {
       Peer& peer = peers_[rank];
       const bool is_patient = !peer.has_spoken && now < met_by_;
       peer.silent = std::exchange(peer.is_heard, false) || is_patient ? 0 : peer.silent + 1;
-      if (peer.is_open && !peer.has_left && peer.silent >= kBeats)
-        lose(rank, fmt::format("no sign of life for {:g} s",
-                               std::chrono::duration<double>(options_.silence).count()));
+      if (peer.is_open && !peer.has_left && peer.silent >= kHeartbeatsPerSilence)
+        lose(rank,
+             fmt::format("no heartbeat for {:g} s", std::chrono::duration<double>(options_.silence).count()));
     }
   }
 
@@ -365,7 +367,7 @@ class Tcp::Links {
     if (had && all_is_sent()) changed_.notify_all();
   }
 
-  /// The longest waiting message's next piece, if it has passed the link by now.
+  /// Writes the next piece of the message that waits longest, if it has passed the link by now.
   bool write_piece(Clock::time_point now) {
     Peer* next = nullptr;
     for (Peer& peer : peers_)
@@ -420,7 +422,7 @@ class Tcp::Links {
     }
   }
 
-  /// Only this thread reads; the lock is for what others see.
+  /// Only this thread reads; the lock protects the shared results.
   void read_some(std::uint32_t rank) {
     Peer& peer = peers_[rank];
     std::size_t left = in_ ? in_->piece() : 4 * kMaxAtOnce;
@@ -456,7 +458,7 @@ class Tcp::Links {
     return got;
   }
 
-  /// The header is there. False: nothing more is to be read from this rank.
+  /// The header is complete. Returns false if nothing more is to be read from this rank.
   bool complete(std::uint32_t rank) {
     Incoming& incoming = peers_[rank].incoming;
     if (incoming.got == sizeof(Header)) {
@@ -464,7 +466,7 @@ class Tcp::Links {
                             incoming.header.bytes <= kMaxBytes;
       if (!is_sound) {
         const std::scoped_lock lock(mutex_);
-        lose(rank, "it sent what is no message");
+        lose(rank, "it sent an invalid message");
         return false;
       }
       incoming.bytes.resize(incoming.header.bytes);
@@ -500,12 +502,12 @@ class Tcp::Links {
   Inbox inbox_;
   Clock::time_point met_by_{};
   std::optional<Failure> failure_;
-  bool has_failed_ = false;  ///< or left: this rank tells nobody any more
-  bool has_bidden_farewell_ = false;
+  bool has_failed_ = false;  ///< or left: this rank reports nothing any more
+  bool has_left_ = false;
   bool stops_ = false;
   std::optional<Pacer> out_;
   std::optional<Pacer> in_;
-  Clock::time_point until_ = Clock::time_point::max();  // the thread's, as the next
+  Clock::time_point until_ = Clock::time_point::max();  // used by the thread only, like the next
   std::vector<pollfd> polled_;
   Descriptor wake_;
   std::thread thread_;
@@ -513,7 +515,7 @@ class Tcp::Links {
 
 Tcp::Tcp(const Membership& membership, const TcpOptions& options)
     : links_(std::make_unique<Links>(membership, options)) {}
-Tcp::~Tcp() { links_->fail("it left without a word"); }
+Tcp::~Tcp() { links_->fail("it ended without leave()"); }
 
 std::uint32_t Tcp::rank() const { return links_->rank(); }
 std::uint32_t Tcp::size() const { return links_->size(); }

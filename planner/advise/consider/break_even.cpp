@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "core/scaled.hpp"
-#include "planner/run/predict.hpp"
+#include "planner/schedule/choice.hpp"
 
 namespace planner::considered {
 namespace {
@@ -28,18 +28,19 @@ class Asking {
 
  private:
   bool pays(const Elsewhere& at) {
-    const FusionRequest request(at.setting, candidate_.schedule);
+    const FusionRequest request = request_of(at.setting, candidate_.schedule);
     const auto are_sooner = [&](const Groups& groups) {
-      const double us = described(at.setting, request, groups, {}, extra_).weighed_us;
+      const double us = described(request, candidate_.schedule, groups, {}, extra_).weighed_us;
       return is_sooner(us, at.dense.candidate.weighed_us);
     };
     // what was best on the network asked about before is often good enough, and so is what is best there
     // uncompressed; or no groups can be
     if (!known_.empty() && are_sooner(known_)) return true;
-    const double min_us = lower_bound_us(at.setting, candidate_.schedule) * std::min(extra_, 1.0);
+    const double min_us = lower_bound_us(request) * std::min(extra_, 1.0);
     if (!is_sooner(min_us, at.dense.candidate.weighed_us)) return false;
     if (!candidate_.is_per_group && are_sooner(at.dense.plan.groups)) return true;
-    known_ = candidate_.is_per_group ? quickly_chosen(at, request) : candidate_.schedule.fusion.fuse(request);
+    known_ = candidate_.is_per_group ? quickly_chosen(at, request)
+                                     : candidate_.schedule.fusion.fuse(request).groups;
     return are_sooner(known_);
   }
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/field.hpp"
-#include "planner/run/predict.hpp"
+#include "planner/schedule/choice.hpp"
 
 namespace planner::considered {
 namespace {
@@ -13,13 +13,12 @@ bool takes_optimal(const Pipeline& pipeline) {
   return pipeline.takes_fusion == nullptr || pipeline.takes_fusion("optimal");
 }
 
-double sent_per_worker(const Setting& setting, const FusionRequest& request, const Groups& groups) {
+double sent_per_worker(const FusionRequest& request, const Groups& groups) {
+  const Setting& setting = request.setting;
   if (setting.costs.workers() == 1) return 0;
   const auto steps = static_cast<std::uint32_t>(setting.conditions.accumulation_steps);
   double sent = 0;
-  const Program program =
-      request.pipeline.program(static_cast<std::uint32_t>(groups.size()), request.options);
-  for (const Op& op : program.ops) {
+  for (const Op& op : request.program(groups.size()).ops) {
     const Group& group = groups[op.group];
     const std::int64_t bytes = bytes_of(setting.workload, group);
     sent += Program::runs(op, steps) * request.transfers[group.transfer].sent_bytes(op.kind, bytes);
@@ -75,16 +74,16 @@ Schedule compressed_of(const Schedule& dense, const Compressor& compressor, bool
   return out;
 }
 
-Candidate described(const Setting& setting, const FusionRequest& request, const Groups& groups,
+Candidate described(const FusionRequest& request, const Schedule& schedule, const Groups& groups,
                     const Variant& variant, double factor) {
   Candidate out = {.compressor = variant.label,
                    .density = variant.density,
-                   .schedule = request.schedule,
+                   .schedule = schedule,
                    .groups = static_cast<std::int64_t>(groups.size()),
-                   .iteration_us = iteration_us(setting, request, groups),
-                   .bytes_sent_per_worker = sent_per_worker(setting, request, groups)};
+                   .iteration_us = iteration_us(request, groups),
+                   .bytes_sent_per_worker = sent_per_worker(request, groups)};
   out.encoded_groups = std::count_if(groups.begin(), groups.end(), [&](const Group& group) {
-    return request.transfers[group.transfer].is_encoded(bytes_of(setting.workload, group));
+    return request.transfers[group.transfer].is_encoded(bytes_of(request.workload, group));
   });
   if (out.encoded_groups > 0) out.extra_iterations = factor;
   out.weighed_us = out.iteration_us * out.extra_iterations;
@@ -92,17 +91,17 @@ Candidate described(const Setting& setting, const FusionRequest& request, const 
 }
 
 Planned planned(const Setting& setting, const Schedule& schedule, const Variant& variant, double factor) {
-  const FusionRequest request(setting, schedule);
-  Groups groups = schedule.fusion.fuse(request);
-  Planned out = {.candidate = described(setting, request, groups, variant, factor), .plan = {}};
-  if (request.proof) {
-    out.candidate.may_be_off_by_us = sim::to_us(request.proof->may_be_off_by);
-    const auto front = static_cast<double>(request.proof->largest_front);
+  const FusionRequest request = request_of(setting, schedule);
+  Grouping found = schedule.fusion.fuse(request);
+  Planned out = {.candidate = described(request, schedule, found.groups, variant, factor), .plan = {}};
+  if (found.proof) {
+    out.candidate.may_be_off_by_us = sim::to_us(found.proof->may_be_off_by);
+    const auto front = static_cast<double>(found.proof->largest_front);
     const double count = setting.workload.gradient_count();
     // fronts that had to be cut short are gone through several times
     out.work = out.candidate.may_be_off_by_us > 0 ? count * count * count : front * front * count / 10;
   }
-  out.plan = {.groups = std::move(groups), .transfers = request.transfers};
+  out.plan = {.groups = std::move(found.groups), .transfers = request.transfers};
   return out;
 }
 

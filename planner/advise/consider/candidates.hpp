@@ -23,7 +23,7 @@ Schedule dense_of(const Schedule& schedule);
 /// The same with a compressor, for all groups or for those that gain by it.
 Schedule compressed_of(const Schedule& dense, const Compressor& compressor, bool is_per_group);
 
-Candidate described(const Setting& setting, const FusionRequest& request, const Groups& groups,
+Candidate described(const FusionRequest& request, const Schedule& schedule, const Groups& groups,
                     const Variant& variant, double factor);
 
 /// Groups and the ways that they name.

@@ -147,12 +147,12 @@ class Considering {
   /// As good as a quick look tells.
   void add_choice(const Planned& whole, const Variant& variant, double factor) {
     const Schedule schedule = compressed_of(dense_schedule_, variant.compressor, true);
-    const FusionRequest request(setting_, schedule);
+    const FusionRequest request = request_of(setting_, schedule);
     const Groups groups = considered::quick_choice(request, dense_.plan, whole.plan);
     choices_.push_back({.candidate = out_.candidates.size(), .variant = variant, .factor = factor});
-    Candidate candidate = described(setting_, request, groups, variant, factor);
+    Candidate candidate = described(request, schedule, groups, variant, factor);
     candidate.is_per_group = true;
-    candidate.may_be_off_by_us = std::max(0.0, candidate.iteration_us - lower_bound_us(setting_, schedule));
+    candidate.may_be_off_by_us = std::max(0.0, candidate.iteration_us - lower_bound_us(request));
     out_.candidates.push_back(std::move(candidate));
   }
 
@@ -186,7 +186,7 @@ class Considering {
         planned(setting_, out_.candidates[choice.candidate].schedule, choice.variant, choice.factor);
     for (const Choice& other : left) {
       const Schedule schedule = out_.candidates[other.candidate].schedule;
-      const FusionRequest request(setting_, schedule);
+      const FusionRequest request = request_of(setting_, schedule);
       if (request.transfers.size() == exact.plan.transfers.size())
         replace(other, request, considered::with_better_transfers(request, exact.plan.groups));
     }
@@ -201,7 +201,7 @@ class Considering {
   /// By other groups, if they are sooner.
   void replace(const Choice& choice, const FusionRequest& request, const Groups& groups) {
     Candidate& quick = out_.candidates[choice.candidate];
-    Candidate other = described(setting_, request, groups, choice.variant, choice.factor);
+    Candidate other = described(request, quick.schedule, groups, choice.variant, choice.factor);
     if (other.iteration_us >= quick.iteration_us) return;
     other.is_per_group = true;
     other.may_be_off_by_us = quick.may_be_off_by_us - (quick.iteration_us - other.iteration_us);

@@ -9,6 +9,7 @@
 
 #include "core/field.hpp"
 #include "core/json_text.hpp"
+#include "core/text_table.hpp"
 #include "planner/advise/consider.hpp"
 
 namespace planner {
@@ -44,17 +45,12 @@ bool is_idle_choice(const Consideration& all, std::size_t i) {
 }
 
 std::string table(const std::vector<Row>& rows) {
-  std::array<std::size_t, std::tuple_size_v<Row>> widths{};
-  for (const Row& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  std::string out;
+  std::vector<std::vector<std::string>> cells;
   for (const Row& row : rows) {
-    std::string line = fmt::format("  {:<{}}", row[0], widths[0]);
-    for (std::size_t i = 1; i < row.size(); ++i) line += fmt::format("  {:>{}}", row[i], widths[i]);
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + '\n';
+    cells.emplace_back(row.begin(), row.end());
+    cells.back().front().insert(0, "  ");
   }
-  return out;
+  return core::aligned(std::move(cells), {0});
 }
 
 Row row_of(const Consideration& all, std::size_t i) {

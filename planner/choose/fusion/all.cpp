@@ -1,6 +1,6 @@
 // Everything in one group.
 
-#include "planner/schedule/fusion.hpp"
+#include "planner/choose/fusion.hpp"
 
 namespace planner {
 namespace {

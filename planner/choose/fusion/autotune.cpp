@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "core/limits.hpp"
+#include "planner/choose/fusion.hpp"
 #include "planner/choose/fusion/cap_search.hpp"
-#include "planner/schedule/fusion.hpp"
 
 namespace planner {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/choose/fusion.hpp"
 #include "planner/choose/fusion/cap_search.hpp"
-#include "planner/schedule/fusion.hpp"
 
 namespace planner {
 namespace {

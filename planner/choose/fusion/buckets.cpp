@@ -2,8 +2,8 @@
 // splits.
 
 #include "core/limits.hpp"
+#include "planner/choose/fusion.hpp"
 #include "planner/choose/fusion/knobs.hpp"
-#include "planner/schedule/fusion.hpp"
 
 namespace planner {
 namespace {

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "planner/choose/fusion.hpp"
 #include "planner/choose/fusion/knobs.hpp"
 #include "planner/choose/search.hpp"
-#include "planner/schedule/fusion.hpp"
 
 namespace planner {
 

@@ -11,8 +11,8 @@
 
 #include "core/errors.hpp"
 #include "core/limits.hpp"
-#include "planner/schedule/fusion.hpp"
-#include "planner/schedule/setting.hpp"
+#include "planner/choose/fusion.hpp"
+#include "planner/cost/setting.hpp"
 
 namespace planner {
 namespace {

@@ -1,7 +1,7 @@
 // Grid search for the cap whose groups end the iteration soonest: what DeAR compares its own search with.
 
+#include "planner/choose/fusion.hpp"
 #include "planner/choose/fusion/cap_search.hpp"
-#include "planner/schedule/fusion.hpp"
 
 namespace planner {
 namespace {

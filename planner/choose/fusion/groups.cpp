@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/limits.hpp"
+#include "planner/choose/fusion.hpp"
 #include "planner/choose/fusion/knobs.hpp"
-#include "planner/schedule/fusion.hpp"
 
 namespace planner {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "core/limits.hpp"
+#include "planner/choose/fusion.hpp"
 #include "planner/choose/fusion/knobs.hpp"
 #include "planner/choose/fusion/whole_layers.hpp"
-#include "planner/schedule/fusion.hpp"
 
 namespace planner {
 namespace {

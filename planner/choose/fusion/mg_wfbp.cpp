@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "planner/schedule/fusion.hpp"
+#include "planner/choose/fusion.hpp"
 
 namespace planner {
 namespace {

@@ -1,6 +1,6 @@
 // No fusion: each tensor travels alone.
 
-#include "planner/schedule/fusion.hpp"
+#include "planner/choose/fusion.hpp"
 
 namespace planner {
 namespace {

@@ -1,8 +1,8 @@
 // The exact optimum of the pipeline, over the ways that are offered and within the constraints that are
 // given.
 
-#include "planner/schedule/constraints.hpp"
-#include "planner/schedule/fusion.hpp"
+#include "planner/choose/constraints.hpp"
+#include "planner/choose/fusion.hpp"
 
 namespace planner {
 namespace {
@@ -20,8 +20,8 @@ Fuse read(const Field& field) {
   return [constraints](const FusionRequest& request) {
     const GroupRules rules = constraints ? constraints(request.workload) : GroupRules();
     OptimalGroups found = request.model().optimal(rules);
-    request.proof = Proof{.largest_front = found.largest_front, .may_be_off_by = found.may_be_off_by};
-    return std::move(found.groups);
+    return Grouping(std::move(found.groups),
+                    {.largest_front = found.largest_front, .may_be_off_by = found.may_be_off_by});
   };
 }
 

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "planner/schedule/fusion.hpp"
+#include "planner/choose/fusion.hpp"
 
 namespace planner {
 namespace {
@@ -41,6 +41,6 @@ Groups partitions_of(const Workload& workload, std::int64_t partition_bytes) {
   return parts;
 }
 
-FusionKind partitions() { return {"partitions", "each tensor in parts, for pipeline priority alone", read}; }
+FusionKind partitions() { return {kPartitions, "each tensor in parts, for pipeline priority alone", read}; }
 
 }  // namespace planner

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "planner/schedule/fusion.hpp"
-#include "planner/schedule/pipeline.hpp"
-#include "planner/schedule/plan_file.hpp"
+#include "planner/choose/fusion.hpp"
+#include "planner/pipeline/pipeline.hpp"
+#include "planner/plan/plan_file.hpp"
 
 namespace planner {
 namespace {
@@ -49,7 +49,7 @@ Place match_group(const PlanGroup& group, const core::Field& field, const Worklo
 /// Only where the channel goes by layer are tensors cut.
 void check_takes_parts(const FusionRequest& request, const core::Field& bytes, const Workload& workload,
                        std::uint32_t gradient) {
-  if (request.pipeline.program(1, request.options).by_layer) return;
+  if (request.program(1).by_layer) return;
   bytes.expected(fmt::format("{}, as its tensors have", workload.gradients[gradient].bytes));
 }
 
@@ -98,22 +98,23 @@ std::string value_of(const nlohmann::ordered_json& options, std::string_view key
 }
 
 /// A plan's groups may be tried anywhere, but what it predicts holds only where it was made for.
-void compare(const PlanFile& plan, const FusionRequest& request) {
-  if (request.warnings == nullptr) return;
+std::vector<Warning> compare(const PlanFile& plan, const FusionRequest& request) {
+  std::vector<Warning> out;
   const auto tell = [&](std::string_view what, std::string_view made_for, std::string_view used) {
     const std::string text = fmt::format("the plan for model '{}' was made for {} {}, and is used with {}",
                                          plan.model, what, made_for, used);
-    if (made_for != used) request.warnings->push_back({.subject = text, .weight = 0, .text = text});
+    if (made_for != used) out.push_back({.subject = text, .weight = 0, .text = text});
   };
   tell("pipeline", plan.pipeline, request.pipeline.name);
   tell("all-reduce", plan.all_reduce.name, request.costs.algorithm().name);
   tell("compression", plan.compressor.name, request.transfers.front().transfer().compressor.name);
   tell("workers", fmt::to_string(plan.workers), fmt::to_string(request.costs.workers()));
-  if (plan.pipeline != request.pipeline.name) return;
+  if (plan.pipeline != request.pipeline.name) return out;
   const nlohmann::ordered_json made_for = options_of(plan.options);
   const nlohmann::ordered_json used = options_of(request.options);
   for (const std::string_view key : request.pipeline.option_keys)
     tell(key, value_of(made_for, key), value_of(used, key));
+  return out;
 }
 
 Fuse read(const core::Field& field) {
@@ -121,8 +122,9 @@ Fuse read(const core::Field& field) {
   allow_fusion_keys(field, {"kind", "file"});
   const core::Field file = field.at("file").follow();
   return [file, plan = read_plan_file(file)](const FusionRequest& request) {
-    compare(plan, request);
-    return match(plan, file, request);
+    Grouping out = match(plan, file, request);
+    out.warnings = compare(plan, request);
+    return out;
   };
 }
 

@@ -11,10 +11,10 @@
 
 #include <fmt/format.h>
 
+#include "planner/choose/constraints.hpp"
+#include "planner/choose/fusion.hpp"
 #include "planner/choose/local_search.hpp"
 #include "planner/choose/sampled.hpp"
-#include "planner/schedule/constraints.hpp"
-#include "planner/schedule/fusion.hpp"
 
 namespace planner {
 namespace {
@@ -57,20 +57,19 @@ class Search {
     offer(exact_.groups);
   }
 
-  Groups run() {
+  Grouping run() {
     const Time of_exact_plan = candidates_.front().value;
     solve_samples();
     if (samples_.count() > 1) improve_best();
     const Candidate& best = *std::min_element(candidates_.begin(), candidates_.end(), is_better);
     const Time bound = std::min(best_of_each_, best.value);  // slowed models round
-    request_.proof = Proof{.largest_front = largest_front_,
-                           .may_be_off_by = best.value - bound,
-                           .sampled = SampledProof{.objective = std::string(name(options_.objective)),
-                                                   .samples = options_.sampling.samples,
-                                                   .value = best.value,
-                                                   .of_exact_plan = of_exact_plan,
-                                                   .bound = bound}};
-    return best.groups;
+    return Grouping(best.groups, {.largest_front = largest_front_,
+                                  .may_be_off_by = best.value - bound,
+                                  .sampled = SampledProof{.objective = std::string(name(options_.objective)),
+                                                          .samples = options_.sampling.samples,
+                                                          .value = best.value,
+                                                          .of_exact_plan = of_exact_plan,
+                                                          .bound = bound}});
   }
 
  private:

@@ -2,8 +2,8 @@
 // reach. Over 2 to 64 MB of buckets, and over 2 to 32 equal groups, the baselines of Cupcake.
 
 #include "core/limits.hpp"
+#include "planner/choose/fusion.hpp"
 #include "planner/choose/fusion/cap_search.hpp"
-#include "planner/schedule/fusion.hpp"
 
 namespace planner {
 namespace {

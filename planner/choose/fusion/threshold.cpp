@@ -2,8 +2,8 @@
 // became ready since the last one, and its groups are issued at the tick.
 
 #include "core/limits.hpp"
+#include "planner/choose/fusion.hpp"
 #include "planner/choose/fusion/knobs.hpp"
-#include "planner/schedule/fusion.hpp"
 
 namespace planner {
 namespace {

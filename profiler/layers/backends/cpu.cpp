@@ -1,4 +1,4 @@
-// Layers on this machine's processors, by Eigen, in float32.
+// Runs layers on this machine's processors with Eigen, in float32.
 
 #include <chrono>
 #include <utility>

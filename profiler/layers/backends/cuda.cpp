@@ -1,4 +1,4 @@
-// Layers on a GPU, by cuDNN, cuBLASLt and own kernels.
+// Runs layers on a GPU with cuDNN, cuBLASLt and own kernels.
 
 #include "profiler/layers/backend.hpp"
 #include "profiler/layers/cuda/backend.hpp"

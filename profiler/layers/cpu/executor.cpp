@@ -90,7 +90,7 @@ void CpuExecutor::allocate(std::size_t index, std::uint64_t seed) {
     tokens_[index].resize(size(room.scratch));
     fill_tokens(tokens_[index], seed, work);
   }
-  // the mean over samples of what each ends with
+  // The mean over samples of the outputs of all final layers.
   if (work.is_end)
     std::fill(gradients_[index].begin(), gradients_[index].end(), 1 / static_cast<float>(batch_));
   for (std::size_t i = 0; i < layer.tensors.size(); ++i) {

@@ -1,4 +1,4 @@
-// A model in memory, with a batch of made-up samples, and its layers run one by one in float32.
+// A model in memory with a batch of synthetic samples; runs its layers one by one in float32.
 
 #pragma once
 
@@ -11,22 +11,22 @@
 
 namespace profiler {
 
-/// Where a run's bytes go: results and their gradients, weights and theirs, what backward needs besides, the
-/// largest scratch. All layers' results and gradients are held at once.
+/// Returns the bytes of a run: results, weights and their gradients, data stored for backward, and the
+/// largest scratch buffer. All layers' results and gradients are held at once.
 double cpu_bytes(const ModelWork& work, double batch, int threads);
 
 class CpuExecutor {
  public:
-  /// `work` must outlive it. Weights, inputs and labels come from the seed. Throws InputError for a kind of
-  /// layer that has no kernel.
+  /// `work` must outlive it. Weights, inputs and labels are generated from the seed. Throws InputError for a
+  /// kind of layer without a kernel.
   CpuExecutor(const ModelWork& work, std::int64_t batch, int threads, const InstructionSet& set,
               std::uint64_t seed = 1);
 
   void forward(std::size_t layer);
-  /// Once everything that reads its result has run backward.
+  /// To be called after the backward pass of every layer that reads its result.
   void backward(std::size_t layer);
 
-  /// The mean over samples of what the ends of the model add up to, which backward is the gradient of.
+  /// Returns the mean over samples of the sum of the model's final outputs, whose gradient backward computes.
   double loss() const;
 
   std::span<float> result(std::size_t layer) { return results_[work_->layers[layer].source]; }
@@ -35,7 +35,7 @@ class CpuExecutor {
   std::span<float> weight_gradient(const core::TensorRef& tensor) {
     return weight_gradients_[tensor.layer][tensor.tensor];
   }
-  /// Of an input of tokens, or of a loss the labels.
+  /// Returns the tokens of an input, or the labels of a loss.
   std::span<std::int32_t> tokens(std::size_t layer) { return tokens_[layer]; }
   const Pass& pass(std::size_t layer) const { return passes_[layer]; }
 

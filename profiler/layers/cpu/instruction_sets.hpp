@@ -1,4 +1,4 @@
-// Which instruction sets matrix products are compiled for, and which this processor has.
+// Lists the instruction sets for which matrix products are compiled, and those of this processor.
 
 #pragma once
 
@@ -14,7 +14,8 @@ struct InstructionSet {
   ProductFunction product;
 };
 
-/// Those that this processor runs, the fastest first; the last is the baseline, which every one runs.
+/// Returns the sets that this processor supports, fastest first; the last is the baseline, which every
+/// processor supports.
 std::vector<InstructionSet> instruction_sets();
 
 }  // namespace profiler

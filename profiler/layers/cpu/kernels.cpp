@@ -48,13 +48,13 @@ constexpr std::array kKernels = {
            cpu::cross_entropy_room},
 };
 
-constexpr std::int64_t kLanes = 4;  // draws of 16 bits from one word
+constexpr std::int64_t kLanes = 4;  // random numbers of 16 bits from one word
 constexpr unsigned kLaneBits = 16;
 constexpr double kLaneValues = 1U << kLaneBits;
 
 struct Drop {
-  std::uint64_t below;  ///< a draw under it drops
-  float kept;           ///< what the others are multiplied by
+  std::uint64_t below;  ///< a random number below it drops the element
+  float kept;           ///< factor on the other elements
 };
 
 Drop drop_of(double probability) {

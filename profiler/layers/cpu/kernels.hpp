@@ -1,5 +1,5 @@
-// How each kind of layer runs on the CPU, forward and backward, in float32. To add one: a file in kernels/
-// with its functions, and its line in the table of kernels.cpp.
+// The kernels of each kind of layer on the CPU, forward and backward, in float32. To add one: a file in
+// kernels/ with its functions, and its line in the table of kernels.cpp.
 
 #pragma once
 
@@ -12,25 +12,25 @@
 
 namespace profiler {
 
-/// Where a gradient goes; no data: it is not wanted.
+/// The destination of a gradient; null data: it is not needed.
 struct GradientRoom {
   float* data = nullptr;
-  bool add = false;  ///< to what is there, instead of in its place
+  bool add = false;  ///< adds to the destination instead of replacing it
 };
 
-/// One layer on a batch: what it reads and where it writes. Samples lie one after another.
+/// One layer on a batch: its inputs and outputs. Samples are contiguous, one after another.
 struct Pass {
   const LayerWork* work = nullptr;
   std::int64_t batch = 1;
   Pool* pool = nullptr;
   ProductFunction product = nullptr;
-  std::uint64_t seed = 0;                ///< of what it drops
+  std::uint64_t seed = 0;                ///< for dropout
   std::vector<const float*> inputs;      ///< null for tokens
   const std::int32_t* tokens = nullptr;  ///< of the first input, or a loss's labels
   std::vector<const float*> weights;
   float* output = nullptr;
-  float* kept = nullptr;     ///< what its forward leaves for its backward, besides inputs and output
-  float* scratch = nullptr;  ///< holds anything, for the length of one call
+  float* kept = nullptr;     ///< data that forward stores for backward, besides inputs and output
+  float* scratch = nullptr;  ///< temporary memory for one call
   const float* output_gradient = nullptr;
   std::vector<GradientRoom> input_gradients;
   std::vector<GradientRoom> weight_gradients;
@@ -42,7 +42,7 @@ struct Pass {
   std::int64_t out_count() const { return batch * core::element_count(out()); }
 };
 
-/// In floats; double, as products of what a file may say fit no integer.
+/// Sizes in floats; double, because products of numbers in a file may exceed every integer type.
 struct KernelRoom {
   double kept = 0;
   double scratch = 0;
@@ -56,15 +56,16 @@ struct Kernel {
   void (*prepare)(const Pass&) = nullptr;  ///< once, before the first forward: fills `kept`
 };
 
-/// Throws InputError for a kind that has none.
+/// Throws InputError for a kind without a kernel.
 const Kernel& kernel(core::LayerKind kind);
 
-/// The product, its rows or columns shared out among the pool's threads.
+/// Computes the product; its rows or columns are divided among the pool's threads.
 void run_product(const Pass& pass, const Product& product);
 
-/// What dropout multiplies an element by: 0, or what keeps the mean. The same for the same seed and index.
+/// Returns the dropout factor of an element: 0, or the factor that preserves the mean. The same for the same
+/// seed and index.
 float dropout_factor(std::uint64_t seed, std::int64_t index, double probability);
-/// The same for `count` elements from `begin` on.
+/// Computes the factors of `count` elements from `begin` on.
 void dropout_factors(std::uint64_t seed, std::int64_t begin, std::int64_t count, double probability,
                      float* factors);
 

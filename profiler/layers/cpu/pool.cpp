@@ -9,7 +9,7 @@ Pool::Pool(int threads) {
   assert(threads >= 1);
   try {
     for (int i = 1; i < threads; ++i) helpers_.emplace_back([this, i] { help(i); });
-  } catch (...) {  // the system gives no more threads
+  } catch (...) {  // the system provides no more threads
     end();
     throw;
   }

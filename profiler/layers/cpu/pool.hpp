@@ -1,4 +1,4 @@
-// A few threads that share out numbered pieces of work.
+// A thread pool for numbered pieces of work.
 
 #pragma once
 
@@ -12,10 +12,10 @@
 
 namespace profiler {
 
-/// Ends its threads when it goes. Work must not throw, and one run() ends before the next begins.
+/// The destructor ends its threads. Work must not throw, and one run() must end before the next begins.
 class Pool {
  public:
-  /// The caller is one of them.
+  /// The caller is one of the threads.
   explicit Pool(int threads);
   ~Pool();
   Pool(const Pool&) = delete;
@@ -45,8 +45,8 @@ class Pool {
   std::vector<std::thread> helpers_;
 };
 
-/// Splits 0 .. count into one range for each thread, none smaller than `grain` but the last; always the same
-/// ranges for as many threads.
+/// Splits 0 .. count into one range for each thread, all but the last of at least `grain`; always the same
+/// ranges for the same number of threads.
 void run_ranges(Pool& pool, std::int64_t count, std::int64_t grain,
                 const std::function<void(std::int64_t begin, std::int64_t end, int part)>& work);
 

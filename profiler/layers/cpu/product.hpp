@@ -1,4 +1,4 @@
-// A product of two matrices, compiled for several instruction sets.
+// A matrix product, compiled for several instruction sets.
 
 #pragma once
 
@@ -6,8 +6,7 @@
 
 namespace profiler {
 
-/// c = a b, or c + a b. Rows lie one after another, `stride` apart; a transposed matrix lies in memory as
-/// (columns x rows).
+/// c = a b, or c + a b. Rows are `stride` apart; a transposed matrix is stored as (columns x rows).
 struct Product {
   const float* a = nullptr;
   std::int64_t a_stride = 0;

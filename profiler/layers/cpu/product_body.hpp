@@ -1,6 +1,6 @@
-// The one text that every product_*.cpp compiles for its instruction set. Eigen under a name of its own each
-// time: otherwise the linker would keep one copy of its functions for all, which another processor cannot
-// run. Before including it define FUSEWISE_PRODUCT, the function's name, and FUSEWISE_EIGEN, Eigen's.
+// The source that every product_*.cpp compiles for its instruction set. Eigen gets a different name each
+// time: otherwise the linker would keep one copy of its functions for all, which another processor may not be
+// able to run. Before including it define FUSEWISE_PRODUCT, the function's name, and FUSEWISE_EIGEN, Eigen's.
 
 #ifndef FUSEWISE_PRODUCT
 #error "included by product_*.cpp alone"

@@ -1,4 +1,4 @@
-// What the table of backends says of the GPU; where this was built without CUDA, no_backend.cpp's.
+// The GPU entry in the table of backends; without CUDA, no_backend.cpp implements it.
 
 #pragma once
 

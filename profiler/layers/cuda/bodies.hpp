@@ -1,4 +1,4 @@
-// What one thread of a kernel does: for an element by itself, or with others for a row. C++17 without
+// The work of one thread of a kernel: for a single element, or with others for a row. C++17 without
 // exceptions or containers, for the device and, in the tests, for the host.
 
 #pragma once
@@ -28,7 +28,7 @@ FUSEWISE_BOTH inline void add_to(T* to, float x) {
 #endif
 }
 
-/// A sink whose type is known.
+/// A sink with a static type.
 template <typename T>
 struct Out {
   T* data;
@@ -39,7 +39,7 @@ struct Out {
   }
 };
 
-/// What dropout multiplies element i by: draws of 16 bits, four from one word.
+/// Returns the dropout factor of element i: random numbers of 16 bits, four from one word.
 FUSEWISE_BOTH inline float factor_of(const Drop& drop, std::int64_t i) {
   const std::uint64_t bits = compression::cuda::hash_of(drop.seed, static_cast<std::uint64_t>(i / 4));
   const std::uint64_t draw = (bits >> (16U * static_cast<unsigned>(i % 4))) & 0xffffU;
@@ -146,7 +146,7 @@ struct MultiplyBody {
   FUSEWISE_BOTH void operator()(std::int64_t i) const { to.put(i, number(a[i]) * number(b[i])); }
 };
 
-/// Index is 32 bits wide where that is enough: a division of 64 bits takes several times as long.
+/// Index has 32 bits if that is enough: a 64-bit division takes several times as long.
 template <typename T, typename Index>
 struct MoveBody {
   Move move;
@@ -215,7 +215,7 @@ struct AddTableBody {
   }
 };
 
-/// One pair.
+/// Rotates one pair.
 template <typename T>
 struct RotateBody {
   Rotation r;
@@ -237,7 +237,7 @@ struct RotateBody {
   }
 };
 
-/// Sums of one feature over one part of the rows.
+/// Sums one feature over one part of the rows.
 template <typename T>
 struct RowNormPartsBody {
   RowNorm norm;
@@ -294,7 +294,7 @@ struct LossBackBody {
 
 template <typename T>
 struct AheadBody {
-  Ahead a;
+  LookaheadSizes a;
   const T* in;
   const T* weight;
   T* out;
@@ -310,7 +310,7 @@ struct AheadBody {
 
 template <typename T>
 struct AheadBackBody {
-  Ahead a;
+  LookaheadSizes a;
   const T* gradient;
   const T* weight;
   Out<T> to;
@@ -327,7 +327,7 @@ struct AheadBackBody {
 /// Neighbouring threads have neighbouring features.
 template <typename T>
 struct AheadWeightBody {
-  Ahead a;
+  LookaheadSizes a;
   const T* in;
   const T* gradient;
   Out<T> to;
@@ -379,7 +379,7 @@ struct ChannelNormBackBody {
   }
 };
 
-/// Channels from `first` to `last` around that of element i, and where the same element of channel 0 lies.
+/// Channels from `first` to `last` around that of element i, and the index of the same element in channel 0.
 struct ChannelsAround {
   std::int64_t first;
   std::int64_t last;
@@ -413,7 +413,7 @@ struct NeighbourNormBody {
   }
 };
 
-/// By the channels that see an element's own.
+/// Sums over the channels to which an element's own contributes.
 template <typename T>
 struct NeighbourNormBackBody {
   Channels c;
@@ -436,7 +436,7 @@ struct NeighbourNormBackBody {
 struct Span {
   std::int64_t begin;
   std::int64_t end;
-  std::int64_t padded;  ///< what it covers with its padding
+  std::int64_t padded;  ///< elements that it covers, including padding
 };
 
 FUSEWISE_BOTH inline Span span_of(const Side& side, std::int64_t at) {
@@ -451,7 +451,7 @@ FUSEWISE_BOTH inline Span span_of(const Side& side, std::int64_t at) {
   return {begin > 0 ? begin : 0, end < side.in ? end : side.in, end - begin};
 }
 
-/// Element i of the output: its window, and where its plane begins.
+/// Element i of the output: its window, and the begin of its plane.
 struct Window {
   Span rows;
   Span columns;
@@ -584,7 +584,7 @@ struct RowNormBackBody {
   }
 };
 
-/// Where a channel's i-th element lies.
+/// Returns the index of a channel's i-th element.
 FUSEWISE_BOTH inline std::int64_t place_of(const Channels& c, std::int64_t channel, std::int64_t i) {
   return (i / c.inner * c.channels + channel) * c.inner + i % c.inner;
 }
@@ -617,7 +617,7 @@ struct ChannelMeansBody {
   }
 };
 
-/// The sums of gradient times normal and of the gradient.
+/// Sums gradient times normalized value, and the gradient.
 template <typename T>
 struct ChannelSlopesBody {
   Channels c;
@@ -795,7 +795,7 @@ class Team {
   TeamShared& shared_;
 };
 
-/// All rows, one block after another.
+/// Runs all rows, one block after another.
 template <typename Body>
 struct RowsBody {
   using Shared = TeamShared;

@@ -1,4 +1,4 @@
-// A GPU with its libraries opened: what operations run on, and how a call that fails is told of.
+// A GPU with its libraries loaded, on which operations run; reports failed calls.
 
 #pragma once
 
@@ -10,36 +10,36 @@
 #include "profiler/layers/cuda/libraries.hpp"
 #include "profiler/layers/cuda/runtime.hpp"
 
-/// Calls a library's function; where that fails, EnvironmentError "LAYER: FUNCTION: what the library says".
+/// Calls a library function; on failure throws EnvironmentError "LAYER: FUNCTION: message of the library".
 #define FUSEWISE_CALL(device, function, ...) \
   (device).check((device).libraries().function(__VA_ARGS__), #function)
 
 namespace profiler::cuda {
 
-/// Memory for the libraries' algorithms to work in; those that need more are not chosen.
+/// Working memory for the libraries' algorithms; those that need more are not chosen.
 constexpr std::size_t kWorkspaceBytes = std::size_t{256} << 20U;
 
-/// An object of a library's, destroyed when it goes.
+/// Owns an object of a library, and destroys it at the end of its lifetime.
 template <typename Object, typename Status>
-class Owned {
+class OwnedObject {
  public:
-  Owned() = default;
-  Owned(Object object, Status (*destroy)(Object)) : object_(object), destroy_(destroy) {}
-  Owned(Owned&& other) noexcept { swap(other); }
-  Owned& operator=(Owned&& other) noexcept {
+  OwnedObject() = default;
+  OwnedObject(Object object, Status (*destroy)(Object)) : object_(object), destroy_(destroy) {}
+  OwnedObject(OwnedObject&& other) noexcept { swap(other); }
+  OwnedObject& operator=(OwnedObject&& other) noexcept {
     swap(other);
     return *this;
   }
-  Owned(const Owned&) = delete;
-  Owned& operator=(const Owned&) = delete;
-  ~Owned() {
+  OwnedObject(const OwnedObject&) = delete;
+  OwnedObject& operator=(const OwnedObject&) = delete;
+  ~OwnedObject() {
     if (destroy_ != nullptr) destroy_(object_);
   }
 
   Object get() const { return object_; }
 
  private:
-  void swap(Owned& other) noexcept {
+  void swap(OwnedObject& other) noexcept {
     std::swap(object_, other.object_);
     std::swap(destroy_, other.destroy_);
   }
@@ -49,20 +49,21 @@ class Owned {
 };
 
 template <typename Object>
-using Dnn = Owned<Object, cudnnStatus_t>;
+using Dnn = OwnedObject<Object, cudnnStatus_t>;
 template <typename Object>
-using Blas = Owned<Object, cublasStatus_t>;
+using Blas = OwnedObject<Object, cublasStatus_t>;
 
 struct Arithmetic {
   Type type = Type::float32;
   bool tf32 = false;  ///< float32 products by TF32
-  /// cuDNN for convolutions and LSTMs alone: what it does besides in bfloat16, it does not say for certain.
+  /// Uses cuDNN for convolutions and LSTMs only; its documentation of other operations in bfloat16 is
+  /// unclear.
   bool is_mostly_own = false;
 
   std::size_t bytes() const { return type == Type::float32 ? 4 : 2; }
 };
 
-/// What is given must outlive it.
+/// The arguments must outlive it.
 class Device {
  public:
   Device(Runtime& runtime, const Libraries& libraries, Kernels& kernels, const Arithmetic& arithmetic);
@@ -80,7 +81,7 @@ class Device {
   cudaDataType_t blas_type() const;
   cudnnMathType_t dnn_math() const;
 
-  /// Named in complaints from now on; "" for none.
+  /// Sets the layer that error messages name from now on; "" for none.
   void now_at(std::string layer) { layer_ = std::move(layer); }
   const std::string& at() const { return layer_; }
   void check(cudnnStatus_t status, const char* function) const;

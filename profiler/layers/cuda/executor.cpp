@@ -8,7 +8,7 @@
 namespace profiler::cuda {
 namespace {
 
-/// What the driver and the libraries load for themselves, about.
+/// Approximate size of what the driver and the libraries load themselves.
 constexpr double kLoadedBytes = 0x1p29;
 
 std::size_t bytes_of(Type type) { return type == Type::float32 ? 4 : 2; }
@@ -78,7 +78,7 @@ Executor::Executor(Device& device, const ModelWork& work, std::int64_t batch,
     operations_[i] = kind_of(work.layers[i].layer->kind).make(passes_[i]);
     operations_[i]->prepare();
   }
-  // the searches for algorithms have overwritten what gradients begin with
+  // The searches for algorithms have overwritten the initial gradients.
   for (const LayerWork& each : work.layers)
     if (each.runs() && each.is_end)
       device.kernels().fill(device.arithmetic().type, gradients_[each.index].memory.data(),

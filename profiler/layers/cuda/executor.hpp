@@ -1,5 +1,5 @@
-// A model in a GPU's memory, with a batch of made-up samples, and its layers run one by one: the CPU
-// executor's sibling, on the same numbers.
+// A model in a GPU's memory with a batch of synthetic samples; runs its layers one by one, on the same
+// numbers as the CPU executor.
 
 #pragma once
 
@@ -13,27 +13,27 @@
 
 namespace profiler::cuda {
 
-/// Where a run's bytes go: results and their gradients, weights and theirs, what backward needs besides, the
-/// largest scratch, the libraries' workspace and what they load.
+/// Returns the bytes of a run: results, weights and their gradients, data stored for backward, the largest
+/// scratch buffer, the libraries' workspace and what they load.
 double device_bytes(const ModelWork& work, double batch, const Arithmetic& arithmetic);
 
 class Executor {
  public:
-  /// Device and work must outlive it. Without a seed, inputs and weights are whatever lies in the memory.
-  /// Throws OutOfMemory, EnvironmentError with layer and call where a library refuses.
+  /// Device and work must outlive it. Without a seed, inputs and weights are uninitialized memory. Throws
+  /// OutOfMemory, and EnvironmentError with layer and call if a library rejects an operation.
   Executor(Device& device, const ModelWork& work, std::int64_t batch, std::optional<std::uint64_t> seed = 1);
 
-  /// Put work on the device's stream and return.
+  /// Enqueues work on the device's stream and returns.
   void forward(std::size_t layer);
-  /// Once everything that reads its result has run backward.
+  /// To be called after the backward pass of every layer that reads its result.
   void backward(std::size_t layer);
 
-  /// What gradients begin with is so much larger, so that float16 holds the small ones.
+  /// Factor on the initial gradients, so that float16 can represent the small ones.
   float loss_scale() const { return device_->arithmetic().type == Type::float16 ? 1024.0F : 1.0F; }
   const Pass& pass(std::size_t layer) const { return passes_[layer]; }
   Device& device() { return *device_; }
 
-  // From and to the device; they wait for what is under way.
+  // Copies from and to the device; these wait for pending work.
   std::vector<float> result(std::size_t layer) { return read(results_[work_->layers[layer].source]); }
   void set_result(std::size_t layer, std::span<const float> values) {
     write(results_[work_->layers[layer].source], values);
@@ -50,7 +50,7 @@ class Executor {
   void set_weight_gradient(const core::TensorRef& tensor, std::span<const float> values) {
     write(weight_gradients_[tensor.layer][tensor.tensor], values);
   }
-  /// An operation may hold its weights' gradients in a form of its own until asked.
+  /// An operation may hold its weights' gradients in its own format until they are requested.
   void give_weight_gradients(std::size_t layer);
 
  private:

@@ -17,7 +17,7 @@ Gate::~Gate() {
   try {
     runtime_.synchronize();                  // nothing reads it any more
   } catch (const core::EnvironmentError&) {  // NOLINT(bugprone-empty-catch): the device is lost, and has been
-                                             // told of
+                                             // already reported
   }
   runtime_.release_shared(shared_);
 }

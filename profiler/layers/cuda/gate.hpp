@@ -1,5 +1,5 @@
-// Holds a stream while the host puts work on it, so that the work then runs without waiting for launches; and
-// the events that time it.
+// Holds a stream while the host enqueues work on it, so that the work then runs without waiting for launches;
+// and the events that time it.
 
 #pragma once
 
@@ -33,8 +33,8 @@ inline double elapsed_us(Runtime& runtime, const Event& begin, const Event& end)
   return runtime.elapsed_us(begin.get(), end.get());
 }
 
-/// It opens by itself after a while: a call that waits for the device under a closed gate, or more launches
-/// than the device queues, would wait for ever. How often that was is counted.
+/// The gate opens by itself after a while: otherwise a call that waits for the device under a closed gate, or
+/// more launches than the device queues, would wait for ever. Such late openings are counted.
 class Gate {
  public:
   Gate(Runtime& runtime, Kernels& kernels);
@@ -44,7 +44,7 @@ class Gate {
 
   void close();
   void open();
-  /// Once the device is done.
+  /// To be called when the device is idle.
   int late() const;
 
  private:

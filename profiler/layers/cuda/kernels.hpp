@@ -1,6 +1,6 @@
-// The operations that no library has, behind an interface without CUDA types and of C++17, which nvcc reads,
-// too. Each call puts work on a stream and returns; pointers are the device's. KernelsOn (kernels_on.hpp) is
-// the same sequence of bodies on a GPU (kernels.cu) and on the tests' host.
+// The operations that no library provides, behind an interface in C++17 without CUDA types, because nvcc
+// reads it too. Each call enqueues work on a stream and returns; pointers are the device's. KernelsOn
+// (kernels_on.hpp) runs the same sequence of bodies on a GPU (kernels.cu) and on the tests' host.
 
 #pragma once
 
@@ -8,13 +8,13 @@
 
 namespace profiler::cuda {
 
-/// What results, gradients and weights are stored as; sums are always float32.
+/// The storage type of results, gradients and weights; sums are always float32.
 enum class Type { float32, float16, bfloat16 };
 
-/// Where a gradient goes; no data: it is not wanted.
+/// The destination of a gradient; null data: it is not needed.
 struct Sink {
   void* data = nullptr;
-  bool add = false;  ///< to what is there, instead of in its place
+  bool add = false;  ///< adds to the destination instead of replacing it
 };
 
 enum class Function { relu, tanh, gelu, gelu_tanh, silu, hardtanh };
@@ -25,7 +25,8 @@ struct Map {
   float max = 0;
 };
 
-/// As on the CPU: a draw of 16 bits under `below` drops, what is kept is multiplied by `kept`.
+/// As on the CPU: a random number of 16 bits under `below` drops an element, the others are multiplied by
+/// `kept`.
 struct Drop {
   std::uint64_t seed = 0;
   std::uint32_t below = 0;
@@ -34,7 +35,7 @@ struct Drop {
 
 constexpr int kMaxDimensions = 6;
 
-/// Element (i, j, ...) goes from Σ i from_stride to Σ i to_stride.
+/// Moves element (i, j, ...) from Σ i from_stride to Σ i to_stride.
 struct Move {
   int dimensions = 0;
   std::int64_t sizes[kMaxDimensions] = {};
@@ -42,7 +43,7 @@ struct Move {
   std::int64_t to_strides[kMaxDimensions] = {};
 };
 
-/// Rows of `features` neighbours; `kept` holds each row's mean and the inverse of its deviation.
+/// Rows of `features` contiguous elements; `kept` holds each row's mean and the inverse of its deviation.
 struct RowNorm {
   std::int64_t rows = 0;
   std::int64_t features = 0;
@@ -50,7 +51,8 @@ struct RowNorm {
   bool has_mean = true;
 };
 
-/// Blocks of `inner` elements of one channel: a channel's are `outer`, and lie `channels` blocks apart.
+/// Blocks of `inner` elements of one channel; each channel has `outer` blocks, which are `channels` blocks
+/// apart.
 struct Channels {
   std::int64_t outer = 0;
   std::int64_t channels = 0;
@@ -59,7 +61,7 @@ struct Channels {
   std::int64_t of_one() const { return outer * inner; }
 };
 
-/// What an element is divided by: (k + factor x the squares of the channels around its own)^beta.
+/// The divisor of an element: (k + factor x the squares of the channels around its own)^beta.
 struct Neighbours {
   std::int64_t before = 0;  ///< channels
   std::int64_t after = 0;
@@ -92,14 +94,14 @@ struct Rotation {
   float direction = 1;
 };
 
-struct Ahead {
+struct LookaheadSizes {
   std::int64_t batch = 0;
   std::int64_t length = 0;
   std::int64_t features = 0;
-  std::int64_t steps = 0;  ///< its own position included
+  std::int64_t steps = 0;  ///< including its own position
 };
 
-/// Windows of one side of a plane: from begin(i) to end(i), cut to the input.
+/// Windows along one side of a plane: from begin(i) to end(i), clipped to the input.
 struct Side {
   std::int64_t in = 0;
   std::int64_t out = 0;
@@ -123,7 +125,7 @@ class Kernels {
   Kernels& operator=(const Kernels&) = delete;
   virtual ~Kernels() = default;
 
-  /// Holds the stream until *flag is at least `ticket`; after `max_ns` it goes on and counts one in *late.
+  /// Holds the stream until *flag is at least `ticket`; after `max_ns` it continues and increments *late.
   virtual void hold(const int* flag, int ticket, std::int64_t max_ns, int* late) = 0;
 
   virtual void fill(Type type, void* out, float value, std::int64_t count) = 0;
@@ -141,7 +143,7 @@ class Kernels {
   /// Adds to the table's gradient, in any order.
   virtual void embed_back(Type type, const std::int32_t* tokens, const void* gradient, void* to,
                           std::int64_t rows, std::int64_t features, float factor) = 0;
-  /// The sum over `rows` rows of `columns`.
+  /// Sums `rows` rows of `columns`.
   virtual void sum_rows(Type type, const void* in, Sink to, std::int64_t rows, std::int64_t columns) = 0;
   /// out = in + table, which repeats after `period` elements.
   virtual void add_table(Type type, const void* in, const float* table, void* out, std::int64_t count,
@@ -160,13 +162,13 @@ class Kernels {
   /// Weights are float32; `kept` holds each channel's mean and the inverse of its deviation.
   virtual void channel_norm(Type type, const Channels& channels, float epsilon, const void* in,
                             const float* weight, const float* bias, void* out, float* kept) = 0;
-  /// Sinks of weights are float32; `sums` holds two numbers of each channel.
+  /// Sinks of weights are float32; `sums` holds two numbers per channel.
   virtual void channel_norm_back(Type type, const Channels& channels, const void* in, const void* gradient,
                                  const float* weight, const float* kept, float* sums, Sink to, Sink to_weight,
                                  Sink to_bias) = 0;
   virtual void sum_channels(Type type, const Channels& channels, const void* in, Sink to) = 0;
 
-  /// `kept` holds what is raised to beta, of each element.
+  /// `kept` holds the base of the power beta, for each element.
   virtual void neighbour_norm(Type type, const Channels& channels, const Neighbours& neighbours,
                               const void* in, void* out, float* kept) = 0;
   virtual void neighbour_norm_back(Type type, const Channels& channels, const Neighbours& neighbours,
@@ -175,9 +177,9 @@ class Kernels {
   /// The logarithms of each row's softmax.
   virtual void log_softmax(Type type, const void* in, void* out, std::int64_t rows, std::int64_t columns) = 0;
 
-  /// Scores to weights that add up to 1 in each row, in place.
+  /// Turns scores into weights that add up to 1 in each row, in place.
   virtual void softmax(Type type, const Scores& scores, void* data) = 0;
-  /// The gradient of the dropped weights to that of the scores, in place.
+  /// Turns the gradient of the dropped weights into that of the scores, in place.
   virtual void softmax_back(Type type, const Scores& scores, const Drop& drop, const void* weights,
                             void* gradient) = 0;
 
@@ -187,12 +189,14 @@ class Kernels {
   virtual void loss_back(Type type, const Loss& loss, const void* logarithms, const std::int32_t* labels,
                          const void* gradient, Sink to) = 0;
 
-  virtual void ahead(Type type, const Ahead& ahead, const void* in, const void* weight, void* out) = 0;
-  virtual void ahead_back(Type type, const Ahead& ahead, const void* gradient, const void* weight,
+  virtual void ahead(Type type, const LookaheadSizes& ahead, const void* in, const void* weight,
+                     void* out) = 0;
+  virtual void ahead_back(Type type, const LookaheadSizes& ahead, const void* gradient, const void* weight,
                           Sink to) = 0;
-  virtual void ahead_weight(Type type, const Ahead& ahead, const void* in, const void* gradient, Sink to) = 0;
+  virtual void ahead_weight(Type type, const LookaheadSizes& ahead, const void* in, const void* gradient,
+                            Sink to) = 0;
 
-  /// `places`: where each window's greatest lies in its plane, of max alone.
+  /// `places`: the index of each window's maximum in its plane; only for max pooling.
   virtual void pool(Type type, const Windows& windows, const void* in, void* out, std::int32_t* places) = 0;
   /// Adds to the input's gradient.
   virtual void pool_back(Type type, const Windows& windows, const void* gradient, const std::int32_t* places,

@@ -1,5 +1,5 @@
-// Which body each call runs. Launch: each(body, count) for every element, rows(body, count) for every row
-// with a team, hold(...) as Kernels has it.
+// Maps each call to its bodies. Launch: each(body, count) for every element, rows(body, count) for every row
+// with a team, hold(...) as in Kernels.
 
 #pragma once
 
@@ -222,19 +222,21 @@ class KernelsOn : public Kernels {
            l.batch * l.positions * l.classes);
     });
   }
-  void ahead(Type type, const Ahead& a, const void* in, const void* weight, void* out) override {
+  void ahead(Type type, const LookaheadSizes& a, const void* in, const void* weight, void* out) override {
     with(type, [&](auto t) {
       using T = decltype(t);
       each(AheadBody<T>{a, of<T>(in), of<T>(weight), of<T>(out)}, a.batch * a.length * a.features);
     });
   }
-  void ahead_back(Type type, const Ahead& a, const void* gradient, const void* weight, Sink to) override {
+  void ahead_back(Type type, const LookaheadSizes& a, const void* gradient, const void* weight,
+                  Sink to) override {
     with(type, [&](auto t) {
       using T = decltype(t);
       each(AheadBackBody<T>{a, of<T>(gradient), of<T>(weight), of<T>(to)}, a.batch * a.length * a.features);
     });
   }
-  void ahead_weight(Type type, const Ahead& a, const void* in, const void* gradient, Sink to) override {
+  void ahead_weight(Type type, const LookaheadSizes& a, const void* in, const void* gradient,
+                    Sink to) override {
     with(type, [&](auto t) {
       using T = decltype(t);
       each(AheadWeightBody<T>{a, of<T>(in), of<T>(gradient), of<T>(to)}, a.features * a.steps);

@@ -15,7 +15,8 @@ using cuda_runtime::SharedLibrary;
 Libraries load() {
   Libraries out;
   const std::string suffix = fmt::format(".so.{}", CUBLAS_VER_MAJOR);
-  // Before cuDNN, which asks the loader for both by name: for cuBLASLt always, for NVRTC where it compiles.
+  // Must be loaded before cuDNN, which asks the loader for both by name: for cuBLASLt always, for NVRTC when
+  // it compiles.
   try {
     SharedLibrary::open({.what = "NVRTC", .files = {"libnvrtc" + suffix}});
   } catch (const core::EnvironmentError&) {  // then without the engines that compile

@@ -1,5 +1,5 @@
-// The functions of cuDNN and cuBLASLt that are used, found at run time. Their types are the headers', so that
-// they cannot drift; tests fill in functions of their own.
+// The functions of cuDNN and cuBLASLt that are used, loaded with dlopen(). Their types come from the headers,
+// so that they cannot differ; tests provide their own functions.
 
 #pragma once
 
@@ -94,8 +94,8 @@ struct Libraries {
 };
 #undef FUSEWISE_ENTRY
 
-/// Opened once for the process, where cuda_runtime::SharedLibrary looks. Throws EnvironmentError that says
-/// what was not found.
+/// Loaded once per process, from where cuda_runtime::SharedLibrary searches. Throws EnvironmentError, which
+/// says what was not found.
 const Libraries& libraries();
 
 /// "cuDNN 9.19.0, cuBLASLt 13.1.0"

@@ -1,4 +1,4 @@
-// In the place of all else here where the CUDA Toolkit or cuDNN's headers were not found.
+// Replaces this folder in a build without the CUDA Toolkit or cuDNN's headers.
 
 #include "core/errors.hpp"
 #include "profiler/layers/cuda/backend.hpp"
@@ -13,14 +13,14 @@ namespace {
 
 }  // namespace
 
-void check_backend(const SessionOptions& /*wishes*/) { refuse(); }
-double backend_bytes(const ModelWork& /*work*/, double /*batch_size*/, const SessionOptions& /*wishes*/) {
+void check_backend(const SessionOptions& /*options*/) { refuse(); }
+double backend_bytes(const ModelWork& /*work*/, double /*batch_size*/, const SessionOptions& /*options*/) {
   refuse();
 }
 std::optional<double> backend_free_bytes() { refuse(); }
-std::unique_ptr<Session> open_backend(const ModelWork& /*work*/, const SessionOptions& /*wishes*/) {
+std::unique_ptr<Session> open_backend(const ModelWork& /*work*/, const SessionOptions& /*options*/) {
   refuse();
 }
-Verdict verify_backend(const ModelWork& /*work*/, const SessionOptions& /*wishes*/) { refuse(); }
+Verdict verify_backend(const ModelWork& /*work*/, const SessionOptions& /*options*/) { refuse(); }
 
 }  // namespace profiler::cuda

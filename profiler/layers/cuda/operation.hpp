@@ -1,5 +1,5 @@
-// How each kind of layer runs on a GPU. To add one: a file in operations/ with its Operation, and its line in
-// the table of operations.cpp.
+// The operations of each kind of layer on a GPU. To add one: a file in operations/ with its Operation, and
+// its line in the table of operations.cpp.
 
 #pragma once
 
@@ -12,18 +12,19 @@
 
 namespace profiler::cuda {
 
-/// One layer on a batch: what it reads and where it writes, all on the device. Samples lie one after another.
+/// One layer on a batch: its inputs and outputs, all on the device. Samples are contiguous, one after
+/// another.
 struct Pass {
   Device* device = nullptr;
   const LayerWork* work = nullptr;
   std::int64_t batch = 1;
-  std::uint64_t seed = 0;                ///< of what it drops
+  std::uint64_t seed = 0;                ///< for dropout
   std::vector<const void*> inputs;       ///< null for tokens
   const std::int32_t* tokens = nullptr;  ///< of the first input, or a loss's labels
   std::vector<const void*> weights;
   void* output = nullptr;
-  void* kept = nullptr;     ///< what its forward leaves for its backward, besides inputs and output
-  void* scratch = nullptr;  ///< holds anything, for the length of one call
+  void* kept = nullptr;     ///< data that forward stores for backward, besides inputs and output
+  void* scratch = nullptr;  ///< temporary memory for one call
   const void* output_gradient = nullptr;
   std::vector<Sink> input_gradients;
   std::vector<Sink> weight_gradients;
@@ -42,7 +43,7 @@ struct Pass {
   }
 };
 
-/// Refers to its pass, which must outlive it. Each call puts work on the device's stream and returns.
+/// Refers to its pass, which must outlive it. Each call enqueues work on the device's stream and returns.
 class Operation {
  public:
   Operation() = default;
@@ -50,20 +51,20 @@ class Operation {
   Operation& operator=(const Operation&) = delete;
   virtual ~Operation() = default;
 
-  /// Once, when all memory is there: searches for algorithms, makes tables.
+  /// Called once, when all memory is allocated: searches for algorithms, makes tables.
   virtual void prepare() {}
   virtual void forward() = 0;
   virtual void backward() = 0;
-  /// Between weights, or their gradients, and a form of its own. Not part of an iteration.
+  /// Copies between weights, or their gradients, and the operation's own format. Not part of an iteration.
   virtual void take_weights() {}
   virtual void give_weight_gradients() {}
 };
 
-/// Bytes; double, as products of what a file may say fit no integer.
+/// Sizes in bytes; double, because products of numbers in a file may exceed every integer type.
 struct Room {
   double kept = 0;
   double scratch = 0;
-  double own = 0;  ///< what the operation allocates itself, about
+  double own = 0;  ///< approximate size of what the operation allocates itself
 };
 
 struct Kind {
@@ -72,11 +73,11 @@ struct Kind {
   Room (*room)(const LayerWork&, double batch, const Arithmetic&) = nullptr;  ///< null: needs none
 };
 
-/// Throws InputError for a kind that has none.
+/// Throws InputError for a kind without an operation.
 const Kind& kind_of(core::LayerKind kind);
 Room room_of(const LayerWork& work, double batch, const Arithmetic& arithmetic);
 
-/// float32 whatever the arithmetic: what a batch norm multiplies and adds.
+/// Returns whether weights are float32 in every arithmetic: the scale and shift of a batch norm.
 bool has_float32_weights(core::LayerKind kind);
 
 // operations/*.cpp

@@ -1,4 +1,4 @@
-// The kernels on a GPU, for callers that know no CUDA.
+// The kernels on a GPU, for callers without CUDA headers.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace profiler::cuda {
 
-/// On a CUDA stream. Throws EnvironmentError where a launch fails.
+/// Runs on a CUDA stream. Throws EnvironmentError if a launch fails.
 std::unique_ptr<Kernels> own_kernels(void* stream);
 
 }  // namespace profiler::cuda

@@ -49,7 +49,7 @@ Blas<cublasLtMatrixLayout_t> Product::layout(bool transposed, std::int64_t rows,
   return out;
 }
 
-/// Every matrix begins where the device likes one to: that is what it takes for granted unless told.
+/// Every matrix is aligned as the device prefers, which cuBLASLt assumes by default.
 void Product::choose() {
   cublasLtMatmulPreference_t made = nullptr;
   FUSEWISE_CALL(*device_, cublasLtMatmulPreferenceCreate, &made);

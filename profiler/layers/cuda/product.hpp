@@ -1,4 +1,4 @@
-// A product of matrices that lie row by row, by cuBLASLt: described and its algorithm chosen once, run often.
+// A product of row-major matrices by cuBLASLt: described once, with its algorithm, and run often.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace profiler::cuda {
 
-/// c = a b, or c + a b. A transposed matrix lies in memory as (columns x rows). Strides in elements.
+/// c = a b, or c + a b. A transposed matrix is stored as (columns x rows). Strides in elements.
 struct ProductShape {
   std::int64_t rows = 0;     ///< of a and c
   std::int64_t columns = 0;  ///< of b and c
@@ -37,7 +37,7 @@ class Product {
   Device* device_;
   ProductShape shape_;
   Blas<cublasLtMatmulDesc_t> operation_;
-  // as cuBLASLt sees them: column by column, so b comes first and all are transposed
+  // As cuBLASLt sees them: column-major, so b comes first and all are transposed.
   Blas<cublasLtMatrixLayout_t> first_;
   Blas<cublasLtMatrixLayout_t> second_;
   Blas<cublasLtMatrixLayout_t> out_;

@@ -1,5 +1,5 @@
-// The CUDA runtime, linked statically: it opens the driver when first used, so a program with this in it
-// starts anywhere.
+// The CUDA runtime, linked statically: it loads the driver on first use, so the program starts on any
+// machine.
 
 #include "profiler/layers/cuda/runtime.hpp"
 
@@ -32,7 +32,7 @@ class CudaRuntime : public Runtime {
     const cudaError_t status = cudaGetDeviceCount(&count);
     if (status != cudaSuccess)
       throw core::EnvironmentError(fmt::format("no CUDA device: {}", cudaGetErrorString(status)));
-    if (count == 0) throw core::EnvironmentError("no CUDA device: the driver has none");
+    if (count == 0) throw core::EnvironmentError("no CUDA device: the driver reports none");
     check(cudaSetDevice(0), "cudaSetDevice");
     check(cudaGetDeviceProperties(&properties_, 0), "cudaGetDeviceProperties");
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");

@@ -1,5 +1,5 @@
-// What is used of one GPU and its one stream: memory, events, a place that both sides see. Without CUDA
-// types, so that tests give one of their own.
+// The interface to one GPU and its single stream: memory, events, memory shared with the host. It has no CUDA
+// types, so that tests can implement it.
 
 #pragma once
 
@@ -24,7 +24,7 @@ class Runtime {
   /// "driver 13.0, runtime 13.0"
   virtual std::string versions() const = 0;
   virtual std::string pci_bus() const = 0;
-  /// A cudaStream_t. All that follows without saying more is put on it and returns.
+  /// A cudaStream_t. The functions below enqueue on it and return, unless they say otherwise.
   virtual void* stream() = 0;
 
   /// Throws OutOfMemory.
@@ -33,25 +33,25 @@ class Runtime {
   virtual std::size_t free_bytes() const = 0;
   virtual void zero(void* memory, std::size_t bytes) = 0;
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
-  /// From and to the host; returns when done.
+  /// Copy from and to the host; return when done.
   virtual void upload(void* to, const void* from, std::size_t bytes) = 0;
   virtual void download(void* to, const void* from, std::size_t bytes) = 0;
-  /// Memory of the host that the device sees at the same address.
+  /// Host memory that the device sees at the same address.
   virtual void* allocate_shared(std::size_t bytes) = 0;
   virtual void release_shared(void* memory) noexcept = 0;
 
   virtual void* create_event() = 0;
   virtual void destroy_event(void* event) noexcept = 0;
   virtual void record(void* event) = 0;
-  /// Both have passed.
+  /// Both events must have occurred.
   virtual double elapsed_us(void* begin, void* end) = 0;
   virtual void synchronize() = 0;
 };
 
-/// The first GPU. Throws EnvironmentError, "no CUDA device: ...", where there is none.
+/// Opens the first GPU. Throws EnvironmentError, "no CUDA device: ...", if there is none.
 std::unique_ptr<Runtime> open_runtime();
 
-/// Device memory, for as long as its runtime lives.
+/// Device memory; its runtime must outlive it.
 class Memory {
  public:
   Memory() = default;

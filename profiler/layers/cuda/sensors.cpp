@@ -8,7 +8,7 @@
 namespace profiler::cuda {
 namespace {
 
-// The toolkit does not always bring NVML's header; these few have not changed since 2012.
+// The toolkit does not always include NVML's header; these few declarations have not changed since 2012.
 constexpr int kNvmlSuccess = 0;
 constexpr int kProcessorClock = 1;  // NVML_CLOCK_SM
 constexpr int kMemoryClock = 2;
@@ -34,7 +34,7 @@ std::optional<Nvml> load() try {
   load(library, out.temperature, "nvmlDeviceGetTemperature");
   if (out.init() != kNvmlSuccess) return std::nullopt;
   return out;
-} catch (const core::EnvironmentError&) {  // then without clocks and temperature
+} catch (const core::EnvironmentError&) {  // continues without clocks and temperature
   return std::nullopt;
 }
 

@@ -1,5 +1,4 @@
-// What a GPU says of itself while it measures: clocks and temperature, by NVML where the driver has brought
-// it.
+// Reads a GPU's clocks and temperature during a measurement, by NVML if the driver provides it.
 
 #pragma once
 
@@ -22,11 +21,12 @@ class Sensors {
   Sensors& operator=(const Sensors&) = delete;
   virtual ~Sensors() = default;
 
-  /// None where the device does not say.
+  /// Returns nothing if the device does not say.
   virtual std::optional<Reading> read() = 0;
 };
 
-/// Of the device at "0000:1b:00.0"; nullptr where there is no NVML or it does not know that one.
+/// Opens the sensors of the device at "0000:1b:00.0"; nullptr if there is no NVML or it does not know the
+/// device.
 std::unique_ptr<Sensors> open_sensors(const std::string& pci_bus);
 
 }  // namespace profiler::cuda

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "profiler/common/samples.hpp"
+#include "core/statistics.hpp"
 #include "profiler/layers/cuda/own_kernels.hpp"
 
 namespace profiler::cuda {
@@ -59,7 +59,7 @@ DeviceSession::DeviceSession(Parts parts, const ModelWork& work, const SessionOp
     begins_.emplace_back(*parts_.runtime);
     ends_.emplace_back(*parts_.runtime);
   }
-  run_once();  // loads every kernel: under a closed gate that would wait for the gate
+  run_once();  // loads every kernel: under a closed gate that would deadlock
   parts_.runtime->synchronize();
   find_event_cost();
   look_at_memory();
@@ -81,7 +81,7 @@ void DeviceSession::find_event_cost() {
     parts_.runtime->synchronize();
     found.push_back(elapsed_us(*parts_.runtime, begins_[0], ends_[0]));
   }
-  event_us_ = quantile(found, 0.5);
+  event_us_ = core::quantile(found, 0.5);
 }
 
 void DeviceSession::look_at_memory() {
@@ -96,7 +96,7 @@ std::string DeviceSession::device() const {
   return parts_.runtime->name() + (is_float32 ? tf32 : "");
 }
 
-/// Each layer by itself behind the gate; the device may be working on one while the next is put behind it.
+/// Times each layer separately behind the gate; the device may run one while the next is enqueued.
 void DeviceSession::time_layers(std::span<double> forward_us, std::span<double> backward_us) {
   const std::size_t layers = runs_.size();
   double launching_us = 0;
@@ -124,7 +124,7 @@ void DeviceSession::time_layers(std::span<double> forward_us, std::span<double> 
   launches_us_.push_back(launching_us);
 }
 
-/// As a training step runs it: launched while the device works.
+/// Runs like a training step: launches while the device works.
 double DeviceSession::time_iteration() {
   begins_[0].record();
   run_once();
@@ -151,7 +151,8 @@ std::string DeviceSession::conditions() {
       event_us_);
   if (gate_.late() > 0) out += fmt::format("; {} launches could not be held back to their end", gate_.late());
   if (!launches_us_.empty())
-    out += fmt::format("; launching an iteration takes the host {:.1f} us", quantile(launches_us_, 0.5));
+    out +=
+        fmt::format("; launching an iteration takes the host {:.1f} us", core::quantile(launches_us_, 0.5));
   if (arithmetic_.type != Type::float32)
     out +=
         "; weights, results and gradients of two bytes, sums and products in float32; batch norms' weights "

@@ -12,15 +12,15 @@
 
 namespace profiler::cuda {
 
-/// What a session runs on; tests give their own.
+/// What a session runs on; tests provide their own.
 struct Parts {
   std::unique_ptr<Runtime> runtime;
   std::unique_ptr<Kernels> kernels;
-  std::unique_ptr<Sensors> sensors;  ///< may be missing
+  std::unique_ptr<Sensors> sensors;  ///< may be null
   const Libraries* libraries = nullptr;
 };
 
-/// Of the first GPU. Throws EnvironmentError, "no CUDA device: ..." where there is none.
+/// Opens those of the first GPU. Throws EnvironmentError, "no CUDA device: ...", if there is none.
 Parts open_parts();
 
 Arithmetic arithmetic_of(const SessionOptions& options);

@@ -15,7 +15,8 @@ double length(std::span<const float> values) {
   return std::sqrt(squares);
 }
 
-/// `least` stands for the CPU's length where that is less: sums that cancel out have no digits left to agree.
+/// `min` replaces the norm of the CPU's values if that is smaller: sums that cancel out have no significant
+/// digits left.
 double difference(std::span<const float> got, std::span<const float> expected, float scale, double min) {
   double squares = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -24,7 +25,7 @@ double difference(std::span<const float> got, std::span<const float> expected, f
     squares += off * off;
   }
   const double beside = std::max(length(expected), min);
-  return squares == 0 ? 0 : std::sqrt(squares) / beside;  // NaN stays NaN, and is no agreement
+  return squares == 0 ? 0 : std::sqrt(squares) / beside;  // NaN stays NaN, which counts as a difference
 }
 
 class Comparison {
@@ -77,8 +78,9 @@ class Comparison {
 
  private:
   float scale() const { return gpu_.loss_scale(); }
-  /// To what the device can hold, so that both sides read the same: where a sum is 0 but for roundings, as
-  /// the gradient of a bias before a batch norm, it is the same roundings'. `scale` is a power of 2.
+  /// Rounds to what the device can represent, so that both sides read the same: a sum that is 0 except for
+  /// rounding, like the gradient of a bias before a batch norm, then has the same rounding. `scale` is a
+  /// power of 2.
   void round(std::span<float> values, float scale = 1) const {
     if (type_ == Type::float32) return;
     for (float& value : values) {

@@ -1,4 +1,4 @@
-// Each layer on a GPU beside the same layer on the CPU, on the same numbers.
+// Compares each layer on a GPU with the same layer on the CPU, on the same numbers.
 
 #pragma once
 
@@ -10,12 +10,12 @@
 
 namespace profiler::cuda {
 
-/// How far results and gradients differ, as a part of the CPU's, by length; by layer of the model, layers
-/// that do not run left out. What a layer reads is the CPU's, so differences do not add up.
+/// Returns the differences of results and gradients relative to the CPU's, as vector norms; one entry per
+/// layer that runs. Each layer reads the CPU's inputs, so differences do not accumulate.
 std::vector<LayerDifference> compare_with_cpu(Device& device, const ModelWork& work, std::int64_t batch,
                                               int threads);
 
-/// What rounding explains.
+/// The difference explained by rounding.
 double tolerance(const Arithmetic& arithmetic);
 
 }  // namespace profiler::cuda

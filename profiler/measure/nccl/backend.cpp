@@ -1,4 +1,4 @@
-// NCCL's collectives between GPUs, a process for each rank. What is timed is what the host sees: launch,
+// NCCL's collectives between GPUs, one process per rank. The measured time is the host's: launch,
 // communication, and the end of the stream.
 
 #include <algorithm>
@@ -26,14 +26,14 @@ const char* function_name(Collective kind) {
   return "";
 }
 
-/// A buffer of whole parts, of one length for all ranks: what is given stands at the begin of each.
+/// A buffer of equal parts, one per rank; the rank's values are at the begin of each.
 class NcclEngine final : public Engine {
  public:
-  /// Of the log, whether it is asked what ran.
+  /// `asks`: whether the log is read to find out what ran.
   NcclEngine(std::shared_ptr<NcclRank> rank, bool asks) : rank_(std::move(rank)), asks_(asks) {}
 
   void load(std::span<const float> values) override {
-    const Watched watched = rank_->watched("a copy to the GPU");
+    const WatchScope watched = rank_->watched("a copy to the GPU");
     if (values.size() != count_ || !buffer_) {
       buffer_.reset();
       other_.reset();
@@ -52,7 +52,7 @@ class NcclEngine final : public Engine {
   }
 
   void store(std::span<float> values) override {
-    const Watched watched = rank_->watched("a copy from the GPU");
+    const WatchScope watched = rank_->watched("a copy from the GPU");
     const std::span<float> staging = rank_->staging(padded());
     rank_->copy(staging.data(), buffer_->get(), staging.size_bytes(), cudaMemcpyDeviceToHost);
     for (std::uint32_t rank = 0; rank < rank_->ranks(); ++rank) {
@@ -63,7 +63,7 @@ class NcclEngine final : public Engine {
   }
 
   void start(Collective kind) override {
-    const Watched watched = rank_->watched(entry(kind).name.data());
+    const WatchScope watched = rank_->watched(entry(kind).name.data());
     last_ = kind;
     if (asks_ && !ran_.contains({kind, count_}) && !log_ && rank_->nccl().reset_debug != nullptr &&
         TuningLog::is_wanted())
@@ -80,7 +80,7 @@ class NcclEngine final : public Engine {
 
   std::unique_ptr<Engine> another() const override { return std::make_unique<NcclEngine>(rank_, false); }
 
-  /// Where one was asked for; what NCCL takes by itself changes with the size.
+  /// Known only if it was requested; NCCL's own choice depends on the size.
   std::string algorithm(Collective kind) const override {
     if (kind == Collective::send_receive) return "";
     for (const NcclAlgorithm& each : kNcclAlgorithms)
@@ -130,7 +130,7 @@ class NcclEngine final : public Engine {
     std::string& ran = ran_[{last_, count_}];
     ran = "unknown";
     if (!log_) return;
-    if (const std::optional<Taken> taken = last_taken(log_->text(), function_name(last_)))
+    if (const std::optional<TuningChoice> taken = last_choice(log_->text(), function_name(last_)))
       ran = taken->algorithm + '/' + taken->protocol;
     log_.reset();
   }
@@ -138,9 +138,9 @@ class NcclEngine final : public Engine {
   std::shared_ptr<NcclRank> rank_;
   bool asks_;
   std::size_t count_ = 0;  ///< values of the caller's
-  std::size_t part_ = 0;   ///< of each rank, all of one length
+  std::size_t part_ = 0;   ///< values of each part
   std::unique_ptr<DeviceBuffer> buffer_;
-  std::unique_ptr<DeviceBuffer> other_;  ///< what send_receive receives
+  std::unique_ptr<DeviceBuffer> other_;  ///< destination of send_receive
   Collective last_ = Collective::all_reduce;
   std::map<std::pair<Collective, std::size_t>, std::string> ran_;
   std::optional<TuningLog> log_;

@@ -1,4 +1,4 @@
-// NCCL in a build that has found no headers of it.
+// Replaces NCCL in a build without its headers.
 
 #include "core/errors.hpp"
 #include "profiler/measure/backend.hpp"

@@ -1,4 +1,4 @@
-// What NCCL's algorithms and protocols are called here, there and in a network. The same in every build.
+// The names of NCCL's algorithms and protocols: here, in NCCL and in a network. The same in every build.
 
 #pragma once
 
@@ -12,8 +12,8 @@ constexpr std::string_view kNcclSummary = "between GPUs by NCCL, a process for e
 
 struct NcclAlgorithm {
   std::string_view name;
-  const char* in_nccl;          ///< as NCCL_ALGO has it
-  std::string_view in_network;  ///< which of the network's algorithms it is; empty: none
+  const char* in_nccl;          ///< value of NCCL_ALGO
+  std::string_view in_network;  ///< the corresponding algorithm of a network; empty: none
 };
 
 constexpr std::array<NcclAlgorithm, 7> kNcclAlgorithms = {{{"ring", "Ring", "ring"},
@@ -26,7 +26,7 @@ constexpr std::array<NcclAlgorithm, 7> kNcclAlgorithms = {{{"ring", "Ring", "rin
 
 struct NcclProtocol {
   std::string_view name;
-  const char* in_nccl;  ///< as NCCL_PROTO has it
+  const char* in_nccl;  ///< value of NCCL_PROTO
 };
 
 constexpr std::array<NcclProtocol, 3> kNcclProtocols = {

@@ -19,18 +19,18 @@ using core::EnvironmentError;
 using cuda_runtime::Cuda;
 
 constexpr std::uint32_t kTag = 200;
-/// What a process has to end in once something has failed.
+/// Time limit for a process to end after a failure.
 constexpr std::chrono::milliseconds kToEnd(5000);
 
 void set(const char* variable, const std::string& value, bool whatever_is_there = false) {
   ::setenv(variable, value.c_str(), whatever_is_there ? 1 : 0);
 }
 
-/// Not by what a host has between its GPUs.
+/// Returns whether NCCL uses sockets instead of direct links between GPUs.
 bool over_sockets(const EngineOptions& options) { return options.share_gpu || !options.interface.empty(); }
 
-/// Before NCCL is opened. Two ranks on a GPU are refused unless NCCL takes their processes for two hosts;
-/// then sockets are all they have, and what needs a GPU of one's own is off.
+/// To be called before NCCL is loaded. NCCL rejects two ranks on one GPU unless it takes their processes for
+/// two hosts; then only sockets work, and features that need an exclusive GPU are disabled.
 void set_environment(const EngineOptions& options, std::uint32_t rank) {
   for (const NcclAlgorithm& each : kNcclAlgorithms)
     if (each.name == options.algorithm) set("NCCL_ALGO", each.in_nccl, true);
@@ -47,8 +47,8 @@ void set_environment(const EngineOptions& options, std::uint32_t rank) {
   set("NCCL_IB_DISABLE", "1");
 }
 
-/// Ranks of a host take its GPUs in turn, or each the one that it sees first, where its layers run; each must
-/// be another one, unless they are shared.
+/// Ranks of a host take its GPUs in turn, or, if their layers run on GPUs, each takes the first that it sees;
+/// GPUs must be distinct unless they are shared.
 int take_gpu(transport::Transport& control, const Cuda& cuda, const EngineOptions& options) {
   const int count = cuda_runtime::device_count();
   const std::string host = transport::this_process().host;
@@ -89,7 +89,7 @@ NcclRank::NcclRank(transport::Transport& control, EngineOptions options)
       dog_(fmt::format("rank {}", rank_), options_.check_others),
       cuda_(cuda_runtime::cuda()),
       nccl_(cuda_runtime::nccl()) {
-  const Watched begun = watched("CUDA's and NCCL's initialisation");
+  const WatchScope begun = watched("CUDA's and NCCL's initialisation");
   device_ = take_gpu(control, cuda_, options_);
   cuda_.check(cuda_.cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
   ncclUniqueId id{};
@@ -113,15 +113,15 @@ NcclRank::~NcclRank() {
     dog_.begin("the process after a failure", kToEnd);
     return;
   }
-  const Watched ending = watched("ncclCommDestroy");
+  const WatchScope ending = watched("ncclCommDestroy");
   if (comm_ != nullptr) (void)nccl_.ncclCommDestroy(comm_);
   if (stream_ != nullptr) (void)cuda_.cudaStreamDestroy(stream_);
 }
 
 void NcclRank::finish(const char* last) {
-  const Watched drained(dog_, "the end of the stream", options_.deadline + kToEnd);
+  const WatchScope drained(dog_, "the end of the stream", options_.deadline + kToEnd);
   const auto limit = std::chrono::steady_clock::now() + options_.deadline;
-  constexpr std::uint32_t kLooks = 256;  // between those at what takes longer to look at
+  constexpr std::uint32_t kLooks = 256;  // iterations between checks that take longer
   for (std::uint32_t looked = 1;; ++looked) {
     const cudaError_t status = cuda_.cudaStreamQuery(stream_);
     if (status == cudaSuccess) return;

@@ -1,5 +1,5 @@
-// A rank among others by NCCL: its GPU, its stream, its communicator, and a watch over calls that may not
-// return. Buffers and what runs on them are others' affair.
+// An NCCL rank: its GPU, stream and communicator, and a watchdog for calls that may not return. Buffers and
+// collectives are in other classes.
 
 #pragma once
 
@@ -20,8 +20,8 @@ class NcclRank {
  public:
   /// All ranks call it.
   NcclRank(transport::Transport& control, EngineOptions options);
-  /// After a failure nothing is taken down, as that may wait for ever: the process is about to end, and is
-  /// ended if it does not.
+  /// After a failure nothing is released, because that may block for ever: the process is about to end, and
+  /// is killed if it does not.
   ~NcclRank();
   NcclRank(const NcclRank&) = delete;
   NcclRank& operator=(const NcclRank&) = delete;
@@ -34,18 +34,18 @@ class NcclRank {
   ncclComm_t comm() const { return comm_; }
   cudaStream_t stream() const { return stream_; }
 
-  /// Until it goes `what`, a literal, has the deadline.
-  Watched watched(const char* what) { return {dog_, what, options_.deadline}; }
+  /// Limits `what`, a literal, by the deadline during the lifetime of the result.
+  WatchScope watched(const char* what) { return {dog_, what, options_.deadline}; }
   void check(ncclResult_t status, const char* what) const { nccl_.check(status, what, comm_); }
-  /// When all that was started is done, the last of it `last`, a literal.
+  /// Waits until everything started is done; `last`, a literal, names the last call.
   void finish(const char* last);
-  /// A copy between host and GPU, to its end.
+  /// Copies between host and GPU, and waits for the end.
   void copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) const;
-  /// On the host, for copies; the same memory for all buffers, which are copied one after the other.
+  /// Host memory for copies; shared by all buffers, which are copied one after the other.
   std::span<float> staging(std::size_t count);
 
   void enter_thread() const;
-  /// Being destroyed because something failed.
+  /// Returns whether destructors run because of a failure.
   bool is_failing() const { return std::uncaught_exceptions() > exceptions_; }
   std::string description() const;
 
@@ -65,7 +65,7 @@ class NcclRank {
   std::vector<float> staging_;
 };
 
-/// Floats on the GPU, freed with it unless something has failed.
+/// Floats on the GPU, freed with the object unless something has failed.
 class DeviceBuffer {
  public:
   DeviceBuffer(const NcclRank& rank, std::size_t count);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array<const char*, 3> kVariables = {"NCCL_DEBUG", "NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"};
 
-/// The word after `key`, in small letters.
+/// Returns the word after `key`, in lower case.
 std::string word_after(std::string_view line, std::string_view key) {
   const std::size_t at = line.find(key);
   if (at == std::string_view::npos) return "";
@@ -32,16 +32,16 @@ bool is_name(const std::string& word) {
 
 }  // namespace
 
-std::optional<Taken> last_taken(std::string_view log, std::string_view function) {
-  std::optional<Taken> out;
+std::optional<TuningChoice> last_choice(std::string_view log, std::string_view function) {
+  std::optional<TuningChoice> out;
   const std::string begins = " " + std::string(function) + ": ";
   while (!log.empty()) {
     const std::string_view line = log.substr(0, log.find('\n'));
     log.remove_prefix(std::min(log.size(), line.size() + 1));
     const std::size_t at = line.find(begins);
     if (at == std::string_view::npos) continue;
-    const Taken taken = {.algorithm = word_after(line.substr(at), "-> Algo "),
-                         .protocol = word_after(line.substr(at), " proto ")};
+    const TuningChoice taken = {.algorithm = word_after(line.substr(at), "-> Algo "),
+                                .protocol = word_after(line.substr(at), " proto ")};
     if (is_name(taken.algorithm) && is_name(taken.protocol)) out = taken;
   }
   return out;
@@ -57,7 +57,7 @@ TuningLog::TuningLog(void (*reset)()) : reset_(reset) {
   std::error_code error;
   std::string name = (std::filesystem::temp_directory_path(error) / "fusewise-nccl-XXXXXX").string();
   const int file = ::mkstemp(name.data());
-  if (file < 0) return;  // then it stays unknown
+  if (file < 0) return;  // then it remains unknown
   ::close(file);
   file_ = name;
   ::setenv("NCCL_DEBUG", "INFO", 1);

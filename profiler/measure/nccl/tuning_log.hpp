@@ -1,4 +1,4 @@
-// What NCCL writes of the algorithm and the protocol it has taken: only its log says so.
+// Reads the algorithm and the protocol that NCCL has chosen, which only its log shows.
 
 #pragma once
 
@@ -8,26 +8,26 @@
 
 namespace measure {
 
-struct Taken {
-  std::string algorithm;  ///< in small letters: "ring"
+struct TuningChoice {
+  std::string algorithm;  ///< in lower case: "ring"
   std::string protocol;   ///< "ll128"
-  bool operator==(const Taken&) const = default;
+  bool operator==(const TuningChoice&) const = default;
 };
 
-/// Of the last line about this function, as "AllReduce: 4096 Bytes -> Algo RING proto LL channel..." of
-/// NCCL 2.22 and later. Nothing where there is none, or it says something else.
-std::optional<Taken> last_taken(std::string_view log, std::string_view function);
+/// Reads the last line about this function, such as "AllReduce: 4096 Bytes -> Algo RING proto LL channel..."
+/// of NCCL 2.22 and later. Returns nothing if there is none or it has another format.
+std::optional<TuningChoice> last_choice(std::string_view log, std::string_view function);
 
-/// NCCL's log on for as long as this lives, in a file of its own. Only where the user has not asked for one.
+/// Writes NCCL's log to a temporary file during its lifetime, unless the user has requested a log.
 class TuningLog {
  public:
-  /// `reset` makes NCCL read NCCL_DEBUG anew.
+  /// `reset` makes NCCL read NCCL_DEBUG again.
   explicit TuningLog(void (*reset)());
   ~TuningLog();
   TuningLog(const TuningLog&) = delete;
   TuningLog& operator=(const TuningLog&) = delete;
 
-  /// Whether there is anything to be learnt.
+  /// Returns whether the log can be used.
   static bool is_wanted();
   std::string text() const;
 

@@ -21,7 +21,7 @@ std::int64_t now_ms() {
   return std::chrono::duration_cast<milliseconds>(Clock::now().time_since_epoch()).count();
 }
 
-[[noreturn]] void bite(std::string line) {
+[[noreturn]] void exit_process(std::string line) {
   line += '\n';
   (void)!::write(STDERR_FILENO, line.data(), line.size());
   ::_exit(1);
@@ -44,11 +44,11 @@ struct Watchdog::State {
       const std::int64_t limit = limit_ms;
       if (limit == kNever) continue;
       if (now_ms() >= limit)
-        bite(fmt::format("{}: {} has not returned within {:g} s", who, what.load(),
-                         static_cast<double>(allowed_ms.load()) / 1000));
+        exit_process(fmt::format("{}: {} has not returned within {:g} s", who, what.load(),
+                                 static_cast<double>(allowed_ms.load()) / 1000));
       if (const std::string why = failure_of_others(); !why.empty()) {
         std::this_thread::sleep_for(kAfterOthers);
-        if (limit_ms == limit) bite(why);
+        if (limit_ms == limit) exit_process(why);
       }
     }
   }
@@ -73,7 +73,7 @@ Watchdog::Watchdog(std::string who, std::function<void()> check_others) : state_
 Watchdog::~Watchdog() {
   {
     const std::scoped_lock lock(state_->asking);
-    state_->check_others = [] {};  // refers to what goes next
+    state_->check_others = [] {};  // refers to an object that is destroyed next
   }
   state_->is_done = true;
 }

@@ -1,4 +1,4 @@
-// Ends this process where a call into a library does not return: what NCCL waits for inside, nobody can stop.
+// Ends this process if a library call does not return, because nothing can interrupt waits inside NCCL.
 
 #pragma once
 
@@ -11,15 +11,16 @@ namespace measure {
 
 class Watchdog {
  public:
-  /// `check_others` throws if another rank has failed; it is asked while a call is watched.
+  /// `check_others` throws if another rank has failed; it is called while a call is watched.
   Watchdog(std::string who, std::function<void()> check_others);
-  /// Goes on watching what has begun and not ended.
+  /// Continues to watch a call that has begun and not ended.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// From now on `what`, a literal, has until the deadline; then one line on standard error, and exit code 1.
-  /// Where another rank has failed it is given a second more. Takes no lock: between timed calls.
+  /// From now on `what`, a literal, must end before the deadline; otherwise prints one line on standard error
+  /// and exits with code 1. If another rank has failed, allows one more second. Takes no lock, so it may be
+  /// used between timed calls.
   void begin(const char* what, std::chrono::milliseconds deadline);
   void end();
 
@@ -28,15 +29,15 @@ class Watchdog {
   std::shared_ptr<State> state_;
 };
 
-/// Watched for as long as it lives.
-class Watched {
+/// Watches a call during its lifetime.
+class WatchScope {
  public:
-  Watched(Watchdog& dog, const char* what, std::chrono::milliseconds deadline) : dog_(dog) {
+  WatchScope(Watchdog& dog, const char* what, std::chrono::milliseconds deadline) : dog_(dog) {
     dog_.begin(what, deadline);
   }
-  ~Watched() { dog_.end(); }
-  Watched(const Watched&) = delete;
-  Watched& operator=(const Watched&) = delete;
+  ~WatchScope() { dog_.end(); }
+  WatchScope(const WatchScope&) = delete;
+  WatchScope& operator=(const WatchScope&) = delete;
 
  private:
   Watchdog& dog_;

@@ -13,7 +13,7 @@
 #include "collectives/transport/bytes.hpp"
 #include "collectives/transport/collectives.hpp"
 #include "core/errors.hpp"
-#include "profiler/common/samples.hpp"
+#include "core/statistics.hpp"
 #include "profiler/measure/exchange_texts.hpp"
 
 namespace profiler {
@@ -26,7 +26,7 @@ constexpr std::uint32_t kTag = 300;
 constexpr double kMaxCollectives = 100'000;
 constexpr int kRounds = 3;
 constexpr int kMaxRounds = 8;
-/// Collectives beside go on for so many times as long as the iterations alone took.
+/// Collectives beside iterations continue for this multiple of the time of the iterations alone.
 constexpr double kLonger = 1.5;
 
 double us_since(Clock::time_point begin) {
@@ -53,7 +53,7 @@ class Measurement {
     engine_.load(zeros);
   }
 
-  /// In rounds, so that a machine that gets slower does not look like a slow-down.
+  /// Runs in rounds, so that a gradual slow-down of the machine is not attributed to the overlap.
   OverlapSamples run() {
     for (int i = 0; i < options_.warm_up; ++i) (void)compute_();
     std::vector<double> warm_up;
@@ -63,7 +63,8 @@ class Measurement {
       transport::barrier(control_, kTag);
       for (int i = 0; i < share; ++i) out_.compute_alone.push_back(compute_());
       communicate(share, out_.communication_alone);
-      const double ratio = summary(out_.compute_alone).median / summary(out_.communication_alone).median;
+      const double ratio =
+          core::statistics(out_.compute_alone).median / core::statistics(out_.communication_alone).median;
       communicate(static_cast<int>(std::min(std::ceil(kLonger * share * max(ratio)) + 1, kMaxCollectives)),
                   out_.communication_beside, &out_.compute_beside);
       const double min = -max(-static_cast<double>(out_.compute_beside.size()));
@@ -76,7 +77,7 @@ class Measurement {
   }
 
  private:
-  /// Over all ranks, so that all go on alike.
+  /// Returns the maximum over all ranks, so that all continue alike.
   double max(double own) {
     double out = own;
     for (const std::string& text : measure::exchange_texts(control_, kTag, as_text({own})))
@@ -84,8 +85,8 @@ class Measurement {
     return out;
   }
 
-  /// In a thread of its own, as in training, which has control and engine for as long; computes meanwhile
-  /// where there is something for it, of which only iterations that begin and end meanwhile count.
+  /// Runs in its own thread, as in training, and uses control and engine meanwhile. Computes at the same time
+  /// if there is something to compute; only iterations that begin and end meanwhile count.
   void communicate(int collectives, std::vector<double>& into,
                    std::vector<double>* compute_beside = nullptr) {
     transport::barrier(control_, kTag);
@@ -121,7 +122,7 @@ class Measurement {
 };
 
 double slowdown(const std::vector<double>& alone, const std::vector<double>& beside) {
-  return summary(beside).median / summary(alone).median - 1;
+  return core::statistics(beside).median / core::statistics(alone).median - 1;
 }
 
 }  // namespace

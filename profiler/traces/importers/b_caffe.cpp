@@ -1,4 +1,4 @@
-// Layer logs of B-Caffe, the MG-WFBP authors' fork of Caffe. A row for each learnable blob in forward order:
+// Layer logs of B-Caffe, the MG-WFBP authors' fork of Caffe. One row per learnable blob in forward order:
 // `[index, elements, backward us, all-reduce us]`, later `... , merged all-reduce us]`, after glog's prefix.
 // Weight and bias of a layer are two rows that both carry the backward time of the whole layer.
 
@@ -23,7 +23,8 @@ struct Blob {
 };
 using Run = std::vector<Blob>;
 
-/// A row from its '[' on: `[0, `. Other lines of the log may have brackets too, but not a number and a comma.
+/// Returns a row from its '[' on: `[0, `. Other lines of the log may have brackets too, but not with a number
+/// and a comma.
 std::optional<std::string_view> row_in(std::string_view line) {
   constexpr std::string_view kAfterPrefix = "] [";
   if (line.empty()) return std::nullopt;
@@ -42,7 +43,7 @@ bool is_first_row(std::string_view line) {
   return row && row->substr(0, 3) == "[0,";
 }
 
-/// Fields are parted by a comma and a blank, so that a decimal comma cannot pass for a separator.
+/// Fields are separated by a comma and a blank, so that a decimal comma cannot pass for a separator.
 Blob read_blob(const Line& line, std::string_view row, std::int64_t next_index) {
   if (row.back() != ']') line.expected("a row that ends with ']'", row);
   const std::vector<std::string_view> fields = split(row.substr(1, row.size() - 2), ", ");
@@ -77,7 +78,7 @@ std::vector<Run> read_runs(const LogFile& log) {
   return runs;
 }
 
-/// The last of the longest runs: a log that was cut off ends with a part of one.
+/// Returns the last of the longest runs: a truncated log ends with a part of one.
 std::size_t last_complete(const std::vector<Run>& runs) {
   std::size_t best = 0;
   for (std::size_t i = 0; i < runs.size(); ++i)

@@ -1,5 +1,5 @@
-// Tables that people write themselves: a header with `bytes` and `us`, and where wanted `collective`,
-// `algorithm` and `workers`; a row is one size. Rows of one curve by growing size, curves in any order.
+// Tables that people write themselves: a header with `bytes` and `us`, optionally `collective`, `algorithm`
+// and `workers`; a row is one size. Rows of one curve are sorted by size, curves may be in any order.
 
 #include <algorithm>
 #include <array>
@@ -24,7 +24,7 @@ bool is_header(std::string_view line) {
   return has("bytes") && has("us");
 }
 
-/// A column's field in a row, or nothing where the table lacks the column.
+/// Returns a column's field in a row, or nothing if the table lacks the column.
 class Columns {
  public:
   explicit Columns(const CsvTable& table) {
@@ -55,7 +55,7 @@ core::CollectiveKind collective_of(const CsvRow& row, std::optional<std::string_
   return *kind;
 }
 
-/// The curve that a row belongs to, made where there is none yet.
+/// Returns the curve to which a row belongs, creating it if necessary.
 Series& series_of(std::vector<Series>& all, const Series& like) {
   const auto found = std::find_if(all.begin(), all.end(), [&](const Series& series) {
     return series.collective == like.collective && series.algorithm == like.algorithm &&

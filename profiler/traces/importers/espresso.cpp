@@ -1,5 +1,5 @@
-// Gradient-ready traces of Espresso: `index, tensor, elements, us since the tensor before was ready`, in
-// backward order, taken on the host of a running job. The gaps are used as they stand; Espresso's own
+// Gradient-ready traces of Espresso: `index, tensor, elements, us since the previous tensor was ready`, in
+// backward order, recorded on the host of a running job. The gaps are used as they are; Espresso's own
 // simulator drops their whole milliseconds.
 
 #include <algorithm>
@@ -23,10 +23,10 @@ bool is_header(std::string_view line) {
   return line.substr(0, kIndex.size()) == kIndex && line.find(kRest) != std::string_view::npos;
 }
 
-/// The module a parameter belongs to: what stands before the last dot, or the whole name.
+/// Returns the module of a parameter: the name before the last dot, or the whole name.
 std::string module_of(const std::string& tensor) { return tensor.substr(0, tensor.rfind('.')); }
 
-/// In the log's order, as its columns stand there.
+/// In the order of the log's rows, with the meaning of its columns.
 std::vector<core::ProfileTensor> read_tensors(const CsvTable& table) {
   std::vector<core::ProfileTensor> tensors;
   std::unordered_set<std::string> names;
@@ -44,7 +44,7 @@ std::vector<core::ProfileTensor> read_tensors(const CsvTable& table) {
   return tensors;
 }
 
-/// `name`, or `name#2`, `name#3` and so on where a module's tensors stand in several places.
+/// Returns `name`, or `name#2`, `name#3` and so on if a module's tensors are in several places.
 std::string unique_name(const std::string& name, std::unordered_set<std::string>& taken,
                         std::unordered_map<std::string, int>& uses) {
   std::string unique = name;
@@ -53,7 +53,7 @@ std::string unique_name(const std::string& name, std::unordered_set<std::string>
   return unique;
 }
 
-/// Forward order: the log's order turned round. Neighbours of one module make a layer.
+/// Forward order: the reverse of the log's order. Neighbouring tensors of one module form a layer.
 std::vector<core::ProfileLayer> layers_of(std::vector<core::ProfileTensor> tensors, double forward_ratio) {
   std::vector<core::ProfileLayer> layers;
   std::unordered_set<std::string> taken;

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "profiler/traces/import.hpp"
+#include "profiler/traces/importers/log.hpp"
 
 namespace traces::importers {
 

@@ -18,13 +18,13 @@ constexpr std::string_view kBlanks = " \t\r\f\v";
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// A sign or a quote before the digit is no row of ours, but one that went wrong rather than prose.
+/// A sign or a quote before the digit indicates a damaged row rather than prose.
 bool looks_like_row(std::string_view text) {
   if (std::string_view("+-.\"").find(text.front()) != std::string_view::npos) text.remove_prefix(1);
   return !text.empty() && is_digit(text.front());
 }
 
-/// Reads all of `text`; std::from_chars knows no locale, so a comma is never part of a number.
+/// Reads all of `text`; std::from_chars ignores the locale, so a comma is never part of a number.
 template <typename Number>
 bool parse(std::string_view text, Number& value) {
   const char* const end = text.data() + text.size();
@@ -43,7 +43,7 @@ void each_line(std::string_view text, Use use) {
   }
 }
 
-/// The quoted field at the start of `rest`, which is cut off with its closing quote.
+/// Takes the quoted field at the start of `rest`, including its closing quote.
 std::string take_quoted(const Line& line, std::string_view& rest) {
   std::string field;
   rest.remove_prefix(1);
@@ -61,7 +61,7 @@ std::string take_quoted(const Line& line, std::string_view& rest) {
 }  // namespace
 
 std::string shown_path(const LogFile& log) {
-  std::string out;  // a character at a time, because printable() shortens what is long
+  std::string out;  // one character at a time, because printable() truncates long text
   for (const char& c : log.path) out += core::printable(std::string_view(&c, 1));
   return out;
 }

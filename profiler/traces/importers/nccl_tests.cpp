@@ -1,6 +1,6 @@
-// nccl-tests, as it prints and as -J writes it: the collective from the program's name, the number of workers
-// from the ranks listed, the out-of-place time. Sizes of reduce_scatter and all_gather are totals, as ours
-// are.
+// Output of nccl-tests, as text and as JSON (-J): the collective from the program's name, the number of
+// workers from the listed ranks, the out-of-place time. Sizes of reduce_scatter and all_gather are totals, as
+// in our files.
 
 #include <algorithm>
 #include <array>
@@ -28,7 +28,7 @@ constexpr std::string_view kProgramWanted =
     "the collective, as --collective NAME or as one of all_reduce_perf, reduce_scatter_perf, all_gather_perf "
     "in the log or the file's name";
 
-/// The one program that a text names.
+/// Returns the collective of the only program that a text names.
 std::optional<core::CollectiveKind> collective_in(std::string_view text) {
   std::optional<core::CollectiveKind> found;
   for (const Program& program : kPrograms) {
@@ -39,10 +39,10 @@ std::optional<core::CollectiveKind> collective_in(std::string_view text) {
   return found;
 }
 
-// ---- what it prints
+// ---- text output
 
-/// `# size count type redop root time algbw busbw #wrong time algbw busbw #wrong`, with more columns at
-/// times.
+/// `# size count type redop root time algbw busbw #wrong time algbw busbw #wrong`, sometimes with more
+/// columns.
 bool is_header(std::string_view line) {
   const std::vector<std::string_view> words = words_of(line);
   return words.size() > 4 && words[0] == "#" && words[1] == "size" && words[2] == "count" &&
@@ -54,7 +54,7 @@ bool is_json(std::string_view text) {
   return start != std::string_view::npos && text[start] == '{';
 }
 
-/// Where the columns of the out-of-place half are in a row.
+/// The positions of the out-of-place columns in a row.
 class Columns {
  public:
   explicit Columns(const Line& header) {
@@ -84,7 +84,8 @@ class Columns {
   std::size_t time_ = 0;
 };
 
-/// `#  Rank  0 Group  0 Pid ...`: ranks of the first group, which is all there are if the run was not split.
+/// `#  Rank  0 Group  0 Pid ...`: counts the ranks of the first group, which are all ranks unless the run was
+/// split.
 std::int64_t ranks_listed(const std::vector<Line>& lines) {
   std::int64_t count = 0;
   std::optional<std::string_view> first_group;
@@ -117,7 +118,7 @@ core::CollectiveKind collective_of(const LogFile& log, std::optional<core::Colle
   return *named;
 }
 
-/// What is above and below the table, where the program's name may stand.
+/// Reads the text above and below the table, where the program's name may appear.
 std::optional<core::CollectiveKind> collective_in_text(const LogFile& log, const std::vector<Line>& rows) {
   const char* const begin = rows.front().text.data();
   const char* const end = rows.back().text.data() + rows.back().text.size();
@@ -151,7 +152,7 @@ Series read_text(const LogFile& log, const ImportOptions& options) {
   return out;
 }
 
-// ---- what -J writes
+// ---- JSON output
 
 std::int64_t ranks_in(const core::Field& file) {
   const core::Field config = file.at("config");

@@ -1,5 +1,6 @@
-// Logs of OSU's MPI all-reduce latency test: `bytes  average us`, or as the B-Caffe authors post-processed
-// them `nodes,bytes  average us`. A log is one number of nodes; several make a network of several curves.
+// Logs of OSU's MPI all-reduce latency test: `bytes  average us`, or `nodes,bytes  average us` as
+// post-processed by the B-Caffe authors. A log is one number of nodes; several logs form a network of several
+// curves.
 
 #include <fmt/format.h>
 
@@ -18,7 +19,7 @@ bool is_title(std::string_view line) { return line.substr(0, kTitle.size()) == k
 
 struct Row {
   Line line;
-  std::string_view nodes;  ///< empty where the log lacks the column
+  std::string_view nodes;  ///< empty if the log lacks the column
   std::string_view bytes;
   std::string_view us;
 };
@@ -36,7 +37,7 @@ Row read_row(const Line& line) {
           .us = words[1]};
 }
 
-/// The first column where it is there, and otherwise the option or the file's name.
+/// Returns the first column if it exists, otherwise the option or the number in the file's name.
 std::int64_t workers_of(const LogFile& log, const std::vector<Row>& rows, const ImportOptions& options) {
   if (rows.front().nodes.empty()) return workers_told(log, options, "");
   const std::int64_t nodes = integer(rows.front().line, rows.front().nodes, "nodes", 1, core::kMaxWorkers);

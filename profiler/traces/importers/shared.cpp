@@ -14,7 +14,7 @@
 namespace traces::importers {
 namespace {
 
-/// The runs of digits that come straight after `prefix`.
+/// Returns the runs of digits directly after `prefix`.
 std::vector<std::string_view> numbers_in(std::string_view text, std::string_view prefix) {
   constexpr std::string_view kDigits = "0123456789";
   std::vector<std::string_view> numbers;

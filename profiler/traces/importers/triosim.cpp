@@ -1,15 +1,16 @@
 // TrioSim's operator traces of one training iteration on one GPU: a CSV of operators and a CSV of the tensors
-// they touch. Forward operators become layers; the backward operators' time goes to the layer they belong to.
+// they touch. Forward operators become layers; the time of a backward operator is added to the layer to which
+// it belongs.
 //
 // Of the two time columns, Operator_cudatimenooverlap is used, the sum of an operator's kernels.
 // Operator_cudatime runs from the start of its first kernel to the end of its last. For the H100 ResNet-50
 // the two agree within 25 us, except at the loss and the classifier, and in each backward convolution after
-// which autograd adds the gradient of a residual branch, by 0.3 to 2.1 ms. That this is the GPU waiting for
-// the host, which the tracer slowed, and not kernels that went uncounted, shows in three ways: operators of
-// equal shape agree within 1 % in the sum, but only within a factor of 3.5 in the difference; the sum less
-// the time that such an addition takes in forward is 1.8 to 3.1 times the forward convolution, and 1.6 to 3.8
-// times where there is no addition and no difference; and the same tool's VGG-13 trace, whose GPU is never
-// idle, launches every kernel through the runtime calls that the sum looks at.
+// which autograd adds the gradient of a residual branch, by 0.3 to 2.1 ms. This difference is the GPU waiting
+// for the host, which the tracer slowed, and not uncounted kernels, for three reasons: operators of equal
+// shape agree within 1 % in the sum, but only within a factor of 3.5 in the difference; the sum less the time
+// of such an addition in forward is 1.8 to 3.1 times the forward convolution, and 1.6 to 3.8 times where
+// there is no addition and no difference; and the same tool's VGG-13 trace, whose GPU is never idle, launches
+// every kernel through the runtime calls that the sum includes.
 
 #include <algorithm>
 #include <array>
@@ -65,7 +66,7 @@ struct TensorTable {
   std::unordered_map<Id, std::string> shapes;
 };
 
-/// The schema writes an argument that may be missing as `bias=None`.
+/// The schema writes an optional argument as `bias=None`.
 std::string role_of(std::string_view type) { return std::string(type.substr(0, type.find('='))); }
 
 TensorTable read_tensors(const LogFile& log) {
@@ -153,7 +154,7 @@ Layer layer_of(const Operator& op, const TensorTable& tensors, std::set<Id>& own
     const auto found = tensors.parameters.find(id);
     if (found == tensors.parameters.end()) continue;
     if (found->second.role == "weight" && !out.weight) out.weight = id;
-    // A shared parameter belongs to its first use, where backward, the other way round, completes it.
+    // A shared parameter belongs to its first use, where backward, in reverse order, completes it.
     if (owned.insert(id).second)
       out.layer.tensors.push_back({.name = found->second.role, .elements = found->second.elements});
   }
@@ -208,7 +209,7 @@ constexpr std::array<BackwardRule, 10> kBackward = {{
     {"NativeBatchNormBackward0", "batch_norm", true},
     {"ReluBackward0", "relu", false},
     {"MaxPool2DWithIndicesBackward0", "max_pool2d", false},
-    {"MeanBackward1", "adaptive_avg_pool2d", false},  // of a pool down to one number a channel
+    {"MeanBackward1", "adaptive_avg_pool2d", false},  // of a pool down to one number per channel
     {"AdaptiveAvgPool2DBackward0", "adaptive_avg_pool2d", false},
     {"AddmmBackward0", "linear", false},  // its weight is a transposed view with an id of its own
     {"LogSoftmaxBackward0", kLoss, false},
@@ -263,7 +264,7 @@ class BackwardOrder {
   std::map<std::string_view, std::size_t> next_;
 };
 
-/// Operators that belong to no layer: their time is left out of the profile and told instead.
+/// Operators that belong to no layer: their time is left out of the profile and reported instead.
 struct Unattributed {
   std::int64_t operators = 0;
   double us = 0;
@@ -287,7 +288,7 @@ Unattributed attribute_backward(const std::vector<Operator>& operators, std::vec
   return rest;
 }
 
-// ---- the whole
+// ---- the profile
 
 double sum_us(const std::vector<Operator>& operators, std::string_view stage, double Operator::*time) {
   double sum = 0;
@@ -314,7 +315,8 @@ std::string report(const std::vector<Operator>& operators, const std::vector<Lay
   return text;
 }
 
-/// The first dimension of the first operator's input, "[128, 3, 224, 224]", or 0 where that is a parameter.
+/// Returns the first dimension of the first operator's input, "[128, 3, 224, 224]", or 0 if that is a
+/// parameter.
 std::int64_t batch_size_in(const std::vector<Operator>& operators, const TensorTable& tensors) {
   if (operators.empty() || operators.front().inputs.empty()) return 0;
   if (tensors.parameters.count(operators.front().inputs.front()) > 0) return 0;
@@ -330,7 +332,7 @@ std::int64_t batch_size_in(const std::vector<Operator>& operators, const TensorT
   return 0;
 }
 
-/// The trace and the tensor table, in whichever order they were given.
+/// Returns the trace and the tensor table, which may be given in either order.
 std::pair<const LogFile*, const LogFile*> trace_and_tensors(const std::vector<LogFile>& logs) {
   const LogFile* trace = nullptr;
   const LogFile* tensors = nullptr;

@@ -19,7 +19,7 @@ constexpr std::string_view kBackward = "autograd::engine::evaluate_function: ";
 constexpr std::string_view kAccumulate = "torch::autograd::AccumulateGrad";
 constexpr std::string_view kOptimizer = "Optimizer.";
 
-/// Operators that prepare data; what they do is no layer's work.
+/// Operators that prepare data; their work belongs to no layer.
 constexpr std::array<std::string_view, 14> kPreparing = {
     "aten::rand",  "aten::randn", "aten::randint", "aten::uniform_", "aten::normal_",
     "aten::zeros", "aten::ones",  "aten::empty",   "aten::full",     "aten::fill_",
@@ -30,15 +30,15 @@ bool is_nccl(std::string_view kernel) {
          kernel.find("ncclDevKernel") != std::string_view::npos;
 }
 
-/// What a range stands in.
+/// The surroundings of a range.
 struct Context {
   std::int32_t top = kNone;     ///< the outermost operator
-  std::int32_t module = kNone;  ///< the innermost module around that
+  std::int32_t module = kNone;  ///< the innermost module around it
   std::int32_t call = kNone;
   Role role = Role::other;
 };
 
-/// One thread's ranges and launches, in order, by a stack of what is open.
+/// Processes one thread's ranges and launches in order, with a stack of open ranges.
 class Search {
  public:
   Search(Trace& trace, std::string_view step) : trace_(&trace), step_(step) {
@@ -68,7 +68,7 @@ class Search {
  private:
   struct Thread {
     std::vector<std::size_t> open;
-    std::int32_t last_backward = kNone;  ///< the call that backward was at last
+    std::int32_t last_backward = kNone;  ///< the call of the last backward operator
   };
 
   std::string_view text(TextId id) const { return trace_->texts[id]; }
@@ -131,7 +131,7 @@ class Search {
     }
     if (context.top == kNone) enter_forward(at, context);
     if (range.sequence >= 0 && context.role == Role::forward && context.call != kNone)
-      by_sequence_[range.sequence] = context.call;  // the last to name a number is the one that made it
+      by_sequence_[range.sequence] = context.call;  // the last range with a number is the one that created it
   }
 
   std::int32_t backward_call(const Range& range, Thread& thread) {
@@ -143,8 +143,8 @@ class Search {
     return thread.last_backward;
   }
 
-  /// An operator that stands in no other: of the call before, where that is of the same module, or of a new
-  /// one.
+  /// Handles an operator outside all others: it belongs to the previous call, if that is of the same module,
+  /// or to a new one.
   void enter_forward(std::size_t at, Context& context) {
     const Range& range = trace_->ranges[at];
     context.top = static_cast<std::int32_t>(at);

@@ -1,4 +1,4 @@
-// What each piece of GPU work was for: every kernel found back, through the launch and the operator around
+// Attributes each piece of GPU work: every kernel is traced back, through its launch and the operator around
 // it, to a call of a layer, the optimizer, communication, or nothing known.
 
 #pragma once
@@ -25,10 +25,10 @@ struct Step {
 struct Gradient {
   TextId shapes{};
   std::int64_t at_ns = 0;  ///< on the host, when it was handed over
-  std::int64_t ns = 0;     ///< of kernels of the call's backward launched since the gradient before
+  std::int64_t ns = 0;     ///< of kernels of the call's backward launched since the previous gradient
 };
 
-/// One call of a layer in one step: an nn.Module's own operators, or an operator that is in none.
+/// One call of a layer in one step: an nn.Module's own operators, or an operator outside all modules.
 struct Call {
   std::int32_t step = -1;
   TextId name{};       ///< of the module, or of the operator
@@ -40,10 +40,10 @@ struct Call {
   std::int64_t start_ns = 0;
   std::int64_t forward_ns = 0;
   std::int64_t backward_ns = 0;
-  std::vector<Gradient> gradients;  ///< in the order in which they got ready
+  std::vector<Gradient> gradients;  ///< in the order in which they became ready
 };
 
-/// A kernel's place.
+/// The attribution of a kernel.
 struct Work {
   Role role = Role::other;
   std::int32_t step = -1;  ///< none: launched outside all steps
@@ -51,13 +51,14 @@ struct Work {
 
 struct Calls {
   std::vector<Step> steps;
-  bool has_steps = false;                        ///< marked; otherwise the whole trace is one
-  std::vector<Call> calls;                       ///< by time
-  std::vector<Work> work;                        ///< of each kernel
-  std::map<std::string, std::int64_t> other_ns;  ///< what nobody could be found for, by the kernel's name
+  bool has_steps = false;   ///< marked steps; otherwise the whole trace is one
+  std::vector<Call> calls;  ///< sorted by time
+  std::vector<Work> work;   ///< of each kernel
+  /// Time of unattributed kernels, indexed by the kernel's name.
+  std::map<std::string, std::int64_t> other_ns;
 };
 
-/// Orders the trace's ranges and launches on the way. Steps are annotations whose names begin with `step`.
+/// Also sorts the trace's ranges and launches. Steps are annotations whose names begin with `step`.
 Calls find_calls(Trace& trace, std::string_view step);
 
 }  // namespace kineto

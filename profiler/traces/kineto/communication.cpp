@@ -17,7 +17,8 @@ using core::CollectiveKind;
 
 constexpr double kNsPerUs = 1000;
 
-/// In lower case, without underscores: "_allgather_base", "AllReduce" and "all_reduce" alike.
+/// Lower case without underscores, so that "_allgather_base", "AllReduce" and "all_reduce" follow one
+/// pattern.
 std::string plain(std::string_view name) {
   std::string out;
   for (const char c : name)
@@ -55,7 +56,7 @@ std::int64_t bytes_of(std::string_view dtype) {
   return 0;
 }
 
-/// What a collective moves as networks count it: of scattered and gathered data the total.
+/// Returns the size of a collective as networks define it: the total for scattered and gathered data.
 double size_of(const Trace& trace, const Collective& collective, CollectiveKind kind) {
   const auto each = static_cast<double>(bytes_of(trace.texts[collective.dtype]));
   const std::int64_t elements =
@@ -65,7 +66,7 @@ double size_of(const Trace& trace, const Collective& collective, CollectiveKind 
 
 using Spans = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
-/// Spans that do not touch, in order.
+/// Returns disjoint spans in order.
 Spans united(Spans spans) {
   std::sort(spans.begin(), spans.end());
   Spans out;
@@ -93,7 +94,8 @@ std::int64_t common(const Spans& a, const Spans& b) {
   return sum;
 }
 
-/// The shortest time of each size: a kernel also waits for the other ranks, and the shortest waited least.
+/// Keeps the shortest time of each size: a kernel also waits for the other ranks, and the shortest waited
+/// least.
 class Sizes {
  public:
   bool add(const Trace& trace, const Kernel& kernel) {
@@ -142,7 +144,7 @@ Communication find_communication(const Trace& trace, const Calls& calls) {
     (communicates ? nccl : others)[static_cast<std::size_t>(work.step)].emplace_back(kernel.start_ns,
                                                                                      kernel.end_ns);
   }
-  // Kernels of the step before may hide communication of this one, so that all others count.
+  // Kernels of the previous step may hide communication of this one, so all others count.
   Spans all_others;
   for (const Spans& spans : others) all_others.insert(all_others.end(), spans.begin(), spans.end());
   all_others = united(std::move(all_others));

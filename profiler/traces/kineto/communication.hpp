@@ -1,4 +1,4 @@
-// What NCCL did in a trace: how long collectives of each size took, and how much of it nothing hid.
+// NCCL's work in a trace: the time of collectives of each size, and the exposed part of it.
 
 #pragma once
 
@@ -13,7 +13,7 @@ namespace kineto {
 struct Communication {
   std::vector<traces::Series> series;
   std::int64_t kernels = 0;
-  std::int64_t without_size = 0;   ///< of those: the trace does not say what they carried
+  std::int64_t without_size = 0;   ///< those whose size the trace does not state
   std::vector<double> busy_us;     ///< of each step: any NCCL kernel ran
   std::vector<double> exposed_us;  ///< of each step: one ran and no other kernel did
 };

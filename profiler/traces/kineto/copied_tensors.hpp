@@ -1,4 +1,4 @@
-// Parameters of a trace without shapes, guessed from what was copied to the GPU before the first layer ran.
+// Guesses the parameters of a trace without shapes from the copies to the GPU before the first layer ran.
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace kineto {
 
-/// Gives each convolution and linear layer the sizes of two copies, its weight and its bias, where exactly as
-/// many copies to the device came before the first layer as that takes; says whether it did.
+/// Gives each convolution and linear layer the sizes of two copies, its weight and its bias, if the number of
+/// copies to the device before the first layer matches; returns whether it does.
 bool add_copied_tensors(const Trace& trace, const Calls& calls, core::Dtype dtype,
                         std::vector<core::ProfileLayer>& layers);
 

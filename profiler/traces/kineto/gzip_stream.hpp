@@ -1,4 +1,4 @@
-// A file as a stream, unpacked on the way where it is gzip; knows the line it has come to.
+// A file as a stream, decompressed if it is gzip; knows the current line.
 
 #pragma once
 
@@ -11,7 +11,7 @@ struct gzFile_s;
 
 namespace kineto {
 
-/// Throws InputError where the file cannot be opened, and where it is damaged or cut off.
+/// Throws InputError if the file cannot be opened, is damaged or is truncated.
 class GzipStream : public std::streambuf {
  public:
   explicit GzipStream(const std::string& path);
@@ -19,7 +19,7 @@ class GzipStream : public std::streambuf {
   GzipStream(const GzipStream&) = delete;
   GzipStream& operator=(const GzipStream&) = delete;
 
-  /// Of the character that would be read next, from 1.
+  /// Returns the line of the next character, from 1.
   std::int64_t line() const;
   std::int64_t column() const;
   bool at_end() const { return at_end_; }
@@ -31,9 +31,9 @@ class GzipStream : public std::streambuf {
   std::string path_;
   gzFile_s* file_ = nullptr;
   std::array<char, 1U << 16U> buffer_{};
-  std::int64_t lines_ = 0;  ///< ended before the buffer
+  std::int64_t lines_ = 0;  ///< that ended before the buffer
   bool at_end_ = false;
-  std::int64_t in_line_ = 0;  ///< characters of the buffer's first line before it
+  std::int64_t in_line_ = 0;  ///< characters of the buffer's first line that came before it
 };
 
 }  // namespace kineto

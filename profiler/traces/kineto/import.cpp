@@ -33,7 +33,7 @@ std::string stem(const std::string& path) {
   return name.empty() ? "trace" : name.string();
 }
 
-/// The first extent of what the first layer is given.
+/// Returns the first dimension of the first layer's input.
 std::int64_t batch_size(const Trace& trace, const Calls& calls, const traces::ImportOptions& options) {
   if (options.batch_size > 0) return options.batch_size;
   for (const Call& call : calls.calls) {
@@ -73,7 +73,7 @@ std::string role_text(const Shares& shares, double whole) {
   return out;
 }
 
-/// The most of what nobody could be found for.
+/// Describes the largest unattributed time.
 std::string largest_other(const Calls& calls) {
   const auto largest = std::max_element(calls.other_ns.begin(), calls.other_ns.end(),
                                         [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -83,7 +83,7 @@ std::string largest_other(const Calls& calls) {
                            static_cast<double>(largest->second) / 1e6);
 }
 
-/// From start to start; the last step has none after it.
+/// From start to start, so the last step has no length.
 std::vector<double> step_lengths_ms(const Calls& calls) {
   std::vector<double> out;
   for (std::size_t i = 0; i + 1 < calls.steps.size(); ++i)
@@ -137,12 +137,12 @@ std::optional<core::Network> network_of(const Trace& trace, const Communication&
   return core::read_network(core::Field::parse(core::network_text(out), core::one_line(trace.path)));
 }
 
-struct Assumed {
+struct Assumptions {
   bool tensors = false;
   bool backward = false;
 };
 
-std::string origin_of(const Trace& trace, const Calls& calls, const Layers& found, const Assumed& assumed,
+std::string origin_of(const Trace& trace, const Calls& calls, const Layers& found, const Assumptions& assumed,
                       const traces::ImportOptions& options) {
   std::string out =
       fmt::format("PyTorch profiler trace {}; GPU times of kernels; {}",
@@ -167,7 +167,7 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
   Layers found = find_layers(trace, calls);
   if (found.layers.empty()) refuse(trace, "operators with GPU time", "none");
 
-  Assumed assumed;
+  Assumptions assumed;
   const bool has_tensors = std::any_of(found.layers.begin(), found.layers.end(),
                                        [](const auto& layer) { return !layer.tensors.empty(); });
   if (!has_tensors) {

@@ -1,5 +1,5 @@
-// A PyTorch profiler trace becomes a profile and, where NCCL ran, a network measurement, with an account of
-// what could not be attributed.
+// Converts a PyTorch profiler trace to a profile and, if NCCL ran, a network measurement, and reports what
+// could not be attributed.
 
 #pragma once
 
@@ -21,11 +21,11 @@ struct Imported {
   std::vector<std::string> warnings;
 };
 
-/// What torch.profiler calls its steps.
+/// The name that torch.profiler gives its steps.
 constexpr std::string_view kProfilerStep = "ProfilerStep#";
 
 /// Annotations whose names begin with `step` are the iterations; without any the whole trace is one. Throws
-/// InputError where the trace is damaged or holds too little.
+/// InputError if the trace is damaged or holds too little.
 Imported import_trace(const std::string& path, const traces::ImportOptions& options,
                       std::string_view step = kProfilerStep);
 

@@ -9,6 +9,7 @@
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "core/limits.hpp"
+#include "core/statistics.hpp"
 
 namespace kineto {
 namespace {
@@ -23,11 +24,12 @@ std::string kind_of(std::string name) {
   return name.empty() ? "operator" : name;
 }
 
-/// "nn.Module: Conv2d_0" -> "Conv2d_0"; operators are numbered within a step, as they have no other name.
+/// "nn.Module: Conv2d_0" -> "Conv2d_0"; operators are numbered within a step, because they have no other
+/// name.
 class Names {
  public:
   std::string next(const Trace& trace, const Call& call) {
-    constexpr std::size_t kPrefix = 11;  // "nn.Module: "
+    constexpr std::size_t kPrefix = 11;  // length of "nn.Module: "
     if (!call.is_module) {
       const std::string kind = kind_of(trace.texts[call.name]);
       return unique(fmt::format("{}_{}", kind, ++count_[kind]));
@@ -61,7 +63,7 @@ std::int64_t elements_of(const Trace& trace, TextId text) {
   return static_cast<std::int64_t>(count);
 }
 
-/// Of what a step consists: steps are averaged where that is the same.
+/// Returns the structure of a step; only steps with the same structure are averaged.
 std::string signature(const Trace& trace, const std::vector<const Call*>& calls) {
   std::string out;
   for (const Call* call : calls) {
@@ -79,14 +81,14 @@ std::vector<double> times(const std::vector<const Call*>& calls, std::int64_t Ca
   return out;
 }
 
-/// Weights have two dimensions or more; of a norm's two vectors the first is its weight.
+/// Weights have two dimensions or more; the first of a norm's two vectors is its weight.
 std::string role(const Trace& trace, const Gradient& gradient, const std::string& kind, std::size_t nth) {
   const auto shapes = shapes_of(trace.texts[gradient.shapes]);
   const bool is_norm = kind.find("norm") != std::string::npos;
   return shapes.front().size() > 1 || (is_norm && nth == 0) ? "weight" : "bias";
 }
 
-/// The last to get ready stands first: backward runs through tensors from the last to the first.
+/// The last tensor to be ready comes first: backward processes tensors from the last to the first.
 void add_tensors(const Trace& trace, const std::vector<const Call*>& calls, core::ProfileLayer& layer) {
   const Call& like = *calls.front();
   std::map<std::string, int> uses;
@@ -105,7 +107,7 @@ void add_tensors(const Trace& trace, const std::vector<const Call*>& calls, core
     sum += *layer.tensors.back().backward_us;
   }
   if (layer.tensors.empty()) return;
-  // Medians of parts need not add up to the median of the whole: they keep their shares of it.
+  // The medians of parts need not add up to the median of the whole, so they are scaled to it.
   for (core::ProfileTensor& tensor : layer.tensors)
     tensor.backward_us = sum > 0 ? *tensor.backward_us / sum * layer.backward_us
                                  : layer.backward_us / static_cast<double>(layer.tensors.size());
@@ -178,22 +180,11 @@ std::vector<std::vector<std::int64_t>> shapes_of(const std::string& text) {
 }
 
 double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+  return values.empty() ? 0 : core::quantile(std::move(values), 0.5);
 }
 
-double spread(std::vector<double> values) {
-  if (values.size() < 2) return 0;
-  std::sort(values.begin(), values.end());
-  const auto quantile = [&](double share) {
-    const double at = share * static_cast<double>(values.size() - 1);
-    const auto below = static_cast<std::size_t>(at);
-    const std::size_t above = std::min(below + 1, values.size() - 1);
-    return values[below] + (at - static_cast<double>(below)) * (values[above] - values[below]);
-  };
-  return quantile(0.75) - quantile(0.25);
+double spread(const std::vector<double>& values) {
+  return values.empty() ? 0 : core::statistics(values).spread;
 }
 
 }  // namespace kineto

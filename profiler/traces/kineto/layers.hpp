@@ -1,4 +1,5 @@
-// Calls of the same layer in every step become one layer of a profile: medians, and how far steps lie apart.
+// Combines the calls of the same layer in every step to one layer of a profile: medians, and their spread
+// over steps.
 
 #pragma once
 
@@ -13,20 +14,20 @@ namespace kineto {
 
 struct Layers {
   std::vector<core::ProfileLayer> layers;
-  std::vector<std::int32_t> used_steps;  ///< those with the same layers as most
+  std::vector<std::int32_t> used_steps;  ///< those with the most frequent sequence of layers
   std::size_t steps_with_layers = 0;
-  std::int64_t without_backward = 0;  ///< layers with gradients or not, in which no backward was seen
+  std::int64_t without_backward = 0;  ///< layers with or without gradients for which no backward was found
   bool has_backward = false;
 };
 
-/// Throws InputError where gradients have no shapes.
+/// Throws InputError if gradients have no shapes.
 Layers find_layers(const Trace& trace, const Calls& calls);
 
-/// "[[512,3,224,224,],[64,],]" as numbers.
+/// Reads "[[512,3,224,224,],[64,],]" as numbers.
 std::vector<std::vector<std::int64_t>> shapes_of(const std::string& text);
 
 double median(std::vector<double> values);
-/// Between the first and third quarter; 0 of one value.
-double spread(std::vector<double> values);
+/// Interquartile range; 0 for one value.
+double spread(const std::vector<double>& values);
 
 }  // namespace kineto

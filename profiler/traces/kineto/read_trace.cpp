@@ -39,8 +39,8 @@ struct Event {
   std::int64_t group_size = 0;
 };
 
-/// Takes what the parser finds. Depth 1 is the document; events are objects in the array of the first level
-/// or in the one under "traceEvents".
+/// Receives the parser's events. Depth 1 is the document; trace events are objects in the top-level array or
+/// in the one under "traceEvents".
 class Reader : public nlohmann::json_sax<nlohmann::json> {
  public:
   Reader(Trace& trace, const GzipStream& stream) : trace_(&trace), stream_(&stream) {}
@@ -150,7 +150,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  /// "1739425750467006.123" us, to the nanosecond, which a double cannot hold.
+  /// Reads "1739425750467006.123" us to the nanosecond, which a double cannot represent.
   std::int64_t nanoseconds(const std::string& text, double value) const {
     constexpr std::int64_t kMaxUs = kMaxNs / kNsPerUs;
     if (!(std::abs(value) < static_cast<double>(kMaxUs))) refuse("a time in us", text);
@@ -232,7 +232,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
            category == "Kernel" || category == "Memcpy" || category == "Memset";
   }
 
-  /// Only what lasted is of interest; of that only what we know.
+  /// Keeps only events with a duration, and only known kinds of them.
   void keep() {
     ++trace_->events;
     if (event_.phase != "X") return;
@@ -307,7 +307,7 @@ Trace read_trace(const std::string& path) {
   trace.path = path;
   GzipStream buffer(path);
   std::istream stream(&buffer);
-  stream.exceptions(std::ios::badbit);  // or a damaged archive would look like its end
+  stream.exceptions(std::ios::badbit);  // otherwise a damaged archive would look like its end
   Reader reader(trace, buffer);
   nlohmann::json::sax_parse(stream, &reader);
   if (!reader.found_events())

@@ -1,4 +1,4 @@
-// Reads a PyTorch profiler trace event by event, so that memory grows with what is kept of it alone.
+// Reads a PyTorch profiler trace event by event, so that memory grows only with what is kept of it.
 
 #pragma once
 
@@ -9,11 +9,11 @@
 
 namespace kineto {
 
-/// Either form, `[...]` or `{"traceEvents": [...]}`, plain or gzip. Throws InputError, with FILE:LINE:COLUMN
-/// where it is no JSON.
+/// Accepts both formats, `[...]` and `{"traceEvents": [...]}`, plain or gzip. Throws InputError, with
+/// FILE:LINE:COLUMN if it is not JSON.
 Trace read_trace(const std::string& path);
 
-/// Whether the file begins as a trace does; false also where it cannot be read.
+/// Returns whether the file begins like a trace; false also if it cannot be read.
 bool looks_like_trace(const std::string& path);
 
 }  // namespace kineto

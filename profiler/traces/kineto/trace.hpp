@@ -1,5 +1,5 @@
-// What we keep of a PyTorch profiler (Kineto) trace: operators and ranges on the host, launches, and what ran
-// on the GPU. Times are whole nanoseconds; texts are kept once.
+// The parts of a PyTorch profiler (Kineto) trace that are kept: operators and ranges on the host, launches,
+// and GPU work. Times are integer nanoseconds; each text is stored once.
 
 #pragma once
 
@@ -13,7 +13,7 @@ namespace kineto {
 
 enum class TextId : std::uint32_t {};
 
-/// Every different text once: a trace of a million events has a few thousand.
+/// Stores every different text once: a trace of a million events has a few thousand.
 class Texts {
  public:
   TextId id(const std::string& text) {
@@ -34,11 +34,11 @@ enum class RangeKind : std::uint8_t {
   module       ///< a call of an nn.Module
 };
 
-/// Something that lasted on a thread of the host.
+/// An event with a duration on a host thread.
 struct Range {
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
-  std::int64_t sequence = -1;  ///< joins a forward operator with its backward; -1: none
+  std::int64_t sequence = -1;  ///< connects a forward operator with its backward; -1: none
   TextId name{};
   TextId thread{};
   TextId shapes{};  ///< "[[512, 3], [4]]", or empty
@@ -60,7 +60,7 @@ struct Collective {
   std::int64_t group_size = 0;
 };
 
-/// Something that ran on a GPU.
+/// An event on a GPU.
 struct Kernel {
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
@@ -73,12 +73,12 @@ struct Kernel {
 struct Trace {
   std::string path;
   Texts texts;
-  std::string device;  ///< of the first that the trace lists, or empty
+  std::string device;  ///< of the first GPU in the trace, or empty
   std::vector<Range> ranges;
   std::vector<Launch> launches;
   std::vector<Kernel> kernels;
   std::vector<Collective> collectives;
-  std::int64_t events = 0;  ///< that the file holds
+  std::int64_t events = 0;  ///< number of events in the file
 };
 
 }  // namespace kineto

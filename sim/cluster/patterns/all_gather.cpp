@@ -1,6 +1,7 @@
-// The second half of a ring all-reduce: rank r has part r, and passes on what it gets.
+// Ring all-gather, the second half of a ring all-reduce: rank r has part r and forwards each part that it
+// receives.
 
-#include "sim/cluster/patterns.hpp"
+#include "sim/cluster/patterns/entry.hpp"
 #include "sim/cluster/patterns/rings.hpp"
 
 namespace cluster {

@@ -1,7 +1,7 @@
-// All-reduce by a binomial tree, to rank 0 and back: the whole message in each of its rounds.
+// All-reduce along a binomial tree, to rank 0 and back, with the whole message in each round.
 
-#include "sim/cluster/patterns.hpp"
 #include "sim/cluster/patterns/binomial.hpp"
+#include "sim/cluster/patterns/entry.hpp"
 
 namespace cluster {
 namespace {

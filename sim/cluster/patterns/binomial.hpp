@@ -1,5 +1,5 @@
-// The rounds of a binomial tree with rank 0 at its root, in which the children of a rank are 1, 2, 4, ...
-// ranks after it: neighbours, which are often in a node, are reached last.
+// The rounds of a binomial tree rooted at rank 0. The children of a rank are 1, 2, 4, ... ranks after it;
+// neighbours, which are often in the same node, are reached last.
 
 #pragma once
 
@@ -7,10 +7,10 @@
 
 namespace cluster {
 
-/// In round 0 to doublings(ranks) - 1.
+/// `round` ranges from 0 to doublings(ranks) - 1.
 Move binomial_broadcast(const Stretch& whole, std::uint32_t ranks, std::uint32_t rank, std::uint32_t round);
 
-/// The same messages backwards, summed up at rank 0.
+/// The same messages in reverse order, summed up at rank 0.
 Move binomial_reduce(const Stretch& whole, std::uint32_t ranks, std::uint32_t rank, std::uint32_t round);
 
 }  // namespace cluster

@@ -1,5 +1,5 @@
-// A pattern that also says which bytes of the whole message travel: how long a message is follows from it,
-// and whether everybody ends with the right sums can be tried out.
+// A pattern that also says which bytes of the message travel. The length of each message follows from it, and
+// tests can check that every rank ends with the right sums.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace cluster {
 
-/// Bytes of the message that a collective is of, from the first to one past the last.
+/// A range of bytes of the collective's message: [begin, end).
 struct Stretch {
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -18,18 +18,19 @@ struct Stretch {
   bool operator==(const Stretch&) const = default;
 };
 
-/// The part of this index when `whole` is cut in so many: the first size mod parts are a byte larger.
+/// Returns part `index` of `whole` cut into `parts` parts; the first (size mod parts) parts are one byte
+/// larger.
 Stretch part_of(const Stretch& whole, std::uint32_t parts, std::uint32_t index);
 
-/// How many times 2 must be taken to reach so many ranks: ceil(log2 ranks).
+/// Returns ceil(log2 ranks).
 std::uint32_t doublings(std::uint32_t ranks);
 
 /// What a rank does in a round, and with which bytes.
 struct Move {
   std::uint32_t to = Exchange::kNobody;
   std::uint32_t from = Exchange::kNobody;
-  Stretch out;        ///< what it sends
-  bool sums = false;  ///< what comes in is added to what the rank has there; if not, it takes its place
+  Stretch out;        ///< the bytes that it sends
+  bool sums = false;  ///< the received data is added to the rank's own; otherwise it replaces it
 };
 
 class BytePattern : public Pattern {
@@ -39,7 +40,7 @@ class BytePattern : public Pattern {
   virtual Move move(std::uint32_t rank, std::uint32_t round) const = 0;
 
   std::uint32_t ranks() const final { return ranks_; }
-  /// Of the whole message; in an all-gather, of what is gathered.
+  /// Size of the whole message; for an all-gather the bytes gathered in total.
   std::int64_t bytes() const { return bytes_; }
   Stretch whole() const { return {.begin = 0, .end = bytes_}; }
   Exchange exchange(std::uint32_t rank, std::uint32_t round) const final;

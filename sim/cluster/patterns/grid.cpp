@@ -1,8 +1,8 @@
-// Rings along rows of neighbouring ranks and between them, so that a rank passes on only its row's share of
-// the bytes to other rows: rows are nodes in two_level (2DTAR), and those of a torus in torus, whose links
-// along rows and columns may be alike.
+// Rings along rows of neighbouring ranks and between rows, so that a rank sends only its row's share of the
+// bytes to other rows. Rows are nodes in two_level (2DTAR) and the rows of a torus in torus, where links
+// along rows and columns may be equal.
 
-#include "sim/cluster/patterns.hpp"
+#include "sim/cluster/patterns/entry.hpp"
 #include "sim/cluster/patterns/rings.hpp"
 
 namespace cluster {

@@ -1,7 +1,8 @@
-// Rabenseifner's all-reduce (2004): exchange halves, then quarters, ... with ranks 1, 2, ... away and sum
-// them up, then the same way back. The largest messages go to neighbours, which are often in a node.
+// Rabenseifner's all-reduce (2004): exchanges and sums halves, then quarters, ... with ranks at distance 1,
+// 2, ..., then goes the same way back. The largest messages go to neighbours, which are often in the same
+// node.
 
-#include "sim/cluster/patterns.hpp"
+#include "sim/cluster/patterns/entry.hpp"
 #include "sim/cluster/patterns/paired.hpp"
 
 namespace cluster {
@@ -21,7 +22,7 @@ class HalvingDoubling final : public Paired {
     return {.to = other, .from = other, .out = kept(halves ? other : rank, level + 1), .sums = halves};
   }
 
-  /// What a rank sums up after so many halvings; its bits say which halves.
+  /// The bytes that a rank still sums up after `halvings` halvings; the bits of `rank` select the halves.
   Stretch kept(std::uint32_t rank, std::uint32_t halvings) const {
     Stretch out = whole();
     for (std::uint32_t level = 0; level < halvings; ++level) out = part_of(out, 2, (rank >> level) & 1U);

@@ -1,5 +1,5 @@
-// What algorithms for powers of two do with the ranks beyond: a round before, in which each of these gives
-// what it has to a rank that takes part, and a round after, in which it gets the result.
+// Extends algorithms for powers of two to other numbers of ranks: in an extra first round each surplus rank
+// gives its data to a participating rank, and in an extra last round it gets the result.
 
 #pragma once
 
@@ -15,12 +15,12 @@ class Paired : public BytePattern {
   Move move(std::uint32_t rank, std::uint32_t round) const final;
 
  protected:
-  /// ceil(log2 of the ranks that take part), all 2^levels of them.
+  /// ceil(log2 of the participating ranks); 2^levels ranks participate.
   std::uint32_t levels() const { return levels_; }
 
  private:
   virtual std::uint32_t paired_rounds() const = 0;
-  /// As move(), for the ranks that take part. They send and receive in every round.
+  /// As move(), for the participating ranks. They send and receive in every round.
   virtual Move paired_move(std::uint32_t rank, std::uint32_t round) const = 0;
 
   std::uint32_t levels_;

@@ -1,6 +1,6 @@
-// All-reduce in which each rank exchanges the whole message with ranks 1, 2, 4, ... away.
+// All-reduce in which each rank exchanges the whole message with the ranks at distance 1, 2, 4, ...
 
-#include "sim/cluster/patterns.hpp"
+#include "sim/cluster/patterns/entry.hpp"
 #include "sim/cluster/patterns/paired.hpp"
 
 namespace cluster {

@@ -1,6 +1,7 @@
-// The first half of a ring all-reduce, begun one part earlier: rank r ends with the sum of part r.
+// Ring reduce-scatter, the first half of a ring all-reduce, started one part earlier: rank r ends with the
+// sum of part r.
 
-#include "sim/cluster/patterns.hpp"
+#include "sim/cluster/patterns/entry.hpp"
 #include "sim/cluster/patterns/rings.hpp"
 
 namespace cluster {

@@ -1,6 +1,7 @@
-// The ring all-reduce (Patarasuk and Yuan 2009): every part goes once round to be summed up, then once more.
+// The ring all-reduce (Patarasuk and Yuan 2009): every part goes once around the ring to be summed, then once
+// more to be spread.
 
-#include "sim/cluster/patterns.hpp"
+#include "sim/cluster/patterns/entry.hpp"
 #include "sim/cluster/patterns/rings.hpp"
 
 namespace cluster {

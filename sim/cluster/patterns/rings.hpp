@@ -1,5 +1,5 @@
-// Collectives made of rings: in each round every rank sends a part of what its ring works on to the next rank
-// of the ring, and gets the part before from the one before.
+// Collectives made of rings: in each round every rank sends one part to the next rank of its ring and
+// receives the part before from the previous rank.
 
 #pragma once
 
@@ -12,15 +12,15 @@
 
 namespace cluster {
 
-/// Rings of alike sizes side by side, each for itself. Neighbours in a ring are `stride` ranks apart, so
-/// every size x stride ranks hold `stride` rings. In a ring's round r its member k sends part k + first_part
-/// - r. Where stride > 1 the message is shared out between the rings: the one through rank s of the first
-/// `stride` works on part s + 1, which is what rings through these ranks have left there.
+/// Independent rings of equal size. Neighbours in a ring are `stride` ranks apart, so every size x stride
+/// ranks hold `stride` rings. In round r of a ring its member k sends part k + first_part - r. If stride > 1,
+/// the message is divided between the rings: the ring through rank s of the first `stride` works on part s +
+/// 1, which is what the rings through these ranks have left there.
 struct RingPhase {
   std::uint32_t size = 1;
   std::uint32_t stride = 1;
-  std::uint32_t reducing = 0;   ///< rounds that add what comes in; the first ones
-  std::uint32_t gathering = 0;  ///< rounds that only pass it on
+  std::uint32_t reducing = 0;   ///< the first rounds, which add the received data
+  std::uint32_t gathering = 0;  ///< the following rounds, which only forward it
   std::uint32_t first_part = 0;
 
   std::uint32_t rounds() const { return reducing + gathering; }
@@ -28,7 +28,7 @@ struct RingPhase {
     assert(size > 0);
     return rank / stride % size;
   }
-  /// That member `member` sends in round `round`; one round later it is what the next member sends.
+  /// Returns the part that member `member` sends in round `round`; the next member sends it one round later.
   std::uint32_t part_sent(std::uint32_t member, std::uint32_t round) const {
     assert(size > 0);
     return (member + first_part + 2 * size - round) % size;
@@ -37,11 +37,11 @@ struct RingPhase {
 
 class Rings final : public BytePattern {
  public:
-  /// The phases follow each other; `ranks` is a multiple of each one's size x stride.
+  /// The phases follow each other; `ranks` is a multiple of each phase's size x stride.
   Rings(std::uint32_t ranks, std::int64_t bytes, std::vector<RingPhase> phases);
 
   std::span<const RingPhase> phases() const { return phases_; }
-  /// What the ring that `rank` is in works on.
+  /// Returns the part of the message on which the ring of `rank` works.
   Stretch shared(const RingPhase& phase, std::uint32_t rank) const;
 
   std::uint32_t rounds() const override { return rounds_; }
@@ -53,8 +53,8 @@ class Rings final : public BytePattern {
 };
 
 /// Rows of `row` neighbouring ranks: reduce-scatter along rows, all-reduce of each part along columns,
-/// all-gather along rows. Where rows do not divide the ranks their greatest common divisor stands for `row`;
-/// a row longer than all ranks ends with them.
+/// all-gather along rows. If rows do not divide the ranks, their greatest common divisor replaces `row`; a
+/// longer row is cut to the number of ranks.
 std::vector<RingPhase> grid_phases(std::uint32_t ranks, std::uint32_t row);
 
 }  // namespace cluster

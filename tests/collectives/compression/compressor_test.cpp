@@ -1,4 +1,4 @@
-// Compressors: bytes on the wire and back, each by name, and error feedback.
+// Compressors: encoding and decoding, each by name, and error feedback.
 
 #include "collectives/compression/compressor.hpp"
 
@@ -142,7 +142,7 @@ TEST_CASE("compressors: sizes that do not depend on the values") {
   CHECK(find_compressor("threshold")->wire_bytes(100'000, 0.01) == WireSize{0, 16'000});
 }
 
-/// What the bytes should stand for, from the selection or the definition.
+/// What the bytes should decode to, from the selection or the definition.
 std::vector<float> plain_decoded(std::string_view name, const std::vector<float>& x, double density,
                                  std::uint64_t seed) {
   std::vector<float> out(x.size());
@@ -232,7 +232,7 @@ TEST_CASE("compressors: encodings that can be summed give the rounded sum") {
     }
     Bytes unlike = encode(name, {kInfinity, -0.0F});
     compressor.sum(unlike, encode(name, {-kInfinity, -0.0F}));
-    CHECK(hex(unlike) == (name == "fp16" ? "007e0080" : "c07f0080"));  // NaN of no sign on any machine
+    CHECK(hex(unlike) == (name == "fp16" ? "007e0080" : "c07f0080"));  // a NaN without sign on any machine
     Bytes three(3);
     CHECK_THROWS_AS(compressor.sum(three, Bytes(2)), std::invalid_argument);
     CHECK_THROWS_AS(compressor.sum(three, Bytes(3)), std::invalid_argument);
@@ -253,7 +253,7 @@ TEST_CASE("compressors: calls draw anew, states that are alike the same") {
     CHECK(second == each.encode(x, alike));
     CHECK((first != second) == (each.name == "random-k" || each.name == "dgc"));
   }
-  // where mstopk fills up among equals
+  // Elements of equal magnitude, among which mstopk fills up.
   const std::vector<float> equals(2000, 1);
   State state = {.density = 0.01, .seed = 7};
   const Compressor& mstopk = *find_compressor("mstopk");
@@ -269,10 +269,12 @@ TEST_CASE("compressors: bytes that are no encoding are refused and change nothin
   };
   const Example examples[] = {
       {"top-k", {0, 0, 0, 0, 0, 0, 0}, "sparse encoding: expected a multiple of 8 bytes, got 7"},
-      {"top-k", {3, 0, 0, 0, 0, 0, 0, 0}, "sparse encoding: expected indexes of elements there are, got 3"},
+      {"top-k",
+       {3, 0, 0, 0, 0, 0, 0, 0},
+       "sparse encoding: expected indexes below the number of elements, got 3"},
       {"dgc",
        {255, 255, 255, 255, 0, 0, 0, 0},
-       "sparse encoding: expected indexes of elements there are, got 4294967295"},
+       "sparse encoding: expected indexes below the number of elements, got 4294967295"},
       {"mstopk",
        {1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 128, 63, 0, 0, 128, 63},
        "sparse encoding: expected growing indexes, got 1"},
@@ -281,9 +283,9 @@ TEST_CASE("compressors: bytes that are no encoding are refused and change nothin
        "sparse encoding: expected growing indexes, got 0"},
       {"efsignsgd", {0, 0, 128, 63}, "efsignsgd: expected scales and a bit for each element, got 4"},
       {"efsignsgd", {0, 0, 128, 63, 0, 0}, "efsignsgd: expected scales and a bit for each element, got 6"},
-      {"efsignsgd", {0, 0, 128, 191, 0}, "efsignsgd: expected scales of no sign, got 0"},
+      {"efsignsgd", {0, 0, 128, 191, 0}, "efsignsgd: expected non-negative scales, got 0"},
       {"efsignsgd", {0, 0, 128, 63, 8}, "efsignsgd: expected 0 beyond the last element, got 8"},
-      {"onebit", {0, 0, 128, 63, 0, 0, 128, 191, 0}, "onebit: expected scales of no sign, got 1"},
+      {"onebit", {0, 0, 128, 63, 0, 0, 128, 191, 0}, "onebit: expected non-negative scales, got 1"},
       {"onebit", {0, 0, 128, 63, 0, 0, 128, 63, 255}, "onebit: expected 0 beyond the last element, got 255"},
       {"onebit", {}, "onebit: expected scales and a bit for each element, got 0"},
       {"fp16", {0, 0, 0, 0, 0}, "fp16: expected 2 bytes for each element, got 5"},
@@ -301,21 +303,28 @@ TEST_CASE("compressors: bytes that are no encoding are refused and change nothin
   }
 }
 
-TEST_CASE("compressors: any bytes are decoded or refused") {
+TEST_CASE("compressors: any bytes are decoded and taken off again, or refused without a change") {
+  std::size_t decoded = 0;
   for (std::uint32_t seed = 0; seed < 5000; ++seed) {
+    CAPTURE(seed);
     Random random(seed);
     Bytes bytes(random.below(40));
     for (std::byte& each : bytes)
       each = static_cast<std::byte>(random.one_in(2) ? random.below(4) : random.below(256));
     std::vector<float> out(random.below(20));
+    const std::vector<float> zeros = out;
     for (const Compressor& each : compressors()) {
+      CAPTURE(each.name);
       try {
         each.add_decoded(bytes, out);
         each.subtract_decoded(bytes, out);
+        ++decoded;
       } catch (const std::invalid_argument&) {
       }
+      REQUIRE(out == zeros);
     }
   }
+  CHECK(decoded > 0);
 }
 
 TEST_CASE("compressors: a broken gradient is not hidden") {
@@ -332,19 +341,19 @@ TEST_CASE("compressors: a broken gradient is not hidden") {
     CHECK(decoded(each, kInfinity)[99] == kInfinity);
     CHECK(decoded(each, -kInfinity)[99] == -kInfinity);
   }
-  // signs spread it: to all, and to those of its sign
+  // Sign compressors spread it: to all elements, or to those with its sign.
   CHECK(std::isnan(decoded(*find_compressor("efsignsgd"), kNan)[0]));
   CHECK(decoded(*find_compressor("efsignsgd"), kInfinity)[0] == -kInfinity);
   CHECK(decoded(*find_compressor("onebit"), kNan)[0] < 0);
   CHECK(std::isnan(decoded(*find_compressor("onebit"), kNan)[1]));
-  // one NaN, whatever the machine's: infinity - infinity has no sign that all agree on
+  // One NaN on every machine: machines differ in the sign of infinity - infinity.
   const float other_nan = std::bit_cast<float>(0xffc12345U);
   CHECK(hex(encode("efsignsgd", {other_nan, kNan})) == "0000c07f00");
   CHECK(hex(encode("efsignsgd", {-kNan, 1})) == "0000c07f00");
   CHECK(hex(encode("onebit", {-kNan, -1})) == "0000c07f0000803f02");
 }
 
-/// Runs a few calls; each element of each is as `is_right(corrected, decoded, residual)` says.
+/// Runs a few calls and checks each element of each with `is_right(corrected, decoded, residual)`.
 template <typename IsRight>
 void feed_back(const Compressor& compressor, std::uint32_t seed, std::uint32_t kind,
                const IsRight& is_right) {
@@ -363,7 +372,7 @@ void feed_back(const Compressor& compressor, std::uint32_t seed, std::uint32_t k
     REQUIRE(feedback.residual.size() == elements);
     std::size_t i = 0;
     while (i < elements && is_right(before[i] + gradient[i], decoded[i], feedback.residual[i])) ++i;
-    REQUIRE(i == elements);  // else the first that is wrong
+    REQUIRE(i == elements);  // otherwise the first wrong element
     before = feedback.residual;
   }
 }
@@ -374,7 +383,7 @@ TEST_CASE("error feedback: what is sent and what stays add up to what there was"
     for (std::uint32_t seed = 0; seed < 280; ++seed)
       feed_back(each, seed, seed % (support::kFiniteKinds - 1),
                 [&](float corrected, float decoded, float residual) {
-                  if (!std::isfinite(decoded)) return residual == 0;  // too great for fp16
+                  if (!std::isfinite(decoded)) return residual == 0;  // too large for fp16
                   if (is_exact && decoded + residual != corrected) return false;
                   if (is_sparse(each) && residual != 0 && decoded != 0) return false;
                   return residual == corrected - decoded;
@@ -387,7 +396,7 @@ TEST_CASE("error feedback: what is not finite travels once, and leaves nothing b
     for (std::uint32_t seed = 0; seed < 100; ++seed)
       feed_back(each, seed, 7 + seed % 4, [&](float corrected, float decoded, float residual) {
         if (!std::isfinite(decoded)) return residual == 0;
-        if (!std::isfinite(corrected)) return is_sparse(each);  // not drawn, or one too many
+        if (!std::isfinite(corrected)) return is_sparse(each);  // not selected, or one too many
         return residual == corrected - decoded;
       });
 }

@@ -15,7 +15,7 @@ namespace {
 
 using support::bits_of;
 
-/// A format of 16 bits, of which `fraction_bits` are the fraction's.
+/// A 16-bit format with `fraction_bits` bits for the fraction.
 struct Format {
   int fraction_bits;
   int bias;
@@ -27,7 +27,7 @@ struct Format {
 
 const Format kFormats[] = {{10, 15, to_float16, from_float16}, {7, 127, to_bfloat16, from_bfloat16}};
 
-/// By the definition of the format; infinity as what would follow the greatest.
+/// The value by the definition of the format; infinity is treated as the number after the largest.
 double value_of(const Format& format, std::uint32_t half) {
   const int exponent = static_cast<int>(half >> format.fraction_bits);
   const int fraction = static_cast<int>(half & ((1U << format.fraction_bits) - 1));
@@ -35,7 +35,7 @@ double value_of(const Format& format, std::uint32_t half) {
   return std::ldexp(whole, std::max(exponent, 1) - format.bias - format.fraction_bits);
 }
 
-/// The nearest of all, of two as near the even one. Asks for x >= 0, no NaN.
+/// Returns the nearest of all values, ties to even. Requires x >= 0 and no NaN.
 std::uint32_t nearest(const Format& format, double x) {
   std::uint32_t low = 0;
   std::uint32_t high = format.infinity();

@@ -1,4 +1,4 @@
-// The elements of greatest magnitude, against a sort.
+// Selection of the elements of largest magnitude, compared with a sort.
 
 #include "collectives/compression/select.hpp"
 
@@ -17,7 +17,7 @@ using support::kInfinity;
 using support::kNan;
 using support::Random;
 
-/// Indexes by magnitude, greatest first, of equals the lowest first.
+/// Indexes sorted by magnitude, largest first; ties by index.
 std::vector<std::uint32_t> sorted(std::span<const float> x) {
   std::vector<std::uint32_t> order(x.size());
   std::iota(order.begin(), order.end(), 0U);
@@ -77,11 +77,11 @@ TEST_CASE("top-k: as a sort would where a sample suggests the floor, and where i
 TEST_CASE("top-k: as a sort would where the sample sees too great elements alone") {
   Random random(1);
   std::vector<float> x = support::vector_of(random, 0, 70'000);
-  for (std::uint64_t i = 0; i < 1300; ++i) x[sim::hash(0, i) % x.size()] = 5;  // those sampled first
+  for (std::uint64_t i = 0; i < 1300; ++i) x[sim::hash(0, i) % x.size()] = 5;  // the elements sampled first
   check_selection(x, 4000);
 }
 
-TEST_CASE("top-k: NaN before infinity before numbers, whatever their signs; of equals the first") {
+TEST_CASE("top-k: NaN before infinity before numbers, whatever their signs, of equals the first") {
   const std::vector<float> x = {1, -kInfinity, 3, -kNan, 0, -3, 3, kInfinity};
   CHECK(top_k(x, 1).indexes == std::vector<std::uint32_t>{3});
   CHECK(top_k(x, 2).indexes == std::vector<std::uint32_t>{1, 3});

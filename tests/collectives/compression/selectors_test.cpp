@@ -1,4 +1,4 @@
-// Approximate selections, each against its algorithm written down plainly.
+// Approximate selections, each compared with a direct implementation of its algorithm.
 
 #include "collectives/compression/selectors.hpp"
 
@@ -29,8 +29,8 @@ SparseVector kept_at(std::span<const float> x, const std::vector<std::uint32_t>&
   return kept;
 }
 
-/// Algorithm 1 with a pass over the elements for each sampling. Its mean and maximum are those of the finite
-/// elements, and before a threshold has been found it keeps infinities and NaN alone.
+/// Algorithm 1 with one pass over the elements per sampling. Mean and maximum are those of the finite
+/// elements, and before a threshold has been found it keeps only infinities and NaN.
 SparseVector plain_mstopk(std::span<const float> x, std::size_t k, std::uint64_t seed, int samplings) {
   const auto count = [&](double threshold) {
     return static_cast<std::size_t>(
@@ -123,7 +123,7 @@ TEST_CASE("mstopk: with 30 samplings keeps nearly what an exact selection does, 
   CHECK(few > 0.5);
 }
 
-/// One standard definition of the sampled threshold: sort the sample.
+/// A standard definition of the sampled threshold: sort the sample.
 SparseVector plain_dgc(std::span<const float> x, std::size_t k, std::uint64_t seed) {
   const std::size_t samples = std::max<std::size_t>(512, x.size() / 100);
   if (k == 0 || k >= x.size() || samples >= x.size()) return top_k(x, k);
@@ -194,7 +194,7 @@ TEST_CASE("random-k: each element and each pair as often as any other") {
   }
 }
 
-/// That the elements kept are all that reach some threshold, or those of an exact selection.
+/// Checks that the elements kept are all that reach some threshold, or those of an exact selection.
 void check_threshold_like(std::span<const float> x, const SparseVector& kept, std::size_t k) {
   std::uint32_t min = 0xffffffffU;
   for (const float each : kept.values) min = std::min(min, magnitude(each));
@@ -214,7 +214,7 @@ TEST_CASE("gaussian-k: all above a threshold, from 3k/4 to 5k/4") {
 }
 
 TEST_CASE("gaussian-k: of normally distributed elements the first threshold is the one") {
-  // 1,000 of 100,000 are beyond 2.5758 standard deviations; mean and deviation are those of x itself
+  // 1,000 of 100,000 are beyond 2.5758 standard deviations; mean and deviation are those of x itself.
   Random random(3);
   std::vector<float> x = support::vector_of(random, 0, 100'000);
   for (float& each : x) each *= 1e3F;
@@ -245,7 +245,7 @@ TEST_CASE("gaussian-k: tails unlike a normal distribution's need other threshold
       CHECK(4 * count <= 5 * k);
       if (count == k) ++exact;
     }
-    CHECK(exact < 5);  // it is no exact selection
+    CHECK(exact < 5);  // it is not an exact selection
   }
 }
 
@@ -322,13 +322,13 @@ TEST_CASE("sums: means are of the finite elements, in a fixed order") {
   const Magnitudes of = magnitudes(x);
   CHECK(of.mean == 3);
   CHECK(of.greatest == 6);
-  CHECK(of.broken == 2);
+  CHECK(of.not_finite == 2);
   CHECK(moments(x).mean == -1);
   CHECK(moments(x).deviation == std::sqrt(11.5));
-  CHECK(magnitudes({}).broken == 0);
-  CHECK(magnitudes(std::vector<float>{kNan}).broken == 1);
+  CHECK(magnitudes({}).not_finite == 0);
+  CHECK(magnitudes(std::vector<float>{kNan}).not_finite == 1);
   CHECK(moments(std::vector<float>{kNan}).deviation == 0);
-  // lanes of 1e16 + 1 - 1e16, where an order of another kind gives another sum
+  // Lanes of 1e16 + 1 - 1e16, where another order of summation gives another sum.
   std::vector<float> lanes(24, 0);
   lanes[0] = 1e16F;
   lanes[1] = 1;

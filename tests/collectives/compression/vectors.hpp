@@ -1,4 +1,4 @@
-// Vectors to compress: gradient-like ones and those that break things.
+// Vectors to compress: gradient-like ones and special cases.
 
 #pragma once
 
@@ -22,7 +22,7 @@ inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 inline std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
 
-/// The bits, which compare NaN and tell -0 from 0.
+/// The bits, which compare NaN equal and distinguish -0 from 0.
 inline std::vector<std::uint32_t> bits_of(std::span<const float> x) {
   std::vector<std::uint32_t> out;
   for (const float each : x) out.push_back(bits_of(each));
@@ -33,7 +33,7 @@ inline bool same(const compression::SparseVector& a, const compression::SparseVe
   return a.indexes == b.indexes && bits_of(a.values) == bits_of(b.values);
 }
 
-/// What `kind` of element vectors() holds; those from kFiniteKinds on hold infinities and NaN.
+/// The kind of elements in vectors(); those from kFiniteKinds on contain infinities and NaN.
 inline constexpr std::uint32_t kFiniteKinds = 8;
 inline constexpr std::uint32_t kKinds = 11;
 
@@ -43,7 +43,7 @@ inline float element(Random& random, std::uint32_t kind, std::size_t i) {
   const auto sign = random.one_in(2) ? 1.0F : -1.0F;
   switch (kind) {
     case 0: return normal * 1e-3F;
-    case 1: return normal * static_cast<float>(1 + i / 100 % 7);   // layers of other scales
+    case 1: return normal * static_cast<float>(1 + i / 100 % 7);   // layers of different scales
     case 2: return sign * static_cast<float>(random.below(4));     // ties, 0 and -0
     case 3: return sign * 0.25F;                                   // all of one magnitude
     case 4: return random.one_in(10) ? normal : sign * 0.0F;       // mostly zeros
@@ -62,7 +62,7 @@ inline std::vector<float> vector_of(Random& random, std::uint32_t kind, std::siz
   return out;
 }
 
-/// From 0, 1, 2, ... to some thousands by seed.
+/// Returns a length from 0, 1, 2, ... to some thousands, depending on the seed.
 inline std::size_t length_of(std::uint32_t seed, Random& random) {
   if (seed < 140) return seed / 2;
   return random.one_in(8) ? random.below(5000) : random.below(400);

@@ -1,5 +1,5 @@
-// Compressed between nodes alone: against sums worked plainly, and what it sends against what planning takes
-// it to send.
+// Compression between nodes only: compared with directly computed sums, and its traffic with what planning
+// assumes.
 
 #include "collectives/sparse/between_nodes.hpp"
 
@@ -33,7 +33,7 @@ struct Shape {
 };
 constexpr Shape kShapes[] = {{1, 2}, {2, 1}, {2, 2}, {4, 3}, {3, 4}, {2, 16}};
 
-/// Each part: what the encodings of the nodes' sums of it say, added in the order of nodes.
+/// Each part: the decoded encodings of the nodes' sums, added in the order of nodes.
 std::vector<float> plain_sum(const compression::Compressor& compressor, Shape shape, double density,
                              const std::vector<std::vector<float>>& node_sums) {
   std::vector<float> out(kElements);
@@ -50,7 +50,7 @@ std::vector<float> plain_sum(const compression::Compressor& compressor, Shape sh
   return out;
 }
 
-/// As a ring inside the node gives them.
+/// As computed by a ring inside the node.
 std::vector<std::vector<float>> sums_of_nodes(Shape shape) {
   std::vector<std::vector<float>> out(shape.nodes);
   for (std::uint32_t node = 0; node < shape.nodes; ++node)
@@ -120,7 +120,7 @@ TEST_CASE("between nodes: what is left out of a part comes with the next call") 
     const Range part = encoded_part(t, kElements, shape.workers);
     CHECK(feedback.residual.size() == part.size());
     for (std::size_t i = 0; i < part.size(); ++i)
-      all[part.begin + i] += static_cast<double>(feedback.residual[i]);  // this node's alone
+      all[part.begin + i] += static_cast<double>(feedback.residual[i]);  // of this node only
     return all;
   });
   const auto node_sums = sums_of_nodes(shape);

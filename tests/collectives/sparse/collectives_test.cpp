@@ -17,7 +17,7 @@ using transport::Transport;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// What each rank selects of n elements.
+/// The selection of each rank from n elements.
 struct Instance {
   std::uint32_t size;
   std::size_t elements;
@@ -29,7 +29,7 @@ Instance sampled(std::uint32_t size, std::size_t elements, std::size_t k, sparse
   Instance instance{size, elements, k};
   for (std::uint32_t rank = 0; rank < size; ++rank) {
     std::vector<float> x = sparse::gradient(source, elements, rank, 0);
-    if (source.seed % 3 == 2 && elements > 9) {  // what must not be hidden
+    if (source.seed % 3 == 2 && elements > 9) {  // values that must not be hidden
       x[(rank + 1) % 4] = kNan;
       x[5] = rank % 2 == 0 ? kInfinity : -kInfinity;
       x[6 + rank % 3] = kInfinity;
@@ -85,7 +85,7 @@ TEST_CASE("topk_a: selections of different lengths travel as they are") {
   CHECK(ran.words_received(2) == 4);
 }
 
-/// A control word, and all elements where more than 2/3 are not zero, else two words for each.
+/// A control word, and all elements if more than 2/3 are nonzero, otherwise two words per element.
 std::int64_t part_words(std::int64_t non_zeros, std::size_t elements) {
   return 1 + (3 * non_zeros > 2 * static_cast<std::int64_t>(elements) ? static_cast<std::int64_t>(elements)
                                                                       : 2 * non_zeros);
@@ -186,7 +186,7 @@ TEST_CASE("topk_dsa: between 4k(P-1)/P words where selections agree and (2k+n)(P
       ranks::run(kRanks, [&](Transport& t) { return sparse::topk_dsa(t, agree.own[t.rank()], 800); });
   std::int64_t sum = 0;
   for (std::uint32_t rank = 0; rank < kRanks; ++rank) sum += min.words_received(rank);
-  CHECK(sum == kRanks * (4 * 40 * 7 / 8 + 2 * 7));  // evenly over the ranks on the mean; 2(P-1) control words
+  CHECK(sum == kRanks * (4 * 40 * 7 / 8 + 2 * 7));  // evenly over the ranks on average; 2(P-1) control words
 
   std::vector<SparseVector> apart(kRanks);  // rank r has the elements i with i % 8 == r
   for (std::uint32_t i = 0; i < 800; ++i) {
@@ -199,7 +199,7 @@ TEST_CASE("topk_dsa: between 4k(P-1)/P words where selections agree and (2k+n)(P
     CHECK(max.words_received(rank) <= (2 * 100 + 800) * 7 / 8 + 14 + 7);  // 100/8 in a part, rounded up
 }
 
-/// The tree on paper: pairs of neighbours, then pairs of those, ...; the lower rank is summed first.
+/// The tree as in the paper: pairs of neighbours, then pairs of pairs, ...; the lower rank is summed first.
 SparseVector plain_gtopk(std::vector<SparseVector> selected, std::size_t k) {
   for (SparseVector& x : selected) x = ranks::plain_top(x, k);
   while (selected.size() > 1) {

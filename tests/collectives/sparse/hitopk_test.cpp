@@ -15,7 +15,7 @@ std::vector<float> input(std::size_t elements, std::uint32_t rank) {
   return sparse::gradient({.seed = 8, .tails = sparse::Tails::laplace, .layers = 4}, elements, rank, 0);
 }
 
-/// The sum over node `node` of shard `shard`, in the order of the ring: the worker after the shard's first.
+/// The sum of shard `shard` over node `node`, in the order of the ring: the worker after the shard's first.
 std::vector<float> plain_shard(std::size_t elements, std::uint32_t node, std::uint32_t shard,
                                std::uint32_t workers) {
   std::vector<float> sum;

@@ -29,7 +29,7 @@ struct Call {
   OkTopkState state;
 };
 
-/// What ranks have after each of `calls` calls, and what they sent and received in it: [call].results[rank].
+/// The state of the ranks after each of `calls` calls, and their traffic in it: [call].results[rank].
 std::vector<ranks::Ran<Call>> run_calls(std::uint32_t size, std::uint64_t calls, const OkTopkOptions& options,
                                         const Source& source) {
   std::vector<ranks::Ran<Call>> ran(calls, {std::vector<Call>(size), std::vector<ranks::Phases>(size)});
@@ -45,7 +45,7 @@ std::vector<ranks::Ran<Call>> run_calls(std::uint32_t size, std::uint64_t calls,
   return ran;
 }
 
-/// Algorithm 1 as it is defined, all ranks in one place.
+/// A direct implementation of Algorithm 1, with all ranks in one place.
 class Plain {
  public:
   Plain(std::uint32_t size, OkTopkOptions options, Source source)
@@ -54,9 +54,9 @@ class Plain {
   struct Outcome {
     bool recomputes = false;
     bool balances = false;
-    std::vector<SparseVector> local;    ///< by rank
-    std::vector<SparseVector> reduced;  ///< by region
-    std::vector<SparseVector> shares;   ///< by rank, before they are balanced
+    std::vector<SparseVector> local;    ///< indexed by rank
+    std::vector<SparseVector> reduced;  ///< indexed by region
+    std::vector<SparseVector> shares;   ///< indexed by rank, before they are balanced
     SparseVector sum;
   };
 
@@ -95,7 +95,7 @@ class Plain {
     return local;
   }
 
-  /// The sum of a region: of its own rank's selections first, then of those of the rank before, and so on.
+  /// The sum of a region: its own rank's selections first, then those of the previous rank, and so on.
   SparseVector reduced(const std::vector<SparseVector>& local, std::uint32_t region) const {
     std::vector<SparseVector> parts;
     for (std::uint32_t step = 0; step < size_; ++step)
@@ -104,7 +104,7 @@ class Plain {
     return ranks::plain_sum(parts);
   }
 
-  /// The least magnitude, neither 0 nor NaN.
+  /// The smallest magnitude that is neither 0 nor NaN.
   static float min(const SparseVector& x) {
     float min = kInfinity;
     for (const float value : x.values)
@@ -199,7 +199,7 @@ Source drifting(std::size_t elements, sparse::GradientSource source) {
       [=](std::uint32_t rank, std::uint64_t call) { return sparse::gradient(source, elements, rank, call); };
 }
 
-/// Great values in one place that moves, so that all that is selected lies in one region or in a few.
+/// Large values in one place that moves, so that everything selected lies in one region or in a few.
 Source moving(std::size_t elements) {
   return [=](std::uint32_t rank, std::uint64_t call) {
     std::vector<float> x = sparse::gradient({.seed = 3}, elements, rank, call);
@@ -208,7 +208,7 @@ Source moving(std::size_t elements) {
   };
 }
 
-/// All but one rank have nothing to say, and that one not always.
+/// Only one rank has nonzero values, and only sometimes.
 Source lonely(std::size_t elements) {
   return [=](std::uint32_t rank, std::uint64_t call) {
     if (rank != 0 || call % 4 == 3) return std::vector<float>(elements);
@@ -336,8 +336,8 @@ TEST_CASE("ok_topk: in place and asked for, sums and what is left have the same 
       }
 }
 
-/// k / P in each of P regions on every rank, the same but in region 0, where all ranks have others and the
-/// greatest.
+/// k / P in each of P regions on every rank, the same except in region 0, where all ranks select different
+/// elements, the largest.
 Source extreme(std::uint32_t size, std::size_t elements, std::size_t k) {
   return [=](std::uint32_t rank, std::uint64_t) {
     std::vector<float> x(elements);
@@ -367,7 +367,7 @@ TEST_CASE("ok_topk: 6k(P-1)/P words and control words at most, and the extreme c
   }
 }
 
-/// The most that any other rank selects in the region of `rank`.
+/// The maximum that any other rank selects in the region of `rank`.
 std::int64_t max_in_region(const Plain::Outcome& out, const Plain& plain, std::uint32_t rank) {
   std::int64_t max = 0;
   for (std::uint32_t other = 0; other < out.local.size(); ++other)
@@ -377,9 +377,9 @@ std::int64_t max_in_region(const Plain::Outcome& out, const Plain& plain, std::u
   return max;
 }
 
-// With b the most that a rank selects in a region and G the length of the result: 2(P-1)b in split, at most
-// 2G + 2 in balance and gather, P-1 sizes. Boundaries that balance make b at most k'/P, and 2G is at most
-// 4k'(P-1)/P.
+// With b the maximum that a rank selects in a region and G the length of the result: 2(P-1)b in split, at
+// most 2G + 2 in balance and gather, P-1 sizes. Boundaries that balance make b at most k'/P, and 2G is at
+// most 4k'(P-1)/P.
 TEST_CASE("ok_topk: within 6k'(P-1)/P words where boundaries balance, elsewhere as regions are unequal") {
   std::size_t balanced = 0;
   for (const std::uint32_t size : {2U, 3U, 4U, 7U, 8U, 16U, 64U})
@@ -437,7 +437,7 @@ TEST_CASE("ok_topk: periods and buckets of 0 are errors") {
     CHECK_THROWS_AS(run_calls(2, 1, options, drifting(4, {})), std::invalid_argument);
 }
 
-/// Everything gathered, and each region summed from its rank downwards.
+/// Gathers everything, and sums each region from its rank downwards.
 SparseVector top_of_sums(Transport& transport, const SparseVector& own, const OkTopkState& state) {
   const std::vector<transport::Bytes> all = sparse::all_gather(transport, sparse::encode(own));
   SparseVector sum;
@@ -477,7 +477,7 @@ TEST_CASE("ok_topk: ten million elements on 8 ranks") {
   }
 }
 
-/// Error feedback: what is applied and what is kept back add up to what came in.
+/// Error feedback: what is applied and what is kept add up to the input.
 TEST_CASE("ok_topk: nothing of a gradient is lost between the sum and what ranks keep") {
   constexpr std::uint32_t kRanks = 4;
   constexpr std::size_t kElements = 64;

@@ -1,5 +1,5 @@
 // Runs a collective on ranks that are threads, counts what each sends and receives, and compares bytes; and
-// the plain definitions that the collectives are compared with.
+// direct implementations with which the collectives are compared.
 
 #pragma once
 
@@ -29,10 +29,10 @@ using Phases = std::map<std::string, transport::Counts, std::less<>>;
 
 template <typename Result>
 struct Ran {
-  std::vector<Result> results;  ///< by rank, as the next
+  std::vector<Result> results;  ///< indexed by rank, as the next
   std::vector<Phases> phases;
 
-  /// 0 where the rank had no such phase; "" is the sum of all.
+  /// Returns 0 if the rank had no such phase; "" is the sum of all.
   transport::Counts counts(std::size_t rank, std::string_view phase) const {
     transport::Counts sum;
     for (const auto& [name, counts] : phases[rank])
@@ -71,7 +71,7 @@ inline bool same(const SparseVector& a, const SparseVector& b) {
   return a.indexes == b.indexes && same(a.values, b.values);
 }
 
-/// Whether |a| is greater than |b|; NaN is greater than all else.
+/// Returns whether |a| is greater than |b|; NaN is greater than everything else.
 inline bool greater(float a, float b) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && !std::isnan(b);
   return std::fabs(a) > std::fabs(b);
@@ -111,7 +111,7 @@ inline SparseVector plain_at_least(const SparseVector& x, float threshold) {
   return keep_if(x, [&](std::size_t place) { return !greater(threshold, x.values[place]); });
 }
 
-/// Element by element, in the given order; all NaNs are one.
+/// Sums element by element in the given order; all NaNs are the same one.
 inline SparseVector plain_sum(std::span<const SparseVector> vectors) {
   std::map<std::uint32_t, float> sums;
   for (const SparseVector& vector : vectors)

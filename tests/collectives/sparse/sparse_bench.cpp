@@ -30,7 +30,7 @@ struct Problem {
   std::size_t k;
 };
 
-using Vectors = std::vector<std::vector<float>>;  // a gradient per rank
+using Vectors = std::vector<std::vector<float>>;  // one gradient per rank
 
 constexpr std::uint32_t kWorkersPerNode = 4;
 
@@ -43,7 +43,7 @@ Vectors inputs(const Problem& problem, std::uint64_t iteration) {
   return all;
 }
 
-/// One call on one rank. `state` is for those that have one.
+/// One call on one rank. `state` is used by collectives with a state.
 void call(Transport& t, std::string_view name, const Problem& problem, std::vector<float>& x,
           sparse::OkTopkState& state) {
   if (name == "dense") return sparse::ring_all_reduce(t, x);
@@ -67,7 +67,7 @@ struct Max {
   std::int64_t sent = 0;
 };
 
-/// The most words of any rank in the last of `calls` calls.
+/// The maximum number of words of any rank in the last of `calls` calls.
 Max max_words(std::string_view name, const Problem& problem, std::uint64_t calls) {
   std::vector<Vectors> gradients;
   for (std::uint64_t iteration = 0; iteration < calls; ++iteration)

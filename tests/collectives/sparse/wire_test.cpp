@@ -38,7 +38,6 @@ TEST_CASE("wire: pieces and selections") {
   CHECK(sparse::slice(kFour, {1, 3}) == SparseVector{{4, 6}, {4, -6}});
   CHECK(sparse::top_of(kFour, 2) == SparseVector{{4, 6}, {4, -6}});
   CHECK(sparse::top_of(kFour, 9) == kFour);
-  CHECK(sparse::at_least_of(kFour, 4) == SparseVector{{4, 6, 9}, {4, -6, 4}});
 }
 
 TEST_CASE("wire: sums are in the order of what is added, and a sum of zero stays") {

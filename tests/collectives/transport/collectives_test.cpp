@@ -13,7 +13,7 @@ namespace {
 
 using transport::Transport;
 
-/// What a rank starts with: sums of these are exact in any order.
+/// The initial values of a rank: their sums are exact in any order.
 std::vector<float> whole_numbers(std::uint32_t rank, std::size_t count) {
   std::mt19937 random(rank + 1);
   std::vector<float> out(count);

@@ -20,7 +20,8 @@ inline transport::TcpOptions patient() {
           .silence = std::chrono::seconds(15)};
 }
 
-/// Where rank 0 will listen: it is given the socket, so that nobody can take the port in between.
+/// The address at which rank 0 will listen: it receives the open socket, so that nobody can take the port in
+/// between.
 struct Meeting {
   transport::Descriptor listener = transport::listen_on({.host = "127.0.0.1", .port = 0});
   transport::Address address = transport::local_address(listener);
@@ -34,7 +35,7 @@ struct Meeting {
   }
 };
 
-/// Each rank's standard output and error is what it printed.
+/// Standard output and error of each rank are what it printed.
 inline std::vector<transport::RankEnd> run(std::uint32_t size,
                                            const std::function<void(transport::Tcp&)>& rank,
                                            const transport::TcpOptions& options = patient(),
@@ -50,7 +51,7 @@ inline std::vector<transport::RankEnd> run(std::uint32_t size,
       launch);
 }
 
-/// No child is left behind, not even one that has ended.
+/// Returns whether no child process is left, not even a zombie.
 inline bool no_child_left() { return ::waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD; }
 
 }  // namespace processes

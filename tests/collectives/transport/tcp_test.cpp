@@ -1,5 +1,8 @@
 #include "collectives/transport/tcp/tcp.hpp"
 
+#include <unistd.h>
+
+#include <array>
 #include <csignal>
 #include <cstdio>
 #include <thread>
@@ -133,39 +136,56 @@ TEST_CASE("tcp: a stopped rank is found by its silence") {
         (void)end.recv(1 - end.rank(), 1);
       },
       options, launch);
-  CHECK(contains(ends[0].err, fmt::format("lost rank 1 (host {}, pid {}): no sign of life for 0.8 s",
+  CHECK(contains(ends[0].err, fmt::format("lost rank 1 (host {}, pid {}): no heartbeat for 0.8 s",
                                           transport::this_process().host, ends[1].pid)));
   CHECK(ends[1].was_ended);
   CHECK(no_child_left());
 }
 
+// All three stop for longer than the silence limit. Two continue and exchange messages, and only then the
+// third.
 TEST_CASE("tcp: ranks that are stopped together do not blame each other when they go on") {
+  using transport::Clock;
+  constexpr auto kSilence = 2400ms;
   std::vector<pid_t> pids;
+  std::size_t talked = 0;
   transport::LaunchOptions launch;
   launch.on_started = [&](const std::vector<pid_t>& started) { pids = started; };
-  launch.on_line = [&](std::uint32_t /*rank*/, std::string_view /*line*/) {
-    for (const pid_t pid : pids) ::kill(pid, SIGSTOP);
-    std::this_thread::sleep_for(2500ms);
-    for (const pid_t pid : {pids[0], pids[1]}) ::kill(pid, SIGCONT);
-    std::this_thread::sleep_for(450ms);  // they hear each other, and not yet the third
-    ::kill(pids[2], SIGCONT);
+  launch.on_line = [&](std::uint32_t /*rank*/, std::string_view line) {
+    if (line == "ready") {
+      for (const pid_t pid : pids) ::kill(pid, SIGSTOP);
+      std::this_thread::sleep_until(Clock::now() + kSilence * 9 / 8);
+      for (const pid_t pid : {pids[0], pids[1]}) ::kill(pid, SIGCONT);
+    } else if (line == "talked" && ++talked == 2) {
+      ::kill(pids[2], SIGCONT);
+    }
   };
   transport::TcpOptions options = patient();
-  options.silence = 2400ms;
+  options.silence = kSilence;
   check_all_good(processes::run(
       3,
-      [](Tcp& end) {
-        for (const std::uint32_t other : {(end.rank() + 1) % 3, (end.rank() + 2) % 3}) end.send(other, 1, {});
-        for (const std::uint32_t other : {(end.rank() + 1) % 3, (end.rank() + 2) % 3})
-          (void)end.recv(other, 1);
+      [&](Tcp& end) {
+        const auto exchange = [&](std::uint32_t ranks, std::uint32_t tag) {
+          for (std::uint32_t other = 0; other < ranks; ++other)
+            if (other != end.rank()) end.send(other, tag, {});
+          for (std::uint32_t other = 0; other < ranks; ++other)
+            if (other != end.rank()) (void)end.recv(other, tag);
+        };
+        exchange(3, 1);
         if (end.rank() == 0) (void)std::fputs("ready\n", stderr);
-        const auto until = std::chrono::steady_clock::now() + 3600ms;
-        while (std::chrono::steady_clock::now() < until) {
+        for (auto before = Clock::now(), now = before; now - before < kSilence; now = Clock::now()) {
+          before = now;
           end.check();
-          std::this_thread::sleep_for(5ms);
+          std::this_thread::sleep_for(1ms);
         }
+        if (end.rank() < 2) {
+          exchange(2, 2);
+          (void)std::fputs("talked\n", stderr);
+        }
+        exchange(3, 3);
       },
       options, launch));
+  CHECK(talked == 2);
 }
 
 TEST_CASE("tcp: what one rank throws the others learn, also those that wait for another") {
@@ -261,7 +281,7 @@ TEST_CASE(
   CHECK(pacer.passes(zero + 5ms, 500) == zero + 5500us);  // comes later: the link has idled
 }
 
-// Before they are ranks.
+// Errors before they are ranks of one job.
 
 TEST_CASE("meeting: a wrong size, rank, version or job is refused on every rank, by name") {
   struct Example {
@@ -286,15 +306,14 @@ TEST_CASE("meeting: a wrong size, rank, version or job is refused on every rank,
           if (process == 1) {
             membership.master = meeting.address;
             options.version = example.version;
-            if (membership.rank ==
-                0) {  // who thinks it is rank 0 would listen there; say so to the one that does
+            if (membership.rank == 0) {  // a second process with rank 0 would listen there
               const transport::Descriptor socket = connect_to(meeting.address, transport::Clock::now() + 5s);
               const transport::Handshake handshake = {
                   .rank = 0, .size = 2, .job = "test", .process = transport::this_process(), .listens = {}};
               const auto deadline = transport::Clock::now() + 5s;
               send_packed(socket, packed(handshake), deadline);
               const auto answer = transport::unpacked_answer(receive_packed(socket, deadline).value());
-              throw TransportError(std::get<transport::Refusal>(answer.value()).why);
+              throw TransportError(std::get<transport::Rejection>(answer.value()).why);
             }
           }
           const Tcp end(membership, options);
@@ -331,7 +350,7 @@ TEST_CASE("meeting: who does not come is named at the deadline, and a refused co
                                         return 0;
                                       },
                                       {.limit = 30s});
-  CHECK(ends[0].err == "rank 0 has waited for ranks 1, 2, of 3, in vain\n");
+  CHECK(ends[0].err == "rank 0 has timed out waiting for ranks 1, 2 of 3\n");
 
   transport::Address nowhere;
   {
@@ -359,10 +378,12 @@ TEST_CASE("meeting: nobody is taken for lost while others still meet") {
             .rank = 2, .size = 3, .job = "test", .process = transport::this_process(), .listens = {}};
         (void)send_packed(socket, packed(handshake), deadline);
         (void)receive_packed(socket, deadline);
-        std::this_thread::sleep_for(400ms);  // before it would connect to rank 1
-        return 0;
+        // Does not connect to rank 1, and receives twice as many heartbeats of rank 0 as make a silence.
+        std::array<std::byte, 16 * 8 * 2> heartbeats{};
+        return read_all(socket, heartbeats, deadline) ? 0 : 1;
       },
       {.limit = 30s, .grace = 100ms});
+  CHECK(ends[2].exit_code == 0);
   CHECK(contains(ends[0].err, "lost rank 2 (host "));
   CHECK_FALSE(contains(ends[0].err, "no sign of life"));
 }
@@ -376,6 +397,8 @@ TEST_CASE("meeting: a port in use is said") {
 
 TEST_CASE("meeting: strangers are let go, whatever they say") {
   const processes::Meeting meeting;
+  int said[2];  // the strangers write to it when they have sent everything
+  REQUIRE(::pipe(said) == 0);
   const auto ends = transport::launch(
       3,
       [&](std::uint32_t process) {
@@ -385,9 +408,10 @@ TEST_CASE("meeting: strangers are let go, whatever they say") {
             const transport::Descriptor socket = connect_to(meeting.address, transport::Clock::now() + 5s);
             (void)write_all(socket, bytes_of(noise), transport::Clock::now() + 5s);
           }
-          return 0;
+          return ::write(said[1], "x", 1) == 1 ? 0 : 1;
         }
-        if (process == 1) std::this_thread::sleep_for(30ms);
+        char each = 0;
+        if (process == 1 && ::read(said[0], &each, 1) != 1) return 1;
         transport::run_rank(meeting.of(process, 2), patient(), [](Tcp& end) {
           end.send(1 - end.rank(), 1, {});
           (void)end.recv(1 - end.rank(), 1);
@@ -395,6 +419,9 @@ TEST_CASE("meeting: strangers are let go, whatever they say") {
         return 0;
       },
       {.limit = 30s});
+  ::close(said[0]);
+  ::close(said[1]);
+  for (const RankEnd& end : ends) CHECK(end.exit_code == 0);
   CHECK(ends[0].err == "");
   CHECK(ends[1].err == "");
 }
@@ -413,7 +440,7 @@ TEST_CASE("hello: what was packed is unpacked, and anything shorter or longer is
   CHECK_FALSE(transport::unpacked_handshake(bytes));
   const transport::Answer roster = transport::Roster{handshake, handshake};
   CHECK(transport::unpacked_answer(packed(roster)) == roster);
-  const transport::Answer refusal = transport::Refusal{.why = "no"};
+  const transport::Answer refusal = transport::Rejection{.why = "no"};
   CHECK(transport::unpacked_answer(packed(refusal)) == refusal);
   Bytes many = packed(roster);
   many[0] = std::byte{3};

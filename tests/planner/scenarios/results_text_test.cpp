@@ -22,24 +22,24 @@ Results example() {
   results.entries.push_back({.schedule = "wfbp",
                              .pipeline = "wfbp",
                              .fusion = "none",
-                             .prediction = {.workers = 4,
-                                            .groups = 2,
-                                            .iteration_us = 25,
-                                            .forward_us = 5,
-                                            .backward_us = 9,
-                                            .encode_us = 2.5,
-                                            .decode_us = 1.5,
-                                            .update_us = 0.5,
-                                            .read_us = 0.25,
-                                            .communication_us = 16,
-                                            .exposed_communication_us = 11,
-                                            .bytes_sent_per_worker = 180,
-                                            .throughput_samples_per_s = 1e6 / 3,
-                                            .speedup = 2.24,
-                                            .scaling_efficiency = 0.56}});
+                             .metrics = {.workers = 4,
+                                         .groups = 2,
+                                         .iteration_us = 25,
+                                         .forward_us = 5,
+                                         .backward_us = 9,
+                                         .encode_us = 2.5,
+                                         .decode_us = 1.5,
+                                         .update_us = 0.5,
+                                         .read_us = 0.25,
+                                         .communication_us = 16,
+                                         .exposed_communication_us = 11,
+                                         .bytes_sent_per_worker = 180,
+                                         .throughput_samples_per_s = 1e6 / 3,
+                                         .speedup = 2.24,
+                                         .scaling_efficiency = 0.56}});
   results.entries.push_back({.schedule = "a, \"b\"\nc", .pipeline = "dear", .fusion = "layers"});
-  results.entries.back().prediction.workers = 4;
-  results.entries.back().prediction.iteration_us = 20;
+  results.entries.back().metrics.workers = 4;
+  results.entries.back().metrics.iteration_us = 20;
   return results;
 }
 
@@ -120,7 +120,7 @@ TEST_CASE("results: the table marks the fastest schedule of each number of worke
   Results results = example();
   results.entries[1].schedule = "dear-nl";
   results.entries.push_back({.schedule = "wfbp", .pipeline = "wfbp", .fusion = "none"});
-  results.entries.back().prediction = {.workers = 16, .iteration_us = 99};
+  results.entries.back().metrics = {.workers = 16, .iteration_us = 99};
   const std::string table = results_table(results);
   std::vector<std::string> lines;
   for (std::size_t begin = 0; begin < table.size(); begin = table.find('\n', begin) + 1)
@@ -153,7 +153,7 @@ TEST_CASE("results: extreme inputs give no NaN and no infinity, in any format") 
       CAPTURE(schedule.name);
       Results results;
       results.entries.push_back({.schedule = "s", .pipeline = "p", .fusion = "f"});
-      results.entries.back().prediction = scene.run(schedule).prediction;
+      results.entries.back().metrics = scene.run(schedule).metrics;
       for (const std::string& text : {results_csv(results), results_json(results), results_table(results)}) {
         CHECK(text.find("nan") == std::string::npos);
         CHECK(text.find("null") == std::string::npos);
@@ -167,11 +167,11 @@ TEST_CASE("results: times that round to no time at all give finite numbers, or a
   for (const std::int64_t workers : {1, 2}) {
     try {
       const support::Scene scene(support::profile_of({{1e-9, 0, {1}}}), support::link_of(0, 0), workers);
-      const planner::Prediction got = scene.run(planner::preset_schedule("wfbp")).prediction;
+      const planner::Metrics got = scene.run(planner::preset_schedule("wfbp")).metrics;
       CHECK(std::isfinite(got.throughput_samples_per_s));
       CHECK(std::isfinite(got.speedup));
       CHECK(std::isfinite(got.scaling_efficiency));
-    } catch (const planner::Unsupported& refused) {
+    } catch (const core::Unsupported& refused) {
       CHECK_FALSE(refused.expected().empty());
     }
   }

@@ -157,7 +157,7 @@ TEST_CASE("scenario: a profile may be estimated from a model's shapes") {
                      {"forward_share", 0.25}};
   const Scenario scenario = read_scenario(Field::parse(file.dump(), "s.json"));
   CHECK(scenario.profile.origin.kind == core::OriginKind::estimated);
-  const planner::Prediction alone = run(scenario).entries.front().prediction;
+  const planner::Metrics alone = run(scenario).entries.front().metrics;
   CHECK(alone.forward_us == 15'000);
   CHECK(alone.backward_us == 45'000);
 
@@ -223,7 +223,7 @@ TEST_CASE("scenario: LAMB costs what LARS does, shared out by the parallel tenso
     const auto iteration_us = [&](const std::string& rates) {
       const Scenario scenario =
           read(R"({"update": {"optimizer_us": 5, )" + rates + R"("parallel_tensor_operator": )" + pto + "}}");
-      return scenarios::run(scenario).entries.front().prediction.iteration_us;
+      return scenarios::run(scenario).entries.front().metrics.iteration_us;
     };
     CHECK(iteration_us(R"("lamb_us": 800, )") == iteration_us(R"("lars_us": 800, )"));
     CHECK(iteration_us(R"("lamb_us": 800, )") > iteration_us(""));
@@ -383,7 +383,7 @@ TEST_CASE("scenario: numbers of workers that the network has no cost for are ref
        "s.json: /workers/2: expected for two_level a multiple of the 4 workers in a node, got 6 (schedule "
        "'wfbp')"},
       {R"({"collectives": {"all_reduce": "two_level"}})",
-       "s.json: /workers/0: expected a network with levels, as two_level needs, got network 'n' without "
+       "s.json: /network: expected a network with levels, as two_level needs, got network 'n' without "
        "(schedule 'wfbp')"},
       {R"({"workers": [4, 8], )" + measured + "}",
        "s.json: /workers/1: expected a number of workers for which network 'n' has a cost of ring all_reduce "
@@ -502,7 +502,7 @@ TEST_CASE("scenario: results come by number of workers and, inside, schedule, in
   CHECK(all.scenario == "x");
   std::string order;
   for (const Entry& entry : all.entries)
-    order += fmt::format("{} {} {} {} {}; ", entry.prediction.workers, entry.schedule, entry.pipeline,
+    order += fmt::format("{} {} {} {} {}; ", entry.metrics.workers, entry.schedule, entry.pipeline,
                          entry.fusion, entry.compression);
   const auto of = [](int workers) {
     return fmt::format(
@@ -539,9 +539,9 @@ TEST_CASE("scenario: a schedule's own collectives count for it alone") {
   const Results all = results(
       R"({"workers": [4], "schedules": ["wfbp", {"collectives": {"all_reduce": "recursive_doubling"}}, "wfbp"]})");
   REQUIRE(all.entries.size() == 3);
-  CHECK(all.entries[0].prediction.communication_us == doctest::Approx(2 * 6 + 0.15 * 120));
-  CHECK(all.entries[1].prediction.communication_us == doctest::Approx(2 * 2 + 0.2 * 120));
-  CHECK(all.entries[2].prediction.communication_us == all.entries[0].prediction.communication_us);
+  CHECK(all.entries[0].metrics.communication_us == doctest::Approx(2 * 6 + 0.15 * 120));
+  CHECK(all.entries[1].metrics.communication_us == doctest::Approx(2 * 2 + 0.2 * 120));
+  CHECK(all.entries[2].metrics.communication_us == all.entries[0].metrics.communication_us);
 }
 
 TEST_CASE("scenario: progress counts every simulation") {

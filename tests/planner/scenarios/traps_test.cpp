@@ -43,9 +43,7 @@ Results results(const ordered_json& patch) {
   return run(read_scenario(core::Field::parse(scenario.dump(), "s.json")));
 }
 
-double iteration_us(const ordered_json& patch) {
-  return results(patch).entries.front().prediction.iteration_us;
-}
+double iteration_us(const ordered_json& patch) { return results(patch).entries.front().metrics.iteration_us; }
 
 struct Ring {
   std::vector<Time> left;
@@ -177,7 +175,7 @@ TEST_CASE("trap 9: all-gathers under forward, fusion, stragglers and compression
       {"stragglers", {{{"worker", 3}, {"slowdown", 2}}}}};
   const Results got = results(all);
   const planner::WorkerReport& report = *got.entries.front().by_worker;
-  CHECK(got.entries.front().prediction.iteration_us > 1800);
+  CHECK(got.entries.front().metrics.iteration_us > 1800);
   CHECK(report.waited_for.front().worker == 3);
   CHECK(report.waiting.mean_us > 700);
 }

@@ -193,7 +193,7 @@ TEST_CASE("sweep: what is refused before anything runs, word for word") {
        "s.json: /sweep/workers/1: expected for two_level a multiple of the 2 workers in a node, got 3 "
        "(schedule 'two_level')"},
       {R"({"sweep": {"batch_size": [1]}, "collectives": {"all_reduce": "two_level"}})",
-       "s.json: /workers/0: expected a network with levels, as two_level needs, got network 'n' without "
+       "s.json: /network: expected a network with levels, as two_level needs, got network 'n' without "
        "(schedule 'wfbp')"},
       // 7 tasks in an iteration, 10^10 of which are simulated
       {R"({"sweep": {"sigma": [0, 1], "workers": [8, 1000000]}, "iterations": 10000})",

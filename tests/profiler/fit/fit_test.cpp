@@ -1,4 +1,4 @@
-// Fits of measured collectives: on curves made by hand, where the answer is known, and on the logs of others.
+// Fits of measured collectives: on curves made by hand with a known answer, and on logs of other programs.
 
 #include <algorithm>
 #include <cmath>

@@ -16,6 +16,7 @@
 #include "collectives/transport/tcp/sockets.hpp"
 #include "profiler/measure/nccl/tuning_log.hpp"
 #include "tests/support/fake_cuda.hpp"
+#include "tests/support/needs.hpp"
 #include "tests/support/program.hpp"
 
 namespace {
@@ -38,15 +39,15 @@ bool says(const std::string& err, const std::string& what) { return err.find(wha
 std::int64_t lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
 
 TEST_CASE("nccl: without a GPU one line says so, exit 1") {
+  const Environment none("CUDA_VISIBLE_DEVICES", "-1");
   const Outcome outcome = support::run_program({"measure", "--backend", "nccl", "--workers", "2"});
-  if (outcome.exit_code == 0) return;  // there are GPUs
   CHECK(outcome.exit_code == 1);
   CHECK(outcome.out.empty());
   CHECK(lines(outcome.err) == 1);
 }
 
-TEST_CASE("nccl: every collective between processes, checked, with what NCCL says of each") {
-  if (!support::has_fake_cuda()) return;
+TEST_CASE("nccl: every collective between processes, checked, with what NCCL says of each" *
+          support::needs(support::no_fake_cuda)) {
   for (const char* timing : {"--isolated", "--back-to-back"}) {
     const Outcome outcome = measure({"--workers", "3", timing, "--collectives",
                                      "all_reduce,reduce_scatter,all_gather,broadcast,send_receive"},
@@ -68,8 +69,8 @@ TEST_CASE("nccl: every collective between processes, checked, with what NCCL say
   }
 }
 
-TEST_CASE("nccl: an algorithm that is asked for stands in the network, and in NCCL's environment") {
-  if (!support::has_fake_cuda()) return;
+TEST_CASE("nccl: an algorithm that is asked for stands in the network, and in NCCL's environment" *
+          support::needs(support::no_fake_cuda)) {
   const Outcome outcome = measure(
       {"--workers", "2", "--algorithm", "ring", "--protocol", "simple", "--collectives", "all_reduce"});
   CAPTURE(outcome.err);
@@ -79,16 +80,15 @@ TEST_CASE("nccl: an algorithm that is asked for stands in the network, and in NC
   CHECK(says(network.at("origin").at("source"), "NCCL_ALGO=Ring, NCCL_PROTO=Simple"));
 }
 
-TEST_CASE("nccl: what its log does not say stays unknown") {
-  if (!support::has_fake_cuda()) return;
+TEST_CASE("nccl: what its log does not say stays unknown" * support::needs(support::no_fake_cuda)) {
   const Outcome outcome =
       measure({"--workers", "2", "--collectives", "all_reduce"}, {{"NCCL_DEBUG", "WARN"}});
   REQUIRE(outcome.exit_code == 0);
   CHECK(says(json::parse(outcome.out).at("origin").at("source"), "all_reduce unknown from 4 KiB"));
 }
 
-TEST_CASE("nccl: a GPU for each rank, or one that is shared on purpose") {
-  if (!support::has_fake_cuda()) return;
+TEST_CASE("nccl: a GPU for each rank, or one that is shared on purpose" *
+          support::needs(support::no_fake_cuda)) {
   const Outcome refused = measure({"--workers", "3"}, {{"FAKE_CUDA_DEVICES", "1"}});
   CHECK(refused.exit_code == 2);
   CHECK(refused.err ==
@@ -102,8 +102,8 @@ TEST_CASE("nccl: a GPU for each rank, or one that is shared on purpose") {
   CHECK(none.err == "no CUDA device: no CUDA-capable device is detected\n");
 }
 
-TEST_CASE("nccl: what goes wrong on a rank is one line, soon, and every process ends") {
-  if (!support::has_fake_cuda()) return;
+TEST_CASE("nccl: what goes wrong on a rank is one line, soon, and every process ends" *
+          support::needs(support::no_fake_cuda)) {
   struct Example {
     const char* fault;
     const char* said;
@@ -131,8 +131,8 @@ TEST_CASE("nccl: what goes wrong on a rank is one line, soon, and every process 
   }
 }
 
-TEST_CASE("nccl: processes that others have started, by torchrun's variables") {
-  if (!support::has_fake_cuda()) return;
+TEST_CASE("nccl: processes that others have started, by torchrun's variables" *
+          support::needs(support::no_fake_cuda)) {
   const auto port = transport::local_address(transport::listen_on({.host = "127.0.0.1", .port = 0})).port;
   const Environment job(
       {{"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", std::to_string(port)}});
@@ -153,12 +153,13 @@ TEST_CASE("nccl: the last line of its log about a function counts") {
       "h:1:2 [0] NCCL INFO AllReduce: 64 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..0}\n"
       "h:1:2 [0] NCCL INFO AllReduce: 4096 Bytes -> Algo RING proto LL128 channel{Lo..Hi}={0..1}\n"
       "h:1:2 [0] NCCL INFO AllGather: 4096 Bytes -> Algo NVLS_TREE proto SIMPLE channel{Lo..Hi}={0..1}\n";
-  CHECK(measure::last_taken(log, "AllReduce") == measure::Taken{.algorithm = "ring", .protocol = "ll128"});
-  CHECK(measure::last_taken(log, "AllGather") ==
-        measure::Taken{.algorithm = "nvls_tree", .protocol = "simple"});
-  CHECK(!measure::last_taken(log, "Broadcast"));
-  CHECK(!measure::last_taken("NCCL INFO AllReduce: 4096 Bytes -> Algo 1 proto 2 time 3.0", "AllReduce"));
-  CHECK(!measure::last_taken("", "AllReduce"));
+  CHECK(measure::last_choice(log, "AllReduce") ==
+        measure::TuningChoice{.algorithm = "ring", .protocol = "ll128"});
+  CHECK(measure::last_choice(log, "AllGather") ==
+        measure::TuningChoice{.algorithm = "nvls_tree", .protocol = "simple"});
+  CHECK(!measure::last_choice(log, "Broadcast"));
+  CHECK(!measure::last_choice("NCCL INFO AllReduce: 4096 Bytes -> Algo 1 proto 2 time 3.0", "AllReduce"));
+  CHECK(!measure::last_choice("", "AllReduce"));
 }
 
 }  // namespace

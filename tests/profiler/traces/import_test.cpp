@@ -1,4 +1,4 @@
-// The importers, on excerpts of the logs they are for.
+// The importers, on excerpts of the logs that they read.
 
 #include "profiler/traces/import.hpp"
 
@@ -93,14 +93,14 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 ImportOptions with_batch(std::int64_t batch_size = 64) { return {.batch_size = batch_size}; }
 
-Profile profile_of(const std::vector<LogFile>& logs, const ImportOptions& options) {
-  return std::get<Profile>(import_logs(logs, options));
+core::Profile profile_of(const std::vector<LogFile>& logs, const ImportOptions& options) {
+  return std::get<core::Profile>(import_logs(logs, options));
 }
-Profile profile_of(const std::string& text, const ImportOptions& options = with_batch()) {
+core::Profile profile_of(const std::string& text, const ImportOptions& options = with_batch()) {
   return profile_of(std::vector<LogFile>{{"logs/x.log", text}}, options);
 }
-Network network_of(const std::vector<LogFile>& logs, const ImportOptions& options = {}) {
-  return std::get<Network>(import_logs(logs, options));
+core::Network network_of(const std::vector<LogFile>& logs, const ImportOptions& options = {}) {
+  return std::get<core::Network>(import_logs(logs, options));
 }
 
 void check_refused(const std::vector<LogFile>& logs, const std::string& message,
@@ -113,7 +113,7 @@ void check_refused(const std::string& text, const std::string& message,
   check_refused(std::vector<LogFile>{{"x.log", text}}, message, options);
 }
 
-/// A byte order mark, line ends of DOS, blanks before them, and blank lines.
+/// Adds a byte order mark, DOS line ends, blanks before them, and blank lines.
 std::string disguised(const std::string& text) {
   std::string out = "\xEF\xBB\xBF";
   for (const char c : text) out += c == '\n' ? std::string(" \r\n\r\n") : std::string(1, c);
@@ -196,14 +196,14 @@ TEST_CASE("import: a violation that only the whole shows is found by reading the
 // ---- b-caffe
 
 TEST_CASE("b-caffe: the last run, with a layer's backward time counted once") {
-  const Profile profile = profile_of(
+  const core::Profile profile = profile_of(
       kBCaffe, {.model = "googlenet", .batch_size = 64, .device = "K80", .tensors = Grouping::layer});
-  const Profile expected = {
+  const core::Profile expected = {
       .model = "googlenet",
       .batch_size = 64,
-      .dtype = Dtype::float32,
+      .dtype = core::Dtype::float32,
       .device = "K80",
-      .origin = {.kind = OriginKind::measured,
+      .origin = {.kind = core::OriginKind::measured,
                  .source =
                      "B-Caffe layer log x.log, run 2 of 2; backward is measured; ASSUMED, as the log holds "
                      "neither: forward takes 0.5 of backward, layer by layer, and the batch size is 64"},
@@ -221,12 +221,13 @@ TEST_CASE("b-caffe: the last run, with a layer's backward time counted once") {
 }
 
 TEST_CASE("b-caffe: weight and bias stay apart if wanted, and are ready together") {
-  const Profile profile = profile_of(kBCaffe);
+  const core::Profile profile = profile_of(kBCaffe);
   CHECK(profile.model == "x");
   CHECK(profile.device == "unknown");
-  CHECK(profile.layers[1].tensors == std::vector<ProfileTensor>{{.name = "layer2.weight", .elements = 4096},
-                                                                {.name = "layer2.bias", .elements = 64}});
-  CHECK(backward_us(profile) == doctest::Approx(15143.7 + 3825.38));
+  CHECK(profile.layers[1].tensors ==
+        std::vector<core::ProfileTensor>{{.name = "layer2.weight", .elements = 4096},
+                                         {.name = "layer2.bias", .elements = 64}});
+  CHECK(core::backward_us(profile) == doctest::Approx(15143.7 + 3825.38));
 }
 
 TEST_CASE("b-caffe: a last run that was cut off is passed over") {
@@ -238,7 +239,7 @@ TEST_CASE("b-caffe: a last run that was cut off is passed over") {
 
 TEST_CASE("b-caffe: rows of four numbers, without a prefix, and in disguise") {
   const std::string plain = "[0, 10, 5, 0]\n[1, 2, 5, 0]\n";
-  CHECK(backward_us(profile_of(plain)) == 5);
+  CHECK(core::backward_us(profile_of(plain)) == 5);
   CHECK(profile_of(disguised(kBCaffe)) == profile_of(kBCaffe));
   CHECK(profile_of("[INFO] starting\n" + plain + "[12 files]\nbye [1] [2]\n").layers ==
         profile_of(plain).layers);
@@ -248,7 +249,7 @@ TEST_CASE("b-caffe: layers are numbered with as many digits as the last needs") 
   std::string text;
   for (int i = 0; i < 20; ++i)
     text += "[" + std::to_string(i) + ", 5, " + std::to_string(i / 2 + 1) + ", 0]\n";
-  const Profile profile = profile_of(text);
+  const core::Profile profile = profile_of(text);
   CHECK(profile.layers.front().name == "layer01");
   CHECK(profile.layers.back().name == "layer10");
 }
@@ -292,8 +293,8 @@ TEST_CASE("b-caffe: what is wrong with a row is said with its line") {
 // ---- osu
 
 TEST_CASE("osu: several logs are one network, ordered by workers") {
-  const Network network = network_of({{"logs/allreduce4.log", kOsu4}, {"logs/allreduce2.log", kOsu2}},
-                                     {.network_name = "n", .line_rate_gbps = 10});
+  const core::Network network = network_of({{"logs/allreduce4.log", kOsu4}, {"logs/allreduce2.log", kOsu2}},
+                                           {.network_name = "n", .line_rate_gbps = 10});
   CHECK(network.name == "n");
   CHECK(network.line_rate_gbps == 10.0);
   CHECK(network.origin.source ==
@@ -301,10 +302,10 @@ TEST_CASE("osu: several logs are one network, ordered by workers") {
         "workers)");
   REQUIRE(network.measured.size() == 2);
   CHECK(network.measured[0].workers == 2);
-  CHECK(network.measured[0].curve == CostCurve::through({{4, 31.92}, {8, 32.2}, {1048576, 1839.14}}));
+  CHECK(network.measured[0].curve == core::CostCurve::through({{4, 31.92}, {8, 32.2}, {1048576, 1839.14}}));
   CHECK(network.measured[1].workers == 4);
-  CHECK(network.measured[1].curve == CostCurve::through({{4, 54.5}, {8, 50.36}, {1048576, 2251.96}}));
-  CHECK(network.measured[1].collective == CollectiveKind::all_reduce);
+  CHECK(network.measured[1].curve == core::CostCurve::through({{4, 54.5}, {8, 50.36}, {1048576, 2251.96}}));
+  CHECK(network.measured[1].collective == core::CollectiveKind::all_reduce);
   CHECK_FALSE(network.measured[1].algorithm.has_value());
   REQUIRE(network.measured[1].fit.has_value());
   CHECK(network.measured[1].fit->max_relative_error < 0.05);
@@ -312,9 +313,9 @@ TEST_CASE("osu: several logs are one network, ordered by workers") {
 
 TEST_CASE("osu: the line that is continued beyond the measured sizes spans a quarter of them") {
   // 1000 and 1001 bytes differ by noise; the line through both would fall to nothing.
-  const Network network = network_of(
+  const core::Network network = network_of(
       {{"allreduce2.log", "# OSU MPI Allreduce Latency Test\n100 1\n750 6\n751 9\n1000 9\n1001 8\n"}}, {});
-  CHECK(network.measured[0].curve == CostCurve::through({{100, 1}, {750, 6}, {1001, 8}}));
+  CHECK(network.measured[0].curve == core::CostCurve::through({{100, 1}, {750, 6}, {1001, 8}}));
 }
 
 TEST_CASE("osu: the number of workers comes from a column, an option or the file's name") {
@@ -344,10 +345,11 @@ TEST_CASE("osu: full reports, disguises, and a single size without a fit") {
   const std::string full =
       "# OSU MPI Allreduce Latency Test v7.0\n# Size  Avg Latency(us)  Min  Max  Iterations\n"
       "4   54.50  50.00  60.00  1000\n8   50.36  50.00  60.00  1000\n";
-  CHECK(network_of({{"a4.log", full}}).measured[0].curve == CostCurve::through({{4, 54.5}, {8, 50.36}}));
+  CHECK(network_of({{"a4.log", full}}).measured[0].curve ==
+        core::CostCurve::through({{4, 54.5}, {8, 50.36}}));
   CHECK(network_of({{"x", "mpirun: 2 warnings\n" + disguised(kOsu2) + "bye\n"}}).measured ==
         network_of({{"x", kOsu2}}).measured);
-  const Network one = network_of({{"a4", "# OSU MPI Allreduce Latency Test\n4 54.5\n"}});
+  const core::Network one = network_of({{"a4", "# OSU MPI Allreduce Latency Test\n4 54.5\n"}});
   CHECK(one.measured[0].curve.us(1e6) == 54.5);
   CHECK_FALSE(one.measured[0].fit.has_value());
 }
@@ -382,24 +384,24 @@ TEST_CASE("osu: what is wrong with a row is said with its line") {
 // ---- espresso
 
 TEST_CASE("espresso: raw gaps, turned round into forward order, a layer per module") {
-  const Profile profile = profile_of(kEspresso, {.batch_size = 32, .forward_ratio = 0.25});
+  const core::Profile profile = profile_of(kEspresso, {.batch_size = 32, .forward_ratio = 0.25});
   CHECK(profile.batch_size == 32);
-  CHECK(profile.layers ==
-        std::vector<ProfileLayer>{{.name = "layer4.conv",
-                                   .kind = "unknown",
-                                   .forward_us = 2680,
-                                   .backward_us = 10720,
-                                   .tensors = {{"layer4.conv.weight", 1048576, 10720}}},
-                                  {.name = "layer4.bn",
-                                   .kind = "unknown",
-                                   .forward_us = 43,
-                                   .backward_us = 172,
-                                   .tensors = {{"layer4.bn.bias", 2048, 5}, {"layer4.bn.weight", 2048, 167}}},
-                                  {.name = "fc",
-                                   .kind = "unknown",
-                                   .forward_us = 18,
-                                   .backward_us = 72,
-                                   .tensors = {{"fc.weight", 2048000, 72}, {"fc.bias", 1000, 0}}}});
+  CHECK(profile.layers == std::vector<core::ProfileLayer>{
+                              {.name = "layer4.conv",
+                               .kind = "unknown",
+                               .forward_us = 2680,
+                               .backward_us = 10720,
+                               .tensors = {{"layer4.conv.weight", 1048576, 10720}}},
+                              {.name = "layer4.bn",
+                               .kind = "unknown",
+                               .forward_us = 43,
+                               .backward_us = 172,
+                               .tensors = {{"layer4.bn.bias", 2048, 5}, {"layer4.bn.weight", 2048, 167}}},
+                              {.name = "fc",
+                               .kind = "unknown",
+                               .forward_us = 18,
+                               .backward_us = 72,
+                               .tensors = {{"fc.weight", 2048000, 72}, {"fc.bias", 1000, 0}}}});
   CHECK(
       profile.origin.source ==
       "Espresso gradient-ready trace x.log; backward is the raw gaps between gradients becoming ready on the "
@@ -411,22 +413,23 @@ TEST_CASE("espresso: raw gaps, turned round into forward order, a layer per modu
 }
 
 TEST_CASE("espresso: layers whose tensors merge lose the parts") {
-  const Profile profile = profile_of(kEspresso, {.batch_size = 1, .tensors = Grouping::layer});
-  CHECK(profile.layers[1].tensors == std::vector<ProfileTensor>{{.name = "layer4.bn", .elements = 4096}});
+  const core::Profile profile = profile_of(kEspresso, {.batch_size = 1, .tensors = Grouping::layer});
+  CHECK(profile.layers[1].tensors ==
+        std::vector<core::ProfileTensor>{{.name = "layer4.bn", .elements = 4096}});
   CHECK(profile.layers[1].backward_us == 172);
 }
 
 TEST_CASE("espresso: a module that comes again gets a name of its own") {
-  const Profile profile = profile_of(
+  const core::Profile profile = profile_of(
       "idx,tensor,numel,gap_us\n0,a.x,1,1\n1,b#2.x,1,1\n2,b.x,1,1\n3,a.y,1,1\n4,b.y,1,1\n5,a.z,1,1\n6,plain,"
       "1,1\n");
   std::string names;
-  for (const ProfileLayer& layer : profile.layers) names += layer.name + " ";
+  for (const core::ProfileLayer& layer : profile.layers) names += layer.name + " ";
   CHECK(names == "plain a b a#2 b#2 b#2#2 a#3 ");
 }
 
 TEST_CASE("espresso: a name in quotes may hold a comma and a quote") {
-  const Profile profile = profile_of("idx,tensor,numel,gap_us\n0,\"a,\"\"b\"\".w\",1,1\n");
+  const core::Profile profile = profile_of("idx,tensor,numel,gap_us\n0,\"a,\"\"b\"\".w\",1,1\n");
   CHECK(profile.layers[0].name == "a,\"b\"");
   CHECK(profile.layers[0].tensors[0].name == "a,\"b\".w");
 }
@@ -456,13 +459,14 @@ TEST_CASE("espresso: what is wrong with a row is said with its line") {
 // ---- vtrain
 
 TEST_CASE("vtrain: out-of-place nanoseconds, workers from the file's name") {
-  const Network network = network_of({{"A100_AR_GPU4_1M_1024M_LUT", kVtrain}}, {.network_name = "a100x4"});
+  const core::Network network =
+      network_of({{"A100_AR_GPU4_1M_1024M_LUT", kVtrain}}, {.network_name = "a100x4"});
   CHECK(network.name == "a100x4");
   CHECK(network.origin.source ==
         "vTrain NCCL all-reduce, out-of-place time: A100_AR_GPU4_1M_1024M_LUT (4 workers)");
   REQUIRE(network.measured.size() == 1);
   CHECK(network.measured[0].workers == 4);
-  CHECK(network.measured[0].curve == CostCurve::through({{1048576, 51.4}, {2097152, 55.74}}));
+  CHECK(network.measured[0].curve == core::CostCurve::through({{1048576, 51.4}, {2097152, 55.74}}));
   CHECK(network_of({{"x_GPU4", disguised(kVtrain)}}).measured == network.measured);
   CHECK(network_of({{"x", kVtrain}}, {.workers = 4}).measured == network.measured);
 }
@@ -491,12 +495,12 @@ TEST_CASE("vtrain: what is wrong with a row is said with its line") {
 // ---- triosim
 
 TEST_CASE("triosim: forward operators are layers, backward operators go to theirs") {
-  const Profile profile =
+  const core::Profile profile =
       profile_of({{"t/trace.csv", kTrace}, {"t/tensor.csv", kTensors}}, {.model = "resnet"});
   CHECK(profile.batch_size == 128);
   CHECK(
       profile.layers ==
-      std::vector<ProfileLayer>{
+      std::vector<core::ProfileLayer>{
           {.name = "conv2d_1",
            .kind = "conv2d",
            .forward_us = 1273,
@@ -529,7 +533,7 @@ TEST_CASE("triosim: forward operators are layers, backward operators go to their
 }
 
 TEST_CASE("triosim: the two files in either order, and both are needed") {
-  const Profile profile = profile_of({{"a", kTrace}, {"b", kTensors}}, {});
+  const core::Profile profile = profile_of({{"a", kTrace}, {"b", kTensors}}, {});
   CHECK(profile_of({{"b", kTensors}, {"a", kTrace}}, {}) == profile);
   CHECK(profile_of({{"a", disguised(kTrace)}, {"b", disguised(kTensors)}}, {}) == profile);
   CHECK(profile_of({{"a", kTrace}, {"b", kTensors}}, with_batch(7)).batch_size == 7);
@@ -553,10 +557,11 @@ TEST_CASE("triosim: convolutions and batch norms are matched by weight, others f
   const std::string tensors =
       "Index,TensorID,TensorShape,TensorNumElement,TensorType\n"
       "0,2,[5],5,weight\n1,4,[6],6,weight\n";
-  const Profile profile = profile_of({{"a", trace}, {"b", tensors}}, with_batch());
+  const core::Profile profile = profile_of({{"a", trace}, {"b", tensors}}, with_batch());
   CHECK(profile.layers[0].backward_us == 20);
   CHECK(profile.layers[1].backward_us == 30);
-  // What finds no layer is left out and told: an unknown name, a second backward of one weight, no relu.
+  // Time that belongs to no layer is left out and reported: an unknown name, a second backward of one weight,
+  // no relu.
   CHECK(profile.origin.source.find("belong to no layer: 3, 100 us in all, among them evaluate_function: "
                                    "ConvolutionBackward0") != std::string::npos);
 }
@@ -567,9 +572,9 @@ TEST_CASE("triosim: a shared weight is one tensor, of its first use, and a layer
       "stage\n"
       "1,aten::embedding,[2; 1],9,1,[8; 5],0,forward\n2,aten::linear,[3; 2],9,2,[8; 6],0,forward\n";
   const std::string tensors = "Index,TensorID,TensorShape,TensorNumElement,TensorType\n0,2,[5],5,weight\n";
-  const Profile profile = profile_of({{"a", trace}, {"b", tensors}}, with_batch());
+  const core::Profile profile = profile_of({{"a", trace}, {"b", tensors}}, with_batch());
   CHECK(profile.layers[0].tensors ==
-        std::vector<ProfileTensor>{{.name = "embedding_1.weight", .elements = 5}});
+        std::vector<core::ProfileTensor>{{.name = "embedding_1.weight", .elements = 5}});
   CHECK(profile.layers[1].tensors.empty());
   CHECK(profile.origin.source.find("layers with tensors but without a backward operator: 1") !=
         std::string::npos);
@@ -604,7 +609,7 @@ TEST_CASE("triosim: what is wrong with a row is said with its file and line") {
 
 // ---- any text at all
 
-/// Imports or refuses; anything else fails the test.
+/// Imports or throws InputError; anything else fails the test.
 void import_or_refuse(const std::vector<LogFile>& logs) {
   try {
     (void)import_logs(logs, {.batch_size = 1, .workers = 4});

@@ -1,4 +1,4 @@
-// Measured collectives: tables that people write, and what nccl-tests prints and writes.
+// Measured collectives: tables written by people, and the output of nccl-tests.
 
 #include <string>
 
@@ -70,10 +70,10 @@ void check_refused(const std::string& text, const std::string& message, const Im
 TEST_CASE("csv: curves in any order, by collective, algorithm and number of workers") {
   const std::vector<Series> all = series_of(kTable);
   REQUIRE(all.size() == 3);
-  CHECK(all[0].workers == 4);  // any algorithm goes before one by name
+  CHECK(all[0].workers == 4);  // a curve for any algorithm comes before one with a name
   CHECK(all[1].algorithm == "ring");
   CHECK(all[1].points == std::vector<std::pair<double, double>>{{1024, 10.5}, {2048, 11}});
-  CHECK(all[2].collective == CollectiveKind::all_gather);
+  CHECK(all[2].collective == core::CollectiveKind::all_gather);
   CHECK_FALSE(all[2].algorithm.has_value());
 }
 
@@ -82,9 +82,9 @@ TEST_CASE("csv: what a table leaves out, options or the file's name say") {
   CHECK(named[0].workers == 8);
   CHECK(named[0].points.front() == std::pair<double, double>{1024, 10});
   CHECK(series_of("bytes,us\n1,1\n", {.workers = 3, .collective = "all_gather"})[0].collective ==
-        CollectiveKind::all_gather);
+        core::CollectiveKind::all_gather);
   const Imported imported = import_logs({{"run8.csv", "bytes,us\n1024,10\n2048,11\n"}}, {});
-  CHECK(std::get<Network>(imported).measured[0].workers == 8);
+  CHECK(std::get<core::Network>(imported).measured[0].workers == 8);
 }
 
 TEST_CASE("csv: a table that is wrong is refused with its line") {
@@ -114,7 +114,7 @@ TEST_CASE("nccl-tests: what it prints, with text before and after, and line ends
   for (const std::string& text : {kText, "\xEF\xBB\xBF" + dos, kText + "\nhost: done in three minutes\n"}) {
     const std::vector<Series> all = series_of(text);
     REQUIRE(all.size() == 1);
-    CHECK(all[0].collective == CollectiveKind::all_reduce);
+    CHECK(all[0].collective == core::CollectiveKind::all_reduce);
     CHECK(all[0].workers == 4);
     CHECK(all[0].points ==
           std::vector<std::pair<double, double>>{{8388608, 116.8}, {16777216, 181.6}, {33554432, 319.5}});
@@ -147,7 +147,7 @@ TEST_CASE("nccl-tests: what it prints is refused with its line where it is wrong
 TEST_CASE("nccl-tests: what -J writes") {
   const std::vector<Series> all = series_of(kJson);
   REQUIRE(all.size() == 1);
-  CHECK(all[0].collective == CollectiveKind::reduce_scatter);
+  CHECK(all[0].collective == core::CollectiveKind::reduce_scatter);
   CHECK(all[0].workers == 2);
   CHECK(all[0].points == std::vector<std::pair<double, double>>{{1048576, 52.4288}, {2097152, 104.8576}});
   check_refused(kJson.substr(0, kJson.size() - 40), "x.log:1:592: expected JSON, got the end of the file");

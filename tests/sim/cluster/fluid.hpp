@@ -1,4 +1,4 @@
-// What fluid simulations of shared links are made of, in real numbers: slow, and obvious.
+// Building blocks of fluid simulations of shared links, in real numbers: slow, but obviously correct.
 
 #pragma once
 
@@ -19,7 +19,7 @@ using Real = long double;
 /// Times in us.
 struct FluidFlow {
   Real joins = 0;
-  Real bytes = 0;  ///< left
+  Real bytes = 0;  ///< remaining
   Real rate = 0;
   std::vector<std::uint32_t> links{};
 
@@ -27,8 +27,8 @@ struct FluidFlow {
   bool has_ended(Real now) const { return joins <= now && bytes <= rate * 1e-13L; }
 };
 
-/// Again and again the link that offers least to those without a share, among those that have joined by
-/// `now`.
+/// Repeatedly picks the link that offers the smallest share to its flows without a share, among those that
+/// have joined by `now`.
 template <typename Flow>
 void fluid_share(const Topology& topology, std::vector<Flow>& flows, Real now) {
   std::vector<bool> has(flows.size());
@@ -56,7 +56,7 @@ void fluid_share(const Topology& topology, std::vector<Flow>& flows, Real now) {
   }
 }
 
-/// Lets bytes flow until the next joins or ends. Returns when that is.
+/// Lets bytes flow until the next flow joins or ends, and returns that time.
 template <typename Flow>
 Real fluid_step(const Topology& topology, std::vector<Flow>& flows, Real now) {
   fluid_share(topology, flows, now);
@@ -68,7 +68,7 @@ Real fluid_step(const Topology& topology, std::vector<Flow>& flows, Real now) {
   return next;
 }
 
-/// A random topology of at most 12 ranks.
+/// Returns a random topology of at most 12 ranks.
 inline TopologySpec random_spec(support::Random& random) {
   const std::uint32_t gpus = 1 + random.below(2);
   TopologySpec spec = {.kind = static_cast<TopologyKind>(1 + random.below(4)),

@@ -1,4 +1,4 @@
-// Messages on shared links as a fluid: slow and obvious, to compare cluster::Messages with.
+// Messages on shared links as a fluid: slow, but obviously correct, to compare cluster::Messages with.
 
 #pragma once
 
@@ -14,21 +14,21 @@
 
 namespace cluster {
 
-/// What runs on a topology: collectives, each with starts of its own.
+/// Collectives on a topology, each with its own start times.
 struct Case {
   Topology topology;
   Links links;
   std::vector<std::shared_ptr<const Pattern>> patterns;
-  std::vector<std::vector<sim::Time>> starts;  // by collective and rank
+  std::vector<std::vector<sim::Time>> starts;  // indexed by collective and rank
 };
-/// Of a message's time: the sender's slowdown x draw.
+/// The factor on a message's time: the sender's slowdown x random factor.
 inline double factor_of(const Links& links, const MessageKey& key) {
   Links alone = links;
   alone.levels = {{.ranks = 1U << 20U, .link = {1e6, 0}}};
   return sim::to_us(message_time(alone, key, key.from, 0)) / 1e6;
 }
 
-/// Fluid simulation in real numbers: everything is looked at again at every event.
+/// Fluid simulation in real numbers: everything is recomputed at every event.
 class Fluid {
  public:
   static constexpr double kUsPerPs = 1e-6;
@@ -40,7 +40,7 @@ class Fluid {
             {.collective = i, .rank = r, .begins = static_cast<Real>(of.starts[i][r].count()) * kUsPerPs});
   }
 
-  /// When each rank leaves each collective, in us.
+  /// Returns when each rank leaves each collective, in us.
   std::vector<Real> run() {
     while (settle()) share_and_step();
     std::vector<Real> out;
@@ -55,7 +55,7 @@ class Fluid {
     Real begins = 0;  // its round
     std::uint32_t round = 0;
     bool is_sent = false;         // has begun to send
-    std::vector<Real> arrived{};  // end of what it sends, by round; -1 not yet
+    std::vector<Real> arrived{};  // end of what it sends, indexed by round; -1: not yet
   };
   struct Flow : FluidFlow {
     std::size_t sender = 0;  // in ranks_
@@ -65,7 +65,7 @@ class Fluid {
     return ranks_[rank.collective * case_.topology.ranks + number];
   }
 
-  /// All that needs no time to pass, or whose end is known. Returns whether anything flows.
+  /// Handles everything that takes no time or whose end is known. Returns whether anything flows.
   bool settle() {
     for (bool again = true; again;) {
       again = false;

@@ -1,4 +1,4 @@
-// Networks written out: which way a message takes, against a search of all ways.
+// Explicit networks: the route of a message, compared with a search of all routes.
 
 #include "sim/cluster/graph.hpp"
 
@@ -42,7 +42,7 @@ Topology topology_of(Graph graph) {
                        ranks);
 }
 
-std::string transfer(const Topology& topology, std::uint32_t from, std::uint32_t to) {
+std::string route_text(const Topology& topology, std::uint32_t from, std::uint32_t to) {
   std::vector<std::string> names;
   for (const std::uint32_t link : topology.route(from, to).links) names.push_back(topology.links[link].name);
   return fmt::format("{}", fmt::join(names, " "));
@@ -56,13 +56,13 @@ TEST_CASE("graph: the way of fewest links, of these the least latency, of these 
     return graph_of(2, {edge(0, 5, 0), edge(5, 6, 0), edge(6, 1, 0), edge(0, 4, by_4), edge(0, 3, by_3),
                         edge(0, 2, by_2), edge(2, 1), edge(3, 1), edge(4, 1), edge(1, 0)});
   };
-  CHECK(transfer(topology_of(with(3, 2, 4)), 0, 1) == "0-3 3-1");
-  CHECK(transfer(topology_of(with(1, 2, 4)), 0, 1) == "0-2 2-1");
-  CHECK(transfer(topology_of(with(2, 2, 4)), 0, 1) == "0-3 3-1");  // whose first link stands before 0-2
-  CHECK(transfer(topology_of(with(2, 2, 2)), 0, 1) == "0-4 4-1");
-  CHECK(transfer(topology_of(with(2, 2, 2)), 1, 0) == "1-0");
-  // latencies that differ by less than a picosecond are the same
-  CHECK(transfer(topology_of(with(2, 2, 2 + 1e-7)), 0, 1) == "0-4 4-1");
+  CHECK(route_text(topology_of(with(3, 2, 4)), 0, 1) == "0-3 3-1");
+  CHECK(route_text(topology_of(with(1, 2, 4)), 0, 1) == "0-2 2-1");
+  CHECK(route_text(topology_of(with(2, 2, 4)), 0, 1) == "0-3 3-1");  // whose first link stands before 0-2
+  CHECK(route_text(topology_of(with(2, 2, 2)), 0, 1) == "0-4 4-1");
+  CHECK(route_text(topology_of(with(2, 2, 2)), 1, 0) == "1-0");
+  // Latencies that differ by less than a picosecond count as equal.
+  CHECK(route_text(topology_of(with(2, 2, 2 + 1e-7)), 0, 1) == "0-4 4-1");
 }
 
 TEST_CASE("graph: latencies add and the slowest link decides") {
@@ -80,14 +80,14 @@ TEST_CASE("graph: a written route goes before the usual one, for its ranks in it
   graph.edges.push_back(edge(0, 0));
   graph.routes = {{.from = 0, .to = 1, .edges = {2, 3}}, {.from = 2, .to = 3, .edges = {4}}};
   const Topology topology = topology_of(graph);
-  CHECK(transfer(topology, 0, 1) == "0-2 2-1");
-  CHECK(transfer(topology, 1, 0) == "1-0");
-  CHECK(transfer(topology, 2, 1) == "0-1");  // another rank at the same vertex
-  CHECK(transfer(topology, 0, 2).empty());   // there already
-  CHECK(transfer(topology, 2, 3) == "0-0");
+  CHECK(route_text(topology, 0, 1) == "0-2 2-1");
+  CHECK(route_text(topology, 1, 0) == "1-0");
+  CHECK(route_text(topology, 2, 1) == "0-1");  // another rank at the same vertex
+  CHECK(route_text(topology, 0, 2).empty());   // there already
+  CHECK(route_text(topology, 2, 3) == "0-0");
 }
 
-/// All ways without a vertex twice, one after the other.
+/// Enumerates all paths that visit no vertex twice.
 struct Search {
   const Graph& graph;
   std::uint32_t target;
@@ -150,7 +150,7 @@ TEST_CASE("graph: ways are the best of all ways, and ranks that none joins are f
 TEST_CASE("graph: fewer ranks are the first ones") {
   Graph graph = graph_of(3, {edge(0, 1), edge(1, 2), edge(2, 0)});
   const TopologySpec spec = {.kind = TopologyKind::custom, .graph = std::make_shared<Graph>(graph)};
-  CHECK(transfer(make_topology(spec, 2), 1, 0) == "1-2 2-0");
+  CHECK(route_text(make_topology(spec, 2), 1, 0) == "1-2 2-0");
 }
 
 std::string error_of(const Graph& graph) {

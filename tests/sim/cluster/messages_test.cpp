@@ -31,7 +31,7 @@ struct Sent {
   bool sums = false;
 };
 
-/// Of single messages.
+/// A pattern given as a list of single messages.
 class Script : public Pattern {
  public:
   Script(std::uint32_t ranks, std::uint32_t rounds, const std::vector<Sent>& messages)
@@ -54,7 +54,7 @@ class Script : public Pattern {
 
  private:
   std::uint32_t ranks_;
-  std::vector<std::vector<Exchange>> exchanges_;  // by round and rank
+  std::vector<std::vector<Exchange>> exchanges_;  // indexed by round and rank
 };
 
 std::shared_ptr<const Pattern> script(std::uint32_t ranks, std::uint32_t rounds,
@@ -71,7 +71,7 @@ std::shared_ptr<const Pattern> ring(std::uint32_t ranks, std::int64_t chunk) {
   return script(ranks, 2 * (ranks - 1), messages);
 }
 
-/// One rank to another, once.
+/// One message from one rank to another.
 std::shared_ptr<const Pattern> single(std::uint32_t ranks, std::uint32_t from, std::uint32_t to,
                                       std::int64_t bytes) {
   return script(ranks, 1, {{0, from, to, bytes, false}});
@@ -83,34 +83,34 @@ Links links_of(double startup_ps, double ps_per_byte, double sum_ps_per_byte = 0
           .slowdown = {}};
 }
 
-/// Nodes of one GPU with NICs of one byte per picosecond on a switch that is never in the way.
+/// Nodes of one GPU with NICs of one byte per picosecond on a switch of unlimited bandwidth.
 Topology flat(std::uint32_t ranks) { return make_topology({.nic = {0, kPs}}, ranks); }
 
 void enter_all(Messages& messages, std::uint32_t collective, std::uint32_t ranks, Time at = Time::zero()) {
   for (std::uint32_t rank = 0; rank < ranks; ++rank) messages.enter(collective, rank, at);
 }
 
-/// All who leave: in order of time, and here, of equal times, by collective and rank.
-std::vector<Messages::Left> run(Messages& messages) {
-  std::vector<Messages::Left> out;
+/// Returns all ranks that leave, sorted by time, then by collective and rank.
+std::vector<Messages::Departure> run(Messages& messages) {
+  std::vector<Messages::Departure> out;
   while (const auto left = messages.next(Time::max())) {
     if (!out.empty()) CHECK(out.back().at <= left->at);
     out.push_back(*left);
   }
-  std::sort(out.begin(), out.end(), [](const Messages::Left& a, const Messages::Left& b) {
+  std::sort(out.begin(), out.end(), [](const Messages::Departure& a, const Messages::Departure& b) {
     return std::tie(a.at, a.collective, a.rank) < std::tie(b.at, b.collective, b.rank);
   });
   return out;
 }
 
-std::string shown(const Messages::Left& left) {
+std::string shown(const Messages::Departure& left) {
   return fmt::format("{}:{}@{}", left.collective, left.rank, left.at.count());
 }
 
-/// "rank@ps" or, of several, "collective:rank@ps"
-std::string shown(const std::vector<Messages::Left>& all, bool with_collective = false) {
+/// "rank@ps" or, for several collectives, "collective:rank@ps"
+std::string shown(const std::vector<Messages::Departure>& all, bool with_collective = false) {
   std::string out;
-  for (const Messages::Left& left : all) {
+  for (const Messages::Departure& left : all) {
     if (!out.empty()) out += ' ';
     if (with_collective) out += fmt::format("{}:", left.collective);
     out += fmt::format("{}@{}", left.rank, left.at.count());
@@ -118,7 +118,7 @@ std::string shown(const std::vector<Messages::Left>& all, bool with_collective =
   return out;
 }
 
-/// What the receivers of messages, each in a collective of its own, see: "ps ps ...". All start at 0.
+/// Arrival times of messages, each in its own collective: "ps ps ...". All start at 0.
 std::string arrivals(const Topology& topology, const std::vector<Sent>& sent) {
   Messages messages({}, topology);
   for (std::size_t i = 0; i < sent.size(); ++i) {
@@ -127,7 +127,7 @@ std::string arrivals(const Topology& topology, const std::vector<Sent>& sent) {
     messages.enter(static_cast<std::uint32_t>(i), sent[i].to, Time::zero());
   }
   std::vector<std::int64_t> at(sent.size());
-  for (const Messages::Left& left : run(messages)) at[left.collective] = left.at.count();
+  for (const Messages::Departure& left : run(messages)) at[left.collective] = left.at.count();
   return fmt::format("{}", fmt::join(at, " "));
 }
 
@@ -226,7 +226,7 @@ TEST_CASE("messages: a ring finishes on any number of ranks") {
                                                        : std::nullopt);
       messages.add(ring(ranks, 10), 1);
       enter_all(messages, 0, ranks);
-      const std::vector<Messages::Left> all = run(messages);
+      const std::vector<Messages::Departure> all = run(messages);
       REQUIRE(all.size() == ranks);
       for (std::uint32_t rank = 0; rank < ranks; ++rank)
         REQUIRE(shown(all[rank]) == fmt::format("0:{}@{}", rank, (ranks - 1) * (2 * 13 + 20)));
@@ -319,7 +319,7 @@ TEST_CASE("messages: an oversubscribed spine is slower, one that is not is as if
   CHECK(arrivals(over(4), inside) == "100 100 100 100");
 }
 
-TEST_CASE("messages: bytes are charged once, however many hops; latencies add") {
+TEST_CASE("messages: bytes are charged once, however many hops, latencies add") {
   //  startup 3, NIC out 5, up 7, down 7, NIC in 5, then 100 bytes
   const Topology topology = make_topology({.kind = TopologyKind::leaf_spine,
                                            .startup_us = 3 * kPs,
@@ -355,7 +355,7 @@ TEST_CASE("messages: a collective of more ranks than the network has is an error
                        std::invalid_argument);
 }
 
-/// Every rank to another in every round, and some to nobody.
+/// Every rank sends to another rank in every round, or to none.
 std::shared_ptr<const Pattern> random_pattern(Random& random, std::uint32_t ranks, std::uint32_t rounds,
                                               std::int64_t max_bytes) {
   std::vector<Sent> sent;
@@ -410,8 +410,8 @@ std::vector<Time> random_starts(Random& random, std::uint32_t ranks) {
   return starts;
 }
 
-/// Each rank enters `patterns` one after the other, the next as it leaves one, looking no further than `step`
-/// at a time. Returns when each leaves the last.
+/// Each rank runs `patterns` one after the other, entering the next when it leaves one; advances by at most
+/// `step` at a time. Returns when each rank leaves the last.
 std::vector<Time> chain(Messages& messages, const std::vector<std::shared_ptr<const Pattern>>& patterns,
                         const std::vector<Time>& starts, Time step) {
   for (std::size_t i = 0; i < patterns.size(); ++i) messages.add(patterns[i], i);
@@ -419,7 +419,7 @@ std::vector<Time> chain(Messages& messages, const std::vector<std::shared_ptr<co
   std::vector<Time> ends(starts.size(), Time(-1));
   std::size_t done = 0;
   for (Time until = step; done < starts.size();) {
-    const std::optional<Messages::Left> left = messages.next(until);
+    const std::optional<Messages::Departure> left = messages.next(until);
     if (!left) {
       REQUIRE(messages.next_time());
       until += step;
@@ -504,11 +504,11 @@ TEST_CASE("messages: shared links give the times of a fluid simulation") {
     const Case random = random_case(seed);
     Messages messages(random.links, random.topology);
     start(messages, random);
-    const std::vector<Messages::Left> all = run(messages);
+    const std::vector<Messages::Departure> all = run(messages);
     REQUIRE(all.size() == random.patterns.size() * random.topology.ranks);
     const std::vector<long double> expected = Fluid(random).run();
     long double worst_ps = 0;
-    for (const Messages::Left& left : all) {
+    for (const Messages::Departure& left : all) {
       const long double us = expected[left.collective * random.topology.ranks + left.rank];
       worst_ps = std::max(worst_ps, std::abs(static_cast<long double>(left.at.count()) - us * 1e6L));
     }
@@ -553,7 +553,7 @@ TEST_CASE("messages: no link carries more than it can, and all that is sent arri
     double worst = 0;
     for (std::size_t link = 0; link < links.size(); ++link)
       worst = std::max(worst, std::abs(carried[link] - sent[link]));
-    CHECK(worst < 0.1);  // bytes: what flows in a few picoseconds of rounding
+    CHECK(worst < 0.1);  // bytes: what flows in a few picoseconds of rounding error
   }
 }
 
@@ -563,11 +563,11 @@ TEST_CASE("messages: looking in small steps, or twice, changes nothing") {
     const Case random = random_case(seed);
     Messages at_once(random.links, random.topology);
     start(at_once, random);
-    std::vector<Messages::Left> expected;
+    std::vector<Messages::Departure> expected;
     while (const auto left = at_once.next(Time::max())) expected.push_back(*left);
     Messages in_steps(random.links, random.topology);
     start(in_steps, random);
-    std::vector<Messages::Left> all;
+    std::vector<Messages::Departure> all;
     for (Time until{}; in_steps.next_time(); until += Time(777'777)) {
       while (const auto left = in_steps.next(until)) {
         all.push_back(*left);

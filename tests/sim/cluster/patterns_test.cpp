@@ -1,4 +1,4 @@
-// Patterns: their messages, run with real numbers, leave every rank with the sums it should have.
+// Patterns: run with real numbers, their messages leave every rank with the right sums.
 
 #include "sim/cluster/patterns.hpp"
 
@@ -35,7 +35,7 @@ Ranks rank_counts() {
   return out;
 }
 
-/// Another for each rank and byte.
+/// Different numbers for each rank and byte.
 std::vector<Numbers> random_numbers(const Shape& shape) {
   support::Random random(shape.ranks);
   std::vector<Numbers> out(shape.ranks, Numbers(static_cast<std::size_t>(shape.bytes)));
@@ -51,7 +51,7 @@ Numbers sum_of(const std::vector<Numbers>& held) {
   return out;
 }
 
-/// What `from` has there goes to where `to` has it.
+/// Copies the data of `from` to the positions of `to`.
 void deliver(const Numbers& from, Numbers& to, const Stretch& stretch, bool sums) {
   for (auto i = static_cast<std::size_t>(stretch.begin); i < static_cast<std::size_t>(stretch.end); ++i)
     to[i] = (sums ? to[i] : 0) + from[i];
@@ -95,7 +95,7 @@ Stretch own_part(const Shape& shape, std::uint32_t rank) {
   return part_of({.begin = 0, .end = shape.bytes}, shape.ranks, rank);
 }
 
-/// Nothing but what a rank begins with in an all-gather.
+/// Keeps only the part with which a rank begins in an all-gather.
 void forget_other_parts(const Shape& shape, std::vector<Numbers>& held) {
   for (std::uint32_t rank = 0; rank < shape.ranks; ++rank) {
     const Stretch own = own_part(shape, rank);
@@ -134,7 +134,7 @@ TEST_CASE("patterns: each leaves every rank with what it promises, run with real
         }
 }
 
-/// Every message has a sender and a receiver that agree about it.
+/// Checks that sender and receiver of every message agree about it.
 void check_exchanges(const BytePattern& pattern) {
   for (std::uint32_t round = 0; round < pattern.rounds(); ++round)
     for (std::uint32_t rank = 0; rank < pattern.ranks(); ++rank) {

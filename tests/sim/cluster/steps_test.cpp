@@ -1,4 +1,4 @@
-// Steps: the same times as message by message, as the closed forms where all is alike, and as known runs.
+// Steps: the same times as message by message, as the closed forms if all ranks are alike, and as known runs.
 
 #include "sim/cluster/steps.hpp"
 
@@ -44,7 +44,7 @@ Links alike(std::uint32_t ranks, double alpha, double beta, double gamma = 0) {
           .slowdown = {}};
 }
 
-/// Nodes of 4, and every link, rank and size at random.
+/// Nodes of 4, with random links, ranks and sizes.
 struct Instance {
   Shape shape;
   Links links;
@@ -76,7 +76,7 @@ Instance random_instance(std::uint32_t seed) {
 
 // ---- an obvious oracle
 
-/// When `rank` has left so many rounds, asked backwards from the end.
+/// Computes recursively when `rank` has left `rounds` rounds.
 class Oracle {
  public:
   Oracle(const Pattern& pattern, const Instance& of) : pattern_(pattern), of_(of) {}
@@ -146,7 +146,7 @@ TEST_CASE("steps: the way for rings is the way for any pattern, to the picosecon
 }
 
 TEST_CASE("steps: rings stay exact where times are too long for doubles") {
-  // a double has every whole number up to 2^53, and no odd one over it
+  // A double represents every integer up to 2^53, and no odd one above.
   for (const std::int64_t base : {(std::int64_t{1} << 53U) - 500'000, (std::int64_t{1} << 53U) + 1,
                                   (std::int64_t{1} << 60U) + 1, std::int64_t{8'999'999'999'000'000}}) {
     CAPTURE(base);
@@ -180,7 +180,7 @@ TEST_CASE("steps: each rank is told whose entry decides when it leaves") {
         REQUIRE(origins[rank] < times.size());
         decided_by_others += origins[rank] == rank ? 0 : 1;
         Times alone(times.size(), Time(of.starts[origins[rank]].count() - (std::int64_t{1} << 50U)));
-        alone[origins[rank]] = of.starts[origins[rank]];  // and all others long ago
+        alone[origins[rank]] = of.starts[origins[rank]];  // and all others long before
         CHECK(run(how, of.links, alone, of.collective)[rank] == expected[rank]);
       }
     }
@@ -250,7 +250,7 @@ struct ClosedForm {
   double gammas;
 };
 
-/// The contract's, for P ranks in nodes of 4.
+/// The closed forms of the contract for P ranks in nodes of 4.
 std::vector<ClosedForm> closed_forms(double p) {
   const double lg = std::log2(p);
   const double share = (p - 1) / p;
@@ -377,7 +377,7 @@ TEST_CASE("steps: the double binary tree, by hand") {
   CHECK(ends == Times{us(37), us(38), us(38), us(38)});
 }
 
-/// Heads and tails as the recurrence is written down, asked backwards.
+/// Computes heads and tails recursively, directly from the definition of the recurrence.
 class TreeOracle {
  public:
   TreeOracle(const DoubleBinaryTree& trees, const Instance& of) : trees_(trees), of_(of) {}

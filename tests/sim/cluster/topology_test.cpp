@@ -1,4 +1,4 @@
-// Topologies: which links a message passes, and what they cost.
+// Topologies: the links that a message passes, and their cost.
 
 #include "sim/cluster/topology.hpp"
 
@@ -11,8 +11,8 @@
 namespace cluster {
 namespace {
 
-/// The names of the links on the way.
-std::string transfer(const Topology& topology, std::uint32_t from, std::uint32_t to) {
+/// Returns the names of the links of the route.
+std::string route_text(const Topology& topology, std::uint32_t from, std::uint32_t to) {
   std::string out;
   for (const std::uint32_t link : topology.route(from, to).links)
     out += (out.empty() ? "" : ", ") + topology.links[link].name;
@@ -21,27 +21,27 @@ std::string transfer(const Topology& topology, std::uint32_t from, std::uint32_t
 
 TEST_CASE("topology: inside a node from port to port, to another node by the node's NIC") {
   const Topology topology = make_topology({.gpus_per_node = 4, .inside = {2, 0.1}, .nic = {3, 0.7}}, 8);
-  CHECK(transfer(topology, 1, 3) == "gpu 1 out, gpu 3 in");
+  CHECK(route_text(topology, 1, 3) == "gpu 1 out, gpu 3 in");
   CHECK(topology.route(1, 3).latency_us == 2);
   CHECK(topology.route(1, 3).us_per_byte == 0.1);
-  CHECK(transfer(topology, 1, 6) == "node 0 nic out, node 1 nic in");
+  CHECK(route_text(topology, 1, 6) == "node 0 nic out, node 1 nic in");
   CHECK(topology.route(1, 6).latency_us == 6);
   CHECK(topology.route(1, 6).us_per_byte == 0.7);
 }
 
 TEST_CASE("topology: a bus is one link both ways, and NICs may stand behind it") {
   TopologySpec spec = {.gpus_per_node = 2, .inside = {2, 0.1}, .inside_is_bus = true, .nic = {3, 0.05}};
-  CHECK(transfer(make_topology(spec, 4), 0, 1) == "node 0 bus");
-  CHECK(transfer(make_topology(spec, 4), 1, 0) == "node 0 bus");
+  CHECK(route_text(make_topology(spec, 4), 0, 1) == "node 0 bus");
+  CHECK(route_text(make_topology(spec, 4), 1, 0) == "node 0 bus");
   CHECK(make_topology(spec, 4).route(1, 0).latency_us == 2);
   spec.nic_behind_inside = true;
   spec.nic_per_gpu = true;
   const Topology topology = make_topology(spec, 4);
-  CHECK(transfer(topology, 1, 2) == "node 0 bus, gpu 1 nic out, gpu 2 nic in, node 1 bus");
+  CHECK(route_text(topology, 1, 2) == "node 0 bus, gpu 1 nic out, gpu 2 nic in, node 1 bus");
   CHECK(topology.route(1, 2).us_per_byte == 0.1);  // the slowest of them
   CHECK(topology.route(1, 2).latency_us == 10);
   spec.inside_is_bus = false;
-  CHECK(transfer(make_topology(spec, 4), 1, 2) == "gpu 1 out, gpu 1 nic out, gpu 2 nic in, gpu 2 in");
+  CHECK(route_text(make_topology(spec, 4), 1, 2) == "gpu 1 out, gpu 1 nic out, gpu 2 nic in, gpu 2 in");
 }
 
 TEST_CASE("topology: to itself and directly nothing is shared") {
@@ -64,9 +64,11 @@ TEST_CASE("topology: leaves share links to spines, slower by the oversubscriptio
                              .oversubscription = 2,
                              .uplink_latency_us = 5};
   const Topology topology = make_topology(spec, 18);  // 9 nodes: leaves of 4, 4 and 1
-  CHECK(transfer(topology, 0, 7) == "node 0 nic out, node 3 nic in");
-  CHECK(transfer(topology, 0, 8) == "node 0 nic out, leaf 0 to spine 0, leaf 1 from spine 0, node 4 nic in");
-  CHECK(transfer(topology, 17, 8) == "node 8 nic out, leaf 2 to spine 0, leaf 1 from spine 0, node 4 nic in");
+  CHECK(route_text(topology, 0, 7) == "node 0 nic out, node 3 nic in");
+  CHECK(route_text(topology, 0, 8) ==
+        "node 0 nic out, leaf 0 to spine 0, leaf 1 from spine 0, node 4 nic in");
+  CHECK(route_text(topology, 17, 8) ==
+        "node 8 nic out, leaf 2 to spine 0, leaf 1 from spine 0, node 4 nic in");
   CHECK(topology.route(0, 8).latency_us == 12);
   CHECK(topology.route(0, 8).us_per_byte == 0.2);
   // four NICs of 5 bytes/us over one link up of 20 / 2
@@ -95,9 +97,9 @@ TEST_CASE("topology: a pair of ranks always uses the same spine, pairs use all")
 
 TEST_CASE("topology: around a ring the shorter way, of equals the upward one") {
   const Topology topology = make_topology({.kind = TopologyKind::ring, .cable = {1, 0.5}}, 6);
-  CHECK(transfer(topology, 4, 0) == "node 4 nic out, node 4 up, node 5 up, node 0 nic in");
-  CHECK(transfer(topology, 1, 5) == "node 1 nic out, node 1 down, node 0 down, node 5 nic in");
-  CHECK(transfer(topology, 0, 3) == "node 0 nic out, node 0 up, node 1 up, node 2 up, node 3 nic in");
+  CHECK(route_text(topology, 4, 0) == "node 4 nic out, node 4 up, node 5 up, node 0 nic in");
+  CHECK(route_text(topology, 1, 5) == "node 1 nic out, node 1 down, node 0 down, node 5 nic in");
+  CHECK(route_text(topology, 0, 3) == "node 0 nic out, node 0 up, node 1 up, node 2 up, node 3 nic in");
   CHECK(topology.route(0, 3).latency_us == 3);
   CHECK(topology.route(0, 3).us_per_byte == 0.5);
 }
@@ -107,10 +109,10 @@ TEST_CASE("topology: on a torus first along the row, then along the column") {
   //  4  5  6  7
   //  8  9 10 11
   const Topology topology = make_topology({.kind = TopologyKind::torus2d, .torus_columns = 4}, 12);
-  CHECK(transfer(topology, 0, 9) == "node 0 nic out, node 0 right, node 1 above, node 9 nic in");
-  CHECK(transfer(topology, 0, 7) == "node 0 nic out, node 0 left, node 3 below, node 7 nic in");
-  CHECK(transfer(topology, 1, 3) == "node 1 nic out, node 1 right, node 2 right, node 3 nic in");
-  CHECK(transfer(topology, 11, 3) == "node 11 nic out, node 11 below, node 3 nic in");
+  CHECK(route_text(topology, 0, 9) == "node 0 nic out, node 0 right, node 1 above, node 9 nic in");
+  CHECK(route_text(topology, 0, 7) == "node 0 nic out, node 0 left, node 3 below, node 7 nic in");
+  CHECK(route_text(topology, 1, 3) == "node 1 nic out, node 1 right, node 2 right, node 3 nic in");
+  CHECK(route_text(topology, 11, 3) == "node 11 nic out, node 11 below, node 3 nic in");
 }
 
 TEST_CASE("topology: every route of every kind is made of its links, and there and back it is as long") {

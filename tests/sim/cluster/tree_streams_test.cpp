@@ -1,5 +1,5 @@
-// The double binary tree message by message: the times of its steps where nothing is shared, by hand and
-// against a fluid simulation where links are. Links of 1e-6 us per byte take one picosecond for a byte.
+// The double binary tree message by message: the times of its steps if nothing is shared, and by hand and
+// against a fluid simulation if links are shared. Links of 1e-6 us per byte take one picosecond for a byte.
 
 #include "sim/cluster/tree_streams.hpp"
 
@@ -29,7 +29,7 @@ constexpr double kPs = 1e-6;  // in us
 
 Collective tree(std::uint32_t ranks, std::int64_t bytes) { return DoubleBinaryTree(ranks, bytes); }
 
-/// Startup 10 ps, NICs of 1 ps/byte on a switch that is never in the way.
+/// Startup 10 ps, NICs of 1 ps/byte on a switch of unlimited bandwidth.
 Topology flat(std::uint32_t ranks) { return make_topology({.startup_us = 10 * kPs, .nic = {0, kPs}}, ranks); }
 
 Links summing(double ps_per_byte) {
@@ -40,15 +40,15 @@ void enter_all(Messages& messages, std::uint32_t collective, const Times& starts
   for (std::uint32_t rank = 0; rank < starts.size(); ++rank) messages.enter(collective, rank, starts[rank]);
 }
 
-/// All who leave: "rank@ps" or, of several, "collective:rank@ps", in order of time.
+/// All ranks that leave: "rank@ps" or, for several collectives, "collective:rank@ps", sorted by time.
 std::string run(Messages& messages, bool with_collective = false) {
-  std::vector<Messages::Left> all;
+  std::vector<Messages::Departure> all;
   while (const auto left = messages.next(Time::max())) all.push_back(*left);
-  CHECK(std::ranges::is_sorted(all, {}, &Messages::Left::at));
+  CHECK(std::ranges::is_sorted(all, {}, &Messages::Departure::at));
   std::ranges::sort(all, {},
                     [](const auto& left) { return std::tuple(left.at, left.collective, left.rank); });
   std::string out;
-  for (const Messages::Left& left : all) {
+  for (const Messages::Departure& left : all) {
     if (!out.empty()) out += ' ';
     if (with_collective) out += fmt::format("{}:", left.collective);
     out += fmt::format("{}@{}", left.rank, left.at.count());
@@ -58,7 +58,7 @@ std::string run(Messages& messages, bool with_collective = false) {
 
 // ---- without a topology
 
-/// Nodes of 4, and every link and rank at random.
+/// Nodes of 4, with random links and ranks.
 Links random_links(Random& random, std::uint32_t ranks) {
   Links out = {.levels = {{.ranks = 4, .link = {0.1 * random.below(50), 1e-4 / 3}},
                           {.ranks = 128, .link = {5.1 + random.below(5), 1e-3 / 7}}},
@@ -254,12 +254,12 @@ TEST_CASE("messages: two trees at once share a NIC") {
   CHECK(two(Time(30)) == "0:0@140 0:1@140 1:0@170 1:1@170");
 }
 
-/// Trees on a topology, each with starts of its own.
+/// Trees on a topology, each with its own start times.
 struct Case {
   Topology topology;
   Links links;
   std::vector<DoubleBinaryTree> trees;
-  std::vector<Times> starts;  // by collective and rank
+  std::vector<Times> starts;  // indexed by collective and rank
 };
 
 Case random_case(std::uint32_t seed) {
@@ -283,7 +283,8 @@ void start(Messages& messages, const Case& of) {
     enter_all(messages, messages.add(of.trees[i], i), of.starts[i]);
 }
 
-/// Heads and tails as the model is written down, asked backwards, in real numbers; again after each flow.
+/// Computes heads and tails recursively from the definition of the model, in real numbers; again after each
+/// flow.
 class Fluid {
  public:
   explicit Fluid(const Case& of) : case_(of) {
@@ -295,7 +296,7 @@ class Fluid {
         }
   }
 
-  /// When each rank leaves each collective, in us.
+  /// Returns when each rank leaves each collective, in us.
   std::vector<std::vector<Real>> run() {
     for (Real now = 0; begin_flows() || !flows_.empty();) {
       if (flows_.empty()) continue;
@@ -313,7 +314,7 @@ class Fluid {
   }
 
  private:
-  /// Also the child, on the way up or down.
+  /// An edge named by its child, on the way up or down.
   struct Edge {
     std::uint32_t collective = 0;
     std::uint32_t tree = 0;
@@ -344,7 +345,7 @@ class Fluid {
     const Route route = case_.topology.route(ends(of).first, ends(of).second);
     return factor(of) * (case_.topology.spec.startup_us + route.latency_us);
   }
-  /// In which the rank receives on its way, with what has flowed there.
+  /// The edges through which the rank receives in this direction.
   std::vector<Edge> incoming(const Edge& at) const {
     std::vector<Edge> out;
     for (const Edge& edge : edges_)
@@ -382,7 +383,7 @@ class Fluid {
     }
     return std::max(tails, flowed + (incoming(at).empty() ? 0 : sums(at)));
   }
-  /// Of all that comes in at the rank, in both trees.
+  /// The bytes that the rank receives and sums, in both trees.
   Real sums(const Edge& at) const {
     Real out = 0;
     for (const Edge& edge : edges_)
@@ -400,7 +401,7 @@ class Fluid {
     return out;
   }
 
-  /// Whether any that has met no link has already ended, so that more may begin.
+  /// Returns whether a flow that met no link has already ended, so that more may begin.
   bool begin_flows() {
     bool some = false;
     for (std::size_t i = 0; i < edges_.size(); ++i) {
@@ -445,7 +446,7 @@ TEST_CASE("messages: trees on shared links give the times of a fluid simulation"
     std::size_t ranks = 0;
     for (const DoubleBinaryTree& trees : random.trees) ranks += trees.ranks();
     CHECK(count == ranks);
-    CHECK(worst_ps <= 30);  // a few a message, on the longest chain of them
+    CHECK(worst_ps <= 30);  // a few per message, on the longest chain of messages
   }
 }
 
@@ -455,11 +456,11 @@ TEST_CASE("messages: no link carries more of trees than it can, and looking in s
     const Case random = random_case(seed);
     Messages at_once(random.links, random.topology);
     start(at_once, random);
-    std::vector<Messages::Left> expected;
+    std::vector<Messages::Departure> expected;
     while (const auto left = at_once.next(Time::max())) expected.push_back(*left);
     Messages in_steps(random.links, random.topology);
     start(in_steps, random);
-    std::vector<Messages::Left> all;
+    std::vector<Messages::Departure> all;
     double worst_load = 0;
     for (Time until{}; in_steps.next_time(); until += Time(777'777)) {
       while (const auto left = in_steps.next(until)) all.push_back(*left);

@@ -5,7 +5,7 @@
 #include "collectives/transport/in_process.hpp"
 #include "core/errors.hpp"
 #include "planner/cost/transfers.hpp"
-#include "tests/support/changing.hpp"
+#include "tests/support/corrupting_transport.hpp"
 #include "validate/live/codec.hpp"
 
 namespace {
@@ -87,7 +87,7 @@ TEST_CASE("coding: a changed byte on the way is found out, by which rank and of 
     CAPTURE(name);
     const auto run = [&](std::size_t min) {
       transport::run_ranks(3, [&](transport::Transport& transport) {
-        tests::Changing changing(transport, transport.rank() == 1 ? min : SIZE_MAX, SIZE_MAX);
+        tests::CorruptingTransport changing(transport, transport.rank() == 1 ? min : SIZE_MAX, SIZE_MAX);
         (void)live::time_compressor(changing, {.compressor = planner::built_in_compressor(name)}, {40'000}, 1,
                                     {.rounds = 3});
       });

@@ -7,7 +7,7 @@
 #include "collectives/transport/in_process.hpp"
 #include "core/errors.hpp"
 #include "core/field.hpp"
-#include "tests/support/changing.hpp"
+#include "tests/support/corrupting_transport.hpp"
 #include "tests/support/program.hpp"
 #include "validate/live/fusion_buffer_engine.hpp"
 #include "validate/live/layers.hpp"
@@ -27,7 +27,7 @@ live::RunSpec spec() {
 live::LayerTimes timed(std::size_t min, std::size_t max, std::size_t number) {
   live::LayerTimes out;
   transport::run_ranks(3, [&](transport::Transport& end) {
-    tests::Changing changing(end, end.rank() == 1 ? min : SIZE_MAX, max, number);
+    tests::CorruptingTransport changing(end, end.rank() == 1 ? min : SIZE_MAX, max, number);
     live::FusionBufferEngine engine(changing, "ring", 1);
     live::LayerTimes own = live::measured_layers(changing, engine, spec(), 2);
     if (end.rank() == 0) out = std::move(own);

@@ -12,6 +12,7 @@
 #include "tests/support/temporary_folder.hpp"
 #include "validate/live/predict.hpp"
 #include "validate/live/run.hpp"
+#include "validate/live/runnable.hpp"
 #include "validate/live/worker.hpp"
 #include "validate/live/worker_group.hpp"
 

@@ -18,6 +18,7 @@
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "tests/support/fake_cuda.hpp"
+#include "tests/support/needs.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/validate/live/live.hpp"
@@ -69,8 +70,8 @@ std::string failure(live::WorkerGroup& worker_group, const live::RunSpec& spec,
 
 bool says(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
 
-TEST_CASE("live nccl: groups of every pipeline are summed on every rank") {
-  if (!support::has_fake_cuda()) return;
+TEST_CASE("live nccl: groups of every pipeline are summed on every rank" *
+          support::needs(support::no_fake_cuda)) {
   const Environment environment = fakes({{"FAKE_CUDA_DEVICES", "1"}});
   std::uint32_t workers = 2;
   for (const std::string& text : schedules()) {
@@ -87,8 +88,8 @@ TEST_CASE("live nccl: groups of every pipeline are summed on every rank") {
   }
 }
 
-TEST_CASE("live nccl: a wrong value of the library's ends the run, named with iteration and group") {
-  if (!support::has_fake_cuda()) return;
+TEST_CASE("live nccl: a wrong value of the library's ends the run, named with iteration and group" *
+          support::needs(support::no_fake_cuda)) {
   for (const std::string& text : schedules()) {
     const bool is_sharded = says(text, "sharded");
     for (const char* fault : {"wrong:1", "gather:1"}) {
@@ -107,8 +108,8 @@ TEST_CASE("live nccl: a wrong value of the library's ends the run, named with it
   }
 }
 
-TEST_CASE("live nccl: who is killed is named with its phase, in time, and all end") {
-  if (!support::has_fake_cuda()) return;
+TEST_CASE("live nccl: who is killed is named with its phase, in time, and all end" *
+          support::needs(support::no_fake_cuda)) {
   const Environment environment = fakes();
   live::WorkerGroup worker_group(place(3, 300));
   for (const char* pipeline : {R"("wfbp")", R"("dear")"}) {
@@ -125,8 +126,8 @@ TEST_CASE("live nccl: who is killed is named with its phase, in time, and all en
   }
 }
 
-TEST_CASE("live nccl: what the library does not do any more is one line with the worker and its phase") {
-  if (!support::has_fake_cuda()) return;
+TEST_CASE("live nccl: what the library does not do any more is one line with the worker and its phase" *
+          support::needs(support::no_fake_cuda)) {
   struct Example {
     const char* fault;
     const char* said;
@@ -145,8 +146,8 @@ TEST_CASE("live nccl: what the library does not do any more is one line with the
   }
 }
 
-TEST_CASE("live nccl: calibration measures by the library, whose curves name no algorithm") {
-  if (!support::has_fake_cuda()) return;
+TEST_CASE("live nccl: calibration measures by the library, whose curves name no algorithm" *
+          support::needs(support::no_fake_cuda)) {
   const Environment environment = fakes();
   live::WorkerGroup worker_group(place(2));
   const live::RunSpec spec = spec_for(R"({"pipeline": "dear", "fusion": {"kind": "groups", "count": 2}})", 2);
@@ -180,8 +181,8 @@ std::vector<std::string> words(const std::string& file, const std::vector<std::s
   return out;
 }
 
-TEST_CASE("validate nccl: a scenario is predicted, run and compared") {
-  if (!support::has_fake_cuda()) return;
+TEST_CASE("validate nccl: a scenario is predicted, run and compared" *
+          support::needs(support::no_fake_cuda)) {
   const Environment environment = fakes();
   const support::TemporaryFolder folder;
   const std::string report = folder / "report.json";
@@ -197,8 +198,8 @@ TEST_CASE("validate nccl: a scenario is predicted, run and compared") {
   CHECK(core::read_file(report + ".prediction").size() > 10);
 }
 
-TEST_CASE("validate nccl: as a process of several, by torchrun's variables") {
-  if (!support::has_fake_cuda()) return;
+TEST_CASE("validate nccl: as a process of several, by torchrun's variables" *
+          support::needs(support::no_fake_cuda)) {
   const support::TemporaryFolder folder;
   const std::string file = scenario(folder, R"(["wfbp", "sync-easgd"])");
   const auto port = transport::local_address(transport::listen_on({.host = "127.0.0.1", .port = 0})).port;
@@ -224,23 +225,27 @@ TEST_CASE("validate nccl: as a process of several, by torchrun's variables") {
 TEST_CASE("validate nccl: without a GPU one line says so, exit 1") {
   const support::TemporaryFolder folder;
   const std::string file = scenario(folder, R"(["wfbp"])");
-  const Outcome real = support::run_program(words(file));
-  if (real.exit_code != 0) {  // there may be GPUs
-    CHECK(real.exit_code == 1);
-    CHECK(real.out.empty());
-    CHECK(std::ranges::count(real.err, '\n') == 1);
-    CHECK(real.err.rfind("no CUDA device: ", 0) == 0);
-  }
-  if (!support::has_fake_cuda()) return;
+  const Environment environment("CUDA_VISIBLE_DEVICES", "-1");
+  const Outcome outcome = support::run_program(words(file));
+  CHECK(outcome.exit_code == 1);
+  CHECK(outcome.out.empty());
+  CHECK(std::ranges::count(outcome.err, '\n') == 1);
+  CHECK(outcome.err.rfind("no CUDA device: ", 0) == 0);
+}
+
+TEST_CASE("validate nccl: a CUDA library that finds no device is quoted, exit 1" *
+          support::needs(support::no_fake_cuda)) {
+  const support::TemporaryFolder folder;
+  const std::string file = scenario(folder, R"(["wfbp"])");
   const Environment environment = fakes({{"FAKE_CUDA_DEVICES", "0"}});
   const Outcome none = support::run_program(words(file));
   CHECK(none.exit_code == 1);
   CHECK(none.err == "no CUDA device: no CUDA-capable device is detected\n");
 }
 
-TEST_CASE("validate nccl: layers run where the groups are, so without a GPU for them nowhere") {
-  if (!support::has_fake_cuda()) return;
-  const Environment environment = fakes();
+TEST_CASE("validate nccl: layers run where the groups are, so without a GPU for them nowhere" *
+          support::needs(support::no_fake_cuda)) {
+  const Environment environment = fakes({{"CUDA_VISIBLE_DEVICES", "-1"}});
   const support::TemporaryFolder folder;
   const std::string model =
       folder.put("m.json",
@@ -250,7 +255,6 @@ TEST_CASE("validate nccl: layers run where the groups are, so without a GPU for 
                      {"name": "loss", "kind": "cross_entropy"}]})");
   const Outcome outcome =
       support::run_program(words(scenario(folder, R"(["wfbp"])"), {"--layers", model, "--computing", "1"}));
-  if (outcome.exit_code == 0) return;  // there is one
   CHECK(outcome.exit_code == 1);
   CHECK(std::ranges::count(outcome.err, '\n') == 1);
   CHECK(says(outcome.err, "worker 0 (pid "));
@@ -294,7 +298,12 @@ TEST_CASE("validate nccl: what it does not run is refused in one line, exit 2") 
     CHECK(outcome.out.empty());
     CHECK(outcome.err == example.message);
   }
-  if (!support::has_fake_cuda()) return;
+}
+
+TEST_CASE("validate nccl: more workers than GPUs are refused in one line, exit 2" *
+          support::needs(support::no_fake_cuda)) {
+  const Environment environment = fakes({{"FAKE_CUDA_DEVICES", "1"}});
+  const support::TemporaryFolder folder;
   const Outcome crowded = support::run_program(
       {"validate", scenario(folder, R"(["wfbp"])"), "--backend", "nccl", "--workers", "3"});
   CHECK(crowded.exit_code == 2);

@@ -15,7 +15,10 @@ namespace {
 using Items = std::vector<std::uint32_t>;
 
 live::Request request(std::uint32_t group, std::int32_t layer, std::int64_t bytes = 40) {
-  return {.item = group, .group = group, .layer = layer, .bytes = bytes};
+  return {.label = {.kind = planner::TaskLabel::Kind::all_reduce, .item = group},
+          .group = group,
+          .priority = layer,
+          .size = bytes};
 }
 
 /// What a channel of that credit carries, in order. The second batch is posted while the first collective
@@ -27,8 +30,6 @@ Items carried(std::int64_t credit, const std::vector<live::Request>& first,
   std::condition_variable changed;
   bool is_posted = false;
   transport::run_ranks(1, [&](transport::Transport& transport) {
-    planner::Program program;
-    program.by_layer = planner::ByLayer{.credit_bytes = credit};
     const auto carry = [&](const live::Request& each) {
       std::unique_lock lock(mutex);
       out.push_back(each.group);
@@ -36,20 +37,20 @@ Items carried(std::int64_t credit, const std::vector<live::Request>& first,
       if (!changed.wait_for(lock, std::chrono::seconds(20), [&] { return is_posted; }))
         throw std::runtime_error("nothing was posted");
     };
-    live::Channel channel(transport, program, carry, std::chrono::seconds(20));
-    channel.post_all(first);
+    live::Channel channel(transport, {.credit = credit, .deadline = std::chrono::seconds(20)}, carry);
+    channel.post(first);
     {
       std::unique_lock lock(mutex);
       if (!changed.wait_for(lock, std::chrono::seconds(20), [&] { return !out.empty(); }))
         throw std::runtime_error("nothing was carried");
     }
-    channel.post_all(second);
+    channel.post(second);
     {
       const std::scoped_lock lock(mutex);
       is_posted = true;
       changed.notify_all();
     }
-    channel.wait_all();
+    for (std::size_t i = 0; i < first.size() + second.size(); ++i) channel.wait(i);
   });
   return out;
 }

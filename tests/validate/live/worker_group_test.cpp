@@ -247,12 +247,12 @@ TEST_CASE("validate: --workers has to be as many as were started, and a plan tak
   const Starter starter = starters("2")[1];
   const Outcome wrong = run_as_two(starter, {"validate", file, "--workers", "3"});
   CHECK(wrong.exit_code == 2);
-  CHECK(wrong.err == "--workers: expected 2, as there are processes, got '3'\n");
+  CHECK(wrong.err == "--workers: expected 2, the number of processes, got '3'\n");
   const Outcome delayed = run_as_two(starter, {"validate", file, "--rate", "1gbit", "--delay", "1ms"});
   CHECK(delayed.exit_code == 2);
   CHECK(delayed.err ==
-        "--delay, --between-rate, --netlab: expected none of them where the processes were started from "
-        "outside, got one\n");
+        "--delay, --between-rate, --netlab: expected none of them for processes started from outside, got "
+        "one\n");
   const std::string plan = folder / "p.plan.json";
   REQUIRE(run_program({"plan", scenario(folder, "4"), "--schedule", "fusewise", "-o", plan}).exit_code == 0);
   const std::string profile = folder.put("p.json", core::profile_text(live_tests::small_profile()));

@@ -243,7 +243,7 @@ TEST_CASE("live: priority runs the same order on all ranks, and a layer waits fo
 TEST_CASE("live: sharded gathers before a layer's passes and scatters after backward") {
   check_all(schedule("sharded", R"("none")", kGroups), [](const Checked& at) {
     for (std::uint32_t group = 0; group < at.groups(); ++group) {
-      const Piece& gathered = find(at.iteration, Kind::all_gather, group);
+      const Piece& gathered = find(at.iteration, Kind::forward_gather, group);
       for (std::uint32_t layer = 0; layer < at.workload.forward.size(); ++layer)
         if (at.has(group, layer)) CHECK(find(at.iteration, Kind::forward, layer).start_us >= gathered.end_us);
       CHECK(find(at.iteration, Kind::reduce_scatter, group).start_us >=

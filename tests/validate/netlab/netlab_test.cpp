@@ -1,13 +1,13 @@
-// Where namespaces can be had, that they come and go; elsewhere, that one line says what is missing. Each
-// case says which of the two it has tested.
+// Creates and removes network namespaces; a case where they are not available checks the one-line error.
 
 #include "validate/netlab/lab.hpp"
 
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
-#include <optional>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -16,34 +16,41 @@
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "tests/collectives/transport/ranks.hpp"
+#include "tests/support/namespaces.hpp"
+#include "tests/support/needs.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "validate/netlab/registry.hpp"
 
 namespace {
 
-/// Nothing, and a message that it is so, where namespaces cannot be had.
-std::optional<netlab::Lab> lab(const netlab::Shape& shape) {
-  try {
-    return netlab::build(shape, netlab::Lifetime::of_thread);
-  } catch (const core::EnvironmentError& error) {
-    const std::string why = error.what();
-    MESSAGE("no namespaces here, the refusal was tested: " << why);
-    CHECK(why.rfind("netlab: ", 0) == 0);
-    CHECK(why.find('\n') == std::string::npos);
-    CHECK(processes::no_child_left());
-    return {};
-  }
+TEST_CASE("netlab: where namespaces cannot be had one line says so, and nothing is left behind") {
+  const auto ends = transport::launch(1,
+                                      [](std::uint32_t /*rank*/) {
+                                        support::forbid_namespaces();
+                                        try {
+                                          (void)netlab::build({.workers = 2, .bits_per_second = 1e9},
+                                                              netlab::Lifetime::of_thread);
+                                        } catch (const core::EnvironmentError& error) {
+                                          (void)std::fprintf(stderr, "%s\n", error.what());
+                                        }
+                                        return processes::no_child_left() ? 0 : 1;
+                                      },
+                                      {.limit = std::chrono::seconds(40)});
+  CHECK(transport::failures(ends) == "");
+  const std::string& said = ends.at(0).err;
+  CHECK(said.rfind("netlab: ", 0) == 0);
+  CHECK(std::ranges::count(said, '\n') == 1);
 }
 
-TEST_CASE("netlab: ranks in namespaces reach each other, and nothing is left behind") {
-  const std::optional<netlab::Lab> built = lab({.workers = 3, .bits_per_second = 1e9});
-  if (!built) return;
-  MESSAGE("namespaces were tested");
-  CHECK(netlab::is_up(*built));
+TEST_CASE("netlab: ranks in namespaces reach each other, and nothing is left behind" *
+          support::needs(support::no_namespaces)) {
+  const netlab::Lab built =
+      netlab::build({.workers = 3, .bits_per_second = 1e9}, netlab::Lifetime::of_thread);
+  CHECK(netlab::is_up(built));
   const auto ends = transport::launch(
       3,
       [&](std::uint32_t rank) {
-        netlab::enter(*built, rank);
+        netlab::enter(built, rank);
         const transport::Membership membership = {
             .rank = rank, .size = 3, .master = {.host = netlab::address(0), .port = 29500}, .job = "lab"};
         transport::run_rank(membership, processes::patient(), [](transport::Tcp& end) {
@@ -56,21 +63,22 @@ TEST_CASE("netlab: ranks in namespaces reach each other, and nothing is left beh
       },
       {.limit = std::chrono::seconds(40)});
   CHECK(transport::failures(ends) == "");
-  netlab::remove(*built);
-  CHECK_FALSE(netlab::is_up(*built));
+  netlab::remove(built);
+  CHECK_FALSE(netlab::is_up(built));
   CHECK(processes::no_child_left());
-  CHECK_THROWS_AS(netlab::enter(*built, 0), core::EnvironmentError);
-  netlab::remove(*built);  // once more does no harm
+  CHECK_THROWS_AS(netlab::enter(built, 0), core::EnvironmentError);
+  netlab::remove(built);  // once more does no harm
 }
 
-TEST_CASE("netlab: nodes are joined by a link of their own rate, which their workers share") {
-  const std::optional<netlab::Lab> built =
-      lab({.workers = 4, .bits_per_second = 1e9, .workers_per_node = 2, .between_bits_per_second = 2e7});
-  if (!built) return;
+TEST_CASE("netlab: nodes are joined by a link of their own rate, which their workers share" *
+          support::needs(support::no_namespaces)) {
+  const netlab::Lab built = netlab::build(
+      {.workers = 4, .bits_per_second = 1e9, .workers_per_node = 2, .between_bits_per_second = 2e7},
+      netlab::Lifetime::of_thread);
   const auto ends = transport::launch(
       4,
       [&](std::uint32_t rank) {
-        netlab::enter(*built, rank);
+        netlab::enter(built, rank);
         const transport::Membership membership = {
             .rank = rank, .size = 4, .master = {.host = netlab::address(0), .port = 29500}, .job = "lab"};
         transport::run_rank(membership, processes::patient(), [&](transport::Tcp& end) {
@@ -90,11 +98,12 @@ TEST_CASE("netlab: nodes are joined by a link of their own rate, which their wor
       },
       {.limit = std::chrono::seconds(40)});
   CHECK(transport::failures(ends) == "");
-  netlab::remove(*built);
+  netlab::remove(built);
   CHECK(processes::no_child_left());
 }
 
-TEST_CASE("netlab: the keeper dies with the process that has built it") {
+TEST_CASE("netlab: the keeper dies with the process that has built it" *
+          support::needs(support::no_namespaces)) {
   std::string keeper;
   transport::LaunchOptions options{.limit = std::chrono::seconds(40)};
   std::vector<pid_t> pids;
@@ -106,22 +115,14 @@ TEST_CASE("netlab: the keeper dies with the process that has built it") {
   (void)transport::launch(
       1,
       [](std::uint32_t /*rank*/) {
-        std::string told = "none";
-        try {
-          const netlab::Lab built =
-              netlab::build({.workers = 2, .bits_per_second = 1e9}, netlab::Lifetime::of_thread);
-          told = std::to_string(built.keeper) + ' ' + std::to_string(built.keeper_started);
-        } catch (const core::EnvironmentError&) {
-        }
-        (void)std::fprintf(stderr, "%s\n", told.c_str());
+        const netlab::Lab built =
+            netlab::build({.workers = 2, .bits_per_second = 1e9}, netlab::Lifetime::of_thread);
+        (void)std::fprintf(stderr, "%d %llu\n", static_cast<int>(built.keeper),
+                           static_cast<unsigned long long>(built.keeper_started));
         ::sleep(60);
         return 0;
       },
       options);
-  if (keeper == "none") {
-    MESSAGE("no namespaces here, not tested");
-    return;
-  }
   netlab::Lab built;
   built.keeper = std::stoi(keeper);
   built.keeper_started = std::stoull(keeper.substr(keeper.find(' ')));
@@ -157,8 +158,8 @@ TEST_CASE("netlab: what is enlisted is found while its keeper lives, and struck 
   netlab::remove(lab);
   (void)::waitpid(keeper, nullptr, 0);
   CHECK_FALSE(netlab::find_lab(folder.path(), "a"));
-  netlab::strike_out(folder.path(), "a");
-  netlab::strike_out(folder.path(), "a");
+  netlab::remove_lab_file(folder.path(), "a");
+  netlab::remove_lab_file(folder.path(), "a");
   CHECK(folder.count() == 0);
 }
 

@@ -1,4 +1,4 @@
-// Words and messages of all-reduces, counted from runs of the algorithms between threads.
+// Words and messages of all-reduces, counted in runs of the algorithms between threads.
 
 #include <algorithm>
 #include <array>
@@ -21,44 +21,44 @@ using transport::Transport;
 
 struct Collective {
   std::string_view name;
-  /// One call on one rank; the state is that of the rank's calls so far.
-  void (*call)(Transport& transport, const Sampled& sampled, std::vector<float>& gradient,
+  /// Runs one call on one rank; the state keeps the rank's earlier calls.
+  void (*call)(Transport& transport, const SampledGradients& sampled, std::vector<float>& gradient,
                OkTopkState& state);
-  /// A rank that does one after another what others do at once pays for what it sends, too.
+  /// A rank that does sequentially what others do in parallel is also charged for what it sends.
   bool sends_count = false;
 };
 
 constexpr std::array<Collective, 7> kCollectives = {{
-    {"dense", [](Transport& t, const Sampled&, std::vector<float>& x,
+    {"dense", [](Transport& t, const SampledGradients&, std::vector<float>& x,
                  OkTopkState&) { sparse::ring_all_reduce(t, x); }},
     {"topk-a",
-     [](Transport& t, const Sampled& sampled, std::vector<float>& x, OkTopkState&) {
+     [](Transport& t, const SampledGradients& sampled, std::vector<float>& x, OkTopkState&) {
        (void)sparse::topk_a(t, compression::top_k(x, sampled.kept), sampled.elements);
      }},
     {"topk-dsa",
-     [](Transport& t, const Sampled& sampled, std::vector<float>& x, OkTopkState&) {
+     [](Transport& t, const SampledGradients& sampled, std::vector<float>& x, OkTopkState&) {
        (void)sparse::topk_dsa(t, compression::top_k(x, sampled.kept), sampled.elements);
      }},
     {"topk-a in rounds",
-     [](Transport& t, const Sampled& sampled, std::vector<float>& x, OkTopkState&) {
+     [](Transport& t, const SampledGradients& sampled, std::vector<float>& x, OkTopkState&) {
        (void)sparse::topk_a(t, compression::top_k(x, sampled.kept), sampled.elements,
                             sparse::Gathering::rounds);
      }},
     {"topk-dsa in rounds",
-     [](Transport& t, const Sampled& sampled, std::vector<float>& x, OkTopkState&) {
+     [](Transport& t, const SampledGradients& sampled, std::vector<float>& x, OkTopkState&) {
        (void)sparse::topk_dsa(t, compression::top_k(x, sampled.kept), sampled.elements,
                               sparse::Gathering::rounds);
      }},
     {"gtopk",
-     [](Transport& t, const Sampled& sampled, std::vector<float>& x, OkTopkState&) {
+     [](Transport& t, const SampledGradients& sampled, std::vector<float>& x, OkTopkState&) {
        (void)sparse::gtopk(t, compression::top_k(x, sampled.kept), sampled.elements, sampled.kept);
      },
      true},
-    {"ok-topk", [](Transport& t, const Sampled& sampled, std::vector<float>& x,
+    {"ok-topk", [](Transport& t, const SampledGradients& sampled, std::vector<float>& x,
                    OkTopkState& state) { (void)sparse::ok_topk(t, x, {.k = sampled.kept}, state); }},
 }};
 
-/// What figures are divided by: a formula of the paper's Table 1 without its factor.
+/// A divisor of figures: a formula of the paper's Table 1 without its factor.
 struct Formula {
   std::string_view name;
   double (*value)(double n, double k, double p, double lg);
@@ -85,8 +85,8 @@ const auto& entry_at(const Request& request, std::string_view key, const Table& 
   return *std::find_if(table.begin(), table.end(), [&](const auto& each) { return each.name == name; });
 }
 
-/// By rank, of the last call.
-std::vector<Counts> run(const Collective& collective, const Sampled& sampled) {
+/// Returns the counts of the last call, indexed by rank.
+std::vector<Counts> run(const Collective& collective, const SampledGradients& sampled) {
   std::vector<Counts> out(sampled.ranks);
   transport::run_ranks(sampled.ranks, [&](Transport& end) {
     OkTopkState state;
@@ -100,10 +100,10 @@ std::vector<Counts> run(const Collective& collective, const Sampled& sampled) {
   return out;
 }
 
-/// Of the rank with the most, over the formula under `per`.
+/// The maximum over ranks, divided by the formula under `per`.
 template <typename Of>
 Values max(const Request& request, Of of) {
-  const Sampled sampled = read_sampled(request);
+  const SampledGradients sampled = read_sampled(request);
   const Collective& collective = entry_at(request, "collective", kCollectives);
   const Formula& formula = entry_at(request, "per", kFormulas);
   std::int64_t max = 0;
@@ -131,9 +131,10 @@ Values messages(const Request& request) {
 
 std::vector<Quantity> counted_quantities() {
   const std::vector<std::string_view> keys = sampled_keys({"collective", "per"});
-  return {{"counted_words", "of the rank with the most in the last call of a real run, in units of `per`",
-           keys, words},
-          {"counted_messages", "likewise", keys, messages}};
+  return {
+      {"counted_words",
+       "words received by the busiest rank in the last call of a real run, in units of `per`", keys, words},
+      {"counted_messages", "likewise", keys, messages}};
 }
 
 }  // namespace validate

@@ -1,4 +1,4 @@
-// The closed forms of DeAR's paper, and how many probes a search for a cap needs.
+// The closed forms of DeAR's paper, and the number of probes that a search for a cap needs.
 
 #include <algorithm>
 #include <array>
@@ -12,14 +12,14 @@
 namespace validate {
 namespace {
 
-/// What equation 6 is about: times in one unit.
+/// The terms of equation 6, times in one unit.
 struct Times {
   double forward = 0;
   double backward = 0;
   double half = 0;  ///< of an all-reduce: reduce-scatter, or all-gather
 };
 
-/// `compute_ms` in both passes, of which forward takes `forward_share`; `parameters` of 4 bytes that cross a
+/// `compute_ms` of both passes, of which forward takes `forward_share`; `parameters` of 4 bytes that cross a
 /// link of `gbps` twice.
 Times times_of(const Request& request) {
   constexpr double kBytes = 4;
@@ -41,15 +41,15 @@ Values s_max(const Request& request) {
   return {{"", workers * compute / (compute + exposed)}};
 }
 
-/// Of equation 6, what one half of the all-reduce leaves exposed.
+/// The exposed time of one half of the all-reduce in equation 6.
 Values exposed_half_ms(const Request& request) {
   const Times t = times_of(request);
   const bool gathers = request.at("half").one_of({"reduce_scatter", "all_gather"}) == "all_gather";
   return {{"", std::max(0.0, t.half - (gathers ? t.forward : t.backward))}};
 }
 
-/// 1 if equation 9 follows from equations 7 and 8, in whole numbers, wherever backward takes twice as long as
-/// forward: everywhere on a grid of both.
+/// Returns 1 if equation 9 follows from equations 7 and 8, in integers, whenever backward takes twice as long
+/// as forward: at every point of a grid of both.
 Values equation_9(const Request& /*request*/) {
   for (std::int64_t forward = 0; forward <= 200; ++forward) {
     for (std::int64_t gather = 0; gather <= 700; ++gather) {
@@ -62,12 +62,12 @@ Values equation_9(const Request& /*request*/) {
   return {{"", 1}};
 }
 
-/// What `schedule` saves over `over`, in forward passes: equation 9 says at most one.
+/// The time that `schedule` saves compared with `over`, in forward passes: equation 9 says at most one.
 Values saved_forwards(const Request& request) {
   const scenarios::Scenario scenario = request.scenario();
   const std::int64_t workers = request.workers(scenario);
-  const planner::Prediction mine = predict(scenario, workers, request.schedule());
-  const planner::Prediction other = predict(scenario, workers, request.schedule("over"));
+  const planner::Metrics mine = predict(scenario, workers, request.schedule());
+  const planner::Metrics other = predict(scenario, workers, request.schedule("over"));
   return {{"", (other.iteration_us - mine.iteration_us) / mine.forward_us}};
 }
 
@@ -76,8 +76,8 @@ planner::Schedule searching(std::string_view kind, std::string_view keys) {
   return planner::read_schedule(core::Field::parse(text, "probes"));
 }
 
-/// The probes after which the best so far is, and stays, within 1 % of what any cap in the range would give;
-/// the mean over several seeds, of those searches that draw.
+/// The number of probes after which the best value so far is, and stays, within 1 % of the best of any cap in
+/// the range; the mean over several seeds for random searches.
 Values probes_to_best(const Request& request) {
   constexpr std::int64_t kMaxProbes = 60;
   constexpr std::int64_t kSeeds = 40;
@@ -99,9 +99,9 @@ Values probes_to_best(const Request& request) {
              kStable * best;
     };
     std::int64_t probes = 1;
-    if (kind == "grid") {  // one probe more moves all: no finer grid may miss either
+    if (kind == "grid") {  // one more probe changes all points, so no finer grid may miss the range
       for (probes = kMaxProbes; probes > 1 && is_stable(probes - 1);) --probes;
-    } else {  // one probe more only adds one: what was stable stays so
+    } else {  // one more probe only adds a point, so a stable result stays stable
       for (std::int64_t max = kMaxProbes; probes < max;) {
         const std::int64_t middle = (probes + max) / 2;
         if (is_stable(middle))
@@ -124,12 +124,12 @@ std::vector<Quantity> dear_quantities() {
   std::vector<std::string_view> of_half = of_times;
   of_half.emplace_back("half");
   return {
-      {"s_max", "equation 6 of DeAR: the most that workers can be faster than one", of_s_max, s_max},
-      {"exposed_half_ms", "what equation 6 leaves of the `half` reduce_scatter or all_gather", of_half,
-       exposed_half_ms},
+      {"s_max", "equation 6 of DeAR: the maximum speed-up of workers over one", of_s_max, s_max},
+      {"exposed_half_ms", "the exposed time of the `half` reduce_scatter or all_gather in equation 6",
+       of_half, exposed_half_ms},
       {"equation_9", "1 if it follows from equations 7 and 8 of DeAR", {}, equation_9},
       {"saved_forwards",
-       "what `schedule` saves over `over`, in forward passes",
+       "the time that `schedule` saves compared with `over`, in forward passes",
        {"scenario", "workers", "schedule", "over", "network", "profile", "collectives"},
        saved_forwards},
       {"probes_to_best",

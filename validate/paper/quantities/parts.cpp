@@ -1,4 +1,4 @@
-// Parts of an iteration that no other quantity tells: its update, its coding.
+// Parts of an iteration that no other quantity covers: its update, its encoding and decoding.
 
 #include "validate/paper/quantities.hpp"
 
@@ -20,7 +20,7 @@ Values update_ms(const Request& request) {
 
 Values coding_ms(const Request& request) {
   const scenarios::Scenario scenario = request.scenario();
-  const planner::Prediction prediction = predict(scenario, request.workers(scenario), request.schedule());
+  const planner::Metrics prediction = predict(scenario, request.workers(scenario), request.schedule());
   return {{"", (prediction.encode_us + prediction.decode_us) / 1e3}};
 }
 

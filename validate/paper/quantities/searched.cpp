@@ -1,4 +1,4 @@
-// How long planning takes: wall clock, so printed and never compared.
+// The time of planning: wall clock, so printed and never compared.
 
 #include <chrono>
 
@@ -8,7 +8,7 @@
 namespace validate {
 namespace {
 
-/// Of a whole prediction; labelled where a limit of the search ended it.
+/// The time of a whole prediction; labelled if a limit ended the search.
 Values search_seconds(const Request& request) {
   const scenarios::Scenario scenario = request.scenario();
   const std::int64_t workers = request.workers(scenario);

@@ -1,4 +1,4 @@
-// What sparse all-reduces select, and how evenly, in runs on drawn gradients.
+// What sparse all-reduces select, and how evenly, in runs on synthetic gradients.
 
 #include <algorithm>
 #include <cmath>
@@ -18,9 +18,9 @@ using transport::Transport;
 
 constexpr double kPercent = 100;
 
-/// Of TopkDSA's sum.
+/// The fill-in of TopkDSA's sum.
 Values fill_in_percent(const Request& request) {
-  const Sampled sampled = read_sampled(request);
+  const SampledGradients sampled = read_sampled(request);
   std::vector<std::size_t> non_zeros(sampled.ranks);
   transport::run_ranks(sampled.ranks, [&](Transport& t) {
     const sparse::SparseVector own = compression::top_k(sampled.gradient(t.rank(), 0), sampled.kept);
@@ -29,13 +29,13 @@ Values fill_in_percent(const Request& request) {
   return {{"", kPercent * static_cast<double>(non_zeros.front()) / static_cast<double>(sampled.elements)}};
 }
 
-/// How many elements calls of Ok-Topk have selected: on each rank, and of the sum.
+/// The numbers of elements that calls of Ok-Topk have selected: on each rank, and of the sum.
 struct Selections {
-  std::vector<std::vector<std::size_t>> local;  ///< by rank and call
-  std::vector<std::size_t> global;              ///< by call
+  std::vector<std::vector<std::size_t>> local;  ///< indexed by rank and call
+  std::vector<std::size_t> global;              ///< indexed by call
 };
 
-Selections select(const Sampled& sampled) {
+Selections select(const SampledGradients& sampled) {
   Selections out{std::vector<std::vector<std::size_t>>(sampled.ranks), {}};
   transport::run_ranks(sampled.ranks, [&](Transport& t) {
     sparse::OkTopkState state;
@@ -49,9 +49,9 @@ Selections select(const Sampled& sampled) {
   return out;
 }
 
-/// From the number asked for, in the mean.
+/// The mean deviation from the requested number.
 Values selection_deviation_percent(const Request& request) {
-  const Sampled sampled = read_sampled(request);
+  const SampledGradients sampled = read_sampled(request);
   const Selections selections = select(sampled);
   const auto kept = static_cast<double>(sampled.kept);
   double local = 0;
@@ -64,8 +64,8 @@ Values selection_deviation_percent(const Request& request) {
   return {{"local", kPercent * local / calls / sampled.ranks}, {"global", kPercent * global / calls}};
 }
 
-/// Words that the rank with the most receives while selections are split into equal regions of the gradient.
-double naive_words(const Sampled& sampled, std::uint64_t call) {
+/// Words received by the rank with the most, when selections are split into equal regions of the gradient.
+double naive_words(const SampledGradients& sampled, std::uint64_t call) {
   std::vector<std::size_t> of_region(sampled.ranks);
   std::vector<std::size_t> own(sampled.ranks);
   for (std::uint32_t rank = 0; rank < sampled.ranks; ++rank) {
@@ -86,8 +86,9 @@ double naive_words(const Sampled& sampled, std::uint64_t call) {
   return static_cast<double>(max);
 }
 
-/// The same in Ok-Topk's regions, making them spread over the calls that use them.
-double balanced_words(const Sampled& sampled) {
+/// As naive_words(), but in Ok-Topk's regions; the cost of computing them is spread over the calls that use
+/// them.
+double balanced_words(const SampledGradients& sampled) {
   std::vector<std::int64_t> bytes(sampled.ranks);
   transport::run_ranks(sampled.ranks, [&](Transport& end) {
     sparse::OkTopkState state;
@@ -105,13 +106,14 @@ double balanced_words(const Sampled& sampled) {
 }
 
 Values split_gain(const Request& request) {
-  const Sampled sampled = read_sampled(request);
+  const SampledGradients sampled = read_sampled(request);
   return {{"", naive_words(sampled, 1) / balanced_words(sampled)}};
 }
 
-/// How many calls even out shares before they gather them, of those that do not compute thresholds anew.
+/// The share of calls that balance shares before they gather them, among those that do not recompute
+/// thresholds.
 Values balancing_calls_percent(const Request& request) {
-  const Sampled sampled = read_sampled(request);
+  const SampledGradients sampled = read_sampled(request);
   std::uint64_t balancing = 0;
   std::uint64_t usual = 0;
   transport::run_ranks(sampled.ranks, [&](Transport& end) {
@@ -133,12 +135,12 @@ Values balancing_calls_percent(const Request& request) {
 
 std::vector<Quantity> selected_quantities() {
   const std::vector<std::string_view> keys = sampled_keys({});
-  return {{"fill_in_percent", "of the elements are not zero in TopkDSA's sum", keys, fill_in_percent},
-          {"selection_deviation_percent", "of Ok-Topk's selections from what was asked for, mean", keys,
-           selection_deviation_percent},
-          {"split_gain", "words that equal regions send to the rank with the most, over those of Ok-Topk's",
-           keys, split_gain},
-          {"balancing_calls_percent", "of Ok-Topk's calls even out shares before they gather", keys,
+  return {{"fill_in_percent", "nonzero elements in TopkDSA's sum", keys, fill_in_percent},
+          {"selection_deviation_percent", "mean deviation of Ok-Topk's selections from the requested number",
+           keys, selection_deviation_percent},
+          {"split_gain", "words to the busiest rank with equal regions, over those with Ok-Topk's", keys,
+           split_gain},
+          {"balancing_calls_percent", "Ok-Topk's calls that balance shares before they gather", keys,
            balancing_calls_percent}};
 }
 

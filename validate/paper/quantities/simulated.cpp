@@ -1,4 +1,4 @@
-// What `fusewise simulate` says of a schedule, and how much faster one is than others.
+// Results of `fusewise simulate` for a schedule, and its speed-up over others.
 
 #include <algorithm>
 #include <limits>
@@ -10,7 +10,7 @@ namespace validate {
 namespace {
 
 using core::Field;
-using planner::Prediction;
+using planner::Metrics;
 
 const std::vector<std::string_view> of_schedule = {"scenario", "workers", "schedule",
                                                    "network",  "profile", "collectives"};
@@ -32,7 +32,7 @@ Values milliseconds(const Request& request) {
 
 Values groups(const Request& request) { return {{"", static_cast<double>(predicted(request).groups)}}; }
 
-/// Of a schedule, or of the fastest of an array of them.
+/// The iteration time of a schedule, or of the fastest of an array of them.
 double min_iteration_us(const scenarios::Scenario& scenario, std::int64_t workers, const Field& schedules) {
   const std::vector<Field> all = schedules.is_array() ? schedules.non_empty_items() : std::vector{schedules};
   double out = std::numeric_limits<double>::infinity();

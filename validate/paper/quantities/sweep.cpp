@@ -1,5 +1,5 @@
-// What shows over several numbers of workers: where two schedules cross, from where on one loses, what never
-// happens.
+// Properties of a sweep over numbers of workers: where two schedules cross, from where on one is slower, and
+// what never happens.
 
 #include <optional>
 
@@ -13,7 +13,7 @@ using core::Field;
 const std::vector<std::string_view> of_pair = {"scenario", "workers",     "schedule", "than",
                                                "network",  "collectives", "profile"};
 
-/// Iterations as long as each other to a millionth are equal.
+/// Iteration times that differ by less than this, relatively, count as equal.
 constexpr double kEqual = 1e-6;
 
 struct Pair {
@@ -35,7 +35,7 @@ std::vector<Pair> pairs(const Request& request, const Field& than) {
   return out;
 }
 
-/// The two numbers of workers between which `schedule` stops being the faster one, once and for all.
+/// The two numbers of workers between which `schedule` stops being the faster one for good.
 Values crossing(const Request& request) {
   const std::vector<Pair> all = pairs(request, request.at("than"));
   std::optional<std::size_t> at;
@@ -48,14 +48,14 @@ Values crossing(const Request& request) {
   return {{"from", static_cast<double>(all[*at - 1].workers)}, {"to", static_cast<double>(all[*at].workers)}};
 }
 
-/// The least number of workers on which `schedule` is slower than `than`.
+/// The smallest number of workers on which `schedule` is slower than `than`.
 Values behind_from(const Request& request) {
   for (const Pair& pair : pairs(request, request.at("than")))
     if (is_slower(pair)) return {{"", static_cast<double>(pair.workers)}};
   return {};
 }
 
-/// Everywhere, than any of those under `than`.
+/// Returns whether `schedule` is never slower than any of those under `than`.
 Values never_slower(const Request& request) {
   const Field than = request.at("than");
   for (const Field& each : than.is_array() ? than.non_empty_items() : std::vector{than})
@@ -77,7 +77,8 @@ Values always_faster(const Request& request) {
 std::vector<Quantity> sweep_quantities() {
   return {
       {"crossing", "the workers between which `schedule` becomes slower than `than`", of_pair, crossing},
-      {"behind_from", "the least workers on which `schedule` is slower than `than`", of_pair, behind_from},
+      {"behind_from", "the smallest number of workers on which `schedule` is slower than `than`", of_pair,
+       behind_from},
       {"never_slower", "1 if `schedule` never is than any of `than`, else 0", of_pair, never_slower},
       {"always_faster", "1 if `schedule` always is than each of `than`, else 0", of_pair, always_faster},
   };

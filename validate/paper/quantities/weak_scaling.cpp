@@ -1,4 +1,4 @@
-// How a schedule grows from one number of workers to another, each with as much work as before.
+// Weak scaling of a schedule between two numbers of workers, with the same work per worker.
 
 #include "core/limits.hpp"
 #include "validate/paper/quantities.hpp"
@@ -6,12 +6,12 @@
 namespace validate {
 namespace {
 
-struct Ends {
-  planner::Prediction from;
-  planner::Prediction to;
+struct Endpoints {
+  planner::Metrics from;
+  planner::Metrics to;
 };
 
-Ends predict_ends(const Request& request) {
+Endpoints predict_ends(const Request& request) {
   const scenarios::Scenario scenario = request.scenario();
   const planner::Schedule schedule = request.schedule();
   const auto at = [&](std::string_view key) {
@@ -21,13 +21,13 @@ Ends predict_ends(const Request& request) {
 }
 
 Values weak_efficiency_percent(const Request& request) {
-  const Ends ends = predict_ends(request);
+  const Endpoints ends = predict_ends(request);
   constexpr double kPercent = 100;
   return {{"", kPercent * ends.from.iteration_us / ends.to.iteration_us}};
 }
 
 Values communication_growth(const Request& request) {
-  const Ends ends = predict_ends(request);
+  const Endpoints ends = predict_ends(request);
   return {{"", ends.to.communication_us / ends.from.communication_us}};
 }
 

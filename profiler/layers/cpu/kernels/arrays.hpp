@@ -1,4 +1,4 @@
-// Pieces of memory as Eigen's arrays, and work on all elements shared out among threads.
+// Views of memory as Eigen arrays, and multi-threaded work on all elements.
 
 #pragma once
 
@@ -17,7 +17,7 @@ using ConstArray = Eigen::Map<const Eigen::ArrayXf>;
 inline Array array(float* data, std::int64_t count) { return {data, count}; }
 inline ConstArray array(const float* data, std::int64_t count) { return {data, count}; }
 
-/// Puts an expression of `count` elements where a gradient goes, `begin` elements in.
+/// Writes an expression of `count` elements to a gradient, from element `begin` on.
 template <typename Expression>
 void put(const GradientRoom& room, std::int64_t begin, std::int64_t count, const Expression& expression) {
   if (room.add)
@@ -26,7 +26,7 @@ void put(const GradientRoom& room, std::int64_t begin, std::int64_t count, const
     array(room.data + begin, count) = expression;
 }
 
-/// In pieces that stay in the nearest cache from one expression to the next.
+/// Works in pieces that stay in the first-level cache between expressions.
 template <typename Work>
 void each_element(const Pass& pass, std::int64_t count, const Work& work) {
   constexpr std::int64_t kGrain = 1 << 14;
@@ -36,7 +36,7 @@ void each_element(const Pass& pass, std::int64_t count, const Work& work) {
   });
 }
 
-/// The sum over rows of a matrix, put where a gradient goes.
+/// Writes the sum over the rows of a matrix to a gradient.
 inline void put_column_sums(const Pass& pass, const float* data, std::int64_t rows, std::int64_t columns,
                             const GradientRoom& room) {
   constexpr std::int64_t kGrain = 64;

@@ -1,4 +1,4 @@
-// attention: softmax(q k' / sqrt(features of a head)) v, a sample's heads one by one.
+// attention: softmax(q k' / sqrt(features of a head)) v, one head of a sample after another.
 
 #include <cmath>
 
@@ -12,7 +12,7 @@ struct Sizes {
   std::int64_t queries;
   std::int64_t keys;
   std::int64_t features;  ///< of a head
-  bool is_packed;         ///< q, k and v side by side in one input
+  bool is_packed;         ///< q, k and v concatenated in one input
   bool is_causal;
   double dropout;
 
@@ -32,7 +32,7 @@ Sizes sizes(const LayerWork& work) {
           .dropout = attention.dropout};
 }
 
-/// One of q, k and v of one head of one sample, as a matrix: where it lies in its input.
+/// The location of q, k or v of one head of one sample, as a matrix in its input.
 struct Place {
   std::size_t input;
   std::int64_t begin;
@@ -53,7 +53,7 @@ Place place(const Sizes& s, std::int64_t sample, std::int64_t head, Role role) {
           .stride = row};
 }
 
-/// Scores to weights that add up to 1 in each row.
+/// Turns scores into weights that add up to 1 in each row.
 void softmax(const Sizes& s, float* scores) {
   for (std::int64_t row = 0; row < s.queries; ++row) {
     const std::int64_t seen = s.is_causal ? row + 1 : s.keys;
@@ -66,7 +66,7 @@ void softmax(const Sizes& s, float* scores) {
   }
 }
 
-/// The weights as they were multiplied with v: some dropped.
+/// Returns the weights as they were multiplied with v, after dropout.
 const float* dropped(const Pass& pass, const Sizes& s, std::int64_t piece, float* room) {
   const float* weights = pass.kept + piece * s.scores();
   if (s.dropout <= 0) return weights;
@@ -108,7 +108,7 @@ void forward_head(const Pass& pass, const Sizes& s, std::int64_t piece, int thre
                 .inner = s.keys});
 }
 
-/// From the gradient of the dropped weights to that of the scores, in place.
+/// Turns the gradient of the dropped weights into that of the scores, in place.
 void softmax_back(const Pass& pass, const Sizes& s, std::int64_t piece, float* gradient, float* room) {
   if (s.dropout > 0) {
     dropout_factors(pass.seed, piece * s.scores(), s.scores(), s.dropout, room);

@@ -1,5 +1,6 @@
-// conv2d: windows of the input laid out as columns of a matrix (im2col), then a product with the weights. In
-// pieces that stay near: rows of one sample's output forward, a few input channels backward.
+// conv2d: windows of the input are laid out as columns of a matrix (im2col), which is multiplied with the
+// weights. Works in pieces that fit the cache: rows of one sample's output forward, a few input channels
+// backward.
 
 #include <algorithm>
 
@@ -8,13 +9,13 @@
 namespace profiler::cpu {
 namespace {
 
-/// Floats of a piece's columns; a quarter of a MiB.
+/// Floats in the columns of a piece; a quarter of a MiB.
 constexpr std::int64_t kPiece = 1 << 16;
 /// A narrower matrix would read the weights too often.
 constexpr std::int64_t kMinColumns = 128;
 
 struct Sizes {
-  std::int64_t in_channels;  ///< of a group, and so for the next
+  std::int64_t in_channels;  ///< of a group, like the next
   std::int64_t out_channels;
   std::int64_t groups;
   std::int64_t in_height;
@@ -26,7 +27,7 @@ struct Sizes {
   std::int64_t window() const { return conv.kernel.height * conv.kernel.width; }
   std::int64_t in_plane() const { return in_height * in_width; }
   std::int64_t out_plane() const { return out_height * out_width; }
-  /// The input's channels are the columns already.
+  /// The input's channels are already the columns.
   bool is_pointwise() const {
     return window() == 1 && conv.stride == core::Extent{1, 1} && conv.padding == core::Extent{0, 0};
   }
@@ -46,35 +47,34 @@ Sizes sizes(const LayerWork& work) {
           .conv = conv};
 }
 
-/// Output rows whose columns are laid out at once.
+/// Number of output rows whose columns are laid out at once.
 std::int64_t rows_at_once(const Sizes& s) {
   const std::int64_t fitting = kPiece / (s.in_channels * s.window());
   const std::int64_t columns = std::max(kMinColumns, fitting);
   return std::clamp<std::int64_t>((columns + s.out_width - 1) / s.out_width, 1, s.out_height);
 }
 
-/// Input channels whose columns are laid out at once.
+/// Number of input channels whose columns are laid out at once.
 std::int64_t channels_at_once(const Sizes& s, int threads) {
   const std::int64_t fitting = kPiece / (s.window() * s.out_plane());
   const std::int64_t share = (s.in_channels + threads - 1) / threads;
   return std::clamp<std::int64_t>(fitting, 1, std::max<std::int64_t>(1, share));
 }
 
-/// Output columns from `begin` to `end` read the input inside its padding.
-struct Inside {
+/// Output columns from `begin` to `end` read only input inside the padding.
+struct ColumnRange {
   std::int64_t begin;
   std::int64_t end;
 };
 
-Inside inside(const Sizes& s, std::int64_t offset) {
+ColumnRange inside(const Sizes& s, std::int64_t offset) {
   const std::int64_t stride = s.conv.stride.width;
   const std::int64_t begin = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
   const std::int64_t end = offset >= s.in_width ? 0 : (s.in_width - offset + stride - 1) / stride;
   return {.begin = std::min(begin, s.out_width), .end = std::clamp(end, begin, std::max(begin, s.out_width))};
 }
 
-/// Calls work(row of the columns, output row, input row or -1 where it lies in the padding, first input
-/// column).
+/// Calls work(row of the columns, output row, input row or -1 in the padding, first input column).
 template <typename Work>
 void each_window_row(const Sizes& s, std::int64_t channels, std::int64_t first_row, std::int64_t end_row,
                      const Work& work) {
@@ -91,7 +91,7 @@ void each_window_row(const Sizes& s, std::int64_t channels, std::int64_t first_r
         }
 }
 
-/// Of `channels` planes from `in` on.
+/// Lays out `channels` planes from `in` on.
 void lay_out(const Sizes& s, const float* in, std::int64_t channels, std::int64_t first_row,
              std::int64_t end_row, float* columns) {
   const std::int64_t width = s.out_width;
@@ -103,7 +103,7 @@ void lay_out(const Sizes& s, const float* in, std::int64_t channels, std::int64_
                       std::fill_n(out, width, 0.0F);
                       return;
                     }
-                    const Inside range = inside(s, offset);
+                    const ColumnRange range = inside(s, offset);
                     const float* row = in + in_row * s.in_width;
                     std::fill_n(out, range.begin, 0.0F);
                     if (stride == 1)
@@ -115,7 +115,7 @@ void lay_out(const Sizes& s, const float* in, std::int64_t channels, std::int64_
                   });
 }
 
-/// Adds columns to where lay_out() read them.
+/// Adds columns to the positions from which lay_out() read them.
 void add_back(const Sizes& s, const float* columns, std::int64_t channels, float* in) {
   const std::int64_t width = s.out_width;
   const std::int64_t stride = s.conv.stride.width;
@@ -123,7 +123,7 @@ void add_back(const Sizes& s, const float* columns, std::int64_t channels, float
                   [&](std::int64_t line, std::int64_t y, std::int64_t in_row, std::int64_t offset) {
                     if (in_row < 0) return;
                     const float* from = columns + (line * s.out_height + y) * width;
-                    const Inside range = inside(s, offset);
+                    const ColumnRange range = inside(s, offset);
                     float* row = in + in_row * s.in_width;
                     if (stride == 1)
                       array(row + range.begin + offset, range.end - range.begin) +=
@@ -144,7 +144,7 @@ float* scratch(const Pass& pass, const Sizes& s, int thread) {
   return pass.scratch + thread * scratch_of_thread(s, pass.pool->threads());
 }
 
-/// The output of some rows of one sample and group.
+/// Computes the output of some rows of one sample and group.
 void forward_rows(const Pass& pass, const Sizes& s, std::int64_t image, std::int64_t first_row,
                   std::int64_t end_row, int thread) {
   const std::int64_t group = image % s.groups;
@@ -175,7 +175,7 @@ void forward_rows(const Pass& pass, const Sizes& s, std::int64_t image, std::int
                 .add = s.conv.bias});
 }
 
-/// The gradient of some channels of one sample's input.
+/// Computes the gradient of some input channels of one sample.
 void input_gradient(const Pass& pass, const Sizes& s, std::int64_t image, std::int64_t first,
                     std::int64_t end, int thread) {
   const GradientRoom& room = pass.input_gradients[0];
@@ -200,7 +200,7 @@ void input_gradient(const Pass& pass, const Sizes& s, std::int64_t image, std::i
   add_back(s, product.c, end - first, in);
 }
 
-/// The gradient of the weights from some input channels of a group, over all samples.
+/// Computes the gradient of the weights from some input channels of a group, over all samples.
 void weight_gradient(const Pass& pass, const Sizes& s, std::int64_t group, std::int64_t first,
                      std::int64_t end, int thread) {
   const GradientRoom& room = pass.weight_gradients[0];

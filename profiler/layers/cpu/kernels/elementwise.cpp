@@ -1,4 +1,4 @@
-// Functions of each element.
+// Element-wise functions.
 
 #include <algorithm>
 
@@ -30,7 +30,7 @@ void map_back(const Pass& pass, const Slope& slope) {
   });
 }
 
-/// The chance that a standard normal draw is below x. Abramowitz and Stegun, 7.1.26: within 1e-7.
+/// The standard normal distribution function. Abramowitz and Stegun, 7.1.26: within 1e-7.
 Values normal_below(const ConstArray& x) {
   constexpr float kSqrtHalf = 0.70710678F;
   const Values z = x.abs() * kSqrtHalf;

@@ -1,4 +1,4 @@
-// Tokens and positions as features.
+// Embeddings of tokens and positions as features.
 
 #include <cmath>
 
@@ -26,18 +26,18 @@ struct Sequence {
 
 Sequence sequence(const Pass& pass) { return {.length = pass.out()[0], .features = pass.out()[1]}; }
 
-/// rotary: the first half of a head's features turns with the second.
-struct Turn {
+/// rotary: the first half of a head's features is rotated with the second.
+struct RotarySizes {
   std::int64_t heads;
   std::int64_t pairs;  ///< of a head
 };
 
-Turn turn(const LayerWork& work) {
+RotarySizes turn(const LayerWork& work) {
   const std::int64_t heads = std::get<core::Rotary>(work.layer->parameters).heads;
   return {.heads = heads, .pairs = work.layer->output[1] / heads / 2};
 }
 
-/// Turns every pair of every position by its angle, or back.
+/// Rotates every pair of every position by its angle, or back.
 template <typename Put>
 void rotate(const Pass& pass, const float* from, float direction, const Put& put_at) {
   const auto [length, features] = sequence(pass);
@@ -74,7 +74,7 @@ void embedding_forward(const Pass& pass) {
   });
 }
 
-/// Each thread has features of its own, as two positions may hold the same token.
+/// Each thread has its own range of features, because two positions may hold the same token.
 void embedding_backward(const Pass& pass) {
   const GradientRoom& room = pass.weight_gradients[0];
   const std::int64_t features = table(pass).features;
@@ -108,7 +108,7 @@ KernelRoom positional_encoding_room(const LayerWork& work, double /*batch*/, int
   return {.kept = static_cast<double>(core::element_count(work.layer->output))};
 }
 
-/// Sines and cosines by turns, of angles that fall with the feature.
+/// Alternating sines and cosines of angles that decrease with the feature.
 void positional_encoding_prepare(const Pass& pass) {
   constexpr double kBase = 10'000;
   const auto [length, features] = sequence(pass);

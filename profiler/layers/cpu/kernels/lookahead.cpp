@@ -1,17 +1,17 @@
-// lookahead: each feature's own weighted sum over its position and the next ones.
+// lookahead: a weighted sum over each feature's position and the next ones, with weights per feature.
 
 #include "profiler/layers/cpu/kernels/arrays.hpp"
 
 namespace profiler::cpu {
 namespace {
 
-/// What one step ahead weighs, feature by feature.
+/// The weights of one step ahead, feature by feature.
 using Weights = Eigen::Map<const Eigen::ArrayXf, 0, Eigen::InnerStride<>>;
 
 struct Sizes {
   std::int64_t length;
   std::int64_t features;
-  std::int64_t steps;  ///< its own position included
+  std::int64_t steps;  ///< including its own position
 };
 
 Sizes sizes(const Pass& pass) {

@@ -22,7 +22,7 @@ Sizes sizes(const Pass& pass) {
 
 }  // namespace
 
-/// The softmax, and each position's loss.
+/// Stores the softmax and each position's loss.
 KernelRoom cross_entropy_room(const LayerWork& work, double batch, int /*threads*/) {
   const core::Shape& in = work.inputs[0].shape;
   const double elements = batch * static_cast<double>(core::element_count(in));

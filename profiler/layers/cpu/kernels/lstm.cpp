@@ -1,5 +1,5 @@
-// lstm: layers upon each other, both directions of a bidirectional one side by side. The products with the
-// input are one for the whole sequence; those with the state go step by step.
+// lstm: stacked layers; a bidirectional one concatenates both directions. The products with the input are
+// computed at once for the whole sequence; those with the state step by step.
 
 #include "profiler/layers/cpu/kernels/arrays.hpp"
 
@@ -20,7 +20,7 @@ struct Sizes {
   std::int64_t out() const { return directions * hidden; }
   std::int64_t features(std::int64_t layer) const { return layer == 0 ? in : out(); }
   std::int64_t gates() const { return kGates * hidden; }
-  /// Kept of one direction of one layer: gates and cells of every step.
+  /// Floats stored for one direction of one layer: gates and cells of every step.
   std::int64_t kept_of_direction() const { return steps() * (gates() + hidden); }
 };
 
@@ -34,7 +34,7 @@ Sizes sizes(const LayerWork& work, std::int64_t batch) {
           .directions = lstm.bidirectional ? 2 : 1};
 }
 
-/// One direction of one layer, where its numbers lie.
+/// One direction of one layer, and the location of its data.
 struct Direction {
   const Sizes& s;
   std::int64_t layer;
@@ -48,7 +48,7 @@ struct Direction {
     constexpr std::int64_t kTensors = 4;  // weight_ih, weight_hh, bias_ih, bias_hh
     return static_cast<std::size_t>((layer * s.directions + direction) * kTensors);
   }
-  /// The step that comes i-th in this direction.
+  /// Returns the i-th step in this direction.
   std::int64_t step(std::int64_t i) const { return direction == 0 ? i : s.length - 1 - i; }
   std::int64_t before(std::int64_t i) const { return step(i - 1); }
 };
@@ -121,8 +121,8 @@ void forward(const Pass& pass, const Direction& d) {
   }
 }
 
-/// What backward works in: [batch, length, 4 hidden], [batch, hidden] twice, and the gradients of two layers'
-/// outputs.
+/// Working memory of backward: [batch, length, 4 hidden], [batch, hidden] twice, and the gradients of two
+/// layers' outputs.
 struct Scratch {
   float* gates;
   float* state;
@@ -138,7 +138,7 @@ Scratch scratch(const Pass& pass, const Sizes& s) {
   return {.gates = gates, .state = state, .cell = cell, .outputs = {outputs, outputs + s.steps() * s.out()}};
 }
 
-/// From the gradient of a step's output to that of its gates before their functions.
+/// Computes the gradient of a step's gates, before their functions, from that of its output.
 void step_backward(const Direction& d, const Scratch& room, const float* given, std::int64_t i) {
   const Sizes& s = d.s;
   const std::int64_t n = s.hidden;
@@ -181,7 +181,7 @@ void weight_gradients(const Pass& pass, const Direction& d, const Scratch& room)
                      .inner = s.steps(),
                      .a_transposed = true,
                      .add = rooms[0].add});
-  // each step but the first against the output of the one before
+  // Each step except the first, against the output of the previous one.
   const std::int64_t later = d.direction == 0 ? 1 : 0;
   if (s.length == 1 && !rooms[1].add) array(rooms[1].data, s.gates() * s.hidden).setZero();
   for (std::int64_t sample = 0; s.length > 1 && sample < s.batch; ++sample)
@@ -200,7 +200,7 @@ void weight_gradients(const Pass& pass, const Direction& d, const Scratch& room)
   put_column_sums(pass, room.gates, s.steps(), s.gates(), rooms[3]);
 }
 
-/// `given` is the gradient of its output, `wanted` where that of its input goes.
+/// `given` is the gradient of its output, `wanted` the destination of that of its input.
 void backward(const Pass& pass, const Direction& d, const float* given, const GradientRoom& wanted) {
   const Sizes& s = d.s;
   const Scratch room = scratch(pass, s);

@@ -1,4 +1,4 @@
-// Normalisation: over a channel of the whole batch, over a row's features, over neighbouring channels.
+// Normalization: over a channel of the whole batch, over a row's features, over neighbouring channels.
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +8,8 @@
 namespace profiler::cpu {
 namespace {
 
-/// batch_norm's input as blocks of `inner` elements of one channel: a channel's are `outer`, and lie
-/// `channels` blocks apart.
+/// batch_norm's input as blocks of `inner` elements of one channel; each channel has `outer` blocks, which
+/// are `channels` blocks apart.
 struct Channels {
   std::int64_t outer;
   std::int64_t channels;
@@ -24,7 +24,7 @@ Channels channels(const Pass& pass) {
   return {.outer = pass.in_count() / in.back(), .channels = in.back(), .inner = 1};
 }
 
-/// Calls work(first element of a block) for each of a channel's.
+/// Calls work(first element of a block) for each block of a channel.
 template <typename Work>
 void each_block(const Channels& c, std::int64_t channel, const Work& work) {
   for (std::int64_t i = 0; i < c.outer; ++i) work((i * c.channels + channel) * c.inner);
@@ -97,19 +97,19 @@ void rows_backward(const Pass& pass, bool has_mean) {
   if (has_mean) put(pass.weight_gradients[1], 0, n, total.tail(n));
 }
 
-/// lrn: the channels that channel `at` sees.
-struct Seen {
+/// lrn: the channels that contribute to channel `at`.
+struct ChannelRange {
   std::int64_t begin;
   std::int64_t end;
 };
 
-Seen seen(std::int64_t at, std::int64_t size, std::int64_t channels) {
+ChannelRange seen(std::int64_t at, std::int64_t size, std::int64_t channels) {
   return {.begin = std::max<std::int64_t>(0, at - size / 2),
           .end = std::min(channels, at + (size - 1) / 2 + 1)};
 }
 
-/// Those that see channel `at`.
-Seen seen_by(std::int64_t at, std::int64_t size, std::int64_t channels) {
+/// Returns the channels to which channel `at` contributes.
+ChannelRange seen_by(std::int64_t at, std::int64_t size, std::int64_t channels) {
   return {.begin = std::max<std::int64_t>(0, at - (size - 1) / 2),
           .end = std::min(channels, at + size / 2 + 1)};
 }
@@ -184,7 +184,7 @@ void layer_norm_backward(const Pass& pass) { rows_backward(pass, true); }
 void rms_norm_forward(const Pass& pass) { rows_forward(pass, false); }
 void rms_norm_backward(const Pass& pass) { rows_backward(pass, false); }
 
-/// k + alpha / size * sum of squares, of each element.
+/// k + alpha / size * sum of squares, for each element.
 KernelRoom lrn_room(const LayerWork& work, double batch, int /*threads*/) {
   return {.kept = batch * static_cast<double>(core::element_count(work.layer->output))};
 }
@@ -201,7 +201,7 @@ void lrn_forward(const Pass& pass) {
     const float* sample = pass.inputs[0] + (piece - channel) * plane;
     Array base = array(pass.kept + piece * plane, plane);
     base.setConstant(k);
-    const Seen range = seen(channel, norm.size, channels);
+    const ChannelRange range = seen(channel, norm.size, channels);
     for (std::int64_t i = range.begin; i < range.end; ++i)
       base += alpha * array(sample + i * plane, plane).square();
     array(pass.output + piece * plane, plane) =
@@ -224,7 +224,7 @@ void lrn_backward(const Pass& pass) {
       return array(data + sample + i * plane, plane);
     };
     Eigen::ArrayXf sum = Eigen::ArrayXf::Zero(plane);
-    const Seen range = seen_by(channel, norm.size, channels);
+    const ChannelRange range = seen_by(channel, norm.size, channels);
     const float* output = pass.output;
     const float* kept = pass.kept;
     for (std::int64_t i = range.begin; i < range.end; ++i)

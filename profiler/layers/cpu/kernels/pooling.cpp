@@ -1,4 +1,4 @@
-// Pooling: each output is the greatest or the mean of a window of one plane.
+// Pooling: each output is the maximum or the mean of a window of one plane.
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 namespace profiler::cpu {
 namespace {
 
-/// A window of a plane, cut to the input, and how many elements its mean counts.
+/// A window of a plane, clipped to the input, and the number of elements in its mean.
 struct Window {
   std::int64_t top;
   std::int64_t bottom;
@@ -19,7 +19,7 @@ struct Window {
 struct Side {
   std::int64_t begin;
   std::int64_t end;
-  std::int64_t count;  ///< with the padding that it covers
+  std::int64_t count;  ///< including covered padding
 };
 
 Side side(std::int64_t at, std::int64_t kernel, std::int64_t stride, std::int64_t padding,
@@ -54,7 +54,7 @@ Window window_of(const core::AdaptivePool2d& pool, const core::Shape& in, std::i
   return out;
 }
 
-/// Calls work(window, where its output lies, first element of its input plane) plane by plane.
+/// Calls work(window, output index, first element of its input plane) plane by plane.
 template <typename Parameters, typename Work>
 void each_window(const Pass& pass, const Work& work) {
   const auto& pool = std::get<Parameters>(pass.layer().parameters);
@@ -100,7 +100,7 @@ void mean_backward(const Pass& pass) {
 
 }  // namespace
 
-/// Where each window's greatest lies, in its plane; exact up to 2^24 elements.
+/// Stores the index of each window's maximum in its plane; exact up to 2^24 elements.
 KernelRoom max_pool_room(const LayerWork& work, double batch, int /*threads*/) {
   return {.kept = batch * static_cast<double>(core::element_count(work.layer->output))};
 }

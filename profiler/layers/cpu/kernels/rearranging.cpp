@@ -1,4 +1,4 @@
-// What only moves: joining, transposing, taking a part.
+// Layers that only move data: joining, transposing, selecting a part.
 
 #include <algorithm>
 #include <vector>
@@ -15,7 +15,7 @@ std::int64_t count(const core::Shape& shape, std::size_t begin, std::size_t end)
   return out;
 }
 
-/// Calls work(input, its first element, output's first element, elements) for each contiguous stretch.
+/// Calls work(input, its first element, output's first element, elements) for each contiguous range.
 template <typename Work>
 void each_joined(const Pass& pass, const Work& work) {
   const std::size_t axis = std::get<core::Concat>(pass.layer().parameters).axis;
@@ -32,13 +32,13 @@ void each_joined(const Pass& pass, const Work& work) {
   });
 }
 
-/// Calls work(first input element, its stride, first output element, elements) for each of the output's rows.
+/// Calls work(first input element, its stride, first output element, elements) for each row of the output.
 template <typename Work>
 void each_transposed(const Pass& pass, const Work& work) {
   const std::vector<std::size_t>& axes = std::get<core::Transpose>(pass.layer().parameters).axes;
   const core::Shape& in = pass.in();
   const core::Shape& out = pass.out();
-  std::vector<std::int64_t> strides;  // of the input, by dimension of the output
+  std::vector<std::int64_t> strides;  // strides of the input, indexed by dimension of the output
   for (const std::size_t axis : axes) strides.push_back(count(in, axis + 1, in.size()));
   const std::int64_t row = out.back();
   const std::int64_t rows = count(out, 0, out.size() - 1);

@@ -1,5 +1,5 @@
-// attention: softmax(q k' / sqrt(features of a head)) v. Heads are moved apart first, so that all heads of
-// all samples are one product of cuBLASLt; what lies between its products is own kernels.
+// attention: softmax(q k' / sqrt(features of a head)) v. Heads are separated first, so that all heads of all
+// samples are one product of cuBLASLt; own kernels run between its products.
 
 #include <algorithm>
 #include <array>
@@ -18,7 +18,7 @@ struct Sizes {
   std::int64_t queries;
   std::int64_t keys;
   std::int64_t features;  ///< of a head
-  bool is_packed;         ///< q, k and v side by side in one input
+  bool is_packed;         ///< q, k and v concatenated in one input
 
   std::int64_t row() const { return heads * features; }
 };
@@ -33,12 +33,12 @@ Sizes sizes(const LayerWork& work) {
           .is_packed = is_packed};
 }
 
-/// Bytes of pieces of memory one after another, each where the device likes one to begin.
+/// Offsets of consecutive buffers, each aligned as the device prefers.
 class Pieces {
  public:
   explicit Pieces(std::size_t element_bytes) : element_bytes_(static_cast<double>(element_bytes)) {}
 
-  /// Its first byte.
+  /// Returns the offset of its first byte.
   double add(double elements) {
     constexpr double kAlignment = 256;
     const double begin = bytes_;
@@ -54,15 +54,15 @@ class Pieces {
 
 enum Role : std::uint8_t { query, key, value };
 
-/// Where everything lies, in bytes from the beginning of what is kept or of the scratch.
+/// The offsets of all buffers, in bytes from the begin of the stored data or of the scratch.
 struct Plan {
-  std::array<double, 3> apart{};  ///< q, k and v, each head by itself
+  std::array<double, 3> apart{};  ///< q, k and v, with heads separated
   double weights = 0;
   double kept = 0;
   double slopes = 0;   ///< of the scores
   double dropped = 0;  ///< the weights as they are multiplied with v
-  double given = 0;    ///< of the output, or its gradient, each head by itself
-  double part = 0;     ///< a gradient of q, k or v, likewise
+  double given = 0;    ///< of the output, or its gradient, with heads separated
+  double part = 0;     ///< a gradient of q, k or v, with heads separated
   double scratch = 0;
 };
 

@@ -1,4 +1,4 @@
-// conv2d, by cuDNN, with the algorithm that it finds the fastest within the workspace.
+// conv2d by cuDNN, with the fastest algorithm that fits into the workspace.
 
 #include <array>
 
@@ -10,11 +10,11 @@ namespace {
 /// A search finds each algorithm in two kinds of arithmetic.
 constexpr std::size_t kBothMaths = 2;
 
-/// Made once for each direction, as the best algorithm may want another kind of arithmetic in each.
+/// One per direction, because the best algorithm may need another kind of arithmetic in each.
 using Convolution = Dnn<cudnnConvolutionDescriptor_t>;
 
-/// The fastest. A search tries cuDNN's default arithmetic, which may be TF32, beside the one that is asked
-/// for: where that is plain float32, what was timed in it goes first.
+/// Returns the fastest algorithm. A search tries cuDNN's default arithmetic, which may be TF32, besides the
+/// requested one; if plain float32 is requested, algorithms timed in it have priority.
 template <typename Performance>
 const Performance& best(const Device& device, const Performance* found, int count, const char* function) {
   const bool is_plain = device.dnn_math() == CUDNN_FMA_MATH;
@@ -50,7 +50,7 @@ class Conv2dOperation : public Operation {
                   narrow(device_, conv_.kernel.height), narrow(device_, conv_.kernel.width));
   }
 
-  /// The searches overwrite what they write to: nothing there is needed yet.
+  /// The searches overwrite their outputs, which hold nothing yet.
   void prepare() override {
     int count = 0;
     std::array<cudnnConvolutionFwdAlgoPerf_t, kBothMaths * CUDNN_CONVOLUTION_FWD_ALGO_COUNT> forward{};
@@ -125,7 +125,7 @@ class Conv2dOperation : public Operation {
     return out;
   }
 
-  /// Each channel's to all of its elements.
+  /// Broadcasts each channel's bias to all of its elements.
   Move bias_moves() const {
     const core::Shape& out = pass_.out();
     const std::int64_t plane = out[1] * out[2];
@@ -136,7 +136,7 @@ class Conv2dOperation : public Operation {
     return maker.made();
   }
 
-  /// Plain float32 stays plain, whatever was found beside it.
+  /// Plain float32 stays plain, whatever the search found.
   template <typename Performance, typename Algorithm>
   void take(const Performance& found, const Convolution& of, Algorithm& algorithm) {
     algorithm = found.algo;

@@ -1,4 +1,4 @@
-// What cuDNN calls its shapes, made in one line.
+// Builds cuDNN's shape descriptors in one line.
 
 #pragma once
 

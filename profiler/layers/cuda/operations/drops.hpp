@@ -1,4 +1,4 @@
-// Dropout as the CPU draws it.
+// Dropout with the same random numbers as on the CPU.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace profiler::cuda {
 
-/// The CPU's draws: 16 bits each.
+/// Uses the CPU's random numbers of 16 bits.
 inline Drop drop_of(std::uint64_t seed, double probability) {
   constexpr double kValues = 1 << 16;
   return {seed, static_cast<std::uint32_t>(probability * kValues),

@@ -1,4 +1,4 @@
-// Functions of each element: by cuDNN where it has them, else by own kernels.
+// Element-wise functions, by cuDNN where it has them, otherwise by own kernels.
 
 #include "profiler/layers/cuda/operations/descriptors.hpp"
 #include "profiler/layers/cuda/operations/drops.hpp"
@@ -47,9 +47,9 @@ Map map_of(const core::Layer& layer) {
   return {std::get<core::Gelu>(layer.parameters).tanh ? Function::gelu_tanh : Function::gelu};
 }
 
-class Mapping : public Operation {
+class MapOperation : public Operation {
  public:
-  explicit Mapping(const Pass& pass) : pass_(pass), map_(map_of(pass.layer())) {}
+  explicit MapOperation(const Pass& pass) : pass_(pass), map_(map_of(pass.layer())) {}
   void forward() override {
     pass_.kernels().map(pass_.type(), map_, pass_.inputs[0], pass_.output, pass_.out_count());
   }
@@ -64,9 +64,9 @@ class Mapping : public Operation {
   Map map_;
 };
 
-class Dropping : public Operation {
+class DropoutOperation : public Operation {
  public:
-  explicit Dropping(const Pass& pass)
+  explicit DropoutOperation(const Pass& pass)
       : pass_(pass), drop_(drop_of(pass.seed, pass.as<core::Dropout>().probability)) {}
   void forward() override {
     pass_.kernels().drop(pass_.type(), drop_, pass_.inputs[0], {pass_.output, false}, pass_.out_count());
@@ -137,8 +137,8 @@ std::unique_ptr<Operation> activation(const Pass& pass) {
   if (pass.is_mostly_own()) return mapping(pass);
   return std::make_unique<Activation>(pass);
 }
-std::unique_ptr<Operation> mapping(const Pass& pass) { return std::make_unique<Mapping>(pass); }
-std::unique_ptr<Operation> dropout(const Pass& pass) { return std::make_unique<Dropping>(pass); }
+std::unique_ptr<Operation> mapping(const Pass& pass) { return std::make_unique<MapOperation>(pass); }
+std::unique_ptr<Operation> dropout(const Pass& pass) { return std::make_unique<DropoutOperation>(pass); }
 std::unique_ptr<Operation> addition(const Pass& pass) { return std::make_unique<Addition>(pass); }
 std::unique_ptr<Operation> multiplication(const Pass& pass) { return std::make_unique<Multiplication>(pass); }
 

@@ -1,4 +1,4 @@
-// Tokens and positions as features, by own kernels.
+// Embeddings of tokens and positions as features, by own kernels.
 
 #include <cmath>
 
@@ -41,7 +41,7 @@ class Positions : public Operation {
     maker.add(count_, 1, 1);
     pass_.kernels().move(pass_.type(), maker.made(), pass_.weights[0], {pass_.output, false});
   }
-  /// Rows of the table that no position has get no gradient.
+  /// Rows of the table that no position uses get no gradient.
   void backward() override {
     const Sink& to = pass_.weight_gradients[0];
     const auto& table = pass_.as<core::Embedding>();
@@ -57,7 +57,7 @@ class Positions : public Operation {
   std::int64_t count_;
 };
 
-/// Sines and cosines by turns, of angles that fall with the feature.
+/// Alternating sines and cosines of angles that decrease with the feature.
 std::vector<float> encoding(std::int64_t length, std::int64_t features) {
   constexpr double kBase = 10'000;
   std::vector<float> out;
@@ -107,9 +107,9 @@ std::vector<float> angles(std::int64_t length, std::int64_t pairs, double base) 
   return out;
 }
 
-class Rotating : public Operation {
+class RotaryOperation : public Operation {
  public:
-  explicit Rotating(const Pass& pass) : pass_(pass) {
+  explicit RotaryOperation(const Pass& pass) : pass_(pass) {
     rotation_.length = pass.out()[0];
     rotation_.rows = pass.batch * rotation_.length;
     rotation_.heads = pass.as<core::Rotary>().heads;
@@ -141,7 +141,7 @@ constexpr auto kFloat = static_cast<double>(sizeof(float));
 std::unique_ptr<Operation> embedding(const Pass& pass) { return std::make_unique<Embedded>(pass); }
 std::unique_ptr<Operation> position_embedding(const Pass& pass) { return std::make_unique<Positions>(pass); }
 std::unique_ptr<Operation> positional_encoding(const Pass& pass) { return std::make_unique<Encoding>(pass); }
-std::unique_ptr<Operation> rotary(const Pass& pass) { return std::make_unique<Rotating>(pass); }
+std::unique_ptr<Operation> rotary(const Pass& pass) { return std::make_unique<RotaryOperation>(pass); }
 
 Room positional_encoding_room(const LayerWork& work, double /*batch*/, const Arithmetic& /*arithmetic*/) {
   return {.kept = kFloat * static_cast<double>(core::element_count(work.layer->output))};

@@ -1,4 +1,4 @@
-// linear: y = x w' + b on the last dimension, by cuBLASLt; a bias's gradient is a product with ones.
+// linear: y = x w' + b on the last dimension, by cuBLASLt; the gradient of the bias is a product with ones.
 
 #include <optional>
 
@@ -53,7 +53,7 @@ class Linear : public Operation {
 
 std::unique_ptr<Operation> linear(const Pass& pass) { return std::make_unique<Linear>(pass); }
 
-/// The ones.
+/// Memory for the ones.
 Room linear_room(const LayerWork& work, double batch, const Arithmetic& arithmetic) {
   const core::Shape& in = work.inputs[0].shape;
   const double rows = batch * static_cast<double>(core::element_count(in)) / static_cast<double>(in.back());

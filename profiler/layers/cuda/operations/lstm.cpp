@@ -1,13 +1,13 @@
-// lstm, by cuDNN, which keeps all weights in a space of its own.
+// lstm, by cuDNN, which keeps all weights in a buffer of its own.
 
 #include "profiler/layers/cuda/operations/descriptors.hpp"
 
 namespace profiler::cuda {
 namespace {
 
-constexpr std::int64_t kGates = 4;     // input, forget, cell, output: in cuDNN's order, too
+constexpr std::int64_t kGates = 4;     // input, forget, cell, output: also cuDNN's order
 constexpr std::size_t kTensors = 4;    // weight_ih, weight_hh, bias_ih, bias_hh
-constexpr std::size_t kMinBytes = 16;  // so that there is an address
+constexpr std::size_t kMinBytes = 16;  // so that the address is not null
 
 std::int64_t directions_of(const core::Lstm& lstm) { return lstm.bidirectional ? 2 : 1; }
 
@@ -58,7 +58,7 @@ class LstmOperation : public Operation {
       device_.runtime().copy(place, from, bytes);
     });
   }
-  /// Into the tensors, in the place of what was there: no layer shares an LSTM's.
+  /// Overwrites the tensors: no other layer shares an LSTM's weights.
   void give_weight_gradients() override {
     each_piece(gradients_, [&](std::size_t tensor, std::int64_t first, std::size_t bytes, void* place) {
       auto* const to = static_cast<char*>(pass_.weight_gradients[tensor].data) + offset(first);
@@ -120,7 +120,7 @@ class LstmOperation : public Operation {
     return static_cast<std::size_t>(elements) * device_.arithmetic().bytes();
   }
 
-  /// Calls work(tensor, its first element, bytes, where cuDNN has them in this space) for each gate's rows.
+  /// Calls work(tensor, its first element, bytes, cuDNN's address in this buffer) for each gate's rows.
   template <typename Work>
   void each_piece(const Memory& space, const Work& work) {
     const Tensor matrix = tensor_of(device_, 1, 1, 1, 1);
@@ -164,8 +164,8 @@ class LstmOperation : public Operation {
 
 std::unique_ptr<Operation> lstm(const Pass& pass) { return std::make_unique<LstmOperation>(pass); }
 
-/// cuDNN says what it allocates only on a device: gates, cells and outputs, twice, and the weights' two
-/// spaces.
+/// cuDNN reports its allocations only on a device: gates, cells and outputs, twice, and the weights' two
+/// buffers.
 Room lstm_room(const LayerWork& work, double batch, const Arithmetic& arithmetic) {
   const auto& lstm = std::get<core::Lstm>(work.layer->parameters);
   const auto number = [](std::int64_t value) { return static_cast<double>(value); };

@@ -1,4 +1,4 @@
-// Describing a Move, with as few dimensions as say the same.
+// Builds a Move with the smallest number of dimensions.
 
 #pragma once
 
@@ -16,7 +16,7 @@ class MoveMaker {
   void add(std::int64_t size, std::int64_t from_stride, std::int64_t to_stride) {
     if (size == 1) return;
     const int last = move_.dimensions - 1;
-    // the one before steps over just this one: together they are one
+    // The previous dimension steps exactly over this one, so they are joined.
     if (last >= 0 && move_.from_strides[last] == size * from_stride &&
         move_.to_strides[last] == size * to_stride) {
       set(last, move_.sizes[last] * size, from_stride, to_stride);

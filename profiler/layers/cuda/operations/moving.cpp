@@ -1,4 +1,4 @@
-// What only moves: joining, transposing, taking a part.
+// Layers that only move data: joining, transposing, selecting a part.
 
 #include "profiler/layers/cuda/operations/moves.hpp"
 
@@ -21,7 +21,7 @@ const void* shifted(const Pass& pass, const void* data, std::int64_t elements) {
   return static_cast<const char*>(data) + byte_offset(pass, elements);
 }
 
-/// Rows of `part` neighbours, `from` and `to` apart.
+/// Rows of `part` contiguous elements, `from` and `to` apart.
 Move rows_of(std::int64_t rows, std::int64_t part, std::int64_t from, std::int64_t to) {
   MoveMaker maker;
   maker.add(rows, from, to);
@@ -29,9 +29,9 @@ Move rows_of(std::int64_t rows, std::int64_t part, std::int64_t from, std::int64
   return maker.made();
 }
 
-class Joining : public Operation {
+class ConcatOperation : public Operation {
  public:
-  explicit Joining(const Pass& pass) : pass_(pass) {
+  explicit ConcatOperation(const Pass& pass) : pass_(pass) {
     const std::size_t axis = pass.as<core::Concat>().axis;
     outer_ = pass.batch * count(pass.out(), 0, axis);
     whole_ = count(pass.out(), axis, pass.out().size());
@@ -59,9 +59,9 @@ class Joining : public Operation {
   std::vector<std::int64_t> parts_;
 };
 
-class Transposing : public Operation {
+class TransposeOperation : public Operation {
  public:
-  explicit Transposing(const Pass& pass) : pass_(pass) {
+  explicit TransposeOperation(const Pass& pass) : pass_(pass) {
     const core::Shape& in = pass.in();
     const core::Shape& out = pass.out();
     const std::vector<std::size_t>& axes = pass.as<core::Transpose>().axes;
@@ -96,9 +96,9 @@ class Transposing : public Operation {
   Move back_;
 };
 
-class Selecting : public Operation {
+class SelectOperation : public Operation {
  public:
-  explicit Selecting(const Pass& pass)
+  explicit SelectOperation(const Pass& pass)
       : pass_(pass),
         part_(core::element_count(pass.out())),
         whole_(core::element_count(pass.in())),
@@ -125,8 +125,8 @@ class Selecting : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> concat(const Pass& pass) { return std::make_unique<Joining>(pass); }
-std::unique_ptr<Operation> transpose(const Pass& pass) { return std::make_unique<Transposing>(pass); }
-std::unique_ptr<Operation> select(const Pass& pass) { return std::make_unique<Selecting>(pass); }
+std::unique_ptr<Operation> concat(const Pass& pass) { return std::make_unique<ConcatOperation>(pass); }
+std::unique_ptr<Operation> transpose(const Pass& pass) { return std::make_unique<TransposeOperation>(pass); }
+std::unique_ptr<Operation> select(const Pass& pass) { return std::make_unique<SelectOperation>(pass); }
 
 }  // namespace profiler::cuda

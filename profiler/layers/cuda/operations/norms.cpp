@@ -1,4 +1,4 @@
-// Normalisation: of channels over the batch and over neighbouring channels by cuDNN, of rows by own kernels.
+// Normalization: of channels over the batch and over neighbouring channels by cuDNN, of rows by own kernels.
 
 #include <algorithm>
 
@@ -25,7 +25,7 @@ class BatchNorm : public Operation {
                   &kOne, &kZero, in_.get(), pass_.inputs[0], in_.get(), pass_.output, channel_.get(),
                   pass_.weights[0], pass_.weights[1], 1.0, nullptr, nullptr, epsilon_, kept(0), kept(1));
   }
-  /// cuDNN has no way without the input's gradient: where nobody wants it, it goes to the scratch.
+  /// cuDNN always computes the input's gradient; if it is not needed, it is written to the scratch.
   void backward() override {
     const Sink& wanted = pass_.input_gradients[0];
     const Sink to = wanted.data != nullptr ? wanted : Sink{pass_.scratch, false};
@@ -137,7 +137,7 @@ class OwnLocalNorm : public Operation {
   Neighbours neighbours_;
 };
 
-/// Rows are summed in so many parts, each by threads of its own.
+/// Rows are summed in at most this many parts, each by its own threads.
 constexpr std::int64_t kMaxParts = 256;
 
 class RowNormOperation : public Operation {

@@ -22,7 +22,7 @@ class LookaheadOperation : public Operation {
 
  private:
   const Pass& pass_;
-  Ahead ahead_;
+  LookaheadSizes ahead_;
 };
 
 class CrossEntropy : public Operation {

@@ -1,5 +1,5 @@
-// Pooling, by cuDNN where its windows are ours; windows beyond the padded input (ceil_mode) and those of an
-// adaptive one that differ in size, by own kernels.
+// Pooling, by cuDNN if its windows are the same; windows beyond the padded input (ceil_mode) and adaptive
+// windows of different sizes, by own kernels.
 
 #include <optional>
 
@@ -8,13 +8,13 @@
 namespace profiler::cuda {
 namespace {
 
-/// Not one of its windows is cut but by the input's and the padding's edges.
+/// Returns whether windows are cut only by the edges of the input and the padding.
 bool is_regular(const Side& side) {
   return side.kernel > 0 && side.padding < side.kernel &&
          (side.in + 2 * side.padding - side.kernel) / side.stride + 1 == side.out;
 }
 
-/// An adaptive one whose windows are all alike as one that says its size.
+/// Converts an adaptive side with windows of equal size to one with an explicit size.
 Side made_plain(Side side) {
   if (side.kernel > 0 || side.in % side.out != 0) return side;
   side.kernel = side.in / side.out;
@@ -122,7 +122,7 @@ std::unique_ptr<Operation> pool2d(const Pass& pass) {
 
 std::unique_ptr<Operation> adaptive_avg_pool(const Pass& pass) { return pool2d(pass); }
 
-/// Where each window's greatest lies, in its plane.
+/// The index of each window's maximum in its plane.
 Room pool_room(const LayerWork& work, double batch, const Arithmetic& arithmetic) {
   if (is_for_cudnn(windows_of(work, 1), arithmetic)) return {};
   return {.kept = batch * static_cast<double>(core::element_count(work.layer->output)) *

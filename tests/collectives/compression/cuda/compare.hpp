@@ -35,7 +35,7 @@ using compression::cuda::DeviceKept;
 inline SparseVector mstopk_by_mean(std::span<const float> x, std::size_t k, std::uint64_t seed, int samplings,
                                    double mean) {
   const compression::Magnitudes of = compression::magnitudes(x);
-  if (k == 0 || k >= x.size() || of.broken >= k) return compression::top_k(x, k);
+  if (k == 0 || k >= x.size() || of.not_finite >= k) return compression::top_k(x, k);
   const std::uint32_t next = compression::magnitude(compression::kth_magnitude(x, k + 1));
   const compression::cuda::Brackets bracket = compression::cuda::bisected(mean, of.greatest, next, samplings);
   std::vector<std::uint32_t> kept;

@@ -1,25 +1,21 @@
-// Every kernel on the GPU beside the CPU's functions. Without a device: a line that says so, and success, so
-// that a machine without one passes; --need-device makes that a failure.
+// Every kernel on the GPU beside the CPU's functions.
 
-#define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
-#include <cstdio>
-#include <optional>
 #include <span>
-#include <string_view>
-
-#include <fmt/core.h>
 
 #include "tests/collectives/compression/cuda/compare.hpp"
 #include "tests/collectives/compression/cuda/host_lanes.hpp"
+#include "tests/support/cuda_device.hpp"
+#include "tests/support/needs.hpp"
 
 namespace compression::cuda {
 namespace {
 
 using support::Random;
 
-TEST_CASE("gpu: all lengths about a warp, a round and a tile, of all kinds of elements") {
+TEST_CASE("gpu: all lengths about a warp, a round and a tile, of all kinds of elements" *
+          support::needs(support::no_cuda_device)) {
   Device device;
   std::uint32_t seed = 0;
   for (const std::size_t elements :
@@ -28,19 +24,20 @@ TEST_CASE("gpu: all lengths about a warp, a round and a tile, of all kinds of el
       support::compare_all(device, kind, elements, seed, seed % 4, support::some_ks(elements));
 }
 
-TEST_CASE("gpu: few elements of each kind, for tools that watch every access") {
+TEST_CASE("gpu: few elements of each kind, for tools that watch every access" *
+          support::needs(support::no_cuda_device)) {
   Device device;
   for (std::uint32_t kind = 0; kind < support::kKinds; kind += 3)
     support::compare_all(device, kind, 9001, kind, kind % 2, std::vector<std::size_t>{90, 3000});
 }
 
-TEST_CASE("gpu: a million elements and three, of all kinds") {
+TEST_CASE("gpu: a million elements and three, of all kinds" * support::needs(support::no_cuda_device)) {
   Device device;
   for (std::uint32_t kind = 0; kind < support::kKinds; ++kind)
     support::compare_all(device, kind, 1'000'003, 1000 + kind, kind % 2, support::some_ks(1'000'003));
 }
 
-TEST_CASE("gpu: the same on every call, however blocks come") {
+TEST_CASE("gpu: the same on every call, however blocks come" * support::needs(support::no_cuda_device)) {
   Random random(1);
   const std::vector<float> x = support::vector_of(random, 1, 3'000'001);
   Device device;
@@ -57,7 +54,8 @@ TEST_CASE("gpu: the same on every call, however blocks come") {
   }
 }
 
-TEST_CASE("gpu: to the last bit what the same kernels give on the host") {
+TEST_CASE("gpu: to the last bit what the same kernels give on the host" *
+          support::needs(support::no_cuda_device)) {
   Random random(2);
   const std::vector<float> x = support::vector_of(random, 1, 100'003);
   Device device;
@@ -71,30 +69,5 @@ TEST_CASE("gpu: to the last bit what the same kernels give on the host") {
   CHECK(download(device, onebit(device, floats)) == download(host, onebit(host, host_floats)));
 }
 
-/// Why there is no device; nothing where there is one.
-std::optional<std::string> no_device() {
-  try {
-    Device device;
-    const DeviceInfo info = device.info();
-    fmt::print("device: {}, {} multiprocessors, {} MiB\n", info.name, info.multiprocessors,
-               info.memory_bytes >> 20U);
-    return std::nullopt;
-  } catch (const NoDevice& error) {
-    return error.what();
-  }
-}
-
 }  // namespace
 }  // namespace compression::cuda
-
-int main(int argc, char** argv) {
-  const std::span<char*> arguments(argv, static_cast<std::size_t>(argc));
-  bool needs_device = false;
-  for (const char* argument : arguments) needs_device |= std::string_view(argument) == "--need-device";
-  if (const std::optional<std::string> why = compression::cuda::no_device()) {
-    fmt::print(stderr, "{}{}\n", *why, needs_device ? "" : ": GPU tests skipped");
-    return needs_device ? 1 : 0;
-  }
-  doctest::Context context(argc, argv);
-  return context.run();
-}

@@ -10,6 +10,8 @@
 #include "tests/profiler/layer_examples.hpp"
 #include "tests/profiler/layers/cuda/alone.hpp"
 #include "tests/profiler/layers/cuda/every_kernel.hpp"
+#include "tests/support/cuda_device.hpp"
+#include "tests/support/needs.hpp"
 
 namespace {
 
@@ -53,7 +55,8 @@ struct HostLaunch {
   }
 };
 
-TEST_CASE("gpu own kernels: every one, of each type, gives what it gives on the host") {
+TEST_CASE("gpu own kernels: every one, of each type, gives what it gives on the host" *
+          support::needs(support::no_cuda_device)) {
   const auto runtime = profiler::cuda::open_runtime();
   const auto kernels = profiler::cuda::own_kernels(runtime->stream());
   profiler::cuda::KernelsOn<HostLaunch> here;
@@ -74,14 +77,19 @@ TEST_CASE("gpu own kernels: every one, of each type, gives what it gives on the 
   }
 }
 
-TEST_CASE("gpu layers: as the CPU's in float32") { compare({}); }
-TEST_CASE("gpu layers: as the CPU's in float32 with TF32") { compare({.tf32 = true}); }
-TEST_CASE("gpu layers: as the CPU's in float16") { compare({.type = Type::float16}); }
-TEST_CASE("gpu layers: as the CPU's in bfloat16") {
+TEST_CASE("gpu layers: as the CPU's in float32" * support::needs(support::no_cuda_device)) { compare({}); }
+TEST_CASE("gpu layers: as the CPU's in float32 with TF32" * support::needs(support::no_cuda_device)) {
+  compare({.tf32 = true});
+}
+TEST_CASE("gpu layers: as the CPU's in float16" * support::needs(support::no_cuda_device)) {
+  compare({.type = Type::float16});
+}
+TEST_CASE("gpu layers: as the CPU's in bfloat16" * support::needs(support::no_cuda_device)) {
   compare({.type = Type::bfloat16, .is_mostly_own = true});
 }
 
-TEST_CASE("gpu layers: a session's times, with every launch held back") {
+TEST_CASE("gpu layers: a session's times, with every launch held back" *
+          support::needs(support::no_cuda_device)) {
   const core::Model model = support::model_of(support::layer_examples().front());
   const ModelWork work = profiler::make_work(model);
   profiler::cuda::DeviceSession session(profiler::cuda::open_parts(), work, {.batch_size = 64});

@@ -206,7 +206,7 @@ class EveryKernel {
     kernels_.rotate(type_, rotation, sampled(turned, 12), floats(rotation.length * 2 * rotation.pairs, 0.6F),
                     {rotated, true});
     keep(rotated, turned);
-    const profiler::cuda::Ahead ahead = {2, 4, 6, 3};
+    const profiler::cuda::LookaheadSizes ahead = {2, 4, 6, 3};
     const std::int64_t count = ahead.batch * ahead.length * ahead.features;
     void* const x = sampled(count, 13);
     void* const weight = sampled(ahead.features * ahead.steps, 14);

@@ -172,7 +172,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "cuda session: a profile says how it was measured; memory that is not there is told of before and "
+    "cuda session: a profile says how it was measured, memory that is not there is told of before and "
     "after") {
   const core::Model model = small_model();
   FakeGpu gpu(FakeGpu::Mode::records);

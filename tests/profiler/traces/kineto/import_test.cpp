@@ -1,4 +1,4 @@
-// Traces of the PyTorch profiler: two real ones, which hold neither steps nor NCCL, and made ones, which do.
+// Traces of the PyTorch profiler: two real ones, without steps and NCCL, and synthetic ones with both.
 
 #include "profiler/traces/kineto/import.hpp"
 
@@ -34,7 +34,7 @@ Imported import_text(const std::string& text, const traces::ImportOptions& optio
   return import_trace(folder.put("t.json", text), options);
 }
 
-/// The message, with the folder taken out.
+/// The message, without the folder.
 std::string refusal(const std::string& text, const traces::ImportOptions& options = {}) {
   const support::TemporaryFolder folder;
   const std::string file = folder.put("t.json", text);
@@ -97,7 +97,7 @@ TEST_CASE("kineto: medians and spread over steps, gradients in the order they go
       CHECK(layers[i].backward_us == median(made.backward[i]));
       CHECK(layers[i].backward_spread_us == spread(made.backward[i]));
       REQUIRE(layers[i].tensors.size() == 2);
-      CHECK(layers[i].tensors[0].name == layers[i].name + ".weight");  // got ready last
+      CHECK(layers[i].tensors[0].name == layers[i].name + ".weight");  // was ready last
       CHECK(layers[i].tensors[0].elements == 32);
       CHECK(layers[i].tensors[1].elements == 4);
       CHECK(layers[i].tensors[1].backward_us == layers[i].backward_us);

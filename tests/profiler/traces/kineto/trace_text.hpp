@@ -1,4 +1,4 @@
-// Traces of the PyTorch profiler made by hand, with what real ones that we have lack: steps and NCCL.
+// Synthetic traces of the PyTorch profiler, with features that our real ones lack: steps and NCCL.
 
 #pragma once
 
@@ -51,7 +51,7 @@ class TraceText {
   int correlation_ = 0;
 };
 
-/// Steps of a model of two linear layers: what each takes, drawn by seed.
+/// Steps of a model of two linear layers; durations are random, from a seed.
 struct TwoLayers {
   std::vector<double> forward[2];
   std::vector<double> backward[2];

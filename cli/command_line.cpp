@@ -1,0 +1,151 @@
+#include "cli/command_line.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <sstream>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
+
+#include "core/errors.hpp"
+#include "core/field.hpp"
+
+namespace cli {
+
+template <typename Number>
+Check range(Number min, Number max) {
+  return std::make_shared<CLI::Range>(min, max);
+}
+
+template Check range(int, int);
+template Check range(std::uint32_t, std::uint32_t);
+template Check range(std::int64_t, std::int64_t);
+template Check range(double, double);
+
+Check number_in(double min, double max) {
+  const auto error = [min, max](const std::string& text) {
+    double value = 0;
+    const bool is_number = CLI::detail::lexical_cast(text, value);
+    if (is_number && value >= min && value <= max) return std::string();
+    return fmt::format("expected a number from {:g} to {:g}, got '{}'", min, max, core::printable(text));
+  };
+  return std::make_shared<CLI::Validator>(error, fmt::format("from {:g} to {:g}", min, max));
+}
+
+Check one_of(const std::vector<std::string_view>& names) {
+  return std::make_shared<CLI::IsMember>(std::vector<std::string>(names.begin(), names.end()));
+}
+
+Check file_name() {
+  return check_with([](const std::string& text) {
+    return text.empty() ? std::string("expected the name of a file, got ''") : std::string();
+  });
+}
+
+Check check_with(const std::function<std::string(const std::string&)>& error) {
+  return std::make_shared<CLI::Validator>(error, "");
+}
+
+Option Option::required() const { return Option(option_->required()); }
+Option Option::check(const Check& check) const { return Option(option_->check(*check)); }
+Option Option::show_default() const { return Option(option_->capture_default_str()); }
+Option Option::needs(const Option& other) const { return Option(option_->needs(other.option_)); }
+Option Option::excludes(const Option& other) const { return Option(option_->excludes(other.option_)); }
+Option Option::delimiter(char character) const { return Option(option_->delimiter(character)); }
+Option Option::expected(int min, int max) const { return Option(option_->expected(min, max)); }
+Option Option::repeatable() const {
+  return Option(option_->expected(1)->take_all()->allow_extra_args(false));
+}
+std::string Option::name() const { return option_->get_name(); }
+bool Option::is_given() const { return option_->count() > 0; }
+
+template <typename Value>
+Option Command::add_option(const std::string& names, Value& variable, const std::string& help) const {
+  return Option(app_->add_option(names, variable, help));
+}
+
+Option Command::add_option(const std::string& names, const std::function<void(const std::string&)>& take,
+                           const std::string& help) const {
+  return Option(app_->add_option_function<std::string>(names, take, help));
+}
+
+Option Command::add_flag(const std::string& names, bool& variable, const std::string& help) const {
+  return Option(app_->add_flag(names, variable, help));
+}
+
+Command Command::add_group(const std::string& title, const std::string& help) const {
+  return Command(app_->add_option_group(title, help));
+}
+
+Command Command::add_command(const std::string& name, const std::string& help) const {
+  return Command(app_->add_subcommand(name, help));
+}
+
+void Command::require_subcommand() const { app_->require_subcommand(1); }
+void Command::footer(const std::string& text) const { app_->footer(text); }
+void Command::on_run(const std::function<void()>& run) const { app_->callback(run); }
+
+std::vector<Option> Command::options() const {
+  std::vector<Option> out;
+  for (CLI::Option* option : app_->get_options()) out.emplace_back(option);
+  return out;
+}
+
+Program::Program(const std::string& name, const std::string& help, const std::string& version)
+    : app_(std::make_unique<CLI::App>(help, name)) {
+  app_->set_version_flag("--version", version);
+  app_->require_subcommand(1);
+  app_->failure_message(CLI::FailureMessage::simple);
+}
+
+Program::~Program() = default;
+
+namespace {
+
+/// CLI11's own message for an unknown command only says that a command is required.
+void check_command(const CLI::App& app, const std::string& command) {
+  if (command[0] == '-') return;
+  std::vector<std::string> names;
+  for (const CLI::App* known : app.get_subcommands([](const CLI::App* /*any*/) { return true; }))
+    names.push_back(known->get_name());
+  if (std::ranges::find(names, command) != names.end()) return;
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  throw core::InputError(fmt::format("expected a command among {}, got '{}'{}", fmt::join(known, ", "),
+                                     core::printable(command), core::suggestion(command, known)));
+}
+
+}  // namespace
+
+std::string Program::run(int argc, const char* const* argv) {
+  if (argc >= 2) check_command(*app_, argv[1]);
+  try {
+    app_->parse(argc, argv);
+    return {};
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0) throw core::InputError(fmt::format("{} (try --help)", error.what()));
+    std::ostringstream out;  // CLI11 asks for help and version by exceptions, too
+    app_->exit(error, out);
+    return out.str();
+  }
+}
+
+template Option Command::add_option(const std::string&, std::string&, const std::string&) const;
+template Option Command::add_option(const std::string&, int&, const std::string&) const;
+template Option Command::add_option(const std::string&, std::uint32_t&, const std::string&) const;
+template Option Command::add_option(const std::string&, std::int64_t&, const std::string&) const;
+template Option Command::add_option(const std::string&, double&, const std::string&) const;
+template Option Command::add_option(const std::string&, std::optional<std::string>&,
+                                    const std::string&) const;
+template Option Command::add_option(const std::string&, std::optional<int>&, const std::string&) const;
+template Option Command::add_option(const std::string&, std::optional<std::uint32_t>&,
+                                    const std::string&) const;
+template Option Command::add_option(const std::string&, std::optional<std::int64_t>&,
+                                    const std::string&) const;
+template Option Command::add_option(const std::string&, std::optional<double>&, const std::string&) const;
+template Option Command::add_option(const std::string&, std::vector<std::string>&, const std::string&) const;
+template Option Command::add_option(const std::string&, std::vector<std::int64_t>&, const std::string&) const;
+template Option Command::add_option(const std::string&, std::vector<double>&, const std::string&) const;
+
+}  // namespace cli

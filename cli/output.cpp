@@ -1,0 +1,108 @@
+#include "cli/output.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+
+#include <fmt/format.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include "core/errors.hpp"
+#include "core/field.hpp"
+#include "core/files.hpp"
+
+namespace cli {
+namespace {
+
+spdlog::logger& log() {
+  static const std::shared_ptr<spdlog::logger> logger = [] {
+    auto out = spdlog::stderr_logger_st("fusewise");
+    out->set_pattern("%v");
+    return out;
+  }();
+  return *logger;
+}
+
+}  // namespace
+
+void print(const std::string& text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (!written || std::fflush(stdout) != 0)
+    throw core::EnvironmentError(
+        fmt::format("standard output: cannot write: {}", std::generic_category().message(errno)));
+}
+
+void write_or_print(const std::string& file, const std::string& text, const std::string& summary) {
+  if (!file.empty()) core::write_file(file, text);
+  print(file.empty() ? text : printable_lines(summary));
+}
+
+void print_warnings(const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings) log().warn("warning: {}", core::one_line(warning));
+}
+
+void print_progress(std::string_view message) { log().info("{}", core::one_line(message)); }
+void print_error(std::string_view message) { log().error("{}", core::one_line(message)); }
+
+std::string printable_lines(const std::string& text) {
+  std::string out;
+  std::size_t begin = 0;
+  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
+    out += core::one_line(std::string_view(text).substr(begin, end - begin)) + '\n';
+    begin = end + 1;
+  }
+  return out + core::one_line(std::string_view(text).substr(begin));
+}
+
+std::string summary(const core::Profile& profile) {
+  constexpr double kMega = 1e6;
+  const auto bytes =
+      static_cast<double>(core::parameter_count(profile) * core::bytes_per_element(profile.dtype));
+  return fmt::format(
+      "profile {} on {}, batch {}, {}: {} layers, {} tensors, {:.2f} MB of gradients\n"
+      "  forward {:.3f} ms, backward {:.3f} ms\n  origin: {}\n",
+      profile.model, profile.device, profile.batch_size, core::name(profile.dtype), profile.layers.size(),
+      core::tensor_count(profile), bytes / kMega, core::forward_us(profile) / 1e3,
+      core::backward_us(profile) / 1e3, profile.origin.source);
+}
+
+std::string summary(const core::Network& network) {
+  const auto link = [](const core::Link& l) {
+    return fmt::format("alpha {:.6g} us, beta {:.6g} us/MB, gamma {:.6g} us/MB", l.alpha_us,
+                       l.beta_us_per_byte * 1e6, l.gamma_us_per_byte * 1e6);
+  };
+  std::string out = fmt::format("network {}\n", network.name);
+  if (network.line_rate_gbps) out += fmt::format("  line rate {} Gb/s\n", *network.line_rate_gbps);
+  if (network.link) out += fmt::format("  link: {}\n", link(*network.link));
+  for (const core::Level& level : network.levels)
+    out += fmt::format("  level {}{}: {}{}\n", level.name,
+                       level.size ? fmt::format(", {} units", *level.size) : "", link(level.link),
+                       level.shared ? ", shared" : "");
+  for (const core::Measured& measured : network.measured) {
+    out += fmt::format("  measured {} {} on {} workers: {} points, {} segments",
+                       measured.algorithm.value_or("any"), core::name(measured.collective), measured.workers,
+                       measured.curve.points().size(), measured.curve.segments().size());
+    if (measured.fit)
+      out += fmt::format("; a straight line is off by {:.1f} % in the mean, {:.1f} % at worst",
+                         100 * measured.fit->mean_relative_error, 100 * measured.fit->max_relative_error);
+    out += '\n';
+  }
+  return out + fmt::format("  origin: {}\n", network.origin.source);
+}
+
+std::string summary(const core::CompressorCosts& costs) {
+  std::string out =
+      fmt::format("compressors on {}\n  {:<11} {:>7} {:>11} {:>12} {:>9} {:>12} {:>9} {:>9}\n", costs.device,
+                  "", "density", "elements", "encode us", "spread", "decode us", "spread", "ratio");
+  for (const core::MeasuredCompressor& compressor : costs.compressors)
+    for (const core::CodeCurve& curve : compressor.curves)
+      for (const core::CodePoint& point : curve.points)
+        out += fmt::format("  {:<11} {:>7} {:>11} {:>12.2f} {:>9.2f} {:>12.2f} {:>9.2f} {:>9.5f}\n",
+                           compressor.name, curve.density ? fmt::to_string(*curve.density) : "",
+                           point.elements, point.encode.us, point.encode.spread_us, point.decode.us,
+                           point.decode.spread_us, point.bytes / (4 * static_cast<double>(point.elements)));
+  return out + fmt::format("  command: {}\n  origin: {}\n", costs.command, costs.origin.source);
+}
+
+}  // namespace cli

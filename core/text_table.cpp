@@ -1,0 +1,31 @@
+#include "core/text_table.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/field.hpp"
+
+namespace core {
+
+std::string aligned(std::vector<std::vector<std::string>> rows, const std::vector<std::size_t>& left) {
+  std::vector<std::size_t> widths(rows.front().size());
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = one_line(cell);
+  for (const auto& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const bool is_left = std::find(left.begin(), left.end(), i) != left.end();
+      line += i == 0 ? "" : "  ";
+      line += is_left ? fmt::format("{:<{}}", row[i], widths[i]) : fmt::format("{:>{}}", row[i], widths[i]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + '\n';
+  }
+  return out;
+}
+
+}  // namespace core

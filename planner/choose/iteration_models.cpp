@@ -1,0 +1,68 @@
+#include "planner/choose/iteration_models.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "planner/choose/simulate_iteration.hpp"
+
+namespace planner {
+namespace {
+
+using core::CollectiveKind;
+using sim::Time;
+
+/// What holds of any program: no iteration is shorter than what a worker computes in it. The groups that are
+/// best for a plain channel are where a search begins.
+class ComputeBound final : public IterationModel {
+ public:
+  explicit ComputeBound(const IterationSpec& spec) : spec_(spec), channel_(channel_model(spec, false)) {}
+
+  Time value(const Groups& groups) const override { return simulate_iteration(spec_, groups); }
+
+  Time lower_bound() const override {
+    const Extras& extras = spec_.extras;
+    return extras.read + spec_.workload.forward_total + spec_.workload.backward_total + extras.lars +
+           extras.lars_gather + extras.update;
+  }
+
+  OptimalGroups optimal(const GroupRules& rules) const override {
+    OptimalGroups out;
+    out.groups = channel_->optimal(rules).groups;
+    out.value = lower_bound();
+    return out;
+  }
+
+ private:
+  const IterationSpec& spec_;
+  std::unique_ptr<IterationModel> channel_;
+};
+
+}  // namespace
+
+std::unique_ptr<IterationModel> make_model(const IterationSpec& spec) {
+  Program program = spec.program(1);
+  const auto issues = [&](Issue issue) {
+    return std::any_of(program.ops.begin(), program.ops.end(),
+                       [&](const Op& op) { return op.issue == issue; });
+  };
+  if (program.by_layer) return by_layer_model(spec);
+  if (issues(Issue::forward) || issues(Issue::backward)) return sharded_model(spec);
+  const bool is_waiting = std::exchange(program.prefetch, std::nullopt).has_value();
+  const auto is = [&](std::vector<Op> ops, Update update) {
+    return program == Program{.ops = std::move(ops), .update = update};
+  };
+  const Op reduced = {CollectiveKind::all_reduce, 0, Issue::gradients, Delivers::next_iteration};
+  const Op reduced_later = {CollectiveKind::all_reduce, 0, Issue::backward_end, Delivers::next_iteration};
+  const Op scattered = {CollectiveKind::reduce_scatter, 0, Issue::gradients, Delivers::nothing};
+  const Op gathered = {CollectiveKind::all_gather, 0, Issue::updated, Delivers::next_iteration};
+  const Op gathered_later = {CollectiveKind::all_gather, 0, Issue::drained, Delivers::own_layers};
+  if (is({reduced}, Update::at_once)) return channel_model(spec, false);
+  if (is({reduced_later}, Update::at_once)) return channel_model(spec, true);
+  if (is({scattered, gathered}, Update::at_once)) return two_phase_model(spec, false);
+  if (is({scattered, gathered_later}, Update::by_group))
+    return is_waiting ? waiting_gathers_model(spec) : two_phase_model(spec, true);
+  return simulated_model(spec, std::make_unique<ComputeBound>(spec));
+}
+
+}  // namespace planner

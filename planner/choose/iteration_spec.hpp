@@ -1,0 +1,42 @@
+// An iteration whose grouping is not chosen yet: what planners and their models look at.
+
+#pragma once
+
+#include <vector>
+
+#include "planner/cost/costs.hpp"
+#include "planner/cost/setting.hpp"
+#include "planner/cost/transfers.hpp"
+#include "planner/job/conditions.hpp"
+#include "planner/job/workload.hpp"
+#include "planner/pipeline/pipeline.hpp"
+
+namespace planner {
+
+/// It refers to the setting, which must outlive it. The constructor throws Unsupported where no grouping
+/// could be simulated.
+struct IterationSpec {
+  IterationSpec(const Setting& its_setting, const Pipeline& its_pipeline, const PipelineOptions& its_options,
+                std::vector<TransferCost> its_transfers, bool is_in_partitions = false);
+  IterationSpec(const IterationSpec&) = delete;
+  IterationSpec& operator=(const IterationSpec&) = delete;
+  ~IterationSpec() = default;
+
+  const Setting& setting;
+  const Workload& workload;
+  const Costs& costs;  ///< of the schedule's own all-reduce, uncompressed
+  const Extras& extras;
+  const Overlap& overlap;
+  const Pipeline& pipeline;
+  PipelineOptions options;
+  std::vector<TransferCost> transfers;  ///< in which a group may travel; the first is the schedule's own
+  bool in_partitions;  ///< the only grouping is the one in partitions of `options.partition_bytes`
+
+  Program program(std::size_t groups) const {
+    return pipeline.program(static_cast<std::uint32_t>(groups), options);
+  }
+  /// Whether compute and communication slow each other down.
+  bool slows() const { return overlap.slows() && costs.workers() > 1; }
+};
+
+}  // namespace planner

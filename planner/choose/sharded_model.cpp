@@ -1,0 +1,104 @@
+// Parameters that are gathered before passes (sharded): no few times describe a beginning, so groupings are
+// simulated.
+
+#include <algorithm>
+
+#include "planner/choose/fusion/whole_layers.hpp"
+#include "planner/choose/iteration_models.hpp"
+#include "planner/choose/model_parts.hpp"
+
+namespace planner {
+namespace {
+
+using core::CollectiveKind;
+using sim::Time;
+
+/// Whether even a single group is gathered again before backward.
+bool gathers_again(const IterationSpec& spec) {
+  const Program program = spec.program(1);
+  return std::any_of(program.ops.begin(), program.ops.end(),
+                     [](const Op& op) { return op.issue == Issue::backward; });
+}
+
+/// What bounds a sharded iteration: all that its channel carries in a row with the update, and dear's, which
+/// gathers once, without waiting for forward, and updates under it.
+class Bound final : public IterationModel {
+ public:
+  explicit Bound(const IterationSpec& spec) : spec_(spec), dear_(two_phase_model(spec, true)) {}
+
+  Time value(const Groups& groups) const override { return dear_->value(groups); }
+  Time lower_bound() const override { return std::max(dear_->lower_bound(), in_a_row()); }
+  OptimalGroups optimal(const GroupRules& rules) const override { return dear_->optimal(rules); }
+
+ private:
+  /// Less the compute of the micro-batches before the last, as any model's value.
+  Time in_a_row() const {
+    const std::int64_t batches = spec_.setting.conditions.accumulation_steps;
+    const std::int64_t passes = gathers_again(spec_) ? 2 : 1;
+    const Time scattering = min_channel_time(spec_, CollectiveKind::reduce_scatter).front();
+    const Time gathering = min_channel_time(spec_, CollectiveKind::all_gather).front();
+    const Extras& extras = spec_.extras;
+    return extras.read + extras.lars + extras.lars_gather + extras.update + scattering +
+           passes * batches * gathering -
+           (batches - 1) * (spec_.workload.forward_total + spec_.workload.backward_total);
+  }
+
+  const IterationSpec& spec_;
+  std::unique_ptr<IterationModel> dear_;
+};
+
+/// Whole layers in so many groups of about as many bytes.
+Groups even_groups(const Workload& workload, const Groups& layers, std::int64_t count) {
+  Groups out;
+  std::int64_t filled = 0;  // groups' worth of bytes
+  for (const Group& layer : layers) {
+    const std::int64_t due =
+        workload.bytes_before[layer.begin] / std::max<std::int64_t>(1, workload.bytes() / count);
+    if (out.empty() || due > filled)
+      out.push_back(layer);
+    else
+      out.back().end = layer.end;
+    filled = due;
+  }
+  return out;
+}
+
+/// Runs of so many layers from the input side on, what is left over last.
+Groups runs_of_layers(const Groups& layers, std::size_t length) {
+  Groups out;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const bool begins = out.empty() || (layers.size() - i) % length == 0;
+    if (begins)
+      out.push_back(layers[i]);
+    else
+      out.back().end = layers[i].end;
+  }
+  return out;
+}
+
+/// Few groups, or layers cut nowhere, are often best: whole layers in two groups of any sizes, or in more
+/// with as many bytes or layers each.
+std::vector<Groups> starts(const Workload& workload) {
+  constexpr std::size_t kMaxEven = 32;
+  constexpr std::size_t kMaxLayers = 1000;  // each start takes a simulation
+  Groups layers = layers_with_tensors(workload);
+  std::reverse(layers.begin(), layers.end());
+  std::vector<Groups> out;
+  for (std::size_t count = 3; count <= kMaxEven; ++count)
+    out.push_back(even_groups(workload, layers, static_cast<std::int64_t>(count)));
+  if (layers.size() > kMaxLayers) return out;
+  for (std::size_t i = 1; i < layers.size(); ++i) {
+    out.push_back(
+        {{.begin = 0, .end = layers[i].begin}, {.begin = layers[i].begin, .end = workload.gradient_count()}});
+    if (i * kMaxEven >= layers.size()) out.push_back(runs_of_layers(layers, i));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::unique_ptr<IterationModel> sharded_model(const IterationSpec& spec) {
+  return simulated_model(spec, std::make_unique<Bound>(spec), starts(spec.workload));
+}
+
+}  // namespace planner

@@ -1,0 +1,117 @@
+// Iterations whose collectives are all issued for gradients: while the backward pass yields them, after it,
+// after the channel has drained, or after the update.
+
+#include <algorithm>
+#include <utility>
+
+#include "planner/graph/iterations.hpp"
+#include "planner/graph/under_next_forward.hpp"
+
+namespace planner {
+namespace {
+
+using sim::Time;
+using Kind = TaskLabel::Kind;
+
+bool reaches_under_forward(const Program& program) {
+  return std::ranges::any_of(program.ops, [](const Op& op) { return op.delivers == Delivers::own_layers; });
+}
+
+class ForGradients {
+ public:
+  explicit ForGradients(GraphWriter& writer)
+      : writer_(writer),
+        carries_(reaches_under_forward(writer.program())),
+        update_(writer, carries_),
+        collectives_(writer, update_),
+        under_forward_(writer, collectives_, update_) {}
+
+  void run() {
+    const std::uint32_t iterations = writer_.job().iterations;
+    if (!carries_) writer_.mark();
+    for (std::uint32_t i = 0; i < iterations; ++i) {
+      writer_.begin_iteration(i);
+      forward_of_first_micro_batch();
+      if (carries_) writer_.mark_compute();
+      rest_of_iteration();
+      if (!carries_) writer_.mark();
+    }
+    if (!carries_) return;
+    writer_.begin_iteration(iterations);
+    forward_of_first_micro_batch();
+    writer_.mark_compute();
+  }
+
+ private:
+  void forward_of_first_micro_batch() {
+    for (WorkerTasks& at : writer_.workers()) writer_.read(at);
+    for (std::uint32_t layer = 0; layer < writer_.workload().forward.size(); ++layer) {
+      if (carries_ && writer_.iteration() > 0) under_forward_.come_to(layer);
+      for (WorkerTasks& at : writer_.workers())
+        writer_.compute(at, Kind::forward, layer, writer_.workload().forward[layer]);
+    }
+  }
+
+  void rest_of_iteration() {
+    for (WorkerTasks& at : writer_.workers()) further_micro_batches(at);
+    collectives_.begin_backward();
+    for (WorkerTasks& at : writer_.workers()) backward_of_last_micro_batch(at);
+    communicate();
+  }
+
+  void further_micro_batches(WorkerTasks& at) {
+    for (std::uint32_t batch = 1; batch < writer_.job().micro_batches; ++batch) {
+      writer_.compute(at, Kind::micro_batch_backward, batch - 1, writer_.workload().backward_total);
+      writer_.compute(at, Kind::micro_batch_forward, batch, writer_.workload().forward_total);
+    }
+  }
+
+  void backward_of_last_micro_batch(WorkerTasks& at) {
+    CollectiveWriter::note_backward_begin(at);
+    for (std::uint32_t step = 0; step < writer_.workload().backward.size(); ++step) {
+      collectives_.backward(at, step, step);
+      for (const std::uint32_t group : collectives_.groups_after(step)) collectives_.encode(at, group);
+    }
+    for (const std::uint32_t group : collectives_.groups_after_backward()) collectives_.encode(at, group);
+  }
+
+  void communicate() {
+    if (writer_.program().by_layer) writer_.channel().forget();  // all before has been waited for
+    bool is_updated = false;
+    std::uint32_t issued = 0;
+    for (const Op& op : writer_.program().ops) {
+      if (op.issue == Issue::updated && !std::exchange(is_updated, true)) update_.update_at_once();
+      if (op.issue == Issue::drained && !std::exchange(is_updated, true)) update_.drain();
+      if (!writer_.communicates()) continue;
+      if (op.issue == Issue::drained && issued++ >= writer_.program().prefetch.value_or(UINT32_MAX))
+        under_forward_.defer(op);
+      else
+        add(op);
+    }
+    if (!is_updated && !updates_under_forward()) update_.update_at_once();
+    if (!carries_ && writer_.communicates()) writer_.await_channel();
+  }
+
+  void add(const Op& op) {
+    const sim::TaskId task = collectives_.add(op);
+    if (op.delivers == Delivers::own_layers) under_forward_.deliver(op.group, task);
+  }
+
+  /// Where the channel goes by layer there is no point at which it drains, unless rates ask for one.
+  bool updates_under_forward() const {
+    const Extras& extras = writer_.job().extras;
+    return writer_.program().by_layer && extras.lars == Time::zero() && extras.lars_gather == Time::zero();
+  }
+
+  GraphWriter& writer_;
+  bool carries_;  // collectives reach under the next forward pass
+  UpdateWriter update_;
+  CollectiveWriter collectives_;
+  UnderNextForward under_forward_;
+};
+
+}  // namespace
+
+void add_iterations_for_gradients(GraphWriter& writer) { ForGradients(writer).run(); }
+
+}  // namespace planner

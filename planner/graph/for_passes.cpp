@@ -1,0 +1,133 @@
+// Iterations whose parameters are gathered for each pass, so many groups ahead of the layers that use them.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "planner/graph/collectives.hpp"
+#include "planner/graph/groups_by_layer.hpp"
+#include "planner/graph/iterations.hpp"
+
+namespace planner {
+namespace {
+
+using sim::TaskId;
+using Kind = TaskLabel::Kind;
+
+/// The groups of one pass in the order of their use.
+struct Pass {
+  Issue issue = Issue::forward;
+  std::uint32_t batch = 0;           ///< counted in the direction of the pass
+  std::vector<bool> is_gathered;     ///< by group; the parameters of the others are there
+  std::vector<std::uint32_t> order;  ///< of use
+  std::size_t issued = 0;            ///< how many of them have been come to, or have been gathered ahead
+};
+
+class ForPasses {
+ public:
+  explicit ForPasses(GraphWriter& writer)
+      : writer_(writer),
+        update_(writer, false),
+        collectives_(writer, update_),
+        by_first_layer_(groups_by_first_layer(writer.workload(), writer.job().groups)),
+        by_first_step_(groups_by_first_step(writer.workload(), writer.job().groups)),
+        gathered_(writer.job().groups.size()) {}
+
+  void run() {
+    writer_.mark();
+    for (std::uint32_t i = 0; i < writer_.job().iterations; ++i) {
+      writer_.begin_iteration(i);
+      for (WorkerTasks& at : writer_.workers()) writer_.read(at);
+      for (std::uint32_t batch = 0; batch < writer_.job().micro_batches; ++batch) {
+        forward(batch);
+        backward(writer_.job().micro_batches - 1 - batch);
+      }
+      update_.update_at_once();
+      if (writer_.communicates()) writer_.await_channel();
+      writer_.mark();
+    }
+  }
+
+ private:
+  void forward(std::uint32_t batch) {
+    begin_pass(Issue::forward, batch);
+    const auto layers = static_cast<std::uint32_t>(writer_.workload().forward.size());
+    for (std::uint32_t layer = 0; layer < layers; ++layer) {
+      for (const std::uint32_t group : by_first_layer_[layer]) come_to(group);
+      for (WorkerTasks& at : writer_.workers())
+        writer_.compute(at, Kind::forward, batch * layers + layer, writer_.workload().forward[layer]);
+    }
+  }
+
+  /// Only the gradients of the last micro-batch (`before_last` 0) are scattered.
+  void backward(std::uint32_t before_last) {
+    collectives_.begin_backward();
+    begin_pass(Issue::backward, before_last);
+    const auto steps = static_cast<std::uint32_t>(writer_.workload().backward.size());
+    for (std::uint32_t step = 0; step < steps; ++step) {
+      for (const std::uint32_t group : by_first_step_[step]) come_to(group);
+      for (WorkerTasks& at : writer_.workers()) {
+        if (step == 0) CollectiveWriter::note_backward_begin(at);
+        collectives_.backward(at, step, before_last * steps + step);
+      }
+      if (before_last > 0) continue;
+      for (const std::uint32_t group : collectives_.groups_after(step)) scatter(group);
+    }
+  }
+
+  void scatter(std::uint32_t group) {
+    for (WorkerTasks& at : writer_.workers()) collectives_.encode(at, group);
+    if (!writer_.communicates()) return;
+    for (const Op& op : writer_.program().ops)
+      if (op.group == group && op.issue == Issue::gradients) collectives_.add(op);
+  }
+
+  void begin_pass(Issue issue, std::uint32_t batch) {
+    const auto groups = static_cast<std::uint32_t>(writer_.job().groups.size());
+    pass_ = {.issue = issue, .batch = batch, .is_gathered = std::vector<bool>(groups), .order = {}};
+    for (const Op& op : writer_.program().ops)
+      if (op.issue == issue) pass_.is_gathered[op.group] = true;
+    for (std::uint32_t i = 0; i < groups; ++i)
+      pass_.order.push_back(issue == Issue::forward ? groups - 1 - i : i);
+    while (pass_.issued < writer_.program().prefetch.value_or(UINT32_MAX) && pass_.issued < groups)
+      gather_next();
+  }
+
+  /// Issues the gather of the group that is so many groups ahead, which may be the group itself.
+  void come_to(std::uint32_t group) {
+    if (pass_.issued < pass_.order.size()) gather_next();
+    if (!gathered_[group]) return;
+    for (WorkerTasks& at : writer_.workers()) {
+      if (writer_.channel().is_in_order()) at.next_waits_for.clear();  // those before it have ended by then
+      at.next_waits_for.push_back(*gathered_[group]);
+    }
+  }
+
+  void gather_next() {
+    const std::uint32_t group = pass_.order[pass_.issued++];
+    gathered_[group].reset();
+    if (!writer_.communicates() || !pass_.is_gathered[group]) return;
+    const auto groups = static_cast<std::uint32_t>(writer_.job().groups.size());
+    const TaskId task = writer_.collective_in_order(
+        pass_.issue == Issue::forward ? Kind::forward_gather : Kind::backward_gather,
+        pass_.batch * groups + group,
+        writer_.transfer_of(group).time(core::CollectiveKind::all_gather, writer_.bytes_of(group)));
+    for (const WorkerTasks& at : writer_.workers()) writer_.depend(task, at.last);
+    update_.wait_for_drained_channel(task);
+    gathered_[group] = task;
+  }
+
+  GraphWriter& writer_;
+  UpdateWriter update_;
+  CollectiveWriter collectives_;
+  std::vector<std::vector<std::uint32_t>> by_first_layer_;
+  std::vector<std::vector<std::uint32_t>> by_first_step_;
+  Pass pass_;
+  std::vector<std::optional<TaskId>> gathered_;  // by group: what its layers' pass waits for
+};
+
+}  // namespace
+
+void add_iterations_for_passes(GraphWriter& writer) { ForPasses(writer).run(); }
+
+}  // namespace planner

@@ -1,0 +1,92 @@
+// Writes the task graph of a job: streams, compute tasks in the order of the calls, and marks.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "planner/graph/channel.hpp"
+#include "planner/graph/lowered.hpp"
+#include "sim/task_graph.hpp"
+
+namespace planner {
+
+/// How far the tasks of one worker are written.
+struct WorkerTasks {
+  std::size_t index = 0;
+  std::optional<sim::TaskId> last;          ///< the last compute task
+  std::vector<sim::TaskId> next_waits_for;  ///< the next compute task waits for these and for the last one
+  std::vector<sim::TaskId> backward_begins_after;
+  sim::TaskId backward_end{};
+  std::vector<sim::TaskId> sendable;         ///< by group: its gradients can be sent after this task
+  std::optional<sim::TaskId> drained_after;  ///< the last compute task when the channel had to be empty
+};
+
+class GraphWriter {
+ public:
+  /// `job` must outlive this.
+  explicit GraphWriter(const Job& job);
+
+  const Job& job() const { return job_; }
+  const Program& program() const { return job_.program; }
+  const Workload& workload() const { return job_.workload; }
+  bool communicates() const { return job_.transfers.front().workers() > 1; }
+  std::span<WorkerTasks> workers() { return workers_; }
+  std::uint32_t iteration() const { return iteration_; }
+
+  /// Labels and costs are those of this iteration from here on.
+  void begin_iteration(std::uint32_t iteration);
+  const TransferCost& transfer_of(std::uint32_t group) const {
+    return transfers_[job_.groups[group].transfer];
+  }
+  std::int64_t bytes_of(std::uint32_t group) const {
+    return planner::bytes_of(job_.workload, job_.groups[group]);
+  }
+
+  /// Nothing where there is no earlier task.
+  void depend(sim::TaskId task, std::optional<sim::TaskId> earlier);
+  /// Takes `duration` on a worker that is as fast as the workload says.
+  sim::TaskId compute(WorkerTasks& at, TaskLabel::Kind kind, std::uint32_t item, sim::Time duration);
+  /// An input task takes its turn among the compute tasks.
+  void read(WorkerTasks& at);
+  sim::TaskId add_tick(std::uint32_t group, sim::Time duration);
+
+  /// A collective of a group, after those that were added before unless the channel goes by layer.
+  sim::TaskId collective(TaskLabel::Kind kind, std::uint32_t group, sim::Time duration,
+                         std::uint32_t iteration);
+  /// A collective that keeps its place in the order in any case. `item` as its label has it.
+  sim::TaskId collective_in_order(TaskLabel::Kind kind, std::uint32_t item, sim::Time duration);
+  ChannelWriter& channel() { return channel_; }
+  /// The next compute task of each worker waits for all that the channel still has to do.
+  void await_channel();
+
+  /// All tasks so far on compute streams, and what the next compute task waits for.
+  void mark();
+  /// All tasks so far on compute streams; collectives may go on.
+  void mark_compute();
+  Lowered finish() &&;
+
+ private:
+  void add_streams();
+  void add_slow_downs(const std::vector<sim::StreamId>& computing);
+  sim::TaskId add(sim::StreamId stream, TaskLabel::Kind kind, std::uint32_t item, sim::Time duration);
+  sim::TaskId in_order(WorkerTasks& at, sim::TaskId task);
+  sim::Time sampled(const WorkerTasks& at, TaskLabel::Kind kind, std::uint32_t item,
+                    sim::Time duration) const;
+  void add_mark(std::vector<sim::TaskId> tasks);
+
+  const Job& job_;
+  sim::TaskGraphBuilder builder_;
+  ChannelWriter channel_;
+  std::vector<WorkerTasks> workers_;
+  std::uint32_t iteration_ = 0;
+  bool has_spikes_;  // costs differ between iterations
+  std::span<const TransferCost> transfers_;
+  std::vector<TransferCost> transfers_of_iteration_;
+  std::vector<std::vector<sim::TaskId>> marks_;
+  std::vector<sim::TaskId> after_marks_;
+};
+
+}  // namespace planner

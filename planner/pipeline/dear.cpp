@@ -1,0 +1,42 @@
+// DeAR: each all-reduce in two halves. Reduce-scatters hide under this iteration's backward pass, all-gathers
+// under the next one's forward pass, all of them at once or, as the authors' code has it, each when forward
+// has come to the one before (`prefetch` 1).
+
+#include <array>
+
+#include "planner/pipeline/pipeline.hpp"
+
+namespace planner {
+namespace {
+
+using core::CollectiveKind;
+
+constexpr std::array<std::string_view, 1> kKeys = {"prefetch"};
+
+void read(const core::Field& field, PipelineOptions& options) {
+  if (const auto ahead = field.find("prefetch"))
+    options.prefetch = static_cast<std::uint32_t>(ahead->integer(1, kMaxPrefetch));
+}
+
+Program program(std::uint32_t groups, const PipelineOptions& options) {
+  Program program;
+  program.update = Update::by_group;
+  program.prefetch = options.prefetch;
+  for (std::uint32_t group = 0; group < groups; ++group)
+    program.ops.push_back({CollectiveKind::reduce_scatter, group, Issue::gradients, Delivers::nothing});
+  for (std::uint32_t group = groups; group-- > 0;)
+    program.ops.push_back({CollectiveKind::all_gather, group, Issue::drained, Delivers::own_layers});
+  return program;
+}
+
+}  // namespace
+
+Pipeline dear() {
+  return {.name = "dear",
+          .summary = "reduce-scatter under backward, all-gather under the next forward",
+          .option_keys = kKeys,
+          .program = program,
+          .read = read};
+}
+
+}  // namespace planner

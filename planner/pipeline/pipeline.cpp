@@ -1,0 +1,43 @@
+#include "planner/pipeline/pipeline.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "planner/job/registry.hpp"
+
+namespace planner {
+
+// To add a pipeline: write pipelines/<name>.cpp and list it here.
+Pipeline after_backward();
+Pipeline wfbp();
+Pipeline dear();
+Pipeline zero();
+Pipeline sharded();
+Pipeline priority();
+Pipeline parameter_server();
+
+std::span<const Pipeline> pipelines() {
+  static const std::vector<Pipeline> all = {after_backward(),  wfbp(), dear(), zero(), sharded(), priority(),
+                                            parameter_server()};
+  return all;
+}
+
+const Pipeline& pipeline(std::string_view name) { return entry(pipelines(), name); }
+
+PipelineOptions read_options(const core::Field& field, const Pipeline& pipeline) {
+  PipelineOptions options;
+  if (pipeline.read != nullptr) pipeline.read(field, options);
+  return options;
+}
+
+void write_options(const PipelineOptions& options, nlohmann::ordered_json& out) {
+  const PipelineOptions usual;
+  if (options.overlap_gather != usual.overlap_gather) out["overlap_gather"] = options.overlap_gather;
+  if (options.prefetch) out["prefetch"] = *options.prefetch;
+  if (options.reshard_after_forward) out["reshard_after_forward"] = *options.reshard_after_forward;
+  if (options.partition_bytes != usual.partition_bytes) out["partition_bytes"] = options.partition_bytes;
+  if (options.credit_bytes != usual.credit_bytes) out["credit_bytes"] = options.credit_bytes;
+  if (options.negotiation_us != usual.negotiation_us) out["negotiation_us"] = options.negotiation_us;
+  if (options.servers != usual.servers) out["servers"] = options.servers;
+}
+
+}  // namespace planner

@@ -1,0 +1,27 @@
+// Wait-free back-propagation: a group leaves as soon as its last gradient is ready, under the rest of
+// backward.
+
+#include "planner/pipeline/pipeline.hpp"
+
+namespace planner {
+namespace {
+
+using core::CollectiveKind;
+
+Program program(std::uint32_t groups, const PipelineOptions& /*options*/) {
+  Program program;
+  for (std::uint32_t group = 0; group < groups; ++group)
+    program.ops.push_back({CollectiveKind::all_reduce, group, Issue::gradients, Delivers::next_iteration});
+  return program;
+}
+
+}  // namespace
+
+Pipeline wfbp() {
+  return {.name = "wfbp",
+          .summary = "communicate each group as soon as its gradients are ready",
+          .option_keys = {},
+          .program = program};
+}
+
+}  // namespace planner

@@ -1,0 +1,39 @@
+// ZeRO-1/2 (DeepSpeed, Megatron's distributed optimizer): reduce-scatter under backward, each worker updates
+// its shard, then the parameters are gathered, before the next forward pass or under it.
+
+#include <array>
+
+#include "planner/pipeline/pipeline.hpp"
+
+namespace planner {
+namespace {
+
+using core::CollectiveKind;
+
+constexpr std::array<std::string_view, 1> kKeys = {"overlap_gather"};
+
+void read(const core::Field& field, PipelineOptions& options) {
+  if (const auto overlap = field.find("overlap_gather")) options.overlap_gather = overlap->boolean();
+}
+
+Program program(std::uint32_t groups, const PipelineOptions& options) {
+  if (options.overlap_gather) return pipeline("dear").program(groups, options);
+  Program program;
+  for (std::uint32_t group = 0; group < groups; ++group)
+    program.ops.push_back({CollectiveKind::reduce_scatter, group, Issue::gradients, Delivers::nothing});
+  for (std::uint32_t group = groups; group-- > 0;)
+    program.ops.push_back({CollectiveKind::all_gather, group, Issue::updated, Delivers::next_iteration});
+  return program;
+}
+
+}  // namespace
+
+Pipeline zero() {
+  return {.name = "zero",
+          .summary = "reduce-scatter under backward, update a shard, all-gather the parameters",
+          .option_keys = kKeys,
+          .program = program,
+          .read = read};
+}
+
+}  // namespace planner

@@ -1,0 +1,104 @@
+#include "planner/run/cost_warnings.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace planner {
+namespace {
+
+using core::CollectiveKind;
+using sim::Time;
+
+std::int64_t group_bytes(const Setting& setting, const Group& group) {
+  return bytes_of(setting.workload, group);
+}
+
+/// About the groups that travel one way: what they are to the collective that carries them.
+void add_warnings(const TransferCost& transfer, CollectiveKind kind, const std::vector<std::int64_t>& sizes,
+                  std::vector<Warning>& warnings) {
+  std::map<CollectiveKind, std::vector<std::int64_t>> messages;
+  for (const std::int64_t size : sizes)
+    if (!transfer.is_sparse() || !transfer.is_encoded(size))  // a closed form: nothing was measured
+      messages[transfer.is_encoded(size) ? transfer.carrier(kind) : kind].push_back(
+          std::llround(transfer.message_bytes(kind, size)));
+  for (const auto& [carrier, bytes] : messages)
+    for (Warning& warning : transfer.costs().warnings(carrier, bytes)) warnings.push_back(std::move(warning));
+}
+
+/// Where groups are larger than what was encoded and decoded.
+void add_code_warnings(const TransferCost& transfer, const std::vector<std::int64_t>& sizes,
+                       std::vector<Warning>& warnings) {
+  const Compressor& compressor = transfer.transfer().compressor;
+  double max = 0;
+  for (const std::int64_t size : sizes)
+    if (transfer.is_encoded(size)) max = std::max(max, static_cast<double>(size));
+  for (const CodeCost* cost : {&compressor.encode, &compressor.decode}) {
+    if (!cost->curve || max <= cost->curve->measured_up_to_bytes()) continue;
+    const std::string what = fmt::format("compressor {}", compressor.name);
+    warnings.push_back(
+        {.subject = "extrapolation: " + what,
+         .weight = max,
+         .text = fmt::format("{}: measured up to {:.0f} bytes, the last line is continued to {:.0f}", what,
+                             cost->curve->measured_up_to_bytes(), max)});
+    return;
+  }
+}
+
+std::vector<std::int64_t> sizes_that_travel(const Setting& setting, const CommunicationPlan& plan,
+                                            std::uint32_t transfer) {
+  std::vector<std::int64_t> out;
+  for (const Group& group : plan.groups)
+    if (group.transfer == transfer) out.push_back(group_bytes(setting, group));
+  return out;
+}
+
+}  // namespace
+
+std::vector<Warning> cost_warnings(const Setting& setting, const CommunicationPlan& plan) {
+  std::vector<Warning> out;
+  if (setting.costs.workers() == 1) return out;
+  bool measured = false;
+  bool closed = false;
+  const auto note = [&](const CollectiveCost& cost) { (cost.is_measured ? measured : closed) = true; };
+  for (const CollectiveKind kind :
+       {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter, CollectiveKind::all_gather}) {
+    if (std::none_of(plan.program.ops.begin(), plan.program.ops.end(),
+                     [&](const Op& op) { return op.kind == kind; }))
+      continue;
+    for (std::uint32_t transfer = 0; transfer < plan.transfers.size(); ++transfer) {
+      const std::vector<std::int64_t> sizes = sizes_that_travel(setting, plan, transfer);
+      if (sizes.empty()) continue;
+      const TransferCost& cost = plan.transfers[transfer];
+      if (cost.is_sparse())
+        closed = true;
+      else
+        note(cost.costs().of(cost.carrier(kind)));
+      add_warnings(cost, kind, sizes, out);
+      add_code_warnings(cost, sizes, out);
+    }
+  }
+  if (setting.extras.lars_gather > Time::zero()) {
+    const auto bytes = 4 * static_cast<std::int64_t>(setting.workload.forward.size());
+    note(setting.costs.of(CollectiveKind::all_gather));
+    for (Warning& warning : setting.costs.warnings(CollectiveKind::all_gather, {bytes}))
+      out.push_back(std::move(warning));
+  }
+  if (measured && setting.conditions.fidelity != Fidelity::closed) {
+    const std::string text = fmt::format(
+        "{} workers: measured curves are for closed collectives, rank by rank link or levels are looked at",
+        setting.costs.workers());
+    out.push_back({.subject = text, .weight = 0, .text = text});
+  }
+  if (measured && closed) {
+    const std::string text = fmt::format(
+        "{} workers: closed forms are mixed with measurements in one schedule", setting.costs.workers());
+    out.push_back({.subject = text, .weight = 0, .text = text});
+  }
+  return out;
+}
+
+}  // namespace planner

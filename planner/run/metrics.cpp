@@ -1,0 +1,170 @@
+#include "planner/run/metrics.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace planner {
+namespace {
+
+using sim::Time;
+using Kind = TaskLabel::Kind;
+
+std::int64_t group_bytes(const Setting& setting, const Group& group) {
+  return bytes_of(setting.workload, group);
+}
+
+Time counted_length(const Simulated& simulated) {
+  return simulated.marks.back() - simulated.marks[first_counted(simulated.lowered)];
+}
+
+Busy busy_when_alike(const Setting& setting, const Simulated& simulated) {
+  const std::int64_t steps = setting.conditions.accumulation_steps;
+  Busy out = {.forward = steps * setting.workload.forward_total,
+              .backward = steps * setting.workload.backward_total,
+              .update = setting.extras.update + setting.extras.lars};
+  for (const Group& group : simulated.groups) {
+    out.encode += simulated.transfers[group.transfer].encode(group_bytes(setting, group));
+    out.decode += simulated.transfers[group.transfer].decode(group_bytes(setting, group));
+  }
+  return out;
+}
+
+bool has_spikes(const Simulated& simulated) {
+  return std::any_of(simulated.transfers.begin(), simulated.transfers.end(),
+                     [](const TransferCost& transfer) { return transfer.has_spikes(); });
+}
+
+/// Of every worker, over the iterations that count; where each has streams of its own.
+std::vector<Busy> busy_in_graph(const Simulated& simulated, std::int64_t workers) {
+  std::vector<Busy> all(static_cast<std::size_t>(workers));
+  for (const sim::Task& task : simulated.lowered.graph.tasks()) {
+    if (simulated.lowered.is_channel(task.stream) || task.stream == Lowered::kTicks) continue;
+    const TaskLabel label = TaskLabel::unpack(task.label);
+    Time* part = all[Lowered::worker_of(task.stream)].part(label.kind);
+    if (part != nullptr && label.iteration >= first_counted(simulated, label.kind)) *part += task.duration;
+  }
+  return all;
+}
+
+/// Of the worker that computes longest over all counted iterations, their mean.
+Busy busy_of_slowest(const Simulated& simulated, const std::vector<Busy>& all) {
+  Busy slowest = *std::max_element(all.begin(), all.end(), [](const Busy& a, const Busy& b) {
+    return a.forward + a.backward < b.forward + b.backward;
+  });
+  for (Time* part : {&slowest.forward, &slowest.backward, &slowest.encode, &slowest.decode, &slowest.update})
+    *part /= counted(simulated.lowered);
+  return slowest;
+}
+
+Busy busy_parts(const Setting& setting, const Simulated& simulated) {
+  if (simulated.all_workers) return busy_of_slowest(simulated, simulated.all_workers->busy);
+  if (setting.conditions.jitter.any())
+    return busy_of_slowest(simulated, busy_in_graph(simulated, setting.costs.workers()));
+  if (has_spikes(simulated)) return busy_of_slowest(simulated, busy_in_graph(simulated, 1));
+  return busy_when_alike(setting, simulated);
+}
+
+/// How long the channel is busy in an iteration: collectives take as long as they cost, or longer beside
+/// compute.
+double channel_busy_us(const Simulated& simulated) {
+  const auto iterations = static_cast<double>(counted(simulated.lowered));
+  if (simulated.all_workers) return sim::to_us(simulated.all_workers->channel_busy) / iterations;
+  const std::size_t from = first_counted(simulated.lowered);
+  const auto tasks = simulated.lowered.graph.tasks();
+  Time busy{};
+  for (std::size_t i = 0; i < tasks.size(); ++i)
+    if (simulated.lowered.is_channel(tasks[i].stream) && TaskLabel::unpack(tasks[i].label).iteration >= from)
+      busy += simulated.timeline.spans[i].end - simulated.timeline.spans[i].start;
+  return sim::to_us(busy) / iterations;
+}
+
+/// Mean over the iterations that count.
+double sent_by_group(const Setting& setting, const Simulated& simulated, const Op& op) {
+  const Group& group = simulated.groups[op.group];
+  const TransferCost& transfer = simulated.transfers[group.transfer];
+  const std::int64_t bytes = group_bytes(setting, group);
+  if (!transfer.has_spikes()) return transfer.sent_bytes(op.kind, bytes);
+  double sent = 0;
+  const std::int64_t iterations = counted(simulated.lowered);
+  for (std::int64_t i = 0; i < iterations; ++i)
+    sent += transfer.in_iteration(first_counted(simulated.lowered) + static_cast<std::size_t>(i))
+                .sent_bytes(op.kind, bytes);
+  return sent / static_cast<double>(iterations);
+}
+
+double sent_per_worker(const Setting& setting, const Simulated& simulated) {
+  if (setting.costs.workers() == 1) return 0;
+  const auto steps = static_cast<std::uint32_t>(setting.conditions.accumulation_steps);
+  double sent = 0;
+  for (const Op& op : simulated.program.ops)
+    sent += Program::runs(op, steps) * sent_by_group(setting, simulated, op);
+  if (setting.extras.lars_gather > Time::zero())
+    sent += setting.costs.of(core::CollectiveKind::all_gather).sent_per_byte * 4 *
+            static_cast<double>(setting.workload.forward.size());
+  return sent;
+}
+
+/// Forward, backward and update of one worker, no straggler, and whatever of reading is not hidden.
+double one_worker_us(const Setting& setting) {
+  Conditions conditions = setting.conditions;
+  conditions.stragglers.clear();
+  conditions.failures.clear();
+  const core::Profile& profile = *setting.workload.profile;
+  double us = 0;
+  if (conditions.jitter.any()) {
+    const Setting alone(profile, *setting.network, 1, setting.costs.algorithm(), conditions);
+    const Schedule schedule = preset_schedule("sync-easgd");
+    Choice choice = choose(alone, schedule);
+    us = sim::to_us(mean_iteration(
+        simulate_groups(alone, schedule, std::move(choice.groups), std::move(choice.transfers))));
+  } else {
+    const Workload alone = make_workload(profile);
+    us = sim::to_us(conditions.accumulation_steps * (alone.forward_total + alone.backward_total) +
+                    sim::from_us(conditions.optimizer_us + conditions.lars_us + conditions.lamb_us) +
+                    sim::from_us(conditions.read_is_overlapped ? 0 : conditions.read_us));
+  }
+  return conditions.read_is_overlapped ? std::max(us, conditions.read_us) : us;
+}
+
+}  // namespace
+
+Time mean_iteration(const Simulated& simulated) {
+  return counted_length(simulated) / counted(simulated.lowered);
+}
+
+Metrics summarize(const Setting& setting, const Simulated& simulated) {
+  const Conditions& conditions = setting.conditions;
+  const std::int64_t iterations = counted(simulated.lowered);
+  const Time length = counted_length(simulated);
+  const auto per_iteration = [&](Time time) { return sim::to_us(time) / static_cast<double>(iterations); };
+  const Busy busy = busy_parts(setting, simulated);
+
+  Metrics out;
+  out.workers = setting.costs.workers();
+  out.groups = static_cast<std::int64_t>(simulated.groups.size());
+  out.iteration_us = per_iteration(length);
+  // where workers drift apart, the slowest may have begun its share of an iteration before the mark
+  out.exposed_communication_us =
+      per_iteration(std::max(Time::zero(), length - iterations * (busy.all() + setting.extras.read)));
+  if (conditions.read_is_overlapped) out.iteration_us = std::max(out.iteration_us, conditions.read_us);
+  out.forward_us = sim::to_us(busy.forward);
+  out.backward_us = sim::to_us(busy.backward);
+  out.encode_us = sim::to_us(busy.encode);
+  out.decode_us = sim::to_us(busy.decode);
+  out.update_us = sim::to_us(busy.update);
+  out.read_us = sim::to_us(setting.extras.read);
+  out.communication_us = channel_busy_us(simulated);
+  out.bytes_sent_per_worker = sent_per_worker(setting, simulated);
+
+  const auto workers = static_cast<double>(out.workers);
+  const auto samples = static_cast<double>(setting.workload.profile->batch_size) *
+                       static_cast<double>(conditions.accumulation_steps) * workers;
+  constexpr double kUsPerSecond = 1e6;
+  out.throughput_samples_per_s = samples / out.iteration_us * kUsPerSecond;
+  out.speedup = workers * one_worker_us(setting) / out.iteration_us;
+  out.scaling_efficiency = out.speedup / workers;
+  return out;
+}
+
+}  // namespace planner

@@ -1,0 +1,198 @@
+#include "planner/run/simulated.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "planner/graph/lower.hpp"
+#include "planner/graph/task_factors.hpp"
+#include "sim/draws.hpp"
+#include "sim/simulate.hpp"
+
+namespace planner {
+namespace {
+
+using sim::Time;
+
+std::int64_t group_bytes(const Setting& setting, const Group& group) {
+  return bytes_of(setting.workload, group);
+}
+
+/// The longest that a draw makes a task of one microsecond.
+double longest_draw(const Setting& setting) {
+  const Jitter& jitter = setting.conditions.jitter;
+  const double sigma = TaskSigmas(setting).max();
+  if (jitter.distribution == Jitter::Distribution::normal) return 1 + sim::kFurthestNormal * sigma;
+  return sim::longest_lognormal(sigma);
+}
+
+double down_us(const Conditions& conditions) {
+  double us = 0;
+  for (const Failure& failure : conditions.failures) us += failure.at_us + failure.down_us.value_or(0);
+  return us;
+}
+
+double communication_us(const Setting& setting, const CommunicationPlan& plan) {
+  const auto steps = static_cast<std::uint32_t>(setting.conditions.accumulation_steps);
+  double us = sim::to_us(setting.extras.lars_gather);
+  double last_tick = 0;
+  std::vector<TransferCost> transfers;  // of the costliest iteration
+  for (const TransferCost& transfer : plan.transfers) transfers.push_back(transfer.in_iteration(0));
+  for (const Group& group : plan.groups) {
+    const TransferCost& transfer = transfers[group.transfer];
+    us += transfer.encode_us(group_bytes(setting, group)) + transfer.decode_us(group_bytes(setting, group));
+    last_tick = std::max(last_tick, sim::to_us(group.tick));
+  }
+  for (const Op& op : plan.program.ops) {
+    const Group& group = plan.groups[op.group];
+    us += Program::runs(op, steps) * (transfers[group.transfer].us(op.kind, group_bytes(setting, group)) +
+                                      sim::to_us(plan.program.negotiation));
+  }
+  return us + last_tick;
+}
+
+/// Rank by rank: how much longer than on equal links a message may take, as long as no links are shared.
+double longest_message(const Conditions& conditions) {
+  if (conditions.fidelity == Fidelity::closed) return 1;
+  double slowdown = 1;
+  for (const Straggler& slow : conditions.links.slow) slowdown = std::max(slowdown, slow.slowdown);
+  return slowdown * sim::longest_lognormal(conditions.links.sigma);
+}
+
+/// The communication of the chosen groups, their ticks included, as often as it is plan.
+void check_run(const Setting& setting, const CommunicationPlan& plan) {
+  const Conditions& conditions = setting.conditions;
+  double us = checked_compute_us(*setting.workload.profile, conditions, setting.slowdown);
+  if (setting.costs.workers() > 1) us += communication_us(setting, plan) * longest_message(conditions);
+  us *= 1 + std::max(conditions.overlap.compute_slowdown, conditions.overlap.communication_slowdown);
+  us *= longest_draw(setting);
+  const double all = us * (static_cast<double>(conditions.iterations) + 1) + down_us(conditions);
+  if (all > sim::kMaxUs) too_long(all);
+}
+
+/// Every worker by itself, against a workload that none of them slows.
+std::vector<Worker> all_workers(const Setting& setting) {
+  const std::vector<double> all = slowdowns(setting);
+  std::vector<Worker> out;
+  out.reserve(all.size());
+  for (const double slowdown : all)
+    out.push_back({.id = static_cast<std::int64_t>(out.size()), .slowdown = slowdown});
+  return out;
+}
+
+Job job_for(const Setting& setting, const CommunicationPlan& plan, std::span<const TransferCost> transfers,
+            std::vector<Worker> workers) {
+  const Conditions& conditions = setting.conditions;
+  return {.workload = setting.workload,
+          .transfers = transfers,
+          .program = plan.program,
+          .groups = plan.groups,
+          .extras = setting.extras,
+          .overlap = conditions.overlap,
+          .jitter = conditions.jitter,
+          .workers = std::move(workers),
+          .iterations = static_cast<std::uint32_t>(conditions.iterations),
+          .micro_batches = static_cast<std::uint32_t>(conditions.accumulation_steps),
+          .channels = plan.program.by_layer ? 1 : conditions.channels,
+          .has_spikes = true};
+}
+
+/// As Conditions::needs_channel_in_order() says; and all workers have tasks of their own.
+void check_by_layer(const Setting& setting, const CommunicationPlan& plan) {
+  const Conditions& conditions = setting.conditions;
+  if (conditions.needs_channel_in_order())
+    throw Unsupported(std::string(kPipelineInOrder), "one that goes by layer");
+  constexpr double kMaxTasks = 1e8;
+  const double tasks = (2 * static_cast<double>(setting.workload.profile->layers.size()) +
+                        3 * static_cast<double>(plan.groups.size())) *
+                       static_cast<double>(conditions.iterations);
+  const auto workers = static_cast<double>(setting.costs.workers());
+  if (conditions.jitter.any() && tasks * workers > kMaxTasks)
+    throw Unsupported(
+        fmt::format("at most {:.0f} workers with jitter and a channel that goes by layer", kMaxTasks / tasks),
+        fmt::to_string(setting.costs.workers()));
+}
+
+/// The setting without stragglers, as those are each simulated by themselves.
+Setting nominal_of(const Setting& setting, const Jitter& jitter) {
+  Conditions unslowed = setting.conditions;
+  unslowed.stragglers.clear();
+  unslowed.jitter = jitter;
+  return {*setting.workload.profile, *setting.network, setting.costs.workers(), setting.costs.algorithm(),
+          unslowed};
+}
+
+std::vector<TransferCost> at_full_speed(const std::vector<TransferCost>& transfers) {
+  std::vector<TransferCost> out;
+  out.reserve(transfers.size());
+  for (const TransferCost& transfer : transfers) out.push_back(transfer.at_full_speed());
+  return out;
+}
+
+/// The slowest, or the first.
+std::int64_t shown_worker(const Setting& setting) {
+  const std::vector<double> all = slowdowns(setting);
+  return std::max_element(all.begin(), all.end()) - all.begin();
+}
+
+/// Where nothing is drawn the slowest stands for all.
+Simulated simulate_graph(const Setting& setting, CommunicationPlan plan) {
+  Lowered lowered = setting.conditions.jitter.any()
+                        ? lower_every_worker(setting, plan)
+                        : lower(job_for(setting, plan, plan.transfers, {Worker{}}));
+  sim::Timeline timeline = sim::simulate(lowered.graph);
+  std::vector<Time> marks;
+  for (const auto& mark : lowered.marks) marks.push_back(at_mark(mark, timeline));
+  return {{std::move(plan), std::move(lowered)}, std::move(timeline), std::move(marks), std::nullopt};
+}
+
+Simulated simulate_by_worker(const Setting& setting, CommunicationPlan plan) {
+  const std::vector<TransferCost> transfers = at_full_speed(plan.transfers);
+  const Setting nominal = nominal_of(setting, {});
+  Lowered lowered = lower(job_for(nominal, plan, transfers, {Worker{}}));
+  Executable executable = {std::move(plan), std::move(lowered)};
+  AllWorkers all = simulate_all_workers(setting, executable, {shown_worker(setting)});
+  sim::Timeline timeline = all.shown.front().timeline;
+  std::vector<Time> marks;
+  for (const auto& mark : all.marks) marks.push_back(*std::max_element(mark.begin(), mark.end()));
+  return {std::move(executable), std::move(timeline), std::move(marks), std::move(all)};
+}
+
+}  // namespace
+
+Simulated simulate_groups(const Setting& setting, const Schedule& schedule, Groups groups,
+                          std::vector<TransferCost> transfers) {
+  Program program = schedule.pipeline->program(static_cast<std::uint32_t>(groups.size()), schedule.options);
+  CommunicationPlan plan = {
+      .groups = std::move(groups), .transfers = std::move(transfers), .program = std::move(program)};
+  check_run(setting, plan);
+  const bool is_by_layer = plan.program.by_layer.has_value();
+  if (is_by_layer) check_by_layer(setting, plan);
+  if (setting.conditions.workers_differ() && !setting.conditions.overlap.slows() && !is_by_layer)
+    return simulate_by_worker(setting, std::move(plan));
+  return simulate_graph(setting, std::move(plan));
+}
+
+Simulated simulate_workers_of(const Setting& setting, const CommunicationPlan& plan) {
+  return simulate_by_worker(setting, plan);
+}
+
+Lowered lower_every_worker(const Setting& setting, const CommunicationPlan& plan) {
+  const std::vector<TransferCost> transfers = at_full_speed(plan.transfers);
+  const Setting nominal = nominal_of(setting, setting.conditions.jitter);
+  return lower(job_for(nominal, plan, transfers, all_workers(setting)));
+}
+
+Lowered lower_one_worker(const Setting& setting, const CommunicationPlan& plan, std::uint32_t iterations) {
+  const std::vector<TransferCost> transfers = at_full_speed(plan.transfers);
+  const Setting nominal = nominal_of(setting, {});
+  Job job = job_for(nominal, plan, transfers, {Worker{}});
+  job.overlap = {};
+  job.iterations = iterations;
+  job.channels = 1;
+  job.has_free_codes = true;
+  return lower(job);
+}
+
+}  // namespace planner

@@ -1,0 +1,29 @@
+#include "planner/schedule/choice.hpp"
+
+#include <utility>
+
+namespace planner {
+
+std::vector<TransferCost> make_transfers(const Setting& setting, const Schedule& schedule) {
+  return make_transfers(setting,
+                        {.all_reduce = setting.costs.algorithm(),
+                         .compressor = schedule.compressor,
+                         .selective = schedule.selective},
+                        schedule.fusion.choices);
+}
+
+FusionRequest request_of(const Setting& setting, const Schedule& schedule) {
+  return {setting, *schedule.pipeline, schedule.options, make_transfers(setting, schedule),
+          schedule.fusion.kind == kPartitions};
+}
+
+Choice choose(const Setting& setting, const Schedule& schedule) {
+  FusionRequest request = request_of(setting, schedule);
+  Grouping found = schedule.fusion.fuse(request);
+  return {.groups = std::move(found.groups),
+          .transfers = std::move(request.transfers),
+          .proof = std::move(found.proof),
+          .warnings = std::move(found.warnings)};
+}
+
+}  // namespace planner

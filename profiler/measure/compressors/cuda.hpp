@@ -1,0 +1,15 @@
+// Compressors on an open CUDA device; tests open one whose kernels run on the host.
+
+#pragma once
+
+#include <memory>
+
+#include "collectives/compression/cuda/device.hpp"
+#include "profiler/measure/compressors/backend.hpp"
+
+namespace profiler {
+
+std::unique_ptr<CompressorDevice> cuda_compressor_device(compression::cuda::Device device,
+                                                         Gradients& gradients);
+
+}  // namespace profiler

@@ -1,0 +1,13 @@
+// Tags of the messages of a live run.
+
+#pragma once
+
+#include <cstdint>
+
+namespace live {
+
+/// Tags of what is no collective of collectives/sparse, whose tags are below.
+enum class Tag : std::uint32_t { barrier = 50, clock, start, order, record, dense = 100 };
+constexpr std::uint32_t tag_of(Tag tag) { return static_cast<std::uint32_t>(tag); }
+
+}  // namespace live
