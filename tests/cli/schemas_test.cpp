@@ -22,14 +22,14 @@
 #include "core/model/model.hpp"
 #include "core/network.hpp"
 #include "core/profile.hpp"
+#include "planner/plan/plan_file.hpp"
 #include "planner/scenarios/scenario.hpp"
-#include "planner/schedule/plan_file.hpp"
 #include "planner/sweep/axes.hpp"
 #include "tests/support/json_schema.hpp"
 #include "tests/support/program.hpp"
 #include "validate/measurements/measurements.hpp"
-#include "validate/paper/paper.hpp"
 #include "validate/paper/quantities.hpp"
+#include "validate/paper/read_paper.hpp"
 #include "validate/suite/suite.hpp"
 
 namespace {
