@@ -28,8 +28,8 @@
 #include "tests/support/json_schema.hpp"
 #include "tests/support/program.hpp"
 #include "validate/measurements/measurements.hpp"
-#include "validate/paper/paper.hpp"
 #include "validate/paper/quantities.hpp"
+#include "validate/paper/read_paper.hpp"
 #include "validate/suite/suite.hpp"
 
 namespace {
