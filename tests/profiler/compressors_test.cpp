@@ -70,8 +70,8 @@ TEST_CASE("measured compressors: all of them on the CPU, at each density where t
 /// The GPU's kernels, run on the host.
 CompressorBackend cuda_on_host() {
   CompressorBackend out = cuda_compressors();
-  out.open = [](Gradients& gradients) {
-    return cuda_compressor_device(compression::cuda::Device(support::host_engine(1)), gradients);
+  out.open = [](std::size_t max, std::uint64_t seed) {
+    return cuda_compressor_device(compression::cuda::Device(support::host_engine(1)), max, seed);
   };
   return out;
 }

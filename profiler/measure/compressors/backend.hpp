@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,7 +13,6 @@
 
 #include "collectives/compression/compressor.hpp"
 #include "core/compressor_costs.hpp"
-#include "profiler/measure/compressors/gradients.hpp"
 
 namespace profiler {
 
@@ -42,8 +42,9 @@ struct CompressorBackend {
   std::string_view sample;  ///< what one sample is, for `origin`
   /// The names of those of compression::compressors() that it implements.
   std::vector<std::string_view> (*compressors)() = nullptr;
-  /// The gradients outlive the device. Throws "no CUDA device: ..." where there is none.
-  std::unique_ptr<CompressorDevice> (*open)(Gradients& gradients) = nullptr;
+  /// Opens the device first, as drawing gradients of up to `max` elements takes long. Throws
+  /// "no CUDA device: ..." where there is none.
+  std::unique_ptr<CompressorDevice> (*open)(std::size_t max, std::uint64_t seed) = nullptr;
 };
 
 }  // namespace profiler

@@ -7,6 +7,7 @@
 #include "collectives/compression/error_feedback.hpp"
 #include "core/statistics.hpp"
 #include "profiler/common/host.hpp"
+#include "profiler/measure/compressors/gradients.hpp"
 #include "profiler/measure/compressors/measure.hpp"
 
 namespace profiler {
@@ -49,7 +50,7 @@ int calls_per_sample(double us_per_call) {
 
 class Cpu : public CompressorDevice {
  public:
-  explicit Cpu(Gradients& gradients) : gradients_(gradients) {}
+  Cpu(std::size_t max, std::uint64_t seed) : gradients_(max, seed) {}
 
   std::string name() const override { return processor_name(); }
   std::unique_ptr<CompressorCalls> calls(const compression::Compressor& compressor,
@@ -73,7 +74,7 @@ class Cpu : public CompressorDevice {
   }
 
  private:
-  Gradients& gradients_;
+  Gradients gradients_;
 };
 
 std::vector<std::string_view> all_names() {
@@ -88,8 +89,8 @@ CompressorBackend cpu_compressors() {
   return {.name = "cpu",
           .sample = "samples on one thread",
           .compressors = all_names,
-          .open = [](Gradients& gradients) -> std::unique_ptr<CompressorDevice> {
-            return std::make_unique<Cpu>(gradients);
+          .open = [](std::size_t max, std::uint64_t seed) -> std::unique_ptr<CompressorDevice> {
+            return std::make_unique<Cpu>(max, seed);
           }};
 }
 

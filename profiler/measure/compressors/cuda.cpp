@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/statistics.hpp"
+#include "profiler/measure/compressors/gradients.hpp"
 #include "profiler/measure/compressors/measure.hpp"
 
 namespace profiler {
@@ -63,8 +64,8 @@ class CudaCalls : public CompressorCalls {
 
 class Cuda : public CompressorDevice {
  public:
-  Cuda(cuda::Device device, Gradients& gradients)
-      : device_(std::move(device)), gradients_(gradients), values_(device_, gradients.values()) {}
+  Cuda(cuda::Device device, std::size_t max, std::uint64_t seed)
+      : device_(std::move(device)), gradients_(max, seed), values_(device_, gradients_.values()) {}
 
   std::string name() const override { return device_.info().name; }
   std::unique_ptr<CompressorCalls> calls(const compression::Compressor& compressor,
@@ -83,21 +84,24 @@ class Cuda : public CompressorDevice {
 
  private:
   cuda::Device device_;
-  Gradients& gradients_;
+  Gradients gradients_;
   cuda::Buffer values_;
 };
 
 }  // namespace
 
-std::unique_ptr<CompressorDevice> cuda_compressor_device(cuda::Device device, Gradients& gradients) {
-  return std::make_unique<Cuda>(std::move(device), gradients);
+std::unique_ptr<CompressorDevice> cuda_compressor_device(cuda::Device device, std::size_t max,
+                                                         std::uint64_t seed) {
+  return std::make_unique<Cuda>(std::move(device), max, seed);
 }
 
 CompressorBackend cuda_compressors() {
   return {.name = "cuda",
           .sample = "calls between two CUDA events, the host's part included, in device memory",
           .compressors = cuda::compressor_names,
-          .open = [](Gradients& gradients) { return cuda_compressor_device(cuda::Device(), gradients); }};
+          .open = [](std::size_t max, std::uint64_t seed) {
+            return cuda_compressor_device(cuda::Device(), max, seed);
+          }};
 }
 
 }  // namespace profiler

@@ -9,7 +9,7 @@
 
 namespace profiler {
 
-std::unique_ptr<CompressorDevice> cuda_compressor_device(compression::cuda::Device device,
-                                                         Gradients& gradients);
+std::unique_ptr<CompressorDevice> cuda_compressor_device(compression::cuda::Device device, std::size_t max,
+                                                         std::uint64_t seed);
 
 }  // namespace profiler

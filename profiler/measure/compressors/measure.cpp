@@ -62,8 +62,8 @@ std::span<const CompressorBackend> compressor_backends() {
 
 core::CompressorCosts measure_compressors(const CompressorBackend& backend, const CompressorOptions& options,
                                           const std::string& command, const CompressorProgress& progress) {
-  Gradients gradients(static_cast<std::size_t>(options.elements.back()), options.seed);
-  const std::unique_ptr<CompressorDevice> device = backend.open(gradients);
+  const std::unique_ptr<CompressorDevice> device =
+      backend.open(static_cast<std::size_t>(options.elements.back()), options.seed);
   core::CompressorCosts out = {
       .device = device->name(),
       .command = command,
