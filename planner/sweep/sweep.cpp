@@ -15,6 +15,7 @@
 #include "planner/choose/fusion.hpp"
 #include "planner/cost/setting.hpp"
 #include "planner/scenarios/limits.hpp"
+#include "planner/schedule/choice.hpp"
 #include "sim/fnv.hpp"
 
 namespace sweep {

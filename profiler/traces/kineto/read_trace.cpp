@@ -102,7 +102,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
       event_.shapes += '[';
     } else if (in_event_ && depth_ == arguments_depth_ + 1 && arguments_depth_ > 0 && key_ == "Input Dims") {
       shapes_depth_ = depth_;
-      event_.shapes = "[";
+      event_.shapes = '[';
     } else if (depth_ == 1 || (depth_ == 2 && top_key_ == "traceEvents")) {
       in_events_ = true;
       found_events_ = true;

@@ -15,17 +15,17 @@ using planner::Metrics;
 const std::vector<std::string_view> of_schedule = {"scenario", "workers", "schedule",
                                                    "network",  "profile", "collectives"};
 
-Prediction predicted(const Request& request) {
+Metrics predicted(const Request& request) {
   const scenarios::Scenario scenario = request.scenario();
   return predict(scenario, request.workers(scenario), request.schedule());
 }
 
-template <double Prediction::*Member>
+template <double Metrics::*Member>
 Values number(const Request& request) {
   return {{"", predicted(request).*Member}};
 }
 
-template <double Prediction::*Member>
+template <double Metrics::*Member>
 Values milliseconds(const Request& request) {
   return {{"", predicted(request).*Member / 1e3}};
 }
@@ -63,18 +63,18 @@ std::vector<Quantity> simulated_quantities() {
   std::vector<std::string_view> of_gain = of_schedule;
   of_gain.insert(of_gain.end(), {"over", "over_scenario"});
   return {
-      {"iteration_ms", "of a schedule", of_schedule, milliseconds<&Prediction::iteration_us>},
-      {"forward_ms", "of a schedule", of_schedule, milliseconds<&Prediction::forward_us>},
-      {"backward_ms", "of a schedule", of_schedule, milliseconds<&Prediction::backward_us>},
+      {"iteration_ms", "of a schedule", of_schedule, milliseconds<&Metrics::iteration_us>},
+      {"forward_ms", "of a schedule", of_schedule, milliseconds<&Metrics::forward_us>},
+      {"backward_ms", "of a schedule", of_schedule, milliseconds<&Metrics::backward_us>},
       {"exposed_ms", "communication that nothing hides", of_schedule,
-       milliseconds<&Prediction::exposed_communication_us>},
-      {"communication_ms", "channel busy", of_schedule, milliseconds<&Prediction::communication_us>},
-      {"encode_ms", "of a schedule", of_schedule, milliseconds<&Prediction::encode_us>},
-      {"decode_ms", "of a schedule", of_schedule, milliseconds<&Prediction::decode_us>},
-      {"throughput", "samples per second", of_schedule, number<&Prediction::throughput_samples_per_s>},
-      {"speedup", "against one worker", of_schedule, number<&Prediction::speedup>},
-      {"efficiency", "speedup / workers", of_schedule, number<&Prediction::scaling_efficiency>},
-      {"bytes_sent", "by a worker in an iteration", of_schedule, number<&Prediction::bytes_sent_per_worker>},
+       milliseconds<&Metrics::exposed_communication_us>},
+      {"communication_ms", "channel busy", of_schedule, milliseconds<&Metrics::communication_us>},
+      {"encode_ms", "of a schedule", of_schedule, milliseconds<&Metrics::encode_us>},
+      {"decode_ms", "of a schedule", of_schedule, milliseconds<&Metrics::decode_us>},
+      {"throughput", "samples per second", of_schedule, number<&Metrics::throughput_samples_per_s>},
+      {"speedup", "against one worker", of_schedule, number<&Metrics::speedup>},
+      {"efficiency", "speedup / workers", of_schedule, number<&Metrics::scaling_efficiency>},
+      {"bytes_sent", "by a worker in an iteration", of_schedule, number<&Metrics::bytes_sent_per_worker>},
       {"groups", "of a schedule", of_schedule, groups},
       {"gain", "iteration of `over` (or of the fastest of several) / that of `schedule`", of_gain, gain},
       {"job_seconds",
