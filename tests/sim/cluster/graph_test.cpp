@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sim/cluster/topology.hpp"
 #include "sim/time.hpp"
 #include "tests/support/random.hpp"
 
