@@ -203,7 +203,7 @@ struct Exact {
       : schedule(std::move(its_schedule)),
         request(planner::request_of(setting, schedule)),
         plan(request.model().optimal({})) {
-    if (plan.may_be_off_by > Time::zero()) ++violations.inexact;
+    if (plan.optimality_gap > Time::zero()) ++violations.inexact;
   }
 
   double percent_over(Time time) const {

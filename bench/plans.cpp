@@ -42,7 +42,7 @@ void bench_optimal(const Case& given) {
   });
   report(fmt::format("exact plan, {}, {} tensors: {} groups, front {}{}", given.what, given.tensors,
                      groups.size(), proof.largest_front,
-                     proof.may_be_off_by > sim::Time::zero() ? ", NOT exact" : ""),
+                     proof.optimality_gap > sim::Time::zero() ? ", NOT exact" : ""),
          result, given.bound);
 }
 

@@ -57,7 +57,7 @@ struct Candidate {
   Schedule schedule;                 ///< that has these groups
   std::int64_t groups = 0;           ///< of them all
   std::int64_t encoded_groups = 0;   ///< of those that are compressed
-  double may_be_off_by_us = 0;       ///< above 0: other groups may be better by so much
+  double optimality_gap_us = 0;       ///< above 0: other groups may be better by so much
   double iteration_us = 0;           ///< mean, the input's max included
   double extra_iterations = 1;       ///< 1 where nothing is encoded
   double weighed_us = 0;             ///< iteration times extra iterations

@@ -35,10 +35,10 @@ PlanFile make_plan(const Setting& setting, const Schedule& schedule, const Run& 
   if (run.proof) {
     // the proof is of closed costs
     const bool is_proven =
-        run.proof->may_be_off_by == sim::Time::zero() && setting.conditions.fidelity == Fidelity::closed;
+        run.proof->optimality_gap == sim::Time::zero() && setting.conditions.fidelity == Fidelity::closed;
     plan.optimality = is_proven ? Optimality::exact : Optimality::heuristic;
     plan.largest_front = static_cast<std::int64_t>(run.proof->largest_front);
-    plan.may_be_off_by_us = sim::to_us(run.proof->may_be_off_by);
+    plan.optimality_gap_us = sim::to_us(run.proof->optimality_gap);
     if (const auto& sampled = run.proof->sampled)
       plan.sampled = SampledPlan{.objective = sampled->objective,
                                  .samples = sampled->samples,

@@ -30,8 +30,8 @@ struct SampledProof {
 /// How sure a fusion is that no other grouping beats its own.
 struct Proof {
   std::size_t largest_front = 0;        ///< partial groupings kept at one cut; 0: found otherwise
-  sim::Time may_be_off_by{};            ///< 0: no other grouping is better
-  std::optional<SampledProof> sampled;  ///< set where may_be_off_by is about samples, not about one iteration
+  sim::Time optimality_gap{};            ///< 0: no other grouping is better
+  std::optional<SampledProof> sampled;  ///< set where optimality_gap is about samples, not about one iteration
 };
 
 /// What a fusion chooses.

@@ -28,7 +28,7 @@ struct OptimalGroups {
   sim::Time value{};              ///< what the problem minimises
   std::size_t largest_front = 0;  ///< beginnings kept at one cut; 0: found otherwise
   /// By how much a better grouping may have been missed where a front was cut short; 0: the plan is exact.
-  sim::Time may_be_off_by{};
+  sim::Time optimality_gap{};
 };
 
 /// Finds the grouping with the least value; among equals the one with the fewest groups, then the one with
@@ -93,7 +93,7 @@ class ParetoSearch {
     return {.groups = best_.groups,
             .value = best_.value,
             .largest_front = largest_front_,
-            .may_be_off_by = best_.value - min_possible_};
+            .optimality_gap = best_.value - min_possible_};
   }
 
  private:

@@ -43,11 +43,11 @@ class SimulatedModel final : public IterationModel {
       Improved bettered = improve(search, other);
       if (bettered.value < found.value) found = std::move(bettered);
     }
-    const Time min = std::max(start.value - start.may_be_off_by, lower_bound());
+    const Time min = std::max(start.value - start.optimality_gap, lower_bound());
     return {.groups = found.groups,
             .value = found.value,
             .largest_front = 0,
-            .may_be_off_by = std::max(Time::zero(), found.value - min)};
+            .optimality_gap = std::max(Time::zero(), found.value - min)};
   }
 
  private:

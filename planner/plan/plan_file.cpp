@@ -74,7 +74,7 @@ PlanFile read_plan_file(const Field& field) {
   if (const auto front = field.find("largest_front"))
     plan.largest_front = front->integer(1, core::kMaxElements);
   if (const auto off = field.find("optimality_gap_us"))
-    plan.may_be_off_by_us = off->number(0, kMaxTimeUs * 10);
+    plan.optimality_gap_us = off->number(0, kMaxTimeUs * 10);
   if (const auto predicted = field.find("predicted")) read_predicted(*predicted, plan);
   for (const Field& group : field.at("groups").non_empty_items()) plan.groups.push_back(read_group(group));
   return plan;
@@ -92,7 +92,7 @@ std::string plan_text(const PlanFile& plan) {
   if (plan.selective) out["selective"] = true;
   out["optimality"] = plan.optimality == Optimality::exact ? "exact" : "heuristic";
   if (plan.largest_front > 0) out["largest_front"] = plan.largest_front;
-  if (plan.may_be_off_by_us > 0) out["optimality_gap_us"] = plan.may_be_off_by_us;
+  if (plan.optimality_gap_us > 0) out["optimality_gap_us"] = plan.optimality_gap_us;
   ordered_json compared = ordered_json::array();
   for (const ComparedPlan& other : plan.compared_with)
     compared.push_back({{"schedule", other.schedule}, {"iteration_us", other.iteration_us}});

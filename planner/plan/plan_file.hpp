@@ -50,7 +50,7 @@ struct PlanFile {
   bool selective = false;  ///< groups that are sooner there as they are travel uncompressed
   Optimality optimality = Optimality::heuristic;
   std::int64_t largest_front = 0;  ///< of the exact planner: beginnings kept at one cut; 0: made otherwise
-  double may_be_off_by_us = 0;     ///< of the exact planner where it had to give up exactness
+  double optimality_gap_us = 0;     ///< of the exact planner where it had to give up exactness
   double iteration_us = 0;
   double lower_bound_us = 0;
   std::vector<ComparedPlan> compared_with;

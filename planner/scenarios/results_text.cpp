@@ -292,8 +292,8 @@ std::string plan_table(const planner::PlanFile& plan) {
                   plan.compressor.is_none() ? "" : ", compressed by " + core::one_line(plan.compressor.name),
                   plan.groups.size(), ms(plan.iteration_us),
                   exact ? "exact: no other grouping is faster"
-                  : plan.may_be_off_by_us > 0
-                      ? fmt::format("heuristic: a better one may save {} ms", ms(plan.may_be_off_by_us))
+                  : plan.optimality_gap_us > 0
+                      ? fmt::format("heuristic: a better one may save {} ms", ms(plan.optimality_gap_us))
                       : "heuristic");
   std::vector<std::vector<std::string>> rows = {{"group", "tensors", "size", "in backward order", ""}};
   for (std::size_t i = 0; i < plan.groups.size(); ++i)

@@ -312,7 +312,8 @@ void check_output(const std::string& format, const std::vector<json>& documents,
 TEST_CASE("schema: what the program prints is as the schemas say, and has every key and name of theirs") {
   const std::string steps = "tests/data/schemas/scenario-steps.json";
   std::vector<json> results;
-  for (const std::filesystem::path& file : documents()["results"])
+  const std::map<std::string, std::vector<std::filesystem::path>> files = documents();
+  for (const std::filesystem::path& file : files.at("results"))
     results.push_back(json::parse(core::read_file(file)));
   results.push_back(output_of({"simulate", steps, "--json", "--what-if", "bandwidth=2"}));
   check_output("results", results);

@@ -37,7 +37,7 @@ bool is_of_other_runs(const std::string& part) {
   return false;
 }
 
-TEST_CASE("validate: a suite is predicted, frozen, run and judged; noisy cases are not") {
+TEST_CASE("validate: a suite is predicted, frozen, run and judged, noisy cases are not") {
   const support::TemporaryFolder folder;
   const std::string page = folder / "page.md";
   const std::string prediction_file = folder / "frozen.json";
@@ -54,7 +54,10 @@ TEST_CASE("validate: a suite is predicted, frozen, run and judged; noisy cases a
   const json written = json::parse(core::read_file(prediction_file));
   CHECK(support::schema_fault(support::schema("predictions"), written) == "");
   CHECK(support::schema_fault(support::schema("accuracy"), report) == "");
-  for (const std::string& part : support::unused_parts("accuracy", {report})) CHECK(is_of_other_runs(part));
+  for (const std::string& part : support::unused_parts("accuracy", {report})) {
+    CAPTURE(part);
+    CHECK(is_of_other_runs(part));
+  }
   const json predictions = written.at("groups").at(0).at("plans");
   for (std::size_t i = 0; i < 3; ++i) {
     const json& each = report.at("cases").at(i);
@@ -123,8 +126,8 @@ TEST_CASE("validate: how a suite's program fails is told with the last that it s
   CHECK(last_of(run_job(folder, "raise SystemExit(3)\n")) ==
         "job: job.py ended with exit code 3; it printed no message\n");
   CHECK(last_of(run_job(folder, "import sys\nprint('{')\nsys.exit(print('hm', file=sys.stderr))\n")) ==
-        "job: job.py:2:1: expected JSON, got the end of the file (job.py ended with exit code 0, and said "
-        "last: hm)\n");
+        "job: job.py:2:1: expected JSON, got the end of the file (job.py ended with exit code 0; its last "
+        "message: hm)\n");
   CHECK(last_of(run_job(folder,
                         "import sys, time\nprint('waiting', file=sys.stderr, flush=True)\ntime.sleep(60)\n",
                         2)) == "job: job.py did not end within 2 s; its last message: waiting\n");

@@ -236,7 +236,7 @@ TEST_CASE("refused: unknown kinds, keys, names and parameters, with a suggestion
   CHECK(message(R"({"kind": "linear", "out_feature": 3})") ==
         "m.json: /layers/0/out_feature: expected a key among name, inputs, repeat, first, kind, "
         "out_features, bias, "
-        "shares, got 'out_feature', did you mean 'out_features'?");
+        "tied_to, got 'out_feature', did you mean 'out_features'?");
   CHECK(message(R"({"name": "bn", "kind": "batch_norm"}, {"kind": "relu", "inputs": ["bm"]})") ==
         "m.json: /layers/1/inputs/0: expected the name of an input or an earlier layer, got \"bm\", did you "
         "mean 'bn'?");

@@ -73,7 +73,7 @@ TEST_CASE("choices: every candidate of a small job is the best of all groupings 
     for (const Candidate& candidate : job.all.candidates) {
       CAPTURE(candidate.compressor);
       CAPTURE(candidate.is_per_group);
-      CHECK(candidate.may_be_off_by_us == 0);
+      CHECK(candidate.optimality_gap_us == 0);
       CHECK(candidate.iteration_us ==
             Approx(best_of_all_us(*job.scene, job.pipeline, candidate)).epsilon(kRounding));
       if (!candidate.is_per_group) continue;
@@ -95,8 +95,8 @@ TEST_CASE("choices: where none is planned exactly, near bests are off by no more
       CAPTURE(candidate.compressor);
       const double best_us = best_of_all_us(*job.scene, job.pipeline, candidate);
       CHECK(candidate.iteration_us >= best_us * (1 - kRounding));
-      CHECK(candidate.iteration_us - candidate.may_be_off_by_us <= best_us * (1 + kRounding));
-      if (candidate.may_be_off_by_us > 0) ++near;
+      CHECK(candidate.iteration_us - candidate.optimality_gap_us <= best_us * (1 + kRounding));
+      if (candidate.optimality_gap_us > 0) ++near;
       if (candidate.iteration_us > best_us * (1 + kRounding)) ++off;
     }
   });
@@ -108,7 +108,7 @@ TEST_CASE("choices: where only those that may be the best are planned exactly, t
   std::size_t near = 0;
   for_small_jobs(60, {.some = 0}, [&](const Considered& job) {
     for (const Candidate& candidate : job.all.candidates)
-      if (candidate.may_be_off_by_us > 0) ++near;
+      if (candidate.optimality_gap_us > 0) ++near;
     CHECK(job.all.candidates[job.all.best].weighed_us == Approx(min_weighed_us(job)).epsilon(2e-6));
   });
   CHECK(near > 50);

@@ -182,7 +182,7 @@ TEST_CASE("consider: the best is the best of all candidates, each planned and si
       CAPTURE(candidate.compressor);
       CAPTURE(candidate.is_per_group);
       const Metrics prediction = simulated(scene, pipeline, candidate);
-      CHECK_FALSE((candidate.is_per_group && candidate.may_be_off_by_us > 0));
+      CHECK_FALSE((candidate.is_per_group && candidate.optimality_gap_us > 0));
       CHECK(prediction.groups == candidate.groups);
       CHECK(prediction.iteration_us == Approx(candidate.iteration_us).epsilon(1e-9));
       CHECK(prediction.bytes_sent_per_worker == Approx(candidate.bytes_sent_per_worker).epsilon(1e-12));

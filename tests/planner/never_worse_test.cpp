@@ -260,7 +260,7 @@ void compare_choice(const std::string& schedule_json, const std::vector<std::str
     for (const std::string& other : others) {
       for (const Rival& rival : Others{setting, place, tally}.under(other)) {
         CAPTURE(rival.name);
-        CHECK(optimal.value - optimal.may_be_off_by <= rival.value);
+        CHECK(optimal.value - optimal.optimality_gap <= rival.value);
       }
     }
   });

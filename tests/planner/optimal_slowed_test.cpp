@@ -82,7 +82,7 @@ TEST_CASE("slowed: without decoding, and with gathers apart, nothing is simulate
     CHECK(found.value >= best - rounding(request));
     CHECK(simulate_iteration(request, found.groups) <= best + rounding(request));
     CHECK(request.model().value(found.groups) == found.value);
-    CHECK(found.may_be_off_by == Time::zero());
+    CHECK(found.optimality_gap == Time::zero());
     CHECK(request.model().lower_bound() <= best + rounding(request));
 
     Groups groups = support::random_groups(random, scene.setting.workload.gradient_count());
@@ -108,7 +108,7 @@ void check_heuristic(const Scene& scene, const Schedule& schedule) {
   CHECK(found.value <= simulate_iteration(request, without.groups));
   const Time best = best_simulated(request);
   CHECK(found.value >= best);
-  CHECK(found.value - found.may_be_off_by <= best + rounding(request));
+  CHECK(found.value - found.optimality_gap <= best + rounding(request));
   CHECK(request.model().lower_bound() <= best + rounding(request));
 }
 

@@ -41,7 +41,7 @@ TEST_CASE("other program: a pipeline that no model knows is planned by simulatio
                                  worst = std::max(worst, simulate_iteration(request, groups));
                                });
     CHECK(found.value >= best);
-    CHECK(found.value - found.may_be_off_by <= best);
+    CHECK(found.value - found.optimality_gap <= best);
     CHECK(request.model().lower_bound() <= best + Time(request.workload.gradient_count()));
     better += found.value < worst ? 1 : 0;
   }

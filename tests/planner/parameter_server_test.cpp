@@ -58,7 +58,7 @@ TEST_CASE("parameter server: the optimal grouping is exact") {
   const Scene scene(profile_of({{2, 5, {10}}, {3, 4, {20}}}), link_of(1, 0.05), 2, {}, servers(1));
   const Run run = scene.run(schedule_of(R"({"pipeline": "parameter_server", "fusion": "optimal"})"));
   REQUIRE(run.proof.has_value());
-  CHECK(run.proof->may_be_off_by == sim::Time::zero());
+  CHECK(run.proof->optimality_gap == sim::Time::zero());
   CHECK(run.groups.size() == 2);  // in one group 14 + 26 us, one after another 37
 }
 

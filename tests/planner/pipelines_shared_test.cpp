@@ -113,7 +113,7 @@ void for_all(Check check) {
 /// search that is not exact; or for a worse order, where what comes first is decided on the way.
 bool may_be_unlucky(const Run& run, const Schedule& schedule) {
   return schedule.fusion.kind == "mg-wfbp" || schedule.selective || schedule.pipeline->name == "priority" ||
-         (run.proof && run.proof->may_be_off_by > Time::zero());
+         (run.proof && run.proof->optimality_gap > Time::zero());
 }
 
 /// Times that change their rate are rounded at each change, a picosecond at most.

@@ -209,13 +209,15 @@ TEST_CASE("plan: what is not a plan is refused") {
       {R"({"groups": [{"tensors": ["t"]}]})", "p.json: /groups/0/bytes: expected a value, got nothing"},
       {R"({"groups": [{"tensors": [""], "bytes": 4}]})",
        R"(p.json: /groups/0/tensors/0: expected a non-empty string, got "")"},
-      {R"({"groups": [{"tensors": ["t"], "bytes": 4, "tick_u": 1}]})",
-       "p.json: /groups/0/tick_u: expected a key among tensors, bytes, tick_us, collectives, compression, "
-       "got 'tick_u', did you mean "
-       "'tick_us'?"},
+      {R"({"groups": [{"tensors": ["t"], "bytes": 4, "not_before_u": 1}]})",
+       "p.json: /groups/0/not_before_u: expected a key among tensors, bytes, not_before_us, collectives, "
+       "compression, "
+       "got 'not_before_u', did you mean "
+       "'not_before_us'?"},
       {R"({"group": []})",
        "p.json: /group: expected a key among format, version, model, workers, pipeline, collectives, "
-       "compression, selective, optimality, largest_front, may_be_off_by_us, predicted, groups, got 'group', "
+       "compression, selective, optimality, largest_front, optimality_gap_us, predicted, groups, got "
+       "'group', "
        "did you "
        "mean 'groups'?"},
   };

@@ -156,7 +156,7 @@ TEST_CASE(
         scene.setting.workload.gradient_count(), 1, support::any_grouping,
         [&](const Groups& groups) { best = std::min(best, evaluate(request, groups)); });
     CHECK(value >= best);
-    CHECK(value - fused.proof->may_be_off_by <= best);
+    CHECK(value - fused.proof->optimality_gap <= best);
     CHECK(request.model().lower_bound() <= best);
     for (const char* plain : {R"("none")", R"("all")"})
       CHECK(value <= evaluate(request, support::fuse(plain, scene, "dear")));
@@ -164,8 +164,8 @@ TEST_CASE(
     CHECK(value <= evaluate(request, unlimited));
     const Schedule free = schedule_of(R"({"pipeline": "dear"})");
     const FusionRequest bound = request_of(scene.setting, free);
-    CHECK(fused.proof->may_be_off_by == value - evaluate(bound, unlimited));
-    heuristic += fused.proof->may_be_off_by > sim::Time::zero() ? 1 : 0;
+    CHECK(fused.proof->optimality_gap == value - evaluate(bound, unlimited));
+    heuristic += fused.proof->optimality_gap > sim::Time::zero() ? 1 : 0;
     CHECK(scene.run(schedule).metrics.iteration_us == sim::to_us(value));
   }
   CHECK(heuristic > 5);

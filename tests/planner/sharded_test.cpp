@@ -135,7 +135,7 @@ TEST_CASE("sharded: `optimal` beats what is plain, says how far off it may be, a
         scene.setting.workload.gradient_count(), 1, support::any_grouping,
         [&](const Groups& groups) { best = std::min(best, evaluate(request, groups)); });
     CHECK(value >= best);
-    CHECK(value - fused.proof->may_be_off_by <= best);
+    CHECK(value - fused.proof->optimality_gap <= best);
     // in parts an update is rounded as often as there are groups
     CHECK(request.model().lower_bound() <= best + sim::Time(scene.setting.workload.gradient_count()));
     for (const char* plain : {R"("none")", R"("all")"})

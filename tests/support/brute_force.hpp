@@ -685,12 +685,12 @@ void check_optimal(const Scene& scene, const PipelineCase& pipeline, const Offer
   REQUIRE(covers(found.groups, scene.setting.workload));
   CHECK(is_allowed(found.groups));
   CHECK(rank(found.groups, found.value) == reference.best(is_allowed));
-  CHECK(found.may_be_off_by == sim::Time::zero());
+  CHECK(found.optimality_gap == sim::Time::zero());
   CHECK(request.model().lower_bound() <= found.value);
   check_value(request, reference, found.groups);
   const planner::Grouping fused = schedule.fusion.fuse(request);
   CHECK(fused.groups == found.groups);
-  CHECK(fused.proof.value().may_be_off_by == sim::Time::zero());
+  CHECK(fused.proof.value().optimality_gap == sim::Time::zero());
 }
 
 }  // namespace support

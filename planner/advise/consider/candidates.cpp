@@ -95,11 +95,11 @@ Planned planned(const Setting& setting, const Schedule& schedule, const Variant&
   Grouping found = schedule.fusion.fuse(request);
   Planned out = {.candidate = described(request, schedule, found.groups, variant, factor), .plan = {}};
   if (found.proof) {
-    out.candidate.may_be_off_by_us = sim::to_us(found.proof->may_be_off_by);
+    out.candidate.optimality_gap_us = sim::to_us(found.proof->optimality_gap);
     const auto front = static_cast<double>(found.proof->largest_front);
     const double count = setting.workload.gradient_count();
     // fronts that had to be cut short are gone through several times
-    out.work = out.candidate.may_be_off_by_us > 0 ? count * count * count : front * front * count / 10;
+    out.work = out.candidate.optimality_gap_us > 0 ? count * count * count : front * front * count / 10;
   }
   out.plan = {.groups = std::move(found.groups), .transfers = request.transfers};
   return out;

@@ -152,7 +152,7 @@ class Considering {
     choices_.push_back({.candidate = out_.candidates.size(), .variant = variant, .factor = factor});
     Candidate candidate = described(request, schedule, groups, variant, factor);
     candidate.is_per_group = true;
-    candidate.may_be_off_by_us = std::max(0.0, candidate.iteration_us - lower_bound_us(request));
+    candidate.optimality_gap_us = std::max(0.0, candidate.iteration_us - lower_bound_us(request));
     out_.candidates.push_back(std::move(candidate));
   }
 
@@ -172,7 +172,7 @@ class Considering {
 
   bool may_be_best(const Choice& choice) const {
     const Candidate& quick = out_.candidates[choice.candidate];
-    const double min_us = quick.iteration_us - quick.may_be_off_by_us;
+    const double min_us = quick.iteration_us - quick.optimality_gap_us;
     return std::none_of(out_.candidates.begin(), out_.candidates.end(), [&](const Candidate& other) {
       return other.weighed_us <= min_us * std::min(choice.factor, 1.0) ||
              (other.weighed_us < out_.candidates.front().weighed_us &&
@@ -204,7 +204,7 @@ class Considering {
     Candidate other = described(request, quick.schedule, groups, choice.variant, choice.factor);
     if (other.iteration_us >= quick.iteration_us) return;
     other.is_per_group = true;
-    other.may_be_off_by_us = quick.may_be_off_by_us - (quick.iteration_us - other.iteration_us);
+    other.optimality_gap_us = quick.optimality_gap_us - (quick.iteration_us - other.iteration_us);
     quick = std::move(other);
   }
 

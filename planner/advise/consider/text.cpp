@@ -65,7 +65,7 @@ Row row_of(const Consideration& all, std::size_t i) {
           fmt::format("{:.4g}", candidate.extra_iterations),
           fmt::format("{:.3f}", candidate.weighed_us / all.candidates.front().weighed_us),
           size(candidate.bytes_sent_per_worker),
-          fmt::format("{}{}", candidate.may_be_off_by_us > 0 ? "~" : "", i == all.best ? "*" : "")};
+          fmt::format("{}{}", candidate.optimality_gap_us > 0 ? "~" : "", i == all.best ? "*" : "")};
 }
 
 std::string candidates_text(const Consideration& all) {
@@ -76,7 +76,7 @@ std::string candidates_text(const Consideration& all) {
   for (std::size_t i = 0; i < all.candidates.size(); ++i) {
     if (is_idle_choice(all, i)) continue;
     has_choices = has_choices || all.candidates[i].is_per_group;
-    is_heuristic = is_heuristic || all.candidates[i].may_be_off_by_us > 0;
+    is_heuristic = is_heuristic || all.candidates[i].optimality_gap_us > 0;
     rows.push_back(row_of(all, i));
   }
   std::string out =
@@ -156,7 +156,7 @@ ordered_json candidate_json(const Consideration& all, std::size_t i) {
   out["per_group"] = candidate.is_per_group;
   out["groups"] = candidate.groups;
   out["encoded_groups"] = candidate.encoded_groups;
-  out["optimality_gap_us"] = candidate.may_be_off_by_us;
+  out["optimality_gap_us"] = candidate.optimality_gap_us;
   out["iteration_us"] = candidate.iteration_us;
   out["extra_iterations"] = candidate.extra_iterations;
   out["time_to_same_loss"] = candidate.weighed_us / all.candidates.front().weighed_us;

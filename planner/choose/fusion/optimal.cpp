@@ -21,7 +21,7 @@ Fuse read(const Field& field) {
     const GroupRules rules = constraints ? constraints(request.workload) : GroupRules();
     OptimalGroups found = request.model().optimal(rules);
     return Grouping(std::move(found.groups),
-                    {.largest_front = found.largest_front, .may_be_off_by = found.may_be_off_by});
+                    {.largest_front = found.largest_front, .optimality_gap = found.optimality_gap});
   };
 }
 

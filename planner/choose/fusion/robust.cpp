@@ -64,7 +64,7 @@ class Search {
     const Candidate& best = *std::min_element(candidates_.begin(), candidates_.end(), is_better);
     const Time bound = std::min(best_of_each_, best.value);  // slowed models round
     return Grouping(best.groups, {.largest_front = largest_front_,
-                                  .may_be_off_by = best.value - bound,
+                                  .optimality_gap = best.value - bound,
                                   .sampled = SampledProof{.objective = std::string(name(options_.objective)),
                                                           .samples = options_.sampling.samples,
                                                           .value = best.value,
@@ -105,7 +105,7 @@ class Search {
         continue;
       }
       OptimalGroups own = model.optimal(rules_);
-      bounds.push_back(own.value - own.may_be_off_by);
+      bounds.push_back(own.value - own.optimality_gap);
       largest_front_ = std::max(largest_front_, own.largest_front);
       offer(std::move(own.groups));
     }

@@ -149,7 +149,7 @@ TEST_CASE("validate: a scenario is predicted, run and compared") {
   const Outcome strict = run_program({"validate", scenario(folder), "--schedule", "wfbp", "--iterations", "1",
                                       "--warm-up", "0", "--tolerance", "0"});
   CHECK(strict.exit_code == 3);
-  CHECK(strict.err.rfind("wfbp: off by ", 0) == 0);
+  CHECK(strict.err.rfind("wfbp: the prediction is off by ", 0) == 0);
   CHECK(strict.out.find("iteration ") != std::string::npos);
 }
 
