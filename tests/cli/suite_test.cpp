@@ -32,7 +32,7 @@ const std::string kSuite =
 /// What a quiet machine does not show, a noisy one hides, or a suite without mistakes cannot have.
 bool is_of_other_runs(const std::string& part) {
   for (const std::string_view end : {": failed", ": passed", ": not judged", ": not_judged_because", ": loss",
-                                     ": measured_best", ": predicted_best"})
+                                     ": null_error", ": measured_best", ": predicted_best"})
     if (part.ends_with(end)) return true;
   return false;
 }
