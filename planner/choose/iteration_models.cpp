@@ -50,7 +50,10 @@ std::unique_ptr<IterationModel> make_model(const IterationSpec& spec) {
   if (issues(Issue::forward) || issues(Issue::backward)) return sharded_model(spec);
   const bool is_waiting = std::exchange(program.prefetch, std::nullopt).has_value();
   const auto is = [&](std::vector<Op> ops, Update update) {
-    return program == Program{.ops = std::move(ops), .update = update};
+    Program other;
+    other.ops = std::move(ops);
+    other.update = update;
+    return program == other;
   };
   const Op reduced = {CollectiveKind::all_reduce, 0, Issue::gradients, Delivers::next_iteration};
   const Op reduced_later = {CollectiveKind::all_reduce, 0, Issue::backward_end, Delivers::next_iteration};
