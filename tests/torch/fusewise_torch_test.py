@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "profiler"))
+sys.path.insert(0, str(ROOT / "profiler" / "torch"))
 
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402

@@ -153,7 +153,7 @@ def time_job_alone(job):
 def calibrate(rank, folder):
     import torch
     import torch.distributed as dist
-    sys.path.insert(0, str(ROOT / "profiler"))
+    sys.path.insert(0, str(ROOT / "profiler" / "torch"))
     import fusewise_torch
     curve = []
     for size in CALIBRATION:
