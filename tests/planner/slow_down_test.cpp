@@ -1,4 +1,4 @@
-// Overlap slow-down in time: whole timelines of two layers, worked by hand.
+// Overlap slow-down in time: complete timelines of two layers, computed by hand.
 
 #include <string>
 
@@ -18,8 +18,8 @@ using support::profile_of;
 using support::Scene;
 using support::schedule_of;
 
-// Forward 2 and 3 us, backward 5 and 4, 40 and 80 bytes. An all-reduce takes 10 us for layer 2 (group 1), 6
-// for layer 1 (group 2), 14 for both; its halves 5, 3 and 7.
+// Forward 2 and 3 us, backward 5 and 4 us, 40 and 80 bytes. An all-reduce takes 10 us for layer 2 (group 1),
+// 6 us for layer 1 (group 2), 14 us for both; reduce-scatter and all-gather take 5, 3 and 7 us.
 core::Profile two_layers() { return profile_of({{2, 5, {10}}, {3, 4, {20}}}); }
 
 constexpr Overlap kCompute = {.compute_slowdown = 1};
@@ -37,11 +37,11 @@ TEST_CASE("slow-down: under wfbp, in one direction, in the other and in both") {
   check(R"("wfbp")", {.iterations = 2, .overlap = kCompute},
         {"F1 0-2, F2 2-5, B2 5-9, B1 9-19, F1 25-27, F2 27-30, B2 30-34, B1 34-44",
          "A1 9-19, A2 19-25, A1 34-44, A2 44-50", 25});
-  // beside B1 four of A1's ten are done, in 5 us
+  // during the 5 us of B1, four of A1's ten are done
   check(R"("wfbp")", {.iterations = 2, .overlap = kChannel},
         {"F1 0-2, F2 2-5, B2 5-9, B1 9-14, F1 26-28, F2 28-31, B2 31-35, B1 35-40",
          "A1 9-20, A2 20-26, A1 35-46, A2 46-52", 26});
-  // beside B1, for 10 us, eight of A1's ten are done
+  // during B1, which takes 10 us, eight of A1's ten are done
   check(R"("wfbp")", {.iterations = 2, .overlap = kBoth},
         {"F1 0-2, F2 2-5, B2 5-9, B1 9-19, F1 27-29, F2 29-32, B2 32-36, B1 36-46",
          "A1 9-21, A2 21-27, A1 36-48, A2 48-54", 27});
