@@ -25,11 +25,11 @@ struct ExtraIterations {
   double factor = 1;
 };
 
-/// Limits the search for the best groups that may be compressed or not, in search steps: beyond `some`, only
-/// compressors that may be the best are planned exactly; beyond `max`, none is.
+/// Limits, in search steps, of the exact search for groups that may be compressed or not: beyond `some` steps
+/// it plans only compressors that may be the best; beyond `max`, none.
 struct ChoiceEffort {
   double some = 1e6;
-  double max = 1.5e7;  ///< seconds
+  double max = 1.5e7;  ///< takes some seconds
 };
 
 struct ConsiderOptions {

@@ -20,7 +20,7 @@ struct GroupReason {
                            ///< from the start of backward
   double start_us = 0;     ///< start of its first collective
   double end_us = 0;
-  /// What delayed the start: `gradients`, `channel` (the previous collective), or `tick`.
+  /// The cause of the start time: `gradients`, `channel` (the previous collective), or `tick`.
   std::string waited_for;
   double exposed_us = 0;                     ///< time that its collectives run while the slowest worker's
                                              ///< compute is idle

@@ -165,7 +165,7 @@ ordered_json candidate_json(const Consideration& all, std::size_t i) {
   return out;
 }
 
-/// Where the compressor pays, in one word.
+/// The range in which the compressor pays, in one word.
 std::string_view where(const BreakEven& row) {
   if (row.never()) return "never";
   if (row.always()) return "always";
