@@ -9,7 +9,7 @@ using sim::Time;
 
 namespace {
 
-/// How a cost grows with bytes.
+/// The growth of a cost with bytes.
 struct Growth {
   bool longer_costs_more = false;
   double saved_by_merging_us = -1;  ///< negative if two groups may cost less than one

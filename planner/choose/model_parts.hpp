@@ -91,7 +91,7 @@ class Channel {
 std::size_t max_kept(std::uint32_t gradients, std::uint32_t transfers);
 
 /// A model whose value is given by a Pareto problem. Besides the requirements of ParetoSearch, the problem
-/// has `Step step(begin, end, way, tick)` and `void prepare_bounds()`.
+/// has `Step step(begin, end, transfer, tick)` and `void prepare_bounds()`.
 template <typename Problem>
 class ParetoModel final : public IterationModel {
  public:

@@ -37,9 +37,9 @@ struct OptimalGroups {
 ///
 /// A Problem defines the states and how they grow:
 ///   static constexpr std::size_t kStates         number of times in a state
-///   std::uint32_t count(), ways()                numbers of gradients and of transfers
+///   std::uint32_t count(), transfers()           numbers of gradients and of transfers
 ///   ParetoState start()                          the state before the first group
-///   Step step(begin, end, way)                   the data of one group that extend() needs
+///   Step step(begin, end, transfer)              the data of one group that extend() needs
 ///   ParetoState extend(state, step)              the state after that group; monotone in `state`
 ///   sim::Time bound(state, cut)                  lower bound of the final value; at the last cut, the value
 ///   ParetoState least(cut)                       lower bound, per time, of all states at this cut
