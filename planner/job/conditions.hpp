@@ -50,7 +50,7 @@ struct Failure {
   std::optional<double> down_us = {};  ///< absent if it never recovers
 };
 
-/// How a collective is simulated.
+/// The level of detail at which collectives are simulated.
 enum class Fidelity {
   closed,   ///< by formula: starts when all workers have issued it, ends everywhere at once
   steps,    ///< round by round, rank by rank, on dedicated links
@@ -64,7 +64,7 @@ struct LinkConditions {
   std::vector<Straggler> slow;  ///< workers whose messages take longer by their factor
 };
 
-/// The error text for schedules that violate Conditions::needs_channel_in_order().
+/// The `expected` part of the error for schedules that violate Conditions::needs_channel_in_order().
 constexpr std::string_view kPipelineInOrder =
     "a pipeline whose channel runs in order, with failures, other jitter than lognormal or other fidelity "
     "than closed";
