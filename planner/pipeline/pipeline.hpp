@@ -67,7 +67,7 @@ struct Program {
   sim::Time negotiation{};               ///< time on the channel before each collective
   bool operator==(const Program&) const = default;
 
-  /// How often an op runs in an iteration with this number of micro-batches.
+  /// The number of times that an op runs in an iteration with this number of micro-batches.
   static std::uint32_t runs(const Op& op, std::uint32_t micro_batches) {
     return op.issue == Issue::forward || op.issue == Issue::backward ? micro_batches : 1;
   }
