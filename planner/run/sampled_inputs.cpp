@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t kSeed = 1;
 constexpr double kMaxSigma = 2;  // the limit for jitter
 
-/// What a random number is used for, besides its sample.
+/// The purpose of a random number; with the sample it identifies the number.
 enum class Sampled : std::uint64_t { forward, backward, size };
 
 /// Sigma of the logarithm from an interquartile range: quartiles of a normal distribution are 0.6745 standard

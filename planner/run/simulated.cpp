@@ -100,7 +100,8 @@ Job job_for(const Setting& setting, const CommunicationPlan& plan, std::span<con
           .has_spikes = true};
 }
 
-/// Checks Conditions::needs_channel_in_order(), and gives every worker its own tasks.
+/// Throws Unsupported if the conditions need an ordered channel, or if there are too many tasks: with jitter
+/// every worker has its own.
 void check_by_layer(const Setting& setting, const CommunicationPlan& plan) {
   const Conditions& conditions = setting.conditions;
   if (conditions.needs_channel_in_order())
