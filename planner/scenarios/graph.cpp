@@ -16,7 +16,7 @@ namespace {
 using cluster::Graph;
 using core::Field;
 
-/// Maps names to values; suggests the nearest name if one is unknown.
+/// Looks up a name. Throws InputError that suggests the nearest name if it is unknown.
 template <typename Value>
 const Value& known(const std::map<std::string, Value>& all, const Field& field, std::string_view expected) {
   const std::string name = field.name();
@@ -120,7 +120,7 @@ class GraphReader {
         field.integer(0, static_cast<std::int64_t>(graph_.ranks_at.size()) - 1));
   }
 
-  /// Of a bidirectional link, takes the edge that continues from the route's current vertex.
+  /// The edge of a link that continues from the route's current vertex, if the link is bidirectional.
   std::uint32_t edge_from(std::uint32_t at, const Field& link) const {
     const Named& named = known(links_, link, "the name of a link");
     if (graph_.edges[named.along].from == at) return named.along;
