@@ -64,7 +64,7 @@ Failure failure_of(const std::function<void()>& step) {
 /// Serializes leniently: file names in a message need not be UTF-8.
 std::string dump(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
-/// What another process sends: the points finished since its last request, and the time they took.
+/// A message of another process: the points finished since its last request, and the time they took.
 struct Delivery {
   double seconds = 0;
   std::vector<Finished> finished;

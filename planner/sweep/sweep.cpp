@@ -203,7 +203,8 @@ void check_costs(const Sweep& sweep, const Field& field, std::size_t combination
   }
 }
 
-/// Sets the scenario's workers from the sweep's list and checks its stragglers against it.
+/// Sets the scenario's workers from the sweep's list and updates its warnings, such as those about
+/// stragglers.
 void take_workers(Sweep& sweep) {
   Scenario& base = sweep.base;
   if (find(sweep.axes, Quantity::workers) == nullptr) {
