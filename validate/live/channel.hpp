@@ -65,7 +65,7 @@ class Channel {
   /// Returns all requests since the last call; they must have ended.
   std::vector<Request> take();
 
-  /// What the thread currently runs, for messages: "all-reduce of group 3".
+  /// The collective that the thread currently runs, for messages: "all-reduce of group 3".
   std::string doing() const;
 
  private:

@@ -15,8 +15,8 @@ namespace live {
 /// node r / workers_per_node; nodes are full. Workers pass messages in a ring: inside all nodes at once, then
 /// between workers with the same index in their nodes, first for one index alone and then for all. If all
 /// together take much longer, they share a link. Throws EnvironmentError if a received message was not sent.
-/// For messages of `burst_bytes` and more, warm-up messages of the same number precede, as an idle link may
-/// let a burst pass at once.
+/// Before each message of at least `burst_bytes`, this many bytes are sent untimed, as an idle link may let a
+/// burst pass at once.
 std::vector<core::Level> measured_levels(transport::Transport& transport, std::uint32_t workers_per_node,
                                          const std::vector<std::int64_t>& sizes, std::uint32_t rounds,
                                          std::int64_t burst_bytes = 0);
