@@ -19,8 +19,8 @@ using support::profile_of;
 using support::Scene;
 using support::schedule_of;
 
-// Forward 2 and 3 us, backward 5 and 4, 40 and 80 bytes: group 1 is layer 2, group 2 layer 1 where each goes
-// alone. Half of the bytes travel on 2 workers, at 0.1 us a byte:
+// Forward 2 and 3 us, backward 5 and 4 us, 40 and 80 bytes. If layers are separate, group 1 is layer 2 and
+// group 2 is layer 1. Compression halves the bytes; 2 workers send at 0.1 us per byte:
 //
 //                   dense bytes   encode   all-gather   all-reduce   its halves   decode
 //   group 1              80         2          5            6            3          2
@@ -97,7 +97,7 @@ TEST_CASE(
          "G1 16-21, G2 21-24, G1 41-46, G2 46-49", 25});
   check(with(gathered(), R"("name": "sync-easgd")"), {.iterations = 1},
         {"F1 0-2, F2 2-5, B2 5-9, B1 9-14, E1 14-16.5, D1 23.5-26.5", "G1 16.5-23.5", 26.5});
-  // on a network so fast that the first group is there before the second is encoded
+  // on a network so fast that the first group arrives before the second is encoded
   // compute: F1 F2 B2 B1 E1 E2  D1 D2
   // channel:               [G1] [G2]
   check_run(with(gathered(), R"("name": "s-sgd")"),

@@ -426,12 +426,12 @@ TEST_CASE("sampled: draws that do not fit the clock are refused") {
 // ---- robust plans
 
 // Two layers on two workers; an all-reduce takes 15 us and 0.125 us a byte. Only the layer at the input
-// varies, by so much that the second gradient may come before the first is there:
+// varies, so much that the second gradient may be ready before the first has been sent:
 //
 //   mean     B2 ---10--- B1 -------20-------
 //            A2          ----16----          A1 --19--     49, against 50 for both in one
 //
-// and with B1 at g times 20, the later of two workers' draws:
+// and if B1 takes g times 20, where g is the maximum of two workers' random factors:
 //   apart    10 + max(16, 20 g) + 19
 //   in one   10 + 20 g + 20
 core::Profile two_layers() {
