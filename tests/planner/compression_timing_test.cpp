@@ -241,8 +241,10 @@ TEST_CASE("compression: selective, what pays decides the worker that codes slowe
 }
 
 TEST_CASE("compression: groups of one schedule may travel in different ways") {
-  // decoding takes 8 us of any group: 25 us where none is encoded, 30 where both are, 29 where they are as
-  // one compute: F1 F2 B2  B1  D1 channel:          [G1][ A2 ]
+  // decoding takes 8 us for any group: 25 us if no group is encoded, 30 if both are, 29 as one encoded group
+  //
+  //     compute: F1 F2 B2  B1  D1
+  //     channel:          [G1][ A2 ]
   const Scene scene(two_layers(), pair_of(2, 0.1), 2, {.iterations = 1});
   const std::string slow = R"({"name": "x", "ratio": 0.5, "decode": {"floor_us": 8}})";
   const Run run = scene.run(schedule_of(

@@ -592,7 +592,7 @@ TEST_CASE("emit: FSDP's calls put what is below before what is above, and join w
 
 TEST_CASE("emit: FSDP moves a boundary inside a module to where the iteration takes less") {
   // Backward yields z, m.c, m.b, m.a at 100 to 400 us and y, small, at 500. The boundary after m.c is nearer
-  // to the side before it. Where a startup takes 100 us, m and y together end at 724 us, z and m at 660 and y
+  // to the side before it. If a startup takes 100 us, m and y together end at 724 us, z and m at 660 and y
   // at 764; if it takes 1 us, at 625, and at 561 and 566.
   const core::Profile profile =
       named({{"y.w", 100}, {"m.a", 1000}, {"m.b", 1000}, {"m.c", 1000}, {"z.w", 1000}});
