@@ -20,13 +20,13 @@ const std::string& tensor_name(const Workload& workload, std::uint32_t gradient)
 
 // ---- what happened
 
-/// Of one iteration in the middle of the run: when its backward pass began and every group's collectives.
+/// One iteration in the middle of the run: the start of its backward pass and the collectives of each group.
 struct Observed {
   Time backward_begins{};
   std::vector<std::vector<Span>> collectives;  ///< by group
   std::vector<Time> sendable;                  ///< by group
-  std::vector<Span> computing;                 ///< of the first worker, in order, all iterations
-  std::vector<Span> communicating;             ///< of that iteration, in order
+  std::vector<Span> computing;                 ///< of the first worker, in order, over all iterations
+  std::vector<Span> communicating;             ///< of this iteration, in order
 };
 
 Observed observe(const Setting& setting, const Simulated& simulated) {
@@ -44,7 +44,7 @@ Observed observe(const Setting& setting, const Simulated& simulated) {
     if (label.iteration != iteration) continue;
     if (const auto collective = TaskLabel::collective(label.kind)) {
       std::vector<Span>& of_group = out.collectives[label.item % simulated.groups.size()];
-      // that of the gradients first, which in sharded comes after gathers
+      // gradient collectives first; in sharded, gathers precede them
       of_group.insert(collective == core::CollectiveKind::all_gather ? of_group.end() : of_group.begin(),
                       span);
       out.communicating.push_back(span);
@@ -66,7 +66,7 @@ Observed observe(const Setting& setting, const Simulated& simulated) {
   return out;
 }
 
-/// How much of a span lies beside no compute.
+/// The part of a span that overlaps no compute.
 Time exposed(const Span& span, const std::vector<Span>& computing) {
   Time hidden{};
   for (const Span& compute : computing) {
@@ -79,7 +79,7 @@ Time exposed(const Span& span, const std::vector<Span>& computing) {
 
 // ---- what would happen
 
-/// The iteration with two neighbouring groups in one, by the better of their ways.
+/// The iteration time if two neighbouring groups are merged, with the better of their transfers.
 double merged_us(const FusionRequest& request, const Groups& groups, std::size_t g) {
   double best = 0;
   for (const std::size_t keeps : {g, g + 1}) {
@@ -142,13 +142,13 @@ std::vector<GroupReason> reasons(const Setting& setting, const FusionRequest& re
   return out;
 }
 
-/// Another profile or network, all else as it is.
+/// Replaces profile or network; everything else stays.
 struct Inputs {
   core::Profile profile;
   core::Network network;
 };
 
-/// The same schedule's way of grouping, exactly.
+/// The schedule with its fusion replaced by the exact one.
 Schedule best_of(const Schedule& schedule) {
   Schedule best = schedule;
   best.fusion = read_fusion(core::Field::parse(R"("optimal")", "explain"));
@@ -174,7 +174,7 @@ WhatIf what_if(const std::string& change, const Setting& setting, const Schedule
           .best_plan_us = best_us(other, schedule)};
 }
 
-/// With coding that costs nothing.
+/// The iteration if coding costs nothing.
 WhatIf free_coding(const Setting& setting, const Schedule& schedule, const CommunicationPlan& plan) {
   Schedule other = schedule;
   const auto make_free = [](Compressor& compressor) {
@@ -186,7 +186,7 @@ WhatIf free_coding(const Setting& setting, const Schedule& schedule, const Commu
     if (choice.compressor) make_free(*choice.compressor);
   const FusionRequest request = request_of(setting, other);
   Groups groups = plan.groups;
-  if (request.transfers.size() != plan.transfers.size())  // some have become the same
+  if (request.transfers.size() != plan.transfers.size())  // some transfers have become equal
     for (Group& group : groups) group.transfer = 0;
   return {.change = "encoding and decoding",
           .this_plan_us = iteration_us(request, groups),
@@ -204,7 +204,7 @@ void add_what_ifs(const Setting& setting, const Schedule& schedule, const Commun
   };
   out.free.push_back(with("startups", 0, 1, 1));
   out.free.push_back(with("bytes", 1, 0, 1));
-  constexpr double kNearlyNothing = 1e-6;  // some time must be left to be measured against
+  constexpr double kNearlyNothing = 1e-6;  // keeps times positive so that ratios are defined
   out.free.push_back(with("forward and backward", 1, 1, kNearlyNothing));
   const bool codes =
       std::any_of(plan.transfers.begin(), plan.transfers.end(),
@@ -224,7 +224,7 @@ void add_what_ifs(const Setting& setting, const Schedule& schedule, const Commun
 
 // ---- bounds
 
-/// Microseconds a byte over the slowest link, where known.
+/// Microseconds per byte over the slowest link, if known.
 std::optional<double> slowest_us_per_byte(const core::Network& network) {
   if (network.line_rate_gbps) return 8e-3 / *network.line_rate_gbps;
   std::optional<double> slowest;
@@ -247,7 +247,7 @@ std::optional<double> s_max(const Setting& setting) {
 
 // ---- compression
 
-/// A built-in compressor that this pipeline can carry and that no earlier one equals but for its name.
+/// Built-in compressors that the pipeline supports, without duplicates under other names.
 std::vector<Compressor> candidates(const Setting& setting, const Schedule& schedule) {
   if (!schedule.pipeline->takes_compression) return {};
   const Program program = schedule.pipeline->program(1, schedule.options);
@@ -267,7 +267,7 @@ std::vector<Compressor> candidates(const Setting& setting, const Schedule& sched
   return out;
 }
 
-/// The best plan's iteration on a network so many times slower per byte.
+/// The iteration time of the best plan on a network that is `times_slower` as slow per byte.
 double best_on(const Setting& setting, const Schedule& schedule, double times_slower) {
   Conditions conditions = setting.conditions;
   conditions.jitter = {};
@@ -277,13 +277,13 @@ double best_on(const Setting& setting, const Schedule& schedule, double times_sl
   return best_us(other, schedule);
 }
 
-/// Where compressing begins to pay, to a hundredth: the slower the network, the more it saves.
+/// The slow-down from which compression pays, to 1 %; savings grow with slower networks.
 std::optional<double> pays_from(const Setting& setting, const Schedule& dense, const Schedule& compressed) {
   const auto pays = [&](double log2) {
     const double times_slower = std::exp2(log2);
     return best_on(setting, compressed, times_slower) < best_on(setting, dense, times_slower);
   };
-  constexpr double kFurthest = 10;  // about 1,000 times slower or faster
+  constexpr double kFurthest = 10;  // log2 of the limit, about 1,000 times slower or faster
   double no = -kFurthest;
   double yes = kFurthest;
   if (pays(no)) return 0;

@@ -1,5 +1,5 @@
-// Why a plan is as it is: what moving a group's end would cost, where communication is exposed, what bounds
-// the iteration, how a plan fares when inputs change, and whether compression pays.
+// Explains a plan: the cost of moving a group's boundary, where communication is exposed, what bounds the
+// iteration, how sensitive the plan is to its inputs, and whether compression pays.
 
 #pragma once
 
@@ -16,18 +16,23 @@ struct GroupReason {
   std::string first_tensor;
   std::string last_tensor;
   std::int64_t bytes = 0;
-  double sendable_us = 0;  ///< its gradients are ready, and encoded; since backward began, as the next two
-  double start_us = 0;     ///< of its first collective
+  double sendable_us = 0;  ///< when its gradients are ready and encoded; this and the next two times count
+                           ///< from the start of backward
+  double start_us = 0;     ///< start of its first collective
   double end_us = 0;
-  /// What the start waited for: `gradients`, `channel` (the collective before), or `tick`.
+  /// The cause of the start time: `gradients`, `channel` (the previous collective), or `tick`.
   std::string waited_for;
-  double exposed_us = 0;                     ///< its collectives while the slowest worker's compute is idle
-  std::optional<double> merging_costs_us;    ///< with the next group; the last has none
-  std::optional<double> splitting_costs_us;  ///< where that costs least; one tensor cannot be split
-  std::string split_after;                   ///< the tensor after which it would be
+  double exposed_us = 0;                     ///< time that its collectives run while the slowest worker's
+                                             ///< compute is idle
+  std::optional<double> merging_costs_us;    ///< cost of merging with the next group; absent for the last
+                                             ///< group
+  std::optional<double> splitting_costs_us;  ///< least cost of splitting the group; absent for a single
+                                             ///< tensor
+  std::string split_after;                   ///< the tensor after which that split is
 };
 
-/// What the iteration would be, if; with this plan and with the one that is then the best.
+/// Predicted iteration times under a hypothetical change, with this plan and with the best plan under that
+/// change.
 struct WhatIf {
   std::string change;
   double this_plan_us = 0;
@@ -36,22 +41,22 @@ struct WhatIf {
 
 struct CompressorOutlook {
   std::string name;
-  double iteration_us = 0;  ///< of the best plan with it
-  /// How many times slower per byte the network is from where on the compressor pays; absent: it does not, up
-  /// to 1,000 times slower. 0: always.
+  double iteration_us = 0;  ///< of the best plan with the compressor
+  /// The factor by which bandwidth has to shrink before the compressor pays; 0 if it always pays, absent if
+  /// it does not pay within a factor of 1,000.
   std::optional<double> pays_from;
 };
 
 struct Explanation {
   double iteration_us = 0;
   double lower_bound_us = 0;
-  double compute_us = 0;  ///< forward, backward, coding, update, reading: no plan is faster
+  double compute_us = 0;  ///< forward, backward, coding, update and reading: a lower bound for every plan
   std::vector<GroupReason> groups;
-  std::string bound_by;       ///< the resource that would gain most by being free
-  std::vector<WhatIf> free;   ///< if one resource cost nothing
-  std::vector<WhatIf> other;  ///< inputs other than given: how sensitive the plan is
-  /// The greatest speed-up that any overlapping of an all-reduce with forward and backward can reach (DeAR,
-  /// equation 6, with twice the bytes over the slowest link); absent where no link or line rate is known.
+  std::string bound_by;       ///< the resource whose removal would shorten the iteration most
+  std::vector<WhatIf> free;   ///< one entry per resource, as if it cost nothing
+  std::vector<WhatIf> other;  ///< entries for changed inputs: the plan's sensitivity
+  /// Upper bound of the speed-up from overlapping an all-reduce with forward and backward (DeAR, equation 6,
+  /// with twice the bytes over the slowest link); absent if neither a link nor a line rate is known.
   std::optional<double> s_max;
   double speedup = 0;
   double best_uncompressed_us = 0;
@@ -59,7 +64,7 @@ struct Explanation {
   std::optional<double> line_rate_gbps;
 };
 
-/// `run` is what run(setting, schedule) gave. Jitter is left out of what is compared.
+/// `run` is the result of run(setting, schedule). The comparisons ignore jitter.
 Explanation explain(const Setting& setting, const Schedule& schedule, const Run& run);
 
 std::string explanation_text(const Explanation& explanation);

@@ -14,9 +14,9 @@ using nlohmann::ordered_json;
 
 std::string ms(double us) { return fmt::format("{:.3f} ms", us / 1e3); }
 
-/// "+1.234 ms", "-0.001 ms", "nothing".
+/// Formats "+1.234 ms", "-0.001 ms" or "nothing".
 std::string change(double us) {
-  constexpr double kNothing = 5e-7;  // under a picosecond
+  constexpr double kNothing = 5e-7;  // less than a picosecond
   if (us > -kNothing && us < kNothing) return "nothing";
   return fmt::format("{:+.3f} ms", us / 1e3);
 }

@@ -33,7 +33,7 @@ PlanFile make_plan(const Setting& setting, const Schedule& schedule, const Run& 
   plan.compressor = schedule.compressor;
   plan.selective = schedule.selective;
   if (run.proof) {
-    // the proof is of closed costs
+    // the proof assumes closed costs
     const bool is_proven =
         run.proof->optimality_gap == sim::Time::zero() && setting.conditions.fidelity == Fidelity::closed;
     plan.optimality = is_proven ? Optimality::exact : Optimality::heuristic;

@@ -1,4 +1,4 @@
-// Makes a plan: the groups a schedule chooses, what they are predicted to take, and what others would.
+// Writes a plan: the groups of a schedule, their predicted time, and the time of alternatives.
 
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace planner {
 
-/// `run` is what run(setting, schedule) gave. Compares with WFBP, one group, DDP, Horovod and MG-WFBP's
-/// greedy.
+/// `run` is the result of run(setting, schedule). Compares with WFBP, one group, DDP, Horovod and the greedy
+/// fusion of MG-WFBP.
 PlanFile make_plan(const Setting& setting, const Schedule& schedule, const Run& run);
 
 }  // namespace planner

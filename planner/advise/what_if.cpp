@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 8> kChanges = {
       fmt::format("--what-if: expected {}, got '{}'{}", expected, core::printable(got), hint));
 }
 
-/// Of "key=value", the value; the whole word must begin with it.
+/// The value of "key=value"; `word` must begin with `key`.
 std::string_view after(std::string_view word, std::string_view key) { return word.substr(key.size()); }
 
 double factor(std::string_view word, std::string_view key) {

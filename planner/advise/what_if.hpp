@@ -1,5 +1,5 @@
-// What-ifs about a job whose plan stays: the same groups in the same order and the same draws, on another
-// network, on faster workers, or with nobody in the way.
+// What-if analysis of a job with a fixed plan: the same groups, order and random samples on another network,
+// on faster workers, or without stragglers, jitter or failures.
 
 #pragma once
 
@@ -16,22 +16,22 @@ namespace planner {
 
 struct Change {
   std::string text;      ///< as the user wrote it
-  double startup = 1;    ///< of the network: messages start up in 1 / startup of the time
-  double bandwidth = 1;  ///< so many times as many bytes per second
-  double compute = 1;    ///< every worker computes, encodes and decodes so many times as fast
+  double startup = 1;    ///< divides the startup time of messages
+  double bandwidth = 1;  ///< multiplies the network's bytes per second
+  double compute = 1;    ///< multiplies the speed of compute, encoding and decoding on every worker
   bool has_stragglers = true;
-  bool has_jitter = true;  ///< of compute and of links
+  bool has_jitter = true;  ///< of compute and links
   bool has_failures = true;
-  std::vector<std::string> free_layers;  ///< take no time, forward or backward
+  std::vector<std::string> free_layers;  ///< layers whose forward and backward take no time
 };
 
-/// Changes between commas: `network=F` (startup and bandwidth), `startup=F`, `bandwidth=F`, `compute=F` (F
-/// times as fast), `no-stragglers` (slow links included), `no-jitter`, `no-failures`, `layer=NAME` (free).
-/// Throws InputError, naming the option `--what-if`.
+/// Parses comma-separated changes: `network=F` (startup and bandwidth), `startup=F`, `bandwidth=F`,
+/// `compute=F` (F times as fast), `no-stragglers` (including slow links), `no-jitter`, `no-failures`,
+/// `layer=NAME` (free). Throws InputError that names the option `--what-if`.
 Change read_change(std::string_view text, const core::Profile& profile);
 
-/// What the plan's groups give then. Which groups selective compression leaves alone is decided anew. Throws
-/// Unsupported where nothing is left to simulate.
+/// Metrics of the plan's groups under the change. Selective compression decides again which groups to encode.
+/// Throws Unsupported if nothing is left to simulate.
 Metrics what_if(const Setting& setting, const Schedule& schedule, const CommunicationPlan& plan,
                 const Change& change);
 

@@ -1,4 +1,4 @@
-// What no grouping can beat: least sums over groups, whatever they are.
+// Lower bounds that hold for every grouping: minimal sums over groups.
 
 #pragma once
 
@@ -11,14 +11,14 @@
 
 namespace planner {
 
-/// Something that a group of gradients begin to end - 1 costs.
+/// The cost of a group that holds gradients begin to end - 1.
 using GroupTime = std::function<sim::Time(std::uint32_t begin, std::uint32_t end)>;
 
-/// The least sum of `cost` over groups that hold gradients n to the last, however they are cut, as element n;
-/// the last element is 0. `longer_costs_more`: a group that begins sooner or ends later never costs less.
+/// Element n is the least sum of `cost` over any partition of gradients n to the last into groups; the last
+/// element is 0. `longer_costs_more`: a group that begins earlier or ends later never costs less.
 std::vector<sim::Time> min_sums(std::uint32_t gradients, const GroupTime& cost, bool longer_costs_more);
 
-/// The forward time of a layer and all after it.
+/// The forward time of a layer and all layers after it.
 sim::Time forward_from(const Workload& workload, std::uint32_t layer);
 
 }  // namespace planner

@@ -1,4 +1,4 @@
-// A channel that goes by layer (priority): no few times describe a beginning, so groupings are simulated.
+// A channel that goes by layer (priority): no compact state describes a prefix, so groupings are simulated.
 
 #include <algorithm>
 
@@ -12,14 +12,14 @@ namespace {
 using core::CollectiveKind;
 using sim::Time;
 
-/// There is one grouping, each partition alone, unless a plan says otherwise.
+/// The only grouping has one group per partition, unless a plan file gives another.
 class ByLayerModel final : public IterationModel {
  public:
   explicit ByLayerModel(const IterationSpec& spec) : spec_(spec) {}
 
   Time value(const Groups& groups) const override { return simulate_iteration(spec_, groups); }
 
-  /// All compute, and the channel from the first gradient on; then some layer's forward pass has to follow.
+  /// All compute, and the channel from the first gradient on, followed by at least one layer's forward pass.
   Time lower_bound() const override {
     const Workload& workload = spec_.workload;
     const Extras& extras = spec_.extras;

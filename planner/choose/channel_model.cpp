@@ -1,6 +1,6 @@
-// Pipelines that send each group by one collective (wfbp, after_backward). What the rest depends on: when the
-// channel is free; with encoding, by how much it has delayed backward; with decoding, all coding so far and
-// when everything so far would be decoded if compute were free for it.
+// The model of pipelines with one collective per group (wfbp, after_backward). The state holds when the
+// channel is free; with encoding, the delay of backward so far; with decoding, the total coding time so far
+// and when everything so far would be decoded if compute were idle.
 
 #include <optional>
 
@@ -15,7 +15,7 @@ using sim::Time;
 
 enum class Codec { none, encode, both };
 
-/// Of a group: what it costs, and where it ends.
+/// The cost of a group and where it ends.
 struct ChannelStep {
   std::uint32_t end = 0;
   Time tick{};
@@ -125,16 +125,18 @@ class ChannelProblem {
   }
 
  private:
-  static constexpr std::size_t kFree = 0;     ///< the channel
-  static constexpr std::size_t kEncoded = 1;  ///< encoding so far
-  static constexpr std::size_t kCoded = 2;    ///< encoding and decoding so far
-  static constexpr std::size_t kDecoded = 3;  ///< all so far, each group as soon as it has arrived
+  static constexpr std::size_t kFree = 0;     ///< when the channel is free
+  static constexpr std::size_t kEncoded = 1;  ///< total encoding so far
+  static constexpr std::size_t kCoded = 2;    ///< total encoding and decoding so far
+  static constexpr std::size_t kDecoded = 3;  ///< when everything so far is decoded, each group as soon as it
+                                              ///< has arrived
 
-  /// What ends when both compute and channel have ended takes no less than any mean of the two: where a way
-  /// that is short on the channel is long in code, that says more than either alone.
+  /// An iteration that ends when both compute and channel have ended takes at least any weighted mean of the
+  /// two. If a transfer that is short on the channel is long in code, the mean is a tighter bound than either
+  /// alone.
   struct Mix {
-    double coding = 0;      ///< share of compute in the mean
-    std::vector<Time> min;  ///< by cut: mean of coding and channel from there on
+    double coding = 0;      ///< weight of compute in the mean
+    std::vector<Time> min;  ///< by cut: weighted mean of coding and channel time from there on
 
     Time bound(Time computed, Time free, std::uint32_t cut) const {
       return Time(static_cast<std::int64_t>(coding * static_cast<double>(computed.count()) +
@@ -143,8 +145,8 @@ class ChannelProblem {
     }
   };
 
-  /// The mean that says most at the start, and some near it for what other beginnings leave. How much a mean
-  /// says is concave in its share, so that thirds find the best.
+  /// Adds the mean with the greatest bound at the start, and some close to it that serve other prefixes. The
+  /// bound is concave in the weight, so ternary search finds the maximum.
   void add_mixes() {
     const auto mix = [&](double share) {
       return Mix{.coding = share, .min = min_mix(spec_, CollectiveKind::all_reduce, share)};
@@ -152,7 +154,8 @@ class ChannelProblem {
     const auto says = [&](double share) {
       return mix(share).bound(spec_.workload.backward_total, channel_.next_start(0), 0);
     };
-    constexpr std::uint32_t kMany = 1000;  // gradients: a look at all pairs of them takes as long as a search
+    constexpr std::uint32_t kMany = 1000;  // with this many gradients, visiting all pairs takes as long as a
+                                           // search
     double from = 0;
     double to = 1;
     for (int look = 0; look < 12 && count() <= kMany; ++look) {
@@ -170,7 +173,7 @@ class ChannelProblem {
   Time rest_{};
   std::vector<Mix> mixes_;
   std::vector<Time> min_coding_;    // by cut: from there on
-  std::vector<Time> min_decoding_;  // likewise
+  std::vector<Time> min_decoding_;  // by cut: from there on
   std::vector<Time> min_encoded_;   // by cut: up to there
 };
 

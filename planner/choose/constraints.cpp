@@ -24,7 +24,7 @@ std::string quoted(const Workload& workload, std::uint32_t gradient) {
   return fmt::format("'{}'", core::printable(tensor_name(workload, gradient)));
 }
 
-/// The place of a tensor in backward order.
+/// The index of a tensor in backward order.
 std::uint32_t find_gradient(const Field& field, const Workload& workload) {
   const std::string name = field.name();
   std::vector<std::string_view> known;
@@ -36,7 +36,7 @@ std::uint32_t find_gradient(const Field& field, const Workload& workload) {
                  fmt::format("\"{}\"{}", core::printable(name), core::suggestion(name, known)));
 }
 
-/// The places of a list of at least two tensors, each once.
+/// The indexes of a list of at least two tensors, without duplicates.
 std::vector<std::uint32_t> find_gradients(const Field& field, const Workload& workload) {
   std::vector<std::uint32_t> out;
   for (const Field& item : field.items()) {
@@ -47,7 +47,7 @@ std::vector<std::uint32_t> find_gradients(const Field& field, const Workload& wo
   return out;
 }
 
-/// What the file says, checked as far as it can be without a profile.
+/// The constraints in the file, checked as far as possible without a profile.
 struct Wanted {
   Field field;
   std::optional<std::int64_t> min_group_bytes;
@@ -82,7 +82,7 @@ void add_together(const Wanted& wanted, const Workload& workload, GroupRules& ru
   }
 }
 
-/// Whether some group that holds both is asked for by `together`.
+/// Whether `together` requires a group that holds both.
 bool is_kept_together(const Wanted& wanted, const Workload& workload, std::uint32_t one,
                       std::uint32_t other) {
   GroupRules rules(workload);
@@ -105,7 +105,7 @@ void add_apart(const Wanted& wanted, const Workload& workload, GroupRules& rules
   }
 }
 
-/// "2 to 5, 7", of the places that hold true.
+/// Formats the indexes that are true, such as "2 to 5, 7".
 std::string ranges(const std::vector<bool>& numbers) {
   std::string out;
   for (std::size_t from = 0; from < numbers.size(); ++from) {
@@ -119,7 +119,7 @@ std::string ranges(const std::vector<bool>& numbers) {
   return out;
 }
 
-/// Refuses rules that no grouping keeps to.
+/// Throws InputError if no grouping satisfies the rules.
 void check_possible(const Wanted& wanted, const Workload& workload, const GroupRules& rules) {
   const std::uint32_t tensors = workload.gradient_count();
   if (Completions(rules, tensors).possible()) return;
@@ -156,7 +156,7 @@ std::optional<std::int64_t> integer_at(const Field& field, std::string_view key,
   return found->integer(min, max);
 }
 
-/// Lists of at least two names.
+/// Reads lists of at least two names each.
 std::vector<Field> lists_at(const Field& field, std::string_view key) {
   const std::optional<Field> found = field.find(key);
   if (!found) return {};

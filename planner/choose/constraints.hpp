@@ -1,4 +1,4 @@
-// Constraints on a grouping as a user writes them: sizes, names of tensors, a number of groups.
+// User-specified constraints on a grouping: sizes, tensor names, number of groups.
 
 #pragma once
 
@@ -10,11 +10,12 @@
 
 namespace planner {
 
-/// The rules for a workload. Throws InputError, naming the constraint, where no grouping keeps to them.
+/// Returns the rules for a workload. Throws InputError that names the constraint if no grouping satisfies
+/// them.
 using Constraints = std::function<GroupRules(const Workload&)>;
 
-/// An object of `min_group_bytes`, `max_group_bytes`, `fusion_buffer_bytes`, `groups`, `together` and `apart`
-/// (lists of lists of tensor names); each may be absent. Throws InputError.
+/// Reads an object with the optional keys `min_group_bytes`, `max_group_bytes`, `fusion_buffer_bytes`,
+/// `groups`, `together` and `apart` (lists of lists of tensor names). Throws InputError.
 Constraints read_constraints(const core::Field& field);
 
 }  // namespace planner

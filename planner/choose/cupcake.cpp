@@ -10,7 +10,7 @@ namespace {
 
 using sim::Time;
 
-/// The cost of every group there may be: looked up while a table of them is small, else asked for.
+/// The cost of every possible group: from a table if it is small, otherwise computed on demand.
 class GroupCosts {
  public:
   using Cost = std::function<Time(std::uint32_t begin, std::uint32_t end)>;
@@ -29,7 +29,7 @@ class GroupCosts {
   Time of(std::uint32_t begin, std::uint32_t end) const {
     return table_.empty() ? cost_(begin, end) : table_[begin * width_ + end];
   }
-  /// Of everything from `begin` on; nothing costs nothing.
+  /// The cost of one group from `begin` to the last gradient; 0 if that is empty.
   Time to_last(std::uint32_t begin) const { return to_last_[begin]; }
 
  private:
@@ -39,11 +39,11 @@ class GroupCosts {
   std::vector<Time> to_last_;
 };
 
-/// The paper's M: what is known when the gradients before `k` have been grouped.
+/// The paper's M: the state after the gradients before `k` have been grouped.
 struct Beginning {
   std::uint32_t k = 0;
   Time comp{};   ///< when the last of its groups has been compressed
-  Time delay{};  ///< from then until the channel has sent it
+  Time delay{};  ///< time from then until the channel has sent it
 };
 
 class Search {
@@ -70,18 +70,18 @@ class Search {
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// A call of FindOptFusion on its way: the next case that it looks at has a first group that ends here.
+  /// A suspended call of FindOptFusion: the first group of its next case ends at `end`.
   struct Call {
     Beginning m;
     std::uint32_t end = 0;
   };
 
-  /// The paper's B(k, ...): backward alone.
+  /// The paper's B(k, ...): the time of backward alone.
   Time backward(std::uint32_t begin, std::uint32_t end) const {
     return ready_before_[end] - ready_before_[begin];
   }
 
-  /// M + fuse(k, end - 1)
+  /// Returns M + fuse(k, end - 1).
   Beginning with(const Beginning& m, std::uint32_t end) const {
     const Time compute = backward(m.k, end) + h_.of(m.k, end);
     return {.k = end,
@@ -89,7 +89,7 @@ class Search {
             .delay = std::max(m.delay - compute, Time::zero()) + g_.of(m.k, end)};
   }
 
-  /// The paper's f(M) of a whole grouping, without the forward pass.
+  /// The paper's f(M) of a complete grouping, without the forward pass.
   Time time(const Beginning& whole) const {
     return whole.comp + std::max(backward_end_ - ready_before_[count_], whole.delay);
   }
@@ -105,10 +105,10 @@ class Search {
     best_.end = time(whole);
   }
 
-  /// Lines 6 to 39 of the paper, with the calls on a stack of our own, as deep as there are groups. Two
-  /// things are done otherwise. The best ending of each beginning is not kept: whenever the paper's code
-  /// compares one with the best of all, the call that found it has done so already. And a whole grouping is
-  /// compared when it is complete, because as printed one group of everything never is.
+  /// Lines 6 to 39 of the paper, with an explicit stack of calls, as deep as there are groups. Two details
+  /// differ. The best completion of each prefix is not stored: whenever the paper's code compares one with
+  /// the overall best, the call that found it has done so already. And a grouping is compared when it is
+  /// complete, because the printed algorithm never compares the single group of everything.
   void find_opt_fusion(const Beginning& start) {
     calls_.clear();
     enter(start);
@@ -118,7 +118,7 @@ class Search {
       if (call.end > count_)
         calls_.pop_back();
       else
-        enter(with(call.m, call.end++));  // which moves `call`
+        enter(with(call.m, call.end++));  // invalidates `call`
     }
   }
 
@@ -139,7 +139,7 @@ class Search {
     return std::chrono::duration<double>(Clock::now() - started_).count() >= options_.time_limit_s;
   }
 
-  /// Lines 9 to 16: where the first group of the first case ends, j* + 1.
+  /// Lines 9 to 16: the end of the first group of the first case, j* + 1.
   std::uint32_t first_end(const Beginning& m) const {
     std::uint32_t end = m.k + 1;
     if (!options_.prune_by_first_group || m.k == count_) return end;
@@ -147,7 +147,7 @@ class Search {
     return end;
   }
 
-  /// Lines 18 to 24.
+  /// Lines 18 to 24: the next case that pruning does not skip.
   std::uint32_t next_worth_a_look(const Call& call) const {
     std::uint32_t end = call.end;
     if (options_.prune_by_outcome)
@@ -155,8 +155,8 @@ class Search {
     return end;
   }
 
-  /// Lines 19 to 21: what would follow is sent as one group, and it ends when either stream has done its
-  /// work.
+  /// Lines 19 to 21: an optimistic end that sends the remaining gradients as one group and ends when either
+  /// stream has done its work.
   Time optimistic_outcome(const Beginning& m, std::uint32_t end) const {
     const Time h = h_.of(m.k, end);
     const Time base = backward_end_ - ready_before_[m.k] + h + h_.to_last(end);

@@ -1,5 +1,5 @@
-// Algorithm 1 of the Cupcake paper: the search for the grouping that ends soonest when every group is
-// compressed before it is sent. Kept to compare with; optimal.hpp finds what it finds in polynomial time.
+// Algorithm 1 of the Cupcake paper: searches for the grouping with the earliest end if every group is
+// compressed before it is sent. Kept as a reference; optimal.hpp finds the same result in polynomial time.
 
 #pragma once
 
@@ -13,44 +13,44 @@
 
 namespace planner {
 
-/// What the paper's model knows: one compute stream, which runs backward and compresses each group as soon as
-/// its last gradient is there, and one channel. Decoding has no place of its own.
+/// The inputs of the paper's model: one compute stream, which runs backward and compresses each group as soon
+/// as its last gradient is ready, and one channel. The model ignores decoding.
 struct CupcakeInstance {
   std::uint32_t count = 0;       ///< gradients, in backward order; at least one
-  std::vector<sim::Time> ready;  ///< when backward, without compression, yields each; not falling
-  sim::Time backward_end{};      ///< without compression; no sooner than the last is ready
-  /// The paper's h: compression of gradients begin to end - 1 as one group; delays the rest of backward.
+  std::vector<sim::Time> ready;  ///< when backward, without compression, yields each gradient; ascending
+  sim::Time backward_end{};      ///< without compression; at or after the last ready time
+  /// The paper's h: time to compress gradients begin to end - 1 as one group; delays the rest of backward.
   std::function<sim::Time(std::uint32_t begin, std::uint32_t end)> encode;
-  /// The paper's g: their time on the channel.
+  /// The paper's g: time of that group on the channel.
   std::function<sim::Time(std::uint32_t begin, std::uint32_t end)> communicate;
 };
 
-/// The paper proves the result optimal for costs of the form startup + slope * bytes, and for those it is.
-/// In general:
+/// The paper proves the result optimal for costs of the form startup + slope * bytes. In general:
 ///
-/// * Without either pruning it is the best of all groupings, whatever the costs.
-/// * Pruning by outcome loses nothing while, of each cost, merging neighbours never costs more than they cost
-///   apart. A floor under the cost is no harm.
-/// * Pruning by first group needs more: of two neighbours the earlier may take gradients of the later without
-///   raising the sum of their costs, of either cost, or what the later takes on the channel. With a floor,
-///   such as the paper itself measures, that does not hold.
+/// * Without pruning, the result is the best of all groupings for any costs.
+/// * Pruning by outcome is exact if, for each cost, merging neighbours never costs more than both separately.
+///   A minimum cost (floor) does not violate this.
+/// * Pruning by first group requires more: if the earlier of two neighbours takes over gradients of the later
+///   one, neither the sum of their costs, for each cost, nor the later group's time on the channel may rise.
+///   This fails with a floor, such as the paper itself measures.
 struct CupcakeOptions {
-  bool prune_by_outcome = true;  ///< pruning 1: skip what cannot end sooner than the best found so far
-  bool prune_by_first_group =
-      true;                       ///< pruning 2: a group takes all that is ready before the channel is free
-  bool start_with_halves = true;  ///< the first to beat: two groups of as many gradients each
+  bool prune_by_outcome = true;  ///< pruning 1: skip branches that cannot end earlier than the best found so
+                                 ///< far
+  bool prune_by_first_group = true;  ///< pruning 2: a group takes every gradient that is ready before the
+                                     ///< channel is free
+  bool start_with_halves = true;     ///< initial incumbent: two groups with equally many gradients
   std::uint64_t max_nodes = std::numeric_limits<std::uint64_t>::max();
   double time_limit_s = std::numeric_limits<double>::infinity();
 };
 
 struct CupcakeResult {
-  Groups groups;            ///< the best found: none if the search ended before it found any
-  sim::Time end{};          ///< of compute and of the channel, since backward began
-  std::uint64_t nodes = 0;  ///< beginnings looked at: calls of the paper's FindOptFusion
-  bool finished = false;    ///< whether neither limit ended the search
+  Groups groups;            ///< the best grouping found; empty if the search stopped before it found one
+  sim::Time end{};          ///< end of compute and channel, since backward began
+  std::uint64_t nodes = 0;  ///< prefixes examined: calls of the paper's FindOptFusion
+  bool finished = false;    ///< whether the search ended before either limit
 };
 
-/// Exponential in the worst case.
+/// Takes exponential time in the worst case.
 CupcakeResult cupcake(const CupcakeInstance& instance, const CupcakeOptions& options);
 
 }  // namespace planner

@@ -17,7 +17,7 @@ std::vector<TransferCost> costs_in(const Setting& setting, const std::vector<Tra
   return out;
 }
 
-/// The first micro-batch's iteration, with the further ones and the input.
+/// The iteration time from the first micro-batch's time, the further micro-batches and the input.
 double whole_iteration_us(const Setting& setting, Time first) {
   const Conditions& conditions = setting.conditions;
   const std::int64_t further = conditions.accumulation_steps - 1;
@@ -44,7 +44,7 @@ double iteration_us(const FusionRequest& request, const Groups& groups) {
 
 double lower_bound_us(const FusionRequest& request) {
   const Workload& workload = request.workload;
-  if (request.setting.conditions.fidelity != Fidelity::closed)  // links may be quicker than the closed costs
+  if (request.setting.conditions.fidelity != Fidelity::closed)  // links may be faster than the closed costs
     return whole_iteration_us(request.setting, workload.forward_total + workload.backward_total);
   return whole_iteration_us(request.setting, request.model().lower_bound());
 }

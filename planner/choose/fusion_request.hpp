@@ -1,4 +1,4 @@
-// What a fusion is asked: into which groups an iteration is to be cut.
+// The input of a fusion: an iteration whose gradients are to be grouped.
 
 #pragma once
 
@@ -15,22 +15,22 @@ struct FusionRequest : IterationSpec {
   /// The same request in another setting.
   FusionRequest(const Setting& other, const FusionRequest& like);
 
-  /// Tells how long an iteration takes; is made when first asked for.
+  /// Predicts the length of an iteration; constructed on first use.
   const IterationModel& model() const;
 
  private:
   mutable std::unique_ptr<const IterationModel> model_;
 };
 
-/// The iteration that these groups give, as IterationModel::value().
+/// The value of these groups, as IterationModel::value() defines it.
 sim::Time evaluate(const FusionRequest& request, const Groups& groups);
 
-/// The mean iteration that these groups give, the input's max included; jitter aside. As quick as the
+/// The mean iteration time of these groups, including the input's maximum, without jitter. As fast as the
 /// request's model.
 double iteration_us(const FusionRequest& request, const Groups& groups);
 
-/// A time that no grouping can beat, the input's max included; jitter aside. Of collectives that go rank by
-/// rank it knows nothing: it is what the slowest worker computes.
+/// A lower bound of the iteration time over all groupings, including the input's maximum, without jitter. If
+/// collectives are simulated rank by rank, it counts only the compute of the slowest worker.
 double lower_bound_us(const FusionRequest& request);
 
 }  // namespace planner

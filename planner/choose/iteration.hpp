@@ -1,4 +1,4 @@
-// How long an iteration takes as a function of its grouping: what planners minimise.
+// The iteration time as a function of the grouping: the objective of planners.
 
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace planner {
 
-/// One iteration of one micro-batch, read and update included, before the input's max; where further
-/// micro-batches communicate, too, with them, less what they compute. What is simulated
-/// takes as long, but for rounding where rates change (overlap slow-down).
+/// The time of one iteration with one micro-batch, including reading and update, before the input's maximum
+/// is applied. If further micro-batches communicate too, they are included, without their compute. Simulation
+/// gives the same time, up to rounding if rates change (overlap slow-down).
 class IterationModel {
  public:
   IterationModel() = default;
@@ -20,9 +20,9 @@ class IterationModel {
   IterationModel& operator=(const IterationModel&) = delete;
 
   virtual sim::Time value(const Groups& groups) const = 0;
-  /// Not above the value of any grouping.
+  /// A lower bound of the value over all groupings.
   virtual sim::Time lower_bound() const = 0;
-  /// The rules must leave a grouping.
+  /// The optimal groups under the rules, which must allow at least one grouping.
   virtual OptimalGroups optimal(const GroupRules& rules) const = 0;
 };
 

@@ -12,8 +12,8 @@ namespace {
 using core::CollectiveKind;
 using sim::Time;
 
-/// What holds of any program: no iteration is shorter than what a worker computes in it. The groups that are
-/// best for a plain channel are where a search begins.
+/// The bound that holds for any program: an iteration takes at least the compute of a worker. The search
+/// begins with the groups that are optimal for a plain channel.
 class ComputeBound final : public IterationModel {
  public:
   explicit ComputeBound(const IterationSpec& spec) : spec_(spec), channel_(channel_model(spec, false)) {}

@@ -9,7 +9,7 @@ namespace {
 
 using core::CollectiveKind;
 
-/// No planner meets a time over a quarter of the clock, however it groups.
+/// Throws Unsupported if some grouping could reach a quarter of the range of sim::Time.
 void check_planning(const Workload& workload, const TransferCost& transfer, CollectiveKind kind) {
   const auto bytes = static_cast<double>(workload.bytes());
   const auto count = static_cast<double>(workload.gradients.size());

@@ -1,4 +1,4 @@
-// An iteration whose grouping is not chosen yet: what planners and their models look at.
+// An iteration whose grouping is not chosen yet: the input of planners and their models.
 
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace planner {
 
-/// It refers to the setting, which must outlive it. The constructor throws Unsupported where no grouping
-/// could be simulated.
+/// Refers to the setting, which must outlive it. The constructor throws Unsupported if no grouping can be
+/// simulated.
 struct IterationSpec {
   IterationSpec(const Setting& its_setting, const Pipeline& its_pipeline, const PipelineOptions& its_options,
                 std::vector<TransferCost> its_transfers, bool is_in_partitions = false);
@@ -24,13 +24,14 @@ struct IterationSpec {
 
   const Setting& setting;
   const Workload& workload;
-  const Costs& costs;  ///< of the schedule's own all-reduce, uncompressed
+  const Costs& costs;  ///< costs of the schedule's own all-reduce, uncompressed
   const Extras& extras;
   const Overlap& overlap;
   const Pipeline& pipeline;
   PipelineOptions options;
-  std::vector<TransferCost> transfers;  ///< in which a group may travel; the first is the schedule's own
-  bool in_partitions;  ///< the only grouping is the one in partitions of `options.partition_bytes`
+  std::vector<TransferCost> transfers;  ///< the transfers that a group may use; the first is the schedule's
+                                        ///< own
+  bool in_partitions;  ///< whether the only grouping is the one in partitions of `options.partition_bytes`
 
   Program program(std::size_t groups) const {
     return pipeline.program(static_cast<std::uint32_t>(groups), options);

@@ -20,7 +20,7 @@ class Search {
   }
 
  private:
-  /// Takes the first neighbour that is better.
+  /// Moves to the first better neighbour; false if there is none.
   bool step() {
     for (std::size_t g = 0; g < best_.groups.size(); ++g)
       if (merge(g) || move_cut(g) || split(g) || other_transfer(g)) return true;

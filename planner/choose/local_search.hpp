@@ -1,5 +1,5 @@
-// Betters a grouping step by step where nothing is known to find the best one: merges, splits, moved cuts,
-// other ways.
+// Improves a grouping step by step where no exact method is known: merges, splits, moved cuts, other
+// transfers.
 
 #pragma once
 
@@ -16,11 +16,11 @@ struct LocalSearch {
   const GroupRules& rules;
   std::uint32_t transfers = 1;
   std::function<sim::Time(const Groups&)> value;
-  std::uint32_t max_looks = 2000;  ///< values asked for; a step takes the first neighbour that is better
+  std::uint32_t max_looks = 2000;  ///< limit of evaluations; a step takes the first better neighbour
 };
 
-/// A grouping that no neighbour betters, or the best when the looks are used up: less value, then fewer
-/// groups, then fewer gradients in the first.
+/// A local optimum, or the best grouping when the evaluations are used up. Ordered by value, then number of
+/// groups, then gradients in the first group.
 struct Improved {
   Groups groups;
   sim::Time value{};

@@ -9,10 +9,10 @@ using sim::Time;
 
 namespace {
 
-/// How a cost by bytes grows.
+/// The growth of a cost with bytes.
 struct Growth {
   bool longer_costs_more = false;
-  double saved_by_merging_us = -1;  ///< below 0: two groups may cost less than one
+  double saved_by_merging_us = -1;  ///< negative if two groups may cost less than one
 };
 
 Growth growth_on_channel(const IterationSpec& spec, CollectiveKind kind) {
@@ -27,8 +27,8 @@ Growth growth_in_code(const IterationSpec& spec) {
           .saved_by_merging_us = merging_saves_code(spec) ? 0.0 : -1.0};
 }
 
-/// Where merging never costs more, no groups of so many gradients take less than all in one, `whole`, but for
-/// what each of them gains by rounding.
+/// If merging never costs more, the least time of any groups of these gradients: `whole`, the time of one
+/// group, less the rounding gain of each group.
 Time min_in_groups(Time whole, std::uint32_t gradients, double saved_us) {
   constexpr std::int64_t kDoubles = std::int64_t{1} << 40;
   const Time rounding = Time(gradients + 1) + whole / kDoubles;
@@ -36,7 +36,7 @@ Time min_in_groups(Time whole, std::uint32_t gradients, double saved_us) {
   return std::max(Time::zero(), whole - rounding);
 }
 
-/// The least that a group costs, whichever way it travels.
+/// The least cost of a group over all transfers.
 template <typename Cost>
 auto by_best_transfer(const IterationSpec& spec, Cost cost) {
   return [&spec, cost](std::uint32_t begin, std::uint32_t end) {
@@ -146,7 +146,7 @@ Channel::Channel(const IterationSpec& spec, CollectiveKind kind, bool after_back
 void Channel::prepare_bounds() {
   min_ = min_channel_time(spec_, kind_);
   bounds_.resize(min_.size());
-  // Whatever carries gradient n or a later one ends no sooner than this, if longer groups do not cost less.
+  // The earliest end of any group that holds gradient n or a later one, if longer groups do not cost less.
   for (std::size_t n = ready_.size(); n-- > 0;)
     bounds_[n] = longer_costs_more_ ? std::max(bounds_[n + 1], ready_[n] + min_[n]) : Time::zero();
   const auto of_group = by_best_transfer(spec_, [this](const TransferCost& transfer, std::int64_t bytes) {
@@ -158,8 +158,8 @@ void Channel::prepare_bounds() {
 }
 
 std::size_t max_kept(std::uint32_t gradients, std::uint32_t transfers) {
-  // The work grows with the square of both, and with the ways. Enough for models as they are; where it is
-  // not, the plan says by how much it may be off.
+  // The limit of work, which grows with the square of both and with the transfers. It suffices for existing
+  // models; beyond it, the plan reports a bound on the loss.
   constexpr double kWork = 1e10;
   constexpr double kMin = 8;
   return static_cast<std::size_t>(std::max(kMin, std::sqrt(kWork / transfers) / gradients));

@@ -1,4 +1,4 @@
-// What models of an iteration are made of.
+// Building blocks of iteration models.
 
 #pragma once
 
@@ -20,51 +20,51 @@ inline std::int64_t bytes_between(const Workload& workload, std::uint32_t begin,
 
 bool any_encodes(const IterationSpec& spec);
 bool any_decodes(const IterationSpec& spec);
-/// Whether a longer group never costs less on the channel, whichever way it travels.
+/// Whether a longer group never costs less on the channel, with any transfer.
 bool longer_costs_more(const IterationSpec& spec, core::CollectiveKind kind);
-/// Whether a longer group never takes less to encode or to decode.
+/// Whether a longer group never takes less time to encode or decode.
 bool coding_grows(const IterationSpec& spec);
-/// And two groups never take less than one of both.
+/// Whether coding_grows() holds and two groups never take less than their union.
 bool merging_saves_code(const IterationSpec& spec);
 
-/// Least sums over groups by the way that is best for each.
+/// Least sums over groups of channel time, each group with its cheapest transfer; see min_sums().
 std::vector<sim::Time> min_channel_time(const IterationSpec& spec, core::CollectiveKind kind);
 std::vector<sim::Time> min_encoding(const IterationSpec& spec);
 std::vector<sim::Time> min_decoding(const IterationSpec& spec);
-/// Of encoding and decoding together.
+/// Least sums of encoding plus decoding time.
 std::vector<sim::Time> min_coding(const IterationSpec& spec);
-/// No grouping of the gradients before a cut takes less to encode.
+/// The least encoding time over all groupings of the gradients before each cut.
 std::vector<sim::Time> min_encoding_before(const IterationSpec& spec);
 
-/// Of `coding` parts of encoding and decoding and 1 - `coding` parts of channel time, rounded down.
+/// Least sums of coding * (encoding + decoding) + (1 - coding) * channel time, rounded down.
 std::vector<sim::Time> min_mix(const IterationSpec& spec, core::CollectiveKind kind, double coding);
 
-/// When each gradient is ready: by itself, or when backward has ended.
+/// When each gradient is ready: individually, or when backward has ended.
 std::vector<sim::Time> ready_times(const Workload& workload, bool after_backward);
 
-/// A channel that carries group after group, each when its last gradient is ready and its tick has come. All
-/// times since backward began.
+/// A channel that transfers groups in order, each when its last gradient is ready and its tick has come.
+/// Times count from the start of backward.
 class Channel {
  public:
   Channel(const IterationSpec& spec, core::CollectiveKind kind, bool after_backward);
 
-  /// When the channel is free again after a group of so much time that ends before gradient `end`, if it was
-  /// free at `free` and encoding has delayed backward by `encoded`.
+  /// When the channel is free again after a group with this transfer time that ends before gradient `end`, if
+  /// the channel was free at `free` and encoding has delayed backward by `encoded`.
   sim::Time extend(sim::Time free, sim::Time encoded, std::uint32_t end, sim::Time tick,
                    sim::Time time) const {
     return std::max({free, ready_[end - 1] + encoded, tick}) + time;
   }
 
-  /// By how much encoding may have delayed backward at most, so that a group that ends before gradient `end`
-  /// can start at `start`; below 0: not even without.
+  /// The greatest delay of backward by encoding with which a group that ends before gradient `end` can start
+  /// at `start`; negative if no delay allows it.
   sim::Time latest_encoding(sim::Time start, std::uint32_t end, sim::Time tick) const {
     return start < tick ? sim::Time(-1) : start - ready_[end - 1];
   }
 
-  /// For bound(); left out where only values are asked for.
+  /// Prepares bound(); not needed if only values are computed.
   void prepare_bounds();
 
-  /// The soonest end of everything when the channel is free at this time, after the gradients before `cut`.
+  /// The earliest end of the iteration if the channel is free at `free`, after the gradients before `cut`.
   sim::Time bound(sim::Time free, sim::Time encoded, std::uint32_t cut) const {
     if (cut == ready_.size()) return free;
     return std::max(std::max(free, ready_[cut] + encoded) + min_[cut], bounds_[cut] + encoded);
@@ -72,9 +72,9 @@ class Channel {
 
   bool longer_costs_more() const { return longer_costs_more_; }
 
-  /// No group after `cut` starts sooner, however soon the channel is free.
+  /// The earliest start of a group after `cut`, even if the channel is free.
   sim::Time next_start(std::uint32_t cut) const { return ready_[cut]; }
-  /// The group after `cut` takes no less.
+  /// The least time of the group after `cut`.
   sim::Time min_next(std::uint32_t cut) const { return min_next_[cut]; }
 
  private:
@@ -82,16 +82,16 @@ class Channel {
   core::CollectiveKind kind_;
   std::vector<sim::Time> ready_;
   bool longer_costs_more_;
-  std::vector<sim::Time> min_;     // time on the channel from each cut on
-  std::vector<sim::Time> bounds_;  // on the end, from each cut on
+  std::vector<sim::Time> min_;     // least time on the channel from each cut on
+  std::vector<sim::Time> bounds_;  // lower bounds of the end, from each cut on
   std::vector<sim::Time> min_next_;
 };
 
-/// How many beginnings a cut may keep, so that no search takes much longer than seconds.
+/// The number of prefixes that a cut may keep, so that a search takes a few seconds at most.
 std::size_t max_kept(std::uint32_t gradients, std::uint32_t transfers);
 
-/// A model whose value a Pareto problem describes. Besides what ParetoSearch asks for, the problem has
-/// `Step step(begin, end, way, tick)` and `void prepare_bounds()`.
+/// A model whose value is given by a Pareto problem. Besides the requirements of ParetoSearch, the problem
+/// has `Step step(begin, end, transfer, tick)` and `void prepare_bounds()`.
 template <typename Problem>
 class ParetoModel final : public IterationModel {
  public:

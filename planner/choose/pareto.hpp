@@ -1,5 +1,5 @@
-// The exact planner's engine: groups are chosen in backward order, and at each cut only those beginnings are
-// kept that no other is at least as good as in everything that the rest depends on (a Pareto front).
+// The engine of the exact planner: chooses groups in backward order and keeps, at each cut, only the Pareto
+// front of prefixes, those that no other prefix dominates in every state variable of the rest.
 
 #pragma once
 
@@ -19,47 +19,47 @@
 
 namespace planner {
 
-/// What is known of a grouping's beginning: times, of which more never helps the rest.
+/// The state after a prefix of groups: times, where greater times never improve the rest.
 template <std::size_t Size>
 using ParetoState = std::array<sim::Time, Size>;
 
 struct OptimalGroups {
   Groups groups;
   sim::Time value{};              ///< what the problem minimises
-  std::size_t largest_front = 0;  ///< beginnings kept at one cut; 0: found otherwise
-  /// By how much a better grouping may have been missed where a front was cut short; 0: the plan is exact.
+  std::size_t largest_front = 0;  ///< number of prefixes kept at one cut; 0 if the result was found without
+                                  ///< fronts
+  /// Bound on the loss against a better grouping where a front was truncated; 0 if the plan is exact.
   sim::Time optimality_gap{};
 };
 
 /// Finds the grouping with the least value; among equals the one with the fewest groups, then the one with
 /// the fewest gradients in its first group.
 ///
-/// A Problem says what a state is and how it grows:
-///   static constexpr std::size_t kStates         how many times make a state
-///   std::uint32_t count(), ways()                gradients; ways in which a group can travel
-///   ParetoState start()                          before the first group
-///   Step step(begin, end, way)                   all that a state needs to know of one more group
-///   ParetoState extend(state, step)              after it; no time of it falls when one of state grows
-///   sim::Time bound(state, cut)                  no ending from here has less value; at the last cut, the
-///                                                value
-///   ParetoState least(cut)                       no state at this cut is less in anything
-///   bool longer_costs_more()                     extend() of a group that begins sooner, from least(), is no
-///                                                less
-/// and where states grow by sums and maxima alone:
-///   ParetoState settle(state, cut)               the state with each time raised as far as nothing that
-///                                                follows can tell
-///   std::optional<ParetoState> latest(state, step)   the greatest state that extend() takes no further than
-///                                                this one; none where any goes further
-///   static constexpr int kSlackCounts            by how many times as much the value grows at most when all
-///                                                of a state does
-///   ParetoState latest_end(state, value)         the greatest state at the last cut that is no less than
-///                                                this one, of that value, and has no greater value
-///   ParetoState greatest_end(value)              no state at the last cut that has at most this value is
-///                                                greater in anything
+/// A Problem defines the states and how they grow:
+///   static constexpr std::size_t kStates         number of times in a state
+///   std::uint32_t count(), transfers()           numbers of gradients and of transfers
+///   ParetoState start()                          the state before the first group
+///   Step step(begin, end, transfer)              the data of one group that extend() needs
+///   ParetoState extend(state, step)              the state after that group; monotone in `state`
+///   sim::Time bound(state, cut)                  lower bound of the final value; at the last cut, the value
+///   ParetoState least(cut)                       lower bound, per time, of all states at this cut
+///   bool longer_costs_more()                     whether extend() from least() never decreases if a group
+///                                                begins earlier
+/// and if states grow only by sums and maxima:
+///   ParetoState settle(state, cut)               the state with each time raised as far as it cannot affect
+///                                                the rest
+///   std::optional<ParetoState> latest(state, step)   the greatest state that extend() keeps within this
+///                                                one; none if there is none
+///   static constexpr int kSlackCounts            bound on the growth of the value, as a multiple of a slack
+///                                                that is added to every time of a state
+///   ParetoState latest_end(state, value)         the greatest state at the last cut, not below this one of
+///                                                that value, whose value is not greater
+///   ParetoState greatest_end(value)              upper bound, per time, of states at the last cut whose
+///                                                value is at most this
 template <typename Problem>
 class ParetoSearch {
  public:
-  /// Fronts longer than `max_kept` are cut short. The rules must leave a grouping.
+  /// Truncates fronts longer than `max_kept`. The rules must allow at least one grouping.
   ParetoSearch(const Problem& problem, const GroupRules& rules, std::size_t max_kept)
       : problem_(problem),
         rules_(rules),
@@ -70,8 +70,8 @@ class ParetoSearch {
         min_groups_left_(problem.count() + 1) {}
 
   OptimalGroups run() {
-    // First what can be reached at all, roughly and then exactly; then with how few groups and how short a
-    // first one. Each pass knows better than the one before which beginnings lead nowhere.
+    // Each pass prunes more prefixes than the one before: first reachable values, roughly and then exactly;
+    // then the fewest groups and the shortest first group.
     start_from_what_is_plain();
     find_roughly();
     if constexpr (kGoesBack) find_limits();
@@ -80,7 +80,7 @@ class ParetoSearch {
     find<Aim::value>(max_kept_);
     min_possible_ = std::min(min_dropped_, best_.value);
     if constexpr (kGoesBack) {
-      // Where a front was cut short the way to the best may be lost, and so many ways lead nearly there.
+      // A truncated front may have lost the best path and many of the paths close to it.
       if (min_dropped_ > best_.value)
         find_simplest();
       else
@@ -100,7 +100,7 @@ class ParetoSearch {
   using State = ParetoState<Problem::kStates>;
   using Step = typename Problem::Step;
 
-  static constexpr std::uint32_t kBetweenLooks = 8;  // a look costs as much as a group
+  static constexpr std::uint32_t kBetweenLooks = 8;  // checking limits costs about as much as adding a group
   static constexpr bool kGoesBack = requires(const Problem& problem, const State& state, const Step& step) {
     problem.latest(state, step);
   };
@@ -109,7 +109,7 @@ class ParetoSearch {
     State state{};
     sim::Time bound{};
     std::uint32_t cut = 0;
-    std::uint32_t before = 0;  ///< the node whose last group ends where this one's begins
+    std::uint32_t before = 0;  ///< the node whose last group ends where this one's group begins
     std::uint32_t groups = 0;
     std::uint32_t first = 0;     ///< gradients in the first group
     std::uint32_t transfer = 0;  ///< of the last group
@@ -127,9 +127,9 @@ class ParetoSearch {
     return true;
   }
 
-  /// Where a front had to be cut short: searches again, and lets a beginning stand for those that are better
-  /// by no more than a slack. An end is put off by no more than the slack of each of its groups, so what is
-  /// then found says how much better the best can be; less slack says more, as long as fronts stay short.
+  /// After a front was truncated, searches again with a slack: a prefix also represents those that are better
+  /// by at most the slack. The value grows by at most the slack of each group, so the result bounds how much
+  /// better the optimum can be. A smaller slack gives a tighter bound if fronts stay short.
   void narrow_what_is_possible() {
     for (const double share : {1e-2, 3e-3, 1e-3, 3e-4}) {
       if (min_possible_ == best_.value) return;
@@ -156,13 +156,13 @@ class ParetoSearch {
     return a.groups != b.groups ? a.groups < b.groups : a.first <= b.first;
   }
 
-  /// What an aim looks beyond counts only between beginnings that are equal in all else.
+  /// Additional criteria of an aim only break ties between prefixes that are equal in everything else.
   template <Aim kAim>
   bool dominates(const Node& a, const Node& b) const {
     if (!is_no_worse(a.state, b.state)) return false;
     if (rules_.count() && a.groups != b.groups) return false;
     if (kAim == Aim::value && (kGoesBack || a.state != b.state))
-      return true;  // going back finds the simplest
+      return true;  // the backward pass finds the simplest
     if (kAim == Aim::groups && (a.state != b.state || a.groups != b.groups)) return a.groups <= b.groups;
     return is_no_less_simple(a, b);
   }
@@ -176,7 +176,7 @@ class ParetoSearch {
     sim::Time value = sim::Time::max();
   };
 
-  /// All in one group and each gradient alone, as far as the rules allow them.
+  /// Tries one group and one group per gradient, as far as the rules allow.
   void start_from_what_is_plain() {
     Groups all = {{.begin = 0, .end = problem_.count()}};
     Groups none;
@@ -194,8 +194,8 @@ class ParetoSearch {
     }
   }
 
-  /// Among a few cuts that lie evenly, then again and again among those near the cuts that were best: a value
-  /// to beat, for little.
+  /// Searches a few evenly spaced cuts, then repeatedly the neighbourhood of the best cuts: a cheap upper
+  /// bound.
   void find_roughly() {
     constexpr std::size_t kFew = 2;
     constexpr std::uint32_t kCuts = 32;
@@ -208,11 +208,13 @@ class ParetoSearch {
       apart = (reach + kCloser - 1) / kCloser;
       close_all();
       for (const Group& group : best_.groups) open_near(group.end, apart, reach);
-      if (2 * std::count(is_open_.begin(), is_open_.end(), true) > problem_.count()) break;  // no less work
+      if (2 * std::count(is_open_.begin(), is_open_.end(), true) > problem_.count())
+        break;  // the next search would be no
+                // cheaper
       find<Aim::value>(std::min(kFew, max_kept_));
     }
     is_open_.assign(is_open_.size(), true);
-    if (best_.groups.empty()) find<Aim::value>(std::min(kFew, max_kept_));  // the rules want other cuts
+    if (best_.groups.empty()) find<Aim::value>(std::min(kFew, max_kept_));  // the rules need other cuts
   }
 
   void close_all() {
@@ -220,27 +222,28 @@ class ParetoSearch {
     is_open_.back() = true;
   }
 
-  /// Opens this cut and, at steps of `apart`, those that are no further away than `reach`.
+  /// Opens this cut and, at steps of `apart`, those within `reach` of it.
   void open_near(std::uint32_t cut, std::uint32_t apart, std::uint32_t reach) {
     const std::uint32_t from = cut - std::min(cut, reach) / apart * apart;
     const std::uint32_t to = std::min(problem_.count(), cut + reach);
     for (std::uint32_t at = from; at <= to; at += apart) is_open_[at] = true;
   }
 
-  /// From the end to the start: how late each time may be for a value that is no worse than the best known.
+  /// Computes, from the end to the start, the latest times from which a value no worse than the best known is
+  /// reachable.
   void find_limits() {
     if (best_.groups.empty()) return;
     limits_.assign(limits_.size(), all_times(sim::Time::min()));
     limits_.back() = problem_.greatest_end(best_.value);
     for (std::uint32_t end = problem_.count(); end > 0; --end) {
-      if (limits_[end] == all_times(sim::Time::min())) continue;  // from there nothing is soon enough
+      if (limits_[end] == all_times(sim::Time::min())) continue;  // no state there is early enough
       const std::uint32_t soonest = rules_.soonest_begin(end);
       for (std::uint32_t begin = end; begin-- > soonest;)
         if (!add_limits(begin, end) && problem_.longer_costs_more()) break;
     }
   }
 
-  /// Whether any group from begin to end is soon enough.
+  /// Whether any group from begin to end is early enough.
   bool add_limits(std::uint32_t begin, std::uint32_t end) {
     if (!rules_.allows(begin, end)) return true;
     bool is_soon_enough = false;
@@ -254,11 +257,11 @@ class ParetoSearch {
     return is_soon_enough;
   }
 
-  /// Everything that is kept at one cut; nodes of a cut lie side by side.
+  /// The prefixes kept at one cut; nodes of a cut are contiguous.
   struct Front {
     std::uint32_t begin = 0;
     std::uint32_t end = 0;
-    State min{};  ///< in each time, of all of them
+    State min{};  ///< minimum over all of them, for each time
   };
 
   std::span<const Node> at(std::uint32_t cut) const {
@@ -284,7 +287,7 @@ class ParetoSearch {
     keep_best_end();
   }
 
-  /// As that of the next cut.
+  /// Stores the front as that of the next cut.
   void keep_front() {
     const auto size = static_cast<std::uint32_t>(nodes_.size());
     Front front = {.begin = size,
@@ -297,8 +300,8 @@ class ParetoSearch {
     nodes_.insert(nodes_.end(), front_.begin(), front_.end());
   }
 
-  /// Visits those of the first `count` cuts reached at which a group that ends at `end` may begin, from the
-  /// shortest group on, as long as there is hope.
+  /// Visits those of the first `count` reached cuts at which a group that ends at `end` may begin, shortest
+  /// group first, until longer groups cannot improve the result.
   template <Aim kAim, typename Visit>
   void each_begin(std::uint32_t end, std::size_t count, Visit visit) const {
     const std::uint32_t soonest = rules_.soonest_begin(end);
@@ -309,7 +312,7 @@ class ParetoSearch {
     }
   }
 
-  /// Whether no group that ends at `end` and begins at `begin` or sooner can be of use.
+  /// Whether no group that ends at `end` and begins at `begin` or earlier can improve the result.
   template <Aim kAim>
   bool is_hopeless(std::uint32_t begin, std::uint32_t end) const {
     if (!problem_.longer_costs_more() || rules_.count()) return false;
@@ -334,11 +337,11 @@ class ParetoSearch {
       try_group<kAim>(before, end, transfer, step);
   }
 
-  /// Whether no beginning that is nowhere less than this can be of use.
+  /// Whether no prefix whose state is at least this can improve the result.
   template <Aim kAim>
   bool is_useless(const State& min, std::uint32_t end) const {
     if (!is_no_worse(min, limits_[end]) || problem_.bound(min, end) > best_.value) return true;
-    if (kAim != Aim::value || rules_.count()) return false;  // it may still make do with fewer groups
+    if (kAim != Aim::value || rules_.count()) return false;  // it may still need fewer groups
     return std::any_of(front_.begin(), front_.end(), [&](const Node& node) {
       return (kGoesBack || node.state != min) && is_no_worse(node.state, min);
     });
@@ -358,7 +361,9 @@ class ParetoSearch {
     for (std::size_t i = 0; i < front_.size(); ++i) {
       if (!dominates<kAim>(front_[i], node) && !(slack_ > sim::Time::zero() && is_as_good(front_[i], node)))
         continue;
-      if (i > 0) std::swap(front_[i], front_[i / 2]);  // what dominates one dominates the next one too
+      if (i > 0)
+        std::swap(front_[i], front_[i / 2]);  // a node that dominates one node often dominates the
+                                              // next
       return;
     }
     node.bound = problem_.bound(node.state, end);
@@ -368,7 +373,7 @@ class ParetoSearch {
     front_.push_back(node);
   }
 
-  /// Keeps those with the least bounds.
+  /// Keeps the nodes with the least bounds.
   template <Aim kAim>
   void cut_short(std::size_t max_kept) {
     if (front_.size() <= max_kept) return;
@@ -377,7 +382,8 @@ class ParetoSearch {
     front_.resize(max_kept);
   }
 
-  /// From each cut on, with all that is known of it at its least: no way to the best value has fewer groups.
+  /// A lower bound of the number of groups from each cut to the end on any path to the best value, from the
+  /// least state at that cut.
   void find_min_groups_left() {
     constexpr std::uint32_t kNoTransfer = UINT32_MAX / 2;
     std::fill(min_groups_left_.begin(), min_groups_left_.end(), kNoTransfer);
@@ -399,20 +405,21 @@ class ParetoSearch {
     return false;
   }
 
-  // ---- the simplest of the best, from the end to the start
+  // ---- the simplest of the best groupings, from the end to the start
 
-  /// From any state that is no greater than `latest`, the best value is reached by so many more groups.
+  /// The best value is reachable with this number of further groups from every state that is at most
+  /// `latest`.
   struct Ending {
     State latest{};
     std::uint32_t cut = 0;
     std::uint32_t end = 0;    ///< of its first group
-    std::uint32_t after = 0;  ///< the ending that begins there
+    std::uint32_t after = 0;  ///< the ending that begins where that group ends
     std::uint32_t groups = 0;
     std::uint32_t transfer = 0;  ///< of its first group
   };
 
-  /// Knowing the best value and all that is worth reaching, goes back from the end: at each cut, the greatest
-  /// states from which the value can still be had, and in how few groups.
+  /// Given the best value and the reachable states, goes back from the end and finds, at each cut, the
+  /// greatest states from which the best value is reachable, and with how few groups.
   void find_simplest() {
     std::vector<Ending> all;
     std::vector<std::vector<Ending>> by_cut(problem_.count() + 1);
@@ -437,13 +444,13 @@ class ParetoSearch {
       });
     }
     assert(by_cut.front().size() <= 1);
-    if (by_cut.front().empty()) return;  // lost where a front was cut short: what was found roughly stays
+    if (by_cut.front().empty()) return;  // lost because a front was truncated: the rough result remains
     best_.groups.clear();
     for (const Ending* at = &by_cut.front().front(); at->cut < problem_.count(); at = &all[at->after])
       best_.groups.push_back({.begin = at->cut, .end = at->end, .transfer = at->transfer});
   }
 
-  /// Puts one more group before each of the endings from `from` on, which begin at the same cut.
+  /// Prepends one more group to each ending from index `from` on; these begin at the same cut.
   void add_endings(std::uint32_t begin, std::uint32_t transfer, const std::vector<Ending>& all,
                    std::uint32_t from, std::vector<Ending>& known) const {
     const Step step = problem_.step(begin, all[from].cut, transfer);
@@ -478,7 +485,7 @@ class ParetoSearch {
     known.push_back(ending);
   }
 
-  /// Whether an ending leaves the other nothing. At the start all of them can be had, and the first group
+  /// Whether ending `a` makes `b` redundant. At the start all endings are reachable, and the first group
   /// decides.
   bool covers(const Ending& a, const Ending& b) const {
     if (rules_.count() ? a.groups != b.groups : a.groups > b.groups) return false;
@@ -486,7 +493,7 @@ class ParetoSearch {
     return is_no_worse(b.latest, a.latest);
   }
 
-  /// A pass whose front was cut short may end worse than the one before, or not at all.
+  /// A pass whose front was truncated may end with a worse result than the one before, or with none.
   void keep_best_end() {
     const std::span<const Node> ends = at(problem_.count());
     const auto end = std::min_element(ends.begin(), ends.end(), is_better);
@@ -509,16 +516,17 @@ class ParetoSearch {
   Completions completions_;
   std::size_t max_kept_;
   std::vector<bool> is_open_;                   // by cut: whether a group may end there in this pass
-  std::vector<State> limits_;                   // by cut: what is greater in anything leads to nothing
+  std::vector<State> limits_;                   // by cut: states greater in any time cannot improve the
+                                                // result
   std::vector<Node> nodes_;                     // the first is the start
   std::vector<Front> fronts_;                   // by cut, in nodes_
   std::vector<std::uint32_t> reached_;          // the cuts with anything in their fronts
-  std::vector<Node> front_;                     // of the cut that is worked on
-  Best best_;                                   // nothing worse is kept
+  std::vector<Node> front_;                     // of the current cut
+  Best best_;                                   // prunes every node that is not better
   std::vector<std::uint32_t> min_groups_left_;  // by cut
   std::size_t largest_front_ = 0;
   sim::Time min_dropped_ = sim::Time::max();
-  sim::Time min_possible_{};  // no grouping has less value
+  sim::Time min_possible_{};  // lower bound of the value over all groupings
   sim::Time slack_{};
 };
 

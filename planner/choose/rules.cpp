@@ -23,7 +23,7 @@ std::uint32_t GroupRules::soonest_begin(std::uint32_t end) const {
   const auto from =
       std::lower_bound(bytes_before_.begin(), bytes_before_.begin() + end, bytes_before_[end] - max);
   const auto by_bytes = static_cast<std::uint32_t>(from - bytes_before_.begin());
-  return std::max(soonest, std::min(by_bytes, end - 1));  // one gradient alone may be larger than the buffer
+  return std::max(soonest, std::min(by_bytes, end - 1));  // a single gradient may exceed the buffer
 }
 
 Completions::Completions(const GroupRules& rules, std::uint32_t gradients)

@@ -1,4 +1,4 @@
-// Rules that a grouping has to keep to: which groups may be, and how many.
+// Rules that a grouping has to satisfy: which groups are allowed, and how many.
 
 #pragma once
 
@@ -11,26 +11,27 @@
 
 namespace planner {
 
-/// In terms of gradients by their place in backward order. Allows everything unless told otherwise.
+/// Rules on gradients by their position in backward order. By default every grouping is allowed.
 class GroupRules {
  public:
   GroupRules() = default;
   explicit GroupRules(const Workload& workload) : bytes_before_(workload.bytes_before) {}
 
-  /// Every group has at least and at most so many bytes.
+  /// Limits the bytes of every group.
   void min_bytes(std::int64_t bytes) { min_bytes_ = bytes; }
   void max_bytes(std::int64_t bytes) { max_bytes_ = bytes; }
-  /// Groups of several gradients are copied into a buffer of so many bytes; one alone needs none.
+  /// Sets the size of the buffer into which groups of several gradients are copied; a single gradient needs
+  /// none.
   void buffer_bytes(std::int64_t bytes) { buffer_bytes_ = bytes; }
-  /// No group ends between these gradients and those that lie between them.
+  /// Forbids groups that end between these gradients or between those in their range.
   void keep_together(std::uint32_t first, std::uint32_t last);
-  /// No group holds both.
+  /// Forbids groups that hold both gradients.
   void keep_apart(std::uint32_t one, std::uint32_t other);
   void count(std::uint32_t groups) { count_ = groups; }
 
   const std::optional<std::uint32_t>& count() const { return count_; }
 
-  /// Whether they have been told nothing, nor of what.
+  /// Whether no rule is set.
   bool allow_everything() const { return bytes_before_.empty() && !count_; }
   bool allows(std::uint32_t begin, std::uint32_t end) const {
     if (bytes_before_.empty()) return true;
@@ -40,7 +41,7 @@ class GroupRules {
     return soonest_begin_.empty() || begin >= soonest_begin_[end];
   }
 
-  /// The longest way back that any allowed group reaches: no group that ends at `end` begins before this.
+  /// The earliest gradient at which an allowed group that ends at `end` may begin.
   std::uint32_t soonest_begin(std::uint32_t end) const;
 
  private:
@@ -53,26 +54,26 @@ class GroupRules {
   std::optional<std::uint32_t> count_;
 };
 
-/// From which cuts the rest can be grouped, and into how many groups.
+/// From which cuts the remaining gradients can be grouped, and into how many groups.
 class Completions {
  public:
   Completions(const GroupRules& rules, std::uint32_t gradients);
 
-  /// Whether the gradients from `cut` on can be grouped, after so many groups.
+  /// Whether the gradients from `cut` on can be grouped after `groups_before` groups.
   bool possible(std::uint32_t cut, std::uint32_t groups_before) const {
     if (!count_) return min_left_[cut] != kNoTransfer;
     return groups_before <= *count_ && in_groups_[cut][*count_ - groups_before];
   }
   bool possible() const { return possible(0, 0); }
-  /// The numbers of groups that all gradients can be cut into; with a count alone.
+  /// Element n: whether all gradients can be partitioned into n groups; filled only if a count is set.
   const std::vector<bool>& numbers_of_groups() const { return in_groups_.front(); }
 
  private:
   static constexpr std::uint32_t kNoTransfer = UINT32_MAX;
 
   std::optional<std::uint32_t> count_;
-  std::vector<std::uint32_t> min_left_;       // groups, by cut
-  std::vector<std::vector<bool>> in_groups_;  // by cut and number of groups; filled where there is a count
+  std::vector<std::uint32_t> min_left_;       // least number of groups, by cut
+  std::vector<std::vector<bool>> in_groups_;  // by cut and number of groups; filled if a count is set
 };
 
 }  // namespace planner

@@ -16,7 +16,7 @@ using core::CollectiveKind;
 using core::ProfileLayer;
 using sim::Time;
 
-/// What one worker computes in one sample.
+/// The compute times of one worker in one sample.
 class SampledWorker {
  public:
   SampledWorker(const Setting& setting, const Variation& variation, std::uint64_t seed, std::uint64_t sample,
@@ -32,7 +32,7 @@ class SampledWorker {
     return task(profile_.layers[layer].forward_us, SampledPass::forward, layer, variation_.forward[layer]);
   }
 
-  /// The steps of a layer share its draw.
+  /// The steps of a layer share its random factor.
   Time backward(const BackwardStep& step) {
     const ProfileLayer& layer = profile_.layers[step.layer];
     const double us = step.tensor == BackwardStep::kWholeLayer ? layer.backward_us
@@ -40,7 +40,7 @@ class SampledWorker {
     return task(us, SampledPass::backward, step.layer, variation_.backward[step.layer]);
   }
 
-  /// All micro-batches but the last.
+  /// The time of all micro-batches but the last.
   Time micro_batches(std::int64_t count) {
     Time out{};
     const double forward_us = core::forward_us(profile_);
@@ -69,10 +69,10 @@ class SampledWorker {
   double all_us_ = 0;
 };
 
-/// The latest of all workers.
+/// The latest times over all workers.
 struct Latest {
-  std::vector<Time> forward_from;  ///< by layer: of the rest of the pass
-  std::vector<Time> step_end;      ///< by backward step: since the iteration began
+  std::vector<Time> forward_from;  ///< by layer: rest of the forward pass
+  std::vector<Time> step_end;      ///< by backward step: time since the iteration began
 
   explicit Latest(const Workload& workload)
       : forward_from(workload.forward.size()), step_end(workload.backward.size()) {}
@@ -91,7 +91,7 @@ struct Latest {
   }
 };
 
-/// The workload of `like`'s layers that has these times.
+/// The workload with the layers of `like` and these times.
 Workload workload_of(const Latest& latest, const Workload& like) {
   Workload out = like;
   out.forward_total = latest.forward_from.front();
@@ -116,7 +116,7 @@ double communication_factor(const Sampling& sampling, std::uint64_t sample) {
   return sim::lognormal_mean_one(sim::hash(sampling.seed, sample, kNoWorker), sampling.communication_sigma);
 }
 
-/// A network whose collectives take so many times as long, summing included.
+/// A network whose collectives, including summation, take `factor` times as long.
 core::Network slower(const core::Network& network, double factor) {
   core::Network out = core::scaled(network, factor, factor);
   if (out.link) out.link->gamma_us_per_byte *= factor;
@@ -124,7 +124,7 @@ core::Network slower(const core::Network& network, double factor) {
   return out;
 }
 
-/// The setting with other times, on another network or its own.
+/// The setting with another workload, on the given network.
 Setting replaced(const Setting& setting, Workload workload, const core::Network& network) {
   Setting out = setting;
   out.workload = std::move(workload);
@@ -151,7 +151,7 @@ Workload sampled_workload(const Setting& setting, const Variation& variation, st
   const std::int64_t micro_batches = setting.conditions.accumulation_steps;
   Latest latest(setting.workload);
   std::vector<double> workers = slowdowns(setting);
-  if (variation.tasks == 0) workers = {setting.slowdown};  // decides everything
+  if (variation.tasks == 0) workers = {setting.slowdown};  // the slowest worker determines everything
   for (std::size_t id = 0; id < workers.size(); ++id)
     latest.add(SampledWorker(setting, variation, seed, sample, static_cast<std::int64_t>(id), workers[id]),
                setting.workload, micro_batches);
@@ -168,7 +168,7 @@ Time of(Statistic statistic, std::vector<Time> values) {
     std::nth_element(values.begin(), at, values.end());
     return *at;
   }
-  // The sum itself might not fit the clock.
+  // The sum itself might exceed the range of sim::Time.
   Time whole{};
   Time rest{};
   for (const Time value : values) {

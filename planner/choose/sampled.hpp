@@ -1,5 +1,5 @@
-// Iterations that vary: what workers compute and what collectives take is drawn from a seed, and every
-// grouping meets the same draws.
+// Iterations with random times: compute and collective times are sampled from a seed, and every grouping is
+// evaluated on the same samples.
 
 #pragma once
 
@@ -18,53 +18,53 @@
 
 namespace planner {
 
-/// One task of a worker that varies: what a draw is for, with a seed, a sample and a worker.
+/// A random task of a worker. With a seed, a sample and a worker it identifies one random number.
 enum class SampledPass : std::uint64_t {
   forward,               ///< of a layer
   backward,              ///< of a layer, all its parts together
-  micro_batch_forward,   ///< of a whole micro-batch, and so for the next one
-  micro_batch_backward,  ///< those before the last, which alone communicates
+  micro_batch_forward,   ///< of a whole micro-batch; the next enumerator too
+  micro_batch_backward,  ///< micro-batches before the last, which do not communicate
 };
 
-/// The factor, of mean 1, that `item` (a layer or a micro-batch) takes longer on a worker in one sample.
+/// The factor, with mean 1, by which `item` (a layer or micro-batch) takes longer on a worker in one sample.
 double sample_factor(std::uint64_t seed, std::uint64_t sample, std::int64_t worker, SampledPass pass,
                      std::uint32_t item, double sigma);
 
-/// One iteration of all workers as the workload of one: since collectives start when the slowest worker has
-/// issued them, a gradient is ready when the last worker has it, and the forward pass from a layer on takes
-/// as long as on the slowest worker. All start the iteration at once; a worker goes on to backward when its
-/// own forward pass has ended. Micro-batches before the last come first in backward. Exact where forward
-/// waits for nothing on its way (not in dear); coding and update do not vary. Throws Unsupported where draws
-/// add up to more than can be simulated.
+/// The iteration of all workers as the workload of one. Collectives start when the slowest worker has issued
+/// them, so a gradient is ready when the last worker has it, and forward from a layer on takes as long as on
+/// the slowest worker. All workers start the iteration together; each begins backward when its own forward
+/// pass ends. Micro-batches before the last come first in backward. The result is exact if forward waits for
+/// no collective (so not in dear); coding and update do not vary. Throws Unsupported if the sampled times
+/// exceed what can be simulated.
 Workload sampled_workload(const Setting& setting, const Variation& variation, std::uint64_t seed,
                           std::uint64_t sample);
 
 struct Sampling {
   std::int64_t samples = 64;
   std::uint64_t seed = 1;
-  /// All collectives of a sample take one lognormal factor of mean 1 longer: its sigma.
+  /// Sigma of the lognormal factor, with mean 1, that all collectives of a sample share.
   double communication_sigma = 0;
 };
 
-/// What is minimised over samples.
+/// The statistic over samples that is minimised.
 enum class Statistic {
   mean,
   p95,  ///< nearest rank
 };
 std::string_view name(Statistic statistic);
-/// Of at least one value; the mean is rounded down.
+/// The statistic of at least one value; the mean is rounded down.
 sim::Time of(Statistic statistic, std::vector<sim::Time> values);
 
-/// A request's iterations as drawn. Refers to the request's setting.
+/// The sampled iterations of a request. Refers to the request's setting.
 class Samples {
  public:
   Samples(const FusionRequest& request, const Sampling& sampling);
   ~Samples();
 
-  /// One where nothing varies: the others would be the same.
+  /// The number of samples; 1 if nothing varies, as all samples would be equal.
   std::size_t count() const { return samples_.size(); }
   const FusionRequest& request(std::size_t sample) const;
-  /// Of the same groups in each sample: all its micro-batches, read and update included.
+  /// The iteration time of the groups in each sample, including all micro-batches, reading and update.
   std::vector<sim::Time> values(const Groups& groups) const;
 
  private:

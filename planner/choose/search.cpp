@@ -1,5 +1,5 @@
-// Sums run in a written-out order. A linear algebra library adds in an order that depends on the vector units
-// and caches it is built for, and a last bit could decide which candidate is probed next.
+// Sums use an explicit order. A linear algebra library's order depends on vector units and caches, and the
+// last bit could decide which candidate is probed next.
 
 #include "planner/choose/search.hpp"
 
@@ -17,11 +17,11 @@ namespace {
 
 constexpr int kCandidates = 1000;
 
-/// Candidates are compared to nine digits, so that those which are equally good on paper are so here.
+/// Rounds to nine digits for comparisons, so that candidates of mathematically equal merit compare equal.
 std::int64_t rounded(double value) { return static_cast<std::int64_t>(std::floor(value * 1e9 + 0.5)); }
 
-/// Matern 5/2: how alike values at this distance are. Twice differentiable, so steps do not upset it as they
-/// would the smoother squared exponential.
+/// Matern 5/2 covariance of values at this distance. It is twice differentiable, so steps in the function
+/// disturb it less than the smoother squared exponential.
 double covariance(double distance, double length) {
   const double d = std::abs(distance) / length * std::sqrt(5.0);
   return (1 + d + d * d / 3) * sim::portable_exp(-d);
@@ -36,13 +36,13 @@ struct Guess {
   double deviation = 0;
 };
 
-/// A Gaussian process of mean 0 and variance 1 that sees values at places, one after another.
+/// A Gaussian process with mean 0 and variance 1, conditioned on values added one after another.
 class GaussianProcess {
  public:
   explicit GaussianProcess(double length) : length_(length) {}
 
   void see(double place, double value) {
-    constexpr double kNoise = 1e-6;  // variance; keeps the factor well conditioned where places are close
+    constexpr double kNoise = 1e-6;  // noise variance; keeps the factor well conditioned if places are close
     std::vector<double> row = known_of(place);
     const double rest = std::sqrt(1 + kNoise - dot(row, row));
     whitened_.push_back((value - dot(row, whitened_)) / rest);
@@ -51,7 +51,7 @@ class GaussianProcess {
     places_.push_back(place);
   }
 
-  /// Of all values seen, given places and length; a constant left out.
+  /// Log likelihood of all values, given places and length, up to a constant.
   double log_likelihood() const {
     double sum = -dot(whitened_, whitened_) / 2;
     for (const std::vector<double>& row : factor_) sum -= sim::portable_log(row.back());
@@ -64,7 +64,7 @@ class GaussianProcess {
   }
 
  private:
-  /// What is known of a value at this place: its covariances with those seen, over the factor.
+  /// The covariances of this place with the observed ones, divided by the Cholesky factor.
   std::vector<double> known_of(double place) const {
     std::vector<double> known;
     known.reserve(places_.size() + 1);
@@ -79,10 +79,10 @@ class GaussianProcess {
   double length_;
   std::vector<double> places_;
   std::vector<std::vector<double>> factor_;  ///< the rows of the covariances' Cholesky factor
-  std::vector<double> whitened_;             ///< the values over the factor
+  std::vector<double> whitened_;             ///< the values, divided by the factor
 };
 
-/// Mean 0 and standard deviation 1; all 0 where values do not differ.
+/// The values scaled to mean 0 and standard deviation 1; all 0 if they are equal.
 std::vector<double> standardised(const std::vector<Probe>& probes) {
   const auto count = static_cast<double>(probes.size());
   double mean = 0;
@@ -96,7 +96,7 @@ std::vector<double> standardised(const std::vector<Probe>& probes) {
   return out;
 }
 
-/// The range as 0 to 1.
+/// Maps the range to 0 to 1.
 struct Scale {
   double from;
   double width;
@@ -104,7 +104,7 @@ struct Scale {
   double place(double at) const { return width > 0 ? (at - from) / width : 0; }
 };
 
-/// With the length that makes the values likeliest; of equals the longest.
+/// Uses the length with the greatest likelihood; among equals, the longest.
 GaussianProcess fit(const std::vector<Probe>& probes, const std::vector<double>& values, const Scale& scale) {
   const auto with_length = [&](double length) {
     GaussianProcess process(length);
@@ -120,8 +120,8 @@ GaussianProcess fit(const std::vector<Probe>& probes, const std::vector<double>&
   return likeliest;
 }
 
-/// What a probe is expected to gain on `least`, counting only what exceeds xi (Jones, Schonlau and Welch
-/// 1998, with Lizotte's margin).
+/// Expected improvement over `min`, counting only the part beyond xi (Jones, Schonlau and Welch 1998, with
+/// Lizotte's margin).
 double expected_improvement(const Guess& guess, double min, double xi) {
   const double gain = min - guess.mean - xi;
   if (guess.deviation < 1e-9) return std::max(0.0, gain);
@@ -129,7 +129,7 @@ double expected_improvement(const Guess& guess, double min, double xi) {
   return gain * sim::normal_below(z) + guess.deviation * sim::normal_density(z);
 }
 
-/// Both ends of the range, and between them a place drawn from each of equal cells.
+/// Both ends of the range, and one random place from each of equal cells between them.
 std::vector<double> candidates(const SearchSpace& space) {
   std::vector<double> out = {space.from};
   const double cell = (space.to - space.from) / (kCandidates - 1);
@@ -141,7 +141,7 @@ std::vector<double> candidates(const SearchSpace& space) {
   return out;
 }
 
-/// What makes a candidate worth a probe: what it promises, then how little is known about it.
+/// The merit of a candidate: expected improvement, then uncertainty.
 struct Merit {
   std::int64_t improvement = 0;
   std::int64_t deviation = 0;
@@ -151,7 +151,7 @@ struct Merit {
   }
 };
 
-/// The best of `all` that has not been probed, of equals the lowest; NaN when all have been.
+/// The best unprobed place of `all`, among equals the lowest; NaN if all are probed.
 double next_place(const std::vector<double>& all, const std::vector<Probe>& probes, const Scale& scale,
                   double xi) {
   const std::vector<double> values = standardised(probes);

@@ -1,4 +1,4 @@
-// Parameters that are gathered before passes (sharded): no few times describe a beginning, so groupings are
+// Parameters gathered before passes (sharded): no compact state describes a prefix, so groupings are
 // simulated.
 
 #include <algorithm>
@@ -20,8 +20,8 @@ bool gathers_again(const IterationSpec& spec) {
                      [](const Op& op) { return op.issue == Issue::backward; });
 }
 
-/// What bounds a sharded iteration: all that its channel carries in a row with the update, and dear's, which
-/// gathers once, without waiting for forward, and updates under it.
+/// Lower bounds of a sharded iteration: the sequential channel time plus the update, and the bound of dear,
+/// which gathers once, does not wait for forward and updates during it.
 class Bound final : public IterationModel {
  public:
   explicit Bound(const IterationSpec& spec) : spec_(spec), dear_(two_phase_model(spec, true)) {}
@@ -31,7 +31,7 @@ class Bound final : public IterationModel {
   OptimalGroups optimal(const GroupRules& rules) const override { return dear_->optimal(rules); }
 
  private:
-  /// Less the compute of the micro-batches before the last, as any model's value.
+  /// Excludes the compute of the micro-batches before the last, as the value of any model does.
   Time in_a_row() const {
     const std::int64_t batches = spec_.setting.conditions.accumulation_steps;
     const std::int64_t passes = gathers_again(spec_) ? 2 : 1;
@@ -47,10 +47,10 @@ class Bound final : public IterationModel {
   std::unique_ptr<IterationModel> dear_;
 };
 
-/// Whole layers in so many groups of about as many bytes.
+/// Whole layers in `count` groups of about equal bytes.
 Groups even_groups(const Workload& workload, const Groups& layers, std::int64_t count) {
   Groups out;
-  std::int64_t filled = 0;  // groups' worth of bytes
+  std::int64_t filled = 0;  // number of groups filled so far, by bytes
   for (const Group& layer : layers) {
     const std::int64_t due =
         workload.bytes_before[layer.begin] / std::max<std::int64_t>(1, workload.bytes() / count);
@@ -63,7 +63,7 @@ Groups even_groups(const Workload& workload, const Groups& layers, std::int64_t 
   return out;
 }
 
-/// Runs of so many layers from the input side on, what is left over last.
+/// Runs of `length` layers from the input side; the remainder comes last.
 Groups runs_of_layers(const Groups& layers, std::size_t length) {
   Groups out;
   for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -76,11 +76,11 @@ Groups runs_of_layers(const Groups& layers, std::size_t length) {
   return out;
 }
 
-/// Few groups, or layers cut nowhere, are often best: whole layers in two groups of any sizes, or in more
-/// with as many bytes or layers each.
+/// Starts of the search. Few groups of whole layers are often best: two groups of any sizes, or more with
+/// equal bytes or equal numbers of layers.
 std::vector<Groups> starts(const Workload& workload) {
   constexpr std::size_t kMaxEven = 32;
-  constexpr std::size_t kMaxLayers = 1000;  // each start takes a simulation
+  constexpr std::size_t kMaxLayers = 1000;  // each start takes one simulation
   Groups layers = layers_with_tensors(workload);
   std::reverse(layers.begin(), layers.end());
   std::vector<Groups> out;

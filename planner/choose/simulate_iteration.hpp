@@ -1,4 +1,4 @@
-// One iteration of a grouping by simulation: the definition that models are tested against.
+// Simulates one iteration of a grouping: the definition that iteration models are tested against.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace planner {
 
-/// As IterationModel::value(): with further micro-batches less what they compute.
+/// Returns the same value as IterationModel::value(): with further micro-batches, their compute is excluded.
 sim::Time simulate_iteration(const IterationSpec& spec, const Groups& groups);
 
 }  // namespace planner

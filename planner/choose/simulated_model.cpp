@@ -1,6 +1,6 @@
-// Where no few times describe a beginning, groupings are simulated, and the plan found is a heuristic with a
-// bound: slow-down where all-gathers run under forward or decoding after backward, all-gathers that wait for
-// forward or come before passes.
+// If no compact state describes a prefix, groupings are simulated, and the plan is a heuristic with a bound:
+// slow-down with all-gathers during forward or decoding after backward, and all-gathers that wait for forward
+// or precede passes.
 
 #include <algorithm>
 #include <utility>
@@ -23,11 +23,11 @@ class SimulatedModel final : public IterationModel {
 
   Time value(const Groups& groups) const override { return simulate_iteration(spec_, groups); }
 
-  /// Slowing down never shortens an iteration.
+  /// Slow-down never shortens an iteration.
   Time lower_bound() const override { return unslowed_->lower_bound(); }
 
-  /// Begins at what would be best without slow-down, at what is plain (one group, each gradient alone), and
-  /// at the best three of the other starts.
+  /// Starts from the optimum without slow-down, from the plain groupings (one group, each gradient alone),
+  /// and from the best three of the other starts.
   OptimalGroups optimal(const GroupRules& rules) const override {
     const OptimalGroups start = unslowed_->optimal(rules);
     const LocalSearch search = {.rules = rules,
@@ -51,7 +51,7 @@ class SimulatedModel final : public IterationModel {
   }
 
  private:
-  /// As far as the rules allow them.
+  /// The plain groupings, as far as the rules allow.
   std::vector<Groups> plain_groups(const GroupRules& rules) const {
     const std::uint32_t count = spec_.workload.gradient_count();
     std::vector<Groups> out = {{{.begin = 0, .end = count}}, {}};

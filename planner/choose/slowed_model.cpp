@@ -1,6 +1,6 @@
-// Overlap slow-down: compute is slower while the channel is busy, and the channel while compute is. What the
-// rest depends on: when compute has done the gradients so far, how much work is then left on the channel,
-// and, where all-gathers come after everything else, how long they take.
+// Overlap slow-down: compute is slower while the channel is busy, and vice versa. The state holds when
+// compute has finished the gradients so far, the work then left on the channel, and, if all-gathers come
+// after everything else, their total time.
 
 #include <cmath>
 
@@ -15,8 +15,8 @@ using core::CollectiveKind;
 using sim::Time;
 
 struct SlowedStep {
-  Time compute{};  ///< at full speed, encoding included
-  Time channel{};  ///< likewise
+  Time compute{};  ///< at full speed, including encoding
+  Time channel{};  ///< at full speed
   Time gather{};
 };
 
@@ -51,7 +51,10 @@ class SlowedProblem {
   std::uint32_t transfers() const { return static_cast<std::uint32_t>(spec_.transfers.size()); }
   State start() const { return {after_backward_ ? spec_.workload.backward_total : Time{}}; }
   State min(std::uint32_t cut) const { return {ready_at(cut)}; }
-  static bool longer_costs_more() { return false; }  // a longer group leaves compute alone for longer
+  static bool longer_costs_more() {
+    return false;
+  }  // a longer group leaves compute without interference for
+     // longer
 
   Step step(std::uint32_t begin, std::uint32_t end, std::uint32_t transfer, Time /*tick*/ = {}) const {
     const TransferCost& cost = spec_.transfers[transfer];
@@ -73,7 +76,7 @@ class SlowedProblem {
       const State end = compute(state, spec_.workload.backward_total - ready_at(cut));
       return rest_ + end[kComputed] + end[kLeft] + end[kGathering];
     }
-    const Time late = state[kComputed] - ready_at(cut);  // later than at full speed
+    const Time late = state[kComputed] - ready_at(cut);  // delay relative to full speed
     const Time computed = spec_.workload.backward_total + late + min_encoding_[cut];
     const Time communicated = state[kComputed] + state[kLeft] + min_channel_[cut];
     return rest_ + std::max({computed, communicated, latest_[cut] + late}) + state[kGathering] +
@@ -90,12 +93,12 @@ class SlowedProblem {
     return ready_[cut - 1];
   }
 
-  /// After so much compute, beside whatever is left on the channel.
+  /// The state after this compute, concurrent with the remaining work on the channel.
   State compute(const State& state, Time work) const {
     const double slow = 1 + spec_.overlap.compute_slowdown;
     const double channel_slow = 1 + spec_.overlap.communication_slowdown;
     const auto rounded = [](double count) { return Time(std::llround(count)); };
-    const double all = static_cast<double>(work.count()) * slow;  // if the channel is busy all along
+    const double all = static_cast<double>(work.count()) * slow;  // if the channel is busy throughout
     const double drained = static_cast<double>(state[kLeft].count()) * channel_slow;
     State out = state;
     if (all <= drained) {
@@ -114,13 +117,13 @@ class SlowedProblem {
   bool after_backward_;
   std::vector<Time> ready_;
   Time rest_{};
-  std::vector<Time> min_channel_;  // by cut: from there on, and so for the next ones
+  std::vector<Time> min_channel_;  // by cut: from there on; the next members likewise
   std::vector<Time> min_encoding_;
   std::vector<Time> min_gathering_;
-  std::vector<Time> latest_;  // of what carries gradients from a cut on, when compute is on time
+  std::vector<Time> latest_;  // end of the groups from a cut on if compute is on time
 };
 
-/// Waiting for a tick leaves the channel idle though there is work, which the states do not tell of.
+/// Waiting for a tick leaves the channel idle although work is pending, which the states do not represent.
 class SlowedModel final : public IterationModel {
  public:
   SlowedModel(const IterationSpec& spec, bool after_backward, bool separate_gathers)

@@ -1,8 +1,7 @@
-// Pipelines that cut an all-reduce in two (dear, zero): reduce-scatters under backward; all-gathers in
-// forward order under the next forward pass, or before it. What the rest depends on: when the reduce-scatters
-// end, and how long it takes from the first all-gather of what has been grouped to the end of the forward
-// pass (or of gathering and decoding); with coding, by how much encoding has delayed backward, and all
-// decoding.
+// The model of pipelines that split an all-reduce (dear, zero): reduce-scatters during backward; all-gathers
+// in forward order during the next forward pass, or before it. The state holds the end of the reduce-scatters
+// and the time from the first all-gather of the grouped gradients to the end of the forward pass (or of
+// gathering and decoding); with coding, also the delay of backward by encoding and the total decoding time.
 
 #include <optional>
 
@@ -113,10 +112,10 @@ class TwoPhaseProblem {
     return out;
   }
 
-  /// What one phase gains the other may lose, so the ends of the phases stay as they are.
+  /// One phase may gain what the other loses, so the ends of the phases are kept.
   State latest_end(const State& state, Time /*value*/) const { return greatest(phases(state, count())); }
 
-  /// Each phase as long as the least of the other leaves.
+  /// Each phase is as long as the minimum of the other allows.
   State greatest_end(Time value) const {
     const Phases min = phases(start(), 0);
     const Time both = value - spec_.extras.lars;
@@ -134,13 +133,14 @@ class TwoPhaseProblem {
   static constexpr std::size_t kEncoded = 2;
   static constexpr std::size_t kDecoding = 3;
 
-  /// Until backward and the reduce-scatters have ended, and from then on; LARS between them left out.
+  /// The time until backward and the reduce-scatters have ended, and the time after that; excludes LARS
+  /// between them.
   struct Phases {
     Time drained{};
     Time forward{};
   };
 
-  /// At least, from a beginning on.
+  /// Lower bounds of the phases, from a prefix on.
   Phases phases(const State& state, std::uint32_t cut) const {
     Time encoded{};
     Time decoding{};
@@ -161,7 +161,7 @@ class TwoPhaseProblem {
             .forward = overlap_gather_ ? std::max(compute() + decoding, gathered) : compute() + gathered};
   }
 
-  /// The greatest state at the end of which the phases are no longer.
+  /// The greatest state whose phases are no longer than these.
   State greatest(const Phases& phases) const {
     const Time gathering = phases.forward - spec_.extras.lars_gather;
     State out{};
@@ -175,16 +175,17 @@ class TwoPhaseProblem {
     return out;
   }
 
-  /// Reading, forward and updates.
+  /// The time of reading, forward and updates.
   Time compute() const { return spec_.extras.read + spec_.workload.forward_total + spec_.extras.update; }
 
   const IterationSpec& spec_;
   bool overlap_gather_;
   Channel scatter_;
-  std::vector<Time> compute_;  // by cut: from the last group's first layer to the end of forward, updates too
+  std::vector<Time> compute_;  // by cut: from the last group's first layer to the end of forward, including
+                               // updates
   std::vector<Time> min_gathering_;  // by cut: from there on
-  std::vector<Time> min_encoding_;   // likewise
-  std::vector<Time> min_decoding_;   // likewise
+  std::vector<Time> min_encoding_;   // by cut: from there on
+  std::vector<Time> min_decoding_;   // by cut: from there on
 };
 
 std::unique_ptr<IterationModel> unslowed(const IterationSpec& spec, bool overlap_gather) {

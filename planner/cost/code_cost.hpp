@@ -1,4 +1,4 @@
-// What encoding or decoding a group takes.
+// The time to encode or decode a group.
 
 #pragma once
 
@@ -11,34 +11,35 @@
 
 namespace planner {
 
-/// By the group's dense bytes: max(floor, startup + bytes * per byte), or as was measured.
+/// A cost in dense bytes of the group: max(floor, startup + bytes * per byte), or a measured curve.
 struct CodeCost {
   double startup_us = 0;
   double us_per_byte = 0;
   double floor_us = 0;
-  /// In place of the rest: of gradients of four bytes an element. Shared, as costs are copied often.
+  /// Replaces the formula: measured on gradients with four bytes per element. Shared because costs are copied
+  /// often.
   std::shared_ptr<const core::CostCurve> curve = nullptr;
 
   double us(double bytes) const;
-  /// The most that any group of up to so many bytes takes.
+  /// The maximum over groups of up to this many bytes.
   double max_us(double bytes) const;
   bool is_free() const { return *this == CodeCost{}; }
-  /// Whether more bytes never take less.
+  /// Whether more bytes never take less time.
   bool is_monotone() const { return curve == nullptr || curve->is_monotone(); }
-  /// Whether two groups never take less apart than together.
+  /// Whether two groups never take less time separately than together.
   bool merges_for_nothing() const { return curve == nullptr || curve->saved_by_merging_us() >= 0; }
 
   bool operator==(const CodeCost& other) const;
 };
 
-/// On a machine so many times as fast.
+/// The cost on a machine that is `times` as fast.
 CodeCost sped_up(const CodeCost& cost, double times);
 
-/// `{"startup_us": .., "us_per_byte": .., "floor_us": ..}`, each 0 where absent, or `{"curve": [[bytes, us],
-/// ...]}`.
+/// Reads `{"startup_us": .., "us_per_byte": .., "floor_us": ..}`, each 0 if absent, or `{"curve": [[bytes,
+/// us], ...]}`.
 CodeCost read_code_cost(const core::Field& field);
 
-/// As read_code_cost() takes it.
+/// Writes the form that read_code_cost() reads.
 nlohmann::ordered_json code_cost_json(const CodeCost& cost);
 
 }  // namespace planner

@@ -24,8 +24,8 @@ constexpr std::string_view kEspresso =
     "constant "
     "below and linear above";
 
-// To add a compressor: one line. Kept elements travel as an index and a value, 8 bytes for 4; quantisers send
-// one bit for 32. us_per_byte is the cost at 2^20 elements (4 MiB) over 4194304.
+// To add a compressor, add one line. A kept element is sent as an index and a value, 8 bytes instead of 4;
+// quantisers send one bit instead of 32. us_per_byte is the cost at 2^20 elements (4 MiB) divided by 4194304.
 constexpr std::array<BuiltInCompressor, 7> kBuiltIn = {{
     {"dgc", "1 % of the elements, by double sampling", kEspresso,
      R"({"name": "dgc", "ratio": 0.02, "collective": "all_gather",
@@ -59,7 +59,7 @@ constexpr std::array<BuiltInCompressor, 7> kBuiltIn = {{
          "decode": {"us_per_byte": 5.245208740234375e-6, "floor_us": 22}})"},
 }};
 
-/// An element kept is an index and a value where it was a value.
+/// A kept element is sent as an index and a value.
 constexpr double kIndexAndValue = 2;
 
 void allow_sparse_keys(const Field& field, const SparseEntry& entry) {
@@ -95,7 +95,7 @@ SparseOptions read_sparse_options(const Field& field, SparseOptions options) {
 
 // ---- measured costs
 
-/// A compressor of the file at a density, which `field` gives where elements are left out.
+/// A compressor of the file; for sparse compressors `field` gives the density.
 core::CodeAt measured_at(const Field& field, const core::CompressorCosts& costs, std::string_view name) {
   const core::MeasuredCompressor* found = core::find_compressor(costs, name);
   if (found == nullptr) {
@@ -126,7 +126,7 @@ core::CompressorCosts costs_at(const Field& field) {
   return core::read_compressor_costs(field.at("costs").follow());
 }
 
-/// {"name": "mstopk", "density": 0.01, "costs": "cpu.compressors.json"}
+/// Reads {"name": "mstopk", "density": 0.01, "costs": "cpu.compressors.json"}.
 Compressor from_measured(const Field& field) {
   field.allow_only({"name", "density", "costs", "between_nodes"});
   const std::string name = field.at("name").name();
@@ -142,7 +142,7 @@ Compressor from_measured(const Field& field) {
           .between_nodes = flag_at(field, "between_nodes")};
 }
 
-/// What selects for a sparse all-reduce, in place of the table's costs.
+/// Replaces the table's selection costs of a sparse all-reduce by measured ones.
 void take_measured(const Field& field, const SparseEntry& entry, Compressor& compressor) {
   const core::CompressorCosts costs = costs_at(field);
   const core::CodeAt selector = measured_at(field, costs, entry.selector);
@@ -153,7 +153,7 @@ void take_measured(const Field& field, const SparseEntry& entry, Compressor& com
     compressor.sparse->recompute_selection = curve_cost(measured_at(field, costs, "top-k").encode);
 }
 
-/// {"name": "ok-topk", "density": 0.01, ...}
+/// Reads {"name": "ok-topk", "density": 0.01, ...}.
 Compressor from_sparse_object(const Field& field) {
   const std::string name = field.at("name").one_of(names(sparse_collectives()));
   allow_sparse_keys(field, *find_sparse(name));
@@ -172,13 +172,14 @@ bool names_sparse(const Field& field) {
   return name && name->is_text() && find_sparse(name->text()) != nullptr;
 }
 
-/// An object with a ratio may have any name, and one with measured costs one of theirs.
+/// Whether the object is a sparse all-reduce. An object with a ratio may use any name, and one with measured
+/// costs may use such a name.
 bool is_sparse_object(const Field& field) {
   if (field.has("density") && !field.has("costs")) return true;
   return !field.has("ratio") && names_sparse(field);
 }
 
-/// {"name": "dgc", "between_nodes": true}
+/// Recognises {"name": "dgc", "between_nodes": true}.
 bool is_built_in_between_nodes(const Field& field) {
   return field.has("between_nodes") && !field.has("ratio");
 }
@@ -194,7 +195,7 @@ Compressor from_object(const Field& field) {
   }
   field.allow_only(
       {"name", "ratio", "encode", "decode", "in_transit", "collective", "decode_each", "between_nodes"});
-  constexpr double kMaxRatio = 1e3;  // a bad idea, but not a mistake
+  constexpr double kMaxRatio = 1e3;  // such a ratio is useless but valid
   Compressor out = {.name = field.at("name").name(),
                     .ratio = field.at("ratio").number(0, kMaxRatio),
                     .encode = {},
@@ -212,7 +213,7 @@ Compressor from_object(const Field& field) {
   return out;
 }
 
-/// What is not as the table says.
+/// The keys that differ from the table's defaults.
 nlohmann::ordered_json sparse_json(const Compressor& compressor) {
   const Compressor usual = sparse_compressor(compressor.name, density(compressor));
   const SparseOptions& options = *compressor.sparse;

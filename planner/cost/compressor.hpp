@@ -1,4 +1,4 @@
-// Gradient compression as costs: how many bytes are left, and what encoding and decoding take.
+// Gradient compression as costs: the compressed size and the times of encoding and decoding.
 
 #pragma once
 
@@ -16,53 +16,55 @@
 
 namespace planner {
 
-/// Each worker contributes ratio x bytes of a group of x dense bytes, unrounded.
+/// A compressor. Each worker contributes ratio * x bytes for a group of x dense bytes, unrounded.
 struct Compressor {
   std::string name = "none";
   double ratio = 1;
   CodeCost encode;
-  CodeCost decode;  ///< of everything that has arrived, once
-  /// What an all-reduce takes of the channel beyond its messages: selecting and summing between them.
+  CodeCost decode;  ///< for the whole received message, once
+  /// Time on the channel beyond the messages of an all-reduce: selection and summation between them.
   CodeCost in_transit = {};
-  /// What carries the encoded group: all_reduce where encoded gradients can be summed, else all_gather.
+  /// The collective for the encoded group: all_reduce if encoded gradients can be summed, otherwise
+  /// all_gather.
   core::CollectiveKind collective = core::CollectiveKind::all_reduce;
-  /// Where a sparse all-reduce of that name carries it; the share of elements that it keeps is half the
-  /// ratio.
+  /// Set if the sparse all-reduce with this name transfers the group; it keeps half the ratio as its share of
+  /// the elements.
   std::optional<SparseOptions> sparse = {};
-  /// `decode` is of one contribution, and all that are gathered are decoded.
+  /// `decode` is the time for one contribution, and every gathered contribution is decoded.
   bool decodes_each = false;
-  /// Dense in a node: each of its workers sums a part of the gradient, which alone is encoded, travels
-  /// between nodes and is decoded.
+  /// Gradients stay dense inside a node: each worker of a node sums one part, and only that part is encoded,
+  /// sent between nodes and decoded.
   bool between_nodes = false;
 
   bool is_none() const { return name == "none"; }
   bool operator==(const Compressor&) const = default;
 };
 
-/// A compressor with costs of its own.
+/// A compressor with built-in costs.
 struct BuiltInCompressor {
   std::string_view name;
   std::string_view summary;
-  std::string_view source;  ///< of the costs
-  std::string_view json;    ///< the object, as a user could have written it
+  std::string_view source;  ///< where the costs come from
+  std::string_view json;    ///< the same compressor as a JSON object of a scenario
 };
 
 /// Every built-in compressor, in the order in which help lists them.
 std::span<const BuiltInCompressor> built_in_compressors();
 
-/// Share of the elements that a compressor keeps which sends an index and a value for each.
+/// The share of elements kept by a compressor that sends an index and a value for each.
 double density(const Compressor& compressor);
 
-/// A sparse all-reduce with all else as its table says. The name must be one of sparse_collectives().
+/// A sparse all-reduce with the defaults of its table entry. The name must be one of sparse_collectives().
 Compressor sparse_compressor(std::string_view name, double density);
 
-/// `none`, a built-in name, or an object, in which `costs` names a file of measured ones. Throws InputError.
+/// Reads `none`, a built-in name, or an object, in which `costs` names a file of measured costs. Throws
+/// InputError.
 Compressor read_compressor(const core::Field& field);
 
-/// A built-in compressor's name, or the object, as read_compressor() takes it.
+/// Writes a built-in compressor's name or the object that read_compressor() reads.
 nlohmann::ordered_json compressor_json(const Compressor& compressor);
 
-/// The built-in compressor of that name, which must be one, or none.
+/// The built-in compressor with that name, or no compression for `none`. The name must exist.
 Compressor built_in_compressor(std::string_view name);
 
 }  // namespace planner

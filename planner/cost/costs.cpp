@@ -19,13 +19,13 @@ bool is_slower(const Link& a, const Link& b) {
                                                   : a.alpha_us > b.alpha_us;
 }
 
-/// The levels that P workers reach over: the innermost, and each further one while units are left over.
+/// The levels that P workers span: the innermost, and each further one while more than one unit remains.
 std::vector<Level> spanned(const std::vector<Level>& levels, std::int64_t workers) {
   std::vector<Level> out;
   std::int64_t inside = 1;
   for (const Level& level : levels) {
     if (inside >= workers) break;
-    if (level.size == 1) continue;  // nothing to cross
+    if (level.size == 1) continue;  // a level of one unit has no links to cross
     out.push_back(level);
     if (!level.size) break;
     inside *= *level.size;
@@ -106,7 +106,8 @@ const core::Measured* find_measured(const Network& network, std::int64_t workers
   return nullptr;
 }
 
-/// Of an algorithm that was measured. two_level sends as much as the ring, wherever the nodes are.
+/// Bytes sent per byte under a measured algorithm. two_level sends as much as the ring, wherever the nodes
+/// are.
 double sent_per_byte(std::int64_t workers, const Algorithm& algorithm) {
   const AlgorithmEntry& entry = algorithm_entry(algorithm.name);
   if (entry.needs_nodes) return 2 * static_cast<double>(workers - 1) / static_cast<double>(workers);
@@ -116,14 +117,16 @@ double sent_per_byte(std::int64_t workers, const Algorithm& algorithm) {
 CollectiveCost cost_of(const Network& network, std::int64_t workers, const Algorithm& algorithm,
                        CollectiveKind kind) {
   if (workers == 1) return {.curve = core::CostCurve::affine(0, 0), .sent_per_byte = 0, .is_measured = false};
-  const double share = kind == CollectiveKind::all_reduce ? 1 : 0.5;  // the halves split startup and beta
+  const double share = kind == CollectiveKind::all_reduce ? 1 : 0.5;  // reduce-scatter and all-gather split
+                                                                      // startup and beta equally
   if (const core::Measured* measured = find_measured(network, workers, algorithm, kind))
     return {.curve = measured->curve,
             .sent_per_byte = share * sent_per_byte(workers, algorithm),
             .is_measured = true};
   const ClosedForm whole = closed_form(network, workers, algorithm, kind);
   const double sum =
-      kind == CollectiveKind::all_gather ? 0 : whole.sum_us_per_byte;  // gamma is the reducing half's
+      kind == CollectiveKind::all_gather ? 0 : whole.sum_us_per_byte;  // only the reduce-scatter has a gamma
+                                                                       // part
   return {.curve = core::CostCurve::affine(share * whole.startup_us, share * whole.link_us_per_byte + sum),
           .sent_per_byte = share * whole.sent_per_byte,
           .is_measured = false};

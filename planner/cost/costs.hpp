@@ -1,4 +1,5 @@
-// What a collective costs a given number of workers: measured where it was measured, else the closed form.
+// The cost of a collective on a number of workers: the measured cost if there is one, otherwise the closed
+// form.
 
 #pragma once
 
@@ -26,33 +27,34 @@ struct CollectiveCost {
   sim::Time time(std::int64_t bytes) const { return sim::from_us(curve.us(static_cast<double>(bytes))); }
 };
 
-/// Something to tell the user about a cost that was used.
+/// A warning for the user about a cost that was used.
 struct Warning {
-  std::string subject;  ///< of doubts about the same, the one with the greatest weight is told
+  std::string subject;  ///< of several warnings with the same subject, only the one with the greatest weight
+                        ///< is reported
   double weight = 0;
   std::string text;
 };
 
-/// The part of a network that so many workers, at least two, span. `what` wants to know it, and with
-/// `needs_nodes` that workers fill nodes. Throws Unsupported where the network has neither link nor levels.
+/// The part of a network that `workers` (at least two) span. `what` names the requester in messages; with
+/// `needs_nodes` it requires full nodes. Throws Unsupported if the network has neither a link nor levels.
 Fabric fabric_of(const core::Network& network, std::int64_t workers, std::string_view what, bool needs_nodes);
 
-/// The costs of one network, number of workers and algorithm; worked out when first asked for.
+/// The costs of one network, number of workers and algorithm; computed on first use.
 class Costs {
  public:
-  /// `network` must outlive this.
+  /// `network` must outlive this object.
   Costs(const core::Network& network, std::int64_t workers, Algorithm algorithm);
 
   std::int64_t workers() const { return workers_; }
   const Algorithm& algorithm() const { return algorithm_; }
 
-  /// Throws Unsupported. For one worker everything costs nothing.
+  /// Throws Unsupported. With one worker every cost is zero.
   const CollectiveCost& of(core::CollectiveKind kind) const {
     const std::optional<CollectiveCost>& known = known_[static_cast<std::size_t>(kind)];
     return known ? *known : work_out(kind);
   }
 
-  /// About collectives of these sizes: times under the physical bound, extrapolations.
+  /// Warnings about collectives with these sizes: times below the physical bound, extrapolation.
   std::vector<Warning> warnings(core::CollectiveKind kind, const std::vector<std::int64_t>& sizes) const;
 
  private:

@@ -11,7 +11,7 @@ namespace {
 using core::CollectiveKind;
 using sim::Time;
 
-/// Of the workers that exist, the one that computes slowest; workers that are no stragglers have slowdown 1.
+/// The slowdown of the slowest existing worker; workers that are not stragglers have slowdown 1.
 double worst_slowdown(const Conditions& conditions, std::int64_t workers) {
   double worst = 0;
   std::int64_t stragglers = 0;
@@ -23,7 +23,7 @@ double worst_slowdown(const Conditions& conditions, std::int64_t workers) {
   return stragglers == workers ? worst : std::max(worst, 1.0);
 }
 
-/// The all-gather of the parallel tensor operator: 4 bytes a layer.
+/// The time of the all-gather of the parallel tensor operator: 4 bytes per layer.
 Time lars_gather(const core::Profile& profile, const Costs& costs, const Conditions& conditions) {
   if (!conditions.parallel_tensor_operator || costs.workers() == 1) return Time::zero();
   return costs.of(CollectiveKind::all_gather).time(4 * static_cast<std::int64_t>(profile.layers.size()));

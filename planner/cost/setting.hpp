@@ -13,33 +13,33 @@
 
 namespace planner {
 
-/// Refers to profile and network, which must outlive it. Throws Unsupported when the scenario asks for what
-/// the network has no cost for, or for more time than can be simulated.
+/// Refers to the profile and the network, which must outlive it. Throws Unsupported if the network lacks a
+/// required cost, or if times exceed what can be simulated.
 struct Setting {
   Setting(const core::Profile& profile, const core::Network& its_network, std::int64_t workers,
           const Algorithm& all_reduce, Conditions given);
 
   const core::Network* network;
   Conditions conditions;
-  double slowdown;  ///< of the slowest worker
-  /// What every worker computes: with closed costs collectives start when the slowest worker has issued them,
-  /// so without jitter the slowest alone decides.
+  double slowdown;  ///< slowdown of the slowest worker
+  /// The compute of every worker. With closed costs a collective starts when the slowest worker has issued
+  /// it, so without jitter the slowest worker represents all.
   Workload workload;
   Costs costs;
   Extras extras;
 };
 
-/// What is computed in an iteration by a worker `slowdown` times as slow; throws Unsupported where all
-/// iterations together would not fit the clock.
+/// The compute time per iteration of a worker with this slowdown; throws Unsupported if all iterations
+/// together exceed the range of sim::Time.
 double checked_compute_us(const core::Profile& profile, const Conditions& conditions, double slowdown);
 
-/// So many microseconds do not fit the clock.
+/// Throws Unsupported: this many microseconds exceed the range of sim::Time.
 [[noreturn]] void too_long(double us);
 
-/// How much slower each worker is than the profile says, nothing jittering.
+/// The slowdown of each worker relative to the profile, without jitter.
 std::vector<double> slowdowns(const Setting& setting);
 
-/// The ways in which groups may travel: `own`, and what the choices make of it, each once.
+/// The transfers available to groups: `own`, and `own` as modified by each choice, without duplicates.
 std::vector<TransferCost> make_transfers(const Setting& setting, const Transfer& own,
                                          std::span<const TransferChoice> choices);
 

@@ -29,7 +29,7 @@ const SparseEntry* find_sparse(std::string_view name) {
 
 namespace {
 
-/// 1 - (1 - share)^times by doubling, which neither cancels for small shares nor needs a library's pow().
+/// 1 - (1 - share)^times by repeated doubling, without cancellation for small shares and without pow().
 double any_of_independent(double share, std::int64_t times) {
   const auto either = [](double a, double b) { return a + b - a * b; };
   double out = 0;
@@ -45,7 +45,7 @@ double any_of_independent(double share, std::int64_t times) {
 double fill_in(double density, std::int64_t workers, double overlap) {
   const double common = overlap * density;
   if (common >= 1) return 1;
-  const double own = (density - common) / (1 - common);  // of the elements that are left
+  const double own = (density - common) / (1 - common);  // among the remaining elements
   return std::min(1.0, common + (1 - common) * any_of_independent(own, workers));
 }
 

@@ -29,7 +29,7 @@ TransferCost::TransferCost(const core::Network& network, std::int64_t workers, T
 
 void TransferCost::make_sparse(const core::Network& network) {
   const SparseEntry& entry = *find_sparse(transfer_.compressor.name);
-  if (entry.calls == nullptr) return;  // an all-gather like any other
+  if (entry.calls == nullptr) return;  // costed as a regular all-gather
   const SparseOptions& options = *transfer_.compressor.sparse;
   const Fabric fabric = fabric_of(network, workers(), entry.name, entry.needs_nodes);
   const SparseCalls calls = entry.calls(fabric, density(transfer_.compressor), options);
@@ -45,7 +45,7 @@ void TransferCost::make_sparse(const core::Network& network) {
                   .repartitioning = 1 / static_cast<double>(options.repartition_every)};
 }
 
-/// All in one node: nothing is compressed.
+/// With a single node nothing is compressed.
 void TransferCost::make_between_nodes(const core::Network& network) {
   const Compressor& compressor = transfer_.compressor;
   const Fabric fabric = fabric_of(network, workers(), fmt::format("{} between nodes", compressor.name), true);

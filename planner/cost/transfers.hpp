@@ -1,4 +1,4 @@
-// The ways in which a group can travel, and what a group costs that travels one way.
+// The transfers of a group, which define how it is sent, and their costs.
 
 #pragma once
 
@@ -15,66 +15,67 @@ namespace planner {
 struct Transfer {
   Algorithm all_reduce;
   Compressor compressor;
-  /// Groups that are sooner there as they are travel uncompressed (HiPress' selective compression).
+  /// Groups that arrive sooner uncompressed are sent uncompressed (selective compression of HiPress).
   bool selective = false;
   bool operator==(const Transfer&) const = default;
 };
 
-/// A way as far as it is not the schedule's own.
+/// The differences of a transfer from the schedule's own.
 struct TransferChoice {
   std::optional<Algorithm> all_reduce;
   std::optional<Compressor> compressor;
   bool operator==(const TransferChoice&) const = default;
 };
 
-/// `own` but for what the choice says.
+/// `own` with the differences of `choice` applied.
 Transfer chosen(const Transfer& own, const TransferChoice& choice);
 
-/// Of one group, each time rounded once.
+/// The cost of one group; each time is rounded once.
 struct GroupCost {
   sim::Time encode{};
   sim::Time channel{};
   sim::Time decode{};
 };
 
-/// What groups cost that travel one way on a number of workers. One worker sends, encodes and decodes
-/// nothing.
+/// The costs of groups that use one transfer on a number of workers. With one worker, sending, encoding and
+/// decoding cost nothing.
 class TransferCost {
  public:
-  /// `slowdown` multiplies encoding and decoding. `network` must outlive this.
+  /// `slowdown` multiplies encoding and decoding times. `network` must outlive this object.
   TransferCost(const core::Network& network, std::int64_t workers, Transfer transfer, double slowdown = 1);
 
-  /// The same, encoded and decoded by a worker that nothing slows: which groups are encoded is decided for
-  /// all workers at once.
+  /// The costs for a worker without slowdown. The decision which groups are encoded is unchanged, as it holds
+  /// for all workers.
   TransferCost at_full_speed() const;
 
-  /// The same as iteration `iteration` (from 0) has it, where some cost more than others; which groups are
-  /// encoded is decided for all alike.
+  /// The costs in iteration `iteration` (from 0), for transfers whose costs differ between iterations. The
+  /// decision which groups are encoded is the same in all iterations.
   TransferCost in_iteration(std::uint64_t iteration) const;
-  /// Whether in_iteration() differs.
+  /// Whether in_iteration() differs from the mean.
   bool has_spikes() const {
     return sparse_ && transfer_.compressor.sparse && transfer_.compressor.sparse->spikes;
   }
-  /// Carried by an all-reduce with a closed form of its own, sparse or compressed between nodes, whatever
-  /// carrier() says.
+  /// Whether an all-reduce with a closed form of its own, sparse or compressed between nodes, transfers the
+  /// group, whatever carrier() returns.
   bool is_sparse() const { return sparse_.has_value(); }
 
   const Transfer& transfer() const { return transfer_; }
   const Costs& costs() const { return costs_; }
   std::int64_t workers() const { return costs_.workers(); }
 
-  /// What the compressor makes of a pipeline's collective: all-reduce becomes all-gather where encoded
-  /// gradients cannot be summed. A half stays what it is.
+  /// The collective that replaces a pipeline's collective under the compressor: all-reduce becomes all-gather
+  /// if encoded gradients cannot be summed. A reduce-scatter or all-gather is unchanged.
   core::CollectiveKind carrier(core::CollectiveKind kind) const;
 
-  /// Of a group of so many dense bytes. Throw Unsupported as Costs::of() does.
+  /// Whether a group of this many dense bytes is encoded. This and the next functions throw Unsupported under
+  /// the same conditions as Costs::of().
   bool is_encoded(std::int64_t bytes) const;
   double encode_us(std::int64_t bytes) const;
   double decode_us(std::int64_t bytes) const;
   double us(core::CollectiveKind kind, std::int64_t bytes) const;
-  /// The message that `carrier` is given: what the cost is looked up for.
+  /// The size of the message that `carrier` sends, for which the cost is looked up.
   double message_bytes(core::CollectiveKind kind, std::int64_t bytes) const;
-  /// What a worker sends, mean over workers.
+  /// Bytes sent per worker, mean over workers.
   double sent_bytes(core::CollectiveKind kind, std::int64_t bytes) const;
 
   GroupCost cost(core::CollectiveKind kind, std::int64_t bytes) const;
@@ -86,19 +87,20 @@ class TransferCost {
 
   bool encodes() const;
   bool decodes() const { return compresses_ && !transfer_.compressor.decode.is_free(); }
-  /// Whether more bytes never cost less, on the channel or in code: planners may then stop looking at larger
+  /// Whether more bytes never cost less, on the channel or in coding; if so, planners can prune larger
   /// groups.
   bool is_monotone(core::CollectiveKind kind) const;
-  /// What two groups cost more apart than together, at least; below 0 where they may cost less.
+  /// A lower bound of the channel time saved by merging two groups; negative if merging may cost time.
   double saved_on_channel_us(core::CollectiveKind kind) const;
-  /// Whether a longer group never takes less to encode or decode, and two never less apart than together.
+  /// Whether a longer group never takes less time to encode or decode, and two groups never take less
+  /// separately than together.
   bool coding_grows() const;
   bool merging_saves_code() const;
-  /// The most that a group of up to so many bytes can cost, in code and on the channel.
+  /// The maximum cost, in coding and on the channel, of a group of up to this many bytes.
   double max_us(core::CollectiveKind kind, std::int64_t bytes) const;
 
  private:
-  /// How many of each an iteration has.
+  /// The number of calls of each kind per iteration.
   struct Calls {
     double usual = 1;
     double recomputing = 0;
@@ -109,7 +111,7 @@ class TransferCost {
     SparseCost recomputing;
     SparseCost repartitioning;
     bool recomputes = false;
-    double selects_from = 1;  ///< shares of the gradient
+    double selects_from = 1;  ///< share of the gradient from which elements are selected
     double decodes = 1;
   };
 
@@ -124,18 +126,18 @@ class TransferCost {
   double max_in_code_us(double bytes) const;
   double dense_us(core::CollectiveKind kind, double bytes) const;
   double encoded_us(core::CollectiveKind kind, double bytes, const Calls& calls) const;
-  /// None where the kind is a half.
+  /// None if the kind is a reduce-scatter or all-gather.
   const CodeCost* in_transit(core::CollectiveKind kind) const;
   double encoded_message(core::CollectiveKind kind, double bytes) const;
 
   Transfer transfer_;
   Costs costs_;
   double slowdown_;           // of the worker that encodes and decodes
-  double deciding_slowdown_;  // of the slowest
+  double deciding_slowdown_;  // of the slowest worker
   bool compresses_;
   std::optional<Sparse> sparse_;
-  double contributions_ = 1;  // that are decoded
-  Calls mean_;                // of an iteration, by which ways and groupings are chosen
+  double contributions_ = 1;  // number of contributions to decode
+  Calls mean_;                // per iteration, for choosing transfers and groupings
   Calls now_;
 };
 

@@ -9,15 +9,15 @@ namespace {
 
 using core::ProfileLayer;
 
-/// Of normally distributed samples with a small spread.
+/// Sigma from the interquartile range of normally distributed samples with a small spread.
 double spread_sigma(double time_us, const std::optional<double>& spread_us) {
-  constexpr double kRangeOfNormal = 1.349;  // quartiles lie 0.6745 standard deviations from the mean
+  constexpr double kRangeOfNormal = 1.349;  // quartiles are 0.6745 standard deviations from the mean
   constexpr double kMaxSigma = 2;
   if (!spread_us || time_us == 0) return 0;
   return std::min(kMaxSigma, *spread_us / (kRangeOfNormal * time_us));
 }
 
-/// Of the sum of a pass, whose layers vary independently.
+/// Sigma of the sum of a pass whose layers vary independently.
 class SumSigma {
  public:
   void add(double time_us, double sigma) {

@@ -1,5 +1,5 @@
-// A plan in the words of a training framework: what to paste into the job, what the framework makes of it,
-// and what is lost where it cannot do what the plan says.
+// Translates a plan for a training framework: text to paste into the job, the groups that the framework then
+// forms, and the loss if it cannot reproduce the plan.
 
 #pragma once
 
@@ -18,21 +18,21 @@ namespace planner {
 
 struct EmitRequest {
   const PlanFile& plan;
-  const Groups& groups;      ///< the plan's, as runs of the workload's gradients
-  const Workload& workload;  ///< what the plan was made for
-  /// What an iteration would take with other groups, all else as planned.
+  const Groups& groups;      ///< the plan's groups, as ranges of the workload's gradients
+  const Workload& workload;  ///< the workload that the plan was made for
+  /// Predicted iteration time with other groups; everything else stays as planned.
   std::function<double(const Groups&)> iteration_us;
 };
 
 struct Emission {
-  std::string text;  ///< ready to paste: Python or a command line, with comments; ends with a newline
-  /// The same as data. Everywhere: `target`, `groups_reproduced`, `iteration_us` (as planned), `makes` (what
-  /// the framework makes of the text), `differs` (groups of the plan, from 1, that it makes otherwise) and
-  /// `notes`; where one number decides: `best_single_cap`. `json` has its groups alone.
+  std::string text;  ///< Python or a command line with comments, ready to paste; ends with a newline
+  /// The same as data. Every target has `target`, `groups_reproduced`, `iteration_us` (as planned), `makes`
+  /// (the groups that the framework forms), `differs` (plan groups, from 1, that it forms otherwise) and
+  /// `notes`; targets with a single number also have `best_single_cap`. `json` holds only its groups.
   nlohmann::ordered_json json;
 };
 
-/// A framework that a plan can be told to.
+/// A framework that plans can be translated for.
 struct Emitter {
   std::string_view name;
   std::string_view summary;

@@ -1,4 +1,4 @@
-// The channel of a job: the streams on which collectives run, and the order in which they do.
+// The channel of a job: the streams on which collectives run, and their order.
 
 #pragma once
 
@@ -11,24 +11,24 @@
 
 namespace planner {
 
-/// Runs collectives in the order in which they are added, in turns where it has several streams. A channel
-/// that goes by layer chooses, of those that are ready, the one of the lowest priority value.
+/// Runs collectives in the order in which they are added, round-robin over several streams. A channel that
+/// goes by layer runs the ready collective with the lowest priority value.
 class ChannelWriter {
  public:
-  /// The streams must exist when tasks are added. Both must outlive this.
+  /// The streams must exist when tasks are added. `job` and `builder` must outlive this object.
   ChannelWriter(const Job& job, sim::TaskGraphBuilder& builder) : job_(job), builder_(builder) {}
 
-  /// Behind what was added to the same stream before.
+  /// Adds a task that runs after the earlier tasks of the same stream.
   sim::TaskId add_in_order(const TaskLabel& label, sim::Time duration);
-  /// `bytes` count against the channel's credit.
+  /// Adds a task that runs by priority; `bytes` count against the channel's credit.
   sim::TaskId add_by_priority(const TaskLabel& label, sim::Time duration, std::int32_t priority,
                               std::int64_t bytes);
 
-  /// When these have ended, all that was added has.
+  /// When these tasks have ended, all tasks added so far have ended.
   const std::vector<sim::TaskId>& last() const { return last_; }
   /// Whether tasks end in the order in which they are added.
   bool is_in_order() const { return !job_.program.by_layer && job_.channels == 1; }
-  /// Where nothing that was added before is of interest any more.
+  /// Discards the record of earlier tasks.
   void forget();
 
  private:

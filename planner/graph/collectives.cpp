@@ -88,7 +88,7 @@ TaskId CollectiveWriter::add(const Op& op) {
   return task;
 }
 
-/// A cycle's ticks follow one another on a stream of their own, counted from the start of backward.
+/// The ticks of a cycle are consecutive tasks on their own stream, counted from the start of backward.
 std::optional<TaskId> CollectiveWriter::tick_of(std::uint32_t group) {
   const Time at = writer_.job().groups[group].tick;
   if (at == Time::zero()) return {};

@@ -1,4 +1,4 @@
-// Collectives of gradients: what is encoded before them, which tick they wait for, what is decoded after
+// Writes the collectives of gradients: the encoding before them, the tick they wait for, the decoding after
 // them.
 
 #pragma once
@@ -14,27 +14,27 @@ namespace planner {
 
 class CollectiveWriter {
  public:
-  /// Both must outlive this.
+  /// `writer` and `update` must outlive this object.
   CollectiveWriter(GraphWriter& writer, UpdateWriter& update);
 
-  /// Before the backward pass whose gradients are sent: ticks count from here.
+  /// Called before the backward pass whose gradients are sent: ticks count from this point.
   void begin_backward();
-  /// Where `at` begins its backward pass: as soon as its first task can run.
+  /// Records the start of the worker's backward pass: the moment its first task can run.
   static void note_backward_begin(WorkerTasks& at);
-  /// A step of the backward pass. `item` as its label has it.
+  /// Adds a step of the backward pass. `item` is the item of the task's label.
   void backward(WorkerTasks& at, std::uint32_t step, std::uint32_t item);
   /// The groups whose last gradient this step yields.
   const std::vector<std::uint32_t>& groups_after(std::uint32_t step) const { return by_last_step_[step]; }
   /// The groups that wait for the whole backward pass.
   const std::vector<std::uint32_t>& groups_after_backward() const { return by_last_step_.back(); }
-  /// The gradients of a group are there. Where it travels encoded `at` encodes it.
+  /// Called when the gradients of a group are ready. Encodes them if the group is sent encoded.
   void encode(WorkerTasks& at, std::uint32_t group);
   bool is_decoded(std::uint32_t group) const;
   void decode(WorkerTasks& at, std::uint32_t group);
 
-  /// The op's collective, as soon as its issue allows, and what is decoded before the next iteration.
+  /// Adds the op's collective, as early as its issue rule allows, and the decoding before the next iteration.
   sim::TaskId add(const Op& op);
-  /// The same without what it waits for.
+  /// Adds the op's collective without its dependencies.
   sim::TaskId add_alone(const Op& op, std::uint32_t iteration);
 
  private:
@@ -43,7 +43,8 @@ class CollectiveWriter {
 
   GraphWriter& writer_;
   UpdateWriter& update_;
-  std::vector<std::vector<std::uint32_t>> by_last_step_;  // groups; the last element after all of backward
+  std::vector<std::vector<std::uint32_t>> by_last_step_;  // groups by their last step; the last element holds
+                                                          // those after all of backward
   std::optional<sim::TaskId> last_tick_;
   sim::Time last_tick_at_{};
 };

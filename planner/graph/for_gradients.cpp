@@ -1,5 +1,5 @@
-// Iterations whose collectives are all issued for gradients: while the backward pass yields them, after it,
-// after the channel has drained, or after the update.
+// Iterations whose collectives are all issued for gradients: during the backward pass, after it, after the
+// channel has drained, or after the update.
 
 #include <algorithm>
 #include <utility>
@@ -76,7 +76,7 @@ class ForGradients {
   }
 
   void communicate() {
-    if (writer_.program().by_layer) writer_.channel().forget();  // all before has been waited for
+    if (writer_.program().by_layer) writer_.channel().forget();  // all earlier collectives have been awaited
     bool is_updated = false;
     std::uint32_t issued = 0;
     for (const Op& op : writer_.program().ops) {
@@ -97,14 +97,14 @@ class ForGradients {
     if (op.delivers == Delivers::own_layers) under_forward_.deliver(op.group, task);
   }
 
-  /// Where the channel goes by layer there is no point at which it drains, unless rates ask for one.
+  /// A channel that goes by layer has no point at which it drains, unless learning rates require one.
   bool updates_under_forward() const {
     const Extras& extras = writer_.job().extras;
     return writer_.program().by_layer && extras.lars == Time::zero() && extras.lars_gather == Time::zero();
   }
 
   GraphWriter& writer_;
-  bool carries_;  // collectives reach under the next forward pass
+  bool carries_;  // whether collectives overlap the next forward pass
   UpdateWriter update_;
   CollectiveWriter collectives_;
   UnderNextForward under_forward_;

@@ -1,4 +1,5 @@
-// Iterations whose parameters are gathered for each pass, so many groups ahead of the layers that use them.
+// Iterations whose parameters are gathered for each pass, a number of groups ahead of the layers that use
+// them.
 
 #include <cstdint>
 #include <optional>
@@ -14,13 +15,13 @@ namespace {
 using sim::TaskId;
 using Kind = TaskLabel::Kind;
 
-/// The groups of one pass in the order of their use.
+/// The groups of one pass in the order of use.
 struct Pass {
   Issue issue = Issue::forward;
-  std::uint32_t batch = 0;           ///< counted in the direction of the pass
-  std::vector<bool> is_gathered;     ///< by group; the parameters of the others are there
-  std::vector<std::uint32_t> order;  ///< of use
-  std::size_t issued = 0;            ///< how many of them have been come to, or have been gathered ahead
+  std::uint32_t batch = 0;           ///< micro-batch, counted in the direction of the pass
+  std::vector<bool> is_gathered;     ///< by group; the parameters of other groups are present
+  std::vector<std::uint32_t> order;  ///< groups in the order of use
+  std::size_t issued = 0;            ///< how many of them are reached or gathered ahead
 };
 
 class ForPasses {
@@ -93,12 +94,12 @@ class ForPasses {
       gather_next();
   }
 
-  /// Issues the gather of the group that is so many groups ahead, which may be the group itself.
+  /// Issues the gather of the group that is `prefetch` groups ahead, possibly of the group itself.
   void come_to(std::uint32_t group) {
     if (pass_.issued < pass_.order.size()) gather_next();
     if (!gathered_[group]) return;
     for (WorkerTasks& at : writer_.workers()) {
-      if (writer_.channel().is_in_order()) at.next_waits_for.clear();  // those before it have ended by then
+      if (writer_.channel().is_in_order()) at.next_waits_for.clear();  // earlier ones have ended by then
       at.next_waits_for.push_back(*gathered_[group]);
     }
   }
@@ -123,7 +124,7 @@ class ForPasses {
   std::vector<std::vector<std::uint32_t>> by_first_layer_;
   std::vector<std::vector<std::uint32_t>> by_first_step_;
   Pass pass_;
-  std::vector<std::optional<TaskId>> gathered_;  // by group: what its layers' pass waits for
+  std::vector<std::optional<TaskId>> gathered_;  // by group: the task that its layers' pass waits for
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Writes the task graph of a job: streams, compute tasks in the order of the calls, and marks.
+// Writes the task graph of a job: streams, compute tasks in call order, and marks.
 
 #pragma once
 
@@ -13,20 +13,21 @@
 
 namespace planner {
 
-/// How far the tasks of one worker are written.
+/// The progress of one worker while its tasks are written.
 struct WorkerTasks {
   std::size_t index = 0;
   std::optional<sim::TaskId> last;          ///< the last compute task
-  std::vector<sim::TaskId> next_waits_for;  ///< the next compute task waits for these and for the last one
+  std::vector<sim::TaskId> next_waits_for;  ///< the next compute task waits for these and for `last`
   std::vector<sim::TaskId> backward_begins_after;
   sim::TaskId backward_end{};
-  std::vector<sim::TaskId> sendable;         ///< by group: its gradients can be sent after this task
-  std::optional<sim::TaskId> drained_after;  ///< the last compute task when the channel had to be empty
+  std::vector<sim::TaskId> sendable;         ///< by group: the task after which its gradients can be sent
+  std::optional<sim::TaskId> drained_after;  ///< the last compute task when the channel was required to be
+                                             ///< empty
 };
 
 class GraphWriter {
  public:
-  /// `job` must outlive this.
+  /// `job` must outlive this object.
   explicit GraphWriter(const Job& job);
 
   const Job& job() const { return job_; }
@@ -36,7 +37,7 @@ class GraphWriter {
   std::span<WorkerTasks> workers() { return workers_; }
   std::uint32_t iteration() const { return iteration_; }
 
-  /// Labels and costs are those of this iteration from here on.
+  /// Later labels and costs belong to this iteration.
   void begin_iteration(std::uint32_t iteration);
   const TransferCost& transfer_of(std::uint32_t group) const {
     return transfers_[job_.groups[group].transfer];
@@ -45,26 +46,26 @@ class GraphWriter {
     return planner::bytes_of(job_.workload, job_.groups[group]);
   }
 
-  /// Nothing where there is no earlier task.
+  /// Adds a dependency; does nothing if there is no earlier task.
   void depend(sim::TaskId task, std::optional<sim::TaskId> earlier);
-  /// Takes `duration` on a worker that is as fast as the workload says.
+  /// Adds a compute task that takes `duration` on a worker at the workload's speed.
   sim::TaskId compute(WorkerTasks& at, TaskLabel::Kind kind, std::uint32_t item, sim::Time duration);
-  /// An input task takes its turn among the compute tasks.
+  /// Adds an input task; it runs in order among the compute tasks.
   void read(WorkerTasks& at);
   sim::TaskId add_tick(std::uint32_t group, sim::Time duration);
 
-  /// A collective of a group, after those that were added before unless the channel goes by layer.
+  /// Adds a group's collective, after those added before unless the channel goes by layer.
   sim::TaskId collective(TaskLabel::Kind kind, std::uint32_t group, sim::Time duration,
                          std::uint32_t iteration);
-  /// A collective that keeps its place in the order in any case. `item` as its label has it.
+  /// Adds a collective that always keeps its place in the order. `item` is the item of its label.
   sim::TaskId collective_in_order(TaskLabel::Kind kind, std::uint32_t item, sim::Time duration);
   ChannelWriter& channel() { return channel_; }
-  /// The next compute task of each worker waits for all that the channel still has to do.
+  /// The next compute task of each worker waits for all pending collectives.
   void await_channel();
 
-  /// All tasks so far on compute streams, and what the next compute task waits for.
+  /// Adds a mark: all earlier tasks on compute streams and the dependencies of the next compute task.
   void mark();
-  /// All tasks so far on compute streams; collectives may go on.
+  /// Adds a mark of all earlier compute tasks only; collectives may continue.
   void mark_compute();
   Lowered finish() &&;
 

@@ -1,4 +1,4 @@
-// Which groups a pass comes to with which of its layers.
+// The groups that a pass reaches with each of its layers.
 
 #pragma once
 
@@ -10,11 +10,11 @@
 
 namespace planner {
 
-/// For each layer, the groups that carry tensors of it and of no layer before it, in forward order.
+/// For each layer, the groups that hold tensors of it and of no earlier layer, in forward order.
 std::vector<std::vector<std::uint32_t>> groups_by_first_layer(const Workload& workload, const Groups& groups);
 
-/// For each step of backward, the groups that carry tensors of its layer and of no layer that backward comes
-/// to before. A layer's groups are listed at its first step.
+/// For each step of backward, the groups that hold tensors of its layer and of no layer that backward reaches
+/// earlier. A layer's groups are listed at its first step.
 std::vector<std::vector<std::uint32_t>> groups_by_first_step(const Workload& workload, const Groups& groups);
 
 }  // namespace planner

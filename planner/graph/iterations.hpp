@@ -1,4 +1,4 @@
-// The iterations of a job, by how its collectives are issued.
+// The iterations of a job, by the rule that issues its collectives.
 
 #pragma once
 
@@ -6,11 +6,11 @@
 
 namespace planner {
 
-/// Each collective is issued for gradients, when they are ready, or once they are all there. With
-/// Delivers::own_layers an iteration ends in the middle of a forward pass, see Lowered::marks.
+/// Issues each collective for gradients, when its gradients or all gradients are ready. With
+/// Delivers::own_layers an iteration ends in the middle of a forward pass; see Lowered::marks.
 void add_iterations_for_gradients(GraphWriter& writer);
 
-/// Parameters are gathered for the passes of each micro-batch, gradients are scattered after the last.
+/// Gathers parameters for the passes of each micro-batch and scatters gradients after the last.
 void add_iterations_for_passes(GraphWriter& writer);
 
 }  // namespace planner

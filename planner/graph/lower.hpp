@@ -1,5 +1,5 @@
-// Lowers the program of a pipeline to the task graph of one worker or of several, over some iterations. The
-// simulator runs the graph on a clock, live workers run it on threads. Knows no pipeline by name.
+// Lowers the program of a pipeline to the task graph of one or several workers, over some iterations. The
+// simulator runs the graph with simulated time, live workers run it on threads. It knows no pipeline by name.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace planner {
 
-/// All tasks of the job, one after another, must take less than sim::kMaxUs.
+/// The sum of all task times must be below sim::kMaxUs.
 Lowered lower(const Job& job);
 
 }  // namespace planner

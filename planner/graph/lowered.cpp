@@ -36,7 +36,7 @@ Time at_mark(const std::vector<TaskId>& mark, const sim::Timeline& timeline) {
 
 namespace {
 
-/// The update of what lies between two places in the gradients' bytes.
+/// The update time of the bytes between two offsets in the gradients.
 Time update_between(const Workload& workload, const Extras& extras, std::int64_t from, std::int64_t to) {
   const auto of_first = [&](std::int64_t bytes) {
     const double share = static_cast<double>(bytes) / static_cast<double>(workload.bytes());

@@ -12,7 +12,7 @@ std::uint64_t bits_of(const Jitter& jitter, std::int64_t worker, const TaskLabel
                    static_cast<std::uint64_t>(label.kind), label.item);
 }
 
-/// Mean 1 as long as sigma is far below 1: no task takes less than no time.
+/// A normal factor, clamped at 0; its mean is 1 if sigma is well below 1.
 double normal_mean_one(std::uint64_t bits, double sigma) {
   return std::max(0.0, 1 + sigma * sim::standard_normal(bits));
 }
@@ -33,7 +33,7 @@ double TaskSigmas::of(TaskLabel::Kind kind, std::uint32_t item) const {
     case TaskLabel::Kind::backward: return backward_[item % backward_.size()];
     case TaskLabel::Kind::micro_batch_forward: return measured_->micro_batch_forward;
     case TaskLabel::Kind::micro_batch_backward: return measured_->micro_batch_backward;
-    default: return all_;  // nobody measured how encoding and updates spread
+    default: return all_;  // the spread of encoding and updates is not measured
   }
 }
 

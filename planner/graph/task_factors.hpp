@@ -1,5 +1,4 @@
-// By how much a task of each worker takes longer than the workload says: its worker's slowness times its own
-// draw.
+// The factor on a task of each worker relative to the workload: its worker's slowdown times a random factor.
 
 #pragma once
 
@@ -14,13 +13,13 @@
 
 namespace planner {
 
-/// The standard deviation that a task's draw has: the scenario's, or the layer's measured one.
+/// The standard deviation of a task's random factor: the scenario's jitter, or the layer's measured spread.
 class TaskSigmas {
  public:
   explicit TaskSigmas(const Setting& setting);
 
   double of(TaskLabel::Kind kind, std::uint32_t item) const;
-  /// No task's is larger.
+  /// The maximum over all tasks.
   double max() const;
 
  private:
@@ -29,15 +28,15 @@ class TaskSigmas {
   std::vector<double> backward_;  // by step
 };
 
-/// The factor, of mean 1, that a simulated task takes longer on a worker: one draw for each worker, iteration
-/// and task, the same whatever else is simulated.
+/// The random factor, of mean 1, on the time of a simulated task: a function of worker, iteration and task
+/// that does not depend on what else is simulated.
 double task_factor(const Jitter& jitter, double sigma, std::int64_t worker, const TaskLabel& label);
 
 class TaskFactors {
  public:
   explicit TaskFactors(const Setting& setting);
 
-  /// Of a compute task on every worker; empty where all take what the workload says. Until the next call.
+  /// The factors of a compute task by worker; empty if all are 1. Valid until the next call.
   std::span<const double> of(const TaskLabel& label);
 
  private:
@@ -46,7 +45,7 @@ class TaskFactors {
   std::vector<double> slowdowns_;
   bool straggles_;
   std::uint32_t iteration_ = 0;
-  std::vector<std::uint64_t> states_;  // by worker, of that iteration: what its bits begin with
+  std::vector<std::uint64_t> states_;  // by worker: the random generator's prefix state for that iteration
   std::vector<std::uint64_t> bits_;
   std::vector<double> factors_;
 };

@@ -1,4 +1,4 @@
-// What a task of an iteration is.
+// The label of a task: its kind, item and iteration.
 
 #pragma once
 
@@ -10,16 +10,17 @@
 
 namespace planner {
 
-/// Kept in sim::Task::label.
+/// Stored packed in sim::Task::label.
 struct TaskLabel {
   enum class Kind : std::uint8_t {
-    read,                  ///< reads the input, where that is not overlapped
-    forward,               ///< item: layer; counted on through micro-batches that are run layer by layer
-    backward,              ///< item: step of Workload::backward; counted on from the last micro-batch back
+    read,                  ///< reads the input, if reading is not overlapped
+    forward,               ///< item: layer; continues over micro-batches that are run layer by layer
+    backward,              ///< item: step of Workload::backward; continues from the last micro-batch to the
+                           ///< first
     micro_batch_forward,   ///< item: micro-batch
     micro_batch_backward,  ///< item: micro-batch
     tick,                  ///< waits for the tick of group `item`
-    encode,                ///< item: group, as for the next four
+    encode,                ///< item: group; the next four likewise
     all_reduce,
     reduce_scatter,
     all_gather,
@@ -28,12 +29,12 @@ struct TaskLabel {
     lars_gather,
     update,
     group_update,     ///< item: group
-    backward_gather,  ///< gathers parameters before a backward pass; item: group, counted on as for backward
-    forward_gather,   ///< gathers parameters before a forward pass; item: group, counted on as for forward
+    backward_gather,  ///< gathers parameters before a backward pass; item: group, numbered as for backward
+    forward_gather,   ///< gathers parameters before a forward pass; item: group, numbered as for forward
   };
   static constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::forward_gather) + 1;
 
-  /// What tasks of this kind run for a group; none for tasks that are no collective of a group.
+  /// The collective that tasks of this kind run for a group; none for other tasks.
   static std::optional<core::CollectiveKind> collective(Kind kind);
 
   Kind kind = Kind::read;

@@ -33,10 +33,10 @@ void UnderNextForward::issue_next(std::uint32_t come_to) {
   deliver(op.group, task);
 }
 
-/// What comes between a group's collective and the forward pass of its layers.
+/// Adds the tasks between a group's collective and the forward pass of its layers.
 void UnderNextForward::receive(WorkerTasks& at, std::uint32_t group) {
   if (writer_.communicates()) {
-    if (writer_.channel().is_in_order()) at.next_waits_for.clear();  // those before it have ended by then
+    if (writer_.channel().is_in_order()) at.next_waits_for.clear();  // earlier ones have ended by then
     at.next_waits_for.push_back(delivered_[group]);
   }
   if (collectives_.is_decoded(group)) collectives_.decode(at, group);

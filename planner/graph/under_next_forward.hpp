@@ -1,4 +1,4 @@
-// Collectives that reach under the next forward pass: a layer waits for those of its own groups alone.
+// Collectives that overlap the next forward pass: a layer waits only for those of its own groups.
 
 #pragma once
 
@@ -12,14 +12,14 @@ namespace planner {
 
 class UnderNextForward {
  public:
-  /// All must outlive this.
+  /// All arguments must outlive this object.
   UnderNextForward(GraphWriter& writer, CollectiveWriter& collectives, UpdateWriter& update);
 
-  /// The next forward pass of the group's layers waits for this collective.
+  /// Makes the next forward pass of the group's layers wait for this collective.
   void deliver(std::uint32_t group, sim::TaskId collective) { delivered_[group] = collective; }
-  /// The op is issued when forward has come to one of the groups before it: one op for each group.
+  /// Issues the op, one per group, when forward has reached one of the groups before it.
   void defer(const Op& op) { deferred_.push_back(&op); }
-  /// The forward pass has come to the layer: what its groups need comes before it.
+  /// Called when forward reaches the layer: adds what its groups require.
   void come_to(std::uint32_t layer);
 
  private:

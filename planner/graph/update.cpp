@@ -20,7 +20,8 @@ void UpdateWriter::update_at_once() {
   for (WorkerTasks& at : writer_.workers()) at.drained_after = writer_.compute(at, Kind::update, 0, update);
 }
 
-/// LARS or LAMB with the parallel tensor operator: a share of the rates on each worker, then everyone's.
+/// LARS or LAMB with the parallel tensor operator: each worker computes a share of the rates, then an
+/// all-gather distributes them.
 void UpdateWriter::compute_rates() {
   const Job& job = writer_.job();
   if (job.extras.lars > Time::zero())

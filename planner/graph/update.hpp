@@ -1,4 +1,5 @@
-// The end of an iteration's communication: the channel drains, rates are computed, parameters are updated.
+// The end of an iteration's communication: the channel drains, learning rates are computed, parameters are
+// updated.
 
 #pragma once
 
@@ -10,18 +11,19 @@ namespace planner {
 
 class UpdateWriter {
  public:
-  /// `writer` must outlive this. `keeps_gathers_apart`: collectives after the draining are awaited group by
-  /// group, so compute does not wait for the rates of a channel in order, which come before them.
+  /// `writer` must outlive this object. `keeps_gathers_apart`: collectives after draining are awaited group
+  /// by group, so compute does not wait for the rates, which precede them on an ordered channel.
   UpdateWriter(GraphWriter& writer, bool keeps_gathers_apart)
       : writer_(writer), keeps_gathers_apart_(keeps_gathers_apart) {}
 
-  /// From here on everything waits for the channel and for the backward pass.
+  /// Makes all later tasks wait for the channel and the backward pass.
   void drain();
-  /// Drains; then the optimizer runs, unless it does group by group.
+  /// Drains, then runs the optimizer unless it runs by group.
   void update_at_once();
-  /// A collective that may start once the channel has drained.
+  /// Delays a collective until the channel has drained.
   void wait_until_drained(sim::TaskId collective);
-  /// A collective that compute has come to after the draining. On one channel its place in the order says so.
+  /// Delays a collective that compute reaches after draining. With one channel the order already implies
+  /// this.
   void wait_for_drained_channel(sim::TaskId collective);
 
  private:

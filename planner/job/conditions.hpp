@@ -1,4 +1,4 @@
-// What a scenario says besides profile, network, workers and schedules.
+// The conditions of a scenario other than profile, network, workers and schedules.
 
 #pragma once
 
@@ -11,8 +11,7 @@
 
 namespace planner {
 
-/// While a worker's channel is busy its compute runs 1 + compute_slowdown times slower, and the other way
-/// round.
+/// While a worker's channel is busy, its compute runs 1 + compute_slowdown times slower, and vice versa.
 struct Overlap {
   double compute_slowdown = 0;
   double communication_slowdown = 0;
@@ -21,13 +20,13 @@ struct Overlap {
   bool operator==(const Overlap&) const = default;
 };
 
-/// Multiplies each compute task by its own draw of mean 1.
+/// Multiplies each compute task by its own random factor of mean 1.
 struct Jitter {
   enum class Distribution {
     lognormal,  ///< sigma: standard deviation of the logarithm
-    normal,     ///< sigma: standard deviation; no task takes less than no time
-    measured,   ///< lognormal, each layer with the spread that its profile measured, or sigma where that is
-                ///< more
+    normal,     ///< sigma: standard deviation; negative times become zero
+    measured,   ///< lognormal; each layer uses the measured spread of its profile, or sigma if that is
+                ///< greater
   };
 
   Distribution distribution = Distribution::lognormal;
@@ -43,29 +42,29 @@ struct Straggler {
   double slowdown = 1;
 };
 
-/// A worker computes nothing and joins no collective from `at_us` on; what it had begun it goes on with when
-/// it is back.
+/// From `at_us` on, a worker computes nothing and joins no collective; it resumes interrupted tasks when it
+/// is back.
 struct Failure {
   std::int64_t worker = 0;
   double at_us = 0;
-  std::optional<double> down_us = {};  ///< none: it never comes back
+  std::optional<double> down_us = {};  ///< absent if it never recovers
 };
 
-/// How a collective is simulated.
+/// The level of detail at which collectives are simulated.
 enum class Fidelity {
-  closed,   ///< the formula: starts when all have issued it, ends everywhere at once
-  steps,    ///< round by round, rank by rank, on links of their own
+  closed,   ///< by formula: starts when all workers have issued it, ends everywhere at once
+  steps,    ///< round by round, rank by rank, on dedicated links
   messages  ///< message by message, on links that may be shared
 };
 
-/// What distinguishes links beyond what the network says; of steps and messages.
+/// Differences between links beyond the network's description; for fidelities `steps` and `messages`.
 struct LinkConditions {
-  double sigma = 0;  ///< of the lognormal draw of mean 1 that each message takes longer
+  double sigma = 0;  ///< of the lognormal factor of mean 1 on each message
   std::uint64_t seed = 1;
-  std::vector<Straggler> slow;  ///< workers whose messages take so many times as long
+  std::vector<Straggler> slow;  ///< workers whose messages take longer by their factor
 };
 
-/// What is expected of a schedule where Conditions::needs_channel_in_order().
+/// The `expected` part of the error for schedules that violate Conditions::needs_channel_in_order().
 constexpr std::string_view kPipelineInOrder =
     "a pipeline whose channel runs in order, with failures, other jitter than lognormal or other fidelity "
     "than closed";
@@ -77,7 +76,7 @@ struct Conditions {
   bool read_is_overlapped = true;
   double optimizer_us = 0;
   double lars_us = 0;
-  double lamb_us = 0;  ///< the same for another optimizer: rates by layer, which workers may share out
+  double lamb_us = 0;  ///< like update_us, for another optimizer: rates by layer, which workers may share out
   bool parallel_tensor_operator = false;
   std::vector<Straggler> stragglers = {};
   Overlap overlap = {};
@@ -86,15 +85,17 @@ struct Conditions {
 
   Fidelity fidelity = Fidelity::closed;
   LinkConditions links;
-  std::optional<cluster::TopologySpec> topology = {};  ///< of messages; none: no link is shared
-  /// Of messages: collectives take turns on so many channels of a worker, each in order.
+  std::optional<cluster::TopologySpec> topology = {};  ///< for fidelity `messages`; absent if no link is
+                                                       ///< shared
+  /// For fidelity `messages`: the number of channels per worker, used round-robin, each in order.
   std::uint32_t channels = 1;
 
-  /// Whether the slowest worker no longer stands for all.
+  /// Whether the slowest worker cannot represent all workers.
   bool workers_differ() const { return jitter.any() || !failures.empty() || fidelity != Fidelity::closed; }
 
-  /// Whether only pipelines whose channel runs in order can be simulated. Where it goes by layer each worker
-  /// may run collectives in another order, so that all are one simulation, which knows lognormal draws alone.
+  /// Whether only pipelines with an ordered channel can be simulated. If a channel goes by layer, workers may
+  /// run collectives in different orders, so all workers are one simulation, which supports only lognormal
+  /// factors.
   bool needs_channel_in_order() const {
     return !failures.empty() || fidelity != Fidelity::closed ||
            jitter.distribution != Jitter::Distribution::lognormal;

@@ -1,4 +1,4 @@
-// Which gradients travel together.
+// Groupings: which gradients are sent together.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace planner {
 
-/// Of one gradient's bytes.
+/// A range of one gradient's bytes.
 struct Part {
   std::int64_t from = 0;
   std::int64_t bytes = 0;
@@ -21,16 +21,16 @@ struct Part {
 struct Group {
   std::uint32_t begin = 0;
   std::uint32_t end = 0;
-  /// Issued no sooner than this after backward began, though its gradients are ready (Horovod's cycle).
+  /// Earliest issue time since backward began, even if its gradients are ready before (Horovod's cycle).
   sim::Time tick{};
-  /// How it travels: a place in the ways that its schedule offers.
+  /// Index into the transfers that its schedule offers.
   std::uint32_t transfer = 0;
-  /// Of a group of one gradient: what it carries of it, where not all.
+  /// For a group of one gradient: the part that is sent, if not all of it.
   std::optional<Part> part = {};
   bool operator==(const Group&) const = default;
 };
 
-/// Every gradient once, in communication order.
+/// A grouping: every gradient exactly once, in communication order.
 using Groups = std::vector<Group>;
 
 }  // namespace planner

@@ -1,4 +1,4 @@
-// Looking things up in the tables of algorithms, fusions, pipelines and schedules.
+// Looks up entries in the tables of algorithms, fusions, pipelines and schedules.
 
 #pragma once
 
@@ -17,7 +17,7 @@ std::vector<std::string_view> names(std::span<const Entry> table) {
   return out;
 }
 
-/// The entry of that name, which must be in the table.
+/// The entry with that name, which must be in the table.
 template <typename Entry>
 const Entry& entry(std::span<const Entry> table, std::string_view name) {
   const auto found = std::find_if(table.begin(), table.end(), [&](const Entry& e) { return e.name == name; });

@@ -9,7 +9,7 @@ bool has_parts(const ProfileLayer& layer) {
   return !layer.tensors.empty() && layer.tensors.front().backward_us.has_value();
 }
 
-/// The steps of one layer, and its gradients: last tensor first.
+/// Adds the steps of one layer and its gradients, last tensor first.
 void add_backward(Workload& workload, std::uint32_t layer_index, double slowdown) {
   const ProfileLayer& layer = workload.profile->layers[layer_index];
   const std::int64_t element_bytes = core::bytes_per_element(workload.profile->dtype);

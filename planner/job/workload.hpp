@@ -1,4 +1,4 @@
-// A profile in simulated time: when each gradient is ready, in the order in which backward yields them.
+// A profile in simulated time: when each gradient is ready, in backward order.
 
 #pragma once
 
@@ -13,14 +13,14 @@ namespace planner {
 
 /// A gradient, by its position in backward order.
 struct Gradient {
-  std::uint32_t layer = 0;   ///< in the profile
-  std::uint32_t tensor = 0;  ///< in the layer
+  std::uint32_t layer = 0;   ///< index in the profile
+  std::uint32_t tensor = 0;  ///< index in the layer
   std::int64_t bytes = 0;
   sim::Time ready{};                ///< since backward began
   std::uint32_t backward_step = 0;  ///< the step that yields it
 };
 
-/// What backward runs: a layer, or the part of a layer that one tensor's gradient takes.
+/// A unit of backward: a layer, or the part of a layer that yields one tensor's gradient.
 struct BackwardStep {
   static constexpr std::uint32_t kWholeLayer = UINT32_MAX;
 
@@ -29,13 +29,13 @@ struct BackwardStep {
   sim::Time duration{};
 };
 
-/// Refers to the profile it was made from, which must outlive it.
+/// Refers to the profile from which it was made, which must outlive it.
 struct Workload {
   const core::Profile* profile = nullptr;
   std::vector<sim::Time> forward;             ///< by layer
   std::vector<BackwardStep> backward;         ///< in the order in which they run
   std::vector<Gradient> gradients;            ///< in backward order
-  std::vector<std::int64_t> bytes_before{0};  ///< of the first n gradients, n = 0 to their number
+  std::vector<std::int64_t> bytes_before{0};  ///< sum over the first n gradients, n = 0 to their number
   sim::Time forward_total{};
   sim::Time backward_total{};
 
@@ -48,15 +48,15 @@ inline std::int64_t bytes_of(const Workload& workload, const Group& group) {
                     : workload.bytes_before[group.end] - workload.bytes_before[group.begin];
 }
 
-/// What an iteration takes besides its layers and its collectives of gradients.
+/// The parts of an iteration besides its layers and gradient collectives.
 struct Extras {
-  sim::Time read{};         ///< of the input, where it is not overlapped
-  sim::Time update{};       ///< of the optimizer, and of LARS where each worker computes all of it
+  sim::Time read{};         ///< input time, if not overlapped
+  sim::Time update{};       ///< optimizer time, including LARS if each worker computes all of it
   sim::Time lars{};         ///< a worker's share of LARS with the parallel tensor operator
   sim::Time lars_gather{};  ///< the all-gather of its results
 };
 
-/// `slowdown` multiplies every compute time, each rounded once.
+/// `slowdown` multiplies every compute time; each is rounded once.
 Workload make_workload(const core::Profile& profile, double slowdown = 1.0);
 
 }  // namespace planner

@@ -1,6 +1,6 @@
-// DeAR: each all-reduce in two halves. Reduce-scatters hide under this iteration's backward pass, all-gathers
-// under the next one's forward pass, all of them at once or, as the authors' code has it, each when forward
-// has come to the one before (`prefetch` 1).
+// DeAR: splits each all-reduce into two phases. Reduce-scatters overlap this iteration's backward pass,
+// all-gathers the next forward pass, issued all at once or, as in the authors' code, each when forward has
+// reached the previous one (`prefetch` 1).
 
 #include <array>
 

@@ -1,5 +1,5 @@
 // Parameter servers (MG-WFBP, section 4.3): wait-free back-propagation in which a group is pushed to the
-// servers and pulled again, each of the two a message of startup and bytes, one right after the other.
+// servers and pulled again; each is a message with startup and bytes, one right after the other.
 
 #include <array>
 

@@ -6,7 +6,7 @@
 
 namespace planner {
 
-// To add a pipeline: write pipelines/<name>.cpp and list it here.
+// To add a pipeline: write planner/pipeline/<name>.cpp and list it here.
 Pipeline after_backward();
 Pipeline wfbp();
 Pipeline dear();

@@ -1,5 +1,5 @@
 // Pipelines: when communication runs. A pipeline writes the collectives of one iteration as data; lower()
-// turns them into tasks and knows no pipeline; planners choose their model by what the program is
+// turns them into tasks and knows no pipeline; planners choose their model by the program's properties
 // (make_model).
 
 #pragma once
@@ -18,22 +18,23 @@
 
 namespace planner {
 
-/// When a collective may start, besides that the one before it has ended.
+/// The condition for starting a collective, besides the end of the previous one.
 enum class Issue {
   gradients,     ///< its group's gradients are ready, and its tick has come
   backward_end,  ///< the backward pass has ended, and its tick has come
   drained,       ///< the backward pass and every collective before it have ended
-  updated,       ///< as drained, and the parameters have been updated
-  forward,       ///< in each micro-batch before the forward pass of its layers, so many groups ahead
-  backward,      ///< likewise before their backward pass
+  updated,       ///< as `drained`, and the parameters have been updated
+  forward,       ///< in each micro-batch before the forward pass of its layers, as many groups ahead as
+                 ///< `prefetch` allows
+  backward,      ///< as `forward`, before the backward pass of its layers
 };
 
-/// What waits for a collective.
+/// The tasks that wait for a collective.
 enum class Delivers {
   nothing,         ///< only the collectives after it
   next_iteration,  ///< the next iteration as a whole
   own_layers,      ///< the next forward pass of the layers whose gradients it carries
-  own_pass,        ///< the pass of its layers that it is issued for
+  own_pass,        ///< the pass for which it is issued
 };
 
 struct Op {
@@ -44,47 +45,47 @@ struct Op {
   bool operator==(const Op&) const = default;
 };
 
-/// Where the optimizer runs: once, before the first op that is issued `updated` or else when the channel has
-/// drained; or in parts proportional to bytes, each before the forward of its group's layers.
+/// When the optimizer runs: once, before the first op issued as `updated` or else after the channel has
+/// drained; or in parts proportional to bytes, each before the forward pass of its group's layers.
 enum class Update { at_once, by_group };
 
-/// A channel that runs, of all that is ready, what is for the layer nearest the input. What has been handed
-/// to it can no longer be overtaken.
+/// A channel that runs, of the ready collectives, the one for the layer nearest the input. Collectives
+/// already handed to it cannot be overtaken.
 struct ByLayer {
-  std::int64_t credit_bytes = 0;  ///< handed over and not yet done, at most; one that is larger goes alone
+  std::int64_t credit_bytes = 0;  ///< maximum bytes handed over and unfinished; a larger collective runs
+                                  ///< alone
   bool operator==(const ByLayer&) const = default;
 };
 
-/// The collectives of one iteration in the order in which the channel runs them; those that are issued for a
-/// pass come where the pass reaches them.
+/// The collectives of one iteration in channel order; those issued for a pass run when the pass reaches them.
 struct Program {
   std::vector<Op> ops;
   Update update = Update::at_once;
-  /// All-gathers under a pass that may have been issued beyond those that compute has come to; none: all.
+  /// Number of all-gathers for a pass that may be issued ahead of compute; unlimited if absent.
   std::optional<std::uint32_t> prefetch = {};
-  std::optional<ByLayer> by_layer = {};  ///< instead of in order
-  sim::Time negotiation{};               ///< on the channel, before each collective
+  std::optional<ByLayer> by_layer = {};  ///< if set, the channel goes by layer instead of in order
+  sim::Time negotiation{};               ///< time on the channel before each collective
   bool operator==(const Program&) const = default;
 
-  /// How often an op runs in an iteration of so many micro-batches.
+  /// The number of times that an op runs in an iteration with this number of micro-batches.
   static std::uint32_t runs(const Op& op, std::uint32_t micro_batches) {
     return op.issue == Issue::forward || op.issue == Issue::backward ? micro_batches : 1;
   }
 };
 
-/// More groups ahead than any model has tensors.
+/// Exceeds the number of tensors of any model.
 constexpr std::int64_t kMaxPrefetch = 1'000'000;
 
 /// A pipeline's own keys in a schedule.
 struct PipelineOptions {
-  bool overlap_gather = true;  ///< zero: gather the parameters under the next forward pass
-  /// dear: all-gathers issued beyond those waited for; sharded: groups gathered ahead. None: unlimited in
-  /// dear, 1 in sharded.
+  bool overlap_gather = true;  ///< zero: gather the parameters during the next forward pass
+  /// dear: all-gathers issued beyond those waited for; sharded: groups gathered ahead. If absent: unlimited
+  /// in dear, 1 in sharded.
   std::optional<std::uint32_t> prefetch = {};
-  /// sharded: give parameters back after forward and gather them again; none: all but those of the last group
-  /// that forward uses, which backward uses first.
+  /// sharded: release parameters after forward and gather them again. If absent, this applies to all but the
+  /// last group that forward uses, which backward uses first.
   std::optional<bool> reshard_after_forward = {};
-  std::int64_t partition_bytes = 4'000'000;  ///< priority, and so for the next two
+  std::int64_t partition_bytes = 4'000'000;  ///< priority; the next two likewise
   std::int64_t credit_bytes = 16'000'000;
   double negotiation_us = 0;
   std::int64_t servers = 1;  ///< parameter_server
@@ -96,12 +97,12 @@ struct Pipeline {
   std::string_view summary;
   std::span<const std::string_view> option_keys;
   Program (*program)(std::uint32_t groups, const PipelineOptions& options);
-  /// Takes its own keys, which are the only ones besides those of any schedule; null: it has none.
+  /// Reads its own keys, the only ones besides those of any schedule; null if it has none.
   void (*read)(const core::Field& schedule, PipelineOptions& options) = nullptr;
-  /// The all-reduce that it runs instead of any other; null: whichever is asked for.
+  /// The all-reduce algorithm that it prescribes; null if it runs the one requested.
   Algorithm (*algorithm)(const PipelineOptions& options) = nullptr;
   std::string_view default_fusion = "none";
-  /// Whether groups of this kind of fusion can be run; null: all.
+  /// Whether groups from this kind of fusion can be run; null if all can.
   bool (*takes_fusion)(std::string_view kind) = nullptr;
   bool takes_compression = true;
 };
@@ -110,9 +111,9 @@ struct Pipeline {
 std::span<const Pipeline> pipelines();
 const Pipeline& pipeline(std::string_view name);
 
-/// Of a schedule or a plan whose keys have been checked. Throws InputError.
+/// Reads the options of a schedule or plan whose keys have been checked. Throws InputError.
 PipelineOptions read_options(const core::Field& field, const Pipeline& pipeline);
-/// Adds the keys whose values are not the defaults, as read_options() takes them.
+/// Adds the keys whose values are not the defaults, in the form that read_options() reads.
 void write_options(const PipelineOptions& options, nlohmann::ordered_json& out);
 
 }  // namespace planner

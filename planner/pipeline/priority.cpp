@@ -1,6 +1,6 @@
-// ByteScheduler: tensors in partitions; of those that are ready the one for the layer nearest the input goes
-// first, and a layer's next forward pass waits for its own alone. What has been handed to the channel, up to
-// a credit, is not overtaken.
+// ByteScheduler: splits tensors into partitions; of the ready ones, the one for the layer nearest the input
+// is sent first, and a layer's next forward pass waits only for its own partitions. Partitions handed to the
+// channel, up to a credit, cannot be overtaken.
 
 #include <array>
 

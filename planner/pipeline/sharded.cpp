@@ -1,6 +1,6 @@
-// ZeRO-3 and FSDP: a worker keeps a shard of the parameters. A group's are gathered before the forward pass
-// of its layers and again before their backward pass, `prefetch` groups ahead; its gradients are scattered
-// after it, and each worker updates its shard.
+// ZeRO-3 and FSDP: each worker stores a shard of the parameters. The parameters of a group are gathered
+// before the forward pass of its layers and again before their backward pass, `prefetch` groups ahead; its
+// gradients are scattered after backward, and each worker updates its shard.
 
 #include <array>
 
@@ -20,7 +20,8 @@ void read(const core::Field& field, PipelineOptions& options) {
     options.reshard_after_forward = reshards->boolean();
 }
 
-/// PyTorch's default keeps what backward needs at once: the last group of the forward pass.
+/// By default PyTorch keeps the parameters that backward needs first: those of the last group of the forward
+/// pass.
 bool is_gathered_again(std::uint32_t group, const PipelineOptions& options) {
   return options.reshard_after_forward.value_or(group > 0);
 }
@@ -39,7 +40,7 @@ Program program(std::uint32_t groups, const PipelineOptions& options) {
   return program;
 }
 
-/// robust draws one micro-batch alone.
+/// robust samples only a single micro-batch.
 bool takes_fusion(std::string_view kind) { return kind != "robust"; }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Wait-free back-propagation: a group leaves as soon as its last gradient is ready, under the rest of
+// Wait-free back-propagation: a group is sent as soon as its last gradient is ready, during the rest of
 // backward.
 
 #include "planner/pipeline/pipeline.hpp"

@@ -1,5 +1,5 @@
-// ZeRO-1/2 (DeepSpeed, Megatron's distributed optimizer): reduce-scatter under backward, each worker updates
-// its shard, then the parameters are gathered, before the next forward pass or under it.
+// ZeRO-1/2 (DeepSpeed, Megatron's distributed optimizer): reduce-scatter during backward, each worker updates
+// its shard, then the parameters are gathered, before the next forward pass or during it.
 
 #include <array>
 

@@ -1,4 +1,4 @@
-// The plan file: what a training job should do.
+// The plan file: the groups and transfers that a training job should use.
 
 #pragma once
 
@@ -22,8 +22,8 @@ enum class Optimality { exact, heuristic };
 struct PlanGroup {
   std::vector<std::string> tensors;  ///< in backward order
   std::int64_t bytes = 0;
-  double tick_us = 0;            ///< issued no sooner after backward began; written only where it is not 0
-  TransferChoice transfer = {};  ///< how it travels, as far as that is not how the plan's groups do
+  double tick_us = 0;            ///< earliest issue since backward began; written only if it is not 0
+  TransferChoice transfer = {};  ///< transfer, as far as it differs from the plan's
 };
 
 struct ComparedPlan {
@@ -31,12 +31,12 @@ struct ComparedPlan {
   double iteration_us = 0;
 };
 
-/// Of a robust plan: what it and others make of the iterations that it was chosen by.
+/// Results of a robust plan and of alternatives on the sampled iterations by which it was chosen.
 struct SampledPlan {
   std::string objective;  ///< mean or p95
   std::int64_t samples = 0;
   double iteration_us = 0;
-  double exact_plan_us = 0;  ///< of the groups that would be exact if nothing varied
+  double exact_plan_us = 0;  ///< value of the groups that are optimal without variation
   double lower_bound_us = 0;
 };
 
@@ -47,10 +47,10 @@ struct PlanFile {
   PipelineOptions options;  ///< the pipeline's own keys
   Algorithm all_reduce;
   Compressor compressor;
-  bool selective = false;  ///< groups that are sooner there as they are travel uncompressed
+  bool selective = false;  ///< groups that arrive sooner uncompressed are sent uncompressed
   Optimality optimality = Optimality::heuristic;
-  std::int64_t largest_front = 0;  ///< of the exact planner: beginnings kept at one cut; 0: made otherwise
-  double optimality_gap_us = 0;     ///< of the exact planner where it had to give up exactness
+  std::int64_t largest_front = 0;  ///< exact planner: prefixes kept at one cut; 0 for other fusions
+  double optimality_gap_us = 0;    ///< exact planner: bound on the loss if a front was truncated
   double iteration_us = 0;
   double lower_bound_us = 0;
   std::vector<ComparedPlan> compared_with;

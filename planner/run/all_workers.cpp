@@ -18,7 +18,7 @@ using sim::TaskId;
 using sim::Time;
 using Kind = TaskLabel::Kind;
 
-/// Task by task, each on all workers at once; collectives by their formulas or in steps.
+/// Runs task by task, each on all workers at once; collectives by formula or in steps.
 class ByVectors {
  public:
   ByVectors(const Setting& setting, const Executable& executable, const std::vector<std::int64_t>& shown)
@@ -67,7 +67,7 @@ class ByVectors {
     }
   }
 
-  /// From when the last one has come to it.
+  /// Starts when the last worker has arrived.
   void together(Time duration, std::span<Time> times) {
     std::copy(times.begin(), times.end(), begins_.begin());
     const Time end = *std::max_element(times.begin(), times.end()) + duration;
@@ -76,7 +76,7 @@ class ByVectors {
   }
 
   void collective(const TaskLabel& label, Time duration, std::span<Time> times) {
-    if (!outages_.none())  // who is down joins when it is back
+    if (!outages_.none())  // a worker that is down joins when it is back
       for (std::size_t n = 0; n < times.size(); ++n) times[n] = outages_.joins(n, times[n], label);
     if (steps_)
       in_steps(label, times);
@@ -108,7 +108,7 @@ class ByVectors {
   TaskFactors factors_;
   Outages outages_;
   WorkerAccounts accounts_;
-  std::vector<Time> begins_;  // of the task that is worked on
+  std::vector<Time> begins_;  // of the current task
   PathTracker path_;
   bool steps_;
   cluster::Links links_;

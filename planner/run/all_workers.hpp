@@ -1,5 +1,5 @@
-// Every worker by itself: one worker's task graph run on all of them at once, each with its own speed, draws
-// and failures. Collectives are what they meet at.
+// Simulates every worker individually: one task graph runs on all workers, each with its own speed, random
+// factors and failures. Workers meet in collectives.
 
 #pragma once
 
@@ -13,9 +13,9 @@
 
 namespace planner {
 
-/// The executable is of the setting without stragglers; `setting` tells who is slow and who fails. Spans are
-/// kept of the workers `shown` (each once). Throws NeverEnds, and Unsupported where the network does not say
-/// what messages take.
+/// `executable` is lowered without stragglers; `setting` says which workers are slow and which fail. Spans
+/// are recorded for the workers in `shown`, which must be distinct. Throws NeverEnds, and Unsupported if the
+/// network does not define the cost of messages.
 AllWorkers simulate_all_workers(const Setting& setting, const Executable& executable,
                                 const std::vector<std::int64_t>& shown);
 

@@ -17,19 +17,19 @@ std::int64_t group_bytes(const Setting& setting, const Group& group) {
   return bytes_of(setting.workload, group);
 }
 
-/// About the groups that travel one way: what they are to the collective that carries them.
+/// Adds warnings about the groups that use one transfer, by the sizes of their collectives.
 void add_warnings(const TransferCost& transfer, CollectiveKind kind, const std::vector<std::int64_t>& sizes,
                   std::vector<Warning>& warnings) {
   std::map<CollectiveKind, std::vector<std::int64_t>> messages;
   for (const std::int64_t size : sizes)
-    if (!transfer.is_sparse() || !transfer.is_encoded(size))  // a closed form: nothing was measured
+    if (!transfer.is_sparse() || !transfer.is_encoded(size))  // closed forms need no measurement
       messages[transfer.is_encoded(size) ? transfer.carrier(kind) : kind].push_back(
           std::llround(transfer.message_bytes(kind, size)));
   for (const auto& [carrier, bytes] : messages)
     for (Warning& warning : transfer.costs().warnings(carrier, bytes)) warnings.push_back(std::move(warning));
 }
 
-/// Where groups are larger than what was encoded and decoded.
+/// Adds warnings about groups larger than the measured sizes of encoding and decoding.
 void add_code_warnings(const TransferCost& transfer, const std::vector<std::int64_t>& sizes,
                        std::vector<Warning>& warnings) {
   const Compressor& compressor = transfer.transfer().compressor;

@@ -9,7 +9,8 @@
 
 namespace planner {
 
-/// Warns about sizes that nobody measured, times below a physical bound, and formulas beside measurements.
+/// Warns about sizes without measurements, times below a physical bound, and formulas used next to
+/// measurements.
 std::vector<Warning> cost_warnings(const Setting& setting, const CommunicationPlan& plan);
 
 }  // namespace planner

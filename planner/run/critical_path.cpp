@@ -48,7 +48,7 @@ void PathTracker::forget() {
   ++forgotten_;
 }
 
-/// Of equals the last.
+/// If several meetings qualify, returns the last.
 std::optional<std::size_t> PathTracker::meeting_that_ends(std::size_t worker, Time time,
                                                           std::size_t below) const {
   for (std::size_t i = std::min(meetings_.size(), below); i-- > 0;)
@@ -72,7 +72,8 @@ CriticalPath PathTracker::path(std::span<const Time> begins, std::span<const Tim
                       .computing = std::vector<Time>(states_.size()),
                       .crossings = {},
                       .sending = std::vector<Time>(states_.size())};
-  constexpr std::size_t kAhead = 4096;  // most meetings come after what releases them, but ticks lie ahead
+  constexpr std::size_t kAhead = 4096;  // most meetings come after the one that releases them, but ticks are
+                                        // recorded ahead
   Time time = out.to;
   std::size_t worker = last;
   Time since = states_[last].since;
@@ -81,7 +82,7 @@ CriticalPath PathTracker::path(std::span<const Time> begins, std::span<const Tim
     if (const auto found = meeting_that_ends(worker, time, below)) {
       const Meeting& meeting = meetings_[*found];
       const std::uint32_t origin = meeting.origins[at(meeting, worker)];
-      if (origin >= states_.size()) break;  // too far apart to be told
+      if (origin >= states_.size()) break;  // too far apart to be recorded
       if (meeting.ends.size() > 1)
         out.crossings.push_back(
             {.meeting = forgotten_ + *found, .from = origin, .to = static_cast<std::uint32_t>(worker)});
@@ -89,13 +90,13 @@ CriticalPath PathTracker::path(std::span<const Time> begins, std::span<const Tim
       const Time begin = meeting.begins[at(meeting, worker)];
       since = meeting.since[at(meeting, worker)];
       out.communicating += time - std::max(begin, out.from);
-      below = begin < time ? *found + kAhead : *found;  // not round in circles where it took no time
+      below = begin < time ? *found + kAhead : *found;  // avoids cycles of zero length
       time = begin;
     } else if (since < time) {
       out.computing[worker] += time - std::max(since, out.from);
       time = since;
     } else {
-      break;  // it went on to something else meanwhile
+      break;  // the worker has continued with something else since
     }
   }
   out.untraced = std::max(Time::zero(), time - out.from);

@@ -1,5 +1,6 @@
-// What decides how long a run takes: from the end back to the start, the compute of whichever worker was
-// waited for, and the collectives between, each from the worker whose entry decided to the one it released.
+// The critical path of a run on several workers: a chain, followed from the end to the start, of the compute
+// of the worker that others waited for, and of collectives, from the worker whose entry decided to the one it
+// released.
 
 #pragma once
 
@@ -15,64 +16,66 @@
 
 namespace planner {
 
-/// A stretch of the path inside a collective.
+/// A segment of the path inside a collective.
 struct Crossing {
-  std::size_t meeting = 0;  ///< in the order in which the tracker was told of them
-  std::uint32_t from = 0;   ///< worker, when it entered
-  std::uint32_t to = 0;     ///< worker, when it left
+  std::size_t meeting = 0;  ///< index of the collective in the order in which the tracker recorded it
+  std::uint32_t from = 0;   ///< the worker on which the path enters
+  std::uint32_t to = 0;     ///< the worker on which the path leaves
 };
 
-/// One unbroken chain through workers and channels.
+/// A continuous chain through workers and channels.
 struct CriticalPath {
-  std::size_t iterations = 0;  ///< that it leads through: the last ones that were asked for and are known
+  std::size_t iterations = 0;  ///< number of iterations covered: the last of the requested ones that are
+                               ///< known
   sim::Time from{};
   sim::Time to{};
   std::vector<sim::Time> computing;  ///< by worker
-  sim::Time communicating{};         ///< ticks included
-  sim::Time untraced{};              ///< where the chain could not be followed further
-  std::vector<Crossing> crossings;   ///< the last first; of collectives that go rank by rank
-  /// Of communicating, where crossings were looked into: messages by sender.
+  sim::Time communicating{};         ///< includes ticks
+  sim::Time untraced{};              ///< where the chain could not be followed
+  std::vector<Crossing> crossings;   ///< collectives simulated rank by rank, the last first
+  /// By sender: the part of `communicating` spent in messages, for the collectives that were examined.
   std::vector<sim::Time> sending;
 };
 
-/// Told of tasks in an order in which nothing comes before what it waits for.
+/// Records tasks, in an order in which every task comes after its dependencies.
 class PathTracker {
  public:
   explicit PathTracker(std::size_t workers) : states_(workers) {}
 
-  /// What a worker runs by itself.
+  /// Records a task that a worker runs alone.
   void computes(std::size_t worker, sim::Time begin, sim::Time end);
-  /// Since when a worker had computed without a break at `time`, which a task of it began or ended at. Knows
-  /// the last breaks.
+  /// The start of the uninterrupted compute of a worker up to `time`, at which one of its tasks began or
+  /// ended. Only recent breaks are known.
   sim::Time since(std::size_t worker, sim::Time time) const;
 
-  /// A collective or tick that begins when the last is ready for it (or its stream is free) and ends
+  /// Records a collective or tick that begins when the last worker is ready (or its stream is free) and ends
   /// everywhere at once.
   void meets(std::span<const sim::Time> ready, sim::Time end);
-  /// A collective rank by rank: when each enters, since when it had computed then, when it leaves, and whose
-  /// entry decided that.
+  /// A collective simulated rank by rank: for each worker, when it enters, the start of its uninterrupted
+  /// compute then, when it leaves, and whose entry decided that.
   struct Meeting {
-    std::vector<sim::Time> begins;  ///< by worker, all of them or one for all; and so for the next three
+    std::vector<sim::Time> begins;  ///< by worker, or one element for all; the next three likewise
     std::vector<sim::Time> since;
     std::vector<sim::Time> ends;
     std::vector<std::uint32_t> origins;
     std::uint64_t label = 0;       ///< TaskLabel::packed()
-    std::uint64_t collective = 0;  ///< as in cluster::MessageKey
+    std::uint64_t collective = 0;  ///< same value as in cluster::MessageKey
   };
   void meets(Meeting meeting);
 
-  /// Back from the last of `ends`, one for each worker, to the first of `begins`, those of iterations, from
-  /// which on all is known. Collectives rank by rank are forgotten where they would take more than 128 MiB.
+  /// The path from the last of `ends`, one per worker, back to the first of `begins`, the iteration begins
+  /// from which everything is recorded. Collectives simulated rank by rank are dropped if they would take
+  /// more than 128 MiB.
   CriticalPath path(std::span<const sim::Time> begins, std::span<const sim::Time> ends) const;
-  /// None: forgotten, or it ended everywhere at once.
+  /// None if the collective was dropped or ended everywhere at once.
   const Meeting* rank_by_rank(std::size_t meeting) const;
 
  private:
-  /// How a worker comes to compute what it does.
+  /// The recent history of a worker's compute.
   struct State {
     sim::Time since{};
     sim::Time until{};
-    std::deque<sim::Time> before;  ///< `since` before each of the last breaks, the last first
+    std::deque<sim::Time> before;  ///< `since` before each of the recent breaks, the last first
   };
 
   static std::size_t at(const Meeting& meeting, std::size_t worker) {
@@ -83,9 +86,9 @@ class PathTracker {
 
   std::vector<State> states_;
   std::deque<Meeting> meetings_;
-  std::size_t forgotten_ = 0;  // of meetings, the first ones
+  std::size_t forgotten_ = 0;  // number of meetings dropped, from the first on
   sim::Time known_from_{};
-  std::size_t kept_ = 0;  // workers of all meetings
+  std::size_t kept_ = 0;  // sum of the workers over all stored meetings
 };
 
 }  // namespace planner

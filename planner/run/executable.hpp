@@ -1,4 +1,4 @@
-// A choice lowered to tasks: what a simulation runs.
+// A lowered choice: the tasks that a simulation runs.
 
 #pragma once
 
@@ -13,24 +13,24 @@
 
 namespace planner {
 
-/// Which gradients travel together, how, and when.
+/// The groups of gradients, their transfers, and their order.
 struct CommunicationPlan {
   Groups groups;
   std::vector<TransferCost> transfers;  ///< the groups name them by index
   Program program;
 };
 
-/// A communication plan with the tasks that it is lowered to.
+/// A communication plan with its lowered tasks.
 struct Executable : CommunicationPlan {
   Lowered lowered;
 };
 
-/// The iterations that count: the first is left out if there is another.
+/// The first iteration that counts: the second one, or the first if there is no other.
 std::size_t first_counted(const Lowered& lowered);
 std::int64_t counted(const Lowered& lowered);
 
-/// The first iteration that counts for a task of this kind: forward passes under which all-gathers run end
-/// an iteration, so those of the first counted one belong to the one before.
+/// The first iteration that counts for a task of this kind. If all-gathers overlap forward passes, a forward
+/// pass ends an iteration, so the passes of the first counted iteration belong to the one before.
 std::size_t first_counted(const Executable& executable, TaskLabel::Kind kind);
 
 }  // namespace planner

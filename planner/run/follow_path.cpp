@@ -12,7 +12,7 @@ namespace {
 
 using sim::Time;
 
-/// Whose messages the path leads through, of those that entered after `path.from`.
+/// Finds whose messages the path runs through, for collectives entered after `path.from`.
 void look_into_crossings(const Setting& setting, const Executable& executable, const PathTracker& tracker,
                          CriticalPath& path) {
   constexpr std::uint64_t kMaxMessages = std::uint64_t{1} << 24U;

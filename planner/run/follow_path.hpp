@@ -1,4 +1,4 @@
-// The critical path of a executable on all workers, and the messages that it leads through.
+// Finds the critical path of an executable on all workers and the messages on it.
 
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace planner {
 
-/// Of the iterations that count. `marks`: by mark, then worker. Collectives are looked into from the end on,
-/// as long as their messages are at most 2^24 in all.
+/// The path covers the counted iterations. `marks` is indexed by mark, then worker. Collectives are examined
+/// from the end backwards, up to 2^24 messages in total.
 CriticalPath follow_path(const Setting& setting, const Executable& executable, const PathTracker& tracker,
                          const std::vector<std::vector<sim::Time>>& marks);
 

@@ -24,7 +24,7 @@ double iteration_us(const Setting& setting, const Schedule& schedule, const Comm
   return summarize(then, simulate_groups(then, schedule, plan.groups, std::move(transfers))).iteration_us;
 }
 
-/// Fewer where each takes long.
+/// The number of samples; fewer if each takes long.
 std::int64_t sample_count(const Simulated& simulated) {
   constexpr double kTasks = 4e6;
   const double tasks = static_cast<double>(simulated.lowered.graph.tasks().size()) *
@@ -44,7 +44,7 @@ std::optional<Interval> interval(const Setting& setting, const Schedule& schedul
     values.push_back(iteration_us(setting, schedule, run, static_cast<std::uint64_t>(sample)));
   std::sort(values.begin(), values.end());
   if (values.front() == values.back() && values.front() == run.metrics.iteration_us)
-    return std::nullopt;                                      // nothing that varies is used
+    return std::nullopt;                                      // no input in use has a spread
   const auto first = static_cast<std::size_t>(samples / 40);  // 2.5 % of them, rounded down
   return Interval{.low_us = values[first], .high_us = values[values.size() - 1 - first], .samples = samples};
 }

@@ -1,5 +1,5 @@
-// How far a predicted iteration can be trusted: the same groups simulated again and again with layers and
-// collectives drawn from the spread that was measured.
+// Prediction interval of an iteration: simulates the same groups repeatedly with layer and collective times
+// sampled from the measured spread.
 
 #pragma once
 
@@ -10,20 +10,20 @@
 
 namespace planner {
 
-/// Of the drawn iterations an interval holds so many.
+/// The share of sampled iterations inside the interval.
 constexpr double kIntervalShare = 0.95;
 
-/// Where 95 % of the drawn iterations lie, the slowest and the fastest 2.5 % left out.
+/// The range that holds 95 % of the sampled iterations, without the slowest and the fastest 2.5 %.
 struct Interval {
   double low_us = 0;
   double high_us = 0;
   std::int64_t samples = 0;
 };
 
-/// Each layer's forward and backward and each measured size of a collective takes a lognormal factor of mean
-/// 1 in each sample, from a seed, the same on all workers: what varies is how well the inputs are known. None
-/// where neither the profile nor a curve that is used carries a spread. Throws Unsupported where a sample
-/// takes longer than can be simulated.
+/// In each sample the forward and backward of each layer and each measured size of a collective take a
+/// lognormal factor of mean 1, from a seed; the factors are the same on all workers, as they express the
+/// uncertainty of the inputs. None if neither the profile nor a curve in use has a spread. Throws Unsupported
+/// if a sample exceeds what can be simulated.
 std::optional<Interval> interval(const Setting& setting, const Schedule& schedule, const Run& run);
 
 }  // namespace planner

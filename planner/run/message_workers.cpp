@@ -96,21 +96,21 @@ class ByMessages {
     return out;
   }
 
-  using Ending = std::tuple<Time, std::size_t, std::uint32_t>;  // at, worker, task
+  using Ending = std::tuple<Time, std::size_t, std::uint32_t>;  // time, worker, task
 
   struct Worker {
-    std::vector<std::size_t> next;  ///< by stream: how many of its tasks have begun
+    std::vector<std::size_t> next;  ///< by stream: number of its tasks that have begun
     std::vector<bool> busy;
   };
 
-  /// A task on all workers, from the first that begins it to the last that ends it.
+  /// A task on all workers, from the first begin to the last end.
   struct Running {
-    std::vector<std::uint32_t> ended_before;  ///< by worker: of what it waits for
+    std::vector<std::uint32_t> ended_before;  ///< by worker: number of its dependencies that have ended
     std::vector<Time> begins;
     std::vector<Time> ends;
     std::size_t ready = 0;
     std::size_t ended = 0;
-    std::optional<PathTracker::Meeting> path;  ///< of a collective
+    std::optional<PathTracker::Meeting> path;  ///< set for collectives
   };
 
   Running& running(TaskId task) {
@@ -126,7 +126,7 @@ class ByMessages {
     for (std::size_t stream = 0; stream < by_stream_.size(); ++stream) start_next(worker, stream, now);
   }
 
-  /// A stream runs its tasks in the order in which they are in the graph.
+  /// A stream runs its tasks in graph order.
   void start_next(std::size_t worker, std::size_t stream, Time now) {
     Worker& at = workers_[worker];
     if (at.busy[stream] || at.next[stream] == by_stream_[stream].size()) return;
@@ -153,7 +153,8 @@ class ByMessages {
     const Time duration =
         what.stream == Lowered::kCompute ? sampled(worker, label, what.duration) : what.duration;
     accounts_.computes(worker, label, duration);
-    cluster::after(now, sim::to_us(duration));  // on links that take long a task may be over the clock's end
+    cluster::after(now, sim::to_us(duration));  // throws if slow links take a task beyond the range of
+                                                // sim::Time
     const Time end = outages_.end(worker, now, duration, label);
     path_.computes(worker, now, end);
     ends_.emplace(end, worker, static_cast<std::uint32_t>(task));
@@ -176,7 +177,7 @@ class ByMessages {
     return sim::from_us(sim::to_us(duration) * (slowdowns_[worker] * draw));
   }
 
-  /// A tick counts from when the last worker has come to it.
+  /// A tick counts from the arrival of the last worker.
   void together(TaskId task, Running& all, Time now) {
     if (++all.ready < workers_.size()) return;
     const Time at = now + tasks_[sim::index(task)].duration;
@@ -258,10 +259,11 @@ class ByMessages {
   PathTracker path_;
   std::vector<std::vector<TaskId>> by_stream_;
   std::vector<std::optional<std::uint32_t>> collectives_;  // by task
-  std::vector<std::uint64_t> key_;                         // by task: of a collective, the same as in steps
+  std::vector<std::uint64_t> key_;                         // by task: key of a collective, the same as for
+                                                           // fidelity `steps`
   std::vector<std::uint32_t> task_of_;                     // by collective
   std::vector<std::unique_ptr<Running>> running_;          // by task
-  std::vector<std::uint32_t> waits_for_;                   // by task: how many
+  std::vector<std::uint32_t> waits_for_;                   // by task: number of its dependencies
   std::vector<Worker> workers_;
   std::priority_queue<Ending, std::vector<Ending>, std::greater<>> ends_;
   std::size_t retired_ = 0;

@@ -1,5 +1,5 @@
-// Every worker by itself with collectives message by message: what workers compute and what travels between
-// them are events of one simulation.
+// Simulates every worker individually with collectives message by message: compute and messages are events of
+// one simulation.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace planner {
 
-/// As simulate_all_workers() with fidelity `messages`, for more than one worker.
+/// Same contract as simulate_all_workers(), for fidelity `messages` and more than one worker.
 AllWorkers simulate_by_messages(const Setting& setting, const Executable& executable,
                                 const std::vector<std::int64_t>& shown);
 

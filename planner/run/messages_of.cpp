@@ -67,7 +67,7 @@ cluster::Collective collective_of(const Setting& setting, const CommunicationPla
   const CollectiveKind kind = TaskLabel::collective(label.kind).value_or(CollectiveKind::all_gather);
   const auto workers = static_cast<std::uint32_t>(setting.costs.workers());
   cluster::Shape shape = {.ranks = workers, .bytes = 0, .ranks_per_node = ranks_per_node(setting)};
-  Algorithm algorithm;  // a ring gathers what cannot be summed
+  Algorithm algorithm;  // contributions that cannot be summed are gathered on a ring
   if (label.kind == Kind::lars_gather) {
     shape.bytes = 4 * static_cast<std::int64_t>(setting.workload.forward.size());
   } else {
@@ -86,7 +86,7 @@ cluster::Collective collective_of(const Setting& setting, const CommunicationPla
   const cluster::PatternEntry* entry = cluster::find_pattern(pattern_name(kind, algorithm));
   if (entry == nullptr) throw Unsupported("an all-reduce that is known message by message", algorithm.name);
   const bool fills_nodes = workers <= shape.ranks_per_node || workers % shape.ranks_per_node == 0;
-  if (!fills_nodes) shape.ranks_per_node = 1;  // two_level has been refused; others do not look
+  if (!fills_nodes) shape.ranks_per_node = 1;  // two_level is rejected earlier; other algorithms ignore nodes
   return entry->make(shape);
 }
 

@@ -1,4 +1,4 @@
-// What the collectives of a plan send over which links, for fidelities that go rank by rank.
+// The messages and links of a plan's collectives, for fidelities that simulate them rank by rank.
 
 #pragma once
 
@@ -9,12 +9,11 @@
 
 namespace planner {
 
-/// The network's link or levels, with the conditions' differences between links. Throws Unsupported where the
+/// The network's link or levels, with the link differences of the conditions. Throws Unsupported if the
 /// network has neither.
 cluster::Links links_of(const Setting& setting);
 
-/// The collective of a task on the channel. Throws Unsupported where nobody has said which messages it is
-/// made of.
+/// The collective of a channel task. Throws Unsupported if its messages are not defined.
 cluster::Collective collective_of(const Setting& setting, const CommunicationPlan& plan,
                                   const TaskLabel& label);
 

@@ -35,7 +35,7 @@ bool has_spikes(const Simulated& simulated) {
                      [](const TransferCost& transfer) { return transfer.has_spikes(); });
 }
 
-/// Of every worker, over the iterations that count; where each has streams of its own.
+/// Busy times of every worker over the counted iterations, for graphs with streams for each worker.
 std::vector<Busy> busy_in_graph(const Simulated& simulated, std::int64_t workers) {
   std::vector<Busy> all(static_cast<std::size_t>(workers));
   for (const sim::Task& task : simulated.lowered.graph.tasks()) {
@@ -47,7 +47,7 @@ std::vector<Busy> busy_in_graph(const Simulated& simulated, std::int64_t workers
   return all;
 }
 
-/// Of the worker that computes longest over all counted iterations, their mean.
+/// Mean busy time per iteration of the worker with the most compute.
 Busy busy_of_slowest(const Simulated& simulated, const std::vector<Busy>& all) {
   Busy slowest = *std::max_element(all.begin(), all.end(), [](const Busy& a, const Busy& b) {
     return a.forward + a.backward < b.forward + b.backward;
@@ -65,8 +65,7 @@ Busy busy_parts(const Setting& setting, const Simulated& simulated) {
   return busy_when_alike(setting, simulated);
 }
 
-/// How long the channel is busy in an iteration: collectives take as long as they cost, or longer beside
-/// compute.
+/// Busy time of the channel per iteration: collectives take their cost, or longer if compute slows them down.
 double channel_busy_us(const Simulated& simulated) {
   const auto iterations = static_cast<double>(counted(simulated.lowered));
   if (simulated.all_workers) return sim::to_us(simulated.all_workers->channel_busy) / iterations;
@@ -79,7 +78,7 @@ double channel_busy_us(const Simulated& simulated) {
   return sim::to_us(busy) / iterations;
 }
 
-/// Mean over the iterations that count.
+/// Mean over the counted iterations.
 double sent_by_group(const Setting& setting, const Simulated& simulated, const Op& op) {
   const Group& group = simulated.groups[op.group];
   const TransferCost& transfer = simulated.transfers[group.transfer];
@@ -105,7 +104,7 @@ double sent_per_worker(const Setting& setting, const Simulated& simulated) {
   return sent;
 }
 
-/// Forward, backward and update of one worker, no straggler, and whatever of reading is not hidden.
+/// Forward, backward and update of one worker without slowdown, plus the reading that is not overlapped.
 double one_worker_us(const Setting& setting) {
   Conditions conditions = setting.conditions;
   conditions.stragglers.clear();
@@ -144,7 +143,7 @@ Metrics summarize(const Setting& setting, const Simulated& simulated) {
   out.workers = setting.costs.workers();
   out.groups = static_cast<std::int64_t>(simulated.groups.size());
   out.iteration_us = per_iteration(length);
-  // where workers drift apart, the slowest may have begun its share of an iteration before the mark
+  // if workers drift apart, the slowest may begin its iteration before the mark
   out.exposed_communication_us =
       per_iteration(std::max(Time::zero(), length - iterations * (busy.all() + setting.extras.read)));
   if (conditions.read_is_overlapped) out.iteration_us = std::max(out.iteration_us, conditions.read_us);

@@ -1,4 +1,4 @@
-// What a simulated run says, as numbers.
+// Metrics of a simulated run.
 
 #pragma once
 
@@ -10,18 +10,18 @@
 
 namespace planner {
 
-/// A schedule's numbers on one number of workers; times are means per iteration.
+/// The metrics of a schedule on a number of workers; times are means per iteration.
 struct Metrics {
   std::int64_t workers = 1;
   std::int64_t groups = 0;
-  double iteration_us = 0;  ///< the input's max included
-  double forward_us = 0;    ///< of the slowest worker at full speed, and so for the next four
+  double iteration_us = 0;  ///< includes the input's maximum
+  double forward_us = 0;    ///< of the slowest worker at full speed; the next four likewise
   double backward_us = 0;
   double encode_us = 0;
   double decode_us = 0;
   double update_us = 0;
-  double read_us = 0;           ///< unoverlapped
-  double communication_us = 0;  ///< channel busy
+  double read_us = 0;           ///< time not overlapped
+  double communication_us = 0;  ///< time in which the channel is busy
   double exposed_communication_us = 0;
   double bytes_sent_per_worker = 0;
   double throughput_samples_per_s = 0;
@@ -31,7 +31,8 @@ struct Metrics {
 
 Metrics summarize(const Setting& setting, const Simulated& simulated);
 
-/// From the end of one iteration to that of the next, mean; the first is left out if there is another.
+/// The mean time from the end of one iteration to the end of the next; the first is excluded if there is
+/// another.
 sim::Time mean_iteration(const Simulated& simulated);
 
 }  // namespace planner

@@ -51,7 +51,7 @@ Outages::Outages(const Setting& setting) : setting_(setting) {
 }
 
 Time Outages::end(std::size_t worker, Time begin, Time duration, const TaskLabel& label) const {
-  Time at = begin;  // what is left runs from here on
+  Time at = begin;  // the remaining work runs from here
   for (const Outage& outage : all_) {
     const bool is_before = duration > Time::zero() ? at + duration <= outage.from : at < outage.from;
     if (outage.worker != worker || outage.to <= at || is_before) continue;

@@ -1,4 +1,4 @@
-// When workers are down, and what that does to what they were about to do.
+// Outages of workers, and their effect on tasks.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace planner {
 
-/// A worker that has failed for good leaves the others waiting; what() names the tasks.
+/// Thrown if other workers wait for a worker that has failed permanently; what() names the tasks.
 class NeverEnds : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -22,7 +22,8 @@ class Outages {
  public:
   explicit Outages(const Setting& setting);
 
-  /// Of a task that a worker begins: it stands still while the worker is down. Throws NeverEnds.
+  /// The end of a task that a worker begins; the task is suspended while the worker is down. Throws
+  /// NeverEnds.
   sim::Time end(std::size_t worker, sim::Time begin, sim::Time duration, const TaskLabel& label) const;
   /// When a worker that is ready for a collective joins it. Throws NeverEnds.
   sim::Time joins(std::size_t worker, sim::Time at, const TaskLabel& label) const {
@@ -34,13 +35,13 @@ class Outages {
   struct Outage {
     std::size_t worker = 0;
     sim::Time from{};
-    sim::Time to{};  ///< Time::max(): for good
+    sim::Time to{};  ///< Time::max() if the worker never recovers
   };
 
   [[noreturn]] void never_ends(const Outage& outage, const TaskLabel& label) const;
 
   const Setting& setting_;
-  std::vector<Outage> all_;  // by beginning
+  std::vector<Outage> all_;  // sorted by begin
 };
 
 }  // namespace planner

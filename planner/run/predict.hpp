@@ -1,5 +1,4 @@
-// Predicts what one schedule does on one number of workers: chooses its groups, simulates and summarizes
-// them.
+// Predicts one schedule on a number of workers: chooses groups, simulates them and computes metrics.
 
 #pragma once
 
@@ -13,9 +12,9 @@
 
 namespace planner {
 
-/// What was simulated, and what it comes to.
+/// A simulated run with its metrics.
 struct Run : Simulated {
-  std::optional<Proof> proof;  ///< of the groups, where their fusion has one
+  std::optional<Proof> proof;  ///< optimality guarantee of the groups, if their fusion provides one
   Metrics metrics;
   std::vector<Warning> warnings;
 };

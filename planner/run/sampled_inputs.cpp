@@ -10,25 +10,25 @@ namespace planner {
 namespace {
 
 constexpr std::uint64_t kSeed = 1;
-constexpr double kMaxSigma = 2;  // as of jitter
+constexpr double kMaxSigma = 2;  // the limit for jitter
 
-/// What a draw is for, besides its sample.
+/// The purpose of a random number; with the sample it identifies the number.
 enum class Sampled : std::uint64_t { forward, backward, size };
 
-/// Of the logarithm, from an interquartile range: quartiles of a normal distribution lie 0.6745 standard
+/// Sigma of the logarithm from an interquartile range: quartiles of a normal distribution are 0.6745 standard
 /// deviations from its mean.
 double sigma_of_spread(double us, double spread_us) {
   constexpr double kRangeOfNormal = 1.349;
   return us > 0 ? std::min(kMaxSigma, spread_us / (kRangeOfNormal * us)) : 0;
 }
 
-/// Likewise, from the 99th percentile, 2.326 standard deviations above.
+/// Sigma of the logarithm from the 99th percentile, which is 2.326 standard deviations above the mean.
 double sigma_of_p99(double us, double p99_us) {
   constexpr double kP99OfNormal = 2.326;
   return us > 0 ? std::min(kMaxSigma, sim::portable_log(p99_us / us) / kP99OfNormal) : 0;
 }
 
-/// The larger of the two where both are known, so that neither is understated.
+/// The larger of both if both are known, so that neither is understated.
 double sigma_of_point(const core::Measured& measured, std::size_t point) {
   const double us = measured.curve.points()[point].second;
   double out = 0;
@@ -54,8 +54,8 @@ double factor(std::uint64_t sample, Sampled what, std::size_t item, std::size_t 
                                  sigma);
 }
 
-/// Beyond the last point a curve goes on as it did before the draw, times the last point's factor: two draws
-/// would tilt the line without end.
+/// Beyond the last point the curve keeps its original slope, times the factor of that point: two independent
+/// factors would tilt the line without bound.
 core::CostCurve sampled(const core::Measured& measured, std::size_t item, std::uint64_t sample) {
   constexpr double kFarTimes = 1024;
   auto points = measured.curve.points();

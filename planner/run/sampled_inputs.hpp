@@ -1,4 +1,4 @@
-// Profile and network as they may as well have been: times drawn from the spread that was measured.
+// Resamples profile and network times from their measured spread.
 
 #pragma once
 
@@ -9,18 +9,19 @@
 
 namespace planner {
 
-/// Whether any layer carries a spread above 0.
+/// Whether any layer has a spread above 0.
 bool varies(const core::Profile& profile);
-/// Whether any curve for so many workers does.
+/// Whether any curve for this number of workers has a spread above 0.
 bool varies(const core::Network& network, std::int64_t workers);
 
-/// Each layer's forward and backward takes a lognormal factor of mean 1, from a seed and the sample, whose
-/// sigma is the interquartile range over 1.349 times the time, at most 2. The parts of a layer vary together.
+/// Multiplies the forward and backward of each layer by a lognormal factor of mean 1, from a seed and the
+/// sample. Sigma is the interquartile range / (1.349 * time), at most 2. The parts of a layer share one
+/// factor.
 core::Profile sampled(const core::Profile& profile, std::uint64_t sample);
 
-/// Each measured size of the curves for so many workers likewise, by its interquartile range or its 99th
-/// percentile, whichever says more. Beyond its last point a curve goes on as it did, times that point's
-/// factor.
+/// Multiplies each measured size of the curves for this number of workers by a lognormal factor. Sigma comes
+/// from the interquartile range or the 99th percentile, whichever gives more. Beyond its last point a curve
+/// keeps its slope, times the factor of that point.
 core::Network sampled(const core::Network& network, std::int64_t workers, std::uint64_t sample);
 
 }  // namespace planner

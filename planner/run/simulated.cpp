@@ -19,7 +19,7 @@ std::int64_t group_bytes(const Setting& setting, const Group& group) {
   return bytes_of(setting.workload, group);
 }
 
-/// The longest that a draw makes a task of one microsecond.
+/// The greatest possible factor on a task's time.
 double longest_draw(const Setting& setting) {
   const Jitter& jitter = setting.conditions.jitter;
   const double sigma = TaskSigmas(setting).max();
@@ -37,7 +37,7 @@ double communication_us(const Setting& setting, const CommunicationPlan& plan) {
   const auto steps = static_cast<std::uint32_t>(setting.conditions.accumulation_steps);
   double us = sim::to_us(setting.extras.lars_gather);
   double last_tick = 0;
-  std::vector<TransferCost> transfers;  // of the costliest iteration
+  std::vector<TransferCost> transfers;  // with the costs of the costliest iteration
   for (const TransferCost& transfer : plan.transfers) transfers.push_back(transfer.in_iteration(0));
   for (const Group& group : plan.groups) {
     const TransferCost& transfer = transfers[group.transfer];
@@ -52,7 +52,8 @@ double communication_us(const Setting& setting, const CommunicationPlan& plan) {
   return us + last_tick;
 }
 
-/// Rank by rank: how much longer than on equal links a message may take, as long as no links are shared.
+/// For collectives rank by rank: the greatest factor on a message relative to equal links, if no links are
+/// shared.
 double longest_message(const Conditions& conditions) {
   if (conditions.fidelity == Fidelity::closed) return 1;
   double slowdown = 1;
@@ -60,7 +61,8 @@ double longest_message(const Conditions& conditions) {
   return slowdown * sim::longest_lognormal(conditions.links.sigma);
 }
 
-/// The communication of the chosen groups, their ticks included, as often as it is plan.
+/// Checks that compute and the communication of the groups, including ticks, fit the range of sim::Time over
+/// all iterations.
 void check_run(const Setting& setting, const CommunicationPlan& plan) {
   const Conditions& conditions = setting.conditions;
   double us = checked_compute_us(*setting.workload.profile, conditions, setting.slowdown);
@@ -71,7 +73,7 @@ void check_run(const Setting& setting, const CommunicationPlan& plan) {
   if (all > sim::kMaxUs) too_long(all);
 }
 
-/// Every worker by itself, against a workload that none of them slows.
+/// All workers individually, with slowdowns relative to a workload without slowdown.
 std::vector<Worker> all_workers(const Setting& setting) {
   const std::vector<double> all = slowdowns(setting);
   std::vector<Worker> out;
@@ -98,7 +100,8 @@ Job job_for(const Setting& setting, const CommunicationPlan& plan, std::span<con
           .has_spikes = true};
 }
 
-/// As Conditions::needs_channel_in_order() says; and all workers have tasks of their own.
+/// Throws Unsupported if the conditions need an ordered channel, or if there are too many tasks: with jitter
+/// every worker has its own.
 void check_by_layer(const Setting& setting, const CommunicationPlan& plan) {
   const Conditions& conditions = setting.conditions;
   if (conditions.needs_channel_in_order())
@@ -114,7 +117,7 @@ void check_by_layer(const Setting& setting, const CommunicationPlan& plan) {
         fmt::to_string(setting.costs.workers()));
 }
 
-/// The setting without stragglers, as those are each simulated by themselves.
+/// The setting without stragglers, which are simulated individually.
 Setting nominal_of(const Setting& setting, const Jitter& jitter) {
   Conditions unslowed = setting.conditions;
   unslowed.stragglers.clear();
@@ -130,13 +133,13 @@ std::vector<TransferCost> at_full_speed(const std::vector<TransferCost>& transfe
   return out;
 }
 
-/// The slowest, or the first.
+/// The slowest worker, or the first.
 std::int64_t shown_worker(const Setting& setting) {
   const std::vector<double> all = slowdowns(setting);
   return std::max_element(all.begin(), all.end()) - all.begin();
 }
 
-/// Where nothing is drawn the slowest stands for all.
+/// Without random factors the slowest worker represents all.
 Simulated simulate_graph(const Setting& setting, CommunicationPlan plan) {
   Lowered lowered = setting.conditions.jitter.any()
                         ? lower_every_worker(setting, plan)

@@ -1,4 +1,4 @@
-// Simulates a choice on a clock: from groups to a timeline.
+// Simulates a choice: from groups to a timeline.
 
 #pragma once
 
@@ -12,26 +12,26 @@
 
 namespace planner {
 
-/// What was run, and when.
+/// A run and its times.
 struct Simulated : Executable {
-  sim::Timeline timeline;                 ///< where workers differ, of the one that is shown
-  std::vector<sim::Time> marks;           ///< when the last worker reaches each of lowered's
-  std::optional<AllWorkers> all_workers;  ///< where they differ and nothing slows anything down
+  sim::Timeline timeline;                 ///< if workers differ, of the worker shown
+  std::vector<sim::Time> marks;           ///< when the last worker reaches each mark of `lowered`
+  std::optional<AllWorkers> all_workers;  ///< set if workers differ and overlap slows nothing down
 };
 
-/// These groups under the schedule's pipeline. Throws Unsupported where they take longer than can be
-/// simulated.
+/// Simulates these groups under the schedule's pipeline. Throws Unsupported if they exceed the time that can
+/// be simulated.
 Simulated simulate_groups(const Setting& setting, const Schedule& schedule, Groups groups,
                           std::vector<TransferCost> transfers);
 
-/// The same groups with every worker by itself, where the slowest stood for all.
+/// Simulates the same groups with every worker individually instead of one worker that represents all.
 Simulated simulate_workers_of(const Setting& setting, const CommunicationPlan& plan);
 
-/// The graph of all workers at once, each with tasks of its own: what simulate_groups() runs where workers
-/// draw and compute and channel slow each other.
+/// The graph of all workers at once, each with its own tasks: simulate_groups() runs it if workers have
+/// random factors and compute and channel slow each other down.
 Lowered lower_every_worker(const Setting& setting, const CommunicationPlan& plan);
 
-/// The task graph of one worker that nothing slows, over so many iterations: what a live worker runs.
+/// The task graph of one worker without slowdown over a number of iterations, which a live worker runs.
 Lowered lower_one_worker(const Setting& setting, const CommunicationPlan& plan, std::uint32_t iterations);
 
 }  // namespace planner

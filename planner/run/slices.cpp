@@ -41,7 +41,7 @@ class Namer {
     return "";
   }
 
-  /// Which group, its bytes and tensors, for what belongs to a group.
+  /// Adds group, bytes and tensors to slices that belong to a group.
   void add_arguments(const TaskLabel& label, Slice& slice) const {
     slice.arguments.emplace_back("iteration", fmt::to_string(label.iteration + 1));
     if (label.kind == Kind::lars_gather)
@@ -63,7 +63,7 @@ class Namer {
   }
 
  private:
-  /// Gathers are counted on through micro-batches.
+  /// The group of a gather; gathers are numbered through micro-batches.
   std::uint32_t group_of(const TaskLabel& label) const {
     return label.item % static_cast<std::uint32_t>(plan_.groups.size());
   }
@@ -86,8 +86,7 @@ class Namer {
   const CommunicationPlan& plan_;
 };
 
-/// The streams on which something is to be seen, those of the first workers: a trace of thousands opens
-/// nowhere.
+/// The non-empty streams of the first workers only: viewers cannot open a trace of thousands.
 std::vector<bool> shown_streams(const Lowered& lowered, const sim::Timeline& timeline) {
   constexpr std::size_t kMaxWorkers = 16;
   std::vector<bool> shown(lowered.graph.streams().size());
@@ -138,7 +137,7 @@ void add_slices(const Setting& setting, const Executable& executable, const sim:
 
   const Namer namer(setting, executable);
   const auto tasks = lowered.graph.tasks();
-  std::vector<bool> is_critical(tasks.size());  // of the chain that decides how long the whole run takes
+  std::vector<bool> is_critical(tasks.size());  // whether the task is on the critical path of the whole run
   for (const sim::TaskId task : sim::critical_path(lowered.graph, timeline))
     is_critical[sim::index(task)] = true;
   for (std::size_t i = 0; i < tasks.size(); ++i) {

@@ -1,4 +1,4 @@
-// A simulated run as named slices on tracks, for a timeline viewer.
+// Exports a simulated run as named slices on tracks, for a timeline viewer.
 
 #pragma once
 
@@ -13,10 +13,11 @@
 
 namespace planner {
 
-/// What a timeline files a task under: "forward", "communication", "compression".
+/// The category of a task in a timeline: "forward", "communication", "compression".
 std::string_view category(TaskLabel::Kind kind);
 
-/// Adds the tracks and slices of the executable as the timeline has run it, under the process name `process`.
+/// Adds the tracks and slices of the executable with the times of the timeline, under the process name
+/// `process`.
 void add_slices(const Setting& setting, const Executable& executable, const sim::Timeline& timeline,
                 const std::string& process, std::vector<core::Track>& tracks,
                 std::vector<core::Slice>& slices);

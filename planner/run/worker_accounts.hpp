@@ -1,4 +1,4 @@
-// Adds up what each worker does, task by task, whichever way workers are simulated.
+// Sums the activity of each worker, task by task, for every kind of worker simulation.
 
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace planner {
 
-/// Compute and code of a worker at full speed.
+/// Compute and coding time of a worker at full speed.
 struct Busy {
   sim::Time forward{};
   sim::Time backward{};
@@ -26,40 +26,44 @@ struct Busy {
   sim::Time update{};
 
   sim::Time all() const { return forward + backward + encode + decode + update; }
-  /// What a task of this kind adds to; null where it is none of these.
+  /// The member that a task of this kind contributes to; null if none.
   sim::Time* part(TaskLabel::Kind kind);
 };
 
 struct ShownWorker {
   std::int64_t worker = 0;
-  sim::Timeline timeline;  ///< of the one-worker graph; closed collectives from when the last has issued them
+  sim::Timeline timeline;  ///< of the one-worker graph; closed collectives start when the last worker has
+                           ///< issued them
 };
 
-/// Of all of a run, the first iteration included.
+/// Use of a link over the whole run, including the first iteration.
 struct LinkUse {
   std::string link;
-  double share = 0;  ///< of what it could have carried
+  double share = 0;  ///< share of its capacity
 };
 
-/// Likewise.
+/// Resource use over the whole run, including the first iteration.
 struct Use {
   sim::Time length{};
-  sim::Time computing{};       ///< of all workers together, code included
-  sim::Time communicating{};   ///< of any channel
-  std::vector<LinkUse> links;  ///< five at most, the busiest first; where links are shared
+  sim::Time computing{};       ///< sum over all workers, including coding
+  sim::Time communicating{};   ///< time in which any channel is busy
+  std::vector<LinkUse> links;  ///< at most five, the busiest first; only for shared links
 };
 
-/// What each worker did; sums are over the iterations that count.
+/// The activity of each worker; sums cover the counted iterations.
 struct AllWorkers {
-  std::vector<std::vector<sim::Time>> marks;  ///< by mark, then worker: when it was reached
+  std::vector<std::vector<sim::Time>> marks;  ///< by mark, then worker: when the worker reached the mark
   std::vector<Busy> busy;                     ///< by worker
-  std::vector<sim::Time> waited;              ///< by worker: ready for a collective, before the last one was
-  std::vector<sim::Time> kept_waiting;        ///< by worker: what all others waited for it, the last one
-  /// From when the last has begun a collective until the last has left it; of several at once, of any.
+  std::vector<sim::Time> waited;              ///< by worker: time between being ready for a collective and
+                                              ///< the last worker being ready
+  std::vector<sim::Time> kept_waiting;        ///< by worker: time that all others waited for it as the last
+                                              ///< one
+  /// Time from when the last worker has begun a collective until the last has left it; the union over
+  /// concurrent collectives.
   sim::Time channel_busy{};
   Use use;
   std::vector<ShownWorker> shown;
-  std::optional<CriticalPath> critical_path;  ///< of the iterations that count
+  std::optional<CriticalPath> critical_path;  ///< over the counted iterations
 };
 
 class WorkerAccounts {
@@ -69,31 +73,31 @@ class WorkerAccounts {
 
   std::size_t workers() const { return out_.busy.size(); }
 
-  /// A worker computes so long, outages aside.
+  /// Records compute of this duration on a worker, without outages.
   void computes(std::size_t worker, const TaskLabel& label, sim::Time duration);
-  /// A collective that each worker has begun and left at these times.
+  /// Records a collective that each worker began and left at these times.
   void meets(const TaskLabel& label, std::span<const sim::Time> begins, std::span<const sim::Time> ends);
-  /// Any task, by worker.
+  /// Records any task, with times by worker.
   void ran(sim::TaskId task, std::span<const sim::Time> begins, std::span<const sim::Time> ends);
 
   AllWorkers take() && { return std::move(out_); }
 
  private:
-  /// Of spans, told in the order in which they end.
+  /// The union of spans that are added in the order of their ends.
   class Union {
    public:
-    /// By how much it grows.
+    /// Adds a span and returns the growth of the union.
     sim::Time add(sim::Time begin, sim::Time end);
 
    private:
-    std::vector<sim::Span> spans_;  // apart from one another, in order
+    std::vector<sim::Span> spans_;  // disjoint and sorted
   };
 
   const Executable& executable_;
   std::vector<std::vector<std::size_t>> marks_by_task_;
-  std::array<std::size_t, TaskLabel::kKinds> first_of_{};  // iteration that counts, by kind
+  std::array<std::size_t, TaskLabel::kKinds> first_of_{};  // first counted iteration, by kind
   AllWorkers out_;
-  Union busy_;  // of any channel, in the iterations that count
+  Union busy_;  // time of any channel in the counted iterations
   Union all_busy_;
 };
 

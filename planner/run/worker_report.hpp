@@ -1,4 +1,4 @@
-// What it comes to that workers differ: how iterations spread, and who waits for whom.
+// Per-worker statistics: how iterations spread, and which workers others wait for.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace planner {
 
-/// Percentiles are nearest ranks.
+/// Summary of a distribution; percentiles are nearest ranks.
 struct Spread {
   double mean_us = 0;
   double p50_us = 0;
@@ -20,40 +20,41 @@ struct Spread {
   double max_us = 0;
 };
 
-/// In an iteration, mean.
+/// A worker and its mean time per iteration.
 struct WorkerTime {
   std::int64_t worker = 0;
   double us = 0;
 };
 
-/// Of an iteration's length: what the chain that decides it is made of.
+/// The composition of the critical path of an iteration.
 struct CriticalShares {
-  double computing_us = 0;      ///< of whichever worker was waited for
-  double communicating_us = 0;  ///< ticks included
+  double computing_us = 0;      ///< compute of the workers on the path
+  double communicating_us = 0;  ///< includes ticks
   double untraced_us = 0;
-  std::vector<WorkerTime> workers;  ///< of computing, the longest first, five at most
-  /// Of communicating, whose messages, likewise; none where collectives are closed, links are shared, bytes
-  /// stream through trees, or messages are too many to look at.
+  std::vector<WorkerTime> workers;  ///< parts of `computing`, the longest first, at most five
+  /// Parts of `communicating` by sending worker, the longest first, at most five. Empty if collectives are
+  /// closed, links are shared, bytes stream through trees, or there are too many messages to examine.
   std::vector<WorkerTime> senders;
 };
 
-/// Shares of all of a run, the first iteration included.
+/// Shares of the whole run, including the first iteration.
 struct Utilisation {
-  double compute = 0;  ///< that workers compute or code, mean
-  double channel = 0;  ///< that any collective runs
+  double compute = 0;  ///< share of time in which workers compute or code, mean over workers
+  double channel = 0;  ///< share of time in which any collective runs
   std::vector<LinkUse> links;
 };
 
 struct WorkerReport {
-  Spread iteration;  ///< over workers and iterations, each from one of the worker's ends to its next
-  Spread waiting;    ///< over workers, in an iteration: ready for a collective before the last one was
-  /// The workers that the others waited for, all of them together, the longest first, five at most.
+  Spread iteration;  ///< over workers and iterations, each between consecutive iteration ends of a worker
+  Spread waiting;    ///< over workers, per iteration: time between being ready for a collective and the last
+                     ///< worker being ready
+  /// The workers that all others waited for, the longest time first, at most five.
   std::vector<WorkerTime> waited_for;
   Utilisation utilisation;
   std::optional<CriticalShares> critical_path;
 };
 
-/// None where all workers are alike, compute and channel slow each other, or the channel goes by layer.
+/// None if all workers are alike, compute and channel slow each other down, or the channel goes by layer.
 std::optional<WorkerReport> report_workers(const Setting& setting, const Simulated& simulated);
 
 }  // namespace planner

@@ -16,7 +16,7 @@ namespace {
 using cluster::Graph;
 using core::Field;
 
-/// What a name stands for among many; the nearest of them for one that stands for nothing.
+/// Looks up a name. Throws InputError that suggests the nearest name if it is unknown.
 template <typename Value>
 const Value& known(const std::map<std::string, Value>& all, const Field& field, std::string_view expected) {
   const std::string name = field.name();
@@ -42,7 +42,7 @@ class GraphReader {
   }
 
  private:
-  /// Of a name: the edge from `from` to `to`, and the one back where there is one.
+  /// A named link: the edge from `from` to `to`, and the reverse edge if there is one.
   struct Named {
     std::uint32_t along = 0;
     std::optional<std::uint32_t> back = {};
@@ -68,7 +68,7 @@ class GraphReader {
     return static_cast<std::uint32_t>(graph_.edges.size() - 1);
   }
 
-  /// Vertices are there once they are named.
+  /// A vertex is created when it is first named.
   std::uint32_t vertex(const Field& field) {
     const auto [at, is_new] = vertices_.emplace(field.name(), graph_.vertices);
     if (is_new) {
@@ -120,7 +120,7 @@ class GraphReader {
         field.integer(0, static_cast<std::int64_t>(graph_.ranks_at.size()) - 1));
   }
 
-  /// A link both ways is taken the way that goes on from where the route has come to.
+  /// The edge of a link that continues from the route's current vertex, if the link is bidirectional.
   std::uint32_t edge_from(std::uint32_t at, const Field& link) const {
     const Named& named = known(links_, link, "the name of a link");
     if (graph_.edges[named.along].from == at) return named.along;
@@ -143,7 +143,7 @@ cluster::LinkSpec read_link(const Field& field) {
   const double gbps = bandwidth.number(0, 1e9);
   if (gbps == 0) bandwidth.expected("a bandwidth above 0");
   constexpr double kBitsPerByte = 8;
-  constexpr double kMegabitsPerGigabit = 1e3;  // a gigabit a second is 1e3 bits a microsecond
+  constexpr double kMegabitsPerGigabit = 1e3;  // 1 Gb/s is 1e3 bits per microsecond
   const auto latency = field.find("latency_us");
   return {.latency_us = latency ? latency->number(0, core::kMaxTimeUs) : 0,
           .us_per_byte = kBitsPerByte / (gbps * kMegabitsPerGigabit)};

@@ -1,4 +1,4 @@
-// A link, and a topology that is written out link by link.
+// Reads a link, and a topology given link by link.
 
 #pragma once
 
@@ -7,12 +7,12 @@
 
 namespace scenarios {
 
-/// `bandwidth_gbps` and, if it is there, `latency_us` of an object whose keys have been checked; throws
+/// Reads `bandwidth_gbps` and the optional `latency_us` of an object whose keys have been checked; throws
 /// InputError.
 cluster::LinkSpec read_link(const core::Field& field);
 
-/// `links`, `workers_at` and, where there are any, `routes` of a topology; throws InputError, also where
-/// links lead from some worker to no other.
+/// Reads `links`, `workers_at` and the optional `routes` of a topology. Throws InputError, also if one worker
+/// cannot reach another.
 cluster::Graph read_graph(const core::Field& topology);
 
 }  // namespace scenarios

@@ -33,7 +33,7 @@ PhaseInput read_input(const Field& field) {
   return out;
 }
 
-/// The profile of a phase: one of its own, or the usual one, made as long as the phase says.
+/// The profile of a phase: its own, or the usual one, scaled as the phase says.
 core::Profile read_phase_profile(const Field& field, const core::Profile& usual) {
   const auto own = field.find("profile");
   core::Profile profile = own ? core::read_or_estimate_profile(*own) : usual;

@@ -1,4 +1,4 @@
-// The largest numbers that a scenario or a sweep of it may hold, besides those of all files.
+// Upper limits of numbers in a scenario or a sweep, besides those that apply to all files.
 
 #pragma once
 
@@ -7,8 +7,9 @@
 namespace scenarios {
 
 constexpr double kMaxSlowdown = 1e6;
-constexpr double kMaxSigma = 2;          ///< a task in a hundred then takes over ten times its mean
-constexpr double kMaxNormalSigma = 0.3;  ///< one in two thousand would take less than no time
+constexpr double kMaxSigma = 2;          ///< with this sigma, one task in a hundred takes over ten times its
+                                         ///< mean
+constexpr double kMaxNormalSigma = 0.3;  ///< with this sigma, one in two thousand would take negative time
 
 constexpr double max_sigma(planner::Jitter::Distribution distribution) {
   return distribution == planner::Jitter::Distribution::normal ? kMaxNormalSigma : kMaxSigma;

@@ -1,4 +1,4 @@
-// How a scenario's collectives are simulated: the fidelity, what distinguishes links, and the topology that
+// Reads how a scenario's collectives are simulated: fidelity, link differences, and the topology that
 // messages share.
 
 #pragma once
@@ -8,7 +8,7 @@
 
 namespace scenarios {
 
-/// `fidelity`, `links` and `topology` of a scenario, into its conditions; throws InputError.
+/// Reads `fidelity`, `links` and `topology` of a scenario into its conditions; throws InputError.
 void read_fidelity(const core::Field& scenario, planner::Conditions& conditions);
 
 }  // namespace scenarios

@@ -19,7 +19,7 @@ constexpr double kBottom = 452;
 
 using core::svg::add_text;
 using core::svg::escaped;
-using core::svg::kColours;  // each once plain and once dashed
+using core::svg::kColours;  // each colour is used solid, then dashed
 using core::svg::linear_ticks;
 
 struct Point {
@@ -32,7 +32,7 @@ struct Line {
   std::vector<Point> points;
 };
 
-/// Maps workers, on a logarithmic axis, to x and values, linear or logarithmic, to y.
+/// Maps workers, on a logarithmic axis, to x, and values, linear or logarithmic, to y.
 struct Panel {
   std::string title;
   std::string unit;
@@ -55,8 +55,8 @@ struct Panel {
   }
 };
 
-/// One line a schedule, in the order of the results: the n-th of every number of workers, whatever their
-/// names.
+/// One line per schedule, in the order of the results: the n-th schedule of every number of workers, whatever
+/// its name.
 std::vector<Line> lines(const Results& results, double planner::Metrics::*number, double scale) {
   std::vector<Line> out;
   std::size_t nth = 0;
@@ -81,7 +81,7 @@ std::vector<double> worker_counts(const Results& results) {
   return out;
 }
 
-/// Round numbers over the range: powers of ten, with as many digits between as it takes to have three.
+/// Round numbers in the range: powers of ten, with enough digits between them to have three ticks.
 std::vector<double> logarithmic_ticks(double min, double max) {
   const std::vector<std::vector<double>> choices = {
       {1}, {1, 2, 5}, {1, 1.5, 2, 3, 4, 5, 6, 8}, {1,   1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.8, 2,
@@ -148,18 +148,18 @@ void draw_line(std::string& svg, const Panel& panel, const Line& line, std::size
         point.workers, point.value, panel.unit);
 }
 
-/// What fits beside the plot.
+/// Shortens the name to fit beside the plot.
 std::string shortened(const std::string& name) {
   constexpr std::size_t kFits = 27;
   return name.size() <= kFits ? name : name.substr(0, kFits - 2) + "..";
 }
 
-/// Names beside the ends of the lines, moved apart where they would touch.
+/// Draws names at the ends of the lines, moved apart if they would overlap.
 void draw_names(std::string& svg, const Panel& panel, const std::vector<Line>& all) {
   struct Label {
     std::size_t line;
-    double end;  ///< of the line
-    double y;    ///< of the name
+    double end;  ///< y of the line's end
+    double y;    ///< y of the name
   };
   std::vector<Label> labels;
   for (std::size_t i = 0; i < all.size(); ++i) {

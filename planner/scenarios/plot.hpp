@@ -1,4 +1,4 @@
-// The scaling plot: scaling efficiency and iteration time against the number of workers, as SVG.
+// The scaling plot: scaling efficiency and iteration time over the number of workers, as SVG.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace scenarios {
 
-/// A document of its own, readable in any viewer; every point tells its numbers when pointed at.
+/// A self-contained document for any viewer; every point shows its numbers in a tooltip.
 std::string scaling_plot(const Results& results);
 
 }  // namespace scenarios

@@ -19,7 +19,7 @@ namespace {
 using nlohmann::ordered_json;
 using planner::Metrics;
 
-/// The numbers of an entry, in the order in which every format lists them.
+/// The numbers of an entry, in the order of every format.
 constexpr std::array<std::pair<std::string_view, double Metrics::*>, 13> kNumbers = {{
     {"iteration_us", &Metrics::iteration_us},
     {"forward_us", &Metrics::forward_us},
@@ -45,7 +45,7 @@ std::string csv_cell(const std::string& text) {
 
 std::string ms(double us) { return fmt::format("{:.3f}", us / 1e3); }
 
-/// Whether no other schedule on as many workers is faster.
+/// Whether no other schedule on the same number of workers is faster.
 bool is_fastest(const Results& results, const Entry& entry) {
   return std::none_of(results.entries.begin(), results.entries.end(), [&](const Entry& other) {
     return other.metrics.workers == entry.metrics.workers &&
@@ -58,12 +58,12 @@ std::string size(double bytes) {
   return bytes < kMega ? fmt::format("{:.1f} kB", bytes / 1e3) : fmt::format("{:.1f} MB", bytes / kMega);
 }
 
-/// "fc.bias .. layer4.2.bn3.weight", or the only one.
+/// Formats "fc.bias .. layer4.2.bn3.weight", or the only name.
 std::string span_of(const std::vector<std::string>& tensors) {
   return tensors.size() == 1 ? tensors.front() : fmt::format("{} .. {}", tensors.front(), tensors.back());
 }
 
-/// How a group travels, where it is not as all do.
+/// The transfer of a group if it differs from the plan's.
 std::string transfer_of(const planner::PlanGroup& group) {
   std::string out;
   if (group.transfer.all_reduce) out = group.transfer.all_reduce->name + " all-reduce";
@@ -123,7 +123,7 @@ bool has_intervals(const Results& results) {
                      [](const Entry& entry) { return entry.interval.has_value(); });
 }
 
-/// A line for each entry that has one.
+/// One line per entry with an interval.
 std::string interval_lines(const Results& results) {
   std::string out;
   for (const Entry& entry : results.entries)
@@ -160,7 +160,7 @@ ordered_json json_of(const JobResult& job) {
   return out;
 }
 
-/// A row for each phase and a last one for each number of workers.
+/// One row per phase and a total row per number of workers.
 std::string job_table(const Results& results) {
   std::vector<std::vector<std::string>> rows = {{"workers", "phase", "schedule", "epochs",
                                                  "iterations an epoch", "first epoch ms", "iteration ms",
@@ -176,7 +176,7 @@ std::string job_table(const Results& results) {
   return rows.size() == 1 ? "" : '\n' + core::aligned(rows, {1, 2});
 }
 
-/// A row for each change of each entry.
+/// One row per change of each entry.
 std::string what_if_table(const Results& results) {
   std::vector<std::vector<std::string>> rows = {
       {"workers", "schedule", "what if", "iteration ms", "exposed ms", "saves"}};
@@ -189,7 +189,7 @@ std::string what_if_table(const Results& results) {
   return rows.size() == 1 ? "" : '\n' + core::aligned(rows, {1, 2});
 }
 
-/// A line for each entry whose workers differ.
+/// One line per entry whose workers differ.
 std::string worker_lines(const Results& results) {
   std::string out;
   for (const Entry& entry : results.entries) {

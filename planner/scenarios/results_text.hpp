@@ -1,4 +1,4 @@
-// Results as a table for people, JSON and CSV for machines.
+// Results as a table, JSON or CSV.
 
 #pragma once
 
@@ -8,14 +8,14 @@
 
 namespace scenarios {
 
-/// `fusewise.results`
+/// Writes a `fusewise.results` document.
 std::string results_json(const Results& results);
-/// A header line, then a line per entry; RFC 4180.
+/// Writes a header line and one line per entry (RFC 4180).
 std::string results_csv(const Results& results);
-/// Aligned columns; the fastest schedule of each number of workers is marked.
+/// Writes aligned columns; the fastest schedule of each number of workers is marked.
 std::string results_table(const Results& results);
 
-/// What a plan says, and how it compares, for people.
+/// Writes a plan and its comparison with others as text.
 std::string plan_table(const planner::PlanFile& plan);
 
 }  // namespace scenarios

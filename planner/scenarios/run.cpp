@@ -17,8 +17,7 @@ namespace {
 using planner::Schedule;
 using planner::Setting;
 
-/// The settings of one number of workers, made when first asked for: schedules may differ in their
-/// all-reduce.
+/// The settings of one number of workers, constructed on first use: schedules may differ in their all-reduce.
 class Settings {
  public:
   Settings(const Scenario& scenario, std::int64_t workers) : scenario_(scenario), workers_(workers) {}
@@ -38,7 +37,7 @@ class Settings {
   std::vector<std::pair<planner::Algorithm, std::unique_ptr<Setting>>> made_;
 };
 
-/// Each subject once, with its weightiest doubt, in the order in which they came up.
+/// Deduplicates warnings by subject; keeps the most severe, in first-seen order.
 class Warnings {
  public:
   void add(const std::vector<planner::Warning>& warnings) {
@@ -53,7 +52,7 @@ class Warnings {
     }
   }
 
-  /// After what the scenario itself warns about.
+  /// The texts, after the scenario's own warnings.
   std::vector<std::string> texts(const Scenario& scenario) const {
     std::vector<std::string> out = scenario.warnings;
     for (const planner::Warning& warning : all_) out.push_back(warning.text);
@@ -83,7 +82,7 @@ std::vector<Changed> changed(const Setting& setting, const Schedule& schedule,
   return out;
 }
 
-/// One phase on one number of workers.
+/// Runs one phase on one number of workers.
 PhaseResult run_phase(const Scenario& whole, std::int64_t workers, const Phase& phase, Warnings& warnings) {
   Scenario scenario = scenario_of(whole, phase);
   const Schedule& schedule = scenario.schedules.front();
@@ -157,7 +156,7 @@ Results run(const Scenario& scenario, const Progress& progress, const std::vecto
 
 namespace {
 
-/// The one that a run shows by itself.
+/// The worker that is shown by default.
 std::string_view usual_worker(const planner::Conditions& conditions) {
   if (!conditions.stragglers.empty()) return "the slowest";
   return conditions.workers_differ() ? "the first" : "each";
@@ -167,7 +166,7 @@ std::string_view usual_worker(const planner::Conditions& conditions) {
 
 std::string timeline(const Scenario& whole, std::int64_t workers, const std::vector<std::int64_t>& shown) {
   Scenario scenario = whole;
-  constexpr std::int64_t kMaxShown = 3;  // they are alike, and a trace of thousands opens nowhere
+  constexpr std::int64_t kMaxShown = 3;  // workers are alike, and viewers cannot open a trace of thousands
   scenario.conditions.iterations = std::min(whole.conditions.iterations, kMaxShown);
   std::vector<core::Track> tracks;
   std::vector<core::Slice> slices;
@@ -176,7 +175,7 @@ std::string timeline(const Scenario& whole, std::int64_t workers, const std::vec
     supported(scenario, workers, schedule, [&] {
       const Setting& setting = settings.of(schedule);
       planner::Simulated simulated = planner::run(setting, schedule);
-      if (shown.empty() || simulated.program.by_layer) {  // by layer workers are not told apart
+      if (shown.empty() || simulated.program.by_layer) {  // the by-layer graph does not identify workers
         const std::string process =
             fmt::format("{}: {} of {} workers", schedule.name, usual_worker(scenario.conditions), workers);
         planner::add_slices(setting, simulated, simulated.timeline, process, tracks, slices);

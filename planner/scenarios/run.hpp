@@ -1,4 +1,4 @@
-// Runs a scenario: every number of workers, and for each every schedule.
+// Runs a scenario: every number of workers with every schedule.
 
 #pragma once
 
@@ -31,27 +31,27 @@ struct Entry {
   std::string fusion;
   std::string compression = "none";
   planner::Metrics metrics;
-  std::optional<planner::WorkerReport> by_worker;  ///< where workers differ
-  std::vector<Changed> what_if;                    ///< of the same groups, for each change asked for
-  std::optional<planner::Interval> interval = {};  ///< where the inputs carry a spread
+  std::optional<planner::WorkerReport> by_worker;  ///< set if workers differ
+  std::vector<Changed> what_if;                    ///< the same groups under each requested change
+  std::optional<planner::Interval> interval = {};  ///< set if the inputs have a spread
 };
 
 struct Results {
   std::string scenario;
-  std::vector<std::string> warnings;  ///< each once, in the order in which they came up
-  std::vector<Entry> entries;         ///< by number of workers and, inside, schedule, in the scenario's order
-  std::vector<JobResult> jobs;        ///< by number of workers, of the scenario's job
+  std::vector<std::string> warnings;  ///< without duplicates, in first-seen order
+  std::vector<Entry> entries;         ///< by number of workers, then schedule, in the scenario's order
+  std::vector<JobResult> jobs;        ///< by number of workers; for the scenario's job
 };
 
 /// Called after each of `total` simulations.
 using Progress = std::function<void(std::size_t done, std::size_t total)>;
 
-/// Throws InputError, naming the place in the scenario, where it asks for what cannot be.
+/// Throws InputError that names the place in the scenario if something cannot be simulated.
 Results run(const Scenario& scenario, const Progress& progress = {},
             const std::vector<planner::Change>& changes = {});
 
-/// Chrome trace text of every schedule on one number of workers, three iterations at most: of these workers,
-/// each of them once and below that number, or if none are named of the slowest, the first or whichever, as
+/// Returns a Chrome trace of every schedule on one number of workers, with at most three iterations. It shows
+/// the given workers, which must be distinct and below that number; by default the slowest, or the first if
 /// all are alike.
 std::string timeline(const Scenario& scenario, std::int64_t workers,
                      const std::vector<std::int64_t>& shown = {});
@@ -63,13 +63,13 @@ struct Planned {
   std::optional<planner::Explanation> explanation;
 };
 
-/// What to make of a plan besides the plan.
+/// Outputs of plan() besides the plan file.
 struct PlanOptions {
-  std::string emit;  ///< one of planner::emitters(), or empty
+  std::string emit;  ///< name of one of planner::emitters(), or empty
   bool explain = false;
 };
 
-/// A plan for one number of workers by one schedule.
+/// Makes a plan for one number of workers with one schedule.
 Planned plan(const Scenario& scenario, std::int64_t workers, const planner::Schedule& schedule,
              const PlanOptions& options = {});
 
@@ -78,7 +78,7 @@ struct Considered {
   std::vector<std::string> warnings;
 };
 
-/// Whether compression pays on one number of workers, under the schedule's pipeline.
+/// Decides whether compression pays on one number of workers, under the schedule's pipeline.
 Considered consider(const Scenario& scenario, std::int64_t workers, const planner::Schedule& schedule,
                     const planner::ConsiderOptions& options);
 

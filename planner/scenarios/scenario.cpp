@@ -24,11 +24,11 @@ using planner::Conditions;
 
 constexpr std::int64_t kMaxIterations = 10'000;
 constexpr std::int64_t kMaxSteps = 10'000;
-/// Tasks of all iterations, about: at 60 bytes each the memory that one schedule may take.
+/// Approximate limit of the tasks of all iterations: at 60 bytes each, the memory of one schedule.
 constexpr double kMaxTasks = 1e8;
-/// Times of tasks on workers each by itself, about: minutes.
+/// Approximate limit of task times over individually simulated workers: minutes.
 constexpr double kMaxTimes = 1e10;
-/// Messages that are events, or steps of a recurrence: minutes.
+/// Limit of messages that are events or steps of a recurrence: minutes.
 constexpr double kMaxEvents = 1e9;
 constexpr double kMaxRounds = 1e12;
 
@@ -118,7 +118,7 @@ void check_places(const Field& field, const Scenario& scenario) {
     field.at("topology").at("workers_at").expected(fmt::format("a vertex for each of {} workers", workers));
 }
 
-/// What cannot be simulated together.
+/// Rejects conditions that cannot be simulated together.
 void check_conditions(const Field& field, const Scenario& scenario) {
   const Conditions& conditions = scenario.conditions;
   check_places(field, scenario);
@@ -143,7 +143,7 @@ bool can_run(const Conditions& conditions, const planner::Schedule& schedule) {
   return !conditions.needs_channel_in_order() || !goes_by_layer(schedule);
 }
 
-/// Those that are named must run under the conditions; where none is, all are taken that do.
+/// Named schedules must support the conditions; by default, all schedules that do are taken.
 std::vector<planner::Schedule> read_schedules(const Field& field, const Conditions& conditions) {
   std::vector<planner::Schedule> out;
   const std::optional<Field> schedules = field.find("schedules");
@@ -161,7 +161,7 @@ std::vector<planner::Schedule> read_schedules(const Field& field, const Conditio
   return out;
 }
 
-/// Schedules that are simulated where nothing forbids it.
+/// Names of the schedules excluded by the conditions.
 std::vector<std::string> left_out(const Scenario& scenario) {
   std::vector<std::string> out;
   if (scenario.file.has("schedules")) return out;
@@ -183,15 +183,15 @@ std::vector<std::string> left_out(const Scenario& scenario) {
       fmt::to_string(scenario.workers[place]));
 }
 
-/// About, in one iteration.
+/// Approximate number of tasks per iteration.
 double tasks_per_worker(const Scenario& scenario) {
   return 2.0 * static_cast<double>(scenario.profile.layers.size()) +
          3.0 * static_cast<double>(core::tensor_count(scenario.profile)) +
          2.0 * static_cast<double>(scenario.conditions.accumulation_steps);
 }
 
-/// Where workers differ each is simulated; where compute and channel slow each other as well, each has tasks
-/// of its own.
+/// The limit of tasks. If workers differ, each is simulated; if compute and channel also slow each other
+/// down, each has its own tasks.
 double max_tasks(const Conditions& conditions) {
   return conditions.workers_differ() && !conditions.overlap.slows() ? kMaxTimes : kMaxTasks;
 }
@@ -206,7 +206,8 @@ double max_messages(const Conditions& conditions) {
   return conditions.fidelity == planner::Fidelity::messages ? kMaxEvents : kMaxRounds;
 }
 
-/// At most. Rings send twice as many as there are workers squared, and no all-reduce more.
+/// Upper bound of the number of messages: rings send twice the number of workers squared, and no all-reduce
+/// sends more.
 double messages(const Scenario& scenario, double workers) {
   return 2 * workers * workers * static_cast<double>(core::tensor_count(scenario.profile)) *
          static_cast<double>(scenario.conditions.iterations);
@@ -222,7 +223,7 @@ void check_messages(const Field& field, const Scenario& scenario) {
                   fmt::format("up to {:.1e} on {:.0f} workers", all, workers));
 }
 
-/// As many as fit into memory, 0 where not even one does.
+/// The number of iterations that fit into memory; 0 if none does.
 double max_iterations(const Scenario& scenario) {
   const double one = tasks_per_worker(scenario);
   const auto workers = static_cast<double>(simulated_workers(scenario));
@@ -277,7 +278,7 @@ double max_workers(const Scenario& scenario) {
   return std::floor(std::min(max_tasks(conditions) / tasks, by_messages));
 }
 
-/// Each as a scenario of its own.
+/// Checks each phase as a scenario of its own.
 void check_phases(const Field& field, const Scenario& scenario) {
   const std::vector<Field> phases = field.at("job").at("phases").items();
   for (std::size_t i = 0; i < phases.size(); ++i) {
@@ -289,7 +290,7 @@ void check_phases(const Field& field, const Scenario& scenario) {
   }
 }
 
-/// Measured with the profile, for a scenario that says nothing of it.
+/// The overlap measured with the profile, for scenarios that do not set it.
 planner::Overlap overlap_of_profile(const Field& scenario) {
   const auto measured =
       scenario.has("overlap") ? std::nullopt : core::read_profile_overlap(scenario.at("profile"));

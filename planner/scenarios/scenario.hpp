@@ -1,4 +1,4 @@
-// A scenario: which model on which network, with how many workers, under which schedules.
+// A scenario: a model on a network with numbers of workers and schedules.
 
 #pragma once
 
@@ -26,27 +26,28 @@ struct Scenario {
   planner::Conditions conditions;
   std::optional<Job> job;
   std::vector<std::string> warnings;
-  core::Field file;  ///< where it was read from, to name places in it
+  core::Field file;  ///< the source, for naming places in messages
 };
 
-/// Reads and checks `fusewise.scenario` and the files it names, all but its key `sweep`, which is read by
-/// sweep::read_sweep(); throws InputError.
+/// Reads and checks `fusewise.scenario` and the files it names, except for its key `sweep`, which
+/// sweep::read_sweep() reads; throws InputError.
 Scenario read_scenario(const core::Field& field);
 
-/// That the topology has a place for, where it is written out.
+/// The number of workers that a topology given link by link has places for.
 std::int64_t placed_workers(const planner::Conditions& conditions);
 
-/// The scenario of a phase of its job alone, in its later epochs.
+/// The scenario of a single phase of its job, in its later epochs.
 Scenario scenario_of(const Scenario& scenario, const Phase& phase);
 
-/// On which its iterations can be simulated: where workers differ each is, in bounded memory and time.
+/// The greatest number of workers that can be simulated. If workers differ, each is simulated, in bounded
+/// memory and time.
 double max_workers(const Scenario& scenario);
 
-/// About what the scenario leaves out, and what it says to no effect: stragglers, failures and slow links of
-/// workers that are in none of the numbers of workers are more likely a slip than a wish.
+/// Warnings about aspects that the scenario omits and settings without effect: stragglers, failures and slow
+/// links of workers that no number of workers includes are probably mistakes.
 std::vector<std::string> warnings_about(const Scenario& scenario);
 
-/// A schedule's algorithm where it has its own, else the scenario's.
+/// The schedule's algorithm if it has one, otherwise the scenario's.
 const planner::Algorithm& all_reduce(const Scenario& scenario, const planner::Schedule& schedule);
 
 }  // namespace scenarios

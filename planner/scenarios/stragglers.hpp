@@ -1,4 +1,4 @@
-// Workers that are slower than the others, at computing or at sending.
+// Reads stragglers: workers that compute or send more slowly than the others.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace scenarios {
 
-/// `[{"worker": 3, "slowdown": 1.5}, ...]`, each worker once; throws InputError.
+/// Reads `[{"worker": 3, "slowdown": 1.5}, ...]`, each worker at most once; throws InputError.
 std::vector<planner::Straggler> read_stragglers(const core::Field& field);
 
 }  // namespace scenarios

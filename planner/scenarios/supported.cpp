@@ -12,7 +12,7 @@ namespace scenarios {
 void refuse(const Scenario& scenario, std::int64_t workers, const planner::Schedule& schedule,
             const core::Unsupported& problem) {
   const std::string got = fmt::format("{} (schedule '{}')", problem.got(), schedule.name);
-  // A suite measures its network and names none.
+  // A validation suite measures its network and names none.
   const std::optional<core::Field> named = scenario.file.find(problem.pointer().substr(1));
   const core::Field place = named ? *named : scenario.file.at("workers");
   if (named && problem.pointer() != core::Unsupported::kWorkers) place.expected(problem.expected(), got);

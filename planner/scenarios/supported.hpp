@@ -1,4 +1,4 @@
-// What cannot be simulated, as an error about the scenario's file.
+// Reports unsupported scenarios as errors in the scenario's file.
 
 #pragma once
 
@@ -13,7 +13,7 @@ namespace scenarios {
 [[noreturn]] void refuse(const Scenario& scenario, std::int64_t workers, const planner::Schedule& schedule,
                          const core::Unsupported& problem);
 
-/// What `work` gives. Where it finds that something is unsupported, throws as refuse() does.
+/// Returns the result of `work`. If that throws Unsupported, throws as refuse() does.
 template <typename Work>
 auto supported(const Scenario& scenario, std::int64_t workers, const planner::Schedule& schedule, Work work) {
   try {

@@ -1,4 +1,4 @@
-// What a schedule chooses in a setting: the groups, and how each of them is transferred.
+// The choice of a schedule in a setting: its groups and the transfer of each.
 
 #pragma once
 
@@ -13,17 +13,17 @@ namespace planner {
 struct Choice {
   Groups groups;
   std::vector<TransferCost> transfers;  ///< the groups name them by index
-  std::optional<Proof> proof;           ///< how good the groups are, where the fusion knows
+  std::optional<Proof> proof;           ///< optimality guarantee of the groups, if the fusion provides one
   std::vector<Warning> warnings;
 };
 
-/// Lets the schedule's fusion make the groups. Throws InputError or Unsupported.
+/// Runs the schedule's fusion. Throws InputError or Unsupported.
 Choice choose(const Setting& setting, const Schedule& schedule);
 
-/// The request that the schedule's fusion answers in this setting. It refers to both, which must outlive it.
+/// The input of the schedule's fusion in this setting. Refers to both arguments, which must outlive it.
 FusionRequest request_of(const Setting& setting, const Schedule& schedule);
 
-/// The transfers that the schedule offers to each group; the first is the schedule's own.
+/// The transfers available to each group; the first is the schedule's own.
 std::vector<TransferCost> make_transfers(const Setting& setting, const Schedule& schedule);
 
 }  // namespace planner

@@ -13,10 +13,10 @@ namespace {
 
 using core::Field;
 
-// Named after the sparse all-reduce that carries it.
+// The base of presets named after the sparse all-reduce that they use.
 constexpr std::string_view kSparse = R"({"pipeline": "after_backward", "fusion": "all"})";
 
-// To add a named schedule: one line.
+// To add a named schedule, add one line.
 constexpr std::array<Preset, 27> kPresets = {{
     {"s-sgd", "each tensor by itself, after backward", R"({"pipeline": "after_backward", "fusion": "none"})"},
     {"sync-easgd", "one all-reduce after backward", R"({"pipeline": "after_backward", "fusion": "all"})"},
@@ -63,7 +63,7 @@ constexpr std::array<Preset, 27> kPresets = {{
     {"fusewise-dear", "the optimal grouping for dear", R"({"pipeline": "dear", "fusion": "optimal"})"},
 }};
 
-/// What a schedule object or its preset gives for each of the four choices.
+/// The values of a schedule object or its preset for the four choices.
 struct Choices {
   std::optional<Field> pipeline;
   std::optional<Field> fusion;
@@ -71,11 +71,11 @@ struct Choices {
   std::optional<Field> collectives;
   std::optional<Field> selective;
   bool needs_compressor = false;
-  const Preset* sparse = nullptr;  ///< where it has its compressor's name
+  const Preset* sparse = nullptr;  ///< set if the preset has its compressor's name
   std::optional<Field> density;
 };
 
-/// `field`'s own keys over those of the preset it names.
+/// Merges `field`'s own keys over those of the preset that it names.
 Choices choices_of(const Field& field) {
   Choices choices;
   if (const auto name = field.find("name")) {
@@ -111,8 +111,8 @@ bool is_option(const Pipeline& pipeline, std::string_view key) {
          pipeline.option_keys.end();
 }
 
-/// The object's own words, so that two schedules of a scenario can be told apart: `wfbp buckets 8388608
-/// ring`.
+/// A description in the object's own words, which distinguishes the schedules of a scenario: `wfbp buckets
+/// 8388608 ring`.
 std::string describe(const Field& field, const Pipeline& pipeline) {
   std::string out;
   const auto add = [&](std::string_view key) {
@@ -135,7 +135,7 @@ std::string describe(const Field& field, const Pipeline& pipeline) {
   return out;
 }
 
-/// Halves of an all-reduce add up on the way, so what they carry must be summable.
+/// Reduce-scatter sums in transit, so its contributions must be summable.
 void check_carrier(const Schedule& schedule, const Compressor& compressor, const Field& field) {
   if (compressor.is_none()) return;
   if (!schedule.pipeline->takes_compression)
@@ -150,7 +150,7 @@ void check_carrier(const Schedule& schedule, const Compressor& compressor, const
                              schedule.pipeline->name));
 }
 
-/// Of a preset that has its compressor's name.
+/// Reads the density of a preset that has its compressor's name.
 void read_density(const Choices& choices, Schedule& schedule) {
   if (choices.compression) choices.density->expected("no density beside compression, which has one");
   schedule.compressor = sparse_compressor(choices.sparse->name, choices.density->number(0, 1));
@@ -172,7 +172,7 @@ void read_compression(const Field& field, const Choices& choices, Schedule& sche
   if (choices.selective) schedule.selective = choices.selective->boolean();
 }
 
-/// Partitions are cut for one pipeline, and some pipelines take no other groups than theirs.
+/// Partitions require one particular pipeline, and some pipelines accept only their own groups.
 void check_fusion(const Schedule& schedule, const Field& field) {
   const Pipeline& pipeline = *schedule.pipeline;
   const auto takes = [&](std::string_view kind) {
@@ -192,7 +192,7 @@ void read_schedule_fusion(const Field& field, const Choices& choices, Schedule& 
   check_fusion(schedule, own ? *own : field);
 }
 
-/// Some pipelines bring their own.
+/// Some pipelines prescribe their own algorithm.
 void read_schedule_collectives(const Choices& choices, Schedule& schedule) {
   const Pipeline& pipeline = *schedule.pipeline;
   if (pipeline.algorithm != nullptr) {

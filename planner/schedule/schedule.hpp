@@ -1,4 +1,4 @@
-// Schedules: a point in the space of pipeline x fusion x compression x collectives, by name or spelled out.
+// Schedules: combinations of pipeline, fusion, compression and collectives, by name or spelled out.
 
 #pragma once
 
@@ -16,42 +16,42 @@
 namespace planner {
 
 struct Schedule {
-  std::string name;  ///< as the user named it, or a short description of an object
+  std::string name;  ///< the user's name for it, or a short description of an object
   const Pipeline* pipeline = nullptr;
   PipelineOptions options;
   Fusion fusion;
-  std::optional<Algorithm> all_reduce;  ///< the scenario's where absent
+  std::optional<Algorithm> all_reduce;  ///< the scenario's algorithm if absent
   Compressor compressor;
-  bool selective = false;  ///< only groups that are sooner there for it are compressed
+  bool selective = false;  ///< compress only groups that arrive sooner compressed
 };
 
-/// A published system: what a schedule object of that name starts from.
+/// A published system; a schedule object with that name starts from it.
 struct Preset {
   std::string_view name;
   std::string_view summary;
-  std::string_view json;          ///< the schedule object, as a user could have written it
-  bool is_alias = false;          ///< another name of the preset before it: left out where all are asked for
-  bool needs_compressor = false;  ///< `compression` has to be given
-  /// Needs other machines or keeps parameters elsewhere than the rest: left out where all are asked for.
+  std::string_view json;          ///< the preset as a JSON schedule object
+  bool is_alias = false;          ///< another name of the previous preset; excluded when all are requested
+  bool needs_compressor = false;  ///< whether `compression` is required
+  /// Whether it needs other machines or stores parameters elsewhere; excluded when all are requested.
   bool is_other_setup = false;
-  bool is_sparse = false;  ///< its compressor may be given as the `density` alone
+  bool is_sparse = false;  ///< whether its compressor may be given by `density` only
 };
 
-/// Whether its channel runs, of all that is ready, what is for the layer nearest the input: see
+/// Whether its channel runs the ready collective for the layer nearest the input; see
 /// Conditions::needs_channel_in_order().
 bool goes_by_layer(const Schedule& schedule);
 
 /// Every named schedule, in the order in which help lists them.
 std::span<const Preset> presets();
 
-/// A preset's name, or an object: `name` to start from, then pipeline, fusion, compression (or the density of
-/// a sparse preset), collectives and the pipeline's own keys. Throws InputError.
+/// Reads a preset's name, or an object: `name` to start from, then pipeline, fusion, compression (or the
+/// density of a sparse preset), collectives and the pipeline's own keys. Throws InputError.
 Schedule read_schedule(const core::Field& field);
 
-/// The schedule of that name, which must be one of presets().
+/// The schedule with that name, which must be one of presets().
 Schedule preset_schedule(std::string_view name);
 
-/// Every named schedule that loses no information.
+/// Every named schedule without lossy compression.
 std::vector<Schedule> lossless_schedules();
 
 }  // namespace planner

@@ -23,10 +23,10 @@ struct Range {
 };
 
 constexpr double kMaxFactor = 1e6;
-constexpr double kMaxWhole = 0x1p53;  // beyond it a double leaves numbers out
+constexpr double kMaxWhole = 0x1p53;  // beyond it, double skips integers
 constexpr double kMaxBatch = 1e9;
 
-// To add an axis: a line here and one in Quantity, and what it does in combined(), sweep.cpp.
+// To add an axis, add a line here and in Quantity, and its effect in combined(), sweep.cpp.
 constexpr std::array<Range, 8> kRanges = {{
     {"bandwidth_factor", 1 / kMaxFactor, kMaxFactor},
     {"line_rate_gbps", 1 / kMaxFactor, kMaxFactor},
@@ -46,7 +46,7 @@ double read_value(const Field& field, const Range& range) {
       field.integer(static_cast<std::int64_t>(range.min), static_cast<std::int64_t>(range.max)));
 }
 
-/// A value twice would give rows that nothing tells apart.
+/// Rejects duplicate values, whose rows could not be distinguished.
 std::vector<double> read_values(const Field& field, const Range& range) {
   std::vector<double> out;
   std::set<double> seen;

@@ -1,4 +1,4 @@
-// The axes of a sweep: what the key "sweep" of a scenario varies.
+// The axes of a sweep, from the key "sweep" of a scenario.
 
 #pragma once
 
@@ -11,15 +11,15 @@
 
 namespace sweep {
 
-/// What an axis varies. The order is that of the product: the first varies slowest.
+/// The quantity that an axis varies, in the order of the product: the first varies slowest.
 enum class Quantity {
-  bandwidth_factor,  ///< of the network: so many times as many bytes per second
-  line_rate_gbps,    ///< likewise, as the line rate that this gives
-  startup_factor,    ///< of the network: so many times as long before the first byte
-  batch_size,        ///< samples per worker and micro-batch; compute grows in proportion
+  bandwidth_factor,  ///< factor on the network's bytes per second
+  line_rate_gbps,    ///< factor on the network's bytes per second, given as the resulting line rate
+  startup_factor,    ///< factor on the network's startup times
+  batch_size,        ///< samples per worker and micro-batch; compute is proportional
   density,           ///< share of the elements that sparse compressors keep
-  sigma,             ///< of the jitter
-  seed,              ///< of the jitter
+  sigma,             ///< sigma of the jitter
+  seed,              ///< seed of the jitter
   workers,
 };
 
@@ -27,16 +27,16 @@ std::string_view name(Quantity quantity);
 
 struct Axis {
   Quantity quantity = Quantity::workers;
-  std::vector<double> values;  ///< whole numbers where is_whole(), up to 2^53
+  std::vector<double> values;  ///< integers up to 2^53 if is_whole()
 };
 
 bool is_whole(Quantity quantity);
 
-/// A value as every format writes it: the shortest form that reads back the same.
+/// The value as text: the shortest form that reads back the same, in every output format.
 std::string text(const Axis& axis, std::size_t index);
 
-/// The axes of a `sweep` object in the order of the product, whatever the order of its keys. Throws
-/// InputError, for two axes that set the same too.
+/// Reads the axes of a `sweep` object, in the order of the product regardless of the order of keys. Throws
+/// InputError, also if two axes set the same quantity.
 std::vector<Axis> read_axes(const core::Field& sweep);
 
 }  // namespace sweep

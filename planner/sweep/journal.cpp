@@ -26,7 +26,7 @@ using nlohmann::ordered_json;
 
 constexpr std::string_view kFormat = "fusewise.sweep_journal";
 
-/// Takes the word before the next space; nothing where there is none.
+/// Takes the word before the next space; none if there is no space.
 std::optional<std::string_view> take_word(std::string_view& line) {
   const std::size_t space = line.find(' ');
   if (space == std::string_view::npos) return std::nullopt;
@@ -44,12 +44,12 @@ std::optional<std::size_t> take_number(std::string_view& line) {
   return out;
 }
 
-/// The sweep goes into the check too: a line of another one is none of this.
+/// The checksum covers the sweep, so lines of another sweep are rejected.
 std::string check(const Identity& identity, std::size_t nth, std::size_t point, std::string_view rest) {
   return fingerprint(fmt::format("{}{} {} {}", journal_header(identity), nth, point, rest));
 }
 
-/// A line without its newline; nothing where it is torn.
+/// Parses a line without its newline; none if it is incomplete.
 std::optional<Finished> parse_line(const Identity& identity, std::size_t nth, std::string_view line) {
   const std::optional<std::size_t> its_nth = take_number(line);
   const std::optional<std::size_t> point = take_number(line);
@@ -62,7 +62,7 @@ std::optional<Finished> parse_line(const Identity& identity, std::size_t nth, st
   return out;
 }
 
-/// "profile and network": the inputs that differ.
+/// The inputs that differ, such as "profile and network".
 std::string differences(const Identity& identity, const ordered_json& header) {
   std::vector<std::string> out;
   const ordered_json& others = header.at("inputs");
@@ -113,7 +113,7 @@ Recovered recover(std::string_view text, const Identity& identity, std::string_v
   if (end == std::string_view::npos) {
     const std::string whole = journal_header(identity);
     if (std::string_view(whole).substr(0, text.size()) != text) check_header(text, identity, source);
-    return out;  // killed at its first line
+    return out;  // killed while writing the first line
   }
   check_header(text.substr(0, end + 1), identity, source);
   out.bytes = end + 1;
@@ -130,7 +130,7 @@ Recovered recover(std::string_view text, const Identity& identity, std::string_v
 
 Journal::Journal(std::filesystem::path file, Identity identity, bool resume)
     : file_(std::move(file)), identity_(std::move(identity)) {
-  constexpr mode_t kMode = 0666;  // less the umask
+  constexpr mode_t kMode = 0666;  // reduced by the umask
   fd_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, kMode);
   if (fd_ < 0) cannot("cannot write");
   try {

@@ -1,4 +1,4 @@
-// The journal of a sweep: a line for each finished point, so that a sweep that was killed can go on.
+// The journal of a sweep: one line per finished point, so that an interrupted sweep can resume.
 
 #pragma once
 
@@ -19,7 +19,7 @@ struct Finished {
   bool operator==(const Finished&) const = default;
 };
 
-/// What a journal is of: rows of other inputs must not be mixed.
+/// The inputs of a sweep: a journal accepts no rows from other inputs.
 struct Identity {
   Inputs inputs;
   std::size_t points = 0;
@@ -28,39 +28,40 @@ struct Identity {
 /// The first line of a journal, with its newline.
 std::string journal_header(const Identity& identity);
 
-/// The line that says that a point is finished, with its newline. `nth`: it is the how manieth line of the
-/// journal, over all runs, from 1.
+/// The line that records a finished point, with its newline. `nth`: the number of the line in the journal,
+/// over all runs, from 1.
 std::string journal_line(const Identity& identity, std::size_t nth, const Finished& finished);
 
 struct Recovered {
   std::vector<Finished> finished;  ///< in the order in which they finished
-  std::size_t bytes = 0;           ///< of the journal up to the first line that is torn or not one of its own
+  std::size_t bytes = 0;           ///< length of the valid prefix: up to the first line that is incomplete or
+                                   ///< malformed
 };
 
-/// Reads what is good of a journal. Throws InputError, beginning with `source`, where the journal is of
-/// another sweep, or is none.
+/// Parses the valid prefix of a journal. Throws InputError, prefixed with `source`, if the text is not a
+/// journal or belongs to another sweep.
 Recovered recover(std::string_view text, const Identity& identity, std::string_view source);
 
-/// A journal on disk, locked while this lives. A line is in the file when add() returns, so that a killed
-/// process loses no finished point; it is on the disk about a second later.
+/// A journal file, locked during the object's lifetime. add() returns when the line is in the file, so a
+/// killed process loses no finished point; the line is flushed to disk within about a second.
 class Journal {
  public:
-  /// Goes on with the journal that is there, or begins one. Throws InputError where there is one with
-  /// finished points and `resume` is false, or it is of another sweep; EnvironmentError where it cannot be
-  /// written or another process is at it.
+  /// Resumes an existing journal or creates one. Throws InputError if the journal has finished points and
+  /// `resume` is false, or belongs to another sweep; throws EnvironmentError if it cannot be written or
+  /// another process holds the lock.
   Journal(std::filesystem::path file, Identity identity, bool resume);
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
   ~Journal();
 
   const std::filesystem::path& file() const { return file_; }
-  /// What earlier runs finished.
+  /// The points that earlier runs finished.
   const std::vector<Finished>& earlier() const { return earlier_; }
-  /// Finished points over all runs.
+  /// The number of finished points over all runs.
   std::size_t lines() const { return lines_; }
 
   void add(const Finished& finished);
-  /// When the output is written it has served.
+  /// Deletes the journal after the output is written.
   void remove();
 
  private:

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// The axes before those that the columns of `simulate` hold already.
+/// The number of axes besides those that columns of `simulate` already hold.
 std::size_t own_axes(const Sweep& sweep) { return sweep.axes.size() - 1; }
 
 std::string csv_row(const Sweep& sweep, std::size_t point, const scenarios::Results& results) {
@@ -57,7 +57,7 @@ Record Computer::compute(std::size_t point) {
   const std::size_t combination = point / sweep_.points_per_combination();
   if (combination_ != combination) {
     scenario_ = combined(sweep_, combination);
-    scenario_.warnings.clear();  // about the sweep, not about a point
+    scenario_.warnings.clear();  // these concern the sweep, not one point
     schedules_ = std::exchange(scenario_.schedules, {});
     combination_ = combination;
   }

@@ -16,29 +16,29 @@ enum class Rows { csv, json_lines };
 std::string_view name(Rows rows);
 
 struct Record {
-  std::string row;  ///< without the newline at its end
+  std::string row;  ///< without the trailing newline
   std::vector<std::string> warnings;
   bool operator==(const Record&) const = default;
 };
 
-/// The line before the first row, with its newline; JSON lines have none.
+/// The line before the first row, with its newline; empty for JSON lines.
 std::string header(const Sweep& sweep, Rows rows);
 
-/// Computes points. Points asked for in order are quickest; one object for each thread.
+/// Computes points, fastest when requested in order. Use one object per thread.
 class Computer {
  public:
-  /// `sweep` must outlive this.
+  /// `sweep` must outlive this object.
   Computer(const Sweep& sweep, Rows rows) : sweep_(sweep), rows_(rows) {}
 
-  /// Throws InputError, naming the point, for what could not be seen before it ran.
+  /// Throws InputError that names the point for errors that only the run reveals.
   Record compute(std::size_t point);
 
  private:
   const Sweep& sweep_;
   Rows rows_;
-  std::optional<std::size_t> combination_;  ///< that scenario_ is of
+  std::optional<std::size_t> combination_;  ///< the combination that scenario_ holds
   scenarios::Scenario scenario_ = sweep_.base;
-  std::vector<planner::Schedule> schedules_;  ///< of that combination, as scenario_ holds one alone
+  std::vector<planner::Schedule> schedules_;  ///< of that combination; scenario_ holds only one of them
 };
 
 }  // namespace sweep

@@ -1,4 +1,5 @@
-// The processes of a sweep: one, or those that mpirun started, of which the first hands out and collects.
+// The processes of a sweep: one, or those that mpirun started, of which the first distributes points and
+// collects rows.
 
 #pragma once
 
@@ -9,11 +10,11 @@
 
 namespace sweep {
 
-/// There is at most one at a time; MPI ends with it. Outside mpirun, and in a build without MPI, the only
-/// process is the first of one.
+/// At most one object exists at a time; MPI is finalized with it. Outside mpirun, and in a build without MPI,
+/// this process is the only one.
 class Ranks {
  public:
-  /// Throws EnvironmentError in a build without MPI where mpirun started several processes.
+  /// Throws EnvironmentError if mpirun started several processes of a build without MPI.
   Ranks();
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
@@ -22,15 +23,15 @@ class Ranks {
   int count() const { return count_; }
   bool is_first() const { return rank_ == 0; }
 
-  /// Runs a step in every process. Where it throws in any, the first process throws that error, and in the
-  /// others this returns false: there is nothing left to do but end.
+  /// Runs a step in every process. If it throws in any process, the first process throws that error and all
+  /// others return false; they should then exit.
   bool together(const std::function<void()>& step) const;
 
-  /// The first process's text, in every process.
+  /// Returns the first process's text in every process.
   std::string broadcast(std::string text) const;
 
-  /// Computes what the board hands out on so many threads of each process. Only the board of the first
-  /// counts, and gets everything; the others return when nothing is left.
+  /// Computes the points of the queue with this number of threads per process. Only the queue of the first
+  /// process is used, and it receives all results; the other processes return when no points are left.
   void compute(const Sweep& sweep, Rows rows, WorkQueue& work_queue, int threads) const;
 
  private:
@@ -39,7 +40,7 @@ class Ranks {
   bool is_mpi_ = false;
 };
 
-/// How many processes mpirun or the like started; 0 where nothing did.
+/// The number of processes that mpirun or a similar launcher started; 0 without a launcher.
 int launched_processes();
 
 }  // namespace sweep

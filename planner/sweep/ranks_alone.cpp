@@ -1,4 +1,4 @@
-// Built where MPI was not found.
+// The implementation of Ranks for builds without MPI.
 
 #include <fmt/format.h>
 

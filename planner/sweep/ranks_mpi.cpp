@@ -1,5 +1,6 @@
-// Built where MPI was found. Others ask the first process for points and bring it what they have computed; it
-// computes as well, on threads of its own, while its main thread, the only one that calls MPI, serves them.
+// The implementation of Ranks for builds with MPI. Other processes request points from the first and return
+// their results; the first also computes, on separate threads, while its main thread, the only one that calls
+// MPI, serves requests.
 
 #include <mpi.h>
 
@@ -19,12 +20,12 @@ namespace {
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-/// What a message is.
+/// The kind of a message.
 enum Tag : int { points_tag = 1, finished_tag, failure_tag };
 
-/// A failure on its way to the first process.
+/// A failure in the form sent to the first process.
 struct Failure {
-  int code = 0;  ///< 0: none; 1: the world's; 2: the input's
+  int code = 0;  ///< 0: none; 1: environment error; 2: input error
   std::string text;
 };
 
@@ -60,10 +61,10 @@ Failure failure_of(const std::function<void()>& step) {
   throw core::EnvironmentError(failure.text);
 }
 
-/// File names in a message need not be UTF-8.
+/// Serializes leniently: file names in a message need not be UTF-8.
 std::string dump(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
-/// What another process brings: what it has finished since it last asked, and how long that took.
+/// A message of another process: the points finished since its last request, and the time they took.
 struct Delivery {
   double seconds = 0;
   std::vector<Finished> finished;
@@ -106,7 +107,7 @@ void accept(const Delivery& delivery, WorkQueue& work_queue) {
   }
 }
 
-/// Until every other process knows that nothing is left.
+/// Serves requests until every other process knows that no points are left.
 void serve(WorkQueue& work_queue, int processes) {
   const Portion portion = {.seconds = 0.02, .sharers = static_cast<std::size_t>(processes)};
   int asking = processes - 1;
@@ -115,7 +116,8 @@ void serve(WorkQueue& work_queue, int processes) {
     MPI_Status status;
     MPI_Iprobe(MPI_ANY_SOURCE, finished_tag, MPI_COMM_WORLD, &is_there, &status);
     if (is_there == 0) {
-      std::this_thread::sleep_for(std::chrono::microseconds(100));  // leaves the core to those who compute
+      std::this_thread::sleep_for(std::chrono::microseconds(100));  // leaves the core to the computing
+                                                                    // threads
       continue;
     }
     const Delivery delivery = delivery_from(receive(status.MPI_SOURCE, finished_tag));
@@ -149,7 +151,7 @@ void work(const Sweep& sweep, Rows rows, int threads) {
   }
 }
 
-/// What fails here fails in the middle of a conversation: the others would wait for ever.
+/// Aborts all processes on failure: the others would wait forever for a reply.
 void or_abort(const std::function<void()>& step) {
   const Failure failure = failure_of(step);
   if (failure.code == 0) return;

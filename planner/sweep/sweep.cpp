@@ -26,7 +26,7 @@ using planner::Compressor;
 using planner::Schedule;
 using scenarios::Scenario;
 
-/// All rows are held until the last is there: about a gigabyte.
+/// Limit of points: all rows are held in memory until the last one, about a gigabyte.
 constexpr double kMaxPoints = 1e6;
 
 const Axis* find(const std::vector<Axis>& axes, Quantity quantity) {
@@ -35,8 +35,8 @@ const Axis* find(const std::vector<Axis>& axes, Quantity quantity) {
   return found == axes.end() ? nullptr : &*found;
 }
 
-/// What keeps some of the elements: its contributions cannot be summed on the way. Signs cannot either, but
-/// they are of all elements.
+/// Whether the compressor keeps only some elements, so that contributions cannot be summed in transit. Sign
+/// compressors cannot be summed either, but keep all elements.
 bool is_sparse(const Compressor& compressor) {
   return !compressor.is_none() && compressor.collective == core::CollectiveKind::all_gather &&
          compressor.name != "efsignsgd" && compressor.name != "onebit";
@@ -53,11 +53,11 @@ void each_sparse(std::vector<Schedule>& schedules, const Visit& visit) {
 }
 
 void set_density(std::vector<Schedule>& schedules, double density) {
-  constexpr double kIndexAndValue = 2;  // an element kept takes the place of two
+  constexpr double kIndexAndValue = 2;  // a kept element takes the space of two
   each_sparse(schedules, [&](Compressor& compressor) { compressor.ratio = kIndexAndValue * density; });
 }
 
-/// Of the network's links, and of those of a topology.
+/// Scales the network's links and those of a topology.
 void scale_links(Scenario& scenario, double startup_factor, double per_byte_factor) {
   scenario.network = core::scaled(scenario.network, startup_factor, per_byte_factor);
   if (auto& topology = scenario.conditions.topology)
@@ -81,7 +81,7 @@ void apply(Scenario& scenario, Quantity quantity, double value) {
   }
 }
 
-/// Where the scenario lists its numbers of workers: the sweep's list goes before the scenario's own.
+/// The field that lists the numbers of workers: the sweep's list takes precedence over the scenario's.
 Field workers_field(const Field& scenario) {
   const Field sweep = scenario.at("sweep");
   return (sweep.has("workers") ? sweep : scenario).at("workers");
@@ -92,7 +92,7 @@ Field worker_field(const Field& scenario, std::size_t index) {
   return all.is_array() ? all.items()[index] : all;
 }
 
-/// The scenario's, with the greatest sigma of the sweep.
+/// The scenario's jitter with the greatest sigma of the sweep.
 planner::Jitter greatest_jitter(const Sweep& sweep) {
   planner::Jitter jitter = sweep.base.conditions.jitter;
   if (const Axis* axis = find(sweep.axes, Quantity::sigma))
@@ -100,14 +100,14 @@ planner::Jitter greatest_jitter(const Sweep& sweep) {
   return jitter;
 }
 
-/// Some distributions allow less than others.
+/// Checks sigmas against the limit of the distribution.
 void check_sigmas(const Sweep& sweep, const Field& field) {
   if (find(sweep.axes, Quantity::sigma) == nullptr) return;
   for (const Field& sigma : field.at("sigma").items())
     (void)sigma.number(0, scenarios::max_sigma(sweep.base.conditions.jitter.distribution));
 }
 
-/// An axis that changes nothing is a slip.
+/// Rejects axes that have no effect.
 void check_axes(const Sweep& sweep, const Field& field) {
   if (find(sweep.axes, Quantity::line_rate_gbps) != nullptr && !sweep.base.network.line_rate_gbps)
     field.at("line_rate_gbps")
@@ -148,7 +148,7 @@ std::size_t checked_points(const Sweep& sweep, const Field& field) {
   return static_cast<std::size_t>(points);
 }
 
-/// Where workers differ each is simulated, and all have to fit into memory and time.
+/// If workers differ, each is simulated and must fit into memory and time.
 void check_sizes(const Sweep& sweep, const Field& field) {
   Scenario scenario = sweep.base;
   scenario.conditions.jitter = greatest_jitter(sweep);
@@ -166,12 +166,12 @@ void check_sizes(const Sweep& sweep, const Field& field) {
   }
 }
 
-/// Whether greater values make a point last longer.
+/// Whether greater values lengthen a point's iteration time.
 bool lasts_longer(Quantity quantity) {
   return quantity != Quantity::bandwidth_factor && quantity != Quantity::line_rate_gbps;
 }
 
-/// The combination whose points last longest or, the other way round, shortest.
+/// The combination with the longest or the shortest iteration time.
 std::size_t extreme_combination(const Sweep& sweep, bool longest) {
   std::size_t out = 0;
   for (std::size_t i = 0; i + 1 < sweep.axes.size(); ++i) {
@@ -184,7 +184,7 @@ std::size_t extreme_combination(const Sweep& sweep, bool longest) {
   return out;
 }
 
-/// Whether everything has a cost and fits the clock, as far as can be seen without running it.
+/// Checks that everything has a cost and fits sim::Time, as far as possible without a run.
 void check_costs(const Sweep& sweep, const Field& field, std::size_t combination) {
   const Scenario scenario = combined(sweep, combination);
   for (std::size_t i = 0; i < sweep.workers().values.size(); ++i) {
@@ -203,7 +203,8 @@ void check_costs(const Sweep& sweep, const Field& field, std::size_t combination
   }
 }
 
-/// The scenario's workers and what it says about its stragglers go by the sweep's list.
+/// Sets the scenario's workers from the sweep's list and updates its warnings, such as those about
+/// stragglers.
 void take_workers(Sweep& sweep) {
   Scenario& base = sweep.base;
   if (find(sweep.axes, Quantity::workers) == nullptr) {
@@ -218,7 +219,7 @@ void take_workers(Sweep& sweep) {
   base.warnings = scenarios::warnings_about(base);
 }
 
-/// Of the plans that schedules name; nothing where there are none.
+/// The text of the plan files that schedules name; empty if there are none.
 std::string plan_files(const Field& scenario) {
   std::string out;
   const std::optional<Field> schedules = scenario.find("schedules");

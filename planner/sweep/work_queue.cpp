@@ -10,7 +10,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Neighbours have most in common: taken together they are quickest.
+/// Takes neighbouring points together, which is fastest as they share most inputs.
 void compute_alone(const Sweep& sweep, Rows rows, WorkQueue& work_queue, const Portion& portion) {
   Computer computer(sweep, rows);
   std::size_t max = 1;

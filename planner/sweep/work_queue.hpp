@@ -1,4 +1,4 @@
-// What is left to do of a sweep and where what is done goes, shared by all threads of a process.
+// The queue of a sweep's remaining points and the sink of finished ones, shared by all threads of a process.
 
 #pragma once
 
@@ -14,21 +14,21 @@
 
 namespace sweep {
 
-/// Hands out points in their order. After a failure it hands out none, and every point before the one that
-/// failed has been handed out: the failure that is told is the same however many threads there are.
+/// Hands out points in order. After a failure it hands out no more; every point before the failed one has
+/// been handed out, so the reported failure does not depend on the number of threads.
 class WorkQueue {
  public:
-  /// Called for one finished point at a time.
+  /// Called for each finished point, one at a time.
   using Finish = std::function<void(Finished)>;
 
   WorkQueue(std::vector<std::size_t> points, Finish finish);
 
-  /// The next points, `most` at most; none when none are left.
+  /// Returns the next points, at most `max`; empty when none are left.
   std::vector<std::size_t> take(std::size_t max);
   std::size_t left() const;
   void finish(Finished finished);
   void fail(std::size_t point, std::exception_ptr error);
-  /// Throws the failure of the first point that failed, if any did.
+  /// Throws the error of the first failed point, if there is one.
   void rethrow() const;
   std::optional<std::size_t> failed_point() const;
 
@@ -40,15 +40,16 @@ class WorkQueue {
   std::optional<std::pair<std::size_t, std::exception_ptr>> failure_;
 };
 
-/// How many points to take at once for them to last so many seconds, to judge by the last that were taken;
-/// fewer near the end, for all who share what is left to end together.
+/// Determines how many points to take at once so that they last about the given number of seconds, from the
+/// time of the last points taken; fewer near the end, so that all threads finish together.
 struct Portion {
   double seconds = 0;
   std::size_t sharers = 1;
   std::size_t next(std::size_t last_count, double last_seconds, std::size_t left) const;
 };
 
-/// Computes what the board hands out on so many threads, this one among them, until it hands out no more.
+/// Computes points of the queue on this number of threads, including the calling one, until the queue is
+/// empty.
 void compute(const Sweep& sweep, Rows rows, WorkQueue& work_queue, int threads);
 
 }  // namespace sweep

@@ -1,5 +1,5 @@
-// Every worker by itself: the same as a graph in which each has tasks of its own, and what waiting and
-// failures come to.
+// Individually simulated workers: the result equals that of a graph with separate tasks for each; waiting
+// times and failures.
 
 #include "planner/run/all_workers.hpp"
 
@@ -35,7 +35,7 @@ std::vector<std::int64_t> everyone(const Scene& scene) {
   return out;
 }
 
-/// When tasks of a worker ran, by kind, iteration and item; collectives and ticks under worker -1.
+/// The time of a task by worker, kind, iteration and item; collectives and ticks have worker -1.
 using Which = std::tuple<std::int64_t, Kind, std::uint32_t, std::uint32_t>;
 using Spans = std::map<Which, sim::Span>;
 
@@ -63,7 +63,7 @@ Spans spans_by_worker(const Run& run, const AllWorkers& all) {
       const std::int64_t worker = is_shared(tasks[i].stream) ? -1 : shown.worker;
       out[{worker, label.kind, label.iteration, label.item}] = shown.timeline.spans[i];
     }
-  // a tick runs when the last worker has come to it
+  // a tick starts when the last worker has reached it
   for (auto& [which, span] : out)
     if (std::get<1>(which) == Kind::tick) span.start = Time::min();
   return out;
@@ -111,7 +111,7 @@ TEST_CASE("all workers: each runs as in a graph in which everyone has tasks of t
     for (const Schedule& schedule : schedules()) {
       CAPTURE(schedule.name);
       const Run run = scene.run(schedule);
-      if (run.program.by_layer) continue;  // workers may run collectives in other orders
+      if (run.program.by_layer) continue;  // workers may run collectives in different orders
       REQUIRE(run.all_workers);
       const Lowered whole = lower_every_worker(scene.setting, run);
       const AllWorkers all = simulate_all_workers(scene.setting, run, everyone(scene));
@@ -135,11 +135,11 @@ TEST_CASE("all workers: who waits is told, and for whom") {
   const Scene scene(one_layer(), support::pair_of(5, 0), 2,
                     {.iterations = 3,
                      .stragglers = {{.worker = 1, .slowdown = 2}},
-                     .jitter = {.distribution = Jitter::Distribution::measured}});  // without any spread
+                     .jitter = {.distribution = Jitter::Distribution::measured}});  // no spread is measured
   const Run run = scene.run(schedule_of(R"("wfbp")"));
   REQUIRE(run.all_workers);
   CHECK(run.marks == std::vector<Time>{us(0), us(65), us(130), us(195)});
-  CHECK(run.all_workers->waited == std::vector<Time>{us(60), us(0)});  // of two iterations that count
+  CHECK(run.all_workers->waited == std::vector<Time>{us(60), us(0)});  // over the two counted iterations
   CHECK(run.all_workers->kept_waiting == std::vector<Time>{us(0), us(60)});
   CHECK(run.all_workers->channel_busy == us(10));
   CHECK(run.all_workers->busy[0].forward == us(20));
@@ -148,7 +148,7 @@ TEST_CASE("all workers: who waits is told, and for whom") {
   CHECK(run.metrics.backward_us == 40);
 }
 
-// Worker 0 is down from 15 to 45: backward runs 10-15 and 45-60, the other one waits from 30 on.
+// Worker 0 is down from 15 to 45: its backward runs 10-15 and 45-60, the other worker waits from 30 on.
 TEST_CASE("all workers: one that fails goes on where it was, and the others wait") {
   const Scene scene(one_layer(), support::pair_of(5, 0), 2,
                     {.iterations = 2, .failures = {{.worker = 0, .at_us = 15, .down_us = 30}}});
@@ -160,7 +160,7 @@ TEST_CASE("all workers: one that fails goes on where it was, and the others wait
   CHECK(all.shown[1].timeline.spans[1] == sim::Span{us(10), us(30)});
 }
 
-// Worker 0 has issued at 30, but is down from 30 to 100: nobody communicates before.
+// Worker 0 has issued at 30, but is down from 30 to 100: no communication takes place before 100.
 TEST_CASE("all workers: one that is down joins no collective") {
   const Scene scene(one_layer(), support::pair_of(5, 0), 2,
                     {.iterations = 1, .failures = {{.worker = 0, .at_us = 30, .down_us = 70}}});
@@ -183,7 +183,7 @@ Time all(const CriticalPath& path) {
   return out;
 }
 
-// As above: two iterations count, each 60 of worker 1 and an all-reduce of 5.
+// The same scene: two iterations count, each with 60 of worker 1 and an all-reduce of 5.
 TEST_CASE("all workers: the critical path is the slow worker's compute and what is not hidden behind it") {
   const Scene scene(one_layer(), support::pair_of(5, 0), 2,
                     {.iterations = 3,
@@ -210,7 +210,7 @@ TEST_CASE(
   const CriticalPath& path = *run.all_workers->critical_path;
   CHECK(run.marks.back() == us(32));
   CHECK(path.communicating == us(30));
-  CHECK(path.computing == std::vector<Time>{us(2), us(0)});  // of two that are alike the first
+  CHECK(path.computing == std::vector<Time>{us(2), us(0)});  // among equal workers, the first
 }
 
 TEST_CASE("all workers: a critical path is as long as the iterations, and without holes") {
@@ -304,8 +304,8 @@ TEST_CASE("all workers: normal draws are 1 + sigma z") {
 
 TEST_CASE("all workers: measured jitter takes each layer's own spread") {
   core::Profile profile = support::profile_of({{10, 20, {10}}, {10, 20, {10}}});
-  profile.layers[0].forward_spread_us = 1.349;   // a tenth
-  profile.layers[1].backward_spread_us = 13.49;  // half
+  profile.layers[0].forward_spread_us = 1.349;   // sigma 0.1
+  profile.layers[1].backward_spread_us = 13.49;  // sigma 0.5
   const Scene scene(profile, support::pair_of(1, 0), 2,
                     {.jitter = {.distribution = Jitter::Distribution::measured}});
   const TaskSigmas sigmas(scene.setting);

@@ -1,4 +1,4 @@
-// Several channels: collectives at once, which share the links that they meet on.
+// Several channels: concurrent collectives, which share links.
 
 #include <map>
 #include <string>
@@ -19,7 +19,7 @@ using support::Random;
 using support::Scene;
 using support::schedule_of;
 
-/// Two workers whose NICs send 4 bytes a microsecond; nothing else takes time.
+/// Conditions with two workers whose NICs send 4 bytes per microsecond; nothing else takes time.
 Conditions on_nics(std::uint32_t channels) {
   Conditions out = {.iterations = 1, .fidelity = Fidelity::messages};
   out.topology = cluster::TopologySpec{.nic = {.us_per_byte = 0.25}};
@@ -41,14 +41,14 @@ TEST_CASE("channels: two collectives at once share the NIC") {
   const Scene two(profile, support::pair_of(4, 0.1), 2, on_nics(2));
   const Run at_once = two.run(schedule_of(R"("wfbp")"));
   CHECK(at_once.metrics.iteration_us == 240);
-  CHECK(at_once.metrics.communication_us == 200);  // 40 to 240, two at once counted once
+  CHECK(at_once.metrics.communication_us == 200);  // 40 to 240; overlapping collectives count once
   const std::optional<WorkerReport> report = report_workers(two.setting, at_once);
   REQUIRE(report);
   CHECK(report->utilisation.compute == doctest::Approx(60.0 / 240));
   CHECK(report->utilisation.channel == doctest::Approx(200.0 / 240));
   REQUIRE(report->utilisation.links.size() == 4);
-  CHECK(report->utilisation.links.front().link == "node 0 nic out");  // of equals the first
-  for (const LinkUse& use : report->utilisation.links)                // 800 bytes at 4 a microsecond
+  CHECK(report->utilisation.links.front().link == "node 0 nic out");  // among equally busy links, the first
+  for (const LinkUse& use : report->utilisation.links)                // 800 bytes at 4 bytes per microsecond
     CHECK(use.share == doctest::Approx(200.0 / 240));
   CHECK(support::stream(two, at_once, Lowered::channel(0)) == "A1 40-220");
   CHECK(support::stream(two, at_once, Lowered::channel(1)) == "A2 60-240");
@@ -89,7 +89,7 @@ TEST_CASE("channels: with as many as collectives, and links of their own, none w
   }
 }
 
-/// Draws, a straggler and a failure; every pipeline that goes in order.
+/// With random times, a straggler and a failure, for every pipeline with an ordered channel.
 TEST_CASE("channels: of one collective at a time two are as good as one") {
   for (std::uint32_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
@@ -116,7 +116,7 @@ TEST_CASE("channels: of one collective at a time two are as good as one") {
   }
 }
 
-/// When each group's collective of a kind ran, by iteration and group.
+/// The span of each group's collective of a kind, by iteration and group.
 std::map<std::pair<std::uint32_t, std::uint32_t>, sim::Span> spans_of(const Run& run, TaskLabel::Kind kind) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, sim::Span> out;
   const auto tasks = run.lowered.graph.tasks();
@@ -147,7 +147,7 @@ TEST_CASE("channels: no group is gathered before what it gathers is there") {
       CAPTURE(json);
       const Schedule schedule = schedule_of(json);
       const Run run = scene.run(schedule);
-      // sharded gathers what the iteration before has scattered, dear and zero what the same one has
+      // sharded gathers the results of the previous iteration, dear and zero those of the same one
       const std::uint32_t later = schedule.pipeline->name == "sharded" ? 1 : 0;
       const auto gathers =
           spans_of(run, later > 0 ? TaskLabel::Kind::forward_gather : TaskLabel::Kind::all_gather);
@@ -162,8 +162,8 @@ TEST_CASE("channels: no group is gathered before what it gathers is there") {
   CHECK(compared > 1000);
 }
 
-// One layer of two tensors, each gathered on a channel of its own: forward waits for the longer one.
-// Messages of 10^6 bytes each way take 2 x (5 + 2000) / 2 = 2005, none is shared.
+// One layer with two tensors, each gathered on its own channel: forward waits for the longer gather. A
+// message of 10^6 bytes each way takes 2 x (5 + 2000) / 2 = 2005, and no links are shared.
 TEST_CASE("channels: in sharded a layer waits for all groups that it has tensors in") {
   Conditions conditions = {.iterations = 1, .fidelity = Fidelity::messages};
   conditions.channels = 2;

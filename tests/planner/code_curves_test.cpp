@@ -1,5 +1,5 @@
-// Measured costs of coding: curves in place of a line, in what groups cost, in plans that stay exact, and in
-// what a scenario takes from a file.
+// Measured coding costs: curves instead of a line in group costs, in exact plans, and in scenarios that name
+// a file.
 
 #include <string>
 
@@ -41,7 +41,7 @@ TEST_CASE("code curves: lines between points, the first value before and the las
         CodeCost{.startup_us = 1.5, .us_per_byte = 1, .floor_us = 0.5});
   CHECK_FALSE(code(R"({"curve": [[10, 4], [20, 3]]})").is_monotone());
   CHECK_FALSE(code(R"({"curve": [[10, 4], [20, 3]]})").merges_for_nothing());
-  CHECK_FALSE(code(R"({"curve": [[10, 4], [20, 40]]})").merges_for_nothing());  // more a byte
+  CHECK_FALSE(code(R"({"curve": [[10, 4], [20, 40]]})").merges_for_nothing());  // the cost per byte rises
   CHECK(code(R"({"curve": [[10, 4], [20, 6]]})").merges_for_nothing());
 }
 
@@ -59,7 +59,7 @@ TEST_CASE("code curves: what is none is refused") {
   }
 }
 
-/// Rising, falling, jagged or more than linear.
+/// A random curve: rising, falling, jagged or superlinear.
 CodeCost random_code_curve(Random& random) {
   if (random.one_in(6)) return support::random_code(random);
   if (random.one_in(3)) {

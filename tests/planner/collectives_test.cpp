@@ -1,4 +1,4 @@
-// What collectives cost: each closed form against numbers worked by hand, levels, measured curves, warnings.
+// Costs of collectives: closed forms against numbers computed by hand, levels, measured curves, warnings.
 
 #include "planner/cost/collectives.hpp"
 
@@ -38,7 +38,7 @@ double sent(const Network& network, std::int64_t workers, const Algorithm& algor
   return Costs(network, workers, algorithm).of(kind).sent_per_byte;
 }
 
-/// Exact but for the last bits: the same number, multiplied in another order.
+/// Equal except for the last bits: the same number from another order of multiplications.
 Approx close(double value) { return Approx(value).epsilon(1e-12); }
 
 void check_no_cost(const Network& network, std::int64_t workers, const Algorithm& algorithm,
@@ -160,10 +160,10 @@ TEST_CASE("collectives: times are rounded to picoseconds once") {
 
 // ---- levels
 
-/// 8 workers a node on NVLink, nodes on 25 GbE.
+/// A network with 8 workers per node on NVLink and nodes on 25 GbE.
 Network nodes_of_8(bool shared = false) {
   Network network = {.name = "n"};
-  network.link = core::Link{.alpha_us = 1e6, .beta_us_per_byte = 1};  // not used where levels stand
+  network.link = core::Link{.alpha_us = 1e6, .beta_us_per_byte = 1};  // ignored if there are levels
   network.levels = {
       {.name = "nvlink", .size = 8, .link = {.alpha_us = 5, .beta_us_per_byte = 0.00002}},
       {.name = "25gbe", .link = {.alpha_us = 30, .beta_us_per_byte = 0.00034}, .shared = shared}};
@@ -176,7 +176,7 @@ TEST_CASE("collectives: on levels the flat algorithms run over the slowest level
   CHECK(us(nodes_of_8(), 8, {}, kAllReduce, bytes) == close(14 * 5 + 1.75 * 160));
   CHECK(us(nodes_of_8(), 16, {}, kAllReduce, bytes) == close(30 * 30 + 1.875 * 2720));
   CHECK(us(nodes_of_8(), 12, {}, kAllReduce, bytes) ==
-        close(22 * 30 + 2 * 11.0 / 12 * 2720));  // no multiple of 8
+        close(22 * 30 + 2 * 11.0 / 12 * 2720));  // not a multiple of 8
   CHECK(us(nodes_of_8(), 16, {.name = "double_binary_tree"}, kAllReduce, bytes) ==
         close(8 * 30 + 2 * 2720.0));
 }
@@ -188,24 +188,24 @@ TEST_CASE("collectives: the slowest level has the largest beta, then the largest
                     {.name = "outside", .link = {.alpha_us = 9, .beta_us_per_byte = 2}}};
   CHECK(us(network, 8, {}, kAllReduce, 8) == close(14 * 1 + 1.75 * 3 * 8));
   network.levels[0].link.beta_us_per_byte = 1;
-  CHECK(us(network, 2, {}, kAllReduce, 8) == close(2 * 1 + 1 * 8));        // inside alone
-  CHECK(us(network, 4, {}, kAllReduce, 8) == close(6 * 7 + 1.5 * 2 * 8));  // and the middle
+  CHECK(us(network, 2, {}, kAllReduce, 8) == close(2 * 1 + 1 * 8));        // only the inside level
+  CHECK(us(network, 4, {}, kAllReduce, 8) == close(6 * 7 + 1.5 * 2 * 8));  // also the middle level
   CHECK(us(network, 8, {}, kAllReduce, 8) == close(14 * 9 + 1.75 * 2 * 8));
 }
 
 TEST_CASE("collectives: two_level, by hand") {
   const double bytes = 8e6;
   const Algorithm two_level = {.name = "two_level"};
-  // inside twice 7 x 5 + 7/8 x 160; between, of an eighth, 2 x 30 + 2/2 x 340
+  // inside: twice 7 x 5 + 7/8 x 160; between, for an eighth: 2 x 30 + 2/2 x 340
   CHECK(us(nodes_of_8(), 16, two_level, kAllReduce, bytes) == close(2 * (35 + 140) + 60 + 340));
   CHECK(sent(nodes_of_8(), 16, two_level, kAllReduce) == close(1.875));
-  // one link for a node's 8 workers
+  // the 8 workers of a node share one link
   CHECK(us(nodes_of_8(true), 16, two_level, kAllReduce, bytes) == close(2 * (35 + 140) + 60 + 8 * 340));
   CHECK(us(nodes_of_8(true), 16, {}, kAllReduce, bytes) ==
-        close(30 * 30 + 1.875 * 2720));  // the ring counts once
+        close(30 * 30 + 1.875 * 2720));  // the ring uses the link once
   // 3 nodes
   CHECK(us(nodes_of_8(), 24, two_level, kAllReduce, bytes) == close(2 * (35 + 140) + 4 * 30 + 4.0 / 3 * 340));
-  // a node, and part of one: nothing between
+  // one node, or a part of one: no traffic between nodes
   CHECK(us(nodes_of_8(), 8, two_level, kAllReduce, bytes) == close(2 * (35 + 140)));
   CHECK(us(nodes_of_8(true), 4, two_level, kAllReduce, bytes) == close(2 * (15 + 120)));
 }
@@ -276,11 +276,11 @@ TEST_CASE("collectives: the first measurement of that collective, number of work
   network.measured = {measured(kAllReduce, "binary_tree", 4, 1), measured(kAllReduce, "ring", 8, 2),
                       measured(kReduceScatter, {}, 4, 3),        measured(kAllReduce, {}, 4, 4),
                       measured(kAllReduce, "ring", 4, 5),        measured(kAllReduce, "ring", 1, 6)};
-  CHECK(us(network, 4, {}, kAllReduce, 100) == 4);  // absent stands for the one asked for
+  CHECK(us(network, 4, {}, kAllReduce, 100) == 4);  // a missing algorithm means the requested one
   CHECK(us(network, 4, {.name = "binary_tree"}, kAllReduce, 100) == 1);
   CHECK(us(network, 8, {}, kAllReduce, 100) == 2);
   CHECK(us(network, 4, {}, kReduceScatter, 100) == 3);
-  CHECK(us(network, 4, {}, kAllGather, 100) == close(30 + 37.5));  // closed form: none measured
+  CHECK(us(network, 4, {}, kAllGather, 100) == close(30 + 37.5));  // closed form, as none is measured
   CHECK(us(network, 8, {.name = "recursive_doubling"}, kAllReduce, 100) == close(30 + 150));
   CHECK(us(network, 2, {}, kAllReduce, 100) == close(20 + 50));
   CHECK(Costs(network, 4, {}).of(kAllReduce).is_measured);
@@ -303,7 +303,7 @@ TEST_CASE("collectives: what is neither measured nor has a link is said to have 
                 "measured, and it has no link), got 2");
 }
 
-// ---- doubts
+// ---- warnings
 
 std::vector<std::string> texts(const std::vector<Warning>& warnings) {
   std::vector<std::string> out;
@@ -318,7 +318,7 @@ TEST_CASE("collectives: a time under the physical bound is doubted, as the autho
   Network network = {.name = "n", .line_rate_gbps = 10};
   network.measured = {{kAllReduce, {}, 16, CostCurve::of_segments({{0, 1e9, 908, 0.00074}}), {}}};
   const Costs costs(network, 16, {});
-  // 2 x 15/16 x 8e-4 = 0.0015 us a byte: at 1 MB the startup hides it, at 100 MB nothing does
+  // 2 x 15/16 x 8e-4 = 0.0015 us per byte: at 1 MB the startup hides it, at 100 MB it is visible
   CHECK(costs.warnings(kAllReduce, {1'000'000}).empty());
   CHECK(costs.warnings(kAllReduce, {}).empty());
   const std::vector<Warning> warnings = costs.warnings(kAllReduce, {1'000'000, 100'000'000, 200'000'000});
@@ -336,7 +336,7 @@ TEST_CASE("collectives: a time under the physical bound is doubted, as the autho
 TEST_CASE(
     "collectives: the bound of half an all-reduce is half as high, and meeting it exactly is no doubt") {
   Network network = link_of(0, 0.0008);
-  network.line_rate_gbps = 10;  // 8e-4 us a byte
+  network.line_rate_gbps = 10;  // 8e-4 us per byte
   for (const CollectiveKind kind : {kAllReduce, kReduceScatter, kAllGather}) {
     CHECK(Costs(network, 16, {}).warnings(kind, {1'000'000'000}).empty());
     CHECK(Costs(network, 7, {}).warnings(kind, {1'000'000'007}).empty());
@@ -381,13 +381,13 @@ TEST_CASE(
 
 TEST_CASE("collectives: the parallel tensor operator's gather is doubted like any other") {
   Network network = measured_of({{1, 5}, {1000, 9}});
-  network.measured.pop_back();  // no all-gather
+  network.measured.pop_back();  // removes the all-gather
   network.link = core::Link{.alpha_us = 1};
   network.line_rate_gbps = 1e-6;
   const support::Scene scene(support::profile_of({{1, 1, {1}}, {1, 1, {}}}), network, 2,
                              {.lars_us = 1, .parallel_tensor_operator = true});
   const Texts all = texts(scene.run(support::schedule_of(R"("wfbp")")).warnings);
-  // 8 bytes, 1/2 x 8e-3 / 1e-6 us each
+  // 8 bytes, each taking 1/2 x 8e-3 / 1e-6 us
   CHECK(std::find(
             all.begin(), all.end(),
             "network 'n', ring all_gather on 2 workers: 8 bytes take 1 us, under the physical bound of 32000 "

@@ -1,5 +1,5 @@
-// Compression in time: whole timelines of two layers, worked by hand, and the numbers they give. What holds
-// for all schedules is in pipelines_shared_test.cpp.
+// Compression in time: complete timelines of two layers, computed by hand, and their metrics. Properties that
+// hold for all schedules are tested in pipelines_shared_test.cpp.
 
 #include <string>
 
@@ -19,8 +19,8 @@ using support::profile_of;
 using support::Scene;
 using support::schedule_of;
 
-// Forward 2 and 3 us, backward 5 and 4, 40 and 80 bytes: group 1 is layer 2, group 2 layer 1 where each goes
-// alone. Half of the bytes travel on 2 workers, at 0.1 us a byte:
+// Forward 2 and 3 us, backward 5 and 4 us, 40 and 80 bytes. If layers are separate, group 1 is layer 2 and
+// group 2 is layer 1. Compression halves the bytes; 2 workers send at 0.1 us per byte:
 //
 //                   dense bytes   encode   all-gather   all-reduce   its halves   decode
 //   group 1              80         2          5            6            3          2
@@ -36,7 +36,7 @@ std::string summed() {
   return fmt::format(R"({{"name": "summed", "collective": "all_reduce", {}}})", kCosts);
 }
 
-/// A schedule object of these members and a compressor.
+/// A schedule object with these members and a compressor.
 std::string with(const std::string& compressor, const std::string& members) {
   return fmt::format(R"({{{}, "compression": {}}})", members, compressor);
 }
@@ -46,7 +46,7 @@ void check(const std::string& schedule, const Conditions& conditions, const Expe
   check_run(schedule, Scene(profile, pair_of(2, 0.1), workers, conditions), expected);
 }
 
-// ---- when
+// ---- order
 
 TEST_CASE("compression: under wfbp encoding delays backward, and decoding comes after it, as groups arrive") {
   // compute: F1 F2 B2 E1    B1    E2 D1      D2 F1' F2' ...
@@ -56,7 +56,7 @@ TEST_CASE("compression: under wfbp encoding delays backward, and decoding comes 
       {"F1 0-2, F2 2-5, B2 5-9, E1 9-11, B1 11-16, E2 16-17.5, D1 17.5-19.5, D2 20.5-21.5, "
        "F1 21.5-23.5, F2 23.5-26.5, B2 26.5-30.5, E1 30.5-32.5, B1 32.5-37.5, E2 37.5-39, D1 39-41, D2 42-43",
        "G1 11-16, G2 17.5-20.5, G1 32.5-37.5, G2 39-42", 21.5});
-  // what can be summed on the way is reduced, and decoded once all the same
+  // gradients that can be summed in transit are reduced, and decoded once
   check(
       with(summed(), R"("pipeline": "wfbp")"), {.iterations = 2},
       {"F1 0-2, F2 2-5, B2 5-9, E1 9-11, B1 11-16, E2 16-17.5, D1 17.5-19.5, D2 21.5-22.5, "
@@ -97,7 +97,7 @@ TEST_CASE(
          "G1 16-21, G2 21-24, G1 41-46, G2 46-49", 25});
   check(with(gathered(), R"("name": "sync-easgd")"), {.iterations = 1},
         {"F1 0-2, F2 2-5, B2 5-9, B1 9-14, E1 14-16.5, D1 23.5-26.5", "G1 16.5-23.5", 26.5});
-  // on a network so fast that the first group is there before the second is encoded
+  // on a network so fast that the first group arrives before the second is encoded
   // compute: F1 F2 B2 B1 E1 E2  D1 D2
   // channel:               [G1] [G2]
   check_run(with(gathered(), R"("name": "s-sgd")"),
@@ -181,7 +181,7 @@ TEST_CASE("compression: only the last of several micro-batches is encoded") {
          "G1 25-30, G2 31.5-34.5", 35.5});
 }
 
-// ---- who and what
+// ---- workers and selection
 
 TEST_CASE("compression: one worker encodes, sends and decodes nothing") {
   const std::string twice = "F1 0-2, F2 2-5, B2 5-9, B1 9-14, F1 14-16, F2 16-19, B2 19-23, B1 23-28";
@@ -213,8 +213,8 @@ TEST_CASE("compression: what costs nothing to encode or to decode is no task") {
         {"F1 0-2, F2 2-5, B2 5-9, E1 9-12, B1 12-17, E2 17-20", "G1 12-17, G2 20-23", 23});
 }
 
-// Encoding costs half a microsecond more than above: 80 bytes are there after 2.5 + 5 + 2 us rather than 10,
-// but 40 after 2 + 3 + 1, which is no sooner than the 6 that they take as they are.
+// Encoding costs half a microsecond more than above: 80 bytes arrive after 2.5 + 5 + 2 us instead of 10, but
+// 40 bytes after 2 + 3 + 1, no sooner than the 6 us that they take uncompressed.
 constexpr const char* kSelective =
     R"("selective": true, "compression": {"name": "x", "ratio": 0.5,
        "encode": {"startup_us": 1.5, "us_per_byte": 0.0125}, "decode": {"us_per_byte": 0.025}})";
@@ -234,15 +234,17 @@ TEST_CASE("compression: selective, what pays decides the worker that codes slowe
   check(fmt::format(R"({{{}}})", kSelective),
         {.iterations = 1, .stragglers = {{.worker = 0, .slowdown = 1.25}}},
         {"F1 0-2.5, F2 2.5-6.25, B2 6.25-11.25, B1 11.25-17.5", "A1 11.25-21.25, A2 21.25-27.25", 27.25});
-  // a fast one decides nothing while the other is not
+  // a fast worker does not decide unless all are fast
   check(
       fmt::format(R"({{{}}})", kSelective), {.iterations = 1, .stragglers = {{.worker = 0, .slowdown = 0.5}}},
       {"F1 0-2, F2 2-5, B2 5-9, E1 9-11.5, B1 11.5-16.5, D1 16.5-18.5", "G1 11.5-16.5, A2 16.5-22.5", 22.5});
 }
 
 TEST_CASE("compression: groups of one schedule may travel in different ways") {
-  // decoding takes 8 us of any group: 25 us where none is encoded, 30 where both are, 29 where they are as
-  // one compute: F1 F2 B2  B1  D1 channel:          [G1][ A2 ]
+  // decoding takes 8 us for any group: 25 us if no group is encoded, 30 if both are, 29 as one encoded group
+  //
+  //     compute: F1 F2 B2  B1  D1
+  //     channel:          [G1][ A2 ]
   const Scene scene(two_layers(), pair_of(2, 0.1), 2, {.iterations = 1});
   const std::string slow = R"({"name": "x", "ratio": 0.5, "decode": {"floor_us": 8}})";
   const Run run = scene.run(schedule_of(
@@ -279,7 +281,7 @@ TEST_CASE("compression: the numbers of a prediction, by hand") {
   CHECK(got.exposed_communication_us == 0);
   CHECK(got.bytes_sent_per_worker == 60);
   CHECK(got.throughput_samples_per_s == Approx(2 * 2 * 8 / 76e-6));
-  // alone, uncompressed, without the straggler: 1 + 2 x 14 + 3
+  // a single worker, uncompressed, without the straggler: 1 + 2 x 14 + 3
   CHECK(got.speedup == Approx(2 * 32.0 / 76));
   CHECK(got.scaling_efficiency == Approx(32.0 / 76));
 }

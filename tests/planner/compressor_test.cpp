@@ -1,4 +1,4 @@
-// Compressors: what is read, every refusal word for word, and that the built-in ones cost what was published.
+// Compressors: reading, every error message verbatim, and built-in costs against published ones.
 
 #include "planner/cost/compressor.hpp"
 
@@ -23,7 +23,7 @@ TEST_CASE("compressor: encoding takes the greater of its floor and its line") {
   const CodeCost cost = {.startup_us = 3, .us_per_byte = 0.5, .floor_us = 10};
   CHECK(cost.us(0) == 10);
   CHECK(cost.us(13) == 10);
-  CHECK(cost.us(14) == 10);  // where they cross
+  CHECK(cost.us(14) == 10);  // the lines intersect
   CHECK(cost.us(15) == 10.5);
   CHECK(cost.us(1000) == 503);
   CHECK(CodeCost{.startup_us = 3, .us_per_byte = 0.5}.us(2) == 4);
@@ -50,7 +50,7 @@ TEST_CASE("compressor: an object has a name and a ratio, costs that are not give
                    .encode = {.startup_us = 1, .us_per_byte = 2, .floor_us = 3},
                    .decode = {.us_per_byte = 4},
                    .collective = CollectiveKind::all_reduce});
-  // the contract's example is no built-in one, though it has the name of one
+  // the contract's example is not a built-in compressor, although it has the name of one
   CHECK(
       read(
           R"({"name": "dgc", "ratio": 0.01, "encode": {"startup_us": 300, "us_per_byte": 0.00002, "floor_us": 0},
@@ -87,12 +87,12 @@ TEST_CASE("compressor: every built-in one is read by its name, and says where it
 TEST_CASE("compressor: built-in ones cost what Espresso published at 2^20 elements") {
   struct Published {
     const char* name;
-    double total_us;  ///< encoding and decoding
+    double total_us;  ///< sum of encoding and decoding
     double decode_us;
     double ratio;
     CollectiveKind collective;
   };
-  // one element in a hundred as value and index, one bit for 32, half of the bits
+  // one element in a hundred as value and index; one bit instead of 32; half of the bits
   const std::vector<Published> published = {
       {"random-k", 88, 34, 0.01 * 8 / 4, CollectiveKind::all_gather},
       {"dgc", 390, 34, 0.01 * 8 / 4, CollectiveKind::all_gather},
@@ -107,7 +107,7 @@ TEST_CASE("compressor: built-in ones cost what Espresso published at 2^20 elemen
     CHECK(compressor.ratio == each.ratio);
     CHECK(compressor.collective == each.collective);
     const double encode_us = each.total_us - each.decode_us;
-    // constant up to there, then linear
+    // constant up to that size, then linear
     for (const double bytes : {4.0, 1e6, kBytes}) {
       CHECK(compressor.encode.us(bytes) == Approx(encode_us).epsilon(1e-12));
       CHECK(compressor.decode.us(bytes) == Approx(each.decode_us).epsilon(1e-12));

@@ -1,5 +1,5 @@
-// Compressed or not, group by group: every candidate of `consider` against all groupings in all ways, by the
-// contract's words; and near bests against the bound that they carry.
+// Per-group compression: every candidate of `consider` against all groupings with all transfers, by the
+// contract's definitions; and heuristic results against their bounds.
 
 #include <algorithm>
 #include <limits>
@@ -20,10 +20,10 @@ using support::PipelineCase;
 using support::Random;
 using support::Scene;
 
-/// What no other groups, each compressed or not where the candidate lets them, beat.
+/// The shortest iteration over all groupings, with each group compressed or not if the candidate allows it.
 double best_of_all_us(const Scene& scene, const PipelineCase& pipeline, const Candidate& candidate) {
   Compressor compressor = candidate.schedule.compressor;
-  if (compressor.name == "gaussian-k") compressor.name = "topk-a";  // sends the same
+  if (compressor.name == "gaussian-k") compressor.name = "topk-a";  // both send the same traffic
   std::vector<Transfer> transfers = {{.all_reduce = {.name = "ring"}, .compressor = compressor}};
   if (candidate.is_per_group) transfers.push_back({.all_reduce = {.name = "ring"}, .compressor = {}});
   const support::Reference reference(scene, pipeline.name, pipeline.overlap_gather, transfers);
@@ -32,11 +32,11 @@ double best_of_all_us(const Scene& scene, const PipelineCase& pipeline, const Ca
   return conditions.read_is_overlapped ? std::max(us, conditions.read_us) : us;
 }
 
-/// A small job with a compressor of its own, and what is found of it.
+/// A small job with its own compressor, and the result of `consider`.
 struct Considered {
   std::unique_ptr<Scene> scene;
   PipelineCase pipeline;
-  double factor = 1;  ///< of the compressor's iterations
+  double factor = 1;  ///< factor on the compressor's iterations
   Consideration all;
 };
 
@@ -56,7 +56,7 @@ void for_small_jobs(std::uint32_t seeds, ChoiceEffort effort, Check check) {
   }
 }
 
-/// By all groupings; the least of all candidates that encode anything or nothing.
+/// The least weighed time over all groupings and candidates, whether they encode anything or nothing.
 double min_weighed_us(const Considered& job) {
   double min = std::numeric_limits<double>::max();
   for (const Candidate& candidate : job.all.candidates)
@@ -83,7 +83,7 @@ TEST_CASE("choices: every candidate of a small job is the best of all groupings 
     CHECK(job.all.candidates[job.all.best].weighed_us == Approx(min_weighed_us(job)).epsilon(2e-6));
   });
   CHECK(choices > 300);
-  CHECK(mixed > 20);  // some groups compressed and some not
+  CHECK(mixed > 20);  // some groups compressed and others not
 }
 
 TEST_CASE("choices: where none is planned exactly, near bests are off by no more than they say") {
@@ -101,7 +101,7 @@ TEST_CASE("choices: where none is planned exactly, near bests are off by no more
     }
   });
   CHECK(near > 50);
-  CHECK(off > 0);  // else the quick look would be the search
+  CHECK(off > 0);  // otherwise the heuristic would be exact
 }
 
 TEST_CASE("choices: where only those that may be the best are planned exactly, the best is the best") {

@@ -1,4 +1,4 @@
-// Whether compression pays: against closed forms, against simulating every candidate, and through the
+// Whether compression pays: against closed forms, against simulations of every candidate, and through the
 // program.
 
 #include <algorithm>
@@ -47,7 +47,7 @@ std::string why_left_out(const Consideration& all, const std::string& compressor
   return "";
 }
 
-/// One gradient of 4,000,000 bytes after 1 ms of backward, and no forward.
+/// A scene with one gradient of 4,000,000 bytes after 1 ms of backward, and no forward.
 Scene one_tensor(double alpha_us, double beta_us_per_byte, std::int64_t workers = 8) {
   return {support::gradients_of({{1000, 4'000'000}}), support::link_of(alpha_us, beta_us_per_byte), workers};
 }
@@ -98,7 +98,7 @@ TEST_CASE("consider: one tensor, where compression pays and where it does not, a
 TEST_CASE("consider: nothing pays on a fast network, and the answer says what comes nearest") {
   const Scene fast = one_tensor(0, 1e-6);
   const Consideration all = consider(fast.setting, schedule_of(R"("fusewise")"), {.densities = {0.01}});
-  // ring 7/4 x 4; fp16 half of that and 4 + 20.98 for its codes, the floor 22 of decoding
+  // ring 7/4 x 4; fp16 half of that plus 4 + 20.98 for coding and the floor of 22 for decoding
   CHECK_FALSE(all.pays());
   CHECK(all.best == 0);
   CHECK(answer(all) ==
@@ -111,13 +111,13 @@ TEST_CASE("consider: compressors that pay everywhere, nowhere, and above a bandw
   CHECK(always.always());
   const BreakEven never = break_even_of(consider_custom(scene, custom(0.5, 500, 500)), "x");
   CHECK(never.never());
-  // 1400 + 7000 / f against 700 + 14000 / f: half the startups, and twice the bytes
+  // 1400 + 7000 / f against 700 + 14000 / f: half the startups and twice the bytes
   const BreakEven above = break_even_of(consider_custom(scene, custom(0.5, 0, 0)), "x");
   CHECK_FALSE(above.is_monotone());
   REQUIRE(above.pays.size() == 1);
   CHECK(above.pays[0].from == Approx(10).epsilon(1e-3));
   CHECK(above.pays[0].to == kBandwidths.to);
-  // 700 more for coding, and fewer bytes: the other way round, where startups are the same
+  // 700 more for coding, but fewer bytes: the reverse case, with equal startups
   const BreakEven below = break_even_of(consider_custom(scene, custom(0.125, 700, 350)), "x");
   REQUIRE(below.pays.size() == 1);
   CHECK(below.pays[0].to == Approx(10).epsilon(1e-3));
@@ -148,7 +148,7 @@ TEST_CASE("consider: iterations needed more turn the answer round, at one densit
   CHECK_THROWS_AS(best_density({{"dgc", 0.3, 1.5}}), const core::InputError&);
 }
 
-/// What the candidate is, spelt as a scenario would, planned and simulated.
+/// The candidate as a scenario's schedule, planned and simulated.
 Metrics simulated(const Scene& scene, const std::string& pipeline, const Candidate& candidate) {
   std::string compression = R"("none")";
   if (candidate.compressor != "none") compression = compressor_json(candidate.schedule.compressor).dump();
@@ -236,7 +236,7 @@ TEST_CASE("consider: compressors of the scenario's own join under names of their
                 .offered = {Compressor{}, built_in_compressor("dgc"), other, other, custom(0.5, 1, 1),
                             custom(0.5, 2, 2), custom(0.5, 3, 3), sparse_compressor("gtopk", 0.01),
                             sparse_compressor("gtopk", 0.25)}});
-  constexpr std::size_t kSparse = 5;  // all but hitopk, which needs nodes
+  constexpr std::size_t kSparse = 5;  // all except hitopk, which needs nodes
   CHECK(all.break_even.size() - (all.candidates[all.best].is_per_group ? 1 : 0) ==
         built_in_compressors().size() + kSparse + 5);
   CHECK(find(all, "dgc (ratio 0.5)", false) != nullptr);
@@ -318,7 +318,8 @@ TEST_CASE("consider: what cannot be used is left out and told") {
   const Scene halved(half, scene.network, 8);
   const Consideration narrow = consider(halved.setting, schedule_of(R"("fusewise")"), {.densities = {0.01}});
   CHECK(why_left_out(narrow, "fp16") == "gradients have two bytes an element already");
-  REQUIRE(find(narrow, "dgc", false, 0.01) != nullptr);  // an index of 4 bytes and a value of 2 for each 2
+  REQUIRE(find(narrow, "dgc", false, 0.01) != nullptr);  // an index of 4 bytes and a value of 2 bytes replace
+                                                         // each 2 bytes
   CHECK(find(narrow, "dgc", false, 0.01)->schedule.compressor.ratio == Approx(0.03));
 
   core::Network measured = {.name = "m"};

@@ -1,5 +1,5 @@
-// Constraints of the exact planner: the best of all groupings that keep to them, and what a user is told when
-// none does.
+// Constraints of the exact planner: the best of all groupings that satisfy them, and error messages if none
+// does.
 
 #include "planner/choose/constraints.hpp"
 
@@ -31,7 +31,7 @@ using support::PipelineCase;
 using support::Random;
 using support::Scene;
 
-/// As a user writes them, gradients by their place in backward order.
+/// Constraints as a user writes them; gradients are indexes in backward order.
 struct PlainConstraints {
   std::optional<std::int64_t> min_group_bytes;
   std::optional<std::int64_t> max_group_bytes;
@@ -55,7 +55,8 @@ struct PlainTensors {
   }
 };
 
-/// By the words of the help: every list of `together` lies in one group, no two of a list of `apart` do.
+/// Checks the definitions of the help text: every list of `together` is in one group, no two tensors of a
+/// list of `apart` are.
 bool keeps_to(const PlainConstraints& wanted, const PlainTensors& tensors, const Groups& groups) {
   if (wanted.groups && *wanted.groups != static_cast<std::int64_t>(groups.size())) return false;
   const auto group_of = [&](std::uint32_t gradient) {
@@ -79,7 +80,7 @@ bool keeps_to(const PlainConstraints& wanted, const PlainTensors& tensors, const
   return true;
 }
 
-/// Two or more different gradients in any order.
+/// A random list of at least two distinct gradients in any order.
 std::vector<std::uint32_t> random_list(Random& random, std::uint32_t gradients) {
   std::vector<std::uint32_t> out;
   const std::uint32_t size = 2 + (random.one_in(3) && gradients > 2 ? 1 : 0);
@@ -141,7 +142,7 @@ struct Tally {
   std::uint32_t refused = 0;
 };
 
-/// Planned as the best that keeps to the constraints, or refused where nothing does.
+/// Checks that the plan is the best one that satisfies the constraints, or is rejected if none does.
 void check_constrained(Random& random, const Scene& scene, Tally& tally,
                        const std::function<Offer(const PipelineCase&)>& offer) {
   const PlainTensors tensors(scene.profile);
@@ -195,7 +196,7 @@ TEST_CASE("constraints: the best of all that keep to them where ways can be chos
   CHECK(tally.planned > 100);
 }
 
-// ---- by hand: gradients 4, 8, 12 and 4 bytes, l4.a first; startup 10 and a byte a us, all ready at 1
+// ---- by hand: gradients 4, 8, 12 and 4 bytes, l4.a first; startup 10 and 1 us per byte, all ready at 1
 
 Scene four_tensors() {
   return Scene(gradients_of({{1, 4}, {0, 8}, {0, 12}, {0, 4}}), support::pair_of(10, 1));
@@ -224,7 +225,7 @@ TEST_CASE("constraints: each does what its name says") {
   CHECK(constrained(R"({"apart": [["l1.a", "l4.a"], ["l2.a", "l3.a"]]})") == "2 2");
 }
 
-/// What a user is told about the constraints of the second schedule of a scenario.
+/// The error message about the constraints of the second schedule of a scenario.
 std::string told(const std::string& constraints) {
   const std::string text = fmt::format(R"({{
     "format": "fusewise.scenario", "version": 1, "workers": 2,
@@ -248,7 +249,7 @@ std::string told(const std::string& constraints) {
 
 struct Refusal {
   const char* constraints;
-  const char* message;  ///< after the pointer of the constraints
+  const char* message;  ///< the part after the constraints' pointer
 };
 
 void check_told(const std::vector<Refusal>& refusals) {
@@ -318,7 +319,7 @@ TEST_CASE(
        R"(/groups: expected a number of groups that the other constraints allow (2 to 4), got 1)"},
       {R"({"groups": 3, "apart": [["fc.bias", "conv.bias"]], "together": [["fc.weight", "conv.bias", "conv.weight"]]})",
        R"(/groups: expected a number of groups that the other constraints allow (2), got 3)"},
-      // 208 404, 212 400: one group, or two
+      // 208 404, 212 400: one or two groups
       {R"({"groups": 4, "min_group_bytes": 200})",
        R"(/groups: expected a number of groups that the other constraints allow (1 to 2), got 4)"},
   });
@@ -329,10 +330,10 @@ TEST_CASE("constraints: what is to be together cannot be apart") {
   check_told({
       {R"({"together": [["fc.bias", "fc.weight"]], "apart": [["fc.weight", "fc.bias"]]})",
        R"(/apart/0: expected tensors that `together` does not keep in one group, got 'fc.bias' and 'fc.weight')"},
-      // fc.weight and conv.bias lie between
+      // fc.weight and conv.bias are between them
       {R"({"together": [["fc.bias", "conv.weight"]], "apart": [["fc.weight", "conv.bias"]]})",
        R"(/apart/0: expected tensors that `together` does not keep in one group, got 'fc.weight' and 'conv.bias')"},
-      // two lists that share a tensor are one group
+      // two lists that share a tensor form one group
       {R"({"together": [["fc.bias", "fc.weight"], ["fc.weight", "conv.bias"]], "apart": [["conv.weight", "fc.bias", "conv.bias"]]})",
        R"(/apart/0: expected tensors that `together` does not keep in one group, got 'fc.bias' and 'conv.bias')"},
   });

@@ -1,5 +1,5 @@
-// Fusion of kind cupcake: the paper's search as a schedule uses it, against the exact planner and all
-// 2^(n-1) groupings, by the planner's own value of a grouping.
+// Fusion of kind cupcake: the paper's search as a schedule runs it, against the exact planner and all 2^(n-1)
+// groupings, by the planner's value of a grouping.
 
 #include <algorithm>
 #include <string>
@@ -31,11 +31,11 @@ core::Profile random_gradients(Random& random, std::uint32_t max) {
   std::vector<std::pair<double, std::int64_t>> gradients(1 + random.below(max));
   for (auto& [backward_us, bytes] : gradients)
     backward_us = eighths(random, 80), bytes = 4 * random.between(1, 12);
-  gradients.back().first += 1;  // some time in all
+  gradients.back().first += 1;  // avoids an iteration of zero length
   return gradients_of(gradients);
 }
 
-/// A compressor whose costs are whole picoseconds for every group, so that they are affine to the last one.
+/// A compressor whose costs are whole picoseconds for every group, so they are exactly affine.
 std::string random_compressor(Random& random, bool with_floor) {
   return fmt::format(
       R"({{"name": "c", "ratio": 0.25, "collective": "{}",
@@ -50,7 +50,7 @@ std::string schedule(const std::string& fusion, const std::string& compression,
                      compression);
 }
 
-/// What the planner itself makes of a schedule's groups.
+/// The planner's value of a schedule's groups.
 Time value_of(const std::string& json, const Scene& scene) {
   const Schedule schedule = schedule_of(json);
   const FusionRequest request = request_of(scene.setting, schedule);
@@ -160,8 +160,8 @@ TEST_CASE("cupcake fusion: one worker sends nothing, and all is one group") {
 
 // ---- limits
 
-/// Gradients 1 us apart; sending 8 bytes takes 3 + 2 us. Each alone ends at 21, halves at 16, one group
-/// and "1 3" at 15, backward at 4.
+/// Gradients 1 us apart; sending 8 bytes takes 3 + 2 us. Each alone ends at 21, halves at 16, one group and
+/// "1 3" at 15, backward at 4.
 Scene four_gradients() { return {gradients_of({{1, 8}, {1, 8}, {1, 8}, {1, 8}}), pair_of(3, 0.25)}; }
 
 TEST_CASE("cupcake fusion: a search that reaches a limit fails, and says how far it came") {
@@ -192,7 +192,7 @@ TEST_CASE("cupcake fusion: a search that ends within its limit is whole") {
                             "max_nodes": {}}})",
                        nodes);
   };
-  CHECK(fused(with_nodes(15), four_gradients()) == "1 3");  // 2^4 - 1 beginnings
+  CHECK(fused(with_nodes(15), four_gradients()) == "1 3");  // 2^4 - 1 prefixes
   CHECK_THROWS_AS(fused(with_nodes(14), four_gradients()), core::EnvironmentError);
 }
 

@@ -1,5 +1,5 @@
-// Algorithm 1 of the Cupcake paper against all 2^(n-1) groupings: for which costs each of its two prunings
-// loses nothing, and smallest cases in which it does.
+// Algorithm 1 of the Cupcake paper against all 2^(n-1) groupings: the costs for which each of its two
+// prunings is exact, and minimal counterexamples.
 
 #include "planner/choose/cupcake.hpp"
 
@@ -25,7 +25,7 @@ struct Tensor {
   std::int64_t size = 0;
 };
 
-/// Costs that depend on the size of a group alone; backward ends with the last gradient.
+/// An instance whose costs depend only on the group's size; backward ends with the last gradient.
 CupcakeInstance instance_of(const std::vector<Tensor>& tensors, const Cost& encode, const Cost& communicate) {
   CupcakeInstance out;
   out.count = static_cast<std::uint32_t>(tensors.size());
@@ -51,7 +51,7 @@ Cost affine(std::int64_t startup, std::int64_t slope) {
 }
 const Cost free_of_cost = affine(0, 0);
 
-/// When a grouping ends, by the paper's words.
+/// When a grouping ends, by the paper's definitions.
 Time end_of(const Groups& groups, const CupcakeInstance& instance) {
   Time encoding{};
   Time channel{};
@@ -86,7 +86,7 @@ constexpr CupcakeOptions kOutcome = {.prune_by_outcome = true, .prune_by_first_g
 constexpr CupcakeOptions kFirstGroup = {.prune_by_outcome = false, .prune_by_first_group = true};
 constexpr CupcakeOptions kBoth = {};
 
-/// The end found, after a look at whether it is that of the groups.
+/// The end found, after checking that it is that of the groups.
 std::int64_t found(const CupcakeInstance& instance, const CupcakeOptions& options) {
   const CupcakeResult result = cupcake(instance, options);
   CHECK(result.finished);
@@ -123,7 +123,7 @@ TEST_CASE("cupcake: encoding delays the backward pass that follows, and the chan
 TEST_CASE("cupcake: it does not end before backward and all encoding have") {
   CupcakeInstance instance = instance_of({{3, 2}, {6, 1}, {9, 1}}, affine(1, 0), affine(3, 1));
   instance.backward_end = Time(50);
-  CHECK(found(instance, kBoth) == 51);  // one group, which as printed the paper's code never looks at
+  CHECK(found(instance, kBoth) == 51);  // one group, which the paper's printed code never evaluates
   CHECK(found_without_halves(instance, kBoth) == 51);
 }
 
@@ -135,8 +135,8 @@ TEST_CASE("cupcake: one gradient is one group") {
 
 struct Instances {
   std::string name;
-  bool outcome_is_safe = false;      ///< to prune by, that is
-  bool first_group_is_safe = false;  ///< likewise
+  bool outcome_is_safe = false;      ///< whether pruning by outcome is exact
+  bool first_group_is_safe = false;  ///< whether pruning by first group is exact
   Cost (*encode)(Random&);
   Cost (*communicate)(Random&);
 };
@@ -151,11 +151,11 @@ Cost concave(Random& random) {
     return std::min(a(size), b(size));
   };
 }
-/// Merging never pays.
+/// A cost with which merging never pays.
 Cost square(Random& random) {
   return [factor = random.between(1, 4)](std::int64_t size) { return factor * size * size / 8; };
 }
-/// Any number for any size.
+/// A cost with arbitrary values for every size.
 Cost jagged(Random& random) {
   std::vector<std::int64_t> costs(12 * 12);
   for (std::int64_t& cost : costs) cost = random.below(60);
@@ -261,8 +261,9 @@ TEST_CASE("cupcake: pruning by first group loses the best when large groups are 
 }
 
 TEST_CASE("cupcake: pruning by outcome loses the best when one group costs more than its parts") {
-  // Sending takes the square of the size, and all is there at once: each of eight alone ends at 8. Two halves
-  // end at 32, and {0},{1} with the other six in one group at 1 + 1 + 36, so no more is cut off there.
+  // Sending takes the square of the size, and all gradients are ready at once: eight single groups end at 8.
+  // Two halves end at 32, and {0},{1} with the other six in one group at 1 + 1 + 36, so no further branch is
+  // pruned there.
   const Cost square = [](std::int64_t size) { return size * size; };
   const CupcakeInstance instance = instance_of(std::vector<Tensor>(8, {0, 1}), free_of_cost, square);
   CHECK(found(instance, kNoPruning) == 8);
@@ -278,7 +279,7 @@ TEST_CASE("cupcake: what is past a limit says that it is not finished") {
   CHECK(result.nodes == 1000);
   CHECK(result.end == end_of(result.groups, instance));
 
-  options.max_nodes = (1U << 20U) - 1;  // just enough
+  options.max_nodes = (1U << 20U) - 1;  // exactly enough
   CHECK(cupcake(instance, options).finished);
   --options.max_nodes;
   CHECK_FALSE(cupcake(instance, options).finished);
@@ -298,8 +299,8 @@ TEST_CASE("cupcake: the halves are the first in backward order and one smaller t
 }
 
 TEST_CASE("cupcake: more gradients than a table of costs is made for") {
-  // Only encoding takes time, 5 a group: every grouping in two is looked at, as none is worse than the
-  // halves, and at last that in one.
+  // Only encoding takes time, 5 per group: the search visits every grouping in two, as none is worse than the
+  // halves, and finally the single group.
   constexpr std::uint32_t kCount = 2100;
   const CupcakeInstance instance =
       instance_of(std::vector<Tensor>(kCount, {0, 1}), affine(5, 0), free_of_cost);

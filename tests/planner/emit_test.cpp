@@ -1,5 +1,5 @@
-// Emitters: the exact words for five tensors, and that what is emitted makes the groups that it is said to
-// make. Whether DDP really has the rule that is assumed here, tests/torch/ddp_buckets.py asks PyTorch.
+// Emitters: the exact texts for five tensors, and checks that the emitted text yields the reported groups.
+// tests/torch/ddp_buckets.py compares the assumed rule of DDP with PyTorch.
 
 #include "planner/emit/emit.hpp"
 
@@ -23,7 +23,7 @@ using nlohmann::ordered_json;
 using support::Random;
 using support::Scene;
 
-/// A plan of these groups for a scene, and what is emitted for it.
+/// A plan with these groups for a scene, and its emissions.
 struct Planned {
   const Scene& scene;
   PlanFile plan;
@@ -47,7 +47,8 @@ struct Planned {
   }
 };
 
-/// Tensors in forward order, 100 us of backward each, and 10 us of forward; names and elements.
+/// A profile with these tensors (names and elements) in forward order, each with 100 us of backward and 10 us
+/// of forward.
 core::Profile named(const std::vector<std::pair<std::string, std::int64_t>>& tensors) {
   std::vector<support::LayerSpec> layers;
   for (const auto& [name, elements] : tensors)
@@ -384,7 +385,7 @@ TEST_CASE("emit: the rules of caps are those of the fusions that the simulator h
           support::fuse(
               fmt::format(R"({{"kind": "buckets", "cap_bytes": {}, "first_cap_bytes": {}}})", cap, first),
               scene));
-    std::vector<sim::Time> ticks;  // every 64 us
+    std::vector<sim::Time> ticks;  // a tick every 64 us
     for (const sim::Time time : ready)
       ticks.push_back(sim::from_us(64) * ((time + sim::from_us(64) - sim::Time(1)) / sim::from_us(64)));
     CHECK(add_within(bytes, cap, ticks).groups ==
@@ -404,7 +405,7 @@ TEST_CASE("emit: a rule names the next cap that makes other groups, and the best
     const Sizes firsts = random.one_in(2) ? Sizes{} : Sizes{random.between(1, 200)};
     const std::int64_t alignment = random.one_in(2) ? 1 : 8;
     const std::uint32_t shift = random.below(1000);
-    const auto cost = [&](const Groups& groups) {  // without any shape, but the same for the same groups
+    const auto cost = [&](const Groups& groups) {  // arbitrary, but equal for equal groups
       std::uint32_t hash = shift;
       for (const Group& group : groups) hash = hash * 31 + group.end * 7;
       return static_cast<double>(hash % 50);
@@ -450,7 +451,8 @@ TEST_CASE("emit: where caps are too many the best of larger and larger steps is 
 }
 
 TEST_CASE("emit: Megatron-LM's distributed optimizer counts from multiples of 64 elements") {
-  // 65 reach to 65, the next starts at 128 and ends at 138, which is the cap; without it 65 + 10 + 63 are.
+  // 65 reaches 65; the next starts at 128 and ends at 138, which is the cap; without alignment 65 + 10 + 63
+  // fits.
   CHECK(support::shown(close_at({65, 10, 63, 1}, 138, {}, 64).groups) == "2 2");
   CHECK(support::shown(close_at({65, 10, 63, 1}, 138).groups) == "3 1");
   CHECK(support::shown(close_at({65, 10, 63, 1}, 139, {}, 64).groups) == "3 1");
@@ -480,7 +482,7 @@ TEST_CASE("emit: MiB are as short as they can be and DDP takes them for bytes of
     CAPTURE(seed);
     Random random(seed);
     std::int64_t max = random.between(2, 4'000'000'000);
-    if (random.one_in(10)) max *= 1'999'999;  // almost the most bytes that a file may hold
+    if (random.one_in(10)) max *= 1'999'999;  // close to the maximum bytes of a file
     const std::int64_t min =
         max - random.below(static_cast<std::uint32_t>(std::min<std::int64_t>(max, 1 << (1 + seed % 24))));
     const std::string mb = mib_text(min, max);
@@ -489,14 +491,14 @@ TEST_CASE("emit: MiB are as short as they can be and DDP takes them for bytes of
     const std::size_t dot = mb.find('.');
     if (dot == std::string::npos || mb.find('e') != std::string::npos || max > (std::int64_t{1} << 40))
       continue;
-    std::int64_t scale = 1;  // one decimal less: the first such number that is not too small is too large
+    std::int64_t scale = 1;  // with one decimal less, the first number that is not too small is too large
     for (std::size_t i = dot + 2; i < mb.size(); ++i) scale *= 10;
     const std::int64_t units = (min * scale + (1 << 20) - 1) >> 20;
     CHECK(bytes_of_mib(fmt::format("{}.{:0{}}", units / scale, units % scale, mb.size() - dot - 2)) > max);
   }
 }
 
-/// Some model: modules up to three deep, of which upper ones may own tensors too.
+/// A random model: modules up to three deep; upper modules may own tensors, too.
 core::Profile random_model(Random& random) {
   std::vector<std::pair<std::string, std::int64_t>> tensors;
   for (std::uint32_t i = 1 + random.below(12); i > 0; --i) {
@@ -509,8 +511,8 @@ core::Profile random_model(Random& random) {
   return named(tensors);
 }
 
-/// What fully_shard() does: a call takes what lies below its modules and no call before it took. The groups
-/// by name, and the model's own rest.
+/// The rule of fully_shard(): a call takes the tensors below its modules that no earlier call took. Returns
+/// the groups by name, including the model's remaining tensors.
 std::set<std::set<std::string>> sharded(const core::Profile& profile, const ordered_json& calls) {
   std::set<std::string> left;
   for (const core::ProfileLayer& layer : profile.layers) left.insert(layer.tensors[0].name);
@@ -560,7 +562,7 @@ TEST_CASE("emit: FSDP makes of the calls what is said, cuts no module, and keeps
     CHECK(json["differs"].empty() == json["groups_reproduced"].get<bool>());
     if (is_cut) CHECK_FALSE(json["groups_reproduced"]);
     if (json["groups_reproduced"]) ++reproduced;
-    for (const std::set<std::string>& group : made) {  // of neighbours
+    for (const std::set<std::string>& group : made) {  // adjacent in backward order
       std::uint32_t runs = 0;
       for (std::uint32_t i = 0; i < workload.gradient_count(); ++i)
         runs += group.contains(name(i)) && (i == 0 || !group.contains(name(i - 1))) ? 1U : 0U;
@@ -571,7 +573,7 @@ TEST_CASE("emit: FSDP makes of the calls what is said, cuts no module, and keeps
 }
 
 TEST_CASE("emit: FSDP's calls put what is below before what is above, and join what would not come apart") {
-  // The plan wants a's own tensor with b.x, and b's own with a.x: whichever is wrapped first takes both.
+  // The plan groups a's own tensor with b.x, and b's own with a.x: whichever is wrapped first takes both.
   const Scene scene(
       named({{"r", 9}, {"a.w", 100}, {"b.x.w", 100}, {"a.x.w", 100}, {"b.w", 100}, {"c.w", 100}}),
       support::pair_of(20, 0.001));
@@ -590,8 +592,8 @@ TEST_CASE("emit: FSDP's calls put what is below before what is above, and join w
 
 TEST_CASE("emit: FSDP moves a boundary inside a module to where the iteration takes less") {
   // Backward yields z, m.c, m.b, m.a at 100 to 400 us and y, small, at 500. The boundary after m.c is nearer
-  // to the side before it. Where a startup takes 100 us, m and y together end at 724 us, z and m at 660 and y
-  // at 764; where it takes 1 us, at 625, and at 561 and 566.
+  // to the side before it. If a startup takes 100 us, m and y together end at 724 us, z and m at 660 and y
+  // at 764; if it takes 1 us, at 625, and at 561 and 566.
   const core::Profile profile =
       named({{"y.w", 100}, {"m.a", 1000}, {"m.b", 1000}, {"m.c", 1000}, {"z.w", 1000}});
   const Scene slow(profile, support::pair_of(100, 0.01));
@@ -626,7 +628,7 @@ TEST_CASE("emit: FSDP takes a profile's whole layers for modules") {
 }
 
 TEST_CASE("emit: Horovod keeps the plan's cycle, and says what an own tick would change") {
-  // Ticks every 150 us. Ready at 300, 400 and 500, so taken at 300, 450 and 600.
+  // Ticks every 150 us. The groups are ready at 300, 400 and 500, so they are issued at 300, 450 and 600.
   Groups groups = of_counts({3, 1, 1});
   const std::vector<int> ticks_us = {300, 450, 600};
   for (std::size_t i = 0; i < groups.size(); ++i) groups[i].tick = sim::from_us(ticks_us[i]);
@@ -645,12 +647,13 @@ TEST_CASE("emit: Horovod keeps the plan's cycle, and says what an own tick would
 
 TEST_CASE("emit: Horovod counts every tensor in multiples of 16 bytes") {
   const Scene scene(named({{"a.b", 1}, {"a.w", (1 << 18) - 1}}),
-                    support::pair_of(20, 0.001));  // a MiB in all
+                    support::pair_of(20, 0.001));  // one MiB in total
   CHECK(Planned(scene, of_counts({2})).emit("horovod").json["HOROVOD_FUSION_THRESHOLD"] == 2 << 20);
 }
 
 TEST_CASE("emit: Megatron-LM pads in zero alone, and the number for one group is not far above its size") {
-  // With each tensor at a multiple of 64, 1 + 1 reach 65 and 10 + 10 74; without it no number makes {2}, {2}.
+  // With each tensor at a multiple of 64, 1 + 1 reaches 65 and 10 + 10 reaches 74; without alignment no
+  // number yields {2}, {2}.
   const Scene scene(named({{"a", 10}, {"b", 10}, {"c", 1}, {"d", 1}}), support::pair_of(20, 0.001));
   const auto best = [&](const char* target, const char* pipeline, const Groups& wanted) {
     const Planned planned(scene, wanted, pipeline);

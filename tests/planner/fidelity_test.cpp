@@ -1,4 +1,4 @@
-// Three fidelities of the same run: formulas, rounds rank by rank, and messages as events.
+// The three fidelities of the same run: formulas, rounds rank by rank, and messages as events.
 
 #include <string>
 #include <vector>
@@ -19,7 +19,7 @@ using support::Random;
 using support::Scene;
 using support::schedule_of;
 
-/// Tensors whose bytes divide by 16 workers, so that chunks are alike.
+/// A profile whose tensors are divisible by 16 workers, so that chunks are equal.
 core::Profile divisible(Random& random) {
   core::Profile profile = support::random_profile(random, 5);
   for (core::ProfileLayer& layer : profile.layers)
@@ -60,7 +60,7 @@ TEST_CASE("fidelity: where links are alike and sizes divide, all three agree") {
     const Conditions conditions = {.iterations = 3};
     for (const std::string& schedule : schedules()) {
       CAPTURE(schedule);
-      // of which half crosses each port, so that the closed form is only a bound
+      // half of the bytes cross each port, so the closed form is only a bound
       if (workers == 2 && schedule.find("double_binary_tree") != std::string::npos) continue;
       const double closed =
           run_at(Fidelity::closed, profile, network, workers, conditions, schedule).metrics.iteration_us;
@@ -129,9 +129,9 @@ TEST_CASE("fidelity: on a topology, workers that share a NIC take longer, and th
   const double closed =
       run_at(Fidelity::closed, profile, network, 8, {.iterations = 2}, halving).metrics.iteration_us;
   CHECK(iteration(spec) == doctest::Approx(closed).epsilon(1e-6));
-  // two GPUs behind one NIC: between nodes each has half of it. 25,600 bytes, of which a half, a quarter and
-  // an eighth go there and back again: 12,800 bytes to the other GPU of the node, 1 + 12.8 us; 6,400 bytes by
-  // half a NIC, 1 + 2 x 6.4 us; 3,200 bytes likewise, 1 + 2 x 3.2 us. 35 us in all, twice, after 30 us of
+  // Two GPUs share one NIC: between nodes each has half of it. A half, a quarter and an eighth of 25,600
+  // bytes go there and back: 12,800 bytes to the other GPU of the node, 1 + 12.8 us; 6,400 bytes over half a
+  // NIC, 1 + 2 x 6.4 us; 3,200 bytes over half a NIC, 1 + 2 x 3.2 us. The sum is 35 us, twice, after 30 us of
   // compute.
   spec.gpus_per_node = 2;
   spec.inside.us_per_byte = 0.001;

@@ -1,4 +1,4 @@
-// Fusion: what each kind makes of gradients, by hand and at its boundaries, and what holds for all of them.
+// Fusion: the groups of each kind, by hand and at boundary values, and properties that hold for all kinds.
 
 #include "planner/choose/fusion.hpp"
 
@@ -21,7 +21,7 @@ using support::profile_of;
 using support::Random;
 using support::Scene;
 
-/// Gradients of these bytes, a microsecond apart.
+/// A scene with gradients of these bytes, one microsecond apart.
 Scene bytes_of(const std::vector<std::int64_t>& all) {
   std::vector<std::pair<double, std::int64_t>> gradients;
   gradients.reserve(all.size());
@@ -37,7 +37,7 @@ TEST_CASE("fusion: none takes each tensor alone, all takes everything") {
 
 TEST_CASE("fusion: buckets append, then close at the cap") {
   const Scene scene = bytes_of({8, 8, 8, 100, 4});
-  CHECK(fused(R"({"kind": "buckets", "cap_bytes": 16})", scene) == "2 2 1");  // 16 reaches 16, 108 overshoots
+  CHECK(fused(R"({"kind": "buckets", "cap_bytes": 16})", scene) == "2 2 1");  // 16 reaches 16, 108 exceeds it
   CHECK(fused(R"({"kind": "buckets", "cap_bytes": 17})", scene) == "3 1 1");
   CHECK(fused(R"({"kind": "buckets", "cap_bytes": 16, "first_cap_bytes": 8})", scene) == "1 2 1 1");
   CHECK(fused(R"({"kind": "buckets", "cap_bytes": 8, "first_cap_bytes": 17})", scene) == "3 1 1");
@@ -48,7 +48,7 @@ TEST_CASE("fusion: buckets append, then close at the cap") {
 
 TEST_CASE("fusion: threshold adds while the sum stays within the cap") {
   const Scene scene = bytes_of({8, 8, 8, 100, 4});
-  CHECK(fused(R"({"kind": "threshold", "cap_bytes": 16})", scene) == "2 1 1 1");  // 100 stands alone
+  CHECK(fused(R"({"kind": "threshold", "cap_bytes": 16})", scene) == "2 1 1 1");  // 100 forms a group alone
   CHECK(fused(R"({"kind": "threshold", "cap_bytes": 15})", scene) == "1 1 1 1 1");
   CHECK(fused(R"({"kind": "threshold", "cap_bytes": 104})", scene) == "3 2");
   CHECK(fused(R"({"kind": "threshold", "cap_bytes": 128})", scene) == "5");
@@ -59,19 +59,19 @@ TEST_CASE("fusion: with a cycle every tick takes what is ready since the last") 
   const auto with = [&](const std::string& keys) {
     return fused(R"({"kind": "threshold", )" + keys + "}", scene);
   };
-  CHECK(with(R"("cycle_us": 2)") == "2@2 2@4 1@6");  // what is ready at the tick goes with it
+  CHECK(with(R"("cycle_us": 2)") == "2@2 2@4 1@6");  // gradients ready at the tick belong to it
   CHECK(with(R"("cycle_us": 2.5)") == "2@2.5 3@5");
   CHECK(with(R"("cycle_us": 3)") == "3@3 2@6");
   CHECK(with(R"("cycle_us": 100)") == "5@100");
   CHECK(with(R"("cycle_us": 0)") == "5");
-  CHECK(with(R"("cycle_us": 3, "cap_bytes": 16)") == "2@3 1@3 2@6");  // the cap holds within a tick
+  CHECK(with(R"("cycle_us": 3, "cap_bytes": 16)") == "2@3 1@3 2@6");  // the cap also holds within a tick
   CHECK(with(R"("cycle_us": 1)") == "1@1 1@2 1@3 1@4 1@5");
   const Scene at_once(gradients_of({{0, 8}, {0, 8}, {1, 8}}), pair_of(1, 1));
   CHECK(fused(R"({"kind": "threshold", "cycle_us": 4})", at_once) == "2 1@4");  // the tick at 0 counts
 }
 
 TEST_CASE("fusion: modules pack whole layers from the input side, strictly under the cap") {
-  const Scene scene = bytes_of({4, 100, 8, 8, 8});  // the input side is the last in backward order
+  const Scene scene = bytes_of({4, 100, 8, 8, 8});  // the input side is the end of backward order
   CHECK(fused(R"({"kind": "modules", "cap_bytes": 17})", scene) == "1 1 1 2");
   CHECK(fused(R"({"kind": "modules", "cap_bytes": 16})", scene) == "1 1 1 1 1");
   CHECK(fused(R"({"kind": "modules", "cap_bytes": 25})", scene) == "1 1 3");
@@ -80,7 +80,7 @@ TEST_CASE("fusion: modules pack whole layers from the input side, strictly under
   const Scene layers(profile_of({{1, 1, {2, 2}}, {1, 1}, {1, 1, {1, 1}}, {1, 1, {3}}}), pair_of(1, 1));
   CHECK(fused(R"({"kind": "modules", "cap_bytes": 25})", layers) == "1 4");
   CHECK(fused(R"({"kind": "modules", "cap_bytes": 24})", layers) == "3 2");   // 8 + 12 < 24
-  CHECK(fused(R"({"kind": "modules", "cap_bytes": 4})", layers) == "1 2 2");  // never splits a layer
+  CHECK(fused(R"({"kind": "modules", "cap_bytes": 4})", layers) == "1 2 2");  // no layer is split
 }
 
 TEST_CASE("fusion: layers takes nearby layers with tensors from the input side, the remainder last") {
@@ -108,7 +108,7 @@ TEST_CASE("fusion: missing numbers of a kind are those of the contract") {
   const Scene at_25_mib = bytes_of({25 * kMiB - 4, 4, 4});
   for (const char* text : {R"("buckets")", R"({"kind": "buckets"})"}) CHECK(fused(text, at_25_mib) == "2 1");
   const Scene at_128_mib = bytes_of({128 * kMiB - 4, 4, 4});
-  CHECK(fused(R"("threshold")", at_128_mib) == "2 1");  // and no cycle
+  CHECK(fused(R"("threshold")", at_128_mib) == "2 1");  // no cycle
   CHECK(fused(R"("modules")", bytes_of({4, 4, 25 * kMiB - 8})) == "1 2");
   CHECK(fused(R"("layers")", bytes_of({4, 4, 4, 4, 4})) == "1 4");
   CHECK(fused(R"("groups")", bytes_of(std::vector<std::int64_t>(10, 4))) == "2 2 1 1 1 1 1 1");
@@ -116,7 +116,8 @@ TEST_CASE("fusion: missing numbers of a kind are those of the contract") {
 
 // ---- DDP on ResNet-18
 
-/// Its modules in order of registration, each a layer: convolutions without bias, batch normalisations, fc.
+/// The modules of ResNet-18 in order of registration, each a layer: convolutions without bias, batch
+/// normalisations, fc.
 core::Profile resnet18() {
   std::vector<LayerSpec> layers;
   const auto conv = [&](std::int64_t in, std::int64_t out, std::int64_t size) {
@@ -157,18 +158,18 @@ TEST_CASE("fusion: DDP's buckets of ResNet-18 are PyTorch's to the byte") {
 // ---- MG-WFBP's greedy
 
 TEST_CASE("fusion: mg-wfbp merges what is ready strictly before the startup of the gradient above is over") {
-  // startup 1, 1 us a byte; the second is ready 1 us after the first: too late, just in time
+  // startup 1, 1 us per byte; the second is ready 1 us after the first: too late, just in time
   CHECK(fused(R"("mg-wfbp")", Scene(gradients_of({{5, 4}, {1, 4}}), pair_of(1, 1))) == "1 1");
   CHECK(fused(R"("mg-wfbp")", Scene(gradients_of({{5, 4}, {0.999999, 4}}), pair_of(1, 1))) == "2");
 }
 
 TEST_CASE("fusion: mg-wfbp counts from the start of communication, and again after each merge") {
-  // startup 1, 1 us a byte. The first (20 bytes) travels from 1 to 22. The second is ready at 3 and would
+  // startup 1, 1 us per byte. The first (20 bytes) is sent from 1 to 22. The second is ready at 3 and would
   // start at 22, so the third (ready at 9) and the fourth (21) join it, but not the fifth (ready at 23 = 22 +
   // 1).
   const Scene scene(gradients_of({{1, 20}, {2, 4}, {6, 4}, {12, 4}, {2, 4}}), pair_of(1, 1));
   CHECK(fused(R"("mg-wfbp")", scene) == "1 3 1");
-  CHECK(fused(R"({"kind": "mg-wfbp"})", scene, "dear") == "1 3 1");  // whatever the pipeline
+  CHECK(fused(R"({"kind": "mg-wfbp"})", scene, "dear") == "1 3 1");  // for any pipeline
 }
 
 TEST_CASE("fusion: mg-wfbp takes the first value of a measured curve for the startup") {
@@ -178,7 +179,7 @@ TEST_CASE("fusion: mg-wfbp takes the first value of a measured curve for the sta
   CHECK(fused(R"("mg-wfbp")", slower) == "1 2");
 }
 
-/// Algorithm 1 word by word: merged gradients have no time of their own, starts are computed from scratch.
+/// Algorithm 1 verbatim: merged gradients have no time of their own, starts are computed from scratch.
 std::string merged_naively(const Workload& workload, const CollectiveCost& cost) {
   const std::uint32_t count = workload.gradient_count();
   std::vector<std::int64_t> bytes;
@@ -215,7 +216,7 @@ TEST_CASE("fusion: mg-wfbp is the paper's algorithm on random workloads") {
 
 // ---- plan files
 
-/// Tensors l2.a, l1.b, l1.a in backward order.
+/// A scene with the tensors l2.a, l1.b, l1.a in backward order.
 Scene three_tensors() { return {profile_of({{1, 1, {1, 2}}, {1, 1, {3}}}), pair_of(1, 1)}; }
 
 std::string plan_fusion(const std::string& groups) {
@@ -318,11 +319,11 @@ TEST_CASE("fusion: every kind takes every gradient once, in backward order, unde
       const std::string name(kind.name);
       std::string json = '"' + name + '"';
       if (name == "plan") json = R"({"kind": "plan", "file": )" + plan + "}";
-      if (name == "bayesian") json = R"({"kind": "bayesian", "probes": 3})";  // more takes time
+      if (name == "bayesian") json = R"({"kind": "bayesian", "probes": 3})";  // more probes would take long
       for (const Pipeline& pipeline : pipelines()) {
         CAPTURE(pipeline.name);
         const bool takes = pipeline.takes_fusion ? pipeline.takes_fusion(name) : name != "partitions";
-        if (!takes || name == "partitions") continue;  // what they cut is in priority_test.cpp
+        if (!takes || name == "partitions") continue;  // partitions are tested in priority_test.cpp
         CHECK(support::covers(support::fuse(json, scene, pipeline.name.data()), workload));
       }
     }

@@ -1,5 +1,4 @@
-// Intervals on predictions: there where the inputs carry a spread, as wide as the spread makes them, and the
-// same bytes each time.
+// Prediction intervals: present if the inputs have a spread, as wide as the spread implies, and reproducible.
 
 #include "planner/run/interval.hpp"
 
@@ -22,7 +21,7 @@ std::optional<Interval> interval_of(const core::Profile& profile, const core::Ne
   return interval(setting, read, run(setting, read));
 }
 
-/// All-reduces of 4 workers: 1000 us up to 1 MB, then a us for every 1000 bytes.
+/// A network with all-reduces of 4 workers: 1000 us up to 1 MB, then 1 us per 1000 bytes.
 core::Network measured_network() {
   return {.name = "n",
           .measured = {{.collective = core::CollectiveKind::all_reduce,
@@ -30,16 +29,16 @@ core::Network measured_network() {
                         .curve = core::CostCurve::through({{1e6, 1000}, {2e6, 2000}})}}};
 }
 
-/// One layer; sigma of what has a spread is 0.1.
+/// Sigma of every spread in these tests; there is one layer.
 constexpr double kSigma = 0.1;
 constexpr double kRangeOfNormal = 1.349;
-/// Of a standard normal draw, 95 % lie nearer to 0.
+/// 95 % of standard normal samples are closer to 0.
 constexpr double kZ = 1.96;
 
-/// Three standard errors of what 200 samples tell of the ends.
+/// Three standard errors of the ends of an interval from 200 samples.
 constexpr double kTolerance = 0.06;
 
-/// What exp(sigma z - sigma^2 / 2) times the time gives at either end.
+/// Checks both ends against exp(sigma z - sigma^2 / 2) times the time.
 void check_lognormal(const std::optional<Interval>& found, double fixed_us, double us) {
   REQUIRE(found.has_value());
   CHECK(found->samples == 200);
@@ -84,7 +83,7 @@ TEST_CASE("interval: the same each time, and around the prediction") {
   CHECK(one->low_us == again->low_us);
   CHECK(one->high_us == again->high_us);
   const double predicted =
-      100 + 300 + 200 + 500 + 1000;  // the last all-reduce, and the one before it under backward
+      100 + 300 + 200 + 500 + 1000;  // the last all-reduce, and the previous one during backward
   CHECK(one->low_us < one->high_us);
   CHECK(one->high_us > predicted);
 }

@@ -1,4 +1,4 @@
-// Jitter: every worker's draws and what they make of the time line, against a recurrence that knows no tasks.
+// Jitter: every worker's random times and their effect on the time line, against a recurrence without tasks.
 
 #include <algorithm>
 #include <cmath>
@@ -34,7 +34,8 @@ constexpr const char* kSummed =
 
 core::Profile two_layers() { return profile_of({{2, 5, {10}}, {3, 4, {20}}}); }
 
-/// Named schedules, and what is in none of them; those with a compressor have this one, which must be summed.
+/// The named schedules and further combinations; compressed ones use this compressor, whose results must be
+/// summable.
 std::vector<Schedule> schedules(const std::string& compressor = kSummed) {
   std::vector<Schedule> out = lossless_schedules();
   for (const char* members :
@@ -50,12 +51,12 @@ std::vector<Schedule> schedules(const std::string& compressor = kSummed) {
 
 constexpr int kChannel = -1;
 
-/// Which task of which worker: worker (or kChannel), kind, iteration, item.
+/// Identifies a task by worker (or kChannel), kind, iteration and item.
 using Which = std::tuple<int, Kind, std::uint32_t, std::uint32_t>;
 using Spans = std::map<Which, sim::Span>;
 
-/// wfbp, after_backward or dear with a group a tensor, without ticks or micro-batches: everything follows
-/// from when workers and channel are free.
+/// The recurrence for wfbp, after_backward or dear with one group per tensor, without ticks or micro-batches:
+/// all times follow from when workers and channel are free.
 class Recurrence {
  public:
   Recurrence(const Scene& scene, const Schedule& schedule)
@@ -205,7 +206,7 @@ Spans spans_of(const Run& run) {
   return out;
 }
 
-/// The first task that ran at another time, or that one of them does not have.
+/// The first task with different times, or that one of the two lacks.
 std::string first_difference(const Spans& expected, const Spans& got) {
   const auto describe = [](const Spans::value_type& entry) {
     const auto& [worker, kind, iteration, item] = entry.first;
@@ -246,9 +247,9 @@ TEST_CASE(
   }
 }
 
-// ---- draws
+// ---- random times
 
-/// How long each compute task of each worker lasts, forward and backward alone.
+/// The duration of each forward and backward task of each worker.
 std::map<Which, Time> forward_and_backward(const Run& run) {
   std::map<Which, Time> out;
   const auto tasks = run.lowered.graph.tasks();
@@ -358,7 +359,8 @@ TEST_CASE("jitter: encoding, decoding and updates draw too, collectives, reading
 }
 
 TEST_CASE("jitter: selective, what is encoded is decided before anything is drawn") {
-  // 80 bytes are there after 10 us as they are and after 2.5 + 5 + 2 encoded, but by a straggler after 10.625
+  // 80 bytes arrive after 10 us uncompressed and after 2.5 + 5 + 2 us encoded, but after 10.625 us from a
+  // straggler
   const char* const selective = R"({"name": "hipress", "compression": {"name": "x", "ratio": 0.5,
       "encode": {"startup_us": 1.5, "us_per_byte": 0.0125}, "decode": {"us_per_byte": 0.025}}})";
   const auto encoded = [&](const Jitter& jitter, const Conditions& conditions) {
@@ -375,7 +377,7 @@ TEST_CASE("jitter: selective, what is encoded is decided before anything is draw
   CHECK(encoded({.sigma = 0.2}, straggling) == 0);
 }
 
-// ---- what it does to an iteration
+// ---- effect on an iteration
 
 void check_same(const Metrics& one, const Metrics& other, double epsilon) {
   for (double Metrics::*number :
@@ -384,7 +386,7 @@ void check_same(const Metrics& one, const Metrics& other, double epsilon) {
         &Metrics::bytes_sent_per_worker, &Metrics::throughput_samples_per_s, &Metrics::speedup,
         &Metrics::scaling_efficiency})
     CHECK(std::abs(one.*number - other.*number) <= epsilon * (other.*number));
-  // what is left over of the others
+  // the rounding remainder of the others
   CHECK(std::abs(one.exposed_communication_us - other.exposed_communication_us) <=
         epsilon * one.iteration_us);
 }
@@ -411,7 +413,7 @@ TEST_CASE("jitter: with sigma 0 a run is the one without, bit for bit, whatever 
 }
 
 TEST_CASE("jitter: as it vanishes, every worker by itself gives what the slowest alone gives") {
-  // with so small a sigma a draw is 1 but for its last bits
+  // with so small a sigma a random factor is 1 up to its last bits
   for (std::uint32_t seed = 0; seed < 150; ++seed) {
     CAPTURE(seed);
     Random random(seed);
@@ -419,8 +421,8 @@ TEST_CASE("jitter: as it vanishes, every worker by itself gives what the slowest
     const core::Network network = support::random_link(random);
     Conditions conditions = support::random_conditions(random);
     conditions.overlap = support::random_overlap(random);
-    // in dear a worker reads as soon as it has nothing else to do: one that is not the slowest may have read,
-    // and then slow the channel down by computing, while the slowest still reads
+    // in dear a worker reads when it is idle: a faster worker may finish reading, and then slow the channel
+    // down by computing, while the slowest still reads
     conditions.read_is_overlapped |= conditions.overlap.slows();
     const std::int64_t workers = random.between(1, 5);
     for (const Schedule& schedule : schedules(support::random_compressor(random, "all_reduce"))) {
@@ -462,7 +464,7 @@ TEST_CASE("jitter: one worker's iterations are its own draws and nothing else") 
 TEST_CASE("jitter: over many iterations one worker's mean is that without jitter") {
   constexpr int kIterations = 4000;
   for (const double sigma : {0.1, 0.5}) {
-    // the sum of independent draws: each task of d us has variance d^2 (exp(sigma^2) - 1)
+    // the sum of independent random times: each task of d us has variance d^2 (exp(sigma^2) - 1)
     const double deviation = std::sqrt((4.0 + 9 + 25 + 16) * (std::exp(sigma * sigma) - 1) / kIterations);
     for (const char* schedule : {R"("wfbp")", R"("dear-nl")"}) {
       const Metrics got = run_with({.sigma = sigma}, schedule, 1, {.iterations = kIterations}).metrics;
@@ -504,7 +506,7 @@ TEST_CASE("jitter: no worker and no update ever shortens a run") {
     const core::Network network = support::random_link(random);
     Conditions conditions = {.jitter = {.sigma = 0.3, .seed = seed}};
     for (const Schedule& schedule : schedules()) {
-      // groups and ways may depend on the number of workers
+      // groups and transfers may depend on the number of workers
       if (schedule.fusion.kind == "mg-wfbp" || schedule.fusion.kind == "optimal" || schedule.selective)
         continue;
       CAPTURE(schedule.name);

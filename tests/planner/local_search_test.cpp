@@ -1,4 +1,4 @@
-// Local search: no worse than where it began, within the rules, and where it stops no step betters it.
+// Local search: the result is no worse than the start, satisfies the rules, and has no better neighbour.
 
 #include "planner/choose/local_search.hpp"
 
@@ -21,13 +21,13 @@ using support::Random;
 using support::Rank;
 using support::rank;
 
-/// A value for each grouping that has nothing to do with its neighbours' values, but the same each time.
+/// A pseudo-random value of each grouping, unrelated to its neighbours' values.
 Time random_value(const Groups& groups, std::uint32_t seed) {
   for (const Group& group : groups) seed = (seed * 31 + group.end) * 31 + group.transfer;
   return Time(Random(seed).below(40));
 }
 
-/// Costs of groups added up: what a search gets anywhere with.
+/// The sum of random group costs: an objective on which local search makes progress.
 Time sum_of_costs(const Groups& groups, std::uint32_t seed) {
   Time out{};
   for (const Group& group : groups) {
@@ -53,13 +53,13 @@ GroupRules random_rules(Random& random, std::uint32_t gradients) {
   return rules;
 }
 
-/// All that differs from these groups in one merge, one cut, one cut moved by 1, 2 or 4, or one way, within
-/// the rules.
+/// All groupings that differ from this one in one merge, one cut, one cut moved by 1, 2 or 4, or one
+/// transfer, within the rules.
 std::vector<Groups> neighbours(const Groups& from, std::uint32_t transfers, const GroupRules& rules) {
   std::vector<Groups> out;
   support::for_each_grouping(from.back().end, transfers, any_grouping, [&](const Groups& groups) {
     if (!keeps_to(rules, groups)) return;
-    // groups that are in only one of the two
+    // groups that occur in only one of the two
     std::vector<Group> left;
     std::vector<Group> right;
     const auto other = [](const Groups& all) {
@@ -87,7 +87,7 @@ TEST_CASE("local search: ends no worse than it began, within the rules, where no
   for (std::uint32_t seed = 0; seed < 400; ++seed) {
     CAPTURE(seed);
     Random random(seed);
-    const std::uint32_t gradients = 2 + random.below(6);  // so few that every place is tried
+    const std::uint32_t gradients = 2 + random.below(6);  // few enough to try every place
     const GroupRules rules = random_rules(random, gradients);
     Groups from = support::random_groups(random, gradients);
     const std::uint32_t transfers = 1 + random.below(2);
@@ -142,7 +142,7 @@ TEST_CASE("local search: looks no more often than it may, and keeps the best so 
     };
     const GroupRules none;
     const Improved found = improve({.rules = none, .value = value, .max_looks = max}, from);
-    CHECK(looks <= max + 1);  // and one at where it begins
+    CHECK(looks <= max + 1);  // plus one evaluation of the start
     CHECK(rank(found.groups, found.value) == min);
   }
 }
@@ -150,7 +150,7 @@ TEST_CASE("local search: looks no more often than it may, and keeps the best so 
 TEST_CASE("local search: where there is no better neighbour it stays, for all it looks at") {
   const GroupRules rules;
   const Groups from = {{.begin = 0, .end = 2}, {.begin = 2, .end = 3}};
-  // all the same: fewer groups are better
+  // equal values: fewer groups are better
   const Improved merged = improve({.rules = rules, .value = [](const Groups&) { return Time(7); }}, from);
   CHECK(support::shown(merged.groups) == "3");
   const auto only_this = [&](const Groups& groups) { return Time(groups == from ? 1 : 2); };

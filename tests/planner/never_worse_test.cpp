@@ -1,11 +1,10 @@
-// The optimal grouping is never worse than any other planner's on anything that is bundled: all profiles and
-// networks of traces/, 2 to 2048 workers, every pipeline, with and without compression.
-//
-// Thinned, as the whole has to take seconds: Bayesian searches, which take longest, are made in one place of
-// five; half precision and choices of compression are tried in one of three, choices from 64 workers on;
-// autotune tries 12 cycle times where its default is 100; Cupcake's search is left out where it does not end
-// within 20,000 nodes. Builds that are not optimised look at one place of 16. Slow-down is left out: there
-// the planner does not claim to be exact.
+// The optimal grouping is never worse than any other planner's on all bundled profiles and networks of
+// traces/, with 2 to 2048 workers, every pipeline, with and without compression.
+// To take only seconds, the test is thinned: Bayesian searches, the slowest, run in one place of five; half
+// precision and choices of compression run in one of three, choices from 64 workers on; autotune tries 12
+// cycle times instead of its default of 100; Cupcake's search is skipped if it does not end within 20,000
+// nodes. Unoptimised builds visit one place of 16. Slow-down is excluded, as the planner does not claim
+// exactness there.
 
 #include <algorithm>
 #include <filesystem>
@@ -35,7 +34,7 @@ constexpr std::size_t kOneOf = 1;
 constexpr std::size_t kOneOf = 16;
 #endif
 
-// ---- places: all that is bundled, on as many workers as there are costs for
+// ---- places: all bundled inputs, on all numbers of workers with costs
 
 struct Place {
   const core::Profile* profile = nullptr;
@@ -67,7 +66,7 @@ struct Bundle {
   }
 };
 
-/// Those for which the network has costs; nodes are full.
+/// The numbers of workers for which the network has costs; nodes are full.
 std::vector<std::int64_t> worker_counts(const core::Network& network) {
   if (network.link || !network.levels.empty()) return {2, 4, 8, 16, 64, 256, 2048};
   std::vector<std::int64_t> out;
@@ -90,7 +89,7 @@ std::vector<Place> places(const Bundle& bundle) {
 
 // ---- planners
 
-/// As the papers and frameworks set them, and with what can be set searched for.
+/// The planners with the settings of papers and frameworks, and with adjustable settings searched.
 constexpr const char* kPlanners[] = {
     R"("none")",
     R"("all")",
@@ -121,7 +120,7 @@ std::vector<Fusion> planners() {
   return out;
 }
 
-/// What a planner makes of a place.
+/// The results of a planner in all places.
 struct Rival {
   std::string name;
   Groups groups;
@@ -154,10 +153,10 @@ std::vector<Rival> rivals(const FusionRequest& request, const Place& place, Tall
 
 // ---- comparing
 
-/// One comparison of so many is made by simulation, too.
+/// One comparison out of this many is repeated by simulation.
 constexpr int kSimulateOneOf = 23;
 
-/// Optimal against the rivals, all under one schedule.
+/// Compares the optimal grouping with the rivals under one schedule.
 void compare(const FusionRequest& request, const Place& place, Tally& tally) {
   const OptimalGroups optimal = request.model().optimal({});
   CHECK(evaluate(request, optimal.groups) == optimal.value);
@@ -174,7 +173,7 @@ void compare(const FusionRequest& request, const Place& place, Tally& tally) {
   }
 }
 
-/// Calls back in each place that has the costs that the schedule needs.
+/// Calls `visit` in each place with the costs that the schedule needs.
 template <typename Visit>
 void in_places(const std::string& schedule_json, std::size_t one_of, Visit visit) {
   const Bundle bundle;
@@ -190,7 +189,7 @@ void in_places(const std::string& schedule_json, std::size_t one_of, Visit visit
       const FusionRequest request = request_of(setting, schedule);
       visit(request, place, setting);
     } catch (const Unsupported&) {
-      CHECK_FALSE(place.has_closed_forms());  // what was measured is all-reduce alone
+      CHECK_FALSE(place.has_closed_forms());  // only all-reduce is measured
     }
   }
 }
@@ -209,7 +208,7 @@ void compare_everywhere(const std::string& schedule_json, std::size_t one_of = 1
 TEST_CASE("never worse: every kind of fusion is compared but plans of a user's own") {
   std::set<std::string> compared;
   for (const Fusion& fusion : planners()) compared.insert(fusion.kind);
-  // robust: of what varies; partitions: of tensors in parts
+  // robust optimises random iterations; partitions splits tensors
   const std::set<std::string_view> others = {"optimal", "plan", "robust", "partitions"};
   for (const FusionKind& kind : fusion_kinds())
     if (others.count(kind.name) == 0) CHECK(compared.count(std::string(kind.name)) == 1);
@@ -233,7 +232,7 @@ TEST_CASE("never worse: compressed by GRACE, by HiPress where that is sooner, an
                                      compressor, selective));
 }
 
-/// Of the optimal grouping under another schedule, and of all that it is compared with.
+/// The rivals of the optimal grouping under another schedule.
 struct Others {
   const Setting& setting;
   const Place& place;
@@ -249,7 +248,7 @@ struct Others {
   }
 };
 
-/// With a choice optimal does not always end with a proof. It then says by how much it may be off.
+/// With a choice of transfers, optimal may end without a proof; it then reports a bound on the loss.
 void compare_choice(const std::string& schedule_json, const std::vector<std::string>& others) {
   constexpr std::int64_t kFewest = 64;
   Tally tally;

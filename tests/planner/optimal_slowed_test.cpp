@@ -1,5 +1,5 @@
-// The planner where compute and communication slow each other down: against every grouping simulated where it
-// is exact, and better than what is plain, within its bound, where it is not.
+// The planner under overlap slow-down: equal to the best of all simulated groupings if it is exact; otherwise
+// better than plain groupings and within its bound.
 
 #include <algorithm>
 #include <string>
@@ -28,7 +28,7 @@ Overlap sampled_overlap(Random& random) {
   return out;
 }
 
-/// Now and then with a compressor, and with an all-reduce to choose.
+/// A random offer, sometimes with a compressor and a choice of all-reduce.
 Offer random_offer(Random& random, const PipelineCase& pipeline, bool decodes) {
   Offer out;
   if (decodes || random.one_in(2)) out.compressor = support::random_compressor(random, "x", pipeline.halves);
@@ -46,7 +46,7 @@ Time best_simulated(const FusionRequest& request) {
       support::best_rank(request.workload.gradient_count(), transfers, value, support::any_grouping));
 }
 
-/// Calls back with random scenes, each under every pipeline.
+/// Calls `look` with random scenes, each under every pipeline.
 template <typename Look>
 void for_each_slowed(std::uint32_t first_seed, std::uint32_t seeds, bool decodes, Look look) {
   for (std::uint32_t seed = first_seed; seed < first_seed + seeds; ++seed) {
@@ -67,7 +67,7 @@ bool gathers_under_forward(const Schedule& schedule) {
          (schedule.pipeline->name == "zero" && schedule.options.overlap_gather);
 }
 
-/// Where rates change simulated times are rounded.
+/// Simulated times are rounded when rates change.
 Time rounding(const FusionRequest& request) { return Time(request.workload.gradient_count() + 4); }
 
 TEST_CASE("slowed: without decoding, and with gathers apart, nothing is simulated to be faster") {
@@ -93,7 +93,7 @@ TEST_CASE("slowed: without decoding, and with gathers apart, nothing is simulate
   });
 }
 
-/// What a heuristic is held to.
+/// Checks the guarantees of a heuristic plan.
 void check_heuristic(const Scene& scene, const Schedule& schedule) {
   const FusionRequest request = request_of(scene.setting, schedule);
   const OptimalGroups found = request.model().optimal({});
@@ -124,8 +124,8 @@ TEST_CASE("slowed: with decoding no worse than what is best unslowed, within its
   });
 }
 
-/// From what is best unslowed alone the search would stop at "2 2", which takes 76; each gradient alone takes
-/// 73.5.
+/// From the optimum without slow-down alone the search would stop at "2 2", which takes 76; each gradient
+/// alone takes 73.5.
 TEST_CASE("slowed: never worse than all in one group or each gradient alone") {
   const Scene scene(support::profile_of({{5, 12, {3}}, {8, 2, {3}}, {11, 3, {2}}, {2, 8, {1}}}),
                     support::pair_of(1, 1), 2, {.overlap = {.communication_slowdown = 1}});

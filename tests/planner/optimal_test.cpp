@@ -1,4 +1,4 @@
-// The exact planner against all 2^(n-1) groupings, its tie rule included, and against what is simulated.
+// The exact planner against all 2^(n-1) groupings, including its tie rule, and against simulation.
 
 #include "planner/choose/iteration.hpp"
 
@@ -40,7 +40,7 @@ Offer a_selective_compressor(Random& random, const PipelineCase& pipeline) {
   return {.compressor = support::random_compressor(random, "x", pipeline.halves), .selective = true};
 }
 
-/// Calls back with small scenes on networks of every kind, each under every pipeline.
+/// Calls `look` with small scenes on networks of every kind, each under every pipeline.
 template <typename Look>
 void for_each_scene(std::uint32_t first_seed, std::uint32_t seeds, std::uint32_t max_tensors, Look look) {
   for (std::uint32_t seed = first_seed; seed < first_seed + seeds; ++seed) {
@@ -89,7 +89,7 @@ TEST_CASE("optimal: is the best of all groupings when only those are compressed 
   check_all_optimal(30000, 3000, 10, a_selective_compressor);
 }
 
-/// Every grouping simulated under a pipeline: iteration time, number of groups, size of the first.
+/// The simulation of a grouping: iteration time, number of groups, size of the first group.
 using Simulated = std::tuple<double, std::int64_t, std::uint32_t>;
 
 Simulated simulated(const Scene& scene, const Schedule& schedule) {
@@ -115,7 +115,7 @@ TEST_CASE(
     Random random(seed);
     Conditions conditions = support::random_conditions(random);
     conditions.iterations = 2;
-    conditions.read_is_overlapped = false;  // an overlapped one hides what was gained
+    conditions.read_is_overlapped = false;  // overlapped reading would hide the gain
     const std::int64_t workers = random.between(1, 9);
     const Scene scene(support::random_profile(random, 5),
                       support::small_network(random, NetworkKind{seed % support::kNetworkKinds}, workers),
@@ -132,39 +132,39 @@ TEST_CASE(
 }
 
 TEST_CASE("optimal: to end before backward does gains nothing, so fewer groups are taken") {
-  // 1 us a byte: each alone ends at 13, one group at 15, and backward at 103
+  // 1 us per byte: single groups end at 13, one group at 15, and backward at 103
   const Scene scene(support::profile_of({{0, 100}, {0, 1, {1}}, {0, 1, {1}}, {0, 1, {1}}}), pair_of(0, 1));
   CHECK(fused(R"("optimal")", scene) == "3");
 }
 
 TEST_CASE(
     "optimal: among equals the fewest groups, then the fewest tensors in the first, then in the second") {
-  // Everything is hidden under the last gradient's backward.
+  // The last gradient's backward hides everything.
   CHECK(fused(R"("optimal")",
               Scene(gradients_of({{1, 4}, {1, 4}, {100, 4}}), support::measured_of({{1, 0}}))) == "3");
-  // startup 2, no slope: two groups end at 11 + 2 however the first ones are cut; one as well, and that is
-  // simpler
+  // startup 2, no slope: two groups end at 11 + 2 however the first gradients are grouped; so does one group,
+  // which is simpler
   CHECK(fused(R"("optimal")", Scene(gradients_of({{1, 4}, {5, 4}, {5, 4}}), pair_of(2, 0))) == "3");
-  // no startup, 1 us a byte: "2 1" ends at 16 as each alone does, "1 2" at 20, one group at 24
+  // no startup, 1 us per byte: "2 1" ends at 16 as single groups do, "1 2" at 20, one group at 24
   CHECK(fused(R"("optimal")", Scene(gradients_of({{1, 4}, {1, 4}, {10, 4}}), pair_of(0, 1))) == "2 1");
-  // "1 2 1" ends at 17 as each alone does, "2 1 1" at 18, "3 1" at 19
+  // "1 2 1" ends at 17 as single groups do, "2 1 1" at 18, "3 1" at 19
   CHECK(fused(R"("optimal")", Scene(gradients_of({{1, 4}, {1, 4}, {1, 4}, {9, 4}}), pair_of(0, 1))) ==
         "1 2 1");
 }
 
 TEST_CASE("optimal: of two groups the first is as short as may be") {
-  // 8 bytes or more cost nothing: two groups of two would do, and so does one.
+  // Messages of 8 bytes or more cost nothing: two groups of two are optimal, and so is one group.
   const core::Network free_when_large = support::measured_of({{4, 4}, {8, 0}, {9, 0}});
   CHECK(fused(R"("optimal")", Scene(gradients_of({{1, 4}, {1, 4}, {1, 4}, {1, 4}}), free_when_large)) == "4");
-  // Large groups are dear: two groups needed, "1 3" and "3 1" end later than "2 2".
+  // Large groups are expensive: two groups are needed; "1 3" and "3 1" end later than "2 2".
   const core::Network dear_when_large = support::measured_of({{4, 1}, {8, 1}, {12, 30}});
   CHECK(fused(R"("optimal")", Scene(gradients_of({{1, 4}, {0, 4}, {0, 4}, {0, 4}}), dear_when_large)) ==
         "2 2");
-  // "1 2" and "2 1" end together
+  // "1 2" and "2 1" end at the same time
   CHECK(fused(R"("optimal")", Scene(gradients_of({{1, 4}, {0, 4}, {0, 4}}), dear_when_large)) == "1 2");
 }
 
-/// When the collectives of the first iteration have ended, from the start of its backward pass.
+/// When the collectives of the first iteration have ended, counted from the start of its backward pass.
 Time simulated_end(const Scene& scene, const Run& run) {
   Time end{};
   const auto tasks = run.lowered.graph.tasks();
@@ -178,7 +178,7 @@ Time simulated_end(const Scene& scene, const Run& run) {
 
 TEST_CASE(
     "optimal: the case in which the greedy of the paper gives 7.8, each alone 8.1 and the optimum 7.0") {
-  // a = 1, b = 1, four layers of size 0.8 and backward 0.9, a tenth of a unit a byte
+  // a = 1, b = 1, four layers of size 0.8 and backward 0.9, a tenth of a unit per byte
   const Scene scene(gradients_of({{0.9, 8}, {0.9, 8}, {0.9, 8}, {0.9, 8}}), pair_of(1, 0.1));
   const auto end = [&](const char* schedule) {
     return sim::to_us(simulated_end(scene, scene.run(schedule_of(schedule))));
@@ -190,7 +190,7 @@ TEST_CASE(
   CHECK(end(R"("wfbp")") == 8.1);
 }
 
-/// Every kind of fusion but plans and parts of tensors.
+/// Every kind of fusion except plan files and partitions.
 std::vector<std::string> other_fusions() {
   std::vector<std::string> out;
   for (const FusionKind& kind : fusion_kinds())
@@ -217,7 +217,7 @@ TEST_CASE("optimal: no other kind of fusion ever gives a shorter iteration, what
                                       : support::random_link(random);
     const Scene scene(profile, network, workers, support::random_conditions(random));
     for (const Pipeline& pipeline : pipelines()) {
-      // neither has an exact planner: sharded's is tested in sharded_test.cpp
+      // neither has an exact planner: sharded is tested in sharded_test.cpp
       if (pipeline.name == "priority" || pipeline.name == "sharded") continue;
       const auto time_of = [&](const std::string& fusion) {
         const std::string json = fmt::format(R"({{"pipeline": "{}", "fusion": {}}})", pipeline.name, fusion);
@@ -233,7 +233,7 @@ TEST_CASE("optimal: no other kind of fusion ever gives a shorter iteration, what
   }
 }
 
-/// When the last collective of wfbp ends, on a channel that is free from the start.
+/// When the last collective of wfbp ends if the channel is free from the start.
 Time end_of(const Groups& groups, const Workload& workload, const CollectiveCost& cost) {
   Time channel{};
   for (const Group& group : groups)

@@ -1,5 +1,5 @@
-// The exact planner where each group may choose its all-reduce and its compressor: against all groupings in
-// all ways.
+// The exact planner with a choice of all-reduce and compressor for each group: against all groupings with all
+// transfers.
 
 #include <string>
 #include <vector>
@@ -61,7 +61,7 @@ TEST_CASE("ways: each group's compressor is the best of all groupings with all c
 
 TEST_CASE("ways: all-reduce and compressor are chosen together") { check_all_optimal(2000, 150, 5, both); }
 
-/// "1 recursive_doubling none, 2 ring x"
+/// Formats "1 recursive_doubling none, 2 ring x".
 std::string shown_with_transfers(const std::string& json, const Scene& scene) {
   const Schedule schedule = schedule_of(json);
   const Run run = scene.run(schedule);
@@ -81,10 +81,10 @@ TEST_CASE("ways: what is small goes by recursive doubling and what is large by t
   const Scene scene(gradients_of({{1, 4}, {100, 40}}), support::link_of(1, 1), 4);
   const std::string json =
       R"({"fusion": {"kind": "optimal", "choices": {"all_reduce": ["recursive_doubling", "ring"]}}})";
-  CHECK(shown_with_transfers(json, scene) == "1 ring none, 1 ring none");  // 1-13 is hidden as well
+  CHECK(shown_with_transfers(json, scene) == "1 ring none, 1 ring none");  // 1-13 is hidden, too
   CHECK(scene.run(schedule_of(json)).metrics.iteration_us == 167);
   const Scene at_once(gradients_of({{101, 4}, {0, 40}}), support::link_of(1, 1), 4);
-  CHECK(shown_with_transfers(json, at_once) == "2 ring none");  // 173, and 177 apart
+  CHECK(shown_with_transfers(json, at_once) == "2 ring none");  // 173, against 177 for separate groups
   const Scene small_last(gradients_of({{1, 40}, {100, 4}}), support::link_of(1, 1), 4);
   CHECK(shown_with_transfers(json, small_last) == "1 ring none, 1 recursive_doubling none");
   CHECK(scene.run(schedule_of(R"("fusewise")")).metrics.iteration_us == 167);

@@ -1,4 +1,4 @@
-// A pipeline that no model knows: planners simulate its groupings and say how far they may be off.
+// A pipeline without a model: planners simulate its groupings and report a bound on the loss.
 
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@ using sim::Time;
 using support::Random;
 using support::Scene;
 
-/// All-reduces under backward, which the next forward pass waits for layer by layer.
+/// All-reduces during backward; the next forward pass waits for them layer by layer.
 Program layer_by_layer(std::uint32_t groups, const PipelineOptions& /*options*/) {
   Program out;
   out.update = Update::by_group;

@@ -1,4 +1,4 @@
-// Parameter servers: what a group costs, and the pipeline that pushes and pulls.
+// Parameter servers: the cost of a group, and the pipeline that pushes and pulls.
 
 #include <string>
 
@@ -24,7 +24,7 @@ double us(std::int64_t workers, std::int64_t servers, CollectiveKind kind, std::
   return sim::to_us(costs.of(kind).time(bytes));
 }
 
-/// What a scenario's runner takes from the schedule.
+/// The algorithm that a scenario's run takes from the schedule.
 Algorithm servers(std::int64_t count) { return {.name = "parameter_server", .servers = count}; }
 
 TEST_CASE("parameter server: every worker's bytes cross the servers' links, which add all but the first up") {
@@ -33,7 +33,7 @@ TEST_CASE("parameter server: every worker's bytes cross the servers' links, whic
   CHECK(us(4, 1, CollectiveKind::all_gather, 100) == 208);
   CHECK(us(4, 1, CollectiveKind::all_reduce, 100) == 416 + 75);
   CHECK(us(4, 2, CollectiveKind::all_reduce, 100) == 2 * (8 + 100) + 37.5);
-  // with more servers than workers a worker's own link is the narrowest
+  // with more servers than workers a worker's own link is the bottleneck
   CHECK(us(4, 4, CollectiveKind::all_reduce, 100) == 2 * (8 + 50) + 18.75);
   CHECK(us(4, 8, CollectiveKind::all_reduce, 100) == 2 * (8 + 50) + 9.375);
   CHECK(us(1, 1, CollectiveKind::all_reduce, 100) == 0);
@@ -59,7 +59,7 @@ TEST_CASE("parameter server: the optimal grouping is exact") {
   const Run run = scene.run(schedule_of(R"({"pipeline": "parameter_server", "fusion": "optimal"})"));
   REQUIRE(run.proof.has_value());
   CHECK(run.proof->optimality_gap == sim::Time::zero());
-  CHECK(run.groups.size() == 2);  // in one group 14 + 26 us, one after another 37
+  CHECK(run.groups.size() == 2);  // one group takes 14 + 26 us, two groups in sequence 37
 }
 
 TEST_CASE("parameter server: any pipeline may use servers, this one nothing else") {

@@ -1,5 +1,5 @@
-// The search by Pareto fronts on problems of its own: random costs for every group and way, against all
-// groupings; and what is left of its promise when fronts are cut short.
+// The search by Pareto fronts on synthetic problems: random costs for every group and transfer, against all
+// groupings; and its bound if fronts are truncated.
 
 #include "planner/choose/pareto.hpp"
 
@@ -28,13 +28,13 @@ struct TableStep {
   Time channel{};
 };
 
-/// A channel whose groups wait for gradients and for the encoding before them; any group may cost anything.
+/// A channel whose groups wait for gradients and for earlier encoding; costs of groups are arbitrary.
 struct Table {
   std::uint32_t gradients = 0;
   std::uint32_t transfer_count = 1;
-  bool grows = false;  ///< longer groups cost no less
+  bool grows = false;  ///< whether longer groups cost no less
   std::vector<Time> ready;
-  std::vector<TableStep> steps;  ///< by way, begin and end
+  std::vector<TableStep> steps;  ///< by transfer, begin and end
 
   TableStep& at(std::uint32_t begin, std::uint32_t end, std::uint32_t transfer) {
     return steps[(std::size_t{transfer} * gradients + begin) * (gradients + 1) + end];
@@ -50,7 +50,7 @@ Table random_table(Random& random) {
   table.transfer_count = 1 + random.below(table.gradients > 6 ? 2 : 3);
   table.grows = random.one_in(2);
   table.steps.resize(std::size_t{table.transfer_count} * table.gradients * (table.gradients + 1));
-  const std::uint32_t max = random.one_in(2) ? 6 : 60;  // few numbers, many ties
+  const std::uint32_t max = random.one_in(2) ? 6 : 60;  // small numbers give many ties
   const std::uint32_t max_encode = random.one_in(4) ? 1 : max / 3;
   Time ready{};
   for (std::uint32_t i = 0; i < table.gradients; ++i) table.ready.push_back(ready += Time(random.below(max)));
@@ -68,7 +68,7 @@ Table random_table(Random& random) {
   return table;
 }
 
-/// As ParetoSearch asks for it.
+/// The table with the interface of ParetoSearch.
 class TableProblem {
  public:
   static constexpr std::size_t kStates = 2;
@@ -97,7 +97,7 @@ class TableProblem {
   const Table& table_;
 };
 
-/// The same, for a search that finds the simplest of the best from the end.
+/// The table for a search that finds the simplest optimum from the end.
 class TableProblemBothWays : public TableProblem {
  public:
   static constexpr int kSlackCounts = 1;
@@ -126,7 +126,7 @@ Time value_of(const Table& table, const Groups& groups) {
   return std::max(channel, table.ready.back() + encoded);
 }
 
-/// Rules that leave some grouping.
+/// Random rules that allow some grouping.
 GroupRules random_rules(Random& random, std::uint32_t gradients) {
   Workload workload;
   for (std::uint32_t i = 0; i < gradients; ++i)
@@ -201,7 +201,7 @@ TEST_CASE("pareto: found from the end, the simplest of the best is the same") {
   for_random_tables(3000, [](const TableCase& on) { check_exact<TableProblemBothWays>(on); });
 }
 
-/// A front cut short may lose the best, but not more than it says.
+/// A truncated front may lose the optimum, but by no more than the reported bound.
 template <typename Problem>
 void check_cut_short(const TableCase& on) {
   const Time best = std::get<Time>(on.best);

@@ -1,5 +1,5 @@
-// What holds for every named schedule, compressed or not, on random workloads and conditions: measured
-// numbers against the timeline, bounds, and that each gradient is delivered once.
+// Properties of every named schedule, compressed or not, on random workloads and conditions: metrics against
+// the timeline, bounds, and that each gradient is delivered exactly once.
 
 #include <algorithm>
 #include <map>
@@ -27,7 +27,7 @@ using Kind = TaskLabel::Kind;
 
 constexpr std::uint32_t kSeeds = 60;
 
-/// A random setting, all but the schedule.
+/// A random setting, without the schedule.
 struct Instance {
   core::Profile profile;
   core::Network network;
@@ -58,7 +58,7 @@ Instance random_instance(std::uint32_t seed) {
   return out;
 }
 
-/// The presets, and what is in none of them, with compressors that the pipeline can take.
+/// The presets and further combinations, with compressors that the pipeline supports.
 std::vector<Schedule> schedules(const std::string& gathered, const std::string& summed) {
   std::vector<Schedule> out;
   for (const Preset& preset : presets())
@@ -96,7 +96,7 @@ std::vector<Schedule> schedules(const std::string& gathered, const std::string& 
   return out;
 }
 
-/// Calls back with each instance and schedule.
+/// Calls `check` with each instance and schedule.
 template <typename Check>
 void for_all(Check check) {
   for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {
@@ -109,14 +109,14 @@ void for_all(Check check) {
   }
 }
 
-/// Whether better conditions may make for worse groups: a greedy, what looks at each group by itself, and a
-/// search that is not exact; or for a worse order, where what comes first is decided on the way.
+/// Whether better conditions may lead to worse groups (greedy, per-group and heuristic fusions), or to a
+/// worse order if the order is decided during the run.
 bool may_be_unlucky(const Run& run, const Schedule& schedule) {
   return schedule.fusion.kind == "mg-wfbp" || schedule.selective || schedule.pipeline->name == "priority" ||
          (run.proof && run.proof->optimality_gap > Time::zero());
 }
 
-/// Times that change their rate are rounded at each change, a picosecond at most.
+/// Times are rounded at each change of their rate, by at most one picosecond.
 bool at_least(double us, double bound_us) { return us >= bound_us - 1e-9 * bound_us; }
 
 TEST_CASE("pipelines: an iteration takes the same time however many are simulated") {
@@ -135,16 +135,16 @@ TEST_CASE("pipelines: no prediction is below its lower bound, and no communicati
   for_all([](const Instance& instance, const Schedule& schedule) {
     const Scene scene = instance.scene();
     const Metrics got = scene.run(schedule).metrics;
-    // in parts an update is rounded as often as there are groups
+    // an update by group is rounded once per group
     CHECK(got.iteration_us >=
           lower_bound_us(request_of(scene.setting, schedule)) - 1e-6 * static_cast<double>(got.groups));
     CHECK(got.exposed_communication_us >= 0);
-    const double cycle_us = schedule.fusion.kind == "threshold" ? 1000 : 0;  // the longest of any
+    const double cycle_us = schedule.fusion.kind == "threshold" ? 1000 : 0;  // the longest cycle of all
     CHECK(got.exposed_communication_us <= got.communication_us + cycle_us + 1e-9);
   });
 }
 
-/// How long the tasks of a kind last at full speed, in all.
+/// The total duration of the tasks of a kind at full speed.
 double work_us(const Run& run, Kind kind) {
   Time work{};
   for (const sim::Task& task : run.lowered.graph.tasks())
@@ -177,7 +177,7 @@ TEST_CASE("pipelines: between two marks lie an iteration's collectives, and noth
     CHECK(sim::index(lowered.after_marks.back()) == lowered.graph.tasks().size());
     for (std::size_t mark = 0; mark < lowered.marks.size(); ++mark)
       for (const sim::TaskId task : lowered.marks[mark]) CHECK(task < lowered.after_marks[mark]);
-    std::size_t mark = 0;  // the next one
+    std::size_t mark = 0;  // the next mark
     for (std::uint32_t i = 0; i < lowered.graph.tasks().size(); ++i) {
       while (sim::TaskId{i} >= lowered.after_marks[mark]) ++mark;
       for (const sim::TaskId next : lowered.graph.successors(sim::TaskId{i})) CHECK(sim::index(next) > i);
@@ -202,7 +202,7 @@ TEST_CASE("pipelines: one worker has nothing to encode or communicate, and an ef
   });
 }
 
-/// What a collective of a group costs on a ring, and what it sends, by the closed forms.
+/// The cost and traffic of a group's collective on a ring, by the closed forms.
 struct OnRing {
   double us = 0;
   double sent = 0;
@@ -229,7 +229,7 @@ OnRing on_ring(const Instance& instance, const Compressor& compressor, const Alg
       .sent = halves * others / workers * message};
 }
 
-/// The collectives of one iteration, LARS' gather aside.
+/// The collectives of one iteration, without the gather of LARS.
 OnRing all_on_ring(const Instance& instance, const Run& run, const Workload& workload) {
   OnRing all;
   if (instance.workers == 1) return all;
@@ -247,7 +247,7 @@ OnRing all_on_ring(const Instance& instance, const Run& run, const Workload& wor
   return all;
 }
 
-/// 4 bytes a layer, all but a worker's own share passed on.
+/// 4 bytes per layer; each worker sends all but its own share.
 double lars_sent(const Instance& instance) {
   const auto workers = static_cast<double>(instance.workers);
   return 4.0 * static_cast<double>(instance.profile.layers.size()) * (workers - 1) / workers;
@@ -265,7 +265,7 @@ TEST_CASE(
     "pipelines: the channel is busy for as long as its collectives cost, or as they are slowed at most") {
   for_all([](Instance instance, const Schedule& schedule) {
     for (const double sigma : {0.0, 0.2}) {
-      instance.conditions.jitter.sigma = sigma;  // of compute alone
+      instance.conditions.jitter.sigma = sigma;  // for compute only
       const Scene scene = instance.scene();
       const Run run = scene.run(schedule);
       const OnRing all = all_on_ring(instance, run, scene.setting.workload);
@@ -275,7 +275,7 @@ TEST_CASE(
           sim::to_us(channel_busy(run)) / static_cast<double>(instance.conditions.iterations);
       const auto batches = static_cast<double>(instance.conditions.accumulation_steps);
       const double rounding_us =
-          1e-6 * batches * static_cast<double>(run.program.ops.size() + 1);  // a picosecond each
+          1e-6 * batches * static_cast<double>(run.program.ops.size() + 1);  // one picosecond each
       CHECK(busy_us >= costs_us - rounding_us);
       const double slowest = 1 + instance.conditions.overlap.communication_slowdown;
       CHECK(busy_us <= slowest * costs_us + 2 * rounding_us);
@@ -287,7 +287,7 @@ TEST_CASE(
 
 TEST_CASE("pipelines: more workers never speed up an iteration on a ring") {
   for_all([](Instance instance, const Schedule& schedule) {
-    instance.conditions.parallel_tensor_operator = false;  // shares work among workers
+    instance.conditions.parallel_tensor_operator = false;  // it distributes work among workers
     double before = 0;
     for (const std::int64_t workers : {1, 2, 3, 4, 7, 16, 100, 10'000}) {
       instance.workers = workers;
@@ -302,7 +302,7 @@ TEST_CASE("pipelines: more workers never speed up an iteration on a ring") {
 
 TEST_CASE("pipelines: a slower network, a straggler or an update never shortens an iteration") {
   for_all([](const Instance& instance, const Schedule& schedule) {
-    // with a cycle a straggler's gradients may share a tick that they would have missed
+    // with a cycle, a straggler's gradients may share a tick that they would have missed
     const bool has_cycle = schedule.fusion.kind == "threshold";
     const Run run = instance.run(schedule);
     if (may_be_unlucky(run, schedule)) return;
@@ -356,7 +356,7 @@ TEST_CASE("pipelines: a compressor that leaves everything as it is changes nothi
 
 // ---- programs
 
-/// Every option that changes a program.
+/// All values of the options that change a program.
 std::vector<PipelineOptions> all_options() {
   return {{},
           {.overlap_gather = false},
@@ -397,9 +397,9 @@ TEST_CASE("pipelines: every program delivers each group's gradients once, whole,
   }
 }
 
-// ---- time lines
+// ---- timelines
 
-/// When the tasks of a run ran, by worker, kind, iteration and item; collectives are worker 0's.
+/// The times of a run's tasks by worker, kind, iteration and item; collectives belong to worker 0.
 class Spans {
  public:
   explicit Spans(const Run& run) {
@@ -430,7 +430,7 @@ class Spans {
   std::size_t workers_ = 0;
 };
 
-/// One worker's side of one collective of one iteration.
+/// One worker's part of one collective of one iteration.
 class Journey {
  public:
   Journey(const Run& run, const Workload& workload, const Spans& spans, const Op& op, std::uint32_t iteration,
@@ -449,7 +449,7 @@ class Journey {
     sent_ = spans.at(0, kind, iteration, op.group);
   }
 
-  /// Not before its gradients, its encoding, its tick; for a pass not before the pass before it.
+  /// Not before its gradients, its encoding and its tick; for a pass, not before the previous pass.
   bool begins_in_time() const {
     if (op_.issue == Issue::backward)
       return sent_.start >= spans_.at(worker_, Kind::forward, iteration_, last_forward()).end;
@@ -461,7 +461,7 @@ class Journey {
     if (encodes_) {
       const sim::Span encode = spans_.at(worker_, Kind::encode, iteration_, op_.group);
       if (sent_.start < encode.end || encode.start < gradient_end(group().end - 1)) return false;
-      // after_backward: the whole pass first
+      // after_backward: the whole pass comes first
       if (op_.issue == Issue::backward_end && encode.start < last_backward().end) return false;
     } else if (spans_.find(worker_, Kind::encode, iteration_, op_.group)) {
       return false;
@@ -470,8 +470,8 @@ class Journey {
     return sent_.start >= spans_.at(worker_, Kind::backward, iteration_, 0).start + group().tick;
   }
 
-  /// Decoded when it has arrived, all is encoded and backward has ended; then updated, and used. For a pass:
-  /// used in it.
+  /// Decoded after it has arrived, everything is encoded and backward has ended; then updated and used. For a
+  /// pass: used in it.
   bool is_delivered_in_time() const {
     if (op_.delivers == Delivers::own_pass) return is_there_for_its_pass();
     if (op_.delivers == Delivers::nothing) return true;
@@ -501,7 +501,7 @@ class Journey {
   }
 
  private:
-  /// Of the first micro-batch forward, of the last backward.
+  /// By the first micro-batch in forward, by the last in backward.
   bool is_there_for_its_pass() const {
     for (std::uint32_t i = group().begin; i < group().end; ++i) {
       const std::uint32_t layer = workload_.gradients[i].layer;
@@ -519,7 +519,7 @@ class Journey {
 
   const Group& group() const { return run_.groups[op_.group]; }
   std::uint32_t last_step() const { return static_cast<std::uint32_t>(workload_.backward.size() - 1); }
-  /// Its layers, counted on through micro-batches.
+  /// Its layers, numbered through micro-batches.
   std::uint32_t last_forward() const {
     auto item = static_cast<std::uint32_t>(workload_.forward.size() - 1);
     while (spans_.find(worker_, Kind::forward, iteration_, item + 1)) ++item;

@@ -1,5 +1,5 @@
-// Pipelines: whole timelines of two layers over two iterations, worked by hand. What holds for all of them is
-// in pipelines_shared_test.cpp.
+// Pipelines: complete timelines of two layers over two iterations, computed by hand. Properties that hold for
+// all pipelines are tested in pipelines_shared_test.cpp.
 
 #include "planner/pipeline/pipeline.hpp"
 
@@ -19,8 +19,9 @@ using support::profile_of;
 using support::Scene;
 using support::schedule_of;
 
-// Forward 2 and 3 us, backward 5 and 4, 40 and 80 bytes. An all-reduce takes 2 us + 0.1 us a byte, so 10 for
-// layer 2 (group 1 where each goes alone), 6 for layer 1 (group 2), 14 for both; its halves 5, 3 and 7.
+// Forward 2 and 3 us, backward 5 and 4 us, 40 and 80 bytes. An all-reduce takes 2 us + 0.1 us per byte: 10 us
+// for layer 2 (group 1 if layers are separate), 6 us for layer 1 (group 2), 14 us for both; reduce-scatter
+// and all-gather take 5, 3 and 7 us.
 core::Profile two_layers() { return profile_of({{2, 5, {10}}, {3, 4, {20}}}); }
 
 struct Expected {
@@ -74,7 +75,7 @@ TEST_CASE("dear: the second iteration starts under the first one's all-gathers")
          "F1 20-22, F2 25-28, B2 28-32, B1 32-37, "
          "F1 43-45, F2 48-51",
          "S1 9-14, S2 14-17, G2 17-20, G1 20-25, S1 32-37, S2 37-40, G2 40-43, G1 43-48", 23});
-  // in one group the all-gather holds up the first layer, and so all
+  // a single all-gather delays the first layer, and so all layers
   check(R"({"pipeline": "dear", "fusion": "all"})", two_iterations,
         {"F1 0-2, F2 2-5, B2 5-9, B1 9-14, F1 28-30, F2 30-33, B2 33-37, B1 37-42, F1 56-58, F2 58-61",
          "S1 14-21, G1 21-28, S1 42-49, G1 49-56", 28});
@@ -95,7 +96,7 @@ TEST_CASE("dear: a layer cut by two groups waits for both, a group over two laye
                              "S1 14-19, S2 19-22, G2 22-25, G1 25-30", 30};
   check(R"({"pipeline": "dear", "fusion": {"kind": "buckets", "cap_bytes": 80}})", {.iterations = 1},
         expected, 2, profile);
-  // group 1: l2.b, group 2: l2.a and l1.a: the second layer alone waits for group 1
+  // group 1: l2.b, group 2: l2.a and l1.a: only the second layer waits for group 1
   check(R"({"pipeline": "dear", "fusion": {"kind": "buckets", "cap_bytes": 80, "first_cap_bytes": 40}})",
         {.iterations = 1},
         {"F1 0-2, F2 2-5, B2 5-9, B1 9-14, F1 24-26, F2 27-30", "S1 9-12, S2 14-19, G2 19-24, G1 24-27", 25},
@@ -132,7 +133,7 @@ TEST_CASE("pipelines: one worker communicates nothing, whatever the pipeline") {
         {"F1 0-2, F2 2-5, B2 5-9, B1 9-14, L 14-16, U 16-17", "", 17}, 1);
 }
 
-// ---- what surrounds it
+// ---- reading, updates and workers
 
 TEST_CASE("pipelines: only the last of several micro-batches communicates") {
   check(R"("wfbp")", {.iterations = 2, .accumulation_steps = 2},
@@ -161,10 +162,10 @@ TEST_CASE("pipelines: overlapped input makes an iteration as long as reading tak
   const Scene scene(two_layers(), pair_of(2, 0.1), 2, {.read_us = 100});
   const Metrics got = scene.run(schedule_of(R"("wfbp")")).metrics;
   CHECK(got.iteration_us == 100);
-  CHECK(got.exposed_communication_us == 11);  // of the iteration before the input's max: 25 - 5 - 9
+  CHECK(got.exposed_communication_us == 11);  // of the iteration before the input's maximum: 25 - 5 - 9
   CHECK(got.read_us == 0);
   CHECK(got.throughput_samples_per_s == Approx(2 * 8 / 100e-6));
-  CHECK(got.speedup == Approx(2));  // one worker reads as long
+  CHECK(got.speedup == Approx(2));  // one worker reads for as long
   CHECK(got.scaling_efficiency == Approx(1));
 }
 
@@ -236,7 +237,7 @@ TEST_CASE("pipelines: the slowest worker decides, stragglers that do not exist d
         slow);
   const Expected usual = {"F1 0-2, F2 2-5, B2 5-9, B1 9-14, U 25-26", "A1 9-19, A2 19-25", 26};
   check(R"("wfbp")", with({{.worker = 2, .slowdown = 9}}), usual);
-  check(R"("wfbp")", with({{.worker = 0, .slowdown = 0.5}}), usual);  // the other one is not faster
+  check(R"("wfbp")", with({{.worker = 0, .slowdown = 0.5}}), usual);  // the other worker is not faster
   check(R"("wfbp")", with({{.worker = 0, .slowdown = 0.5}}),
         {"F1 0-1, F2 1-2.5, B2 2.5-4.5, B1 4.5-7, U 7-7.5", "", 7.5}, 1);
 }
@@ -261,7 +262,7 @@ TEST_CASE("pipelines: the numbers of a prediction, by hand") {
   CHECK(got.exposed_communication_us == 6);
   CHECK(got.bytes_sent_per_worker == 120);
   CHECK(got.throughput_samples_per_s == Approx(2 * 2 * 8 / 69e-6));
-  // alone, without the straggler: 1 + 2 x 14 + 3
+  // a single worker, without the straggler: 1 + 2 x 14 + 3
   CHECK(got.speedup == Approx(2 * 32.0 / 69));
   CHECK(got.scaling_efficiency == Approx(32.0 / 69));
 }

@@ -1,4 +1,4 @@
-// Plan files: what is written reads back the same, what a plan promises is what simulating it gives.
+// Plan files: written plans read back unchanged, and simulation confirms their predictions.
 
 #include "planner/plan/plan_file.hpp"
 
@@ -68,7 +68,7 @@ TEST_CASE("plan: what is written reads back the same, to the last bit") {
 }
 
 TEST_CASE("plan: the text is the contract's, and holds the numbers worked by hand") {
-  // two layers as in pipelines_test.cpp: one group ends at 5 + 9 + 14, each alone at 25
+  // two layers as in pipelines_test.cpp: one group ends at 5 + 9 + 14, separate groups at 25
   const Scene scene(profile_of({{2, 5, {10}}, {3, 4, {20}}}), pair_of(2, 0.1));
   const auto json = nlohmann::ordered_json::parse(plan_text(plan_of(scene, schedule_of(R"("fusewise")"))));
   const auto expected = nlohmann::ordered_json::parse(R"({
@@ -95,7 +95,7 @@ TEST_CASE("plan: only the optimal fusion is called exact") {
   }
 }
 
-/// The schedule that a plan stands for.
+/// The schedule that follows a plan.
 Schedule following(const PlanFile& plan) {
   nlohmann::ordered_json json = {
       {"pipeline", plan.pipeline},
@@ -178,7 +178,7 @@ TEST_CASE("plan: what is not a plan is refused") {
   const nlohmann::ordered_json good =
       nlohmann::ordered_json::parse(plan_text({.model = "m", .groups = {{{"t"}, 4}}}));
   struct Case {
-    std::string patch;  ///< RFC 7386
+    std::string patch;  ///< a merge patch (RFC 7386)
     std::string message;
   };
   const std::vector<Case> cases = {

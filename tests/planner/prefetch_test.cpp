@@ -1,4 +1,4 @@
-// dear with `prefetch`: whole timelines worked by hand, and what the planner makes of it.
+// dear with `prefetch`: complete timelines computed by hand, and the planner's results.
 
 #include <algorithm>
 #include <string>
@@ -21,7 +21,7 @@ using support::Random;
 using support::Scene;
 using support::schedule_of;
 
-// A half of an all-reduce takes 3 us for each of the first two layers and 20 us for the third (group 1).
+// Each phase of an all-reduce takes 3 us for each of the first two layers and 20 us for the third (group 1).
 core::Profile long_first_layer() { return profile_of({{10, 1, {10}}, {1, 1, {10}}, {1, 1, {95}}}); }
 
 std::string dear(const char* prefetch) {
@@ -61,7 +61,7 @@ TEST_CASE("prefetch: what has been waited for need not have been updated") {
 }
 
 TEST_CASE("prefetch: several groups of a layer are waited for one after another") {
-  // three tensors of 3 us each: nothing is computed between them, so nothing is lost
+  // three tensors of 3 us each: no compute lies between them, so nothing is lost
   const Scene scene(profile_of({{1, 1, {10, 10, 10}}}), pair_of(2, 0.1), 2, {.iterations = 1});
   check_run(dear("1"), scene,
             {"F1 0-1, B1 1-2, F1 20-21", "S1 2-5, S2 5-8, S3 8-11, G3 11-14, G2 14-17, G1 17-20", 20});
@@ -73,7 +73,7 @@ TEST_CASE("prefetch: with jitter an all-gather waits until every worker has come
   const Run run = scene.run(schedule_of(dear("1")));
   const auto tasks = run.lowered.graph.tasks();
   for (std::uint32_t iteration = 0; iteration < 2; ++iteration) {
-    sim::Time second_layer{};  // when the last worker begins it, all-gathered before it does
+    sim::Time second_layer{};  // when the last worker begins it, and gathered before that
     sim::Time last_gather{};
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       const TaskLabel label = TaskLabel::unpack(tasks[i].label);
@@ -107,8 +107,8 @@ TEST_CASE("prefetch: fewer ahead never shorten an iteration, and enough are as g
   }
 }
 
-/// Long layers after short ones, and large after small, in any order: while one is computed a limit may keep
-/// the channel idle.
+/// Long layers after short ones, and large after small, in any order: a limit may leave the channel idle
+/// during compute.
 Scene uneven_scene(Random& random) {
   std::vector<support::LayerSpec> layers(3 + random.below(6));
   for (support::LayerSpec& layer : layers)

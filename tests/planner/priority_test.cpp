@@ -1,4 +1,4 @@
-// Pipeline priority and its partitions: whole timelines worked by hand, and what it refuses.
+// Pipeline priority and its partitions: complete timelines computed by hand, and rejected options.
 
 #include <string>
 
@@ -19,8 +19,8 @@ using support::Random;
 using support::Scene;
 using support::schedule_of;
 
-// Forward 2 and 3 us, backward 5 and 4, 40 and 80 bytes. In partitions of 40 bytes, which take 6 us each,
-// 1 and 2 are layer 2's, 3 is layer 1's.
+// Forward 2 and 3 us, backward 5 and 4 us, 40 and 80 bytes. In partitions of 40 bytes, 6 us each, 1 and 2
+// belong to layer 2 and 3 to layer 1.
 core::Profile two_layers() { return profile_of({{2, 5, {10}}, {3, 4, {20}}}); }
 
 std::string priority(int credit, const std::string& members = "", int partition = 40) {
@@ -39,10 +39,10 @@ TEST_CASE("priority: of what is ready the layer nearest the input goes first, an
 
 TEST_CASE("priority: what is in flight, up to the credit, is not overtaken") {
   const Scene scene(two_layers(), pair_of(2, 0.1), 2, {.iterations = 1});
-  // the second partition has been handed over before the first layer's is ready
+  // the second partition is handed over before the first layer's is ready
   check_run(priority(80), scene,
             {"F1 0-2, F2 2-5, B2 5-9, B1 9-14, F1 27-29, F2 29-32", "A1 9-15, A2 15-21, A3 21-27", 27});
-  // whole partitions only, and one that is larger than the credit goes alone
+  // only whole partitions are handed over; one larger than the credit runs alone
   const support::Expected alone = {"F1 0-2, F2 2-5, B2 5-9, B1 9-14, F1 21-23, F2 27-30",
                                    "A1 9-15, A2 21-27, A3 15-21", 25};
   check_run(priority(79), scene, alone);
@@ -63,7 +63,7 @@ TEST_CASE("priority: a partition is updated when it has arrived, before its laye
   check_run(priority(40), scene,
             {"F1 0-2, F2 2-5, B2 5-9, B1 9-14, U3 21-25, F1 25-27, U2 27-31, U1 31-35, F2 35-38",
              "A1 9-15, A2 21-27, A3 15-21", 33});
-  // LARS looks at whole layers: 4 us / 2 workers and 8 bytes when the channel has drained
+  // LARS needs whole layers: 4 us / 2 workers and 8 bytes after the channel has drained
   const Scene lars(two_layers(), pair_of(2, 0.1), 2,
                    {.iterations = 1, .lars_us = 4, .parallel_tensor_operator = true});
   check_run(priority(40), lars,

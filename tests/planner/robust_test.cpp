@@ -1,5 +1,5 @@
-// Iterations that vary, against plain recomputation and the simulator; robust plans, against every grouping
-// over the same samples.
+// Random iterations against direct recomputation and the simulator; robust plans against every grouping on
+// the same samples.
 
 #include <algorithm>
 #include <cmath>
@@ -59,13 +59,13 @@ std::string robust(const std::string& keys = "", const std::string& pipeline = "
                      keys.empty() ? "" : ", ", keys);
 }
 
-/// The spreads that these standard deviations of the logarithm come from.
+/// Sets the spreads that give these standard deviations of the logarithm.
 void spread(core::ProfileLayer& layer, double forward_sigma, double backward_sigma) {
   layer.forward_spread_us = forward_sigma * kRangeOfNormal * layer.forward_us;
   layer.backward_spread_us = backward_sigma * kRangeOfNormal * layer.backward_us;
 }
 
-/// Every layer with a spread of its own, some without.
+/// Gives most layers a random spread.
 void spread(core::Profile& profile, Random& random) {
   for (core::ProfileLayer& layer : profile.layers)
     if (!random.one_in(4)) spread(layer, random.below(60) / 64.0, random.below(60) / 64.0);
@@ -95,7 +95,7 @@ TEST_CASE("sampled: the 95th percentile is the value at that rank, the mean that
     for (Time& value : values) value = Time(random.between(0, 50) * 1'000'003);
     std::vector<Time> sorted = values;
     std::sort(sorted.begin(), sorted.end());
-    std::size_t rank = 0;  // the first at which 95 of 100 are reached
+    std::size_t rank = 0;  // the first rank at which 95 of 100 are reached
     while (100 * rank < 95 * count) ++rank;
     CHECK(of(Statistic::p95, values) == sorted[rank - 1]);
     CHECK(of(Statistic::mean, values) == std::accumulate(values.begin(), values.end(), Time{}) / count);
@@ -113,8 +113,8 @@ TEST_CASE("sampled: a layer varies as its spread or the jitter says, whichever i
   core::Profile profile = support::profile_of({{10, 20, {1}}, {40, 0, {1}}, {5, 8, {1}}});
   profile.layers[0].forward_spread_us = kRangeOfNormal * 10 * 0.25;
   profile.layers[0].backward_spread_us = kRangeOfNormal * 20 * 0.0625;
-  profile.layers[1].backward_spread_us = 7;    // of no time
-  profile.layers[2].backward_spread_us = 1e6;  // measured, but no lognormal is like this
+  profile.layers[1].backward_spread_us = 7;    // of a layer that takes no time
+  profile.layers[2].backward_spread_us = 1e6;  // measured, but beyond any lognormal
   Conditions conditions;
   conditions.jitter.sigma = 0.125;
   conditions.accumulation_steps = 3;
@@ -165,9 +165,9 @@ TEST_CASE("sampled: factors have mean 1 and their sigma, and one for each sample
   CHECK(one != factor(1, 2, 3, SampledPass::forward, 5));
 }
 
-// ---- samples against plain recomputation
+// ---- samples against direct recomputation
 
-/// What a task of one worker takes in one sample, as a task of the simulator is named.
+/// The time of a task of one worker in one sample, identified as in the simulator.
 Time sampled_task(const Setting& setting, const TaskLabel& label, std::uint64_t seed, std::int64_t worker) {
   using Kind = TaskLabel::Kind;
   const Variation variation(setting);
@@ -194,7 +194,8 @@ Time sampled_task(const Setting& setting, const TaskLabel& label, std::uint64_t 
                  step.layer, variation.backward[step.layer]);
 }
 
-/// Some layers with parts, some without tensors, spreads, perhaps jitter, a straggler, several micro-batches.
+/// A scene with parts of layers, layers without tensors, spreads, sometimes jitter, a straggler and several
+/// micro-batches.
 Scene varied_scene(Random& random, std::int64_t workers, std::uint32_t max_layers = 6) {
   core::Profile profile = support::random_profile(random, max_layers);
   spread(profile, random);
@@ -272,7 +273,7 @@ TEST_CASE("sampled: a straggler that is always last is the workload of the slowe
 const std::vector<std::string> kBarrierPipelines = {R"({"pipeline": "wfbp"})",
                                                     R"({"pipeline": "after_backward"})"};
 
-/// Simulated again, with what each worker computes as drawn, and the update as long as on the slowest.
+/// Simulates again with each worker's sampled compute times, and the update time of the slowest.
 sim::Timeline with_draws(const Setting& setting, const Lowered& lowered, std::uint64_t seed) {
   using Kind = TaskLabel::Kind;
   sim::TaskGraphBuilder builder;
@@ -298,7 +299,7 @@ TEST_CASE("sampled: three workers simulated with the same draws take as long, it
     CAPTURE(seed);
     Random random(seed);
     core::Profile profile = support::random_profile(random, 5);
-    // Where backward ends in a layer with tensors no worker is ahead of the others into the next iteration.
+    // If backward ends in a layer with tensors, no worker is ahead of the others in the next iteration.
     if (profile.layers.front().tensors.empty())
       profile.layers.front().tensors = {{.name = "first", .elements = 10}};
     if (profile.layers.front().tensors.front().backward_us) {
@@ -309,7 +310,7 @@ TEST_CASE("sampled: three workers simulated with the same draws take as long, it
     Conditions conditions;
     conditions.iterations = 5;
     conditions.accumulation_steps = random.between(1, 3);
-    conditions.jitter.sigma = 1.0 / 16;  // so that every worker is simulated
+    conditions.jitter.sigma = 1.0 / 16;  // forces the simulation of every worker
     conditions.stragglers = {{.worker = 2, .slowdown = 1.25}};
     conditions.optimizer_us = random.below(9);
     conditions.read_us = random.below(9);
@@ -425,12 +426,12 @@ TEST_CASE("sampled: draws that do not fit the clock are refused") {
 // ---- robust plans
 
 // Two layers on two workers; an all-reduce takes 15 us and 0.125 us a byte. Only the layer at the input
-// varies, by so much that the second gradient may come before the first is there:
+// varies, so much that the second gradient may be ready before the first has been sent:
 //
 //   mean     B2 ---10--- B1 -------20-------
 //            A2          ----16----          A1 --19--     49, against 50 for both in one
 //
-// and with B1 at g times 20, the later of two workers' draws:
+// and if B1 takes g times 20, where g is the maximum of two workers' random factors:
 //   apart    10 + max(16, 20 g) + 19
 //   in one   10 + 20 g + 20
 core::Profile two_layers() {
@@ -468,7 +469,7 @@ TEST_CASE("robust: two gradients that are better apart on average may be better 
 }
 
 TEST_CASE("robust: what is better on average need not be so in bad iterations") {
-  // The slow iterations of those above are those in which B1 is slow, and then both are better apart.
+  // In the slow iterations of the previous scene B1 is slow, and then separate groups are better in both.
   const Scene scene(two_layers(), pair_of(15, 0.125), 2);
   const Asked asked(scene, robust(R"("objective": "p95")"));
   CHECK(shown(asked.fuse()) == "1 1");
@@ -482,7 +483,7 @@ TEST_CASE("robust: what is better on average need not be so in bad iterations") 
   CHECK(asked.proof().optimality_gap == Time::zero());
 }
 
-/// Tried one by one.
+/// Evaluated exhaustively.
 struct Tried {
   Time best = Time::max();
   Time bound{};
@@ -501,8 +502,7 @@ Tried try_all(const FusionRequest& request, const Sampling& sampling, Statistic 
   return out;
 }
 
-/// Up to 9 gradients of varying layers; in every other scene 9 of them, that vary much and whose startups
-/// count.
+/// Up to 9 gradients of random layers; every other scene has 9 that vary strongly, with significant startups.
 Scene small_scene(Random& random) {
   core::Profile profile;
   Conditions conditions;

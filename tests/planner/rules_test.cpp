@@ -1,4 +1,4 @@
-// Rules that groupings keep to, against a plain look at every group and every grouping.
+// Rules of groupings, against a direct check of every group and every grouping.
 
 #include "planner/choose/rules.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 using support::gradients_of;
 using support::Random;
 
-/// As GroupRules, in so many words.
+/// GroupRules in plain form.
 struct PlainRules {
   std::vector<std::int64_t> bytes;
   std::int64_t min = 0;
@@ -69,7 +69,7 @@ PlainRules random_rules(Random& random) {
   return rules;
 }
 
-/// With the bytes of these gradients; what they are otherwise does not matter to rules.
+/// A workload with gradients of these bytes; its other values do not affect rules.
 Workload workload_of(const std::vector<std::int64_t>& bytes) {
   Workload out;
   out.gradients.resize(bytes.size());
@@ -112,12 +112,12 @@ TEST_CASE("rules: a group is allowed where each rule by itself allows it") {
 
 TEST_CASE("rules: no allowed group begins before the soonest begin, which sizes and pairs set") {
   for_random_rules([](const PlainRules& plain, const GroupRules& rules) {
-    PlainRules at_most = plain;  // what shorter groups keep to as well
+    PlainRules at_most = plain;  // rules that hold for shorter groups, too
     at_most.min = 0;
     at_most.together.clear();
     for (std::uint32_t end = 1; end <= plain.gradients(); ++end) {
       CAPTURE(end);
-      std::uint32_t soonest = end - 1;  // one gradient is looked at in any case
+      std::uint32_t soonest = end - 1;  // a single gradient is always checked
       for (std::uint32_t begin = end; begin-- > 0;) {
         if (at_most.allows(begin, end)) soonest = std::min(soonest, begin);
         if (plain.allows(begin, end)) CHECK(begin >= rules.soonest_begin(end));
@@ -127,7 +127,7 @@ TEST_CASE("rules: no allowed group begins before the soonest begin, which sizes 
   });
 }
 
-/// What can follow after some cut and so many groups before it.
+/// The possible completions after a cut and a number of groups before it.
 struct PlainCompletions {
   explicit PlainCompletions(const PlainRules& rules) {
     const std::uint32_t count = rules.gradients();
@@ -144,7 +144,7 @@ struct PlainCompletions {
     }
   }
 
-  std::vector<std::set<std::uint32_t>> lengths;  ///< numbers of groups that the rest can be cut into, by cut
+  std::vector<std::set<std::uint32_t>> lengths;  ///< numbers of groups that the rest can form, by cut
 };
 
 TEST_CASE("rules: what is left can be grouped where some grouping of it keeps to the rules") {
@@ -181,7 +181,7 @@ TEST_CASE("rules: without any, everything is allowed, and a count alone counts")
   CHECK(three.allows(0, 5));
   CHECK(Completions(three, 5).possible());
   CHECK(Completions(three, 5).possible(4, 2));
-  CHECK_FALSE(Completions(three, 5).possible(3, 0));  // two gradients are no three groups
+  CHECK_FALSE(Completions(three, 5).possible(3, 0));  // two gradients cannot form three groups
   CHECK_FALSE(Completions(three, 5).possible(5, 2));
   CHECK_FALSE(Completions(three, 2).possible());
 }
@@ -194,7 +194,7 @@ TEST_CASE("rules: a gradient larger than the buffer travels alone, as it needs n
   CHECK(rules.allows(2, 4));
   CHECK(rules.soonest_begin(2) == 1);
   CHECK(rules.soonest_begin(4) == 2);
-  rules.max_bytes(99);  // a most counts for one as well
+  rules.max_bytes(99);  // the maximum also applies to a single gradient
   CHECK_FALSE(rules.allows(1, 2));
   CHECK_FALSE(Completions(rules, 4).possible());
 }

@@ -1,4 +1,4 @@
-// Times drawn from measured spreads: as wide as the spread says, of mean 1, and the same each time.
+// Times sampled from measured spreads: as wide as the spread, of mean 1, and reproducible.
 
 #include "planner/run/sampled_inputs.hpp"
 
@@ -14,7 +14,7 @@ constexpr std::uint64_t kSamples = 2000;
 constexpr double kSigma = 0.1;
 constexpr double kRangeOfNormal = 1.349;
 
-/// Mean and standard deviation of the logarithm of what `of` gives for each sample.
+/// Mean and standard deviation of the logarithm of `of` over the samples.
 template <typename Of>
 void check_lognormal(double us, const Of& of) {
   double sum = 0;
@@ -41,7 +41,7 @@ core::Profile profile() {
                       .tensors = {{"b.x", 10, 150.0}, {"b.y", 10, 250.0}}}}};
 }
 
-/// 1000 us at 1 MB, 2000 us at 2 MB, for 4 workers.
+/// A network with 1000 us at 1 MB and 2000 us at 2 MB, for 4 workers.
 core::Network network() {
   return {.name = "n",
           .measured = {{.collective = core::CollectiveKind::all_reduce,
@@ -58,7 +58,7 @@ TEST_CASE("drawn: without a spread nothing varies, and what is drawn is what was
   zero.layers[0].forward_spread_us = 0;
   CHECK(!varies(zero));
   zero.layers[0].forward_us = 0;
-  zero.layers[0].forward_spread_us = 3;  // of no time at all
+  zero.layers[0].forward_spread_us = 3;  // of a layer that takes no time
   CHECK(!varies(zero));
 }
 
@@ -103,7 +103,7 @@ TEST_CASE("drawn: beyond its last point a curve goes on as it did, times that po
     const core::CostCurve curve = sampled(given, 4, sample).measured[0].curve;
     CHECK(curve.us(8e6) / 8000 == doctest::Approx(curve.us(2e6) / 2000));
   }
-  given.measured[0].curve = core::CostCurve::through({{1e6, 1000}});  // a constant
+  given.measured[0].curve = core::CostCurve::through({{1e6, 1000}});  // a constant curve
   given.measured[0].spread_us = {100};
   const core::CostCurve constant = sampled(given, 4, 1).measured[0].curve;
   CHECK(constant.us(1) == constant.us(1e9));

@@ -1,4 +1,4 @@
-// Schedules: the presets are the contract's rows, objects override them, and what is refused.
+// Schedules: presets match the contract's table, objects override them, and invalid ones are rejected.
 
 #include "planner/schedule/schedule.hpp"
 
@@ -32,7 +32,7 @@ TEST_CASE("schedule: presets are the rows of the contract's table") {
   struct Row {
     std::string name;
     std::string pipeline;
-    std::string fusion;  ///< as a user would spell it
+    std::string fusion;  ///< as a user writes it
   };
   const std::string ddp = R"({"kind": "buckets", "cap_bytes": 26214400, "first_cap_bytes": 1048576})";
   const std::vector<Row> rows = {
@@ -63,7 +63,7 @@ TEST_CASE("schedule: presets are the rows of the contract's table") {
     CHECK(schedule.options == PipelineOptions{});
     CHECK(schedule.compressor.is_none());
     CHECK_FALSE(schedule.selective);
-    // large tensors and times, so that caps and cycles bite
+    // tensors and times large enough for caps and cycles to have an effect
     for (std::uint32_t seed = 0; seed < 30; ++seed) {
       CAPTURE(seed);
       Random random(seed);

@@ -1,4 +1,4 @@
-// Fusions that try many groupings: each against trying them all one by one.
+// Fusions that try many groupings: each against an exhaustive search.
 
 #include <algorithm>
 #include <string>
@@ -33,7 +33,7 @@ Time time_of(const Scene& scene, const Groups& groups, const std::string& in = "
   return evaluate(request_of(scene.setting, schedule), groups);
 }
 
-/// Up to `most` layers of one to three tensors of up to 40 bytes.
+/// A scene with up to `max` layers of one to three tensors of up to 40 bytes.
 Scene small_scene(Random& random, std::uint32_t max = 8) {
   std::vector<LayerSpec> layers(1 + random.below(max));
   for (LayerSpec& layer : layers) {
@@ -45,7 +45,7 @@ Scene small_scene(Random& random, std::uint32_t max = 8) {
   return {support::profile_of(layers), pair_of(random.below(60), random.below(8) / 4.0)};
 }
 
-/// The best of these by the rule of sweep and autotune.
+/// The best of these by the tie rule of sweep and autotune.
 Groups best_of_these(const Scene& scene, const std::vector<Groups>& all, const char* in) {
   const auto rank = [&](const Groups& groups) {
     return std::tuple(time_of(scene, groups, in), groups.size(), groups.front().end);
@@ -185,7 +185,7 @@ TEST_CASE("sweep: what it finds is what is simulated, and never beats the optima
 
 constexpr std::int64_t kMB = 1'000'000;
 
-/// Gradients of 2 MB, 3 ms apart; an all-reduce takes 2 ms and 1 ms a MB.
+/// A scene with gradients of 2 MB, 3 ms apart; an all-reduce takes 2 ms and 1 ms per MB.
 Scene megabytes(std::size_t count) {
   return {gradients_of(std::vector<std::pair<double, std::int64_t>>(count, {3000, 2 * kMB})),
           pair_of(2000, 1e-3)};
@@ -206,7 +206,7 @@ TEST_CASE("bayesian: one probe is the first cap") {
   CHECK(fused(one + R"(, "to_bytes": 5000000})", scene) == groups_at(scene, "modules", 5e6));
 }
 
-/// Gradients of up to 40 MB at random times.
+/// A scene with gradients of up to 40 MB at random times.
 Scene large_scene(Random& random) {
   std::vector<std::pair<double, std::int64_t>> gradients;
   for (std::uint32_t i = 5 + random.below(30); i > 0; --i)
@@ -269,7 +269,7 @@ TEST_CASE("bayesian, random, grid: the groups of the best probe by what the pipe
 }
 
 TEST_CASE("grid: worked by hand") {
-  // caps 8, 12, 16 under the rule of buckets: 2 1, 3, 3
+  // caps 8, 12, 16 with the rule of buckets: 2 1, 3, 3
   CHECK(fused(R"({"kind": "grid", "of": "buckets", "from_bytes": 8, "to_bytes": 16, "probes": 3})",
               three()) == "2 1");
   CHECK(fused(R"({"kind": "grid", "of": "buckets", "from_bytes": 12, "to_bytes": 16, "probes": 2})",
@@ -306,13 +306,13 @@ TEST_CASE("autotune: the best of its grid, ticks included") {
 
 TEST_CASE("autotune: missing keys are Horovod's ranges, which leave its default out of reach") {
   constexpr std::int64_t kMiB = 1 << 20;
-  // 30 s of startup: every group counts
+  // 30 s of startup: every group matters
   const auto at = [](std::int64_t a, std::int64_t b) {
     return fused(R"("autotune")", Scene(gradients_of({{10, a}, {10, b}}), pair_of(3e7, 0)));
   };
   CHECK(at(32 * kMiB, 32 * kMiB) == "2@1000");
   CHECK(at(32 * kMiB, 32 * kMiB + 4) == "1@1000 1@1000");
-  // ready at 1000 and 1020 us: one tick at 2 ms, or one at 1 ms as well, which costs a startup more
+  // ready at 1000 and 1020 us: one tick at 2 ms, or also one at 1 ms, which costs an additional startup
   const auto twice = [](double startup_us, double us_per_byte) {
     return fused(R"("autotune")",
                  Scene(gradients_of({{1000, 4}, {20, 4}}), pair_of(startup_us, us_per_byte)));
@@ -323,7 +323,7 @@ TEST_CASE("autotune: missing keys are Horovod's ranges, which leave its default 
 
 TEST_CASE("autotune: thresholds are multiples of 4 MiB") {
   constexpr std::int64_t kElementsPerMiB = 1 << 18;
-  // l1's forward pass hides the gathering of the rest, if l1 travels alone: 52 MiB, but not 55 or 51.2
+  // l1's forward pass hides the other gathers if l1 is sent alone: with 52 MiB, but not with 55 or 51.2
   const Scene scene(support::profile_of({{60'000, 10, {3 * kElementsPerMiB}},
                                          {10, 0, {26 * kElementsPerMiB}},
                                          {10, 10, {26 * kElementsPerMiB}}}),

@@ -1,5 +1,5 @@
-// Searches: what they probe, by hand, against a Gaussian process written another way, and how soon they find
-// what they search for.
+// Searches: their probes, by hand, against an independently written Gaussian process, and how fast they find
+// the optimum.
 
 #include "planner/choose/search.hpp"
 
@@ -46,7 +46,8 @@ TEST_CASE("search: a grid is even, both ends included") {
         std::vector<Probe>{{1, 1}, {1.5, 1.5}, {2, 2}, {2.5, 2.5}, {3, 3}});
   CHECK(places(grid_search(identity, {.from = 1, .to = 3, .probes = 2})) == std::vector<double>{1, 3});
   CHECK(places(grid_search(identity, {.from = 1, .to = 3, .probes = 1})) == std::vector<double>{2});
-  CHECK(grid_search(identity, {.from = 0.6, .to = 1.7, .probes = 4}).back().at == 1.7);  // 0.6 + 1.1 is more
+  CHECK(grid_search(identity, {.from = 0.6, .to = 1.7, .probes = 4}).back().at ==
+        1.7);  // 0.6 + 1.1 exceeds it
 }
 
 TEST_CASE("search: random probes are the draws of the seed") {
@@ -63,9 +64,10 @@ TEST_CASE("search: the first Bayesian probe is the given one, the second where l
   };
   CHECK(at(25, 0.1) == std::vector<double>{25, 100});
   CHECK(at(60, 0.1) == std::vector<double>{60, 0});
-  CHECK(at(50, 0.1) == std::vector<double>{50, 0});    // both ends are as good: the lower
-  CHECK(at(25, 1e6) == std::vector<double>{25, 100});  // nothing promises a million deviations
-  CHECK(at(-5, 0.1) == std::vector<double>{0, 100});   // moved into the range
+  CHECK(at(50, 0.1) == std::vector<double>{50, 0});    // both ends are equally good: the lower one is chosen
+  CHECK(at(25, 1e6) == std::vector<double>{25, 100});  // no candidate promises an improvement of a million
+                                                       // deviations
+  CHECK(at(-5, 0.1) == std::vector<double>{0, 100});   // clamped to the range
   CHECK(at(105, 0.1) == std::vector<double>{100, 0});
 }
 
@@ -92,10 +94,10 @@ TEST_CASE("search: Bayesian probes never repeat, not even where nothing can be g
   CHECK(std::adjacent_find(at.begin(), at.end()) == at.end());
   double widest = 0;
   for (std::size_t i = 1; i < at.size(); ++i) widest = std::max(widest, at[i] - at[i - 1]);
-  CHECK(widest < 0.06);  // it spreads
+  CHECK(widest < 0.06);  // the probes spread out
 }
 
-/// A smooth curve with a valley in 0 to 1, and a hill or two.
+/// A smooth curve with a valley in 0 to 1, and one or two hills.
 double valley(std::uint64_t seed, double x) {
   const double place = sim::uniform(sim::hash(seed, 0));
   const double depth = 1 + 3 * sim::uniform(sim::hash(seed, 1));
@@ -154,8 +156,8 @@ TEST_CASE("search: the seed moves random probes much and Bayesian ones a little"
 
 // ---- against Eigen's decomposition and the standard library's functions
 
-/// What bayesian_search() minimises, written from the definitions: values with mean 0 and deviation 1, Matern
-/// 5/2, noise 1e-6, the likeliest length.
+/// The method of bayesian_search(), written from the definitions: values with mean 0 and deviation 1, Matern
+/// 5/2, noise 1e-6, maximum-likelihood length.
 class Oracle {
  public:
   explicit Oracle(std::vector<Probe> probes) : probes_(std::move(probes)) {
@@ -229,7 +231,7 @@ TEST_CASE("search: every Bayesian probe is where the expected improvement is gre
 }
 
 TEST_CASE("search: Bayesian probes have the same bits on any machine and build") {
-  const auto curve = [](double x) { return 400 / x + x; };  // least at 20
+  const auto curve = [](double x) { return 400 / x + x; };  // the minimum is at 20
   const std::vector<double> at =
       places(bayesian_search(curve, {.from = 1, .to = 100, .probes = 8}, {.first = 25}));
   CHECK(at == std::vector<double>{0x1.9p+4, 0x1.9p+6, 0x1.e0adbcc886d01p+4, 0x1p+0, 0x1.8cbb8852ddae2p+5,
@@ -238,7 +240,8 @@ TEST_CASE("search: Bayesian probes have the same bits on any machine and build")
 
 // ---- how many probes it takes
 
-/// Time per iteration over the bucket size in MB: startups fall with it, what is left after backward grows.
+/// Time per iteration over the bucket size in MB: startups fall with it, the exposed communication after
+/// backward grows.
 struct BucketCurve {
   double base;
   double startups;
@@ -253,7 +256,7 @@ struct BucketCurve {
   double operator()(double mb) const { return base + startups / mb + per_mb * mb; }
 };
 
-/// The number of the first probe within 1 % of `least`; one more than there are when none is.
+/// The number of the first probe within 1 % of `min`; one more than the number of probes if there is none.
 double probes_needed(const std::vector<Probe>& probes, double min) {
   const auto found = std::find_if(probes.begin(), probes.end(),
                                   [min](const Probe& probe) { return probe.value <= 1.01 * min; });
@@ -281,7 +284,7 @@ TEST_CASE("search: Bayesian comes within 1 % of the best bucket size in fewer pr
     bayesian_worst = std::max(bayesian_worst, loss_after_10(by_bayes));
     random_worst = std::max(random_worst, loss_after_10(by_chance));
   }
-  // measured: 4.75 probes against 7.35; at worst 2.2 % over the best after 10 probes against 4.0 %
+  // measured: 4.75 probes against 7.35; at worst 2.2 % above the best after 10 probes against 4.0 %
   CHECK(bayesian_mean < 0.8 * random_mean);
   CHECK(bayesian_worst < 0.75 * random_worst);
 }

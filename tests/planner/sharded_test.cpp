@@ -1,4 +1,4 @@
-// Pipeline sharded: whole timelines worked by hand, and what the planner makes of it.
+// Pipeline sharded: complete timelines computed by hand, and the planner's results.
 
 #include <algorithm>
 #include <string>
@@ -21,8 +21,8 @@ using support::Random;
 using support::Scene;
 using support::schedule_of;
 
-// Forward 2 and 3 us, backward 5 and 4. Half an all-reduce takes 5 us for layer 2 (group 1 where each goes
-// alone) and 3 us for layer 1 (group 2).
+// Forward 2 and 3 us, backward 5 and 4 us. Each phase of an all-reduce takes 5 us for layer 2 (group 1 if
+// layers are separate) and 3 us for layer 1 (group 2).
 core::Profile two_layers() { return profile_of({{2, 5, {10}}, {3, 4, {20}}}); }
 
 std::string sharded(const std::string& members = "") { return R"({"pipeline": "sharded")" + members + "}"; }
@@ -43,7 +43,7 @@ TEST_CASE("sharded: parameters are gathered one group ahead before each pass, gr
 
 TEST_CASE("sharded: what forward used last is kept by default, all may be kept, or all gathered again") {
   const Scene scene(two_layers(), pair_of(2, 0.1), 2, {.iterations = 1});
-  // backward waits for its first group, whose compute then hides the gathering of the second
+  // backward waits for its first group, whose compute then hides the gather of the second
   check_run(
       sharded(R"(, "reshard_after_forward": true)"), scene,
       {"F1 3-5, F2 8-11, B2 16-20, B1 20-25", "G2 0-3, G1 3-8, g1 11-16, g2 16-19, S1 20-25, S2 25-28", 28});
@@ -53,10 +53,11 @@ TEST_CASE("sharded: what forward used last is kept by default, all may be kept, 
 
 TEST_CASE("sharded: so many groups are gathered ahead, or none") {
   const Scene scene(two_layers(), pair_of(2, 0.1), 2, {.iterations = 1});
-  // a group that is gathered when backward comes to it stands behind the gradients of the one before
+  // a group gathered when backward reaches it queues behind the gradients of the previous group
   check_run(sharded(R"(, "prefetch": 0)"), scene,
             {"F1 3-5, F2 10-13, B2 13-17, B1 25-30", "G2 0-3, G1 5-10, S1 17-22, g2 22-25, S2 30-33", 33});
-  // three layers of 4 us each, 3 us to gather: two ahead leave at once, the third when the first is computed
+  // three layers of 4 us each, 3 us to gather: two gathers are issued at once, the third when the first layer
+  // is computed
   const Scene three(profile_of({{4, 4, {10}}, {4, 4, {10}}, {4, 4, {10}}}), pair_of(2, 0.1), 2,
                     {.iterations = 1});
   check_run(sharded(), three,
@@ -77,7 +78,8 @@ TEST_CASE("sharded: each micro-batch gathers, only the last scatters") {
   CHECK(got.backward_us == 18);
   CHECK(got.communication_us == 30);
   CHECK(got.exposed_communication_us == 15);
-  CHECK(got.bytes_sent_per_worker == 2 * 60 + 2 * 20 + 60);  // half of 120 bytes forward, of 40 backward
+  CHECK(got.bytes_sent_per_worker == 2 * 60 + 2 * 20 + 60);  // half of 120 bytes in forward, half of 40 in
+                                                             // backward
 }
 
 TEST_CASE("sharded: reading comes first, and each worker updates its shard when the channel has drained") {
@@ -136,7 +138,7 @@ TEST_CASE("sharded: `optimal` beats what is plain, says how far off it may be, a
         [&](const Groups& groups) { best = std::min(best, evaluate(request, groups)); });
     CHECK(value >= best);
     CHECK(value - fused.proof->optimality_gap <= best);
-    // in parts an update is rounded as often as there are groups
+    // an update by group is rounded once per group
     CHECK(request.model().lower_bound() <= best + sim::Time(scene.setting.workload.gradient_count()));
     for (const char* plain : {R"("none")", R"("all")"})
       CHECK(value <= evaluate(request, support::fuse(plain, scene)));

@@ -1,4 +1,4 @@
-// Overlap slow-down in time: whole timelines of two layers, worked by hand.
+// Overlap slow-down in time: complete timelines of two layers, computed by hand.
 
 #include <string>
 
@@ -18,8 +18,8 @@ using support::profile_of;
 using support::Scene;
 using support::schedule_of;
 
-// Forward 2 and 3 us, backward 5 and 4, 40 and 80 bytes. An all-reduce takes 10 us for layer 2 (group 1), 6
-// for layer 1 (group 2), 14 for both; its halves 5, 3 and 7.
+// Forward 2 and 3 us, backward 5 and 4 us, 40 and 80 bytes. An all-reduce takes 10 us for layer 2 (group 1),
+// 6 us for layer 1 (group 2), 14 us for both; reduce-scatter and all-gather take 5, 3 and 7 us.
 core::Profile two_layers() { return profile_of({{2, 5, {10}}, {3, 4, {20}}}); }
 
 constexpr Overlap kCompute = {.compute_slowdown = 1};
@@ -37,11 +37,11 @@ TEST_CASE("slow-down: under wfbp, in one direction, in the other and in both") {
   check(R"("wfbp")", {.iterations = 2, .overlap = kCompute},
         {"F1 0-2, F2 2-5, B2 5-9, B1 9-19, F1 25-27, F2 27-30, B2 30-34, B1 34-44",
          "A1 9-19, A2 19-25, A1 34-44, A2 44-50", 25});
-  // beside B1 four of A1's ten are done, in 5 us
+  // during the 5 us of B1, four of A1's ten are done
   check(R"("wfbp")", {.iterations = 2, .overlap = kChannel},
         {"F1 0-2, F2 2-5, B2 5-9, B1 9-14, F1 26-28, F2 28-31, B2 31-35, B1 35-40",
          "A1 9-20, A2 20-26, A1 35-46, A2 46-52", 26});
-  // beside B1, for 10 us, eight of A1's ten are done
+  // during B1, which takes 10 us, eight of A1's ten are done
   check(R"("wfbp")", {.iterations = 2, .overlap = kBoth},
         {"F1 0-2, F2 2-5, B2 5-9, B1 9-19, F1 27-29, F2 29-32, B2 32-36, B1 36-46",
          "A1 9-21, A2 21-27, A1 36-48, A2 48-54", 27});
@@ -64,7 +64,7 @@ TEST_CASE("slow-down: after backward nothing overlaps but encoding and decoding"
 }
 
 TEST_CASE("slow-down: wfbp with a compressor slows backward, encoding and decoding, and is slowed by them") {
-  // G1 takes 5 x 1.25 beside B1, which has 1.875 us left then; G2 3 x 1.25 beside D1, which has 0.125 left
+  // G1 takes 5 x 1.25 during B1, which then has 1.875 us left; G2 3 x 1.25 during D1, which has 0.125 left
   // compute: F1 F2 B2 E1 [ B1  ] E2 [ D1  ] D2
   // channel:            [ G1 ]     [ G2 ]
   check(R"({"compression": {"name": "x", "ratio": 0.5,
@@ -87,7 +87,7 @@ TEST_CASE("slow-down: in dear the next forward pass and the all-gathers slow eac
       26.925};
   check(R"("dear-no-fusion")", {.iterations = 2, .overlap = kBoth}, expected);
   check(R"("zero")", {.iterations = 2, .overlap = kBoth}, expected);
-  // F1 has no tensors: it starts beside G1
+  // F1 has no tensors: it starts during G1
   // compute: F1 F2 B2 B1     [ F1' ] [F2']
   // channel:         [ S1  ][  G1  ]
   check(R"("dear-no-fusion")", {.iterations = 1, .overlap = kBoth},
@@ -107,7 +107,7 @@ TEST_CASE("slow-down: in dear updates are slowed by the all-gathers that they ru
 
 TEST_CASE("slow-down: in dear decoding and all-gathers slow each other down") {
   // half of the bytes: halves 3 and 2, decode 2 and 1, encode nothing
-  // B1 5 beside S1 3: S1 9-12.75, B1 done 1.875 of 5
+  // B1 5 during S1 3: S1 9-12.75, B1 done 1.875 of 5
   // compute: F1 F2 B2 [ B1 ]           D2  F1'  D1 F2'
   // channel:          [S1]   [S2] [G2][ G1  ]
   check(R"({"pipeline": "dear", "compression": {"name": "x", "ratio": 0.5, "collective": "all_reduce",
@@ -153,7 +153,7 @@ TEST_CASE(
       .iterations = 1, .optimizer_us = 1, .lars_us = 4, .parallel_tensor_operator = true, .overlap = kBoth};
   check(R"("wfbp")", conditions,
         {"F1 0-2, F2 2-5, B2 5-9, B1 9-19, L 27-29, U 30.4-31.4", "A1 9-21, A2 21-27, H 29-30.4", 31.4});
-  // in dear F1, which has no tensors, starts beside LARS' gather: 1.4 x 1.25, then G1's 5 x 1.25
+  // in dear F1, which has no tensors, starts during LARS' gather: 1.4 x 1.25, then G1's 5 x 1.25
   // compute: F1 F2 B2 B1     L [   F1'   ] [F2']
   // channel:         [ S1  ]   [H][   G1   ]
   check(R"("dear-no-fusion")",

@@ -1,5 +1,5 @@
-// What sparse all-reduces are said to send is what they send: the collectives of sparse/ run between threads,
-// and the words of the rank with the most are compared.
+// The predicted traffic of sparse all-reduces equals their real traffic: the collectives of sparse/ run
+// between threads, and the words of the rank with the most traffic are compared.
 
 #include <algorithm>
 #include <string>
@@ -30,7 +30,7 @@ constexpr std::size_t kKept = 2'000;
 constexpr double kDensity = static_cast<double>(kKept) / kElements;
 constexpr double kBytes = 4.0 * kElements;
 
-/// Independent on every rank, so that indexes are uniform.
+/// A random gradient, independent on every rank, so that indexes are uniform.
 std::vector<float> gradient(std::uint32_t rank, std::uint64_t iteration = 0) {
   return sparse::gradient({.seed = 5, .common = 0}, kElements, rank, iteration);
 }
@@ -66,7 +66,7 @@ double mean_sent(const Ran& ran) {
   return static_cast<double>(sum) / static_cast<double>(ran.phases.size());
 }
 
-/// Messages that a rank receives, the most of any.
+/// The number of messages that a rank receives, maximum over ranks.
 template <typename Ran>
 double max_messages(const Ran& ran, std::string_view phase = "") {
   return max(ran, [&](std::size_t rank) { return ran.counts(rank, phase).messages_received; });
@@ -125,7 +125,7 @@ TEST_CASE("sparse costs: topk-dsa fills in as independent indexes do, within 2 %
 TEST_CASE("sparse costs: topk-dsa where some indexes are common fills in as said, and turns dense") {
   constexpr std::uint32_t kSize = 8;
   constexpr double kOverlap = 0.5;
-  // the first 1,000 are common, and 1,000 of a rank's own among the others
+  // the first 1,000 indexes are common, and 1,000 further ones belong to each rank
   const auto half_common = [](std::uint32_t rank) {
     std::vector<float> values = gradient(rank);
     for (std::size_t i = 0; i < values.size(); ++i)
@@ -138,7 +138,7 @@ TEST_CASE("sparse costs: topk-dsa where some indexes are common fills in as said
         Approx(static_cast<double>(ran.results.front())).epsilon(0.02));
   const SparseCall call = calls_of("topk-dsa", kSize, {.overlap = kOverlap}).usual;
   CHECK(words(call.flat) == Approx(max_received(ran)).epsilon(0.03));
-  // 1 - 0.8^8 = 83 % are not zero
+  // 1 - 0.8^8 = 83 % are nonzero
   const auto full = ranks::run(kSize, [&](Transport& t) {
     return sparse::topk_dsa(t, compression::top_k(gradient(t.rank()), kElements / 5), kElements).non_zeros;
   });
@@ -151,7 +151,7 @@ TEST_CASE("sparse costs: ok-topk keeps to its bound, and sends what is expected 
   constexpr std::uint64_t kCalls = 3;
   for (const std::uint32_t size : kSizes) {
     CAPTURE(size);
-    using Ran = ranks::Ran<std::size_t>;  // how many a rank has selected
+    using Ran = ranks::Ran<std::size_t>;  // the number of elements that each rank has selected
     std::vector<Ran> ran(kCalls, {std::vector<std::size_t>(size), std::vector<ranks::Phases>(size)});
     transport::run_ranks(size, [&](Transport& end) {
       sparse::OkTopkState state;
@@ -179,7 +179,7 @@ TEST_CASE("sparse costs: ok-topk keeps to its bound, and sends what is expected 
       CHECK(words(expected.usual.flat) == Approx(max_received(ran[call])).epsilon(0.1));
       CHECK(sent_words(expected.usual) == Approx(mean_sent(ran[call])).epsilon(0.1));
       CHECK(expected.usual.flat.messages == max_messages(ran[call]));
-      // the bound is of k', the most that a rank has selected
+      // the bound uses k', the most elements that a rank has selected
       const double k =
           static_cast<double>(*std::max_element(ran[call].results.begin(), ran[call].results.end()));
       CHECK(max_received(ran[call]) <= words(bound.usual.flat) * std::max(1.0, k / kKept));

@@ -1,5 +1,5 @@
-// Sparse all-reduces as costs: what they are read from, whole timelines worked by hand, the Tencent paper's
-// equations, and that optimal grouping is the best of all groupings with them.
+// Sparse all-reduces as costs: reading, complete timelines computed by hand, the Tencent paper's equations,
+// and that the optimal grouping is the best of all groupings.
 
 #include "planner/cost/sparse.hpp"
 
@@ -35,14 +35,14 @@ TEST_CASE("sparse: independent selections fill 1 - (1 - density)^workers, and co
   CHECK(fill_in(0.25, 2, 0) == 0.4375);
   CHECK(fill_in(0.25, 3, 0) == 0.578125);
   CHECK(fill_in(0.25, 8, 1) == 0.25);
-  // half of a quarter is common; an eighth of the rest, 1/7 of it, each worker's own
+  // half of a quarter is common; an eighth of the rest, 1/7 of it, belongs to each worker
   CHECK(fill_in(0.25, 2, 0.5) == Approx(0.125 + 0.875 * (1 - 36.0 / 49)).epsilon(1e-14));
   CHECK(fill_in(0, 100, 0.5) == 0);
   CHECK(fill_in(1, 100, 0) == 1);
   CHECK(fill_in(1, 100, 1) == 1);
   CHECK(fill_in(1e-12, 2, 0) == Approx(2e-12).epsilon(1e-11));
   CHECK(fill_in(0.01, 1'000'000, 0) == 1);
-  // facts of the Ok-Topk paper's set-ups: 1 % on 16 workers, 2 % on 32
+  // results from the Ok-Topk paper: 1 % on 16 workers, 2 % on 32
   CHECK(fill_in(0.01, 16, 0) == Approx(0.149).epsilon(0.005));
   CHECK(fill_in(0.02, 32, 0) == Approx(0.476).epsilon(0.005));
 }
@@ -76,7 +76,7 @@ TEST_CASE("sparse: a name and a density are enough, other keys change what the t
   const Compressor hi = read(R"({"name": "hitopk", "density": 0.01, "paper_bytes": true})");
   CHECK(hi.sparse->paper_bytes);
   CHECK(read(compressor_json(hi).dump()) == hi);
-  // with a ratio any name is free
+  // with a ratio any name is allowed
   CHECK_FALSE(read(R"({"name": "ok-topk", "ratio": 0.02})").sparse);
 }
 
@@ -143,7 +143,8 @@ TEST_CASE("sparse: named schedules are one group after backward, and need a dens
 
 // ---- timelines
 
-// Forward 2 and 3 us, backward 5 and 4, 120 bytes in all, 2 workers, 1 us and 0.1 us a byte, a quarter kept.
+// Forward 2 and 3 us, backward 5 and 4 us, 120 bytes in total, 2 workers, 1 us and 0.1 us per byte, density
+// one quarter.
 core::Profile two_layers() { return profile_of({{2, 5, {10}}, {3, 4, {20}}}); }
 
 TEST_CASE("sparse: a schedule selects after backward, sends all as one group, and adds it up") {
@@ -159,7 +160,7 @@ TEST_CASE("sparse: a schedule selects after backward, sends all as one group, an
 }
 
 TEST_CASE("sparse: fused and overlapped, merged gradients travel under backward") {
-  // as above, group 1 of 80 bytes takes 2 (1 + 4), group 2 of 40 bytes 2 (1 + 2)
+  // in the same scene, group 1 of 80 bytes takes 2 (1 + 4), group 2 of 40 bytes 2 (1 + 2)
   check_run(
       R"({"pipeline": "wfbp", "compression": {"name": "gtopk", "density": 0.25,
           "selection": {"startup_us": 2}, "decode": {}}})",
@@ -167,8 +168,9 @@ TEST_CASE("sparse: fused and overlapped, merged gradients travel under backward"
       {"F1 0-2, F2 2-5, B2 5-9, E1 9-11, B1 11-16, E2 16-18", "G1 11-21, G2 21-27", 27});
 }
 
-// Usually 3 messages, the size of a share and a half of the gradient: 3 + (4 + 60) 0.1 = 9.4. With all that
-// two selections fill, 7/16: 3 + (4 + 82.5) 0.1 = 11.65. Regions besides: 2 messages and 8 bytes, 2.8.
+// Regular iterations send 3 messages, the size of a share and half of the gradient: 3 + (4 + 60) 0.1 = 9.4.
+// Those that gather everything that two selections fill, 7/16, take 3 + (4 + 82.5) 0.1 = 11.65. Regions add 2
+// messages and 8 bytes, 2.8.
 constexpr const char* kOkTopk =
     R"({{"name": "ok-topk", "compression": {{"name": "ok-topk", "density": 0.25, "recompute_every": 2,
          "repartition_every": 4, "selection": {{"startup_us": 1}}, "recompute_selection": {{"startup_us": 3}},
@@ -190,13 +192,13 @@ TEST_CASE("sparse: or the iterations that have it pay for it") {
              "F1 31.45-33.45, F2 33.45-36.45, B2 36.45-40.45, B1 40.45-45.45, E1 45.45-46.45, "
              "F1 55.85-57.85, F2 57.85-60.85, B2 60.85-64.85, B1 64.85-69.85, E1 69.85-72.85",
              "G1 17-31.45, G1 46.45-55.85, G1 72.85-84.5", (24.4 + 28.65) / 2});
-  // only what counts is told
+  // only effective settings are written
   const Scene usual(two_layers(), link_of(1, 0.1), 2, {.iterations = 2});
   const Metrics second = usual.run(schedule_of(fmt::format(kOkTopk, true))).metrics;
   CHECK(second.encode_us == 1);
   CHECK(second.exposed_communication_us == Approx(9.4).epsilon(1e-9));
   CHECK(second.bytes_sent_per_worker == Approx(64).epsilon(1e-12));
-  // over whole periods the mean is the same
+  // over whole periods the mean is equal
   const Scene scene(two_layers(), link_of(1, 0.1), 2, {.iterations = 5});
   const Metrics spikes = scene.run(schedule_of(fmt::format(kOkTopk, true))).metrics;
   CHECK(spikes.iteration_us == Approx(14 + 2 + 11.225).epsilon(1e-12));
@@ -235,14 +237,14 @@ TransferCost transfer(const core::Network& network, std::int64_t workers, const 
 }
 
 TEST_CASE("sparse: hitopk costs equations 7, 9 and 10 of the Tencent paper") {
-  // two nodes of four, 1000 elements, 1 % of them
+  // two nodes of four, 1000 elements, density 1 %
   const core::Network network = nodes_of_four(false);
   const double step_1 = 3 * 5 + 4 * 3 * 1000 / 4.0 * 0.001;
   const double step_3 = 30 * 1 + 4 * 1 * 10 / 4.0 * 0.01;
   const double step_4 = 5 * 2 + 4 * 3 * (10 * 2 / 4.0) * 0.001;
   CHECK(transfer(network, 8, R"({"name": "hitopk", "density": 0.01, "paper_bytes": true})")
             .us(CollectiveKind::all_reduce, 4000) == Approx(step_1 + step_3 + step_4).epsilon(1e-12));
-  // an index travels with each value
+  // each value is sent with an index
   const TransferCost counted = transfer(network, 8, R"({"name": "hitopk", "density": 0.01})");
   CHECK(counted.us(CollectiveKind::all_reduce, 4000) ==
         Approx(step_1 + step_3 + 0.1 + step_4 + 0.06).epsilon(1e-12));
@@ -253,7 +255,7 @@ TEST_CASE("sparse: hitopk costs equations 7, 9 and 10 of the Tencent paper") {
   // a worker selects from its fourth of the node's sum (equation 8)
   CHECK(transfer(network, 8, R"({"name": "hitopk", "density": 0.01, "selection": {"us_per_byte": 1}})")
             .encode_us(4000) == 1000);
-  // one link for a node's four workers
+  // the four workers of a node share one link
   const core::Network shared = nodes_of_four(true);
   CHECK(transfer(shared, 8, R"({"name": "hitopk", "density": 0.01})").us(CollectiveKind::all_reduce, 4000) ==
         Approx(counted.us(CollectiveKind::all_reduce, 4000) + 3 * 0.2).epsilon(1e-12));
@@ -286,7 +288,7 @@ TEST_CASE("sparse: topk-dsa turns dense beyond two thirds, and is as quick as k 
   CHECK(us(4, R"("density": 0.25)") == Approx(6000 * (0.5 + 1)));  // 175/256 is filled
   CHECK(us(4, R"("density": 0.125)") == Approx(6000 * (0.25 + 2 * (1 - 2401 / 4096.0))));
   CHECK(us(4, R"("density": 0.25, "overlap": 1)") == Approx(6000 * (0.5 + 0.5)));
-  CHECK(us(4, R"("density": 0.75)") == Approx(6000 * (1 + 1 + 0.5)));  // what comes dense is summed
+  CHECK(us(4, R"("density": 0.75)") == Approx(6000 * (1 + 1 + 0.5)));  // dense parts are summed
 }
 
 TEST_CASE("sparse: a network without what a method needs is refused, one worker needs nothing") {

@@ -1,4 +1,4 @@
-// Ways: what a group costs that is compressed, against closed forms worked by hand.
+// Transfers: the cost of compressed groups, against closed forms computed by hand.
 
 #include "planner/cost/transfers.hpp"
 
@@ -24,7 +24,7 @@ constexpr auto kAllGather = CollectiveKind::all_gather;
 
 Approx close(double value) { return Approx(value).epsilon(1e-12); }
 
-/// Encodes in max(8, 2 + 0.25 x) us, decodes in 0.125 x.
+/// A compressor that encodes in max(8, 2 + 0.25 x) us and decodes in 0.125 x us.
 Compressor compressor(double ratio, CollectiveKind collective) {
   return {.name = "x",
           .ratio = ratio,
@@ -120,7 +120,8 @@ TEST_CASE("ways: one worker neither encodes nor sends nor decodes, and none comp
 TEST_CASE("ways: selective, a group is encoded exactly if it is sooner there for it") {
   const Network network = link_of(4, 0.5);
   const Transfer transfer = {.compressor = compressor(0.25, kAllGather), .selective = true};
-  // as it is 8 + 0.5 x; encoded max(8, 2 + 0.25 x) + 4 + 0.125 x + 0.125 x, which is 12 + 0.25 x up to x = 24
+  // uncompressed 8 + 0.5 x; encoded max(8, 2 + 0.25 x) + 4 + 0.125 x + 0.125 x, which is 12 + 0.25 x up to x
+  // = 24
   const TransferCost fast(network, 2, transfer);
   for (const std::int64_t bytes : {4, 12, 16, 20, 24, 4000}) CHECK(fast.is_encoded(bytes) == (bytes > 16));
 }
@@ -165,7 +166,7 @@ TEST_CASE("ways: planners are told where more bytes may cost less") {
   CHECK(TransferCost(rising, 4, {}).is_monotone(kAllReduce));
   CHECK(TransferCost(rising, 4, {.compressor = gathered}).is_monotone(kAllReduce));
   CHECK_FALSE(TransferCost(rising, 4, {.compressor = gathered, .selective = true}).is_monotone(kAllReduce));
-  // it is the collective that carries the group that counts
+  // the collective that transfers the group determines the result
   Network falling = support::measured_of({{100, 10}, {200, 30}});
   falling.measured.back().curve = core::CostCurve::through({{100, 30}, {200, 10}});
   REQUIRE(falling.measured.back().collective == kAllGather);

@@ -1,4 +1,4 @@
-// What-ifs: the same groups on another network, on faster workers, or with nobody in the way.
+// What-ifs: the same groups on another network, on faster workers, or without disturbances.
 
 #include <string>
 #include <utility>
@@ -35,10 +35,10 @@ TEST_CASE("what-if: each change alone, and two at once") {
       {"no-stragglers", 128},            // ready at 40 and 60, 44 each
       {"network=2", 142},                // 80 to 102, 120 to 142
       {"bandwidth=2", 144},              // 24 each
-      {"startup=2", 164},                // 42 each, the second when the first has ended
+      {"startup=2", 164},                // 42 each, the second after the first
       {"compute=2", 128},                //
-      {"layer=l2", 108},                 // 20 to 64, and on
-      {"network=2,no-stragglers", 84}};  // 40 to 62, and on
+      {"layer=l2", 108},                 // 20 to 64, then the second
+      {"network=2,no-stragglers", 84}};  // 40 to 62, then the second
   for (const auto& [change, us] : expected) {
     CAPTURE(change);
     CHECK(changed_us(scene, schedule, change) == us);
@@ -92,7 +92,7 @@ TEST_CASE("what-if: shared links of a topology become faster, too") {
   Conditions conditions = {.iterations = 1, .fidelity = Fidelity::messages};
   conditions.topology = cluster::TopologySpec{
       .startup_us = 8,
-      .nic = {.latency_us = 2, .us_per_byte = 0.25}};  // 12 + 200 x 0.25 a message, two rounds
+      .nic = {.latency_us = 2, .us_per_byte = 0.25}};  // 12 + 200 x 0.25 per message, two rounds
   const Scene scene(support::profile_of({{10, 20, {100}}}), support::pair_of(4, 0.1), 2, conditions);
   const Schedule schedule = schedule_of(R"("wfbp")");
   REQUIRE(scene.run(schedule).metrics.iteration_us == 30 + 2 * 62);

@@ -33,11 +33,11 @@ using transport::Transport;
 // ---- what plans need
 
 struct Needs {
-  std::vector<std::string> all_reduces;  ///< each once, as the next
+  std::vector<std::string> all_reduces;  ///< without duplicates; the next member likewise
   std::vector<Asked> compressors;
   bool halves = false;
   bool gathers = false;
-  bool levels = false;  ///< of nodes
+  bool levels = false;  ///< whether links of nodes are measured
 };
 
 template <typename T>
@@ -69,18 +69,18 @@ std::uint32_t repetitions(const CalibrationOptions& spec, std::int64_t bytes) {
   return std::max(std::min(kFewest, spec.repetitions), few);
 }
 
-/// What collectives are measured under.
+/// The conditions under which collectives are measured.
 struct Terms {
   const CalibrationOptions& spec;
   std::uint32_t workers_per_node = 1;
-  /// What a link lets pass at once after a pause. Groups follow each other, and ones larger than this find
-  /// links that had no time to save up, and ranks that ended the one before at different times. Small ones
-  /// leave links the time, and are timed several at once.
+  /// The burst that an idle link lets pass at once. Consecutive groups larger than this find links without
+  /// saved bursts and ranks that ended the previous group at different times. Smaller groups leave the links
+  /// time, so several are timed at once.
   std::int64_t burst_bytes = 0;
 };
 
-/// Repetitions in several sweeps over all sizes, so that what disturbs the machine for a while does not meet
-/// one size alone.
+/// Spreads the repetitions over several sweeps of all sizes, so that a temporary disturbance does not affect
+/// a single size.
 void measure_sizes(Transport& transport, measure::Engine& engine, const Terms& terms,
                    measure::Collective kind, const std::vector<std::int64_t>& sizes,
                    std::vector<measure::Samples>& into) {
@@ -104,7 +104,7 @@ void measure_sizes(Transport& transport, measure::Engine& engine, const Terms& t
   if (transport.rank() == 0) std::ranges::move(all, std::back_inserter(into));
 }
 
-/// On rank 0; nothing on the others. By `engine`, where the groups are carried by it.
+/// Valid on rank 0; empty on the others. Uses `engine` if it transfers the groups.
 std::vector<measure::Samples> measured_collectives(Transport& transport, measure::Engine* engine,
                                                    const Needs& needs, const Terms& terms,
                                                    const std::vector<std::int64_t>& sizes,

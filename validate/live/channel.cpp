@@ -15,8 +15,8 @@
 namespace live {
 namespace {
 
-/// What is spun of a precise wait: more of it would keep other workers' threads from the processors, and they
-/// would be later than a timer is.
+/// The final part of a precise wait that is a spin loop. A longer one would keep other workers' threads off
+/// the processors and delay them more than a timer does.
 constexpr std::chrono::microseconds kSpun(5);
 
 std::string_view words(planner::TaskLabel::Kind kind) {
@@ -172,8 +172,8 @@ std::optional<std::size_t> Channel::next_in_order(std::unique_lock<std::mutex>& 
   return begun_++;
 }
 
-/// Hands over whole collectives as long as the credit lasts, one that is larger alone. What has been handed
-/// over is no longer overtaken.
+/// Hands over whole collectives within the credit; a larger one runs alone. Handed-over collectives cannot be
+/// overtaken.
 void Channel::hand_over() {
   while (!waiting_.empty()) {
     const auto first = std::ranges::min_element(

@@ -1,5 +1,5 @@
-// The communication thread of a worker: runs collectives one after the other, in the order in which they are
-// issued or, where its stream has a credit, by priority.
+// The communication thread of a worker: runs collectives sequentially, in issue order or, if its stream has a
+// credit, by priority.
 
 #pragma once
 
@@ -26,21 +26,21 @@ using Clock = std::chrono::steady_clock;
 struct Request {
   planner::TaskLabel label;
   std::uint32_t group = 0;
-  std::int32_t priority = 0;       ///< with a credit: the lowest value of those that wait goes first
-  std::int64_t size = 0;           ///< with a credit: what it counts
-  Clock::time_point not_before{};  ///< without a credit
+  std::int32_t priority = 0;       ///< with a credit: the lowest value that waits runs first
+  std::int64_t size = 0;           ///< with a credit: bytes that count against it
+  Clock::time_point not_before{};  ///< without a credit: earliest start
   Clock::time_point ready{};       ///< set when it is posted
-  Clock::time_point start{};       ///< set by the thread, as is `end`
+  Clock::time_point start{};       ///< set by the thread; `end` likewise
   Clock::time_point end{};
 };
 
 struct ChannelOptions {
-  /// Goes by priority, as sim::Window has it. Rank 0 decides and tells the others which collective is next,
-  /// as each rank may see gradients become ready at other times. None: collectives run in the order of
-  /// posting.
+  /// If set, collectives run by priority under this credit, as in sim::Window. Rank 0 chooses the next
+  /// collective and announces it to the others, as ranks may see gradients become ready at different times.
+  /// If absent, collectives run in posting order.
   std::optional<std::int64_t> credit = {};
-  std::chrono::nanoseconds negotiation{};  ///< spent before each collective
-  /// No wait lasts longer than this beyond the last collective that ended.
+  std::chrono::nanoseconds negotiation{};  ///< time before each collective
+  /// The maximum wait beyond the end of the last collective.
   std::chrono::milliseconds deadline{60'000};
 };
 
@@ -53,18 +53,19 @@ class Channel {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  /// Posts what gets ready at one moment: with a credit none of it is handed over before all of it is there
-  /// to choose from. Returns the number of the first to wait for; the others' numbers follow.
+  /// Posts the requests that become ready at one moment; with a credit all of them are queued before one is
+  /// chosen. Returns the number of the first, for wait(); the others are numbered consecutively.
   std::size_t post(const std::vector<Request>& requests);
-  /// Returns when the request had ended. What the thread has thrown is thrown here and by sleep_until().
+  /// Waits for a request and returns its end time. Exceptions of the thread are rethrown here and by
+  /// sleep_until().
   Clock::time_point wait(std::size_t number);
-  /// With `precisely` the last bit is spun.
+  /// Sleeps until a time; with `precisely` the last part is a spin loop.
   void sleep_until(Clock::time_point until, bool precisely);
 
-  /// Returns all requests since the last call, which must have ended.
+  /// Returns all requests since the last call; they must have ended.
   std::vector<Request> take();
 
-  /// What the thread runs, for messages: "all-reduce of group 3".
+  /// The collective that the thread currently runs, for messages: "all-reduce of group 3".
   std::string doing() const;
 
  private:
@@ -83,18 +84,19 @@ class Channel {
   std::function<void(const Request&)> carry_;
 
   mutable std::mutex mutex_;
-  std::condition_variable posted_;  // for the thread
-  std::condition_variable ended_;   // for compute: what it waits for is there, or never will be
-  /// What compute waits for: to wake it for anything else would take a processor from those that communicate.
+  std::condition_variable posted_;  // notifies the thread
+  std::condition_variable ended_;   // notifies compute: its condition holds, or the thread has failed
+  /// The condition for which compute waits. Compute is woken only for it, since other wake-ups would take a
+  /// processor from communicating threads.
   const std::function<bool()>* awaited_ = nullptr;
   Clock::time_point last_end_;
   std::vector<Request> requests_;
   std::vector<bool> has_ended_;
   std::size_t count_ended_ = 0;
-  std::size_t begun_ = 0;             // in order: of the requests
-  std::vector<std::size_t> waiting_;  // with a credit: not handed over
-  std::deque<std::size_t> handed_;    // and not begun
-  std::deque<std::size_t> to_tell_;   // handed over, and not told to other ranks
+  std::size_t begun_ = 0;             // in order mode: number of requests begun
+  std::vector<std::size_t> waiting_;  // with a credit: not handed over yet
+  std::deque<std::size_t> handed_;    // handed over and not begun
+  std::deque<std::size_t> to_tell_;   // handed over and not yet announced to other ranks
   std::int64_t in_flight_ = 0;        // bytes
   std::size_t flying_ = 0;
   std::optional<std::size_t> running_;
@@ -103,7 +105,7 @@ class Channel {
   std::thread thread_;
 };
 
-/// "all-reduce of group 3", counted from 1.
+/// Formats "all-reduce of group 3", counted from 1.
 std::string text(const Request& request);
 
 }  // namespace live

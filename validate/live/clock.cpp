@@ -11,7 +11,7 @@
 namespace live {
 namespace {
 
-/// The same for all processes of a host since it was started.
+/// An identifier of the host and its boot, the same for all its processes.
 std::string clock_name() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;

@@ -1,4 +1,4 @@
-// Whether workers can compare what their clocks say, and begin at the same time.
+// Whether the clocks of workers are comparable, and a common start time.
 
 #pragma once
 
@@ -8,16 +8,16 @@
 
 namespace live {
 
-/// Whether all ranks are on one host, whose processes share a steady clock. All call it, and all get the
-/// same.
+/// Whether all ranks are on one host, whose processes share a steady clock. A collective call; all ranks get
+/// the same result.
 bool share_clock(transport::Transport& transport);
 
-/// All call it at about the same time: when to begin, a few milliseconds later. Where clocks differ each
-/// begins as long after it was told.
+/// A common start time a few milliseconds ahead. All ranks call it at about the same time. Without a shared
+/// clock each rank waits equally long after it receives the message.
 std::chrono::steady_clock::time_point common_start(transport::Transport& transport, bool shares_clock);
 
-/// What a fixed loop takes (see profiler/common/noise.hpp) once the other workers have come to rest after a
-/// barrier: it is to feel who else is there.
+/// The time of a fixed loop (see profiler/common/noise.hpp) once the other workers are idle after a barrier;
+/// detects load from other processes.
 double loop_at_rest_us();
 
 }  // namespace live

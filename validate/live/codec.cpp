@@ -27,18 +27,18 @@ using core::CollectiveKind;
 using transport::Transport;
 
 constexpr std::uint32_t kSweeps = 3;
-/// Groups that nothing is encoded of beside the channel follow each other closely: links have no pause
-/// between them.
+/// Groups without coding outside the channel follow each other closely, so links have no idle time between
+/// them.
 constexpr std::size_t kFollowing = 4;
 
-/// When a rank began, had encoded, had carried the first and the last group, and had decoded.
+/// Times at which a rank began, had encoded, had transferred the first and the last group, and had decoded.
 using Steps = std::array<std::int64_t, 5>;
-/// Between them.
+/// The durations between steps.
 using Stretches = std::array<double, 4>;
 
 std::int64_t ns(Clock::time_point at) { return std::chrono::nanoseconds(at.time_since_epoch()).count(); }
 
-/// What is timed of one size: a group, or several that follow each other.
+/// The timed load of one size: a group, or several consecutive groups.
 struct Load {
   Load(const Method& method, std::int64_t size, std::size_t groups, const Gradients& gradients,
        std::uint64_t seed)
@@ -84,7 +84,8 @@ class Timer {
     for (const auto& fusion_buffer : load.fusion_buffers) fusion_buffer->decode();
     steps[4] = ns(Clock::now());
     steps[2] = ns(channel_.take().front().end);
-    transport::barrier(transport_, tag_of(Tag::barrier));  // checks take processors, of those that still run
+    transport::barrier(transport_, tag_of(Tag::barrier));  // checks would take processors from ranks that
+                                                           // still run
     check(load, iteration);
     const Stretches us = told(steps);
     for (std::size_t step = 0; is_recorded && step < us.size(); ++step) load.us[step].push_back(us[step]);
@@ -100,7 +101,7 @@ class Timer {
     }
   }
 
-  /// Of all ranks, on rank 0.
+  /// Combines the steps of all ranks, on rank 0.
   Stretches told(const Steps& own) {
     if (transport_.rank() != 0) {
       transport_.send(0, tag_of(Tag::record), transport::to_bytes(std::span<const std::int64_t>(own)));
@@ -131,7 +132,7 @@ class Timer {
 };
 
 planner::CodeCost curve_cost(std::vector<std::pair<double, double>> points) {
-  double max = 0;  // what costs more is never cheaper: a smaller size may have met noise
+  double max = 0;  // enforces monotone costs: a smaller size may have met noise
   for (auto& [bytes, us] : points) us = max = std::max(max, us);
   return {.curve = std::make_shared<const core::CostCurve>(core::CostCurve::through(points))};
 }
@@ -191,7 +192,7 @@ planner::Compressor measured_compressor(const TimedCompressor& timed, const std:
   }
   out.decodes_each = false;
   if (cost.is_sparse()) out.in_transit = curve_cost(std::move(in_transit));
-  if (needs_nodes(out)) {  // all of it is on the way
+  if (needs_nodes(out)) {  // everything happens in transit
     out.encode = out.decode = {};
     if (out.sparse) out.decode = curve_cost(std::move(decode));
   } else {

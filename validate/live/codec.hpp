@@ -1,4 +1,4 @@
-// What encoding, carrying and decoding take on the workers that will run, all at once, as in a run.
+// Measures encoding, transfer and decoding on the workers of a later run, all at once, as in a run.
 
 #pragma once
 
@@ -13,9 +13,9 @@
 
 namespace live {
 
-/// Of a group of one size: each from when the last worker had ended the step before until the last has ended
-/// this one. (Where clocks differ: what it took the slowest.) Where all is done on the way, of one of several
-/// groups that follow each other.
+/// The times of a group of one size. Each step lasts from when the last worker ended the previous step until
+/// the last worker has ended this one. (Without a shared clock: the time of the slowest worker.) If
+/// everything happens in transit, the time is per group in a sequence of groups.
 struct CodeTimes {
   double encode_us = 0;
   double carry_us = 0;
@@ -23,26 +23,26 @@ struct CodeTimes {
   double ratio = 1;  ///< of the first worker's encoding
 };
 
-/// By size. Of no meaning elsewhere than on rank 0.
+/// Times by size. Valid on rank 0 only.
 struct TimedCompressor {
   planner::Compressor compressor;
   std::vector<CodeTimes> times;
 };
 
 struct TimingOptions {
-  std::uint32_t rounds = 20;  ///< that are recorded, in several sweeps over all sizes
+  std::uint32_t rounds = 20;  ///< recorded rounds, each over all sizes
   std::uint64_t seed = 1;
   std::chrono::milliseconds deadline{60'000};
 };
 
-/// Encodes and decodes in this thread and carries in another one, as workers do. All ranks call it.
-/// EnvironmentError where what comes out is wrong.
+/// Encodes and decodes in this thread and transfers in another one, as workers do. All ranks call it. Throws
+/// EnvironmentError if a result is wrong.
 TimedCompressor time_compressor(transport::Transport& transport, const Asked& asked,
                                 const std::vector<std::int64_t>& sizes, std::uint32_t workers_per_node,
                                 const TimingOptions& options);
 
-/// The compressor with what was measured for costs. What sparse all-reduces, and those that compress between
-/// nodes alone, take beyond their messages is `in_transit`: they select and sum in the communication thread.
+/// The compressor with the measured costs. For sparse all-reduces, and compression between nodes only, the
+/// time beyond the messages is `in_transit`: selection and summation run in the communication thread.
 planner::Compressor measured_compressor(const TimedCompressor& timed, const std::vector<std::int64_t>& sizes,
                                         const core::Network& network, std::uint32_t workers);
 

@@ -16,11 +16,11 @@
 namespace live {
 namespace {
 
-/// Ranks (from 0) between which the median lies with 95 %: the widest that leave at most 2.5 % on each side.
-/// (Logarithms, as the chance that none of a thousand values is below the median is no double.)
+/// Ranks (from 0) that bound the median's 95 % interval: the innermost that leave at most 2.5 % on each side.
+/// (Uses logarithms, as the probability that none of a thousand values is below the median underflows.)
 std::size_t lower_rank(std::size_t count) {
   const auto n = static_cast<double>(count);
-  double log_chance = n * std::log(0.5);  // that k of them are below the median, k = 0
+  double log_chance = n * std::log(0.5);  // log probability that k of them are below the median, from k = 0
   double at_most = 0;
   std::size_t rank = 0;
   for (std::size_t k = 0; k < count; ++k) {
@@ -40,7 +40,7 @@ std::vector<double> of_iterations(const WorkerRecord& worker,
   return out;
 }
 
-/// Of each iteration the slowest worker's.
+/// The length of each iteration: that of the slowest worker.
 std::vector<double> lengths(const Record& record) {
   std::vector<double> out(record.workers.front().iterations.size());
   for (const WorkerRecord& worker : record.workers)
@@ -125,7 +125,7 @@ bool is_of_collective(const Compared& compared) {
   return compared.quantity.ends_with(" start") || compared.quantity.ends_with(" end");
 }
 
-/// Of those that are looked at, over all workers; null: there is none.
+/// The entry with the greatest error among those selected, over all workers; null if none is selected.
 template <typename IsLookedAt>
 const Compared* furthest_off(const Comparison& comparison, const IsLookedAt& is_looked_at) {
   const Compared* out = nullptr;

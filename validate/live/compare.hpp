@@ -1,4 +1,4 @@
-// Holds what was recorded against what was predicted.
+// Compares a recorded run with its prediction.
 
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace live {
 
-/// The median of at least one value, and the 95 % interval of the median by order statistics: of fewer than
-/// six values all of them.
+/// The median of at least one value and its 95 % confidence interval by order statistics; with fewer than six
+/// values the interval is their full range.
 struct Median {
   double value = 0;
   double min = 0;
@@ -18,19 +18,20 @@ struct Median {
 };
 Median median_of(std::vector<double> values);
 
-/// Asks for at least one recorded iteration on every worker.
+/// Requires at least one recorded iteration on every worker.
 Comparison compare(const RunSpec& spec, const core::Profile& profile, const Prediction& prediction,
                    const Record& record);
 
-/// How far the iteration is off, never negative.
+/// The absolute error of the iteration.
 double error_of(const Comparison& comparison);
 
-/// A line for the iteration and each quantity, of the worker that is furthest off, and for the collective
-/// that is.
+/// A table with one line for the iteration and each quantity, for the worker with the greatest error, and for
+/// the collective with the greatest error.
 std::string comparison_table(const Comparison& comparison);
 std::string comparisons_json(const std::vector<Comparison>& comparisons, const std::string& where);
 
-/// A predicted and a measured iteration of each worker, one above the other: the one of median length.
+/// A predicted and a measured iteration of each worker, one above the other; the measured one has median
+/// length.
 struct Shown {
   std::string name;
   const core::Profile* profile = nullptr;

@@ -31,7 +31,7 @@ void Dense::run(transport::Transport& transport, core::CollectiveKind kind) {
   engine_->finish();
 }
 
-/// When first asked for.
+/// Constructs the collective on first use.
 const cluster::Collective& Dense::made(core::CollectiveKind kind) {
   for (const auto& [known, collective] : made_)
     if (known == kind) return collective;

@@ -1,5 +1,5 @@
-// Values of one rank that dense collectives work on in place: on the host, by the transport's own
-// collectives, or in a buffer of another backend's, on a GPU.
+// The values of one rank for dense collectives: in host memory with the transport's own collectives, or in a
+// buffer of another backend, on a GPU.
 
 #pragma once
 
@@ -17,20 +17,20 @@
 
 namespace live {
 
-/// Which of those that are measured.
+/// The measured collective for a kind of collective.
 measure::Collective measured(core::CollectiveKind kind);
 
 class Dense {
  public:
-  /// `values` must outlive this. `engine`: an empty buffer of the other backend's, or null.
+  /// `values` must outlive this object. `engine` creates a buffer of the other backend, or is null.
   Dense(std::span<float> values, const cluster::Shape& shape, std::string all_reduce,
         std::unique_ptr<measure::Engine> engine);
 
   bool is_elsewhere() const { return engine_ != nullptr; }
-  /// Where the values are elsewhere, there and back: not while anything runs.
+  /// Copies values to the buffer and back if it is elsewhere; not allowed while a collective runs.
   void load();
   void store();
-  /// To its end. Parts of halves are those of measure::own_part().
+  /// Runs a collective to its end. Parts of reduce-scatter and all-gather are those of measure::own_part().
   void run(transport::Transport& transport, core::CollectiveKind kind);
 
  private:

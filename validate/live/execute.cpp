@@ -14,7 +14,7 @@ namespace {
 using transport::Bytes;
 using transport::Transport;
 
-/// Numbers one after another, as bytes.
+/// Serializes numbers as bytes.
 class Writer {
  public:
   template <typename T>
@@ -60,7 +60,7 @@ class Reader {
   std::size_t at_ = 0;
 };
 
-/// With what processors did meanwhile.
+/// A worker's record with its processor statistics.
 struct Told {
   WorkerRecord worker;
   profiler::ProcessorTimes busy;
@@ -97,7 +97,7 @@ Told unpacked(Reader& in) {
   return out;
 }
 
-/// All workers', one after another, on rank 0; nothing on the others.
+/// The data of all workers in rank order, on rank 0; empty on the others.
 Bytes gathered(Transport& transport, Bytes own) {
   if (transport.rank() != 0) {
     transport.send(0, tag_of(Tag::record), std::move(own));
@@ -119,7 +119,7 @@ profiler::ProcessorTimes since(const std::optional<profiler::ProcessorTimes>& be
           .all_s = after->all_s - before->all_s};
 }
 
-/// Of rank 0's processors, what neither a worker was busy with nor the kernel with packets.
+/// The share of rank 0's processor time used neither by workers nor by the kernel for packets.
 std::optional<double> busy_elsewhere(const std::vector<Told>& all) {
   const profiler::ProcessorTimes& busy = all.front().busy;
   double own_s = 0;

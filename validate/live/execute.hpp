@@ -1,4 +1,4 @@
-// Runs a plan on a worker group and brings back what every worker has recorded.
+// Runs a plan on a worker group and returns the record of every worker.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace live {
 
-/// EnvironmentError, naming worker and phase, where a worker is lost or a sum is wrong.
+/// Throws EnvironmentError, naming worker and phase, if a worker is lost or a sum is wrong.
 Record execute(WorkerGroup& worker_group, const RunSpec& spec, const Calibration& calibration,
                const Prediction& prediction, const WorkerGroupHooks& hooks = {});
 

@@ -31,7 +31,7 @@ using transport::Transport;
 struct SparseName {
   std::string_view name;
   std::optional<SparseKind> kind;
-  std::string_view encoder;  ///< of what is gathered
+  std::string_view encoder;  ///< encoder of the gathered messages
 };
 constexpr std::array<SparseName, 7> kSparse = {
     {{.name = "topk-a", .kind = {}, .encoder = "top-k"},
@@ -70,7 +70,7 @@ compression::State first_state(const Method& method, std::uint64_t seed) {
   return state;
 }
 
-/// `gradient` becomes what is left and it together; the same is left, as long as nothing is sent.
+/// Adds the residual to `gradient` and stores the sum as the new residual, as nothing is sent yet.
 void add_to(std::vector<float>& left, std::span<float> gradient) {
   left.resize(gradient.size());
   for (std::size_t i = 0; i < left.size(); ++i) gradient[i] = left[i] += gradient[i];
@@ -102,7 +102,8 @@ Method method_of(const planner::Transfer& transfer, bool is_encoded, std::uint32
   if (!is_encoded || transfer.compressor.is_none()) return method;
   const planner::Compressor& compressor = transfer.compressor;
   method.between_nodes = compressor.between_nodes;
-  method.error_feedback = error_feedback || compressor.name == "efsignsgd";  // which is named after it
+  method.error_feedback = error_feedback || compressor.name == "efsignsgd";  // efsignsgd includes error
+                                                                             // feedback
   method.density = std::min(1.0, planner::density(compressor));
   if (compressor.sparse) return sparse_method(compressor, method);
   method.encoder = compression::find_compressor(compressor.name);
@@ -138,9 +139,9 @@ void FusionBuffer::encode() {
   if (method_.encoder != nullptr) encodings_ = {encoded(method_, gradient_, state_, feedback_)};
   if (!method_.sparse) return;
   if (method_.error_feedback) add_to(feedback_.residual, gradient_);
-  if (method_.sparse == SparseKind::ok_topk) return;  // selects on the way
+  if (method_.sparse == SparseKind::ok_topk) return;  // ok-topk selects in transit
   selection_ = selected(method_, gradient_);
-  // of gtopk only what comes through has been sent
+  // with gtopk, only elements that reach the result count as sent
   if (method_.error_feedback && method_.sparse == SparseKind::topk_dsa)
     take_off(feedback_.residual, selection_.indexes);
 }
@@ -201,7 +202,7 @@ void FusionBuffer::take_selected(sparse::Selected selected) {
   if (method_.error_feedback) take_off(feedback_.residual, selected.contributed);
 }
 
-/// A rank keeps what is left of its shard of the node's sum.
+/// A rank keeps the residual of its shard of the node's sum.
 void FusionBuffer::carry_hitopk(Transport& transport) {
   const sparse::Range shard = sparse::hitopk_shard(transport, gradient_.size(), method_.workers_per_node);
   if (method_.error_feedback) add_to(feedback_.residual, gradient_.subspan(shard.begin, shard.size()));
@@ -264,7 +265,8 @@ std::vector<float> Expected::of_encodings() {
   return sum;
 }
 
-/// What the rank's encoding or selection of these says; with error feedback the rest is left for the next.
+/// Adds the rank's encoding or selection of these values to the sum; with error feedback, the rest becomes
+/// the residual.
 void Expected::add_kept(std::uint32_t rank, std::span<const float> values, std::span<float> sum) {
   if (method_.encoder != nullptr)
     return method_.encoder->add_decoded(encoded(method_, values, states_[rank], left_[rank]), sum);
@@ -275,12 +277,12 @@ void Expected::add_kept(std::uint32_t rank, std::span<const float> values, std::
   if (method_.error_feedback) take_off(left_[rank].residual, kept.indexes);
 }
 
-/// Each worker of a node has a part of the node's sum and says what it keeps of it; those are summed over the
-/// nodes. Whole numbers, so that a node's sum is exact in any order.
+/// Each worker of a node encodes its part of the node's sum; the encodings are summed over nodes. The values
+/// are integers, so a node's sum is exact in any order.
 std::vector<float> Expected::of_nodes() {
   const std::uint32_t workers = method_.workers_per_node;
   std::vector<float> sum(elements_);
-  for (std::uint32_t rank = 0; rank < sampled_.size(); ++rank) {  // so that nodes come in their order
+  for (std::uint32_t rank = 0; rank < sampled_.size(); ++rank) {  // visits nodes in order
     const sparse::Range range = {sparse::part_begin(elements_, rank % workers, workers),
                                  sparse::part_begin(elements_, rank % workers + 1, workers)};
     std::vector<float> part(range.size());

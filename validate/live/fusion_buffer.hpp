@@ -1,4 +1,4 @@
-// A group on its way: its fusion buffer, how it is encoded, carried and decoded, and what must come out.
+// A group in a live run: its fusion buffer, encoding, transfer and decoding, and the expected result.
 
 #pragma once
 
@@ -24,63 +24,64 @@
 
 namespace live {
 
-/// A sparse all-reduce with code of its own; TopkA is an all-gather of encodings.
+/// Sparse all-reduces with an implementation of their own; TopkA is an all-gather of encodings.
 enum class SparseKind : std::uint8_t { topk_dsa, gtopk, ok_topk, hitopk };
 
-/// A way as the code that runs it.
+/// A transfer as the code that runs it.
 struct Method {
-  std::string all_reduce;                            ///< the pattern of dense groups
-  const compression::Compressor* encoder = nullptr;  ///< null: dense, or sparse
+  std::string all_reduce;                            ///< algorithm for dense groups
+  const compression::Compressor* encoder = nullptr;  ///< null for dense and sparse groups
   std::optional<SparseKind> sparse = {};
   double density = 1;
   std::uint64_t recompute_every = 32;
   std::uint64_t repartition_every = 64;
   std::uint32_t workers_per_node = 1;
-  /// Gradients are summed dense in a node, and only what goes between nodes is encoded: on the way.
+  /// Gradients are summed dense inside a node; only traffic between nodes is encoded, in transit.
   bool between_nodes = false;
   bool error_feedback = false;
 
   bool is_dense() const { return encoder == nullptr && !sparse; }
-  /// Whether planners count it among all-gathers.
+  /// Whether planners count it as an all-gather.
   bool gathers() const { return sparse || (encoder != nullptr && !encoder->sums()); }
-  /// Which numbers its gradients are made of.
+  /// The kind of numbers in its gradients.
   Spread spread() const { return encoder != nullptr && encoder->sums() ? Spread::narrow : Spread::wide; }
 };
 
-/// Throws InputError for what has costs but no code here.
+/// Throws InputError for transfers that have costs but no implementation here.
 Method method_of(const planner::Transfer& transfer, bool is_encoded, std::uint32_t workers_per_node,
                  bool error_feedback = false);
 
-/// One rank's part in one group.
+/// One rank's part of one group.
 class FusionBuffer {
  public:
-  /// `gradient` is the group's part of the worker's gradients and must outlive this. `engine`: of a dense
-  /// group that another backend carries, a buffer there.
+  /// `gradient`, the group's part of the worker's gradients, must outlive this object. `engine` holds the
+  /// buffer of a dense group that another backend transfers.
   FusionBuffer(Method method, std::span<float> gradient, std::uint32_t ranks, std::uint64_t seed,
                std::unique_ptr<measure::Engine> engine = {});
 
   const Method& method() const { return method_; }
   std::span<float> gradient() const { return gradient_; }
   std::span<const float> buffer() const { return buffer_; }
-  /// Into the fusion buffer, wherever it is: so that an all_gather has something to begin with.
+  /// Copies the gradient into the fusion buffer, so that an all_gather has input.
   void load();
-  /// Out of a fusion buffer that is elsewhere.
+  /// Copies the result out of a fusion buffer that is elsewhere.
   void store();
 
-  /// Of the gradient, with what was left out before where there is error feedback; nothing where the method
-  /// encodes nothing.
+  /// Encodes the gradient, plus the residual if error feedback is on; does nothing if the method does not
+  /// encode.
   void encode();
-  /// Dense gradients are copied into the fusion buffer before, and what comes of it is copied out after;
-  /// where the buffer is elsewhere load() and store() do that. Of the halves reduce_scatter leaves the rank's
-  /// part in the buffer, and all_gather begins with that.
+  /// Runs the collective. Dense gradients are copied into the fusion buffer before and out of it after; if
+  /// the buffer is elsewhere, load() and store() do so. reduce_scatter leaves the rank's part in the buffer,
+  /// and all_gather starts from it.
   void carry(transport::Transport& transport, core::CollectiveKind kind);
-  /// Into the gradient.
+  /// Decodes into the gradient.
   void decode();
-  /// Which elements the rank has after a reduce_scatter.
+  /// The elements that the rank holds after a reduce_scatter.
   std::span<float> own_part(std::uint32_t rank);
-  /// What error feedback keeps for the next gradient: of HiTopKComm and between nodes, of the rank's part.
+  /// The residual that error feedback keeps for the next gradient; for HiTopKComm and between nodes, of the
+  /// rank's part.
   std::span<const float> left() const { return feedback_.residual; }
-  /// What the last encoding has; the gradient's own where nothing is encoded.
+  /// The size of the last encoding; the gradient's size if nothing is encoded.
   std::size_t encoded_bytes() const;
 
  private:
@@ -94,25 +95,26 @@ class FusionBuffer {
   Method method_;
   std::span<float> gradient_;
   std::uint32_t ranks_;
-  std::vector<float> buffer_;   // empty unless it is dense
-  std::optional<Dense> dense_;  // of the buffer
+  std::vector<float> buffer_;   // empty unless the group is dense
+  std::optional<Dense> dense_;  // refers to the buffer
   compression::State state_;
   compression::ErrorFeedback feedback_;
-  std::vector<transport::Bytes> encodings_;  // own, or all that were gathered
-  compression::SparseVector selection_;      // own, then the sum
+  std::vector<transport::Bytes> encodings_;  // its own, or all gathered ones
+  compression::SparseVector selection_;      // its own, then the sum
   sparse::OkTopkState ok_topk_;
 };
 
-/// What a group's collective must leave, worked out without the transport: encodings and selections of all
-/// ranks, or of all nodes' parts, are made again and summed. (gTopk and Ok-Topk, which select on the way, run
-/// once more between threads.)
+/// The expected result of a group's collective, computed without the transport: encodings and selections of
+/// all ranks, or of the parts of all nodes, are computed again and summed. (gTopk and Ok-Topk, which select
+/// in transit, run again between threads.)
 class Expected {
  public:
-  /// Elements first, first + 1, ... of the gradients.
+  /// `first` is the index of the group's first element in the gradients.
   Expected(const Method& method, const Gradients& gradients, std::size_t first, std::size_t elements,
            std::uint64_t seed);
 
-  /// Empty if right. To be asked for every iteration, in order: some ways keep a state.
+  /// Returns an error text, empty if the result is right. Call it for every iteration in order, as some
+  /// methods are stateful.
   std::string fault(std::uint32_t iteration, std::span<const float> result);
 
  private:
@@ -128,7 +130,8 @@ class Expected {
   std::vector<std::vector<float>> sampled_;                    // by rank
   std::vector<compression::State> states_;                     // by rank
   std::vector<compression::ErrorFeedback> left_;               // by rank
-  std::vector<std::unique_ptr<FusionBuffer>> fusion_buffers_;  // by rank, where they run between threads
+  std::vector<std::unique_ptr<FusionBuffer>> fusion_buffers_;  // by rank; only for methods that run between
+                                                               // threads
 };
 
 }  // namespace live

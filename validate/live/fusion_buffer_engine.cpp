@@ -10,7 +10,7 @@
 namespace live {
 namespace {
 
-constexpr std::size_t kLarge = 1 << 20;  // of which no more than two are timed in a row
+constexpr std::size_t kLarge = 1 << 20;  // at most two of these are timed consecutively
 
 }  // namespace
 

@@ -1,5 +1,4 @@
-// Collectives as live runs carry groups, for those who time them: into the fusion buffer, over the network,
-// and out of it again.
+// Times collectives as live runs transfer groups: into the fusion buffer, over the network, and out of it.
 
 #pragma once
 
@@ -24,7 +23,7 @@ class FusionBufferEngine final : public measure::Engine {
   void start(measure::Collective kind) override;
   void finish() override {}
   std::uint32_t keeps() const override { return static_cast<std::uint32_t>(fusion_buffers_.size()); }
-  /// As a run's thread that communicates is.
+  /// Sets up the thread in the same way as a run's communication thread.
   void enter_thread() override;
   std::string algorithm(measure::Collective kind) const override;
   std::string description() const override { return "as live runs carry groups"; }

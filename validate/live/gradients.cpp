@@ -8,8 +8,8 @@
 namespace live {
 namespace {
 
-constexpr std::size_t kPeriod = 8191;  // prime, so that it fits no size of a buffer
-constexpr std::size_t kTurn = 1009;    // by which an iteration's numbers lie further on
+constexpr std::size_t kPeriod = 8191;  // prime, so it divides no buffer size
+constexpr std::size_t kTurn = 1009;    // offset of the numbers from one iteration to the next
 
 constexpr int kNarrow = 4;
 constexpr int kWide = 1 << 15;
@@ -26,7 +26,7 @@ std::vector<std::vector<float>> sampled(std::uint64_t seed, std::size_t ranks, i
   return out;
 }
 
-/// Calls visit(offset in values, part of the period) until all `count` values have been come to.
+/// Calls visit(offset in values, part of the period) until all `count` values are covered.
 template <typename Visit>
 void go_round(const std::vector<float>& period, std::size_t from, std::size_t count, Visit visit) {
   std::size_t place = from % kPeriod;

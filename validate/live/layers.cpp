@@ -39,7 +39,7 @@ struct RunningLayers::Running {
       if (layer.is_measured()) measured.push_back(layer.index);
   }
 
-  /// What moves and computes nothing runs with the next layer that is listed.
+  /// Layers without measured work run with the next listed layer.
   std::size_t from(std::uint32_t layer) const { return layer == 0 ? 0 : measured[layer - 1] + 1; }
   std::size_t to(std::uint32_t layer) const {
     return layer + 1 == measured.size() ? work.layers.size() : measured[layer] + 1;
@@ -99,8 +99,8 @@ core::Profile profile_of(const RealLayers& layers) {
 
 namespace {
 
-/// Times of every layer's forward pass, and of every layer's backward pass after them; zeros where the layers
-/// are only waited for.
+/// The times of every layer's forward pass, followed by those of every backward pass; zeros if layers are
+/// only waited for.
 std::vector<double> timed_iteration(RunningLayers* layers, std::size_t count) {
   std::vector<double> times(2 * count);
   for (std::uint32_t layer = 0; layers != nullptr && layer < count; ++layer) {
@@ -136,11 +136,11 @@ std::int64_t gradient_elements(const core::Profile& profile) {
   return out;
 }
 
-/// The greatest of what the workers that compute have seen: all wait for the slowest.
+/// The maximum overlap over all computing workers, as all wait for the slowest.
 planner::Overlap measured_overlap(transport::Transport& transport, const RealLayers& real,
                                   RunningLayers* layers, measure::Engine& engine,
                                   const core::Profile& profile) {
-  constexpr std::int64_t kAllReduce = 1 << 18;  // some fall beside an iteration
+  constexpr std::int64_t kAllReduce = 1 << 18;  // some overlap an iteration only partly
   double iteration_us = 0;
   for (const core::ProfileLayer& layer : profile.layers) iteration_us += layer.forward_us + layer.backward_us;
   const auto compute = [&] {
@@ -177,7 +177,7 @@ LayerTimes measured_layers(transport::Transport& transport, measure::Engine& eng
   constexpr std::uint32_t kWarmUp = 2;
   std::vector<std::vector<double>> times(2 * count);  // forward, then backward
   for (std::uint32_t i = 0; i < kWarmUp + repetitions; ++i) {
-    // what a run's iteration has done to the caches before it begins
+    // puts caches into the state before an iteration
     gradients.fill(Spread::wide, transport.rank(), i, 0, values);
     engine.load(values);
     engine.start(measure::Collective::all_reduce);

@@ -1,4 +1,4 @@
-// Real layers, on the CPU or a GPU, by the layers of a profile.
+// Real layers, on the CPU or a GPU, built from the layers of a profile.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace live {
 
-/// A model in memory, ready to run; on the CPU on one thread.
+/// A model in memory, ready to run; on the CPU with one thread.
 class RunningLayers {
  public:
   explicit RunningLayers(const RealLayers& layers);
@@ -23,7 +23,7 @@ class RunningLayers {
 
   void forward(std::uint32_t layer);
   void backward(std::uint32_t layer);
-  /// Refers to this.
+  /// The functions refer to this object.
   LayerWork work();
 
  private:
@@ -31,19 +31,19 @@ class RunningLayers {
   std::unique_ptr<Running> running_;
 };
 
-/// What layers take where they are computed. The same on all ranks.
+/// Measured layer times and overlap; the same on all ranks.
 struct LayerTimes {
-  /// As all workers that compute time them at once, after an all-reduce of all gradients, which leaves caches
-  /// as an iteration does: medians over workers and repetitions.
+  /// Times measured by all computing workers at once, after an all-reduce of all gradients, which leaves
+  /// caches as in an iteration: medians over workers and repetitions.
   core::Profile profile;
-  /// Of the workers that compute, all-reduces beside.
+  /// Slow-down of the computing workers and of concurrent all-reduces.
   planner::Overlap overlap;
 };
-/// `engine`: what carries the groups.
+/// `engine` transfers the groups.
 LayerTimes measured_layers(transport::Transport& transport, measure::Engine& engine, const RunSpec& spec,
                            std::uint32_t repetitions);
 
-/// A profile of these layers before anything was measured, for the groups of a plan.
+/// A profile of these layers before any measurement, for choosing the groups of a plan.
 core::Profile profile_of(const RealLayers& layers);
 
 }  // namespace live

@@ -26,10 +26,10 @@ std::int64_t now_ns() {
   return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Of one kind of link.
+/// Times one kind of link.
 class LinkTimer {
  public:
-  /// `ring` is one that this rank is in; ranks that take no part in this wait.
+  /// `ring` is a ring that includes this rank; ranks that do not take part wait.
   LinkTimer(Transport& all, Transport& ring, bool takes_part, std::int64_t burst_bytes)
       : all_(all),
         ring_(ring),
@@ -37,7 +37,7 @@ class LinkTimer {
         burst_bytes_(burst_bytes),
         one_clock_(share_clock(all)) {}
 
-  /// On rank 0; elsewhere of no meaning.
+  /// Valid on rank 0 only.
   core::Link link(const std::vector<std::int64_t>& sizes, std::uint32_t rounds) {
     std::vector<std::pair<double, double>> points;
     for (const std::int64_t bytes : sizes) {
@@ -51,7 +51,7 @@ class LinkTimer {
   }
 
  private:
-  /// From when the last has begun until the last has ended; where clocks differ, what took the slowest.
+  /// The time from the last begin to the last end; without a shared clock, the time of the slowest rank.
   double once_us(std::int64_t bytes) {
     std::vector<float> values(static_cast<std::size_t>(bytes) / sizeof(float),
                               static_cast<float>(ring_.rank()));

@@ -1,4 +1,4 @@
-// What pieces of an iteration are called, in tables, JSON and timelines.
+// Names of the pieces of an iteration in tables, JSON and timelines.
 
 #pragma once
 
@@ -12,10 +12,10 @@
 
 namespace live {
 
-/// "all-reduce 3", "forward conv1", counted from 1; of further micro-batches "all-gather 3, micro-batch 2".
+/// "all-reduce 3", "forward conv1", counted from 1; in further micro-batches "all-gather 3, micro-batch 2".
 std::string name(const Piece& piece, const core::Profile& profile, std::size_t groups);
 
-/// The names of all kinds of task, as iteration_json() writes them.
+/// The names of all task kinds, as iteration_json() writes them.
 std::vector<std::string_view> task_kinds();
 
 nlohmann::ordered_json iteration_json(const Iteration& iteration);

@@ -25,13 +25,13 @@ const planner::Compressor& measured(const planner::Compressor& compressor, const
   for (std::size_t i = 0; i < calibration.asked.size(); ++i)
     if (calibration.asked[i] == asked) return calibration.compressors[i];
   if (std::ranges::find(calibration.compressors, compressor) != calibration.compressors.end())
-    return compressor;  // is one already
+    return compressor;  // already resolved
   for (const planner::Compressor& known : calibration.compressors)
     if (known.name == compressor.name && known.ratio > 0 && !compressor.is_none()) return known;
   return compressor;
 }
 
-/// As simulated where all workers are alike: from the last mark but one to the last.
+/// The iteration between the last two marks, for workers that are alike.
 Iteration last_iteration(const planner::Simulated& run, const sim::Timeline& timeline, std::size_t worker) {
   const Time begin = run.marks[run.marks.size() - 2];
   const Time end = run.marks.back();
@@ -56,8 +56,8 @@ Iteration last_iteration(const planner::Simulated& run, const sim::Timeline& tim
   return out;
 }
 
-/// By worker. Workers are alike unless there are stragglers; what a graph with a window or with interference
-/// does to workers that differ is not simulated worker by worker.
+/// One iteration per worker. Workers are alike unless there are stragglers; a graph with a window or with
+/// interference is not simulated separately for workers that differ.
 std::vector<Iteration> iterations_of(const planner::Setting& setting, const planner::Simulated& run) {
   const auto workers = static_cast<std::size_t>(setting.costs.workers());
   const sim::TaskGraph& graph = run.lowered.graph;

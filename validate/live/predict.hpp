@@ -1,4 +1,4 @@
-// What the simulator says to a live run, before it begins.
+// Predicts a live run before it begins.
 
 #pragma once
 
@@ -9,11 +9,11 @@
 
 namespace live {
 
-/// Groups are the schedule's, chosen on the calibrated network where it chooses. Throws InputError where the
-/// network, the clock or the runtime cannot give what the wishes ask for.
+/// Uses the schedule's groups, chosen on the calibrated network if the schedule chooses. Throws InputError if
+/// the network, the clock or the runtime cannot support the spec.
 Prediction predict(const RunSpec& spec, const Calibration& calibration);
 
-/// What is frozen before the run: one JSON document.
+/// The prediction as one JSON document, written before the run.
 std::string prediction_text(const RunSpec& spec, const Prediction& prediction);
 
 }  // namespace live

@@ -1,4 +1,4 @@
-// What was predicted, and on what calibration, as the file that is written before anything runs.
+// The file of predictions and their calibrations, written before any run.
 
 #pragma once
 
@@ -14,7 +14,7 @@ namespace live {
 /// `fusewise.predictions`: groups of plans that share a calibration.
 class PredictionFile {
  public:
-  /// `predictions` are those of `all`, one by one.
+  /// `predictions` correspond one to one to `all`.
   void add(const std::string& group, const Calibration& calibration, std::span<const RunSpec> all,
            std::span<const Prediction> predictions);
   std::string text() const;

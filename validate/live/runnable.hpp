@@ -1,4 +1,4 @@
-// What can be run live.
+// Checks what can be run live.
 
 #pragma once
 
@@ -8,16 +8,16 @@
 
 namespace live {
 
-/// Whether what a group costs depends on which workers share a node.
+/// Whether the cost of a group depends on which workers share a node.
 bool needs_nodes(const planner::Compressor& compressor);
 bool needs_nodes(const RunSpec& spec);
 
-/// Throws InputError for what the runtime does not do: conditions that are drawn, a pipeline or a profile it
-/// cannot run.
+/// Throws InputError for features that the runtime does not support: random conditions, or a pipeline or
+/// profile that it cannot run.
 void check_runnable(const RunSpec& spec);
 
-/// Throws InputError for what the transport alone carries, and other backends do not: encodings, and
-/// all-reduces that are asked for by name.
+/// Throws InputError for features that only the transport supports and other backends do not: encodings, and
+/// all-reduce algorithms requested by name.
 void check_carried(const RunSpec& spec, std::string_view backend);
 
 }  // namespace live

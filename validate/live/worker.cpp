@@ -35,12 +35,13 @@ ChannelOptions channel_options(const Lowered& lowered, std::chrono::milliseconds
   return out;
 }
 
-/// A task of the graph as the run looks at it.
+/// The state of a task during the run.
 struct Progress {
-  std::size_t waits_for = 0;             ///< tasks that have not ended; of a collective: or not been posted
-  std::vector<std::size_t> collectives;  ///< before a compute task: it waits for these
-  Clock::time_point not_before{};        ///< when the last of those that have ended did
-  std::optional<std::size_t> number;     ///< in the channel, of a collective that has been posted
+  std::size_t waits_for = 0;             ///< number of unfinished dependencies; for collectives, those not
+                                         ///< posted
+  std::vector<std::size_t> collectives;  ///< collectives that a compute task waits for
+  Clock::time_point not_before{};        ///< the latest end of its dependencies
+  std::optional<std::size_t> number;     ///< number of a posted collective in the channel
   bool has_ended = false;
 };
 
@@ -105,8 +106,8 @@ class Worker {
                                      : fmt::format("iteration {}", iteration - spec_.warm_up + 1);
   }
 
-  /// Draws new gradients. Then all workers begin at once, at a time that rank 0 says, where they share its
-  /// clock.
+  /// Generates new gradients. Then all workers begin at once, at a time that rank 0 announces if they share
+  /// its clock.
   void begin(std::uint32_t iteration) {
     phase_ = phase(iteration);
     if (options_.on_phase) options_.on_phase(phase_);
@@ -132,7 +133,7 @@ class Worker {
                          .end_us = since_began(request.end)});
     std::ranges::stable_sort(pieces_, {}, &Piece::end_us);
     if (iteration >= spec_.warm_up) record_.iterations.push_back({length_us, pieces_});
-    // checking would take processors from workers that still run
+    // checks would take processors from workers that still run
     transport::barrier(transport_, tag_of(Tag::barrier));
     data_.store();
     const std::optional<WrongValue>& wrong = spec_.wrong;
@@ -156,7 +157,7 @@ class Worker {
   bool is_tick(std::size_t task) const { return task_of(task).stream == Lowered::kTicks; }
   bool is_compute(std::size_t task) const { return !is_collective(task) && !is_tick(task); }
 
-  /// Runs the tasks since the mark before, until this one is reached.
+  /// Runs the tasks after the previous mark, up to this one.
   void run_to_mark(std::size_t mark) {
     begin_ = end_;
     end_ = sim::index(lowered_.after_marks[mark]);
@@ -177,7 +178,7 @@ class Worker {
     note_end(task, due_);
   }
 
-  /// Compute goes on as if it had done so at the very moment at which the collective ended.
+  /// Compute continues as if at the exact end of the collective.
   void await(std::size_t collective) {
     Progress& progress = progress_[collective];
     if (std::exchange(progress.has_ended, true)) return;
@@ -186,7 +187,7 @@ class Worker {
     note_end(collective, ended);
   }
 
-  /// A collective waits only for the posting of those before it, as the channel keeps their order.
+  /// A collective waits only for earlier ones to be posted, as the channel keeps their order.
   void note_end(std::size_t task, Clock::time_point at) {
     for (const sim::TaskId id : successors(task)) {
       const std::size_t next = sim::index(id);
@@ -205,12 +206,12 @@ class Worker {
       released_.push_back(task);
   }
 
-  /// Hands over the collectives that may start at this moment.
+  /// Posts the collectives that may start now.
   void post() {
     if (released_.empty()) return;
     std::ranges::sort(released_);
     std::vector<Request> requests;
-    for (std::size_t i = 0; i < released_.size(); ++i) {  // posting one may release others
+    for (std::size_t i = 0; i < released_.size(); ++i) {  // posting a collective may release others
       requests.push_back(request_of(released_[i]));
       for (const sim::TaskId next : successors(released_[i]))
         if (is_collective(sim::index(next))) count_down(sim::index(next));
@@ -268,7 +269,7 @@ class Worker {
     channel_.sleep_until(due_, is_watched(task));
   }
 
-  /// Whether more waits for the end of a compute task than the compute task after it.
+  /// Whether tasks other than the next compute task wait for the end of this one.
   bool is_watched(std::size_t task) const {
     const auto next = successors(task);
     return task + 1 == end_ ||
@@ -312,13 +313,13 @@ class Worker {
   WorkerData data_;
   Channel channel_;
 
-  bool shares_clock_ = true;  // all workers do
+  bool shares_clock_ = true;  // whether all workers share a clock
   std::string phase_;
   std::size_t begin_ = 0;  // tasks begin_ to end_ - 1 lie before the next mark
   std::size_t end_ = 0;
-  std::vector<std::size_t> released_;  // collectives that may start and are not posted yet
+  std::vector<std::size_t> released_;  // ready collectives that are not posted yet
   Clock::time_point began_{};          // when the iteration began
-  Clock::time_point due_{};            // when what has been computed so far should have ended
+  Clock::time_point due_{};            // scheduled end of the compute so far
   std::vector<Piece> pieces_;
   WorkerRecord record_;
 };

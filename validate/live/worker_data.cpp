@@ -18,7 +18,7 @@ constexpr std::array<Kind, 2> kGathers = {Kind::forward_gather, Kind::backward_g
 
 using Carried = std::set<std::pair<Kind, std::size_t>>;
 
-/// Which kinds of collectives carry which groups.
+/// Which kinds of collectives transfer which groups.
 Carried carried(const Prediction& plan) {
   Carried out;
   for (const sim::Task& task : plan.lowered.graph.tasks()) {
@@ -80,7 +80,7 @@ void WorkerData::draw(std::uint32_t iteration) {
   }
 }
 
-/// The rank has its own part, and nothing of the others'.
+/// Fills the rank's own part; the other parts are unset.
 void WorkerData::draw_parameters(Parameters& parameters, std::uint32_t iteration, std::size_t first) const {
   std::ranges::fill(parameters.values, -1.0F);
   const measure::Part own = measure::own_part(parameters.values.size(), gradients_.ranks(), rank_);

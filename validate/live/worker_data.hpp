@@ -1,5 +1,5 @@
-// What a live worker holds: gradients, and parameters where they are gathered for each pass. Drawn anew for
-// each iteration and checked after it.
+// The data of a live worker: gradients, and parameters if they are gathered for each pass. Generated for each
+// iteration and checked after it.
 
 #pragma once
 
@@ -22,8 +22,8 @@ namespace live {
 
 class WorkerData {
  public:
-  /// `engine`: where the groups' buffers are, or null. Which collectives carry a group is what the plan's
-  /// task graph says.
+  /// `engine` holds the groups' buffers, or is null. The plan's task graph determines which collectives run
+  /// for a group.
   WorkerData(const RunSpec& spec, const Prediction& plan, const core::Profile& profile,
              const transport::Transport& transport, const measure::Engine* engine);
 
@@ -32,11 +32,11 @@ class WorkerData {
   void carry(transport::Transport& transport, planner::TaskLabel::Kind kind, std::size_t group);
 
   void draw(std::uint32_t iteration);
-  /// Fetches the results from buffers that are elsewhere.
+  /// Copies the results from buffers that are elsewhere.
   void store();
-  /// Makes one value of the group's result wrong.
+  /// Corrupts one value of the group's result.
   void spoil(std::size_t group);
-  /// "group 2: value 17 is 3, expected 5"; empty where all is right. To be asked for every iteration in
+  /// "group 2: value 17 is 3, expected 5"; empty if everything is right. Call it for every iteration in
   /// order.
   std::string fault(std::uint32_t iteration);
 
@@ -50,9 +50,9 @@ class WorkerData {
     Dense dense;
   };
   struct Group {
-    std::size_t first = 0;         ///< element
-    bool stays_scattered = false;  ///< each rank keeps the sum of its own part
-    /// As the passes gather them: forward, backward; null where they do not.
+    std::size_t first = 0;         ///< index of the first element
+    bool stays_scattered = false;  ///< each rank keeps only the sum of its own part
+    /// For forward and backward; null if the pass gathers no parameters.
     std::array<std::unique_ptr<Parameters>, 2> parameters;
   };
 

@@ -29,7 +29,7 @@ using core::InputError;
 using transport::Bytes;
 using transport::Membership;
 
-/// In front of what a worker says to the one who started it about its phase; all else is an error message.
+/// The prefix of a worker's phase messages to its parent; other lines are error messages.
 constexpr std::string_view kPhase = "phase: ";  // ends with a zero, as a literal does
 
 std::string rate_text(double bits_per_second) { return fmt::format("{:g} Gb/s", bits_per_second / 1e9); }
@@ -47,7 +47,7 @@ std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
-/// What rank 0 has, on all.
+/// Broadcasts rank 0's bytes.
 Bytes shared(transport::Transport& transport, Bytes own) {
   if (transport.rank() != 0) return transport.recv(0, tag_of(Tag::record));
   for (std::uint32_t rank = 1; rank < transport.size(); ++rank)
@@ -59,7 +59,7 @@ Bytes shared(transport::Transport& transport, Bytes own) {
 
 struct WorkerGroup::Here {
   std::optional<netlab::Lab> lab;
-  std::unique_ptr<netlab::ScopedLab> loan;  // of the lab, where it is ours
+  std::unique_ptr<netlab::ScopedLab> loan;  // set if this process created the lab
   std::optional<double> paced_bits_per_second;
   std::string where = "loopback";
 };
@@ -67,7 +67,7 @@ struct WorkerGroup::Here {
 struct WorkerGroup::Given {
   Membership membership;
   std::unique_ptr<transport::Tcp> end;
-  std::unique_ptr<measure::Engine> engine;  // over all tasks
+  std::unique_ptr<measure::Engine> engine;  // kept across tasks
 };
 
 namespace {
@@ -84,7 +84,7 @@ const measure::CollectiveBackend* backend_of(const Place& place) {
 
 }  // namespace
 
-/// Null where the transport carries dense groups.
+/// Null if the transport transfers dense groups.
 std::unique_ptr<measure::Engine> WorkerGroup::engine(transport::Tcp& end) const {
   if (backend_->uses_control) return nullptr;
   return backend_->make(end, {.share_gpu = place_.share_gpu,
@@ -153,7 +153,7 @@ WorkerGroup::~WorkerGroup() {
   given_->engine.reset();
   try {
     given_->end->leave();
-  } catch (const transport::TransportError&) {  // there is nobody left to tell
+  } catch (const transport::TransportError&) {  // the peer is gone
   }
 }
 
@@ -172,7 +172,7 @@ std::string WorkerGroup::where() const {
 
 namespace {
 
-/// The last of the lines that begin so.
+/// The last line with this prefix.
 std::string_view last_after(std::string_view text, std::string_view begin) {
   const std::size_t at = text.rfind(begin);
   if (at == std::string_view::npos) return "";
@@ -182,7 +182,7 @@ std::string_view last_after(std::string_view text, std::string_view begin) {
 
 std::string how(const transport::RankEnd& end) {
   const std::string_view phase = last_after(end.err, kPhase);
-  if (end.exit_code > 0) {  // what a worker says of an iteration begins with its phase
+  if (end.exit_code > 0) {  // messages about an iteration begin with its phase
     const std::string_view line = transport::last_line(end.err);
     return fmt::format("{}{}{}", line, phase.empty() || line.starts_with(phase) ? "" : " in ",
                        line.starts_with(phase) ? "" : phase);
@@ -194,15 +194,15 @@ std::string how(const transport::RankEnd& end) {
                      phase.empty() ? "" : " in ", phase);
 }
 
-/// Whether a worker only says that it has lost another, whose own words tell more.
+/// Whether a worker only reports the loss of another, whose own message is more informative.
 bool blames_another(const transport::RankEnd& end) {
   const std::string_view line = transport::last_line(end.err);
   return line.find("lost rank ") != std::string_view::npos ||
          line.find(" has failed: ") != std::string_view::npos;
 }
 
-/// One line: those that were lost, with their phase, and what the first of the others says, of those that
-/// blame nobody if there are any; empty if none failed.
+/// One line: the lost workers with their phase, and the message of the first failed one, preferring those
+/// that do not blame another; empty if none failed.
 std::string failure_text(const std::vector<transport::RankEnd>& ends) {
   std::string lost;
   std::string said;
@@ -219,7 +219,7 @@ std::string failure_text(const std::vector<transport::RankEnd>& ends) {
   return lost + (lost.empty() || said.empty() ? "" : "; ") + said;
 }
 
-/// The task, whose errors begin with the phase that it was in.
+/// Runs the task; its errors are prefixed with the current phase.
 Bytes run_task(const WorkerGroup::Task& rank, transport::Transport& transport, measure::Engine* engine,
                const WorkerGroup::Tell& tell) {
   std::string phase;
@@ -234,7 +234,7 @@ Bytes run_task(const WorkerGroup::Task& rank, transport::Transport& transport, m
 
 using MakeEngine = std::function<std::unique_ptr<measure::Engine>(transport::Tcp& end)>;
 
-/// A worker's life in a process of its own.
+/// The main function of a worker process.
 int live_as(const Membership& membership, const transport::TcpOptions& options, const MakeEngine& make,
             const WorkerGroup::Task& rank) {
   Bytes result;
@@ -264,7 +264,8 @@ Bytes WorkerGroup::run(const Task& rank, const WorkerGroupHooks& hooks) {
       throw;
     }
   }
-  // Ports of a lab that others may use at the same time are drawn; on loopback the system gives a free one.
+  // Ports are random in a lab that others may use at the same time; on loopback the system assigns a free
+  // one.
   std::random_device random;
   const std::string job = fmt::format("{}-{}", ::getpid(), random());
   transport::Descriptor listener;
@@ -275,7 +276,7 @@ Bytes WorkerGroup::run(const Task& rank, const WorkerGroupHooks& hooks) {
                  : local_address(listener);
   transport::TcpOptions options = {.deadline = milliseconds(place_.deadline_s)};
   if (here_->paced_bits_per_second) options.bytes_per_second = *here_->paced_bits_per_second / 8;
-  // Whoever can still find out that another has failed does so at once.
+  // Processes that can detect a failure report it immediately.
   transport::LaunchOptions launching = {.limit = milliseconds(place_.limit_s),
                                         .grace = std::chrono::seconds(4)};
   launching.on_started = hooks.on_started;

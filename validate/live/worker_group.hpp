@@ -1,5 +1,5 @@
-// The workers of live runs: processes that this one starts, in network namespaces of their own or on
-// loopback, or this process and others that mpirun, srun or torchrun have started.
+// The workers of live runs: processes that this one starts, in network namespaces or on loopback, or this
+// process together with others that mpirun, srun or torchrun started.
 
 #pragma once
 
@@ -17,19 +17,19 @@
 
 namespace live {
 
-/// What may be listened to while workers run that this process has started.
+/// Callbacks while workers run that this process has started.
 struct WorkerGroupHooks {
   std::function<void(const std::vector<pid_t>& pids)> on_started = {};
-  /// "warm-up 1", "iteration 3", "calibration": as each worker comes to it.
+  /// Called when a worker enters a phase: "warm-up 1", "iteration 3", "calibration".
   std::function<void(std::uint32_t rank, const std::string& phase)> on_phase = {};
 };
 
 class WorkerGroup {
  public:
-  /// Where namespaces cannot be had workers are paced on loopback, and warnings() says so. EnvironmentError
-  /// where the place cannot be had, InputError where it makes no sense.
+  /// If namespaces are unavailable, workers are paced on loopback and warnings() says so. Throws
+  /// EnvironmentError if the place is unavailable, InputError if it is inconsistent.
   explicit WorkerGroup(const Place& place);
-  /// This process is one of several; `place` says how they are paced and how long they wait.
+  /// This process is one of several; `place` determines pacing and deadlines.
   WorkerGroup(const Place& place, const transport::Membership& membership);
   ~WorkerGroup();
   WorkerGroup(const WorkerGroup&) = delete;
@@ -37,20 +37,21 @@ class WorkerGroup {
 
   std::uint32_t workers() const;
   const Place& place() const { return place_; }
-  /// Whether this process is the one that writes and prints.
+  /// Whether this process writes files and prints.
   bool is_first() const;
   /// "4 processes, network namespaces, each link held to 1 Gb/s"
   std::string where() const;
   const std::vector<std::string>& warnings() const { return warnings_; }
-  /// The rate that links are held to, also that of a netlab.
+  /// The rate of the links, including those of a netlab.
   std::optional<double> bits_per_second() const { return bits_per_second_; }
-  /// What a link lets pass at once after a pause.
+  /// The burst that an idle link lets pass at once.
   std::int64_t burst_bytes() const;
 
-  /// Runs `rank` on every worker and gives what rank 0's returned. Where this process is one of several all
-  /// call it, and all get it. EnvironmentError names the worker that was lost or failed, and its phase.
+  /// Runs `rank` on every worker and returns the result of rank 0. If this process is one of several, all
+  /// call it and all get the result. The EnvironmentError names the worker that was lost or failed, and its
+  /// phase.
   using Tell = std::function<void(const std::string& phase)>;
-  /// `engine`: what carries dense groups where the transport does not; else null.
+  /// `engine` transfers dense groups if the transport does not; otherwise null.
   using Task = std::function<transport::Bytes(transport::Transport& transport, measure::Engine* engine,
                                               const Tell& tell)>;
   transport::Bytes run(const Task& rank, const WorkerGroupHooks& hooks = {});

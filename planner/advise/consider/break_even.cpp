@@ -11,13 +11,13 @@
 namespace planner::considered {
 namespace {
 
-/// Asks of one candidate where it pays.
+/// Evaluates whether one candidate pays at given bandwidths.
 class Asking {
  public:
   Asking(Bandwidths& bandwidths, const Candidate& candidate, double extra)
       : bandwidths_(bandwidths), candidate_(candidate), extra_(extra) {}
 
-  /// None where times are longer than can be simulated.
+  /// None if times exceed what can be simulated.
   std::optional<bool> pays(double bandwidth) {
     try {
       return pays(bandwidths_.at(bandwidth));
@@ -33,8 +33,8 @@ class Asking {
       const double us = described(request, candidate_.schedule, groups, {}, extra_).weighed_us;
       return is_sooner(us, at.dense.candidate.weighed_us);
     };
-    // what was best on the network asked about before is often good enough, and so is what is best there
-    // uncompressed; or no groups can be
+    // the best groups of the previous network, or of the uncompressed plan, often suffice; or no groups are
+    // possible
     if (!known_.empty() && are_sooner(known_)) return true;
     const double min_us = lower_bound_us(request) * std::min(extra_, 1.0);
     if (!is_sooner(min_us, at.dense.candidate.weighed_us)) return false;
@@ -56,7 +56,7 @@ class Asking {
   Groups known_;
 };
 
-/// Where between two bandwidths paying begins or ends.
+/// Finds by bisection where between two bandwidths paying begins or ends.
 double edge(double low, double high, const std::function<bool(double)>& is_as_low) {
   constexpr double kNear = 1 + 4e-4;
   while (high > low * kNear) {

@@ -1,4 +1,4 @@
-// At which bandwidths a candidate pays.
+// Finds the bandwidths at which a candidate pays.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace planner::considered {
 
-/// A setting on another network, and the best plan there without compression.
+/// A setting on another network, with the best uncompressed plan there.
 struct Elsewhere {
   core::Network network;
   Setting setting;
@@ -19,14 +19,14 @@ struct Elsewhere {
   Elsewhere(const Setting& like, double bandwidth, const Schedule& dense_schedule);
 };
 
-/// The setting on networks so many times as fast per byte, each made once.
+/// The setting with its bandwidth scaled by a factor; each scaled setting is built once and cached.
 class Bandwidths {
  public:
   Bandwidths(const Setting& setting, const Schedule& dense) : setting_(setting), dense_(dense) {}
 
   const Schedule& dense() const { return dense_; }
 
-  /// Throws Unsupported where times are longer than can be simulated.
+  /// Throws Unsupported if a time exceeds what can be simulated.
   const Elsewhere& at(double bandwidth) {
     std::unique_ptr<Elsewhere>& known = made_[bandwidth];
     if (!known) known = std::make_unique<Elsewhere>(setting_, bandwidth, dense_);
@@ -39,8 +39,8 @@ class Bandwidths {
   std::map<double, std::unique_ptr<Elsewhere>> made_;
 };
 
-/// Looks at every doubling of the bandwidth, then for the edges between those that differ. `extra`: times as
-/// many iterations.
+/// Evaluates every doubling of the bandwidth, then bisects between neighbours that differ. `extra` is the
+/// factor by which the number of iterations grows.
 BreakEven break_even(Bandwidths& bandwidths, const Candidate& candidate, double extra);
 
 }  // namespace planner::considered

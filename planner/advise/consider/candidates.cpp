@@ -29,7 +29,7 @@ double sent_per_worker(const FusionRequest& request, const Groups& groups) {
   return sent;
 }
 
-/// The same groups in a request that offers their ways, too.
+/// The same groups in a request that also offers their transfers.
 Groups carried_over(const Plan& plan, const FusionRequest& request) {
   Groups out = plan.groups;
   for (Group& group : out) {
@@ -98,7 +98,7 @@ Planned planned(const Setting& setting, const Schedule& schedule, const Variant&
     out.candidate.optimality_gap_us = sim::to_us(found.proof->optimality_gap);
     const auto front = static_cast<double>(found.proof->largest_front);
     const double count = setting.workload.gradient_count();
-    // fronts that had to be cut short are gone through several times
+    // truncated fronts are searched several times
     out.work = out.candidate.optimality_gap_us > 0 ? count * count * count : front * front * count / 10;
   }
   out.plan = {.groups = std::move(found.groups), .transfers = request.transfers};

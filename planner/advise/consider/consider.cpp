@@ -24,7 +24,7 @@ using considered::Planned;
 using considered::planned;
 using considered::Variant;
 
-// ---- what is not looked at
+// ---- what is ignored
 
 Conditions calm_of(const Conditions& given) {
   Conditions out = given;
@@ -44,7 +44,7 @@ std::vector<std::string> taken_away(const Conditions& given) {
   if (given.fidelity != Fidelity::closed) out.emplace_back("collectives message by message");
   return out;
 }
-/// Considers one compressor after the other.
+/// Considers the compressors one by one.
 class Considering {
  public:
   Considering(const Setting& setting, const Schedule& schedule, const ConsiderOptions& options)
@@ -62,7 +62,7 @@ class Considering {
     out_.candidates.push_back(dense_.candidate);
   }
 
-  /// One compressor at all its densities.
+  /// Adds one compressor at all its densities.
   void add(const std::vector<Variant>& variants) {
     const std::string& label = variants.front().label;
     const std::string why = considered::obstacle(setting_, dense_schedule_, variants.front());
@@ -97,7 +97,7 @@ class Considering {
   }
 
  private:
-  /// Of the candidates, one whose groups may also travel uncompressed.
+  /// A candidate whose groups may also be sent uncompressed.
   struct Choice {
     std::size_t candidate = 0;
     Variant variant;
@@ -128,10 +128,10 @@ class Considering {
     out_.break_even.push_back(asked(best->candidate, factor));
   }
 
-  /// Where an earlier compressor is the same but for its name, as it was for that.
+  /// Reuses the result of an earlier compressor that differs only in its name.
   BreakEven asked(const Candidate& candidate, double factor) {
     Compressor unnamed = candidate.schedule.compressor;
-    if (!unnamed.sparse) unnamed.name = "x";  // a sparse all-reduce is what its name says
+    if (!unnamed.sparse) unnamed.name = "x";  // the name of a sparse all-reduce determines its cost
     for (const Asked& known : asked_) {
       if (known.unnamed != unnamed || known.factor != factor) continue;
       BreakEven out = known.answer;
@@ -144,7 +144,7 @@ class Considering {
     return asked_.back().answer;
   }
 
-  /// As good as a quick look tells.
+  /// Adds a per-group choice from a heuristic search.
   void add_choice(const Planned& whole, const Variant& variant, double factor) {
     const Schedule schedule = compressed_of(dense_schedule_, variant.compressor, true);
     const FusionRequest request = request_of(setting_, schedule);
@@ -156,8 +156,8 @@ class Considering {
     out_.candidates.push_back(std::move(candidate));
   }
 
-  /// Plans choices exactly, those that look best first: where the channel is nearly as busy as compute that
-  /// is thousands of times the work of compressing all groups.
+  /// Plans choices exactly, the most promising first. If the channel is nearly as busy as compute, this takes
+  /// thousands of times the work of planning all groups compressed.
   void choose_exactly() {
     double work = 0;
     for (std::vector<Choice> left = choices_; !left.empty() && work < options_.effort.max;) {
@@ -180,7 +180,7 @@ class Considering {
     });
   }
 
-  /// And tries its groups for those that are left. The work that it was.
+  /// Plans one choice exactly and tries its groups for the remaining ones. Returns the effort spent.
   double choose_exactly(const Choice& choice, const std::vector<Choice>& left) {
     Planned exact =
         planned(setting_, out_.candidates[choice.candidate].schedule, choice.variant, choice.factor);
@@ -198,7 +198,7 @@ class Considering {
     return exact.work;
   }
 
-  /// By other groups, if they are sooner.
+  /// Replaces the groups of a choice if the new ones are faster.
   void replace(const Choice& choice, const FusionRequest& request, const Groups& groups) {
     Candidate& quick = out_.candidates[choice.candidate];
     Candidate other = described(request, quick.schedule, groups, choice.variant, choice.factor);

@@ -1,4 +1,4 @@
-// What the user says of iterations that compressors need more.
+// Parses the user's statement of the additional iterations that compressors need.
 
 #include <algorithm>
 #include <charconv>

@@ -1,4 +1,4 @@
-// What was considered about compression, in words and as JSON.
+// Writes the result of considering compression as text and as JSON.
 
 #include <algorithm>
 #include <array>
@@ -26,7 +26,7 @@ std::string size(double bytes) {
   return bytes < kMega ? fmt::format("{:.1f} kB", bytes / 1e3) : fmt::format("{:.1f} MB", bytes / kMega);
 }
 
-/// "dgc", "dgc or none".
+/// Formats "dgc" or "dgc or none".
 std::string kind_of(const Candidate& candidate) {
   return core::one_line(candidate.compressor) + (candidate.is_per_group ? " or none" : "");
 }
@@ -38,7 +38,7 @@ std::string with_density(const std::string& compressor, const std::optional<doub
 
 const Candidate& best_of(const Consideration& all) { return all.candidates[all.best]; }
 
-/// Whether a choice for each group gains nothing over the candidate before.
+/// Whether a per-group choice gains nothing over the candidate before it.
 bool is_idle_choice(const Consideration& all, std::size_t i) {
   return all.candidates[i].is_per_group && i != all.best &&
          all.candidates[i].weighed_us >= all.candidates[i - 1].weighed_us;
@@ -165,7 +165,7 @@ ordered_json candidate_json(const Consideration& all, std::size_t i) {
   return out;
 }
 
-/// In one word.
+/// The range in which the compressor pays, in one word.
 std::string_view where(const BreakEven& row) {
   if (row.never()) return "never";
   if (row.always()) return "always";

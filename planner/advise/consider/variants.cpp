@@ -13,13 +13,13 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// What is less than a bit for an element of four bytes can only leave elements out.
+/// Whether the compressor drops elements: less than one bit per four-byte element implies it.
 bool is_sparse(const ordered_json& compressor) {
   constexpr double kOneBit = 1.0 / 32;
   return !compressor.contains("ratio") || compressor.at("ratio").get<double>() < kOneBit;
 }
 
-/// An index takes four bytes beside each value.
+/// Sets the ratio for a density: an index takes four bytes in addition to each value.
 void set_density(double density, double value_bytes, ordered_json& compressor) {
   constexpr double kIndexBytes = 4;
   if (compressor.contains("ratio"))
@@ -43,7 +43,7 @@ std::vector<Variant> variants_of(const BuiltInCompressor& known, const std::vect
   return out;
 }
 
-/// Where it compresses decides nothing.
+/// Whether it equals a built-in compressor, wherever it compresses.
 bool is_built_in(Compressor compressor) {
   compressor.between_nodes = false;
   const auto all = built_in_compressors();
@@ -52,7 +52,7 @@ bool is_built_in(Compressor compressor) {
   });
 }
 
-/// The same, dense inside a node and compressed between nodes alone.
+/// The same variants, dense inside a node and compressed between nodes only.
 std::vector<Variant> between_nodes(std::vector<Variant> variants) {
   for (Variant& variant : variants) {
     variant.label += " between nodes";
@@ -66,7 +66,7 @@ bool has_several_nodes(const Setting& setting) {
   return levels.size() > 1 && setting.costs.workers() > *levels.front().size;
 }
 
-/// A sparse all-reduce with the costs of its table.
+/// A sparse all-reduce with the costs of its table entry, at each density.
 std::vector<Variant> variants_of(const SparseEntry& entry, const std::vector<double>& densities) {
   std::vector<Variant> out;
   for (const double density : densities)
@@ -88,7 +88,7 @@ bool has_label(const std::vector<std::vector<Variant>>& all, const std::string& 
                      [&](const std::vector<Variant>& variants) { return variants.front().label == label; });
 }
 
-/// One that no other has: the name, with what it keeps, or with a number besides.
+/// A unique label: the name, with its density, or with a number.
 std::string own_label(const std::vector<std::vector<Variant>>& all, const Compressor& compressor) {
   if (!has_label(all, compressor.name)) return compressor.name;
   const std::string kept = compressor.sparse

@@ -1,4 +1,4 @@
-// What is looked at: each compressor and sparse all-reduce, at each density.
+// Lists what is considered: each compressor and sparse all-reduce, at each density.
 
 #pragma once
 
@@ -10,21 +10,21 @@
 
 namespace planner::considered {
 
-/// A compressor, as it stands or at one density.
+/// A compressor, unchanged or at one density.
 struct Variant {
-  std::string label = "none";  ///< its name, or more where another has the name
+  std::string label = "none";  ///< its name, extended if another has the same name
   Compressor compressor;
   std::optional<double> density;
 };
 
-/// The built-in compressors, on several nodes also between these alone, the sparse all-reduces and what is
-/// offered, each with its densities.
+/// The built-in compressors (with several nodes, also applied between nodes only), the sparse all-reduces and
+/// the offered compressors, each with its densities.
 std::vector<std::vector<Variant>> all_variants(const Setting& setting, const ConsiderOptions& options);
 
-/// What keeps the pipeline from carrying it, or nothing. The reader of schedules decides.
+/// The reason why the pipeline cannot use the variant, as the reader of schedules states it; empty if it can.
 std::string obstacle(const Setting& setting, const Schedule& schedule, const Variant& variant);
 
-/// Of the iterations that it needs more.
+/// The factor by which the variant multiplies the number of iterations.
 double factor_of(const ConsiderOptions& options, const Variant& variant);
 
 }  // namespace planner::considered

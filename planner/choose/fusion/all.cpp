@@ -1,4 +1,4 @@
-// Everything in one group.
+// Puts all gradients into one group.
 
 #include "planner/choose/fusion.hpp"
 

@@ -1,6 +1,6 @@
-// The best that Horovod's autotune can find: threshold and cycle time over the ranges that it searches, on a
-// grid. In horovod/common/parameter_manager.cc these are 0 to 64 MiB and 1 to 100 ms, so the default
-// threshold of 128 MiB is out of its reach; a threshold of 0 fuses nothing.
+// The best result that Horovod's autotune can find: a grid search over the ranges of threshold and cycle time
+// that it searches. In horovod/common/parameter_manager.cc these are 0 to 64 MiB and 1 to 100 ms, so the
+// default threshold of 128 MiB is outside; a threshold of 0 fuses nothing.
 
 #include <algorithm>
 
@@ -45,7 +45,9 @@ Groups tune(const FusionRequest& request, const Grid& grid) {
       if (groups != before) best.offer(groups);
       before = std::move(groups);
     }
-    if (cycle >= last_ready) break;  // all groups go at the first tick: longer cycles only wait longer
+    if (cycle >= last_ready)
+      break;  // all groups are issued at the first tick: longer cycles only add
+              // waiting
   }
   return best.groups();
 }

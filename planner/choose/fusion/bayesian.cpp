@@ -1,4 +1,4 @@
-// DeAR-BO: Bayesian search for the cap whose groups end the iteration soonest (DeAR, section IV-B).
+// DeAR-BO: Bayesian search for the cap with the shortest iteration (DeAR, section IV-B).
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 namespace planner {
 namespace {
 
-constexpr std::int64_t kMaxProbes = 100;  // the time of a search grows with the cube
+constexpr std::int64_t kMaxProbes = 100;  // search time grows with the cube of the probes
 
 Fuse read(const core::Field& field) {
   allow_fusion_keys(field, {"kind", "of", "from_bytes", "to_bytes", "first_bytes", "probes", "xi", "seed"});

@@ -1,5 +1,5 @@
-// DDP's buckets: append a tensor, then close the bucket when it has reached the cap. Overshoots, never
-// splits.
+// DDP's buckets: append a tensor, then close the bucket when it has reached the cap. A bucket may exceed the
+// cap, and no tensor is split.
 
 #include "core/limits.hpp"
 #include "planner/choose/fusion.hpp"
@@ -23,7 +23,7 @@ Groups in_buckets(const Workload& workload, std::int64_t cap, std::int64_t first
   return groups;
 }
 
-/// All but the last bucket were closed by the cap; the smallest of them grows as soon as the cap exceeds it.
+/// The cap closed all buckets but the last; the smallest of them grows as soon as the cap exceeds its size.
 std::optional<std::int64_t> next_cap(const Workload& workload, const Groups& groups, std::int64_t /*cap*/) {
   std::optional<std::int64_t> next;
   for (std::size_t i = 0; i + 1 < groups.size(); ++i)

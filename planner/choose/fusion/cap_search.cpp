@@ -1,4 +1,4 @@
-// Reading the keys of searches; trying caps and groupings.
+// Reads the keys of searches and evaluates caps and groupings.
 
 #include "planner/choose/fusion/cap_search.hpp"
 
@@ -28,7 +28,7 @@ IntegerRange read_range(const core::Field& field, std::string_view from_key, std
 
 CapSearch read_cap_search(const core::Field& field, std::int64_t max_probes) {
   constexpr IntegerRange kDear = {.from = 1'000'000, .to = 100'000'000};
-  constexpr std::int64_t kMaxSeed = std::int64_t{1} << 53;  // JSON's numbers are exact up to there
+  constexpr std::int64_t kMaxSeed = std::int64_t{1} << 53;  // JSON numbers are exact up to here
   const IntegerRange caps = read_range(field, "from_bytes", "to_bytes", 1, kDear);
   return {.knob = read_knob(field, {"modules", "buckets", "threshold"}),
           .space = {.from = static_cast<double>(caps.from),

@@ -1,4 +1,4 @@
-// What the fusions share that try many groupings and keep the best.
+// Shared code of the fusions that try many groupings and keep the best.
 
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace planner {
 
-/// The fusion that a fusion object names under `of`, one of these; without it the first of them.
+/// The fusion that the key `of` of a fusion object names; the first of `choices` if the key is absent.
 const Knob& read_knob(const core::Field& field, std::initializer_list<std::string_view> choices);
 
 struct IntegerRange {
@@ -22,8 +22,7 @@ struct IntegerRange {
   std::int64_t to = 0;
 };
 
-/// Two integer keys of a fusion object, or what `otherwise` has for those that it leaves out. Both are at
-/// least `least`.
+/// Two integer keys of a fusion object, each at least `least`; absent keys take the value from `otherwise`.
 IntegerRange read_range(const core::Field& field, std::string_view from_key, std::string_view to_key,
                         std::int64_t min, IntegerRange otherwise);
 
@@ -33,22 +32,22 @@ struct CapSearch {
   SearchSpace space;
 };
 
-/// The keys `of`, `from_bytes`, `to_bytes`, `probes` and `seed`; where left out modules, 1 to 100 MB, 10
-/// probes and 1 (DeAR).
+/// Reads the keys `of`, `from_bytes`, `to_bytes`, `probes` and `seed`. Defaults: modules, 1 to 100 MB, 10
+/// probes, seed 1 (DeAR).
 CapSearch read_cap_search(const core::Field& field, std::int64_t max_probes);
 
 using Searcher = std::function<std::vector<Probe>(const Objective&, const SearchSpace&)>;
 
-/// The groups of the best cap that the searcher found, by the iterations they give. Caps are whole bytes.
+/// The groups of the cap with the shortest iteration that the searcher found. Caps are whole bytes.
 Groups search_cap(const FusionRequest& request, const CapSearch& search, const Searcher& searcher);
 
-/// Of the groupings offered the one that ends the iteration soonest; of equals that of fewest groups, then of
-/// fewest tensors in the first group.
+/// Keeps, of the groupings offered, the one with the shortest iteration; ties prefer fewer groups, then fewer
+/// tensors in the first group.
 class BestGroups {
  public:
   explicit BestGroups(const FusionRequest& request) : request_(&request) {}
   void offer(Groups groups);
-  /// Asks for at least one offer.
+  /// Requires at least one offer.
   const Groups& groups() const { return groups_; }
 
  private:

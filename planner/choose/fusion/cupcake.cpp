@@ -1,5 +1,5 @@
-// Algorithm 1 of the Cupcake paper, to compare with: exponential, so it either ends within its limits or
-// fails; what it has found by then is no answer.
+// Algorithm 1 of the Cupcake paper as a reference. It takes exponential time, so it either ends within its
+// limits or fails; an incomplete result is discarded.
 
 #include "planner/choose/cupcake.hpp"
 
@@ -23,7 +23,7 @@ using core::Field;
 constexpr std::int64_t kDefaultNodes = 100'000'000;
 constexpr double kDefaultSeconds = 60;
 
-/// Refuses what would not fit the clock, however it is cut.
+/// Throws Unsupported if costs could exceed the range of sim::Time under some grouping.
 void check_costs(const FusionRequest& request) {
   const TransferCost& transfer = request.transfers.front();
   const Workload& workload = request.workload;
@@ -33,8 +33,8 @@ void check_costs(const FusionRequest& request) {
   if (us > sim::kMaxUs) too_long(us);
 }
 
-/// The wfbp time line whatever the pipeline, with the costs of the schedule's own way. The paper's h is all
-/// coding of a group. Refers to the request.
+/// The wfbp time line for any pipeline, with the costs of the schedule's own transfer. The paper's h includes
+/// all coding of a group. Refers to the request.
 CupcakeInstance instance_of(const FusionRequest& request) {
   const Workload& workload = request.workload;
   const TransferCost& transfer = request.transfers.front();
@@ -54,7 +54,7 @@ CupcakeInstance instance_of(const FusionRequest& request) {
   return out;
 }
 
-/// How far the search came, in terms of the schedule's own pipeline.
+/// The progress of the search, evaluated with the schedule's own pipeline.
 std::string progress(const FusionRequest& request, const CupcakeResult& result) {
   const double bound_us = sim::to_us(request.model().lower_bound());
   if (result.groups.empty())
@@ -76,7 +76,7 @@ Groups search(const FusionRequest& request, const CupcakeOptions& options, const
                   std::chrono::duration<double>(Clock::now() - started).count(), progress(request, result)));
 }
 
-/// Switched on unless the object says otherwise.
+/// Whether a switch is on; the default is on.
 bool is_on(const Field& field, std::string_view key) {
   const std::optional<Field> found = field.is_object() ? field.find(key) : std::nullopt;
   return !found || found->boolean();

@@ -1,4 +1,4 @@
-// The table of fusions that one number decides; each is defined beside its fusion.
+// The table of fusions that depend on one number; each is defined beside its fusion.
 
 #include "planner/choose/fusion/knobs.hpp"
 

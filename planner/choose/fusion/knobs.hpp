@@ -1,4 +1,4 @@
-// Fusions that one number decides, as functions of that number: what searches and sweeps turn.
+// Fusions that depend on one number, as functions of that number; searches and sweeps vary it.
 
 #pragma once
 
@@ -14,19 +14,19 @@ namespace planner {
 
 struct Knob {
   std::string_view name;  ///< of the fusion
-  bool is_count = false;  ///< a number of layers or groups; else of bytes
+  bool is_count = false;  ///< the number counts layers or groups; otherwise it is in bytes
   Groups (*groups)(const Workload& workload, std::int64_t number);
-  /// The least number above this one that gives other groups than these; none where there is none.
+  /// The least number above this one that yields other groups than these; none if there is none.
   std::optional<std::int64_t> (*next)(const Workload& workload, const Groups& groups, std::int64_t number);
 };
 
-/// Every fusion with such a number.
+/// Every fusion that depends on one number.
 std::span<const Knob> knobs();
 
-/// The groups of `threshold`; a cap of 0 fuses nothing.
+/// The groups of the fusion `threshold`; a cap of 0 fuses nothing.
 Groups under_threshold(const Workload& workload, std::int64_t cap, sim::Time cycle);
 
-/// The lower of two numbers of which the first may be missing.
+/// The lower of two numbers, of which the first is optional.
 inline std::int64_t lower_of(std::optional<std::int64_t> found, std::int64_t other) {
   return found && *found < other ? *found : other;
 }

@@ -1,5 +1,6 @@
-// MG-WFBP's greedy (Algorithm 1 of the paper): a gradient is merged into the next one down when that one is
-// ready before this one's startup would be over. The paper calls it optimal; it is not (docs/method.md).
+// The greedy algorithm of MG-WFBP (Algorithm 1 of the paper): merges a gradient into the next lower one if
+// that one is ready before the startup of this one's collective would end. The paper calls it optimal; it is
+// not (docs/method.md).
 
 #include <algorithm>
 
@@ -8,7 +9,7 @@
 namespace planner {
 namespace {
 
-/// Looks at the uncompressed wfbp time line with all-reduce costs, whatever the pipeline.
+/// Uses the uncompressed wfbp time line with all-reduce costs for any pipeline.
 Groups greedy(const FusionRequest& request) {
   const CollectiveCost& cost = request.costs.of(core::CollectiveKind::all_reduce);
   const Workload& workload = request.workload;

@@ -25,12 +25,13 @@ Groups pack(const Workload& workload, std::int64_t cap) {
   return groups;
 }
 
-/// The least cap under which the first layer of a group, from the input side, still fits into the one before.
+/// The least cap with which the first layer of a group, from the input side, still fits into the previous
+/// group.
 std::optional<std::int64_t> next_cap(const Workload& workload, const Groups& groups, std::int64_t /*cap*/) {
   const std::vector<Gradient>& gradients = workload.gradients;
   std::optional<std::int64_t> next;
   for (std::size_t i = 1; i < groups.size(); ++i) {
-    std::uint32_t layer = groups[i].begin;  // of the group's neighbour away from the input
+    std::uint32_t layer = groups[i].begin;  // last layer of the neighbouring group away from the input
     do --layer;
     while (layer > 0 && gradients[layer - 1].layer == gradients[layer].layer);
     next = lower_of(next, workload.bytes_before[groups[i].end] - workload.bytes_before[layer] + 1);

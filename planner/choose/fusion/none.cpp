@@ -1,4 +1,4 @@
-// No fusion: each tensor travels alone.
+// No fusion: each tensor is sent alone.
 
 #include "planner/choose/fusion.hpp"
 

@@ -1,5 +1,4 @@
-// The exact optimum of the pipeline, over the ways that are offered and within the constraints that are
-// given.
+// The exact optimum for the pipeline, over the offered transfers and within the constraints.
 
 #include "planner/choose/constraints.hpp"
 #include "planner/choose/fusion.hpp"
@@ -25,7 +24,7 @@ Fuse read(const Field& field) {
   };
 }
 
-/// Every all-reduce that is offered with every compressor that is.
+/// Every offered all-reduce combined with every offered compressor.
 std::vector<TransferChoice> choices(const Field& field) {
   const std::optional<Field> given = find(field, "choices");
   if (!given) return {};

@@ -1,4 +1,4 @@
-// Tensors cut into partitions, which pipeline priority sends one by one.
+// Splits tensors into partitions, which the pipeline `priority` sends one by one.
 
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace planner {
 
-/// Each gradient in parts of so many bytes, the last smaller, in backward order. Throws Unsupported where
-/// there would be more than a simulation should hold.
+/// Splits each gradient, in backward order, into parts of `partition_bytes`; the last part may be smaller.
+/// Throws Unsupported if there are more parts than can be simulated.
 Groups partitions_of(const Workload& workload, std::int64_t partition_bytes);
 
 }  // namespace planner

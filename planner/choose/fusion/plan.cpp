@@ -18,14 +18,14 @@ const std::string& tensor_name(const Workload& workload, std::uint32_t gradient)
   return workload.profile->layers[at.layer].tensors[at.tensor].name;
 }
 
-/// A place in the profile's gradients.
+/// A position in the profile's gradients.
 struct Place {
   std::uint32_t gradient = 0;
   std::int64_t byte = 0;
 };
 
-/// The tensors of one group, which must be the profile's next ones in backward order; gives the place after
-/// them.
+/// Matches the tensors of one group, which must be the profile's next ones in backward order; returns the
+/// position after them.
 Place match_group(const PlanGroup& group, const core::Field& field, const Workload& workload, Place next) {
   const std::vector<core::Field> places = field.at("tensors").items();
   const std::uint32_t begin = next.gradient;
@@ -46,14 +46,14 @@ Place match_group(const PlanGroup& group, const core::Field& field, const Worklo
   return {.gradient = end, .byte = 0};
 }
 
-/// Only where the channel goes by layer are tensors cut.
+/// Only pipelines whose channel goes by layer split tensors.
 void check_takes_parts(const FusionRequest& request, const core::Field& bytes, const Workload& workload,
                        std::uint32_t gradient) {
   if (request.program(1).by_layer) return;
   bytes.expected(fmt::format("{}, as its tensors have", workload.gradients[gradient].bytes));
 }
 
-/// Every way of a plan is offered, see choices().
+/// The index of a transfer; choices() offers every transfer of a plan.
 std::uint32_t find_transfer(const TransferChoice& choice, const FusionRequest& request) {
   const Transfer transfer = chosen(request.transfers.front().transfer(), choice);
   const auto found = std::find_if(request.transfers.begin(), request.transfers.end(),
@@ -62,7 +62,7 @@ std::uint32_t find_transfer(const TransferChoice& choice, const FusionRequest& r
   return static_cast<std::uint32_t>(found - request.transfers.begin());
 }
 
-/// The plan's groups as runs of this workload's gradients; every one must come, in backward order.
+/// The plan's groups as ranges of this workload's gradients; all gradients must occur, in backward order.
 Groups match(const PlanFile& plan, const core::Field& file, const FusionRequest& request) {
   const Workload& workload = request.workload;
   Groups groups;
@@ -97,7 +97,8 @@ std::string value_of(const nlohmann::ordered_json& options, std::string_view key
   return found == options.end() ? "its default" : found->dump();
 }
 
-/// A plan's groups may be tried anywhere, but what it predicts holds only where it was made for.
+/// Warns if the plan was made for other inputs: its groups may be used anywhere, but its prediction holds
+/// only for its own inputs.
 std::vector<Warning> compare(const PlanFile& plan, const FusionRequest& request) {
   std::vector<Warning> out;
   const auto tell = [&](std::string_view what, std::string_view made_for, std::string_view used) {

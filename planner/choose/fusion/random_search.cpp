@@ -1,4 +1,4 @@
-// Random search for the cap whose groups end the iteration soonest: what DeAR compares its own search with.
+// Random search for the cap with the shortest iteration: a baseline of DeAR's search.
 
 #include "planner/choose/fusion.hpp"
 #include "planner/choose/fusion/cap_search.hpp"

@@ -1,5 +1,5 @@
-// The best grouping over sampled iterations, where layers and collectives take longer at one time than at
-// another: least mean or least 95th percentile.
+// The best grouping over sampled iterations, in which the times of layers and collectives vary: least mean or
+// least 95th percentile.
 
 #include <algorithm>
 #include <cmath>
@@ -22,8 +22,8 @@ namespace {
 using core::Field;
 using sim::Time;
 
-constexpr std::int64_t kMaxSamples = 1000;  // each keeps a model of its own
-constexpr double kMaxDraws = 1e9;           // minutes
+constexpr std::int64_t kMaxSamples = 1000;  // each sample stores its own model
+constexpr double kMaxDraws = 1e9;           // takes minutes
 
 struct Options {
   Statistic objective = Statistic::mean;
@@ -36,7 +36,7 @@ struct Candidate {
   Time value{};
 };
 
-/// Less value, then what is simpler.
+/// Compares by value, then by simplicity.
 bool is_better(const Candidate& a, const Candidate& b) {
   const auto rank = [](const Candidate& c) {
     return std::tuple(c.value, c.groups.size(), c.groups.front().end);
@@ -44,8 +44,8 @@ bool is_better(const Candidate& a, const Candidate& b) {
   return rank(a) < rank(b);
 }
 
-/// Of the groups that are exact if nothing varied, or for one sample, those that do best over all samples,
-/// bettered step by step.
+/// Evaluates, over all samples, the groups that are optimal without variation or for one sample, and improves
+/// the best ones by local search.
 class Search {
  public:
   Search(const FusionRequest& request, const Options& options, const GroupRules& rules)
@@ -62,7 +62,7 @@ class Search {
     solve_samples();
     if (samples_.count() > 1) improve_best();
     const Candidate& best = *std::min_element(candidates_.begin(), candidates_.end(), is_better);
-    const Time bound = std::min(best_of_each_, best.value);  // slowed models round
+    const Time bound = std::min(best_of_each_, best.value);  // models with slow-down round
     return Grouping(best.groups, {.largest_front = largest_front_,
                                   .optimality_gap = best.value - bound,
                                   .sampled = SampledProof{.objective = std::string(name(options_.objective)),
@@ -82,19 +82,20 @@ class Search {
     candidates_.push_back({.groups = std::move(groups), .value = its_value});
   }
 
-  /// Whether groups that are exact for one sample are found by states rather than by simulating.
+  /// Whether the optimum of one sample comes from a state model instead of simulation.
   bool is_quick() const { return exact_.largest_front > 0; }
 
-  /// For how many samples there is time to find what is exact, by what it took where nothing varied.
+  /// The number of samples that can be solved exactly in the time budget, estimated from the solution without
+  /// variation.
   std::size_t max_solved() const {
     if (!is_quick()) return 0;
-    constexpr double kWork = 4e8;  // a few seconds
+    constexpr double kWork = 4e8;  // takes a few seconds
     const double gradients = request_.workload.gradient_count();
     const double work = gradients * gradients * static_cast<double>(exact_.largest_front);
     return static_cast<std::size_t>(std::max(1.0, kWork / work));
   }
 
-  /// No grouping has less than every sample at its own best.
+  /// The bound: no grouping is better than every sample at its own optimum.
   void solve_samples() {
     const std::size_t solved = std::min(samples_.count(), max_solved());
     std::vector<Time> bounds;
@@ -128,7 +129,7 @@ class Search {
   }
 
   std::uint32_t max_looks() const {
-    constexpr double kWork = 1e7;  // groups, in a second or so
+    constexpr double kWork = 1e7;  // group evaluations, about a second
     constexpr double kSimulations = 2e4;
     const auto samples = static_cast<double>(samples_.count());
     const double looks =
@@ -141,12 +142,12 @@ class Search {
   const FusionRequest& request_;
   OptimalGroups exact_;
   Samples samples_;
-  std::vector<Candidate> candidates_;  // the first is exact where nothing varies
-  Time best_of_each_{};                // or less
+  std::vector<Candidate> candidates_;  // the first is optimal without variation
+  Time best_of_each_{};                // a lower bound
   std::size_t largest_front_ = 0;
 };
 
-/// Refuses more draws than there is time for.
+/// Throws InputError if there are more random numbers than the time limit allows.
 void check_draws(const FusionRequest& request, const Options& options, const Field& field) {
   const std::int64_t tasks = Variation(request.setting).tasks;
   if (tasks == 0) return;
@@ -173,7 +174,7 @@ Options read_options(const Field& field) {
   out.sampling.samples = fusion_integer(field, "samples", 1, kMaxSamples, out.sampling.samples);
   out.sampling.seed = static_cast<std::uint64_t>(fusion_integer(field, "seed", 0, INT64_MAX, 1));
   if (!field.is_object()) return out;
-  constexpr double kMaxSigma = 2;  // as for jitter
+  constexpr double kMaxSigma = 2;  // the limit for jitter
   if (const auto given = field.find("objective")) out.objective = read_objective(*given);
   if (const auto given = field.find("communication_sigma"))
     out.sampling.communication_sigma = given->number(0, kMaxSigma);

@@ -1,5 +1,5 @@
-// The best of every number that gives other groups: the best that a framework with one scalar setting can
-// reach. Over 2 to 64 MB of buckets, and over 2 to 32 equal groups, the baselines of Cupcake.
+// Evaluates every number that yields different groups: the best result of a framework with one scalar
+// setting. With buckets of 2 to 64 MB, and with 2 to 32 equal groups, these are the baselines of Cupcake.
 
 #include "core/limits.hpp"
 #include "planner/choose/fusion.hpp"

@@ -1,5 +1,5 @@
-// Horovod's fusion buffer: add while the sum stays within the cap. With a cycle time, every tick takes what
-// became ready since the last one, and its groups are issued at the tick.
+// Horovod's fusion buffer: add gradients while the sum stays within the cap. With a cycle time, every tick
+// takes the gradients that became ready since the last one, and its groups are issued at the tick.
 
 #include "core/limits.hpp"
 #include "planner/choose/fusion.hpp"
@@ -19,7 +19,7 @@ Time tick_of(Time ready, Time cycle) {
   return ticks * cycle;
 }
 
-/// Without a cycle: the least cap under which the first tensor of a group still fits into the one before.
+/// Without a cycle: the least cap with which the first tensor of a group still fits into the previous group.
 std::optional<std::int64_t> next_cap(const Workload& workload, const Groups& groups, std::int64_t /*cap*/) {
   std::optional<std::int64_t> next;
   for (std::size_t i = 1; i < groups.size(); ++i)

@@ -1,4 +1,4 @@
-// What fusions that never split a layer share: the layers with tensors, as runs of gradients.
+// Shared code of the fusions that never split a layer: the layers with tensors, as ranges of gradients.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace planner {
 
-/// The gradients of each layer that has any, in forward order.
+/// One group per layer with gradients, in forward order.
 inline Groups layers_with_tensors(const Workload& workload) {
   Groups layers;
   for (std::uint32_t i = workload.gradient_count(); i-- > 0;) {

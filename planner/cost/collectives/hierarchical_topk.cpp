@@ -1,5 +1,5 @@
-// HiTopKComm (Shi et al., MLSys 2021, equations 7, 9 and 10) as an all-reduce: what travels, as the sparse
-// all-reduce hitopk counts it. What selecting takes is compute, which only the compressor of that name has.
+// HiTopKComm (Shi et al., MLSys 2021, equations 7, 9 and 10) as an all-reduce, with the traffic of the sparse
+// all-reduce hitopk. Selection is compute; only the compressor of that name accounts for it.
 
 #include "planner/cost/collectives.hpp"
 #include "planner/cost/sparse.hpp"

@@ -1,5 +1,5 @@
-// Parameter servers, each on a link of its own and with its share of every tensor: all workers push to all of
-// them at once, then pull (MG-WFBP, section 4.3, where each direction is a startup and a time per byte).
+// Parameter servers, each on its own link and with its share of every tensor: all workers push to all servers
+// at once, then pull (MG-WFBP, section 4.3, where each direction is a startup and a time per byte).
 
 #include <algorithm>
 
@@ -8,8 +8,8 @@
 namespace planner {
 namespace {
 
-/// In each direction P messages of M/S bytes cross a server's link, or M bytes a worker's where that is more;
-/// a server adds P-1 of them to the first.
+/// In each direction P messages of M/S bytes cross a server's link, or M bytes cross a worker's link if that
+/// is more; a server sums P-1 messages into the first.
 ClosedForm cost(const Fabric& fabric, const Algorithm& algorithm) {
   const auto p = static_cast<double>(fabric.workers);
   const auto servers = static_cast<double>(algorithm.servers);

@@ -1,5 +1,6 @@
 // gTopk: selections are summed up a binary tree to one worker, which receives k elements and selects again
-// ceil(log2 P) times, and sends its own down again: 4k ceil(log2 P) words. Selecting again is not counted.
+// ceil(log2 P) times, and sends its result down again: 4k ceil(log2 P) words. Repeated selection is not
+// counted.
 
 #include "planner/cost/sparse/selections.hpp"
 

@@ -1,7 +1,7 @@
 // HiTopKComm (Shi et al., MLSys 2021, equations 7 to 10): ring reduce-scatter in each node of n, selection
-// from d/n, all-gather of the selections between m nodes, all-gather of their sums in each node. Messages are
-// the paper's, log m and log n, though collectives/sparse/hitopk.hpp gathers on rings; bytes are what it
-// receives.
+// from d/n, all-gather of the selections between m nodes, all-gather of their sums in each node. Message
+// counts are the paper's, log m and log n, although collectives/sparse/hitopk.hpp gathers on rings; byte
+// counts are those of the implementation.
 
 #include <algorithm>
 
@@ -17,7 +17,7 @@ SparseCalls calls(const Fabric& fabric, double density, const SparseOptions& opt
   const auto n = static_cast<double>(nodes.workers_in_node);
   const auto m = static_cast<double>(nodes.nodes);
   const double element = options.paper_bytes ? 1 : selections::kIndexAndValue;
-  // Without an overlap no two nodes select the same elements, as long as there are enough of them.
+  // Without an overlap, nodes select disjoint elements as long as there are enough.
   const double filled =
       options.overlap ? fill_in(density, nodes.nodes, *options.overlap) : std::min(1.0, density * m);
   const double dense = (n - 1) / n;

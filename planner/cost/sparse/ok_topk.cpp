@@ -1,8 +1,8 @@
-// Ok-Topk (Li and Hoefler, PPoPP 2022) as collectives/sparse/ok_topk.hpp runs it, with regions and shares
-// balanced: split 2k (P-1)/P words in P-1 messages, the sizes of shares P-1 words and gather 2k (P-1)/P words
-// in ceil(log2 P) rounds each. The bound adds balancing, another 2k (P-1)/P words in P-1 messages. Where
-// thresholds are recomputed all sums are gathered, which is what the selections fill. Regions are made by a
-// ring all-reduce of P-1 numbers of two words.
+// Ok-Topk (Li and Hoefler, PPoPP 2022) as implemented in collectives/sparse/ok_topk.hpp, with balanced
+// regions and shares: split sends 2k (P-1)/P words in P-1 messages; the sizes of shares take P-1 words and
+// gather 2k (P-1)/P words, in ceil(log2 P) rounds each. The bound adds balancing, another 2k (P-1)/P words in
+// P-1 messages. Iterations that recompute thresholds gather all sums, as many as the selections fill in.
+// Regions come from a ring all-reduce of P-1 numbers of two words.
 
 #include <algorithm>
 
@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kKeys[] = {
     "overlap", "recompute_every", "repartition_every", "recompute_selection", "unamortized", "volume"};
 
-/// Of a call that gathers so much of a gradient's elements.
+/// The traffic of a call that gathers the share `gathered` of the gradient's elements.
 SparseCall call(const Fabric& fabric, double density, double gathered, bool balances) {
   const auto p = static_cast<double>(fabric.workers);
   const auto lg = static_cast<double>(rounds(fabric.workers));
@@ -45,7 +45,8 @@ SparseEntry ok_topk() {
   return {.name = "ok-topk",
           .summary = "Ok-Topk: top-k of the summed top-k, by thresholds that are reused, under 6k words",
           .calls = calls,
-          .selection = selections::passes(2),  // of the gradient and, at most as long, of the sums
+          .selection = selections::passes(2),  // one pass over the gradient and one over the sums, which are
+                                               // at most as long
           .source =
               "estimated, not measured: two passes at 900 GB/s (V100) and 5 us a launch; where "
               "thresholds are recomputed as CommLib's exact top-k",

@@ -1,6 +1,6 @@
-// TopkA: what each worker keeps is gathered by all, 2k (P-1) words on a ring
-// (collectives/sparse/collectives.hpp). Gaussian-k: the same with a threshold from the gradient's mean and
-// deviation, adjusted until the count is near k.
+// TopkA: an all-gather of each worker's kept elements, 2k (P-1) words on a ring
+// (collectives/sparse/collectives.hpp). Gaussian-k is the same with a threshold from the gradient's mean and
+// deviation, adjusted until the count is close to k.
 
 #include "planner/cost/sparse/selections.hpp"
 

@@ -1,6 +1,6 @@
-// TopkDSA (SparCML): each worker sums its part of all selections, sent directly; the sums are gathered on a
-// ring. A part of which more than 2/3 is not zero travels dense. Besides, each message has a word that says
-// its form.
+// TopkDSA (SparCML): each worker sums its part of all selections, which are sent directly; the sums are
+// gathered on a ring. A part with more than 2/3 nonzero elements is sent dense. Each message has one
+// additional word that states its format.
 
 #include "planner/cost/sparse/selections.hpp"
 

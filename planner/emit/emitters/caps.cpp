@@ -19,7 +19,7 @@ std::int64_t aligned(std::int64_t position, std::int64_t alignment) {
 
 std::int64_t or_zero(std::int64_t next_cap) { return next_cap == kNone ? 0 : next_cap; }
 
-/// The largest number of MiB with this many decimals that is under so many bytes.
+/// The largest number of MiB with this many decimals that is below `bytes`.
 std::string mib_under(std::int64_t bytes, int decimals) {
   std::int64_t scale = 1;
   for (int i = 0; i < decimals; ++i) scale *= 10;
@@ -110,11 +110,12 @@ std::int64_t bytes_of_mib(const std::string& mb) {
 std::string mib_text(std::int64_t min, std::int64_t max) {
   constexpr int kMaxDecimals = 7;  // finer than a byte
   for (int decimals = 0; decimals <= kMaxDecimals; ++decimals) {
-    std::string mb = mib_under(max + 1, decimals);  // truncated to `most` at the most
+    std::string mb = mib_under(max + 1, decimals);  // truncated, so at most `max`
     const std::int64_t bytes = bytes_of_mib(mb);
     if (bytes >= min && bytes <= max) return mb;
   }
-  return fmt::format("{}", static_cast<double>(max) / static_cast<double>(kMiB));  // exact: a power of two
+  return fmt::format("{}", static_cast<double>(max) / static_cast<double>(kMiB));  // exact, as MiB is a power
+                                                                                   // of two
 }
 
 }  // namespace planner

@@ -1,10 +1,10 @@
 // PyTorch's DistributedDataParallel. A bucket takes the next gradient, then closes when it holds its cap or
-// more; buckets never split a tensor and each dtype and device has its own
-// (torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size). The caps are
-// int(mb * 1024 * 1024), the last one also of every bucket after it. `bucket_cap_mb_list` came with PyTorch
-// 2.11 (pull request 169026). Before that there are two caps: dist._DEFAULT_FIRST_BUCKET_BYTES, 1 MiB unless
-// set by hand, and bucket_cap_mb. Newer releases (pull request 121640) let a given bucket_cap_mb hold for the
-// first bucket too; setting both to the same makes all releases alike.
+// more; buckets never split a tensor, and each dtype and device has its own
+// (torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size). The caps are int(mb * 1024 *
+// 1024); the last cap also applies to every later bucket. `bucket_cap_mb_list` exists since PyTorch 2.11
+// (pull request 169026). Earlier releases have two caps: dist._DEFAULT_FIRST_BUCKET_BYTES, 1 MiB by default,
+// and bucket_cap_mb. Newer releases (pull request 121640) apply a given bucket_cap_mb to the first bucket
+// too; setting both to the same value makes all releases behave alike.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -23,7 +23,7 @@ constexpr std::int64_t kDefaultFirstBucket = kMiB;
 
 ordered_json number(const std::string& text) { return ordered_json::parse(text); }
 
-/// The best bucket_cap_mb where the first buckets have these caps.
+/// The best bucket_cap_mb, given the caps of the first buckets.
 struct BestMb {
   BestCap cap;
   std::string mb;

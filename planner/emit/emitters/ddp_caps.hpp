@@ -1,4 +1,4 @@
-// One cap for each of DDP's buckets.
+// One cap per DDP bucket.
 
 #pragma once
 
@@ -13,14 +13,14 @@
 namespace planner {
 
 struct DdpCaps {
-  std::vector<std::string> mb;  ///< as short as they can be
-  Sizes bytes;                  ///< what DDP makes of them
+  std::vector<std::string> mb;  ///< with the fewest decimals
+  Sizes bytes;                  ///< the bytes that DDP derives from them
 
-  /// The numbers of MiB.
+  /// The caps in MiB.
   nlohmann::ordered_json json() const;
 };
 
-/// Caps with which DDP makes these groups, which must come in backward order.
+/// Caps with which DDP forms these groups, which must be in backward order.
 DdpCaps ddp_caps(const Workload& workload, const Groups& groups);
 
 }  // namespace planner

@@ -1,7 +1,7 @@
 // DeepSpeed, ZeRO stages 1 and 2. Gradients are collected as they become ready; the bucket is reduced before
-// one more would take it over reduce_bucket_size elements, so that a larger gradient goes alone
+// another gradient would exceed reduce_bucket_size elements, so a larger gradient is reduced alone
 // (deepspeed/runtime/zero/stage_1_and_2.py, reduce_independent_p_g_buckets_and_remove_grads).
-// allgather_bucket_size cuts the updated partitions into gathers; those follow no tensor and no group.
+// allgather_bucket_size splits the updated partitions into gathers; these follow neither tensors nor groups.
 
 #include <fmt/format.h>
 

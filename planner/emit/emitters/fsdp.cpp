@@ -1,7 +1,8 @@
-// PyTorch's FSDP2. A call of fully_shard() makes one group of all parameters below the modules it is given
-// that no earlier call took, so children come before their parents; a list of modules (PyTorch 2.5, public
-// since 2.6) joins what has no common parent (torch/distributed/fsdp/_fully_shard/_fully_shard.py). What owns
-// a parameter directly is the smallest thing to group: a boundary inside it must move to one of its sides.
+// PyTorch's FSDP2. A call of fully_shard() makes one group of all parameters below the given modules that no
+// earlier call took, so children are wrapped before their parents; a list of modules (PyTorch 2.5, public
+// since 2.6) joins modules without a common parent (torch/distributed/fsdp/_fully_shard/_fully_shard.py). The
+// smallest unit is a module that owns a parameter directly: a group boundary inside it must move to one of
+// its sides.
 
 #include <algorithm>
 #include <map>
@@ -19,8 +20,8 @@ namespace {
 using nlohmann::ordered_json;
 using Cuts = std::set<std::uint32_t>;
 
-/// The module that owns a tensor: its name without the last part. A profile of whole layers names a layer's
-/// only tensor like the layer, which then is the module.
+/// The module that owns a tensor: the tensor's name without its last part. In a profile of whole layers the
+/// only tensor has the layer's name, which then is the module.
 std::string module_of(const Workload& workload, std::uint32_t gradient) {
   const std::string& name = tensor_name(workload, gradient);
   if (name == workload.profile->layers[workload.gradients[gradient].layer].name) return name;
@@ -28,7 +29,7 @@ std::string module_of(const Workload& workload, std::uint32_t gradient) {
   return dot == std::string::npos ? "" : name.substr(0, dot);
 }
 
-/// The module around this one; of the model itself, "", there is none.
+/// The enclosing module; the model itself, "", has none.
 std::string parent_of(const std::string& module) {
   const std::size_t dot = module.rfind('.');
   return dot == std::string::npos ? "" : module.substr(0, dot);
@@ -44,11 +45,11 @@ struct Span {
   std::uint32_t end = 0;
 };
 
-/// The modules of a model, by what owns each gradient.
+/// The modules of a model, by the owner of each gradient.
 struct Modules {
-  std::vector<std::string> owners;      ///< of the gradients, in backward order
+  std::vector<std::string> owners;      ///< by gradient, in backward order
   std::map<std::string, Span> owned;    ///< from a module's first own gradient to its last
-  std::map<std::string, Span> covered;  ///< likewise, with those of all modules below
+  std::map<std::string, Span> covered;  ///< the same, including all modules below
 
   explicit Modules(const Workload& workload) {
     const auto add = [](std::map<std::string, Span>& spans, const std::string& module, std::uint32_t i) {
@@ -65,7 +66,7 @@ struct Modules {
     }
   }
 
-  /// A module that a boundary before this gradient would cut; null: none.
+  /// The module that a boundary before this gradient would split; null if none.
   const std::string* cut_by(std::uint32_t boundary) const {
     for (const auto& [module, span] : owned)
       if (span.begin < boundary && boundary < span.end) return &module;
@@ -85,7 +86,7 @@ Groups groups_of(const Cuts& cuts) {
   return out;
 }
 
-/// The nearest boundaries on both sides that cut no module.
+/// The nearest boundaries on both sides that split no module.
 Span sides_of(const Modules& modules, std::uint32_t boundary) {
   Span out{.begin = boundary, .end = boundary};
   while (modules.cut_by(out.begin) != nullptr) --out.begin;
@@ -100,8 +101,8 @@ Groups without_cuts_inside(const Cuts& kept, const std::vector<std::uint32_t>& m
   return groups_of(cuts);
 }
 
-/// The plan's groups with boundaries that cut no module: each that does moves to the side nearer in bytes,
-/// then, one by one, to the other where the iteration takes less.
+/// The plan's groups with boundaries that split no module. Each boundary that does moves to the side nearer
+/// in bytes, then, one by one, to the other side if that makes the iteration faster.
 Groups whole_modules(const EmitRequest& request, const Modules& modules) {
   Cuts kept;
   std::vector<Span> sides;
@@ -131,7 +132,7 @@ Groups whole_modules(const EmitRequest& request, const Modules& modules) {
   return best;
 }
 
-/// The largest modules that hold nothing but gradients of this group, in forward order.
+/// The largest modules that hold only gradients of this group, in forward order.
 std::vector<std::string> wrapped(const Modules& modules, const Group& group) {
   std::vector<std::string> out;
   for (std::uint32_t i = group.end; i-- > group.begin;) {
@@ -146,7 +147,7 @@ std::vector<std::string> wrapped(const Modules& modules, const Group& group) {
   return out;
 }
 
-/// Without those that lie below another: fully_shard() wraps the upper ones alone, which take all.
+/// Removes modules below another module of the list: fully_shard() on the upper ones takes them too.
 std::vector<std::string> topmost(std::vector<std::string> modules) {
   const std::vector<std::string> all = modules;
   std::erase_if(modules, [&](const std::string& module) {
@@ -161,8 +162,8 @@ struct Wrap {
   std::size_t group = 0;
 };
 
-/// Calls in an order in which each group gets its own: below before above. Where there is none, the groups
-/// that stand in each other's way.
+/// Calls in an order that gives each group its modules: lower modules before upper ones. If no such order
+/// exists, the groups that block each other.
 struct Wraps {
   std::vector<Wrap> calls;
   std::vector<std::size_t> stuck;
@@ -175,7 +176,7 @@ bool must_wait(const Wrap& wrap, const Wrap& other) {
   return false;
 }
 
-/// Of calls that all must wait, those for which others wait.
+/// The calls, of those that all have to wait, on which others wait.
 std::vector<Wrap> cycles(std::vector<Wrap> waiting) {
   const auto nobody_waits = [&](const Wrap& wrap) {
     return std::none_of(waiting.begin(), waiting.end(), [&](const Wrap& other) {
@@ -207,7 +208,7 @@ Wraps order(std::vector<Wrap> waiting) {
   return out;
 }
 
-/// What fully_shard() makes of the calls, in backward order.
+/// The groups that fully_shard() makes from the calls, in backward order.
 Groups made_by(const Modules& modules, const std::vector<Wrap>& calls) {
   std::vector<std::size_t> taken(modules.owners.size(), calls.size());
   for (std::size_t c = 0; c < calls.size(); ++c)
@@ -225,7 +226,7 @@ Groups made_by(const Modules& modules, const std::vector<Wrap>& calls) {
   return out;
 }
 
-/// The calls for these groups; joins groups that cannot be told apart.
+/// The calls for these groups; joins groups that fully_shard() cannot separate.
 Wraps wraps_for(const Modules& modules, Groups& groups) {
   while (true) {
     std::vector<Wrap> calls;

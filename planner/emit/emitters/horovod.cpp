@@ -1,8 +1,9 @@
-// Horovod's DistributedOptimizer. Given groups are negotiated as a whole; with HOROVOD_DISABLE_GROUP_FUSION=1
-// each is fused by itself, still within the threshold (horovod/common/controller.cc, ComputeResponseList and
-// FuseResponses). Without groups it adds what is ready at the tick, in order, while the sum stays within
-// HOROVOD_FUSION_THRESHOLD bytes. On GPUs each gradient counts in multiples of 16 bytes, and the threshold is
-// rounded up to 512 bytes times the processes of a node (TensorFusionThresholdBytes).
+// Horovod's DistributedOptimizer. Explicit groups are negotiated as a whole; with
+// HOROVOD_DISABLE_GROUP_FUSION=1 each is fused separately, still within the threshold
+// (horovod/common/controller.cc, ComputeResponseList and FuseResponses). Without groups it adds the gradients
+// that are ready at the tick, in order, while the sum stays within HOROVOD_FUSION_THRESHOLD bytes. On GPUs
+// each gradient counts in multiples of 16 bytes, and the threshold is rounded up to 512 bytes times the
+// processes per node (TensorFusionThresholdBytes).
 
 #include <algorithm>
 #include <numeric>
@@ -20,7 +21,7 @@ using sim::Time;
 
 constexpr std::int64_t kPadding = 16;
 constexpr std::int64_t kMiB = 1 << 20;
-/// A threshold that is a multiple of this is taken as it is, with up to 16 processes on a node.
+/// Multiples of this threshold are not rounded with up to 16 processes per node.
 constexpr std::int64_t kThresholdUnit = std::int64_t{512} * 16;
 constexpr Time kDefaultCycle = std::chrono::milliseconds(1);
 
@@ -30,7 +31,7 @@ Sizes padded_bytes(const Workload& workload) {
   return out;
 }
 
-/// The longest cycle on whose ticks the plan issues its groups; 0: it knows none.
+/// The longest cycle on whose ticks the plan issues its groups; 0 if it uses no ticks.
 Time cycle_of(const Groups& groups) {
   std::int64_t cycle = 0;
   for (const Group& group : groups) cycle = std::gcd(cycle, group.tick.count());
@@ -48,14 +49,14 @@ std::vector<Time> ticks_of(const Workload& workload, Time cycle) {
   return out;
 }
 
-/// Explicit groups, each issued at the first tick after its last gradient.
+/// Explicit groups, each issued at the first tick after its last gradient is ready.
 Groups on_ticks(const Workload& workload, const Groups& groups, Time cycle) {
   Groups out = in_order(groups);
   for (Group& group : out) group.tick = tick_of(workload.gradients[group.end - 1].ready, cycle);
   return out;
 }
 
-/// In whole MiB, no less than the largest group.
+/// The threshold in whole MiB that holds the largest group.
 std::int64_t threshold_for(const Sizes& padded, const Groups& groups) {
   std::int64_t max = 0;
   for (const Group& group : groups)
@@ -111,7 +112,7 @@ BestThreshold best_threshold(Report& report, const Sizes& padded, Time cycle) {
   return best;
 }
 
-/// What Horovod's own cycle of 1 ms costs a plan that knows no ticks.
+/// The cost of Horovod's default cycle of 1 ms for a plan without ticks.
 ordered_json at_default_cycle(const Report& report) {
   const EmitRequest& request = report.request();
   ordered_json out = {{"cycle_ms", 1}};

@@ -1,4 +1,5 @@
-// The groups as plain data, for whatever else launches collectives; nothing is said that the plan does not.
+// The groups as plain data, for other software that launches collectives; contains only what the plan
+// contains.
 
 #include "core/json_text.hpp"
 #include "planner/emit/emitters/ddp_caps.hpp"

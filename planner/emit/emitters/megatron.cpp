@@ -1,6 +1,6 @@
 // Megatron-LM's DistributedDataParallel. A bucket takes the next parameter, in reverse order, then closes
 // when it holds bucket_size elements or more; with the distributed optimizer every parameter starts at a
-// multiple of 64 elements (megatron/core/distributed/param_and_grad_buffer.py). Only with
+// multiple of 64 elements (megatron/core/distributed/param_and_grad_buffer.py). This requires
 // --overlap-grad-reduce; the default is max(40000000, 1000000 times the data-parallel workers) elements
 // (megatron/core/distributed/distributed_data_parallel.py).
 
@@ -20,7 +20,7 @@ std::string text(std::int64_t number, const PlanFile& plan) {
   return fmt::format("{}--ddp-bucket-size {}\n", options, number);
 }
 
-/// After backward there is one bucket, whatever the number.
+/// Communication after backward uses one bucket, whatever the number.
 Emission one_bucket(Report& report) {
   report.made({{.begin = 0, .end = report.request().workload.gradient_count()}});
   return {.text = report.heading("Megatron-LM") +

@@ -1,4 +1,4 @@
-// Emitters for frameworks in which one number of elements decides all groups.
+// Emitters for frameworks in which one number of elements determines all groups.
 
 #pragma once
 
@@ -14,12 +14,12 @@ namespace planner {
 
 struct OneNumber {
   std::string_view framework;
-  std::string_view key;  ///< of the number, in `best_single_cap`
+  std::string_view key;  ///< key of the number in `best_single_cap`
   std::function<Capped(std::int64_t cap)> rule;
-  std::function<std::string(std::int64_t number)> text;  ///< the framework's own words
+  std::function<std::string(std::int64_t number)> text;  ///< the framework's configuration text for a number
 };
 
-/// Finds the best number, says what it makes and what that loses. The report may hold notes already.
+/// Finds the best number, its groups and their loss against the plan. The report may already hold notes.
 Emission emit_one_number(Report& report, const OneNumber& framework);
 
 }  // namespace planner

@@ -14,7 +14,7 @@ std::string counted(std::size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-/// How a framework's groups treat the gradients of one group of the plan that is not among them.
+/// Explains how the framework's groups treat the gradients of a plan group that it does not form.
 std::string why_other(const Workload& workload, const Group& group, const Groups& made) {
   std::vector<std::string> sizes;
   for (const Group& other : made) {
@@ -31,7 +31,7 @@ std::string why_other(const Workload& workload, const Group& group, const Groups
   return out + (sizes.size() > kMaxShown ? ", ... bytes" : " bytes");
 }
 
-/// The text as comment lines of at most 100 characters, where its words allow.
+/// Wraps the text as comment lines of at most 100 characters where possible.
 std::string comment(std::string_view text) {
   constexpr std::size_t kWidth = 98;
   std::string out;

@@ -1,4 +1,5 @@
-// What emitters say alike: names, costs, and where a framework makes other groups than the plan.
+// The parts that all emitters share: names, costs, and differences between the framework's groups and the
+// plan.
 
 #pragma once
 
@@ -21,15 +22,15 @@ std::int64_t group_bytes(const Workload& workload, const Group& group);
 Sizes gradient_bytes(const Workload& workload);
 Sizes gradient_elements(const Workload& workload);
 
-/// The groups in backward order, in which frameworks launch them.
+/// The groups in backward order, the order in which frameworks launch them.
 Groups in_order(const Groups& groups);
 
-/// A string that both Python and JSON read as this text.
+/// Quotes a text as a string that is valid in both Python and JSON.
 std::string in_quotes(std::string_view text);
-/// ["a", "b"]
+/// Formats a list such as ["a", "b"].
 std::string list_in_quotes(const std::vector<std::string>& texts);
 
-/// A request, what is lost against its plan, and the parts of an emission that all emitters have.
+/// A request, the loss against its plan, and the parts that all emissions share.
 class Report {
  public:
   Report(std::string_view target, const EmitRequest& request);
@@ -37,27 +38,27 @@ class Report {
   const EmitRequest& request() const { return request_; }
   double planned_us() const { return planned_us_; }
 
-  /// {"groups", "iteration_us", "loss_us", "loss_percent"}
+  /// Returns {"groups", "iteration_us", "loss_us", "loss_percent"}.
   nlohmann::ordered_json cost(const Groups& groups, double iteration_us) const;
   nlohmann::ordered_json cost(const Groups& groups) const;
-  /// "3 groups, 812.4 us per iteration: loses 17.7 us (2.2 %)"; of what cost() gave.
+  /// Formats the result of cost(): "3 groups, 812.4 us per iteration: loses 17.7 us (2.2 %)".
   static std::string cost_text(const nlohmann::ordered_json& cost);
   nlohmann::ordered_json best_cost(std::string_view name, const nlohmann::ordered_json& value,
                                    const BestCap& best) const;
-  /// "the best of the 812 groupings that one number can make"
+  /// Formats "the best of the 812 groupings that one number can make".
   static std::string tried_text(const BestCap& best);
 
-  /// What the framework makes of what was emitted; compares it with the plan. `whys` are reasons that the
-  /// emitter knows better, by group of the plan; empty where it does not.
+  /// Sets the groups that the framework forms and compares them with the plan. `whys` gives, by plan group,
+  /// reasons that only the emitter knows; empty entries use the default reason.
   void made(const Groups& groups, const std::vector<std::string>& whys = {});
 
   void note(std::string text) { notes_.push_back(std::move(text)); }
 
-  /// Two lines on the plan, one on what the framework makes of it.
+  /// Two lines on the plan and one on the groups that the framework forms.
   std::string heading(std::string_view framework) const;
-  /// Differences and notes, as comment lines.
+  /// Differences and notes as comment lines.
   std::string remarks() const;
-  /// `specific` goes between what all emissions begin and end with.
+  /// Places `specific` between the keys with which all emissions begin and end.
   nlohmann::ordered_json json(const nlohmann::ordered_json& specific) const;
 
  private:

@@ -1,5 +1,4 @@
-// Topologies that are written out: they are the built-in ones where they spell these out, and what is
-// refused.
+// Topologies given link by link: equal to the built-in ones that they spell out, and rejected inputs.
 
 #include "planner/scenarios/graph.hpp"
 
@@ -20,7 +19,8 @@ namespace {
 using core::Field;
 using nlohmann::ordered_json;
 
-/// Of eight workers, all of whose links and tasks draw; changed as by RFC 7386.
+/// A scenario of eight workers with random factors on all links and tasks, changed by a merge patch (RFC
+/// 7386).
 ordered_json scenario(const ordered_json& patch) {
   ordered_json out = ordered_json::parse(R"({
     "format": "fusewise.scenario", "version": 1, "name": "graph",
@@ -45,7 +45,7 @@ Scenario read(const ordered_json& topology, const ordered_json& patch = ordered_
   return read_scenario(Field::parse(whole.dump(), "s.json"));
 }
 
-/// Without the names of the links.
+/// The results without the names of the links.
 ordered_json results(const ordered_json& topology) {
   ordered_json out = ordered_json::parse(results_json(run(read(topology))));
   for (ordered_json& entry : out.at("results"))
@@ -67,7 +67,7 @@ std::string numbered(const std::string& what, std::uint32_t number) {
   return fmt::format("{}{}", what, number);
 }
 
-/// Node i at vertex node<i> for each of 8, with a cable to `up(i)`.
+/// Node i at vertex node<i> for each of 8 nodes, with a cable to `up(i)`.
 template <typename Up>
 ordered_json nodes(const Up& up) {
   ordered_json out = {{"kind", "custom"}, {"startup_us", 2}, {"links", ordered_json::array()}};
@@ -108,7 +108,7 @@ TEST_CASE("graph: leaves and spines with their routes written are a leaf-spine t
   ordered_json spelled = nodes([](std::uint32_t i) { return numbered("leaf", i / 2); });
   for (std::uint32_t leaf = 0; leaf < 4; ++leaf)
     for (std::uint32_t spine = 0; spine < 2;
-         ++spine)  // two NICs of 10 over two links of 2.5, four times less
+         ++spine)  // two NICs of 10 over two links of 2.5, a factor of four
       spelled["links"].push_back(link(fmt::format("{} to {}", leaf, spine), numbered("leaf", leaf),
                                       numbered("spine", spine), 2.5, 3, true));
   const cluster::Topology topology = cluster::make_topology(*read(built_in).conditions.topology, 8);
@@ -124,7 +124,7 @@ TEST_CASE("graph: leaves and spines with their routes written are a leaf-spine t
     }
   const ordered_json got = results(spelled);
   CHECK(got == results(built_in));
-  spelled.erase("routes");  // all by the first spine
+  spelled.erase("routes");  // all routes over the first spine
   CHECK(got != results(spelled));
 }
 
@@ -196,7 +196,7 @@ TEST_CASE("graph: what is wrong is refused with its place") {
   const std::vector<cluster::Graph::WrittenRoute> routes =
       read(good, {{"workers", 2}}).conditions.topology->graph->routes;
   REQUIRE(routes.size() == 1);
-  CHECK(routes[0].edges == std::vector<std::uint32_t>{3, 1});  // both the other way
+  CHECK(routes[0].edges == std::vector<std::uint32_t>{3, 1});  // both in the reverse direction
 }
 
 }  // namespace

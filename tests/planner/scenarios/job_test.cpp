@@ -1,4 +1,4 @@
-// Jobs of phases: how long all of it takes, and what it costs.
+// Jobs with phases: total time and cost.
 
 #include <string>
 #include <vector>
@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Two workers, 30 us of compute for 4 samples, an all-reduce of 2 x (1 + 200 x 0.01) = 6 us.
+/// A scenario with two workers, 30 us of compute for 4 samples, an all-reduce of 2 x (1 + 200 x 0.01) = 6 us.
 Scenario with_job(const std::string& job) {
   return read_scenario(core::Field::parse(R"({
     "format": "fusewise.scenario", "version": 1, "name": "two",
@@ -49,7 +49,7 @@ TEST_CASE("job: a phase is its epochs' iterations, the first epoch with an input
   CHECK(one.phases[0].seconds == doctest::Approx(3 * 25 * 37e-6));
   CHECK(one.phases[1].name == "large");
   CHECK(one.phases[1].iterations_per_epoch == 50);
-  CHECK(one.phases[1].first_epoch_iteration_us == 100);  // reading takes longer than the 60
+  CHECK(one.phases[1].first_epoch_iteration_us == 100);  // reading takes longer than the iteration of 60
   CHECK(one.phases[1].iteration_us == 60);
   CHECK(one.phases[1].seconds == doctest::Approx(50 * (100 + 3 * 60) * 1e-6));
 
@@ -59,11 +59,11 @@ TEST_CASE("job: a phase is its epochs' iterations, the first epoch with an input
   CHECK(two.phases[1].iterations_per_epoch == 25);
   CHECK(two.phases[1].first_epoch_iteration_us == 100);
   CHECK(two.phases[1].iteration_us == 66);
-  CHECK(two.phases[2].first_epoch_iteration_us == 39);  // 3 + 30 + 6: decoded anew in every epoch
+  CHECK(two.phases[2].first_epoch_iteration_us == 39);  // 3 + 30 + 6: decoded again in every epoch
   CHECK(two.phases[2].iteration_us == 39);
   CHECK(two.seconds == doctest::Approx((3 * 13 * 43 + 25 * (100 + 3 * 66) + 2 * 13 * 39) * 1e-6));
   REQUIRE(two.cost);
-  CHECK(*two.cost == doctest::Approx(2 * two.seconds));  // one a worker and second
+  CHECK(*two.cost == doctest::Approx(2 * two.seconds));  // price 1 per worker and second
 
   const json text = json::parse(results_json(results));
   CHECK(text.at("jobs").at(1).at("phases").at(1).at("name") == "large");

@@ -1,4 +1,4 @@
-// Results as JSON, CSV and table: keys, quoting, and never a NaN or an infinity.
+// Results as JSON, CSV and table: keys, quoting, and no NaN or infinity.
 
 #include "planner/scenarios/results_text.hpp"
 

@@ -1,4 +1,4 @@
-// Scenarios: what is read, its defaults, every refusal word for word, and the order of results.
+// Scenarios: reading, defaults, every error message verbatim, and the order of results.
 
 #include "planner/scenarios/scenario.hpp"
 
@@ -29,7 +29,7 @@ constexpr const char* kProfile =
 constexpr const char* kNetwork = R"({"format": "fusewise.network", "version": 1, "name": "n",
   "origin": {"kind": "measured", "source": "s"}, "link": {"alpha_us": 1, "beta_us_per_byte": 0.1}})";
 
-/// A good scenario with everything inside, changed as by RFC 7386.
+/// A valid scenario with all keys, changed by a merge patch (RFC 7386).
 ordered_json changed(const std::string& patch) {
   ordered_json out = {{"format", "fusewise.scenario"},
                       {"version", 1},
@@ -417,7 +417,7 @@ TEST_CASE("scenario: times too long for the clock are refused") {
        "s.json: /workers/0: expected times that add up to at most 9000000000000 us over all iterations, got "
        "1.01e+14 (schedule 'wfbp')"},
   });
-  // just within
+  // just within the limit
   CHECK_NOTHROW(
       results(R"({"iterations": 1, "network": {"link": {"alpha_us": 9e10, "beta_us_per_byte": 0}}})"));
   CHECK_NOTHROW(results(R"({"iterations": 1, "update": {"optimizer_us": 1e12}})"));
@@ -437,7 +437,7 @@ TEST_CASE("scenario: more tasks than memory holds are refused") {
 
 TEST_CASE(
     "scenario: more tasks than memory holds with every worker by itself are refused, with what is possible") {
-  // 2 layers, 2 tensors and 1 micro-batch count as 12 tasks, 10^8 of which are held
+  // 2 layers, 2 tensors and 1 micro-batch count as 12 tasks; the limit is 10^8
   check_all({
       {R"({"overlap": {"compute_slowdown": 1}, "jitter": {"sigma": 0.1}, "iterations": 10000, "workers": [2, 1000]})",
        "s.json: /iterations: expected at most 8333 iterations of a profile of this size with 1000 workers "
@@ -445,14 +445,14 @@ TEST_CASE(
       {R"({"overlap": {"compute_slowdown": 1}, "jitter": {"sigma": 0.1}, "iterations": 9, "workers": 1000000})",
        "s.json: /iterations: expected at most 8 iterations of a profile of this size with 1000000 workers "
        "each by itself, got 9"},
-      // no more than times where each task has one for each worker: 10^10
+      // if each task has a time for each worker, the limit is 10^10 times
       {R"({"jitter": {"sigma": 0.1}, "iterations": 834, "workers": 1000000})",
        "s.json: /iterations: expected at most 833 iterations of a profile of this size with 1000000 workers "
        "each by itself, got 834"},
       {R"({"failures": [{"worker": 0, "at_us": 1, "down_us": 1}], "iterations": 834, "workers": 1000000})",
        "s.json: /iterations: expected at most 833 iterations of a profile of this size with 1000000 workers "
        "each by itself, got 834"},
-      // with more micro-batches 20,010 for a worker
+      // with more micro-batches, 20,010 tasks per worker
       {R"({"jitter": {"sigma": 0.1}, "accumulation_steps": 10000, "iterations": 2, "workers": [4, 499700]})",
        "s.json: /iterations: expected at most 1 iteration of a profile of this size with 499700 workers each "
        "by itself, got 2"},
@@ -469,7 +469,7 @@ TEST_CASE(
   CHECK_NOTHROW(read(R"({"jitter": {"sigma": 0.1}, "iterations": 833, "workers": [2, 1000000]})"));
   CHECK_NOTHROW(
       read(R"({"jitter": {"sigma": 0.1}, "accumulation_steps": 10000, "iterations": 1, "workers": 499750})"));
-  // without jitter one worker stands for all
+  // without jitter one worker represents all
   CHECK_NOTHROW(read(R"({"jitter": {"sigma": 0}, "iterations": 10000, "workers": 1000000})"));
 }
 
@@ -479,7 +479,7 @@ TEST_CASE("scenario: times that slow-down or jitter may make too long for the cl
        "s.json: /workers/0: expected times that add up to at most 9000000000000 us over all iterations, got "
        "4.00002e+13 (schedule 'wfbp')"},
   });
-  // the furthest draw of all is 2.2 million times as long as the mean
+  // the greatest random factor is 2.2 million
   CHECK_THROWS_AS(results(R"({"jitter": {"sigma": 2}, "update": {"optimizer_us": 2e6}})"), core::InputError);
   CHECK_NOTHROW(results(R"({"jitter": {"sigma": 2}, "update": {"optimizer_us": 1e6}})"));
 }
@@ -531,7 +531,7 @@ TEST_CASE("scenario: with jitter the same seed gives the same bytes, and another
   };
   CHECK(text(5) == text(5));
   CHECK(text(5) != text(6));
-  // a seed alone is no jitter
+  // a seed alone causes no jitter
   CHECK(results_json(results(R"({"jitter": {"seed": 5}})")) == results_json(results("{}")));
 }
 
@@ -552,7 +552,7 @@ TEST_CASE("scenario: progress counts every simulation") {
 }
 
 TEST_CASE("scenario: of warnings about the same the weightiest is told, once") {
-  // 1e-4 us a byte where 1e-3 is the least: 40, 80 and 120 bytes are all under the bound
+  // 1e-4 us per byte, where 1e-3 is the minimum: 40, 80 and 120 bytes are all below the bound
   const Results all = results(R"({"workers": [2], "schedules": ["wfbp", "sync-easgd", "wfbp"],
     "network": {"line_rate_gbps": 8, "link": {"alpha_us": 0, "beta_us_per_byte": 0.0001}}})");
   CHECK(all.warnings ==

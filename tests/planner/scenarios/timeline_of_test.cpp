@@ -27,7 +27,7 @@ Scenario two_workers() {
                                           "s.json"));
 }
 
-/// By process and name: when a slice begins and how long it lasts.
+/// Begin and duration of each slice, by process and name.
 std::map<std::pair<std::string, std::string>, std::pair<double, double>> slices_of(const std::string& text) {
   const json document = json::parse(text);
   const json& events = document.is_array() ? document : document.at("traceEvents");

@@ -1,4 +1,4 @@
-// What other simulators got wrong, each as a test of ours.
+// Mistakes of other simulators, each as a test.
 
 #include <filesystem>
 #include <fstream>
@@ -24,7 +24,7 @@ namespace {
 using nlohmann::ordered_json;
 using sim::Time;
 
-/// One layer of 1,000 us backward on a link of 1 us and 0.001 us a byte.
+/// A scenario with one layer of 1,000 us backward on a link of 1 us and 0.001 us per byte.
 ordered_json base() {
   return ordered_json::parse(R"({
     "format": "fusewise.scenario", "version": 1, "name": "trap",
@@ -83,13 +83,13 @@ TEST_CASE("trap 1: a run that cannot end says which tasks wait for whom") {
 }
 
 TEST_CASE("trap 2: a message that waits for 1 ms of compute leaves after 1 ms") {
-  // 65,536 bytes in a ring of 8: 14 rounds of 1 + 8.192 us after 10 us forward and 1,000 us backward
+  // 65,536 bytes in a ring of 8: 14 rounds of 1 + 8.192 us after 10 us of forward and 1,000 us of backward
   for (const char* fidelity : {"closed", "steps", "messages"})
     CHECK(iteration_us({{"fidelity", fidelity}}) == doctest::Approx(1010 + 14 * 9.192).epsilon(1e-9));
 }
 
 TEST_CASE("trap 3: equal messages match in the order in which they are sent") {
-  // two layers alike: their rings are the same messages; the second ends as much later as it takes
+  // two equal layers: their rings have equal messages; the second ends later by its own duration
   ordered_json two = base();
   ordered_json layer = two["profile"]["layers"][0];
   layer["name"] = "l2";
@@ -104,7 +104,7 @@ TEST_CASE("trap 3: equal messages match in the order in which they are sent") {
 
 TEST_CASE("trap 4: 100 Gb/s are 12.5e9 bytes a second") {
   const ordered_json topology = {{"kind", "flat"}, {"startup_us", 1}, {"nic", {{"bandwidth_gbps", 100}}}};
-  // 8,192 bytes a round: 0.65536 us
+  // 8,192 bytes per round: 0.65536 us
   CHECK(iteration_us({{"fidelity", "messages"}, {"topology", topology}}) ==
         doctest::Approx(1010 + 14 * 1.65536).epsilon(1e-9));
 }

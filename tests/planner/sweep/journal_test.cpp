@@ -1,5 +1,4 @@
-// Journals: what a killed sweep leaves behind is taken up again, whole lines alone and of the same sweep
-// alone.
+// Journals: a resumed sweep continues from a journal, and accepts only complete lines of the same sweep.
 
 #include "planner/sweep/journal.hpp"
 
@@ -20,7 +19,7 @@ Finished finished(std::size_t point) {
           .record = {.row = "row " + std::to_string(point) + ",\"a\nb\"", .warnings = {"w\t", "é"}}};
 }
 
-/// The header and lines of points 3, 1 and 2.
+/// A journal with the header and the lines of points 3, 1 and 2.
 std::string three_lines() {
   return journal_header(identity()) + journal_line(identity(), 1, finished(3)) +
          journal_line(identity(), 2, finished(1)) + journal_line(identity(), 3, finished(2));
@@ -139,7 +138,9 @@ TEST_CASE("journal: two processes are not at one sweep at once, and no other fil
   const support::TemporaryFolder folder;
   const std::filesystem::path file = folder / "j";
   const Journal journal(file, identity(), false);
-  CHECK_THROWS_AS(Journal(file, identity(), true), core::EnvironmentError);  // flock() goes by open files
+  CHECK_THROWS_AS(Journal(file, identity(), true), core::EnvironmentError);  // flock() locks belong to open
+                                                                             // files, so this works within
+                                                                             // one process
   (void)folder.put("notes", "mine\n");
   CHECK_THROWS_AS(Journal(folder / "notes", identity(), true), core::InputError);
   CHECK(support::contents(folder / "notes") == "mine\n");

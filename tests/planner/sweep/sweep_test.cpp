@@ -1,5 +1,4 @@
-// Sweeps: what the axes are, in which order points are numbered, what each axis changes, every refusal word
-// for word.
+// Sweeps: the axes, the order of points, the effect of each axis, and every error message verbatim.
 
 #include "planner/sweep/sweep.hpp"
 
@@ -18,7 +17,7 @@ namespace {
 using core::Field;
 using nlohmann::json;
 
-/// Of two workers or four, two schedules, changed as by RFC 7386.
+/// A scenario with two or four workers and two schedules, changed by a merge patch (RFC 7386).
 json scenario(const std::string& patch) {
   json out = json::parse(R"({"format": "fusewise.scenario", "version": 1, "workers": [2, 4],
     "profile": {"format": "fusewise.profile", "version": 1, "model": "m", "batch_size": 8, "dtype": "float32",
@@ -80,7 +79,7 @@ TEST_CASE("sweep: without other axes the rows are those of simulate, after the p
   CHECK(Computer(sweep, Rows::csv).compute(2).row.substr(0, 25) == "2,2,wfbp,wfbp,none,none,1");
 }
 
-// One layer of 8 us, 4000 bytes; ring on 2 workers: 2 alpha + bytes beta = 2 + 4 us, in full after backward.
+// One layer of 8 us, 4000 bytes; ring on 2 workers: 2 alpha + bytes beta = 2 + 4 us, entirely after backward.
 TEST_CASE("sweep: what each axis changes") {
   SUBCASE("bandwidth_factor: the time per byte alone") {
     const Sweep sweep = read(R"({"sweep": {"bandwidth_factor": [1, 4, 0.5]}})");
@@ -195,7 +194,7 @@ TEST_CASE("sweep: what is refused before anything runs, word for word") {
       {R"({"sweep": {"batch_size": [1]}, "collectives": {"all_reduce": "two_level"}})",
        "s.json: /network: expected a network with levels, as two_level needs, got network 'n' without "
        "(schedule 'wfbp')"},
-      // 7 tasks in an iteration, 10^10 of which are simulated
+      // 7 tasks per iteration; the limit is 10^10
       {R"({"sweep": {"sigma": [0, 1], "workers": [8, 1000000]}, "iterations": 10000})",
        "s.json: /sweep/workers/1: expected at most 142857 workers each by itself with this fidelity, a "
        "profile of this size and 10000 iterations, got 1000000"},
@@ -203,7 +202,7 @@ TEST_CASE("sweep: what is refused before anything runs, word for word") {
            "failures": [{"worker": 0, "at_us": 1, "down_us": 1}]})",
        "s.json: /sweep/workers/1: expected at most 142857 workers each by itself with this fidelity, a "
        "profile of this size and 10000 iterations, got 1000000"},
-      // 10^9 messages, of which a ring of one tensor sends two for each pair of workers and iteration
+      // the limit is 10^9 messages; a ring of one tensor sends two per pair of workers and iteration
       {R"({"sweep": {"workers": [8, 12910]}, "fidelity": "messages"})",
        "s.json: /sweep/workers/1: expected at most 12909 workers each by itself with this fidelity, a "
        "profile of this size and 3 iterations, got 12910"},
@@ -261,7 +260,7 @@ TEST_CASE("sweep: what can only be found while it runs names the point") {
 
 TEST_CASE("sweep: the fingerprint tells what differs, and is the same on every machine") {
   CHECK(fingerprint("") == "cbf29ce484222325");
-  CHECK(fingerprint("foobar") == "85944171f73967e8");  // from the FNV reference
+  CHECK(fingerprint("foobar") == "85944171f73967e8");  // from the reference implementation of FNV
   const Sweep sweep = read(R"({"sweep": {"batch_size": [8]}})");
   const Sweep faster = read(R"({"sweep": {"batch_size": [8]}, "network": {"line_rate_gbps": 11}})");
   CHECK(inputs(sweep, "a")[0] != inputs(sweep, "b")[0]);

@@ -1,4 +1,5 @@
-// Boards: every point once, whatever the threads; of several failures the first point's.
+// Work queues: every point is computed once, for any number of threads; of several failures, the first
+// point's is reported.
 
 #include "planner/sweep/work_queue.hpp"
 

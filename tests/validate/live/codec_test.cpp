@@ -1,4 +1,4 @@
-// What was timed of compressors becomes their costs.
+// Measured times of compressors become their costs.
 
 #include <doctest/doctest.h>
 
@@ -35,7 +35,7 @@ TEST_CASE("coding: what a sparse all-reduce takes beyond its messages is on the 
   const double messages_us = cost_of(gtopk, links).us(CollectiveKind::all_reduce, 40'000);
   const live::TimedCompressor timed = {
       .compressor = gtopk,
-      // the small one was faster than its messages should have been
+      // the small one was faster than its messages allow
       .times = {{.encode_us = 50, .carry_us = 1, .decode_us = 20},
                 {.encode_us = 500, .carry_us = messages_us + 300, .decode_us = 10}}};
   const planner::Compressor measured = live::measured_compressor(timed, kSizes, links, 4);
@@ -43,7 +43,7 @@ TEST_CASE("coding: what a sparse all-reduce takes beyond its messages is on the 
   CHECK(cost.encode_us(40'000) == Approx(500));
   CHECK(cost.us(CollectiveKind::all_reduce, 40'000) == Approx(messages_us + 300));
   CHECK(measured.in_transit.us(4000) == 0);
-  CHECK(cost.decode_us(40'000) == Approx(20));  // more is never cheaper
+  CHECK(cost.decode_us(40'000) == Approx(20));  // costs are monotone in size
   CHECK_FALSE(measured.decodes_each);
 }
 

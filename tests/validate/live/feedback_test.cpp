@@ -1,4 +1,5 @@
-// Parcels over several iterations: what is sent and what error feedback keeps, worked by hand and as a sum.
+// Fusion buffers over several iterations: the sent elements and the residuals of error feedback, computed by
+// hand and as sums.
 
 #include <cmath>
 #include <string>
@@ -22,7 +23,7 @@ live::Method method(const std::string& compressor, bool error_feedback, std::uin
   return live::method_of(transfer, true, workers_per_node, error_feedback);
 }
 
-/// What all ranks have after each iteration, the same gradients each time.
+/// The result on all ranks after each iteration, with the same gradients each time.
 std::vector<Floats> sums(const live::Method& how, const std::vector<Floats>& gradients,
                          std::size_t iterations) {
   const auto ranks = static_cast<std::uint32_t>(gradients.size());
@@ -47,7 +48,7 @@ TEST_CASE("live: error feedback sends later what was left out, by hand") {
   for (const std::string name :
        {R"("topk-a", "density": 0.25)", R"("topk-dsa", "density": 0.25)", R"("top-k", "ratio": 0.5)"}) {
     CAPTURE(name);
-    // left: 1 2 3 0 and 0 3 0 0; then 2 4 0 4 and 4 0 0 0
+    // residuals: 1 2 3 0 and 0 3 0 0; then 2 4 0 4 and 4 0 0 0
     CHECK(sums(method(R"({"name": )" + name + "}", true), gradients, 3) ==
           std::vector<Floats>{{4, 0, 0, 4}, {0, 6, 6, 0}, {8, 0, 0, 8}});
     CHECK(sums(method(R"({"name": )" + name + "}", false), gradients, 2) ==
@@ -56,12 +57,12 @@ TEST_CASE("live: error feedback sends later what was left out, by hand") {
 }
 
 TEST_CASE("live: between nodes a worker keeps what its part of the node's sum leaves, by hand") {
-  // the nodes' sums: 2 -3 | 3 5 and 6 1 | 7 -1, a worker's part between bars
+  // the nodes' sums: 2 -3 | 3 5 and 6 1 | 7 -1; bars separate workers' parts
   const std::vector<Floats> gradients = {{1, 2, 3, 4}, {1, -5, 0, 1}, {4, 0, 0, -1}, {2, 1, 7, 0}};
   for (const std::string name :
        {R"("hitopk", "density": 0.5)", R"("top-k", "ratio": 1, "between_nodes": true)"}) {
     CAPTURE(name);
-    // left: 2 0 | 3 0 and 0 1 | 0 -1
+    // residuals: 2 0 | 3 0 and 0 1 | 0 -1
     CHECK(sums(method(R"({"name": )" + name + "}", true, 2), gradients, 2) ==
           std::vector<Floats>{{6, -3, 7, 5}, {10, 0, 13, 0}});
     CHECK(sums(method(R"({"name": )" + name + "}", false, 2), gradients, 2) ==
@@ -69,12 +70,12 @@ TEST_CASE("live: between nodes a worker keeps what its part of the node's sum le
   }
 }
 
-/// Where a rank's part begins that it keeps something of.
+/// The start of the part of which a rank keeps a residual.
 std::size_t left_begin(const live::Method& how, std::uint32_t rank, std::size_t left, std::size_t elements) {
   return left == elements ? 0 : rank % how.workers_per_node * (elements - left);
 }
 
-// But for what merges of gtopk drop, which its paper takes for sent.
+// An exception are elements dropped in merges of gtopk, which its paper counts as sent.
 TEST_CASE("live: with error feedback all that was given has been sent or is left, and the check follows") {
   constexpr std::uint32_t kRanks = 4;
   constexpr std::size_t kElements = 600;
@@ -85,12 +86,12 @@ TEST_CASE("live: with error feedback all that was given has been sent or is left
   }
   for (const char* name : {"topk-a", "topk-dsa", "gaussian-k", "ok-topk", "hitopk"})
     all.push_back(method(R"({"name": ")" + std::string(name) + R"(", "density": 0.05})", true, 2));
-  all[all.size() - 2].recompute_every = 3;  // ok-topk's thresholds
+  all[all.size() - 2].recompute_every = 3;  // ok-topk's thresholds are recomputed
   const live::Gradients gradients(5, kRanks);
   for (std::size_t m = 0; m < all.size(); ++m) {
     CAPTURE(m);
     std::vector<double> given(kElements);
-    std::vector<double> done(kElements);  // sent or left
+    std::vector<double> done(kElements);  // elements sent or kept as residual
     std::vector<Floats> left(kRanks);
     std::vector<std::string> faults(kRanks);
     transport::run_ranks(kRanks, [&](transport::Transport& transport) {

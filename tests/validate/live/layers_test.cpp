@@ -1,4 +1,4 @@
-// Layers that are timed, and the all-reduces before and beside them.
+// Timed layers, and the all-reduces before and during them.
 
 #include <filesystem>
 
@@ -23,7 +23,7 @@ live::RunSpec spec() {
   return out;
 }
 
-/// Rank 0 computes; a byte of rank 1's message `number` of these sizes is changed.
+/// Rank 0 computes; a byte of rank 1's message `number` with a size in this range is changed.
 live::LayerTimes timed(std::size_t min, std::size_t max, std::size_t number) {
   live::LayerTimes out;
   transport::run_ranks(3, [&](transport::Transport& end) {
@@ -36,7 +36,7 @@ live::LayerTimes timed(std::size_t min, std::size_t max, std::size_t number) {
 }
 
 TEST_CASE("layers: are timed on the rank that computes, and a changed byte of any all-reduce is found out") {
-  // The last pieces of a third of 256 KiB, which go beside layers, four in an all-reduce.
+  // The last pieces of a third of 256 KiB, which are sent during layers, four per all-reduce.
   constexpr std::size_t kMin = 21'800;
   constexpr std::size_t kMax = 21'900;
   const live::LayerTimes good = timed(kMin, kMax, SIZE_MAX);
@@ -47,7 +47,7 @@ TEST_CASE("layers: are timed on the rank that computes, and a changed byte of an
     CHECK_THROWS_WITH_AS(timed(kMin, kMax, number), doctest::Contains("a sum of zeros is not 0"),
                          core::EnvironmentError);
   }
-  // Whole pieces of 64 KiB: the first is of the all-reduce before layers.
+  // Whole pieces of 64 KiB: the first belongs to the all-reduce before the layers.
   CHECK_THROWS_WITH_AS(timed(65'536, 65'536, 0), doctest::Contains("all-reduce before layers"),
                        core::EnvironmentError);
 }

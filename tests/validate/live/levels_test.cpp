@@ -1,4 +1,4 @@
-// Links inside nodes and between them: which levels come of a number of workers, and whether they share one.
+// Links inside and between nodes: the levels for a number of workers, and whether workers share a link.
 
 #include <vector>
 
@@ -80,7 +80,7 @@ TEST_CASE("live: hitopk and compression between nodes are calibrated, predicted 
     CAPTURE(i);
     CHECK(calibration.asked[i].compressor == all[i].schedule.compressor);
     const live::Prediction prediction = live::predict(all[i], calibration);
-    CHECK(prediction.transfers.front().compressor == calibration.compressors[i]);  // of its own density
+    CHECK(prediction.transfers.front().compressor == calibration.compressors[i]);  // with its own density
     CHECK(prediction.iteration_us > 0);
     const live::Record record = live::execute(worker_group, all[i], calibration, prediction);
     for (const live::WorkerRecord& worker : record.workers) CHECK(worker.iterations.size() == 2);

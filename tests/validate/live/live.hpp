@@ -18,7 +18,7 @@
 
 namespace live_tests {
 
-/// Layers of fractions of a millisecond, one of them without tensors.
+/// A profile with layers of fractions of a millisecond, one of them without tensors.
 inline core::Profile small_profile() {
   core::Profile out = {.model = "small",
                        .batch_size = 1,
@@ -50,7 +50,7 @@ inline live::RunSpec spec_for(const std::string& schedule, std::uint32_t workers
   return spec;
 }
 
-/// Nothing measured: a link, whose times matter little here.
+/// A calibration without measurements: a link whose times hardly matter in these tests.
 inline live::Calibration made_up(const live::RunSpec& spec) {
   live::Calibration out;
   out.profile = spec.profile;
@@ -62,7 +62,7 @@ inline live::Calibration made_up(const live::RunSpec& spec) {
   return out;
 }
 
-/// A scenario of that profile; its network is of no matter.
+/// Writes a scenario with that profile and an arbitrary network.
 inline std::string scenario_file(const support::TemporaryFolder& folder, const std::string& schedules,
                                  const std::string& workers = "2") {
   return folder.put("s.json", R"({"format": "fusewise.scenario", "version": 1, "name": "s", "workers": )" +
@@ -78,7 +78,7 @@ struct Ran {
   std::vector<live::WorkerRecord> workers;
 };
 
-/// As threads of this process.
+/// Runs the workers as threads of this process.
 inline Ran run(const live::RunSpec& spec) {
   const live::Calibration calibration = made_up(spec);
   Ran out = {.prediction = live::predict(spec, calibration),
@@ -95,7 +95,7 @@ struct Killer {
   std::vector<pid_t> pids = {};
   bool has_killed = false;
 
-  /// Refers to this.
+  /// The hooks refer to this object.
   live::WorkerGroupHooks hooks() {
     return {.on_started = [this](const std::vector<pid_t>& started) { pids = started; },
             .on_phase =
@@ -105,7 +105,7 @@ struct Killer {
                   ::kill(pids[1], SIGKILL);
                 }};
   }
-  /// How what is said of it begins.
+  /// The expected beginning of the error message.
   std::string said() const {
     return "worker 1 (pid " + std::to_string(pids[1]) + ") was killed by signal 9 (Killed) in iteration ";
   }

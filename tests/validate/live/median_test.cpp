@@ -1,5 +1,5 @@
-// The 95 % interval of a median: against chances counted one by one, and by how often it holds the median of
-// a distribution that is known.
+// The 95 % interval of a median: against enumerated probabilities, and by how often it contains the median of
+// a known distribution.
 
 #include <algorithm>
 #include <bit>
@@ -14,8 +14,8 @@
 
 namespace {
 
-/// By trying every way in which so many values can lie below or above the median, each as likely: the chance
-/// that at most `rank` (from 0) of them lie below, so that the value of that rank is above it.
+/// The probability that at most `rank` (from 0) values are below the median, so that the value of that rank
+/// is above it; enumerates all equally likely cases.
 double chance_above(unsigned count, unsigned rank) {
   std::uint32_t transfers = 0;
   for (std::uint32_t below = 0; below < 1U << count; ++below)
@@ -23,7 +23,7 @@ double chance_above(unsigned count, unsigned rank) {
   return transfers / std::pow(2.0, count);
 }
 
-/// 0, 1, 2, ...: a value is its own rank.
+/// The values 0, 1, 2, ...: each value is its own rank.
 live::Median median_of_ranks(std::size_t count) {
   std::vector<double> values(count);
   std::iota(values.begin(), values.end(), 0);
@@ -38,7 +38,8 @@ TEST_CASE("live median: the interval is the narrowest of order statistics that l
     const live::Median found = median_of_ranks(count);
     CHECK(found.min == rank);
     CHECK(found.max == count - 1 - rank);
-    CHECK((count < 6) == (chance_above(count, 0) > 0.025));  // fewer than six: all of them, and too few
+    CHECK((count < 6) == (chance_above(count, 0) > 0.025));  // with fewer than six values, the full range
+                                                             // covers less than 95 %
   }
 }
 
@@ -53,7 +54,7 @@ TEST_CASE("live median: of very many values the interval is as that of the norma
   }
 }
 
-/// Of so many intervals, each of `count` draws, the part that holds the distribution's median.
+/// The share of intervals, each from `count` samples, that contain the distribution's median.
 template <typename Draw>
 double coverage(std::size_t count, double median, Draw draw) {
   constexpr int kIntervals = 20'000;
@@ -75,7 +76,7 @@ TEST_CASE("live median: 95 of 100 intervals or some more hold the median, whatev
   for (const std::size_t count : {6U, 9U, 20U, 23U, 60U}) {
     CAPTURE(count);
     const auto rank = static_cast<std::size_t>(median_of_ranks(count).min);
-    double outside = 0;  // on either side, by Pascal's triangle
+    double outside = 0;  // probability outside on either side, by Pascal's triangle
     double transfers = 1;
     for (std::size_t k = 0; k <= rank; ++k) {
       outside += 2 * transfers * std::pow(0.5, count);

@@ -1,5 +1,5 @@
-// Live runs whose groups NCCL carries, between processes, on libraries that stand for CUDA and NCCL: sums are
-// real and checked, whoever fails is named, and all end. What only a GPU shows is not seen here.
+// Live runs whose groups NCCL transfers, between processes, on mock CUDA and NCCL libraries: sums are real
+// and checked, failing workers are named, and all processes end. Behaviour specific to a GPU is not tested.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ Environment fakes(const std::map<std::string, std::string>& more = {}) {
   return Environment(support::with_fake_cuda(more));
 }
 
-/// Of each pipeline all that it does with dense groups.
+/// All schedules that each pipeline supports with dense groups.
 std::vector<std::string> schedules() {
   std::vector<std::string> out;
   for (const char* begin :
@@ -57,7 +57,7 @@ live::Record run(live::WorkerGroup& worker_group, const live::RunSpec& spec,
   return live::execute(worker_group, spec, calibration, live::predict(spec, calibration), hooks);
 }
 
-/// What is said of a run that fails; empty if it does not.
+/// The error message of a failing run; empty if it succeeds.
 std::string failure(live::WorkerGroup& worker_group, const live::RunSpec& spec,
                     const live::WorkerGroupHooks& hooks = {}) {
   try {
@@ -103,7 +103,7 @@ TEST_CASE("live nccl: a wrong value of the library's ends the run, named with it
       CAPTURE(said);
       CHECK(says(said, " said: warm-up 1: group "));
       CHECK(says(said, ": value "));
-      if (is_sharded) CHECK(says(said, "worker 1 "));  // the others see nothing of it
+      if (is_sharded) CHECK(says(said, "worker 1 "));  // the other workers do not detect it
     }
   }
 }
@@ -210,7 +210,7 @@ TEST_CASE("validate nccl: as a process of several, by torchrun's variables" *
   if (other == 0) {
     const Environment second(std::map<std::string, std::string>{{"RANK", "1"}});
     const Outcome outcome = support::run_program(words(file));
-    ::_exit(outcome.out.empty() ? outcome.exit_code : 99);  // the first alone prints
+    ::_exit(outcome.out.empty() ? outcome.exit_code : 99);  // only the first process prints
   }
   const Environment first(std::map<std::string, std::string>{{"RANK", "0"}});
   const Outcome outcome = support::run_program(words(file));

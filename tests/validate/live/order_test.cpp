@@ -1,5 +1,5 @@
-// Where the channel goes by layer: of what gets ready at one moment the layer nearest the input goes first,
-// as in the simulator, and what has been handed over is not overtaken.
+// A channel that goes by layer: of the collectives that become ready at one moment, the one for the layer
+// nearest the input runs first, as in the simulator, and handed-over collectives are not overtaken.
 
 #include <condition_variable>
 #include <mutex>
@@ -21,8 +21,8 @@ live::Request request(std::uint32_t group, std::int32_t layer, std::int64_t byte
           .size = bytes};
 }
 
-/// What a channel of that credit carries, in order. The second batch is posted while the first collective
-/// runs, so that nothing depends on how fast threads are.
+/// The collectives that a channel with that credit runs, in order. The second batch is posted while the first
+/// collective runs, so the result does not depend on thread timing.
 Items carried(std::int64_t credit, const std::vector<live::Request>& first,
               const std::vector<live::Request>& second) {
   Items out;
@@ -58,16 +58,16 @@ Items carried(std::int64_t credit, const std::vector<live::Request>& first,
 TEST_CASE("live: of partitions that are ready at once the nearest to the input goes first") {
   const std::vector<live::Request> first = {request(0, 5), request(1, 5), request(2, 3), request(3, 4)};
   const std::vector<live::Request> second = {request(4, 2), request(5, 1)};
-  // one at a time: what comes second is nearer than all that still waits
+  // one at a time: the second batch is nearer to the input than all waiting ones
   CHECK(carried(40, first, second) == Items{2, 5, 4, 3, 0, 1});
-  // two are handed over at once, and then one whenever one has ended
+  // two are handed over at once, then one after each end
   CHECK(carried(100, first, second) == Items{2, 3, 5, 4, 0, 1});
   CHECK(carried(1000, first, second) == Items{2, 3, 0, 1, 5, 4});
-  // whole partitions only, and one that is larger than the credit goes alone
+  // only whole partitions are handed over; one larger than the credit runs alone
   CHECK(carried(79, {request(0, 2, 10), request(1, 1, 100)}, {request(2, 3, 60)}) == Items{1, 0, 2});
 }
 
-/// Backward takes time in the last layer and in the first, so that gradients of all but the first are ready
+/// Backward takes time in the last and the first layer, so the gradients of all but the first layer are ready
 /// at one moment.
 core::Profile two_moments() {
   core::Profile out = live_tests::small_profile();

@@ -1,4 +1,4 @@
-// The parts of live runs: gradients, fusion buffers, sizes of the calibration, medians, predictions frozen as
+// The parts of live runs: gradients, fusion buffers, calibration sizes, medians, and predictions written as
 // text.
 
 #include <algorithm>

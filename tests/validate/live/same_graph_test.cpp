@@ -1,5 +1,5 @@
-// The live worker runs the task graph that the simulator runs: for every pipeline and every named schedule
-// collectives come in the same order.
+// The live worker runs the task graph of the simulator: for every pipeline and every named schedule,
+// collectives run in the same order.
 
 #include <set>
 #include <string>
@@ -19,12 +19,12 @@ using Order = std::vector<std::pair<planner::TaskLabel::Kind, std::uint32_t>>;
 
 Order order_of(const live::Iteration& iteration) {
   Order out;
-  for (const live::Piece& piece : iteration.pieces)  // they end in the order in which they are carried
+  for (const live::Piece& piece : iteration.pieces)  // they end in the order of execution
     if (piece.is_collective()) out.emplace_back(piece.kind, piece.item);
   return out;
 }
 
-/// As a user writes them.
+/// All schedules, as a user writes them.
 std::vector<std::string> all_schedules() {
   std::vector<std::string> out;
   for (const planner::Pipeline& pipeline : planner::pipelines())
@@ -48,7 +48,7 @@ bool is_runnable(const live::RunSpec& spec) {
 }
 
 TEST_CASE("live: every pipeline and named schedule runs its collectives in the simulator's order") {
-  // no rank is a server
+  // no rank acts as a server
   const std::set<std::string> expected_to_be_skipped = {R"({"pipeline": "parameter_server"})",
                                                         R"({"name": "parameter-server"})"};
   std::set<std::string> skipped;

@@ -1,4 +1,4 @@
-// What live runs write against its schemas, and documents that are broken at every place.
+// Output files of live runs against their schemas, and documents with a fault at every place.
 
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 using support::schema_fault;
 
-/// Two plans, one of which encodes, as the program has written them.
+/// Two plans, one with encoding, as the program writes them.
 struct Written {
   json report;
   json predictions;
@@ -42,7 +42,7 @@ const Written& written() {
   return once;
 }
 
-/// Every place in it, parents before what is in them.
+/// Every place in a document, parents before children.
 std::vector<json::json_pointer> places(const json& document,
                                        const json::json_pointer& at = json::json_pointer()) {
   std::vector<json::json_pointer> out = {at};
@@ -52,13 +52,14 @@ std::vector<json::json_pointer> places(const json& document,
   };
   if (document.is_object())
     for (const auto& [key, value] : document.items()) add(value, at / key);
-  if (document.is_array())  // the first and the last stand for all
+  if (document.is_array())  // the first and the last element represent all
     for (const std::size_t i : {std::size_t{0}, document.size() - 1})
       if (i < document.size()) add(document.at(i), at / i);
   return out;
 }
 
-/// A value of another type, a key too many and a missing key are faults, except keys that are optional.
+/// Checks that a value of another type, an additional key and a missing key are rejected, except for optional
+/// keys.
 void check_breaks(const json& schema, const json& document, const std::vector<std::string>& optional) {
   for (const json::json_pointer& place : places(document)) {
     CAPTURE(place.to_string());
@@ -108,7 +109,7 @@ TEST_CASE("schema: frozen predictions are as their schema says, and no broken on
   other = predictions;
   other["groups"][0]["plans"][0]["groups"][0]["bytes"] = 0;
   CHECK_FALSE(schema_fault(schema, other).empty());
-  // the shortest of what has schemas of its own
+  // the shortest part with its own schema
   json& calibration = predictions["groups"][0]["calibration"];
   calibration["network"] = json::parse(R"({"format": "fusewise.network", "version": 1, "name": "n",
       "origin": {"kind": "estimated", "source": ""}, "link": {"alpha_us": 1, "beta_us_per_byte": 0}})");

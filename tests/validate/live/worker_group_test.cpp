@@ -1,5 +1,5 @@
-// Live runs as processes: records come back, calibration measures what a plan needs, and whoever is killed is
-// named with its phase.
+// Live runs as processes: records are returned, calibration measures what a plan needs, and a killed worker
+// is named with its phase.
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -114,7 +114,7 @@ TEST_CASE("live: real layers run and are measured under the conditions of the ru
       live::execute(worker_group, spec, calibration, live::predict(spec, calibration));
   CHECK(record.workers[1].iterations[0].forward_us() > 0);
 
-  spec.layers->computing = 1;  // so the other waits as long as layers are said to take
+  spec.layers->computing = 1;  // so the other rank waits for the specified layer times
   live::Calibration slow = live::calibrate(
       worker_group, {spec}, {.repetitions = 2, .warm_up = 1, .sizes = 2, .layer_repetitions = 3});
   CHECK(core::forward_us(slow.profile) > 0);
@@ -178,13 +178,14 @@ TEST_CASE("validate: another model's plan is refused before there are workers") 
   for (core::ProfileLayer& layer : other.layers)
     for (core::ProfileTensor& tensor : layer.tensors) tensor.name += "'";
   const std::string profile = folder.put("p.json", core::profile_text(other));
-  // For workers this netlab would be looked for, which is not up.
+  // Workers would use this netlab, which does not exist.
   const Outcome outcome = run_program({"validate", plan, "--profile", profile, "--netlab", "none"});
   CHECK(outcome.exit_code == 2);
   CHECK(outcome.err.rfind(plan + ": /groups/0/tensors/0: expected \"", 0) == 0);
 }
 
-/// What each starter tells its processes, with the names of those that differ by process.
+/// The environment that each launcher gives its processes, with the names of variables that differ by
+/// process.
 struct Starter {
   const char* rank;
   std::map<std::string, std::string> all;
@@ -202,9 +203,9 @@ std::vector<Starter> starters(const std::string& size) {
            false}};
 }
 
-/// As process 0 of two that the starter has started; the other must end well, too, and print nothing.
+/// Runs as process 0 of two started by the launcher; the other must succeed, too, and print nothing.
 Outcome run_as_two(const Starter& starter, const std::vector<std::string>& words) {
-  // On a port that was free just now; rank 1 tries until rank 0 listens.
+  // Uses a port that was just free; rank 1 retries until rank 0 listens.
   const transport::Address master =
       transport::local_address(transport::listen_on({.host = "127.0.0.1", .port = 0}));
   std::map<std::string, std::string> all = starter.all;
@@ -218,7 +219,7 @@ Outcome run_as_two(const Starter& starter, const std::vector<std::string>& words
   if (other == 0) {
     ::setenv(starter.rank, "1", 1);
     const Outcome outcome = run_program(words);
-    ::_exit(outcome.out.empty() ? outcome.exit_code : 99);  // the first alone prints
+    ::_exit(outcome.out.empty() ? outcome.exit_code : 99);  // only the first process prints
   }
   const support::Environment rank(std::map<std::string, std::string>{{starter.rank, "0"}});
   Outcome outcome = run_program(words);

@@ -1,5 +1,5 @@
-// Live workers as threads: what they sum is right, a wrong sum is seen, and events come in the order that the
-// pipeline demands.
+// Live workers as threads: sums are right, a wrong sum is detected, and events follow the order of the
+// pipeline.
 
 #include <algorithm>
 #include <set>
@@ -25,7 +25,7 @@ std::string schedule(const std::string& pipeline, const std::string& compression
   return R"({"pipeline": ")" + pipeline + R"(", "compression": )" + compression + ", " + more + "}";
 }
 
-/// Every pipeline with all that it takes.
+/// Every pipeline with all options that it supports.
 std::vector<std::string> schedules() {
   const std::vector<std::string> halves = {R"("none")", R"("fp16")", R"("bf16")"};
   std::vector<std::string> all = halves;
@@ -81,7 +81,7 @@ TEST_CASE("live: one wrong value on one rank ends the run, named with iteration 
   }
 }
 
-/// What depends on nodes.
+/// Schedules that depend on nodes.
 std::vector<std::string> schedules_of_nodes() {
   std::vector<std::string> out;
   for (const char* pipeline : {"after_backward", "wfbp"}) {
@@ -146,7 +146,7 @@ void check_one_at_a_time(const Iteration& iteration, bool collectives) {
   CHECK(iteration.length_us >= end);
 }
 
-/// With what the plan is about.
+/// The recorded iterations with their plan.
 struct Checked {
   live::Prediction prediction;
   planner::Workload workload;
@@ -155,7 +155,7 @@ struct Checked {
   std::uint32_t last_step(std::uint32_t group) const {
     return workload.gradients[prediction.groups[group].end - 1].backward_step;
   }
-  /// Whether the group carries something of the layer.
+  /// Whether the group holds a tensor of the layer.
   bool has(std::uint32_t group, std::uint32_t layer) const {
     for (std::uint32_t i = prediction.groups[group].begin; i < prediction.groups[group].end; ++i)
       if (workload.gradients[i].layer == layer) return true;
@@ -248,7 +248,7 @@ TEST_CASE("live: sharded gathers before a layer's passes and scatters after back
         if (at.has(group, layer)) CHECK(find(at.iteration, Kind::forward, layer).start_us >= gathered.end_us);
       CHECK(find(at.iteration, Kind::reduce_scatter, group).start_us >=
             find(at.iteration, Kind::backward, at.last_step(group)).end_us);
-      if (group == 0) continue;  // is kept after forward
+      if (group == 0) continue;  // kept after forward
       const Piece& again = find(at.iteration, Kind::backward_gather, group);
       for (std::uint32_t step = 0; step < at.workload.backward.size(); ++step)
         if (at.has(group, at.workload.backward[step].layer))
@@ -284,7 +284,7 @@ TEST_CASE("live: a straggler computes as much longer as it is said to be slower"
   spec.conditions.stragglers = {{.worker = 1, .slowdown = 3}};
   const Ran ran = live_tests::run(spec);
   const double alone = core::forward_us(spec.profile) + core::backward_us(spec.profile);
-  // a busy machine may make it later, never sooner
+  // a busy machine may delay it, never advance it
   for (const live::WorkerRecord& worker : ran.workers)
     for (const Iteration& iteration : worker.iterations)
       CHECK(end_of(iteration, Kind::backward) >= (worker.rank == 1 ? 3 : 1) * alone - 1);
