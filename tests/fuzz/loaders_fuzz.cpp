@@ -28,7 +28,9 @@ void round_trip(const Field& field, Read read, Write write) {
 
 void load(const Field& field) {
   const std::string format = field.at("format").text();
-  if (format == "fusewise.profile") return round_trip(field, core::read_profile, core::profile_text);
+  if (format == "fusewise.profile")
+    return round_trip(field, core::read_profile,
+                      [](const core::Profile& profile) { return core::profile_text(profile); });
   if (format == "fusewise.network") return round_trip(field, core::read_network, core::network_text);
   if (format == "fusewise.compressors")
     return round_trip(field, core::read_compressor_costs, core::compressor_costs_text);
