@@ -291,7 +291,7 @@ json output_of(const std::vector<std::string>& arguments, int exit_code = 0) {
   return json::parse(outcome.out);
 }
 
-/// Of one document a line.
+/// Parses one JSON document per line.
 std::vector<json> lines_of(const std::string& text) {
   std::vector<json> out;
   std::istringstream lines(text);

@@ -48,7 +48,7 @@ TEST_CASE("chrome_trace: nothing is valid JSON too, and text is escaped") {
 }
 
 TEST_CASE("chrome_trace: a run's slices say what ran, of which group, and when") {
-  // two layers as in planner/pipelines_test.cpp: F1 0-2, F2 2-5, B2 5-9, B1 9-14, A1 9-19, A2 19-25
+  // two layers as in tests/planner/pipelines_test.cpp: F1 0-2, F2 2-5, B2 5-9, B1 9-14, A1 9-19, A2 19-25
   const support::Scene scene(support::profile_of({{2, 5, {10}}, {3, 4, {20}}}), support::pair_of(2, 0.1), 2,
                              {.iterations = 1});
   std::vector<Track> tracks = {{"other", "compute"}};

@@ -32,8 +32,8 @@ void walk_schema(const nlohmann::json& schema, const nlohmann::json& document, c
 
 /// The keys and names that a schema allows, indexed by the location in the schema.
 struct SchemaParts {
-  /// Of "properties", without those that are just `true`: another part or a table of the program describes
-  /// them.
+  /// The keys of "properties" by place. Keys whose schema is just `true` are left out, because another part
+  /// of the schema or a table of the program describes them.
   std::map<std::string, std::set<std::string>> keys;
   std::map<std::string, std::set<std::string>> names;  ///< of "enum" and "const"
 };

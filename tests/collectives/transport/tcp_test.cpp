@@ -386,7 +386,7 @@ TEST_CASE("meeting: nobody is taken for lost while others still meet") {
       {.limit = 30s, .grace = 100ms});
   CHECK(ends[2].exit_code == 0);
   CHECK(contains(ends[0].err, "lost rank 2 (host "));
-  CHECK_FALSE(contains(ends[0].err, "no sign of life"));
+  CHECK_FALSE(contains(ends[0].err, "no heartbeat"));
 }
 
 TEST_CASE("meeting: a port in use is said") {
