@@ -5,11 +5,10 @@ The gradients of the workers are summed by the compressors and sparse collective
 threads that exchange messages:
 
     cmake --build build --target aggregate_driver
-    /usr/bin/python3 bench/convergence.py --svg docs/convergence.svg build/tests/aggregate_driver
+    /usr/bin/python3 bench/convergence.py build/tests/aggregate_driver
 """
 
 import argparse
-import statistics
 import subprocess
 import sys
 
@@ -111,7 +110,7 @@ class Runs:
         batches = [torch.stack([each.batches[part] for each in data], 1) for part in (0, 1)]
         held_out = [torch.stack([each.held_out[part] for each in data]) for part in (0, 1)]
         self.k = round(job.density * network.size)
-        losses, counts, evaluated = [], [], []
+        counts, evaluated = [], []
         distance = max(job.iterations // 50, 1)
         with Summing(job, method, len(data), network.size) as summing:
             for i in range(job.iterations):
@@ -121,13 +120,11 @@ class Runs:
                 counted, total = summing.sum(rows.grad)
                 rate = job.rate + (job.last_rate - job.rate) * i / max(job.iterations - 1, 1)
                 parameters = parameters - rate / job.workers * total
-                losses.append(loss.detach().reshape(len(data), -1).mean(1).numpy())
                 counts.append(counted)
                 left = job.iterations - 1 - i
                 if left % distance == 0 and left < 10 * distance:
                     with torch.no_grad():
                         evaluated.append(network.losses(parameters, *held_out).numpy())
-        self.curves = numpy.array(losses).T
         self.loss = numpy.mean(evaluated, 0, dtype=float).reshape(2, -1)  # with error feedback and without
         counts = numpy.array(counts)
         self.words = counts[:, :job.seeds, :job.workers].max(2).mean()
@@ -169,50 +166,6 @@ def faults(method, runs, dense):
             yield f"ok-topk: selects {means} % more than k, {local} and {overall} % in the mean of magnitudes"
 
 
-# ---- the plot
-
-TOP, BOTTOM, WIDTH, MAX_LOSS = 70, 440, 400, 2.5
-COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c6d1f"]
-
-
-def y_of(loss):
-    return BOTTOM - (BOTTOM - TOP) * min(loss, MAX_LOSS) / MAX_LOSS
-
-
-def stroke(line):
-    return f'stroke="{COLOURS[line % 8]}"' + (' stroke-dasharray="5 3"' if line >= 8 else "")
-
-
-def panel(left, title, curves):
-    """All methods, each point the mean of 50 iterations; what exceeds the top runs along it."""
-    out = [f'<text class="head" x="{left}" y="{TOP - 16}">{title}</text>']
-    for loss in (0, 0.5, 1, 1.5, 2, 2.5):
-        out.append(f'<path class="grid" d="M{left} {y_of(loss):.1f}h{WIDTH}"/>')
-        out.append(f'<text x="{left - 6}" y="{y_of(loss) + 4:.1f}" text-anchor="end">{loss:.1f}</text>')
-    for part in (0, 1, 2):
-        iteration = len(next(iter(curves.values()))) * part // 2
-        out.append(f'<text x="{left + WIDTH * part / 2:.0f}" y="{BOTTOM + 20}" text-anchor="middle">{iteration}</text>')
-    for line, (method, curve) in enumerate(curves.items()):
-        points = [y_of(statistics.mean(curve[i:i + 50])) for i in range(0, len(curve) - 49, 25)]
-        path = "L".join(f"{left + WIDTH * i / (len(points) - 1):.1f} {y:.1f}" for i, y in enumerate(points))
-        out.append(f'<path class="line" {stroke(line)} d="M{path}"><title>{method}</title></path>')
-    return out
-
-
-def plot(curves):
-    out = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1080 490" width="1080" height="490" '
-           'font-family="Helvetica, Arial, sans-serif" font-size="12">',
-           "<style>.title{font-size:17px;font-weight:bold}.head{font-size:13px;font-weight:bold}"
-           ".grid{stroke:#d9d9d9}.line{fill:none;stroke-width:1.6}</style>",
-           '<rect width="1080" height="490" fill="#fff"/>',
-           '<text class="title" x="24" y="30">Training loss by iteration</text>',
-           *panel(50, "with error feedback", curves[0]), *panel(500, "without", curves[1])]
-    for line, method in enumerate(curves[0]):
-        y = TOP + 20 * line
-        out.append(f'<path class="line" {stroke(line)} d="M930 {y}h24"/><text x="962" y="{y + 4}">{method}</text>')
-    return "\n".join([*out, "</svg>\n"])
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("driver", help="the program aggregate_driver")
@@ -226,28 +179,22 @@ def main():
     parser.add_argument("--iterations", type=int, default=1500)
     parser.add_argument("--rate", type=float, default=0.05)
     parser.add_argument("--last-rate", type=float, default=0.02)
-    parser.add_argument("--svg", help="draws the losses of the first seed into this file")
     parser.add_argument("--check", action="store_true", help="fails where a claim of docs/convergence.md does not hold")
     job = parser.parse_args()
     torch.set_num_threads(1)
     print("| method | travels by | loss with feedback | % over dense | without | % over dense | words |")
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
-    dense, curves, wrong = None, ({}, {}), []
+    dense, wrong = None, []
     for method in ["dense", *(each for each in job.methods if each != "dense")]:
         runs = Runs(job, method)
         dense = runs.loss[0] if dense is None else dense
         print(row(method, runs, dense), flush=True)
         wrong += faults(method, runs, dense)
-        for part, each in enumerate(curves):
-            each[method] = runs.curves[part * job.seeds].tolist()
         if method == "ok-topk":
             deviations = runs.deviations()
     if "ok-topk" in job.methods:
         print("Ok-Topk's numbers selected deviate from k by {:.1f} % locally and {:.1f} % globally in the mean of "
               "magnitudes (at most {:.0f} %), by {:+.1f} % and {:+.1f} % in the mean".format(*deviations))
-    if job.svg:
-        with open(job.svg, "w", encoding="utf-8") as file:
-            file.write(plot(curves))
     if job.check and wrong:
         sys.exit("\n".join(wrong))
 

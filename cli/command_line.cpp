@@ -11,6 +11,7 @@
 
 #include "core/errors.hpp"
 #include "core/field.hpp"
+#include "core/file_guard.hpp"
 
 namespace cli {
 
@@ -38,12 +39,6 @@ Check one_of(const std::vector<std::string_view>& names) {
   return std::make_shared<CLI::IsMember>(std::vector<std::string>(names.begin(), names.end()));
 }
 
-Check file_name() {
-  return check_with([](const std::string& text) {
-    return text.empty() ? std::string("expected the name of a file, got ''") : std::string();
-  });
-}
-
 Check check_with(const std::function<std::string(const std::string&)>& error) {
   return std::make_shared<CLI::Validator>(error, "");
 }
@@ -69,6 +64,15 @@ Option Command::add_option(const std::string& names, Value& variable, const std:
 Option Command::add_option(const std::string& names, const std::function<void(const std::string&)>& take,
                            const std::string& help) const {
   return Option(app_->add_option_function<std::string>(names, take, help));
+}
+
+Option Command::add_output(const std::string& names, std::string& file, const std::string& help) const {
+  const Check is_name = check_with([](const std::string& text) {
+    return text.empty() ? std::string("expected the name of a file, got ''") : std::string();
+  });
+  CLI::Option* const option = app_->add_option(names, file, help)->check(*is_name);
+  option->each([option](const std::string& text) { core::add_output(option->get_name(), text); });
+  return Option(option);
 }
 
 Option Command::add_flag(const std::string& names, bool& variable, const std::string& help) const {

@@ -29,9 +29,6 @@ Check number_in(double min, double max);
 
 Check one_of(const std::vector<std::string_view>& names);
 
-/// Accepts any name but the empty one; does not look for the file.
-Check file_name();
-
 /// Accepts a text for which `error` returns an empty string.
 Check check_with(const std::function<std::string(const std::string&)>& error);
 
@@ -71,6 +68,9 @@ class Command {
   Option add_option(const std::string& names, Value& variable, const std::string& help) const;
   Option add_option(const std::string& names, const std::function<void(const std::string&)>& take,
                     const std::string& help) const;
+  /// Adds an option that names a file to write. The file is announced to core::add_output(), so that the
+  /// program refuses one that is also an input or another output, before the command runs.
+  Option add_output(const std::string& names, std::string& file, const std::string& help) const;
   Option add_flag(const std::string& names, bool& variable, const std::string& help) const;
 
   /// Has a title of its own in --help.

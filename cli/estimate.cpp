@@ -10,6 +10,7 @@
 #include "cli/commands.hpp"
 #include "cli/input.hpp"
 #include "cli/output.hpp"
+#include "core/errors.hpp"
 #include "core/field.hpp"
 #include "core/model/model.hpp"
 #include "planner/job/registry.hpp"
@@ -27,15 +28,24 @@ struct Options {
   std::string output;
 };
 
+core::Profile estimate(const core::Field& file, const core::Model& model, const core::Device& device,
+                       const core::EstimateOptions& options) {
+  try {
+    return core::estimate(model, device, options);
+  } catch (const core::InputError& error) {
+    file.expected("a model whose times a profile can hold", error.what());
+  }
+}
+
 void estimate(const Options& options) {
   check_name("--device", options.device, planner::names(core::devices()));
-  const core::Model model =
-      core::read_model(core::Field::load(options.model), {.sequence_length = options.sequence_length});
+  const core::Field file = core::Field::load(options.model);
+  const core::Model model = core::read_model(file, {.sequence_length = options.sequence_length});
   core::EstimateOptions estimate_options = {
       .batch_size = options.batch, .dtype = {}, .compute_us = {}, .forward_share = {}};
   if (options.iteration_ms) estimate_options.compute_us = *options.iteration_ms * 1e3;
   if (options.dtype) estimate_options.dtype = core::dtype(*options.dtype);
-  const core::Profile profile = core::estimate(model, core::device(options.device).value(), estimate_options);
+  const core::Profile profile = estimate(file, model, core::device(options.device).value(), estimate_options);
   write_or_print(options.output, profile_text(profile), summary(profile));
 }
 
@@ -68,8 +78,7 @@ void add_estimate(const Command& program) {
       .add_option("--iteration-ms", options->iteration_ms,
                   "scale the layer times so that forward and backward together take this time")
       .check(number_in(1e-6, 1e9));
-  command.add_option("-o,--output", options->output, "write to this file and print a summary")
-      .check(file_name());
+  command.add_output("-o,--output", options->output, "write to this file and print a summary");
   command.on_run([options] { estimate(*options); });
 }
 

@@ -39,9 +39,10 @@ void add_network(traces::Measurements& out, const traces::LogFile& log, fit::Opt
   const core::Field field = core::Field::parse(log.text, log.path);
   const core::Network network = core::read_network(field);
   if (network.measured.empty()) field.expected("measured curves", "none");
+  const std::vector<core::Field> entries = field.at("measured").items();
   for (std::size_t i = 0; i < network.measured.size(); ++i) {
     const core::Measured& measured = network.measured[i];
-    const core::Field entry = field.at("measured").items()[i];
+    const core::Field& entry = entries[i];
     if (measured.curve.points().empty()) entry.at("segments").expected("a curve to fit to, not segments");
     for (const auto& [bytes, us] : measured.curve.points())
       if (us <= 0) entry.at("curve").expected("times above 0", fmt::format("{} us", us));
@@ -63,13 +64,12 @@ void add_network(traces::Measurements& out, const traces::LogFile& log, fit::Opt
 }
 
 traces::Measurements read(const Options& options, fit::Options& fit_options) {
-  std::vector<traces::LogFile> logs;
-  for (const std::string& path : options.logs) logs.push_back({.path = path, .text = read_text(path)});
+  const std::vector<traces::LogFile> logs = read_logs(options.logs);
   if (!options.import.format.empty() || !is_network(logs.front()))
     return traces::read_measurements(logs, options.import);
   if (logs.size() > 1)
-    throw core::InputError(
-        fmt::format("{}: expected one network at a time, got a second file", core::one_line(logs[1].path)));
+    throw core::InputError(fmt::format("{}: /: expected one network at a time, got a second file",
+                                       core::one_line(logs[1].path)));
   traces::Measurements out;
   add_network(out, logs.front(), fit_options);
   return out;
@@ -101,14 +101,13 @@ void add_fit(const Command& program) {
   std::string formats =
       "LOG is a fusewise.network file with measured curves, or a log in one of these formats:\n";
   for (const traces::ImportFormat& format : traces::import_formats())
-    if (format.series != nullptr) formats += fmt::format("  {:<10} {}\n", format.name, format.summary);
+    if (format.is_measured()) formats += fmt::format("  {:<10} {}\n", format.name, format.summary);
   command.footer(formats +
                  "Example: fusewise fit allreduce2.log allreduce4.log allreduce8.log --line-rate-gbps 10 \\\n"
                  "    --predict-workers 16 --plot residuals.svg -o cluster.network.json");
   command.add_option("LOG", options->logs, "files with measurements of the same network").required();
-  command.add_option("-o,--output", options->output, "write a fusewise.network to this file")
-      .check(file_name());
-  command.add_option("--plot", options->plot, "write the residuals to this SVG file").check(file_name());
+  command.add_output("-o,--output", options->output, "write a fusewise.network to this file");
+  command.add_output("--plot", options->plot, "write the residuals to this SVG file");
   command.add_flag("--json", options->as_json, "print the report as JSON");
   command
       .add_option("--format", options->import.format,
@@ -125,7 +124,7 @@ void add_fit(const Command& program) {
   command
       .add_option("--algorithm", options->fit.algorithm,
                   "all-reduce algorithm for which the link is fitted (default: the one that fits best)")
-      .check(one_of({"ring", "binary_tree", "recursive_doubling", "halving_doubling", "double_binary_tree"}));
+      .check(one_of({fit::link_algorithms().begin(), fit::link_algorithms().end()}));
   command
       .add_option("--line-rate-gbps", options->import.line_rate_gbps,
                   "line rate of the network in 10^9 bits/s; slopes below this physical bound give a warning")

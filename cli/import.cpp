@@ -2,7 +2,11 @@
 
 #include "profiler/traces/import.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -11,7 +15,9 @@
 #include "cli/output.hpp"
 #include "core/errors.hpp"
 #include "core/files.hpp"
+#include "core/model/model.hpp"
 #include "planner/job/registry.hpp"
+#include "planner/scenarios/run.hpp"
 #include "profiler/traces/kineto/import.hpp"
 #include "profiler/traces/kineto/read_trace.hpp"
 
@@ -36,14 +42,69 @@ bool is_kineto(const Options& options) {
   return kineto::looks_like_trace(options.logs.front());
 }
 
+/// The schedule that the collectives of a trace suggest, on the number of workers that took part; nothing if
+/// they do not say.
+struct Suggested {
+  std::string_view schedule;
+  std::int64_t workers = 0;
+};
+
+std::optional<Suggested> suggested(const core::Network& network) {
+  const auto workers_of = [&](core::CollectiveKind kind) {
+    std::int64_t out = 0;
+    for (const core::Measured& measured : network.measured)
+      if (measured.collective == kind) out = std::max(out, measured.workers);
+    return out;
+  };
+  const std::int64_t scattering = workers_of(core::CollectiveKind::reduce_scatter);
+  if (scattering > 1 && workers_of(core::CollectiveKind::all_gather) == scattering)
+    return Suggested{.schedule = "fsdp", .workers = scattering};
+  const std::int64_t reducing = workers_of(core::CollectiveKind::all_reduce);
+  if (reducing > 1) return Suggested{.schedule = "ddp", .workers = reducing};
+  return std::nullopt;
+}
+
+/// Simulates the iteration that was measured: on one worker without collectives, or as the collectives
+/// suggest. Warns if the difference is large.
+std::string compared(const kineto::Imported& imported) {
+  constexpr double kLargePercent = 5;
+  if (!imported.profile.iteration) return "";
+  Suggested run = {.schedule = "wfbp", .workers = 1};
+  core::Network network = {.name = "none", .link = core::Link{}};
+  if (imported.network)
+    if (const auto found = suggested(*imported.network)) {
+      run = *found;
+      network = *imported.network;
+    }
+  const std::string text = fmt::format(
+      R"({{"format": "fusewise.scenario", "version": 1, "profile": {}, "network": {}, "workers": {}, "schedules": ["{}"]}})",
+      core::profile_text(imported.profile), core::network_text(network), run.workers, run.schedule);
+  const scenarios::Results results =
+      scenarios::run(scenarios::read_scenario(core::Field::parse(text, imported.profile.model)));
+  const planner::Metrics& simulated = results.entries.front().metrics;
+  const double percent = 100 * (simulated.iteration_us / imported.iteration_us - 1);
+  const std::string out = fmt::format(
+      "simulated with {} on {} worker{}: {:.3f} ms ({:+.1f} %), of it {:.3f} ms of communication exposed",
+      run.schedule, run.workers, run.workers == 1 ? "" : "s", simulated.iteration_us / 1e3, percent,
+      simulated.exposed_communication_us / 1e3);
+  if (std::abs(percent) > kLargePercent)
+    print_warnings(
+        {{fmt::format("the simulated iteration differs from the measured one by {:.1f} %: {:.3f} ms of "
+                      "communication are exposed in "
+                      "the simulation, and {:.3f} ms were measured, with the time in which this worker "
+                      "waited for slower ones",
+                      percent, simulated.exposed_communication_us / 1e3, imported.exposed_us / 1e3)}});
+  return "  " + out + '\n';
+}
+
 void import_kineto(const Options& options, const traces::ImportOptions& import_options) {
   if (options.logs.size() > 1)
-    throw core::InputError(
-        fmt::format("{}: expected one trace at a time, got a second file", core::one_line(options.logs[1])));
+    throw core::InputError(fmt::format("{}: /: expected one trace at a time, got a second file",
+                                       core::one_line(options.logs[1])));
   const kineto::Imported imported = kineto::import_trace(options.logs.front(), import_options, options.step);
   if (!options.network.empty() && !imported.network)
     throw core::InputError(
-        fmt::format("{}: expected NCCL kernels of known sizes, to write a network, got none",
+        fmt::format("{}: /: expected NCCL kernels of known sizes, to write a network, got none",
                     core::one_line(options.logs.front())));
   print_warnings(imported.warnings);
   std::vector<core::FileText> files;
@@ -53,21 +114,38 @@ void import_kineto(const Options& options, const traces::ImportOptions& import_o
   if (options.output.empty()) return print(profile_text(imported.profile));
   std::string text = summary(imported.profile);
   for (const std::string& line : imported.account) text += "  " + core::one_line(line) + '\n';
+  text += compared(imported);
   if (!options.network.empty()) text += summary(*imported.network);
   print(text);
 }
 
+/// A model's name or, with the sizes of its parameters, its file: a fusewise.model or a fusewise.profile.
+void read_model(const std::string& file, traces::ImportOptions& into) {
+  if (!std::filesystem::is_regular_file(file)) return;
+  const core::Field field = core::Field::load(file);
+  if (field.at("format").text() == "fusewise.profile") {
+    const core::Profile profile = core::read_profile(field);
+    into.model = profile.model;
+    for (const core::ProfileLayer& layer : profile.layers)
+      for (const core::ProfileTensor& tensor : layer.tensors) into.parameters.push_back(tensor.elements);
+    return;
+  }
+  const core::Model model = core::read_model(field);
+  into.model = model.name;
+  for (const core::Layer& layer : model.layers)
+    for (const core::Tensor& tensor : layer.tensors) into.parameters.push_back(tensor.elements);
+}
+
 void import(const Options& options) {
   traces::ImportOptions import_options = options.import;
+  read_model(options.import.model, import_options);
   import_options.dtype = *core::dtype(options.dtype);
   import_options.tensors = options.tensors == "layer" ? traces::Grouping::layer : traces::Grouping::parameter;
   if (is_kineto(options)) return import_kineto(options, import_options);
   if (!options.network.empty())
     throw core::InputError(
         "--network: expected a trace (kineto), got other logs, whose network --output writes");
-  std::vector<traces::LogFile> logs;
-  for (const std::string& path : options.logs) logs.push_back({.path = path, .text = read_text(path)});
-  const traces::Imported imported = traces::import_logs(logs, import_options);
+  const traces::Imported imported = traces::import_logs(read_logs(options.logs), import_options);
   if (const auto* profile = std::get_if<core::Profile>(&imported))
     write_or_print(options.output, profile_text(*profile), summary(*profile));
   else
@@ -91,19 +169,18 @@ void add_import(const Command& program) {
       formats +
       "Example: fusewise import tmp8comm.log --model googlenet --batch 64 -o googlenet.profile.json");
   command.add_option("LOG", options->logs, "log files of the same measurement").required();
-  command.add_option("-o,--output", options->output, "write to this file and print a summary")
-      .check(file_name());
+  command.add_output("-o,--output", options->output, "write to this file and print a summary");
   command
       .add_option("--format", options->import.format,
                   "format of the logs (default: recognized from the text)")
       .check(one_of(names));
   command.add_option("--step", options->step, "prefix of the annotations that mark the iterations of a trace")
       .show_default();
-  command
-      .add_option("--network", options->network,
-                  "write a network made from the NCCL kernels of a trace to this file")
-      .check(file_name());
-  command.add_option("--model", options->import.model, "name of the model (default: the file's name)");
+  command.add_output("--network", options->network,
+                     "write a network made from the NCCL kernels of a trace to this file");
+  command.add_option("--model", options->import.model,
+                     "name of the model (default: the file's name), or a fusewise.model or fusewise.profile "
+                     "with its parameters, for a trace without shapes");
   command.add_option("--name", options->import.network_name,
                      "name of the network (default: the file's name)");
   command

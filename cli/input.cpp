@@ -1,9 +1,7 @@
 #include "cli/input.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
-#include <system_error>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -40,22 +38,26 @@ double read_delay_us(std::string_view option, const std::string& text) {
   return *delay_us;
 }
 
-std::string read_text(const std::string& file) {
+std::string read_text(const std::string& file, std::size_t max_bytes) {
   try {
-    return core::read_file(file);
-  } catch (const std::system_error& error) {
-    throw InputError(fmt::format("{}: /: expected a file that can be read, got: {}", core::one_line(file),
-                                 error.code().message()));
+    return core::read_file(file, max_bytes);
+  } catch (const core::ReadError& error) {
+    throw InputError(
+        fmt::format("{}: /: expected a file that can be read, got: {}", core::one_line(file), error.what()));
   }
 }
 
-void check_different_files(const std::vector<std::pair<std::string_view, std::string>>& files) {
-  const auto normal = [](const std::string& file) { return std::filesystem::path(file).lexically_normal(); };
-  for (std::size_t i = 1; i < files.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (!files[i].second.empty() && normal(files[i].second) == normal(files[j].second))
-        throw InputError(
-            fmt::format("{}: expected a file of its own, got the one of {}", files[i].first, files[j].first));
+std::vector<traces::LogFile> read_logs(const std::vector<std::string>& files) {
+  std::vector<traces::LogFile> out;
+  std::size_t bytes = 0;
+  for (const std::string& file : files) {
+    out.push_back({.path = file, .text = read_text(file, core::kMaxLogBytes)});
+    bytes += out.back().text.size();
+    if (bytes > core::kMaxLogBytesInAll)
+      throw InputError(fmt::format("{}: /: expected logs of at most {} MiB in all, got more",
+                                   core::one_line(file), core::kMaxLogBytesInAll >> 20U));
+  }
+  return out;
 }
 
 }  // namespace cli

@@ -2,10 +2,13 @@
 
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
+
+#include "core/limits.hpp"
+#include "profiler/traces/importers/log.hpp"
 
 namespace cli {
 
@@ -20,11 +23,10 @@ double read_rate(std::string_view option, const std::string& text);
 /// Microseconds, from a text such as 100us.
 double read_delay_us(std::string_view option, const std::string& text);
 
-/// The text of a file. Throws InputError if the file cannot be read.
-std::string read_text(const std::string& file);
+/// The text of a file. Throws InputError if the file cannot be read or is too large.
+std::string read_text(const std::string& file, std::size_t max_bytes = core::kMaxJsonBytes);
 
-/// Throws InputError if two of these files are the same. Each has the name of its option; an empty path is
-/// skipped.
-void check_different_files(const std::vector<std::pair<std::string_view, std::string>>& files);
+/// Reads logs for import and fit. Throws InputError if one of them cannot be read, or if they are too large.
+std::vector<traces::LogFile> read_logs(const std::vector<std::string>& files);
 
 }  // namespace cli

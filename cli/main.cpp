@@ -5,6 +5,7 @@
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
 #include "core/errors.hpp"
+#include "core/file_guard.hpp"
 
 namespace {
 
@@ -36,6 +37,7 @@ int run(cli::Program& program, int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const core::FileGuard guard;
   cli::Program program(
       "fusewise",
       "Which gradients should travel together, and how does training scale? Simulates and plans\n"

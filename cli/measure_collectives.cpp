@@ -141,6 +141,7 @@ MeasureKind add_measure_collectives(const Command& measure) {
       backends +
       "Without --workers, the command is one of the processes that mpirun, srun or torchrun starts (or\n"
       "that have FUSEWISE_RANK, FUSEWISE_WORLD_SIZE and FUSEWISE_MASTER=HOST:PORT in the environment).\n"
+      "All of them need the same FUSEWISE_SECRET, or the same text in the file FUSEWISE_SECRET_FILE.\n"
       "Example: fusewise measure --workers 4 --rate 1gbit --sizes 128KiB..16MiB -o lab.network.json");
   add_rank_options(command, ranks);
   command
@@ -162,8 +163,7 @@ MeasureKind add_measure_collectives(const Command& measure) {
       "--drain", options->drain,
       "in namespaces: before each repetition, send the burst that a link passes faster than its rate");
   command.add_option("--name", options->name, "name of the network (default: that of the backend)");
-  command.add_option("--samples", options->samples, "write the time of each repetition to this CSV file")
-      .check(file_name());
+  command.add_output("--samples", options->samples, "write the time of each repetition to this CSV file");
   auto overlap = std::make_shared<OverlapOptions>();
   add_overlap_options(command, overlap);
   std::vector<Option> own = command.options();

@@ -1,10 +1,7 @@
 #include "cli/measure_ranks.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <memory>
-#include <random>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,6 +10,7 @@
 #include "cli/input.hpp"
 #include "cli/output.hpp"
 #include "collectives/transport/launch.hpp"
+#include "collectives/transport/local_job.hpp"
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "planner/job/registry.hpp"
@@ -69,11 +67,11 @@ RankSetup setup_of(const RankOptions& options) {
 
 std::string rate_text(double bits_per_second) { return fmt::format("{:g} Gb/s", bits_per_second / 1e9); }
 
-void run_rank(const RankJob& job, RankSetup setup, const Membership& membership) {
-  transport::TcpOptions tcp = {.deadline = setup.options.deadline};
+void run_rank(const RankJob& job, RankSetup setup, const Membership& membership, transport::TcpOptions tcp) {
   if (setup.paced_bits_per_second) tcp.bytes_per_second = *setup.paced_bits_per_second / 8;
   setup.context.ranks = membership.size;
   transport::run_rank(membership, tcp, [&](transport::Tcp& end) {
+    if (!end.strangers().empty()) print_warnings({end.strangers()});
     setup.options.computes = job.computes;
     setup.options.check_others = [&end] { end.check(); };
     const std::unique_ptr<measure::Engine> engine = setup.backend->make(end, setup.options);
@@ -131,10 +129,6 @@ LocalNetwork make_network(const RankOptions& options, RankSetup& setup) {
   return out;
 }
 
-transport::Address lab_address(std::uint16_t port) { return {.host = netlab::address(0), .port = port}; }
-
-/// The port is random in a netlab, which other commands may use at the same time; on loopback the system
-/// chooses a free one.
 void run_here(const RankOptions& options, RankSetup setup, const RankJob& job) {
   if (options.workers != 0) measure::check_ranks(*setup.backend, setup.options, options.workers);
   const LocalNetwork network =
@@ -145,26 +139,24 @@ void run_here(const RankOptions& options, RankSetup setup, const RankJob& job) {
     reject("--workers", fmt::format("at most {}, the workers of the netlab", lab->shape.workers),
            std::to_string(workers));
   if (options.workers == 0) measure::check_ranks(*setup.backend, setup.options, workers);
-  std::random_device random;
-  const std::string name = fmt::format("{}-{}", ::getpid(), random());
-  transport::Descriptor listener;
-  if (!lab) listener = transport::listen_on({.host = "127.0.0.1", .port = 0});
-  const transport::Address master =
-      lab ? lab_address(static_cast<std::uint16_t>(20000 + random() % 30000)) : local_address(listener);
+  transport::LocalJob together =
+      lab ? transport::LocalJob(workers, netlab::address(0)) : transport::LocalJob(workers);
+  transport::LaunchOptions launching = {.limit = std::chrono::hours(24)};
+  launching.on_started = [&](const std::vector<pid_t>&) { together.close(); };
   const auto ends = transport::launch(
       workers,
       [&](std::uint32_t rank) {
         if (lab) netlab::enter(*lab, rank);
-        if (rank != 0) listener.reset();
         if (job.computes && !options.share_gpu)
           ::setenv("CUDA_VISIBLE_DEVICES", std::to_string(rank).c_str(), 0);
-        run_rank(job, setup,
-                 {.rank = rank, .size = workers, .master = master, .job = name, .listener = listener.get()});
+        run_rank(job, setup, together.enter(rank),
+                 transport::options_of_local_job({.deadline = setup.options.deadline}));
         return 0;
       },
-      {.limit = std::chrono::hours(24)});
+      launching);
   const std::string failed = transport::failures(ends);
   if (!failed.empty()) throw EnvironmentError(failed);
+  print_warnings(transport::warnings(ends));
   print(ends[0].out);
 }
 
@@ -186,7 +178,7 @@ void run_given(const RankOptions& options, RankSetup setup, const RankJob& job,
     setup.context.where += fmt::format(", each paced to {}", rate_text(*setup.context.bits_per_second));
     setup.paced_bits_per_second = setup.context.bits_per_second;
   }
-  run_rank(job, std::move(setup), membership);
+  run_rank(job, setup, membership, {.deadline = setup.options.deadline});
 }
 
 }  // namespace

@@ -41,9 +41,11 @@ void up(const Options& options) {
   if (netlab::find_lab(folder, options.name))
     throw core::EnvironmentError(fmt::format("netlab '{}' is up already (fusewise netlab down --name {})",
                                              options.name, options.name));
-  const netlab::Lab lab = netlab::build(shape, netlab::Lifetime::until_down);
+  netlab::remove_lab_file(folder, options.name);
+  const netlab::Lab lab = netlab::build(shape, netlab::Lifetime::until_down, [&](const netlab::Lab& built) {
+    netlab::enlist(folder, options.name, built);
+  });
   try {
-    netlab::enlist(folder, options.name, lab);
     print(description(options.name, lab));
   } catch (...) {
     netlab::remove(lab);

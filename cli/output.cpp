@@ -55,16 +55,31 @@ std::string printable_lines(const std::string& text) {
   return out + core::one_line(std::string_view(text).substr(begin));
 }
 
+/// What an iteration takes besides its layers, and how long the device waits; empty if it was not measured.
+std::string rest_of_iteration(const core::Profile& profile) {
+  std::string out;
+  if (profile.iteration)
+    out = fmt::format(", optimizer {:.3f} ms, other {:.3f} ms", profile.iteration->optimizer_us / 1e3,
+                      profile.iteration->other_us / 1e3);
+  const core::Profile device = core::without_launch_waits(profile);
+  const double wait_us = core::forward_us(profile) + core::backward_us(profile) - core::forward_us(device) -
+                         core::backward_us(device);
+  if (wait_us > 0)
+    out +=
+        fmt::format("\n  layers wait {:.3f} ms of this for the host to launch their kernels", wait_us / 1e3);
+  return out;
+}
+
 std::string summary(const core::Profile& profile) {
   constexpr double kMega = 1e6;
   const auto bytes =
       static_cast<double>(core::parameter_count(profile) * core::bytes_per_element(profile.dtype));
   return fmt::format(
       "profile {} on {}, batch {}, {}: {} layers, {} tensors, {:.2f} MB of gradients\n"
-      "  forward {:.3f} ms, backward {:.3f} ms\n  origin: {}\n",
+      "  forward {:.3f} ms, backward {:.3f} ms{}\n  origin: {}\n",
       profile.model, profile.device, profile.batch_size, core::name(profile.dtype), profile.layers.size(),
       core::tensor_count(profile), bytes / kMega, core::forward_us(profile) / 1e3,
-      core::backward_us(profile) / 1e3, profile.origin.source);
+      core::backward_us(profile) / 1e3, rest_of_iteration(profile), profile.origin.source);
 }
 
 std::string summary(const core::Network& network) {

@@ -68,7 +68,7 @@ std::string shown(const Options& options, const scenarios::Planned& planned) {
 /// A pipeline that partitions tensors can neither be emitted, as no framework takes partitions, nor
 /// explained, as it does not group tensors.
 void check_whole_tensors(const Options& options, const planner::Schedule& schedule) {
-  if (schedule.pipeline->name != "priority") return;
+  if (!planner::goes_by_layer(schedule)) return;
   if (!options.emit.empty() && options.emit != "json")
     throw core::InputError(fmt::format("--emit: expected json, as pipeline {} partitions tensors, got '{}'",
                                        schedule.pipeline->name, options.emit));
@@ -165,10 +165,8 @@ void add_plan(const Command& program) {
       .add_option("--schedule", options->schedule,
                   "schedule that makes the plan: one of the scenario, or a named one")
       .show_default();
-  command
-      .add_option("-o,--output", options->output,
-                  "write the plan to this file and print a summary (default: print the plan)")
-      .check(file_name());
+  command.add_output("-o,--output", options->output,
+                     "write the plan to this file and print a summary (default: print the plan)");
   const Option emit = command
                           .add_option("--emit", options->emit,
                                       "print the plan as code or configuration for a training framework")

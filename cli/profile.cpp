@@ -107,7 +107,6 @@ void verify(const profiler::Backend& backend, const core::Model& model,
 
 void profile(const Options& options) {
   const profiler::Backend& backend = named_backend(options.backend);
-  check_different_files({{"MODEL", options.model}, {"--output", options.output}});
   const core::Model model =
       core::read_model(core::Field::load(options.model),
                        {.sequence_length = options.sequence_length, .input_size = options.input_size});
@@ -169,8 +168,7 @@ void add_profile(const Command& program) {
       .show_default();
   command.add_option("--memory-mb", options->memory_mb, "memory to use at most (default: all free memory)")
       .check(number_in(1e-3, 1e9));
-  command.add_option("-o,--output", options->output, "write to this file and print a summary")
-      .check(file_name());
+  command.add_output("-o,--output", options->output, "write to this file and print a summary");
   command.on_run([options] { profile(*options); });
 }
 

@@ -31,23 +31,32 @@ struct Options {
   std::vector<std::int64_t> timeline_of;  ///< workers
   std::string plot;
   std::vector<std::string> what_if;
+  std::int64_t samples = 0;
 };
 
 /// Counts finished simulations in one line on stderr. Appears only on a terminal, after half a second.
 class ProgressLine {
  public:
-  void operator()(std::size_t done, std::size_t total) {
+  void operator()(const scenarios::Progress& progress) {
+    const bool is_done = progress.done == progress.total;
     const auto now = std::chrono::steady_clock::now();
     constexpr auto kPatience = std::chrono::milliseconds(500);
     constexpr auto kRefresh = std::chrono::milliseconds(100);
     if (!is_terminal_ || now - begun_ < kPatience) return;
-    if (done < total && now - shown_ < kRefresh) return;
+    if (!is_done && now - shown_ < kRefresh) return;
     shown_ = now;
-    fmt::print(stderr, "\r{} of {} simulations{}", done, total, done == total ? "\r\033[K" : "");
+    fmt::print(stderr, "\r\033[K{}", is_done ? "" : text(progress));
     std::fflush(stderr);
   }
 
  private:
+  static std::string text(const scenarios::Progress& progress) {
+    std::string out = fmt::format("{} of {} simulations", progress.done, progress.total);
+    if (progress.samples > 0)
+      out += fmt::format(", sample {} of {} of the next interval", progress.samples_done, progress.samples);
+    return out;
+  }
+
   bool is_terminal_ = ::isatty(STDERR_FILENO) == 1;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point shown_ = begun_;
@@ -72,15 +81,12 @@ void check_timeline_workers(const Options& options, const scenarios::Scenario& s
 }
 
 void simulate(const Options& options) {
-  check_different_files({{"SCENARIO", options.scenario},
-                         {"--output", options.output},
-                         {"--timeline", options.timeline},
-                         {"--plot", options.plot}});
   const scenarios::Scenario scenario = scenarios::read_scenario(core::Field::load(options.scenario));
-  std::vector<planner::Change> changes;
+  scenarios::RunOptions run = {.progress = ProgressLine()};
   for (const std::string& text : options.what_if)
-    changes.push_back(planner::read_change(text, scenario.profile));
-  const scenarios::Results results = scenarios::run(scenario, ProgressLine(), changes);
+    run.changes.push_back(planner::read_change(text, scenario.profile));
+  if (options.samples > 0) run.samples = options.samples;
+  const scenarios::Results results = scenarios::run(scenario, run);
   const std::string rows = options.csv ? results_csv(results) : results_json(results);
   std::string timeline;
   if (!options.timeline.empty()) {
@@ -109,15 +115,11 @@ void add_simulate(const Command& program) {
   const Option json = command.add_flag("--json", options->json, "print results as JSON instead of a table");
   const Option csv = command.add_flag("--csv", options->csv, "print results as CSV instead of a table");
   csv.excludes(json);
-  command
-      .add_option("-o,--output", options->output,
-                  "also write the results to this file (JSON, or CSV with --csv)")
-      .check(file_name());
+  command.add_output("-o,--output", options->output,
+                     "also write the results to this file (JSON, or CSV with --csv)");
   const Option timeline =
-      command
-          .add_option("--timeline", options->timeline,
-                      "write a Chrome trace of every schedule to this file (for ui.perfetto.dev)")
-          .check(file_name());
+      command.add_output("--timeline", options->timeline,
+                         "write a Chrome trace of every schedule to this file (for ui.perfetto.dev)");
   command
       .add_option("--timeline-workers", options->timeline_workers,
                   "number of workers of the timeline (default: the last of the scenario)")
@@ -132,14 +134,19 @@ void add_simulate(const Command& program) {
       .expected(1, kMaxShown)
       .check(range<std::int64_t>(0, 999'999));
   command
-      .add_option(
-          "--what-if", options->what_if,
-          "how long the same groups would take with these changes, separated by commas: network=2 "
-          "(twice as fast), bandwidth=2, startup=2, compute=2, no-stragglers, no-jitter, no-failures, "
-          "layer=NAME (takes no time); repeatable for another question")
+      .add_option("--what-if", options->what_if,
+                  "how long the same groups would take with these changes, separated by commas: network=2 "
+                  "(twice as fast), bandwidth=2, startup=2, compute=2, no-launch-gaps (as with CUDA graphs), "
+                  "no-stragglers, no-jitter, no-failures, "
+                  "layer=NAME (takes no time); repeatable for another question")
       .repeatable()
       .excludes(csv);
-  command.add_option("--plot", options->plot, "write a scaling plot (SVG) to this file").check(file_name());
+  command
+      .add_option("--samples", options->samples,
+                  "simulations for each prediction interval, where the inputs have a spread (default: 40 to "
+                  "200, or no interval where a simulation is large)")
+      .check(range<std::int64_t>(planner::kMinSamples, 10'000));
+  command.add_output("--plot", options->plot, "write a scaling plot (SVG) to this file");
   command.on_run([options] { simulate(*options); });
 }
 

@@ -21,6 +21,7 @@
 #include "cli/input.hpp"
 #include "cli/output.hpp"
 #include "core/errors.hpp"
+#include "core/file_guard.hpp"
 #include "core/files.hpp"
 #include "planner/sweep/journal.hpp"
 #include "planner/sweep/ranks.hpp"
@@ -56,10 +57,12 @@ Loaded load(const Options& options) {
   return out;
 }
 
+std::string journal_of(const std::string& output) { return output + ".partial"; }
+
 /// Rejects at once an output that could not be written after hours of work.
 void check_output(const Options& options) {
   const std::string& output = options.output;
-  check_different_files({{"SCENARIO", options.scenario}, {"--output", output}});
+  if (!output.empty()) core::add_output("the journal of --output", journal_of(output));
   std::error_code none;
   const auto status = std::filesystem::status(output, none);
   if (!output.empty() && std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
@@ -101,7 +104,7 @@ class ResultCollector {
  public:
   ResultCollector(const Options& options, const Loaded& loaded) : rows_(loaded.sweep.points) {
     if (!options.output.empty())
-      journal_.emplace(options.output + ".partial", loaded.identity, options.resume);
+      journal_.emplace(journal_of(options.output), loaded.identity, options.resume);
     if (!journal_) return;
     for (const sweep::Finished& finished : journal_->earlier()) keep(finished);
     earlier_ = done_;
@@ -210,10 +213,8 @@ void add_sweep(const Command& program) {
   const Option lines =
       command.add_flag("--json-lines", options->json_lines, "print one JSON object per line instead of CSV");
   command.add_flag("--csv", options->csv, "print CSV (default)").excludes(lines);
-  command
-      .add_option("-o,--output", options->output,
-                  "write to this file instead of standard output; FILE.partial is the journal of the run")
-      .check(file_name());
+  command.add_output("-o,--output", options->output,
+                     "write to this file instead of standard output; FILE.partial is the journal of the run");
   command.add_flag("--resume", options->resume, "continue from FILE.partial if it exists");
   command
       .add_option("--jobs", options->jobs, "threads of each process (default: one per core; with mpirun 1)")

@@ -52,7 +52,7 @@ void predict_measurements(const Options& options) {
   if (options.setup.empty() || options.calibrate_on.empty())
     throw core::InputError("--measurements: expected --setup and --calibrate-on with it, got it alone");
   const std::string source = core::one_line(options.measurements);
-  const std::string text = read_text(options.measurements);
+  const std::string text = read_text(options.measurements, core::kMaxLogBytes);
   const std::vector<validate::Measurement> rows = validate::read_measurements(text, source);
   const validate::Setup setup = validate::read_setup(core::Field::load(options.setup));
   std::vector<bool> on(rows.size(), false);
@@ -114,10 +114,8 @@ void add_validate(const Command& program) {
       "FILE", options->what,
       "a plan, a scenario or a suite to run live, a fusewise.paper file, or a folder of these");
   command.add_flag("--json", options->json, "print JSON");
-  command
-      .add_option("-o,--output", options->output,
-                  "also write to this file: a Markdown page for papers and suites, otherwise JSON")
-      .check(file_name());
+  command.add_output("-o,--output", options->output,
+                     "also write to this file: a Markdown page for papers and suites, otherwise JSON");
   const Option measurements =
       command.add_option("--measurements", options->measurements,
                          "CSV file of throughputs: model,network,schedule,workers,samples_per_s");

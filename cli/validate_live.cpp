@@ -18,6 +18,7 @@
 #include "collectives/transport/rendezvous.hpp"
 #include "collectives/transport/transport.hpp"
 #include "core/errors.hpp"
+#include "core/file_guard.hpp"
 #include "core/files.hpp"
 #include "planner/cost/costs.hpp"
 #include "planner/cost/setting.hpp"
@@ -185,6 +186,14 @@ void check_groups(const live::RunSpec& spec) {
   }
 }
 
+void check_runnable(const live::RunSpec& spec, const Field& file) {
+  try {
+    live::check_runnable(spec);
+  } catch (const InputError& error) {
+    file.expected("a plan that can be run live", fmt::format("one that cannot ({})", error.what()));
+  }
+}
+
 std::vector<live::RunSpec> all_specs(const Options& options, const Field& file) {
   const measure::CollectiveBackend& backend = collective_backend(options.backend);
   const bool is_plan = file.at("format").text() == "fusewise.plan";
@@ -193,7 +202,7 @@ std::vector<live::RunSpec> all_specs(const Options& options, const Field& file) 
   if (is_plan && !options.schedules.empty())
     throw InputError("--schedule: expected a scenario with it, got a plan");
   for (const live::RunSpec& spec : all) {
-    live::check_runnable(spec);
+    check_runnable(spec, file);
     if (!backend.uses_control) live::check_carried(spec, backend.name);
     check_groups(spec);
     if (spec.workers < 2 || spec.workers > netlab::kMaxWorkers)
@@ -233,15 +242,14 @@ struct Outcome {
 void run_live(const Options& given_options, const Field& file, bool json, const std::string& output) {
   const std::optional<transport::Membership> given = given_membership();
   const Options options = with_workers(given_options, given);
+  const std::string prediction_file = prediction_of(options.prediction, output);
   std::vector<live::RunSpec> all = all_specs(options, file);
   const std::unique_ptr<live::WorkerGroup> worker_group =
       worker_group_of(options, all.front().workers, given);
-  if (worker_group->is_first()) print_warnings(worker_group->warnings());
+  print_warnings(worker_group->take_warnings());
   const live::Calibration calibration = live::calibrate(*worker_group, all);
   Outcome out;
   for (const live::RunSpec& spec : all) out.predictions.push_back(live::predict(spec, calibration));
-  const std::string prediction_file =
-      !options.prediction.empty() || output.empty() ? options.prediction : output + ".prediction";
   if (worker_group->is_first() && !prediction_file.empty()) {
     live::PredictionFile predictions;
     predictions.add(calibration.profile.model, calibration, all, out.predictions);
@@ -252,6 +260,7 @@ void run_live(const Options& given_options, const Field& file, bool json, const 
     out.comparisons.push_back(
         live::compare(all[i], calibration.profile, out.predictions[i], out.records.back()));
   }
+  print_warnings(worker_group->take_warnings());
   if (!worker_group->is_first()) return;
   const std::string report = live::comparisons_json(out.comparisons, calibration.where);
   std::vector<core::FileText> files;
@@ -276,6 +285,12 @@ void run_live(const Options& given_options, const Field& file, bool json, const 
 }
 
 }  // namespace
+
+std::string prediction_of(const std::string& prediction, const std::string& output) {
+  if (!prediction.empty() || output.empty()) return prediction;
+  core::add_output("--prediction", output + ".prediction");
+  return output + ".prediction";
+}
 
 bool LiveCommand::takes(const Field& file) {
   if (!file.is_object() || !file.has("format")) return false;
@@ -361,16 +376,13 @@ LiveCommand add_live_options(const Command& command) {
                   "seconds after which the workers of a calibration or a run are killed")
       .check(number_in(1, 1e6))
       .show_default();
-  group
-      .add_option(
-          "--prediction", options->prediction,
-          "write the predictions to this file before the run starts (default: the name of --output with "
-          ".prediction appended)")
-      .check(file_name());
-  group
-      .add_option("--timeline", options->timeline,
-                  "write a trace of the predicted and measured iterations to this file (for ui.perfetto.dev)")
-      .check(file_name());
+  group.add_output(
+      "--prediction", options->prediction,
+      "write the predictions to this file before the run starts (default: the name of --output with "
+      ".prediction appended)");
+  group.add_output(
+      "--timeline", options->timeline,
+      "write a trace of the predicted and measured iterations to this file (for ui.perfetto.dev)");
   return {.run = [options](const Field& file, bool json,
                            const std::string& output) { run_live(*options, file, json, output); },
           .given =

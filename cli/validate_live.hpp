@@ -32,4 +32,8 @@ struct LiveCommand {
 
 LiveCommand add_live_options(const Command& command);
 
+/// Returns the file of the predictions: that of --prediction, otherwise the one beside the output, which it
+/// announces.
+std::string prediction_of(const std::string& prediction, const std::string& output);
+
 }  // namespace cli

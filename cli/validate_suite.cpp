@@ -52,8 +52,7 @@ void run_suite(const Options& options, const Field& file, const LiveShared& shar
                                    .attempts = options.attempts,
                                    .paced = shared.paced,
                                    .fusewise = std::filesystem::read_symlink("/proc/self/exe"),
-                                   .predictions = shared.prediction};
-  if (run_options.predictions.empty() && !output.empty()) run_options.predictions = output + ".prediction";
+                                   .predictions = prediction_of(shared.prediction, output)};
   run_options.tell = print_progress;
   const suite::Measured measured = suite::run(suite_file, run_options);
   const suite::Report report = suite::judge(measured.cases, suite_file.tolerance);

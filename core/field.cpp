@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,6 +10,7 @@
 
 #include "core/errors.hpp"
 #include "core/files.hpp"
+#include "core/limits.hpp"
 
 namespace core {
 namespace {
@@ -18,7 +18,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kDeepest = 100;
-constexpr std::size_t kLongestShown = 60;
 
 /// Formats a value for a message: the whole value if it is short, otherwise its kind and size.
 std::string shown(const json& value) {
@@ -144,15 +143,23 @@ class Reader : public nlohmann::json_sax<json> {
   template <typename Value>
   bool add(Value&& value) {
     put(json(std::forward<Value>(value)));
+    check_size();
     return true;
   }
 
   bool open(json empty) {
     open_.push_back(put(std::move(empty)));
+    check_size();
     if (open_.size() > kDeepest)
       throw InputError(
           fmt::format("{}: {}: expected nesting of at most {}, got more", source_, pointer(), kDeepest));
     return true;
+  }
+
+  void check_size() {
+    if (++values_ > kMaxJsonValues)
+      throw InputError(fmt::format("{}: {}: expected at most {} values in the file, got more", source_,
+                                   open_.size() > 1 ? pointer() : "/", kMaxJsonValues));
   }
 
   bool close() {
@@ -165,37 +172,10 @@ class Reader : public nlohmann::json_sax<json> {
   json root_;
   std::vector<json*> open_;  // elements are only added to the innermost value, so these pointers stay valid
   std::string key_;
+  std::size_t values_ = 0;
 };
 
 }  // namespace
-
-std::string one_line(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
-    const std::string_view three = text.substr(i, 3);
-    if (byte < 0x20 || byte == 0x7f) {
-      out += fmt::format("\\u{:04x}", byte);
-    } else if (byte == 0xc2 && next >= 0x80 && next < 0xa0) {  // U+0080 to U+009F
-      out += fmt::format("\\u{:04x}", next);
-      i += 1;
-    } else if (three == "\xe2\x80\xa8" || three == "\xe2\x80\xa9") {  // line and paragraph separator
-      out += three.back() == '\xa8' ? "\\u2028" : "\\u2029";
-      i += 2;
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
-}
-
-std::string printable(std::string_view text) {
-  if (text.size() <= kLongestShown) return one_line(text);
-  std::size_t cut = kLongestShown;  // not inside a UTF-8 character
-  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0U) == 0x80U) --cut;
-  return one_line(text.substr(0, cut)) + "...";
-}
 
 std::string suggestion(std::string_view word, std::span<const std::string_view> candidates) {
   constexpr std::size_t kLongestWord = 64;
@@ -222,24 +202,20 @@ void observe_fields(FieldObserver* observer) { field_observer = observer; }
 
 struct Field::Document {
   json root;
+  std::string source;
   std::filesystem::path folder;  ///< base of relative paths
 };
 
-Field::Field(std::shared_ptr<const Document> document, const json& value, std::string source,
-             std::string pointer)
-    : document_(std::move(document)),
-      value_(&value),
-      source_(std::move(source)),
-      pointer_(std::move(pointer)) {}
+Field::Field(std::shared_ptr<const Document> document, const json& value, std::string pointer)
+    : document_(std::move(document)), value_(&value), pointer_(std::move(pointer)) {}
 
 Field Field::load(const std::filesystem::path& file) {
   const std::string source = one_line(file.string());
   std::string text;
   try {
     text = read_file(file);
-  } catch (const std::system_error& error) {
-    throw InputError(
-        fmt::format("{}: /: expected a file that can be read, got: {}", source, error.code().message()));
+  } catch (const ReadError& error) {
+    throw InputError(fmt::format("{}: /: expected a file that can be read, got: {}", source, error.what()));
   }
   return parse(text, file, source);
 }
@@ -250,15 +226,21 @@ Field Field::parse(std::string_view text, std::string source) {
 }
 
 Field Field::parse(std::string_view text, const std::filesystem::path& file, std::string source) {
+  // nlohmann's lexer takes a NUL for the end.
+  if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos)
+    throw InputError(fmt::format("{}: expected JSON, got a NUL character", place(text, source, nul)));
   Reader reader(text, source);
   json::sax_parse(text.begin(), text.end(), &reader);
-  auto document = std::make_shared<const Document>(Document{reader.take(), file.parent_path()});
+  auto document =
+      std::make_shared<const Document>(Document{reader.take(), std::move(source), file.parent_path()});
   const json& root = document->root;
-  return {std::move(document), root, std::move(source), ""};
+  return {std::move(document), root, ""};
 }
 
+const std::string& Field::source() const { return document_->source; }
+
 Field Field::child(const json& value, std::string_view token) const {
-  return {document_, value, source_, pointer_ + '/' + escape_token(token)};
+  return {document_, value, pointer_ + '/' + escape_token(token)};
 }
 
 bool Field::is_object() const { return value_->is_object(); }
@@ -282,7 +264,7 @@ std::optional<Field> Field::find(std::string_view key) const {
 Field Field::at(std::string_view key) const {
   if (std::optional<Field> found = find(key)) return *std::move(found);
   throw InputError(
-      fmt::format("{}: {}/{}: expected a value, got nothing", source_, pointer_, escape_token(key)));
+      fmt::format("{}: {}/{}: expected a value, got nothing", source(), pointer_, escape_token(key)));
 }
 
 std::vector<Field> Field::items() const {
@@ -395,7 +377,11 @@ void Field::check_format(std::string_view format) const {
   version.expected("1, the only version this program reads");
 }
 
-std::filesystem::path Field::path() const { return (document_->folder / text()).lexically_normal(); }
+std::filesystem::path Field::path() const {
+  const std::string name = text();
+  if (name.find('\0') != std::string::npos) expected("a path without a NUL character");
+  return (document_->folder / name).lexically_normal();
+}
 
 Field Field::follow() const {
   if (value_->is_object()) return *this;
@@ -404,9 +390,8 @@ Field Field::follow() const {
   std::string text;
   try {
     text = read_file(file);
-  } catch (const std::system_error& error) {
-    expected("the path of a file that can be read",
-             fmt::format("{}: {}", shown(*value_), error.code().message()));
+  } catch (const ReadError& error) {
+    expected("the path of a file that can be read", fmt::format("{}: {}", shown(*value_), error.what()));
   }
   return parse(text, file, one_line(file.string()));
 }
@@ -414,7 +399,7 @@ Field Field::follow() const {
 void Field::expected(std::string_view what) const { expected(what, shown(*value_)); }
 
 void Field::expected(std::string_view what, std::string_view got) const {
-  throw InputError(fmt::format("{}: {}: expected {}, got {}", source_, pointer(), what, got));
+  throw InputError(fmt::format("{}: {}: expected {}, got {}", source(), pointer(), what, got));
 }
 
 }  // namespace core

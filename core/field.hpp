@@ -16,13 +16,15 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "core/printable.hpp"
+
 namespace core {
 
 /// Invalid values throw InputError: `FILE: /pointer: expected X, got Y`.
 class Field {
  public:
   /// Throws InputError if the file cannot be read, is not JSON (`FILE:LINE:COLUMN: ...`), has a duplicate key
-  /// in an object, or is nested deeper than 100.
+  /// in an object, is nested deeper than 100, or has more than kMaxJsonValues values.
   static Field load(const std::filesystem::path& file);
   /// `source` replaces the file name in messages; relative paths start at its folder.
   static Field parse(std::string_view text, std::string source);
@@ -69,7 +71,7 @@ class Field {
   /// Returns the path in this value, relative to the folder of this file.
   std::filesystem::path path() const;
 
-  const std::string& source() const { return source_; }
+  const std::string& source() const;
   std::string pointer() const { return pointer_.empty() ? "/" : pointer_; }
 
   /// Throws `SOURCE: /pointer: expected {what}, got {this value}`.
@@ -80,13 +82,11 @@ class Field {
  private:
   struct Document;
   static Field parse(std::string_view text, const std::filesystem::path& file, std::string source);
-  Field(std::shared_ptr<const Document> document, const nlohmann::json& value, std::string source,
-        std::string pointer);
+  Field(std::shared_ptr<const Document> document, const nlohmann::json& value, std::string pointer);
   Field child(const nlohmann::json& value, std::string_view token) const;
 
   std::shared_ptr<const Document> document_;
   const nlohmann::json* value_;
-  std::string source_;
   std::string pointer_;
 };
 
@@ -108,11 +108,5 @@ void observe_fields(FieldObserver* observer);
 
 /// Returns ", did you mean 'x'?" for the candidate most similar to `word`, or nothing if none is similar.
 std::string suggestion(std::string_view word, std::span<const std::string_view> candidates);
-
-/// Returns the text safe for one terminal line: control characters and line separators are escaped.
-std::string one_line(std::string_view text);
-
-/// one_line(), truncated to 60 bytes.
-std::string printable(std::string_view text);
 
 }  // namespace core

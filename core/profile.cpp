@@ -33,6 +33,12 @@ std::optional<double> optional_time(const Field& field, std::string_view key) {
   return found ? std::optional(found->number(0, kMaxTimeUs)) : std::nullopt;
 }
 
+/// The time of a layer's kernels, which cannot exceed that of the layer.
+std::optional<double> device_time(const Field& field, std::string_view key, double layer_us) {
+  const std::optional<Field> found = field.find(key);
+  return found ? std::optional(found->number(0, layer_us)) : std::nullopt;
+}
+
 /// Rejects a name that another layer, or another tensor, of the file has.
 class Names {
  public:
@@ -73,7 +79,7 @@ void check_parts(const Field& field, const ProfileLayer& layer) {
 
 ProfileLayer read_layer(const Field& field, Names& layer_names, Names& tensor_names) {
   field.allow_only({"name", "kind", "forward_us", "backward_us", "tensors", "forward_spread_us",
-                    "backward_spread_us", "activation_bytes"});
+                    "backward_spread_us", "activation_bytes", "forward_device_us", "backward_device_us"});
   ProfileLayer layer = {.name = layer_names.unique(field.at("name")),
                         .kind = field.at("kind").name(),
                         .forward_us = field.at("forward_us").number(0, kMaxTimeUs),
@@ -85,6 +91,8 @@ ProfileLayer read_layer(const Field& field, Names& layer_names, Names& tensor_na
   layer.backward_spread_us = optional_time(field, "backward_spread_us");
   if (const auto bytes = field.find("activation_bytes"))
     layer.activation_bytes = bytes->integer(0, kMaxBytes);
+  layer.forward_device_us = device_time(field, "forward_device_us", layer.forward_us);
+  layer.backward_device_us = device_time(field, "backward_device_us", layer.backward_us);
   return layer;
 }
 
@@ -92,6 +100,12 @@ ProfileOverlap read_overlap(const Field& field) {
   field.allow_only({"compute_slowdown", "communication_slowdown"});
   return {.compute_slowdown = field.at("compute_slowdown").number(0, kMaxOverlapSlowdown),
           .communication_slowdown = field.at("communication_slowdown").number(0, kMaxOverlapSlowdown)};
+}
+
+ProfileIteration read_iteration(const Field& field) {
+  field.allow_only({"optimizer_us", "other_us"});
+  return {.optimizer_us = optional_time(field, "optimizer_us").value_or(0),
+          .other_us = optional_time(field, "other_us").value_or(0)};
 }
 
 ordered_json to_json(const ProfileLayer& layer) {
@@ -109,20 +123,26 @@ ordered_json to_json(const ProfileLayer& layer) {
   if (layer.forward_spread_us) out["forward_spread_us"] = *layer.forward_spread_us;
   if (layer.backward_spread_us) out["backward_spread_us"] = *layer.backward_spread_us;
   if (layer.activation_bytes) out["activation_bytes"] = *layer.activation_bytes;
+  if (layer.forward_device_us) out["forward_device_us"] = *layer.forward_device_us;
+  if (layer.backward_device_us) out["backward_device_us"] = *layer.backward_device_us;
   return out;
 }
 
 ordered_json to_json(const Profile& profile) {
   ordered_json layers = ordered_json::array();
   for (const ProfileLayer& layer : profile.layers) layers.push_back(to_json(layer));
-  return {{"format", "fusewise.profile"},
-          {"version", 1},
-          {"model", profile.model},
-          {"batch_size", profile.batch_size},
-          {"dtype", name(profile.dtype)},
-          {"device", profile.device},
-          {"origin", to_json(profile.origin)},
-          {"layers", std::move(layers)}};
+  ordered_json out = {{"format", "fusewise.profile"},
+                      {"version", 1},
+                      {"model", profile.model},
+                      {"batch_size", profile.batch_size},
+                      {"dtype", name(profile.dtype)},
+                      {"device", profile.device},
+                      {"origin", to_json(profile.origin)},
+                      {"layers", std::move(layers)}};
+  if (profile.iteration)
+    out["iteration"] = {{"optimizer_us", profile.iteration->optimizer_us},
+                        {"other_us", profile.iteration->other_us}};
+  return out;
 }
 
 }  // namespace
@@ -137,8 +157,8 @@ std::int64_t bytes_per_element(Dtype dtype) { return kDtypes.at(static_cast<std:
 
 Profile read_profile(const Field& field) {
   field.check_format("fusewise.profile");
-  field.allow_only(
-      {"format", "version", "model", "batch_size", "dtype", "device", "origin", "layers", "overlap"});
+  field.allow_only({"format", "version", "model", "batch_size", "dtype", "device", "origin", "layers",
+                    "iteration", "overlap"});
   if (const auto overlap = field.find("overlap")) (void)read_overlap(*overlap);
   Profile profile = {.model = field.at("model").name(),
                      .batch_size = field.at("batch_size").integer(1, kMaxElements),
@@ -151,6 +171,7 @@ Profile read_profile(const Field& field) {
   const Field layers = field.at("layers");
   for (const Field& layer : layers.non_empty_items())
     profile.layers.push_back(read_layer(layer, layer_names, tensor_names));
+  if (const auto iteration = field.find("iteration")) profile.iteration = read_iteration(*iteration);
   if (tensor_count(profile) == 0) layers.expected("layers with at least one tensor in all", "none");
   if (forward_us(profile) + backward_us(profile) <= 0)
     layers.expected("layers with a total time above 0", "0 us in all");
@@ -185,6 +206,23 @@ std::int64_t parameter_count(const Profile& profile) {
     for (const ProfileTensor& tensor : layer.tensors)
       count = std::min(count, kMaxElementsInAll) + tensor.elements;  // cannot overflow
   return count;
+}
+
+Profile without_launch_waits(Profile profile) {
+  const auto leave_out = [](double& us, std::optional<double>& spread_us, std::optional<double>& device_us) {
+    if (!device_us) return 1.0;
+    const double factor = us > 0 ? *device_us / us : 1;
+    us = *device_us;
+    if (spread_us) *spread_us *= factor;
+    return factor;
+  };
+  for (ProfileLayer& layer : profile.layers) {
+    leave_out(layer.forward_us, layer.forward_spread_us, layer.forward_device_us);
+    const double factor = leave_out(layer.backward_us, layer.backward_spread_us, layer.backward_device_us);
+    for (ProfileTensor& tensor : layer.tensors)
+      if (tensor.backward_us) *tensor.backward_us *= factor;
+  }
+  return profile;
 }
 
 double forward_us(const Profile& profile) {

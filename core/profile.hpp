@@ -32,13 +32,24 @@ struct ProfileTensor {
 struct ProfileLayer {
   std::string name;
   std::string kind;
-  double forward_us = 0;
-  double backward_us = 0;
+  double forward_us = 0;   ///< with the time in which the device waits for the host to launch its kernels
+  double backward_us = 0;  ///< likewise
   std::vector<ProfileTensor> tensors = {};
   std::optional<double> forward_spread_us = std::nullopt;   ///< interquartile range of the samples
   std::optional<double> backward_spread_us = std::nullopt;  ///< interquartile range of the samples
   std::optional<std::int64_t> activation_bytes = std::nullopt;
+  std::optional<double> forward_device_us = std::nullopt;  ///< its kernels alone; all of forward_us if absent
+  std::optional<double> backward_device_us =
+      std::nullopt;  ///< its kernels alone; all of backward_us if absent
   bool operator==(const ProfileLayer&) const = default;
+};
+
+/// What a worker does in an iteration besides its layers and communication.
+struct ProfileIteration {
+  double optimizer_us = 0;
+  double other_us =
+      0;  ///< before forward: loading data, copies, and whatever else the host does between iterations
+  bool operator==(const ProfileIteration&) const = default;
 };
 
 struct Profile {
@@ -47,7 +58,8 @@ struct Profile {
   Dtype dtype = Dtype::float32;
   std::string device;
   Origin origin;
-  std::vector<ProfileLayer> layers;  ///< in forward order
+  std::vector<ProfileLayer> layers;                          ///< in forward order
+  std::optional<ProfileIteration> iteration = std::nullopt;  ///< absent if it was not measured
   bool operator==(const Profile&) const = default;
 };
 
@@ -60,6 +72,9 @@ std::string profile_text(const Profile& profile);
 std::int64_t tensor_count(const Profile& profile);
 /// Elements of all tensors.
 std::int64_t parameter_count(const Profile& profile);
+/// Returns the profile of a job that launches its kernels in time (as CUDA graphs do): layers take what their
+/// kernels take.
+Profile without_launch_waits(Profile profile);
 double forward_us(const Profile& profile);
 double backward_us(const Profile& profile);
 

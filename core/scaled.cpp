@@ -91,13 +91,26 @@ Network scaled(const Network& network, double startup_factor, double per_byte_fa
 
 Profile scaled(const Profile& profile, double compute_factor) {
   assert(compute_factor >= 0);
+  // The time of kernels is scaled. The device waits as long as before for the host to launch them, less what
+  // they take longer.
+  const auto scale_pass = [&](double& us, std::optional<double>& device_us) {
+    if (!device_us) {
+      us *= compute_factor;
+      return compute_factor;
+    }
+    const double before = us;
+    const double wait = us - *device_us;
+    const double longer = *device_us * (compute_factor - 1);
+    *device_us *= compute_factor;
+    us = *device_us + std::max(0.0, wait - std::max(0.0, longer));
+    return before > 0 ? us / before : 1;
+  };
   Profile out = profile;
   for (ProfileLayer& layer : out.layers) {
-    layer.forward_us *= compute_factor;
-    layer.backward_us *= compute_factor;
-    scale(layer.forward_spread_us, compute_factor);
-    scale(layer.backward_spread_us, compute_factor);
-    for (ProfileTensor& tensor : layer.tensors) scale(tensor.backward_us, compute_factor);
+    scale(layer.forward_spread_us, scale_pass(layer.forward_us, layer.forward_device_us));
+    const double backward_factor = scale_pass(layer.backward_us, layer.backward_device_us);
+    scale(layer.backward_spread_us, backward_factor);
+    for (ProfileTensor& tensor : layer.tensors) scale(tensor.backward_us, backward_factor);
   }
   return out;
 }

@@ -217,7 +217,7 @@ class Run {
     const TaskId task = next(id, stream);
     const Time duration = graph_.tasks()[index(task)].duration;
     Span& span = timeline_.spans[index(task)];
-    span = {now_, now_ + duration};
+    span = {now_, after(now_, duration)};
     if constexpr (kSlowDowns) {
       if (duration > Time::zero()) {
         rates_.start(id, task, duration);

@@ -6,7 +6,10 @@ namespace sim {
 namespace {
 
 /// Rounds to the nearest picosecond, halves up.
-Time rounded(double picoseconds) { return Time(static_cast<std::int64_t>(std::floor(picoseconds + 0.5))); }
+Time rounded(double picoseconds) {
+  if (!(picoseconds <= static_cast<double>(kMaxTime.count()))) too_long(picoseconds / 1e6);
+  return Time(static_cast<std::int64_t>(std::floor(picoseconds + 0.5)));
+}
 
 }  // namespace
 
@@ -76,7 +79,7 @@ Time SlowDowns::end_of(const Stream& stream) {
   const auto left = static_cast<double>(stream.left_at_full_speed.count());
   const auto slowed_for = static_cast<double>(stream.slowed_for.count());
   const Time whole = stream.since + stream.left_at_full_speed;
-  if (stream.slowed) return whole - stream.slowed_for + rounded(left * (stream.factor - 1));
+  if (stream.slowed) return after(whole - stream.slowed_for, rounded(left * (stream.factor - 1)));
   return whole + rounded(-slowed_for / stream.factor);
 }
 

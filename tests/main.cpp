@@ -1,6 +1,7 @@
 // The main function of the test programs. A test whose needs are not met is skipped, and a line on stderr
-// that begins with "SKIPPED:" says why; ctest recognises it. With --fail-if-skipped such a test is a failure.
-// A run that selects no test fails, too.
+// that begins with "SKIPPED:" says why. A run of which every test was skipped exits with kAllSkipped, which
+// ctest recognizes; with --fail-if-skipped a skipped test is a failure. A run that selects no test fails,
+// too.
 
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
@@ -21,8 +22,10 @@ struct Skipped {
   std::string why;
 };
 
+constexpr int kAllSkipped = 77;
+
 std::vector<Skipped> skipped;
-bool has_selected_a_test = false;
+std::size_t selected = 0;
 
 std::string missing_for(const doctest::TestCaseData& test) {
   for (const support::Need& need : support::needs_of_tests()) {
@@ -36,7 +39,7 @@ std::string missing_for(const doctest::TestCaseData& test) {
 struct Selection : doctest::ConsoleReporter {
   using ConsoleReporter::ConsoleReporter;
   void report_query(const doctest::QueryData& query) override {
-    has_selected_a_test = query.num_data > 0;
+    selected = query.num_data;
     for (const doctest::TestCaseData* test : std::span(query.data, query.num_data)) {
       const std::string why = missing_for(*test);
       if (why.empty()) continue;
@@ -62,7 +65,7 @@ int main(int argc, char** argv) {
   doctest::Context context(argc, argv);
   if (context.shouldExit()) return context.run();  // the tests are only listed
   find_skipped(arguments);
-  if (!has_selected_a_test) {
+  if (selected == 0) {
     (void)std::fprintf(stderr, "no test has this name\n");
     return 1;
   }
@@ -72,5 +75,6 @@ int main(int argc, char** argv) {
   const bool is_failure =
       std::ranges::find(arguments, std::string_view("--fail-if-skipped")) != arguments.end() &&
       !skipped.empty();
-  return is_failure ? 1 : code;
+  if (is_failure) return 1;
+  return code == 0 && skipped.size() == selected ? kAllSkipped : code;
 }

@@ -149,7 +149,7 @@ def batch_of(torch, name, batch, device, dtype, size):
 
 
 def timed_us(torch, device, work, repetitions, warm_up):
-    """Of each call: between two events on a GPU, else the wall's."""
+    """The time of each call: between two events on a GPU, otherwise by the clock."""
     out = []
     for i in range(warm_up + repetitions):
         if device == "cuda":

@@ -47,11 +47,12 @@ class EncodedRing {
   std::span<std::byte> part(std::size_t i) const {
     return part_of(bytes_, word_, i % transport_.size(), transport_.size());
   }
+  /// Returns part i - 1 of the previous rank.
   Bytes pass_on(std::size_t i) const {
     const std::uint32_t size = transport_.size();
     const std::span<const std::byte> out = part(i);
     return send_recv(transport_, (transport_.rank() + 1) % size, Bytes(out.begin(), out.end()),
-                     (transport_.rank() + size - 1) % size, tag_of(Tag::encoded));
+                     (transport_.rank() + size - 1) % size, tag_of(Tag::encoded), part(i + size - 1).size());
   }
 
  private:

@@ -21,9 +21,13 @@ Bytes joined(std::span<const Bytes> blocks) {
   return all;
 }
 
+std::size_t sum_of(std::span<const std::size_t> sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
+}
+
 /// Cuts `all` into blocks of the given sizes and appends them.
 void append_blocks(const Bytes& all, std::span<const std::size_t> sizes, std::vector<Bytes>& blocks) {
-  if (std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}) != all.size())
+  if (sum_of(sizes) != all.size())
     throw transport::TransportError("a gathered message is not as long as its blocks");
   auto at = all.begin();
   for (const std::size_t size : sizes) {
@@ -38,23 +42,24 @@ void append_blocks(const Bytes& all, std::span<const std::size_t> sizes, std::ve
 /// behind one that waits.
 class WindowedRing {
  public:
-  WindowedRing(Transport& transport, Window window)
+  WindowedRing(Transport& transport, Window window, std::size_t max_bytes)
       : transport_(transport),
         window_(window),
+        max_bytes_(max_bytes),
         next_((transport.rank() + 1) % transport.size()),
         before_((transport.rank() + transport.size() - 1) % transport.size()) {}
 
   void send(Tag tag, Bytes message) {
     if (window_ > 0 && sent_ >= window_) {
       const transport::Phase phase(transport_, "taken");
-      transport_.recv(next_, tag_of(Tag::taken));
+      transport_.recv(next_, tag_of(Tag::taken), 0);
     }
     transport_.send(next_, tag_of(tag), std::move(message));
     ++sent_;
   }
 
   Bytes recv(Tag tag) {
-    Bytes message = transport_.recv(before_, tag_of(tag));
+    Bytes message = transport_.recv(before_, tag_of(tag), max_bytes_);
     if (window_ > 0 && received_ + window_ + 1 < transport_.size()) {
       const transport::Phase phase(transport_, "taken");
       transport_.send(before_, tag_of(Tag::taken), {});
@@ -66,6 +71,7 @@ class WindowedRing {
  private:
   Transport& transport_;
   Window window_;
+  std::size_t max_bytes_;
   std::uint32_t next_;
   std::uint32_t before_;
   std::uint32_t sent_ = 0;
@@ -74,7 +80,7 @@ class WindowedRing {
 
 }  // namespace
 
-std::vector<Bytes> all_gather(Transport& transport, Bytes own) {
+std::vector<Bytes> all_gather(Transport& transport, Bytes own, std::size_t max_bytes) {
   const std::uint32_t size = transport.size();
   const std::uint32_t next = (transport.rank() + 1) % size;
   const std::uint32_t before = (transport.rank() + size - 1) % size;
@@ -83,16 +89,16 @@ std::vector<Bytes> all_gather(Transport& transport, Bytes own) {
   for (std::uint32_t step = 1; step < size; ++step) {
     const std::uint32_t out = (transport.rank() + size - step + 1) % size;
     blocks[(out + size - 1) % size] =
-        send_recv(transport, next, blocks[out], before, tag_of(Tag::all_gather));
+        send_recv(transport, next, blocks[out], before, tag_of(Tag::all_gather), max_bytes);
   }
   return blocks;
 }
 
 void all_gather_each(Transport& transport, Bytes own,
                      const std::function<void(std::uint32_t, std::span<const std::byte>)>& visit,
-                     Window window) {
+                     Window window, std::size_t max_bytes) {
   const std::uint32_t size = transport.size();
-  WindowedRing ring(transport, window);
+  WindowedRing ring(transport, window, max_bytes);
   Bytes block = std::move(own);
   visit(transport.rank(), block);
   for (std::uint32_t step = 1; step < size; ++step) {
@@ -103,10 +109,11 @@ void all_gather_each(Transport& transport, Bytes own,
 }
 
 void all_gather_in_order(Transport& transport, Bytes own,
-                         const std::function<void(std::span<const std::byte>)>& visit, Window window) {
+                         const std::function<void(std::span<const std::byte>)>& visit, Window window,
+                         std::size_t max_bytes) {
   const std::uint32_t size = transport.size();
   const std::uint32_t next = (transport.rank() + 1) % size;
-  WindowedRing ring(transport, window);
+  WindowedRing ring(transport, window, max_bytes);
   for (std::uint32_t origin = 0; origin < size; ++origin) {
     Bytes block = origin == transport.rank() ? std::move(own) : ring.recv(Tag::in_order);
     visit(block);
@@ -117,8 +124,9 @@ void all_gather_in_order(Transport& transport, Bytes own,
 void all_gather_within(Transport& transport, Bytes own, std::size_t max_bytes, std::size_t room,
                        const std::function<void(std::span<const std::byte>)>& visit) {
   constexpr Window kFew = 2;
-  if (max_bytes > room / transport.size()) return all_gather_in_order(transport, std::move(own), visit, kFew);
-  std::vector<Bytes> blocks = all_gather(transport, std::move(own));
+  if (max_bytes > room / transport.size())
+    return all_gather_in_order(transport, std::move(own), visit, kFew, max_bytes);
+  std::vector<Bytes> blocks = all_gather(transport, std::move(own), max_bytes);
   for (Bytes& block : blocks) {
     visit(block);
     Bytes().swap(block);  // frees the memory of visited blocks
@@ -137,9 +145,10 @@ std::vector<Bytes> all_gather_known(Transport& transport, Bytes own, std::span<c
   blocks.push_back(std::move(own));
   for (std::uint32_t have = 1; have < size; have *= 2) {
     const std::uint32_t count = std::min(have, size - have);
+    const auto awaited = std::span<const std::size_t>(lengths).subspan(have, count);
     const Bytes arrived = send_recv(transport, (rank + size - have) % size, joined({blocks.data(), count}),
-                                    (rank + have) % size, tag_of(Tag::doubling));
-    append_blocks(arrived, std::span(lengths).subspan(have, count), blocks);
+                                    (rank + have) % size, tag_of(Tag::doubling), sum_of(awaited));
+    append_blocks(arrived, awaited, blocks);
   }
   std::rotate(blocks.begin(), blocks.begin() + (size - rank) % size, blocks.end());
   return blocks;

@@ -14,8 +14,10 @@ namespace sparse {
 
 /// Returns the messages of all ranks, in the order of ranks. On a ring: P-1 messages, each rank receives
 /// exactly the other ranks' data, without control words. With encoded gradients as `own` this is the
-/// collective for compressors whose encodings cannot be summed: each rank then decodes all.
-std::vector<transport::Bytes> all_gather(transport::Transport& transport, transport::Bytes own);
+/// collective for compressors whose encodings cannot be summed: each rank then decodes all. No rank may send
+/// more than `max_bytes`.
+std::vector<transport::Bytes> all_gather(transport::Transport& transport, transport::Bytes own,
+                                         std::size_t max_bytes = transport::kAnySize);
 
 /// How many messages may wait for a late rank; 0: any number. Beyond it a rank waits until the next one has
 /// taken an earlier message, which that rank confirms by an empty message: P-1-window of the P-1 messages are
@@ -26,13 +28,14 @@ using Window = std::uint32_t;
 /// forwards and frees it: one message at a time is in memory.
 void all_gather_each(transport::Transport& transport, transport::Bytes own,
                      const std::function<void(std::uint32_t rank, std::span<const std::byte>)>& visit,
-                     Window window = 0);
+                     Window window = 0, std::size_t max_bytes = transport::kAnySize);
 
 /// As above, but in the order of ranks, for sums that must not depend on the rank that sums. The number of
 /// messages and words is the same; but as a rank forwards only what it has visited, the last block starts
 /// when the first has gone round: up to twice the time of the others.
 void all_gather_in_order(transport::Transport& transport, transport::Bytes own,
-                         const std::function<void(std::span<const std::byte>)>& visit, Window window = 0);
+                         const std::function<void(std::span<const std::byte>)>& visit, Window window = 0,
+                         std::size_t max_bytes = transport::kAnySize);
 
 /// Visits messages in the order of ranks: all gathered at once if P times `max_bytes` is at most `room`,
 /// otherwise one at a time, with at most two that wait. Both values are the same on all ranks, and no rank

@@ -47,7 +47,8 @@ SparseVector from_below(Transport& transport, std::uint32_t below, std::size_t e
     const transport::Phase phase(transport, "asked");
     transport.send(below, tag_of(Tag::asked), {});
   }
-  return decode(transport.recv(below, tag_of(Tag::tree_up)), {0, elements});
+  return decode(transport.recv(below, tag_of(Tag::tree_up), elements * compression::kBytesPerKept),
+                {0, elements});
 }
 
 /// Returns the k largest elements of the sum of the ranks below this one.
@@ -75,7 +76,7 @@ SparseVector reduce(Transport& transport, SparseVector own, std::size_t elements
   const std::uint32_t parent = transport.rank() - distance_to_parent(transport.rank(), transport.size());
   if (sending == Sending::when_asked) {
     const transport::Phase asking(transport, "asked");
-    transport.recv(parent, tag_of(Tag::asked));
+    transport.recv(parent, tag_of(Tag::asked), 0);
   }
   transport.send(parent, tag_of(Tag::tree_up), encode(selected));
   return {};
@@ -86,7 +87,9 @@ SparseVector broadcast(Transport& transport, SparseVector selected, std::size_t 
   const transport::Phase phase(transport, "broadcast");
   const std::uint32_t parent = distance_to_parent(transport.rank(), transport.size());
   if (transport.rank() != 0)
-    selected = decode(transport.recv(transport.rank() - parent, tag_of(Tag::tree_down)), {0, elements});
+    selected = decode(transport.recv(transport.rank() - parent, tag_of(Tag::tree_down),
+                                     elements * compression::kBytesPerKept),
+                      {0, elements});
   for (std::uint32_t distance = parent / 2; distance > 0; distance /= 2)
     if (transport.rank() + distance < transport.size())
       transport.send(transport.rank() + distance, tag_of(Tag::tree_down), encode(selected));

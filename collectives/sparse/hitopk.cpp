@@ -46,10 +46,12 @@ void gather_in_node(Group& node, const Accumulator& own, std::size_t elements, s
     return Range{begin + part_begin(size, piece, pieces), begin + part_begin(size, piece + 1, pieces)};
   };
   for (std::size_t piece = 0; piece < pieces; ++piece)
-    all_gather_each(node, own.encoded(piece_of(node.rank(), piece)),
-                    [&](std::uint32_t rank, std::span<const std::byte> message) {
-                      all.add(message, piece_of(rank, piece));
-                    });
+    all_gather_each(
+        node, own.encoded(piece_of(node.rank(), piece)),
+        [&](std::uint32_t rank, std::span<const std::byte> message) {
+          all.add(message, piece_of(rank, piece));
+        },
+        0, elements * compression::kBytesPerKept);
 }
 
 /// Leaves the sum in `gradient`.

@@ -114,13 +114,13 @@ void split_and_reduce(Transport& transport, const LocalSelection& local, const O
       const std::uint32_t to = (rank + step) % size;
       if (options.asks_first) {
         const Phase asking(transport, "asked");
-        transport.recv(to, tag_of(Tag::asked));
+        transport.recv(to, tag_of(Tag::asked), 0);
       }
       transport.send(to, tag_of(Tag::split),
                      encode(local.marks, local.gradient.data(), region_of(state, to)));
     }
     for (std::uint32_t step = first; step < end; ++step)
-      sum.add(transport.recv(behind(step), tag_of(Tag::split)), own);
+      sum.add(transport.recv(behind(step), tag_of(Tag::split), own.size() * compression::kBytesPerKept), own);
   }
 }
 
@@ -135,7 +135,8 @@ void gather_shares(Transport& transport, Bytes share, std::span<const std::size_
   if (options.asks_first && total * compression::kBytesPerKept > all.size() * sizeof(float) / kPart) {
     all_gather_each(
         transport, std::move(share),
-        [&](std::uint32_t, std::span<const std::byte> message) { sum.add(message, all); }, kFew);
+        [&](std::uint32_t, std::span<const std::byte> message) { sum.add(message, all); }, kFew,
+        all.size() * compression::kBytesPerKept);
   } else {
     std::vector<std::size_t> bytes;
     for (const std::size_t count : counts) bytes.push_back(count * compression::kBytesPerKept);
@@ -203,7 +204,8 @@ Bytes move_elements(Transport& transport, const SparseVector& share, std::span<c
     if (from == rank)
       append(moved, slice(share, own_part(rank)));
     else if (overlap(old_places[from], new_places[rank]).size() > 0)
-      append(moved, decode(transport.recv(from, tag_of(Tag::balance)), {0, elements}));
+      append(moved, decode(transport.recv(from, tag_of(Tag::balance), elements * compression::kBytesPerKept),
+                           {0, elements}));
   }
   return encode(moved);
 }

@@ -24,7 +24,8 @@ transport::Bytes pass_on(Transport& transport, std::span<const T> out, std::size
   const std::uint32_t size = transport.size();
   const std::uint32_t next = (transport.rank() + 1) % size;
   const std::uint32_t before = (transport.rank() + size - 1) % size;
-  transport::Bytes message = send_recv(transport, next, transport::to_bytes(out), before, tag_of(tag));
+  transport::Bytes message =
+      send_recv(transport, next, transport::to_bytes(out), before, tag_of(tag), count * sizeof(T));
   if (message.size() != count * sizeof(T))
     throw transport::TransportError(
         fmt::format("a message of {} bytes where {} were expected", message.size(), count * sizeof(T)));

@@ -8,8 +8,8 @@ namespace sparse {
 namespace {
 
 std::vector<transport::Bytes> gather(transport::Transport& transport, transport::Bytes own,
-                                     Gathering gathering) {
-  if (gathering == Gathering::ring) return all_gather(transport, std::move(own));
+                                     std::size_t max_bytes, Gathering gathering) {
+  if (gathering == Gathering::ring) return all_gather(transport, std::move(own), max_bytes);
   const std::vector<std::size_t> sizes(transport.size(), own.size());
   return all_gather_known(transport, std::move(own), sizes);
 }
@@ -20,7 +20,8 @@ SparseVector topk_a(transport::Transport& transport, const SparseVector& own, st
                     Gathering gathering) {
   check_sparse(own, elements, "topk_a");
   const transport::Phase phase(transport, "gather");
-  std::vector<transport::Bytes> messages = gather(transport, encode(own), gathering);
+  std::vector<transport::Bytes> messages =
+      gather(transport, encode(own), elements * compression::kBytesPerKept, gathering);
   Accumulator sum({0, elements});
   for (transport::Bytes& message : messages) {
     sum.add(decode(message, {0, elements}));

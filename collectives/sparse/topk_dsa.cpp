@@ -26,6 +26,10 @@ std::vector<float> dense(const SparseVector& part, Range range) {
   return values;
 }
 
+std::size_t max_part_bytes(std::size_t elements) {
+  return sizeof(Form) + elements * compression::kBytesPerKept;
+}
+
 /// The part must not contain zeros.
 Bytes encode_part(const SparseVector& part, Range range) {
   const Form form = is_dense(part.indexes.size(), range.size()) ? Form::dense : Form::sparse;
@@ -78,15 +82,18 @@ SparseVector reduce_own_part(Transport& transport, const SparseVector& own, std:
   const Range part = part_of(elements, rank, size);
   Accumulator sum(part);
   for (std::uint32_t from = 0; from < size; ++from)
-    sum.add(from == rank ? own_in(part) : decode_part(transport.recv(from, tag_of(Tag::split)), part));
+    sum.add(from == rank
+                ? own_in(part)
+                : decode_part(transport.recv(from, tag_of(Tag::split), max_part_bytes(part.size())), part));
   return without_zeros(sum.take());
 }
 
 using Visit = std::function<void(std::uint32_t rank, std::span<const std::byte> message)>;
 
-void gather_each(Transport& transport, Bytes own, Gathering gathering, const Visit& visit,
-                 std::uint32_t window) {
-  if (gathering == Gathering::ring) return all_gather_each(transport, std::move(own), visit, window);
+void gather_each(Transport& transport, Bytes own, std::size_t max_bytes, Gathering gathering,
+                 const Visit& visit, std::uint32_t window) {
+  if (gathering == Gathering::ring)
+    return all_gather_each(transport, std::move(own), visit, window, max_bytes);
   std::vector<std::size_t> sizes;
   for (const std::uint32_t size : all_gather_word(transport, static_cast<std::uint32_t>(own.size())))
     sizes.push_back(size);
@@ -106,7 +113,8 @@ std::size_t topk_dsa(Transport& transport, const SparseVector& own, std::span<fl
   std::fill(sum.begin(), sum.end(), 0.0F);
   std::size_t non_zeros = 0;
   gather_each(
-      transport, encode_part(part, part_of(elements, transport.rank(), size)), gathering,
+      transport, encode_part(part, part_of(elements, transport.rank(), size)), max_part_bytes(elements),
+      gathering,
       [&](std::uint32_t rank, std::span<const std::byte> message) {
         const SparseVector each = decode_part(message, part_of(elements, rank, size));
         for (std::size_t i = 0; i < each.indexes.size(); ++i) sum[each.indexes[i]] = each.values[i];

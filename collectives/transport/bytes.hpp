@@ -40,4 +40,10 @@ void from_bytes(std::span<const std::byte> bytes, std::span<T> into) {
   if (!bytes.empty()) std::memcpy(into.data(), bytes.data(), bytes.size());
 }
 
+/// Receives exactly the values of `into`.
+template <typename T>
+void recv_into(Transport& transport, std::uint32_t from, std::uint32_t tag, std::span<T> into) {
+  from_bytes<T>(transport.recv(from, tag, into.size_bytes()), into);
+}
+
 }  // namespace transport

@@ -56,7 +56,7 @@ void add(std::span<const std::byte> message, std::span<float> into) {
 }
 
 void take(Transport& transport, std::uint32_t from, std::uint32_t tag, std::span<float> into, bool sums) {
-  const Bytes came = transport.recv(from, tag);
+  const Bytes came = transport.recv(from, tag, into.size_bytes());
   if (sums)
     add(came, into);
   else
@@ -184,7 +184,7 @@ void barrier(Transport& transport, std::uint32_t tag) {
   const std::uint32_t size = transport.size();
   const std::uint32_t rank = transport.rank();
   for (std::uint32_t distance = 1; distance < size; distance *= 2)
-    (void)send_recv(transport, (rank + distance) % size, {}, (rank + size - distance) % size, tag);
+    (void)send_recv(transport, (rank + distance) % size, {}, (rank + size - distance) % size, tag, 0);
 }
 
 }  // namespace transport

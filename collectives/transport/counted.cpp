@@ -16,8 +16,8 @@ void Counted::send(std::uint32_t to, std::uint32_t tag, Bytes message) {
   phases_[current_] += {.messages_sent = 1, .bytes_sent = bytes};
 }
 
-Bytes Counted::recv(std::uint32_t from, std::uint32_t tag) {
-  Bytes message = inner_.recv(from, tag);
+Bytes Counted::receive(std::uint32_t from, std::uint32_t tag, std::size_t max_bytes) {
+  Bytes message = inner_.recv(from, tag, max_bytes);
   phases_[current_] += {.messages_received = 1, .bytes_received = static_cast<std::int64_t>(message.size())};
   return message;
 }

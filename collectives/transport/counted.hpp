@@ -31,7 +31,7 @@ class Counted final : public Transport {
   std::uint32_t rank() const override { return inner_.rank(); }
   std::uint32_t size() const override { return inner_.size(); }
   void send(std::uint32_t to, std::uint32_t tag, Bytes message) override;
-  Bytes recv(std::uint32_t from, std::uint32_t tag) override;
+  std::chrono::nanoseconds scheduling_delay() override { return inner_.scheduling_delay(); }
   void enter_phase(std::string_view name) override;
   void leave_phase() override;
 
@@ -45,6 +45,8 @@ class Counted final : public Transport {
   void reset() { phases_.clear(); }
 
  private:
+  Bytes receive(std::uint32_t from, std::uint32_t tag, std::size_t max_bytes) override;
+
   Transport& inner_;
   std::map<std::string, Counts, std::less<>> phases_;
   std::string current_;

@@ -30,7 +30,9 @@ void Group::send(std::uint32_t to, std::uint32_t tag, Bytes message) {
   all_.send(member(to), tag, std::move(message));
 }
 
-Bytes Group::recv(std::uint32_t from, std::uint32_t tag) { return all_.recv(member(from), tag); }
+Bytes Group::receive(std::uint32_t from, std::uint32_t tag, std::size_t max_bytes) {
+  return all_.recv(member(from), tag, max_bytes);
+}
 
 std::uint32_t Group::member(std::uint32_t rank) const {
   if (rank >= members_.size())

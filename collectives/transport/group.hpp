@@ -19,11 +19,12 @@ class Group final : public Transport {
   std::uint32_t rank() const override { return rank_; }
   std::uint32_t size() const override { return static_cast<std::uint32_t>(members_.size()); }
   void send(std::uint32_t to, std::uint32_t tag, Bytes message) override;
-  Bytes recv(std::uint32_t from, std::uint32_t tag) override;
+  std::chrono::nanoseconds scheduling_delay() override { return all_.scheduling_delay(); }
   void enter_phase(std::string_view name) override { all_.enter_phase(name); }
   void leave_phase() override { all_.leave_phase(); }
 
  private:
+  Bytes receive(std::uint32_t from, std::uint32_t tag, std::size_t max_bytes) override;
   std::uint32_t member(std::uint32_t rank) const;
 
   Transport& all_;

@@ -130,9 +130,12 @@ class InProcess final : public Transport {
   void send(std::uint32_t to, std::uint32_t tag, Bytes message) override {
     hub_.send(rank_, to, tag, std::move(message));
   }
-  Bytes recv(std::uint32_t from, std::uint32_t tag) override { return hub_.recv(rank_, {from, tag}); }
 
  private:
+  Bytes receive(std::uint32_t from, std::uint32_t tag, std::size_t /*max_bytes*/) override {
+    return hub_.recv(rank_, {from, tag});
+  }
+
   Hub& hub_;
   std::uint32_t rank_;
 };

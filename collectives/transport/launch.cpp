@@ -16,6 +16,7 @@
 #include <cstring>
 #include <exception>
 #include <optional>
+#include <sstream>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -294,6 +295,16 @@ std::string_view last_line(std::string_view text) {
   return text.substr(text.rfind('\n') + 1);
 }
 
+std::vector<std::string> warnings(const std::vector<RankEnd>& ends) {
+  std::vector<std::string> out;
+  for (const RankEnd& end : ends) {
+    std::istringstream lines(end.err);
+    for (std::string line; std::getline(lines, line);)
+      if (line.starts_with(kWarning)) out.push_back(line.substr(kWarning.size()));
+  }
+  return out;
+}
+
 std::string failures(const std::vector<RankEnd>& ends) {
   std::string out;
   for (std::size_t rank = 0; rank < ends.size(); ++rank)
@@ -302,6 +313,8 @@ std::string failures(const std::vector<RankEnd>& ends) {
                          ends[rank].exit_code > 0 && !last_line(ends[rank].err).empty()
                              ? "said: " + how(ends[rank])
                              : how(ends[rank]));
+  for (const std::string& warning : warnings(ends))
+    if (!out.empty()) out += "; " + warning;
   return out;
 }
 

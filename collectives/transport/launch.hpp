@@ -48,7 +48,13 @@ std::vector<RankEnd> launch(std::uint32_t ranks, const std::function<int(std::ui
 /// Returns the last non-empty line.
 std::string_view last_line(std::string_view text);
 
-/// Describes in one line which ranks failed and how; empty if none.
+/// A line of standard error that begins so is a warning of a rank that goes on.
+constexpr std::string_view kWarning = "warning: ";
+
+/// Returns the warnings of all ranks, without that beginning.
+std::vector<std::string> warnings(const std::vector<RankEnd>& ends);
+
+/// Describes in one line which ranks failed and how, and what they have warned of; empty if none failed.
 std::string failures(const std::vector<RankEnd>& ends);
 
 }  // namespace transport

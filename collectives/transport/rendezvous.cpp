@@ -1,5 +1,10 @@
 #include "collectives/transport/rendezvous.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
@@ -120,6 +125,44 @@ std::optional<Membership> srun(const Environment& environment) {
   return out;
 }
 
+constexpr std::size_t kMinSecret = 16;
+constexpr std::size_t kMaxSecret = 4096;
+
+/// Returns the text of a file that only this user can read; nothing if it is not one.
+std::optional<std::string> private_text(const std::string& file) {
+  const Descriptor in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status = {};
+  if (!in || ::fstat(in.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != ::geteuid() ||
+      (status.st_mode & 077) != 0)
+    return {};
+  std::string text(kMaxSecret + 1, '\0');
+  const ssize_t got = ::read(in.get(), text.data(), text.size());
+  if (got < 0) return {};
+  text.resize(static_cast<std::size_t>(got));
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+/// No message shows a secret.
+std::string secret_of(const Environment& environment) {
+  std::string from = "FUSEWISE_SECRET";
+  std::optional<std::string> secret = environment(from);
+  if (const auto file = environment("FUSEWISE_SECRET_FILE"); file && !secret) {
+    from = "FUSEWISE_SECRET_FILE";
+    secret = private_text(*file);
+    if (!secret) expected(from, "a file of this user that nobody else can read (mode 0600)", *file);
+  }
+  if (!secret)
+    throw TransportError(from +
+                         ": expected a secret that all processes of the job share, here or in the file "
+                         "FUSEWISE_SECRET_FILE, got neither");
+  if (secret->size() < kMinSecret || secret->size() > kMaxSecret)
+    throw TransportError(fmt::format("{}: expected {} to {} characters, got {}{}", from, kMinSecret,
+                                     kMaxSecret, secret->size() > kMaxSecret ? "more than " : "",
+                                     std::min(secret->size(), kMaxSecret)));
+  return *secret;
+}
+
 }  // namespace
 
 std::optional<std::string> process_environment(const std::string& name) {
@@ -136,8 +179,15 @@ std::span<const Starter> starters() {
 }
 
 std::optional<Membership> membership_of(const Environment& environment) {
-  for (const Starter& starter : starters())
-    if (const std::optional<Membership> found = starter.membership(environment)) return found;
+  for (const Starter& starter : starters()) {
+    std::optional<Membership> found = starter.membership(environment);
+    if (!found) continue;
+    if (is_everywhere(found->master.host))
+      expected(environment("FUSEWISE_RANK") ? "FUSEWISE_MASTER" : "MASTER_ADDR",
+               "the address of one interface of rank 0's host", found->master.host);
+    if (found->size > 1) found->secret = secret_of(environment);
+    return found;
+  }
   return {};
 }
 

@@ -38,8 +38,7 @@ void hardtanh(Draft& draft) {
   elementwise(draft);
   const Hardtanh clamp = {.min = draft.number_or("min", -1, -1e9, 1e9),
                           .max = draft.number_or("max", 1, -1e9, 1e9)};
-  if (clamp.min >= clamp.max)
-    draft.refuse("least below most", fmt::format("{} and {}", clamp.min, clamp.max));
+  if (clamp.min >= clamp.max) draft.refuse("min below max", fmt::format("{} and {}", clamp.min, clamp.max));
   draft.layer.parameters = clamp;
 }
 

@@ -15,8 +15,9 @@
 namespace planner {
 namespace {
 
-constexpr std::array<std::string_view, 8> kChanges = {
-    "network=", "startup=", "bandwidth=", "compute=", "no-stragglers", "no-jitter", "no-failures", "layer="};
+constexpr std::array<std::string_view, 9> kChanges = {
+    "network=",      "startup=",  "bandwidth=",  "compute=", "no-launch-gaps",
+    "no-stragglers", "no-jitter", "no-failures", "layer="};
 
 [[noreturn]] void refuse(std::string_view expected, std::string_view got, const std::string& hint = "") {
   throw core::InputError(
@@ -47,6 +48,12 @@ std::string free_layer(std::string_view word, const core::Profile& profile) {
   return name;
 }
 
+bool has_launch_waits(const core::Profile& profile) {
+  return std::any_of(profile.layers.begin(), profile.layers.end(), [](const core::ProfileLayer& layer) {
+    return layer.forward_device_us || layer.backward_device_us;
+  });
+}
+
 void add(std::string_view word, const core::Profile& profile, Change& change) {
   if (word.starts_with("network=")) {
     const double both = factor(word, "network=");
@@ -60,6 +67,10 @@ void add(std::string_view word, const core::Profile& profile, Change& change) {
     change.compute *= factor(word, "compute=");
   } else if (word.starts_with("layer=")) {
     change.free_layers.push_back(free_layer(word, profile));
+  } else if (word == "no-launch-gaps") {
+    if (!has_launch_waits(profile))
+      refuse("a profile that says how long the device waits for launches (forward_device_us)", word);
+    change.has_launch_waits = false;
   } else if (word == "no-stragglers") {
     change.has_stragglers = false;
   } else if (word == "no-jitter") {
@@ -72,11 +83,13 @@ void add(std::string_view word, const core::Profile& profile, Change& change) {
 }
 
 core::Profile changed(const core::Profile& profile, const Change& change) {
-  core::Profile out = core::scaled(profile, 1 / change.compute);
+  core::Profile out = core::scaled(change.has_launch_waits ? profile : core::without_launch_waits(profile),
+                                   1 / change.compute);
   for (core::ProfileLayer& layer : out.layers) {
     const auto& names = change.free_layers;
     if (std::find(names.begin(), names.end(), layer.name) == names.end()) continue;
     layer.forward_us = layer.backward_us = 0;
+    layer.forward_device_us = layer.backward_device_us = std::nullopt;
     layer.forward_spread_us = layer.backward_spread_us = std::nullopt;
     for (core::ProfileTensor& tensor : layer.tensors)
       if (tensor.backward_us) tensor.backward_us = 0;
@@ -139,7 +152,8 @@ Metrics what_if(const Setting& setting, const Schedule& schedule, const Communic
   const core::Network network = core::scaled(*setting.network, 1 / change.startup, 1 / change.bandwidth);
   const Setting then(profile, network, setting.costs.workers(), setting.costs.algorithm(),
                      changed(setting.conditions, change));
-  return summarize(then, simulate_groups(then, schedule, plan.groups, changed(plan.transfers, then, change)));
+  return summarize(
+      then, simulate_groups(then, schedule, plan.groups, changed(plan.transfers, then, change), false));
 }
 
 }  // namespace planner

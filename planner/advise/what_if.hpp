@@ -22,6 +22,7 @@ struct Change {
   bool has_stragglers = true;
   bool has_jitter = true;  ///< of compute and links
   bool has_failures = true;
+  bool has_launch_waits = true;          ///< the device waits for the host to launch kernels
   std::vector<std::string> free_layers;  ///< layers whose forward and backward take no time
 };
 

@@ -28,8 +28,9 @@ class ByLayerModel final : public IterationModel {
     if (!spec_.in_partitions || spec_.transfers.front().workers() == 1) return compute + extras.update;
     Time channel = workload.gradients.front().ready;
     for (const Group& part : partitions_of(workload, spec_.options.partition_bytes))
-      channel += sim::from_us(spec_.options.negotiation_us) +
-                 spec_.transfers[part.transfer].time(CollectiveKind::all_reduce, bytes_of(workload, part));
+      channel = sim::after(channel, sim::after(sim::from_us(spec_.options.negotiation_us),
+                                               spec_.transfers[part.transfer].time(
+                                                   CollectiveKind::all_reduce, bytes_of(workload, part))));
     return std::max(compute + extras.update, channel);
   }
 

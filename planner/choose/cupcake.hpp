@@ -1,5 +1,5 @@
 // Algorithm 1 of the Cupcake paper: searches for the grouping with the earliest end if every group is
-// compressed before it is sent. Kept as a reference; optimal.hpp finds the same result in polynomial time.
+// compressed before it is sent. Kept as a reference; pareto.hpp finds the same result in polynomial time.
 
 #pragma once
 

@@ -1,5 +1,6 @@
 #include "planner/choose/iteration_spec.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,18 +10,34 @@ namespace {
 
 using core::CollectiveKind;
 
-/// Throws Unsupported if some grouping could reach a quarter of the range of sim::Time.
-void check_planning(const Workload& workload, const TransferCost& transfer, CollectiveKind kind) {
+/// The longest time that all collectives of one kind may take, coding included, under any grouping.
+double max_us(const Workload& workload, const TransferCost& transfer, CollectiveKind kind) {
   const auto bytes = static_cast<double>(workload.bytes());
   const auto count = static_cast<double>(workload.gradients.size());
   const CollectiveCost& cost = transfer.costs().of(transfer.carrier(kind));
   const bool is_closed = !cost.is_measured && transfer.transfer().compressor.is_none();
-  const double us = is_closed ? (count - 1) * cost.curve.startup_us() + cost.curve.us(bytes)
-                              : count * transfer.max_us(kind, workload.bytes());
-  if (us > sim::kMaxUs / 4)
-    throw Unsupported(fmt::format("collectives that take at most {} us in all, however tensors are grouped",
-                                  sim::kMaxUs / 4),
-                      fmt::format("up to {:.6g}", us));
+  return is_closed ? (count - 1) * cost.curve.startup_us() + cost.curve.us(bytes)
+                   : count * transfer.max_us(kind, workload.bytes());
+}
+
+/// Throws Unsupported if some grouping could reach half of the range of sim::Time, or one kind of collective
+/// a quarter: planners add up times without checks.
+void check_planning(const IterationSpec& spec, const TransferCost& transfer) {
+  const Conditions& conditions = spec.setting.conditions;
+  const auto steps = static_cast<std::uint32_t>(conditions.accumulation_steps);
+  double all = 0;
+  for (const Op& op : spec.program(1).ops) {
+    const double us = Program::runs(op, steps) * max_us(spec.workload, transfer, op.kind);
+    if (us > sim::kMaxUs / 4)
+      throw Unsupported(fmt::format("collectives that take at most {} us in all, however tensors are grouped",
+                                    sim::kMaxUs / 4),
+                        fmt::format("up to {:.6g}", us));
+    all += us;
+  }
+  if (spec.slows())
+    all = (all + sim::to_us(spec.workload.backward_total)) *
+          (1 + std::max(spec.overlap.compute_slowdown, spec.overlap.communication_slowdown));
+  if (all > sim::kMaxUs / 2) too_long(all);
 }
 
 }  // namespace
@@ -37,8 +54,7 @@ IterationSpec::IterationSpec(const Setting& its_setting, const Pipeline& its_pip
       options(its_options),
       transfers(std::move(its_transfers)),
       in_partitions(is_in_partitions) {
-  for (const Op& op : program(1).ops)
-    for (const TransferCost& transfer : transfers) check_planning(workload, transfer, op.kind);
+  for (const TransferCost& transfer : transfers) check_planning(*this, transfer);
 }
 
 }  // namespace planner

@@ -9,7 +9,9 @@ namespace planner {
 
 using sim::Time;
 
-sim::Time simulate_iteration(const IterationSpec& spec, const Groups& groups) {
+namespace {
+
+Time simulated(const IterationSpec& spec, const Groups& groups) {
   const Program program = spec.program(groups.size());
   const bool in_passes = std::any_of(program.ops.begin(), program.ops.end(), [](const Op& op) {
     return op.issue == Issue::forward || op.issue == Issue::backward;
@@ -26,6 +28,12 @@ sim::Time simulate_iteration(const IterationSpec& spec, const Groups& groups) {
   const sim::Timeline timeline = sim::simulate(lowered.graph);
   return at_mark(lowered.marks.back(), timeline) - at_mark(lowered.marks.front(), timeline) -
          further * (spec.workload.forward_total + spec.workload.backward_total);
+}
+
+}  // namespace
+
+Time simulate_iteration(const IterationSpec& spec, const Groups& groups) {
+  return within_clock([&] { return simulated(spec, groups); });
 }
 
 }  // namespace planner

@@ -9,6 +9,7 @@
 namespace planner {
 
 /// Returns the same value as IterationModel::value(): with further micro-batches, their compute is excluded.
+/// Throws Unsupported if times exceed the clock.
 sim::Time simulate_iteration(const IterationSpec& spec, const Groups& groups);
 
 }  // namespace planner

@@ -26,7 +26,7 @@ constexpr std::string_view kEspresso =
 
 // To add a compressor, add one line. A kept element is sent as an index and a value, 8 bytes instead of 4;
 // quantisers send one bit instead of 32. us_per_byte is the cost at 2^20 elements (4 MiB) divided by 4194304.
-constexpr std::array<BuiltInCompressor, 7> kBuiltIn = {{
+constexpr auto kBuiltIn = std::to_array<BuiltInCompressor>({
     {"dgc", "1 % of the elements, by double sampling", kEspresso,
      R"({"name": "dgc", "ratio": 0.02, "collective": "all_gather",
          "encode": {"us_per_byte": 8.487701416015625e-5, "floor_us": 356},
@@ -57,7 +57,7 @@ constexpr std::array<BuiltInCompressor, 7> kBuiltIn = {{
      R"({"name": "bf16", "ratio": 0.5, "collective": "all_reduce",
          "encode": {"us_per_byte": 9.5367431640625e-7, "floor_us": 4},
          "decode": {"us_per_byte": 5.245208740234375e-6, "floor_us": 22}})"},
-}};
+});
 
 /// A kept element is sent as an index and a value.
 constexpr double kIndexAndValue = 2;

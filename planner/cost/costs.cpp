@@ -149,14 +149,14 @@ const CollectiveCost& Costs::work_out(CollectiveKind kind) const {
   return known_.at(static_cast<std::size_t>(kind)).emplace(cost_of(*network_, workers_, algorithm_, kind));
 }
 
-std::vector<Warning> Costs::warnings(CollectiveKind kind, const std::vector<std::int64_t>& sizes) const {
+std::vector<Warning> Costs::warnings(CollectiveKind kind, const std::vector<double>& sizes) const {
   if (workers_ == 1 || sizes.empty()) return {};
   const CollectiveCost& cost = of(kind);
   const std::string what =
       fmt::format("network '{}', {} on {} workers", network_->name, description(kind, algorithm_), workers_);
   std::vector<Warning> out;
 
-  const auto largest = static_cast<double>(*std::max_element(sizes.begin(), sizes.end()));
+  const double largest = *std::max_element(sizes.begin(), sizes.end());
   const double measured = cost.curve.measured_up_to_bytes();
   if (largest > measured)
     out.push_back(
@@ -176,16 +176,15 @@ std::vector<Warning> Costs::warnings(CollectiveKind kind, const std::vector<std:
   const double passes = kind == CollectiveKind::all_reduce ? 2 : 1;
   const auto p = static_cast<double>(workers_);
   const double min_us_per_byte = passes * (p - 1) / p * 8e-3 / *network_->line_rate_gbps;
-  for (const std::int64_t size : sizes) {
-    const auto bytes = static_cast<double>(size);
+  for (const double bytes : sizes) {
     const double bound = min_us_per_byte * bytes;
     constexpr double kRounding = 1 - 1e-9;
     if (cost.curve.us(bytes) >= bound * kRounding) continue;
-    out.push_back(
-        {.subject = "bound: " + what,
-         .weight = bound - cost.curve.us(bytes),
-         .text = fmt::format("{}: {} bytes take {:.6g} us, under the physical bound of {:.6g} us at {} Gb/s",
-                             what, size, cost.curve.us(bytes), bound, *network_->line_rate_gbps)});
+    out.push_back({.subject = "bound: " + what,
+                   .weight = bound - cost.curve.us(bytes),
+                   .text = fmt::format(
+                       "{}: {:.0f} bytes take {:.6g} us, under the physical bound of {:.6g} us at {} Gb/s",
+                       what, bytes, cost.curve.us(bytes), bound, *network_->line_rate_gbps)});
   }
   return out;
 }

@@ -54,8 +54,9 @@ class Costs {
     return known ? *known : work_out(kind);
   }
 
-  /// Warnings about collectives with these sizes: times below the physical bound, extrapolation.
-  std::vector<Warning> warnings(core::CollectiveKind kind, const std::vector<std::int64_t>& sizes) const;
+  /// Warnings about collectives with these sizes, whole numbers: times below the physical bound,
+  /// extrapolation.
+  std::vector<Warning> warnings(core::CollectiveKind kind, const std::vector<double>& sizes) const;
 
  private:
   const CollectiveCost& work_out(core::CollectiveKind kind) const;

@@ -69,7 +69,7 @@ Setting::Setting(const core::Profile& profile, const core::Network& its_network,
   workload = make_workload(profile, slowdown);
   if (workload.forward_total + workload.backward_total == Time::zero())
     throw Unsupported("compute times of at least 1 picosecond in all", "less", "/profile");
-  extras = make_extras(profile, costs, conditions);
+  extras = within_clock([&] { return make_extras(profile, costs, conditions); });
 }
 
 std::vector<double> slowdowns(const Setting& setting) {

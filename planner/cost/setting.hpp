@@ -36,6 +36,16 @@ double checked_compute_us(const core::Profile& profile, const Conditions& condit
 /// Throws Unsupported: this many microseconds exceed the range of sim::Time.
 [[noreturn]] void too_long(double us);
 
+/// Returns the result of `work`; throws Unsupported if a time in it exceeds the range of sim::Time.
+template <typename Work>
+auto within_clock(const Work& work) {
+  try {
+    return work();
+  } catch (const sim::TooLong& problem) {
+    too_long(problem.us);
+  }
+}
+
 /// The slowdown of each worker relative to the profile, without jitter.
 std::vector<double> slowdowns(const Setting& setting);
 

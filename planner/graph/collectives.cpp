@@ -69,8 +69,8 @@ TaskId CollectiveWriter::add_alone(const Op& op, std::uint32_t iteration) {
   const TransferCost& transfer = writer_.transfer_of(op.group);
   const std::int64_t bytes = writer_.bytes_of(op.group);
   const Kind kind = label_kind(transfer.is_encoded(bytes) ? transfer.carrier(op.kind) : op.kind);
-  return writer_.collective(kind, op.group, writer_.program().negotiation + transfer.time(op.kind, bytes),
-                            iteration);
+  return writer_.collective(
+      kind, op.group, sim::after(writer_.program().negotiation, transfer.time(op.kind, bytes)), iteration);
 }
 
 TaskId CollectiveWriter::add(const Op& op) {

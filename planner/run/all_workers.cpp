@@ -21,13 +21,15 @@ using Kind = TaskLabel::Kind;
 /// Runs task by task, each on all workers at once; collectives by formula or in steps.
 class ByVectors {
  public:
-  ByVectors(const Setting& setting, const Executable& executable, const std::vector<std::int64_t>& shown)
+  ByVectors(const Setting& setting, const Executable& executable, const std::vector<std::int64_t>& shown,
+            bool with_path)
       : setting_(setting),
         executable_(executable),
         factors_(setting),
         outages_(setting),
         accounts_(setting, executable, shown),
         begins_(accounts_.workers()),
+        with_path_(with_path),
         path_(accounts_.workers()),
         steps_(setting.conditions.fidelity == Fidelity::steps && setting.costs.workers() > 1) {
     if (steps_) links_ = links_of(setting);
@@ -37,7 +39,8 @@ class ByVectors {
     cluster::replay(executable_.lowered.graph, static_cast<std::uint32_t>(begins_.size()),
                     [&](TaskId task, std::span<Time> times) { one(task, times); });
     AllWorkers out = std::move(accounts_).take();
-    out.critical_path = follow_path(setting_, executable_, path_, out.marks);
+    if (with_path_) out.critical_path = follow_path(setting_, executable_, path_, out.marks);
+    out.message_work = message_work_;
     return out;
   }
 
@@ -62,16 +65,17 @@ class ByVectors {
     for (std::size_t n = 0; n < times.size(); ++n) {
       const Time duration = factors.empty() ? what.duration : sim::from_us(us * factors[n]);
       accounts_.computes(n, label, duration);
-      times[n] = outages_.none() ? times[n] + duration : outages_.end(n, times[n], duration, label);
-      path_.computes(n, begins_[n], times[n]);
+      times[n] =
+          outages_.none() ? sim::after(times[n], duration) : outages_.end(n, times[n], duration, label);
+      if (with_path_) path_.computes(n, begins_[n], times[n]);
     }
   }
 
   /// Starts when the last worker has arrived.
   void together(Time duration, std::span<Time> times) {
     std::copy(times.begin(), times.end(), begins_.begin());
-    const Time end = *std::max_element(times.begin(), times.end()) + duration;
-    path_.meets(times, end);
+    const Time end = sim::after(*std::max_element(times.begin(), times.end()), duration);
+    if (with_path_) path_.meets(times, end);
     std::fill(times.begin(), times.end(), end);
   }
 
@@ -88,6 +92,15 @@ class ByVectors {
 
   void in_steps(const TaskLabel& label, std::span<Time> times) {
     std::copy(times.begin(), times.end(), begins_.begin());
+    const cluster::Collective how = collective_of(setting_, executable_, label);
+    message_work_ += cluster::steps_work(how, links_);
+    if (with_path_)
+      in_steps_with_path(how, label, times);
+    else
+      cluster::run_steps(how, links_, collectives_++, times);
+  }
+
+  void in_steps_with_path(const cluster::Collective& how, const TaskLabel& label, std::span<Time> times) {
     PathTracker::Meeting meeting = {.begins = begins_,
                                     .since = {},
                                     .ends = {},
@@ -97,8 +110,7 @@ class ByVectors {
     meeting.since.reserve(times.size());
     for (std::size_t n = 0; n < times.size(); ++n) meeting.since.push_back(path_.since(n, begins_[n]));
     meeting.origins.resize(times.size());
-    cluster::run_steps(collective_of(setting_, executable_, label), links_, meeting.collective, times,
-                       meeting.origins);
+    cluster::run_steps(how, links_, meeting.collective, times, meeting.origins);
     meeting.ends.assign(times.begin(), times.end());
     path_.meets(std::move(meeting));
   }
@@ -109,19 +121,23 @@ class ByVectors {
   Outages outages_;
   WorkerAccounts accounts_;
   std::vector<Time> begins_;  // of the current task
+  bool with_path_;
   PathTracker path_;
   bool steps_;
   cluster::Links links_;
   std::uint64_t collectives_ = 0;
+  double message_work_ = 0;
 };
 
 }  // namespace
 
 AllWorkers simulate_all_workers(const Setting& setting, const Executable& executable,
-                                const std::vector<std::int64_t>& shown) {
-  if (setting.conditions.fidelity == Fidelity::messages && setting.costs.workers() > 1)
-    return simulate_by_messages(setting, executable, shown);
-  return ByVectors(setting, executable, shown).all();
+                                const std::vector<std::int64_t>& shown, bool with_path) {
+  return within_clock([&] {
+    return setting.conditions.fidelity == Fidelity::messages && setting.costs.workers() > 1
+               ? simulate_by_messages(setting, executable, shown, with_path)
+               : ByVectors(setting, executable, shown, with_path).all();
+  });
 }
 
 }  // namespace planner

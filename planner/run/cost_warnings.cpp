@@ -13,18 +13,14 @@ namespace {
 using core::CollectiveKind;
 using sim::Time;
 
-std::int64_t group_bytes(const Setting& setting, const Group& group) {
-  return bytes_of(setting.workload, group);
-}
-
 /// Adds warnings about the groups that use one transfer, by the sizes of their collectives.
 void add_warnings(const TransferCost& transfer, CollectiveKind kind, const std::vector<std::int64_t>& sizes,
                   std::vector<Warning>& warnings) {
-  std::map<CollectiveKind, std::vector<std::int64_t>> messages;
+  std::map<CollectiveKind, std::vector<double>> messages;
   for (const std::int64_t size : sizes)
     if (!transfer.is_sparse() || !transfer.is_encoded(size))  // closed forms need no measurement
       messages[transfer.is_encoded(size) ? transfer.carrier(kind) : kind].push_back(
-          std::llround(transfer.message_bytes(kind, size)));
+          std::round(transfer.message_bytes(kind, size)));
   for (const auto& [carrier, bytes] : messages)
     for (Warning& warning : transfer.costs().warnings(carrier, bytes)) warnings.push_back(std::move(warning));
 }
@@ -52,7 +48,7 @@ std::vector<std::int64_t> sizes_that_travel(const Setting& setting, const Commun
                                             std::uint32_t transfer) {
   std::vector<std::int64_t> out;
   for (const Group& group : plan.groups)
-    if (group.transfer == transfer) out.push_back(group_bytes(setting, group));
+    if (group.transfer == transfer) out.push_back(bytes_of(setting.workload, group));
   return out;
 }
 
@@ -82,7 +78,7 @@ std::vector<Warning> cost_warnings(const Setting& setting, const CommunicationPl
     }
   }
   if (setting.extras.lars_gather > Time::zero()) {
-    const auto bytes = 4 * static_cast<std::int64_t>(setting.workload.forward.size());
+    const double bytes = 4 * static_cast<double>(setting.workload.forward.size());
     note(setting.costs.of(CollectiveKind::all_gather));
     for (Warning& warning : setting.costs.warnings(CollectiveKind::all_gather, {bytes}))
       out.push_back(std::move(warning));

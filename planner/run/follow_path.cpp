@@ -23,7 +23,7 @@ void look_into_crossings(const Setting& setting, const Executable& executable, c
     const cluster::Collective how = collective_of(setting, executable, TaskLabel::unpack(meeting.label));
     const auto* rounds = std::get_if<std::unique_ptr<const cluster::BytePattern>>(&how);
     if (rounds == nullptr || meeting.begins[crossing.from] < path.from) continue;
-    messages += std::uint64_t{(*rounds)->ranks()} * (*rounds)->rounds();
+    messages += cluster::message_count(how);
     if (messages > kMaxMessages) return;
     for (const cluster::DecidingMessage& message :
          cluster::deciding_messages(**rounds, links, meeting.collective, meeting.begins, crossing.to))

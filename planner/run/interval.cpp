@@ -21,27 +21,33 @@ double iteration_us(const Setting& setting, const Schedule& schedule, const Comm
   transfers.reserve(plan.transfers.size());
   for (const TransferCost& cost : plan.transfers)
     transfers.emplace_back(network, workers, cost.transfer(), then.slowdown);
-  return summarize(then, simulate_groups(then, schedule, plan.groups, std::move(transfers))).iteration_us;
-}
-
-/// The number of samples; fewer if each takes long.
-std::int64_t sample_count(const Simulated& simulated) {
-  constexpr double kTasks = 4e6;
-  const double tasks = static_cast<double>(simulated.lowered.graph.tasks().size()) *
-                       static_cast<double>(simulated.all_workers ? 64 : 1);
-  return std::clamp(static_cast<std::int64_t>(kTasks / std::max(1.0, tasks)), std::int64_t{40},
-                    std::int64_t{200});
+  return summarize(then, simulate_groups(then, schedule, plan.groups, std::move(transfers), false))
+      .iteration_us;
 }
 
 }  // namespace
 
-std::optional<Interval> interval(const Setting& setting, const Schedule& schedule, const Run& run) {
-  if (!varies(*setting.workload.profile) && !varies(*setting.network, setting.costs.workers()))
-    return std::nullopt;
-  const std::int64_t samples = sample_count(run);
+bool has_spread(const Setting& setting) {
+  return varies(*setting.workload.profile) || varies(*setting.network, setting.costs.workers());
+}
+
+double work_of(const Setting& setting, const Simulated& simulated) {
+  constexpr double kTask = 120;  // lowered and simulated
+  constexpr double kTime = 15;   // of a task on one worker
+  const auto tasks = static_cast<double>(simulated.lowered.graph.tasks().size());
+  if (!simulated.all_workers) return kTask * tasks;
+  return tasks * (kTask + kTime * static_cast<double>(setting.costs.workers())) +
+         simulated.all_workers->message_work;
+}
+
+std::optional<Interval> interval(const Setting& setting, const Schedule& schedule, const Run& run,
+                                 std::int64_t samples, const std::function<void(std::int64_t)>& progress) {
+  if (!has_spread(setting)) return std::nullopt;
   std::vector<double> values;
-  for (std::int64_t sample = 0; sample < samples; ++sample)
+  for (std::int64_t sample = 0; sample < samples; ++sample) {
     values.push_back(iteration_us(setting, schedule, run, static_cast<std::uint64_t>(sample)));
+    if (progress) progress(sample + 1);
+  }
   std::sort(values.begin(), values.end());
   if (values.front() == values.back() && values.front() == run.metrics.iteration_us)
     return std::nullopt;                                      // no input in use has a spread

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "planner/run/predict.hpp"
@@ -13,6 +14,10 @@ namespace planner {
 /// The share of sampled iterations inside the interval.
 constexpr double kIntervalShare = 0.95;
 
+/// The numbers of samples without a request. With fewer, the ends of an interval would be single samples.
+constexpr std::int64_t kMinSamples = 40;
+constexpr std::int64_t kMaxSamples = 200;
+
 /// The range that holds 95 % of the sampled iterations, without the slowest and the fastest 2.5 %.
 struct Interval {
   double low_us = 0;
@@ -20,10 +25,19 @@ struct Interval {
   std::int64_t samples = 0;
 };
 
+/// Whether the profile, or a curve for this number of workers, has a spread.
+bool has_spread(const Setting& setting);
+
+/// The work of simulating a run once more, without its critical path, in steps of about a nanosecond. It is
+/// counted from tasks, workers and messages, so that it is the same on every machine.
+double work_of(const Setting& setting, const Simulated& simulated);
+
 /// In each sample the forward and backward of each layer and each measured size of a collective take a
 /// lognormal factor of mean 1, from a seed; the factors are the same on all workers, as they express the
-/// uncertainty of the inputs. None if neither the profile nor a curve in use has a spread. Throws Unsupported
-/// if a sample exceeds what can be simulated.
-std::optional<Interval> interval(const Setting& setting, const Schedule& schedule, const Run& run);
+/// uncertainty of the inputs. Calls `progress` after each sample. None if no input in use has a spread.
+/// Throws Unsupported if a sample exceeds what can be simulated.
+std::optional<Interval> interval(const Setting& setting, const Schedule& schedule, const Run& run,
+                                 std::int64_t samples = kMaxSamples,
+                                 const std::function<void(std::int64_t done)>& progress = {});
 
 }  // namespace planner

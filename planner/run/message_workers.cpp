@@ -35,7 +35,8 @@ std::optional<cluster::Topology> topology_of(const Setting& setting) {
 
 class ByMessages {
  public:
-  ByMessages(const Setting& setting, const Executable& executable, const std::vector<std::int64_t>& shown)
+  ByMessages(const Setting& setting, const Executable& executable, const std::vector<std::int64_t>& shown,
+             bool with_path)
       : setting_(setting),
         executable_(executable),
         tasks_(executable.lowered.graph.tasks()),
@@ -43,7 +44,8 @@ class ByMessages {
         slowdowns_(slowdowns(setting)),
         outages_(setting),
         accounts_(setting, executable, shown),
-        messages_(links_of(setting), topology_of(setting), true),
+        messages_(links_of(setting), topology_of(setting), with_path),
+        with_path_(with_path),
         path_(accounts_.workers()),
         by_stream_(executable.lowered.graph.streams().size()),
         collectives_(tasks_.size()),
@@ -65,21 +67,12 @@ class ByMessages {
   }
 
   AllWorkers all() && {
-    try {
-      return run_all();
-    } catch (const cluster::TooLong& problem) {
-      too_long(problem.us);
-    }
-  }
-
- private:
-  AllWorkers run_all() {
     for (std::size_t worker = 0; worker < workers_.size(); ++worker) start_what_can(worker, Time::zero());
     for (;;) {
       const Time until = ends_.empty() ? Time::max() : std::get<0>(ends_.top());
       if (const auto left = messages_.next(until)) {
         const auto task = TaskId{task_of_[left->collective]};
-        running(task).path->origins[left->rank] = left->origin;
+        if (with_path_) running(task).path->origins[left->rank] = left->origin;
         end(task, left->rank, left->at);
       } else if (!ends_.empty()) {
         const auto [at, worker, task] = ends_.top();
@@ -91,11 +84,14 @@ class ByMessages {
     }
     check_all_ended();
     AllWorkers out = std::move(accounts_).take();
-    out.critical_path = follow_path(setting_, executable_, path_, out.marks);
+    if (with_path_) out.critical_path = follow_path(setting_, executable_, path_, out.marks);
     out.use.links = busiest_links(out.use.length);
+    const double of_event = messages_.topology() == nullptr ? 150 : 200;
+    out.message_work = of_event * static_cast<double>(messages_.delivered());
     return out;
   }
 
+ private:
   using Ending = std::tuple<Time, std::size_t, std::uint32_t>;  // time, worker, task
 
   struct Worker {
@@ -143,8 +139,8 @@ class ByMessages {
     Running& all = running(task);
     if (executable_.lowered.is_channel(what.stream)) {
       all.begins[worker] = outages_.joins(worker, now, label);
-      if (!all.path) all.path = meeting(task, label);
-      all.path->since[worker] = path_.since(worker, all.begins[worker]);
+      if (with_path_ && !all.path) all.path = meeting(task, label);
+      if (with_path_) all.path->since[worker] = path_.since(worker, all.begins[worker]);
       messages_.enter(collective(task, label), static_cast<std::uint32_t>(worker), all.begins[worker]);
       return;
     }
@@ -153,10 +149,8 @@ class ByMessages {
     const Time duration =
         what.stream == Lowered::kCompute ? sampled(worker, label, what.duration) : what.duration;
     accounts_.computes(worker, label, duration);
-    cluster::after(now, sim::to_us(duration));  // throws if slow links take a task beyond the range of
-                                                // sim::Time
     const Time end = outages_.end(worker, now, duration, label);
-    path_.computes(worker, now, end);
+    if (with_path_) path_.computes(worker, now, end);
     ends_.emplace(end, worker, static_cast<std::uint32_t>(task));
   }
 
@@ -180,8 +174,8 @@ class ByMessages {
   /// A tick counts from the arrival of the last worker.
   void together(TaskId task, Running& all, Time now) {
     if (++all.ready < workers_.size()) return;
-    const Time at = now + tasks_[sim::index(task)].duration;
-    path_.meets(all.begins, at);
+    const Time at = sim::after(now, tasks_[sim::index(task)].duration);
+    if (with_path_) path_.meets(all.begins, at);
     for (std::size_t worker = 0; worker < workers_.size(); ++worker)
       ends_.emplace(at, worker, static_cast<std::uint32_t>(task));
   }
@@ -231,8 +225,8 @@ class ByMessages {
     });
     std::vector<LinkUse> out;
     for (auto link = order.begin(); link != max && busy_us[*link] > 0; ++link)
-      out.push_back(
-          {.link = messages_.topology()->links[*link].name, .share = busy_us[*link] / sim::to_us(length)});
+      out.push_back({.link = messages_.topology()->links[*link].name,
+                     .share = std::min(1.0, busy_us[*link] / sim::to_us(length))});  // 1 but for rounding
     return out;
   }
 
@@ -256,6 +250,7 @@ class ByMessages {
   Outages outages_;
   WorkerAccounts accounts_;
   cluster::Messages messages_;
+  bool with_path_;
   PathTracker path_;
   std::vector<std::vector<TaskId>> by_stream_;
   std::vector<std::optional<std::uint32_t>> collectives_;  // by task
@@ -272,8 +267,8 @@ class ByMessages {
 }  // namespace
 
 AllWorkers simulate_by_messages(const Setting& setting, const Executable& executable,
-                                const std::vector<std::int64_t>& shown) {
-  return ByMessages(setting, executable, shown).all();
+                                const std::vector<std::int64_t>& shown, bool with_path) {
+  return ByMessages(setting, executable, shown, with_path).all();
 }
 
 }  // namespace planner

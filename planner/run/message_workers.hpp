@@ -10,8 +10,9 @@
 
 namespace planner {
 
-/// Same contract as simulate_all_workers(), for fidelity `messages` and more than one worker.
+/// Same contract as simulate_all_workers(), for fidelity `messages` and more than one worker. Throws
+/// sim::TooLong.
 AllWorkers simulate_by_messages(const Setting& setting, const Executable& executable,
-                                const std::vector<std::int64_t>& shown);
+                                const std::vector<std::int64_t>& shown, bool with_path);
 
 }  // namespace planner

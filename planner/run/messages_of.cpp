@@ -22,6 +22,14 @@ std::uint32_t ranks_per_node(const Setting& setting) {
       std::min(setting.network->levels.front().size.value_or(workers), workers));
 }
 
+/// Rounds to whole bytes. The gathered contributions of all workers may be more than 64 bits can count.
+std::int64_t whole_bytes(double bytes) {
+  constexpr double kMax = 1e18;
+  if (bytes > kMax)
+    throw Unsupported(fmt::format("collectives of at most {:.0e} bytes", kMax), fmt::format("{:.6g}", bytes));
+  return std::llround(bytes);
+}
+
 std::string_view pattern_name(CollectiveKind kind, const Algorithm& algorithm) {
   if (kind == CollectiveKind::all_reduce) return algorithm.name;
   if (algorithm.name != "ring")
@@ -79,8 +87,7 @@ cluster::Collective collective_of(const Setting& setting, const CommunicationPla
                         transfer.transfer().compressor.name);
     const bool gathers = transfer.carrier(CollectiveKind::all_reduce) == CollectiveKind::all_gather;
     const bool is_gathered = gathers && transfer.is_encoded(bytes);
-    shape.bytes =
-        std::llround(transfer.message_bytes(is_gathered ? CollectiveKind::all_reduce : kind, bytes));
+    shape.bytes = whole_bytes(transfer.message_bytes(is_gathered ? CollectiveKind::all_reduce : kind, bytes));
     if (!is_gathered) algorithm = transfer.transfer().all_reduce;
   }
   const cluster::PatternEntry* entry = cluster::find_pattern(pattern_name(kind, algorithm));

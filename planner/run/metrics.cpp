@@ -10,10 +10,6 @@ namespace {
 using sim::Time;
 using Kind = TaskLabel::Kind;
 
-std::int64_t group_bytes(const Setting& setting, const Group& group) {
-  return bytes_of(setting.workload, group);
-}
-
 Time counted_length(const Simulated& simulated) {
   return simulated.marks.back() - simulated.marks[first_counted(simulated.lowered)];
 }
@@ -24,8 +20,8 @@ Busy busy_when_alike(const Setting& setting, const Simulated& simulated) {
               .backward = steps * setting.workload.backward_total,
               .update = setting.extras.update + setting.extras.lars};
   for (const Group& group : simulated.groups) {
-    out.encode += simulated.transfers[group.transfer].encode(group_bytes(setting, group));
-    out.decode += simulated.transfers[group.transfer].decode(group_bytes(setting, group));
+    out.encode += simulated.transfers[group.transfer].encode(bytes_of(setting.workload, group));
+    out.decode += simulated.transfers[group.transfer].decode(bytes_of(setting.workload, group));
   }
   return out;
 }
@@ -82,7 +78,7 @@ double channel_busy_us(const Simulated& simulated) {
 double sent_by_group(const Setting& setting, const Simulated& simulated, const Op& op) {
   const Group& group = simulated.groups[op.group];
   const TransferCost& transfer = simulated.transfers[group.transfer];
-  const std::int64_t bytes = group_bytes(setting, group);
+  const std::int64_t bytes = bytes_of(setting.workload, group);
   if (!transfer.has_spikes()) return transfer.sent_bytes(op.kind, bytes);
   double sent = 0;
   const std::int64_t iterations = counted(simulated.lowered);
@@ -116,7 +112,7 @@ double one_worker_us(const Setting& setting) {
     const Schedule schedule = preset_schedule("sync-easgd");
     Choice choice = choose(alone, schedule);
     us = sim::to_us(mean_iteration(
-        simulate_groups(alone, schedule, std::move(choice.groups), std::move(choice.transfers))));
+        simulate_groups(alone, schedule, std::move(choice.groups), std::move(choice.transfers), false)));
   } else {
     const Workload alone = make_workload(profile);
     us = sim::to_us(conditions.accumulation_steps * (alone.forward_total + alone.backward_total) +
@@ -136,6 +132,8 @@ Metrics summarize(const Setting& setting, const Simulated& simulated) {
   const Conditions& conditions = setting.conditions;
   const std::int64_t iterations = counted(simulated.lowered);
   const Time length = counted_length(simulated);
+  if (length == Time::zero())  // random factors may leave nothing of a few picoseconds
+    throw Unsupported("iterations of at least 1 picosecond in all", "less", "/jitter");
   const auto per_iteration = [&](Time time) { return sim::to_us(time) / static_cast<double>(iterations); };
   const Busy busy = busy_parts(setting, simulated);
 

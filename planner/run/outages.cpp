@@ -53,13 +53,13 @@ Outages::Outages(const Setting& setting) : setting_(setting) {
 Time Outages::end(std::size_t worker, Time begin, Time duration, const TaskLabel& label) const {
   Time at = begin;  // the remaining work runs from here
   for (const Outage& outage : all_) {
-    const bool is_before = duration > Time::zero() ? at + duration <= outage.from : at < outage.from;
+    const bool is_before = duration > Time::zero() ? duration <= outage.from - at : at < outage.from;
     if (outage.worker != worker || outage.to <= at || is_before) continue;
     if (outage.to == Time::max()) never_ends(outage, label);
     duration -= std::max(Time::zero(), outage.from - at);
     at = outage.to;
   }
-  return at + duration;
+  return sim::after(at, duration);
 }
 
 void Outages::never_ends(const Outage& outage, const TaskLabel& label) const {

@@ -15,10 +15,6 @@ namespace {
 
 using sim::Time;
 
-std::int64_t group_bytes(const Setting& setting, const Group& group) {
-  return bytes_of(setting.workload, group);
-}
-
 /// The greatest possible factor on a task's time.
 double longest_draw(const Setting& setting) {
   const Jitter& jitter = setting.conditions.jitter;
@@ -33,40 +29,36 @@ double down_us(const Conditions& conditions) {
   return us;
 }
 
+/// The time of coding and ticks, and of collectives by formula.
 double communication_us(const Setting& setting, const CommunicationPlan& plan) {
   const auto steps = static_cast<std::uint32_t>(setting.conditions.accumulation_steps);
-  double us = sim::to_us(setting.extras.lars_gather);
+  double us = 0;
   double last_tick = 0;
   std::vector<TransferCost> transfers;  // with the costs of the costliest iteration
   for (const TransferCost& transfer : plan.transfers) transfers.push_back(transfer.in_iteration(0));
   for (const Group& group : plan.groups) {
     const TransferCost& transfer = transfers[group.transfer];
-    us += transfer.encode_us(group_bytes(setting, group)) + transfer.decode_us(group_bytes(setting, group));
+    us += transfer.encode_us(bytes_of(setting.workload, group)) +
+          transfer.decode_us(bytes_of(setting.workload, group));
     last_tick = std::max(last_tick, sim::to_us(group.tick));
   }
+  if (setting.conditions.fidelity != Fidelity::closed) return us + last_tick;
+  us += sim::to_us(setting.extras.lars_gather);
   for (const Op& op : plan.program.ops) {
     const Group& group = plan.groups[op.group];
-    us += Program::runs(op, steps) * (transfers[group.transfer].us(op.kind, group_bytes(setting, group)) +
-                                      sim::to_us(plan.program.negotiation));
+    us +=
+        Program::runs(op, steps) * (transfers[group.transfer].us(op.kind, bytes_of(setting.workload, group)) +
+                                    sim::to_us(plan.program.negotiation));
   }
   return us + last_tick;
 }
 
-/// For collectives rank by rank: the greatest factor on a message relative to equal links, if no links are
-/// shared.
-double longest_message(const Conditions& conditions) {
-  if (conditions.fidelity == Fidelity::closed) return 1;
-  double slowdown = 1;
-  for (const Straggler& slow : conditions.links.slow) slowdown = std::max(slowdown, slow.slowdown);
-  return slowdown * sim::longest_lognormal(conditions.links.sigma);
-}
-
 /// Checks that compute and the communication of the groups, including ticks, fit the range of sim::Time over
-/// all iterations.
+/// all iterations. Messages of collectives that are simulated rank by rank are checked as they run.
 void check_run(const Setting& setting, const CommunicationPlan& plan) {
   const Conditions& conditions = setting.conditions;
   double us = checked_compute_us(*setting.workload.profile, conditions, setting.slowdown);
-  if (setting.costs.workers() > 1) us += communication_us(setting, plan) * longest_message(conditions);
+  if (setting.costs.workers() > 1) us += communication_us(setting, plan);
   us *= 1 + std::max(conditions.overlap.compute_slowdown, conditions.overlap.communication_slowdown);
   us *= longest_draw(setting);
   const double all = us * (static_cast<double>(conditions.iterations) + 1) + down_us(conditions);
@@ -150,12 +142,12 @@ Simulated simulate_graph(const Setting& setting, CommunicationPlan plan) {
   return {{std::move(plan), std::move(lowered)}, std::move(timeline), std::move(marks), std::nullopt};
 }
 
-Simulated simulate_by_worker(const Setting& setting, CommunicationPlan plan) {
+Simulated simulate_by_worker(const Setting& setting, CommunicationPlan plan, bool with_path) {
   const std::vector<TransferCost> transfers = at_full_speed(plan.transfers);
   const Setting nominal = nominal_of(setting, {});
   Lowered lowered = lower(job_for(nominal, plan, transfers, {Worker{}}));
   Executable executable = {std::move(plan), std::move(lowered)};
-  AllWorkers all = simulate_all_workers(setting, executable, {shown_worker(setting)});
+  AllWorkers all = simulate_all_workers(setting, executable, {shown_worker(setting)}, with_path);
   sim::Timeline timeline = all.shown.front().timeline;
   std::vector<Time> marks;
   for (const auto& mark : all.marks) marks.push_back(*std::max_element(mark.begin(), mark.end()));
@@ -165,20 +157,23 @@ Simulated simulate_by_worker(const Setting& setting, CommunicationPlan plan) {
 }  // namespace
 
 Simulated simulate_groups(const Setting& setting, const Schedule& schedule, Groups groups,
-                          std::vector<TransferCost> transfers) {
+                          std::vector<TransferCost> transfers, bool with_path) {
   Program program = schedule.pipeline->program(static_cast<std::uint32_t>(groups.size()), schedule.options);
   CommunicationPlan plan = {
       .groups = std::move(groups), .transfers = std::move(transfers), .program = std::move(program)};
   check_run(setting, plan);
   const bool is_by_layer = plan.program.by_layer.has_value();
   if (is_by_layer) check_by_layer(setting, plan);
-  if (setting.conditions.workers_differ() && !setting.conditions.overlap.slows() && !is_by_layer)
-    return simulate_by_worker(setting, std::move(plan));
-  return simulate_graph(setting, std::move(plan));
+  const bool by_worker =
+      setting.conditions.workers_differ() && !setting.conditions.overlap.slows() && !is_by_layer;
+  return within_clock([&] {
+    return by_worker ? simulate_by_worker(setting, std::move(plan), with_path)
+                     : simulate_graph(setting, std::move(plan));
+  });
 }
 
 Simulated simulate_workers_of(const Setting& setting, const CommunicationPlan& plan) {
-  return simulate_by_worker(setting, plan);
+  return within_clock([&] { return simulate_by_worker(setting, plan, true); });
 }
 
 Lowered lower_every_worker(const Setting& setting, const CommunicationPlan& plan) {

@@ -19,10 +19,10 @@ struct Simulated : Executable {
   std::optional<AllWorkers> all_workers;  ///< set if workers differ and overlap slows nothing down
 };
 
-/// Simulates these groups under the schedule's pipeline. Throws Unsupported if they exceed the time that can
-/// be simulated.
+/// Simulates these groups under the schedule's pipeline; `with_path` as in simulate_all_workers(). Throws
+/// Unsupported if they exceed the time that can be simulated.
 Simulated simulate_groups(const Setting& setting, const Schedule& schedule, Groups groups,
-                          std::vector<TransferCost> transfers);
+                          std::vector<TransferCost> transfers, bool with_path = true);
 
 /// Simulates the same groups with every worker individually instead of one worker that represents all.
 Simulated simulate_workers_of(const Setting& setting, const CommunicationPlan& plan);

@@ -53,7 +53,7 @@ class Namer {
     slice.arguments.emplace_back("group", fmt::to_string(group_of(label) + 1));
     const Transfer& transfer = plan_.transfers[group.transfer].transfer();
     if (plan_.transfers.size() > 1 || !transfer.compressor.is_none())
-      slice.arguments.emplace_back("way",
+      slice.arguments.emplace_back("transfer",
                                    core::json_string(fmt::format("{}, {}", transfer.all_reduce.name,
                                                                  core::printable(transfer.compressor.name))));
     slice.arguments.emplace_back("bytes", fmt::to_string(bytes_of(setting_.workload, group)));

@@ -62,7 +62,7 @@ void WorkerAccounts::meets(const TaskLabel& label, std::span<const Time> begins,
   const Time end = *std::max_element(ends.begin(), ends.end());
   out_.use.communicating += all_busy_.add(*last, end);
   if (label.iteration < first_counted(executable_.lowered)) return;
-  Time all{};
+  sim::TotalTime all;
   for (std::size_t n = 0; n < begins.size(); ++n) {
     out_.waited[n] += *last - begins[n];
     all += *last - begins[n];

@@ -45,7 +45,7 @@ struct LinkUse {
 /// Resource use over the whole run, including the first iteration.
 struct Use {
   sim::Time length{};
-  sim::Time computing{};       ///< sum over all workers, including coding
+  sim::TotalTime computing;    ///< sum over all workers, including coding
   sim::Time communicating{};   ///< time in which any channel is busy
   std::vector<LinkUse> links;  ///< at most five, the busiest first; only for shared links
 };
@@ -54,14 +54,15 @@ struct Use {
 struct AllWorkers {
   std::vector<std::vector<sim::Time>> marks;  ///< by mark, then worker: when the worker reached the mark
   std::vector<Busy> busy;                     ///< by worker
-  std::vector<sim::Time> waited;              ///< by worker: time between being ready for a collective and
+  std::vector<sim::TotalTime> waited;         ///< by worker: time between being ready for a collective and
                                               ///< the last worker being ready
-  std::vector<sim::Time> kept_waiting;        ///< by worker: time that all others waited for it as the last
+  std::vector<sim::TotalTime> kept_waiting;   ///< by worker: time that all others waited for it as the last
                                               ///< one
   /// Time from when the last worker has begun a collective until the last has left it; the union over
   /// concurrent collectives.
   sim::Time channel_busy{};
   Use use;
+  double message_work = 0;  ///< of simulating messages, in steps of about a nanosecond
   std::vector<ShownWorker> shown;
   std::optional<CriticalPath> critical_path;  ///< over the counted iterations
 };

@@ -29,12 +29,16 @@ Spread iterations(const Lowered& lowered, const AllWorkers& all) {
   return spread_of(std::move(lengths));
 }
 
-std::vector<WorkerTime> longest(const std::vector<Time>& times, double iterations) {
+double us_of(Time time) { return sim::to_us(time); }
+double us_of(const sim::TotalTime& time) { return time.us(); }
+
+template <typename Times>
+std::vector<WorkerTime> longest(const std::vector<Times>& times, double iterations) {
   constexpr std::size_t kMax = 5;
   std::vector<WorkerTime> out;
   for (std::size_t n = 0; n < times.size(); ++n)
-    if (times[n] > Time::zero())
-      out.push_back({.worker = static_cast<std::int64_t>(n), .us = sim::to_us(times[n]) / iterations});
+    if (us_of(times[n]) > 0)
+      out.push_back({.worker = static_cast<std::int64_t>(n), .us = us_of(times[n]) / iterations});
   std::stable_sort(out.begin(), out.end(),
                    [](const WorkerTime& a, const WorkerTime& b) { return a.us > b.us; });
   out.resize(std::min(out.size(), kMax));
@@ -55,7 +59,8 @@ std::optional<CriticalShares> critical_shares(const AllWorkers& all) {
 
 Utilisation utilisation(const AllWorkers& all) {
   const double length = sim::to_us(all.use.length);
-  return {.compute = sim::to_us(all.use.computing) / length / static_cast<double>(all.busy.size()),
+  const double computing = all.use.computing.us() / length / static_cast<double>(all.busy.size());
+  return {.compute = std::min(1.0, computing),  // 1 but for rounding
           .channel = sim::to_us(all.use.communicating) / length,
           .links = all.use.links};
 }
@@ -71,7 +76,7 @@ std::optional<WorkerReport> report_workers(const Setting& setting, const Simulat
   const AllWorkers& all = *simulated.all_workers;
   const auto count = static_cast<double>(counted(simulated.lowered));
   std::vector<double> waiting;
-  for (const Time time : all.waited) waiting.push_back(sim::to_us(time) / count);
+  for (const sim::TotalTime& time : all.waited) waiting.push_back(time.us() / count);
   return WorkerReport{.iteration = iterations(simulated.lowered, all),
                       .waiting = spread_of(std::move(waiting)),
                       .waited_for = longest(all.kept_waiting, count),

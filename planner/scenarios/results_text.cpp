@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -41,6 +42,12 @@ std::string csv_cell(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
   return out + '"';
+}
+
+/// The share that a time saves of another one; nothing is saved of a time of 0.
+std::string saved(double us, double other_us) {
+  const double share = 1 - us / other_us;
+  return std::isfinite(share) ? fmt::format("{:.1f} %", 100 * share) : "-";
 }
 
 std::string ms(double us) { return fmt::format("{:.3f}", us / 1e3); }
@@ -182,10 +189,9 @@ std::string what_if_table(const Results& results) {
       {"workers", "schedule", "what if", "iteration ms", "exposed ms", "saves"}};
   for (const Entry& entry : results.entries)
     for (const Changed& each : entry.what_if)
-      rows.push_back(
-          {fmt::to_string(entry.metrics.workers), entry.schedule, each.change, ms(each.metrics.iteration_us),
-           ms(each.metrics.exposed_communication_us),
-           fmt::format("{:.1f} %", 100 * (1 - each.metrics.iteration_us / entry.metrics.iteration_us))});
+      rows.push_back({fmt::to_string(entry.metrics.workers), entry.schedule, each.change,
+                      ms(each.metrics.iteration_us), ms(each.metrics.exposed_communication_us),
+                      saved(each.metrics.iteration_us, entry.metrics.iteration_us)});
   return rows.size() == 1 ? "" : '\n' + core::aligned(rows, {1, 2});
 }
 
@@ -309,8 +315,7 @@ std::string plan_table(const planner::PlanFile& plan) {
         ms(plan.sampled->iteration_us), ms(plan.sampled->exact_plan_us), ms(plan.sampled->lower_bound_us));
   rows = {{"schedule", "iteration ms", "this plan saves"}, {"this plan", ms(plan.iteration_us), ""}};
   for (const planner::ComparedPlan& other : plan.compared_with)
-    rows.push_back({other.schedule, ms(other.iteration_us),
-                    fmt::format("{:.1f} %", 100 * (1 - plan.iteration_us / other.iteration_us))});
+    rows.push_back({other.schedule, ms(other.iteration_us), saved(plan.iteration_us, other.iteration_us)});
   rows.push_back({"lower bound", ms(plan.lower_bound_us), ""});
   return out + core::aligned(rows, {0});
 }

@@ -82,6 +82,16 @@ std::vector<Changed> changed(const Setting& setting, const Schedule& schedule,
   return out;
 }
 
+/// The iterations of an epoch, rounded up. Divides by one factor after the other, which gives the same
+/// result, because the samples of an iteration may exceed 64 bits.
+std::int64_t iterations_of_epoch(const Scenario& scenario, const Phase& phase, std::int64_t workers) {
+  std::int64_t left = scenario.job->samples;
+  for (const std::int64_t factor :
+       {workers, phase.profile.batch_size, scenario.conditions.accumulation_steps})
+    left = (left - 1) / factor + 1;
+  return left;
+}
+
 /// Runs one phase on one number of workers.
 PhaseResult run_phase(const Scenario& whole, std::int64_t workers, const Phase& phase, Warnings& warnings) {
   Scenario scenario = scenario_of(whole, phase);
@@ -98,9 +108,7 @@ PhaseResult run_phase(const Scenario& whole, std::int64_t workers, const Phase& 
     const double first_us = phase.input.first_epoch_us == phase.input.later_us
                                 ? later_us
                                 : iteration_us(phase.input.first_epoch_us);
-    const std::int64_t per_iteration =
-        workers * phase.profile.batch_size * scenario.conditions.accumulation_steps;
-    const std::int64_t iterations = (whole.job->samples - 1) / per_iteration + 1;
+    const std::int64_t iterations = iterations_of_epoch(whole, phase, workers);
     const double epochs_us = first_us + static_cast<double>(phase.epochs - 1) * later_us;
     return {.name = phase.name,
             .schedule = schedule.name,
@@ -124,12 +132,35 @@ JobResult run_job(const Scenario& scenario, std::int64_t workers, Warnings& warn
   return out;
 }
 
+/// The number of samples of an entry's interval: all intervals of a scenario take a second, or up to four
+/// where the least number of samples takes that long. 0 if even that is not enough; then there is a warning.
+std::int64_t samples_for(const Setting& setting, const Schedule& schedule, const planner::Run& run,
+                         std::size_t entries, Warnings& warnings) {
+  constexpr double kSecond = 1e9;  // steps
+  constexpr double kMaxSeconds = 4;
+  if (!planner::has_spread(setting)) return 0;
+  const double work = std::max(1.0, planner::work_of(setting, run));
+  const double of_entry = kSecond / static_cast<double>(entries);
+  if (static_cast<double>(planner::kMinSamples) * work <= kMaxSeconds * of_entry)
+    return static_cast<std::int64_t>(std::clamp(of_entry / work, static_cast<double>(planner::kMinSamples),
+                                                static_cast<double>(planner::kMaxSamples)));
+  const std::string text = fmt::format(
+      "{} workers, schedule '{}': no interval, as {} simulations of {:.1e} steps are too many; --samples {} "
+      "makes it",
+      setting.costs.workers(), schedule.name, planner::kMinSamples, work, planner::kMinSamples);
+  warnings.add({{.subject = text, .weight = 0, .text = text}});
+  return 0;
+}
+
 }  // namespace
 
-Results run(const Scenario& scenario, const Progress& progress, const std::vector<planner::Change>& changes) {
+Results run(const Scenario& scenario, const RunOptions& options) {
   Results results = {.scenario = scenario.name, .warnings = {}, .entries = {}, .jobs = {}};
   Warnings warnings;
   const std::size_t total = scenario.workers.size() * scenario.schedules.size();
+  const auto tell = [&](std::int64_t samples_done, std::int64_t samples) {
+    if (options.progress) options.progress({results.entries.size(), total, samples_done, samples});
+  };
   for (const std::int64_t workers : scenario.workers) {
     Settings settings(scenario, workers);
     for (const Schedule& schedule : scenario.schedules) {
@@ -137,16 +168,21 @@ Results run(const Scenario& scenario, const Progress& progress, const std::vecto
         const Setting& setting = settings.of(schedule);
         const planner::Run run = planner::run(setting, schedule);
         warnings.add(run.warnings);
+        const std::int64_t samples =
+            options.samples ? *options.samples : samples_for(setting, schedule, run, total, warnings);
+        auto interval = samples == 0 ? std::nullopt
+                                     : planner::interval(setting, schedule, run, samples,
+                                                         [&](std::int64_t done) { tell(done, samples); });
         results.entries.push_back({.schedule = schedule.name,
                                    .pipeline = std::string(schedule.pipeline->name),
                                    .fusion = schedule.fusion.kind,
                                    .compression = schedule.compressor.name,
                                    .metrics = run.metrics,
                                    .by_worker = planner::report_workers(setting, run),
-                                   .what_if = changed(setting, schedule, run, changes),
-                                   .interval = planner::interval(setting, schedule, run)});
+                                   .what_if = changed(setting, schedule, run, options.changes),
+                                   .interval = std::move(interval)});
       });
-      if (progress) progress(results.entries.size(), total);
+      tell(0, 0);
     }
     if (scenario.job) results.jobs.push_back(run_job(scenario, workers, warnings));
   }

@@ -43,12 +43,24 @@ struct Results {
   std::vector<JobResult> jobs;        ///< by number of workers; for the scenario's job
 };
 
-/// Called after each of `total` simulations.
-using Progress = std::function<void(std::size_t done, std::size_t total)>;
+/// The state of run(): how many of its entries are done and, of the next one, how many samples of how many.
+struct Progress {
+  std::size_t done = 0;
+  std::size_t total = 0;
+  std::int64_t samples_done = 0;
+  std::int64_t samples = 0;
+};
+
+struct RunOptions {
+  std::function<void(const Progress&)> progress = {};
+  std::vector<planner::Change> changes = {};
+  /// Simulations for each prediction interval: as many as the work that the scenario's intervals may take
+  /// allows, with a warning where that is too little, or this number; 0: no intervals.
+  std::optional<std::int64_t> samples = {};
+};
 
 /// Throws InputError that names the place in the scenario if something cannot be simulated.
-Results run(const Scenario& scenario, const Progress& progress = {},
-            const std::vector<planner::Change>& changes = {});
+Results run(const Scenario& scenario, const RunOptions& options = {});
 
 /// Returns a Chrome trace of every schedule on one number of workers, with at most three iterations. It shows
 /// the given workers, which must be distinct and below that number; by default the slowest, or the first if

@@ -24,6 +24,8 @@ using planner::Conditions;
 
 constexpr std::int64_t kMaxIterations = 10'000;
 constexpr std::int64_t kMaxSteps = 10'000;
+/// Limit of schedules, and of numbers of workers.
+constexpr std::size_t kMaxListed = 10'000;
 /// Approximate limit of the tasks of all iterations: at 60 bytes each, the memory of one schedule.
 constexpr double kMaxTasks = 1e8;
 /// Approximate limit of task times over individually simulated workers: minutes.
@@ -106,6 +108,16 @@ Conditions read_conditions(const Field& field) {
   return conditions;
 }
 
+/// A measured iteration has an update and other work; a scenario with keys of its own for these replaces
+/// them.
+void add_iteration_of_profile(const Field& field, Scenario& scenario) {
+  if (!scenario.profile.iteration) return;
+  if (!field.has("update")) scenario.conditions.optimizer_us = scenario.profile.iteration->optimizer_us;
+  if (field.has("input")) return;
+  scenario.conditions.read_us = scenario.profile.iteration->other_us;
+  scenario.conditions.read_is_overlapped = false;
+}
+
 bool has_spread(const core::Profile& profile) {
   return std::any_of(profile.layers.begin(), profile.layers.end(), [](const core::ProfileLayer& layer) {
     return layer.forward_spread_us.value_or(0) > 0 || layer.backward_spread_us.value_or(0) > 0;
@@ -135,7 +147,9 @@ void check_conditions(const Field& field, const Scenario& scenario) {
 std::vector<std::int64_t> read_workers(const Field& field) {
   if (!field.is_array()) return {field.integer(1, kMaxWorkers)};
   std::vector<std::int64_t> workers;
-  for (const Field& item : field.non_empty_items()) workers.push_back(item.integer(1, kMaxWorkers));
+  const std::vector<Field> items = field.non_empty_items();
+  if (items.size() > kMaxListed) field.expected(fmt::format("at most {} numbers of workers", kMaxListed));
+  for (const Field& item : items) workers.push_back(item.integer(1, kMaxWorkers));
   return workers;
 }
 
@@ -152,7 +166,9 @@ std::vector<planner::Schedule> read_schedules(const Field& field, const Conditio
     std::erase_if(out, [&](const planner::Schedule& schedule) { return !can_run(conditions, schedule); });
     return out;
   }
-  for (const Field& item : schedules->non_empty_items()) {
+  const std::vector<Field> items = schedules->non_empty_items();
+  if (items.size() > kMaxListed) schedules->expected(fmt::format("at most {} schedules", kMaxListed));
+  for (const Field& item : items) {
     out.push_back(planner::read_schedule(item));
     if (!can_run(conditions, out.back()))
       item.expected(planner::kPipelineInOrder,
@@ -345,6 +361,7 @@ Scenario read_scenario(const Field& field) {
       .all_reduce = collectives ? planner::read_collectives(*collectives) : planner::Algorithm{},
       .conditions = read_conditions(field),
       .file = field};
+  add_iteration_of_profile(field, scenario);
   if (!field.has("overlap") && can_slow(scenario.conditions))
     scenario.conditions.overlap = overlap_of_profile(field);
   scenario.schedules = read_schedules(field, scenario.conditions);

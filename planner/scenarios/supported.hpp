@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/errors.hpp"
+#include "planner/cost/setting.hpp"
 #include "planner/scenarios/scenario.hpp"
 
 namespace scenarios {
@@ -17,7 +18,7 @@ namespace scenarios {
 template <typename Work>
 auto supported(const Scenario& scenario, std::int64_t workers, const planner::Schedule& schedule, Work work) {
   try {
-    return work();
+    return planner::within_clock(work);
   } catch (const core::Unsupported& problem) {
     refuse(scenario, workers, schedule, problem);
   }

@@ -19,7 +19,7 @@ FusionRequest request_of(const Setting& setting, const Schedule& schedule) {
 
 Choice choose(const Setting& setting, const Schedule& schedule) {
   FusionRequest request = request_of(setting, schedule);
-  Grouping found = schedule.fusion.fuse(request);
+  Grouping found = within_clock([&] { return schedule.fusion.fuse(request); });
   return {.groups = std::move(found.groups),
           .transfers = std::move(request.transfers),
           .proof = std::move(found.proof),

@@ -17,7 +17,7 @@ using core::Field;
 constexpr std::string_view kSparse = R"({"pipeline": "after_backward", "fusion": "all"})";
 
 // To add a named schedule, add one line.
-constexpr std::array<Preset, 27> kPresets = {{
+constexpr auto kPresets = std::to_array<Preset>({
     {"s-sgd", "each tensor by itself, after backward", R"({"pipeline": "after_backward", "fusion": "none"})"},
     {"sync-easgd", "one all-reduce after backward", R"({"pipeline": "after_backward", "fusion": "all"})"},
     {"dense", "another name of sync-easgd", R"({"pipeline": "after_backward", "fusion": "all"})", true},
@@ -61,7 +61,7 @@ constexpr std::array<Preset, 27> kPresets = {{
     {"hitopk", "HiTopKComm: dense in a node, top-k between nodes", kSparse, false, true, false, true},
     {"fusewise", "the optimal grouping for wfbp", R"({"pipeline": "wfbp", "fusion": "optimal"})"},
     {"fusewise-dear", "the optimal grouping for dear", R"({"pipeline": "dear", "fusion": "optimal"})"},
-}};
+});
 
 /// The values of a schedule object or its preset for the four choices.
 struct Choices {

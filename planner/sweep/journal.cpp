@@ -84,9 +84,9 @@ void check_header(std::string_view line, const Identity& identity, std::string_v
                           header.value("inputs", ordered_json()).is_object();
   if (!is_journal)
     throw core::InputError(
-        fmt::format("{}: expected the journal of a sweep, or no such file, got another file", source));
+        fmt::format("{}: /: expected the journal of a sweep, or no such file, got another file", source));
   throw core::InputError(fmt::format(
-      "{}: expected the journal of this sweep (or delete it to begin again), got one made with another {}",
+      "{}: /: expected the journal of this sweep (or delete it to begin again), got one made with another {}",
       source, differences(identity, header)));
 }
 
@@ -145,11 +145,11 @@ Journal::~Journal() { ::close(fd_); }
 
 void Journal::take_over(bool resume) {
   if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) cannot("another process is at this sweep");
-  Recovered recovered = recover(core::read_file(file_), identity_, file_.string());
+  Recovered recovered = recover(core::read_own_file(file_), identity_, file_.string());
   if (!resume && !recovered.finished.empty())
-    throw core::InputError(
-        fmt::format("{}: expected --resume, or no journal of an unfinished sweep, got one of {} of {} points",
-                    file_.string(), recovered.finished.size(), identity_.points));
+    throw core::InputError(fmt::format(
+        "{}: /: expected --resume, or no journal of an unfinished sweep, got one of {} of {} points",
+        file_.string(), recovered.finished.size(), identity_.points));
   if (::ftruncate(fd_, static_cast<off_t>(recovered.bytes)) != 0) cannot("cannot write");
   if (recovered.bytes == 0) write(journal_header(identity_));
   earlier_ = std::move(recovered.finished);

@@ -127,8 +127,7 @@ void check_axes(const Sweep& sweep, const Field& field) {
     field.at("density").expected("compressors whose costs hold at any density, not measured at one",
                                  "curves or a file of costs");
   if (!any)
-    field.at("density").expected(
-        "a schedule with a sparse compressor (dgc, random-k, mstopk or an object that gathers)", "none");
+    field.at("density").expected("a schedule with a compressor that sends indices and values", "none");
 }
 
 std::string product_text(const Sweep& sweep) {

@@ -60,7 +60,7 @@ CurveFit fit_curve(const traces::Series& series, Test test, const SegmentOptions
   constexpr std::size_t kMax = 10'000;  // more would take longer than a second
   const Points& points = series.points;
   if (points.size() < kMin || points.size() > kMax)
-    throw core::InputError(fmt::format("{}: expected {} to {} sizes of {} on {} workers, got {}",
+    throw core::InputError(fmt::format("{}: /: expected {} to {} sizes of {} on {} workers, got {}",
                                        core::one_line(series.path), kMin, kMax, core::name(series.collective),
                                        series.workers, points.size()));
   const Split split = test == Test::powers_of_two ? by_powers_of_two(points) : by_turns(points);

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
+#include <set>
 #include <string_view>
 
+#include <fmt/format.h>
+
+#include "core/errors.hpp"
 #include "planner/cost/collectives.hpp"
 
 namespace fit {
@@ -129,16 +132,46 @@ Spread spread_of(std::vector<double> ratios) {
   return out;
 }
 
-/// Predicts each number of workers from the others.
-Spread leave_out_one(const std::vector<traces::Series>& all, const std::string& algorithm,
-                     const SegmentOptions& options) {
+/// The number of different sizes. Throws InputError if there are so many that one fit would take longer than
+/// a few seconds.
+std::size_t checked_sizes(const std::vector<traces::Series>& all) {
+  constexpr std::size_t kMax = 10'000;
+  std::set<double> sizes;
+  for (const traces::Series& series : all)
+    for (const auto& [bytes, us] : series.points) sizes.insert(bytes);
+  if (sizes.size() > kMax)
+    throw core::InputError(fmt::format("{}: expected at most {} different sizes of {} on all workers, got {}",
+                                       core::one_line(all.front().path), kMax,
+                                       core::name(all.front().collective), sizes.size()));
+  return sizes.size();
+}
+
+/// The number of parts in which numbers of workers are left out: one for each if so many fits take no longer
+/// than a second, which is counted, not timed.
+std::size_t parts_of(const std::vector<traces::Series>& all, std::size_t sizes, std::size_t choices) {
+  constexpr double kWork = 1e8;
+  constexpr double kWorkPerRow = 10;
+  double rows = 0;
+  for (const traces::Series& series : all) rows += static_cast<double>(series.points.size());
+  const auto pairs = static_cast<double>(sizes) * static_cast<double>(sizes);
+  const double work = static_cast<double>(choices) * (pairs + kWorkPerRow * rows);
+  return std::clamp(static_cast<std::size_t>(kWork / work), std::size_t{2}, all.size());
+}
+
+/// Predicts the numbers of workers of each part from those of all others.
+Spread leave_out_parts(const std::vector<traces::Series>& all, std::size_t parts,
+                       const std::string& algorithm, const SegmentOptions& options) {
   std::vector<double> ratios;
-  for (std::size_t left_out = 0; left_out < all.size(); ++left_out) {
-    std::vector<traces::Series> others = all;
-    others.erase(others.begin() + static_cast<std::ptrdiff_t>(left_out));
-    add_ratios(ratios, fit_without_test(others, algorithm, options), all[left_out]);
+  for (std::size_t part = 0; part < parts; ++part) {
+    std::vector<traces::Series> others;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (i % parts != part) others.push_back(all[i]);
+    const LinkFit fit = fit_without_test(others, algorithm, options);
+    for (std::size_t i = part; i < all.size(); i += parts) add_ratios(ratios, fit, all[i]);
   }
-  return spread_of(std::move(ratios));
+  Spread out = spread_of(std::move(ratios));
+  out.parts = parts;
+  return out;
 }
 
 }  // namespace
@@ -157,6 +190,7 @@ std::span<const std::string_view> link_algorithms() { return kAlgorithms; }
 
 LinkFit fit_link(const std::vector<traces::Series>& series, const std::string& algorithm,
                  const SegmentOptions& options) {
+  const std::size_t sizes = checked_sizes(series);
   LinkFit out = fit_without_test(series, algorithm, options);
   std::vector<double> ratios;
   for (const traces::Series& one : series) add_ratios(ratios, out, one);
@@ -164,8 +198,10 @@ LinkFit fit_link(const std::vector<traces::Series>& series, const std::string& a
   out.ranges_mean_relative_error = own.mean_relative_error;
   out.ranges_max_relative_error = own.max_relative_error;
   const bool leaves_one = series.size() == 2 && algorithm.empty();
-  if (series.size() > 1)
-    out.left_out = leave_out_one(series, leaves_one ? out.algorithm : algorithm, options);
+  if (series.size() < 2) return out;
+  const std::string& tested = leaves_one ? out.algorithm : algorithm;
+  const std::size_t choices = choices_for(out.collective, tested, series.size()).size();
+  out.left_out = leave_out_parts(series, parts_of(series, sizes, choices), tested, options);
   return out;
 }
 

@@ -24,13 +24,14 @@ struct Range {
   Line link;
 };
 
-/// The distribution of measured / predicted over numbers of workers that were left out of the fit one at a
-/// time: nine in ten lie between.
+/// The distribution of measured / predicted over numbers of workers that were left out of the fit: nine in
+/// ten lie between.
 struct Spread {
   double min = 1;
   double max = 1;
   double mean_relative_error = 0;
   double max_relative_error = 0;
+  std::size_t parts = 1;  ///< each number of workers was left out once, with all others of its part
 };
 
 struct LinkFit {
@@ -46,7 +47,9 @@ struct LinkFit {
   double ranges_max_relative_error = 0;
   double min_bytes = 0;
   double max_bytes = 0;
-  std::optional<Spread> left_out;  ///< of the ranges; needs at least two numbers of workers
+  /// Of the ranges; needs at least two numbers of workers. Each is a part of its own unless so many fits
+  /// would take longer than a second.
+  std::optional<Spread> left_out;
 
   /// Predicts with the ranges.
   double us(std::int64_t on_workers, double bytes) const;
@@ -56,7 +59,8 @@ struct LinkFit {
 std::span<const std::string_view> link_algorithms();
 
 /// `series` are all series of one collective on two workers or more; `algorithm` is a name, or empty for the
-/// best fit. Only ring is known for reduce_scatter and all_gather.
+/// best fit. Only ring is known for reduce_scatter and all_gather. Throws InputError if there are too many
+/// different sizes.
 LinkFit fit_link(const std::vector<traces::Series>& series, const std::string& algorithm,
                  const SegmentOptions& options);
 

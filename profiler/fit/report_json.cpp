@@ -74,11 +74,13 @@ ordered_json to_json(const LinkFit& link) {
               {"ranges", std::move(ranges)},
               {"ranges_mean_relative_error", link.ranges_mean_relative_error},
               {"ranges_max_relative_error", link.ranges_max_relative_error}});
-  if (link.left_out)
+  if (link.left_out) {
     out["leave_one_out"] = {{"mean_relative_error", link.left_out->mean_relative_error},
                             {"max_relative_error", link.left_out->max_relative_error},
                             {"min_ratio", link.left_out->min},
                             {"max_ratio", link.left_out->max}};
+    if (link.left_out->parts < link.workers.size()) out["leave_one_out"]["parts"] = link.left_out->parts;
+  }
   return out;
 }
 

@@ -62,8 +62,11 @@ void add_link(std::string& out, const LinkFit& link) {
                        range.link.beta_us_per_byte * 1e6);
   if (link.left_out)
     out += fmt::format(
-        "  each number of workers from the others: off by {} in the mean, {} at worst;\n"
+        "  each {} from the others: off by {} in the mean, {} at worst;\n"
         "  nine in ten took {:.2f} to {:.2f} times what was predicted\n",
+        link.left_out->parts == link.workers.size()
+            ? "number of workers"
+            : fmt::format("of {} parts of the numbers of workers", link.left_out->parts),
         percent(link.left_out->mean_relative_error), percent(link.left_out->max_relative_error),
         link.left_out->min, link.left_out->max);
   else

@@ -10,6 +10,8 @@
 
 namespace measure {
 
+constexpr std::size_t kMaxText = 1 << 26;
+
 /// All ranks call it. The result is indexed by rank.
 inline std::vector<std::string> exchange_texts(transport::Transport& control, std::uint32_t tag,
                                                const std::string& own) {
@@ -21,7 +23,7 @@ inline std::vector<std::string> exchange_texts(transport::Transport& control, st
       all[rank] = own;
       continue;
     }
-    const transport::Bytes bytes = control.recv(rank, tag);
+    const transport::Bytes bytes = control.recv(rank, tag, kMaxText);
     all[rank].resize(bytes.size());
     transport::from_bytes<char>(bytes, all[rank]);
   }

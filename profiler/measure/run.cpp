@@ -53,8 +53,7 @@ std::vector<std::vector<Stretch>> gathered(Transport& control, const std::vector
   }
   std::vector<std::vector<Stretch>> all = {own};
   for (std::uint32_t rank = 1; rank < control.size(); ++rank) {
-    std::vector<Stretch>& other = all.emplace_back(own.size());
-    transport::from_bytes<Stretch>(control.recv(rank, kControlTag), other);
+    transport::recv_into<Stretch>(control, rank, kControlTag, all.emplace_back(own.size()));
   }
   return all;
 }
@@ -109,10 +108,10 @@ class Measurement {
   void drain() {
     if (wanted_.drain_bytes == 0) return;
     const std::uint32_t size = control_.size();
-    const transport::Bytes got =
-        transport::send_recv(control_, (control_.rank() + 1) % size,
-                             transport::Bytes(static_cast<std::size_t>(wanted_.drain_bytes)),
-                             (control_.rank() + size - 1) % size, kDrainTag);
+    const transport::Bytes got = transport::send_recv(
+        control_, (control_.rank() + 1) % size,
+        transport::Bytes(static_cast<std::size_t>(wanted_.drain_bytes)), (control_.rank() + size - 1) % size,
+        kDrainTag, static_cast<std::size_t>(wanted_.drain_bytes));
     if (std::ranges::any_of(got, [](std::byte each) { return each != std::byte{}; })) spoiled_ = true;
   }
 

@@ -35,7 +35,7 @@ _DTYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "
 
 
 class _WallClock:
-    """Of a CPU, where a call returns when its work is done."""
+    """The clock of a CPU, where a call returns when its work is done."""
 
     def mark(self):
         return time.perf_counter()
@@ -231,7 +231,7 @@ class Profiler:
         return entries
 
     def profile(self, name=None):
-        """As `fusewise.profile`."""
+        """The profile in the form of `fusewise.profile`."""
         counted = self._counted()
         layers = []
         for module, parameters in self._parameters_by_layer().items():

@@ -22,7 +22,7 @@ using core::InputError;
 
 using Names = std::vector<std::string_view>;
 
-constexpr std::array<ImportFormat, 7> kFormats = {{
+constexpr auto kFormats = std::to_array<ImportFormat>({
     {.name = "b-caffe",
      .summary = "layer times of B-Caffe, `[index, elements, backward_us, ...]` -> profile",
      .recognises = importers::is_b_caffe,
@@ -36,6 +36,11 @@ constexpr std::array<ImportFormat, 7> kFormats = {{
      .summary = "gradient-ready times of Espresso, `idx,tensor,numel,gap_us` -> profile",
      .recognises = importers::is_espresso,
      .profile = importers::import_espresso},
+    {.name = "nccl-inspector",
+     .summary = "JSON lines of NCCL's inspector plugin, the logs of all ranks together -> network",
+     .recognises = importers::is_nccl_inspector,
+     .series_of_ranks = importers::read_nccl_inspector,
+     .measured = "NCCL inspector, the shortest time of all ranks"},
     {.name = "nccl-tests",
      .summary = "all_reduce_perf, reduce_scatter_perf, all_gather_perf, text or -J -> network",
      .recognises = importers::is_nccl_tests,
@@ -55,7 +60,7 @@ constexpr std::array<ImportFormat, 7> kFormats = {{
      .recognises = importers::is_vtrain,
      .series = importers::read_vtrain,
      .measured = "vTrain NCCL all-reduce, out-of-place time"},
-}};
+});
 
 Names format_names() {
   Names names;
@@ -125,8 +130,11 @@ const ImportFormat& format_of(const std::vector<LogFile>& logs, const ImportOpti
 Measurements measurements(const ImportFormat& format, const std::vector<LogFile>& logs,
                           const ImportOptions& options) {
   Measurements out = {.source = std::string(format.measured), .series = {}};
-  for (const LogFile& log : logs)
-    for (Series& series : format.series(log, options)) out.series.push_back(std::move(series));
+  if (format.series_of_ranks != nullptr)
+    out.series = format.series_of_ranks(logs, options);
+  else
+    for (const LogFile& log : logs)
+      for (Series& series : format.series(log, options)) out.series.push_back(std::move(series));
   const auto key = [](const Series& series) {
     return std::tuple(series.collective, series.algorithm, series.workers);
   };
@@ -154,7 +162,7 @@ void merge_tensors(core::ProfileLayer& layer) {
 
 Measurements read_measurements(const std::vector<LogFile>& logs, const ImportOptions& options) {
   const ImportFormat& format = format_of(logs, options);
-  if (format.series == nullptr)
+  if (!format.is_measured())
     importers::refuse(logs.front(), "measured collectives", fmt::format("a profile's log ({})", format.name));
   return measurements(format, logs, options);
 }

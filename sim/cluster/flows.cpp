@@ -43,8 +43,8 @@ Flows::FlowStart Flows::begin(std::uint32_t slot, std::pair<std::uint32_t, std::
   flow.left_us = us;
   flow.bytes = static_cast<double>(bytes) * factors.slowdown * factors.draw;
   flow.speed = 1;
-  if (bytes == 0 || flow.hops.empty()) return {.at = after(at, us)};
-  return {.at = after(at, first_us * factors.slowdown * factors.draw), .joins = true};
+  if (bytes == 0 || flow.hops.empty()) return {.at = sim::after(at, us)};
+  return {.at = sim::after(at, first_us * factors.slowdown * factors.draw), .joins = true};
 }
 
 void Flows::find_route(Flow& flow, std::uint32_t from, std::uint32_t to) const {
@@ -69,7 +69,7 @@ sim::Time Flows::join(std::uint32_t slot) {
     carrier.wanted += flow.alone;
     mark(flow.hops[i].link);
   }
-  return after(flow.since, flow.left_us);
+  return sim::after(flow.since, flow.left_us);
 }
 
 void Flows::leave(std::uint32_t slot) {
@@ -203,7 +203,7 @@ void Flows::give(std::uint32_t slot, double rate, sim::Time now, EventQueue& que
   if (std::abs(speed - flow.speed) <= kRounding * speed) return;
   change(flow, speed, now);
   const double left_us = flow.left_us / speed;
-  if (!(sim::to_us(now) + left_us <= sim::kMaxUs)) throw TooLong(sim::to_us(now) + left_us);
+  if (!(sim::to_us(now) + left_us <= sim::kMaxUs)) sim::too_long(sim::to_us(now) + left_us);
   queue.set(slot, now + up_from_us(left_us));
 }
 

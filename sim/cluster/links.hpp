@@ -3,25 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <stdexcept>
 #include <vector>
 
 #include "sim/draws.hpp"
 #include "sim/time.hpp"
 
 namespace cluster {
-
-/// Thrown when a time exceeds the range of the clock.
-struct TooLong : std::runtime_error {
-  explicit TooLong(double its_us) : std::runtime_error("longer than can be simulated"), us(its_us) {}
-  double us;
-};
-
-/// Returns `at` + `us`, rounded once. Throws TooLong.
-inline sim::Time after(sim::Time at, double us) {
-  if (!(sim::to_us(at) + us <= sim::kMaxUs)) throw TooLong(sim::to_us(at) + us);
-  return at + sim::from_us(us);
-}
 
 struct LinkCost {
   double startup_us = 0;  ///< alpha; the link is busy during it, too

@@ -181,7 +181,7 @@ void Messages::send(std::uint32_t slot, const Exchange& exchange, sim::Time at) 
   const std::uint32_t from = slot - collectives_[rank.collective].slots_at;
   if (!flows_) {  // as message_time(), with the factor computed before
     const double us = unsampled_us(links_, from, exchange.to, exchange.bytes_out);
-    queue_.set(slot, after(at, us * rank.draw));
+    queue_.set(slot, sim::after(at, us * rank.draw));
     return;
   }
   const Factors factors = {.slowdown = links_.slowdown.empty() ? 1 : links_.slowdown[from],
@@ -197,7 +197,8 @@ void Messages::pass_on(std::uint32_t slot) {
   sim::Time at = now_;
   if (rank.sums != 0) {
     const Collective& collective = collectives_[rank.collective];
-    at += sum_time(links_, collective.pattern->exchange(slot - collective.slots_at, rank.round).bytes_in);
+    const std::int64_t bytes = collective.pattern->exchange(slot - collective.slots_at, rank.round).bytes_in;
+    at = sim::after(at, sum_time(links_, bytes));
   }
   begin_round(slot, at);
 }

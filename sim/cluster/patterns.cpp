@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
+#include <variant>
 
 namespace cluster {
 
@@ -28,6 +30,12 @@ const PatternEntry* find_pattern(std::string_view name) {
   const std::span<const PatternEntry> all = patterns();
   const auto found = std::ranges::find(all, name, &PatternEntry::name);
   return found == all.end() ? nullptr : &*found;
+}
+
+std::uint64_t message_count(const Collective& how) {
+  if (const auto* pattern = std::get_if<std::unique_ptr<const BytePattern>>(&how))
+    return std::uint64_t{(*pattern)->ranks()} * (*pattern)->rounds();
+  return 4 * std::uint64_t{std::get<DoubleBinaryTree>(how).ranks()};
 }
 
 }  // namespace cluster

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -13,5 +14,8 @@ std::span<const PatternEntry> patterns();
 
 /// Returns nullptr if there is no such name.
 const PatternEntry* find_pattern(std::string_view name);
+
+/// Returns the number of messages of a collective, or an upper bound where some ranks pause in some rounds.
+std::uint64_t message_count(const Collective& how);
 
 }  // namespace cluster

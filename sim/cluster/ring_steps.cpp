@@ -172,12 +172,10 @@ void RingRun<Picoseconds>::draw(std::uint32_t round, Picoseconds sum, const Segm
   }
 }
 
-/// Returns whether all times stay under 2^53 ps (2.5 hours), divided by 2^shift; above that doubles cannot
-/// hold whole numbers. Random factors have no bound.
-bool fits_doubles(const Rings& rings, const Links& links, std::span<const sim::Time> starts, unsigned shift) {
-  constexpr double kMax = 9e9;
-  if (links.sigma > 0) return false;
+/// An upper bound of all times, for all random factors, in microseconds x 2^shift.
+double max_us(const Rings& rings, const Links& links, std::span<const sim::Time> starts, unsigned shift) {
   const double slowdown = links.slowdown.empty() ? 1 : *std::ranges::max_element(links.slowdown);
+  const double factor = std::max(1.0, slowdown) * sim::longest_lognormal(links.sigma);
   const auto scale = static_cast<double>(std::int64_t{1} << shift);
   double us = sim::to_us(*std::ranges::max_element(starts)) / scale;
   for (const RingPhase& phase : rings.phases()) {
@@ -186,9 +184,9 @@ bool fits_doubles(const Rings& rings, const Links& links, std::span<const sim::T
     double message_us = 0;
     for (const Level& level : links.levels)
       message_us = std::max(message_us, level.link.startup_us + bytes * level.link.us_per_byte);
-    us += phase.rounds() * (message_us * slowdown + bytes * links.sum_us_per_byte + 1);
+    us += phase.rounds() * (message_us * factor + bytes * links.sum_us_per_byte + 1);
   }
-  return us * scale < kMax;
+  return us * scale;
 }
 
 template <typename Picoseconds>
@@ -209,10 +207,14 @@ void run_phases(const Rings& rings, const Links& links, std::uint64_t collective
 void run_rings(const Rings& rings, const Links& links, std::uint64_t collective, std::span<sim::Time> times,
                unsigned shift) {
   assert(times.size() == rings.ranks());
-  if (fits_doubles(rings, links, times, shift))
+  constexpr double kMaxInDoubles = 9e9;  // us; 2^53 ps, above which doubles cannot hold whole numbers
+  const double max = max_us(rings, links, times, shift);
+  if (max < kMaxInDoubles)
     run_phases<double>(rings, links, collective, times, shift);
-  else
+  else if (max <= sim::kMaxUs)
     run_phases<std::int64_t>(rings, links, collective, times, shift);
+  else
+    run_rounds(rings, links, collective, times, shift);  // checks each sum
 }
 
 }  // namespace cluster

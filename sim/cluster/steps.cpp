@@ -18,7 +18,8 @@ void send(const Links& links, MessageKey key, const std::vector<Exchange>& round
   for (; key.from < round.size(); ++key.from) {
     const Exchange& own = round[key.from];
     if (own.to != Exchange::kNobody)
-      ends[key.from] += scaled(message_time(links, key, own.to, own.bytes_out), shift);
+      ends[key.from] =
+          sim::after(ends[key.from], scaled(message_time(links, key, own.to, own.bytes_out), shift));
   }
 }
 
@@ -53,6 +54,13 @@ void run_steps(const Collective& how, const Links& links, std::uint64_t collecti
     run_steps(**pattern, links, collective, times, shift);
   else
     run_steps(std::get<DoubleBinaryTree>(how), links, collective, times, shift);
+}
+
+double steps_work(const Collective& how, const Links& links) {
+  const auto* pattern = std::get_if<std::unique_ptr<const BytePattern>>(&how);
+  const bool is_ring = pattern != nullptr && dynamic_cast<const Rings*>(pattern->get()) != nullptr;
+  const double of_message = !is_ring ? 40 : links.sigma > 0 ? 15 : 0.15;
+  return of_message * static_cast<double>(message_count(how));
 }
 
 void run_steps(const Pattern& pattern, const Links& links, std::uint64_t collective, std::span<Time> times,
@@ -97,7 +105,7 @@ void run_rounds(const Pattern& pattern, const Links& links, std::uint64_t collec
       const Exchange& own = exchanges[rank];
       times[rank] = ends[rank];
       if (own.from != Exchange::kNobody) times[rank] = std::max(times[rank], ends[own.from]);
-      if (own.sums) times[rank] += scaled(sum_time(links, own.bytes_in), shift);
+      if (own.sums) times[rank] = sim::after(times[rank], scaled(sum_time(links, own.bytes_in), shift));
     }
   }
 }

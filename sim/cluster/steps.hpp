@@ -18,7 +18,7 @@ namespace cluster {
 /// each round a rank sends as soon as it has entered and leaves when its message is sent, the message for it
 /// has arrived and, where needed, is summed: t' = max(t + message, t of the sender + its message) + sum.
 /// Chooses the fastest of several methods; all give the same picoseconds. With a `shift`, times count in
-/// units of 2^-shift ps, and their low bits are carried along.
+/// units of 2^-shift ps, and their low bits are carried along. Throws sim::TooLong.
 void run_steps(const Collective& how, const Links& links, std::uint64_t collective,
                std::span<sim::Time> times, unsigned shift = 0);
 void run_steps(const Pattern& pattern, const Links& links, std::uint64_t collective,
@@ -29,6 +29,10 @@ void run_steps(const Pattern& pattern, const Links& links, std::uint64_t collect
 /// ranks).
 void run_steps(const Collective& how, const Links& links, std::uint64_t collective,
                std::span<sim::Time> times, std::span<std::uint32_t> origins);
+
+/// Returns the work of run_steps() without origins, in steps of about a nanosecond. It is counted from
+/// messages.
+double steps_work(const Collective& how, const Links& links);
 
 /// For any pattern, message by message.
 void run_rounds(const Pattern& pattern, const Links& links, std::uint64_t collective,

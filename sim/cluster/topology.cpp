@@ -42,12 +42,17 @@ void check(const char* name, const LinkSpec& link) {
           fmt::format("{}: expected us per byte >= 0, got {}", name, link.us_per_byte));
 }
 
-void check_leaf_spine(const TopologySpec& spec) {
+void check_leaf_spine(const TopologySpec& spec, std::uint32_t nodes) {
+  constexpr std::uint64_t kMaxUplinks = 1'000'000;
   require(spec.nodes_per_leaf > 0, "nodes_per_leaf: expected 1 or more, got 0");
   require(spec.spines > 0, "spines: expected 1 or more, got 0");
   require(std::isfinite(spec.oversubscription) && spec.oversubscription > 0,
           fmt::format("oversubscription: expected a number > 0, got {}", spec.oversubscription));
   check("uplink", {.latency_us = spec.uplink_latency_us});
+  const std::uint64_t leaves = (nodes - 1) / spec.nodes_per_leaf + 1;
+  require(leaves * spec.spines <= kMaxUplinks,
+          fmt::format("spines: expected at most {} uplinks of {} leaves, got {}", kMaxUplinks, leaves,
+                      leaves * spec.spines));
 }
 
 void check(const TopologySpec& spec, std::uint32_t ranks) {
@@ -61,7 +66,7 @@ void check(const TopologySpec& spec, std::uint32_t ranks) {
   check("nic", spec.nic);
   check("cable", spec.cable);
   const std::uint32_t nodes = ranks / spec.gpus_per_node;
-  if (spec.kind == TopologyKind::leaf_spine) check_leaf_spine(spec);
+  if (spec.kind == TopologyKind::leaf_spine) check_leaf_spine(spec, nodes);
   if (spec.kind == TopologyKind::torus2d)
     require(spec.torus_columns > 0 && nodes % spec.torus_columns == 0,
             fmt::format("{} nodes do not fill rows of {}", nodes, spec.torus_columns));

@@ -48,13 +48,13 @@ ByTree TreeRun::up(std::span<const Time> starts) const {
     for (auto rank = edges.order.rbegin(); rank != edges.order.rend(); ++rank) {
       Arrival& own = at[*rank];
       if (receives[*rank])
-        own.tail = std::max(own.tail, own.head + scaled(sim::from_us(incoming[*rank]), shift_));
+        own.tail = std::max(own.tail, sim::after(own.head, scaled(sim::from_us(incoming[*rank]), shift_)));
       const std::uint32_t parent = edges.parent[*rank];
       if (parent == Tree::kRoot) continue;
       const Time head = scaled(edges_({.tree = tree, .rank = *rank, .is_up = true}).head, shift_);
       receives[parent] = true;
-      at[parent].head = std::max(at[parent].head, own.head + head);
-      at[parent].tail = std::max(at[parent].tail, own.tail + head);
+      at[parent].head = std::max(at[parent].head, sim::after(own.head, head));
+      at[parent].tail = std::max(at[parent].tail, sim::after(own.tail, head));
     }
   }
   return out;
@@ -74,9 +74,9 @@ ByTree TreeRun::down(const ByTree& up) const {
         continue;
       }
       const Time head = scaled(edges_({.tree = tree, .rank = rank, .is_up = false}).head, shift_);
-      own.head = out[tree][parent].head + head;
-      own.tail =
-          std::max(out[tree][parent].tail + head, own.head + scaled(sim::from_us(incoming[rank]), shift_));
+      own.head = sim::after(out[tree][parent].head, head);
+      own.tail = std::max(sim::after(out[tree][parent].tail, head),
+                          sim::after(own.head, scaled(sim::from_us(incoming[rank]), shift_)));
     }
   }
   return out;

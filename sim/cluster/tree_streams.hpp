@@ -62,7 +62,7 @@ class TreeStreams {
     sim::Time at{};
     std::uint32_t origin = 0;
 
-    DecidedTime operator+(sim::Time more) const { return {.at = at + more, .origin = origin}; }
+    DecidedTime operator+(sim::Time more) const { return {.at = sim::after(at, more), .origin = origin}; }
   };
   static const DecidedTime& later(const DecidedTime& a, const DecidedTime& b) { return a.at < b.at ? b : a; }
 

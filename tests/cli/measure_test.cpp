@@ -1,11 +1,16 @@
 // measure and netlab through the real program.
 
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -111,6 +116,78 @@ TEST_CASE("netlab: up, status, measured in and down" * support::needs(support::n
   CHECK(std::filesystem::is_empty(folder.path() / "fusewise"));
 }
 
+/// Whether SIGKILL is on its way to a process.
+bool is_killed(const std::string& status) {
+  for (const std::string key : {"SigPnd:\t", "ShdPnd:\t"}) {
+    const std::size_t at = status.find(key);
+    if (at != std::string::npos &&
+        (std::stoull(status.substr(at + key.size(), 16), nullptr, 16) >> (SIGKILL - 1) & 1U) != 0)
+      return true;
+  }
+  return false;
+}
+
+/// The processes that have this in their environment and are not killed yet, and how many of them are
+/// keepers.
+struct Left {
+  std::size_t all = 0;
+  std::size_t keepers = 0;
+};
+
+Left left_with(const std::string& variable) {
+  Left left;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string number = entry.path().filename();
+    if (number.find_first_not_of("0123456789") != std::string::npos || number == std::to_string(::getpid()))
+      continue;
+    const std::string environment = '\0' + support::contents(entry.path() / "environ");
+    const std::string status = support::contents(entry.path() / "status");
+    if (environment.find('\0' + variable + '\0') == std::string::npos || is_killed(status)) continue;
+    ++left.all;
+    if (status.starts_with("Name:\tfusewise-netlab\n")) ++left.keepers;
+  }
+  return left;
+}
+
+TEST_CASE("netlab: whenever up is killed, down removes everything" * support::needs(support::no_namespaces)) {
+  const support::TemporaryFolder folder;
+  const support::Environment environment("XDG_RUNTIME_DIR", folder.path().string());
+  const std::string mark = "XDG_RUNTIME_DIR=" + folder.path().string();
+  const std::string program = support::program();
+  const auto begin = [&] {
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child != 0) return child;
+    const int nothing = ::open("/dev/null", O_RDWR);
+    ::dup2(nothing, STDOUT_FILENO);
+    ::dup2(nothing, STDERR_FILENO);
+    ::execl(program.c_str(), program.c_str(), "netlab", "up", "--workers", "32", nullptr);
+    ::_exit(127);
+  };
+  const auto now = [] { return std::chrono::steady_clock::now(); };
+  const auto begun = now();
+  (void)::waitpid(begin(), nullptr, 0);
+  const auto took = now() - begun;
+  CHECK(left_with(mark).keepers == 1);
+  CHECK(run_program({"netlab", "down"}).out == "netlab 'default' is down\n");
+  std::mt19937 random(5);
+  for (int i = 0; i < 18; ++i) {
+    const pid_t child = begin();
+    std::this_thread::sleep_for(took * std::uniform_real_distribution(0.0, 1.1)(random));
+    ::kill(child, std::array{SIGINT, SIGTERM, SIGKILL}[static_cast<std::size_t>(i % 3)]);
+    (void)::waitpid(child, nullptr, 0);
+    CHECK(run_program({"netlab", "down"}).exit_code == 0);
+    const auto ended = now();  // a keeper that goes on to build is found before it has finished
+    while (left_with(mark).keepers > 0 && now() - ended < took / 4)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    CHECK(left_with(mark).keepers == 0);
+    while (left_with(mark).all > 0 && now() - ended < std::chrono::seconds(10))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    CHECK(left_with(mark).all == 0);
+    CHECK(std::filesystem::is_empty(folder.path() / "fusewise"));
+  }
+}
+
 TEST_CASE("netlab: without namespaces nothing comes up, and what is not up goes down again") {
   const support::TemporaryFolder folder;
   const support::Environment environment("XDG_RUNTIME_DIR", folder.path().string());
@@ -178,6 +255,7 @@ TEST_CASE("measure: as a process of several, by the environment") {
       transport::text(transport::local_address(transport::listen_on({.host = "127.0.0.1", .port = 0})));
   ::setenv("FUSEWISE_WORLD_SIZE", "2", 1);
   ::setenv("FUSEWISE_MASTER", master.c_str(), 1);
+  ::setenv("FUSEWISE_SECRET", "a secret of this test", 1);
   const pid_t other = ::fork();
   REQUIRE(other >= 0);
   if (other == 0) {
@@ -186,7 +264,8 @@ TEST_CASE("measure: as a process of several, by the environment") {
   }
   ::setenv("FUSEWISE_RANK", "0", 1);
   const Outcome outcome = run_program(measuring({"--collectives", "all_reduce"}));
-  for (const char* name : {"FUSEWISE_RANK", "FUSEWISE_WORLD_SIZE", "FUSEWISE_MASTER"}) ::unsetenv(name);
+  for (const char* name : {"FUSEWISE_RANK", "FUSEWISE_WORLD_SIZE", "FUSEWISE_MASTER", "FUSEWISE_SECRET"})
+    ::unsetenv(name);
   int status = 0;
   ::waitpid(other, &status, 0);
   CAPTURE(outcome.err);

@@ -102,7 +102,7 @@ TEST_CASE("profile: wrong usage and input are one line, and nothing is written")
       {{"--dtype", "float16"}, "--dtype: expected float32 with --backend cpu, got 'float16'\n"},
       {{"--tf32"}, "--tf32: expected --backend cuda, got cpu\n"},
       {{"--verify"}, "--verify: expected --backend cuda, got cpu, with which the others are compared\n"},
-      {{"-o", tiny.model}, "--output: expected a file of its own, got the one of MODEL\n"},
+      {{"-o", tiny.model}, "--output: expected a file of its own, got the input " + tiny.model + "\n"},
       {{"--sequence-length", "5"},
        tiny.model + ": /: expected a model with a sequence_length, got one without\n"},
   };

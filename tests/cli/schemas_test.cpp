@@ -322,7 +322,7 @@ TEST_CASE("schema: what the program prints is as the schemas say, and has every 
   std::vector<json> rows = lines_of(core::read_file(golden / "resnet50-v100-sweep.sweep.jsonl"));
   for (const json& row : lines_of(support::run_program({"sweep", steps, "--json-lines"}).out))
     rows.push_back(row);
-  check_output("sweep", rows);
+  check_output("sweep", rows, {": interval"});  // sweeps make no intervals
 
   // the bundled scenario's compressors pay at all bandwidths or below one
   check_output("consideration", {json::parse(core::read_file(golden / "consider.json"))},
@@ -331,9 +331,12 @@ TEST_CASE("schema: what the program prints is as the schemas say, and has every 
                 "/properties/break_even/items/properties/pays: never"});
 
   const std::string logs = "tests/data/b-caffe/allreduce";
-  check_output("fit", {output_of({"fit", logs + "2.log", logs + "4.log", logs + "8.log", "--predict-workers",
-                                  "16", "--json"}),
-                       output_of({"fit", "tests/data/schemas/collectives.csv", "--json"})});
+  // numbers of workers are left out in parts only where there are hundreds of them
+  check_output("fit",
+               {output_of({"fit", logs + "2.log", logs + "4.log", logs + "8.log", "--predict-workers", "16",
+                           "--json"}),
+                output_of({"fit", "tests/data/schemas/collectives.csv", "--json"})},
+               {"/properties/links/items/properties/leave_one_out: parts"});
 
   check_output(
       "predicted_measurements",

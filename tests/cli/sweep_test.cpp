@@ -356,7 +356,7 @@ TEST_CASE("sweep: what a user is told of files") {
   CHECK(refused({"sweep", scenario, "--resume"}, 2) ==
         "--resume: expected --output with it, as the journal is beside that file, got none\n");
   CHECK(refused({"sweep", scenario, "-o", scenario}, 2) ==
-        "--output: expected a file of its own, got the one of SCENARIO\n");
+        "--output: expected a file of its own, got the input " + scenario + "\n");
   CHECK(
       refused({"sweep", scenario, "-o", folder.path()}, 2).find("--output: expected a regular file, got '") ==
       0);
@@ -373,7 +373,7 @@ TEST_CASE("sweep: what a user is told of files") {
       R"({"format":"fusewise.sweep_journal","version":1,"points":8,"inputs":{"scenario":"0","profile":"1"}})"
       "\n");
   const std::string begins = journal +
-                             ": expected the journal of this sweep (or delete it to begin again), got one "
+                             ": /: expected the journal of this sweep (or delete it to begin again), got one "
                              "made with another scenario, profile, network, program, format\n";
   CHECK(refused({"sweep", scenario, "-o", rows, "--resume"}, 2) == begins);
   CHECK(refused({"sweep", scenario, "-o", rows}, 2) == begins);
@@ -396,11 +396,12 @@ TEST_CASE("sweep: an unfinished sweep is not begun again unasked, nor gone on wi
   const std::string journal = support::contents(rows + ".partial");
   const std::size_t done = finished_points(rows + ".partial").size();
   CHECK(run_program({"sweep", scenario, "-o", rows}).err ==
-        rows + ".partial: expected --resume, or no journal of an unfinished sweep, got one of " +
+        rows + ".partial: /: expected --resume, or no journal of an unfinished sweep, got one of " +
             std::to_string(done) + " of 200 points\n");
-  const std::string start = rows +
-                            ".partial: expected the journal of this sweep (or delete it to begin again), got "
-                            "one made with another ";
+  const std::string start =
+      rows +
+      ".partial: /: expected the journal of this sweep (or delete it to begin again), got "
+      "one made with another ";
   CHECK(run_program({"sweep", scenario, "-o", rows, "--resume", "--json-lines"}).err == start + "format\n");
   std::string text = support::contents(scenario);
   text.replace(text.find("0.5"), 3, "0.6");

@@ -183,6 +183,42 @@ TEST_CASE("field: control characters are escaped, in values, keys, file names an
       InputError);
 }
 
+TEST_CASE("field: bytes that are not UTF-8 are escaped, characters of all lengths are kept") {
+  CHECK(one_line("aäß€😀") == "aäß€😀");
+  CHECK(one_line("\xff\xfe") == "\\xff\\xfe");
+  CHECK(one_line("a\x80z") == "a\\x80z");
+  CHECK(one_line("\xc3") == "\\xc3");                    // ä, cut off
+  CHECK(one_line("\xe2\x82x") == "\\xe2\\x82x");         // €, cut off
+  CHECK(one_line("\xc0\xaf") == "\\xc0\\xaf");           // a slash, longer than it has to be
+  CHECK(one_line("\xe0\x80\xaf") == "\\xe0\\x80\\xaf");  // likewise
+  CHECK(one_line("\xf0\x80\x80\xaf") == "\\xf0\\x80\\x80\\xaf");
+  CHECK(one_line("\xed\xa0\x80") == "\\xed\\xa0\\x80");           // a surrogate
+  CHECK(one_line("\xf4\x90\x80\x80") == "\\xf4\\x90\\x80\\x80");  // beyond Unicode
+  CHECK(one_line("\xc2\x9b\xe2\x80\xa8\xe2\x80\xa9") == "\\u009b\\u2028\\u2029");
+  CHECK(one_line(one_line("\xff\n")) == one_line("\xff\n"));
+}
+
+TEST_CASE("field: a NUL ends no file, and cuts no path") {
+  check_unreadable(std::string("{}\0", 3), "f.json:1:3: expected JSON, got a NUL character");
+  check_unreadable(std::string("{}\n \0 {}", 8), "f.json:2:2: expected JSON, got a NUL character");
+  check_unreadable(std::string("\0{}", 3), "f.json:1:1: expected JSON, got a NUL character");
+  check_unreadable(std::string("{\"a\": \"\0\"}", 10), "f.json:1:8: expected JSON, got a NUL character");
+  const Field field = parse(R"({"file": "good.json\u0000bad"})");
+  const std::string message =
+      R"(f.json: /file: expected a path without a NUL character, got "good.json\u0000bad")";
+  CHECK_THROWS_WITH_AS(field.at("file").path(), message.c_str(), InputError);
+  CHECK_THROWS_WITH_AS(field.at("file").follow(), message.c_str(), InputError);
+}
+
+TEST_CASE("field: a file has at most 4,000,000 values") {
+  std::string zeros = "[0";
+  for (int i = 0; i < 3'999'998; ++i) zeros += ",0";
+  CHECK_NOTHROW(parse(zeros + "]"));
+  check_unreadable(zeros + ",0]", "f.json: /: expected at most 4000000 values in the file, got more");
+  check_unreadable("{\"a\": " + zeros + "]}",
+                   "f.json: /a: expected at most 4000000 values in the file, got more");
+}
+
 TEST_CASE("field: pointers are escaped as RFC 6901 says") {
   const Field field = parse(R"({"a/b": {"m~n": {"~1": [[], 5]}}})");
   const Field inner = field.at("a/b").at("m~n").at("~1").items()[1];

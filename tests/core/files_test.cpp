@@ -2,15 +2,20 @@
 
 #include "core/files.hpp"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <random>
 #include <string>
-#include <system_error>
+#include <vector>
 
 #include <doctest/doctest.h>
 
 #include "core/errors.hpp"
+#include "core/staged_file.hpp"
 #include "tests/support/needs.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -113,18 +118,181 @@ TEST_CASE("files: a device is written in place, and a full one is said to be ful
   CHECK(folder.count() == 2);
 }
 
-TEST_CASE("files: what cannot be read is a system error") {
+std::string why_unreadable(const std::filesystem::path& file) {
+  try {
+    (void)read_file(file);
+  } catch (const ReadError& error) {
+    return error.what();
+  }
+  return "read";
+}
+
+TEST_CASE("files: what cannot be read is refused with the reason") {
   const TemporaryFolder folder;
-  const auto code = [](const std::filesystem::path& file) -> int {
-    try {
-      read_file(file);
-    } catch (const std::system_error& error) {
-      return error.code().value();
-    }
-    return 0;
-  };
-  CHECK(code(folder / "none") == ENOENT);
-  CHECK(code(folder.path()) == EISDIR);
+  CHECK(why_unreadable(folder / "none") == "No such file or directory");
+  CHECK(why_unreadable(folder.path()) == "Is a directory");
+  CHECK(why_unreadable(folder.put("f", "x") / "g") == "Not a directory");
+  std::filesystem::create_symlink("loop", folder / "loop");
+  CHECK(why_unreadable(folder / "loop") == "Too many levels of symbolic links");
+}
+
+TEST_CASE("files: nothing but a regular file is read, and none is waited for") {
+  const TemporaryFolder folder;
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK(why_unreadable(folder / "pipe") == "a named pipe, not a regular file");
+  std::filesystem::create_symlink("pipe", folder / "link");
+  CHECK(why_unreadable(folder / "link") == "a named pipe, not a regular file");
+  CHECK(why_unreadable("/dev/zero") == "a device, not a regular file");
+  std::filesystem::create_symlink("/dev/zero", folder / "zero");
+  CHECK(why_unreadable(folder / "zero") == "a device, not a regular file");
+}
+
+TEST_CASE("files: what a descriptor of this process leads to is read, a pipe too") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  REQUIRE(::write(ends[1], "text", 4) == 4);
+  ::close(ends[1]);
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("/dev/fd/" + std::to_string(ends[0]), folder / "link");
+  CHECK(why_unreadable(folder / "link") == "read");
+  CHECK(read_file("/dev/fd/" + std::to_string(ends[0])).empty());  // it has been read
+  ::close(ends[0]);
+}
+
+TEST_CASE("files: a path is not cut at a NUL") {
+  const TemporaryFolder folder;
+  const std::string file = folder.put("f", "x");
+  CHECK(why_unreadable(file + std::string("\0g", 2)) == "a path with a NUL character");
+}
+
+TEST_CASE("files: what is larger than it may be is refused, whether the size is known or not") {
+  const TemporaryFolder folder;
+  constexpr std::size_t kMebi = 1U << 20U;
+  const std::string text(kMebi, 'x');
+  CHECK(read_file(folder.put("f", text), kMebi) == text);
+  const std::filesystem::path larger = folder.put("g", text + 'x');
+  CHECK_THROWS_WITH_AS(read_file(larger, kMebi), "a file of more than 1 MiB", ReadError);
+  const int zero = ::open("/dev/zero", O_RDONLY);
+  CHECK_THROWS_WITH_AS(read_file("/dev/fd/" + std::to_string(zero), kMebi), "a file of more than 1 MiB",
+                       ReadError);
+  ::close(zero);
+}
+
+// ---- writing while others write or kill
+
+TEST_CASE("files: a file system without files that have no name is written to under another name") {
+  const TemporaryFolder folder;
+  folder.put("f", "older");
+  {
+    StagedFile staged(folder / "f", "newer", false);
+    CHECK(folder.count() == 2);
+    CHECK(contents(folder / "f") == "older");
+    staged.rename();
+    CHECK(contents(folder / "f") == "newer");
+    CHECK(folder.count() == 1);
+    const StagedFile given_up(folder / "f", "never", false);
+    CHECK(folder.count() == 2);
+  }
+  CHECK(contents(folder / "f") == "newer");
+  CHECK(folder.count() == 1);
+  const mode_t before = ::umask(0027);
+  StagedFile(folder / "g", "x", false).rename();
+  ::umask(before);
+  CHECK(mode_of(folder / "g") == 0640);
+}
+
+TEST_CASE("files: nothing is in the folder before the file has its name") {
+  const TemporaryFolder folder;
+  StagedFile staged(folder / "f", "x");
+  CHECK(folder.count() == 0);
+  staged.rename();
+  CHECK(folder.count() == 1);
+}
+
+TEST_CASE("files: what a killed process may leave behind is taken away by the next one that writes") {
+  const TemporaryFolder folder;
+  folder.put("f", "older");
+  folder.put(".f.fusewise", "of a process that was killed");
+  write_file(folder / "f", "newer");
+  CHECK(contents(folder / "f") == "newer");
+  CHECK(folder.count() == 1);
+}
+
+TEST_CASE("files: a link that leads nowhere stays a link, and its target is made") {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "inner");
+  std::filesystem::create_symlink("inner/target", folder / "link");
+  write_file(folder / "link", "x");
+  CHECK(std::filesystem::is_symlink(folder / "link"));
+  CHECK(contents(folder / "inner" / "target") == "x");
+}
+
+/// Calls `run` in a process of its own, which never returns.
+template <typename Run>
+pid_t start(Run run) {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child != 0) return child;
+  try {
+    run();
+  } catch (...) {
+    ::_exit(1);
+  }
+  ::_exit(0);
+}
+
+int ended(pid_t child) {
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return status;
+}
+
+TEST_CASE("files: a file is complete and alone in its folder whenever its writer is killed") {
+  const TemporaryFolder folder;
+  write_file(folder / "f", std::string(100'000, 'a'));
+  std::mt19937 bits(1);
+  std::size_t left_between = 0;
+  for (int kill = 0; kill < 60; ++kill) {
+    CAPTURE(kill);
+    int ends[2];
+    REQUIRE(::pipe(ends) == 0);
+    const pid_t writer = start([&] {
+      for (char c = 'b';; c = c == 'z' ? 'a' : static_cast<char>(c + 1)) {
+        if (::write(ends[1], &c, 1) != 1) return;
+        write_file(folder / "f", std::string(100'000, c));
+      }
+    });
+    char c = 0;
+    for (int i = 0; i < 3; ++i) REQUIRE(::read(ends[0], &c, 1) == 1);  // it has written two times at least
+    for (auto spin = bits() % 2'000'000; spin > 0; --spin) asm volatile("");
+    ::kill(writer, SIGKILL);
+    (void)ended(writer);
+    ::close(ends[0]);
+    ::close(ends[1]);
+    const std::string text = contents(folder / "f");
+    CHECK(text == std::string(100'000, text[0]));
+    const bool has_between = std::filesystem::exists(folder / ".f.fusewise");
+    left_between += has_between ? 1 : 0;
+    CHECK(folder.count() == (has_between ? 2 : 1));
+  }
+  CHECK(left_between <= 6);  // the name is there for a moment only
+  write_file(folder / "f", "the last one");
+  CHECK(folder.count() == 1);
+}
+
+TEST_CASE("files: processes that write the same file take turns, and one of them is the last") {
+  const TemporaryFolder folder;
+  constexpr int kWriters = 4;
+  std::vector<pid_t> writers;
+  for (int writer = 0; writer < kWriters; ++writer)
+    writers.push_back(start([&] {
+      for (int i = 0; i < 100; ++i)
+        write_file(folder / "f", std::string(10'000, static_cast<char>('a' + writer)));
+    }));
+  for (const pid_t writer : writers) CHECK(ended(writer) == 0);
+  const std::string text = contents(folder / "f");
+  CHECK(text == std::string(10'000, text[0]));
+  CHECK(folder.count() == 1);
 }
 
 }  // namespace

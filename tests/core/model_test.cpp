@@ -286,6 +286,8 @@ TEST_CASE("refused: a wrong value is pointed at where it stands, a wrong shape a
       "m.json: /layers/0: expected a sequence of at most 4, got 5 in layer 'p'");
   CHECK(message(R"({"name": "r", "kind": "relu", "inputs": ["tokens"]})") ==
         "m.json: /layers/0: expected an input of numbers, got the tokens 'tokens' in layer 'r'");
+  CHECK(message(R"({"name": "h", "kind": "hardtanh", "min": 1, "max": 1})") ==
+        "m.json: /layers/0: expected min below max, got 1 and 1 in layer 'h'");
   CHECK(message(R"({"name": "s", "kind": "add"})") ==
         "m.json: /layers/0: expected at least 2 inputs, got 1 in layer 's'");
   CHECK(message(R"({"name": "e", "kind": "embedding", "inputs": ["tokens"], "entries": 9, "features": 4})") ==

@@ -92,6 +92,26 @@ TEST_CASE("profile: what is written reads back the same") {
     }
 }
 
+TEST_CASE("profile: what kernels take alone, and the rest of an iteration, are read and written") {
+  const Profile profile = read(
+      R"({"format": "fusewise.profile", "version": 1, "model": "m", "batch_size": 4, "dtype": "float32", "device": "d",
+          "origin": {"kind": "measured", "source": "s"}, "iteration": {"optimizer_us": 5, "other_us": 7}, "layers": [
+          {"name": "a", "kind": "conv2d", "forward_us": 3, "backward_us": 6, "forward_device_us": 2,
+           "backward_device_us": 3, "backward_spread_us": 4,
+           "tensors": [{"name": "a.w", "elements": 2, "backward_us": 4}, {"name": "a.b", "elements": 1, "backward_us": 2}]}]})");
+  CHECK(profile.iteration == ProfileIteration{.optimizer_us = 5, .other_us = 7});
+  CHECK(profile.layers[0].forward_device_us == 2);
+  CHECK(read(profile_text(profile)) == profile);
+  const ProfileLayer alone = without_launch_waits(profile).layers[0];
+  CHECK(alone.forward_us == 2);
+  CHECK(alone.backward_us == 3);
+  CHECK(alone.backward_spread_us == 2);
+  CHECK(alone.tensors[0].backward_us == 2);
+  CHECK(alone.tensors[1].backward_us == 1);
+  check_refused(changed(R"("forward_us": 3)", R"("forward_us": 3, "forward_device_us": 3.5)"),
+                "p.json: /layers/0/forward_device_us: expected a number from 0 to 3, got 3.5");
+}
+
 TEST_CASE("profile: how much computing and communicating slow each other is read by itself, and written") {
   const std::string plain = with_layers("[" + with_tensors(R"([{"name": "a.w", "elements": 2}])") + "]");
   const Profile profile = read(plain);
@@ -152,11 +172,12 @@ TEST_CASE("profile: all keys are required unless optional") {
 TEST_CASE("profile: unknown keys are refused, with a suggestion for a near miss") {
   check_refused(changed(R"("device")", R"("devise")"),
                 "p.json: /devise: expected a key among format, version, model, batch_size, dtype, device, "
-                "origin, layers, overlap, got 'devise', did you mean 'device'?");
+                "origin, layers, iteration, overlap, got 'devise', did you mean 'device'?");
   check_refused(
       changed(R"("forward_us")", R"("foward_us")"),
       "p.json: /layers/0/foward_us: expected a key among name, kind, forward_us, backward_us, tensors, "
-      "forward_spread_us, backward_spread_us, activation_bytes, got 'foward_us', did you mean "
+      "forward_spread_us, backward_spread_us, activation_bytes, forward_device_us, backward_device_us, got "
+      "'foward_us', did you mean "
       "'forward_us'?");
   check_refused(
       changed(R"("elements")", R"("bytes": 8, "elements")"),

@@ -141,6 +141,21 @@ TEST_CASE("scaled: seeded curves follow the formula and are never under 0") {
   }
 }
 
+TEST_CASE(
+    "scaled: the kernels of a layer take so many times as long, and waits for their launch shrink by it") {
+  Profile profile;
+  profile.layers = {{.name = "a", .kind = "k", .forward_us = 100, .backward_us = 60}};
+  profile.layers[0].forward_device_us = 60;
+  profile.layers[0].backward_device_us = 60;
+  const auto forward = [&](double factor) { return scaled(profile, factor).layers[0]; };
+  CHECK(forward(1) == profile.layers[0]);
+  CHECK(forward(1.5).forward_us == 100);  // 90 of kernels, 10 of the 40 are still waited for
+  CHECK(forward(2).forward_us == 120);
+  CHECK(forward(0.5).forward_us == 70);
+  CHECK(forward(0.5).forward_device_us == 30);
+  CHECK(forward(2).backward_us == 120);
+}
+
 TEST_CASE("scaled: equal factors multiply every cost, and keep the fit") {
   const Network out = scaled(full_network(), 1.75, 1.75);
   for (std::size_t i = 0; i < 3; ++i) {

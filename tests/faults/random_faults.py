@@ -2,8 +2,8 @@
 """Random faults in live runs: random_faults.py PROGRAM [--faults 30] [--seed 1] [--jobs 3]   (1,000 in the long form)
 
 Each fault is one run of `fusewise validate` on a small plan, to which at a random moment something happens: a worker,
-or the command itself, is killed, stopped or slowed; a link is cut or squeezed; a byte of a gradient is changed as it
-arrives; memory of a worker is overwritten; a disk is full; the plan is not the model's. Every run has to end by itself,
+or the command itself, is killed, stopped or slowed; other processes take all processors; strangers connect to every
+port on which workers listen; a link is cut or squeezed; a byte of a gradient is changed as it arrives; memory of a worker is overwritten; a disk is full; the plan is not the model's. Every run has to end by itself,
 in time, with an exit code that fits and, where it could not go on, one line that names worker and phase; and to leave no
 process, namespace, mount or file behind. Which fault comes when follows from the seed alone. What this machine does not
 allow (namespaces, a compiler) is left out, and this says so. That the checks can fail is self_check.py's to show.
@@ -27,10 +27,14 @@ import time
 import uuid
 
 WORKERS = 3
-DEADLINE_S = 25.0  # of a run; workers that are not heard of are lost after 4
-SILENCE = ("--deadline", "6", "--limit", "12")
+DEADLINE_S = 25.0  # of a run; workers whose host does not answer are lost after 4, those that are stopped after 6
+PATIENCE = ("--deadline", "6", "--limit", "12")
+STARVED_S = (5.0, 7.0)  # longer than a host may be silent, and than the deadline
+STARVED_PATIENCE = ("--deadline", "3", "--limit", "60")
+STARVED_DEADLINE_S = 90.0
 MARK = "FUSEWISE_FAULT"
 FLIP = "FUSEWISE_FLIP"
+STRANGERS = "FUSEWISE_STRANGERS"
 HERE = pathlib.Path(__file__).resolve().parent
 ENTER = ["unshare", "--mount", *(["--map-root-user"] if os.geteuid() else [])]
 # A folder without much room while a command runs; what is in it then is copied.
@@ -58,9 +62,11 @@ def scenario(iterations):
 
 
 class Run:
-    """`room`: bytes of the disk to which it writes; `library`: loaded before all others by every process of it."""
+    """`room`: bytes of the disk to which it writes; `library`: loaded before all others by every process of it;
+    `strangers`: the seed of what strangers say."""
 
-    def __init__(self, program, folder, options=(), output=None, plan=None, room=None, library=None):
+    def __init__(self, program, folder, options=(), output=None, plan=None, room=None, library=None, strangers=None,
+                 patience=PATIENCE):
         self.folder = pathlib.Path(folder)
         self.mark = uuid.uuid4().hex
         self.output = output or str(self.folder / "out" / "report.json")
@@ -69,14 +75,15 @@ class Run:
             (self.folder / name).mkdir()
         file = self.folder / "scenario.json"
         file.write_text(json.dumps(scenario(30)))
-        command = [program, "validate", plan or str(file), "--rate", "1gbit", "--iterations", "30", *SILENCE,
+        command = [program, "validate", plan or str(file), "--rate", "1gbit", "--iterations", "30", *patience,
                    "--tolerance", "10", "-o", self.output, *options]
         if room is not None:
             command = [*ENTER, "sh", "-c", SMALL_DISK, "sh", str(room), str(self.folder / "out"), str(self.folder / "kept"),
                        *command]
         environment = {**os.environ, MARK: self.mark, "TMPDIR": str(self.folder / "tmp"),
                        "XDG_RUNTIME_DIR": str(self.folder / "run"), FLIP: str(self.flip),
-                       **({"LD_PRELOAD": library} if library else {})}
+                       **({"LD_PRELOAD": library} if library else {}),
+                       **({STRANGERS: str(strangers)} if strangers is not None else {})}
         self.out, self.err = (open(self.folder / name, "w+") for name in ("stdout", "stderr"))
         self.began = time.monotonic()
         self.process = subprocess.Popen(command, env=environment, stdout=self.out, stderr=self.err,
@@ -100,7 +107,7 @@ class Run:
     def workers(self):
         """In the order in which they were started; none while none run."""
         others = {pid: name for pid, name in self.members().items() if pid != self.process.pid}
-        return sorted(pid for pid, name in others.items() if not name.startswith(("fusewise-netlab", "ip", "tc")))
+        return sorted(pid for pid, name in others.items() if not name.startswith(("fusewise-netlab", "strangers", "ip", "tc")))
 
     def keeper(self):
         return next((pid for pid, name in self.members().items() if name.startswith("fusewise-netlab")), None)
@@ -187,6 +194,30 @@ def slow(run, rng):
     return f"worker {workers.index(pid)}"
 
 
+def set_priority(workers, policy):
+    for pid in workers:
+        with contextlib.suppress(OSError):
+            for task in os.listdir(f"/proc/{pid}/task"):
+                os.sched_setscheduler(int(task), policy, os.sched_param(0))
+
+
+def starve(run, rng):
+    """Processes of a higher priority keep all processors busy for a while."""
+    workers = run.workers()
+    if not workers:
+        return None
+    set_priority(workers, os.SCHED_IDLE)
+    others = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(8 * (os.cpu_count() or 1))]
+    try:
+        time.sleep(rng.uniform(*STARVED_S))
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+        set_priority(workers, os.SCHED_OTHER)
+    return f"{len(workers)} workers"
+
+
 def kill_command(run, rng):
     os.kill(run.process.pid, rng.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT]))
     return "the command"
@@ -256,6 +287,8 @@ KINDS = {
     "killed": (kill, {1}, True),
     "stopped": (stop, {1}, True),
     "slowed": (slow, {0}, True),
+    "starved": (starve, {0, 3}, False),
+    "strangers": (None, {0, 3}, False),
     "command killed": (kill_command, {-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT}, False),
     "link cut": (cut, {1}, True),
     "link squeezed": (squeeze, {0, 1, 3}, True),
@@ -265,6 +298,8 @@ KINDS = {
     "wrong plan": (None, {2}, False),
 }
 LINKS = {"link cut", "link squeezed"}
+COMPILED = {"gradient changed", "strangers"}
+ALONE = {"starved"}  # nothing else runs beside them
 WRONG_SUM = r"value \d+ (is \S+, expected|of \d+ must be) "
 
 
@@ -273,7 +308,7 @@ def check(kind, code, took, said, printed, left, hit):
     _, codes, names_worker = KINDS[kind]
     problems = [f"left behind: {', '.join(left)}"] if left else []
     if code is None:
-        return problems + [f"does not end within {DEADLINE_S:g} s"]
+        return problems + [f"does not end within {took:g} s"]
     if not hit:
         codes, names_worker = {0}, False
     if code not in codes:
@@ -290,6 +325,8 @@ def check(kind, code, took, said, printed, left, hit):
         problems.append(f"no wrong sum is told: {errors[0]}")
     if code == 1 and kind == "disk full" and errors and not re.search(r"report\.json|/dev/full", errors[0]):
         problems.append(f"no file is named: {errors[0]}")
+    if kind == "strangers" and "of strangers" not in said:
+        problems.append(f"no stranger is named: {said}")
     if kind == "wrong plan" and re.search(PHASES, said):
         problems.append(f"found only when workers ran: {said}")
     if code == 2 and printed:
@@ -311,7 +348,7 @@ def full_disk(program, folder, rng, usual):
 
 
 def wrong_plan(program, folder, rng, usual):
-    """Of another model, or of this one with something amiss."""
+    """A plan of another model, or of this one with an error in it."""
     groups = [[("fine4.weight", 140000), ("fine3.weight", 120000)], [("fine2.weight", 100000)],
               [("fine1.weight", 80000), ("fine0.weight", 60000)]]
     what = rng.choice(["another model's tensors", "a tensor twice", "a tensor missing", "another order"])
@@ -340,15 +377,32 @@ def wrong_plan(program, folder, rng, usual):
     return Run(program, folder, plan=str(file)), f"a scenario's plan with {what}"
 
 
+def beset(program, folder, rng, usual):
+    """Strangers are there before any worker."""
+    options = rng.choice([(), ("--paced",)])
+    seed = rng.randrange(1 << 31)
+    return (Run(program, folder, options=options, library=usual.libraries["strangers"], strangers=seed),
+            f"strangers of seed {seed}{' on loopback' if options else ''}")
+
+
+PREPARED = {"disk full": full_disk, "wrong plan": wrong_plan, "strangers": beset}
+
+
+def kind_of(seed, number, kinds):
+    return random.Random(f"{seed}/{number}").choice(kinds)
+
+
 def one_fault(program, seed, number, usual, kinds):
     rng = random.Random(f"{seed}/{number}")
     kind = rng.choice(kinds)
     act = KINDS[kind][0]
+    is_starved = kind == "starved"
     with tempfile.TemporaryDirectory(prefix="fusewise-fault-") as folder:
         if act is None:
-            run, what = (full_disk if kind == "disk full" else wrong_plan)(program, folder, rng, usual)
+            run, what = PREPARED[kind](program, folder, rng, usual)
         else:
-            run = Run(program, folder, library=usual.library if kind == "gradient changed" else None)
+            run = Run(program, folder, library=usual.libraries["flip"] if kind == "gradient changed" else None,
+                      patience=STARVED_PATIENCE if is_starved else PATIENCE)
             moment = run.began + rng.uniform(0, usual.took)
             time.sleep(max(0, moment - time.monotonic()))
             what = None
@@ -359,7 +413,7 @@ def one_fault(program, seed, number, usual, kinds):
                     pass
                 if what is None:
                     time.sleep(0.02)
-        code, took, said, printed, left = run.finish()
+        code, took, said, printed, left = run.finish(STARVED_DEADLINE_S if is_starved else DEADLINE_S)
         problems = check(kind, code, took, said, printed, left, what is not None)
         return Outcome(kind, what or "nothing: had ended", what is not None, code, took, " | ".join(said.splitlines()), problems)
 
@@ -398,7 +452,7 @@ def host():
     return devices | mounts
 
 
-Usual = collections.namedtuple("Usual", "took written has_links has_small_disks library")
+Usual = collections.namedtuple("Usual", "took written has_links has_small_disks libraries")
 
 
 def undisturbed(program, folder):
@@ -413,22 +467,23 @@ def undisturbed(program, folder):
     written = sum(path.stat().st_size for path in (inner / "out").iterdir())
     small = subprocess.run([*ENTER, "sh", "-c", SMALL_DISK, "sh", "4096", inner / "out", inner / "kept", "true"],
                            capture_output=True).returncode == 0
-    library = str(pathlib.Path(folder, "flip.so"))
+    libraries = {name: str(pathlib.Path(folder, f"{name}.so")) for name in ("flip", "strangers")}
     compiler = shutil.which("cc")
-    if compiler:
-        subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, HERE / "flip.c", "-ldl"], check=True)
-    return Usual(took, written, "network namespaces" in printed + said, small, library if compiler else None)
+    for name, library in libraries.items() if compiler else ():
+        subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, HERE / f"{name}.c", "-ldl"], check=True)
+    return Usual(took, written, "network namespaces" in printed + said, small, libraries if compiler else None)
 
 
 def possible(usual):
     """The kinds that this machine allows; says which it does not."""
     if not usual.has_links:
         print("SKIPPED: random faults on links: no network namespaces here")
-    if not usual.library:
-        print("SKIPPED: random faults in gradients: no C compiler here")
+    if not usual.libraries:
+        print("SKIPPED: random faults in gradients, and strangers: no C compiler here")
     if not usual.has_small_disks:
         print("SKIPPED: random faults of small disks: no mounts here, only /dev/full")
-    return [kind for kind in KINDS if (usual.has_links or kind not in LINKS) and (usual.library or kind != "gradient changed")]
+    return [kind for kind in KINDS
+            if (usual.has_links or kind not in LINKS) and (usual.libraries or kind not in COMPILED)]
 
 
 def main():
@@ -447,10 +502,18 @@ def main():
     with tempfile.TemporaryDirectory(prefix="fusewise-fault-") as folder:
         usual = undisturbed(program, folder)
         kinds = arguments.kinds.split(",") if arguments.kinds else possible(usual)
+        stillness = Stillness()
+        numbers = range(arguments.faults)
+        alone = [n for n in numbers if kind_of(arguments.seed, n, kinds) in ALONE]
+        beside = [n for n in numbers if n not in alone]
+
+        def end_of(number):
+            return fault_while_awake(stillness, program, arguments.seed, number, usual, kinds)
+
         with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-            stillness = Stillness()
-            ends = list(pool.map(lambda n: fault_while_awake(stillness, program, arguments.seed, n, usual, kinds),
-                                 range(arguments.faults)))
+            found = dict(zip(beside, pool.map(end_of, beside)))
+        found.update((number, end_of(number)) for number in alone)
+        ends = [found[number] for number in numbers]
     outcomes = [outcome for outcome, _ in ends]
     if repeated := sum(times for _, times in ends):
         print(f"{repeated} runs done again: this script itself stood still for over {Stillness.MOST_S:g} s")

@@ -9,6 +9,7 @@ import random_faults as faults  # noqa: E402
 
 GOOD = "worker 1 (pid 7) was killed by signal 9 (Killed) in iteration 3"
 WRONG = "worker 0 (pid 7) said: iteration 3: group 2: value 17 is 3, expected 5"
+STRANGERS = "warning: 2 connections of strangers were dropped: 127.0.0.1:5 (did not prove anything), 127.0.0.1:6 (did not prove anything)"
 FULL = "/dev/full: cannot write: No space left on device"
 
 # What is found: kind, exit code, standard error, standard output, what is left, whether it was hit.
@@ -19,6 +20,8 @@ ENDS = [
     ("", ("gradient changed", 1, WRONG, "", [], True)),
     ("", ("disk full", 1, FULL, "", [], True)),
     ("", ("wrong plan", 2, "a.json: /groups: expected 1, got 2", "", [], True)),
+    ("", ("strangers", 0, STRANGERS, "a table", [], True)),
+    ("", ("starved", 3, "wfbp: the prediction is off by 2 %", "a table", [], True)),
     ("does not end", ("killed", None, "", "", [], True)),
     ("exit code 0", ("killed", 0, "", "a table", [], True)),
     ("exit code 1", ("killed", 1, GOOD, "", [], False)),
@@ -32,6 +35,9 @@ ENDS = [
     ("no wrong sum is told", ("gradient changed", 1, GOOD, "", [], True)),
     ("no file is named", ("disk full", 1, "No space left on device", "", [], True)),
     ("found only when workers ran", ("wrong plan", 2, "worker 0 (pid 7) said: calibration of the link: expected 1", "", [], True)),
+    ("no stranger is named", ("strangers", 0, "", "a table", [], True)),
+    ("exit code 1", ("strangers", 1, f"{GOOD}; {STRANGERS}", "", [], True)),
+    ("exit code 1", ("starved", 1, GOOD, "", [], True)),
     ("a result in spite of", ("wrong plan", 2, "a.json: /: wrong", "a table", [], True)),
     ("ended well without a result", ("slowed", 0, "", "", [], True)),
     ("left behind: file x", ("killed", 1, GOOD, "", ["file x"], True)),

@@ -23,7 +23,7 @@ void import(std::string_view text) {
   const std::size_t end = text.find('\0');
   std::vector<traces::LogFile> logs = {{"GPU4", std::string(text.substr(0, end))}};
   if (end != std::string_view::npos) logs.push_back({"GPU8", std::string(text.substr(end + 1))});
-  if (picked < formats.size() && formats[picked].series != nullptr) {
+  if (picked < formats.size() && formats[picked].is_measured()) {
     const fit::Report report = fit::fit(traces::read_measurements(logs, options),
                                         {.name = "n", .line_rate_gbps = 10, .predict = {16}});
     (void)fit::report_table(report);

@@ -172,7 +172,7 @@ class Builder:
 
 
 def measured(cases, loads, number):
-    """As `timeline.closed`, from the second iteration: its length, and how long the channel is busy in it."""
+    """Like `timeline.closed`: the length of the second iteration, and how long its channel is busy."""
     builder, edges = Builder(cases, loads), []
     for _ in range(2):
         builder.iteration()

@@ -243,7 +243,7 @@ def random_overlap(rng):
 
 
 def varied_schedule(rng, profile, workers, algorithms):
-    """As `random_schedule`; more often optimal, and that in every pipeline; often compressed."""
+    """Like `random_schedule`, but more often optimal, in every pipeline, and often compressed."""
     if chance(rng, 0.08):
         compressor = random_compressor(rng, chance(rng, 0.5))
         return rng.choice(["fusewise-dear", {"name": "grace", "compression": compressor},

@@ -226,7 +226,7 @@ class Walk:
 
 
 def walked(case, loads, number):
-    """As `closed`, with slow-downs, in fractions or floats."""
+    """Like `closed`, with slow-downs, in fractions or floats."""
     walk = Walk(number(case.compute_factor), number(case.channel_factor))
     if case.pipeline == "sharded":
         return sharded(case, loads, walk)

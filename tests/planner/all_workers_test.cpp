@@ -139,8 +139,10 @@ TEST_CASE("all workers: who waits is told, and for whom") {
   const Run run = scene.run(schedule_of(R"("wfbp")"));
   REQUIRE(run.all_workers);
   CHECK(run.marks == std::vector<Time>{us(0), us(65), us(130), us(195)});
-  CHECK(run.all_workers->waited == std::vector<Time>{us(60), us(0)});  // over the two counted iterations
-  CHECK(run.all_workers->kept_waiting == std::vector<Time>{us(0), us(60)});
+  CHECK(run.all_workers->waited[0].us() == 60);  // over the two counted iterations
+  CHECK(run.all_workers->waited[1].us() == 0);
+  CHECK(run.all_workers->kept_waiting[0].us() == 0);
+  CHECK(run.all_workers->kept_waiting[1].us() == 60);
   CHECK(run.all_workers->channel_busy == us(10));
   CHECK(run.all_workers->busy[0].forward == us(20));
   CHECK(run.all_workers->busy[1].backward == us(80));

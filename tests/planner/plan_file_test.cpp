@@ -1,6 +1,10 @@
 // Plan files: written plans read back unchanged, and simulation confirms their predictions.
 
 #include "planner/plan/plan_file.hpp"
+#include "planner/cost/collectives.hpp"
+#include "planner/cost/compressor.hpp"
+#include "planner/pipeline/pipeline.hpp"
+#include "tests/support/listed.hpp"
 
 #include <algorithm>
 #include <string>
@@ -187,17 +191,17 @@ TEST_CASE("plan: what is not a plan is refused") {
       {R"({"version": 2})", "p.json: /version: expected 1, the only version this program reads, got 2"},
       {R"({"model": null})", "p.json: /model: expected a value, got nothing"},
       {R"({"workers": 0})", "p.json: /workers: expected an integer from 1 to 1000000, got 0"},
-      {R"({"pipeline": "wfpb"})",
-       R"(p.json: /pipeline: expected one of after_backward, wfbp, dear, zero, sharded, priority, parameter_server, got "wfpb", did you mean 'wfbp'?)"},
+      {R"({"pipeline": "wfpb"})", "p.json: /pipeline: expected one of " +
+                                      support::listed(planner::pipelines()) +
+                                      R"(, got "wfpb", did you mean 'wfbp'?)"},
       {R"({"pipeline": "zero", "overlap_gather": 0})",
        "p.json: /overlap_gather: expected true or false, got 0"},
       {R"({"collectives": null})", "p.json: /collectives: expected a value, got nothing"},
-      {R"({"collectives": {"all_reduce": "star"}})",
-       "p.json: /collectives/all_reduce: expected one of ring, binary_tree, recursive_doubling, "
-       "halving_doubling, "
-       "double_binary_tree, two_level, hierarchical_topk, parameter_server, got \"star\""},
-      {R"({"compression": "zip"})",
-       R"(p.json: /compression: expected one of none, dgc, random-k, efsignsgd, onebit, mstopk, fp16, bf16, got "zip")"},
+      {R"({"collectives": {"all_reduce": "star"}})", "p.json: /collectives/all_reduce: expected one of " +
+                                                         support::listed(planner::algorithms()) +
+                                                         R"(, got "star")"},
+      {R"({"compression": "zip"})", "p.json: /compression: expected one of none, " +
+                                        support::listed(planner::built_in_compressors()) + R"(, got "zip")"},
       {R"({"optimality": "best"})", R"(p.json: /optimality: expected one of exact, heuristic, got "best")"},
       {R"({"predicted": {"lower_bound_us": null}})",
        "p.json: /predicted/lower_bound_us: expected a value, got nothing"},

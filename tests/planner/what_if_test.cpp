@@ -88,6 +88,20 @@ TEST_CASE("what-if: is the changed job, run anew with the same groups") {
   }
 }
 
+TEST_CASE("what-if: without launch gaps layers take what their kernels take") {
+  core::Profile profile = support::profile_of({{10, 20, {100}}});
+  Scene plain(profile, support::pair_of(4, 0.1));
+  CHECK_THROWS_WITH_AS(read_change("no-launch-gaps", plain.profile),
+                       "--what-if: expected a profile that says how long the device waits for launches "
+                       "(forward_device_us), got 'no-launch-gaps'",
+                       core::InputError);
+  profile.layers[0].forward_device_us = 4;
+  profile.layers[0].backward_device_us = 15;
+  const Scene scene(profile, support::pair_of(4, 0.1));
+  const Schedule schedule = schedule_of(R"("wfbp")");
+  CHECK(changed_us(scene, schedule, "no-launch-gaps") == scene.run(schedule).metrics.iteration_us - 6 - 5);
+}
+
 TEST_CASE("what-if: shared links of a topology become faster, too") {
   Conditions conditions = {.iterations = 1, .fidelity = Fidelity::messages};
   conditions.topology = cluster::TopologySpec{

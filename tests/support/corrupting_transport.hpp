@@ -27,9 +27,12 @@ class CorruptingTransport final : public transport::Transport {
     }
     inner_.send(to, tag, std::move(message));
   }
-  transport::Bytes recv(std::uint32_t from, std::uint32_t tag) override { return inner_.recv(from, tag); }
 
  private:
+  transport::Bytes receive(std::uint32_t from, std::uint32_t tag, std::size_t max_bytes) override {
+    return inner_.recv(from, tag, max_bytes);
+  }
+
   transport::Transport& inner_;
   std::size_t min_;
   std::size_t max_;

@@ -21,6 +21,7 @@
 #include "validate/live/fusion_buffer_engine.hpp"
 #include "validate/live/layers.hpp"
 #include "validate/live/levels.hpp"
+#include "validate/live/memory.hpp"
 #include "validate/live/runnable.hpp"
 
 namespace live {
@@ -156,6 +157,7 @@ std::vector<std::int64_t> calibration_sizes(const core::Profile& profile, const 
 
 Calibration calibrate(WorkerGroup& worker_group, const std::vector<RunSpec>& all,
                       const CalibrationOptions& spec, const WorkerGroupHooks& hooks) {
+  check_memory(all, worker_group.workers_here());
   const RunSpec& first = all.front();
   const Needs needs = needs_of(all);
   const std::vector<std::int64_t> sizes = calibration_sizes(first.profile, spec);

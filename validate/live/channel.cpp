@@ -18,6 +18,9 @@ namespace {
 /// The final part of a precise wait that is a spin loop. A longer one would keep other workers' threads off
 /// the processors and delay them more than a timer does.
 constexpr std::chrono::microseconds kSpun(5);
+/// How much longer a collective may take than a message: the transport's error, which names a rank, comes
+/// first.
+constexpr std::chrono::milliseconds kBeyondMessage(1000);
 
 std::string_view words(planner::TaskLabel::Kind kind) {
   using Kind = planner::TaskLabel::Kind;
@@ -84,11 +87,12 @@ Clock::time_point Channel::wait(std::size_t number) {
 void Channel::await(std::unique_lock<std::mutex>& lock, const std::function<bool()>& is_there) {
   last_end_ = Clock::now();
   awaited_ = &is_there;
-  while (!failure_ && !is_there()) {
-    const Clock::time_point until = last_end_ + options_.deadline;
-    ended_.wait_until(lock, until);
-    if (Clock::now() >= until && last_end_ + options_.deadline == until) break;
-  }
+  const std::chrono::nanoseconds delay = transport_.scheduling_delay();
+  const auto until = [&] {
+    return last_end_ + kBeyondMessage +
+           transport::grown(options_.deadline, transport_.scheduling_delay() - delay);
+  };
+  while (!failure_ && !is_there() && Clock::now() < until()) ended_.wait_until(lock, until());
   awaited_ = nullptr;
   if (is_there()) return;
   throw_failure();
@@ -208,7 +212,7 @@ std::optional<std::size_t> Channel::next_told(std::unique_lock<std::mutex>& lock
   if (stops_) return {};
   lock.unlock();
   std::uint64_t packed = 0;
-  transport::from_bytes<std::uint64_t>(transport_.recv(0, tag_of(Tag::order)), std::span(&packed, 1));
+  transport::recv_into<std::uint64_t>(transport_, 0, tag_of(Tag::order), std::span(&packed, 1));
   lock.lock();
   const auto label = planner::TaskLabel::unpack(packed);
   const auto place = [&] { return std::ranges::find(requests_, label, &Request::label); };

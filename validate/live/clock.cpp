@@ -11,6 +11,8 @@
 namespace live {
 namespace {
 
+constexpr std::size_t kMaxClockName = 256;
+
 /// An identifier of the host and its boot, the same for all its processes.
 std::string clock_name() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
@@ -27,11 +29,11 @@ bool share_clock(transport::Transport& transport) {
   bool all = !own.empty();
   if (transport.rank() != 0) {
     transport.send(0, tag_of(Tag::clock), own);
-    transport::from_bytes<bool>(transport.recv(0, tag_of(Tag::clock)), std::span(&all, 1));
+    transport::recv_into<bool>(transport, 0, tag_of(Tag::clock), std::span(&all, 1));
     return all;
   }
   for (std::uint32_t rank = 1; rank < transport.size(); ++rank)
-    all = transport.recv(rank, tag_of(Tag::clock)) == own && all;
+    all = transport.recv(rank, tag_of(Tag::clock), kMaxClockName) == own && all;
   for (std::uint32_t rank = 1; rank < transport.size(); ++rank)
     transport.send(rank, tag_of(Tag::clock), transport::to_bytes(std::span<const bool>(&all, 1)));
   return all;
@@ -46,7 +48,7 @@ std::chrono::steady_clock::time_point common_start(transport::Transport& transpo
     for (std::uint32_t rank = 1; rank < transport.size(); ++rank)
       transport.send(rank, tag_of(Tag::start), transport::to_bytes(std::span<const std::int64_t>(&at_ns, 1)));
   } else {
-    transport::from_bytes<std::int64_t>(transport.recv(0, tag_of(Tag::start)), std::span(&at_ns, 1));
+    transport::recv_into<std::int64_t>(transport, 0, tag_of(Tag::start), std::span(&at_ns, 1));
   }
   return shares_clock ? Clock::time_point(std::chrono::nanoseconds(at_ns)) : Clock::now() + kNotice;
 }

@@ -112,7 +112,7 @@ class Timer {
     Steps each = own;
     for (std::uint32_t rank = 0; rank < transport_.size(); ++rank) {
       if (rank > 0)
-        transport::from_bytes<std::int64_t>(transport_.recv(rank, tag_of(Tag::record)), std::span(each));
+        transport::recv_into<std::int64_t>(transport_, rank, tag_of(Tag::record), std::span(each));
       for (std::size_t i = 0; i < last.size(); ++i) last[i] = std::max(last[i], each[i]);
       for (std::size_t i = 0; i < longest.size(); ++i)
         longest[i] = std::max(longest[i], each[i + 1] - each[i]);

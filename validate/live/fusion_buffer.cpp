@@ -162,7 +162,9 @@ void FusionBuffer::carry_dense(Transport& transport, CollectiveKind kind) {
 
 void FusionBuffer::carry_encoded(Transport& transport, CollectiveKind kind) {
   if (!method_.encoder->sums()) {
-    encodings_ = sparse::all_gather(transport, std::move(encodings_.front()));
+    encodings_ = sparse::all_gather(
+        transport, std::move(encodings_.front()),
+        static_cast<std::size_t>(method_.encoder->wire_bytes(gradient_.size(), method_.density).max));
     return;
   }
   Bytes& bytes = encodings_.front();

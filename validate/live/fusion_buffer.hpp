@@ -41,8 +41,6 @@ struct Method {
   bool error_feedback = false;
 
   bool is_dense() const { return encoder == nullptr && !sparse; }
-  /// Whether planners count it as an all-gather.
-  bool gathers() const { return sparse || (encoder != nullptr && !encoder->sums()); }
   /// The kind of numbers in its gradients.
   Spread spread() const { return encoder != nullptr && encoder->sums() ? Spread::narrow : Spread::wide; }
 };

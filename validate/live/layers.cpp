@@ -116,7 +116,7 @@ std::vector<double> timed_iteration(RunningLayers* layers, std::size_t count) {
   return times;
 }
 
-std::vector<std::vector<double>> exchange_texts(transport::Transport& transport,
+std::vector<std::vector<double>> exchange_times(transport::Transport& transport,
                                                 const std::vector<double>& own) {
   for (std::uint32_t rank = 0; rank < transport.size(); ++rank)
     if (rank != transport.rank()) transport.send(rank, tag_of(Tag::record), transport::to_bytes(own));
@@ -125,7 +125,7 @@ std::vector<std::vector<double>> exchange_texts(transport::Transport& transport,
     if (rank == transport.rank())
       all[rank] = own;
     else
-      transport::from_bytes<double>(transport.recv(rank, tag_of(Tag::record)), all[rank]);
+      transport::recv_into<double>(transport, rank, tag_of(Tag::record), all[rank]);
   return all;
 }
 
@@ -190,7 +190,7 @@ LayerTimes measured_layers(transport::Transport& transport, measure::Engine& eng
     transport::barrier(transport, tag_of(Tag::barrier));
     if (transport.rank() == 0) (void)loop_at_rest_us();
     std::this_thread::sleep_until(common_start(transport, one_clock));
-    const auto all = exchange_texts(transport, timed_iteration(layers.get(), count));
+    const auto all = exchange_times(transport, timed_iteration(layers.get(), count));
     for (std::uint32_t each = 0; each < all.size() && i >= kWarmUp; ++each)
       for (std::size_t t = 0; real.are_run_by(each) && t < 2 * count; ++t) times[t].push_back(all[each][t]);
   }

@@ -71,7 +71,7 @@ class LinkTimer {
     std::int64_t longest = own[1] - own[0];
     for (std::uint32_t rank = 1; rank < all_.size(); ++rank) {
       std::array<std::int64_t, 2> other{};
-      transport::from_bytes<std::int64_t>(all_.recv(rank, tag_of(Tag::record)), other);
+      transport::recv_into<std::int64_t>(all_, rank, tag_of(Tag::record), other);
       last = {std::max(last[0], other[0]), std::max(last[1], other[1])};
       longest = std::max(longest, other[1] - other[0]);
     }

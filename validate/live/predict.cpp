@@ -75,6 +75,17 @@ std::vector<Iteration> iterations_of(const planner::Setting& setting, const plan
   return out;
 }
 
+/// A worker holds the tasks of its whole run, each in about 200 bytes.
+void check_size(const RunSpec& spec, const planner::Simulated& run) {
+  constexpr std::size_t kMaxTasks = 5'000'000;
+  const std::size_t per_iteration = run.lowered.graph.tasks().size() / (run.marks.size() - 1) + 1;
+  const std::size_t iterations = std::size_t{spec.warm_up} + spec.iterations;
+  if (iterations > kMaxTasks / per_iteration)
+    throw core::InputError(
+        fmt::format("{}: expected at most {} iterations with the warm-up, as each has {} tasks, got {}",
+                    core::printable(spec.name), kMaxTasks / per_iteration, per_iteration, iterations));
+}
+
 Prediction predicted(const RunSpec& spec, const Calibration& calibration) {
   planner::Schedule schedule = spec.schedule;
   schedule.compressor = measured(schedule.compressor, spec, calibration);
@@ -99,6 +110,7 @@ Prediction predicted(const RunSpec& spec, const Calibration& calibration) {
   }
   out.iteration_us = planner::summarize(setting, run).iteration_us;
   out.iterations = iterations_of(setting, run);
+  check_size(spec, run);
   out.lowered = planner::lower_one_worker(setting, run, spec.warm_up + spec.iterations);
   out.groups = std::move(run.groups);
   for (const planner::Warning& warning : choice.warnings) out.warnings.push_back(warning.text);

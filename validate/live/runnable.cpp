@@ -28,14 +28,14 @@ void check_runnable(const RunSpec& spec) {
   };
   const planner::Conditions& conditions = spec.conditions;
   if (conditions.jitter.any() || !conditions.failures.empty())
-    refuse("no jitter and no failures", "what is drawn or fails");
+    refuse("no jitter and no failures", conditions.jitter.any() ? "jitter" : "failures");
   if (conditions.parallel_tensor_operator) refuse("no parallel tensor operator", "one");
   if (conditions.read_is_overlapped && conditions.read_us > 0)
-    refuse("input that is not read beside the iteration", "one that is");
+    refuse("input that is not read during the iteration (\"overlapped\": false)", "overlapped input");
   if (spec.profile.dtype != core::Dtype::float32) refuse("float32 gradients", core::name(spec.profile.dtype));
   const planner::Algorithm& all_reduce = spec.schedule.all_reduce.value_or(spec.all_reduce);
   if (cluster::find_pattern(all_reduce.name) == nullptr)
-    refuse("an all-reduce that is known message by message", all_reduce.name);
+    refuse("an all-reduce between workers, without servers", all_reduce.name);
   if (needs_nodes(spec) && spec.workers % spec.workers_per_node != 0)
     refuse(fmt::format("full nodes of {} workers", spec.workers_per_node), std::to_string(spec.workers));
   const auto program = spec.schedule.pipeline->program(1, spec.schedule.options);
@@ -51,7 +51,7 @@ void check_carried(const RunSpec& spec, std::string_view backend) {
   for (const planner::Transfer& transfer : transfers_of(spec)) {
     if (!transfer.compressor.is_none()) refuse("no compression", core::printable(transfer.compressor.name));
     if (transfer.all_reduce.name != "ring")
-      refuse("no all-reduce but ring, which stands for what the library takes", transfer.all_reduce.name);
+      refuse("ring, as the library chooses the algorithm itself", transfer.all_reduce.name);
   }
 }
 

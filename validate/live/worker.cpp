@@ -164,6 +164,8 @@ class Worker {
     for (std::size_t task = begin_; task < end_; ++task)
       if (is_collective(task) && progress_[task].waits_for == 0) released_.push_back(task);
     for (std::size_t task = begin_; task < end_; ++task)
+      if (is_tick(task) && progress_[task].waits_for == 0) tick(task);
+    for (std::size_t task = begin_; task < end_; ++task)
       if (is_compute(task)) compute(task);
     post();
     for (const sim::TaskId task : lowered_.marks[mark])
@@ -197,13 +199,20 @@ class Worker {
     }
   }
 
+  /// A task of the next interval is left to run_to_mark().
   void count_down(std::size_t task) {
-    if (--progress_[task].waits_for > 0) return;
+    if (--progress_[task].waits_for > 0 || task >= end_) return;
     if (is_tick(task))
-      note_end(task, progress_[task].not_before +
-                         std::chrono::duration_cast<Clock::duration>(task_of(task).duration));
-    else if (is_collective(task) && task < end_)
+      tick(task);
+    else if (is_collective(task))
       released_.push_back(task);
+  }
+
+  /// What a tick waited for may have ended in the previous interval: it counts from the common start of this
+  /// one.
+  void tick(std::size_t task) {
+    note_end(task, std::max(progress_[task].not_before, began_) +
+                       std::chrono::duration_cast<Clock::duration>(task_of(task).duration));
   }
 
   /// Posts the collectives that may start now.

@@ -1,19 +1,17 @@
 #include "validate/live/worker_group.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cassert>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <random>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "collectives/transport/bytes.hpp"
 #include "collectives/transport/launch.hpp"
+#include "collectives/transport/local_job.hpp"
 #include "collectives/transport/processors.hpp"
 #include "core/errors.hpp"
 #include "core/field.hpp"
@@ -146,6 +144,7 @@ WorkerGroup::WorkerGroup(const Place& place, const Membership& membership)
   transport::TcpOptions options = {.deadline = milliseconds(place.deadline_s)};
   if (place.bits_per_second) options.bytes_per_second = *place.bits_per_second / 8;
   given_->end = std::make_unique<transport::Tcp>(membership, options);
+  if (!given_->end->strangers().empty()) warnings_.push_back(given_->end->strangers());
 }
 
 WorkerGroup::~WorkerGroup() {
@@ -243,11 +242,13 @@ int live_as(const Membership& membership, const transport::TcpOptions& options, 
   };
   tell("meeting");
   transport::run_rank(membership, options, [&](transport::Tcp& end) {
+    if (!end.strangers().empty())
+      (void)std::fprintf(stderr, "%s%s\n", transport::kWarning.data(), end.strangers().c_str());
     const std::unique_ptr<measure::Engine> engine = make(end);
     result = run_task(rank, end, engine.get(), tell);
   });
   if (membership.rank == 0 && std::fwrite(result.data(), 1, result.size(), stdout) != result.size())
-    throw EnvironmentError("a worker cannot hand over what it has recorded");
+    throw EnvironmentError("a worker cannot pass on its records");
   return 0;
 }
 
@@ -264,22 +265,18 @@ Bytes WorkerGroup::run(const Task& rank, const WorkerGroupHooks& hooks) {
       throw;
     }
   }
-  // Ports are random in a lab that others may use at the same time; on loopback the system assigns a free
-  // one.
-  std::random_device random;
-  const std::string job = fmt::format("{}-{}", ::getpid(), random());
-  transport::Descriptor listener;
-  if (!here_->lab) listener = transport::listen_on({.host = "127.0.0.1", .port = 0});
-  const transport::Address master =
-      here_->lab ? transport::Address{.host = netlab::address(0),
-                                      .port = static_cast<std::uint16_t>(20000 + random() % 30000)}
-                 : local_address(listener);
-  transport::TcpOptions options = {.deadline = milliseconds(place_.deadline_s)};
+  transport::LocalJob together =
+      here_->lab ? transport::LocalJob(workers(), netlab::address(0)) : transport::LocalJob(workers());
+  transport::TcpOptions options =
+      transport::options_of_local_job({.deadline = milliseconds(place_.deadline_s)});
   if (here_->paced_bits_per_second) options.bytes_per_second = *here_->paced_bits_per_second / 8;
   // Processes that can detect a failure report it immediately.
   transport::LaunchOptions launching = {.limit = milliseconds(place_.limit_s),
                                         .grace = std::chrono::seconds(4)};
-  launching.on_started = hooks.on_started;
+  launching.on_started = [&](const std::vector<pid_t>& pids) {
+    together.close();
+    if (hooks.on_started) hooks.on_started(pids);
+  };
   launching.on_line = [&](std::uint32_t number, std::string_view line) {
     if (hooks.on_phase && line.starts_with(kPhase))
       hooks.on_phase(number, std::string(line.substr(kPhase.size())));
@@ -289,17 +286,18 @@ Bytes WorkerGroup::run(const Task& rank, const WorkerGroupHooks& hooks) {
       [&](std::uint32_t number) {
         if (here_->lab) netlab::enter(*here_->lab, number);
         transport::keep_to_share(number, workers());
-        if (number != 0) listener.reset();
         if (place_.computes && !place_.share_gpu)
           ::setenv("CUDA_VISIBLE_DEVICES", std::to_string(number).c_str(), 0);
-        const Membership membership = {
-            .rank = number, .size = workers(), .master = master, .job = job, .listener = listener.get()};
         return live_as(
-            membership, options, [this](transport::Tcp& end) { return engine(end); }, rank);
+            together.enter(number), options, [this](transport::Tcp& end) { return engine(end); }, rank);
       },
       launching);
-  const std::string failed = failure_text(ends);
-  if (!failed.empty()) throw EnvironmentError(failed);
+  for (const std::string& warning : transport::warnings(ends)) warnings_.push_back(warning);
+  std::string failed = failure_text(ends);
+  if (!failed.empty()) {
+    for (const std::string& warning : take_warnings()) failed += "; " + warning;
+    throw EnvironmentError(failed);
+  }
   Bytes out(ends[0].out.size());
   if (!out.empty()) std::memcpy(out.data(), ends[0].out.data(), out.size());
   return out;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <sys/types.h>
@@ -26,7 +27,7 @@ struct WorkerGroupHooks {
 
 class WorkerGroup {
  public:
-  /// If namespaces are unavailable, workers are paced on loopback and warnings() says so. Throws
+  /// If namespaces are unavailable, workers are paced on loopback and take_warnings() says so. Throws
   /// EnvironmentError if the place is unavailable, InputError if it is inconsistent.
   explicit WorkerGroup(const Place& place);
   /// This process is one of several; `place` determines pacing and deadlines.
@@ -36,12 +37,15 @@ class WorkerGroup {
   WorkerGroup& operator=(const WorkerGroup&) = delete;
 
   std::uint32_t workers() const;
+  /// Those that this process starts, or itself.
+  std::uint32_t workers_here() const { return here_ ? workers() : 1; }
   const Place& place() const { return place_; }
   /// Whether this process writes files and prints.
   bool is_first() const;
   /// "4 processes, network namespaces, each link held to 1 Gb/s"
   std::string where() const;
-  const std::vector<std::string>& warnings() const { return warnings_; }
+  /// Returns the warnings since the last call.
+  std::vector<std::string> take_warnings() { return std::exchange(warnings_, {}); }
   /// The rate of the links, including those of a netlab.
   std::optional<double> bits_per_second() const { return bits_per_second_; }
   /// The burst that an idle link lets pass at once.

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,10 +17,10 @@
 namespace validate {
 namespace {
 
-/// Logarithms of the factors.
+/// Logarithms of the factors, by model and by network.
 struct Factors {
-  std::map<std::string, double> models;
-  std::map<std::string, double> networks;
+  std::vector<double> models;
+  std::vector<double> networks;
 };
 
 /// Weight of the regularization: a factor of e costs as much as a few errors of 1 %. That decides where
@@ -25,35 +28,112 @@ struct Factors {
 constexpr double kPull = 1e-4;
 constexpr double kMaxLogarithm = 4;
 
+/// The models or networks that rows name, sorted by name.
+template <typename Value>
+class Named {
+ public:
+  void add(const std::string& name, const Value& value) {
+    if (index_.emplace(name, 0).second) values_.emplace(name, &value);
+  }
+  /// To be called after the last name.
+  void number() {
+    std::size_t next = 0;
+    for (auto& [name, index] : index_) index = next++;
+  }
+
+  std::size_t size() const { return index_.size(); }
+  std::size_t index(const std::string& name) const { return index_.at(name); }
+  const std::map<std::string, std::size_t>& indexes() const { return index_; }
+
+  /// All values, each by the factor of this logarithm.
+  template <typename Scale>
+  std::vector<Value> scaled(const std::vector<double>& logarithms, const Scale& scale) const {
+    std::vector<Value> out;
+    out.reserve(size());
+    for (const auto& [name, value] : values_) out.push_back(scale(*value, std::exp(logarithms[out.size()])));
+    return out;
+  }
+
+ private:
+  std::map<std::string, std::size_t> index_;
+  std::map<std::string, const Value*> values_;
+};
+
+/// The iteration time that a simulation gives, many times as fast where a model of the schedule gives it,
+/// too.
+double iteration_us(const planner::Setting& setting, const planner::Schedule& schedule) {
+  const planner::FusionRequest request = planner::request_of(setting, schedule);
+  if (std::ranges::any_of(request.transfers, &planner::TransferCost::has_spikes))
+    return planner::run(setting, schedule).metrics.iteration_us;
+  return planner::within_clock(
+      [&] { return planner::iteration_us(request, schedule.fusion.fuse(request).groups); });
+}
+
+/// Predicts rows. Rows that differ only in what was measured are one configuration, simulated once.
 class Predictor {
  public:
   Predictor(const std::vector<Measurement>& rows, const Setup& setup, const std::string& source)
-      : rows_(rows), setup_(setup), source_(source) {
-    schedules_.reserve(rows.size());
-    for (const Measurement& row : rows) schedules_.push_back(schedule(row));
+      : setup_(setup), source_(source) {
+    for (const Measurement& row : rows) {
+      models_.add(row.model, known(setup.models, row.model, row, "model"));
+      networks_.add(row.network, known(setup.networks, row.network, row, "network"));
+    }
+    models_.number();
+    networks_.number();
+    std::map<Key, std::size_t> found;
+    for (const Measurement& row : rows) {
+      const Key key = {models_.index(row.model), networks_.index(row.network), row.schedule, row.workers};
+      const auto [at, is_new] = found.emplace(key, configurations_.size());
+      if (is_new)
+        configurations_.push_back(
+            {.row = &row, .model = std::get<0>(key), .network = std::get<1>(key), .schedule = schedule(row)});
+      of_row_.push_back(at->second);
+    }
   }
 
-  double samples_per_s(std::size_t i, const Factors& factors) const {
-    const Measurement& row = rows_[i];
-    const core::Profile profile =
-        core::scaled(known(setup_.models, row.model, row, "model"), factor(factors.models, row.model));
-    const core::Network network = core::scaled(known(setup_.networks, row.network, row, "network"), 1,
-                                               factor(factors.networks, row.network));
-    const planner::Schedule& schedule = schedules_[i];
+  const Named<core::Profile>& models() const { return models_; }
+  const Named<core::Network>& networks() const { return networks_; }
+  std::size_t configurations() const { return configurations_.size(); }
+  std::size_t configuration(std::size_t row) const { return of_row_[row]; }
+  std::size_t model(std::size_t configuration) const { return configurations_[configuration].model; }
+  std::size_t network(std::size_t configuration) const { return configurations_[configuration].network; }
+
+  std::vector<core::Profile> profiles_at(const std::vector<double>& logarithms) const {
+    return models_.scaled(logarithms, [](const core::Profile& profile, double factor) {
+      return core::scaled(profile, factor);
+    });
+  }
+  std::vector<core::Network> networks_at(const std::vector<double>& logarithms) const {
+    return networks_.scaled(logarithms, [](const core::Network& network, double factor) {
+      return core::scaled(network, 1, factor);
+    });
+  }
+
+  double samples_per_s(std::size_t configuration, const std::vector<core::Profile>& profiles,
+                       const std::vector<core::Network>& networks) const {
+    const Configuration& of = configurations_[configuration];
     try {
-      const planner::Setting setting(profile, network, row.workers,
-                                     schedule.all_reduce ? *schedule.all_reduce : setup_.all_reduce, {});
-      return planner::run(setting, schedule).metrics.throughput_samples_per_s;
+      const planner::Setting setting(profiles[of.model], networks[of.network], of.row->workers,
+                                     of.schedule.all_reduce ? *of.schedule.all_reduce : setup_.all_reduce,
+                                     {});
+      constexpr double kUsPerSecond = 1e6;
+      const double samples =
+          static_cast<double>(setting.workload.profile->batch_size) * static_cast<double>(of.row->workers);
+      return samples / iteration_us(setting, of.schedule) * kUsPerSecond;
     } catch (const core::Unsupported& problem) {
-      expected(row, problem.expected(), problem.got());
+      expected(*of.row, problem.expected(), problem.got());
     }
   }
 
  private:
-  static double factor(const std::map<std::string, double>& logarithms, const std::string& name) {
-    const auto found = logarithms.find(name);
-    return found == logarithms.end() ? 1 : std::exp(found->second);
-  }
+  using Key = std::tuple<std::size_t, std::size_t, std::string, std::int64_t>;
+
+  struct Configuration {
+    const Measurement* row;  ///< the first one
+    std::size_t model = 0;
+    std::size_t network = 0;
+    planner::Schedule schedule;
+  };
 
   [[noreturn]] void expected(const Measurement& row, std::string_view what, std::string_view got) const {
     throw core::InputError(fmt::format("{}:{}: expected {}, got {}", source_, row.line, what, got));
@@ -81,120 +161,186 @@ class Predictor {
              fmt::format("'{}'", core::printable(row.schedule)));
   }
 
-  const std::vector<Measurement>& rows_;
   const Setup& setup_;
   const std::string& source_;
-  std::vector<planner::Schedule> schedules_;
+  Named<core::Profile> models_;
+  Named<core::Network> networks_;
+  std::vector<Configuration> configurations_;
+  std::vector<std::size_t> of_row_;
 };
 
 double relative(double ours, double measured) { return std::abs(ours - measured) / measured; }
-
-/// Returns pointers to the logarithms as one vector, models first.
-std::vector<double*> unknowns(Factors& factors) {
-  std::vector<double*> out;
-  for (auto* group : {&factors.models, &factors.networks})
-    for (auto& [name, logarithm] : *group) out.push_back(&logarithm);
-  return out;
-}
 
 /// Least squares by Levenberg and Marquardt over the logarithms of the errors.
 class Fit {
  public:
   Fit(const std::vector<Measurement>& rows, const std::vector<bool>& on, const Predictor& predictor)
-      : rows_(rows), predictor_(predictor) {
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      if (on[i]) on_.push_back(i);
+      : rows_(rows),
+        predictor_(predictor),
+        is_calibrated_(predictor.configurations()),
+        model_(predictor.models().size()),
+        network_(predictor.networks().size()) {
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (!on[i]) continue;
+      on_.push_back(i);
+      const std::size_t configuration = predictor.configuration(i);
+      is_calibrated_[configuration] = true;
+      model_[predictor.model(configuration)] = network_[predictor.network(configuration)] = 0;
+    }
+    for (auto* places : {&model_, &network_})
+      for (std::optional<Eigen::Index>& place : *places)
+        if (place) place = unknowns_++;
   }
 
-  double cost(Factors& factors) const {
-    double sum = 0;
-    for (const double* each : unknowns(factors)) sum += kPull * *each * *each;
-    for (const std::size_t i : on_) sum += residual(i, factors) * residual(i, factors);
-    return sum;
-  }
+  /// Factors, and the cost that they reach.
+  struct Found {
+    Factors factors;
+    double cost = 0;
+  };
 
-  Factors from(Factors factors) const {
+  Found from(double network_logarithm) const {
     constexpr int kSteps = 40;
     constexpr double kLittle = 1e-9;
     constexpr double kStubborn = 1e9;
     double damping = 1e-3;
-    double min = cost(factors);
+    Point at = point(start(network_logarithm));
+    std::optional<Linear> linear;  // at that point; only its damping differs from one attempt to the next
     for (int i = 0; i < kSteps && damping < kStubborn; ++i) {
-      Factors next = step(factors, damping);
-      const double reached = cost(next);
-      if (reached >= min) {
+      if (!linear) linear = linearized(at);
+      Point next = point(moved(at.factors, *linear, damping));
+      if (next.cost >= at.cost) {
         damping *= 10;
         continue;
       }
-      const bool done = min - reached < kLittle * min;
-      factors = std::move(next);
-      min = reached;
+      const bool done = at.cost - next.cost < kLittle * at.cost;
+      at = std::move(next);
+      linear.reset();
       damping /= 10;
       if (done) break;
     }
-    return factors;
+    return {.factors = std::move(at.factors), .cost = at.cost};
   }
+
+  bool fits_model(std::size_t model) const { return model_[model].has_value(); }
+  bool fits_network(std::size_t network) const { return network_[network].has_value(); }
 
  private:
-  double residual(std::size_t i, const Factors& factors) const {
-    return std::log(predictor_.samples_per_s(i, factors) / rows_[i].samples_per_s);
+  /// Factors with what they predict, by configuration.
+  struct Point {
+    Factors factors;
+    std::vector<core::Profile> profiles;
+    std::vector<core::Network> networks;
+    std::vector<double> rates;
+    double cost = 0;
+  };
+
+  /// The normal equations without damping.
+  struct Linear {
+    Eigen::MatrixXd a;
+    Eigen::VectorXd g;
+  };
+
+  Factors start(double network_logarithm) const {
+    Factors out = {.models = std::vector<double>(model_.size()),
+                   .networks = std::vector<double>(network_.size())};
+    for (std::size_t i = 0; i < network_.size(); ++i)
+      if (network_[i]) out.networks[i] = network_logarithm;
+    return out;
   }
 
-  Factors step(Factors factors, double damping) const {
+  Point point(Factors factors) const {
+    Point out = {.factors = std::move(factors), .profiles = {}, .networks = {}, .rates = {}};
+    out.profiles = predictor_.profiles_at(out.factors.models);
+    out.networks = predictor_.networks_at(out.factors.networks);
+    out.rates = rates(out.profiles, out.networks);
+    for (const auto* logarithms : {&out.factors.models, &out.factors.networks})
+      for (const double each : *logarithms) out.cost += kPull * each * each;
+    for (const std::size_t i : on_) out.cost += residual(i, out.rates) * residual(i, out.rates);
+    return out;
+  }
+
+  std::vector<double> rates(const std::vector<core::Profile>& profiles,
+                            const std::vector<core::Network>& networks) const {
+    std::vector<double> out(is_calibrated_.size());
+    for (std::size_t i = 0; i < out.size(); ++i)
+      if (is_calibrated_[i]) out[i] = predictor_.samples_per_s(i, profiles, networks);
+    return out;
+  }
+
+  double residual(std::size_t row, const std::vector<double>& rates) const {
+    return std::log(rates[predictor_.configuration(row)] / rows_[row].samples_per_s);
+  }
+
+  Linear linearized(const Point& at) const {
     constexpr double kDifference = 1e-4;
-    const std::vector<double*> x = unknowns(factors);
-    const auto n = static_cast<Eigen::Index>(x.size());
-    Eigen::MatrixXd a = Eigen::MatrixXd::Zero(n, n);
-    Eigen::VectorXd g = Eigen::VectorXd::Zero(n);
-    for (Eigen::Index j = 0; j < n; ++j) {
-      a(j, j) += kPull;
-      g(j) += kPull * *x[static_cast<std::size_t>(j)];
-    }
-    for (const std::size_t i : on_) {
-      const double here = residual(i, factors);
-      Eigen::VectorXd slope = Eigen::VectorXd::Zero(n);
-      for (Eigen::Index j = 0; j < n; ++j) {
-        double& each = *x[static_cast<std::size_t>(j)];
-        if (&each != &factors.models.at(rows_[i].model) && &each != &factors.networks.at(rows_[i].network))
-          continue;
-        const double before = each;
-        each += kDifference;
-        slope(j) = (residual(i, factors) - here) / kDifference;
-        each = before;
+    const auto increased = [](std::vector<double> logarithms) {
+      for (double& each : logarithms) each += kDifference;
+      return logarithms;
+    };
+    const std::vector<double> slower =
+        rates(predictor_.profiles_at(increased(at.factors.models)), at.networks);
+    const std::vector<double> longer =
+        rates(at.profiles, predictor_.networks_at(increased(at.factors.networks)));
+    Linear out = {.a = Eigen::MatrixXd::Zero(unknowns_, unknowns_), .g = Eigen::VectorXd::Zero(unknowns_)};
+    const auto pull = [&](const std::vector<std::optional<Eigen::Index>>& places,
+                          const std::vector<double>& logarithms) {
+      for (std::size_t i = 0; i < places.size(); ++i) {
+        if (!places[i]) continue;
+        out.a(*places[i], *places[i]) += kPull;
+        out.g(*places[i]) += kPull * logarithms[i];
       }
-      a += slope * slope.transpose();
-      g += slope * here;
+    };
+    pull(model_, at.factors.models);
+    pull(network_, at.factors.networks);
+    for (const std::size_t i : on_) {
+      const std::size_t configuration = predictor_.configuration(i);
+      const Eigen::Index model = *model_[predictor_.model(configuration)];
+      const Eigen::Index network = *network_[predictor_.network(configuration)];
+      const double here = residual(i, at.rates);
+      const double by_model = (residual(i, slower) - here) / kDifference;
+      const double by_network = (residual(i, longer) - here) / kDifference;
+      out.a(model, model) += by_model * by_model;
+      out.a(model, network) += by_model * by_network;
+      out.a(network, model) += by_model * by_network;
+      out.a(network, network) += by_network * by_network;
+      out.g(model) += by_model * here;
+      out.g(network) += by_network * here;
     }
-    a.diagonal() *= 1 + damping;
-    const Eigen::VectorXd move = a.ldlt().solve(g);
-    for (Eigen::Index j = 0; j < n; ++j) {
-      double& each = *x[static_cast<std::size_t>(j)];
-      each = std::clamp(each - move(j), -kMaxLogarithm, kMaxLogarithm);
-    }
+    return out;
+  }
+
+  Factors moved(Factors factors, Linear linear, double damping) const {
+    linear.a.diagonal() *= 1 + damping;
+    const Eigen::VectorXd move = linear.a.ldlt().solve(linear.g);
+    const auto apply = [&](const std::vector<std::optional<Eigen::Index>>& places,
+                           std::vector<double>& logarithms) {
+      for (std::size_t i = 0; i < places.size(); ++i)
+        if (places[i])
+          logarithms[i] = std::clamp(logarithms[i] - move(*places[i]), -kMaxLogarithm, kMaxLogarithm);
+    };
+    apply(model_, factors.models);
+    apply(network_, factors.networks);
     return factors;
   }
 
   const std::vector<Measurement>& rows_;
   const Predictor& predictor_;
   std::vector<std::size_t> on_;
+  std::vector<bool> is_calibrated_;                   // by configuration
+  std::vector<std::optional<Eigen::Index>> model_;    // by model: its unknown; none without calibration rows
+  std::vector<std::optional<Eigen::Index>> network_;  // by network
+  Eigen::Index unknowns_ = 0;
 };
 
 /// Starts from networks as given, slower and faster: from a network that is hidden completely, the fit would
 /// get no gradient.
-Factors fit(const std::vector<Measurement>& rows, const std::vector<bool>& on, const Predictor& predictor) {
-  const Fit fit(rows, on, predictor);
-  std::optional<Factors> best;
+Factors best_fit(const Fit& fit) {
+  std::optional<Fit::Found> best;
   for (const double start : {0.0, 1.5, -1.5}) {
-    Factors factors;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (!on[i]) continue;
-      factors.models.emplace(rows[i].model, 0);
-      factors.networks.emplace(rows[i].network, start);
-    }
-    factors = fit.from(std::move(factors));
-    if (!best || fit.cost(factors) < fit.cost(*best)) best = std::move(factors);
+    Fit::Found found = fit.from(start);
+    if (!best || found.cost < best->cost) best = std::move(found);
   }
-  return *best;
+  return best->factors;
 }
 
 /// Mean samples per second and worker of each model's calibration rows.
@@ -208,6 +354,16 @@ std::map<std::string, double> means_per_worker(const std::vector<Measurement>& r
     counts[rows[i].model] += 1;
   }
   for (auto& [model, sum] : out) sum /= counts[model];
+  return out;
+}
+
+/// The rate of every configuration.
+std::vector<double> predicted(const Predictor& predictor, const Factors& factors) {
+  const std::vector<core::Profile> profiles = predictor.profiles_at(factors.models);
+  const std::vector<core::Network> networks = predictor.networks_at(factors.networks);
+  std::vector<double> out;
+  for (std::size_t i = 0; i < predictor.configurations(); ++i)
+    out.push_back(predictor.samples_per_s(i, profiles, networks));
   return out;
 }
 
@@ -228,18 +384,23 @@ MeasurementsResult calibrate_and_predict(const std::vector<Measurement>& rows,
   if (std::find(calibrate_on.begin(), calibrate_on.end(), false) == calibrate_on.end())
     throw core::InputError("--calibrate-on: expected rows to be left to predict, got all of them");
   const Predictor predictor(rows, setup, source);
-  const Factors factors = fit(rows, calibrate_on, predictor);
+  const Fit fit(rows, calibrate_on, predictor);
+  const Factors factors = best_fit(fit);
   const std::map<std::string, double> null = means_per_worker(rows, calibrate_on);
   MeasurementsResult out;
-  for (const auto& [name, logarithm] : factors.models) out.compute_factors[name] = std::exp(logarithm);
-  for (const auto& [name, logarithm] : factors.networks) out.per_byte_factors[name] = std::exp(logarithm);
-  for (const auto* group : {&factors.models, &factors.networks})
-    for (const auto& [name, logarithm] : *group)
-      if (std::abs(logarithm) >= kMaxLogarithm) out.at_limit.push_back(name);
+  const auto add = [&](const std::string& name, double logarithm, std::map<std::string, double>& to) {
+    to[name] = std::exp(logarithm);
+    if (std::abs(logarithm) >= kMaxLogarithm) out.at_limit.push_back(name);
+  };
+  for (const auto& [name, i] : predictor.models().indexes())
+    if (fit.fits_model(i)) add(name, factors.models[i], out.compute_factors);
+  for (const auto& [name, i] : predictor.networks().indexes())
+    if (fit.fits_network(i)) add(name, factors.networks[i], out.per_byte_factors);
+  const std::vector<double> rates = predicted(predictor, factors);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     PredictedRow row = {.measured = rows[i],
                         .is_calibrated_on = calibrate_on[i],
-                        .samples_per_s = predictor.samples_per_s(i, factors),
+                        .samples_per_s = rates[predictor.configuration(i)],
                         .error = 0,
                         .null_error = {}};
     row.error = relative(row.samples_per_s, rows[i].samples_per_s);

@@ -28,7 +28,7 @@ namespace {
 using core::EnvironmentError;
 using transport::Descriptor;
 
-constexpr int kPatienceMs = 10'000;
+constexpr int kPatienceMs = 60'000;
 
 /// Returns an unnamed file that holds the text.
 Descriptor file_of(const std::string& text) {
@@ -47,9 +47,10 @@ std::string first_line(const Descriptor& file) {
   return all.substr(0, all.find('\n'));
 }
 
-[[noreturn]] void become(int network, const std::vector<std::string>& command, const Descriptor& input,
-                         const Descriptor& said) {
+[[noreturn]] void become(pid_t parent, int network, const std::vector<std::string>& command,
+                         const Descriptor& input, const Descriptor& said) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(126);
   std::vector<char*> argv;
   argv.reserve(command.size() + 1);
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
@@ -78,9 +79,10 @@ std::string find_command(const std::string& name) {
 void run_inside(int network, const std::vector<std::string>& command, const std::string& input) {
   const Descriptor given = file_of(input);
   const Descriptor said = file_of("");
+  const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) throw EnvironmentError("cannot start a process: " + std::generic_category().message(errno));
-  if (child == 0) become(network, command, given, said);
+  if (child == 0) become(parent, network, command, given, said);
   const Descriptor process = transport::open_process(child);
   pollfd one = {.fd = process.get(), .events = POLLIN, .revents = 0};
   const bool has_ended = ::poll(&one, 1, kPatienceMs) == 1;
@@ -88,7 +90,7 @@ void run_inside(int network, const std::vector<std::string>& command, const std:
   int status = 0;
   ::waitpid(child, &status, 0);
   const std::string name = std::filesystem::path(command[0]).filename().string();
-  if (!has_ended) throw EnvironmentError(name + ": takes longer than 10 s");
+  if (!has_ended) throw EnvironmentError(name + ": takes longer than 60 s");
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   const std::string line = first_line(said);
   throw EnvironmentError(fmt::format("{}: {}", name, line.empty() ? "failed without a message" : line));

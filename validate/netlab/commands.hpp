@@ -11,7 +11,7 @@ namespace netlab {
 std::string find_command(const std::string& name);
 
 /// Runs the command in the network namespace of the descriptor `network`, passes it `input`, and waits.
-/// Throws EnvironmentError with the first line of its output if it fails or takes longer than 10 s.
+/// Throws EnvironmentError with the first line of its output if it fails or takes longer than 60 s.
 void run_inside(int network, const std::vector<std::string>& command, const std::string& input);
 
 }  // namespace netlab

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,7 +30,8 @@ namespace {
 using core::EnvironmentError;
 using transport::Descriptor;
 
-constexpr int kPatienceMs = 30'000;
+/// A keeper that lives is waited for: it may get few turns on the processors.
+constexpr int kPatienceMs = 300'000;
 
 [[noreturn]] void fail(const std::string& what) {
   throw EnvironmentError(fmt::format("{}: {}", what, std::generic_category().message(errno)));
@@ -98,12 +100,19 @@ void add_nodes(const Shape& shape, std::string& links, std::string& shapes) {
   }
 }
 
+/// Kills this process when the thread that has forked it ends. A change of rights resets it.
+void die_with(pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);
+}
+
 /// Runs in the keeper. Returns descriptors of the workers' namespaces; the switch is in the keeper's own
 /// namespace.
-std::vector<Descriptor> make_network(const Shape& shape) {
+std::vector<Descriptor> make_network(const Shape& shape, pid_t parent) {
   const std::string ip = find_command("ip");
   const std::string tc = find_command("tc");
   become_root();
+  die_with(parent);
   std::vector<Descriptor> workers;
   for (std::uint32_t i = 0; i < shape.workers; ++i) workers.push_back(new_network());
   const Descriptor hub = new_network();
@@ -137,40 +146,45 @@ std::vector<Descriptor> make_network(const Shape& shape) {
   return workers;
 }
 
+void send_text(const Descriptor& socket, const std::string& text) {
+  if (::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(text.size()))
+    ::_exit(1);
+}
+
 /// Runs in the new process. Sends "up" and the namespaces' descriptors, or an error message, and then waits
-/// to be killed.
-[[noreturn]] void keep(const Shape& shape, const Descriptor& answer, Lifetime lifetime) {
+/// to be killed. A network that outlives its builder does so only once the builder says that it is on record.
+[[noreturn]] void keep(const Shape& shape, const Descriptor& builder, Lifetime lifetime, pid_t parent) {
   std::string said;
   std::vector<Descriptor> workers;
   try {
-    workers = make_network(shape);
-    if (lifetime == Lifetime::of_thread)
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a change of rights may have reset it
+    workers = make_network(shape, parent);
     said = "up";
     for (const Descriptor& worker : workers) said += fmt::format(" {}", worker.get());
   } catch (const std::exception& error) {
     said = error.what();
   }
-  const bool is_up = !workers.empty();
-  const bool is_said = ::write(answer.get(), said.data(), said.size()) == static_cast<ssize_t>(said.size());
-  if (!is_up || !is_said) ::_exit(1);
-  ::close(answer.get());
+  send_text(builder, said + '\n');
+  if (workers.empty()) ::_exit(1);
+  if (lifetime == Lifetime::until_down) {
+    char is_on_record = 0;
+    if (::recv(builder.get(), &is_on_record, 1, 0) != 1) ::_exit(1);
+    ::prctl(PR_SET_PDEATHSIG, 0);
+    send_text(builder, "kept\n");
+  }
+  ::close(builder.get());
   for (;;) ::pause();
 }
 
-[[noreturn]] void become_keeper(const Shape& shape, const Descriptor& answer, Lifetime lifetime,
+[[noreturn]] void become_keeper(const Shape& shape, const Descriptor& builder, Lifetime lifetime,
                                 pid_t parent) {
   ::setsid();
-  if (lifetime == Lifetime::of_thread) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) ::_exit(1);
-  }
+  die_with(parent);
   ::prctl(PR_SET_NAME, "fusewise-netlab");
   const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nothing, stream);
   for (int fd = 3; fd < 1024; ++fd)  // closes inherited pipes
-    if (fd != answer.get()) ::close(fd);
-  keep(shape, answer, lifetime);
+    if (fd != builder.get()) ::close(fd);
+  keep(shape, builder, lifetime, parent);
 }
 
 /// Returns field 22 (start time) of /proc/PID/stat; 0 if there is no such process, or if it is a zombie.
@@ -188,16 +202,19 @@ std::uint64_t start_of(pid_t pid) {
   return start;
 }
 
-std::string read_until_end(const Descriptor& from) {
+/// Returns what the keeper says in a line; less if it ends.
+std::string line_of(const Descriptor& keeper) {
   std::string out;
-  for (;;) {
-    pollfd one = {.fd = from.get(), .events = POLLIN, .revents = 0};
+  while (!out.ends_with('\n')) {
+    pollfd one = {.fd = keeper.get(), .events = POLLIN, .revents = 0};
     if (::poll(&one, 1, kPatienceMs) != 1) return "the keeper of the network does not answer";
     std::array<char, 1000> buffer{};
-    const ssize_t got = ::read(from.get(), buffer.data(), buffer.size());
+    const ssize_t got = ::recv(keeper.get(), buffer.data(), buffer.size(), 0);
     if (got <= 0) return out;
     out.append(buffer.data(), static_cast<std::size_t>(got));
   }
+  out.pop_back();
+  return out;
 }
 
 bool is_same_namespace(int fd, const char* own) {
@@ -213,27 +230,33 @@ std::int64_t burst_bytes(double bits_per_second) {
   return static_cast<std::int64_t>(std::max(131072.0, bits_per_second / 8 * 1e-3));
 }
 
-Lab build(const Shape& shape, Lifetime lifetime) {
+Lab build(const Shape& shape, Lifetime lifetime, const std::function<void(const Lab&)>& record) {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("pipe");
-  const Descriptor answer(ends[0]);
-  Descriptor asks(ends[1]);
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) fail("socketpair");
+  const Descriptor to_keeper(ends[0]);
+  Descriptor to_builder(ends[1]);
   const pid_t parent = ::getpid();
   const pid_t keeper = ::fork();
   if (keeper < 0) fail("fork");
-  if (keeper == 0) become_keeper(shape, asks, lifetime, parent);
-  asks.reset();
+  if (keeper == 0) become_keeper(shape, to_builder, lifetime, parent);
+  to_builder.reset();
   Lab lab = {.shape = shape, .keeper = keeper, .keeper_started = start_of(keeper), .namespaces = {}};
-  const std::string said = read_until_end(answer);
-  std::istringstream words(said);
-  std::string first;
-  words >> first;
-  if (first != "up") {
+  try {
+    std::istringstream words(line_of(to_keeper));
+    std::string first;
+    words >> first;
+    if (first != "up")
+      throw EnvironmentError(fmt::format(
+          "netlab: {}", words.str().empty() ? "the keeper of the network has ended" : words.str()));
+    for (int fd = 0; words >> fd;) lab.namespaces.push_back(fd);
+    if (lifetime == Lifetime::of_thread) return lab;
+    record(lab);
+    if (::send(to_keeper.get(), "!", 1, MSG_NOSIGNAL) != 1 || line_of(to_keeper) != "kept")
+      throw EnvironmentError("netlab: the keeper of the network has ended");
+  } catch (...) {
     remove(lab);
-    throw EnvironmentError(
-        fmt::format("netlab: {}", said.empty() ? "the keeper of the network has ended" : said));
+    throw;
   }
-  for (int fd = 0; words >> fd;) lab.namespaces.push_back(fd);
   return lab;
 }
 

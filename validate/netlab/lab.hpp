@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,12 +40,14 @@ struct Lab {
 
 enum class Lifetime : std::uint8_t {
   of_thread,   ///< the keeper is killed when the thread that builds the lab dies
-  until_down,  ///< it stays when this process ends
+  until_down,  ///< it stays when this process ends, once the lab is on record
 };
 
 /// Works as root or in a user namespace. Otherwise throws EnvironmentError, one line that says what is
-/// missing; nothing is left behind then. To be called from single-threaded processes.
-Lab build(const Shape& shape, Lifetime lifetime);
+/// missing; nothing is left behind then. To be called from single-threaded processes. With until_down,
+/// `record` writes down how the lab is found again. Until it has returned, the keeper is killed when this
+/// process dies, so that no lab is ever up without a record.
+Lab build(const Shape& shape, Lifetime lifetime, const std::function<void(const Lab&)>& record = {});
 
 /// Kills the keeper and returns when it has ended; the network ends with it unless a process is still inside.
 void remove(const Lab& lab);

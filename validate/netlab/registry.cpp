@@ -103,7 +103,7 @@ std::string lab_text(const Lab& lab) {
 std::optional<Lab> find_lab(const std::filesystem::path& folder, const std::string& name) {
   const std::filesystem::path file = file_of(folder, name);
   if (!std::filesystem::exists(file)) return {};
-  Lab lab = read_lab(core::Field::load(file));
+  Lab lab = read_lab(core::Field::parse(core::read_own_file(file), file.string()));
   return is_up(lab) ? std::optional(std::move(lab)) : std::nullopt;
 }
 
@@ -112,9 +112,11 @@ void enlist(const std::filesystem::path& folder, const std::string& name, const 
 }
 
 void remove_lab_file(const std::filesystem::path& folder, const std::string& name) {
+  const std::string begin = file_of(folder, name).string();
   std::error_code error;
-  std::filesystem::remove(file_of(folder, name), error);
-  if (error) throw EnvironmentError(fmt::format("{}: {}", file_of(folder, name).string(), error.message()));
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (!error && entry.path().string().starts_with(begin)) std::filesystem::remove(entry.path(), error);
+  if (error) throw EnvironmentError(fmt::format("{}: {}", begin, error.message()));
 }
 
 }  // namespace netlab

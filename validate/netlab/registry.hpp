@@ -36,7 +36,7 @@ std::string lab_text(const Lab& lab);
 /// Returns nothing if no lab of this name is up; a file whose keeper has ended does not count.
 std::optional<Lab> find_lab(const std::filesystem::path& folder, const std::string& name);
 void enlist(const std::filesystem::path& folder, const std::string& name, const Lab& lab);
-/// Removes the file of a lab, if there is one.
+/// Removes the file of a lab, if there is one, and what a command that was killed has left of it.
 void remove_lab_file(const std::filesystem::path& folder, const std::string& name);
 
 }  // namespace netlab

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "core/files.hpp"
@@ -12,6 +13,9 @@ namespace {
 
 using core::Field;
 using nlohmann::json;
+
+/// A scenario that is like another one is a copy of it.
+constexpr std::size_t kMaxBytesInAll = std::size_t{16} << 20U;
 
 /// A scenario before it is read, and the file to which its paths are relative.
 struct Source {
@@ -34,6 +38,7 @@ std::vector<NamedScenario> read_scenarios(const Field& list, std::string_view pa
   const json paper = json::parse(paper_text);
   std::vector<NamedScenario> out;
   std::vector<Source> sources;
+  std::size_t bytes = 0;
   for (const Field& item : list.items()) {
     item.allow_only({"name", "scenario", "like", "patch"});
     const std::optional<Field> like = item.find("like");
@@ -55,7 +60,11 @@ std::vector<NamedScenario> read_scenarios(const Field& list, std::string_view pa
       if (!patch->is_object()) patch->expected("an object");
       source.value.merge_patch(value_at(paper, *patch));
     }
-    out.push_back({.name = name, .file = Field::parse(source.value.dump(), source.file), .at = item});
+    const std::string text = source.value.dump();
+    bytes += text.size();
+    if (bytes > kMaxBytesInAll)
+      item.expected(fmt::format("scenarios of at most {} MiB in all", kMaxBytesInAll >> 20U), "more");
+    out.push_back({.name = name, .file = Field::parse(text, source.file), .at = item});
     sources.push_back(std::move(source));
   }
   return out;

@@ -91,7 +91,7 @@ planner::Metrics predict(scenarios::Scenario scenario, std::int64_t workers,
   scenario.workers = {workers};
   scenario.schedules = {schedule};
   scenario.job.reset();
-  return scenarios::run(scenario).entries.front().metrics;
+  return scenarios::run(scenario, {.samples = 0}).entries.front().metrics;
 }
 
 }  // namespace validate

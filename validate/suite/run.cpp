@@ -65,7 +65,7 @@ class GroupRun {
  public:
   GroupRun(const Group& group, const RunOptions& spec, PredictionFileWriter& prediction_file)
       : group_(group), spec_(spec), worker_group_(place_of(group, spec)), prediction_file_(prediction_file) {
-    for (const std::string& warning : worker_group_.warnings()) spec_.tell("warning: " + warning);
+    tell_warnings();
   }
 
   GroupResult run() {
@@ -91,6 +91,10 @@ class GroupRun {
     return place;
   }
 
+  void tell_warnings() {
+    for (const std::string& warning : worker_group_.take_warnings()) spec_.tell("warning: " + warning);
+  }
+
   void predict() {
     std::vector<live::RunSpec> all;
     for (const Plan& plan : group_.plans) all.push_back(plan.spec);
@@ -104,12 +108,14 @@ class GroupRun {
     }
     prediction_file_.add(group_, calibration_, all, predictions_);
     spec_.tell(line);
+    tell_warnings();
   }
 
   CaseRun run_of(std::size_t number) {
     const live::RunSpec& spec = group_.plans[number].spec;
     const live::Prediction& prediction = predictions_[number];
     const live::Record record = live::execute(worker_group_, spec, calibration_, prediction);
+    tell_warnings();
     return {.predicted_us = prediction.iteration_us,
             .alpha_beta_us = alpha_beta_us(spec, calibration_, prediction),
             .iterations_us = lengths_us(record),

@@ -8,6 +8,7 @@
 
 #include "core/errors.hpp"
 #include "core/estimate/estimated_profile.hpp"
+#include "core/file_guard.hpp"
 #include "core/limits.hpp"
 #include "core/scaled.hpp"
 #include "planner/scenarios/run.hpp"
@@ -73,6 +74,9 @@ core::Profile read_scaled_profile(const Field& group) {
     for (core::ProfileTensor& tensor : layer.tensors)
       tensor.elements =
           std::max<std::int64_t>(1, std::llround(static_cast<double>(tensor.elements) * gradients));
+  if (core::parameter_count(profile) > core::kMaxElementsInAll)
+    scale->at("gradients")
+        .expected(fmt::format("a factor that gives at most {} elements in all", core::kMaxElementsInAll));
   return profile;
 }
 
@@ -173,7 +177,7 @@ void check_predictable(const Field& field, const Group& group) {
                                   .warnings = {},
                                   .file = field};
   for (const Plan& plan : group.plans) scenario.schedules.push_back(plan.spec.schedule);
-  (void)scenarios::run(scenario);
+  (void)scenarios::run(scenario, {.samples = 0});
 }
 
 Group read_group(const Field& field, const live::RunSpec& usual) {
@@ -214,6 +218,7 @@ Program read_program(const Field& field) {
                  .limit = std::chrono::seconds(
                      count_at<std::int64_t>(field, "limit_s", 1, kMaxLimitS, usual.limit.count()))};
   if (!std::filesystem::is_regular_file(out.script)) field.at("script").expected("a file");
+  core::add_input(out.script);
   return out;
 }
 

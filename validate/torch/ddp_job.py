@@ -52,7 +52,7 @@ def enter(keeper, descriptor):
 
 
 def keep_to_share(rank, workers):
-    """As fusewise's own workers do: else it is chance who shares a processor with whom."""
+    """Gives each worker its share of the processors, as fusewise's own workers do."""
     processors = sorted(os.sched_getaffinity(0))
     shares = min(workers, len(processors))
     begin, end = (share * len(processors) // shares for share in (rank % shares, rank % shares + 1))
@@ -282,7 +282,7 @@ class Quiet:
 
     @staticmethod
     def times():
-        """Of all processors, busy and all; of the processes that this one has started and waited for."""
+        """Processor times: busy and total of all processors, and those of the finished child processes."""
         ticks = [int(word) for word in pathlib.Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
         second = os.sysconf("SC_CLK_TCK")

@@ -24,6 +24,8 @@ class Descriptor {
   void reset() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }
+  /// Leaves it open to the caller.
+  int release() { return std::exchange(fd_, -1); }
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
 

@@ -1,5 +1,6 @@
 #include "collectives/transport/tcp/handshake.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -9,8 +10,9 @@ namespace transport {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x6573697765737566;  // "fusewise"
-constexpr std::uint64_t kMaxBytes = 1 << 22;
 constexpr std::uint32_t kMaxRanks = 1 << 16;
+/// Memory is allocated for so much of a message before it arrives.
+constexpr std::size_t kStep = 1 << 16;
 
 class Packer {
  public:
@@ -23,10 +25,9 @@ class Packer {
   }
   void text(std::string_view value) {
     number(static_cast<std::uint32_t>(value.size()));
-    const std::size_t at = bytes_.size();
-    bytes_.resize(at + value.size());
-    if (!value.empty()) std::memcpy(bytes_.data() + at, value.data(), value.size());
+    raw(std::as_bytes(std::span(value)));
   }
+  void raw(std::span<const std::byte> value) { bytes_.insert(bytes_.end(), value.begin(), value.end()); }
   Bytes done() && { return std::move(bytes_); }
 
  private:
@@ -48,6 +49,9 @@ class Unpacker {
     const auto size = number<std::uint32_t>();
     if (!take(size)) return "";
     return {reinterpret_cast<const char*>(bytes_.data()) + at_ - size, size};
+  }
+  void raw(std::span<std::byte> into) {
+    if (take(into.size())) std::memcpy(into.data(), bytes_.data() + at_ - into.size(), into.size());
   }
   bool good() const { return good_; }
   bool at_end() const { return good_ && at_ == bytes_.size(); }
@@ -101,6 +105,13 @@ Process this_process() {
   return {.host = host.data(), .pid = ::getpid()};
 }
 
+Bytes packed(const Challenge& challenge) {
+  Packer out;
+  out.number(challenge.version);
+  out.raw(challenge.nonce);
+  return std::move(out).done();
+}
+
 Bytes packed(const Handshake& handshake) {
   Packer out;
   pack(out, handshake);
@@ -120,11 +131,17 @@ Bytes packed(const Answer& answer) {
   return std::move(out).done();
 }
 
+std::optional<Challenge> unpacked_challenge(std::span<const std::byte> bytes) {
+  Unpacker in(bytes);
+  Challenge challenge = {.version = in.number<std::uint32_t>()};
+  if (in.good() && challenge.version != kTcpVersion) return challenge;
+  in.raw(challenge.nonce);
+  return in.at_end() ? std::optional(challenge) : std::nullopt;
+}
+
 std::optional<Handshake> unpacked_handshake(std::span<const std::byte> bytes) {
   Unpacker in(bytes);
   Handshake handshake = unpack_handshake(in);
-  // For another version only its number is read.
-  if (bytes.size() >= sizeof handshake.version && handshake.version != kTcpVersion) return handshake;
   return in.at_end() ? std::optional(std::move(handshake)) : std::nullopt;
 }
 
@@ -143,22 +160,68 @@ std::optional<Answer> unpacked_answer(std::span<const std::byte> bytes) {
   return in.at_end() ? std::optional(std::move(answer)) : std::nullopt;
 }
 
+Bytes sealed(Bytes message, const std::string& secret, Side side, const Nonces& nonces) {
+  const Proof proof = prove(secret, side, nonces, message);
+  message.insert(message.end(), proof.begin(), proof.end());
+  return message;
+}
+
+std::optional<std::span<const std::byte>> opened(std::span<const std::byte> sealed, const std::string& secret,
+                                                 Side side, const Nonces& nonces) {
+  constexpr std::size_t kProof = std::tuple_size_v<Proof>;
+  if (sealed.size() < kProof) return {};
+  const std::span<const std::byte> message = sealed.first(sealed.size() - kProof);
+  if (!is_proved(secret, side, nonces, message, sealed.last(kProof))) return {};
+  return message;
+}
+
+Bytes pack_hello(const Handshake& handshake, const std::string& secret, const Nonces& nonces) {
+  Packer out;
+  pack(out, handshake);
+  out.raw(nonces.connector);
+  return sealed(std::move(out).done(), secret, Side::connector, nonces);
+}
+
+Hello read_hello(std::span<const std::byte> bytes, const std::string& secret, const Nonce& challenge) {
+  constexpr std::size_t kNonce = std::tuple_size_v<Nonce>;
+  constexpr std::size_t kTail = kNonce + std::tuple_size_v<Proof>;
+  Hello hello = {.version = {}, .nonces = {.acceptor = challenge}, .handshake = {}};
+  Unpacker in(bytes);
+  const auto version = in.number<std::uint32_t>();
+  if (in.good()) hello.version = version;
+  if (bytes.size() < kTail) return hello;
+  Unpacker(bytes.last(kTail)).raw(hello.nonces.connector);
+  const auto message = opened(bytes, secret, Side::connector, hello.nonces);
+  if (message && version == kTcpVersion)
+    hello.handshake = unpacked_handshake(message->first(message->size() - kNonce));
+  return hello;
+}
+
+std::optional<std::uint64_t> length_after(std::span<const std::byte, kFrontBytes> front) {
+  Unpacker in(front);
+  if (in.number<std::uint64_t>() != kMagic) return {};
+  return in.number<std::uint64_t>();
+}
+
 bool send_packed(const Descriptor& socket, const Bytes& bytes, Clock::time_point deadline) {
-  Packer front;
-  front.number(kMagic);
-  front.number(static_cast<std::uint64_t>(bytes.size()));
-  return write_all(socket, std::move(front).done(), deadline) && write_all(socket, bytes, deadline);
+  Packer out;
+  out.number(kMagic);
+  out.number(static_cast<std::uint64_t>(bytes.size()));
+  out.raw(bytes);
+  return write_all(socket, std::move(out).done(), deadline);
 }
 
 std::optional<Bytes> receive_packed(const Descriptor& socket, Clock::time_point deadline) {
-  Bytes front(2 * sizeof(std::uint64_t));
+  std::array<std::byte, kFrontBytes> front{};
   if (!read_all(socket, front, deadline)) return {};
-  Unpacker in(front);
-  if (in.number<std::uint64_t>() != kMagic) return {};
-  const auto size = in.number<std::uint64_t>();
-  if (size > kMaxBytes) return {};
-  Bytes bytes(size);
-  if (!read_all(socket, bytes, deadline)) return {};
+  const std::optional<std::uint64_t> size = length_after(front);
+  if (!size || *size > kMaxAnswerBytes) return {};
+  Bytes bytes;
+  while (bytes.size() < *size) {
+    const std::size_t at = bytes.size();
+    bytes.resize(std::min<std::size_t>(*size, at + kStep));
+    if (!read_all(socket, std::span(bytes).subspan(at), deadline)) return {};
+  }
   return bytes;
 }
 

@@ -29,16 +29,34 @@ struct FreeAddresses {
 };
 using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
 
-Addresses resolve(const Address& address) {
+/// Returns 0, or the error of getaddrinfo().
+int look_up(const Address& address, int flags, Addresses& into) {
   addrinfo hints = {};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
+  hints.ai_flags = AI_NUMERICSERV | flags;
   addrinfo* list = nullptr;
   const int error = ::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &list);
+  if (error == 0) into.reset(list);
+  return error;
+}
+
+Addresses resolve(const Address& address) {
+  Addresses found;
+  const int error = look_up(address, 0, found);
   if (error != 0)
     throw TransportError(fmt::format("{}: cannot find this host: {}", text(address), ::gai_strerror(error)));
-  return Addresses(list);
+  return found;
+}
+
+bool is_everywhere(const addrinfo& address) {
+  if (address.ai_family == AF_INET)
+    return reinterpret_cast<const sockaddr_in*>(address.ai_addr)->sin_addr.s_addr == INADDR_ANY;
+  if (address.ai_family != AF_INET6) return false;
+  const in6_addr& host = reinterpret_cast<const sockaddr_in6*>(address.ai_addr)->sin6_addr;
+  const bool is_mapped = IN6_IS_ADDR_V4MAPPED(&host) && std::all_of(host.s6_addr + 12, host.s6_addr + 16,
+                                                                    [](auto byte) { return byte == 0; });
+  return IN6_IS_ADDR_UNSPECIFIED(&host) || is_mapped;
 }
 
 Descriptor new_socket(const addrinfo& address) {
@@ -71,6 +89,21 @@ int connect_once(const Descriptor& socket, const addrinfo& address, Clock::time_
   return error;
 }
 
+/// Calls getsockname or getpeername.
+template <typename Get>
+std::optional<Address> address_by(const Get& get, const Descriptor& socket) {
+  sockaddr_storage storage = {};
+  socklen_t size = sizeof storage;
+  auto* address = reinterpret_cast<sockaddr*>(&storage);
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  if (get(socket.get(), address, &size) != 0 ||
+      ::getnameinfo(address, size, host.data(), host.size(), port.data(), port.size(),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    return {};
+  return Address{.host = host.data(), .port = static_cast<std::uint16_t>(std::stoul(port.data()))};
+}
+
 bool may_come_later(int error) {
   return error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH || error == ECONNRESET;
 }
@@ -96,8 +129,16 @@ std::optional<Address> parse_address(std::string_view text) {
   return address;
 }
 
+bool is_everywhere(const std::string& host) {
+  Addresses found;
+  return look_up({.host = host, .port = 0}, AI_NUMERICHOST, found) == 0 && is_everywhere(*found);
+}
+
 Descriptor listen_on(const Address& address) {
   const Addresses found = resolve(address);
+  if (is_everywhere(*found))
+    throw TransportError(
+        fmt::format("{}: expected the address of one interface, got that of all", text(address)));
   Descriptor socket = new_socket(*found);
   const int yes = 1;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
@@ -136,16 +177,35 @@ std::optional<Descriptor> accept_on(const Descriptor& listener, Clock::time_poin
 }
 
 Address local_address(const Descriptor& socket) {
-  sockaddr_storage storage = {};
-  socklen_t size = sizeof storage;
-  auto* address = reinterpret_cast<sockaddr*>(&storage);
-  std::array<char, NI_MAXHOST> host{};
-  std::array<char, NI_MAXSERV> port{};
-  if (::getsockname(socket.get(), address, &size) != 0 ||
-      ::getnameinfo(address, size, host.data(), host.size(), port.data(), port.size(),
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-    throw TransportError("cannot read a socket's own address");
-  return {.host = host.data(), .port = static_cast<std::uint16_t>(std::stoul(port.data()))};
+  const std::optional<Address> address = address_by(::getsockname, socket);
+  if (!address) throw TransportError("cannot read a socket's own address");
+  return *address;
+}
+
+std::string peer_address(const Descriptor& socket) {
+  const std::optional<Address> address = address_by(::getpeername, socket);
+  return address ? text(*address) : "?";
+}
+
+void keep_asking(const Descriptor& socket) {
+  constexpr int kSeconds = 1;
+  constexpr int kMaxUnanswered = 127;  // of the kernel; is_unanswered() tells earlier
+  const auto set = [&](int level, int option, int value) {
+    ::setsockopt(socket.get(), level, option, &value, sizeof value);
+  };
+  set(IPPROTO_TCP, TCP_KEEPIDLE, kSeconds);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, kSeconds);
+  set(IPPROTO_TCP, TCP_KEEPCNT, kMaxUnanswered);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+}
+
+bool is_unanswered(const Descriptor& socket, std::chrono::milliseconds for_at_least) {
+  tcp_info info = {};
+  socklen_t size = sizeof info;
+  if (::getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
+  return info.tcpi_probes + info.tcpi_retransmits > 0 &&
+         std::chrono::milliseconds(std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv)) >=
+             for_at_least;
 }
 
 bool write_all(const Descriptor& socket, std::span<const std::byte> bytes, Clock::time_point deadline) {

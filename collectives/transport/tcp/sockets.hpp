@@ -27,6 +27,10 @@ std::string text(const Address& address);
 /// Returns nothing if the text is not an address.
 std::optional<Address> parse_address(std::string_view text);
 
+/// Returns whether the host is written as the address that stands for all interfaces: 0.0.0.0 or ::.
+bool is_everywhere(const std::string& host);
+
+/// Listens on the interface of this address. Throws if the address stands for all interfaces.
 Descriptor listen_on(const Address& address);
 
 /// Retries until somebody listens there.
@@ -37,6 +41,15 @@ std::optional<Descriptor> accept_on(const Descriptor& listener, Clock::time_poin
 
 /// Returns the local address of a socket.
 Address local_address(const Descriptor& socket);
+/// Returns the address of the other side as text, "?" if there is none any more.
+std::string peer_address(const Descriptor& socket);
+
+/// Makes the kernel ask the other host every second whether the connection still exists. That host's kernel
+/// answers; its process need not run for it.
+void keep_asking(const Descriptor& socket);
+/// Returns whether the other host has left a question or data unanswered, and nothing has come from it for
+/// this long.
+bool is_unanswered(const Descriptor& socket, std::chrono::milliseconds for_at_least);
 
 /// Returns false if the other side has closed the connection or the deadline has passed.
 bool write_all(const Descriptor& socket, std::span<const std::byte> bytes, Clock::time_point deadline);

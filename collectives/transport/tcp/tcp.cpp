@@ -26,21 +26,41 @@
 namespace transport {
 namespace {
 
-/// Number of heartbeats within the silence limit.
-constexpr std::uint32_t kHeartbeatsPerSilence = 8;
+/// How often the thread looks whether the other hosts answer.
+constexpr std::chrono::milliseconds kBeat(250);
+/// A thread that is later than this has had to wait for a processor.
+constexpr std::chrono::milliseconds kLate(50);
 /// How long a failing rank may take to report its failure.
 constexpr std::chrono::milliseconds kFailureReportTime(500);
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 36;
+constexpr std::uint64_t kMaxReasonBytes = 1 << 16;
 constexpr std::size_t kMaxAtOnce = 1 << 20;
+/// A message takes memory in steps: this much first, then twice what has arrived. What may wait here anyway
+/// is reserved at once, so that it is not copied; it becomes memory when it is written to.
+constexpr std::size_t kFirstStep = 1 << 20;
+/// How much of one rank may wait here before somebody asks for it. Beyond it, it waits on the other host.
+constexpr std::size_t kMaxUnread = 64 << 20;
+/// What a message counts for in addition to its bytes, so that empty ones are limited, too.
+constexpr std::size_t kMessageCost = 1024;
 
-enum class Kind : std::uint32_t { message = 1, heartbeat, bye, failure };
+enum class Kind : std::uint32_t { message = 1, delay, bye, failure };
 
 /// Precedes every message.
 struct Header {
-  Kind kind = Kind::heartbeat;
-  std::uint32_t tag = 0;  ///< for a failure: the rank where it began
+  Kind kind = Kind::delay;
+  std::uint32_t tag = 0;  ///< for a failure: the rank where it began; for a delay: milliseconds
   std::uint64_t bytes = 0;
 };
+
+bool is_sound(const Header& header) {
+  switch (header.kind) {
+    case Kind::message: return header.bytes <= kMaxBytes;
+    case Kind::failure: return header.bytes <= kMaxReasonBytes;
+    case Kind::delay:
+    case Kind::bye: return header.bytes == 0;
+  }
+  return false;
+}
 
 struct Outgoing {
   Header header;
@@ -55,18 +75,35 @@ struct Incoming {
   Header header;
   Bytes bytes;
   std::size_t got = 0;  ///< header and content
+
+  bool has_header() const { return got >= sizeof header; }
+  bool is_complete() const { return has_header() && got == sizeof header + header.bytes; }
 };
 
 struct Peer {
   Descriptor socket;
   std::deque<Outgoing> queue;
   Incoming incoming;
-  bool is_heard = false;     ///< since the last heartbeat
-  std::uint32_t silent = 0;  ///< consecutive heartbeats without a message from it
-  bool has_spoken = false;   ///< ever: it has met all others
+  std::size_t unread = 0;    ///< complete messages that wait here
+  std::size_t room = 0;      ///< how much more may be read; used by the thread only
+  bool is_held = false;      ///< nothing is read from it until somebody asks
+  std::uint32_t silent = 0;  ///< consecutive beats without an answer from its host
   bool has_left = false;
   bool is_open = false;   ///< more may arrive
   bool is_stuck = false;  ///< its socket accepts no more bytes for now
+};
+
+/// The message for which somebody waits.
+struct Awaited {
+  std::uint32_t from = 0;
+  std::uint32_t tag = 0;
+  std::size_t max_bytes = 0;
+};
+
+/// A wait that has begun: its limit grows by the delays that are measured from then on.
+struct Wait {
+  Clock::time_point begun;
+  Clock::duration delay;  ///< that was measured before
 };
 
 /// The rank where a failure began, and a complete description.
@@ -76,6 +113,8 @@ struct Failure {
 };
 
 std::string reason(int error) { return std::generic_category().message(error); }
+
+double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 bool is_for_later(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
@@ -92,20 +131,21 @@ class Tcp::Links {
  public:
   Links(const Membership& membership, const TcpOptions& options)
       : options_(options), rank_(membership.rank), peers_(membership.size) {
-    met_by_ = Clock::now() + options.meeting;
-    Mesh mesh = connect_mesh(membership, met_by_, options.version);
+    Mesh mesh = connect_mesh(membership, Clock::now() + options.meeting, options.version);
     processes_ = std::move(mesh.processes);
+    strangers_ = text(mesh.strangers);
     for (std::uint32_t rank = 0; rank < size(); ++rank) {
       peers_[rank].socket = std::move(mesh.sockets[rank]);
       peers_[rank].is_open = rank != rank_;
+      if (rank != rank_) keep_asking(peers_[rank].socket);
     }
     if (options.bytes_per_second) {
       out_.emplace(*options.bytes_per_second);
       in_.emplace(*options.bytes_per_second);
     }
+    beat_ = Clock::now() + kBeat;
     wake_ = Descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!wake_) throw TransportError(fmt::format("cannot make an eventfd: {}", reason(errno)));
-    send_heartbeats();  // tells the others that this rank has met all of them
     thread_ = std::thread([this] {
       try {
         serve();
@@ -134,6 +174,7 @@ class Tcp::Links {
   std::uint32_t rank() const { return rank_; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(peers_.size()); }
   const Process& process(std::uint32_t rank) const { return processes_.at(rank); }
+  const std::string& strangers() const { return strangers_; }
 
   void send(std::uint32_t to, std::uint32_t tag, Bytes message) {
     check_other(to, "sends to");
@@ -150,10 +191,12 @@ class Tcp::Links {
     if (!peer.queue.empty()) wake();
   }
 
-  Bytes recv(std::uint32_t from, std::uint32_t tag) {
+  Bytes receive(const Awaited& awaited) {
+    const std::uint32_t from = awaited.from;
+    const std::uint32_t tag = awaited.tag;
     check_other(from, "receives from");
-    const Clock::time_point deadline = Clock::now() + options_.deadline;
     std::unique_lock lock(mutex_);
+    const Wait wait = begin_wait();
     for (;;) {
       const auto found = inbox_.find({from, tag});
       if (found != inbox_.end()) return take(found);
@@ -161,12 +204,20 @@ class Tcp::Links {
       if (peers_[from].has_left)
         throw TransportError(fmt::format("rank {} waits for a message (tag {}) from {}, which has left",
                                          rank_, tag, named(from)));
-      if (Clock::now() >= deadline)
-        throw TransportError(fmt::format("rank {} has waited {:g} s for a message (tag {}) from {}", rank_,
-                                         std::chrono::duration<double>(options_.deadline).count(), tag,
-                                         named(from)));
-      changed_.wait_until(lock, deadline);
+      const Clock::time_point end = end_of(wait);
+      if (Clock::now() >= end)
+        throw TransportError(fmt::format("rank {} has waited {:g} s for a message (tag {}) from {}{}", rank_,
+                                         seconds(options_.deadline), tag, named(from), delay_text(wait)));
+      awaited_ = awaited;
+      if (peers_[from].is_held) wake();
+      changed_.wait_until(lock, end);
+      awaited_.reset();
     }
+  }
+
+  std::chrono::nanoseconds delay() {
+    const std::scoped_lock lock(mutex_);
+    return delay_until(Clock::now());
   }
 
   void check() {
@@ -180,6 +231,7 @@ class Tcp::Links {
     has_failed_ = true;
     if (!failure_)
       failure_ = Failure{.rank = rank_, .why = fmt::format("{} has failed: {}", named(rank_), why)};
+    failure_->why.resize(std::min<std::size_t>(failure_->why.size(), kMaxReasonBytes));
     out_.reset();
     for (Peer& peer : peers_) {
       if (peer.queue.size() > 1) peer.queue.resize(1);  // a message that has begun must be completed
@@ -204,12 +256,12 @@ class Tcp::Links {
     for (Peer& peer : peers_)  // ranks that have left wait for it, too
       if (peer.is_open) enqueue(peer, {.kind = Kind::bye}, {});
     wake();
-    const Clock::time_point deadline = Clock::now() + options_.deadline;
+    const Wait wait = begin_wait();
     while (!all_is_sent() || !all_has_arrived()) {
       throw_failure();
-      if (Clock::now() >= deadline)
-        throw TransportError(fmt::format("rank {} could not deliver its last messages within {:g} s", rank_,
-                                         std::chrono::duration<double>(options_.deadline).count()));
+      if (Clock::now() >= end_of(wait))
+        throw TransportError(fmt::format("rank {} could not deliver its last messages within {:g} s{}", rank_,
+                                         seconds(options_.deadline), delay_text(wait)));
       changed_.wait_for(lock, std::chrono::milliseconds(1));
     }
     has_failed_ = true;  // nothing more may be sent
@@ -226,14 +278,35 @@ class Tcp::Links {
       throw std::invalid_argument(fmt::format("rank {} of {} {} rank {}", rank_, size(), what, other));
   }
 
+  /// Time for which this rank or another has waited for a processor: what was reported, and the lateness of
+  /// the present beat.
+  Clock::duration delay_until(Clock::time_point now) const {
+    return delay_ + (now - beat_ > kLate ? now - beat_ : Clock::duration::zero());
+  }
+  Wait begin_wait() const {
+    const Clock::time_point now = Clock::now();
+    return {.begun = now, .delay = delay_until(now)};
+  }
+  Clock::time_point end_of(const Wait& wait) const {
+    return wait.begun + grown(options_.deadline, delay_until(Clock::now()) - wait.delay);
+  }
+  std::string delay_text(const Wait& wait) const {
+    const Clock::duration delay = delay_until(Clock::now()) - wait.delay;
+    if (delay <= kLate) return "";
+    return fmt::format(", and longer because ranks waited for a processor, {:.1f} s in all", seconds(delay));
+  }
+
   void throw_failure() const {
     if (failure_) throw TransportError(fmt::format("rank {}: {}", rank_, failure_->why));
   }
 
   Bytes take(Inbox::iterator found) {
     Bytes message = std::move(found->second.front());
+    Peer& peer = peers_[found->first.first];
+    peer.unread -= message.size() + kMessageCost;
     found->second.pop_front();
     if (found->second.empty()) inbox_.erase(found);
+    if (peer.is_held) wake();
     return message;
   }
 
@@ -305,54 +378,51 @@ class Tcp::Links {
   /// The main loop of the thread.
   void serve() {
     use_low_latency_scheduling();
-    Clock::time_point beat = Clock::now();
     for (;;) {
       const Clock::time_point now = Clock::now();
-      const bool is_beat = now >= beat;
       {
         const std::scoped_lock lock(mutex_);
         if (stops_) return;
-        if (is_beat) {
-          beat = now + options_.silence / kHeartbeatsPerSilence;
-          send_heartbeats();
+        if (now >= beat_) {
+          note_delay(now - beat_);
+          beat_ = now + kBeat;
+          look_for_the_lost();
         }
         write_what_may(now);
         prepare_poll(now);
       }
-      sleep(is_beat ? now : std::min(beat, until_));  // reads what has arrived before silence is counted
+      sleep(std::min(beat_, until_));
       read_what_came();
-      if (is_beat) count_silence(now);
     }
   }
 
-  /// Heartbeats bypass the pacer, because bytes for one rank may delay those of another for long. A heartbeat
-  /// goes before messages that have not begun; if one has begun, a few more of its bytes serve as the sign of
-  /// life.
-  void send_heartbeats() {
+  /// The thread needs hardly any processor time: where it is late, this process waits for a processor, or was
+  /// stopped. The others are told, as they wait for it.
+  void note_delay(Clock::duration late) {
+    if (late < kLate) return;
+    delay_ += late;
+    const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(late).count();
     for (Peer& peer : peers_) {
-      if (!peer.is_open || peer.has_left || has_failed_) continue;
-      if (peer.queue.empty() && has_left_) continue;
-      const bool has_begun = !peer.queue.empty() && (peer.queue.front().sent > 0 ||
-                                                     peer.queue.front().header.kind == Kind::heartbeat);
-      if (!has_begun)
-        peer.queue.push_front({.header = {.kind = Kind::heartbeat}, .bytes = {}, .since = Clock::now()});
-      write_some(peer, sizeof(Header));
+      if (!peer.is_open || peer.has_left || has_failed_ || has_left_) continue;
+      const bool has_begun = !peer.queue.empty() && peer.queue.front().sent > 0;
+      peer.queue.insert(peer.queue.begin() + (has_begun ? 1 : 0),
+                        {.header = {.kind = Kind::delay, .tag = static_cast<std::uint32_t>(ms)},
+                         .bytes = {},
+                         .since = Clock::now()});
     }
   }
 
-  /// Silence is counted in beats of this process, not by the clock: any time during which this process was
-  /// stopped counts as one beat, so that other ranks, which may have been stopped with it, have time to send.
-  /// Some ranks may still be connecting to each other when this rank has met them all.
-  void count_silence(Clock::time_point now) {
-    const std::scoped_lock lock(mutex_);
+  /// A rank is lost if its host does not answer: the kernel there does, whether the process gets a processor
+  /// or not. Silence is counted in beats, so that time during which this process itself did not run counts as
+  /// one.
+  void look_for_the_lost() {
     if (failure_ || has_failed_) return;
     for (std::uint32_t rank = 0; rank < size(); ++rank) {
       Peer& peer = peers_[rank];
-      const bool is_patient = !peer.has_spoken && now < met_by_;
-      peer.silent = std::exchange(peer.is_heard, false) || is_patient ? 0 : peer.silent + 1;
-      if (peer.is_open && !peer.has_left && peer.silent >= kHeartbeatsPerSilence)
-        lose(rank,
-             fmt::format("no heartbeat for {:g} s", std::chrono::duration<double>(options_.silence).count()));
+      if (!peer.is_open || peer.has_left) continue;
+      peer.silent = is_unanswered(peer.socket, kBeat) ? peer.silent + 1 : 0;
+      if (peer.silent * kBeat >= options_.silence)
+        lose(rank, fmt::format("its host has not answered for {:g} s", seconds(peer.silent * kBeat)));
     }
   }
 
@@ -392,11 +462,29 @@ class Tcp::Links {
     if (!may_read) until_ = std::min(until_, in_->free());
     polled_.clear();
     polled_.push_back({.fd = wake_.get(), .events = POLLIN, .revents = 0});
-    for (const Peer& peer : peers_) {
+    for (std::uint32_t rank = 0; rank < size(); ++rank) {
+      Peer& peer = peers_[rank];
+      find_room(rank);
+      const bool reads = may_read && !peer.is_held;
       const bool writes = !peer.queue.empty() && (!out_ || peer.is_stuck);
-      const auto events = static_cast<short>((may_read ? POLLIN : 0) | (writes ? POLLOUT : 0));
-      polled_.push_back({.fd = peer.is_open ? peer.socket.get() : -1, .events = events, .revents = 0});
+      const auto events = static_cast<short>((reads ? POLLIN : 0) | (writes ? POLLOUT : 0));
+      const bool is_polled = peer.is_open && (!peer.is_held || writes);
+      polled_.push_back({.fd = is_polled ? peer.socket.get() : -1, .events = events, .revents = 0});
     }
+  }
+
+  /// What nobody has asked for is left with its sender beyond a limit. A rank that sends so much before what
+  /// is awaited of it is lost.
+  void find_room(std::uint32_t rank) {
+    Peer& peer = peers_[rank];
+    const bool is_awaited = awaited_ && awaited_->from == rank;
+    const std::size_t limit =
+        kMaxUnread + (is_awaited ? std::min(awaited_->max_bytes, kAnySize - kMaxUnread) : 0);
+    const std::size_t held = peer.unread + peer.incoming.got;
+    peer.room = held < limit ? limit - held : 0;
+    peer.is_held = peer.room == 0;
+    if (peer.is_held && is_awaited && peer.is_open && !inbox_.contains({rank, awaited_->tag}))
+      lose(rank, fmt::format("it has sent {} bytes that nobody has asked for", held));
   }
 
   void sleep(Clock::time_point until) {
@@ -427,8 +515,8 @@ class Tcp::Links {
     Peer& peer = peers_[rank];
     std::size_t left = in_ ? in_->piece() : 4 * kMaxAtOnce;
     std::size_t all = 0;
-    while (left > 0) {
-      const ssize_t got = read_piece(peer.incoming, peer.socket, left);
+    while (left > 0 && peer.room > 0) {
+      const ssize_t got = read_piece(peer.incoming, peer.socket, std::min(left, peer.room));
       if (got <= 0) {
         if (got == 0 || !is_for_later(errno)) {
           const std::string how = got == 0 ? "its connection was closed" : reason(errno);
@@ -439,50 +527,67 @@ class Tcp::Links {
       }
       left -= static_cast<std::size_t>(got);
       all += static_cast<std::size_t>(got);
-      if (peer.incoming.got >= sizeof(Header) && !complete(rank)) break;
+      peer.room -= static_cast<std::size_t>(got);
+      if (peer.incoming.has_header() && !look_at(rank)) break;
     }
-    const Clock::time_point now = Clock::now();
-    const std::scoped_lock lock(mutex_);
-    if (all > 0) peer.is_heard = peer.has_spoken = true;
-    if (in_ && all > 0) in_->pass(in_->passes(now - in_->takes(in_->piece()), all));
+    if (in_ && all > 0) in_->pass(in_->passes(Clock::now() - in_->takes(in_->piece()), all));
   }
 
+  /// Memory grows with what arrives, whatever the header announces.
   static ssize_t read_piece(Incoming& incoming, const Descriptor& socket, std::size_t max) {
-    const bool in_header = incoming.got < sizeof(Header);
-    std::byte* into = in_header ? reinterpret_cast<std::byte*>(&incoming.header) + incoming.got
-                                : incoming.bytes.data() + (incoming.got - sizeof(Header));
-    const std::size_t wanted =
-        in_header ? sizeof(Header) - incoming.got : incoming.bytes.size() - (incoming.got - sizeof(Header));
+    std::byte* into = reinterpret_cast<std::byte*>(&incoming.header) + incoming.got;
+    std::size_t wanted = sizeof(Header) - incoming.got;
+    if (incoming.has_header()) {
+      const std::size_t at = incoming.got - sizeof(Header);
+      if (at == 0) incoming.bytes.reserve(std::min<std::size_t>(incoming.header.bytes, kMaxUnread));
+      if (at == incoming.bytes.size())
+        incoming.bytes.resize(std::min<std::size_t>(incoming.header.bytes, std::max(kFirstStep, 2 * at)));
+      into = incoming.bytes.data() + at;
+      wanted = incoming.bytes.size() - at;
+    }
     const ssize_t got = ::recv(socket.get(), into, std::min(wanted, max), MSG_DONTWAIT);
     if (got > 0) incoming.got += static_cast<std::size_t>(got);
     return got;
   }
 
   /// The header is complete. Returns false if nothing more is to be read from this rank.
-  bool complete(std::uint32_t rank) {
-    Incoming& incoming = peers_[rank].incoming;
-    if (incoming.got == sizeof(Header)) {
-      const bool is_sound = incoming.header.kind >= Kind::message && incoming.header.kind <= Kind::failure &&
-                            incoming.header.bytes <= kMaxBytes;
-      if (!is_sound) {
-        const std::scoped_lock lock(mutex_);
-        lose(rank, "it sent an invalid message");
+  bool look_at(std::uint32_t rank) {
+    Peer& peer = peers_[rank];
+    Incoming& incoming = peer.incoming;
+    if (incoming.got == sizeof(Header) &&
+        (!is_sound(incoming.header) || incoming.header.bytes > kFirstStep)) {
+      const std::scoped_lock lock(mutex_);
+      if (const std::string fault = fault_of(incoming.header, rank); !fault.empty()) {
+        lose(rank, fault);
         return false;
       }
-      incoming.bytes.resize(incoming.header.bytes);
     }
-    if (incoming.got < sizeof(Header) + incoming.bytes.size()) return true;
+    if (!incoming.is_complete()) return true;
     Incoming whole = std::exchange(incoming, {});
+    peer.room -= std::min(peer.room, kMessageCost);
     const std::scoped_lock lock(mutex_);
     deliver(rank, std::move(whole));
-    return peers_[rank].is_open;
+    return peer.is_open;
+  }
+
+  /// The length of a short message is checked when it is received.
+  std::string fault_of(const Header& header, std::uint32_t from) const {
+    if (!is_sound(header)) return "it sent an invalid message";
+    const bool is_awaited = awaited_ && header.kind == Kind::message && awaited_->from == from &&
+                            awaited_->tag == header.tag && !inbox_.contains({from, header.tag});
+    if (!is_awaited || header.bytes <= awaited_->max_bytes) return "";
+    return fmt::format("it sent a message of {} bytes (tag {}) where at most {} were expected", header.bytes,
+                       header.tag, awaited_->max_bytes);
   }
 
   void deliver(std::uint32_t rank, Incoming whole) {
     switch (whole.header.kind) {
-      case Kind::heartbeat: return;
+      case Kind::delay: delay_ += std::chrono::milliseconds(whole.header.tag); break;
       case Kind::bye: peers_[rank].has_left = true; break;
-      case Kind::message: inbox_[{rank, whole.header.tag}].push_back(std::move(whole.bytes)); break;
+      case Kind::message:
+        peers_[rank].unread += whole.bytes.size() + kMessageCost;
+        inbox_[{rank, whole.header.tag}].push_back(std::move(whole.bytes));
+        break;
       case Kind::failure:
         peers_[rank].is_open = false;
         if (!failure_ && !has_failed_)
@@ -500,7 +605,10 @@ class Tcp::Links {
   std::condition_variable changed_;
   std::vector<Peer> peers_;
   Inbox inbox_;
-  Clock::time_point met_by_{};
+  std::optional<Awaited> awaited_;
+  std::string strangers_;
+  Clock::time_point beat_;   ///< when the thread looks at the others next
+  Clock::duration delay_{};  ///< time for which ranks have waited for a processor, in all
   std::optional<Failure> failure_;
   bool has_failed_ = false;  ///< or left: this rank reports nothing any more
   bool has_left_ = false;
@@ -515,7 +623,7 @@ class Tcp::Links {
 
 Tcp::Tcp(const Membership& membership, const TcpOptions& options)
     : links_(std::make_unique<Links>(membership, options)) {}
-Tcp::~Tcp() { links_->fail("it ended without leave()"); }
+Tcp::~Tcp() { links_->fail("it ended without closing the connection"); }
 
 std::uint32_t Tcp::rank() const { return links_->rank(); }
 std::uint32_t Tcp::size() const { return links_->size(); }
@@ -523,7 +631,11 @@ const Process& Tcp::process(std::uint32_t rank) const { return links_->process(r
 void Tcp::send(std::uint32_t to, std::uint32_t tag, Bytes message) {
   links_->send(to, tag, std::move(message));
 }
-Bytes Tcp::recv(std::uint32_t from, std::uint32_t tag) { return links_->recv(from, tag); }
+Bytes Tcp::receive(std::uint32_t from, std::uint32_t tag, std::size_t max_bytes) {
+  return links_->receive({.from = from, .tag = tag, .max_bytes = max_bytes});
+}
+std::chrono::nanoseconds Tcp::scheduling_delay() { return links_->delay(); }
+const std::string& Tcp::strangers() const { return links_->strangers(); }
 void Tcp::check() const { links_->check(); }
 void Tcp::fail(std::string_view why) { links_->fail(why); }
 void Tcp::leave() { links_->leave(); }

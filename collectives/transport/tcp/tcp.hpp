@@ -1,5 +1,6 @@
 // Ranks as processes connected by TCP: a full-duplex connection between every two ranks, and in each process
-// a thread that sends, receives and monitors the others while the process computes.
+// a thread that sends, receives and monitors the others while the process computes. The ranks prove to each
+// other that they know the secret of the job; what they send afterwards is neither encrypted nor signed.
 
 #pragma once
 
@@ -17,10 +18,12 @@
 namespace transport {
 
 struct TcpOptions {
-  std::chrono::milliseconds meeting{30'000};   ///< until all ranks are connected
-  std::chrono::milliseconds deadline{60'000};  ///< for a receive, and for the last bytes when leaving
-  /// A rank that is silent for this long is lost: stopped, or disconnected. A killed one is detected at once.
-  /// Time during which this process itself was stopped does not count.
+  std::chrono::milliseconds meeting{30'000};  ///< until all ranks are connected
+  /// For a receive, and for the last bytes when leaving. It grows by the time for which ranks wait for a
+  /// processor, to at most four times itself.
+  std::chrono::milliseconds deadline{60'000};
+  /// A rank whose host does not answer for this long is lost. The kernel of that host answers: a rank that is
+  /// stopped or gets no processor is not lost before the deadline, and a killed one is lost at once.
   std::chrono::milliseconds silence{4'000};
   /// Limits outgoing and incoming traffic, each to this rate.
   std::optional<double> bytes_per_second;
@@ -40,9 +43,10 @@ class Tcp final : public Transport {
   std::uint32_t rank() const override;
   std::uint32_t size() const override;
   void send(std::uint32_t to, std::uint32_t tag, Bytes message) override;
-  /// Waits at most as long as the deadline.
-  Bytes recv(std::uint32_t from, std::uint32_t tag) override;
+  std::chrono::nanoseconds scheduling_delay() override;
 
+  /// Describes the connections of strangers that were dropped; empty if there were none.
+  const std::string& strangers() const;
   const Process& process(std::uint32_t rank) const;
 
   /// Throws if a rank has failed; for callers that compute for long.
@@ -54,6 +58,10 @@ class Tcp final : public Transport {
   void leave();
 
  private:
+  /// Waits at most as long as the deadline. Beyond a limit, messages wait on the sender's host until they are
+  /// asked for.
+  Bytes receive(std::uint32_t from, std::uint32_t tag, std::size_t max_bytes) override;
+
   class Links;
   std::unique_ptr<Links> links_;
 };

@@ -20,8 +20,8 @@ Groups greedy(const FusionRequest& request) {
   for (std::uint32_t i = 0; i < workload.gradient_count(); ++i) {
     const sim::Time start = std::max(channel, workload.gradients[i].ready);
     const bool last = i + 1 == workload.gradient_count();
-    if (!last && workload.gradients[i + 1].ready < start + startup) continue;
-    channel = start + cost.time(workload.bytes_before[i + 1] - workload.bytes_before[begin]);
+    if (!last && workload.gradients[i + 1].ready < sim::after(start, startup)) continue;
+    channel = sim::after(start, cost.time(workload.bytes_before[i + 1] - workload.bytes_before[begin]));
     groups.push_back({.begin = begin, .end = i + 1});
     begin = i + 1;
   }

@@ -106,7 +106,7 @@ DdpCaps ddp_caps(const Workload& workload, const Groups& groups) {
   for (const Group& group : groups) {
     const std::int64_t before_last =
         workload.bytes_before[group.end - 1] - workload.bytes_before[group.begin];
-    out.mb.push_back(mib_text(before_last + 1, group_bytes(workload, group)));
+    out.mb.push_back(mib_text(before_last + 1, bytes_of(workload, group)));
     out.bytes.push_back(bytes_of_mib(out.mb.back()));
   }
   return out;

@@ -14,7 +14,7 @@ Emission emit_json(const EmitRequest& request) {
   ordered_json groups = ordered_json::array();
   for (const Group& group : request.groups) {
     ordered_json item = {{"tensors", tensor_names(request.workload, group)},
-                         {"bytes", group_bytes(request.workload, group)}};
+                         {"bytes", bytes_of(request.workload, group)}};
     if (group.tick > sim::Time::zero()) item["not_before_us"] = sim::to_us(group.tick);
     groups.push_back(std::move(item));
   }

@@ -10,7 +10,7 @@ using nlohmann::ordered_json;
 ordered_json sizes_json(const Workload& workload, const Groups& groups) {
   ordered_json out = ordered_json::array();
   for (const Group& group : groups)
-    out.push_back({{"tensors", group.end - group.begin}, {"bytes", group_bytes(workload, group)}});
+    out.push_back({{"tensors", group.end - group.begin}, {"bytes", bytes_of(workload, group)}});
   return out;
 }
 

@@ -22,9 +22,9 @@ std::string why_other(const Workload& workload, const Group& group, const Groups
     if (other.begin == group.begin && other.end == group.end)
       return fmt::format("issued no sooner than {} us after backward began, not {} us",
                          sim::to_us(other.tick), sim::to_us(group.tick));
-    sizes.push_back(fmt::format("{}", group_bytes(workload, other)));
+    sizes.push_back(fmt::format("{}", bytes_of(workload, other)));
   }
-  std::string out = fmt::format("its {} bytes travel in {} of ", group_bytes(workload, group),
+  std::string out = fmt::format("its {} bytes travel in {} of ", bytes_of(workload, group),
                                 sizes.size() == 1 ? "one group" : counted(sizes.size(), "group"));
   constexpr std::size_t kMaxShown = 4;
   for (std::size_t i = 0; i < std::min(sizes.size(), kMaxShown); ++i) out += (i == 0 ? "" : ", ") + sizes[i];
@@ -68,10 +68,6 @@ std::vector<std::string> tensor_names(const Workload& workload, const Group& gro
   std::vector<std::string> out;
   for (std::uint32_t i = group.begin; i < group.end; ++i) out.push_back(tensor_name(workload, i));
   return out;
-}
-
-std::int64_t group_bytes(const Workload& workload, const Group& group) {
-  return workload.bytes_before[group.end] - workload.bytes_before[group.begin];
 }
 
 Sizes gradient_bytes(const Workload& workload) {

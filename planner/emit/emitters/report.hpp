@@ -17,7 +17,6 @@ namespace planner {
 
 const std::string& tensor_name(const Workload& workload, std::uint32_t gradient);
 std::vector<std::string> tensor_names(const Workload& workload, const Group& group);
-std::int64_t group_bytes(const Workload& workload, const Group& group);
 
 Sizes gradient_bytes(const Workload& workload);
 Sizes gradient_elements(const Workload& workload);

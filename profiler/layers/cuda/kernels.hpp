@@ -1,6 +1,6 @@
 // The operations that no library provides, behind an interface in C++17 without CUDA types, because nvcc
 // reads it too. Each call enqueues work on a stream and returns; pointers are the device's. KernelsOn
-// (kernels_on.hpp) runs the same sequence of bodies on a GPU (kernels.cu) and on the tests' host.
+// (kernels_on.hpp) runs the same sequence of bodies on a GPU (own_kernels.cu) and on the tests' host.
 
 #pragma once
 

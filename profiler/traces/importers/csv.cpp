@@ -5,6 +5,8 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <tuple>
+#include <utility>
 
 #include "core/limits.hpp"
 #include "profiler/traces/importers/formats.hpp"
@@ -55,16 +57,22 @@ core::CollectiveKind collective_of(const CsvRow& row, std::optional<std::string_
   return *kind;
 }
 
-/// Returns the curve to which a row belongs, creating it if necessary.
-Series& series_of(std::vector<Series>& all, const Series& like) {
-  const auto found = std::find_if(all.begin(), all.end(), [&](const Series& series) {
-    return series.collective == like.collective && series.algorithm == like.algorithm &&
-           series.workers == like.workers;
-  });
-  if (found != all.end()) return *found;
-  all.push_back(like);
-  return all.back();
-}
+/// All curves, in the order of their first rows.
+class Curves {
+ public:
+  /// Returns the curve to which a row belongs, creating it if necessary.
+  Series& like(const Series& row) {
+    const auto [found, is_new] =
+        place_.try_emplace(std::tuple(row.collective, row.algorithm, row.workers), all_.size());
+    if (is_new) all_.push_back(row);
+    return all_[found->second];
+  }
+  std::vector<Series> take() && { return std::move(all_); }
+
+ private:
+  std::vector<Series> all_;
+  std::map<std::tuple<core::CollectiveKind, std::optional<std::string>, std::int64_t>, std::size_t> place_;
+};
 
 }  // namespace
 
@@ -76,9 +84,9 @@ std::vector<Series> read_csv_series(const LogFile& log, const ImportOptions& opt
       std::find_if(lines.begin(), lines.end(), [](const Line& line) { return is_header(line.text); });
   if (header == lines.end()) refuse(log, "a header with columns bytes and us", "no such line");
   const CsvTable table = csv_table(*header, {header + 1, lines.end()});
-  if (table.rows.empty()) refuse(log, "rows under the header", "none");
+  if (table.rows.empty()) header->expected_but("rows under the header", "none");
   const Columns columns(table);
-  std::vector<Series> all;
+  Curves curves;
   for (const CsvRow& row : table.rows) {
     Series like = {.path = log.path,
                    .collective = collective_of(row, columns.find(row, "collective"), options)};
@@ -87,10 +95,9 @@ std::vector<Series> read_csv_series(const LogFile& log, const ImportOptions& opt
     const auto workers = columns.find(row, "workers");
     like.workers = workers ? integer(row.line, *workers, "workers", 1, core::kMaxWorkers)
                            : workers_told(log, options, "");
-    add_point(series_of(all, like).points, row.line, *columns.find(row, "bytes"), *columns.find(row, "us"),
-              1);
+    add_point(curves.like(like).points, row.line, *columns.find(row, "bytes"), *columns.find(row, "us"), 1);
   }
-  return all;
+  return std::move(curves).take();
 }
 
 }  // namespace traces::importers

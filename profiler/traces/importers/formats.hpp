@@ -18,6 +18,9 @@ std::vector<Series> read_csv_series(const LogFile& log, const ImportOptions& opt
 bool is_espresso(std::string_view text, std::string_view path);
 core::Profile import_espresso(const std::vector<LogFile>& logs, const ImportOptions& options);
 
+bool is_nccl_inspector(std::string_view text, std::string_view path);
+std::vector<Series> read_nccl_inspector(const std::vector<LogFile>& logs, const ImportOptions& options);
+
 bool is_nccl_tests(std::string_view text, std::string_view path);
 std::vector<Series> read_nccl_tests(const LogFile& log, const ImportOptions& options);
 

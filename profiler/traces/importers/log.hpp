@@ -26,10 +26,11 @@ enum class Grouping { parameter, layer };
 
 /// Information that a log lacks and a user must provide. Empty and 0 mean: not given.
 struct ImportOptions {
-  std::string format;           ///< empty: recognised from the text
-  std::string model;            ///< empty: the name of the (first) file
-  std::string network_name;     ///< likewise
-  std::int64_t batch_size = 0;  ///< required if the log does not hold it
+  std::string format;                    ///< empty: recognised from the text
+  std::string model;                     ///< empty: the name of the (first) file
+  std::string network_name;              ///< likewise
+  std::vector<std::int64_t> parameters;  ///< elements, in the order of the model; empty: not known
+  std::int64_t batch_size = 0;           ///< required if the log does not hold it
   std::string device;
   core::Dtype dtype = core::Dtype::float32;
   Grouping tensors = Grouping::parameter;
@@ -53,14 +54,19 @@ struct Series {
   std::vector<double> p99_us = {};
 };
 
-/// A format is either for profiles, and has `profile`, or for measured collectives, and has `series`.
+/// A format is either for profiles, and has `profile`, or for measured collectives.
 struct ImportFormat {
   std::string_view name;
   std::string_view summary;
   bool (*recognises)(std::string_view text, std::string_view path);
   core::Profile (*profile)(const std::vector<LogFile>& logs, const ImportOptions& options) = nullptr;
   std::vector<Series> (*series)(const LogFile& log, const ImportOptions& options) = nullptr;
+  /// For logs of several ranks, which belong together; in place of `series`.
+  std::vector<Series> (*series_of_ranks)(const std::vector<LogFile>& logs,
+                                         const ImportOptions& options) = nullptr;
   std::string_view measured = {};  ///< how a network's origin describes such series
+
+  bool is_measured() const { return series != nullptr || series_of_ranks != nullptr; }
 };
 
 }  // namespace traces

@@ -67,7 +67,7 @@ std::string shown_path(const LogFile& log) {
 }
 
 void refuse(const LogFile& log, std::string_view what, std::string_view got) {
-  throw core::InputError(fmt::format("{}: expected {}, got {}", shown_path(log), what, got));
+  throw core::InputError(fmt::format("{}: /: expected {}, got {}", shown_path(log), what, got));
 }
 
 void Line::expected(std::string_view what, std::string_view got) const {

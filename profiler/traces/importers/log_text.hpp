@@ -14,7 +14,7 @@ namespace traces::importers {
 /// Returns the path for messages: complete, with control characters escaped.
 std::string shown_path(const LogFile& log);
 
-/// Throws InputError `FILE: expected {what}, got {got}`.
+/// Throws InputError `FILE: /: expected {what}, got {got}`, for what no line is at fault.
 [[noreturn]] void refuse(const LogFile& log, std::string_view what, std::string_view got);
 
 /// A non-blank line without surrounding white space. Lives as long as its log.

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "core/errors.hpp"
 #include "core/field.hpp"
 #include "core/limits.hpp"
 #include "profiler/traces/importers/formats.hpp"
@@ -84,10 +85,26 @@ class Columns {
   std::size_t time_ = 0;
 };
 
+/// What a log says, and where: FILE:LINE or `FILE: /pointer`.
+template <typename Value>
+struct Told {
+  Value value{};
+  std::string where;
+};
+
+[[noreturn]] void refuse_told(std::string_view where, std::string_view what, std::string_view got) {
+  throw core::InputError(fmt::format("{}: expected {}, got {}", where, what, got));
+}
+
+std::string place_of(const Line& line) { return fmt::format("{}:{}", shown_path(*line.log), line.number); }
+std::string place_of(const core::Field& field) {
+  return fmt::format("{}: {}", field.source(), field.pointer());
+}
+
 /// `#  Rank  0 Group  0 Pid ...`: counts the ranks of the first group, which are all ranks unless the run was
 /// split.
-std::int64_t ranks_listed(const std::vector<Line>& lines) {
-  std::int64_t count = 0;
+Told<std::int64_t> ranks_listed(const std::vector<Line>& lines) {
+  Told<std::int64_t> out;
   std::optional<std::string_view> first_group;
   for (const Line& line : lines) {
     const std::vector<std::string_view> words = words_of(line.text);
@@ -95,36 +112,46 @@ std::int64_t ranks_listed(const std::vector<Line>& lines) {
     if (words.size() < kMin || words[0] != "#" || words[1] != "Rank") continue;
     const std::string_view group = words[3] == "Group" ? words[4] : std::string_view();
     if (!first_group) first_group = group;
-    if (group == *first_group) ++count;
+    if (group != *first_group) continue;
+    ++out.value;
+    out.where = place_of(line);
   }
-  return count;
+  return out;
 }
 
-std::int64_t workers_of(const LogFile& log, std::int64_t listed, const ImportOptions& options) {
-  if (listed == 0) return workers_told(log, options, "");
-  if (options.workers != 0 && options.workers != listed)
-    refuse(log, fmt::format("{} ranks, as --workers says", options.workers), fmt::to_string(listed));
-  return listed;
+std::int64_t workers_of(const LogFile& log, const Told<std::int64_t>& listed, const ImportOptions& options) {
+  if (listed.value == 0) return workers_told(log, options, "");
+  if (options.workers != 0 && options.workers != listed.value)
+    refuse_told(listed.where, fmt::format("{} ranks, as --workers says", options.workers),
+                fmt::to_string(listed.value));
+  return listed.value;
 }
 
-core::CollectiveKind collective_of(const LogFile& log, std::optional<core::CollectiveKind> in_log,
+using ToldCollective = Told<std::optional<core::CollectiveKind>>;
+
+core::CollectiveKind collective_of(const LogFile& log, const ToldCollective& in_log,
                                    const ImportOptions& options) {
   const std::optional<core::CollectiveKind> given = given_collective(options);
-  if (given && in_log && *given != *in_log) refuse(log, name(*given), name(*in_log));
+  if (given && in_log.value && *given != *in_log.value)
+    refuse_told(in_log.where, name(*given), name(*in_log.value));
   if (given) return *given;
-  if (in_log) return *in_log;
+  if (in_log.value) return *in_log.value;
   const std::optional<core::CollectiveKind> named = collective_in(file_name(log));
   if (!named) refuse(log, kProgramWanted, "neither");
   return *named;
 }
 
-/// Reads the text above and below the table, where the program's name may appear.
-std::optional<core::CollectiveKind> collective_in_text(const LogFile& log, const std::vector<Line>& rows) {
-  const char* const begin = rows.front().text.data();
-  const char* const end = rows.back().text.data() + rows.back().text.size();
-  const auto above = static_cast<std::size_t>(begin - log.text.data());
-  const auto below = static_cast<std::size_t>(end - log.text.data());
-  return collective_in(log.text.substr(0, above) + log.text.substr(below));
+/// Reads the lines above and below the table, where the program's name may appear.
+ToldCollective collective_in_text(const std::vector<Line>& lines, const std::vector<Line>& rows) {
+  ToldCollective out;
+  std::string text;
+  for (const Line& line : lines) {
+    if (line.number >= rows.front().number && line.number <= rows.back().number) continue;
+    text += fmt::format("{}\n", line.text);
+    if (out.where.empty() && collective_in(line.text)) out.where = place_of(line);
+  }
+  out.value = collective_in(text);
+  return out;
 }
 
 Series read_text(const LogFile& log, const ImportOptions& options) {
@@ -135,7 +162,7 @@ Series read_text(const LogFile& log, const ImportOptions& options) {
   const Columns columns(*header);
   const std::vector<Line> rows = rows_of(log, {header + 1, lines.end()}, "nccl-tests");
   Series out = {.path = log.path,
-                .collective = collective_of(log, collective_in_text(log, rows), options),
+                .collective = collective_of(log, collective_in_text(lines, rows), options),
                 .workers = workers_of(log, ranks_listed(lines), options)};
   for (const Line& row : rows) {
     const std::vector<std::string_view> words = columns.read(row);
@@ -194,9 +221,13 @@ void add_result(Series& out, const core::Field& result) {
 Series read_json(const LogFile& log, const ImportOptions& options) {
   const core::Field file = core::Field::parse(log.text, shown_path(log));
   const std::vector<core::Field> arguments = file.at("args").non_empty_items();
-  Series out = {.path = log.path,
-                .collective = collective_of(log, collective_in(arguments.front().text()), options),
-                .workers = workers_of(log, ranks_in(file), options)};
+  Series out = {
+      .path = log.path,
+      .collective = collective_of(
+          log, {.value = collective_in(arguments.front().text()), .where = place_of(arguments.front())},
+          options),
+      .workers = workers_of(
+          log, {.value = ranks_in(file), .where = place_of(file.at("config").at("devices"))}, options)};
   for (const core::Field& result : file.at("results").non_empty_items()) add_result(out, result);
   return out;
 }

@@ -6,6 +6,9 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "profiler/traces/kineto/collective_kind.hpp"
+#include "profiler/traces/kineto/shapes.hpp"
+
 namespace kineto {
 namespace {
 
@@ -18,6 +21,8 @@ bool starts_with(std::string_view text, std::string_view start) {
 constexpr std::string_view kBackward = "autograd::engine::evaluate_function: ";
 constexpr std::string_view kAccumulate = "torch::autograd::AccumulateGrad";
 constexpr std::string_view kOptimizer = "Optimizer.";
+constexpr std::string_view kCollective = "nccl:";
+constexpr std::string_view kReducer = "torch.distributed.ddp.reducer::";  ///< DDP's copies out of buckets
 
 /// Operators that prepare data; their work belongs to no layer.
 constexpr std::array<std::string_view, 14> kPreparing = {
@@ -35,6 +40,7 @@ struct Context {
   std::int32_t top = kNone;     ///< the outermost operator
   std::int32_t module = kNone;  ///< the innermost module around it
   std::int32_t call = kNone;
+  std::int32_t collective = kNone;  ///< the annotation of a collective around it
   Role role = Role::other;
 };
 
@@ -104,6 +110,7 @@ class Search {
     switch (range.kind) {
       case RangeKind::annotation:
         if (starts_with(text(range.name), kOptimizer)) context.role = Role::optimizer;
+        if (starts_with(text(range.name), kCollective)) context.collective = static_cast<std::int32_t>(at);
         break;
       case RangeKind::module:
         if (context.top == kNone) context.module = static_cast<std::int32_t>(at);
@@ -127,6 +134,10 @@ class Search {
       if (text(range.name) == kAccumulate && context.call != kNone)
         out_.calls[index(context.call)].gradients.push_back(
             {.shapes = range.shapes, .at_ns = range.end_ns, .ns = 0});
+      return;
+    }
+    if (starts_with(text(range.name), kReducer)) {
+      context.role = Role::optimizer;  // after the all-reduce, as the update
       return;
     }
     if (context.top == kNone) enter_forward(at, context);
@@ -183,20 +194,46 @@ class Search {
   static std::size_t index(std::int32_t id) { return static_cast<std::size_t>(id); }
 
   void attribute_kernels() {
+    std::stable_sort(trace_->kernels.begin(), trace_->kernels.end(), [](const Kernel& a, const Kernel& b) {
+      return std::tuple(a.start_ns, a.end_ns) < std::tuple(b.start_ns, b.end_ns);
+    });
     std::unordered_map<std::int64_t, std::uint32_t> launch_of;
     launch_of.reserve(trace_->launches.size());
     for (std::size_t i = 0; i < trace_->launches.size(); ++i)
       launch_of.emplace(trace_->launches[i].correlation, static_cast<std::uint32_t>(i));
+    std::vector<Context> contexts;
     out_.work.reserve(trace_->kernels.size());
-    for (const Kernel& kernel : trace_->kernels) {
+    contexts.reserve(trace_->kernels.size());
+    for (Kernel& kernel : trace_->kernels) {
       const auto found = launch_of.find(kernel.correlation);
       const bool launched = kernel.correlation != 0 && found != launch_of.end();
       const Context context = launched ? places_[found->second] : Context{};
       const std::int64_t at = launched ? trace_->launches[found->second].at_ns : kernel.start_ns;
-      const Work work = {.role = role(kernel, context), .step = step_at(at)};
-      out_.work.push_back(work);
-      add(kernel, context, work.role, at);
+      if (kernel.collective < 0 && is_nccl(text(kernel.name))) add_collective(kernel, context);
+      contexts.push_back(context);
+      out_.work.push_back({.role = role(kernel, context),
+                           .step = step_at(at),
+                           .call = context.call,
+                           .launched_ns = at,
+                           .time = {}});
     }
+    share_device_time();
+    for (std::size_t i = 0; i < contexts.size(); ++i) add(trace_->kernels[i], contexts[i], out_.work[i]);
+  }
+
+  /// Before PyTorch 2.2 kernels do not say what they send: the annotation around their launch does, for the
+  /// group of all processes.
+  void add_collective(Kernel& kernel, const Context& context) {
+    if (context.collective == kNone || trace_->world_size < 2) return;
+    const Range& range = trace_->ranges[index(context.collective)];
+    const std::int64_t elements = elements_in(trace_->texts[range.shapes]);
+    if (elements == 0) return;
+    kernel.collective = static_cast<std::int32_t>(trace_->collectives.size());
+    trace_->collectives.push_back({.name = range.name,
+                                   .dtype = range.dtype,
+                                   .in_elements = elements,
+                                   .out_elements = elements * trace_->world_size,
+                                   .group_size = trace_->world_size});
   }
 
   Role role(const Kernel& kernel, const Context& context) const {
@@ -207,23 +244,70 @@ class Search {
     return Role::other;
   }
 
-  void add(const Kernel& kernel, const Context& context, Role role, std::int64_t launched_ns) {
-    const std::int64_t ns = kernel.end_ns - kernel.start_ns;
-    if (role == Role::other) out_.other_ns[std::string(text(kernel.name))] += ns;
-    if (role != Role::forward && role != Role::backward) return;
+  /// Data parallelism sends gradients and parameters by these collectives; others exchange what layers
+  /// compute.
+  bool carries_gradients(const Kernel& kernel) const {
+    if (kernel.collective < 0) return collective_kind(text(kernel.name)).has_value();
+    return collective_kind(text(trace_->collectives[index(kernel.collective)].name)).has_value();
+  }
+
+  void share_device_time() {
+    Beside beside;
+    std::vector<ComputeKernel> kernels;
+    std::vector<std::size_t> index_of;
+    for (std::size_t i = 0; i < trace_->kernels.size(); ++i) {
+      const Kernel& kernel = trace_->kernels[i];
+      const Work& work = out_.work[i];
+      const Span ran = {kernel.start_ns, kernel.end_ns};
+      if (work.role == Role::communication) {
+        (carries_gradients(kernel) ? beside.gradients : beside.exchanges).push_back(ran);
+      } else if (work.role == Role::copy) {
+        beside.copies.push_back(ran);
+      } else {
+        kernels.push_back({.ran = ran, .launched_ns = work.launched_ns});
+        index_of.push_back(i);
+      }
+    }
+    beside.blocked = trace_->blocked;
+    for (Spans* spans : {&beside.gradients, &beside.exchanges, &beside.copies, &beside.blocked})
+      *spans = united(std::move(*spans));
+    const std::vector<DeviceTime> times = split_device_time(kernels, beside);
+    for (std::size_t i = 0; i < times.size(); ++i) out_.work[index_of[i]].time = times[i];
+    forget_waits_between_steps();
+  }
+
+  /// The device idles before the first kernel of a step's forward because of what the host does between
+  /// steps.
+  void forget_waits_between_steps() {
+    std::int32_t step = kNone;
+    for (Work& work : out_.work) {
+      if (work.role != Role::forward || work.step <= step) continue;
+      step = work.step;
+      work.time.wait_ns = work.time.exchange_ns = 0;
+    }
+  }
+
+  void add(const Kernel& kernel, const Context& context, const Work& work) {
+    if (work.role == Role::other)
+      out_.other_ns[std::string(text(kernel.name))] += kernel.end_ns - kernel.start_ns;
+    if (work.role != Role::forward && work.role != Role::backward) return;
     Call& call = out_.calls[index(context.call)];
-    if (role == Role::forward) {
+    if (work.role == Role::forward) {
       if (!call.has_kernel && context.top != kNone) call.operation = trace_->ranges[index(context.top)].name;
       call.has_kernel = true;
-      call.forward_ns += ns;
+      call.forward_ns += work.time.busy_ns + work.time.exchange_ns;
+      call.forward_wait_ns += work.time.wait_ns;
       return;
     }
     call.has_backward = true;
-    call.backward_ns += ns;
+    call.backward_ns += work.time.busy_ns + work.time.exchange_ns;
+    call.backward_wait_ns += work.time.wait_ns;
     if (call.gradients.empty()) return;
-    const auto ready = std::find_if(call.gradients.begin(), call.gradients.end(),
-                                    [&](const Gradient& gradient) { return gradient.at_ns >= launched_ns; });
-    (ready == call.gradients.end() ? call.gradients.back() : *ready).ns += ns;
+    const auto ready =
+        std::find_if(call.gradients.begin(), call.gradients.end(),
+                     [&](const Gradient& gradient) { return gradient.at_ns >= work.launched_ns; });
+    (ready == call.gradients.end() ? call.gradients.back() : *ready).ns +=
+        work.time.busy_ns + work.time.exchange_ns + work.time.wait_ns;
   }
 
   Trace* trace_;

@@ -24,8 +24,10 @@ struct Step {
 /// A parameter whose gradient was accumulated in a call's backward pass.
 struct Gradient {
   TextId shapes{};
-  std::int64_t at_ns = 0;  ///< on the host, when it was handed over
-  std::int64_t ns = 0;     ///< of kernels of the call's backward launched since the previous gradient
+  std::int64_t elements = 0;  ///< see find_gradient_sizes()
+  std::int64_t at_ns = 0;     ///< on the host, when it was handed over
+  /// Of kernels of the call's backward that were launched since the previous gradient, and waits for them.
+  std::int64_t ns = 0;
 };
 
 /// One call of a layer in one step: an nn.Module's own operators, or an operator outside all modules.
@@ -38,8 +40,10 @@ struct Call {
   bool has_kernel = false;
   bool has_backward = false;
   std::int64_t start_ns = 0;
-  std::int64_t forward_ns = 0;
+  std::int64_t forward_ns = 0;       ///< of its kernels, where no earlier kernel still ran
+  std::int64_t forward_wait_ns = 0;  ///< the device waited for the host to launch them
   std::int64_t backward_ns = 0;
+  std::int64_t backward_wait_ns = 0;
   std::vector<Gradient> gradients;  ///< in the order in which they became ready
 };
 
@@ -47,6 +51,9 @@ struct Call {
 struct Work {
   Role role = Role::other;
   std::int32_t step = -1;  ///< none: launched outside all steps
+  std::int32_t call = -1;  ///< index into the calls, or none
+  std::int64_t launched_ns = 0;
+  DeviceTime time;  ///< zero for communication and copies, which run beside other kernels
 };
 
 struct Calls {
@@ -58,7 +65,7 @@ struct Calls {
   std::map<std::string, std::int64_t> other_ns;
 };
 
-/// Also sorts the trace's ranges and launches. Steps are annotations whose names begin with `step`.
+/// Also sorts the trace's ranges, launches and kernels. Steps are annotations whose names begin with `step`.
 Calls find_calls(Trace& trace, std::string_view step);
 
 }  // namespace kineto

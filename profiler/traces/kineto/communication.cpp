@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/limits.hpp"
+#include "profiler/traces/kineto/collective_kind.hpp"
 
 namespace kineto {
 namespace {
@@ -17,40 +18,24 @@ using core::CollectiveKind;
 
 constexpr double kNsPerUs = 1000;
 
-/// Lower case without underscores, so that "_allgather_base", "AllReduce" and "all_reduce" follow one
-/// pattern.
-std::string plain(std::string_view name) {
-  std::string out;
-  for (const char c : name)
-    if (c != '_') out += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return out;
-}
-
-std::optional<CollectiveKind> kind_of(std::string_view name) {
-  const std::string text = plain(name);
-  if (text.find("allreduce") != std::string::npos) return CollectiveKind::all_reduce;
-  if (text.find("reducescatter") != std::string::npos) return CollectiveKind::reduce_scatter;
-  if (text.find("allgather") != std::string::npos) return CollectiveKind::all_gather;
-  return std::nullopt;
-}
-
 std::int64_t bytes_of(std::string_view dtype) {
   struct Entry {
     std::string_view name;
     std::int64_t bytes;
   };
-  constexpr std::array<Entry, 11> kAll = {{{"float", 4},
+  constexpr std::array<Entry, 12> kAll = {{{"float", 4},
                                            {"half", 2},
                                            {"bfloat16", 2},
                                            {"double", 8},
                                            {"int", 4},
                                            {"long", 8},
+                                           {"long int", 8},
                                            {"byte", 1},
                                            {"char", 1},
                                            {"bool", 1},
                                            {"float8e4m3fn", 1},
                                            {"float8e5m2", 1}}};
-  const std::string text = plain(dtype);
+  const std::string text = plain_name(dtype.substr(dtype.rfind(':') + 1));  // "c10::Half" is half
   for (const Entry& entry : kAll)
     if (entry.name == text) return entry.bytes;
   return 0;
@@ -64,36 +49,6 @@ double size_of(const Trace& trace, const Collective& collective, CollectiveKind 
   return each * static_cast<double>(elements);
 }
 
-using Spans = std::vector<std::pair<std::int64_t, std::int64_t>>;
-
-/// Returns disjoint spans in order.
-Spans united(Spans spans) {
-  std::sort(spans.begin(), spans.end());
-  Spans out;
-  for (const auto& span : spans) {
-    if (!out.empty() && span.first <= out.back().second)
-      out.back().second = std::max(out.back().second, span.second);
-    else
-      out.push_back(span);
-  }
-  return out;
-}
-
-std::int64_t length(const Spans& spans) {
-  std::int64_t sum = 0;
-  for (const auto& [start, end] : spans) sum += end - start;
-  return sum;
-}
-
-std::int64_t common(const Spans& a, const Spans& b) {
-  std::int64_t sum = 0;
-  for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
-    sum += std::max<std::int64_t>(0, std::min(a[i].second, b[j].second) - std::max(a[i].first, b[j].first));
-    (a[i].second < b[j].second ? i : j) += 1;
-  }
-  return sum;
-}
-
 /// Keeps the shortest time of each size: a kernel also waits for the other ranks, and the shortest waited
 /// least.
 class Sizes {
@@ -101,7 +56,7 @@ class Sizes {
   bool add(const Trace& trace, const Kernel& kernel) {
     if (kernel.collective < 0) return false;
     const Collective& collective = trace.collectives[static_cast<std::size_t>(kernel.collective)];
-    const std::optional<CollectiveKind> kind = kind_of(trace.texts[collective.name]);
+    const std::optional<CollectiveKind> kind = collective_kind(trace.texts[collective.name]);
     if (!kind || collective.group_size < 2 || collective.group_size > core::kMaxWorkers) return false;
     const double bytes = size_of(trace, collective, *kind);
     const double us = static_cast<double>(kernel.end_ns - kernel.start_ns) / kNsPerUs;
@@ -150,8 +105,9 @@ Communication find_communication(const Trace& trace, const Calls& calls) {
   all_others = united(std::move(all_others));
   for (const Spans& of_step : nccl) {
     const Spans busy = united(of_step);
-    out.busy_us.push_back(static_cast<double>(length(busy)) / kNsPerUs);
-    out.exposed_us.push_back(static_cast<double>(length(busy) - common(busy, all_others)) / kNsPerUs);
+    out.busy_us.push_back(static_cast<double>(length_ns(busy)) / kNsPerUs);
+    out.exposed_us.push_back(static_cast<double>(length_ns(busy) - length_ns(common(busy, all_others))) /
+                             kNsPerUs);
   }
   out.series = sizes.series(trace);
   return out;

@@ -6,12 +6,15 @@
 #include <cstdint>
 #include <streambuf>
 #include <string>
+#include <string_view>
 
 struct gzFile_s;
 
 namespace kineto {
 
-/// Throws InputError if the file cannot be opened, is damaged or is truncated.
+/// Throws InputError if the file cannot be opened, is damaged or truncated, or holds a NUL character; also if
+/// a token or the whole text is too large, or much larger than the file: nobody's trace is compressed 200
+/// to 1.
 class GzipStream : public std::streambuf {
  public:
   explicit GzipStream(const std::string& path);
@@ -23,15 +26,24 @@ class GzipStream : public std::streambuf {
   std::int64_t line() const;
   std::int64_t column() const;
   bool at_end() const { return at_end_; }
+  /// The reader calls it after every token; what comes before the next call is limited.
+  void end_token() { token_begin_ = position(); }
 
  protected:
   int_type underflow() override;
 
  private:
+  std::int64_t position() const { return before_ + (gptr() - eback()); }
+  void check_size() const;
+  void check_text() const;
+  [[noreturn]] void refuse(std::string_view what, std::string_view got) const;
+
   std::string path_;
   gzFile_s* file_ = nullptr;
   std::array<char, 1U << 16U> buffer_{};
-  std::int64_t lines_ = 0;  ///< that ended before the buffer
+  std::int64_t before_ = 0;  ///< bytes before the buffer
+  std::int64_t lines_ = 0;   ///< that ended before the buffer
+  std::int64_t token_begin_ = 0;
   bool at_end_ = false;
   std::int64_t in_line_ = 0;  ///< characters of the buffer's first line that came before it
 };

@@ -13,8 +13,11 @@
 #include "profiler/traces/kineto/calls.hpp"
 #include "profiler/traces/kineto/communication.hpp"
 #include "profiler/traces/kineto/copied_tensors.hpp"
+#include "profiler/traces/kineto/gradient_sizes.hpp"
+#include "profiler/traces/kineto/iteration.hpp"
 #include "profiler/traces/kineto/layers.hpp"
 #include "profiler/traces/kineto/read_trace.hpp"
+#include "profiler/traces/kineto/shapes.hpp"
 
 namespace kineto {
 namespace {
@@ -22,7 +25,7 @@ namespace {
 using core::InputError;
 
 [[noreturn]] void refuse(const Trace& trace, std::string_view what, std::string_view got) {
-  throw InputError(fmt::format("{}: expected {}, got {}", core::one_line(trace.path), what, got));
+  throw InputError(fmt::format("{}: /: expected {}, got {}", core::one_line(trace.path), what, got));
 }
 
 /// Without folders, and without the extensions of a trace.
@@ -83,14 +86,49 @@ std::string largest_other(const Calls& calls) {
                            static_cast<double>(largest->second) / 1e6);
 }
 
-/// From start to start, so the last step has no length.
-std::vector<double> step_lengths_ms(const Calls& calls) {
-  std::vector<double> out;
-  for (std::size_t i = 0; i + 1 < calls.steps.size(); ++i)
-    out.push_back(static_cast<double>(calls.steps[i + 1].start_ns - calls.steps[i].start_ns) / 1e6);
-  if (out.empty())
-    out.push_back(static_cast<double>(calls.steps.front().end_ns - calls.steps.front().start_ns) / 1e6);
-  return out;
+/// Medians over the iterations of a trace; us.
+struct Measured {
+  std::size_t iterations = 0;
+  double length = 0;
+  double spread = 0;
+  double alone = 0;  ///< without exposed communication
+  double exposed = 0;
+  double optimizer = 0;
+  double wait = 0;
+};
+
+Measured measured(const std::vector<Iteration>& iterations) {
+  const auto of = [&](auto&& value) {
+    std::vector<double> out;
+    out.reserve(iterations.size());
+    for (const Iteration& each : iterations) out.push_back(value(each));
+    return out;
+  };
+  const std::vector<double> lengths = of([](const Iteration& each) { return each.length_us; });
+  return {.iterations = iterations.size(),
+          .length = median(lengths),
+          .spread = spread(lengths),
+          .alone = median(of([](const Iteration& each) { return each.alone_us(); })),
+          .exposed = median(of([](const Iteration& each) { return each.exposed_us; })),
+          .optimizer = median(of([](const Iteration& each) { return each.optimizer_us; })),
+          .wait = median(of([](const Iteration& each) { return each.wait_us; }))};
+}
+
+/// Whatever the layers and the update do not explain of an iteration without communication is other work.
+core::ProfileIteration rest_of(const core::Profile& profile, const Measured& all) {
+  const double explained = core::forward_us(profile) + core::backward_us(profile) + all.optimizer;
+  return {.optimizer_us = all.optimizer, .other_us = std::max(0.0, all.alone - explained)};
+}
+
+std::string iteration_text(const core::Profile& profile, const Measured& all) {
+  return fmt::format(
+      "an iteration takes {:.3f} ms (median of {}, spread {:.3f}): forward {:.3f}, backward {:.3f}, "
+      "optimizer {:.3f}, "
+      "exposed communication {:.3f}, other {:.3f} ms; the GPU waits {:.3f} ms of it for kernels to be "
+      "launched",
+      all.length / 1e3, all.iterations, all.spread / 1e3, core::forward_us(profile) / 1e3,
+      core::backward_us(profile) / 1e3, all.optimizer / 1e3, all.exposed / 1e3,
+      profile.iteration->other_us / 1e3, all.wait / 1e3);
 }
 
 std::vector<double> of_steps(const std::vector<double>& all, const std::vector<std::int32_t>& steps) {
@@ -101,16 +139,17 @@ std::vector<double> of_steps(const std::vector<double>& all, const std::vector<s
 }
 
 void add_backward(Layers& found, const traces::ImportOptions& options) {
-  for (core::ProfileLayer& layer : found.layers) layer.backward_us = layer.forward_us / options.forward_ratio;
+  for (core::ProfileLayer& layer : found.layers) {
+    layer.backward_us = layer.forward_us / options.forward_ratio;
+    layer.backward_device_us = layer.backward_us;
+    if (layer.forward_device_us) layer.backward_device_us = *layer.forward_device_us / options.forward_ratio;
+  }
 }
 
 std::string steps_text(const Calls& calls, const Layers& found) {
   if (!calls.has_steps) return "no step markers: the whole trace is taken for one iteration";
-  const std::vector<double> lengths = step_lengths_ms(calls);
-  return fmt::format(
-      "{} steps, {} with layers, {} of them alike and used; iteration {:.3f} ms (median, spread "
-      "{:.3f})",
-      calls.steps.size(), found.steps_with_layers, found.used_steps.size(), median(lengths), spread(lengths));
+  return fmt::format("{} steps, {} with layers, {} of them alike and used", calls.steps.size(),
+                     found.steps_with_layers, found.used_steps.size());
 }
 
 std::string communication_text(const Communication& communication, const Layers& found) {
@@ -137,16 +176,39 @@ std::optional<core::Network> network_of(const Trace& trace, const Communication&
   return core::read_network(core::Field::parse(core::network_text(out), core::one_line(trace.path)));
 }
 
+/// What the curves of a network lack of the measured sizes, and what they say of smaller ones.
+std::vector<std::string> curve_warnings(const Communication& communication, const core::Network& network) {
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < communication.series.size(); ++i) {
+    const auto& kept = network.measured[i].curve.points();
+    const std::size_t all = communication.series[i].points.size();
+    const std::string what = fmt::format("{} on {} workers", core::name(communication.series[i].collective),
+                                         communication.series[i].workers);
+    if (kept.size() < all)
+      out.push_back(
+          fmt::format("{}: {} of {} measured sizes are left out, as they lie close below the largest: the "
+                      "curve is extrapolated from its last two points",
+                      what, all - kept.size(), all));
+    if (kept.front().first > 0)
+      out.push_back(
+          fmt::format("{}: sizes below {} bytes were not measured and take the {:.3f} us of this size", what,
+                      kept.front().first, kept.front().second));
+  }
+  return out;
+}
+
 struct Assumptions {
+  std::string sizes;  ///< of gradients
   bool tensors = false;
   bool backward = false;
 };
 
 std::string origin_of(const Trace& trace, const Calls& calls, const Layers& found, const Assumptions& assumed,
                       const traces::ImportOptions& options) {
-  std::string out =
-      fmt::format("PyTorch profiler trace {}; GPU times of kernels; {}",
-                  std::filesystem::path(trace.path).filename().string(), steps_text(calls, found));
+  std::string out = fmt::format(
+      "PyTorch profiler trace {}; times of the GPU, with its waits for kernels to be launched; {}",
+      std::filesystem::path(trace.path).filename().string(), steps_text(calls, found));
+  if (!assumed.sizes.empty()) out += "; " + assumed.sizes;
   if (assumed.tensors)
     out +=
         "; ASSUMED, as the trace holds no shapes: parameters are what was copied to the device before the "
@@ -163,11 +225,12 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
   Trace trace = read_trace(path);
   if (trace.kernels.empty())
     refuse(trace, "kernels of a GPU", fmt::format("none in {} events", trace.events));
-  const Calls calls = find_calls(trace, step);
+  Calls calls = find_calls(trace, step);
+  const std::string assumed_sizes = find_gradient_sizes(trace, calls, options.parameters);
   Layers found = find_layers(trace, calls);
   if (found.layers.empty()) refuse(trace, "operators with GPU time", "none");
 
-  Assumptions assumed;
+  Assumptions assumed = {.sizes = assumed_sizes};
   const bool has_tensors = std::any_of(found.layers.begin(), found.layers.end(),
                                        [](const auto& layer) { return !layer.tensors.empty(); });
   if (!has_tensors) {
@@ -184,6 +247,7 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
   if (options.tensors == traces::Grouping::layer)
     for (core::ProfileLayer& layer : found.layers) traces::merge_tensors(layer);
 
+  const Measured iterations = measured(find_iterations(trace, calls, found.used_steps));
   Imported out = {.profile = {.model = options.model.empty() ? stem(path) : options.model,
                               .batch_size = batch_size(trace, calls, options),
                               .dtype = options.dtype,
@@ -192,11 +256,15 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
                                                                 : trace.device,
                               .origin = {.kind = core::OriginKind::measured,
                                          .source = origin_of(trace, calls, found, assumed, options)},
-                              .layers = found.layers}};
+                              .layers = found.layers},
+                  .iteration_us = iterations.length,
+                  .exposed_us = iterations.exposed};
+  if (!assumed.backward) out.profile.iteration = rest_of(out.profile, iterations);
   out.profile = core::read_profile(core::Field::parse(core::profile_text(out.profile), core::one_line(path)));
 
   const Communication communication = find_communication(trace, calls);
   out.network = network_of(trace, communication, options);
+  if (out.network) out.warnings = curve_warnings(communication, *out.network);
   const Shares shares = time_by_role(trace, calls);
   const double whole = sum(shares);
   const double attributed = whole - shares[static_cast<std::size_t>(Role::other)];
@@ -204,12 +272,14 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
                              whole, whole > 0 ? 100 * attributed / whole : 0),
                  role_text(shares, whole) + largest_other(calls), steps_text(calls, found),
                  communication_text(communication, found)};
+  if (out.profile.iteration) out.account.push_back(iteration_text(out.profile, iterations));
   if (found.has_backward && found.without_backward > 0)
     out.account.push_back(fmt::format("{} of {} layers have no backward pass in the trace",
                                       found.without_backward, found.layers.size()));
   if (assumed.backward)
     out.warnings.push_back(fmt::format("the trace holds no backward pass: forward is taken for {} of it",
                                        options.forward_ratio));
+  if (!assumed.sizes.empty()) out.warnings.push_back(assumed.sizes);
   if (assumed.tensors)
     out.warnings.emplace_back(
         "the trace holds no shapes: parameters are taken to be what was copied to the device first");

@@ -16,9 +16,11 @@ namespace kineto {
 
 struct Imported {
   core::Profile profile;
-  std::optional<core::Network> network;
-  std::vector<std::string> account;  ///< lines for a person
-  std::vector<std::string> warnings;
+  std::optional<core::Network> network = {};
+  double iteration_us = 0;                ///< measured, the median of the iterations that were used
+  double exposed_us = 0;                  ///< communication that no kernel hid, in an iteration
+  std::vector<std::string> account = {};  ///< lines for a person
+  std::vector<std::string> warnings = {};
 };
 
 /// The name that torch.profiler gives its steps.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
 #include <map>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "core/field.hpp"
 #include "core/limits.hpp"
 #include "core/statistics.hpp"
+#include "profiler/traces/kineto/shapes.hpp"
 
 namespace kineto {
 namespace {
@@ -47,45 +49,60 @@ class Names {
   std::map<std::string, int> uses_;
 };
 
-using Elements = std::vector<std::int64_t>;
+/// What a call ran, and its gradients.
+struct CallStructure {
+  TextId name{};
+  TextId operation{};
+  bool is_module = false;
+  std::vector<std::pair<TextId, std::int64_t>> gradients;  ///< shapes, elements
+  auto operator<=>(const CallStructure&) const = default;
+};
 
-std::int64_t elements_of(const Trace& trace, TextId text) {
-  const auto shapes = shapes_of(trace.texts[text]);
-  if (shapes.empty())
-    throw core::InputError(
-        fmt::format("{}: expected shapes of gradients (a trace made with record_shapes=True), got none",
-                    core::one_line(trace.path)));
-  double count = 1;
-  for (const std::int64_t extent : shapes.front()) count *= static_cast<double>(extent);
-  if (!(count >= 1 && count <= static_cast<double>(core::kMaxElements)))
-    throw core::InputError(fmt::format("{}: expected gradients of 1 to {} elements, got {}",
-                                       core::one_line(trace.path), core::kMaxElements, count));
-  return static_cast<std::int64_t>(count);
-}
+/// Only steps with the same structure are averaged.
+using StepStructure = std::vector<CallStructure>;
 
-/// Returns the structure of a step; only steps with the same structure are averaged.
-std::string signature(const Trace& trace, const std::vector<const Call*>& calls) {
-  std::string out;
+StepStructure structure_of(const std::vector<const Call*>& calls) {
+  StepStructure out;
+  out.reserve(calls.size());
   for (const Call* call : calls) {
-    out += trace.texts[call->name] + '|' + trace.texts[call->operation] + '(';
-    for (const Gradient& gradient : call->gradients) out += trace.texts[gradient.shapes];
-    out += ')';
+    out.push_back(
+        {.name = call->name, .operation = call->operation, .is_module = call->is_module, .gradients = {}});
+    for (const Gradient& gradient : call->gradients)
+      out.back().gradients.emplace_back(gradient.shapes, gradient.elements);
   }
   return out;
 }
 
-std::vector<double> times(const std::vector<const Call*>& calls, std::int64_t Call::*time) {
+/// The times of calls of the same layer: kernels alone, or with the waits for their launch.
+std::vector<double> times(const std::vector<const Call*>& calls, std::int64_t Call::*kernels,
+                          std::int64_t Call::*wait = nullptr) {
   std::vector<double> out;
   out.reserve(calls.size());
-  for (const Call* call : calls) out.push_back(static_cast<double>(call->*time) / kNsPerUs);
+  for (const Call* call : calls)
+    out.push_back(static_cast<double>(call->*kernels + (wait == nullptr ? 0 : call->*wait)) / kNsPerUs);
   return out;
+}
+
+core::ProfileLayer timed_layer(const std::vector<const Call*>& same) {
+  const std::vector<double> forward = times(same, &Call::forward_ns, &Call::forward_wait_ns);
+  const std::vector<double> backward = times(same, &Call::backward_ns, &Call::backward_wait_ns);
+  core::ProfileLayer layer = {
+      .name = {}, .kind = {}, .forward_us = median(forward), .backward_us = median(backward)};
+  layer.forward_device_us = std::min(layer.forward_us, median(times(same, &Call::forward_ns)));
+  layer.backward_device_us = std::min(layer.backward_us, median(times(same, &Call::backward_ns)));
+  if (same.size() > 1) {
+    layer.forward_spread_us = spread(forward);
+    layer.backward_spread_us = spread(backward);
+  }
+  return layer;
 }
 
 /// Weights have two dimensions or more; the first of a norm's two vectors is its weight.
 std::string role(const Trace& trace, const Gradient& gradient, const std::string& kind, std::size_t nth) {
   const auto shapes = shapes_of(trace.texts[gradient.shapes]);
   const bool is_norm = kind.find("norm") != std::string::npos;
-  return shapes.front().size() > 1 || (is_norm && nth == 0) ? "weight" : "bias";
+  const bool is_matrix = !shapes.empty() && shapes.front().size() > 1;
+  return is_matrix || ((is_norm || shapes.empty()) && nth == 0) ? "weight" : "bias";
 }
 
 /// The last tensor to be ready comes first: backward processes tensors from the last to the first.
@@ -97,12 +114,11 @@ void add_tensors(const Trace& trace, const std::vector<const Call*>& calls, core
     std::vector<double> parts;
     parts.reserve(calls.size());
     for (const Call* call : calls) parts.push_back(static_cast<double>(call->gradients[nth].ns) / kNsPerUs);
-    const std::int64_t elements = elements_of(trace, like.gradients[nth].shapes);
     const std::string part_of = role(trace, like.gradients[nth], layer.kind, like.gradients.size() - 1 - nth);
     const int use = ++uses[part_of];
     layer.tensors.push_back(
         {.name = fmt::format("{}.{}{}", layer.name, part_of, use > 1 ? fmt::format("#{}", use) : ""),
-         .elements = elements,
+         .elements = like.gradients[nth].elements,
          .backward_us = median(parts)});
     sum += *layer.tensors.back().backward_us;
   }
@@ -121,14 +137,14 @@ Layers find_layers(const Trace& trace, const Calls& calls) {
     if (call.has_kernel || call.backward_ns > 0 || !call.gradients.empty())
       by_step[static_cast<std::size_t>(call.step)].push_back(&call);
 
-  std::map<std::string, std::vector<std::int32_t>> alike;
+  std::map<StepStructure, std::vector<std::int32_t>> alike;
   Layers out;
   for (std::size_t step = 0; step < by_step.size(); ++step) {
     if (by_step[step].empty()) continue;
     ++out.steps_with_layers;
-    alike[signature(trace, by_step[step])].push_back(static_cast<std::int32_t>(step));
+    alike[structure_of(by_step[step])].push_back(static_cast<std::int32_t>(step));
   }
-  for (const auto& [text, steps] : alike)
+  for (const auto& [structure, steps] : alike)
     if (steps.size() > out.used_steps.size() ||
         (steps.size() == out.used_steps.size() && steps.front() < out.used_steps.front()))
       out.used_steps = steps;
@@ -140,41 +156,13 @@ Layers find_layers(const Trace& trace, const Calls& calls) {
     std::vector<const Call*> same;
     for (const std::int32_t step : out.used_steps)
       same.push_back(by_step[static_cast<std::size_t>(step)][nth]);
-    core::ProfileLayer layer = {.name = names.next(trace, *like[nth]),
-                                .kind = kind_of(trace.texts[like[nth]->operation]),
-                                .forward_us = median(times(same, &Call::forward_ns)),
-                                .backward_us = median(times(same, &Call::backward_ns))};
-    if (same.size() > 1) {
-      layer.forward_spread_us = spread(times(same, &Call::forward_ns));
-      layer.backward_spread_us = spread(times(same, &Call::backward_ns));
-    }
+    core::ProfileLayer layer = timed_layer(same);
+    layer.name = names.next(trace, *like[nth]);
+    layer.kind = kind_of(trace.texts[like[nth]->operation]);
     add_tensors(trace, same, layer);
     out.has_backward = out.has_backward || like[nth]->has_backward;
     if (!like[nth]->has_backward) ++out.without_backward;
     out.layers.push_back(std::move(layer));
-  }
-  return out;
-}
-
-std::vector<std::vector<std::int64_t>> shapes_of(const std::string& text) {
-  std::vector<std::vector<std::int64_t>> out;
-  int depth = 0;
-  std::int64_t value = 0;
-  bool in_number = false;
-  bool negative = false;
-  constexpr std::int64_t kMax = 1'000'000'000'000'000;
-  for (const char c : text) {
-    if (c == '[' && ++depth == 2) out.emplace_back();
-    if (c >= '0' && c <= '9') {
-      value = std::min(kMax, value) * 10 + (c - '0');
-      in_number = true;
-      continue;
-    }
-    if (in_number && depth == 2) out.back().push_back(negative ? -value : value);
-    negative = c == '-';
-    value = 0;
-    in_number = false;
-    if (c == ']') --depth;
   }
   return out;
 }

@@ -20,11 +20,8 @@ struct Layers {
   bool has_backward = false;
 };
 
-/// Throws InputError if gradients have no shapes.
+/// The sizes of gradients must be known (find_gradient_sizes).
 Layers find_layers(const Trace& trace, const Calls& calls);
-
-/// Reads "[[512,3,224,224,],[64,],]" as numbers.
-std::vector<std::vector<std::int64_t>> shapes_of(const std::string& text);
 
 double median(std::vector<double> values);
 /// Interquartile range; 0 for one value.

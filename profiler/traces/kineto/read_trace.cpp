@@ -2,7 +2,9 @@
 
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <limits>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -18,6 +20,10 @@ using core::InputError;
 
 constexpr std::int64_t kMaxNs = std::numeric_limits<std::int64_t>::max() / 4;
 constexpr std::int64_t kNsPerUs = 1000;
+// Together they keep the memory below 2 GiB.
+constexpr std::size_t kMaxKept = 4'000'000;
+constexpr std::size_t kMaxTextBytes = std::size_t{128} << 20U;
+constexpr std::size_t kMaxShapes = std::size_t{1} << 20U;
 
 /// The event that is being read.
 struct Event {
@@ -43,7 +49,7 @@ struct Event {
 /// in the one under "traceEvents".
 class Reader : public nlohmann::json_sax<nlohmann::json> {
  public:
-  Reader(Trace& trace, const GzipStream& stream) : trace_(&trace), stream_(&stream) {}
+  Reader(Trace& trace, GzipStream& stream) : trace_(&trace), stream_(&stream) {}
 
   bool null() override { return scalar(); }
   bool boolean(bool /*value*/) override { return scalar(); }
@@ -83,11 +89,13 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     return check_depth();
   }
   bool key(string_t& value) override {
+    stream_->end_token();
     key_ = value;
     if (depth_ == 1) top_key_ = value;
     return true;
   }
   bool end_object() override {
+    stream_->end_token();
     if (in_event_ && depth_ == event_depth_) {
       in_event_ = false;
       keep();
@@ -100,6 +108,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     ++depth_;
     if (in_shapes()) {
       event_.shapes += '[';
+      if (event_.shapes.size() > kMaxShapes) refuse("an Input Dims of at most 1 MiB", "more");
     } else if (in_event_ && depth_ == arguments_depth_ + 1 && arguments_depth_ > 0 && key_ == "Input Dims") {
       shapes_depth_ = depth_;
       event_.shapes = '[';
@@ -113,6 +122,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     return check_depth();
   }
   bool end_array() override {
+    stream_->end_token();
     if (in_shapes()) {
       event_.shapes += "],";
       if (depth_ == shapes_depth_) shapes_depth_ = 0;
@@ -134,7 +144,10 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
   bool found_events() const { return found_events_; }
 
  private:
-  bool scalar() { return true; }
+  bool scalar() {
+    stream_->end_token();
+    return true;
+  }
   bool in_shapes() const { return shapes_depth_ > 0; }
   std::string file() const { return core::one_line(trace_->path); }
   bool stream_at_end() const { return stream_->at_end(); }
@@ -144,7 +157,8 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
         fmt::format("{}:{}: expected {}, got {}", file(), stream_->line(), what, core::printable(got)));
   }
 
-  bool check_depth() const {
+  bool check_depth() {
+    stream_->end_token();
     constexpr int kMax = 100;
     if (depth_ > kMax) refuse(fmt::format("nesting of at most {}", kMax), "more");
     return true;
@@ -170,11 +184,16 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool integer(std::int64_t value) {
+    (void)scalar();
     if (in_shapes()) {
       event_.shapes += fmt::format("{},", value);
+      if (event_.shapes.size() > kMaxShapes) refuse("an Input Dims of at most 1 MiB", "more");
       return true;
     }
-    if (!in_event_) return true;
+    if (!in_event_) {
+      if (depth_ == 2 && top_key_ == "distributedInfo" && key_ == "world_size") trace_->world_size = value;
+      return true;
+    }
     if (depth_ == arguments_depth_) {
       argument(value);
     } else if (depth_ == event_depth_) {
@@ -205,6 +224,8 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     if (depth_ == arguments_depth_) {
       if (key_ == "Collective name") event_.collective = value;
       if (key_ == "dtype") event_.dtype = value;
+    } else if (arguments_depth_ > 0 && depth_ == arguments_depth_ + 1) {
+      if (key_ == "Input type" && event_.dtype.empty()) event_.dtype = value;
     } else if (depth_ == event_depth_) {
       if (key_ == "ph") event_.phase = value;
       if (key_ == "cat") event_.category = value;
@@ -227,6 +248,10 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     return category == "cuda_runtime" || category == "cuda_driver" || category == "Runtime" ||
            category == "hip_runtime";
   }
+  /// Whether the host thread waits in this call until the GPU has finished earlier work.
+  static bool blocks(const std::string& call) {
+    return call.find("Synchronize") != std::string::npos || call == "cudaMemcpy" || call == "hipMemcpy";
+  }
   static bool is_kernel(const std::string& category) {
     return category == "kernel" || category == "gpu_memcpy" || category == "gpu_memset" ||
            category == "Kernel" || category == "Memcpy" || category == "Memset";
@@ -244,23 +269,31 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     if (event_.duration_ns < 0) refuse("an event that lasts 0 us or longer", event_.name);
     const std::int64_t start = *event_.start_ns;
     const std::int64_t end = start + event_.duration_ns;
+    if (++kept_ > kMaxKept || trace_->texts.bytes() > kMaxTextBytes)
+      refuse(fmt::format("at most {} operators, launches and kernels, and {} MiB of different names",
+                         kMaxKept, kMaxTextBytes >> 20U),
+             "more");
     if (kind) {
-      const std::string thread = event_.pid + '/' + event_.tid;
       trace_->ranges.push_back({.start_ns = start,
                                 .end_ns = end,
                                 .sequence = event_.sequence,
                                 .name = trace_->texts.id(event_.name),
-                                .thread = trace_->texts.id(thread),
+                                .thread = thread(),
                                 .shapes = trace_->texts.id(event_.shapes),
+                                .dtype = trace_->texts.id(event_.dtype),
                                 .kind = *kind});
     } else if (launch) {
+      if (blocks(event_.name)) trace_->blocked.emplace_back(start, end);
       if (event_.correlation != 0)
-        trace_->launches.push_back({.at_ns = start,
-                                    .correlation = event_.correlation,
-                                    .thread = trace_->texts.id(event_.pid + '/' + event_.tid)});
+        trace_->launches.push_back({.at_ns = start, .correlation = event_.correlation, .thread = thread()});
     } else {
       keep_kernel(start, end);
     }
+  }
+
+  /// The length keeps threads apart whose names hold a slash.
+  TextId thread() const {
+    return trace_->texts.id(fmt::format("{}/{}/{}", event_.pid.size(), event_.pid, event_.tid));
   }
 
   /// All times that are added up later are parts of this sum.
@@ -285,9 +318,10 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
   }
 
   Trace* trace_;
-  const GzipStream* stream_;
+  GzipStream* stream_;
   Event event_;
   std::int64_t kernels_ns_ = 0;
+  std::size_t kept_ = 0;
   std::string key_;
   std::string top_key_;
   int depth_ = 0;
@@ -311,13 +345,16 @@ Trace read_trace(const std::string& path) {
   Reader reader(trace, buffer);
   nlohmann::json::sax_parse(stream, &reader);
   if (!reader.found_events())
-    throw InputError(fmt::format("{}: expected an array of events or an object with traceEvents, got neither",
-                                 core::one_line(path)));
+    throw InputError(
+        fmt::format("{}: /: expected an array of events or an object with traceEvents, got neither",
+                    core::one_line(path)));
   return trace;
 }
 
 bool looks_like_trace(const std::string& path) {
   constexpr std::size_t kEnough = 1U << 14U;
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(path, none)) return false;  // what a pipe holds is read only once
   try {
     GzipStream buffer(path);
     std::string begin(kEnough, '\0');

@@ -9,6 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "profiler/traces/kineto/device_time.hpp"
+
 namespace kineto {
 
 enum class TextId : std::uint32_t {};
@@ -18,14 +20,20 @@ class Texts {
  public:
   TextId id(const std::string& text) {
     const auto [found, is_new] = ids_.try_emplace(text, static_cast<std::uint32_t>(all_.size()));
-    if (is_new) all_.push_back(text);
+    if (is_new) {
+      all_.push_back(&found->first);
+      bytes_ += text.size();
+    }
     return TextId{found->second};
   }
-  const std::string& operator[](TextId id) const { return all_[static_cast<std::size_t>(id)]; }
+  const std::string& operator[](TextId id) const { return *all_[static_cast<std::size_t>(id)]; }
+  /// Returns the length of all texts.
+  std::size_t bytes() const { return bytes_; }
 
  private:
   std::unordered_map<std::string, std::uint32_t> ids_;
-  std::vector<std::string> all_;
+  std::vector<const std::string*> all_;  // keys of the map, which stay where they are
+  std::size_t bytes_ = 0;
 };
 
 enum class RangeKind : std::uint8_t {
@@ -42,6 +50,7 @@ struct Range {
   TextId name{};
   TextId thread{};
   TextId shapes{};  ///< "[[512, 3], [4]]", or empty
+  TextId dtype{};   ///< of the first input, or empty
   RangeKind kind = RangeKind::operation;
 };
 
@@ -73,11 +82,13 @@ struct Kernel {
 struct Trace {
   std::string path;
   Texts texts;
-  std::string device;  ///< of the first GPU in the trace, or empty
+  std::string device;           ///< of the first GPU in the trace, or empty
+  std::int64_t world_size = 0;  ///< number of processes of the job, or 0
   std::vector<Range> ranges;
   std::vector<Launch> launches;
   std::vector<Kernel> kernels;
   std::vector<Collective> collectives;
+  Spans blocked;            ///< host threads waited for the GPU
   std::int64_t events = 0;  ///< number of events in the file
 };
 

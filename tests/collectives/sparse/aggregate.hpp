@@ -1,5 +1,5 @@
 // All ways to sum gradients over workers behind one interface, with error feedback or without: a dense
-// all-reduce,
+// all-reduce, compressed gradients that are gathered, and sparse collectives.
 
 #pragma once
 

@@ -61,14 +61,15 @@ class CountingTransport final : public Transport {
     inner_.send(to, tag, std::move(message));
     held = &ranks_[rank()];
   }
-  Bytes recv(std::uint32_t from, std::uint32_t tag) override {
+
+ private:
+  Bytes receive(std::uint32_t from, std::uint32_t tag, std::size_t max_bytes) override {
     held = nullptr;
-    Bytes message = inner_.recv(from, tag);
+    Bytes message = inner_.recv(from, tag, max_bytes);
     held = &ranks_[rank()];
     return message;
   }
 
- private:
   Transport& inner_;
   std::vector<HeldMemory>& ranks_;
 };

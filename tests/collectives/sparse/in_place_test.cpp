@@ -139,14 +139,15 @@ class Watched final : public Transport {
     traffic_.send({to, rank(), tag}, !message.empty());
     inner_.send(to, tag, std::move(message));
   }
-  transport::Bytes recv(std::uint32_t from, std::uint32_t tag) override {
+
+ private:
+  transport::Bytes receive(std::uint32_t from, std::uint32_t tag, std::size_t max_bytes) override {
     traffic_.begin_receive({rank(), from, tag});
-    transport::Bytes message = inner_.recv(from, tag);
+    transport::Bytes message = inner_.recv(from, tag, max_bytes);
     traffic_.end_receive({rank(), from, tag}, !message.empty());
     return message;
   }
 
- private:
   Transport& inner_;
   Traffic& traffic_;
 };

@@ -1,10 +1,12 @@
 #include "collectives/transport/tcp/tcp.hpp"
 
+#include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
 #include <csignal>
 #include <cstdio>
+#include <fstream>
 #include <thread>
 
 #include <doctest/doctest.h>
@@ -119,74 +121,246 @@ TEST_CASE("tcp: a killed rank is named, with host and process, by all others, wh
   CHECK(no_child_left());
 }
 
-TEST_CASE("tcp: a stopped rank is found by its silence") {
-  std::vector<pid_t> pids;
-  transport::LaunchOptions launch;
-  launch.grace = 100ms;
-  launch.on_started = [&](const std::vector<pid_t>& started) { pids = started; };
-  launch.on_line = [&](std::uint32_t rank, std::string_view line) {
-    if (rank == 1 && line == "ready") ::kill(pids[1], SIGSTOP);
-  };
+/// Stops rank `who` when a rank says "ready", for this long, or for ever.
+struct Stopper {
+  std::uint32_t who;
+  std::chrono::milliseconds length;
+  std::function<void()> after = [] {};
+  std::vector<pid_t> pids = {};
+
+  transport::LaunchOptions options() {
+    transport::LaunchOptions out;
+    out.grace = 100ms;
+    out.on_started = [this](const std::vector<pid_t>& started) { pids = started; };
+    out.on_line = [this](std::uint32_t /*rank*/, std::string_view line) {
+      if (line != "ready") return;
+      ::kill(pids[who], SIGSTOP);
+      if (length == 0ms) return;
+      std::this_thread::sleep_until(transport::Clock::now() + length);
+      ::kill(pids[who], SIGCONT);
+      after();
+    };
+    return out;
+  }
+};
+
+TEST_CASE("tcp: a rank that gets no processor is not lost as long as its host answers") {
   transport::TcpOptions options = patient();
-  options.silence = 800ms;
+  options.silence = 500ms;
+  Stopper stopper = {.who = 1, .length = 2000ms};  // the kernel of its host answers four times as long
+  check_all_good(processes::run(
+      2,
+      [](Tcp& end) {
+        if (end.rank() == 1) (void)std::fputs("ready\n", stderr);
+        for (int i = 0; i < 100; ++i) {
+          end.send(1 - end.rank(), 1, {});
+          (void)end.recv(1 - end.rank(), 1);
+          std::this_thread::sleep_for(1ms);
+        }
+      },
+      options, stopper.options()));
+}
+
+TEST_CASE("tcp: a rank that is stopped for ever is named at the deadline") {
+  transport::TcpOptions options = patient();
+  options.deadline = 300ms;
+  Stopper stopper = {.who = 1, .length = 0ms};
   const auto ends = processes::run(
       2,
       [](Tcp& end) {
         if (end.rank() == 1) (void)std::fputs("ready\n", stderr);
         (void)end.recv(1 - end.rank(), 1);
       },
-      options, launch);
-  CHECK(contains(ends[0].err, fmt::format("lost rank 1 (host {}, pid {}): no heartbeat for 0.8 s",
-                                          transport::this_process().host, ends[1].pid)));
+      options, stopper.options());
+  CHECK(
+      contains(ends[0].err, fmt::format("rank 0 has waited 0.3 s for a message (tag 1) from rank 1 (host {}, "
+                                        "pid {})",
+                                        transport::this_process().host, ends[1].pid)));
   CHECK(ends[1].was_ended);
   CHECK(no_child_left());
 }
 
-// All three stop for longer than the silence limit. Two continue and exchange messages, and only then the
-// third.
-TEST_CASE("tcp: ranks that are stopped together do not blame each other when they go on") {
-  using transport::Clock;
-  constexpr auto kSilence = 2400ms;
-  std::vector<pid_t> pids;
-  std::size_t talked = 0;
-  transport::LaunchOptions launch;
-  launch.on_started = [&](const std::vector<pid_t>& started) { pids = started; };
-  launch.on_line = [&](std::uint32_t /*rank*/, std::string_view line) {
-    if (line == "ready") {
-      for (const pid_t pid : pids) ::kill(pid, SIGSTOP);
-      std::this_thread::sleep_until(Clock::now() + kSilence * 9 / 8);
-      for (const pid_t pid : {pids[0], pids[1]}) ::kill(pid, SIGCONT);
-    } else if (line == "talked" && ++talked == 2) {
-      ::kill(pids[2], SIGCONT);
-    }
-  };
+TEST_CASE("tcp: time in which the waiting rank itself gets no processor does not count") {
   transport::TcpOptions options = patient();
-  options.silence = kSilence;
+  options.deadline = 2000ms;
+  int go[2];
+  REQUIRE(::pipe(go) == 0);
+  Stopper stopper = {.who = 0, .length = 3000ms, .after = [&] { (void)!::write(go[1], "x", 1); }};
   check_all_good(processes::run(
-      3,
+      2,
       [&](Tcp& end) {
-        const auto exchange = [&](std::uint32_t ranks, std::uint32_t tag) {
-          for (std::uint32_t other = 0; other < ranks; ++other)
-            if (other != end.rank()) end.send(other, tag, {});
-          for (std::uint32_t other = 0; other < ranks; ++other)
-            if (other != end.rank()) (void)end.recv(other, tag);
-        };
-        auto before = Clock::now();  // the stop may come while the ranks still greet each other
-        exchange(3, 1);
+        char each = 0;
         if (end.rank() == 0) (void)std::fputs("ready\n", stderr);
-        for (auto now = Clock::now(); now - before < kSilence; now = Clock::now()) {
-          before = now;
-          end.check();
-          std::this_thread::sleep_for(1ms);
-        }
-        if (end.rank() < 2) {
-          exchange(2, 2);
-          (void)std::fputs("talked\n", stderr);
-        }
-        exchange(3, 3);
+        if (end.rank() == 0) return (void)end.recv(1, 1);
+        if (::read(go[0], &each, 1) == 1) end.send(0, 1, {});
       },
-      options, launch));
-  CHECK(talked == 2);
+      options, stopper.options()));
+  ::close(go[0]);
+  ::close(go[1]);
+}
+
+/// The front of a message between ranks.
+struct Front {
+  std::uint32_t kind;
+  std::uint32_t tag;
+  std::uint64_t bytes;
+};
+
+void say(const transport::Descriptor& socket, const Front& front) {
+  (void)write_all(socket, std::as_bytes(std::span(&front, 1)), transport::Clock::now() + 5s);
+}
+
+/// Runs rank 0, and rank 1 by hand; returns what rank 0 said on standard error.
+std::string said_to(const std::function<void(const transport::Descriptor& socket)>& by_hand,
+                    const std::function<void(Tcp& end)>& rank, const transport::TcpOptions& options) {
+  transport::LocalJob job(2);
+  const auto ends = transport::launch(2,
+                                      [&](std::uint32_t number) {
+                                        if (number == 0) {
+                                          transport::run_rank(job.enter(0), options, rank);
+                                          return 0;
+                                        }
+                                        const processes::ByHand other = processes::join_by_hand(job.enter(1));
+                                        by_hand(other.socket);
+                                        processes::wait_for_end(other.socket);
+                                        return 0;
+                                      },
+                                      {.limit = 40s});
+  CHECK_FALSE(ends[0].was_ended);
+  return ends[0].err;
+}
+
+double seconds_since(std::chrono::steady_clock::time_point before) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
+}
+
+TEST_CASE("tcp: neither trickling bytes nor signs of life outlast the deadline") {
+  transport::TcpOptions options = patient();
+  options.deadline = 300ms;
+  const auto before = std::chrono::steady_clock::now();
+  const std::string trickled = said_to(
+      [](const transport::Descriptor& socket) {
+        say(socket, {.kind = 1, .tag = 7, .bytes = 1'000'000});
+        const std::byte one{};
+        while (::send(socket.get(), &one, 1, MSG_NOSIGNAL) == 1) std::this_thread::sleep_for(2ms);
+      },
+      [](Tcp& end) { (void)end.recv(1, 7); }, options);
+  CHECK(contains(trickled, "rank 0 has waited 0.3 s for a message (tag 7) from rank 1 (host "));
+  // A rank may report for ever that it gets no processor: the deadline becomes four times as long.
+  const std::string delayed = said_to(
+      [](const transport::Descriptor& socket) {
+        const Front front = {.kind = 2, .tag = 100'000, .bytes = 0};
+        while (::send(socket.get(), &front, sizeof front, MSG_NOSIGNAL) == sizeof front)
+          std::this_thread::sleep_for(2ms);
+      },
+      [](Tcp& end) {
+        const auto begun = std::chrono::steady_clock::now();
+        try {
+          (void)end.recv(1, 7);
+        } catch (const TransportError&) {
+          if (seconds_since(begun) < 1.15) throw std::runtime_error("too early");
+          throw;
+        }
+      },
+      options);
+  CHECK(contains(delayed, "rank 0 has waited 0.3 s for a message (tag 7) from rank 1 (host "));
+  CHECK(contains(delayed, ", and longer because ranks waited for a processor, "));
+  CHECK(seconds_since(before) < 15);
+}
+
+/// Megabytes of memory that this process uses.
+double megabytes() {
+  std::ifstream file("/proc/self/statm");
+  double all = 0;
+  double resident = 0;
+  file >> all >> resident;
+  return resident * static_cast<double>(::sysconf(_SC_PAGESIZE)) / 1e6;
+}
+
+TEST_CASE("tcp: a header makes no rank allocate what it announces") {
+  transport::TcpOptions options = patient();
+  options.deadline = 300ms;
+  const double before = megabytes();
+  const std::string said = said_to(
+      [](const transport::Descriptor& socket) {
+        say(socket, {.kind = 1, .tag = 7, .bytes = std::uint64_t{1} << 31});
+      },
+      [&](Tcp& end) {
+        try {
+          (void)end.recv(1, 7);
+        } catch (const TransportError&) {
+          if (megabytes() - before > 20) throw std::runtime_error("too much memory");
+          throw;
+        }
+      },
+      options);
+  CHECK(contains(said, "rank 0 has waited 0.3 s for a message (tag 7) from rank 1 (host "));
+  for (const Front& wrong :
+       {Front{.kind = 0, .tag = 0, .bytes = 0}, Front{.kind = 5, .tag = 0, .bytes = 0},
+        Front{.kind = 1, .tag = 7, .bytes = std::uint64_t{1} << 40}, Front{.kind = 2, .tag = 7, .bytes = 1},
+        Front{.kind = 3, .tag = 0, .bytes = 1}, Front{.kind = 4, .tag = 0, .bytes = 1 << 20}}) {
+    CAPTURE(wrong.kind);
+    CHECK(contains(said_to([&](const transport::Descriptor& socket) { say(socket, wrong); },
+                           [](Tcp& end) { (void)end.recv(1, 7); }, patient()),
+                   "it sent an invalid message"));
+  }
+}
+
+TEST_CASE("tcp: a message longer than what is expected is refused, a long one before it has arrived") {
+  const auto run = [](std::size_t bytes, std::size_t max_bytes) {
+    return processes::run(2, [&](Tcp& end) {
+      if (end.rank() == 0) (void)end.recv(1, 7, max_bytes);
+      if (end.rank() == 1) end.send(0, 7, Bytes(bytes));
+      if (end.rank() == 1) (void)end.recv(0, 8);
+    });
+  };
+  CHECK(contains(run(9, 8)[0].err, "a message of 9 bytes from rank 1 where at most 8 were expected"));
+  CHECK(contains(run(3'000'000, 2'999'999)[0].err, " bytes"));
+  const std::string early = said_to(
+      [](const transport::Descriptor& socket) {
+        pollfd one = {.fd = socket.get(), .events = POLLIN, .revents = 0};  // rank 0 waits by then
+        (void)::poll(&one, 1, 5000);
+        say(socket, {.kind = 1, .tag = 7, .bytes = 2'000'000});
+      },
+      [](Tcp& end) {
+        end.send(1, 1, {});
+        (void)end.recv(1, 7, 1'999'999);
+      },
+      patient());
+  CHECK(contains(early, "it sent a message of 2000000 bytes (tag 7) where at most 1999999 were expected"));
+}
+
+TEST_CASE("tcp: what nobody asks for waits with its sender, and is not lost") {
+  constexpr std::uint32_t kMessages = 200;
+  constexpr std::size_t kBytes = 1 << 20;
+  const double before = megabytes();
+  check_all_good(processes::run(2, [&](Tcp& end) {
+    if (end.rank() == 1) {
+      for (std::uint32_t i = 0; i < kMessages; ++i) end.send(0, 1, Bytes(kBytes, static_cast<std::byte>(i)));
+      return (void)end.recv(0, 2);
+    }
+    const auto until = transport::Clock::now() + 10s;  // all that is held has arrived long before
+    double held = 0;
+    for (int same = 0; same < 20 && transport::Clock::now() < until;) {
+      std::this_thread::sleep_for(10ms);
+      same = std::exchange(held, megabytes() - before) == held && held > 60 ? same + 1 : 0;
+    }
+    if (held > 120)
+      throw std::runtime_error(fmt::format("{} MB held of 200 that nobody has asked for", held));
+    for (std::uint32_t i = 0; i < kMessages; ++i)
+      if (end.recv(1, 1) != Bytes(kBytes, static_cast<std::byte>(i))) throw std::runtime_error("wrong bytes");
+    end.send(1, 2, {});
+  }));
+}
+
+TEST_CASE("tcp: a rank that sends without end instead of what is awaited is lost") {
+  const auto ends = processes::run(2, [](Tcp& end) {
+    if (end.rank() == 0) return (void)end.recv(1, 2, 0);
+    for (std::uint32_t i = 0; i < 100; ++i) end.send(0, 1, Bytes(1 << 20));
+    (void)end.recv(0, 1);
+  });
+  CHECK(contains(ends[0].err, "lost rank 1 (host "));
+  CHECK(contains(ends[0].err, " bytes that nobody has asked for"));
 }
 
 TEST_CASE("tcp: what one rank throws the others learn, also those that wait for another") {
@@ -253,24 +427,6 @@ TEST_CASE("tcp: a paced rank keeps to its rate") {
   check_all_good(ends);
 }
 
-TEST_CASE("tcp: a rank whose bytes wait behind another's on a slow link is not taken for lost") {
-  transport::TcpOptions options = patient();
-  options.bytes_per_second = 50e3;
-  options.silence = 500ms;
-  const auto ends = processes::run(
-      3,
-      [](Tcp& end) {
-        if (end.rank() == 0) {
-          end.send(1, 1, Bytes(75'000));
-          end.send(2, 1, Bytes(1));
-        } else {
-          (void)end.recv(0, 1);
-        }
-      },
-      options);
-  check_all_good(ends);
-}
-
 TEST_CASE(
     "pacer: bytes leave when the link has carried them, lateness is caught up with, idleness no credit") {
   transport::Pacer pacer(1e6);
@@ -280,182 +436,6 @@ TEST_CASE(
   pacer.pass(pacer.passes(zero, 1000));
   CHECK(pacer.passes(zero, 500) == zero + 1500us);        // there since zero: follows
   CHECK(pacer.passes(zero + 5ms, 500) == zero + 5500us);  // comes later: the link has idled
-}
-
-// Errors before they are ranks of one job.
-
-TEST_CASE("meeting: a wrong size, rank, version or job is refused on every rank, by name") {
-  struct Example {
-    transport::Membership other;
-    std::uint32_t version;
-    const char* why;
-  };
-  const Example examples[] = {
-      {{.rank = 1, .size = 3, .job = "test"}, transport::kTcpVersion, " is one of 3, and rank 0 one of 2"},
-      {{.rank = 0, .size = 2, .job = "test"}, transport::kTcpVersion, " are the same rank"},
-      {{.rank = 1, .size = 2, .job = "test"}, 99, " speaks version 99 of the protocol, and rank 0 version 1"},
-      {{.rank = 1, .size = 2, .job = "other"}, transport::kTcpVersion, " is of another job"},
-  };
-  for (const Example& example : examples) {
-    CAPTURE(example.why);
-    const processes::Meeting meeting;
-    const auto ends = transport::launch(
-        2,
-        [&](std::uint32_t process) {
-          transport::Membership membership = process == 0 ? meeting.of(0, 2) : example.other;
-          transport::TcpOptions options = patient();
-          if (process == 1) {
-            membership.master = meeting.address;
-            options.version = example.version;
-            if (membership.rank == 0) {  // a second process with rank 0 would listen there
-              const transport::Descriptor socket = connect_to(meeting.address, transport::Clock::now() + 5s);
-              const transport::Handshake handshake = {
-                  .rank = 0, .size = 2, .job = "test", .process = transport::this_process(), .listens = {}};
-              const auto deadline = transport::Clock::now() + 5s;
-              send_packed(socket, packed(handshake), deadline);
-              const auto answer = transport::unpacked_answer(receive_packed(socket, deadline).value());
-              throw TransportError(std::get<transport::Rejection>(answer.value()).why);
-            }
-          }
-          const Tcp end(membership, options);
-          return 0;
-        },
-        {.limit = 30s});
-    for (const RankEnd& end : ends) {
-      CHECK(end.exit_code == 1);
-      CHECK(contains(end.err, example.why));
-      CHECK(contains(end.err, fmt::format("pid {}", ends[1].pid)));
-    }
-  }
-}
-
-TEST_CASE("meeting: two processes with one rank are refused") {
-  const processes::Meeting meeting;
-  const auto ends = transport::launch(3,
-                                      [&](std::uint32_t process) {
-                                        const Tcp end(meeting.of(process == 0 ? 0 : 1, 3), patient());
-                                        return 0;
-                                      },
-                                      {.limit = 30s});
-  CHECK(contains(ends[0].err, "rank 1 (host "));
-  for (const RankEnd& end : ends) CHECK(contains(end.err, " are the same rank"));
-}
-
-TEST_CASE("meeting: who does not come is named at the deadline, and a refused connection says where") {
-  transport::TcpOptions options = patient();
-  options.meeting = 60ms;
-  const processes::Meeting meeting;
-  const auto ends = transport::launch(1,
-                                      [&](std::uint32_t /*rank*/) {
-                                        const Tcp end(meeting.of(0, 3), options);
-                                        return 0;
-                                      },
-                                      {.limit = 30s});
-  CHECK(ends[0].err == "rank 0 has timed out waiting for ranks 1, 2 of 3\n");
-
-  transport::Address nowhere;
-  {
-    const processes::Meeting gone;
-    nowhere = gone.address;
-  }
-  CHECK_THROWS_WITH_AS(Tcp({.rank = 1, .size = 2, .master = nowhere}, options),
-                       (text(nowhere) + ": cannot connect: Connection refused").c_str(), TransportError);
-}
-
-TEST_CASE("meeting: nobody is taken for lost while others still meet") {
-  transport::TcpOptions options = patient();
-  options.silence = 80ms;
-  const processes::Meeting meeting;
-  const auto ends = transport::launch(
-      3,
-      [&](std::uint32_t process) {
-        if (process < 2) {
-          transport::run_rank(meeting.of(process, 3), options, [](Tcp& end) { (void)end.recv(2, 1); });
-          return 0;
-        }
-        const auto deadline = transport::Clock::now() + 5s;
-        const transport::Descriptor socket = connect_to(meeting.address, deadline);
-        const transport::Handshake handshake = {
-            .rank = 2, .size = 3, .job = "test", .process = transport::this_process(), .listens = {}};
-        (void)send_packed(socket, packed(handshake), deadline);
-        (void)receive_packed(socket, deadline);
-        // Does not connect to rank 1, and receives twice as many heartbeats of rank 0 as make a silence.
-        std::array<std::byte, 16 * 8 * 2> heartbeats{};
-        return read_all(socket, heartbeats, deadline) ? 0 : 1;
-      },
-      {.limit = 30s, .grace = 100ms});
-  CHECK(ends[2].exit_code == 0);
-  CHECK(contains(ends[0].err, "lost rank 2 (host "));
-  CHECK_FALSE(contains(ends[0].err, "no heartbeat"));
-}
-
-TEST_CASE("meeting: a port in use is said") {
-  const processes::Meeting taken;
-  CHECK_THROWS_WITH_AS(Tcp({.rank = 0, .size = 2, .master = taken.address}, patient()),
-                       (text(taken.address) + ": cannot listen: Address already in use").c_str(),
-                       TransportError);
-}
-
-TEST_CASE("meeting: strangers are let go, whatever they say") {
-  const processes::Meeting meeting;
-  int said[2];  // the strangers write to it when they have sent everything
-  REQUIRE(::pipe(said) == 0);
-  const auto ends = transport::launch(
-      3,
-      [&](std::uint32_t process) {
-        if (process == 2) {
-          for (const std::string& noise :
-               {std::string("GET / HTTP/1.0\r\n\r\n"), std::string(), std::string(64, '\xff')}) {
-            const transport::Descriptor socket = connect_to(meeting.address, transport::Clock::now() + 5s);
-            (void)write_all(socket, bytes_of(noise), transport::Clock::now() + 5s);
-          }
-          return ::write(said[1], "x", 1) == 1 ? 0 : 1;
-        }
-        char each = 0;
-        if (process == 1 && ::read(said[0], &each, 1) != 1) return 1;
-        transport::run_rank(meeting.of(process, 2), patient(), [](Tcp& end) {
-          end.send(1 - end.rank(), 1, {});
-          (void)end.recv(1 - end.rank(), 1);
-        });
-        return 0;
-      },
-      {.limit = 30s});
-  ::close(said[0]);
-  ::close(said[1]);
-  for (const RankEnd& end : ends) CHECK(end.exit_code == 0);
-  CHECK(ends[0].err == "");
-  CHECK(ends[1].err == "");
-}
-
-TEST_CASE("hello: what was packed is unpacked, and anything shorter or longer is not taken") {
-  const transport::Handshake handshake = {.rank = 3,
-                                          .size = 4,
-                                          .job = "j",
-                                          .process = {.host = "h", .pid = 77},
-                                          .listens = {.host = "10.0.0.1", .port = 5}};
-  Bytes bytes = packed(handshake);
-  CHECK(transport::unpacked_handshake(bytes) == handshake);
-  for (std::size_t size = 0; size < bytes.size(); ++size)
-    CHECK_FALSE(transport::unpacked_handshake(std::span(bytes).first(size)));
-  bytes.push_back(std::byte{0});
-  CHECK_FALSE(transport::unpacked_handshake(bytes));
-  const transport::Answer roster = transport::Roster{handshake, handshake};
-  CHECK(transport::unpacked_answer(packed(roster)) == roster);
-  const transport::Answer refusal = transport::Rejection{.why = "no"};
-  CHECK(transport::unpacked_answer(packed(refusal)) == refusal);
-  Bytes many = packed(roster);
-  many[0] = std::byte{3};
-  CHECK_FALSE(transport::unpacked_answer(many));
-}
-
-TEST_CASE("address: host and port, and nothing else") {
-  CHECK(transport::parse_address("h:1") == transport::Address{.host = "h", .port = 1});
-  CHECK(transport::parse_address("[::1]:80") == transport::Address{.host = "::1", .port = 80});
-  CHECK(text(transport::Address{.host = "::1", .port = 80}) == "[::1]:80");
-  for (const char* wrong : {"", "h", "h:", ":1", "h:0", "h:65536", "h:1x", "h:-1"}) {
-    CAPTURE(wrong);
-    CHECK_FALSE(transport::parse_address(wrong));
-  }
 }
 
 }  // namespace

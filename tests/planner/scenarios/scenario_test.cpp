@@ -1,6 +1,8 @@
 // Scenarios: reading, defaults, every error message verbatim, and the order of results.
 
 #include "planner/scenarios/scenario.hpp"
+#include "planner/cost/collectives.hpp"
+#include "tests/support/listed.hpp"
 
 #include <string>
 #include <vector>
@@ -168,9 +170,7 @@ TEST_CASE("scenario: a profile may be estimated from a model's shapes") {
 }
 
 TEST_CASE("scenario: a wrong value is refused with its place") {
-  const std::string algorithms =
-      "ring, binary_tree, recursive_doubling, halving_doubling, double_binary_tree, two_level, "
-      "hierarchical_topk, parameter_server";
+  const std::string algorithms = support::listed(planner::algorithms());
   check_all({
       {R"({"format": "fusewise.plan"})",
        R"(s.json: /format: expected one of fusewise.scenario, got "fusewise.plan")"},
@@ -215,6 +215,17 @@ TEST_CASE("scenario: a wrong value is refused with its place") {
       {R"({"update": {"parallel_tensor_operator": 1}})",
        "s.json: /update/parallel_tensor_operator: expected true or false, got 1"},
   });
+}
+
+TEST_CASE("scenario: what a profile says of the iteration holds where the scenario has no keys for it") {
+  const std::string profile = R"("profile": {"iteration": {"optimizer_us": 20, "other_us": 30}})";
+  const double plain = results("{}").entries.front().metrics.iteration_us;
+  CHECK(results("{" + profile + "}").entries.front().metrics.iteration_us == plain + 50);
+  CHECK(results("{" + profile + R"(, "update": {"optimizer_us": 1}})").entries.front().metrics.iteration_us ==
+        plain + 31);
+  CHECK(results("{" + profile + R"(, "update": {"optimizer_us": 1}, "input": {}})")
+            .entries.front()
+            .metrics.iteration_us == plain + 1);
 }
 
 TEST_CASE("scenario: LAMB costs what LARS does, shared out by the parallel tensor operator or not") {
@@ -547,7 +558,7 @@ TEST_CASE("scenario: a schedule's own collectives count for it alone") {
 TEST_CASE("scenario: progress counts every simulation") {
   std::vector<std::pair<std::size_t, std::size_t>> seen;
   run(read(R"({"schedules": ["wfbp", "ddp"]})"),
-      [&](std::size_t done, std::size_t total) { seen.emplace_back(done, total); });
+      {.progress = [&](const Progress& progress) { seen.emplace_back(progress.done, progress.total); }});
   CHECK(seen == std::vector<std::pair<std::size_t, std::size_t>>{{1, 4}, {2, 4}, {3, 4}, {4, 4}});
 }
 

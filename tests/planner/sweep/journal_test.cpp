@@ -82,7 +82,7 @@ TEST_CASE("journal: one of another sweep is refused, saying what differs") {
     }
   };
   const std::string start =
-      "j: expected the journal of this sweep (or delete it to begin again), got one made with another ";
+      "j: /: expected the journal of this sweep (or delete it to begin again), got one made with another ";
   Identity other = identity();
   other.inputs[1].second = "3";
   CHECK(refusal(other, three_lines()) == start + "profile");
@@ -97,7 +97,7 @@ TEST_CASE("journal: one of another sweep is refused, saying what differs") {
   other = identity();
   other.points = 11;
   CHECK(refusal(other, three_lines()) == start + "number of points");
-  const std::string another_file = "j: expected the journal of a sweep, or no such file, got another file";
+  const std::string another_file = "j: /: expected the journal of a sweep, or no such file, got another file";
   for (const char* text :
        {"a,b\n1,2\n", "{}\n", "[]\n", "notes", "\n", "{\"format\": \"fusewise.sweep_journal\"}\n"}) {
     CAPTURE(text);
@@ -117,7 +117,7 @@ TEST_CASE("journal: a file goes on after a torn line, and is refused without res
   (void)folder.put("j", two + "3 2 0123456789abcdef [\"tor");
   CHECK_THROWS_WITH_AS(
       Journal(file, identity(), false),
-      (file.string() + ": expected --resume, or no journal of an unfinished sweep, got one of 2 of 10 "
+      (file.string() + ": /: expected --resume, or no journal of an unfinished sweep, got one of 2 of 10 "
                        "points")
           .c_str(),
       core::InputError);

@@ -94,7 +94,7 @@ TEST_CASE("fit: a segment never falls, a single size and a repeated fall do not 
   const CurveFit fitted = fit_curve(falling, Test::by_turns, {});
   for (const Segment& segment : fitted.segments) CHECK(segment.line.beta_us_per_byte >= 0);
   CHECK_THROWS_WITH_AS(fit_curve(series_of(2, {4}, [](double) { return 1; }), Test::by_turns, {}),
-                       "x.log: expected 2 to 10000 sizes of all_reduce on 2 workers, got 1",
+                       "x.log: /: expected 2 to 10000 sizes of all_reduce on 2 workers, got 1",
                        core::InputError);
   const CurveFit two =
       fit_curve(series_of(2, {0, 4}, [](double bytes) { return 1 + bytes; }), Test::by_turns, {});

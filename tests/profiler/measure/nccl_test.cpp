@@ -134,8 +134,10 @@ TEST_CASE("nccl: what goes wrong on a rank is one line, soon, and every process 
 TEST_CASE("nccl: processes that others have started, by torchrun's variables" *
           support::needs(support::no_fake_cuda)) {
   const auto port = transport::local_address(transport::listen_on({.host = "127.0.0.1", .port = 0})).port;
-  const Environment job(
-      {{"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", std::to_string(port)}});
+  const Environment job({{"WORLD_SIZE", "2"},
+                         {"MASTER_ADDR", "127.0.0.1"},
+                         {"MASTER_PORT", std::to_string(port)},
+                         {"FUSEWISE_SECRET", "a secret of this test"}});
   const pid_t other = ::fork();
   REQUIRE(other >= 0);
   if (other == 0) ::_exit(measure({"--collectives", "all_reduce"}, {{"RANK", "1"}}).exit_code);

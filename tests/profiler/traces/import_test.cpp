@@ -1,6 +1,7 @@
 // The importers, on excerpts of the logs that they read.
 
 #include "profiler/traces/import.hpp"
+#include "tests/support/listed.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -85,6 +86,28 @@ const std::string kTensors =
     "9,9,[],0,4,weight,9,0\r\n"
     "10,6,\"[64, 3, 7, 7]\",9408,4,input,7,0\r\n";
 
+/// A line of NCCL's inspector; `more` follows in coll_perf.
+std::string inspected_line(int rank, const std::string& collective, int number, std::int64_t bytes, double us,
+                           const std::string& more = "") {
+  return fmt::format(
+             R"({{"header": {{"id": "0x7f", "rank": {}, "n_ranks": 4, "nnodes": 1}}, )"
+             R"("metadata": {{"inspector_output_format_version": "v4.0", "hostname": "h", "pid": 5}}, )"
+             R"("coll_perf": {{"coll": "{}", "coll_sn": {}, "coll_msg_size_bytes": {}, "coll_exec_time_us": {}{}}}}})",
+             rank, collective, number, bytes, us, more) +
+         "\n";
+}
+
+/// The log of a rank: two all-reduces of a megabyte, one of two, an all-gather and a broadcast. Rank 0 waits
+/// in the first all-reduce, rank 1 in the others.
+std::string inspected(int rank) {
+  const bool waits = rank == 1;
+  return inspected_line(rank, "AllReduce", 1, 1'000'000, waits ? 100 : 900) +
+         inspected_line(rank, "AllReduce", 2, 1'000'000, waits ? 700 : 120) +
+         inspected_line(rank, "AllReduce", 3, 2'000'000, waits ? 700 : 210) +
+         inspected_line(rank, "AllGather", 1, 250'000, waits ? 300 : 60) +
+         inspected_line(rank, "Broadcast", 1, 1'000'000, 50);
+}
+
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const std::size_t at = text.find(from);
   REQUIRE(at != std::string::npos);
@@ -128,13 +151,13 @@ TEST_CASE("import: the formats have names and say what they are") {
     names += std::string(format.name) + " ";
     CHECK_FALSE(format.summary.empty());
   }
-  CHECK(names == "b-caffe csv espresso nccl-tests osu triosim vtrain ");
+  CHECK(names == "b-caffe csv espresso nccl-inspector nccl-tests osu triosim vtrain ");
 }
 
 TEST_CASE("import: each format is recognised from its text, and only it") {
-  const std::pair<std::string, std::string> samples[] = {{"b-caffe", kBCaffe},    {"osu", kOsu2},
-                                                         {"espresso", kEspresso}, {"vtrain", kVtrain},
-                                                         {"triosim", kTrace},     {"triosim", kTensors}};
+  const std::pair<std::string, std::string> samples[] = {
+      {"b-caffe", kBCaffe}, {"osu", kOsu2},        {"espresso", kEspresso},         {"vtrain", kVtrain},
+      {"triosim", kTrace},  {"triosim", kTensors}, {"nccl-inspector", inspected(0)}};
   for (const auto& sample : samples)
     for (const ImportFormat& format : import_formats()) {
       CAPTURE(sample.first);
@@ -145,32 +168,26 @@ TEST_CASE("import: each format is recognised from its text, and only it") {
 }
 
 TEST_CASE("import: what is no log, several kinds of logs, or none is refused") {
-  check_refused("hello\n",
-                "x.log: expected a log in one of the formats b-caffe, csv, espresso, nccl-tests, osu, "
-                "triosim, vtrain, got text of "
-                "none of them");
-  check_refused("",
-                "x.log: expected a log in one of the formats b-caffe, csv, espresso, nccl-tests, osu, "
-                "triosim, vtrain, got text of "
-                "none of them");
+  check_refused("hello\n", "x.log: /: expected a log in one of the formats " +
+                               support::listed(traces::import_formats()) + ", got text of none of them");
+  check_refused("", "x.log: /: expected a log in one of the formats " +
+                        support::listed(traces::import_formats()) + ", got text of none of them");
   check_refused({{"a.log", kOsu2}, {"b.log", kVtrain}},
-                "b.log: expected the format osu, as in a.log, got vtrain");
+                "b.log: /: expected the format osu, as in a.log, got vtrain");
   check_refused(std::vector<LogFile>{}, "import: expected at least one log, got none");
   check_refused({{"a.log", kEspresso}, {"b.log", kEspresso}},
-                "b.log: expected one log at a time in this format, got a second one");
+                "b.log: /: expected one log at a time in this format, got a second one");
   check_refused(kOsu2,
-                "--format: expected one of b-caffe, csv, espresso, nccl-tests, osu, triosim, vtrain, got "
-                "'oso', did you mean "
-                "'osu'?",
+                "--format: expected one of " + support::listed(traces::import_formats()) +
+                    ", got 'oso', did you mean 'osu'?",
                 {.format = "oso"});
-  check_refused(kOsu2, "x.log: expected rows `[index, elements, backward_us, ...]`, got none",
+  check_refused(kOsu2, "x.log: /: expected rows `[index, elements, backward_us, ...]`, got none",
                 {.format = "b-caffe"});
-  check_refused(kOsu2, "x.log: expected the header of idx,tensor,numel,gap_us, got no such line",
+  check_refused(kOsu2, "x.log: /: expected the header of idx,tensor,numel,gap_us, got no such line",
                 {.format = "espresso"});
-  check_refused({{"a\nb.log", "hello"}},
-                "a\\u000ab.log: expected a log in one of the formats b-caffe, csv, espresso, nccl-tests, "
-                "osu, triosim, vtrain, got "
-                "text of none of them");
+  check_refused({{"a\nb.log", "hello"}}, "a\\u000ab.log: /: expected a log in one of the formats " +
+                                             support::listed(traces::import_formats()) +
+                                             ", got text of none of them");
 }
 
 TEST_CASE("import: options out of range are refused") {
@@ -286,8 +303,8 @@ TEST_CASE("b-caffe: what is wrong with a row is said with its line") {
                 "x.log:1: expected an all-reduce time in us, a number from 0 to 1000000000000, got 'inf'");
   check_refused("[0, 9.5, 5, 0]\n",
                 "x.log:1: expected elements, an integer from 1 to 1000000000000, got '9.5'");
-  check_refused(kBCaffe, "x.log: expected a batch size (--batch N), which this log does not hold, got none",
-                {});
+  check_refused(kBCaffe,
+                "x.log: /: expected a batch size (--batch N), which this log does not hold, got none", {});
 }
 
 // ---- osu
@@ -327,18 +344,19 @@ TEST_CASE("osu: the number of workers comes from a column, an option or the file
   check_refused(kOsu2, "x.log:4: expected 3 nodes, as --workers says, got '2'", {.workers = 3});
   check_refused(
       kOsu4,
-      "x.log: expected the number of workers, 1 to 1000000, as --workers N or as the one number in the "
+      "x.log: /: expected the number of workers, 1 to 1000000, as --workers N or as the one number in the "
       "file's name, got neither");
   check_refused(
       {{"osu5-4.log", kOsu4}},
-      "osu5-4.log: expected the number of workers, 1 to 1000000, as --workers N or as the one number in "
+      "osu5-4.log: /: expected the number of workers, 1 to 1000000, as --workers N or as the one number in "
       "the file's name, got a name without such a number");
   check_refused(
       {{"a9999999.log", kOsu4}},
-      "a9999999.log: expected the number of workers, 1 to 1000000, as --workers N or as the one number "
+      "a9999999.log: /: expected the number of workers, 1 to 1000000, as --workers N or as the one number "
       "in the file's name, got 9999999");
-  check_refused({{"a4.log", kOsu4}, {"b4.log", kOsu4}},
-                "b4.log: expected one log for each number of workers, got a second one for 4, after a4.log");
+  check_refused(
+      {{"a4.log", kOsu4}, {"b4.log", kOsu4}},
+      "b4.log: /: expected one log for each number of workers, got a second one for 4, after a4.log");
 }
 
 TEST_CASE("osu: full reports, disguises, and a single size without a fit") {
@@ -376,7 +394,7 @@ TEST_CASE("osu: what is wrong with a row is said with its line") {
   check_refused(replaced(kOsu2, "Allreduce", "Bcast"),
                 "x.log:2: expected OSU's Allreduce Latency Test, got '# OSU MPI Bcast Latency Test v5.4.0'");
   check_refused("# OSU MPI Allreduce Latency Test v5.4.0\n",
-                "x.log: expected rows of bytes and an average latency in us, got none");
+                "x.log: /: expected rows of bytes and an average latency in us, got none");
   check_refused(replaced(kOsu2, "2,4 ", "0,4 "),
                 "x.log:4: expected nodes, an integer from 1 to 1000000, got '0'");
 }
@@ -451,9 +469,9 @@ TEST_CASE("espresso: what is wrong with a row is said with its line") {
   check_refused(
       "idx,tensor,numel,gap_us,more\n0,a,1,1,1\n",
       "x.log:1: expected the 4 columns idx,tensor,numel,gap_us, got 'idx,tensor,numel,gap_us,more'");
-  check_refused("idx,tensor,numel,gap_us\n", "x.log: expected rows of idx,tensor,numel,gap_us, got none");
-  check_refused(kEspresso, "x.log: expected a batch size (--batch N), which this log does not hold, got none",
-                {});
+  check_refused("idx,tensor,numel,gap_us\n", "x.log: /: expected rows of idx,tensor,numel,gap_us, got none");
+  check_refused(kEspresso,
+                "x.log: /: expected a batch size (--batch N), which this log does not hold, got none", {});
 }
 
 // ---- vtrain
@@ -476,7 +494,7 @@ TEST_CASE("vtrain: bus bandwidths give away a wrong number of workers") {
                 "A100_AR_GPU8_1M:2: expected a bus bandwidth of 35.70 GB/s on 8 workers, got '30.60'");
   check_refused(
       kVtrain,
-      "x.log: expected the number of workers, 1 to 1000000, as --workers N or as the one number after "
+      "x.log: /: expected the number of workers, 1 to 1000000, as --workers N or as the one number after "
       "GPU in the file's name, got neither");
 }
 
@@ -537,10 +555,10 @@ TEST_CASE("triosim: the two files in either order, and both are needed") {
   CHECK(profile_of({{"b", kTensors}, {"a", kTrace}}, {}) == profile);
   CHECK(profile_of({{"a", disguised(kTrace)}, {"b", disguised(kTensors)}}, {}) == profile);
   CHECK(profile_of({{"a", kTrace}, {"b", kTensors}}, with_batch(7)).batch_size == 7);
-  check_refused(kTrace, "x.log: expected a tensor table beside this operator trace, got none");
-  check_refused(kTensors, "x.log: expected an operator trace beside this tensor table, got none");
+  check_refused(kTrace, "x.log: /: expected a tensor table beside this operator trace, got none");
+  check_refused(kTensors, "x.log: /: expected an operator trace beside this tensor table, got none");
   check_refused({{"a", kTrace}, {"b", kTrace}},
-                "b: expected one operator trace and one tensor table, got a second one");
+                "b: /: expected one operator trace and one tensor table, got a second one");
 }
 
 TEST_CASE("triosim: convolutions and batch norms are matched by weight, others from the last one back") {
@@ -602,7 +620,8 @@ TEST_CASE("triosim: what is wrong with a row is said with its file and line") {
   table_refused("9408", "many", "b:3: expected elements, an integer from 0 to 1000000000000, got 'many'");
   table_refused("\"[64, 3, 7, 7]\"", "[64, 3, 7, 7]", "b:3: expected 8 fields, got 11");
   table_refused("9,9,[],0", "9,6,[],8", "b:11: expected 9408 elements, as tensor 6 had above, got '8'");
-  const std::string no_batch = "a: expected a batch size (--batch N), which this log does not hold, got none";
+  const std::string no_batch =
+      "a: /: expected a batch size (--batch N), which this log does not hold, got none";
   check_refused({{"a", kTrace}, {"b", replaced(kTensors, "\"[128, 3, 224, 224]\"", "[]")}}, no_batch, {});
   check_refused({{"a", replaced(kTrace, "[4; 6]", "[6; 4]")}, {"b", kTensors}}, no_batch, {});
 }
@@ -618,8 +637,39 @@ void import_or_refuse(const std::vector<LogFile>& logs) {
   }
 }
 
+TEST_CASE("nccl-inspector: the shortest time of all ranks counts, then the median of collectives of a size") {
+  const core::Network network = network_of({{"r0.jsonl", inspected(0)}, {"r1.jsonl", inspected(1)}});
+  REQUIRE(network.measured.size() == 2);
+  CHECK(network.measured[0].collective == core::CollectiveKind::all_reduce);
+  CHECK(network.measured[0].workers == 4);
+  CHECK_FALSE(network.measured[0].algorithm.has_value());
+  CHECK(network.measured[0].curve.points() == std::vector<std::pair<double, double>>{{1e6, 110}, {2e6, 210}});
+  CHECK(network.measured[1].collective == core::CollectiveKind::all_gather);
+  CHECK(network.measured[1].curve.points() == std::vector<std::pair<double, double>>{{1e6, 60}});  // 4 shares
+}
+
+TEST_CASE("nccl-inspector: format v4.2 names the algorithm, and curves of each stay apart") {
+  const std::string log =
+      inspected_line(0, "AllReduce", 1, 1000, 7, R"(, "coll_algo": "RING", "coll_proto": "LL")") +
+      inspected_line(0, "AllReduce", 2, 1000, 5, R"(, "coll_algo": "TREE", "coll_proto": "LL")");
+  const core::Network network = network_of({{"r0.jsonl", log}});
+  REQUIRE(network.measured.size() == 2);
+  CHECK(network.measured[0].algorithm == "double_binary_tree");
+  CHECK(network.measured[1].algorithm == "ring");
+}
+
+TEST_CASE("nccl-inspector: a wrong line is refused with its place") {
+  check_refused(replaced(inspected(0), "\"n_ranks\": 4", "\"n_ranks\": 0"),
+                "x.log:1: /header/n_ranks: expected an integer from 1 to 1000000, got 0");
+  check_refused(inspected(0) + "broken\n",
+                "x.log:6: expected a JSON object of NCCL's inspector, got 'broken'");
+  check_refused(
+      inspected_line(0, "Broadcast", 1, 1000, 7),
+      "x.log: /: expected all-reduces, reduce-scatters or all-gathers of two ranks or more, got none");
+}
+
 TEST_CASE("import: a log cut off anywhere, or with a byte changed, is read or refused in one line") {
-  const std::string samples[] = {kBCaffe, kOsu4, kEspresso, kVtrain};
+  const std::string samples[] = {kBCaffe, kOsu4, kEspresso, kVtrain, inspected(1)};
   for (const std::string& sample : samples)
     for (std::size_t size = 0; size <= sample.size(); ++size)
       import_or_refuse({{"x", sample.substr(0, size)}});

@@ -99,12 +99,12 @@ TEST_CASE("csv: a table that is wrong is refused with its line") {
   check_refused(
       "bytes,us,ms\n1,2,3\n",
       "x.log:1: expected columns among collective, algorithm, workers, bytes, us, each once, got 'ms'");
-  check_refused("bytes,us\n", "x.log: expected rows under the header, got none", {.workers = 2});
+  check_refused("bytes,us\n", "x.log:1: expected rows under the header, got none", {.workers = 2});
   check_refused("bytes,us\n1,2\nmean,2\n",
                 "x.log:3: expected bytes, an integer from 0 to 8000000000000000, got 'mean'", {.workers = 2});
   check_refused(kTable, "x.log:3: expected all_reduce, got 'all_gather'", {.collective = "all_reduce"});
   check_refused("idx,tensor,numel,gap_us\n0,a,1,1\n",
-                "x.log: expected measured collectives, got a profile's log (espresso)",
+                "x.log: /: expected measured collectives, got a profile's log (espresso)",
                 {.format = "espresso"});
 }
 
@@ -132,11 +132,11 @@ TEST_CASE("nccl-tests: what it prints is refused with its line where it is wrong
                 "x.log:16: expected 0 wrong elements, got '7'");
   check_refused(replaced(kText, "#  Rank  3 Group  0", "#  Rank  3 Group  1"),
                 "x.log:14: expected a bus bandwidth of 95.76 GB/s of all_reduce on 3 workers, got '107.73'");
-  check_refused(kText, "x.log: expected 8 ranks, as --workers says, got 4", {.workers = 8});
-  check_refused(kText, "x.log: expected all_gather, got all_reduce", {.collective = "all_gather"});
+  check_refused(kText, "x.log:9: expected 8 ranks, as --workers says, got 4", {.workers = 8});
+  check_refused(kText, "x.log:1: expected all_gather, got all_reduce", {.collective = "all_gather"});
   const std::string nameless = replaced(kText, "all_reduce_perf", "a.out");
   check_refused(nameless,
-                "x.log: expected the collective, as --collective NAME or as one of all_reduce_perf, "
+                "x.log: /: expected the collective, as --collective NAME or as one of all_reduce_perf, "
                 "reduce_scatter_perf, all_gather_perf in the log or the file's name, got neither");
   CHECK(series_of(nameless, {}, "all_reduce_perf.txt").size() == 1);
   check_refused(nameless,
@@ -160,6 +160,9 @@ TEST_CASE("nccl-tests: what -J writes") {
       "workers, got 10.0");
   check_refused(replaced(kJson, "\"nwrong\":0.000000", "\"nwrong\":3.000000"),
                 "x.log: /results/0/out_of_place/nwrong: expected 0 wrong elements, got 3.0");
+  check_refused(kJson, "x.log: /config/devices: expected 8 ranks, as --workers says, got 2", {.workers = 8});
+  check_refused(kJson, "x.log: /args/0: expected all_gather, got reduce_scatter",
+                {.collective = "all_gather"});
 }
 
 }  // namespace

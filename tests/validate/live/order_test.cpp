@@ -1,12 +1,16 @@
 // A channel that goes by layer: of the collectives that become ready at one moment, the one for the layer
 // nearest the input runs first, as in the simulator, and handed-over collectives are not overtaken.
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "core/errors.hpp"
 #include "tests/validate/live/live.hpp"
 #include "validate/live/channel.hpp"
 
@@ -100,6 +104,42 @@ TEST_CASE("live: bytescheduler's partitions run in the simulator's order") {
   CHECK(collectives(ran.prediction.iterations[0]) == order);
   for (const live::WorkerRecord& worker : ran.workers)
     for (const live::Iteration& iteration : worker.iterations) CHECK(collectives(iteration) == order);
+}
+
+/// One rank alone, which has waited for a processor ever since it was made, or never.
+class Delayed final : public transport::Transport {
+ public:
+  explicit Delayed(bool is_delayed) : is_delayed_(is_delayed) {}
+  std::uint32_t rank() const override { return 0; }
+  std::uint32_t size() const override { return 1; }
+  void send(std::uint32_t, std::uint32_t, transport::Bytes) override {}
+  std::chrono::nanoseconds scheduling_delay() override {
+    return is_delayed_ ? live::Clock::now() - made_ : std::chrono::nanoseconds::zero();
+  }
+
+ private:
+  transport::Bytes receive(std::uint32_t, std::uint32_t, std::size_t) override { return {}; }
+
+  live::Clock::time_point made_ = live::Clock::now();
+  bool is_delayed_;
+};
+
+TEST_CASE("live: a collective that goes on for ever is given up, later where workers wait for a processor") {
+  using std::chrono::milliseconds;
+  for (const bool is_delayed : {false, true}) {
+    CAPTURE(is_delayed);
+    Delayed transport(is_delayed);
+    std::atomic<bool> ends = false;
+    const auto begun = live::Clock::now();
+    live::Channel channel(transport, {.deadline = milliseconds(50)}, [&](const live::Request&) {
+      while (!ends) std::this_thread::sleep_for(milliseconds(1));
+    });
+    channel.post({request(0, 0)});
+    CHECK_THROWS_WITH_AS(channel.wait(0), "no collective has ended for 0.05 s", core::EnvironmentError);
+    // A second more than the deadline, which grows to four times itself.
+    CHECK(live::Clock::now() - begun >= milliseconds(is_delayed ? 1200 : 1050));
+    ends = true;
+  }
 }
 
 }  // namespace

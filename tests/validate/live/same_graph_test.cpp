@@ -1,6 +1,7 @@
 // The live worker runs the task graph of the simulator: for every pipeline and every named schedule,
 // collectives run in the same order.
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -71,6 +72,26 @@ TEST_CASE("live: every pipeline and named schedule runs its collectives in the s
         }
     }
   CHECK(skipped == expected_to_be_skipped);
+}
+
+TEST_CASE(
+    "live: gradients wait for the cycle of the fusion buffer, also where collectives run under the next "
+    "forward") {
+  constexpr double kCycleUs = 5000;  // counted from the beginning of backward
+  for (const std::string pipeline : {"wfbp", "dear", "zero"}) {
+    CAPTURE(pipeline);
+    const live_tests::Ran ran = live_tests::run(live_tests::spec_for(
+        R"({"pipeline": ")" + pipeline + R"(", "fusion": {"kind": "threshold", "cycle_us": 5000}})", 2));
+    for (const live::WorkerRecord& worker : ran.workers)
+      for (const live::Iteration& iteration : worker.iterations) {
+        const auto first = std::ranges::find_if(iteration.pieces, [](const live::Piece& piece) {
+          return piece.kind == planner::TaskLabel::Kind::all_reduce ||
+                 piece.kind == planner::TaskLabel::Kind::reduce_scatter;
+        });
+        REQUIRE(first != iteration.pieces.end());
+        CHECK(first->start_us >= kCycleUs);
+      }
+  }
 }
 
 }  // namespace

@@ -209,6 +209,7 @@ Outcome run_as_two(const Starter& starter, const std::vector<std::string>& words
   const transport::Address master =
       transport::local_address(transport::listen_on({.host = "127.0.0.1", .port = 0}));
   std::map<std::string, std::string> all = starter.all;
+  all["FUSEWISE_SECRET"] = "a secret of this test";
   if (starter.has_one_address)
     all["FUSEWISE_MASTER"] = transport::text(master);
   else

@@ -297,8 +297,7 @@ TEST_CASE("live: what cannot be run is refused before anything starts") {
   spec.name = "p";
   spec.conditions.jitter.sigma = 0.1;
   CHECK_THROWS_WITH_AS(live::check_runnable(spec),
-                       "p: expected no jitter and no failures to be run live, got what is drawn or fails",
-                       core::InputError);
+                       "p: expected no jitter and no failures to be run live, got jitter", core::InputError);
   spec = spec_for(schedule("wfbp", R"({"name": "hitopk", "density": 0.1})", kGroups), 4);
   spec.name = "p";
   spec.workers_per_node = 3;

@@ -2,6 +2,7 @@
 
 #include "validate/netlab/lab.hpp"
 
+#include <fcntl.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include "tests/support/namespaces.hpp"
 #include "tests/support/needs.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "validate/netlab/commands.hpp"
 #include "validate/netlab/registry.hpp"
 
 namespace {
@@ -47,13 +49,12 @@ TEST_CASE("netlab: ranks in namespaces reach each other, and nothing is left beh
   const netlab::Lab built =
       netlab::build({.workers = 3, .bits_per_second = 1e9}, netlab::Lifetime::of_thread);
   CHECK(netlab::is_up(built));
+  transport::LocalJob job(3, netlab::address(0));
   const auto ends = transport::launch(
       3,
       [&](std::uint32_t rank) {
         netlab::enter(built, rank);
-        const transport::Membership membership = {
-            .rank = rank, .size = 3, .master = {.host = netlab::address(0), .port = 29500}, .job = "lab"};
-        transport::run_rank(membership, processes::patient(), [](transport::Tcp& end) {
+        transport::run_rank(job.enter(rank), processes::patient(), [](transport::Tcp& end) {
           std::vector<float> values(1000, 1.0F);
           const auto ring = cluster::find_pattern("ring")->make({.ranks = 3, .bytes = 1000});
           transport::run_collective(end, ring, values, 1);
@@ -75,13 +76,12 @@ TEST_CASE("netlab: nodes are joined by a link of their own rate, which their wor
   const netlab::Lab built = netlab::build(
       {.workers = 4, .bits_per_second = 1e9, .workers_per_node = 2, .between_bits_per_second = 2e7},
       netlab::Lifetime::of_thread);
+  transport::LocalJob job(4, netlab::address(0));
   const auto ends = transport::launch(
       4,
       [&](std::uint32_t rank) {
         netlab::enter(built, rank);
-        const transport::Membership membership = {
-            .rank = rank, .size = 4, .master = {.host = netlab::address(0), .port = 29500}, .job = "lab"};
-        transport::run_rank(membership, processes::patient(), [&](transport::Tcp& end) {
+        transport::run_rank(job.enter(rank), processes::patient(), [&](transport::Tcp& end) {
           constexpr std::size_t kBytes = 1'000'000;  // 0.4 s between nodes, less the burst; 8 ms inside
           const auto exchange = [&](std::uint32_t with) {
             constexpr std::uint32_t kBarrier = 100;
@@ -100,6 +100,37 @@ TEST_CASE("netlab: nodes are joined by a link of their own rate, which their wor
   CHECK(transport::failures(ends) == "");
   netlab::remove(built);
   CHECK(processes::no_child_left());
+}
+
+TEST_CASE("netlab: a rank whose link is cut is lost, as its host does not answer" *
+          support::needs(support::no_namespaces)) {
+  const netlab::ScopedLab built({.workers = 3, .bits_per_second = 1e9});
+  transport::LocalJob job(3, netlab::address(0));
+  transport::TcpOptions options = processes::patient();
+  options.silence = std::chrono::milliseconds(1000);
+  const auto ends = transport::launch(
+      3,
+      [&](std::uint32_t rank) {
+        netlab::enter(built.lab(), rank);
+        transport::run_rank(job.enter(rank), options, [&](transport::Tcp& end) {
+          transport::barrier(end, 1);
+          if (rank == 1) {
+            const std::string of_switch = "/proc/" + std::to_string(built.lab().keeper) + "/ns/net";
+            const transport::Descriptor network(::open(of_switch.c_str(), O_RDONLY | O_CLOEXEC));
+            netlab::run_inside(network.get(),
+                               {netlab::find_command("ip"), "link", "set", "dev", "w1", "down"}, "");
+          }
+          (void)end.recv(rank == 1 ? 0 : 1, 2);
+        });
+        return 0;
+      },
+      {.limit = std::chrono::seconds(40)});
+  const transport::Process lost = {.host = transport::this_process().host, .pid = ends[1].pid};
+  for (const std::uint32_t rank : {0U, 2U}) {
+    CAPTURE(ends[rank].err);
+    CHECK(ends[rank].err.find("lost " + name(1, lost) + ": its host has not answered for ") !=
+          std::string::npos);
+  }
 }
 
 TEST_CASE("netlab: the keeper dies with the process that has built it" *

@@ -11,6 +11,7 @@
 
 #include "core/errors.hpp"
 #include "core/files.hpp"
+#include "profiler/traces/kineto/calls.hpp"
 #include "profiler/traces/kineto/layers.hpp"
 #include "profiler/traces/kineto/read_trace.hpp"
 #include "tests/profiler/traces/kineto/trace_text.hpp"
@@ -93,9 +94,11 @@ TEST_CASE("kineto: medians and spread over steps, gradients in the order they go
     for (std::size_t i = 0; i < 2; ++i) {
       CHECK(layers[i].name == fmt::format("Linear_{}", i));
       CHECK(layers[i].kind == "linear");
-      CHECK(layers[i].forward_us == median(made.forward[i]));
-      CHECK(layers[i].backward_us == median(made.backward[i]));
-      CHECK(layers[i].backward_spread_us == spread(made.backward[i]));
+      CHECK(layers[i].forward_device_us == median(made.forward[i]));
+      CHECK(layers[i].backward_device_us == median(made.backward[i]));
+      CHECK(layers[i].forward_us == doctest::Approx(median(made.forward_with_wait(i))));
+      CHECK(layers[i].backward_us == doctest::Approx(median(made.backward_with_wait(i))));
+      CHECK(layers[i].backward_spread_us == doctest::Approx(spread(made.backward_with_wait(i))));
       REQUIRE(layers[i].tensors.size() == 2);
       CHECK(layers[i].tensors[0].name == layers[i].name + ".weight");  // was ready last
       CHECK(layers[i].tensors[0].elements == 32);
@@ -106,7 +109,9 @@ TEST_CASE("kineto: medians and spread over steps, gradients in the order they go
     CHECK(imported.profile.device == "NVIDIA H100");
     CHECK(profile_text(import_text(made.text.as_array(), {.device = "NVIDIA H100"}).profile) ==
           profile_text(imported.profile));
-    CHECK(tells(imported, "5 steps, 5 with layers, 5 of them alike and used; iteration 20.000 ms"));
+    CHECK(tells(imported, "5 steps, 5 with layers, 5 of them alike and used"));
+    CHECK(tells(imported, "an iteration takes 20.000 ms (median of 4, spread 0.000)"));
+    CHECK(imported.iteration_us == 20000);
     CHECK(tells(imported, "100.00 % of it attributed"));
   }
 }
@@ -128,6 +133,99 @@ TEST_CASE("kineto: NCCL kernels become a measurement, and what nothing hid is to
                                     median(made.nccl) / 1e3, median(exposed))));
 }
 
+TEST_CASE("kineto: the parts of an iteration add up to its measured length") {
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    CAPTURE(seed);
+    const TwoLayers made = two_layers(seed, 1 + static_cast<int>(seed % 7));
+    const Imported imported = import_text(made.text.as_object());
+    const core::Profile& profile = imported.profile;
+    REQUIRE(profile.iteration.has_value());
+    CHECK(forward_us(profile) + backward_us(profile) + profile.iteration->optimizer_us +
+              profile.iteration->other_us + imported.exposed_us ==
+          doctest::Approx(imported.iteration_us).epsilon(0.03));  // sums of medians
+  }
+}
+
+/// Three layers of one gradient each; the first two leave in a bucket of 900 elements, the third in one
+/// of 50.
+TraceText three_gradients() {
+  TraceText text;
+  text.range("user_annotation", 1, "ProfilerStep#0", 0, 900);
+  for (int layer = 0; layer < 3; ++layer) {
+    text.range("python_function", 1, fmt::format("nn.Module: Linear_{}", layer), 10 + 20 * layer, 15);
+    text.range("cpu_op", 1, "aten::linear", 12 + 20 * layer, 10,
+               fmt::format("\"Sequence number\": {}", layer));
+    text.kernel(1, 14 + 20 * layer, "gemm", 100 + 50 * layer, 40);
+    const double start = 300 + 50 * (2 - layer);
+    text.range("cpu_op", 2, "autograd::engine::evaluate_function: AddmmBackward0", start, 10,
+               fmt::format("\"Sequence number\": {}", layer));
+    text.kernel(2, start + 1, "gemm_backward", start + 5, 30);
+    text.range("cpu_op", 2, "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad",
+               start + 12, 9);
+    text.range("cpu_op", 2, "torch::autograd::AccumulateGrad", start + 13, 3);
+    if (layer == 2) continue;
+    text.kernel(
+        2, start + 18, "ncclDevKernel_AllReduce", start + 40, 30,
+        fmt::format("\"Collective name\": \"allreduce\", \"In msg nelems\": {}, \"dtype\": \"Float\", "
+                    "\"Group size\": 2",
+                    layer == 1 ? 901 : 50));
+  }
+  return text;
+}
+
+std::vector<std::int64_t> elements_of(const core::Profile& profile) {
+  std::vector<std::int64_t> out;
+  for (const core::ProfileLayer& layer : profile.layers)
+    for (const core::ProfileTensor& tensor : layer.tensors) out.push_back(tensor.elements);
+  return out;
+}
+
+TEST_CASE("kineto: without shapes a bucket's elements are divided evenly among the gradients before it") {
+  const Imported imported = import_text(three_gradients().as_object(), {.batch_size = 1});
+  CHECK(elements_of(imported.profile) == std::vector<std::int64_t>{50, 451, 450});
+  CHECK(imported.profile.origin.source.find("gradients of a bucket that was all-reduced have equal sizes") !=
+        std::string::npos);
+  REQUIRE(imported.warnings.size() == 2);
+  CHECK(imported.warnings[0].find("all_reduce on 2 workers: sizes below 200 bytes were not measured") == 0);
+}
+
+TEST_CASE("kineto: without shapes sizes are taken from the model's parameters in the opposite order") {
+  const Imported imported =
+      import_text(three_gradients().as_object(), {.parameters = {7, 300, 20}, .batch_size = 1});
+  CHECK(elements_of(imported.profile) == std::vector<std::int64_t>{7, 300, 20});
+  CHECK(imported.profile.origin.source.find("opposite order of the model's parameters") != std::string::npos);
+  CHECK(refusal(three_gradients().as_object(), {.parameters = {7, 300}, .batch_size = 1}) ==
+        "t.json: /: expected as many gradients in a step as the model has parameters, 2, got 3");
+}
+
+TEST_CASE("kineto: DDP's copies out of its buckets belong to the update, not to a layer") {
+  TraceText text = three_gradients();
+  text.range("cpu_op", 2, "torch.distributed.ddp.reducer::copy_bucket_to_grad", 700, 20);
+  text.range("cpu_op", 2, "aten::copy_", 702, 10);
+  text.kernel(2, 704, "elementwise_kernel", 720, 11);
+  const core::Profile profile =
+      import_text(text.as_object(), {.parameters = {7, 300, 20}, .batch_size = 1}).profile;
+  CHECK(profile.layers.size() == 3);
+  CHECK(profile.iteration->optimizer_us > 11);
+}
+
+TEST_CASE("kineto: before PyTorch 2.2 the annotation around its launch says what a collective sends") {
+  TraceText text = three_gradients();
+  text.range("user_annotation", 2, "nccl:all_reduce", 800, 40,
+             "\"Input Dims\": [[10, 30]], \"Input type\": [\"c10::Half\"]");
+  text.kernel(2, 810, "ncclKernel_AllReduce_RING_LL_Sum_half", 850, 25);
+  std::string object = text.as_object();
+  object.replace(
+      object.find("\"schemaVersion\": 1"), 18,
+      "\"schemaVersion\": 1, \"distributedInfo\": {\"backend\": \"nccl\", \"rank\": 3, \"world_size\": 8}");
+  const Imported imported = import_text(object, {.parameters = {7, 300, 20}, .batch_size = 1});
+  REQUIRE(imported.network.has_value());
+  const auto eight = std::find_if(imported.network->measured.begin(), imported.network->measured.end(),
+                                  [](const core::Measured& measured) { return measured.workers == 8; });
+  REQUIRE(eight != imported.network->measured.end());
+  CHECK(eight->curve.points() == std::vector<std::pair<double, double>>{{600, 25}});
+}
+
 TEST_CASE("kineto: steps that differ from most are left out, work outside of all steps too") {
   TwoLayers made = two_layers(3, 5);
   const double at = 20000.0 * 5;
@@ -138,7 +236,7 @@ TEST_CASE("kineto: steps that differ from most are left out, work outside of all
   made.text.kernel(1, at + 30020, "gemm", at + 30100, 9999);
   const Imported imported = import_text(made.text.as_object());
   CHECK(imported.profile.layers.size() == 2);
-  CHECK(imported.profile.layers[0].forward_us == median(made.forward[0]));
+  CHECK(imported.profile.layers[0].forward_device_us == median(made.forward[0]));
   CHECK(tells(imported, "6 steps, 6 with layers, 5 of them alike and used"));
   CHECK(tells(imported, "most of what is not attributed: gemm, 9.999 ms"));
 }
@@ -162,9 +260,120 @@ TEST_CASE("kineto: gzip is read as what it holds") {
   const std::string cut = folder.put("cut.json.gz", bytes.substr(0, bytes.size() / 2));
   CHECK_THROWS_WITH_AS(
       import_trace(cut, {}),
-      (cut + ": expected gzip data to the end, got a file that is damaged or cut off (unexpected end)")
+      (cut + ":1: expected gzip data to the end, got a file that is damaged or cut off (unexpected end)")
           .c_str(),
       core::InputError);
+}
+
+/// The file as gzip, with `count` blanks in the place of the first '@'.
+std::string packed(const support::TemporaryFolder& folder, const std::string& text, std::size_t count) {
+  const std::string name = folder / "t.json.gz";
+  const gzFile file = gzopen(name.c_str(), "wb1");
+  const std::size_t at = text.find('@');
+  REQUIRE(gzwrite(file, text.data(), static_cast<unsigned>(at)) == static_cast<int>(at));
+  const std::string blanks(1U << 20U, ' ');
+  for (std::size_t done = 0; done < count; done += blanks.size())
+    REQUIRE(gzwrite(file, blanks.data(), static_cast<unsigned>(blanks.size())) > 0);
+  REQUIRE(gzputs(file, text.c_str() + at + 1) >= 0);
+  REQUIRE(gzclose(file) == Z_OK);
+  return name;
+}
+
+TEST_CASE("kineto: what is much larger than its file is refused with a line") {
+  constexpr std::size_t kMebi = 1U << 20U;
+  const support::TemporaryFolder folder;
+  const auto refused = [](const std::string& file, const std::string& message) {
+    CHECK_THROWS_WITH_AS(import_trace(file, {}), (file + message).c_str(), core::InputError);
+  };
+  refused(packed(folder, "[\n@]", 17 * kMebi),
+          ":2: expected a text, a number or blanks of at most 16 MiB, got more");
+  refused(packed(folder, "[\n\"@\"]", 17 * kMebi),
+          ":2: expected a text, a number or blanks of at most 16 MiB, got more");
+  CHECK_THROWS_WITH_AS(import_trace(packed(folder, "[@]", 15 * kMebi), {}),
+                       doctest::Contains("expected kernels of a GPU, got none in 0 events"),
+                       core::InputError);
+}
+
+TEST_CASE("kineto: what no trace is compressed to is refused, whatever it holds") {
+  const support::TemporaryFolder folder;
+  const std::string name = folder / "t.json.gz";
+  const gzFile file = gzopen(name.c_str(), "wb1");
+  std::string zeros;  // 1 MiB
+  while (zeros.size() < (1U << 20U)) zeros += ", 0";
+  REQUIRE(gzputs(file, "[\n0") > 0);
+  for (int i = 0; i < 270; ++i) REQUIRE(gzputs(file, zeros.c_str()) > 0);
+  REQUIRE(gzputs(file, "]") > 0);
+  REQUIRE(gzclose(file) == Z_OK);
+  CHECK_THROWS_WITH_AS(import_trace(name, {}),
+                       (name + ":2: expected a trace that is compressed to 1/200 or more, got less").c_str(),
+                       core::InputError);
+}
+
+TEST_CASE("kineto: a NUL ends no trace") {
+  const std::string whole = two_layers(1, 2).text.as_object();
+  CHECK(refusal(whole + std::string("\0 and more", 10)) ==
+        "t.json:" + std::to_string(1 + std::count(whole.begin(), whole.end(), '\n')) +
+            ": expected JSON, got a NUL character");
+}
+
+TEST_CASE("kineto: a shape longer than any tensor's is refused") {
+  std::string dims = "1";
+  while (dims.size() < (1U << 21U)) dims += ", 1";
+  CHECK(refusal("[{\"ph\": \"X\", \"args\": {\"Input Dims\": [[" + dims + "]]}}]") ==
+        "t.json:1: expected an Input Dims of at most 1 MiB, got more");
+}
+
+/// A step with calls of modules of these names, each with an operator that has no gradients.
+void add_step(TraceText& text, int number, const std::vector<std::string>& modules) {
+  const double at = 100'000.0 * number;
+  text.range("user_annotation", 1, fmt::format("ProfilerStep#{}", number), at, 99'000);
+  for (std::size_t i = 0; i < modules.size(); ++i) {
+    const double start = at + 100 * static_cast<double>(i) + 10;
+    text.range("python_function", 1, "nn.Module: " + modules[i], start, 50);
+    text.range("cpu_op", 1, "aten::op", start + 1, 40, "\"Sequence number\": 7, \"Input Dims\": [[2, 3]]");
+    text.kernel(1, start + 2, "k", start + 3, 5);
+  }
+}
+
+Layers layers_in(const TraceText& text) {
+  const support::TemporaryFolder folder;
+  Trace trace = read_trace(folder.put("t.json", text.as_array()));
+  const Calls calls = find_calls(trace, kProfilerStep);
+  return find_layers(trace, calls);
+}
+
+TEST_CASE("kineto: steps are alike where their calls are, not where their names read alike in one line") {
+  // A module may be called anything, also the text that separates two calls in some notation of a step.
+  for (const std::string between : {"|aten::op()nn.Module: ", "|aten::op", "aten::op", "", "\\n"}) {
+    CAPTURE(between);
+    TraceText text;
+    add_step(text, 0, {"A", "B", "C"});
+    add_step(text, 1, {"A" + between + "B", "C"});
+    add_step(text, 2, {"A" + between + "B" + between + "C"});
+    add_step(text, 3, {"A", "B", "C"});
+    const Layers found = layers_in(text);
+    CHECK(found.used_steps == std::vector<std::int32_t>{0, 3});
+    REQUIRE(found.layers.size() == 3);
+    CHECK(found.layers[1].name == "B");
+  }
+}
+
+TEST_CASE("kineto: steps are alike where each call has the same gradients") {
+  // The gradients [4] and one without shapes in the first step, [4] alone in the second.
+  TraceText text;
+  for (int step = 0; step < 2; ++step) {
+    add_step(text, step, {"A"});
+    const double at = 100'000.0 * step + 1000;
+    text.range("cpu_op", 2, "autograd::engine::evaluate_function: B", at, 40, "\"Sequence number\": 7");
+    for (int gradient = 0; gradient < 2 - step; ++gradient) {
+      const double start = at + 50 + 20 * gradient;
+      text.range("cpu_op", 2, "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", start,
+                 15);
+      text.range("cpu_op", 2, "torch::autograd::AccumulateGrad", start + 1, 12,
+                 gradient == 0 ? "\"Input Dims\": [[4]]" : "");
+    }
+  }
+  CHECK(refusal(text.as_array()).starts_with("t.json: /: expected shapes of gradients "));
 }
 
 TEST_CASE("kineto: what is no trace, or holds too little, is refused with its place") {
@@ -174,8 +383,8 @@ TEST_CASE("kineto: what is no trace, or holds too little, is refused with its pl
   CHECK(refusal("{\"traceEvents\": [\n{\"ph\": \"X\", oops}]}") ==
         "t.json:2:13: expected JSON, got '\"X\", o'");
   CHECK(refusal(whole + whole).find("expected JSON, got") != std::string::npos);
-  CHECK(refusal("{}") == "t.json: expected an array of events or an object with traceEvents, got neither");
-  CHECK(refusal("[]") == "t.json: expected kernels of a GPU, got none in 0 events");
+  CHECK(refusal("{}") == "t.json: /: expected an array of events or an object with traceEvents, got neither");
+  CHECK(refusal("[]") == "t.json: /: expected kernels of a GPU, got none in 0 events");
   CHECK(refusal("[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"dur\": 1}]") ==
         "t.json:1: expected an event with a time (ts), got one without: k");
   CHECK(refusal("[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"ts\": 1, \"dur\": -2}]") ==
@@ -187,7 +396,7 @@ TEST_CASE("kineto: what is no trace, or holds too little, is refused with its pl
         "t.json:3: expected kernels that take at most 2305843009213693 us in all, got more");
   CHECK(refusal(std::string(1000, '[')) == "t.json:1: expected nesting of at most 100, got more");
   CHECK(refusal("[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"ts\": 1, \"dur\": 2}]") ==
-        "t.json: expected operators with GPU time, got none");
+        "t.json: /: expected operators with GPU time, got none");
   CHECK(refusal(whole, {.format = "kineto", .batch_size = 3}) == "taken");
   CHECK_FALSE(looks_like_trace(data("no such file")));
 }
@@ -199,7 +408,10 @@ TEST_CASE("kineto: through the program, with a network beside the profile") {
   const std::string network = (folder.path() / "n.json").string();
   const support::Outcome outcome =
       support::run_program({"import", trace, "--model", "two", "-o", profile, "--network", network});
-  CHECK(outcome.err == "");
+  // here the all-reduce begins with the last layer's backward pass, and DDP's begins after it
+  CHECK(outcome.err.find("warning: the simulated iteration differs from the measured one by 5.5 %: ") !=
+        std::string::npos);
+  CHECK(outcome.err.find("sizes below 1000000 bytes were not measured") != std::string::npos);
   REQUIRE(outcome.exit_code == 0);
   CHECK(outcome.out.find("4 NCCL kernels, 0 without a known size") != std::string::npos);
   const std::string scenario =

@@ -57,6 +57,21 @@ struct TwoLayers {
   std::vector<double> backward[2];
   std::vector<double> nccl;
   TraceText text;
+
+  /// The forward pass of layer 1 begins 1600 us after that of layer 0; the wait before a step belongs to no
+  /// layer.
+  std::vector<double> forward_with_wait(std::size_t layer) const {
+    std::vector<double> out = forward[layer];
+    for (std::size_t step = 0; layer == 1 && step < out.size(); ++step) out[step] += 1600 - forward[0][step];
+    return out;
+  }
+  /// The backward pass of layer 1 begins 2400 us after its forward pass, that of layer 0 2000 us later.
+  std::vector<double> backward_with_wait(std::size_t layer) const {
+    std::vector<double> out = backward[layer];
+    for (std::size_t step = 0; step < out.size(); ++step)
+      out[step] += layer == 1 ? 2400 - forward[1][step] : 2000 - backward[1][step];
+    return out;
+  }
 };
 
 inline TwoLayers two_layers(std::uint64_t seed, int steps, bool with_nccl = true) {

@@ -1,0 +1,109 @@
+#include "profiler/traces/kineto/device_time.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace kineto {
+namespace {
+
+/// The parts of disjoint, ordered spans within a window; windows ask in order, so that `first` only grows.
+class Within {
+ public:
+  explicit Within(const Spans& spans) : spans_(spans) {}
+  explicit Within(Spans&&) = delete;
+
+  Spans of(const Span& window) {
+    while (first_ < spans_.size() && spans_[first_].second <= window.first) ++first_;
+    Spans out;
+    for (std::size_t i = first_; i < spans_.size() && spans_[i].first < window.second; ++i)
+      out.emplace_back(std::max(spans_[i].first, window.first), std::min(spans_[i].second, window.second));
+    return out;
+  }
+
+ private:
+  const Spans& spans_;
+  std::size_t first_ = 0;
+};
+
+/// The idle time that communication explains: all of it after a launch, and before it while the host was
+/// blocked.
+class Waits {
+ public:
+  Waits(const Spans& communication, const Spans& blocked)
+      : blocking_(common(communication, blocked)), before_launch_(blocking_), after_launch_(communication) {}
+
+  Spans of(const Span& idle, std::int64_t launched_ns) {
+    Spans out = before_launch_.of({idle.first, launched_ns});
+    const Spans after = after_launch_.of({launched_ns, idle.second});
+    out.insert(out.end(), after.begin(), after.end());
+    return out;
+  }
+
+ private:
+  Spans blocking_;
+  Within before_launch_;
+  Within after_launch_;
+};
+
+}  // namespace
+
+Spans united(Spans spans) {
+  std::sort(spans.begin(), spans.end());
+  Spans out;
+  for (const Span& span : spans) {
+    if (!out.empty() && span.first <= out.back().second)
+      out.back().second = std::max(out.back().second, span.second);
+    else
+      out.push_back(span);
+  }
+  return out;
+}
+
+std::int64_t length_ns(const Spans& spans) {
+  std::int64_t sum = 0;
+  for (const auto& [start, end] : spans) sum += end - start;
+  return sum;
+}
+
+Spans common(const Spans& a, const Spans& b) {
+  Spans out;
+  for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    const Span both = {std::max(a[i].first, b[j].first), std::min(a[i].second, b[j].second)};
+    if (both.first < both.second) out.push_back(both);
+    (a[i].second < b[j].second ? i : j) += 1;
+  }
+  return out;
+}
+
+std::vector<DeviceTime> split_device_time(const std::vector<ComputeKernel>& kernels, const Beside& beside) {
+  Waits gradients(beside.gradients, beside.blocked);
+  Waits exchanges(beside.exchanges, beside.blocked);
+  Within copies(beside.copies);
+  std::vector<DeviceTime> out;
+  out.reserve(kernels.size());
+  std::int64_t busy_until = kernels.empty() ? 0 : kernels.front().ran.first;
+  for (const ComputeKernel& kernel : kernels) {
+    assert(out.empty() || kernels[out.size() - 1].ran.first <= kernel.ran.first);
+    DeviceTime time;
+    if (const Span idle = {busy_until, kernel.ran.first}; idle.first < idle.second) {
+      const std::int64_t launched = std::clamp(kernel.launched_ns, idle.first, idle.second);
+      Spans explained;
+      const auto take = [&](const Spans& spans) {  // what nothing before explains
+        const std::int64_t before = length_ns(explained);
+        explained.insert(explained.end(), spans.begin(), spans.end());
+        explained = united(std::move(explained));
+        return length_ns(explained) - before;
+      };
+      time.exposed_ns = take(gradients.of(idle, launched));
+      time.exchange_ns = take(exchanges.of(idle, launched));
+      time.copying_ns = take(copies.of(idle));
+      time.wait_ns = idle.second - idle.first - length_ns(explained);
+    }
+    time.busy_ns = std::max<std::int64_t>(0, kernel.ran.second - std::max(busy_until, kernel.ran.first));
+    busy_until = std::max(busy_until, kernel.ran.second);
+    out.push_back(time);
+  }
+  return out;
+}
+
+}  // namespace kineto

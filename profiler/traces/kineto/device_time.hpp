@@ -1,0 +1,50 @@
+// Splits the time of a GPU: every instant belongs to one kernel, to communication, or to a wait before a
+// kernel.
+
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace kineto {
+
+/// From, to; ns.
+using Span = std::pair<std::int64_t, std::int64_t>;
+using Spans = std::vector<Span>;
+
+/// Returns disjoint spans in order.
+Spans united(Spans spans);
+std::int64_t length_ns(const Spans& spans);
+/// Returns what two lists of disjoint, ordered spans have in common.
+Spans common(const Spans& a, const Spans& b);
+
+/// A kernel that computes, when it ran and when the host launched it.
+struct ComputeKernel {
+  Span ran;
+  std::int64_t launched_ns = 0;
+};
+
+/// How a compute kernel and the idle time before it share the time of the device.
+struct DeviceTime {
+  std::int64_t busy_ns = 0;      ///< it ran, and no kernel that began earlier did
+  std::int64_t exchange_ns = 0;  ///< it, or the host, waited for what other workers send to its layer
+  std::int64_t wait_ns = 0;      ///< the device waited for its launch
+  std::int64_t exposed_ns = 0;   ///< it, or the host that would launch it, waited for communication
+  std::int64_t copying_ns = 0;   ///< the device did nothing but copy
+};
+
+/// What runs beside the compute kernels; disjoint spans in order.
+struct Beside {
+  Spans gradients;  ///< collectives of gradients and parameters
+  Spans exchanges;  ///< other communication, which belongs to the layers
+  Spans copies;
+  Spans blocked;  ///< a host thread waited for the GPU
+};
+
+/// Idle time before a launch is a wait for the host, unless the host was blocked while communication ran.
+/// Idle time after the launch is communication where some ran. Returns the share of each kernel; `kernels`
+/// are in order of their starts. The first kernel has no time before it.
+std::vector<DeviceTime> split_device_time(const std::vector<ComputeKernel>& kernels, const Beside& beside);
+
+}  // namespace kineto

@@ -1,0 +1,20 @@
+// How many elements each gradient of a trace has: from its shape, from a list of the model's parameters, or
+// from the buckets that were all-reduced.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "profiler/traces/kineto/calls.hpp"
+
+namespace kineto {
+
+/// Sets the elements of every gradient. `parameters` are the sizes of the model's parameters in the order of
+/// the model; they may be empty. Returns what was assumed, for an origin; empty if the trace has all shapes.
+/// Throws InputError if the sizes cannot be known.
+std::string find_gradient_sizes(const Trace& trace, Calls& calls,
+                                const std::vector<std::int64_t>& parameters);
+
+}  // namespace kineto

@@ -1,0 +1,63 @@
+#include "profiler/traces/kineto/iteration.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace kineto {
+namespace {
+
+constexpr double kNsPerUs = 1000;
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
+struct Sums {
+  std::int64_t first_forward_ns = kNever;
+  std::int64_t end_ns = 0;
+  std::int64_t optimizer_ns = 0;
+  std::int64_t exposed_ns = 0;
+  std::int64_t wait_ns = 0;
+};
+
+std::vector<Sums> sums_of(const Trace& trace, const Calls& calls) {
+  std::vector<Sums> out(calls.steps.size());
+  for (std::size_t i = 0; i < trace.kernels.size(); ++i) {
+    const Work& work = calls.work[i];
+    if (work.step < 0) continue;
+    Sums& sums = out[static_cast<std::size_t>(work.step)];
+    sums.end_ns = std::max(sums.end_ns, trace.kernels[i].end_ns);
+    sums.exposed_ns += work.time.exposed_ns;
+    sums.wait_ns += work.time.wait_ns;
+    if (work.role == Role::forward)
+      sums.first_forward_ns = std::min(sums.first_forward_ns, trace.kernels[i].start_ns);
+    if (work.role == Role::optimizer)
+      sums.optimizer_ns += work.time.busy_ns + work.time.exchange_ns + work.time.wait_ns;
+  }
+  return out;
+}
+
+Iteration iteration(const Sums& sums, std::int64_t length_ns) {
+  const auto us = [](std::int64_t ns) { return static_cast<double>(ns) / kNsPerUs; };
+  return {.length_us = us(length_ns),
+          .optimizer_us = us(sums.optimizer_ns),
+          .exposed_us = us(sums.exposed_ns),
+          .wait_us = us(sums.wait_ns)};
+}
+
+}  // namespace
+
+std::vector<Iteration> find_iterations(const Trace& trace, const Calls& calls,
+                                       const std::vector<std::int32_t>& steps) {
+  const std::vector<Sums> sums = sums_of(trace, calls);
+  std::vector<Iteration> out;
+  for (const std::int32_t step : steps) {
+    const auto at = static_cast<std::size_t>(step);
+    if (at + 1 < sums.size() && sums[at + 1].first_forward_ns != kNever)
+      out.push_back(iteration(sums[at], sums[at + 1].first_forward_ns - sums[at].first_forward_ns));
+  }
+  if (!out.empty() || steps.empty()) return out;
+  const Sums& only = sums[static_cast<std::size_t>(steps.front())];
+  const Step& step = calls.steps[static_cast<std::size_t>(steps.front())];
+  const std::int64_t ran = only.end_ns - only.first_forward_ns;
+  return {iteration(only, calls.has_steps ? std::max(step.end_ns - step.start_ns, ran) : ran)};
+}
+
+}  // namespace kineto

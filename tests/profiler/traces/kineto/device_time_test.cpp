@@ -1,0 +1,92 @@
+// The time of a GPU shared among kernels, waits, communication and copies: small timelines by hand, and a
+// property.
+
+#include "profiler/traces/kineto/device_time.hpp"
+
+#include <doctest/doctest.h>
+
+#include "tests/support/random.hpp"
+
+namespace kineto {
+namespace {
+
+/// The second of two kernels: the first runs from 0 to 10 ns.
+DeviceTime second(std::int64_t launched, std::int64_t start, std::int64_t end, const Beside& beside = {}) {
+  return split_device_time(
+      {{.ran = {0, 10}, .launched_ns = -5}, {.ran = {start, end}, .launched_ns = launched}}, beside)[1];
+}
+
+bool is(const DeviceTime& time, const DeviceTime& expected) {
+  return time.busy_ns == expected.busy_ns && time.wait_ns == expected.wait_ns &&
+         time.exposed_ns == expected.exposed_ns && time.exchange_ns == expected.exchange_ns &&
+         time.copying_ns == expected.copying_ns;
+}
+
+TEST_CASE("device time: an idle GPU waits for a launch that comes late") {
+  //  kernels  |==========|          |=====|
+  //  launch                  ^ 15
+  CHECK(is(second(15, 20, 25), {.busy_ns = 5, .wait_ns = 10}));
+  CHECK(is(second(0, 10, 25), {.busy_ns = 15}));
+}
+
+TEST_CASE("device time: a kernel that was launched waits for communication where some runs") {
+  //  kernels     |==========|              |=====|      launched at 8
+  //  all-reduce        |===================|            5 to 25
+  CHECK(is(second(8, 25, 30, {.gradients = {{5, 25}}}), {.busy_ns = 5, .exposed_ns = 15}));
+  CHECK(is(second(8, 25, 30, {.gradients = {{5, 20}}}), {.busy_ns = 5, .wait_ns = 5, .exposed_ns = 10}));
+  CHECK(is(second(8, 25, 30, {.exchanges = {{5, 25}}}), {.busy_ns = 5, .exchange_ns = 15}));
+  // a gradient collective explains what both do
+  CHECK(is(second(8, 25, 30, {.gradients = {{15, 25}}, .exchanges = {{5, 20}}}),
+           {.busy_ns = 5, .exchange_ns = 5, .exposed_ns = 10}));
+}
+
+TEST_CASE("device time: before a launch communication counts only while the host is blocked") {
+  //  kernels     |==========|                    |=====|      launched at 23
+  //  all-reduce        |==============|                       5 to 20
+  //  blocked                  |=============|                 12 to 22
+  CHECK(is(second(23, 25, 30, {.gradients = {{5, 20}}, .blocked = {{12, 22}}}),
+           {.busy_ns = 5, .wait_ns = 7, .exposed_ns = 8}));
+  CHECK(is(second(23, 25, 30, {.gradients = {{5, 20}}}), {.busy_ns = 5, .wait_ns = 15}));
+}
+
+TEST_CASE("device time: kernels on two streams count once, and copies count where nothing else runs") {
+  CHECK(is(second(0, 5, 12), {.busy_ns = 2}));
+  CHECK(is(second(0, 5, 9), {}));
+  CHECK(is(second(0, 20, 30, {.copies = {{2, 18}}}), {.busy_ns = 10, .wait_ns = 2, .copying_ns = 8}));
+}
+
+TEST_CASE("device time: all parts add up to the time from the first start to the last end") {
+  for (std::uint32_t seed = 0; seed < 500; ++seed) {
+    CAPTURE(seed);
+    support::Random random(seed);
+    std::vector<ComputeKernel> kernels;
+    Beside beside;
+    std::int64_t start = 0;
+    std::int64_t end = 0;
+    for (std::int64_t i = random.between(1, 12); i-- > 0;) {
+      start += random.between(0, 30);
+      kernels.push_back(
+          {.ran = {start, start + random.between(0, 20)}, .launched_ns = start - random.between(0, 40)});
+      end = std::max(end, kernels.back().ran.second);
+    }
+    for (Spans* spans : {&beside.gradients, &beside.exchanges, &beside.copies, &beside.blocked}) {
+      for (std::int64_t i = random.between(0, 8); i-- > 0;) {
+        const std::int64_t from = random.between(-20, 250);
+        spans->emplace_back(from, from + random.between(0, 60));
+      }
+      *spans = united(*spans);
+    }
+    std::int64_t sum = 0;
+    for (const DeviceTime& time : split_device_time(kernels, beside)) {
+      for (const std::int64_t part :
+           {time.busy_ns, time.wait_ns, time.exposed_ns, time.exchange_ns, time.copying_ns}) {
+        CHECK(part >= 0);
+        sum += part;
+      }
+    }
+    CHECK(sum == end - kernels.front().ran.first);
+  }
+}
+
+}  // namespace
+}  // namespace kineto
