@@ -1,13 +1,13 @@
-// The steps of rings. The recurrence is over the times at which messages have been sent: a rank forwards in
-// each round what it received in the one before, so one number per rank covers both the sum and the next
-// message of that part.
+// The steps of rings. Without random factors they follow from the messages of one round. With them, the
+// recurrence is over the times at which messages have been sent: a rank forwards in each round what it
+// received in the one before, so one number per rank covers both the sum and the next message of that part.
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cstddef>
 #include <vector>
 
+#include "sim/cluster/ring_recurrence.hpp"
 #include "sim/cluster/steps.hpp"
 #include "sim/draws.hpp"
 
@@ -30,147 +30,102 @@ FUSEWISE_WIDE void advance(std::int64_t* ends, const std::int64_t* then, std::si
   for (std::size_t i = 0; i < count; ++i) ends[i] = std::max(ends[i], ends[i + 1]) + then[i];
 }
 
-/// One value for parts of the smaller size, one for parts that are one byte larger.
-template <typename T>
-using BySize = std::array<T, 2>;
-
-/// A range of places in a ring whose members send parts of the same size.
-struct Segment {
-  std::size_t begin = 0;
-  std::size_t end = 0;
-  std::size_t larger = 0;  ///< index in a BySize
-};
-
-/// Runs the rings of one phase, one after the other, in units of 1 / `scale` picoseconds, whatever the number
-/// type. A ring is stored with its last member first: the sender to place i is at place i + 1, so the times
-/// can be updated in place.
+/// Runs the rings of one phase, one after the other, with a random factor for every message. A ring is stored
+/// with its last member first: the sender to place i is at place i + 1, so the times can be updated in place.
+/// Times are in units of 1 / `scale` picoseconds, whatever the number type.
 template <typename Picoseconds>
-class RingRun {
+class SampledRings {
  public:
-  RingRun(const Links& links, std::uint64_t collective, const RingPhase& phase, std::uint32_t first_round,
-          unsigned shift)
+  SampledRings(const Links& links, std::uint64_t collective, const RingPhase& phase,
+               std::uint32_t first_round, unsigned shift)
       : links_(links),
-        collective_(collective),
+        bits_of_collective_(collective_bits(links, collective)),
         phase_(phase),
         first_round_(first_round),
-        scale_(static_cast<Picoseconds>(std::int64_t{1} << shift)) {}
+        scale_(static_cast<Picoseconds>(std::int64_t{1} << shift)),
+        message_us_(phase.size),
+        bits_(phase.size),
+        factors_(phase.size),
+        then_(phase.size),
+        ends_(std::size_t{phase.size} + 1) {}
 
-  /// Runs the ring that begins at rank `first` and works on `shared`.
-  void run(std::uint32_t first, const Stretch& shared, std::span<sim::Time> times);
+  /// Runs the ring that begins at rank `first`, whose messages have `bytes` bytes.
+  void run(std::uint32_t first, std::int64_t bytes, std::span<sim::Time> times) {
+    const std::size_t size = phase_.size;
+    const auto rank = [&](std::size_t place) {
+      return first + static_cast<std::uint32_t>(size - 1 - place) * phase_.stride;
+    };
+    for (std::size_t i = 0; i < size; ++i)
+      message_us_[i] = unsampled_us(links_, rank(i), rank(i == 0 ? size - 1 : i - 1), bytes);
+    const Picoseconds sum = scaled(sum_time(links_, bytes));
+    draw(0, 0, rank);
+    for (std::size_t i = 0; i < size; ++i)
+      ends_[i] = static_cast<Picoseconds>(times[rank(i)].count()) + then_[i];
+    for (std::uint32_t round = 0; round < phase_.rounds(); ++round) {
+      ends_[size] = ends_[0];
+      const Picoseconds summed = round < phase_.reducing ? sum : 0;
+      if (round + 1 < phase_.rounds())
+        draw(round + 1, summed, rank);
+      else
+        std::ranges::fill(then_, summed);
+      advance(ends_.data(), then_.data(), size);
+    }
+    for (std::size_t i = 0; i < size; ++i) times[rank(i)] = sim::Time(static_cast<std::int64_t>(ends_[i]));
+  }
 
  private:
-  std::uint32_t rank(std::size_t place) const {
-    return first_ + static_cast<std::uint32_t>(phase_.size - 1 - place) * phase_.stride;
+  /// Sets then_: the time from the arrival of a message to the end of sending in this round.
+  template <typename Rank>
+  void draw(std::uint32_t round, Picoseconds sum, const Rank& rank) {
+    for (std::size_t i = 0; i < bits_.size(); ++i)
+      bits_[i] = message_bits(bits_of_collective_, first_round_ + round, rank(i));
+    sim::lognormal_mean_one(bits_, links_.sigma, factors_);
+    for (std::size_t i = 0; i < bits_.size(); ++i)
+      then_[i] = sum + scaled(sim::from_us(message_us_[i] * factors_[i]));
   }
-  void prepare(const Stretch& shared);
-  std::array<Segment, 3> segments(std::uint32_t round) const;
-  const Picoseconds* then(std::uint32_t next, bool sums, const Segment& segment);
-  void draw(std::uint32_t round, Picoseconds sum, const Segment& segment);
   Picoseconds scaled(sim::Time time) const { return static_cast<Picoseconds>(time.count()) * scale_; }
 
   const Links& links_;
-  std::uint64_t collective_;
+  std::uint64_t bits_of_collective_;
   RingPhase phase_;
   std::uint32_t first_round_;
   Picoseconds scale_;
 
-  std::uint32_t first_ = 0;
-  std::size_t larger_parts_ = 0;
-  BySize<Picoseconds> sum_ = {};
-  BySize<std::vector<double>> message_us_;  ///< indexed by place; before the random factor
-  BySize<std::vector<Picoseconds>> message_;
-  BySize<std::vector<Picoseconds>> sum_and_message_;
-  BySize<std::vector<Picoseconds>> last_;  ///< time after the last message
+  // indexed by place
+  std::vector<double> message_us_;  ///< before the random factor
   std::vector<std::uint64_t> bits_;
   std::vector<double> factors_;
-  std::vector<Picoseconds> sampled_;
-  std::vector<Picoseconds>
-      /// Times at which messages have been sent, indexed by place; the first place is repeated at the end.
-      ends_;
+  std::vector<Picoseconds> then_;
+  std::vector<Picoseconds> ends_;  ///< when messages have been sent; the first place is repeated at the end
 };
 
-template <typename Picoseconds>
-void RingRun<Picoseconds>::run(std::uint32_t first, const Stretch& shared, std::span<sim::Time> times) {
-  first_ = first;
-  prepare(shared);
-  for (std::size_t i = 0; i < phase_.size; ++i) ends_[i] = static_cast<Picoseconds>(times[rank(i)].count());
-  for (const Segment& segment : segments(0)) {
-    const Picoseconds* const message = then(0, false, segment);
-    for (std::size_t i = segment.begin; i < segment.end; ++i) ends_[i] += message[i];
-  }
-  for (std::uint32_t round = 0; round < phase_.rounds(); ++round) {
-    ends_[phase_.size] = ends_[0];
-    for (const Segment& segment : segments(round + 1)) {
-      const Picoseconds* const more = then(round + 1, round < phase_.reducing, segment);
-      advance(ends_.data() + segment.begin, more + segment.begin, segment.end - segment.begin);
+/// Runs the rings of one phase, one after the other, without random factors.
+class ConstantRings {
+ public:
+  ConstantRings(const Links& links, const RingPhase& phase, unsigned shift)
+      : links_(links), phase_(phase), shift_(shift), message_(phase.size), times_(phase.size) {}
+
+  void run(std::uint32_t first, std::int64_t bytes, std::span<sim::Time> times) {
+    const auto rank = [&](std::size_t member) {
+      return first + static_cast<std::uint32_t>(member) * phase_.stride;
+    };
+    for (std::size_t i = 0; i < message_.size(); ++i) {
+      const std::uint32_t to = rank(i + 1 < message_.size() ? i + 1 : 0);
+      message_[i] = scaled(sim::from_us(unsampled_us(links_, rank(i), to, bytes)), shift_).count();
+      times_[i] = times[rank(i)].count();
     }
+    advance_ring(message_, phase_.rounds(), times_);
+    const sim::Time summing = scaled(sum_time(links_, bytes), shift_) * std::int64_t{phase_.reducing};
+    for (std::size_t i = 0; i < message_.size(); ++i) times[rank(i)] = sim::Time(times_[i]) + summing;
   }
-  for (std::size_t i = 0; i < phase_.size; ++i)
-    times[rank(i)] = sim::Time(static_cast<std::int64_t>(ends_[i]));
-}
 
-template <typename Picoseconds>
-void RingRun<Picoseconds>::prepare(const Stretch& shared) {
-  const std::size_t size = phase_.size;
-  larger_parts_ = static_cast<std::size_t>(shared.size() % phase_.size);
-  ends_.resize(size + 1);
-  sampled_.resize(size);
-  for (std::size_t larger = 0; larger < 2; ++larger) {
-    const std::int64_t bytes = shared.size() / phase_.size + static_cast<std::int64_t>(larger);
-    sum_[larger] = scaled(sum_time(links_, bytes));
-    message_us_[larger].resize(size);
-    message_[larger].resize(size);
-    sum_and_message_[larger].resize(size);
-    for (std::size_t i = 0; i < size; ++i) {
-      const std::uint32_t to = rank(i == 0 ? size - 1 : i - 1);
-      const double us = unsampled_us(links_, rank(i), to, bytes);
-      message_us_[larger][i] = us;
-      message_[larger][i] = scaled(sim::from_us(us));
-      sum_and_message_[larger][i] = sum_[larger] + message_[larger][i];
-    }
-    last_[larger].assign(size, phase_.gathering > 0 ? 0 : sum_[larger]);
-  }
-}
-
-/// Divides the places by the size of what they send in this round. Parts decrease as places increase, so
-/// those that send larger parts lie between two ranges of the others, or the other way round.
-template <typename Picoseconds>
-std::array<Segment, 3> RingRun<Picoseconds>::segments(std::uint32_t round) const {
-  const std::size_t size = phase_.size;
-  const std::size_t end = phase_.part_sent(phase_.size - 1, round) + 1;  // after the place that sends part 0
-  if (end >= larger_parts_)
-    return {{{0, end - larger_parts_, 0}, {end - larger_parts_, end, 1}, {end, size, 0}}};
-  const std::size_t begin = end + size - larger_parts_;
-  return {{{0, end, 1}, {end, begin, 0}, {begin, size, 1}}};
-}
-
-/// The time from the arrival of a message to the end of sending in round `next`, indexed by place within this
-/// segment.
-template <typename Picoseconds>
-const Picoseconds* RingRun<Picoseconds>::then(std::uint32_t next, bool sums, const Segment& segment) {
-  const std::size_t larger = segment.larger;
-  if (next == phase_.rounds()) return last_[larger].data();
-  if (links_.sigma > 0) {
-    draw(next, sums ? sum_[larger] : 0, segment);
-    return sampled_.data();
-  }
-  return (sums ? sum_and_message_ : message_)[larger].data();
-}
-
-template <typename Picoseconds>
-void RingRun<Picoseconds>::draw(std::uint32_t round, Picoseconds sum, const Segment& segment) {
-  const std::vector<double>& us = message_us_[segment.larger];
-  const std::size_t count = segment.end - segment.begin;
-  const std::uint64_t state = collective_bits(links_, collective_);
-  bits_.resize(count);
-  factors_.resize(count);
-  for (std::size_t i = 0; i < count; ++i)
-    bits_[i] = message_bits(state, first_round_ + round, rank(segment.begin + i));
-  sim::lognormal_mean_one(bits_, links_.sigma, factors_);
-  for (std::size_t i = 0; i < count; ++i) {
-    sampled_[segment.begin + i] = sum + scaled(sim::from_us(us[segment.begin + i] * factors_[i]));
-  }
-}
+ private:
+  const Links& links_;
+  RingPhase phase_;
+  unsigned shift_;
+  std::vector<std::int64_t> message_;
+  std::vector<std::int64_t> times_;
+};
 
 /// An upper bound of all times, for all random factors, in microseconds x 2^shift.
 double max_us(const Rings& rings, const Links& links, std::span<const sim::Time> starts, unsigned shift) {
@@ -189,15 +144,15 @@ double max_us(const Rings& rings, const Links& links, std::span<const sim::Time>
   return us * scale;
 }
 
-template <typename Picoseconds>
-void run_phases(const Rings& rings, const Links& links, std::uint64_t collective, std::span<sim::Time> times,
-                unsigned shift) {
+/// `make`: the runner of a phase that begins at a round.
+template <typename Make>
+void run_phases(const Rings& rings, std::span<sim::Time> times, const Make& make) {
   std::uint32_t first_round = 0;
   for (const RingPhase& phase : rings.phases()) {
-    RingRun<Picoseconds> run(links, collective, phase, first_round, shift);
+    auto runner = make(phase, first_round);
     if (phase.rounds() > 0)
       for (std::uint32_t rank = 0; rank < rings.ranks(); ++rank)
-        if (phase.member(rank) == 0) run.run(rank, rings.shared(phase, rank), times);
+        if (phase.member(rank) == 0) runner.run(rank, rings.message_bytes(phase, rank), times);
     first_round += phase.rounds();
   }
 }
@@ -208,11 +163,21 @@ void run_rings(const Rings& rings, const Links& links, std::uint64_t collective,
                unsigned shift) {
   assert(times.size() == rings.ranks());
   constexpr double kMaxInDoubles = 9e9;  // us; 2^53 ps, above which doubles cannot hold whole numbers
+  constexpr double kMaxConstant = 1e12;  // us; a little under 2^60 ps, see advance_ring()
   const double max = max_us(rings, links, times, shift);
-  if (max < kMaxInDoubles)
-    run_phases<double>(rings, links, collective, times, shift);
-  else if (max <= sim::kMaxUs)
-    run_phases<std::int64_t>(rings, links, collective, times, shift);
+  const auto sampled = [&]<typename Picoseconds>(Picoseconds /*unit*/) {
+    run_phases(rings, times, [&](const RingPhase& phase, std::uint32_t first_round) {
+      return SampledRings<Picoseconds>(links, collective, phase, first_round, shift);
+    });
+  };
+  if (links.sigma == 0 && max <= kMaxConstant)
+    run_phases(rings, times, [&](const RingPhase& phase, std::uint32_t /*first_round*/) {
+      return ConstantRings(links, phase, shift);
+    });
+  else if (links.sigma > 0 && max < kMaxInDoubles)
+    sampled(0.0);
+  else if (links.sigma > 0 && max <= sim::kMaxUs)
+    sampled(std::int64_t{0});
   else
     run_rounds(rings, links, collective, times, shift);  // checks each sum
 }

@@ -58,9 +58,11 @@ void run_steps(const Collective& how, const Links& links, std::uint64_t collecti
 
 double steps_work(const Collective& how, const Links& links) {
   const auto* pattern = std::get_if<std::unique_ptr<const BytePattern>>(&how);
-  const bool is_ring = pattern != nullptr && dynamic_cast<const Rings*>(pattern->get()) != nullptr;
-  const double of_message = !is_ring ? 40 : links.sigma > 0 ? 15 : 0.15;
-  return of_message * static_cast<double>(message_count(how));
+  const auto* rings = pattern == nullptr ? nullptr : dynamic_cast<const Rings*>(pattern->get());
+  constexpr double kRank = 50;  // of a ring, in all rounds together
+  if (rings != nullptr && links.sigma == 0)
+    return kRank * rings->ranks() * static_cast<double>(rings->phases().size());
+  return (rings != nullptr ? 15 : 40) * static_cast<double>(message_count(how));
 }
 
 void run_steps(const Pattern& pattern, const Links& links, std::uint64_t collective, std::span<Time> times,

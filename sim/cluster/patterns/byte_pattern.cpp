@@ -19,8 +19,9 @@ std::uint32_t doublings(std::uint32_t ranks) {
 Exchange BytePattern::exchange(std::uint32_t rank, std::uint32_t round) const {
   const Move own = move(rank, round);
   Exchange out = {.to = own.to, .from = own.from, .sums = own.sums};
-  if (own.to != Exchange::kNobody) out.bytes_out = own.out.size();
-  if (own.from != Exchange::kNobody) out.bytes_in = move(own.from, round).out.size();
+  const auto sent = [](const Move& move) { return move.out.size() + move.padding; };
+  if (own.to != Exchange::kNobody) out.bytes_out = sent(own);
+  if (own.from != Exchange::kNobody) out.bytes_in = sent(move(own.from, round));
   return out;
 }
 

@@ -29,8 +29,9 @@ std::uint32_t doublings(std::uint32_t ranks);
 struct Move {
   std::uint32_t to = Exchange::kNobody;
   std::uint32_t from = Exchange::kNobody;
-  Stretch out;        ///< the bytes that it sends
-  bool sums = false;  ///< the received data is added to the rank's own; otherwise it replaces it
+  Stretch out;               ///< the bytes that it sends
+  bool sums = false;         ///< the received data is added to the rank's own; otherwise it replaces it
+  std::int64_t padding = 0;  ///< bytes that are sent with `out` so that all messages of a round are alike
 };
 
 class BytePattern : public Pattern {

@@ -19,16 +19,22 @@ Stretch Rings::shared(const RingPhase& phase, std::uint32_t rank) const {
   return part_of(whole(), phase.stride, (rank + 1) % phase.stride);
 }
 
+std::int64_t Rings::message_bytes(const RingPhase& phase, std::uint32_t rank) const {
+  return (shared(phase, rank).size() + phase.size - 1) / phase.size;
+}
+
 Move Rings::move(std::uint32_t rank, std::uint32_t round) const {
   const RingPhase* phase = phases_.data();
   while (round >= phase->rounds()) round -= (phase++)->rounds();
   const std::uint32_t member = phase->member(rank);
   const std::uint32_t first = rank - member * phase->stride;
   const auto neighbour = [&](std::uint32_t of) { return first + of % phase->size * phase->stride; };
+  const Stretch out = part_of(shared(*phase, rank), phase->size, phase->part_sent(member, round));
   return {.to = neighbour(member + 1),
           .from = neighbour(member + phase->size - 1),
-          .out = part_of(shared(*phase, rank), phase->size, phase->part_sent(member, round)),
-          .sums = round < phase->reducing};
+          .out = out,
+          .sums = round < phase->reducing,
+          .padding = message_bytes(*phase, rank) - out.size()};
 }
 
 std::vector<RingPhase> grid_phases(std::uint32_t ranks, std::uint32_t row) {

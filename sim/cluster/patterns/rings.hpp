@@ -15,7 +15,8 @@ namespace cluster {
 /// Independent rings of equal size. Neighbours in a ring are `stride` ranks apart, so every size x stride
 /// ranks hold `stride` rings. In round r of a ring its member k sends part k + first_part - r. If stride > 1,
 /// the message is divided between the rings: the ring through rank s of the first `stride` works on part s +
-/// 1, which is what the rings through these ranks have left there.
+/// 1, which is what the rings through these ranks have left there. Parts whose sizes differ by a byte travel
+/// in messages of the larger size, as NCCL pads its chunks.
 struct RingPhase {
   std::uint32_t size = 1;
   std::uint32_t stride = 1;
@@ -43,6 +44,9 @@ class Rings final : public BytePattern {
   std::span<const RingPhase> phases() const { return phases_; }
   /// Returns the part of the message on which the ring of `rank` works.
   Stretch shared(const RingPhase& phase, std::uint32_t rank) const;
+
+  /// Returns the size of every message of the ring of `rank`.
+  std::int64_t message_bytes(const RingPhase& phase, std::uint32_t rank) const;
 
   std::uint32_t rounds() const override { return rounds_; }
   Move move(std::uint32_t rank, std::uint32_t round) const override;

@@ -145,7 +145,9 @@ void check_exchanges(const BytePattern& pattern) {
         const Exchange other = pattern.exchange(own.to, round);
         CHECK(other.from == rank);
         CHECK(other.bytes_in == own.bytes_out);
-        CHECK(own.bytes_out == pattern.move(rank, round).out.size());
+        const Move move = pattern.move(rank, round);
+        CHECK(own.bytes_out == move.out.size() + move.padding);
+        CHECK((move.padding == 0 || move.padding == 1));
       } else {
         CHECK(own.bytes_out == 0);
       }
@@ -205,13 +207,14 @@ TEST_CASE("patterns: parts add up, and the first are a byte larger where they ca
 }
 
 TEST_CASE("patterns: a ring of 3, message by message") {
-  // 7 bytes: part 0 is 0-2, part 1 is 3-4, part 2 is 5-6
+  // 7 bytes: part 0 is 0-2, part 1 is 3-4, part 2 is 5-6; the smaller parts are padded to 3 bytes
   const Collective how = make("ring", {.ranks = 3, .bytes = 7});
   const BytePattern& ring = rounds_of(how);
-  CHECK(ring.exchange(0, 0) == Exchange{.to = 1, .from = 2, .bytes_out = 3, .bytes_in = 2, .sums = true});
-  CHECK(ring.exchange(1, 0) == Exchange{.to = 2, .from = 0, .bytes_out = 2, .bytes_in = 3, .sums = true});
-  CHECK(ring.exchange(1, 1) == Exchange{.to = 2, .from = 0, .bytes_out = 3, .bytes_in = 2, .sums = true});
-  CHECK(ring.exchange(2, 2) == Exchange{.to = 0, .from = 1, .bytes_out = 3, .bytes_in = 2, .sums = false});
+  CHECK(ring.exchange(0, 0) == Exchange{.to = 1, .from = 2, .bytes_out = 3, .bytes_in = 3, .sums = true});
+  CHECK(ring.exchange(1, 0) == Exchange{.to = 2, .from = 0, .bytes_out = 3, .bytes_in = 3, .sums = true});
+  CHECK(ring.exchange(1, 1) == Exchange{.to = 2, .from = 0, .bytes_out = 3, .bytes_in = 3, .sums = true});
+  CHECK(ring.exchange(2, 2) == Exchange{.to = 0, .from = 1, .bytes_out = 3, .bytes_in = 3, .sums = false});
+  CHECK(ring.move(1, 0).out == Stretch{3, 5});
   CHECK(ring.move(2, 2).out == Stretch{0, 3});  // its sum was complete first
 }
 
