@@ -80,8 +80,11 @@ void bench_sizes(const std::vector<Size>& sizes, double sigma, int repetitions, 
 
 /// Computes when each rank leaves each of many rings, where every link and every worker has its own speed.
 void steps() {
-  const std::vector<Size> sizes = {
-      {.ranks = 256}, {.ranks = 512}, {1024, {.ms = 40, .mb = 50}}, {2048, {.ms = 150, .mb = 50}}};
+  const std::vector<Size> sizes = {{.ranks = 256},
+                                   {.ranks = 512},
+                                   {.ranks = 1024},
+                                   {2048, {.ms = 2, .mb = 50}},
+                                   {131'072, {.ms = 500, .mb = 200}}};
   bench_sizes(sizes, 0, 5, "each link its own speed");
   bench_sizes({{.ranks = 256}, {.ranks = 512}, {.ranks = 1024}}, 0.1, 1, "each message its own draw");
 }

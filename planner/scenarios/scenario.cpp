@@ -217,8 +217,11 @@ std::int64_t simulated_workers(const Scenario& scenario) {
   return *std::max_element(scenario.workers.begin(), scenario.workers.end());
 }
 
+/// Without random factors on messages, steps are not counted one by one: the number of tasks bounds the work.
 double max_messages(const Conditions& conditions) {
-  if (conditions.fidelity == planner::Fidelity::closed) return std::numeric_limits<double>::infinity();
+  const bool one_by_one = conditions.links.sigma > 0 || conditions.fidelity == planner::Fidelity::messages;
+  if (conditions.fidelity == planner::Fidelity::closed || !one_by_one)
+    return std::numeric_limits<double>::infinity();
   return conditions.fidelity == planner::Fidelity::messages ? kMaxEvents : kMaxRounds;
 }
 
