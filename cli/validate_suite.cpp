@@ -11,6 +11,7 @@
 #include "cli/output.hpp"
 #include "core/errors.hpp"
 #include "core/files.hpp"
+#include "core/printable.hpp"
 #include "profiler/common/host.hpp"
 #include "validate/suite/report.hpp"
 #include "validate/suite/run.hpp"
@@ -23,6 +24,7 @@ using core::Field;
 struct Options {
   std::uint32_t repeats = 1;
   std::uint32_t attempts = 1;
+  bool allow_programs = false;
 };
 
 std::string today() {
@@ -39,12 +41,18 @@ std::string command_of(const Options& options, const Field& file, const LiveShar
   if (shared.tolerance) out += fmt::format(" --tolerance {:g}", *shared.tolerance);
   if (options.repeats > 1) out += fmt::format(" --repeat {}", options.repeats);
   if (options.attempts > 1) out += fmt::format(" --attempts {}", options.attempts);
+  if (options.allow_programs) out += " --allow-programs";
   return output.empty() ? out : out + " -o " + output;
 }
 
 void run_suite(const Options& options, const Field& file, const LiveShared& shared, bool json,
                const std::string& output) {
   suite::Suite suite_file = suite::read_suite(file);
+  if (!suite_file.programs.empty() && !options.allow_programs)
+    file.at("programs")
+        .expected(fmt::format("--allow-programs, because the suite runs the script {}",
+                              core::one_line(suite_file.programs.front().script.string())),
+                  "none");
   if (shared.tolerance)
     suite_file.tolerance.mean = suite_file.tolerance.worst = suite_file.tolerance.lossy_mean =
         *shared.tolerance;
@@ -96,6 +104,8 @@ SuiteCommand add_suite_options(const Command& command) {
           "maximum number of times that a group is calibrated, predicted and run until all its plans pass")
       .check(range(1U, 100U))
       .show_default();
+  group.add_flag("--allow-programs", options->allow_programs,
+                 "run the scripts that the suite names under \"programs\", with the rights of this user");
   return {.run = [options](const Field& file, const LiveShared& shared, bool json,
                            const std::string& output) { run_suite(*options, file, shared, json, output); },
           .given =

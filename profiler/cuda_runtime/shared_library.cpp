@@ -78,6 +78,19 @@ class Folders {
   std::vector<std::string> found_;
 };
 
+/// Whether any user may replace the file: it, or a folder above it without the sticky bit, is writable by
+/// all.
+bool anyone_can_replace(const fs::path& file) {
+  std::error_code error;
+  for (fs::path at = fs::canonical(file, error); !error; at = at.parent_path()) {
+    const fs::perms mode = fs::status(at, error).permissions();
+    const bool sticky = fs::is_directory(at, error) && (mode & fs::perms::sticky_bit) != fs::perms::none;
+    if ((mode & fs::perms::others_write) != fs::perms::none && !sticky) return true;
+    if (at == at.parent_path()) return false;
+  }
+  return false;
+}
+
 /// Returns the file of a handle, as reported by the loader.
 std::string file_of(void* handle, const std::string& asked_for) {
   const link_map* map = nullptr;
@@ -115,7 +128,11 @@ SharedLibrary::SharedLibrary(void* handle, std::string file)
 SharedLibrary SharedLibrary::open(const LibraryName& name) {
   std::vector<std::string> tried;
   std::string broken;
-  const auto attempt = [&](const std::string& file) {
+  const auto attempt = [&](const std::string& file) -> void* {
+    if (file.find('/') != std::string::npos && anyone_can_replace(file)) {
+      if (broken.empty()) broken = file + ": any user can replace this file, so it is not loaded";
+      return nullptr;
+    }
     void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     const char* why = handle == nullptr ? ::dlerror() : nullptr;
     std::error_code error;  // a library that exists but does not load is the more useful reason

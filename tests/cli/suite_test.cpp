@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files.hpp"
+#include "tests/support/environment.hpp"
 #include "tests/support/json_schema.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -70,34 +71,21 @@ TEST_CASE("validate: a suite is predicted, frozen, run and judged, noisy cases a
 }
 
 /// Runs a suite of one program alone, which may take so many seconds.
-Outcome run_job(const support::TemporaryFolder& folder, const std::string& script, int limit_s = 60) {
+Outcome run_job(const support::TemporaryFolder& folder, const std::string& script, int limit_s = 60,
+                std::string allowed = "--allow-programs") {
   folder.put("job.py", script);
   return run_program(
-      {"validate", "--json",
+      {"validate", "--json", std::move(allowed),
        folder.put("job.json", R"({"format": "fusewise.suite", "version": 1, "name": "jobs", "programs": [)"
                               R"({"name": "job", "script": "job.py", "line_rate_gbps": 1, "limit_s": )" +
                                   std::to_string(limit_s) + "}]}")});
 }
 
-/// The PATH begins with this folder while it lives.
-class PathBegins {
- public:
-  explicit PathBegins(const std::string& folder) : before_(std::getenv("PATH")) {
-    ::setenv("PATH", (folder + ":" + before_).c_str(), 1);
-  }
-  ~PathBegins() { ::setenv("PATH", before_.c_str(), 1); }
-  PathBegins(const PathBegins&) = delete;
-  PathBegins& operator=(const PathBegins&) = delete;
-
- private:
-  std::string before_;
-};
-
 TEST_CASE("validate: a suite's program runs under the system's Python, whatever the PATH finds first") {
   const support::TemporaryFolder folder;
   std::filesystem::permissions(folder.put("bin/python3", "#!/bin/sh\nexit 9\n"),
                                std::filesystem::perms::owner_all);
-  const PathBegins path(folder / "bin");
+  const support::Environment path("PATH", (folder / "bin").string() + ":" + std::getenv("PATH"));
   const Outcome outcome = run_job(folder, R"(import json, sys
 print("by the way", file=sys.stderr)
 print(json.dumps({"workers": 2, "where": " ".join(sys.argv[2:]), "versions": sys.executable, "cases": [
@@ -131,6 +119,16 @@ TEST_CASE("validate: how a suite's program fails is told with the last that it s
   CHECK(last_of(run_job(folder,
                         "import sys, time\nprint('waiting', file=sys.stderr, flush=True)\ntime.sleep(60)\n",
                         2)) == "job: job.py did not end within 2 s; its last message: waiting\n");
+}
+
+TEST_CASE("validate: a suite's program runs only if programs are allowed") {
+  const support::TemporaryFolder folder;
+  const Outcome outcome = run_job(folder, "open('ran', 'w')\n", 60, "--attempts=1");
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.err == (folder / "job.json").string() +
+                           ": /programs: expected --allow-programs, because the suite runs the script " +
+                           (folder / "job.py").string() + ", got none\n");
+  CHECK_FALSE(std::filesystem::exists("ran"));
 }
 
 TEST_CASE("validate: options that make no sense with a suite, and a suite that cannot be run") {

@@ -13,6 +13,10 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "core/errors.hpp"
+#include "tests/support/environment.hpp"
+#include "tests/support/temporary_folder.hpp"
+
 namespace {
 
 TEST_CASE("shared library: what the environment names, then Python installations, each folder once") {
@@ -54,6 +58,39 @@ TEST_CASE("shared library: what the environment names, then Python installations
   std::erase_if(found, [&](const std::string& folder) { return !folder.starts_with(root.string()); });
   CHECK(found == std::vector<std::string>{toolkit, imported, at_home, first, second, linked});
   fs::remove_all(root);
+}
+
+TEST_CASE("shared library: a file that any user can replace is not loaded") {
+  const support::TemporaryFolder folder;
+  const auto refusal = [&] {
+    try {
+      cuda_runtime::SharedLibrary::open({.what = "a library", .files = {"libfusewise-test.so.1"}});
+    } catch (const core::EnvironmentError& error) {
+      return std::string(error.what());
+    }
+    return std::string("loaded");
+  };
+  // No library, but what the loader says of it shows that it was opened.
+  const std::filesystem::path library = folder.put("open/lib/libfusewise-test.so.1", "no library");
+  const support::Environment environment("FUSEWISE_CUDA_LIBRARIES", library.parent_path().string());
+  const std::string refused = "a library does not open: " + library.string() +
+                              ": any user can replace this file, so it is not loaded";
+  using std::filesystem::perms;
+  const auto others_write = [](const std::filesystem::path& path, std::filesystem::perm_options how) {
+    std::filesystem::permissions(path, perms::others_write, how);
+  };
+  CHECK(refusal().find("file too short") != std::string::npos);
+  for (const std::filesystem::path& open :
+       {library, library.parent_path(), library.parent_path().parent_path()}) {
+    CAPTURE(open);
+    others_write(open, std::filesystem::perm_options::add);
+    CHECK(refusal() == refused);
+    if (std::filesystem::is_directory(open)) {
+      std::filesystem::permissions(open, perms::sticky_bit, std::filesystem::perm_options::add);
+      CHECK(refusal().find("file too short") != std::string::npos);
+    }
+    others_write(open, std::filesystem::perm_options::remove);
+  }
 }
 
 }  // namespace
