@@ -14,6 +14,7 @@ from mentions import check_mentions
 from pages import read_pages
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+LINES_OF_README = 150
 
 
 def check_formats(program, update):
@@ -27,6 +28,13 @@ def check_formats(program, update):
         page.write_text(made, encoding="utf-8")
     else:
         yield "docs/file-formats.md: not what the schemas say; --update writes it again"
+
+
+def check_length(pages):
+    """README.md is one page; what is longer belongs under docs/."""
+    lines = len(pages["README.md"].text.splitlines())
+    if lines > LINES_OF_README:
+        yield f"README.md: {lines} lines, expected at most {LINES_OF_README}"
 
 
 def main():
@@ -44,7 +52,7 @@ def main():
             complaints += check_commands(ROOT, program, page, arguments.update)
     if not arguments.only:
         pages = read_pages(ROOT)
-        complaints += [*check_links(ROOT, pages), *check_reachable(pages), *check_mentions(program, pages)]
+        complaints += [*check_length(pages), *check_links(ROOT, pages), *check_reachable(pages), *check_mentions(program, pages)]
     for complaint in complaints:
         print(complaint)
     return 1 if complaints else 0
