@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -260,6 +261,18 @@ def check_ranks(plans):
     print("two ranks: the same bits as DistributedDataParallel, over five groupings of each model")
 
 
+def check_tutorial(program, folder):
+    """The script of docs/tutorial.md, in a folder of its own beside fusewise_torch.py, writes a profile that the program takes."""
+    page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    script = pathlib.Path(folder) / "train.py"
+    script.write_text(re.search(r'^```python title="train.py"\n(.*?)^```', page, flags=re.DOTALL | re.MULTILINE)[1])
+    environment = dict(os.environ, PYTHONPATH=str(ROOT / "profiler" / "torch"))
+    subprocess.run([sys.executable, script], cwd=folder, env=environment, check=True, timeout=DEADLINE_S)
+    shown = subprocess.run([program, "show", "mymodel.profile.json"], cwd=folder, check=True, capture_output=True, text=True).stdout
+    check("the tutorial's model", shown.split(",")[0], "profile mymodel on CPU")
+    print("the script of docs/tutorial.md: a profile")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", nargs="?")
@@ -278,6 +291,7 @@ def main():
         for name in MODELS:
             check_profile(os.path.abspath(arguments.program), name, folder)
         check_ranks(folder)
+        check_tutorial(os.path.abspath(arguments.program), folder)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,62 @@
+"""Checks the documentation against the program: commands and their output, options, links, and the page of file formats.
+
+    python3 tests/docs/check.py build/fusewise             # exit 1 and a line for each fault
+    python3 tests/docs/check.py build/fusewise --update    # writes what commands print now into the pages
+"""
+import argparse
+import pathlib
+import subprocess
+import sys
+
+from commands import check_commands
+from links import check_links, check_reachable
+from mentions import check_mentions
+from pages import read_pages
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LINES_OF_README = 150
+
+
+def check_formats(program, update):
+    """docs/file-formats.md is what docs/file_formats.py makes of the schemas."""
+    page = ROOT / "docs" / "file-formats.md"
+    made = subprocess.run([sys.executable, ROOT / "docs" / "file_formats.py", program], check=True, capture_output=True,
+                          text=True).stdout
+    if page.exists() and page.read_text(encoding="utf-8") == made:
+        return
+    if update:
+        page.write_text(made, encoding="utf-8")
+    else:
+        yield "docs/file-formats.md: not what the schemas say; --update writes it again"
+
+
+def check_length(pages):
+    """README.md is one page; what is longer belongs under docs/."""
+    lines = len(pages["README.md"].text.splitlines())
+    if lines > LINES_OF_README:
+        yield f"README.md: {lines} lines, expected at most {LINES_OF_README}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("program", help="the built program, such as build/fusewise")
+    parser.add_argument("--update", action="store_true", help="accept the present output of commands and schemas")
+    parser.add_argument("--only", metavar="PAGE", help="only the commands of this page, such as docs/tutorial.md")
+    arguments = parser.parse_args()
+    program = str(pathlib.Path(arguments.program).resolve())
+
+    complaints = [] if arguments.only else list(check_formats(program, arguments.update))
+    pages = read_pages(ROOT)
+    for name, page in pages.items():
+        if arguments.only in (None, name):
+            complaints += check_commands(ROOT, program, page, arguments.update)
+    if not arguments.only:
+        pages = read_pages(ROOT)
+        complaints += [*check_length(pages), *check_links(ROOT, pages), *check_reachable(pages), *check_mentions(program, pages)]
+    for complaint in complaints:
+        print(complaint)
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

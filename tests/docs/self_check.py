@@ -1,0 +1,102 @@
+"""Shows that each check of the documentation can fail: a made-up tree, and a stand-in for the program, with one fault after the other."""
+import contextlib
+import os
+import pathlib
+import sys
+import tempfile
+
+from commands import check_commands
+from links import check_links, check_reachable
+from mentions import check_mentions
+from pages import read_pages
+
+PROGRAM = """#!/bin/sh
+case "$*" in
+  --help) printf 'Usage\\n\\nSubcommands:\\n  greet                Greets\\n' ;;
+  "greet --help") printf 'Options:\\n  -h,--help            Help\\n  --name TEXT          whom\\n' ;;
+  greet*) printf 'hello\\none\\ntwo\\nbye\\n'; echo picture > greeting.svg ;;
+  *) echo wrong; exit 2 ;;
+esac
+"""
+README = "# One\n[two](docs/two.md#a-heading)\n"
+TWO = """# Two
+## A heading
+`fusewise greet --name NAME` greets.
+```console
+$ fusewise greet
+hello
+...
+bye
+$ fusewise wrong
+wrong
+$ echo $?
+2
+```
+![picture](greeting.svg)
+"""
+FAULTS = {
+    "a link to no file": ("README.md", "docs/two.md#", "docs/three.md#", "leads to no file"),
+    "a link to no heading": ("README.md", "#a-heading", "#another", "leads to no heading"),
+    "a link out of docs/": ("docs/two.md", "greets.", "greets [them](../README.md).", "leaves docs/"),
+    "a page that nothing leads to": ("README.md", "[two](docs/two.md#a-heading)", "two", "no chain of links"),
+    "another output": ("docs/two.md", "bye\n", "goodbye\n", "the output is not what the page shows"),
+    "lines that are left out unmarked": ("docs/two.md", "...\n", "", "the output is not what the page shows"),
+    "a command that fails unannounced": ("docs/two.md", "$ echo $?\n2\n", "", "exit code 2 of"),
+    "an option that no page explains": ("docs/two.md", " --name NAME", "", "explains its option --name"),
+    "an option that does not exist": ("docs/two.md", "$ fusewise greet\n", "$ fusewise greet --nmae x\n", "has no option --nmae"),
+    "a command that no page names": ("docs/two.md", "fusewise greet", "FUSEWISE greet", "no page names the command `fusewise greet`"),
+    "a block without an end": ("docs/two.md", "2\n```\n", "2\n", "is never closed"),
+    "another picture": ("docs/greeting.svg", "picture", "an old one", "is not what the command makes"),
+}
+
+
+def complaints(root):
+    program = root / "fusewise"
+    try:
+        pages = read_pages(root)
+    except ValueError as error:
+        return [str(error)]
+    found = [*check_links(root, pages), *check_reachable(pages), *check_mentions(program, pages)]
+    for page in pages.values():
+        found += check_commands(root, program, page, update=False)
+    return found
+
+
+@contextlib.contextmanager
+def tree():
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        (root / "docs").mkdir()
+        (root / "README.md").write_text(README)
+        (root / "docs" / "two.md").write_text(TWO)
+        (root / "docs" / "greeting.svg").write_text("picture\n")
+        (root / "fusewise").write_text(PROGRAM)
+        os.chmod(root / "fusewise", 0o755)
+        yield root
+
+
+def main():
+    wrong = []
+    with tree() as root:
+        wrong += [f"without a fault: {complaint}" for complaint in complaints(root)]
+    for fault, (name, old, new, expected) in FAULTS.items():
+        with tree() as root:
+            text = (root / name).read_text()
+            assert old in text, fault
+            (root / name).write_text(text.replace(old, new))
+            found = complaints(root)
+            if not any(expected in complaint for complaint in found):
+                wrong.append(f"{fault}: expected '{expected}', got {found}")
+    with tree() as root:  # --update takes what the program prints, and keeps leaving out what the page leaves out
+        page = root / "docs" / "two.md"
+        page.write_text(TWO.replace("hello\n", "good day\n").replace("bye\n", "farewell\n"))
+        for page_read in read_pages(root).values():
+            list(check_commands(root, root / "fusewise", page_read, update=True))
+        if page.read_text() != TWO:
+            wrong.append(f"--update wrote:\n{page.read_text()}")
+    print("\n".join(wrong))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
