@@ -39,18 +39,24 @@ TEST_CASE("ring recurrence: three places, by hand") {
   CHECK(at_once({5}, 0, {1}) == Times{1});
 }
 
+/// 0 to 2^bits - 1, for up to 60 bits.
+std::int64_t random_bits(support::Random& random, unsigned bits) {
+  const std::int64_t all = std::int64_t{random.below(1U << 30)} << 30 | random.below(1U << 30);
+  return all >> (60 - bits);
+}
+
 /// Messages with an order along the ring, with many ties, or with none; up to 2^50.
 Times random_messages(support::Random& random, std::size_t size) {
   Times out;
   const std::uint32_t kind = random.below(5);
-  const std::int64_t max = std::int64_t{1} << (random.one_in(2) ? 4 : 50);
+  const unsigned bits = random.one_in(2) ? 4 : 50;
   for (std::size_t i = 0; i < size; ++i) {
     const auto place = static_cast<std::int64_t>(i);
     const auto last = static_cast<std::int64_t>(size - 1);
     out.push_back(kind == 0   ? place
                   : kind == 1 ? last - place
                   : kind == 2 ? random.below(2)
-                              : random.between(0, max));
+                              : random_bits(random, bits));
   }
   return out;
 }
@@ -66,8 +72,8 @@ TEST_CASE("ring recurrence: the same as round by round") {
     past_the_whole_ring += rounds > size ? 1 : 0;
     const Times message = random_messages(random, size);
     Times starts;
-    const std::int64_t latest = random.one_in(2) ? 20 : std::int64_t{1} << (5 * random.below(11));
-    for (std::size_t i = 0; i < size; ++i) starts.push_back(random.between(0, latest));
+    const unsigned bits = random.one_in(2) ? 4 : 5 * random.below(12);
+    for (std::size_t i = 0; i < size; ++i) starts.push_back(random_bits(random, bits));
     REQUIRE(at_once(message, rounds, starts) == round_by_round(message, rounds, starts));
   }
   CHECK(past_the_whole_ring > 1000);
