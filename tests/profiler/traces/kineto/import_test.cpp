@@ -11,6 +11,7 @@
 
 #include "core/errors.hpp"
 #include "core/files.hpp"
+#include "core/host_stream.hpp"
 #include "profiler/traces/kineto/calls.hpp"
 #include "profiler/traces/kineto/layers.hpp"
 #include "profiler/traces/kineto/read_trace.hpp"
@@ -140,8 +141,10 @@ TEST_CASE("kineto: the parts of an iteration add up to its measured length") {
     const Imported imported = import_text(made.text.as_object());
     const core::Profile& profile = imported.profile;
     REQUIRE(profile.iteration.has_value());
-    CHECK(forward_us(profile) + backward_us(profile) + profile.iteration->optimizer_us +
-              profile.iteration->other_us + imported.exposed_us ==
+    const core::Profile simulated = core::with_host_stream(profile);
+    CHECK(std::max(forward_us(simulated) + backward_us(simulated) + profile.iteration->optimizer_us +
+                       profile.iteration->other_us + imported.exposed_us,
+                   core::host_bound_us(profile, 1)) ==
           doctest::Approx(imported.iteration_us).epsilon(0.03));  // sums of medians
   }
 }
@@ -205,8 +208,11 @@ TEST_CASE("kineto: DDP's copies out of its buckets belong to the update, not to 
   text.kernel(2, 704, "elementwise_kernel", 720, 11);
   const core::Profile profile =
       import_text(text.as_object(), {.parameters = {7, 300, 20}, .batch_size = 1}).profile;
-  CHECK(profile.layers.size() == 3);
-  CHECK(profile.iteration->optimizer_us > 11);
+  REQUIRE(profile.layers.size() == 4);
+  CHECK(profile.layers[0].name == "launch of the update");
+  CHECK(profile.layers[0].backward_us > 0);
+  CHECK(profile.layers[0].backward_device_us == 0);
+  CHECK(profile.iteration->optimizer_us == 11);
 }
 
 TEST_CASE("kineto: before PyTorch 2.2 the annotation around its launch says what a collective sends") {
@@ -408,12 +414,12 @@ TEST_CASE("kineto: through the program, with a network beside the profile") {
   const std::string network = (folder.path() / "n.json").string();
   const support::Outcome outcome =
       support::run_program({"import", trace, "--model", "two", "-o", profile, "--network", network});
-  // here the all-reduce begins with the last layer's backward pass, and DDP's begins after it
-  CHECK(outcome.err.find("warning: the simulated iteration differs from the measured one by 5.5 %: ") !=
-        std::string::npos);
+  // launches come every 20 ms, and the GPU does less in between
+  CHECK(outcome.out.find("simulated with ddp on 4 workers: 20.000 ms (+0.0 %)") != std::string::npos);
   CHECK(outcome.err.find("sizes below 1000000 bytes were not measured") != std::string::npos);
   REQUIRE(outcome.exit_code == 0);
-  CHECK(outcome.out.find("4 NCCL kernels, 0 without a known size") != std::string::npos);
+  CHECK(outcome.out.find("4 NCCL kernels, 0 of them other than all-reduce, reduce-scatter and all-gather, 0 "
+                         "without a known size or group") != std::string::npos);
   const std::string scenario =
       folder.put("s.json", R"({"format": "fusewise.scenario", "version": 1, "profile": "p.json",
     "network": "n.json", "workers": 4, "schedules": ["wfbp", "fusewise"]})");
