@@ -61,10 +61,17 @@ std::string compared(kineto::Imported& imported) {
       run.exposed_us / 1e3, run.waiting_us / 1e3);
 }
 
+void import_network(const Options& options, const traces::ImportOptions& import_options) {
+  const kineto::ImportedNetwork imported = kineto::import_network(options.logs.front(), import_options);
+  print_warnings(imported.warnings);
+  write_or_print(options.network, network_text(imported.network), summary(imported.network));
+}
+
 void import_kineto(const Options& options, const traces::ImportOptions& import_options) {
   if (options.logs.size() > 1)
     throw core::InputError(fmt::format("{}: /: expected one trace at a time, got a second file",
                                        core::one_line(options.logs[1])));
+  if (options.output.empty() && !options.network.empty()) return import_network(options, import_options);
   kineto::Imported imported = kineto::import_trace(options.logs.front(), import_options, options.step);
   if (!options.network.empty() && !imported.network)
     throw core::InputError(

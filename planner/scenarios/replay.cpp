@@ -44,7 +44,7 @@ planner::PlanFile plan_of(const core::Profile& profile, const Replay& replay,
   std::uint32_t next = 0;
   double sum = 0;
   for (std::size_t i = 0; i < buckets.size(); ++i) {
-    sum += static_cast<double>(buckets[i] * each);
+    sum += static_cast<double>(buckets[i]) * static_cast<double>(each);
     planner::PlanGroup group;
     const auto distance = [&](std::uint32_t end) {
       return std::abs(static_cast<double>(workload.bytes_before[end]) - sum);

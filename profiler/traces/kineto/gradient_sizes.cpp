@@ -96,7 +96,8 @@ std::vector<std::vector<Bucket>> buckets_of(const Trace& trace, const Calls& cal
     const bool is_of_before = !work.has_launch && !trace.launches.empty();  // launched before the trace began
     if (collective < 0 || work.step < 0 || is_of_before) continue;
     const Collective& sent = trace.collectives[static_cast<std::size_t>(collective)];
-    if (collective_kind(trace.texts[sent.name]) == core::CollectiveKind::all_reduce)
+    if (sent.in_elements <= core::kMaxElements &&
+        collective_kind(trace.texts[sent.name]) == core::CollectiveKind::all_reduce)
       out[static_cast<std::size_t>(work.step)].push_back(
           {.launched_ns = work.launched_ns, .elements = sent.in_elements});
   }

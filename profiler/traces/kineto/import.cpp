@@ -39,7 +39,7 @@ std::string stem(const std::string& path) {
   return name.empty() ? "trace" : name.string();
 }
 
-/// Returns the first dimension of the first layer's input.
+/// Returns the first dimension of the first layer's input; 0 if the trace does not hold it.
 std::int64_t batch_size(const Trace& trace, const Calls& calls, const traces::ImportOptions& options) {
   if (options.batch_size > 0) return options.batch_size;
   for (const Call& call : calls.calls) {
@@ -50,7 +50,7 @@ std::int64_t batch_size(const Trace& trace, const Calls& calls, const traces::Im
       return shapes[input].front();
     break;
   }
-  refuse(trace, "a batch size (--batch N), which this trace does not hold", "none");
+  return 0;
 }
 
 using Shares = std::array<double, kRoles>;
@@ -192,14 +192,15 @@ core::ProfileIteration rest_of(const core::Profile& profile, const Measured& all
   return {.optimizer_us = optimizer, .other_us = std::max(0.0, all.alone - explained)};
 }
 
-/// The rest of an iteration in which the host waits for the GPU once. Nothing if the layers would take longer
-/// beside such a host than they can have taken.
+/// The rest of an iteration in which the host waits for the GPU once. Nothing if the layers do not take
+/// beside such a host what was measured, for example because it waits amid a pass.
 std::optional<core::ProfileIteration> synchronizing(core::Profile profile, const Measured& all) {
-  constexpr double kTolerance = 0.01;
+  constexpr double kTolerance = 0.02;
+  const double measured = core::forward_us(profile) + core::backward_us(profile);
   profile.iteration = core::ProfileIteration{.host_us = 0};
   profile = core::with_host_stream(std::move(profile));
   const double layers = core::forward_us(profile) + core::backward_us(profile);
-  if (layers + all.optimizer - all.optimizer_wait > all.alone + kTolerance * all.length) return std::nullopt;
+  if (std::abs(layers - measured) > kTolerance * all.length) return std::nullopt;
   core::ProfileIteration out = rest_of(profile, all);
   out.host_us = std::max(0.0, all.host - host_of_layers_us(profile));
   return out;
@@ -252,6 +253,10 @@ std::string iteration_text(const core::Profile& profile, const Measured& all) {
 }
 
 std::string host_text(const core::Profile& profile, const Measured& all) {
+  if (!all.knows_host)
+    return "the trace does not hold what the host does in an iteration: layers take what they took, with "
+           "their "
+           "waits";
   if (!profile.iteration->host_us)
     return "the host's stream does not explain the iterations: layers take what they took, with their waits";
   return fmt::format(
@@ -341,10 +346,19 @@ std::vector<std::int64_t> usual_buckets(const std::vector<std::vector<Bucket>>& 
   return most == uses.end() ? std::vector<std::int64_t>() : most->first;
 }
 
+Trace trace_with_kernels(const std::string& path, const traces::ImportOptions& options) {
+  Trace trace = read_trace(path);
+  if (trace.world_size == 0) trace.world_size = options.workers;
+  if (trace.kernels.empty())
+    refuse(trace, "kernels of a GPU", fmt::format("none in {} events", trace.events));
+  return trace;
+}
+
 struct Assumptions {
   std::string sizes;  ///< of gradients
   bool tensors = false;
   bool backward = false;
+  bool batch = false;
 };
 
 std::string origin_of(const Trace& trace, const Calls& calls, const Layers& found, const Assumptions& assumed,
@@ -357,6 +371,7 @@ std::string origin_of(const Trace& trace, const Calls& calls, const Layers& foun
     out +=
         "; ASSUMED, as the trace holds no shapes: parameters are what was copied to the device before the "
         "first layer, in that order";
+  if (assumed.batch) out += "; ASSUMED, as the trace holds no batch size: 1 sample";
   if (assumed.backward)
     out += fmt::format("; ASSUMED, as the trace holds no backward pass: forward takes {} of backward",
                        options.forward_ratio);
@@ -365,11 +380,16 @@ std::string origin_of(const Trace& trace, const Calls& calls, const Layers& foun
 
 }  // namespace
 
+ImportedNetwork import_network(const std::string& path, const traces::ImportOptions& options) {
+  Trace trace = trace_with_kernels(path, options);
+  const Communication communication = find_communication(trace, find_calls(trace, kProfilerStep));
+  const std::optional<core::Network> network = network_of(trace, communication, options);
+  if (!network) refuse(trace, "NCCL kernels of known sizes, to write a network", "none");
+  return {.network = *network, .warnings = curve_warnings(communication, *network)};
+}
+
 Imported import_trace(const std::string& path, const traces::ImportOptions& options, std::string_view step) {
-  Trace trace = read_trace(path);
-  if (trace.world_size == 0) trace.world_size = options.workers;
-  if (trace.kernels.empty())
-    refuse(trace, "kernels of a GPU", fmt::format("none in {} events", trace.events));
+  Trace trace = trace_with_kernels(path, options);
   Calls calls = find_calls(trace, step);
   const std::int64_t micro_batches = keep_last_micro_batches(calls);
   const std::string assumed_sizes = find_gradient_sizes(trace, calls, options.parameters);
@@ -394,10 +414,12 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
   if (options.tensors == traces::Grouping::layer)
     for (core::ProfileLayer& layer : found.layers) traces::merge_tensors(layer);
 
+  const std::int64_t samples =
+      batch_size(trace, calls, options) * (options.batch_size > 0 ? 1 : micro_batches);
+  assumed.batch = samples == 0;
   const Measured iterations = measured(find_iterations(trace, calls, host, found.used_steps));
   Imported out = {.profile = {.model = options.model.empty() ? stem(path) : options.model,
-                              .batch_size = batch_size(trace, calls, options) *
-                                            (options.batch_size > 0 ? 1 : micro_batches),
+                              .batch_size = std::max<std::int64_t>(1, samples),
                               .dtype = options.dtype,
                               .device = !options.device.empty() ? options.device
                                         : trace.device.empty()  ? "unknown GPU"
@@ -434,6 +456,9 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
   if (assumed.backward)
     out.warnings.push_back(fmt::format("the trace holds no backward pass: forward is taken for {} of it",
                                        options.forward_ratio));
+  if (assumed.batch)
+    out.warnings.emplace_back(
+        "the trace holds no batch size (--batch N): 1 is assumed, so throughput counts iterations");
   if (micro_batches > 1)
     out.warnings.push_back(fmt::format(
         "gradients are accumulated over {} micro-batches: the layers are those of the last, and the "

@@ -32,4 +32,13 @@ constexpr std::string_view kProfilerStep = "ProfilerStep#";
 Imported import_trace(const std::string& path, const traces::ImportOptions& options,
                       std::string_view step = kProfilerStep);
 
+struct ImportedNetwork {
+  core::Network network;
+  std::vector<std::string> warnings = {};
+};
+
+/// The network alone, for which the trace needs neither layers nor gradients. Throws InputError if the trace
+/// is damaged, or holds no collectives of known sizes.
+ImportedNetwork import_network(const std::string& path, const traces::ImportOptions& options);
+
 }  // namespace kineto

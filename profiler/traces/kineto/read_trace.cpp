@@ -12,6 +12,7 @@
 
 #include "core/errors.hpp"
 #include "core/field.hpp"
+#include "core/limits.hpp"
 #include "profiler/traces/kineto/gzip_stream.hpp"
 
 namespace kineto {
@@ -193,7 +194,9 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
       return true;
     }
     if (!in_event_) {
-      if (depth_ == 2 && top_key_ == "distributedInfo" && key_ == "world_size") trace_->world_size = value;
+      if (depth_ == 2 && top_key_ == "distributedInfo" && key_ == "world_size" && value >= 0 &&
+          value <= core::kMaxWorkers)
+        trace_->world_size = value;
       return true;
     }
     if (depth_ == arguments_depth_) {
