@@ -56,6 +56,7 @@ class Before {
 /// launches of iterations come in `begins`, by step; -1 for steps without.
 void find_synchronizations(const Trace& trace, const Calls& calls, const std::vector<std::size_t>& order,
                            const std::vector<std::int64_t>& begins, std::vector<HostIteration>& out) {
+  if (begins.empty()) return;
   constexpr std::int64_t kToReturnNs = 100'000;  // from the last kernel's end to that of the call
   std::size_t next = 0;
   std::int64_t done_ns = INT64_MIN;
