@@ -7,7 +7,9 @@
 
 #include <doctest/doctest.h>
 
+#include "core/errors.hpp"
 #include "core/scaled.hpp"
+#include "planner/advise/what_if.hpp"
 #include "tests/support/brute_force.hpp"
 #include "tests/support/planning.hpp"
 
@@ -64,6 +66,45 @@ TEST_CASE("host stream: a host that runs ahead delays no layer but the iteration
   CHECK(slow.run(schedule).metrics.iteration_us == 870);
   const Scene in_time(core::without_launch_waits(profile), support::pair_of(40, 0), 2);
   CHECK(in_time.run(schedule).metrics.iteration_us == 150);
+}
+
+TEST_CASE("host stream: without launch gaps the host delays nothing") {
+  const Profile profile = core::with_host_stream(
+      with_host(support::profile_of({{10, 20, {100}}, {40, 20, {100}}}), {{30, 130}, {30, 10}}, 5, true));
+  const Scene scene(profile, support::pair_of(40, 0), 2);
+  const Schedule schedule = support::schedule_of(R"("wfbp")");
+  const Run run = scene.run(schedule);
+  CHECK(run.metrics.iteration_us == 240);  // forward 0--70, backward l2 to 90, l1 to 200, then its all-reduce
+  const auto after = [&](const char* change) {
+    return what_if(scene.setting, schedule, run, read_change(change, profile)).iteration_us;
+  };
+  CHECK(after("no-launch-gaps") == 150);  // forward 0--50, backward l2 to 70, two all-reduces of 40
+  CHECK(after("compute=0.5") == 240);     // forward 0--110, backward l2 to 150, l1 to 200
+}
+
+TEST_CASE("host stream: only where there are other workers are slower ones waited for") {
+  const Conditions conditions = {.waiting_us = 7};
+  const Profile profile = support::profile_of({{10, 20, {100}}});
+  const Schedule schedule = support::schedule_of(R"("wfbp")");
+  CHECK(Scene(profile, support::pair_of(40, 0), 1, conditions).run(schedule).metrics.iteration_us == 30);
+  const Scene two(profile, support::pair_of(40, 0), 2, conditions);
+  const Run run = two.run(schedule);
+  CHECK(run.metrics.iteration_us == 77);
+  CHECK(what_if(two.setting, schedule, run, read_change("no-stragglers", profile)).iteration_us == 70);
+}
+
+TEST_CASE("host stream: a profile has the host's times of all layers, or none") {
+  const Profile whole = with_host(support::profile_of({{10, 20, {100}}}), {{30, 40}}, 5, false);
+  const auto read = [](const Profile& profile) {
+    return core::read_profile(core::Field::parse(core::profile_text(profile), "p.json"));
+  };
+  CHECK(read(whole) == whole);
+  Profile part = whole;
+  part.layers[0].backward_host_us.reset();
+  CHECK_THROWS_WITH_AS(read(part), doctest::Contains("/layers/0/backward_host_us"), core::InputError);
+  part = whole;
+  part.iteration.reset();
+  CHECK_THROWS_WITH_AS(read(part), doctest::Contains("/layers/0/forward_host_us"), core::InputError);
 }
 
 /// The period of a job after many iterations; us. Host, device and channel go on from iteration to iteration;
