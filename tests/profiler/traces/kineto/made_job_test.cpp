@@ -3,6 +3,8 @@
 
 #include "tests/profiler/traces/kineto/made_job.hpp"
 
+#include <cmath>
+
 #include <doctest/doctest.h>
 
 #include "planner/scenarios/replay.hpp"
