@@ -2,11 +2,9 @@
 
 #include "profiler/traces/import.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <memory>
-#include <optional>
 
 #include <fmt/format.h>
 
@@ -17,7 +15,7 @@
 #include "core/files.hpp"
 #include "core/model/model.hpp"
 #include "planner/job/registry.hpp"
-#include "planner/scenarios/run.hpp"
+#include "planner/scenarios/replay.hpp"
 #include "profiler/traces/kineto/import.hpp"
 #include "profiler/traces/kineto/read_trace.hpp"
 
@@ -42,71 +40,45 @@ bool is_kineto(const Options& options) {
   return kineto::looks_like_trace(options.logs.front());
 }
 
-/// The schedule that the collectives of a trace suggest, on the number of workers that took part; nothing if
-/// they do not say.
-struct Suggested {
-  std::string_view schedule;
-  std::int64_t workers = 0;
-};
-
-std::optional<Suggested> suggested(const core::Network& network) {
-  const auto workers_of = [&](core::CollectiveKind kind) {
-    std::int64_t out = 0;
-    for (const core::Measured& measured : network.measured)
-      if (measured.collective == kind) out = std::max(out, measured.workers);
-    return out;
-  };
-  const std::int64_t scattering = workers_of(core::CollectiveKind::reduce_scatter);
-  if (scattering > 1 && workers_of(core::CollectiveKind::all_gather) == scattering)
-    return Suggested{.schedule = "fsdp", .workers = scattering};
-  const std::int64_t reducing = workers_of(core::CollectiveKind::all_reduce);
-  if (reducing > 1) return Suggested{.schedule = "ddp", .workers = reducing};
-  return std::nullopt;
-}
-
-/// Simulates the iteration that was measured: on one worker without collectives, or as the collectives
-/// suggest. Warns if the difference is large.
-std::string compared(const kineto::Imported& imported) {
+/// Simulates the iteration that was measured, and warns if the difference is large.
+std::string compared(kineto::Imported& imported) {
   constexpr double kLargePercent = 5;
   if (!imported.profile.iteration) return "";
-  Suggested run = {.schedule = "wfbp", .workers = 1};
-  core::Network network = {.name = "none", .link = core::Link{}};
-  if (imported.network)
-    if (const auto found = suggested(*imported.network)) {
-      run = *found;
-      network = *imported.network;
-    }
-  const std::string text = fmt::format(
-      R"({{"format": "fusewise.scenario", "version": 1, "profile": {}, "network": {}, "workers": {}, "schedules": ["{}"]}})",
-      core::profile_text(imported.profile), core::network_text(network), run.workers, run.schedule);
-  const scenarios::Results results =
-      scenarios::run(scenarios::read_scenario(core::Field::parse(text, imported.profile.model)));
-  const planner::Metrics& simulated = results.entries.front().metrics;
-  const double percent = 100 * (simulated.iteration_us / imported.iteration_us - 1);
-  const std::string out = fmt::format(
-      "simulated with {} on {} worker{}: {:.3f} ms ({:+.1f} %), of it {:.3f} ms of communication exposed",
-      run.schedule, run.workers, run.workers == 1 ? "" : "s", simulated.iteration_us / 1e3, percent,
-      simulated.exposed_communication_us / 1e3);
+  const scenarios::Replay run = scenarios::replay(imported.profile, imported.network, imported.iteration_us,
+                                                  imported.exposed_us, imported.buckets);
+  const double percent = 100 * (run.iteration_us / imported.iteration_us - 1);
   if (std::abs(percent) > kLargePercent)
     print_warnings(
         {{fmt::format("the simulated iteration differs from the measured one by {:.1f} %: {:.3f} ms of "
-                      "communication are exposed in "
-                      "the simulation, and {:.3f} ms were measured, with the time in which this worker "
-                      "waited for slower ones",
-                      percent, simulated.exposed_communication_us / 1e3, imported.exposed_us / 1e3)}});
-  return "  " + out + '\n';
+                      "communication are exposed in the simulation, and {:.3f} ms were measured, with the "
+                      "time in which this worker waited for slower ones",
+                      percent, run.exposed_us / 1e3, imported.exposed_us / 1e3)}});
+  return fmt::format(
+      "  simulated with {} on {} worker{}: {:.3f} ms ({:+.1f} %), of it {:.3f} ms of communication exposed "
+      "and "
+      "{:.3f} ms waiting for slower workers\n",
+      run.schedule, run.workers, run.workers == 1 ? "" : "s", run.iteration_us / 1e3, percent,
+      run.exposed_us / 1e3, run.waiting_us / 1e3);
+}
+
+void import_network(const Options& options, const traces::ImportOptions& import_options) {
+  const kineto::ImportedNetwork imported = kineto::import_network(options.logs.front(), import_options);
+  print_warnings(imported.warnings);
+  write_or_print(options.network, network_text(imported.network), summary(imported.network));
 }
 
 void import_kineto(const Options& options, const traces::ImportOptions& import_options) {
   if (options.logs.size() > 1)
     throw core::InputError(fmt::format("{}: /: expected one trace at a time, got a second file",
                                        core::one_line(options.logs[1])));
-  const kineto::Imported imported = kineto::import_trace(options.logs.front(), import_options, options.step);
+  if (options.output.empty() && !options.network.empty()) return import_network(options, import_options);
+  kineto::Imported imported = kineto::import_trace(options.logs.front(), import_options, options.step);
   if (!options.network.empty() && !imported.network)
     throw core::InputError(
         fmt::format("{}: /: expected NCCL kernels of known sizes, to write a network, got none",
                     core::one_line(options.logs.front())));
   print_warnings(imported.warnings);
+  const std::string comparison = compared(imported);
   std::vector<core::FileText> files;
   if (!options.output.empty()) files.push_back({options.output, profile_text(imported.profile)});
   if (!options.network.empty()) files.push_back({options.network, network_text(*imported.network)});
@@ -114,7 +86,7 @@ void import_kineto(const Options& options, const traces::ImportOptions& import_o
   if (options.output.empty()) return print(profile_text(imported.profile));
   std::string text = summary(imported.profile);
   for (const std::string& line : imported.account) text += "  " + core::one_line(line) + '\n';
-  text += compared(imported);
+  text += comparison;
   if (!options.network.empty()) text += summary(*imported.network);
   print(text);
 }

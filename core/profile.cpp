@@ -79,7 +79,8 @@ void check_parts(const Field& field, const ProfileLayer& layer) {
 
 ProfileLayer read_layer(const Field& field, Names& layer_names, Names& tensor_names) {
   field.allow_only({"name", "kind", "forward_us", "backward_us", "tensors", "forward_spread_us",
-                    "backward_spread_us", "activation_bytes", "forward_device_us", "backward_device_us"});
+                    "backward_spread_us", "activation_bytes", "forward_device_us", "backward_device_us",
+                    "forward_host_us", "backward_host_us"});
   ProfileLayer layer = {.name = layer_names.unique(field.at("name")),
                         .kind = field.at("kind").name(),
                         .forward_us = field.at("forward_us").number(0, kMaxTimeUs),
@@ -93,6 +94,8 @@ ProfileLayer read_layer(const Field& field, Names& layer_names, Names& tensor_na
     layer.activation_bytes = bytes->integer(0, kMaxBytes);
   layer.forward_device_us = device_time(field, "forward_device_us", layer.forward_us);
   layer.backward_device_us = device_time(field, "backward_device_us", layer.backward_us);
+  layer.forward_host_us = optional_time(field, "forward_host_us");
+  layer.backward_host_us = optional_time(field, "backward_host_us");
   return layer;
 }
 
@@ -103,9 +106,25 @@ ProfileOverlap read_overlap(const Field& field) {
 }
 
 ProfileIteration read_iteration(const Field& field) {
-  field.allow_only({"optimizer_us", "other_us"});
+  field.allow_only({"optimizer_us", "other_us", "waiting_us", "host_us", "synchronizes"});
+  const auto synchronizes = field.find("synchronizes");
   return {.optimizer_us = optional_time(field, "optimizer_us").value_or(0),
-          .other_us = optional_time(field, "other_us").value_or(0)};
+          .other_us = optional_time(field, "other_us").value_or(0),
+          .waiting_us = optional_time(field, "waiting_us").value_or(0),
+          .host_us = optional_time(field, "host_us"),
+          .synchronizes = !synchronizes || synchronizes->boolean()};
+}
+
+/// The host's times are complete: those of each layer and of the rest of the iteration, or none.
+void check_host_times(const Field& field, const Profile& profile) {
+  const bool expected = profile.iteration && profile.iteration->host_us;
+  const std::vector<Field> layers = field.at("layers").items();
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    for (const std::string_view key : {"forward_host_us", "backward_host_us"}) {
+      if (expected) (void)layers[i].at(key);  // reports that it is missing
+      if (const auto found = layers[i].find(key); found && !expected)
+        found->expected("the host's other work beside it (host_us in the profile's iteration)", "none");
+    }
 }
 
 ordered_json to_json(const ProfileLayer& layer) {
@@ -125,6 +144,17 @@ ordered_json to_json(const ProfileLayer& layer) {
   if (layer.activation_bytes) out["activation_bytes"] = *layer.activation_bytes;
   if (layer.forward_device_us) out["forward_device_us"] = *layer.forward_device_us;
   if (layer.backward_device_us) out["backward_device_us"] = *layer.backward_device_us;
+  if (layer.forward_host_us) out["forward_host_us"] = *layer.forward_host_us;
+  if (layer.backward_host_us) out["backward_host_us"] = *layer.backward_host_us;
+  return out;
+}
+
+ordered_json to_json(const ProfileIteration& iteration) {
+  ordered_json out = {{"optimizer_us", iteration.optimizer_us}, {"other_us", iteration.other_us}};
+  if (iteration.waiting_us > 0) out["waiting_us"] = iteration.waiting_us;
+  if (!iteration.host_us) return out;
+  out["host_us"] = *iteration.host_us;
+  out["synchronizes"] = iteration.synchronizes;
   return out;
 }
 
@@ -139,9 +169,7 @@ ordered_json to_json(const Profile& profile) {
                       {"device", profile.device},
                       {"origin", to_json(profile.origin)},
                       {"layers", std::move(layers)}};
-  if (profile.iteration)
-    out["iteration"] = {{"optimizer_us", profile.iteration->optimizer_us},
-                        {"other_us", profile.iteration->other_us}};
+  if (profile.iteration) out["iteration"] = to_json(*profile.iteration);
   return out;
 }
 
@@ -172,6 +200,7 @@ Profile read_profile(const Field& field) {
   for (const Field& layer : layers.non_empty_items())
     profile.layers.push_back(read_layer(layer, layer_names, tensor_names));
   if (const auto iteration = field.find("iteration")) profile.iteration = read_iteration(*iteration);
+  check_host_times(field, profile);
   if (tensor_count(profile) == 0) layers.expected("layers with at least one tensor in all", "none");
   if (forward_us(profile) + backward_us(profile) <= 0)
     layers.expected("layers with a total time above 0", "0 us in all");
@@ -221,7 +250,9 @@ Profile without_launch_waits(Profile profile) {
     const double factor = leave_out(layer.backward_us, layer.backward_spread_us, layer.backward_device_us);
     for (ProfileTensor& tensor : layer.tensors)
       if (tensor.backward_us) *tensor.backward_us *= factor;
+    layer.forward_host_us = layer.backward_host_us = std::nullopt;
   }
+  if (profile.iteration) profile.iteration->host_us = std::nullopt;
   return profile;
 }
 

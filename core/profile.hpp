@@ -41,6 +41,9 @@ struct ProfileLayer {
   std::optional<double> forward_device_us = std::nullopt;  ///< its kernels alone; all of forward_us if absent
   std::optional<double> backward_device_us =
       std::nullopt;  ///< its kernels alone; all of backward_us if absent
+  /// What the host needs to launch its kernels; see core/host_stream.hpp. All layers have both, or none.
+  std::optional<double> forward_host_us = std::nullopt;
+  std::optional<double> backward_host_us = std::nullopt;
   bool operator==(const ProfileLayer&) const = default;
 };
 
@@ -49,6 +52,11 @@ struct ProfileIteration {
   double optimizer_us = 0;
   double other_us =
       0;  ///< before forward: loading data, copies, and whatever else the host does between iterations
+  double waiting_us = 0;  ///< before forward, for slower workers, where there are others
+  /// What the host does besides launching layers. Every layer then has its host times.
+  std::optional<double> host_us = std::nullopt;
+  /// Whether the host waits in every iteration until the device has finished; otherwise it runs ahead.
+  bool synchronizes = true;
   bool operator==(const ProfileIteration&) const = default;
 };
 
@@ -73,7 +81,7 @@ std::int64_t tensor_count(const Profile& profile);
 /// Elements of all tensors.
 std::int64_t parameter_count(const Profile& profile);
 /// Returns the profile of a job that launches its kernels in time (as CUDA graphs do): layers take what their
-/// kernels take.
+/// kernels take, and the host delays nothing.
 Profile without_launch_waits(Profile profile);
 double forward_us(const Profile& profile);
 double backward_us(const Profile& profile);

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "core/host_stream.hpp"
+
 namespace core {
 namespace {
 
@@ -112,7 +114,7 @@ Profile scaled(const Profile& profile, double compute_factor) {
     scale(layer.backward_spread_us, backward_factor);
     for (ProfileTensor& tensor : layer.tensors) scale(tensor.backward_us, backward_factor);
   }
-  return out;
+  return with_host_stream(std::move(out));
 }
 
 }  // namespace core

@@ -6,6 +6,7 @@
 #include "core/errors.hpp"
 #include "core/estimate/device.hpp"
 #include "core/estimate/estimate.hpp"
+#include "core/host_stream.hpp"
 #include "core/limits.hpp"
 #include "core/model/model.hpp"
 
@@ -60,7 +61,7 @@ Profile read_estimate(const Field& field) {
 
 Profile read_or_estimate_profile(const Field& field) {
   const bool is_option = field.is_object() && field.has("estimate");
-  return is_option ? read_estimate(field) : read_profile(field.follow());
+  return is_option ? read_estimate(field) : with_host_stream(read_profile(field.follow()));
 }
 
 }  // namespace core

@@ -8,6 +8,7 @@
 namespace core {
 
 /// Accepts a profile, the path of one, or an object with the key `estimate` that names a model and a device.
+/// Layers take what they are simulated with (with_host_stream).
 /// Throws InputError.
 Profile read_or_estimate_profile(const core::Field& field);
 

@@ -50,7 +50,7 @@ std::string free_layer(std::string_view word, const core::Profile& profile) {
 
 bool has_launch_waits(const core::Profile& profile) {
   return std::any_of(profile.layers.begin(), profile.layers.end(), [](const core::ProfileLayer& layer) {
-    return layer.forward_device_us || layer.backward_device_us;
+    return layer.forward_device_us || layer.backward_device_us || layer.forward_host_us;
   });
 }
 
@@ -90,6 +90,7 @@ core::Profile changed(const core::Profile& profile, const Change& change) {
     if (std::find(names.begin(), names.end(), layer.name) == names.end()) continue;
     layer.forward_us = layer.backward_us = 0;
     layer.forward_device_us = layer.backward_device_us = std::nullopt;
+    if (layer.forward_host_us) layer.forward_host_us = layer.backward_host_us = 0;
     layer.forward_spread_us = layer.backward_spread_us = std::nullopt;
     for (core::ProfileTensor& tensor : layer.tensors)
       if (tensor.backward_us) tensor.backward_us = 0;
@@ -104,6 +105,7 @@ Conditions changed(Conditions conditions, const Change& change) {
   if (!change.has_stragglers) {
     conditions.stragglers.clear();
     conditions.links.slow.clear();
+    conditions.waiting_us = 0;
   }
   if (!change.has_jitter) {
     conditions.jitter = {};

@@ -22,7 +22,8 @@ double whole_iteration_us(const Setting& setting, Time first) {
   const Conditions& conditions = setting.conditions;
   const std::int64_t further = conditions.accumulation_steps - 1;
   const Time all = first + further * (setting.workload.forward_total + setting.workload.backward_total);
-  return conditions.read_is_overlapped ? std::max(sim::to_us(all), conditions.read_us) : sim::to_us(all);
+  const double us = std::max(sim::to_us(all), host_us(setting));
+  return conditions.read_is_overlapped ? std::max(us, conditions.read_us) : us;
 }
 
 }  // namespace

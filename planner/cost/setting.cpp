@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "core/host_stream.hpp"
+
 namespace planner {
 namespace {
 
@@ -35,7 +37,8 @@ Extras make_extras(const core::Profile& profile, const Costs& costs, const Condi
   const double lars_us =
       conditions.parallel_tensor_operator ? rates_us / static_cast<double>(costs.workers()) : rates_us;
   const bool apart = conditions.parallel_tensor_operator;
-  return {.read = sim::from_us(conditions.read_is_overlapped ? 0 : conditions.read_us),
+  const double waiting_us = costs.workers() > 1 ? conditions.waiting_us : 0;
+  return {.read = sim::from_us((conditions.read_is_overlapped ? 0 : conditions.read_us) + waiting_us),
           .update = sim::from_us((conditions.optimizer_us + (apart ? 0 : lars_us)) * slowdown),
           .lars = sim::from_us(apart ? lars_us * slowdown : 0),
           .lars_gather = lars_gather(profile, costs, conditions)};
@@ -52,7 +55,7 @@ double checked_compute_us(const core::Profile& profile, const Conditions& condit
   const double us =
       static_cast<double>(conditions.accumulation_steps) *
           (core::forward_us(profile) + core::backward_us(profile)) * std::max(slowdown, 1.0) +
-      conditions.read_us +
+      conditions.read_us + conditions.waiting_us +
       (conditions.optimizer_us + conditions.lars_us + conditions.lamb_us) * std::max(slowdown, 1.0);
   const double all = us * (static_cast<double>(conditions.iterations) + 1);
   if (all > sim::kMaxUs) too_long(all);
@@ -70,6 +73,11 @@ Setting::Setting(const core::Profile& profile, const core::Network& its_network,
   if (workload.forward_total + workload.backward_total == Time::zero())
     throw Unsupported("compute times of at least 1 picosecond in all", "less", "/profile");
   extras = within_clock([&] { return make_extras(profile, costs, conditions); });
+}
+
+double host_us(const Setting& setting) {
+  return setting.slowdown *
+         core::host_bound_us(*setting.workload.profile, setting.conditions.accumulation_steps);
 }
 
 std::vector<double> slowdowns(const Setting& setting) {

@@ -33,6 +33,10 @@ struct Setting {
 /// together exceed the range of sim::Time.
 double checked_compute_us(const core::Profile& profile, const Conditions& conditions, double slowdown);
 
+/// What the host of the slowest worker takes for an iteration without ever waiting for the device; 0 where it
+/// waits, or where that is not known. No iteration is shorter.
+double host_us(const Setting& setting);
+
 /// Throws Unsupported: this many microseconds exceed the range of sim::Time.
 [[noreturn]] void too_long(double us);
 

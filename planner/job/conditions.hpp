@@ -74,6 +74,7 @@ struct Conditions {
   std::int64_t accumulation_steps = 1;
   double read_us = 0;
   bool read_is_overlapped = true;
+  double waiting_us = 0;  ///< in each iteration, for slower workers that are not simulated
   double optimizer_us = 0;
   double lars_us = 0;
   double lamb_us = 0;  ///< like update_us, for another optimizer: rates by layer, which workers may share out

@@ -50,7 +50,7 @@ inline std::int64_t bytes_of(const Workload& workload, const Group& group) {
 
 /// The parts of an iteration besides its layers and gradient collectives.
 struct Extras {
-  sim::Time read{};         ///< input time, if not overlapped
+  sim::Time read{};         ///< input time, if not overlapped, and waiting for slower workers
   sim::Time update{};       ///< optimizer time, including LARS if each worker computes all of it
   sim::Time lars{};         ///< a worker's share of LARS with the parallel tensor operator
   sim::Time lars_gather{};  ///< the all-gather of its results

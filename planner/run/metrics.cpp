@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/host_stream.hpp"
+
 namespace planner {
 namespace {
 
@@ -119,6 +121,7 @@ double one_worker_us(const Setting& setting) {
                     sim::from_us(conditions.optimizer_us + conditions.lars_us + conditions.lamb_us) +
                     sim::from_us(conditions.read_is_overlapped ? 0 : conditions.read_us));
   }
+  us = std::max(us, core::host_bound_us(profile, conditions.accumulation_steps));
   return conditions.read_is_overlapped ? std::max(us, conditions.read_us) : us;
 }
 
@@ -144,6 +147,7 @@ Metrics summarize(const Setting& setting, const Simulated& simulated) {
   // if workers drift apart, the slowest may begin its iteration before the mark
   out.exposed_communication_us =
       per_iteration(std::max(Time::zero(), length - iterations * (busy.all() + setting.extras.read)));
+  out.iteration_us = std::max(out.iteration_us, host_us(setting));
   if (conditions.read_is_overlapped) out.iteration_us = std::max(out.iteration_us, conditions.read_us);
   out.forward_us = sim::to_us(busy.forward);
   out.backward_us = sim::to_us(busy.backward);

@@ -40,7 +40,11 @@ core::Profile read_phase_profile(const Field& field, const core::Profile& usual)
   if (const auto compute = field.find("compute_us")) {
     const double us = compute->number(0, core::kMaxTimeUs);
     if (us == 0) compute->expected("a time above 0");
-    for (core::ProfileLayer& layer : profile.layers) layer.forward_device_us = layer.backward_device_us = {};
+    for (core::ProfileLayer& layer : profile.layers) {
+      layer.forward_device_us = layer.backward_device_us = {};
+      layer.forward_host_us = layer.backward_host_us = {};
+    }
+    if (profile.iteration) profile.iteration->host_us = {};
     profile = core::scaled(profile, us / (core::forward_us(profile) + core::backward_us(profile)));
   }
   if (const auto batch = field.find("batch_size")) profile.batch_size = batch->integer(1, kMaxBatch);

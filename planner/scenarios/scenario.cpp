@@ -112,6 +112,7 @@ Conditions read_conditions(const Field& field) {
 /// them.
 void add_iteration_of_profile(const Field& field, Scenario& scenario) {
   if (!scenario.profile.iteration) return;
+  scenario.conditions.waiting_us = scenario.profile.iteration->waiting_us;
   if (!field.has("update")) scenario.conditions.optimizer_us = scenario.profile.iteration->optimizer_us;
   if (field.has("input")) return;
   scenario.conditions.read_us = scenario.profile.iteration->other_us;

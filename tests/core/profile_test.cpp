@@ -176,7 +176,8 @@ TEST_CASE("profile: unknown keys are refused, with a suggestion for a near miss"
   check_refused(
       changed(R"("forward_us")", R"("foward_us")"),
       "p.json: /layers/0/foward_us: expected a key among name, kind, forward_us, backward_us, tensors, "
-      "forward_spread_us, backward_spread_us, activation_bytes, forward_device_us, backward_device_us, got "
+      "forward_spread_us, backward_spread_us, activation_bytes, forward_device_us, backward_device_us, "
+      "forward_host_us, backward_host_us, got "
       "'foward_us', did you mean "
       "'forward_us'?");
   check_refused(

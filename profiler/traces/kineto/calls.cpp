@@ -13,6 +13,7 @@ namespace kineto {
 namespace {
 
 constexpr std::int32_t kNone = -1;
+constexpr std::string_view kProfilerStep = "ProfilerStep#";
 
 bool starts_with(std::string_view text, std::string_view start) {
   return text.substr(0, start.size()) == start;
@@ -21,6 +22,8 @@ bool starts_with(std::string_view text, std::string_view start) {
 constexpr std::string_view kBackward = "autograd::engine::evaluate_function: ";
 constexpr std::string_view kAccumulate = "torch::autograd::AccumulateGrad";
 constexpr std::string_view kOptimizer = "Optimizer.";
+constexpr std::string_view kOptimizerStep = "Optimizer.step";
+constexpr std::string_view kParameters = "record_param_comms";  ///< around the launch of a collective
 constexpr std::string_view kCollective = "nccl:";
 constexpr std::string_view kReducer = "torch.distributed.ddp.reducer::";  ///< DDP's copies out of buckets
 
@@ -33,6 +36,53 @@ constexpr std::array<std::string_view, 14> kPreparing = {
 bool is_nccl(std::string_view kernel) {
   return starts_with(kernel, "nccl") || kernel.find("ncclKernel") != std::string_view::npos ||
          kernel.find("ncclDevKernel") != std::string_view::npos;
+}
+
+/// PyTorch 1.8 has no evaluate_function around "AddmmBackward" and the like.
+bool is_backward(std::string_view operation) {
+  if (starts_with(operation, kBackward)) return true;
+  while (!operation.empty() && operation.back() >= '0' && operation.back() <= '9') operation.remove_suffix(1);
+  return operation.ends_with("Backward") && operation.find("::") == std::string_view::npos;
+}
+
+bool is_accumulation(std::string_view operation) {
+  return operation.find(kAccumulate) != std::string_view::npos;
+}
+
+/// The iterations of a trace without steps. One ends with the last update before the next backward pass, or
+/// else where operators that need gradients follow a backward pass. Without any of both the trace is one.
+std::vector<Step> unmarked_steps(const Trace& trace) {
+  Step whole = {INT64_MAX, INT64_MIN};
+  std::vector<std::int64_t> after_updates;
+  std::vector<std::int64_t> after_backwards;
+  std::int64_t update_end = INT64_MIN;
+  std::int64_t backward_end = INT64_MIN;
+  bool has_backward = false;
+  for (const Range& range : trace.ranges) {
+    const std::string_view name = trace.texts[range.name];
+    whole = {std::min(whole.start_ns, range.start_ns), std::max(whole.end_ns, range.end_ns)};
+    if (range.kind == RangeKind::operation && is_backward(name)) {
+      if (has_backward && update_end != INT64_MIN) after_updates.push_back(update_end);
+      update_end = INT64_MIN;
+      has_backward = true;
+    } else if (range.kind == RangeKind::annotation && starts_with(name, kOptimizerStep)) {
+      update_end = range.end_ns;
+    }
+    if (is_accumulation(name)) backward_end = std::max(backward_end, range.end_ns);
+    if (range.kind == RangeKind::operation && range.sequence >= 0 && !is_backward(name) &&
+        backward_end != INT64_MIN && range.start_ns >= backward_end) {
+      after_backwards.push_back(range.start_ns);
+      backward_end = INT64_MIN;
+    }
+  }
+  if (whole.start_ns > whole.end_ns) return {};
+  std::vector<Step> out = {{whole.start_ns, whole.end_ns + 1}};
+  for (const std::int64_t end : after_updates.empty() ? after_backwards : after_updates) {
+    if (end <= out.back().start_ns) continue;
+    out.back().end_ns = end;
+    out.push_back({end, whole.end_ns + 1});
+  }
+  return out;
 }
 
 /// The surroundings of a range.
@@ -53,6 +103,7 @@ class Search {
     });
     std::stable_sort(trace.launches.begin(), trace.launches.end(),
                      [](const Launch& a, const Launch& b) { return a.at_ns < b.at_ns; });
+    mark_annotations();
     contexts_.resize(trace.ranges.size());
     places_.resize(trace.launches.size());
   }
@@ -75,20 +126,36 @@ class Search {
   struct Thread {
     std::vector<std::size_t> open;
     std::int32_t last_backward = kNone;  ///< the call of the last backward operator
+    std::int32_t last_forward = kNone;   ///< the last call of a layer
   };
 
   std::string_view text(TextId id) const { return trace_->texts[id]; }
+
+  /// PyTorch 1.8 writes annotations as operators.
+  void mark_annotations() {
+    for (Range& range : trace_->ranges)
+      if (range.kind == RangeKind::operation &&
+          (starts_with(text(range.name), kOptimizer) || starts_with(text(range.name), kProfilerStep)))
+        range.kind = RangeKind::annotation;
+  }
 
   void find_steps() {
     for (const Range& range : trace_->ranges)
       if (range.kind == RangeKind::annotation && starts_with(text(range.name), step_))
         out_.steps.push_back({range.start_ns, range.end_ns});
     out_.has_steps = !out_.steps.empty();
-    if (out_.has_steps) return;
-    Step whole = {INT64_MAX, INT64_MIN};
+    if (!out_.has_steps) out_.steps = unmarked_steps(*trace_);
+    last_gradient_ns_.assign(out_.steps.size(), INT64_MAX);
     for (const Range& range : trace_->ranges)
-      whole = {std::min(whole.start_ns, range.start_ns), std::max(whole.end_ns, range.end_ns)};
-    if (whole.start_ns <= whole.end_ns) out_.steps.push_back({whole.start_ns, whole.end_ns + 1});
+      if (is_accumulation(text(range.name)))
+        if (const std::int32_t step = step_at(range.start_ns); step != kNone) {
+          std::int64_t& last = last_gradient_ns_[index(step)];
+          last = last == INT64_MAX ? range.end_ns : std::max(last, range.end_ns);
+        }
+  }
+
+  bool is_after_backward(std::int32_t step, std::int64_t ns) const {
+    return step != kNone && ns >= last_gradient_ns_[index(step)];
   }
 
   std::int32_t step_at(std::int64_t ns) const {
@@ -102,10 +169,21 @@ class Search {
     while (!thread.open.empty() && ranges[thread.open.back()].end_ns <= ns) thread.open.pop_back();
   }
 
+  /// Times are rounded one by one, so that a range can seem to begin before the one in front of it ends.
+  void close_rounded(Thread& thread, const Range& next) const {
+    constexpr std::int64_t kMostNs = 1000;
+    const auto ends_in = [&](std::size_t open) {
+      const std::int64_t end_ns = trace_->ranges[open].end_ns;
+      return end_ns < next.end_ns && end_ns - next.start_ns <= kMostNs;
+    };
+    while (!thread.open.empty() && ends_in(thread.open.back())) thread.open.pop_back();
+  }
+
   void enter(std::size_t at) {
     const Range& range = trace_->ranges[at];
     Thread& thread = threads_[range.thread];
     close(trace_->ranges, thread, range.start_ns);
+    close_rounded(thread, range);
     Context context = thread.open.empty() ? Context{} : contexts_[thread.open.back()];
     switch (range.kind) {
       case RangeKind::annotation:
@@ -124,39 +202,53 @@ class Search {
   void enter_operation(std::size_t at, Thread& thread, Context& context) {
     const Range& range = trace_->ranges[at];
     if (context.role == Role::optimizer) return;
-    if (starts_with(text(range.name), kBackward)) {
+    const std::string_view name = text(range.name);
+    const bool is_inside = context.role == Role::backward;
+    const bool is_node =
+        starts_with(name, kBackward) || (!is_inside && (is_backward(name) || is_accumulation(name)));
+    if (is_node) {
       context.role = Role::backward;
-      context.call = backward_call(range, thread);
+      context.call = backward_call(range, thread, is_inside ? context.call : kNone);
       context.top = static_cast<std::int32_t>(at);
-      return;
     }
     if (context.role == Role::backward) {
-      if (text(range.name) == kAccumulate && context.call != kNone)
+      if (name == kParameters) context.collective = static_cast<std::int32_t>(at);
+      if (name.ends_with(kAccumulate) && !starts_with(name, kBackward) && context.call != kNone)
         out_.calls[index(context.call)].gradients.push_back(
             {.shapes = range.shapes, .at_ns = range.end_ns, .ns = 0});
+      return;
+    }
+    if (text(range.name) == kParameters) {
+      context.collective = static_cast<std::int32_t>(at);
       return;
     }
     if (starts_with(text(range.name), kReducer)) {
       context.role = Role::optimizer;  // after the all-reduce, as the update
       return;
     }
-    if (context.top == kNone) enter_forward(at, context);
+    if (context.top == kNone) enter_forward(at, thread, context);
     if (range.sequence >= 0 && context.role == Role::forward && context.call != kNone)
       by_sequence_[range.sequence] = context.call;  // the last range with a number is the one that created it
   }
 
-  std::int32_t backward_call(const Range& range, Thread& thread) {
-    const bool accumulates = text(range.name).find(kAccumulate) != std::string_view::npos;
-    if (accumulates) return thread.last_backward;
+  std::int32_t backward_call(const Range& range, Thread& thread, std::int32_t around) {
+    if (is_accumulation(text(range.name))) return thread.last_backward;
     const auto found = by_sequence_.find(range.sequence);
-    thread.last_backward = range.sequence < 0 || found == by_sequence_.end() ? kNone : found->second;
+    // An operator that was recomputed in backward (a checkpoint) belongs to the layer around it or before it.
+    if (range.sequence >= 0 && found != by_sequence_.end())
+      thread.last_backward = found->second;
+    else if (around != kNone)
+      thread.last_backward = around;
+    else if (thread.last_backward != kNone &&
+             out_.calls[index(thread.last_backward)].step != step_at(range.start_ns))
+      thread.last_backward = kNone;  // of an earlier step
     if (thread.last_backward != kNone) out_.calls[index(thread.last_backward)].has_backward = true;
     return thread.last_backward;
   }
 
   /// Handles an operator outside all others: it belongs to the previous call, if that is of the same module,
   /// or to a new one.
-  void enter_forward(std::size_t at, Context& context) {
+  void enter_forward(std::size_t at, Thread& thread, Context& context) {
     const Range& range = trace_->ranges[at];
     context.top = static_cast<std::int32_t>(at);
     const std::int32_t step = step_at(range.start_ns);
@@ -169,6 +261,10 @@ class Search {
     if (std::find(kPreparing.begin(), kPreparing.end(), text(range.name)) != kPreparing.end() &&
         context.module == kNone)
       return;
+    if (is_after_backward(step, range.start_ns)) {
+      context.role = Role::optimizer;  // without an annotation: unscaling, clipping, the update
+      return;
+    }
     context.role = Role::forward;
     const bool goes_on = context.module != kNone && context.module == last_module_;
     last_module_ = context.module;
@@ -182,6 +278,7 @@ class Search {
                             .start_ns = range.start_ns});
     }
     context.call = static_cast<std::int32_t>(out_.calls.size()) - 1;
+    thread.last_forward = context.call;
   }
 
   void place(std::size_t at) {
@@ -189,6 +286,18 @@ class Search {
     Thread& thread = threads_[launch.thread];
     close(trace_->ranges, thread, launch.at_ns);
     if (!thread.open.empty()) places_[at] = contexts_[thread.open.back()];
+    if (places_[at].top == kNone && places_[at].role == Role::other)
+      outside_operators(launch, thread, places_[at]);
+  }
+
+  /// Compiled code, CUDA graphs and extensions launch kernels without an operator: they go on with what the
+  /// thread does.
+  void outside_operators(const Launch& launch, const Thread& thread, Context& place) const {
+    const std::int32_t step = step_at(launch.at_ns);
+    if (thread.last_forward == kNone || step == kNone || out_.calls[index(thread.last_forward)].step != step)
+      return;
+    place.role = is_after_backward(step, launch.at_ns) ? Role::optimizer : Role::forward;
+    if (place.role == Role::forward) place.call = thread.last_forward;
   }
 
   static std::size_t index(std::int32_t id) { return static_cast<std::size_t>(id); }
@@ -201,20 +310,33 @@ class Search {
     launch_of.reserve(trace_->launches.size());
     for (std::size_t i = 0; i < trace_->launches.size(); ++i)
       launch_of.emplace(trace_->launches[i].correlation, static_cast<std::uint32_t>(i));
+    const bool lacks_launches =
+        std::any_of(trace_->kernels.begin(), trace_->kernels.end(), [&](const Kernel& kernel) {
+          return kernel.external != 0 && launch_of.find(kernel.correlation) == launch_of.end();
+        });
+    std::unordered_map<std::int64_t, std::uint32_t> operator_of;
+    for (std::size_t i = 0; lacks_launches && i < trace_->ranges.size(); ++i)
+      if (trace_->ranges[i].external != 0)
+        operator_of.emplace(trace_->ranges[i].external, static_cast<std::uint32_t>(i));
     std::vector<Context> contexts;
     out_.work.reserve(trace_->kernels.size());
     contexts.reserve(trace_->kernels.size());
     for (Kernel& kernel : trace_->kernels) {
       const auto found = launch_of.find(kernel.correlation);
       const bool launched = kernel.correlation != 0 && found != launch_of.end();
-      const Context context = launched ? places_[found->second] : Context{};
-      const std::int64_t at = launched ? trace_->launches[found->second].at_ns : kernel.start_ns;
+      Context context = launched ? places_[found->second] : Context{};
+      std::int64_t at = launched ? trace_->launches[found->second].at_ns : kernel.start_ns;
+      if (const auto by = operator_of.find(kernel.external); !launched && by != operator_of.end()) {
+        context = contexts_[by->second];
+        at = std::min(at, trace_->ranges[by->second].end_ns);
+      }
       if (kernel.collective < 0 && is_nccl(text(kernel.name))) add_collective(kernel, context);
       contexts.push_back(context);
       out_.work.push_back({.role = role(kernel, context),
                            .step = step_at(at),
                            .call = context.call,
                            .launched_ns = at,
+                           .has_launch = launched,
                            .time = {}});
     }
     share_device_time();
@@ -224,23 +346,25 @@ class Search {
   /// Before PyTorch 2.2 kernels do not say what they send: the annotation around their launch does, for the
   /// group of all processes.
   void add_collective(Kernel& kernel, const Context& context) {
-    if (context.collective == kNone || trace_->world_size < 2) return;
+    if (context.collective == kNone) return;
     const Range& range = trace_->ranges[index(context.collective)];
     const std::int64_t elements = elements_in(trace_->texts[range.shapes]);
     if (elements == 0) return;
     kernel.collective = static_cast<std::int32_t>(trace_->collectives.size());
-    trace_->collectives.push_back({.name = range.name,
+    trace_->collectives.push_back({.name = text(range.name) == kParameters ? kernel.name : range.name,
                                    .dtype = range.dtype,
                                    .in_elements = elements,
-                                   .out_elements = elements * trace_->world_size,
+                                   .out_elements = elements * std::max<std::int64_t>(1, trace_->world_size),
                                    .group_size = trace_->world_size});
   }
 
   Role role(const Kernel& kernel, const Context& context) const {
     const std::string_view name = text(kernel.name);
     if (kernel.collective >= 0 || is_nccl(name)) return Role::communication;
+    const bool copies = starts_with(name, "Memcpy");
+    if (copies && context.top == kNone && context.role == Role::forward) return Role::copy;
     if (context.call != kNone || context.role == Role::optimizer) return context.role;
-    if (starts_with(name, "Memcpy")) return Role::copy;
+    if (copies) return Role::copy;
     return Role::other;
   }
 
@@ -283,6 +407,7 @@ class Search {
     for (Work& work : out_.work) {
       if (work.role != Role::forward || work.step <= step) continue;
       step = work.step;
+      work.idle_before_ns = work.time.wait_ns + work.time.exchange_ns;
       work.time.wait_ns = work.time.exchange_ns = 0;
     }
   }
@@ -318,6 +443,7 @@ class Search {
   std::unordered_map<TextId, Thread> threads_;
   std::unordered_map<std::int64_t, std::int32_t> by_sequence_;
   std::int32_t last_module_ = kNone;
+  std::vector<std::int64_t> last_gradient_ns_;  ///< by step: the host has handed over all; or never
 };
 
 }  // namespace

@@ -19,6 +19,7 @@ constexpr std::size_t kRoles = 6;
 struct Step {
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
+  std::size_t left_out = 0;  ///< calls of earlier micro-batches, see keep_last_micro_batches()
 };
 
 /// A parameter whose gradient was accumulated in a call's backward pass.
@@ -32,10 +33,10 @@ struct Gradient {
 
 /// One call of a layer in one step: an nn.Module's own operators, or an operator outside all modules.
 struct Call {
-  std::int32_t step = -1;
-  TextId name{};       ///< of the module, or of the operator
-  TextId operation{};  ///< the first that ran something on the GPU, or the first
-  TextId shapes{};     ///< of its first operator
+  std::int32_t step = -1;  ///< or none, if keep_last_micro_batches() left it out
+  TextId name{};           ///< of the module, or of the operator
+  TextId operation{};      ///< the first that ran something on the GPU, or the first
+  TextId shapes{};         ///< of its first operator
   bool is_module = false;
   bool has_kernel = false;
   bool has_backward = false;
@@ -44,7 +45,9 @@ struct Call {
   std::int64_t forward_wait_ns = 0;  ///< the device waited for the host to launch them
   std::int64_t backward_ns = 0;
   std::int64_t backward_wait_ns = 0;
-  std::vector<Gradient> gradients;  ///< in the order in which they became ready
+  std::int64_t forward_host_ns = 0;  ///< see add_host_times()
+  std::int64_t backward_host_ns = 0;
+  std::vector<Gradient> gradients = {};  ///< in the order in which they became ready
 };
 
 /// The attribution of a kernel.
@@ -53,12 +56,15 @@ struct Work {
   std::int32_t step = -1;  ///< none: launched outside all steps
   std::int32_t call = -1;  ///< index into the calls, or none
   std::int64_t launched_ns = 0;
+  bool has_launch = false;  ///< in the trace; otherwise it counts as launched when it starts
+  std::int64_t idle_before_ns =
+      0;            ///< of the device between iterations: it waits for what the host does there
   DeviceTime time;  ///< zero for communication and copies, which run beside other kernels
 };
 
 struct Calls {
   std::vector<Step> steps;
-  bool has_steps = false;   ///< marked steps; otherwise the whole trace is one
+  bool has_steps = false;   ///< marked steps; otherwise they were found by the update, or the trace is one
   std::vector<Call> calls;  ///< sorted by time
   std::vector<Work> work;   ///< of each kernel
   /// Time of unattributed kernels, indexed by the kernel's name.

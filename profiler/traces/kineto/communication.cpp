@@ -41,9 +41,35 @@ std::int64_t bytes_of(std::string_view dtype) {
   return 0;
 }
 
+/// Returns nothing for what networks do not describe: broadcasts, all-to-alls, point to point.
+std::optional<CollectiveKind> kind_of(const Trace& trace, const Kernel& kernel) {
+  return collective_kind(
+      trace.texts[kernel.collective < 0
+                      ? kernel.name
+                      : trace.collectives[static_cast<std::size_t>(kernel.collective)].name]);
+}
+
+/// A kernel that reduces has the element's type in its name: "ncclKernel_AllReduce_RING_LL_Sum_half".
+std::int64_t bytes_by_kernel(std::string_view name) {
+  constexpr std::array<std::pair<std::string_view, std::int64_t>, 8> kAll = {{{"_float", 4},
+                                                                              {"_half", 2},
+                                                                              {"bfloat16", 2},
+                                                                              {"_double", 8},
+                                                                              {"_f32", 4},
+                                                                              {"_f16", 2},
+                                                                              {"_bf16", 2},
+                                                                              {"_f64", 8}}};
+  for (const auto& [part, bytes] : kAll)
+    if (name.find(part) != std::string_view::npos) return bytes;
+  return 0;
+}
+
 /// Returns the size of a collective as networks define it: the total for scattered and gathered data.
-double size_of(const Trace& trace, const Collective& collective, CollectiveKind kind) {
-  const auto each = static_cast<double>(bytes_of(trace.texts[collective.dtype]));
+double size_of(const Trace& trace, const Kernel& kernel, const Collective& collective, CollectiveKind kind) {
+  std::int64_t each_bytes = bytes_of(trace.texts[collective.dtype]);
+  if (each_bytes == 0 && kind != CollectiveKind::all_gather)
+    each_bytes = bytes_by_kernel(trace.texts[kernel.name]);
+  const auto each = static_cast<double>(each_bytes);
   const std::int64_t elements =
       kind == CollectiveKind::all_gather ? collective.out_elements : collective.in_elements;
   return each * static_cast<double>(elements);
@@ -53,15 +79,14 @@ double size_of(const Trace& trace, const Collective& collective, CollectiveKind 
 /// least.
 class Sizes {
  public:
-  bool add(const Trace& trace, const Kernel& kernel) {
+  bool add(const Trace& trace, const Kernel& kernel, CollectiveKind kind) {
     if (kernel.collective < 0) return false;
     const Collective& collective = trace.collectives[static_cast<std::size_t>(kernel.collective)];
-    const std::optional<CollectiveKind> kind = collective_kind(trace.texts[collective.name]);
-    if (!kind || collective.group_size < 2 || collective.group_size > core::kMaxWorkers) return false;
-    const double bytes = size_of(trace, collective, *kind);
+    if (collective.group_size < 2 || collective.group_size > core::kMaxWorkers) return false;
+    const double bytes = size_of(trace, kernel, collective, kind);
     const double us = static_cast<double>(kernel.end_ns - kernel.start_ns) / kNsPerUs;
     if (bytes <= 0 || bytes > static_cast<double>(core::kMaxBytes) || us <= 0) return false;
-    const auto [found, is_new] = min_us_[{*kind, collective.group_size}].try_emplace(bytes, us);
+    const auto [found, is_new] = min_us_[{kind, collective.group_size}].try_emplace(bytes, us);
     if (!is_new) found->second = std::min(found->second, us);
     return true;
   }
@@ -93,7 +118,11 @@ Communication find_communication(const Trace& trace, const Calls& calls) {
     const bool communicates = work.role == Role::communication;
     if (communicates) {
       ++out.kernels;
-      if (!sizes.add(trace, kernel)) ++out.without_size;
+      const std::optional<CollectiveKind> kind = kind_of(trace, kernel);
+      if (!kind)
+        ++out.other_kinds;
+      else if (!sizes.add(trace, kernel, *kind))
+        ++out.without_size;
     }
     if (work.step < 0 || work.role == Role::copy) continue;
     (communicates ? nccl : others)[static_cast<std::size_t>(work.step)].emplace_back(kernel.start_ns,

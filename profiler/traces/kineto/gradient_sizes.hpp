@@ -11,6 +11,14 @@
 
 namespace kineto {
 
+struct Bucket {
+  std::int64_t launched_ns = 0;
+  std::int64_t elements = 0;
+};
+
+/// The all-reduces of each step in the order in which they were launched.
+std::vector<std::vector<Bucket>> buckets_of(const Trace& trace, const Calls& calls);
+
 /// Sets the elements of every gradient. `parameters` are the sizes of the model's parameters in the order of
 /// the model; they may be empty. Returns what was assumed, for an origin; empty if the trace has all shapes.
 /// Throws InputError if the sizes cannot be known.

@@ -4,18 +4,21 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "core/errors.hpp"
 #include "core/field.hpp"
+#include "core/host_stream.hpp"
 #include "profiler/traces/kineto/calls.hpp"
 #include "profiler/traces/kineto/communication.hpp"
 #include "profiler/traces/kineto/copied_tensors.hpp"
 #include "profiler/traces/kineto/gradient_sizes.hpp"
 #include "profiler/traces/kineto/iteration.hpp"
 #include "profiler/traces/kineto/layers.hpp"
+#include "profiler/traces/kineto/micro_batches.hpp"
 #include "profiler/traces/kineto/read_trace.hpp"
 #include "profiler/traces/kineto/shapes.hpp"
 
@@ -36,7 +39,7 @@ std::string stem(const std::string& path) {
   return name.empty() ? "trace" : name.string();
 }
 
-/// Returns the first dimension of the first layer's input.
+/// Returns the first dimension of the first layer's input; 0 if the trace does not hold it.
 std::int64_t batch_size(const Trace& trace, const Calls& calls, const traces::ImportOptions& options) {
   if (options.batch_size > 0) return options.batch_size;
   for (const Call& call : calls.calls) {
@@ -47,7 +50,7 @@ std::int64_t batch_size(const Trace& trace, const Calls& calls, const traces::Im
       return shapes[input].front();
     break;
   }
-  refuse(trace, "a batch size (--batch N), which this trace does not hold", "none");
+  return 0;
 }
 
 using Shares = std::array<double, kRoles>;
@@ -91,10 +94,17 @@ struct Measured {
   std::size_t iterations = 0;
   double length = 0;
   double spread = 0;
-  double alone = 0;  ///< without exposed communication
-  double exposed = 0;
+  double alone = 0;   ///< without exposed communication
+  double device = 0;  ///< what the GPU does itself
   double optimizer = 0;
+  double optimizer_wait = 0;
   double wait = 0;
+  double idle = 0;
+  double host = 0;
+  double host_update = 0;
+  bool synchronizes = false;
+  bool knows_host = false;
+  double exposed() const { return std::max(0.0, length - alone); }
 };
 
 Measured measured(const std::vector<Iteration>& iterations) {
@@ -105,30 +115,154 @@ Measured measured(const std::vector<Iteration>& iterations) {
     return out;
   };
   const std::vector<double> lengths = of([](const Iteration& each) { return each.length_us; });
+  const auto synchronizing = std::count_if(iterations.begin(), iterations.end(),
+                                           [](const Iteration& each) { return each.synchronizes; });
   return {.iterations = iterations.size(),
           .length = median(lengths),
           .spread = spread(lengths),
           .alone = median(of([](const Iteration& each) { return each.alone_us(); })),
-          .exposed = median(of([](const Iteration& each) { return each.exposed_us; })),
+          .device = median(of([](const Iteration& each) { return each.device_us(); })),
           .optimizer = median(of([](const Iteration& each) { return each.optimizer_us; })),
-          .wait = median(of([](const Iteration& each) { return each.wait_us; }))};
+          .optimizer_wait = median(of([](const Iteration& each) { return each.optimizer_wait_us; })),
+          .wait = median(of([](const Iteration& each) { return each.wait_us; })),
+          .idle = median(of([](const Iteration& each) { return each.idle_us; })),
+          .host = median(of([](const Iteration& each) { return each.host_us; })),
+          .host_update = median(of([](const Iteration& each) { return each.host_update_us; })),
+          .synchronizes = 2 * synchronizing >= static_cast<std::ptrdiff_t>(iterations.size()),
+          .knows_host = std::all_of(iterations.begin(), iterations.end(),
+                                    [](const Iteration& each) { return each.has_next && each.host_us > 0; })};
+}
+
+double device_us(const core::Profile& profile) {
+  double sum = 0;
+  for (const core::ProfileLayer& layer : profile.layers)
+    sum += layer.forward_device_us.value_or(layer.forward_us) +
+           layer.backward_device_us.value_or(layer.backward_us);
+  return sum;
+}
+
+void forget_host(core::Profile& profile) {
+  for (core::ProfileLayer& layer : profile.layers) layer.forward_host_us = layer.backward_host_us = {};
+}
+
+double host_of_layers_us(const core::Profile& profile) {
+  double sum = 0;
+  for (const core::ProfileLayer& layer : profile.layers)
+    sum += *layer.forward_host_us + *layer.backward_host_us;
+  return sum;
+}
+
+/// Collectives run while the host launches the update. So the GPU's waits for that are a layer without
+/// parameters that comes last in backward, if they matter.
+void add_launch_of_update(core::Profile& profile, const Measured& all) {
+  constexpr double kMatters = 0.005;
+  if (all.optimizer_wait <= kMatters * all.length) return;
+  std::string name = "launch of the update";
+  const auto is_taken = [&](const core::ProfileLayer& layer) { return layer.name == name; };
+  while (std::any_of(profile.layers.begin(), profile.layers.end(), is_taken)) name += "'";
+  profile.layers.insert(profile.layers.begin(), {.name = name,
+                                                 .kind = "host",
+                                                 .backward_us = all.optimizer_wait,
+                                                 .forward_device_us = 0,
+                                                 .backward_device_us = 0,
+                                                 .forward_host_us = 0,
+                                                 .backward_host_us = all.host_update});
+}
+
+/// The rest of an iteration whose host runs ahead: it lasts as long as the longer of what the host and what
+/// the GPU do. Nothing if that is not what was measured.
+std::optional<core::ProfileIteration> running_ahead(const core::Profile& profile, const Measured& all) {
+  constexpr double kTolerance = 0.02;
+  const double host = std::min(all.host, all.length);
+  const double rest = host - host_of_layers_us(profile);
+  const double optimizer = std::max(0.0, all.optimizer - all.optimizer_wait);
+  const double other = all.device - device_us(profile) - optimizer;
+  const double simulated =
+      std::max(host, device_us(profile) + optimizer + std::max(0.0, other) + all.exposed());
+  if (rest < 0 || std::abs(simulated - all.length) > kTolerance * all.length) return std::nullopt;
+  return core::ProfileIteration{
+      .optimizer_us = optimizer, .other_us = std::max(0.0, other), .host_us = rest, .synchronizes = false};
 }
 
 /// Whatever the layers and the update do not explain of an iteration without communication is other work.
 core::ProfileIteration rest_of(const core::Profile& profile, const Measured& all) {
-  const double explained = core::forward_us(profile) + core::backward_us(profile) + all.optimizer;
-  return {.optimizer_us = all.optimizer, .other_us = std::max(0.0, all.alone - explained)};
+  const bool has_launch = !profile.layers.empty() && profile.layers.front().kind == "host";
+  const double optimizer = all.optimizer - (has_launch ? all.optimizer_wait : 0);
+  const double explained = core::forward_us(profile) + core::backward_us(profile) + optimizer;
+  return {.optimizer_us = optimizer, .other_us = std::max(0.0, all.alone - explained)};
 }
 
+/// The rest of an iteration in which the host waits for the GPU once. Nothing if the layers do not take
+/// beside such a host what was measured, for example because it waits amid a pass.
+std::optional<core::ProfileIteration> synchronizing(core::Profile profile, const Measured& all) {
+  constexpr double kTolerance = 0.02;
+  const double measured = core::forward_us(profile) + core::backward_us(profile);
+  profile.iteration = core::ProfileIteration{.host_us = 0};
+  profile = core::with_host_stream(std::move(profile));
+  const double layers = core::forward_us(profile) + core::backward_us(profile);
+  if (std::abs(layers - measured) > kTolerance * all.length) return std::nullopt;
+  core::ProfileIteration out = rest_of(profile, all);
+  out.host_us = std::max(0.0, all.host - host_of_layers_us(profile));
+  return out;
+}
+
+/// Adds what an iteration does besides its layers, with the host's stream where one explains what was
+/// measured. Layers whose medians add up to more than the iteration are scaled to it.
+void add_rest(core::Profile& profile, const Measured& all) {
+  if (all.knows_host) {
+    if (!all.synchronizes) profile.iteration = running_ahead(profile, all);
+    if (profile.iteration) return;
+  }
+  const double layers = core::forward_us(profile) + core::backward_us(profile);
+  add_launch_of_update(profile, all);
+  if (all.knows_host && all.synchronizes) {
+    profile.iteration = synchronizing(profile, all);
+    if (profile.iteration) return;
+  }
+  forget_host(profile);
+  const double left = all.alone - all.optimizer;
+  if (layers > left && left > 0) {
+    for (core::ProfileLayer& layer : profile.layers) {
+      if (layer.kind == "host") continue;
+      for (double* us : {&layer.forward_us, &layer.backward_us}) *us *= left / layers;
+      for (auto* us : {&layer.forward_device_us, &layer.backward_device_us})
+        if (*us) **us *= left / layers;
+      for (core::ProfileTensor& tensor : layer.tensors)
+        if (tensor.backward_us) *tensor.backward_us *= left / layers;
+    }
+  }
+  profile.iteration = rest_of(profile, all);
+}
+
+/// The parts add up to the length.
 std::string iteration_text(const core::Profile& profile, const Measured& all) {
+  double forward = 0;
+  double backward = 0;
+  for (const core::ProfileLayer& layer : profile.layers) {
+    forward += layer.forward_device_us.value_or(layer.forward_us);
+    backward += layer.backward_device_us.value_or(layer.backward_us);
+  }
+  const double optimizer = std::max(0.0, all.optimizer - all.optimizer_wait);
+  const double other = std::max(0.0, all.device - forward - backward - optimizer);
+  const double waits = all.length - forward - backward - optimizer - other - all.exposed();
   return fmt::format(
       "an iteration takes {:.3f} ms (median of {}, spread {:.3f}): forward {:.3f}, backward {:.3f}, "
-      "optimizer {:.3f}, "
-      "exposed communication {:.3f}, other {:.3f} ms; the GPU waits {:.3f} ms of it for kernels to be "
-      "launched",
-      all.length / 1e3, all.iterations, all.spread / 1e3, core::forward_us(profile) / 1e3,
-      core::backward_us(profile) / 1e3, all.optimizer / 1e3, all.exposed / 1e3,
-      profile.iteration->other_us / 1e3, all.wait / 1e3);
+      "optimizer {:.3f}, other {:.3f}, exposed communication {:.3f}, waiting for the host {:.3f} ms",
+      all.length / 1e3, all.iterations, all.spread / 1e3, forward / 1e3, backward / 1e3, optimizer / 1e3,
+      other / 1e3, all.exposed() / 1e3, waits / 1e3);
+}
+
+std::string host_text(const core::Profile& profile, const Measured& all) {
+  if (!all.knows_host)
+    return "the trace does not hold what the host does in an iteration: layers take what they took, with "
+           "their "
+           "waits";
+  if (!profile.iteration->host_us)
+    return "the host's stream does not explain the iterations: layers take what they took, with their waits";
+  return fmt::format(
+      "the host takes {:.3f} ms of an iteration itself, {:.3f} ms of it to launch layers; it {}",
+      all.host / 1e3, host_of_layers_us(profile) / 1e3,
+      profile.iteration->synchronizes ? "waits for the GPU in every iteration" : "runs ahead of the GPU");
 }
 
 std::vector<double> of_steps(const std::vector<double>& all, const std::vector<std::int32_t>& steps) {
@@ -147,18 +281,19 @@ void add_backward(Layers& found, const traces::ImportOptions& options) {
 }
 
 std::string steps_text(const Calls& calls, const Layers& found) {
-  if (!calls.has_steps) return "no step markers: the whole trace is taken for one iteration";
-  return fmt::format("{} steps, {} with layers, {} of them alike and used", calls.steps.size(),
-                     found.steps_with_layers, found.used_steps.size());
+  if (!calls.has_steps && calls.steps.size() < 2)
+    return "no step markers: the whole trace is taken for one iteration";
+  return fmt::format("{}{} steps, {} with layers, {} of them alike and used",
+                     calls.has_steps ? "" : "no step markers, iterations were told apart by their updates: ",
+                     calls.steps.size(), found.steps_with_layers, found.used_steps.size());
 }
 
 std::string communication_text(const Communication& communication, const Layers& found) {
   if (communication.kernels == 0) return "no NCCL kernels: communication cannot be measured from this trace";
   return fmt::format(
-      "{} NCCL kernels, {} without a known size; in an iteration communication takes {:.3f} ms, {:.3f} ms of "
-      "it "
-      "exposed",
-      communication.kernels, communication.without_size,
+      "{} NCCL kernels, {} of them other than all-reduce, reduce-scatter and all-gather, {} without a known "
+      "size or group; in an iteration communication takes {:.3f} ms, {:.3f} ms of it exposed",
+      communication.kernels, communication.other_kinds, communication.without_size,
       median(of_steps(communication.busy_us, found.used_steps)) / 1e3,
       median(of_steps(communication.exposed_us, found.used_steps)) / 1e3);
 }
@@ -197,10 +332,33 @@ std::vector<std::string> curve_warnings(const Communication& communication, cons
   return out;
 }
 
+/// The most frequent buckets: the first step also holds those that were launched before the trace began.
+std::vector<std::int64_t> usual_buckets(const std::vector<std::vector<Bucket>>& by_step,
+                                        const std::vector<std::int32_t>& steps) {
+  std::map<std::vector<std::int64_t>, int> uses;
+  for (const std::int32_t step : steps) {
+    std::vector<std::int64_t> elements;
+    for (const Bucket& bucket : by_step[static_cast<std::size_t>(step)]) elements.push_back(bucket.elements);
+    ++uses[elements];
+  }
+  const auto most = std::max_element(uses.begin(), uses.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == uses.end() ? std::vector<std::int64_t>() : most->first;
+}
+
+Trace trace_with_kernels(const std::string& path, const traces::ImportOptions& options) {
+  Trace trace = read_trace(path);
+  if (trace.world_size == 0) trace.world_size = options.workers;
+  if (trace.kernels.empty())
+    refuse(trace, "kernels of a GPU", fmt::format("none in {} events", trace.events));
+  return trace;
+}
+
 struct Assumptions {
   std::string sizes;  ///< of gradients
   bool tensors = false;
   bool backward = false;
+  bool batch = false;
 };
 
 std::string origin_of(const Trace& trace, const Calls& calls, const Layers& found, const Assumptions& assumed,
@@ -213,6 +371,7 @@ std::string origin_of(const Trace& trace, const Calls& calls, const Layers& foun
     out +=
         "; ASSUMED, as the trace holds no shapes: parameters are what was copied to the device before the "
         "first layer, in that order";
+  if (assumed.batch) out += "; ASSUMED, as the trace holds no batch size: 1 sample";
   if (assumed.backward)
     out += fmt::format("; ASSUMED, as the trace holds no backward pass: forward takes {} of backward",
                        options.forward_ratio);
@@ -221,12 +380,20 @@ std::string origin_of(const Trace& trace, const Calls& calls, const Layers& foun
 
 }  // namespace
 
+ImportedNetwork import_network(const std::string& path, const traces::ImportOptions& options) {
+  Trace trace = trace_with_kernels(path, options);
+  const Communication communication = find_communication(trace, find_calls(trace, kProfilerStep));
+  const std::optional<core::Network> network = network_of(trace, communication, options);
+  if (!network) refuse(trace, "NCCL kernels of known sizes, to write a network", "none");
+  return {.network = *network, .warnings = curve_warnings(communication, *network)};
+}
+
 Imported import_trace(const std::string& path, const traces::ImportOptions& options, std::string_view step) {
-  Trace trace = read_trace(path);
-  if (trace.kernels.empty())
-    refuse(trace, "kernels of a GPU", fmt::format("none in {} events", trace.events));
+  Trace trace = trace_with_kernels(path, options);
   Calls calls = find_calls(trace, step);
+  const std::int64_t micro_batches = keep_last_micro_batches(calls);
   const std::string assumed_sizes = find_gradient_sizes(trace, calls, options.parameters);
+  const std::vector<HostIteration> host = add_host_times(trace, calls);
   Layers found = find_layers(trace, calls);
   if (found.layers.empty()) refuse(trace, "operators with GPU time", "none");
 
@@ -247,9 +414,12 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
   if (options.tensors == traces::Grouping::layer)
     for (core::ProfileLayer& layer : found.layers) traces::merge_tensors(layer);
 
-  const Measured iterations = measured(find_iterations(trace, calls, found.used_steps));
+  const std::int64_t samples =
+      batch_size(trace, calls, options) * (options.batch_size > 0 ? 1 : micro_batches);
+  assumed.batch = samples == 0;
+  const Measured iterations = measured(find_iterations(trace, calls, host, found.used_steps));
   Imported out = {.profile = {.model = options.model.empty() ? stem(path) : options.model,
-                              .batch_size = batch_size(trace, calls, options),
+                              .batch_size = std::max<std::int64_t>(1, samples),
                               .dtype = options.dtype,
                               .device = !options.device.empty() ? options.device
                                         : trace.device.empty()  ? "unknown GPU"
@@ -258,10 +428,14 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
                                          .source = origin_of(trace, calls, found, assumed, options)},
                               .layers = found.layers},
                   .iteration_us = iterations.length,
-                  .exposed_us = iterations.exposed};
-  if (!assumed.backward) out.profile.iteration = rest_of(out.profile, iterations);
+                  .exposed_us = iterations.exposed()};
+  if (assumed.backward)
+    forget_host(out.profile);
+  else
+    add_rest(out.profile, iterations);
   out.profile = core::read_profile(core::Field::parse(core::profile_text(out.profile), core::one_line(path)));
 
+  out.buckets = usual_buckets(buckets_of(trace, calls), found.used_steps);
   const Communication communication = find_communication(trace, calls);
   out.network = network_of(trace, communication, options);
   if (out.network) out.warnings = curve_warnings(communication, *out.network);
@@ -272,13 +446,24 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
                              whole, whole > 0 ? 100 * attributed / whole : 0),
                  role_text(shares, whole) + largest_other(calls), steps_text(calls, found),
                  communication_text(communication, found)};
-  if (out.profile.iteration) out.account.push_back(iteration_text(out.profile, iterations));
+  if (out.profile.iteration) {
+    out.account.push_back(iteration_text(out.profile, iterations));
+    out.account.push_back(host_text(out.profile, iterations));
+  }
   if (found.has_backward && found.without_backward > 0)
     out.account.push_back(fmt::format("{} of {} layers have no backward pass in the trace",
                                       found.without_backward, found.layers.size()));
   if (assumed.backward)
     out.warnings.push_back(fmt::format("the trace holds no backward pass: forward is taken for {} of it",
                                        options.forward_ratio));
+  if (assumed.batch)
+    out.warnings.emplace_back(
+        "the trace holds no batch size (--batch N): 1 is assumed, so throughput counts iterations");
+  if (micro_batches > 1)
+    out.warnings.push_back(fmt::format(
+        "gradients are accumulated over {} micro-batches: the layers are those of the last, and the "
+        "others are among the iteration's other work",
+        micro_batches));
   if (!assumed.sizes.empty()) out.warnings.push_back(assumed.sizes);
   if (assumed.tensors)
     out.warnings.emplace_back(

@@ -17,9 +17,10 @@ namespace kineto {
 struct Imported {
   core::Profile profile;
   std::optional<core::Network> network = {};
-  double iteration_us = 0;                ///< measured, the median of the iterations that were used
-  double exposed_us = 0;                  ///< communication that no kernel hid, in an iteration
-  std::vector<std::string> account = {};  ///< lines for a person
+  double iteration_us = 0;                 ///< measured, the median of the iterations that were used
+  double exposed_us = 0;                   ///< communication that no kernel hid, in an iteration
+  std::vector<std::int64_t> buckets = {};  ///< elements of an iteration's all-reduces, in their order
+  std::vector<std::string> account = {};   ///< lines for a person
   std::vector<std::string> warnings = {};
 };
 
@@ -30,5 +31,14 @@ constexpr std::string_view kProfilerStep = "ProfilerStep#";
 /// InputError if the trace is damaged or holds too little.
 Imported import_trace(const std::string& path, const traces::ImportOptions& options,
                       std::string_view step = kProfilerStep);
+
+struct ImportedNetwork {
+  core::Network network;
+  std::vector<std::string> warnings = {};
+};
+
+/// The network alone, for which the trace needs neither layers nor gradients. Throws InputError if the trace
+/// is damaged, or holds no collectives of known sizes.
+ImportedNetwork import_network(const std::string& path, const traces::ImportOptions& options);
 
 }  // namespace kineto

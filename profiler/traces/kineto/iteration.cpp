@@ -13,8 +13,10 @@ struct Sums {
   std::int64_t first_forward_ns = kNever;
   std::int64_t end_ns = 0;
   std::int64_t optimizer_ns = 0;
+  std::int64_t optimizer_wait_ns = 0;
   std::int64_t exposed_ns = 0;
   std::int64_t wait_ns = 0;
+  std::int64_t idle_before_ns = 0;
 };
 
 std::vector<Sums> sums_of(const Trace& trace, const Calls& calls) {
@@ -26,6 +28,8 @@ std::vector<Sums> sums_of(const Trace& trace, const Calls& calls) {
     sums.end_ns = std::max(sums.end_ns, trace.kernels[i].end_ns);
     sums.exposed_ns += work.time.exposed_ns;
     sums.wait_ns += work.time.wait_ns;
+    sums.idle_before_ns += work.idle_before_ns;
+    if (work.role == Role::optimizer) sums.optimizer_wait_ns += work.time.wait_ns;
     if (work.role == Role::forward)
       sums.first_forward_ns = std::min(sums.first_forward_ns, trace.kernels[i].start_ns);
     if (work.role == Role::optimizer)
@@ -34,30 +38,40 @@ std::vector<Sums> sums_of(const Trace& trace, const Calls& calls) {
   return out;
 }
 
-Iteration iteration(const Sums& sums, std::int64_t length_ns) {
-  const auto us = [](std::int64_t ns) { return static_cast<double>(ns) / kNsPerUs; };
+constexpr double us(std::int64_t ns) { return static_cast<double>(ns) / kNsPerUs; }
+
+Iteration iteration(const Sums& sums, const HostIteration& host, std::int64_t length_ns) {
   return {.length_us = us(length_ns),
           .optimizer_us = us(sums.optimizer_ns),
+          .optimizer_wait_us = us(sums.optimizer_wait_ns),
           .exposed_us = us(sums.exposed_ns),
-          .wait_us = us(sums.wait_ns)};
+          .wait_us = us(sums.wait_ns),
+          .host_us = us(host.layers_ns + host.update_ns + host.rest_ns),
+          .host_update_us = us(host.update_ns),
+          .synchronizes = host.synchronizes};
 }
 
 }  // namespace
 
 std::vector<Iteration> find_iterations(const Trace& trace, const Calls& calls,
+                                       const std::vector<HostIteration>& host,
                                        const std::vector<std::int32_t>& steps) {
   const std::vector<Sums> sums = sums_of(trace, calls);
   std::vector<Iteration> out;
   for (const std::int32_t step : steps) {
     const auto at = static_cast<std::size_t>(step);
-    if (at + 1 < sums.size() && sums[at + 1].first_forward_ns != kNever)
-      out.push_back(iteration(sums[at], sums[at + 1].first_forward_ns - sums[at].first_forward_ns));
+    if (at + 1 >= sums.size() || sums[at + 1].first_forward_ns == kNever) continue;
+    out.push_back(iteration(sums[at], host[at], sums[at + 1].first_forward_ns - sums[at].first_forward_ns));
+    out.back().idle_us = us(sums[at + 1].idle_before_ns);
   }
   if (!out.empty() || steps.empty()) return out;
-  const Sums& only = sums[static_cast<std::size_t>(steps.front())];
-  const Step& step = calls.steps[static_cast<std::size_t>(steps.front())];
-  const std::int64_t ran = only.end_ns - only.first_forward_ns;
-  return {iteration(only, calls.has_steps ? std::max(step.end_ns - step.start_ns, ran) : ran)};
+  const auto at = static_cast<std::size_t>(steps.front());
+  const std::int64_t ran = sums[at].end_ns - sums[at].first_forward_ns;
+  const Step& step = calls.steps[at];
+  out = {iteration(sums[at], host[at], calls.has_steps ? std::max(step.end_ns - step.start_ns, ran) : ran)};
+  out.front().idle_us = std::max(0.0, out.front().length_us - us(ran));
+  out.front().has_next = false;
+  return out;
 }
 
 }  // namespace kineto

@@ -7,22 +7,32 @@
 #include <vector>
 
 #include "profiler/traces/kineto/calls.hpp"
+#include "profiler/traces/kineto/host_times.hpp"
 
 namespace kineto {
 
 /// One iteration, from the start of its first forward kernel to that of the next iteration's; us.
 struct Iteration {
   double length_us = 0;
-  double optimizer_us = 0;  ///< kernels of the update, and waits for their launch
-  double exposed_us = 0;    ///< communication while no other kernel ran
-  double wait_us = 0;       ///< the GPU waited for the host to launch kernels of layers and of the update
+  double optimizer_us = 0;       ///< kernels of the update, and waits for their launch
+  double optimizer_wait_us = 0;  ///< these waits
+  double exposed_us = 0;         ///< communication while no other kernel ran
+  double wait_us = 0;         ///< the GPU waited for the host to launch kernels of layers and of the update
+  double idle_us = 0;         ///< the GPU waited for what the host does before the next iteration
+  double host_us = 0;         ///< what the host did, without waiting for the GPU
+  double host_update_us = 0;  ///< of it, launching the update
+  bool synchronizes = false;
+  bool has_next = true;  ///< otherwise it lasts until the end of its step, and host_us is not known
   /// What computes and waits without communication.
   double alone_us() const { return length_us - exposed_us; }
+  /// What the GPU does itself.
+  double device_us() const { return alone_us() - wait_us - idle_us; }
 };
 
 /// The iterations of these steps. The last step of a trace has no next one and is left out; if it is the only
 /// one, it lasts until its last kernel, or until its annotation ends.
 std::vector<Iteration> find_iterations(const Trace& trace, const Calls& calls,
+                                       const std::vector<HostIteration>& host,
                                        const std::vector<std::int32_t>& steps);
 
 }  // namespace kineto

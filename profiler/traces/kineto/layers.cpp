@@ -59,10 +59,15 @@ struct CallStructure {
 };
 
 /// Only steps with the same structure are averaged.
-using StepStructure = std::vector<CallStructure>;
+struct StepStructure {
+  std::vector<CallStructure> calls;
+  std::size_t left_out = 0;
+  auto operator<=>(const StepStructure&) const = default;
+};
 
-StepStructure structure_of(const std::vector<const Call*>& calls) {
-  StepStructure out;
+StepStructure structure_of(const std::vector<const Call*>& calls, const Step& step) {
+  StepStructure all = {.calls = {}, .left_out = step.left_out};
+  std::vector<CallStructure>& out = all.calls;
   out.reserve(calls.size());
   for (const Call* call : calls) {
     out.push_back(
@@ -70,7 +75,15 @@ StepStructure structure_of(const std::vector<const Call*>& calls) {
     for (const Gradient& gradient : call->gradients)
       out.back().gradients.emplace_back(gradient.shapes, gradient.elements);
   }
-  return out;
+  return all;
+}
+
+/// The trace holds the step in part, so that find_gradient_sizes() left out some of its gradients.
+bool lacks_sizes(const std::vector<const Call*>& calls) {
+  return std::any_of(calls.begin(), calls.end(), [](const Call* call) {
+    return std::any_of(call->gradients.begin(), call->gradients.end(),
+                       [](const Gradient& gradient) { return gradient.elements == 0; });
+  });
 }
 
 /// The times of calls of the same layer: kernels alone, or with the waits for their launch.
@@ -90,6 +103,8 @@ core::ProfileLayer timed_layer(const std::vector<const Call*>& same) {
       .name = {}, .kind = {}, .forward_us = median(forward), .backward_us = median(backward)};
   layer.forward_device_us = std::min(layer.forward_us, median(times(same, &Call::forward_ns)));
   layer.backward_device_us = std::min(layer.backward_us, median(times(same, &Call::backward_ns)));
+  layer.forward_host_us = median(times(same, &Call::forward_host_ns));
+  layer.backward_host_us = median(times(same, &Call::backward_host_ns));
   if (same.size() > 1) {
     layer.forward_spread_us = spread(forward);
     layer.backward_spread_us = spread(backward);
@@ -134,15 +149,15 @@ void add_tensors(const Trace& trace, const std::vector<const Call*>& calls, core
 Layers find_layers(const Trace& trace, const Calls& calls) {
   std::vector<std::vector<const Call*>> by_step(calls.steps.size());
   for (const Call& call : calls.calls)
-    if (call.has_kernel || call.backward_ns > 0 || !call.gradients.empty())
+    if (call.step >= 0 && (call.has_kernel || call.backward_ns > 0 || !call.gradients.empty()))
       by_step[static_cast<std::size_t>(call.step)].push_back(&call);
 
   std::map<StepStructure, std::vector<std::int32_t>> alike;
   Layers out;
   for (std::size_t step = 0; step < by_step.size(); ++step) {
-    if (by_step[step].empty()) continue;
+    if (by_step[step].empty() || lacks_sizes(by_step[step])) continue;
     ++out.steps_with_layers;
-    alike[structure_of(by_step[step])].push_back(static_cast<std::int32_t>(step));
+    alike[structure_of(by_step[step], calls.steps[step])].push_back(static_cast<std::int32_t>(step));
   }
   for (const auto& [structure, steps] : alike)
     if (steps.size() > out.used_steps.size() ||

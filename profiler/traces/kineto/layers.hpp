@@ -20,7 +20,7 @@ struct Layers {
   bool has_backward = false;
 };
 
-/// The sizes of gradients must be known (find_gradient_sizes).
+/// The sizes of gradients must be known (find_gradient_sizes), and the host's times (add_host_times).
 Layers find_layers(const Trace& trace, const Calls& calls);
 
 double median(std::vector<double> values);

@@ -1,5 +1,6 @@
 #include "profiler/traces/kineto/read_trace.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -11,6 +12,7 @@
 
 #include "core/errors.hpp"
 #include "core/field.hpp"
+#include "core/limits.hpp"
 #include "profiler/traces/kineto/gzip_stream.hpp"
 
 namespace kineto {
@@ -36,6 +38,7 @@ struct Event {
   std::int64_t duration_ns = 0;
   std::int64_t correlation = 0;
   std::int64_t sequence = -1;
+  std::int64_t external = 0;
   std::int64_t bytes = 0;
   std::string shapes;
   std::string collective;
@@ -109,7 +112,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     if (in_shapes()) {
       event_.shapes += '[';
       if (event_.shapes.size() > kMaxShapes) refuse("an Input Dims of at most 1 MiB", "more");
-    } else if (in_event_ && depth_ == arguments_depth_ + 1 && arguments_depth_ > 0 && key_ == "Input Dims") {
+    } else if (in_event_ && depth_ == arguments_depth_ + 1 && arguments_depth_ > 0 && is_shapes(key_)) {
       shapes_depth_ = depth_;
       event_.shapes = '[';
     } else if (depth_ == 1 || (depth_ == 2 && top_key_ == "traceEvents")) {
@@ -191,7 +194,9 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
       return true;
     }
     if (!in_event_) {
-      if (depth_ == 2 && top_key_ == "distributedInfo" && key_ == "world_size") trace_->world_size = value;
+      if (depth_ == 2 && top_key_ == "distributedInfo" && key_ == "world_size" && value >= 0 &&
+          value <= core::kMaxWorkers)
+        trace_->world_size = value;
       return true;
     }
     if (depth_ == arguments_depth_) {
@@ -214,14 +219,41 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
   void argument(std::int64_t value) {
     if (key_ == "correlation") event_.correlation = value;
     if (key_ == "Sequence number") event_.sequence = value;
+    if (key_ == "External id" || key_ == "external id") event_.external = value;
     if (key_ == "bytes") event_.bytes = value;
     if (key_ == "In msg nelems") event_.in_elements = value;
     if (key_ == "Out msg nelems") event_.out_elements = value;
     if (key_ == "Group size") event_.group_size = value;
   }
 
+  /// Some versions and some tools write numbers as text.
+  void number_in_text(const std::string& value) {
+    std::int64_t number = 0;
+    const char* const end = value.data() + value.size();
+    const auto [stopped, error] = std::from_chars(value.data(), end, number);
+    if (error == std::errc() && stopped == end) argument(number);
+  }
+
+  std::int64_t time_in_text(const std::string& text) const {
+    double value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stopped, error] = std::from_chars(text.data(), end, value);
+    if (error != std::errc() || stopped != end) refuse("a time in us", text);
+    return nanoseconds(text, value);
+  }
+
+  /// Tuples of sizes, "((512, 3), (4))", are read as lists.
+  void shapes_in_text(std::string value) {
+    if (value.size() > kMaxShapes) refuse("an Input Dims of at most 1 MiB", "more");
+    std::replace(value.begin(), value.end(), '(', '[');
+    std::replace(value.begin(), value.end(), ')', ']');
+    event_.shapes = std::move(value);
+  }
+
   void text(const std::string& value) {
     if (depth_ == arguments_depth_) {
+      if (is_shapes(key_)) shapes_in_text(value);
+      number_in_text(value);
       if (key_ == "Collective name") event_.collective = value;
       if (key_ == "dtype") event_.dtype = value;
     } else if (arguments_depth_ > 0 && depth_ == arguments_depth_ + 1) {
@@ -232,8 +264,13 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
       if (key_ == "name") event_.name = value;
       if (key_ == "pid") event_.pid = value;
       if (key_ == "tid") event_.tid = value;
+      if (key_ == "ts") event_.start_ns = time_in_text(value);
+      if (key_ == "dur") event_.duration_ns = time_in_text(value);
     }
   }
+
+  /// PyTorch 1.8 writes "Input dims".
+  static bool is_shapes(const std::string& key) { return key == "Input Dims" || key == "Input dims"; }
 
   static bool is_module(const std::string& name) { return name.rfind("nn.Module: ", 0) == 0; }
 
@@ -245,8 +282,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
   }
 
   static bool is_launch(const std::string& category) {
-    return category == "cuda_runtime" || category == "cuda_driver" || category == "Runtime" ||
-           category == "hip_runtime";
+    return category.ends_with("_runtime") || category.ends_with("_driver") || category == "Runtime";
   }
   /// Whether the host thread waits in this call until the GPU has finished earlier work.
   static bool blocks(const std::string& call) {
@@ -277,6 +313,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
       trace_->ranges.push_back({.start_ns = start,
                                 .end_ns = end,
                                 .sequence = event_.sequence,
+                                .external = event_.external,
                                 .name = trace_->texts.id(event_.name),
                                 .thread = thread(),
                                 .shapes = trace_->texts.id(event_.shapes),
@@ -285,7 +322,8 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     } else if (launch) {
       if (blocks(event_.name)) trace_->blocked.emplace_back(start, end);
       if (event_.correlation != 0)
-        trace_->launches.push_back({.at_ns = start, .correlation = event_.correlation, .thread = thread()});
+        trace_->launches.push_back(
+            {.at_ns = start, .end_ns = end, .correlation = event_.correlation, .thread = thread()});
     } else {
       keep_kernel(start, end);
     }
@@ -304,6 +342,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     Kernel kernel = {.start_ns = start,
                      .end_ns = end,
                      .correlation = event_.correlation,
+                     .external = event_.external,
                      .bytes = event_.bytes,
                      .name = trace_->texts.id(event_.name)};
     if (!event_.collective.empty()) {

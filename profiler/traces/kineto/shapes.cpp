@@ -49,8 +49,26 @@ std::int64_t elements_in(const std::vector<std::int64_t>& shape) { return checke
 
 std::int64_t elements_in(const std::string& text) {
   double sum = 0;
-  for (const std::vector<std::int64_t>& shape : shapes_of(text))
-    if (!shape.empty()) sum += product(shape);
+  double extents = 1;
+  bool is_shape = false;  // the list that was opened last holds numbers
+  int depth = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '[') {
+      ++depth;
+      extents = 1;
+      is_shape = false;
+    } else if (text[i] == ']') {
+      if (is_shape && depth > 1) sum += extents;
+      is_shape = false;
+      --depth;
+    } else if (text[i] >= '0' && text[i] <= '9') {
+      double extent = 0;
+      for (; i < text.size() && text[i] >= '0' && text[i] <= '9'; ++i) extent = 10 * extent + (text[i] - '0');
+      --i;
+      extents *= extent;
+      is_shape = true;
+    }
+  }
   return checked(sum);
 }
 

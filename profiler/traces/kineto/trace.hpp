@@ -47,6 +47,7 @@ struct Range {
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
   std::int64_t sequence = -1;  ///< connects a forward operator with its backward; -1: none
+  std::int64_t external = 0;   ///< the "External id" that its kernels have, too; 0: none
   TextId name{};
   TextId thread{};
   TextId shapes{};  ///< "[[512, 3], [4]]", or empty
@@ -57,6 +58,7 @@ struct Range {
 /// A call that starts work on a GPU.
 struct Launch {
   std::int64_t at_ns = 0;
+  std::int64_t end_ns = 0;
   std::int64_t correlation = 0;
   TextId thread{};
 };
@@ -74,6 +76,7 @@ struct Kernel {
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
   std::int64_t correlation = 0;
+  std::int64_t external = 0;     ///< of the operator that launched it; 0: not known
   std::int64_t bytes = 0;        ///< of a copy
   std::int32_t collective = -1;  ///< index into the trace's, or none
   TextId name{};

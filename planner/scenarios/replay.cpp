@@ -1,0 +1,110 @@
+#include "planner/scenarios/replay.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "planner/job/workload.hpp"
+#include "planner/plan/plan_file.hpp"
+#include "planner/scenarios/run.hpp"
+
+namespace scenarios {
+namespace {
+
+std::int64_t workers_of(const core::Network& network, core::CollectiveKind kind) {
+  std::int64_t out = 0;
+  for (const core::Measured& measured : network.measured)
+    if (measured.collective == kind) out = std::max(out, measured.workers);
+  return out;
+}
+
+/// The schedule that the collectives suggest, on the number of workers that took part.
+Replay suggested(const core::Network& network) {
+  const std::int64_t scattering = workers_of(network, core::CollectiveKind::reduce_scatter);
+  if (scattering > 1 && workers_of(network, core::CollectiveKind::all_gather) == scattering)
+    return {.schedule = "fsdp", .workers = scattering};
+  const std::int64_t reducing = workers_of(network, core::CollectiveKind::all_reduce);
+  if (reducing > 1) return {.schedule = "ddp", .workers = reducing};
+  return {.schedule = "wfbp"};
+}
+
+/// The cut after the gradient with which the sum comes closest to that of the buckets so far, for each
+/// bucket.
+planner::PlanFile plan_of(const core::Profile& profile, const Replay& replay,
+                          const std::vector<std::int64_t>& buckets) {
+  planner::PlanFile plan;
+  plan.model = profile.model;
+  plan.workers = replay.workers;
+  plan.pipeline = "wfbp";
+  const planner::Workload workload = planner::make_workload(profile);
+  const std::int64_t each = core::bytes_per_element(profile.dtype);
+  std::uint32_t next = 0;
+  double sum = 0;
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    sum += static_cast<double>(buckets[i]) * static_cast<double>(each);
+    planner::PlanGroup group;
+    const auto distance = [&](std::uint32_t end) {
+      return std::abs(static_cast<double>(workload.bytes_before[end]) - sum);
+    };
+    const bool is_last = i + 1 == buckets.size();
+    for (; next < workload.gradient_count() && (is_last || distance(next + 1) <= distance(next)); ++next) {
+      const planner::Gradient& gradient = workload.gradients[next];
+      group.tensors.push_back(profile.layers[gradient.layer].tensors[gradient.tensor].name);
+      group.bytes += gradient.bytes;
+    }
+    if (!group.tensors.empty()) plan.groups.push_back(std::move(group));
+  }
+  return plan;
+}
+
+bool are_gradients(const core::Profile& profile, const std::vector<std::int64_t>& buckets) {
+  constexpr double kTolerance = 0.01;
+  double sum = 0;
+  for (const std::int64_t elements : buckets) sum += static_cast<double>(elements);
+  const auto all = static_cast<double>(core::parameter_count(profile));
+  return std::abs(sum - all) <= kTolerance * all;
+}
+
+std::string schedule_of(const core::Profile& profile, const Replay& replay,
+                        const std::vector<std::int64_t>& buckets) {
+  if (replay.schedule != "ddp" || !are_gradients(profile, buckets))
+    return fmt::format("\"{}\"", replay.schedule);
+  return fmt::format(R"({{"pipeline": "wfbp", "fusion": {{"kind": "plan", "file": {}}}}})",
+                     planner::plan_text(plan_of(profile, replay, buckets)));
+}
+
+void simulate(const core::Profile& profile, const core::Network& network, const std::string& schedule,
+              Replay& out) {
+  const std::string text = fmt::format(
+      R"({{"format": "fusewise.scenario", "version": 1, "profile": {}, "network": {}, "workers": {}, "schedules": [{}]}})",
+      core::profile_text(profile), core::network_text(network), out.workers, schedule);
+  const Results results = run(read_scenario(core::Field::parse(text, profile.model)));
+  const planner::Metrics& simulated = results.entries.front().metrics;
+  out.iteration_us = simulated.iteration_us;
+  out.exposed_us = simulated.exposed_communication_us;
+  out.waiting_us = profile.iteration->waiting_us;
+}
+
+}  // namespace
+
+Replay replay(core::Profile& profile, const std::optional<core::Network>& network, double measured_us,
+              double measured_exposed_us, const std::vector<std::int64_t>& buckets) {
+  Replay out = network ? suggested(*network) : Replay{.schedule = "wfbp"};
+  const core::Network used = out.workers > 1 ? *network : core::Network{.name = "none", .link = core::Link{}};
+  const std::string schedule = schedule_of(profile, out, buckets);
+  simulate(profile, used, schedule, out);
+  // Where the host limits the iteration, waiting counts only beyond what it does, so a second time is needed.
+  for (int time = 0; time < 2 && out.workers > 1; ++time) {
+    const double missing_us =
+        std::min(measured_us - out.iteration_us, measured_exposed_us - profile.iteration->waiting_us);
+    if (missing_us <= 0) break;
+    profile.iteration->waiting_us += missing_us;
+    simulate(profile, used, schedule, out);
+  }
+  return out;
+}
+
+}  // namespace scenarios

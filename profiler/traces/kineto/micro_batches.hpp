@@ -1,0 +1,17 @@
+// Gradient accumulation: iterations of several micro-batches, of which only the last one's gradients are
+// sent.
+
+#pragma once
+
+#include <cstdint>
+
+#include "profiler/traces/kineto/calls.hpp"
+
+namespace kineto {
+
+/// Takes the calls of all micro-batches but a step's last out of their step, if all of a step's micro-batches
+/// are alike: a micro-batch begins with the first call after gradients of the one before it. Returns the
+/// largest number of micro-batches of a step.
+std::int64_t keep_last_micro_batches(Calls& calls);
+
+}  // namespace kineto

@@ -1,0 +1,88 @@
+// Imported and simulated, made-up jobs take as long as they do: over hundreds of seeds and every way in which
+// traces are written that we know of.
+
+#include "tests/profiler/traces/kineto/made_job.hpp"
+
+#include <cmath>
+
+#include <doctest/doctest.h>
+
+#include "planner/scenarios/replay.hpp"
+#include "profiler/traces/kineto/import.hpp"
+#include "tests/support/random.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace kineto {
+namespace {
+
+struct Outcome {
+  Imported imported;
+  scenarios::Replay replay;
+  double truth_us = 0;
+
+  double error() const { return std::abs(replay.iteration_us / truth_us - 1); }
+};
+
+Outcome outcome(const MadeJob& job, const traces::ImportOptions& options = {.batch_size = 32}) {
+  const support::TemporaryFolder folder;
+  const MadeTrace trace(job);
+  Outcome out = {.imported = import_trace(folder.put("t.json", trace.text()), options),
+                 .replay = {},
+                 .truth_us = trace.iteration_us()};
+  out.replay = scenarios::replay(out.imported.profile, out.imported.network, out.imported.iteration_us,
+                                 out.imported.exposed_us, out.imported.buckets);
+  return out;
+}
+
+TEST_CASE("made job: on one worker the simulated iteration is the job's, within 3 %") {
+  int ahead = 0;
+  int waiting = 0;
+  for (std::uint32_t seed = 0; seed < support::seeds(300); ++seed) {
+    CAPTURE(seed);
+    const Outcome out = outcome(any_job(seed));
+    CAPTURE(out.truth_us);
+    CAPTURE(out.imported.iteration_us);
+    CAPTURE(out.replay.iteration_us);
+    CHECK(out.error() < 0.03);
+    const core::ProfileIteration& rest = *out.imported.profile.iteration;
+    if (rest.host_us) ++(rest.synchronizes ? waiting : ahead);
+  }
+  CHECK(ahead > 20);
+  CHECK(waiting > 50);
+}
+
+TEST_CASE("made job: with DDP the simulated iteration is the job's, within 5 %") {
+  for (std::uint32_t seed = 0; seed < support::seeds(300); ++seed) {
+    CAPTURE(seed);
+    MadeJob job = any_job(seed);
+    job.workers = 2 + static_cast<int>(seed % 7);
+    job.slower_workers_us = seed % 3 == 0 ? 500.0 * static_cast<double>(seed % 11) : 0;
+    job.has_shapes = seed % 2 == 0;
+    const Outcome out = outcome(job);
+    CAPTURE(out.truth_us);
+    CAPTURE(out.imported.iteration_us);
+    CAPTURE(out.replay.iteration_us);
+    CAPTURE(out.replay.exposed_us);
+    CAPTURE(out.imported.exposed_us);
+    CHECK(out.replay.workers == job.workers);
+    CHECK(out.error() < 0.05);
+  }
+}
+
+TEST_CASE("made job: a job that is limited by launches is told from one that the GPU limits") {
+  MadeJob job = {.launch_us = 60, .kernel_us = 10};
+  const Outcome launches = outcome(job);
+  REQUIRE(launches.imported.profile.iteration->host_us);
+  CHECK_FALSE(launches.imported.profile.iteration->synchronizes);
+  const double kernels_us = core::forward_us(core::without_launch_waits(launches.imported.profile)) +
+                            core::backward_us(core::without_launch_waits(launches.imported.profile));
+  CHECK(kernels_us < 0.3 * launches.truth_us);
+  CHECK(launches.error() < 0.01);
+  job = {.launch_us = 10, .kernel_us = 60};
+  const Outcome kernels = outcome(job);
+  REQUIRE(kernels.imported.profile.iteration->host_us);
+  CHECK(kernels.error() < 0.01);
+}
+
+}  // namespace
+}  // namespace kineto
