@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "validate/measurements/calibrate.hpp"
+#include "validate/measurements/calibration.hpp"
 
 namespace validate {
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "validate/measurements/calibrate.hpp"
+#include "validate/measurements/calibration.hpp"
 
 namespace validate {
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace validate {
@@ -23,17 +24,16 @@ double distance(const CalibratedRow& a, const CalibratedRow& b) {
       std::log(static_cast<double>(a.measured.workers) / static_cast<double>(b.measured.workers)));
 }
 
-/// Of the same network, if there is one.
+/// Of the same network, if there is one; among equally near rows of the same schedule, if there is one.
 std::optional<double> nearest(const Rows& rows, const CalibratedRow& row) {
   const CalibratedRow* best = nullptr;
-  const auto is_nearer = [&](const CalibratedRow& a, const CalibratedRow& b) {
-    const bool a_is_there = a.measured.network == row.measured.network;
-    const bool b_is_there = b.measured.network == row.measured.network;
-    return a_is_there != b_is_there ? a_is_there : distance(a, row) < distance(b, row);
+  const auto rank = [&](const CalibratedRow& each) {
+    return std::tuple(each.measured.network != row.measured.network, distance(each, row),
+                      each.measured.schedule != row.measured.schedule);
   };
   for (const CalibratedRow& each : rows)
     if (each.is_calibrated_on && each.measured.model == row.measured.model &&
-        (best == nullptr || is_nearer(each, *best)))
+        (best == nullptr || rank(each) < rank(*best)))
       best = &each;
   if (best == nullptr) return std::nullopt;
   return per_worker(*best) * static_cast<double>(row.measured.workers);

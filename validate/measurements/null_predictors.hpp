@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "validate/measurements/calibrate.hpp"
+#include "validate/measurements/calibration.hpp"
 
 namespace validate {
 
