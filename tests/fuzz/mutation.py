@@ -427,6 +427,7 @@ def corpus_of():
          "network.json": schemas["network.json"]})
     for name, text in LOGS.items():
         add(["import", name, "--batch", "8", "--workers", "4"] if name not in ("nccl.txt", "nccl.json") else ["import", name], {name: text})
+    add(["import", "b_caffe.log", "--format", "b-caffe-all-reduce", "--workers", "4"], {"b_caffe.log": LOGS["b_caffe.log"]})
     for name in ("osu4.log", "curves.csv", "nccl.txt", "nccl.json"):
         add(["fit", name, "-o", "out", "--plot", "plot"], {name: LOGS[name]}, outputs=["out", "plot"])
     add(["fit", "curves.csv", "osu8.csv", "--json", "--predict-workers", "16"],
