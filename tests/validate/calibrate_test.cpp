@@ -263,6 +263,19 @@ TEST_CASE("calibrate: no network becomes faster than its line rate") {
   CHECK(validate::calibration_table(result, predictor).find("at the line rate") != std::string::npos);
 }
 
+TEST_CASE("calibrate: the line rate is that of the outermost level") {
+  core::Network nodes = network();
+  nodes.link.reset();
+  nodes.levels = {{.name = "inside", .size = 4, .link = {.alpha_us = 5, .beta_us_per_byte = 0.0001}},
+                  {.name = "between", .size = {}, .link = {.alpha_us = 20, .beta_us_per_byte = 0.0009}}};
+  for (const std::size_t outermost : {std::size_t{0}, std::size_t{1}})
+    for (const validate::Number& each : validate::numbers_of("n", nodes, outermost)) {
+      if (each.quantity != Quantity::per_byte) continue;
+      CHECK(each.bounded_by_line_rate == (each.level == 1));
+      CHECK(each.start == 0);
+    }
+}
+
 TEST_CASE("calibrate: a slow-down that the profiles state is used, and none is fitted") {
   support::Random random(10);
   validate::Setup setup = random_setup(random);

@@ -131,7 +131,8 @@ class Calibrator {
   Calibrator(const std::vector<Measurement>& rows, const std::vector<bool>& on, const Predictor& predictor,
              const std::string& source)
       : rows_(rows), predictor_(predictor), source_(source) {
-    for (std::size_t i = 0; i < rows.size(); ++i) (on[i] ? on_ : off_).push_back(i);
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      if (on[i]) on_.push_back(i);
   }
 
   Calibration run(const CalibrateOptions& options) {
@@ -516,7 +517,6 @@ class Calibrator {
   const Predictor& predictor_;
   const std::string& source_;
   std::vector<std::size_t> on_;
-  std::vector<std::size_t> off_;
   std::vector<Tried> tried_;
 };
 

@@ -39,25 +39,27 @@ bool is_on_logarithms(Quantity quantity) {
          quantity == Quantity::startup_per_hop;
 }
 
-/// The smallest factor on times per byte at which no measured curve and no link is faster than the line rate.
-double min_per_byte_factor(const core::Network& network, const std::optional<core::Link>& link) {
-  if (!network.line_rate_gbps) return 0;
+std::optional<core::Link> link_of(const core::Network& network, std::size_t level) {
+  return network.levels.empty() ? network.link : network.levels.at(level).link;
+}
+
+/// The smallest factor on times per byte at which no measured curve and no link is faster than the line rate,
+/// which is that of the outermost level; 0 for the others.
+double min_per_byte_factor(const core::Network& network, std::size_t level) {
+  if (!network.line_rate_gbps || level + 1 < network.levels.size()) return 0;
+  const std::optional<core::Link> link = link_of(network, level);
   const double us_per_byte = 8e-3 / *network.line_rate_gbps;
   double out = 0;
   if (link && link->beta_us_per_byte > 0) out = us_per_byte / link->beta_us_per_byte;
   for (const core::Measured& measured : network.measured) {
     const double far = std::max(1e9, 4 * measured.curve.measured_up_to_bytes());
-    if (!std::isfinite(far)) continue;
+    if (!std::isfinite(far) || outermost_level(network, measured.workers) != level) continue;
     const double slope = (measured.curve.us(2 * far) - measured.curve.us(far)) / far;
     const auto p = static_cast<double>(measured.workers);
     const double passes = measured.collective == core::CollectiveKind::all_reduce ? 2 : 1;
     if (slope > 0) out = std::max(out, passes * (p - 1) / p * us_per_byte / slope);
   }
   return out;
-}
-
-std::optional<core::Link> link_of(const core::Network& network, std::size_t level) {
-  return network.levels.empty() ? network.link : network.levels.at(level).link;
 }
 
 Number on_logarithms(Quantity quantity, const std::string& owner, double uncertainty) {
@@ -73,12 +75,12 @@ Number from_zero(Quantity quantity, const std::string& owner, double uncertainty
   return {.quantity = quantity, .owner = owner, .uncertainty = uncertainty, .upper = max};
 }
 
-Number per_byte_of(const std::string& name, const core::Network& network, std::size_t level, bool last) {
+Number per_byte_of(const std::string& name, const core::Network& network, std::size_t level) {
   const bool measured = network.origin.kind == core::OriginKind::measured;
   Number out =
       on_logarithms(Quantity::per_byte, name, measured ? kMeasuredPerByteUncertainty : kPerByteUncertainty);
   out.level = level;
-  const double min = last ? min_per_byte_factor(network, link_of(network, level)) : 0;
+  const double min = min_per_byte_factor(network, level);
   if (min > 0 && std::log(min) > out.lower) {
     out.lower = std::min(std::log(min), out.upper);
     out.bounded_by_line_rate = true;
@@ -162,7 +164,7 @@ std::vector<Number> numbers_of(const std::string& name, const core::Network& net
   std::vector<Number> out;
   const bool measured = network.origin.kind == core::OriginKind::measured;
   for (std::size_t level = 0; level <= outermost; ++level) {
-    out.push_back(per_byte_of(name, network, level, level == outermost));
+    out.push_back(per_byte_of(name, network, level));
     if (has_startup(network, level)) {
       out.push_back(on_logarithms(Quantity::startup_per_hop, name,
                                   measured ? kMeasuredStartupUncertainty : kStartupUncertainty));
