@@ -19,6 +19,7 @@ void add_netlab(const Command& program);
 void add_profile(const Command& program);
 void add_fit(const Command& program);
 void add_validate(const Command& program);
+void add_calibrate(const Command& program);
 void add_show(const Command& program);
 void add_schema(const Command& program);
 

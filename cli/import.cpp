@@ -29,6 +29,7 @@ struct Options {
   std::string step = std::string(kineto::kProfilerStep);
   std::string dtype = "float32";
   std::string tensors = "parameter";
+  std::optional<double> iteration_ms;
   traces::ImportOptions import;
 };
 
@@ -108,21 +109,44 @@ void read_model(const std::string& file, traces::ImportOptions& into) {
     for (const core::Tensor& tensor : layer.tensors) into.parameters.push_back(tensor.elements);
 }
 
+/// What an iteration of one worker takes beyond its layers is the profile's `other_us`.
+core::Profile with_iteration(core::Profile profile, double iteration_ms) {
+  const double layers_us = core::forward_us(profile) + core::backward_us(profile);
+  const double iteration_us = 1e3 * iteration_ms;
+  if (profile.iteration || iteration_us < layers_us)
+    throw core::InputError(fmt::format(
+        "--iteration-ms: expected {}, got {:.6g}",
+        profile.iteration ? "a log without iterations of its own"
+                          : fmt::format("at least the {:.6g} ms of forward and backward", layers_us / 1e3),
+        iteration_ms));
+  profile.iteration = core::ProfileIteration{.optimizer_us = 0, .other_us = iteration_us - layers_us};
+  profile.origin.source += fmt::format(
+      "; other_us is what a measured iteration of {:.6g} ms on one worker leaves, update included",
+      iteration_ms);
+  return profile;
+}
+
 void import(const Options& options) {
   traces::ImportOptions import_options = options.import;
   read_model(options.import.model, import_options);
   import_options.dtype = *core::dtype(options.dtype);
   import_options.tensors = options.tensors == "layer" ? traces::Grouping::layer : traces::Grouping::parameter;
+  if (is_kineto(options) && options.iteration_ms)
+    throw core::InputError("--iteration-ms: expected a log without iterations of its own, got a trace");
   if (is_kineto(options)) return import_kineto(options, import_options);
   if (!options.network.empty())
     throw core::InputError(
         "--network: expected a trace (kineto), got other logs, whose network --output writes");
   const traces::Imported imported = traces::import_logs(read_logs(options.logs), import_options);
-  if (const auto* profile = std::get_if<core::Profile>(&imported))
-    write_or_print(options.output, profile_text(*profile), summary(*profile));
-  else
-    write_or_print(options.output, network_text(std::get<core::Network>(imported)),
-                   summary(std::get<core::Network>(imported)));
+  if (const auto* log_profile = std::get_if<core::Profile>(&imported)) {
+    const core::Profile profile =
+        options.iteration_ms ? with_iteration(*log_profile, *options.iteration_ms) : *log_profile;
+    return write_or_print(options.output, profile_text(profile), summary(profile));
+  }
+  if (options.iteration_ms)
+    throw core::InputError("--iteration-ms: expected logs that give a profile, got measured collectives");
+  write_or_print(options.output, network_text(std::get<core::Network>(imported)),
+                 summary(std::get<core::Network>(imported)));
 }
 
 }  // namespace
@@ -135,8 +159,8 @@ void add_import(const Command& program) {
   names.push_back(kKineto);
   std::string formats = "Formats:\n";
   for (const traces::ImportFormat& format : traces::import_formats())
-    formats += fmt::format("  {:<10} {}\n", format.name, format.summary);
-  formats += fmt::format("  {:<10} {}\n", kKineto, "PyTorch profiler trace, .json or .json.gz -> profile");
+    formats += fmt::format("  {:<18} {}\n", format.name, format.summary);
+  formats += fmt::format("  {:<18} {}\n", kKineto, "PyTorch profiler trace, .json or .json.gz -> profile");
   command.footer(
       formats +
       "Example: fusewise import tmp8comm.log --model googlenet --batch 64 -o googlenet.profile.json");
@@ -170,6 +194,10 @@ void add_import(const Command& program) {
                   "forward time as a share of the backward time, if the log does not contain it")
       .check(number_in(0, 1000))
       .show_default();
+  command
+      .add_option("--iteration-ms", options->iteration_ms,
+                  "measured iteration of one worker: what the layers leave becomes the profile's other_us")
+      .check(number_in(1e-6, 1e9));
   command
       .add_option("--workers", options->import.workers, "number of workers, if the log does not contain it")
       .check(range<std::int64_t>(1, 1'000'000));

@@ -105,10 +105,10 @@ const std::vector<Words>& overwriting() {
       {"validate", "@/paper.json", "-o", "@/paper.json"},
       {"validate", "@/paper.json", "-o", "@/scenario-graph.json"},
       {"validate", "@", "-o", "@/a.paper.json"},
-      {"validate", "--measurements", "@/runs.csv", "--setup", "@/setup.json", "--calibrate-on", "schedule=s",
-       "-o", "@/runs.csv"},
-      {"validate", "--measurements", "@/runs.csv", "--setup", "@/setup.json", "--calibrate-on", "schedule=s",
-       "-o", "@/profile.json"},
+      {"calibrate", "@/runs.csv", "--setup", "@/setup.json", "--calibrate-on", "schedule=s", "-o",
+       "@/runs.csv"},
+      {"calibrate", "@/runs.csv", "--setup", "@/setup.json", "--calibrate-on", "schedule=s", "-o",
+       "@/profile.json"},
       {"validate", "@/scenario.json", "-o", "@/network.json"},
       {"validate", "@/plan.json", "--profile", "@/profile.json", "--timeline", "@/profile.json"},
       {"validate", "@/plan.json", "--profile", "@/profile.json", "--prediction", "@/plan.json"},
@@ -195,7 +195,7 @@ TEST_CASE("files: pipes and devices are refused at once, wherever a file is name
       {"import", "@/log.csv", "@/pipe"},
       {"fit", "@/pipe"},
       {"validate", "@/pipe"},
-      {"validate", "--measurements", "@/pipe", "--setup", "@/setup.json", "--calibrate-on", "schedule=s"},
+      {"calibrate", "@/pipe", "--setup", "@/setup.json", "--calibrate-on", "schedule=s"},
       {"profile", "@/pipe", "--backend", "cpu"},
   };
   for (const Words& words : all) {
@@ -232,9 +232,7 @@ TEST_CASE("files: what is too large is refused within 2 GiB of memory") {
   const std::string log = "large: /: expected a file that can be read, got: a file of more than 16 MiB";
   refused("JSON", {"show", "@/large"}, json);
   refused("a log", {"import", "@/large"}, log);
-  refused("a table",
-          {"validate", "--measurements", "@/large", "--setup", "@/setup.json", "--calibrate-on", "line=2"},
-          log);
+  refused("a table", {"calibrate", "@/large", "--setup", "@/setup.json", "--calibrate-on", "line=2"}, log);
   folder.put(
       "values.json", "[0" + [] {
         std::string out;

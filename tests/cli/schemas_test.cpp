@@ -338,10 +338,15 @@ TEST_CASE("schema: what the program prints is as the schemas say, and has every 
                 output_of({"fit", "tests/data/schemas/collectives.csv", "--json"})},
                {"/properties/links/items/properties/leave_one_out: parts"});
 
-  check_output(
-      "predicted_measurements",
-      {output_of({"validate", "--measurements", "validate/measurements/commlib-table-3.csv", "--setup",
-                  "validate/measurements/commlib.setup.json", "--calibrate-on", "workers=1", "--json"})});
+  // the bundled table has one network, and one number of workers above 1
+  const std::vector<std::string> calibrate = {"calibrate", "validate/measurements/commlib-table-3.csv",
+                                              "--setup", "validate/measurements/commlib.setup.json",
+                                              "--json"};
+  std::vector<std::string> on_some = calibrate;
+  on_some.insert(on_some.end(), {"--calibrate-on", "workers=1", "--calibrate-on", "schedule=2dtar-sgd"});
+  check_output("calibration", {output_of(calibrate), output_of(on_some)},
+               {"/properties/cross_validation/items/properties/left_out: network",
+                "/properties/cross_validation/items/properties/left_out: workers"});
 
   // no input of the test's paper is calibrated; docs/reproduction.md, which is compared with the program, has
   // some
@@ -351,7 +356,7 @@ TEST_CASE("schema: what the program prints is as the schemas say, and has every 
 
 TEST_CASE("schema: every format is compared with what reads or writes it") {
   // the last three are written by live runs, whose own tests compare them
-  Words compared = {"results",      "sweep",       "consideration",   "fit",     "predicted_measurements",
+  Words compared = {"results",      "sweep",       "consideration",   "fit",     "calibration",
                     "reproduction", "predictions", "live-validation", "accuracy"};
   for (const Format& format : input_formats()) compared.insert(format.name);
   Words all;

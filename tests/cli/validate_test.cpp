@@ -37,18 +37,6 @@ TEST_CASE("golden: docs/reproduction.md is what comes out of the papers") {
   CHECK(core::read_file(page) == core::read_file(kept));
 }
 
-TEST_CASE("golden: a published table as measurements, some rows predicted from others") {
-  const Outcome outcome =
-      run_program({"validate", "--measurements", "validate/measurements/commlib-table-3.csv", "--setup",
-                   "validate/measurements/commlib.setup.json", "--calibrate-on", "workers=1",
-                   "--calibrate-on", "schedule=2dtar-sgd"});
-  CAPTURE(outcome.err);
-  CHECK(outcome.exit_code == 0);
-  const auto kept = support::source_dir() / "tests" / "golden" / "measurements-commlib.txt";
-  if (std::getenv("FUSEWISE_UPDATE_GOLDEN") != nullptr) core::write_file(kept, outcome.out);
-  CHECK(outcome.out == core::read_file(kept));
-}
-
 TEST_CASE("validate: what is outside its tolerance is printed, and ends with exit code 3") {
   const support::TemporaryFolder folder;
   const Outcome good = run_program({"validate", folder.put("good.json", paper_that_says("1")), "--json"});
@@ -69,13 +57,6 @@ TEST_CASE("validate: wrong usage and input") {
   CHECK(none.out.empty());
   CHECK(none.err == folder.path().string() + ": /: expected a folder with files *.paper.json, got none\n");
   CHECK(run_program({"validate", (folder / "missing.json").string()}).exit_code == 2);
-  const std::string csv = folder.put("m.csv", "model,network\n");
-  CHECK(run_program({"validate", "--measurements", csv}).exit_code == 2);
-  const Outcome bad =
-      run_program({"validate", "--measurements", csv, "--setup", csv, "--calibrate-on", "workers=8"});
-  CHECK(bad.exit_code == 2);
-  CHECK(bad.out.empty());
-  CHECK(bad.err.starts_with(csv + ":1: expected the columns"));
 }
 
 }  // namespace

@@ -422,11 +422,12 @@ def corpus_of():
     add(["validate", "plan.json", "--profile", "profile.json", "--workers", "100"], all_inputs, ["plan.json", "profile.json"])
     add(["validate", "suite.json"], {"suite.json": write(suite).encode(), "profile.json": schemas["profile.json"]}, ["profile.json"])
     runs = b"model,network,schedule,workers,samples_per_s\nm,n,wfbp,4,100\nm,n,s,4,90\nm,n,wfbp,8,150\n"
-    add(["validate", "--measurements", "runs.csv", "--setup", "setup.json", "--calibrate-on", "schedule=wfbp"],
+    add(["calibrate", "runs.csv", "--setup", "setup.json", "--calibrate-on", "schedule=wfbp"],
         {"runs.csv": runs, "setup.json": schemas["setup.json"], "profile.json": schemas["profile.json"],
          "network.json": schemas["network.json"]})
     for name, text in LOGS.items():
         add(["import", name, "--batch", "8", "--workers", "4"] if name not in ("nccl.txt", "nccl.json") else ["import", name], {name: text})
+    add(["import", "b_caffe.log", "--format", "b-caffe-all-reduce", "--workers", "4"], {"b_caffe.log": LOGS["b_caffe.log"]})
     for name in ("osu4.log", "curves.csv", "nccl.txt", "nccl.json"):
         add(["fit", name, "-o", "out", "--plot", "plot"], {name: LOGS[name]}, outputs=["out", "plot"])
     add(["fit", "curves.csv", "osu8.csv", "--json", "--predict-workers", "16"],

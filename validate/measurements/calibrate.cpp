@@ -1,416 +1,531 @@
 #include "validate/measurements/calibrate.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <optional>
-#include <tuple>
+#include <map>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <Eigen/Dense>
 
 #include "core/errors.hpp"
-#include "core/scaled.hpp"
-#include "planner/run/predict.hpp"
+#include "validate/measurements/fit.hpp"
+#include "validate/measurements/null_predictors.hpp"
 
 namespace validate {
 namespace {
 
-/// Logarithms of the factors, by model and by network.
-struct Factors {
-  std::vector<double> models;
-  std::vector<double> networks;
-};
+using Eigen::Index;
+using Eigen::VectorXd;
 
-/// Weight of the regularization: a factor of e costs as much as a few errors of 1 %. That decides where
-/// measurements say nothing, and is negligible elsewhere.
-constexpr double kPull = 1e-4;
-constexpr double kMaxLogarithm = 4;
+/// Below this part of what was uncertain a number counts as not determined by the rows.
+constexpr double kDetermined = 0.5;
+/// What rows respond to by less than this many errors, over all that was uncertain, they do not depend on.
+constexpr double kSensitive = 1;
+/// A further quantity must lower the mean cross-validated error by this part.
+constexpr double kWorthwhile = 0.05;
 
-/// The models or networks that rows name, sorted by name.
-template <typename Value>
-class Named {
- public:
-  void add(const std::string& name, const Value& value) {
-    if (index_.emplace(name, 0).second) values_.emplace(name, &value);
-  }
-  /// To be called after the last name.
-  void number() {
-    std::size_t next = 0;
-    for (auto& [name, index] : index_) index = next++;
-  }
+constexpr std::array<Quantity, 2> kAlways = {Quantity::compute_factor, Quantity::per_byte};
 
-  std::size_t size() const { return index_.size(); }
-  std::size_t index(const std::string& name) const { return index_.at(name); }
-  const std::map<std::string, std::size_t>& indexes() const { return index_; }
+Index index(std::size_t i) { return static_cast<Index>(i); }
 
-  /// All values, each by the factor of this logarithm.
-  template <typename Scale>
-  std::vector<Value> scaled(const std::vector<double>& logarithms, const Scale& scale) const {
-    std::vector<Value> out;
-    out.reserve(size());
-    for (const auto& [name, value] : values_) out.push_back(scale(*value, std::exp(logarithms[out.size()])));
-    return out;
-  }
-
- private:
-  std::map<std::string, std::size_t> index_;
-  std::map<std::string, const Value*> values_;
-};
-
-/// The iteration time that a simulation gives, many times as fast where a model of the schedule gives it,
-/// too.
-double iteration_us(const planner::Setting& setting, const planner::Schedule& schedule) {
-  const planner::FusionRequest request = planner::request_of(setting, schedule);
-  if (std::ranges::any_of(request.transfers, &planner::TransferCost::has_spikes))
-    return planner::run(setting, schedule).metrics.iteration_us;
-  return planner::within_clock(
-      [&] { return planner::iteration_us(request, schedule.fusion.fuse(request).groups); });
+bool contains(const std::vector<Quantity>& all, Quantity one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
 }
 
-/// Predicts rows. Rows that differ only in what was measured are one configuration, simulated once.
-class Predictor {
- public:
-  Predictor(const std::vector<Measurement>& rows, const Setup& setup, const std::string& source)
-      : setup_(setup), source_(source) {
-    for (const Measurement& row : rows) {
-      models_.add(row.model, known(setup.models, row.model, row, "model"));
-      networks_.add(row.network, known(setup.networks, row.network, row, "network"));
-    }
-    models_.number();
-    networks_.number();
-    std::map<Key, std::size_t> found;
-    for (const Measurement& row : rows) {
-      const Key key = {models_.index(row.model), networks_.index(row.network), row.schedule, row.workers};
-      const auto [at, is_new] = found.emplace(key, configurations_.size());
-      if (is_new)
-        configurations_.push_back(
-            {.row = &row, .model = std::get<0>(key), .network = std::get<1>(key), .schedule = schedule(row)});
-      of_row_.push_back(at->second);
-    }
-  }
+bool is_always_fitted(Quantity quantity) {
+  return std::find(kAlways.begin(), kAlways.end(), quantity) != kAlways.end();
+}
 
-  const Named<core::Profile>& models() const { return models_; }
-  const Named<core::Network>& networks() const { return networks_; }
-  std::size_t configurations() const { return configurations_.size(); }
-  std::size_t configuration(std::size_t row) const { return of_row_[row]; }
-  std::size_t model(std::size_t configuration) const { return configurations_[configuration].model; }
-  std::size_t network(std::size_t configuration) const { return configurations_[configuration].network; }
+bool starts_at_zero(Quantity quantity) {
+  return quantity == Quantity::fixed_startup || quantity == Quantity::communication_slowdown ||
+         quantity == Quantity::compute_slowdown;
+}
 
-  std::vector<core::Profile> profiles_at(const std::vector<double>& logarithms) const {
-    return models_.scaled(logarithms, [](const core::Profile& profile, double factor) {
-      return core::scaled(profile, factor);
-    });
-  }
-  std::vector<core::Network> networks_at(const std::vector<double>& logarithms) const {
-    return networks_.scaled(logarithms, [](const core::Network& network, double factor) {
-      return core::scaled(network, 1, factor);
-    });
-  }
-
-  double samples_per_s(std::size_t configuration, const std::vector<core::Profile>& profiles,
-                       const std::vector<core::Network>& networks) const {
-    const Configuration& of = configurations_[configuration];
-    try {
-      const planner::Setting setting(profiles[of.model], networks[of.network], of.row->workers,
-                                     of.schedule.all_reduce ? *of.schedule.all_reduce : setup_.all_reduce,
-                                     {});
-      constexpr double kUsPerSecond = 1e6;
-      const double samples =
-          static_cast<double>(setting.workload.profile->batch_size) * static_cast<double>(of.row->workers);
-      return samples / iteration_us(setting, of.schedule) * kUsPerSecond;
-    } catch (const core::Unsupported& problem) {
-      expected(*of.row, problem.expected(), problem.got());
-    }
-  }
-
- private:
-  using Key = std::tuple<std::size_t, std::size_t, std::string, std::int64_t>;
-
-  struct Configuration {
-    const Measurement* row;  ///< the first one
-    std::size_t model = 0;
-    std::size_t network = 0;
-    planner::Schedule schedule;
-  };
-
-  [[noreturn]] void expected(const Measurement& row, std::string_view what, std::string_view got) const {
-    throw core::InputError(fmt::format("{}:{}: expected {}, got {}", source_, row.line, what, got));
-  }
-
-  template <typename Value>
-  const Value& known(const std::map<std::string, Value>& all, const std::string& name, const Measurement& row,
-                     std::string_view what) const {
-    const auto found = all.find(name);
-    if (found != all.end()) return found->second;
-    std::vector<std::string_view> names;
-    names.reserve(all.size());
-    for (const auto& [each, value] : all) names.push_back(each);
-    expected(row, fmt::format("a {} of the set-up, one of {}", what, fmt::join(names, ", ")),
-             fmt::format("'{}'{}", core::printable(name), core::suggestion(name, names)));
-  }
-
-  planner::Schedule schedule(const Measurement& row) const {
-    const auto found = setup_.schedules.find(row.schedule);
-    if (found != setup_.schedules.end()) return found->second;
-    for (const planner::Preset& preset : planner::presets())
-      if (preset.name == row.schedule && !preset.needs_compressor)
-        return planner::preset_schedule(preset.name);
-    expected(row, "a schedule of the set-up, or a named one that needs no more",
-             fmt::format("'{}'", core::printable(row.schedule)));
-  }
-
-  const Setup& setup_;
-  const std::string& source_;
-  Named<core::Profile> models_;
-  Named<core::Network> networks_;
-  std::vector<Configuration> configurations_;
-  std::vector<std::size_t> of_row_;
+/// The rows of a subset by what they tell: of which models, and of which networks up to which levels.
+struct Seen {
+  std::set<std::size_t> models;
+  std::map<std::size_t, std::set<std::size_t>> networks;  // with the outermost level of each row
 };
 
-double relative(double ours, double measured) { return std::abs(ours - measured) / measured; }
-
-/// Least squares by Levenberg and Marquardt over the logarithms of the errors.
-class Fit {
- public:
-  Fit(const std::vector<Measurement>& rows, const std::vector<bool>& on, const Predictor& predictor)
-      : rows_(rows),
-        predictor_(predictor),
-        is_calibrated_(predictor.configurations()),
-        model_(predictor.models().size()),
-        network_(predictor.networks().size()) {
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (!on[i]) continue;
-      on_.push_back(i);
-      const std::size_t configuration = predictor.configuration(i);
-      is_calibrated_[configuration] = true;
-      model_[predictor.model(configuration)] = network_[predictor.network(configuration)] = 0;
-    }
-    for (auto* places : {&model_, &network_})
-      for (std::optional<Eigen::Index>& place : *places)
-        if (place) place = unknowns_++;
+Seen seen_in(const Predictor& predictor, const std::vector<std::size_t>& rows) {
+  Seen out;
+  for (const std::size_t row : rows) {
+    const Predictor::Configuration& of = predictor.configurations()[predictor.configuration_of(row)];
+    out.models.insert(of.model);
+    if (of.row.workers < 2) continue;
+    out.networks[of.network].insert(outermost_level(predictor.network(of.network), of.row.workers));
   }
+  return out;
+}
 
-  /// Factors, and the cost that they reach.
-  struct Found {
-    Factors factors;
-    double cost = 0;
+/// Whether a slow-down of the network reaches a row: profiles may state their own.
+bool has_open_overlap(const Predictor& predictor, const std::vector<std::size_t>& rows, std::size_t network) {
+  return std::any_of(rows.begin(), rows.end(), [&](std::size_t row) {
+    const Predictor::Configuration& of = predictor.configurations()[predictor.configuration_of(row)];
+    return of.network == network && of.row.workers > 1 && !predictor.overlap(of.model);
+  });
+}
+
+std::vector<Number> numbers_for(const Predictor& predictor, const std::vector<std::size_t>& rows,
+                                const std::vector<Quantity>& quantities) {
+  const Seen seen = seen_in(predictor, rows);
+  std::vector<Number> out;
+  const auto add = [&](const std::vector<Number>& more, bool open_overlap) {
+    for (const Number& number : more) {
+      const bool is_slowdown = number.quantity == Quantity::communication_slowdown ||
+                               number.quantity == Quantity::compute_slowdown;
+      if (contains(quantities, number.quantity) && (open_overlap || !is_slowdown)) out.push_back(number);
+    }
   };
+  for (const std::size_t model : seen.models)
+    add(numbers_of(predictor.models()[model], predictor.profile(model)), false);
+  for (const auto& [network, levels] : seen.networks)
+    add(numbers_of(predictor.networks()[network], predictor.network(network), *levels.rbegin()),
+        has_open_overlap(predictor, rows, network));
+  return out;
+}
 
-  Found from(double network_logarithm) const {
-    constexpr int kSteps = 40;
-    constexpr double kLittle = 1e-9;
-    constexpr double kStubborn = 1e9;
-    double damping = 1e-3;
-    Point at = point(start(network_logarithm));
-    std::optional<Linear> linear;  // at that point; only its damping differs from one attempt to the next
-    for (int i = 0; i < kSteps && damping < kStubborn; ++i) {
-      if (!linear) linear = linearized(at);
-      Point next = point(moved(at.factors, *linear, damping));
-      if (next.cost >= at.cost) {
-        damping *= 10;
-        continue;
-      }
-      const bool done = at.cost - next.cost < kLittle * at.cost;
-      at = std::move(next);
-      linear.reset();
-      damping /= 10;
-      if (done) break;
-    }
-    return {.factors = std::move(at.factors), .cost = at.cost};
+std::string_view remedy_for(Quantity quantity) {
+  switch (quantity) {
+    case Quantity::compute_factor: return "a run of the model on one worker";
+    case Quantity::per_byte:
+      return "a run in which communication takes longer than the backward pass, with few large groups";
+    case Quantity::startup_per_hop: return "runs without fusion on two numbers of workers";
+    case Quantity::fixed_startup:
+      return "runs without fusion on two numbers of workers, the smaller the better";
+    case Quantity::communication_slowdown:
+      return "a run without overlap (after_backward) beside one with overlap (wfbp)";
+    case Quantity::compute_slowdown:
+      return "a run with overlap (wfbp) in which communication is hidden, beside one on a single worker";
+    case Quantity::forward_share:
+      return "a profile with measured forward times, or runs with and without overlap on a fast network";
+  }
+  return "";
+}
+
+/// The numbers whose common effect on the rows is nearly that of number k.
+std::vector<std::size_t> confused_with(const FitResult& result, std::size_t k) {
+  const Index count = result.derivatives.cols();
+  const VectorXd own = result.derivatives.col(index(k));
+  Eigen::MatrixXd others = result.derivatives;
+  others.col(index(k)).setZero();
+  // The ridge is what is known beforehand, so that no number is moved further than is likely.
+  const Eigen::MatrixXd a = others.transpose() * others + Eigen::MatrixXd::Identity(count, count);
+  const VectorXd share = a.ldlt().solve(others.transpose() * own);
+  std::vector<std::pair<double, std::size_t>> found;
+  for (Index j = 0; j < count; ++j)
+    if (j != index(k)) found.emplace_back(std::abs(share(j)) * result.response(j), j);
+  std::sort(found.rbegin(), found.rend());
+  std::vector<std::size_t> out;
+  constexpr double kMatters = 0.3;
+  for (const auto& [size, j] : found)
+    if (size >= kMatters * own.norm() && out.size() < 2) out.push_back(j);
+  return out;
+}
+
+class Calibrator {
+ public:
+  Calibrator(const std::vector<Measurement>& rows, const std::vector<bool>& on, const Predictor& predictor,
+             const std::string& source)
+      : rows_(rows), predictor_(predictor), source_(source) {
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      if (on[i]) on_.push_back(i);
   }
 
-  bool fits_model(std::size_t model) const { return model_[model].has_value(); }
-  bool fits_network(std::size_t network) const { return network_[network].has_value(); }
+  Calibration run(const CalibrateOptions& options) {
+    const Chosen chosen = options.fit ? asked(*options.fit) : best();
+    Calibration out;
+    out.tried = tried_;
+    out.calibrated_rows = on_.size();
+    check_told_apart(chosen.fit, chosen.result);
+    for (const HeldNumber& held : chosen.held) out.held.push_back(held);
+    hold_the_undetermined(chosen, out);
+    out.numbers = chosen.fit.at(chosen.result.at);
+    cross_validate(chosen, out);
+    add_numbers(chosen, uncertainty(chosen.fit, chosen.result.at, true), out);
+    add_rows(chosen, out);
+    return out;
+  }
 
  private:
-  /// Factors with what they predict, by configuration.
-  struct Point {
-    Factors factors;
-    std::vector<core::Profile> profiles;
-    std::vector<core::Network> networks;
-    std::vector<double> rates;
-    double cost = 0;
+  /// A fit of the numbers that rows determine.
+  struct Chosen {
+    std::vector<Quantity> quantities;
+    Fit fit;
+    FitResult result;
+    std::vector<HeldNumber> held;
   };
 
-  /// The normal equations without damping.
-  struct Linear {
-    Eigen::MatrixXd a;
-    Eigen::VectorXd g;
-  };
+  const Predictor::Configuration& configuration(std::size_t row) const {
+    return predictor_.configurations()[predictor_.configuration_of(row)];
+  }
 
-  Factors start(double network_logarithm) const {
-    Factors out = {.models = std::vector<double>(model_.size()),
-                   .networks = std::vector<double>(network_.size())};
-    for (std::size_t i = 0; i < network_.size(); ++i)
-      if (network_[i]) out.networks[i] = network_logarithm;
+  std::string describe(const Number& number) const {
+    if (is_of_model(number.quantity)) return description(number, nullptr);
+    const auto& names = predictor_.networks();
+    const auto at = std::find(names.begin(), names.end(), number.owner) - names.begin();
+    return description(number, &predictor_.network(static_cast<std::size_t>(at)));
+  }
+
+  HeldNumber held(const Fit& fit, const FitResult& result, std::size_t k) const {
+    HeldNumber out = {.number = fit.numbers()[k], .confused_with = {}, .remedy = {}};
+    if (result.response(index(k)) >= kSensitive)
+      for (const std::size_t j : confused_with(result, k))
+        out.confused_with.push_back(describe(fit.numbers()[j]));
+    out.remedy = remedy_for(out.number.quantity);
     return out;
   }
 
-  Point point(Factors factors) const {
-    Point out = {.factors = std::move(factors), .profiles = {}, .networks = {}, .rates = {}};
-    out.profiles = predictor_.profiles_at(out.factors.models);
-    out.networks = predictor_.networks_at(out.factors.networks);
-    out.rates = rates(out.profiles, out.networks);
-    for (const auto* logarithms : {&out.factors.models, &out.factors.networks})
-      for (const double each : *logarithms) out.cost += kPull * each * each;
-    for (const std::size_t i : on_) out.cost += residual(i, out.rates) * residual(i, out.rates);
-    return out;
+  [[noreturn]] void refuse(const HeldNumber& number) const {
+    if (number.confused_with.empty())
+      throw core::InputError(fmt::format(
+          "{}: expected rows that depend on the {}, got none that does by more than {:.0f} %; what "
+          "helps is {}",
+          source_, describe(number.number), 100 * kRowError, number.remedy));
+    throw core::InputError(fmt::format(
+        "{}: expected rows that tell the {} from the {}, got rows on which they have the same effect; what "
+        "helps is {}",
+        source_, describe(number.number), fmt::join(number.confused_with, " and the "), number.remedy));
   }
 
-  std::vector<double> rates(const std::vector<core::Profile>& profiles,
-                            const std::vector<core::Network>& networks) const {
-    std::vector<double> out(is_calibrated_.size());
-    for (std::size_t i = 0; i < out.size(); ++i)
-      if (is_calibrated_[i]) out[i] = predictor_.samples_per_s(i, profiles, networks);
-    return out;
-  }
-
-  double residual(std::size_t row, const std::vector<double>& rates) const {
-    return std::log(rates[predictor_.configuration(row)] / rows_[row].samples_per_s);
-  }
-
-  Linear linearized(const Point& at) const {
-    constexpr double kDifference = 1e-4;
-    const auto increased = [](std::vector<double> logarithms) {
-      for (double& each : logarithms) each += kDifference;
-      return logarithms;
-    };
-    const std::vector<double> slower =
-        rates(predictor_.profiles_at(increased(at.factors.models)), at.networks);
-    const std::vector<double> longer =
-        rates(at.profiles, predictor_.networks_at(increased(at.factors.networks)));
-    Linear out = {.a = Eigen::MatrixXd::Zero(unknowns_, unknowns_), .g = Eigen::VectorXd::Zero(unknowns_)};
-    const auto pull = [&](const std::vector<std::optional<Eigen::Index>>& places,
-                          const std::vector<double>& logarithms) {
-      for (std::size_t i = 0; i < places.size(); ++i) {
-        if (!places[i]) continue;
-        out.a(*places[i], *places[i]) += kPull;
-        out.g(*places[i]) += kPull * logarithms[i];
+  /// Fits these quantities. Numbers that rows do not determine are held one by one, the least determined
+  /// first.
+  Chosen determined(const std::vector<Quantity>& quantities) const {
+    std::vector<Number> numbers = numbers_for(predictor_, on_, quantities);
+    std::vector<HeldNumber> out;
+    while (true) {
+      Fit fit(predictor_, numbers, on_);
+      FitResult result = fit.result(fit.minimum());
+      std::size_t least = numbers.size();
+      for (std::size_t k = 0; k < numbers.size(); ++k) {
+        const bool is_kept = is_always_fitted(numbers[k].quantity) && result.response(index(k)) >= kSensitive;
+        if (is_kept || result.learned(index(k)) >= kDetermined) continue;
+        if (least == numbers.size() || result.learned(index(k)) < result.learned(index(least))) least = k;
       }
-    };
-    pull(model_, at.factors.models);
-    pull(network_, at.factors.networks);
-    for (const std::size_t i : on_) {
-      const std::size_t configuration = predictor_.configuration(i);
-      const Eigen::Index model = *model_[predictor_.model(configuration)];
-      const Eigen::Index network = *network_[predictor_.network(configuration)];
-      const double here = residual(i, at.rates);
-      const double by_model = (residual(i, slower) - here) / kDifference;
-      const double by_network = (residual(i, longer) - here) / kDifference;
-      out.a(model, model) += by_model * by_model;
-      out.a(model, network) += by_model * by_network;
-      out.a(network, model) += by_model * by_network;
-      out.a(network, network) += by_network * by_network;
-      out.g(model) += by_model * here;
-      out.g(network) += by_network * here;
+      if (least == numbers.size())
+        return {.quantities = quantities, .fit = std::move(fit), .result = std::move(result), .held = out};
+      out.push_back(held(fit, result, least));
+      numbers.erase(numbers.begin() + static_cast<std::ptrdiff_t>(least));
+    }
+  }
+
+  Chosen asked(std::vector<Quantity> quantities) {
+    for (const Quantity each : kAlways)
+      if (!contains(quantities, each)) quantities.push_back(each);
+    Chosen out = determined(quantities);
+    for (const HeldNumber& each : out.held)
+      if (numbers_without(out, each.number.quantity) == out.fit.numbers().size()) refuse(each);
+    tried_.push_back({.quantities = quantities, .error = mean_error(out), .is_chosen = true});
+    return out;
+  }
+
+  /// Adds the quantity that lowers the cross-validated error most, as long as one lowers it enough.
+  Chosen best() {
+    Chosen out = determined({kAlways.begin(), kAlways.end()});
+    double error = mean_error(out);
+    tried_.push_back({.quantities = out.quantities, .error = error});
+    std::size_t chosen = 0;
+    std::vector<HeldNumber> without_effect;
+    for (bool is_better = error > 0; is_better;) {
+      is_better = false;
+      const std::vector<Quantity> before = out.quantities;
+      const double to_beat = error * (1 - kWorthwhile);
+      for (const Quantity each : kQuantities) {
+        if (contains(before, each)) continue;
+        std::vector<Quantity> quantities = before;
+        quantities.push_back(each);
+        Chosen next = determined(quantities);
+        if (next.fit.numbers().size() == numbers_without(next, each)) {  // all of them were held
+          note(without_effect, next.held);
+          continue;
+        }
+        const double its_error = mean_error(next);
+        tried_.push_back({.quantities = quantities, .error = its_error});
+        if (its_error > to_beat || its_error >= error) continue;
+        error = its_error;
+        out = std::move(next);
+        chosen = tried_.size() - 1;
+        is_better = true;
+      }
+    }
+    tried_[chosen].is_chosen = true;
+    note(out.held, without_effect);
+    std::erase_if(out.held, [&](const HeldNumber& each) {
+      return std::any_of(out.fit.numbers().begin(), out.fit.numbers().end(),
+                         [&](const Number& fitted) { return is_same(fitted, each.number); });
+    });
+    return out;
+  }
+
+  static bool is_same(const Number& a, const Number& b) {
+    return a.quantity == b.quantity && a.owner == b.owner && a.level == b.level;
+  }
+
+  static std::size_t numbers_without(const Chosen& chosen, Quantity quantity) {
+    return static_cast<std::size_t>(
+        std::count_if(chosen.fit.numbers().begin(), chosen.fit.numbers().end(),
+                      [&](const Number& each) { return each.quantity != quantity; }));
+  }
+
+  /// Adds what is not noted yet.
+  static void note(std::vector<HeldNumber>& to, const std::vector<HeldNumber>& more) {
+    for (const HeldNumber& each : more)
+      if (std::none_of(to.begin(), to.end(),
+                       [&](const HeldNumber& known) { return is_same(known.number, each.number); }))
+        to.push_back(each);
+  }
+
+  /// Refuses rows that cannot tell compute from communication.
+  void check_told_apart(const Fit& fit, const FitResult& result) const {
+    for (std::size_t k = 0; k < fit.numbers().size(); ++k) {
+      if (result.learned(index(k)) >= kDetermined || result.response(index(k)) < kSensitive) continue;
+      for (const std::size_t j : confused_with(result, k)) {
+        HeldNumber out = {.number = fit.numbers()[k],
+                          .confused_with = {describe(fit.numbers()[j])},
+                          .remedy = std::string(remedy_for(Quantity::compute_factor))};
+        if (fit.numbers()[k].quantity == Quantity::compute_factor ||
+            fit.numbers()[j].quantity == Quantity::compute_factor)
+          refuse(out);
+      }
+    }
+  }
+
+  /// Names the numbers of the quantities that are always fitted, but of which rows say next to nothing: they
+  /// are as known beforehand.
+  void hold_the_undetermined(const Chosen& chosen, Calibration& out) const {
+    for (std::size_t k = 0; k < chosen.fit.numbers().size(); ++k)
+      if (chosen.result.learned(index(k)) < kDetermined)
+        out.held.push_back(held(chosen.fit, chosen.result, k));
+  }
+
+  std::string key(const Measurement& row, std::string_view what) const {
+    if (what == "schedule") return row.schedule;
+    if (what == "workers") return fmt::to_string(row.workers);
+    return what == "model" ? row.model : row.network;
+  }
+
+  /// Predicts each row of a group from the other rows, for every group of this kind. Rows on one worker are
+  /// never left out. `take` gets the fit to the others, its minimum, and the rows to predict.
+  template <typename Take>
+  void leave_out(const Chosen& chosen, std::string_view what, const Take& take) const {
+    std::set<std::string> groups;
+    for (const std::size_t row : on_)
+      if (rows_[row].workers > 1) groups.insert(key(rows_[row], what));
+    if (groups.size() < 2) return;
+    for (const std::string& group : groups) {
+      std::vector<std::size_t> kept;
+      std::vector<std::size_t> left_out;
+      for (const std::size_t row : on_) {
+        const bool is_left_out = rows_[row].workers > 1 && key(rows_[row], what) == group;
+        (is_left_out ? left_out : kept).push_back(row);
+      }
+      const Seen seen = seen_in(predictor_, kept);
+      std::erase_if(left_out, [&](std::size_t row) {
+        const Predictor::Configuration& of = configuration(row);
+        const auto network = seen.networks.find(of.network);
+        const bool has_network =
+            network != seen.networks.end() &&
+            network->second.count(outermost_level(predictor_.network(of.network), of.row.workers)) > 0;
+        return seen.models.count(of.model) == 0 || (what != "network" && !has_network);
+      });
+      if (left_out.empty()) continue;
+      const Fit fit(predictor_, chosen.fit.numbers(), kept);
+      take(fit, fit.minimum(fit.known()), left_out);
+    }
+  }
+
+  /// What is uncertain of all numbers that could be fitted to the rows of a fit, at its minimum. A number
+  /// that is not fitted stands where it is known to be, which does not make it certain.
+  struct Uncertainty {
+    Fit fit;
+    FitResult result;
+  };
+  Uncertainty uncertainty(const Fit& fitted, const VectorXd& at, bool with_those_at_zero) const {
+    std::vector<Number> numbers;
+    std::vector<double> positions;
+    for (const Number& each :
+         numbers_for(predictor_, fitted.rows(), {kQuantities.begin(), kQuantities.end()})) {
+      double position = each.start;
+      for (std::size_t k = 0; k < fitted.numbers().size(); ++k)
+        if (is_same(each, fitted.numbers()[k])) position = at(index(k));
+      if (starts_at_zero(each.quantity) && position <= each.lower && !with_those_at_zero) continue;
+      numbers.push_back(each);
+      positions.push_back(position);
+    }
+    Fit fit(predictor_, numbers, fitted.rows());
+    FitResult result = fit.result(Eigen::Map<const VectorXd>(positions.data(), index(positions.size())));
+    return {.fit = std::move(fit), .result = std::move(result)};
+  }
+
+  /// The standard deviation of the logarithm of each predicted time: what the numbers leave open, and the
+  /// error of a row by itself. Startups and slow-downs at 0 can only make a row slower.
+  struct Deviations {
+    std::vector<double> slower;
+    std::vector<double> faster;
+  };
+  Deviations deviations(const Fit& fitted, const VectorXd& at, const std::vector<std::size_t>& rows) const {
+    return {.slower = deviations(uncertainty(fitted, at, true), rows),
+            .faster = deviations(uncertainty(fitted, at, false), rows)};
+  }
+  static std::vector<double> deviations(const Uncertainty& of, const std::vector<std::size_t>& rows) {
+    const Eigen::MatrixXd derivatives = of.fit.derivatives(rows, of.result.at);
+    std::vector<double> out;
+    for (Index i = 0; i < derivatives.rows(); ++i) {
+      const VectorXd gradient = derivatives.row(i).transpose();
+      const double of_numbers = gradient.dot(of.result.covariance * gradient);
+      out.push_back(of.result.scale * std::sqrt(of_numbers + kRowError * kRowError));
     }
     return out;
   }
 
-  Factors moved(Factors factors, Linear linear, double damping) const {
-    linear.a.diagonal() *= 1 + damping;
-    const Eigen::VectorXd move = linear.a.ldlt().solve(linear.g);
-    const auto apply = [&](const std::vector<std::optional<Eigen::Index>>& places,
-                           std::vector<double>& logarithms) {
-      for (std::size_t i = 0; i < places.size(); ++i)
-        if (places[i])
-          logarithms[i] = std::clamp(logarithms[i] - move(*places[i]), -kMaxLogarithm, kMaxLogarithm);
-    };
-    apply(model_, factors.models);
-    apply(network_, factors.networks);
-    return factors;
+  static constexpr std::array<std::string_view, 3> kScored = {"schedule", "workers", "model"};
+
+  /// The mean error of the logarithms; 0 if no group can be left out. Not the mean square, which the few rows
+  /// that nothing else tells about would decide alone.
+  double mean_error(const Chosen& chosen) const {
+    double sum = 0;
+    double count = 0;
+    for (const std::string_view what : kScored)
+      leave_out(chosen, what, [&](const Fit& fit, const VectorXd& at, const std::vector<std::size_t>& rows) {
+        const std::vector<double> times = fit.iterations_us(rows, at);
+        for (std::size_t i = 0; i < rows.size(); ++i) sum += std::abs(fit.log_error(rows[i], times[i]));
+        count += static_cast<double>(rows.size());
+      });
+    return count > 0 ? sum / count : 0;
+  }
+
+  /// Collects the errors of rows left out, and widens all intervals if these errors exceed what was stated of
+  /// them: then the rows differ in what no number describes.
+  void cross_validate(const Chosen& chosen, Calibration& out) const {
+    double squares = 0;
+    double count = 0;
+    for (const std::string_view what : {"schedule", "workers", "model", "network"}) {
+      LeftOut next = {.what = std::string(what), .errors = {}};
+      const bool is_scored = std::find(kScored.begin(), kScored.end(), what) != kScored.end();
+      leave_out(chosen, what, [&](const Fit& fit, const VectorXd& at, const std::vector<std::size_t>& rows) {
+        const std::vector<double> times = fit.iterations_us(rows, at);
+        const Deviations stated = deviations(fit, at, rows);
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+          next.errors.add(relative_error(rows[i], times[i]), description(rows_[rows[i]]));
+          if (!is_scored) continue;
+          const double off = fit.log_error(rows[i], times[i]);
+          const double error = off / (off > 0 ? stated.faster : stated.slower)[i];
+          squares += error * error;
+          ++count;
+        }
+      });
+      if (next.errors.rows > 0) out.cross_validation.push_back(std::move(next));
+    }
+    if (count > 0) out.widening = std::max(1.0, std::sqrt(squares / count));
+    for (const Tried& each : tried_)
+      if (each.is_chosen) out.cross_validated_error = each.error;
+  }
+
+  double relative_error(std::size_t row, double us) const {
+    return std::abs(predictor_.measured_us(row) / us - 1);
+  }
+
+  void add_numbers(const Chosen& chosen, const Uncertainty& of, Calibration& out) const {
+    const FitResult& uncertain = of.result;
+    const std::vector<Number>& all = of.fit.numbers();
+    const double scale = uncertain.scale * out.widening;
+    out.quantile = t_quantile(uncertain.freedom);
+    for (const NetworkNumbers& each : out.numbers.networks)
+      out.deviations.emplace_back(
+          each.levels.size(), LevelDeviation{.startup = scale * kRowError, .per_byte = scale * kRowError});
+    for (std::size_t k = 0; k < chosen.fit.numbers().size(); ++k) {
+      const Number& number = chosen.fit.numbers()[k];
+      const auto in_all = static_cast<Index>(
+          std::find_if(all.begin(), all.end(), [&](const Number& each) { return is_same(each, number); }) -
+          all.begin());
+      const double deviation = scale * std::sqrt(uncertain.covariance(in_all, in_all)) * number.uncertainty;
+      out.fitted.push_back(fitted(number, chosen.result.at(index(k)), out.quantile * deviation));
+      if (!is_of_model(number.quantity)) add_deviation(number, chosen.result.at(index(k)), deviation, out);
+    }
+  }
+
+  static FittedNumber fitted(const Number& number, double at, double off) {
+    constexpr double kTouching = 1e-6;
+    return {.number = number,
+            .value = value_of(number, at),
+            .interval = {.low = value_of(number, std::max(number.lower, at - off)),
+                         .high = value_of(number, std::min(number.upper, at + off))},
+            .at_bound = (!starts_at_zero(number.quantity) && at <= number.lower + kTouching) ||
+                        at >= number.upper - kTouching};
+  }
+
+  /// What the output files hold.
+  void add_deviation(const Number& number, double at, double deviation, Calibration& out) const {
+    const auto& names = predictor_.networks();
+    const auto network =
+        static_cast<std::size_t>(std::find(names.begin(), names.end(), number.owner) - names.begin());
+    LevelDeviation& its = out.deviations[network][number.level];
+    if (number.quantity == Quantity::per_byte) its.per_byte = std::max(its.per_byte, deviation);
+    if (number.quantity == Quantity::startup_per_hop) its.startup = std::max(its.startup, deviation);
+    if (number.quantity == Quantity::fixed_startup && at > 0)
+      its.startup = std::max(its.startup, std::min(1.0, deviation / at));
+  }
+
+  void add_rows(const Chosen& chosen, Calibration& out) const {
+    std::vector<std::size_t> all;
+    for (std::size_t i = 0; i < rows_.size(); ++i) all.push_back(i);
+    const std::vector<double> times = chosen.fit.iterations_us(all, chosen.result.at);
+    const Deviations stated = deviations(chosen.fit, chosen.result.at, all);
+    const Seen seen = seen_in(predictor_, on_);
+    const std::set<std::size_t> calibrated(on_.begin(), on_.end());
+    for (const std::size_t i : all) {
+      const Predictor::Configuration& of = configuration(i);
+      const double samples =
+          static_cast<double>(predictor_.profile(of.model).batch_size) * static_cast<double>(of.row.workers);
+      constexpr double kUsPerSecond = 1e6;
+      CalibratedRow row = {.measured = rows_[i],
+                           .is_calibrated_on = calibrated.count(i) > 0,
+                           .iteration_us = times[i],
+                           .samples_per_s = samples / times[i] * kUsPerSecond,
+                           .measured_samples_per_s = samples / predictor_.measured_us(i) * kUsPerSecond,
+                           .error = relative_error(i, times[i]),
+                           .samples_per_s_interval = {}};
+      const bool is_known =
+          seen.models.count(of.model) > 0 && (of.row.workers < 2 || seen.networks.count(of.network) > 0);
+      if (is_known) {
+        const auto factor = [&](double deviation) {
+          return std::exp(out.quantile * out.widening * deviation);
+        };
+        row.samples_per_s_interval = {.low = row.samples_per_s / factor(stated.slower[i]),
+                                      .high = row.samples_per_s * factor(stated.faster[i])};
+      }
+      if (!row.is_calibrated_on) (is_known ? out.ours : out.others).add(row.error, description(rows_[i]));
+      out.rows.push_back(std::move(row));
+    }
+    out.nulls = null_errors(predictor_, out.rows);
+  }
+
+  /// The two-sided 95 % quantile of Student's t distribution.
+  static double t_quantile(double freedom) {
+    constexpr std::array<double, 10> kSmall = {12.706, 4.303, 3.182, 2.776, 2.571,
+                                               2.447,  2.365, 2.306, 2.262, 2.228};
+    constexpr double kNormal = 1.960;
+    const auto whole = static_cast<std::size_t>(std::max(1.0, std::floor(freedom)));
+    if (whole <= kSmall.size()) return kSmall.at(whole - 1);
+    return kNormal + (kNormal * kNormal * kNormal + kNormal) / (4 * freedom);
   }
 
   const std::vector<Measurement>& rows_;
   const Predictor& predictor_;
+  const std::string& source_;
   std::vector<std::size_t> on_;
-  std::vector<bool> is_calibrated_;                   // by configuration
-  std::vector<std::optional<Eigen::Index>> model_;    // by model: its unknown; none without calibration rows
-  std::vector<std::optional<Eigen::Index>> network_;  // by network
-  Eigen::Index unknowns_ = 0;
+  std::vector<Tried> tried_;
 };
-
-/// Starts from networks as given, slower and faster: from a network that is hidden completely, the fit would
-/// get no gradient.
-Factors best_fit(const Fit& fit) {
-  std::optional<Fit::Found> best;
-  for (const double start : {0.0, 1.5, -1.5}) {
-    Fit::Found found = fit.from(start);
-    if (!best || found.cost < best->cost) best = std::move(found);
-  }
-  return best->factors;
-}
-
-/// Mean samples per second and worker of each model's calibration rows.
-std::map<std::string, double> means_per_worker(const std::vector<Measurement>& rows,
-                                               const std::vector<bool>& on) {
-  std::map<std::string, double> out;
-  std::map<std::string, double> counts;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (!on[i]) continue;
-    out[rows[i].model] += rows[i].samples_per_s / static_cast<double>(rows[i].workers);
-    counts[rows[i].model] += 1;
-  }
-  for (auto& [model, sum] : out) sum /= counts[model];
-  return out;
-}
-
-/// The rate of every configuration.
-std::vector<double> predicted(const Predictor& predictor, const Factors& factors) {
-  const std::vector<core::Profile> profiles = predictor.profiles_at(factors.models);
-  const std::vector<core::Network> networks = predictor.networks_at(factors.networks);
-  std::vector<double> out;
-  for (std::size_t i = 0; i < predictor.configurations(); ++i)
-    out.push_back(predictor.samples_per_s(i, profiles, networks));
-  return out;
-}
-
-void count(Errors& errors, double error) {
-  errors.mean =
-      (errors.mean * static_cast<double>(errors.rows) + error) / static_cast<double>(errors.rows + 1);
-  errors.worst = std::max(errors.worst, error);
-  ++errors.rows;
-}
 
 }  // namespace
 
-double max_factor() { return std::exp(kMaxLogarithm); }
-
-MeasurementsResult calibrate_and_predict(const std::vector<Measurement>& rows,
-                                         const std::vector<bool>& calibrate_on, const Setup& setup,
-                                         const std::string& source) {
-  if (std::find(calibrate_on.begin(), calibrate_on.end(), false) == calibrate_on.end())
-    throw core::InputError("--calibrate-on: expected rows to be left to predict, got all of them");
-  const Predictor predictor(rows, setup, source);
-  const Fit fit(rows, calibrate_on, predictor);
-  const Factors factors = best_fit(fit);
-  const std::map<std::string, double> null = means_per_worker(rows, calibrate_on);
-  MeasurementsResult out;
-  const auto add = [&](const std::string& name, double logarithm, std::map<std::string, double>& to) {
-    to[name] = std::exp(logarithm);
-    if (std::abs(logarithm) >= kMaxLogarithm) out.at_limit.push_back(name);
-  };
-  for (const auto& [name, i] : predictor.models().indexes())
-    if (fit.fits_model(i)) add(name, factors.models[i], out.compute_factors);
-  for (const auto& [name, i] : predictor.networks().indexes())
-    if (fit.fits_network(i)) add(name, factors.networks[i], out.per_byte_factors);
-  const std::vector<double> rates = predicted(predictor, factors);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    PredictedRow row = {.measured = rows[i],
-                        .is_calibrated_on = calibrate_on[i],
-                        .samples_per_s = rates[predictor.configuration(i)],
-                        .error = 0,
-                        .null_error = {}};
-    row.error = relative(row.samples_per_s, rows[i].samples_per_s);
-    if (const auto found = null.find(rows[i].model); found != null.end())
-      row.null_error = relative(found->second * static_cast<double>(rows[i].workers), rows[i].samples_per_s);
-    if (!row.is_calibrated_on) count(row.null_error ? out.ours : out.others, row.error);
-    if (!row.is_calibrated_on && row.null_error) count(out.null, *row.null_error);
-    out.rows.push_back(std::move(row));
-  }
-  return out;
+Calibration calibrate(const std::vector<Measurement>& rows, const std::vector<bool>& calibrate_on,
+                      const Predictor& predictor, const std::string& source,
+                      const CalibrateOptions& options) {
+  return Calibrator(rows, calibrate_on, predictor, source).run(options);
 }
 
 }  // namespace validate

@@ -25,6 +25,8 @@ constexpr std::array<std::string_view, 5> kColumns = {"model", "network", "sched
 constexpr std::size_t kMaxRows = 100'000;
 constexpr double kMinRate = 1e-9;
 constexpr double kMaxRate = 1e15;
+constexpr double kMinIterationUs = 1e-3;
+constexpr std::string_view kIterationColumn = "iteration_us";  // in place of the last
 
 std::string_view trimmed(std::string_view text) {
   const auto begin = text.find_first_not_of(" \t\r");
@@ -79,16 +81,39 @@ class Line {
   std::vector<std::string_view> cells_;
 };
 
-/// Returns the position of each of kColumns.
-std::array<std::size_t, kColumns.size()> read_header(const Line& line) {
-  std::array<std::size_t, kColumns.size()> out{};
-  for (std::size_t i = 0; i < kColumns.size(); ++i) {
-    const auto found = std::find(line.cells().begin(), line.cells().end(), kColumns.at(i));
-    if (found == line.cells().end() || line.cells().size() != kColumns.size())
+/// The position of each of kColumns, and whether the last one holds iteration times.
+struct Header {
+  std::array<std::size_t, kColumns.size()> at{};
+  bool has_iterations = false;
+};
+
+Header read_header(const Line& line) {
+  const auto& cells = line.cells();
+  Header out;
+  out.has_iterations = std::find(cells.begin(), cells.end(), kIterationColumn) != cells.end();
+  auto columns = kColumns;
+  if (out.has_iterations) columns.back() = kIterationColumn;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const auto found = std::find(cells.begin(), cells.end(), columns.at(i));
+    if (found == cells.end() || cells.size() != columns.size())
       line.expected(fmt::format("the columns {}", fmt::join(kColumns, ",")),
-                    fmt::format("{}", fmt::join(line.cells(), ",")));
-    out.at(i) = static_cast<std::size_t>(found - line.cells().begin());
+                    fmt::format("{}", fmt::join(cells, ",")));
+    out.at.at(i) = static_cast<std::size_t>(found - cells.begin());
   }
+  return out;
+}
+
+Measurement read_row(const Line& line, std::int64_t number, const Header& columns) {
+  const auto [model, network, schedule, workers, result] = columns.at;
+  Measurement out = {.line = number,
+                     .model = line.name(model),
+                     .network = line.name(network),
+                     .schedule = line.name(schedule),
+                     .workers = line.number<std::int64_t>(workers, 1, core::kMaxWorkers)};
+  if (columns.has_iterations)
+    out.iteration_us = line.number<double>(result, kMinIterationUs, core::kMaxTimeUs);
+  else
+    out.samples_per_s = line.number<double>(result, kMinRate, kMaxRate);
   return out;
 }
 
@@ -111,11 +136,32 @@ auto named(const Field& list, std::string_view key, Read read) {
   return out;
 }
 
+SetupModel read_model(const Field& at) {
+  SetupModel out = {.profile = core::read_or_estimate_profile(at)};
+  if (!at.is_object() || !at.has("estimate")) out.overlap = core::read_profile_overlap(at);
+  return out;
+}
+
+SetupSchedule read_schedule(const Field& item, const Setup& setup) {
+  item.allow_only({"name", "schedule", "model", "workers"});
+  SetupSchedule out = {.name = item.at("name").name(), .model = {}, .schedule = {}};
+  if (const auto model = item.find("model")) {
+    out.model = model->name();
+    if (setup.models.find(out.model) == setup.models.end()) model->expected("a model of this file");
+  }
+  if (const auto workers = item.find("workers")) out.workers = workers->integer(1, core::kMaxWorkers);
+  for (const SetupSchedule& other : setup.schedules)
+    if (other.name == out.name && other.model == out.model && other.workers == out.workers)
+      item.at("name").expected("a name of its own");
+  out.schedule = planner::read_schedule(item.at("schedule"));
+  return out;
+}
+
 }  // namespace
 
 std::vector<Measurement> read_measurements(std::string_view text, const std::string& source) {
   std::vector<Measurement> out;
-  std::optional<std::array<std::size_t, kColumns.size()>> columns;
+  std::optional<Header> columns;
   std::int64_t number = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -131,12 +177,7 @@ std::vector<Measurement> read_measurements(std::string_view text, const std::str
     if (line.cells().size() != kColumns.size())
       line.expected(fmt::format("{} cells", kColumns.size()), content);
     if (out.size() == kMaxRows) line.expected(fmt::format("at most {} rows", kMaxRows), "more");
-    out.push_back({.line = number,
-                   .model = line.name(columns->at(0)),
-                   .network = line.name(columns->at(1)),
-                   .schedule = line.name(columns->at(2)),
-                   .workers = line.number<std::int64_t>(columns->at(3), 1, core::kMaxWorkers),
-                   .samples_per_s = line.number<double>(columns->at(4), kMinRate, kMaxRate)});
+    out.push_back(read_row(line, number, *columns));
   }
   if (out.empty())
     throw InputError(
@@ -150,15 +191,22 @@ Setup read_setup(const Field& field) {
   field.check_format("fusewise.setup");
   field.allow_only({"format", "version", "models", "networks", "schedules", "collectives"});
   Setup out;
-  out.models = named(field.at("models"), "profile",
-                     [](const Field& at) { return core::read_or_estimate_profile(at); });
+  out.models = named(field.at("models"), "profile", [](const Field& at) { return read_model(at); });
   out.networks =
       named(field.at("networks"), "network", [](const Field& at) { return core::read_network(at.follow()); });
   if (const auto schedules = field.find("schedules"))
-    out.schedules = named(*schedules, "schedule", [](const Field& at) { return planner::read_schedule(at); });
+    for (const Field& item : schedules->non_empty_items()) out.schedules.push_back(read_schedule(item, out));
   if (const auto collectives = field.find("collectives"))
     out.all_reduce = planner::read_collectives(*collectives);
   return out;
+}
+
+const planner::Schedule* schedule_of(const Setup& setup, const Measurement& row) {
+  for (const SetupSchedule& each : setup.schedules)
+    if (each.name == row.schedule && (each.model.empty() || each.model == row.model) &&
+        (each.workers == 0 || each.workers == row.workers))
+      return &each.schedule;
+  return nullptr;
 }
 
 std::vector<bool> select_rows(const std::vector<Measurement>& rows, const std::string& option) {

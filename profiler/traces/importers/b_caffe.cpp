@@ -2,11 +2,14 @@
 // `[index, elements, backward us, all-reduce us]`, later `... , merged all-reduce us]`, after glog's prefix.
 // Weight and bias of a layer are two rows that both carry the backward time of the whole layer.
 
+#include <algorithm>
+#include <map>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "core/limits.hpp"
+#include "core/statistics.hpp"
 #include "profiler/traces/importers/formats.hpp"
 #include "profiler/traces/importers/log_text.hpp"
 #include "profiler/traces/importers/shared.hpp"
@@ -20,6 +23,7 @@ struct Blob {
   std::int64_t index;
   std::int64_t elements;
   double backward_us;
+  double all_reduce_us;  ///< of this blob, or of its layer; 0 if it travelled with another
 };
 using Run = std::vector<Blob>;
 
@@ -53,13 +57,13 @@ Blob read_blob(const Line& line, std::string_view row, std::int64_t next_index) 
   if (index != 0 && index != next_index)
     line.expected(next_index == 0 ? "index 0" : fmt::format("index {}, or 0 for a new run", next_index),
                   fields[0]);
-  for (const std::string_view us : {fields[3], fields.back()})
-    (void)microseconds(line, us, "an all-reduce time in us");
+  (void)microseconds(line, fields.back(), "an all-reduce time in us");
   return {.line = line,
           .fields = fields.size(),
           .index = index,
           .elements = integer(line, fields[1], "elements", 1, core::kMaxElements),
-          .backward_us = microseconds(line, fields[2], "a backward time in us")};
+          .backward_us = microseconds(line, fields[2], "a backward time in us"),
+          .all_reduce_us = microseconds(line, fields[3], "an all-reduce time in us")};
 }
 
 std::vector<Run> read_runs(const LogFile& log) {
@@ -109,7 +113,29 @@ std::vector<core::ProfileLayer> layers_of(const Run& run, double forward_ratio) 
   return layers;
 }
 
+/// Sizes with the times of their all-reduces in the job. A bias without a time travelled with its weight.
+std::map<std::int64_t, std::vector<double>> all_reduces_of(const Run& run) {
+  constexpr std::int64_t kBytesPerElement = 4;
+  std::map<std::int64_t, std::vector<double>> out;
+  for (std::size_t i = 0; i < run.size(); ++i) {
+    if (run[i].all_reduce_us <= 0) continue;
+    const bool carries_bias = i % 2 == 0 && i + 1 < run.size() && run[i + 1].all_reduce_us <= 0;
+    const std::int64_t elements = run[i].elements + (carries_bias ? run[i + 1].elements : 0);
+    out[kBytesPerElement * elements].push_back(run[i].all_reduce_us);
+  }
+  return out;
+}
+
 }  // namespace
+
+std::vector<Series> read_b_caffe_all_reduces(const LogFile& log, const ImportOptions& options) {
+  const std::vector<Run> runs = read_runs(log);
+  Series out = {.path = log.path, .workers = workers_told(log, options, "tmp")};
+  for (const auto& [bytes, times] : all_reduces_of(runs[last_complete(runs)]))
+    out.points.emplace_back(static_cast<double>(bytes), core::statistics(times).median);
+  if (out.points.empty()) refuse(log, "all-reduce times above 0", "none");
+  return {out};
+}
 
 bool is_b_caffe(std::string_view text, std::string_view /*path*/) { return has_line(text, is_first_row); }
 

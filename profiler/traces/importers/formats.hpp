@@ -12,6 +12,9 @@ namespace traces::importers {
 bool is_b_caffe(std::string_view text, std::string_view path);
 core::Profile import_b_caffe(const std::vector<LogFile>& logs, const ImportOptions& options);
 
+/// The log's all-reduces, as they took under the job's own load: the median of each size.
+std::vector<Series> read_b_caffe_all_reduces(const LogFile& log, const ImportOptions& options);
+
 bool is_csv(std::string_view text, std::string_view path);
 std::vector<Series> read_csv_series(const LogFile& log, const ImportOptions& options);
 

@@ -151,7 +151,7 @@ TEST_CASE("import: the formats have names and say what they are") {
     names += std::string(format.name) + " ";
     CHECK_FALSE(format.summary.empty());
   }
-  CHECK(names == "b-caffe csv espresso nccl-inspector nccl-tests osu triosim vtrain ");
+  CHECK(names == "b-caffe b-caffe-all-reduce csv espresso nccl-inspector nccl-tests osu triosim vtrain ");
 }
 
 TEST_CASE("import: each format is recognised from its text, and only it") {
@@ -235,6 +235,20 @@ TEST_CASE("b-caffe: the last run, with a layer's backward time counted once") {
                   .backward_us = 3825.38,
                   .tensors = {{.name = "layer2", .elements = 4160}}}}};
   CHECK(profile == expected);
+}
+
+TEST_CASE("b-caffe-all-reduce: the last run's own times, a bias without one travelled with its weight") {
+  // two layers of 12 elements, one whose bias travels alone, and one all-reduce that took no time
+  const std::string log =
+      "[0, 10, 5, 100]\n[1, 2, 5, 0]\n[2, 10, 5, 300]\n[3, 2, 5, 0]\n[4, 20, 5, 400]\n[5, 2, 5, 50]\n"
+      "[6, 7, 5, 0]\n[7, 1, 5, 0]\n";
+  const auto series =
+      traces::read_measurements({{"x.log", log}}, {.format = "b-caffe-all-reduce", .workers = 8}).series;
+  REQUIRE(series.size() == 1);
+  CHECK(series[0].workers == 8);
+  CHECK(series[0].points == std::vector<std::pair<double, double>>{{8, 50}, {48, 200}, {80, 400}});
+  check_refused("[0, 10, 5, 0]\n[1, 2, 5, 0]\n", "x.log: /: expected all-reduce times above 0, got none",
+                {.format = "b-caffe-all-reduce", .workers = 8});
 }
 
 TEST_CASE("b-caffe: weight and bias stay apart if wanted, and are ready together") {
