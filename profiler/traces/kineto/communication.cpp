@@ -1,7 +1,6 @@
 #include "profiler/traces/kineto/communication.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -18,32 +17,9 @@ using core::CollectiveKind;
 
 constexpr double kNsPerUs = 1000;
 
-std::int64_t bytes_of(std::string_view dtype) {
-  struct Entry {
-    std::string_view name;
-    std::int64_t bytes;
-  };
-  constexpr std::array<Entry, 12> kAll = {{{"float", 4},
-                                           {"half", 2},
-                                           {"bfloat16", 2},
-                                           {"double", 8},
-                                           {"int", 4},
-                                           {"long", 8},
-                                           {"long int", 8},
-                                           {"byte", 1},
-                                           {"char", 1},
-                                           {"bool", 1},
-                                           {"float8e4m3fn", 1},
-                                           {"float8e5m2", 1}}};
-  const std::string text = plain_name(dtype.substr(dtype.rfind(':') + 1));  // "c10::Half" is half
-  for (const Entry& entry : kAll)
-    if (entry.name == text) return entry.bytes;
-  return 0;
-}
-
 /// Returns the size of a collective as networks define it: the total for scattered and gathered data.
 double size_of(const Trace& trace, const Collective& collective, CollectiveKind kind) {
-  const auto each = static_cast<double>(bytes_of(trace.texts[collective.dtype]));
+  const auto each = static_cast<double>(element_bytes(trace.texts[collective.dtype]));
   const std::int64_t elements =
       kind == CollectiveKind::all_gather ? collective.out_elements : collective.in_elements;
   return each * static_cast<double>(elements);
