@@ -41,6 +41,23 @@ std::int64_t step_at(const std::vector<Step>& steps, std::int64_t time) {
   return time < found->span.second ? found - steps.begin() : -1;
 }
 
+/// Where launches are not known, a step begins with the first kernel after its annotation does.
+void find_device_starts(RankTrace& trace, const std::vector<Launched>& compute) {
+  for (Step& step : trace.steps) step.device_start_ns = std::numeric_limits<std::int64_t>::max();
+  for (const Launched& kernel : compute)
+    if (const std::int64_t at = step_at(trace.steps, kernel.at_ns); at >= 0) {
+      std::int64_t& first = trace.steps[static_cast<std::size_t>(at)].device_start_ns;
+      first = std::min(first, kernel.start_ns);
+    }
+  for (Step& step : trace.steps) {
+    if (step.device_start_ns != std::numeric_limits<std::int64_t>::max()) continue;
+    const auto after = std::partition_point(trace.compute.begin(), trace.compute.end(),
+                                            [&](const Span& span) { return span.first < step.span.first; });
+    step.device_start_ns =
+        after == trace.compute.end() || after->first >= step.span.second ? step.span.first - 1 : after->first;
+  }
+}
+
 /// From the first to the last event.
 Span extent(const RankTrace& trace) {
   Span out{std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min()};
@@ -85,7 +102,8 @@ bool is_communication_kernel(std::string_view name) {
          text.find("msccl") != std::string::npos;
 }
 
-void finish(RankTrace& trace, const std::vector<std::int64_t>& launched_ns) {
+void finish(RankTrace& trace, const std::vector<std::int64_t>& launched_ns,
+            const std::vector<Launched>& compute) {
   std::stable_sort(trace.steps.begin(), trace.steps.end(),
                    [](const Step& a, const Step& b) { return a.span < b.span; });
   for (std::size_t i = 0; i < trace.exchanges.size(); ++i)
@@ -94,6 +112,7 @@ void finish(RankTrace& trace, const std::vector<std::int64_t>& launched_ns) {
                    [](const Exchange& a, const Exchange& b) { return a.ran < b.ran; });
   trace.compute = kineto::united(std::move(trace.compute));
   trace.copies = kineto::united(std::move(trace.copies));
+  find_device_starts(trace, compute);
   constexpr std::int64_t kMaxLengthNs = 1'000'000'000'000'000;
   const Span whole = extent(trace);
   if (whole.second - kMaxLengthNs > whole.first)
@@ -112,7 +131,10 @@ void shift(RankTrace& trace, std::int64_t ns) {
   for (Exchange& exchange : trace.exchanges) add(exchange.ran);
   for (Span& span : trace.compute) add(span);
   for (Span& span : trace.copies) add(span);
-  for (Step& step : trace.steps) add(step.span);
+  for (Step& step : trace.steps) {
+    add(step.span);
+    step.device_start_ns += ns;
+  }
 }
 
 }  // namespace ranks

@@ -69,6 +69,7 @@ struct Exchange {
 struct Step {
   std::string label;  ///< the number that all ranks give it
   Span span;
+  std::int64_t device_start_ns = -1;  ///< the first kernel that was launched in it; before `span`: none
 };
 
 struct RankTrace {
@@ -85,10 +86,17 @@ struct RankTrace {
   std::vector<std::string> notes;   ///< what the trace lacks
 };
 
+/// When a kernel that computes was launched and when it began.
+struct Launched {
+  std::int64_t at_ns = 0;
+  std::int64_t start_ns = 0;
+};
+
 /// Brings a trace that has been read into the order described above: sorts, unites spans, finds the step of
 /// each exchange by when the host launched it, and makes times relative to the first event. Throws InputError
 /// for a trace that lasts more than 11 days.
-void finish(RankTrace& trace, const std::vector<std::int64_t>& launched_ns);
+void finish(RankTrace& trace, const std::vector<std::int64_t>& launched_ns,
+            const std::vector<Launched>& compute = {});
 
 /// Adds to all times.
 void shift(RankTrace& trace, std::int64_t ns);

@@ -197,7 +197,7 @@ class Reader {
       launched.push_back(is_known ? launch->second.at_ns : kernel.ran.first);
     }
     trace_.origin_ns = base_ns_;
-    finish(trace_, launched);
+    finish(trace_, launched, compute_launches());
     return std::move(trace_);
   }
 
@@ -276,7 +276,10 @@ class Reader {
 
   void kernel(const std::string& name, const Span& span, const json& value, const json& arguments) {
     const bool communicates = is_communication_kernel(name) || arguments.contains("Collective name");
-    if (!communicates) return trace_.compute.push_back(span);
+    if (!communicates) {
+      compute_.push_back({.at_ns = integer_of(arguments, "correlation", 0), .start_ns = span.first});
+      return trace_.compute.push_back(span);
+    }
     kernels_.push_back({.ran = span,
                         .correlation = integer_of(arguments, "correlation", 0),
                         .stream = integer_of(arguments, "stream", integer_of(value, "tid", -1)),
@@ -301,6 +304,15 @@ class Reader {
         config.members = ranks_in(ranks->is_string() ? ranks->get<std::string>() : ranks->dump());
       configured_[text_of(each, "pg_name")] = std::move(config);
     }
+  }
+
+  /// Replaces correlations by the times of the launches.
+  std::vector<Launched> compute_launches() {
+    std::vector<Launched> out;
+    for (const Launched& kernel : compute_)
+      if (const auto launch = launches_.find(kernel.at_ns); launch != launches_.end())
+        out.push_back({.at_ns = launch->second.at_ns, .start_ns = kernel.start_ns});
+    return out;
   }
 
   /// Adds what the operators around the launch say that the kernel itself does not.
@@ -404,6 +416,7 @@ class Reader {
   std::map<std::string, Config> configured_;
   std::vector<HostRange> host_;
   std::vector<Kernel> kernels_;
+  std::vector<Launched> compute_;  ///< with the correlation in place of the time of the launch
   std::unordered_map<std::int64_t, Launch> launches_;
   std::map<std::string, std::uint32_t> threads_;
   std::size_t kept_ = 0;
