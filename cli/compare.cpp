@@ -1,5 +1,6 @@
 // fusewise compare: what traces of a job measured beside what was predicted, or beside other traces.
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -49,7 +50,8 @@ compared::Iteration measured(const ranks::Report& report, const Options& options
 }
 
 void add(std::vector<std::string>& warnings, const std::vector<std::string>& more) {
-  warnings.insert(warnings.end(), more.begin(), more.end());
+  for (const std::string& warning : more)
+    if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
 }
 
 /// The profile and the network that a plan does not hold: given, or imported from the traces.
@@ -57,6 +59,11 @@ struct Inputs {
   std::string profile;  ///< JSON: an object, or the path of a file
   std::string network;
 };
+
+std::string file_name(const std::string& path) {
+  const std::filesystem::path normal = std::filesystem::path(path).lexically_normal();
+  return (normal.has_filename() ? normal : normal.parent_path()).filename().string();
+}
 
 std::string path_json(const std::string& file) {
   return core::json_string(std::filesystem::absolute(file).string());
@@ -68,7 +75,7 @@ Inputs inputs_of(const ranks::Report& report, const Options& options, std::vecto
   if (!options.network.empty()) out.network = path_json(options.network);
   if (!out.profile.empty() && !out.network.empty()) return out;
   const ranks::RankTrace& trace = trace_of(report, options.rank);
-  const kineto::Imported imported = kineto::import_trace(trace.path, {}, options.step);
+  const kineto::Imported imported = kineto::import_trace(trace.path, {.batch_size = 1}, options.step);
   if (out.profile.empty()) {
     out.profile = core::profile_text(imported.profile);
     warnings.emplace_back("the prediction uses the profile of the trace itself; --profile names another");
@@ -90,8 +97,8 @@ scenarios::Scenario scenario_of_plan(const core::Field& field, const ranks::Repo
   const std::string text = fmt::format(
       R"({{"format": "fusewise.scenario", "version": 1, "name": {}, "profile": {}, "network": {}, "workers": {}, )"
       R"("schedules": [{{"pipeline": "{}", "fusion": {{"kind": "plan", "file": {}}}}}]}})",
-      path_json(std::filesystem::path(options.plan).filename().string()), inputs.profile, inputs.network,
-      plan.workers, plan.pipeline, path_json(options.plan));
+      core::json_string(file_name(options.plan)), inputs.profile, inputs.network, plan.workers, plan.pipeline,
+      path_json(options.plan));
   return scenarios::read_scenario(core::Field::parse(text, options.plan));
 }
 
@@ -112,11 +119,13 @@ compared::Iteration predicted(const ranks::Report& report, const Options& option
   const scenarios::Scenario scenario =
       is_plan ? scenario_of_plan(field, report, options, warnings) : scenarios::read_scenario(field);
   const std::int64_t workers = options.workers > 0 ? options.workers : scenario.workers.front();
-  return compared::predicted(scenario, schedule_of(scenario, options.schedule), workers);
+  compared::Iteration out = compared::predicted(scenario, schedule_of(scenario, options.schedule), workers);
+  if (is_plan) out.source = fmt::format("{} on {} workers", core::printable(scenario.name), workers);
+  return out;
 }
 
-void show(compared::Comparison comparison, std::vector<std::string> warnings, bool json) {
-  comparison.warnings = std::move(warnings);
+void show(compared::Comparison comparison, const std::vector<std::string>& warnings, bool json) {
+  add(comparison.warnings, warnings);
   print_warnings(comparison.warnings);
   print(json ? comparison_json(comparison) : comparison_text(comparison));
 }
@@ -128,7 +137,7 @@ void compare(const Options& options) {
     compared::Iteration first = predicted(report, options, warnings);
     add(warnings, report.warnings);
     return show(compared::compare("predicted", std::move(first), "measured", measured(report, options)),
-                std::move(warnings), options.json);
+                warnings, options.json);
   }
   if (options.traces.size() != 2)
     throw core::InputError(fmt::format(
@@ -138,10 +147,10 @@ void compare(const Options& options) {
   for (std::size_t i = 0; i < 2; ++i) {
     const ranks::Report report = read_side({options.traces[i]}, options);
     sides[i] = measured(report, options);
-    sides[i].source = options.traces[i] + ": " + sides[i].source;
+    sides[i].source = file_name(options.traces[i]) + ": " + sides[i].source;
     add(warnings, report.warnings);
   }
-  show(compared::compare("before", std::move(sides[0]), "after", std::move(sides[1])), std::move(warnings),
+  show(compared::compare("before", std::move(sides[0]), "after", std::move(sides[1])), warnings,
        options.json);
 }
 

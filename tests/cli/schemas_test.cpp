@@ -338,6 +338,16 @@ TEST_CASE("schema: what the program prints is as the schemas say, and has every 
                 output_of({"fit", "tests/data/schemas/collectives.csv", "--json"})},
                {"/properties/links/items/properties/leave_one_out: parts"});
 
+  const std::string job = "tests/data/ranks/dlrm";
+  // the traces of this job have no sequence numbers
+  check_output("ranks", {output_of({"import", job, "--json"})},
+               {"/properties/groups/items/properties/calls/items: sequence"});
+  check_output("buckets", {output_of({"import", "tests/data/ranks/resnet-2gpu-et.json.gz", "--json"})});
+  check_output(
+      "comparison",
+      {output_of({"compare", job, "--plan", "scenarios/googlenet-k80.json", "--schedule", "zero", "--json"}),
+       output_of({"compare", job, job, "--json"})});
+
   check_output(
       "predicted_measurements",
       {output_of({"validate", "--measurements", "validate/measurements/commlib-table-3.csv", "--setup",
@@ -350,9 +360,10 @@ TEST_CASE("schema: what the program prints is as the schemas say, and has every 
 }
 
 TEST_CASE("schema: every format is compared with what reads or writes it") {
-  // the last three are written by live runs, whose own tests compare them
-  Words compared = {"results",      "sweep",       "consideration",   "fit",     "predicted_measurements",
-                    "reproduction", "predictions", "live-validation", "accuracy"};
+  // predictions, live-validation and accuracy are written by live runs, whose own tests compare them
+  Words compared = {"results",      "sweep",       "consideration",   "fit",      "predicted_measurements",
+                    "reproduction", "predictions", "live-validation", "accuracy", "ranks",
+                    "buckets",      "comparison"};
   for (const Format& format : input_formats()) compared.insert(format.name);
   Words all;
   for (const auto& file : std::filesystem::directory_iterator(support::source_dir() / "docs" / "schemas")) {

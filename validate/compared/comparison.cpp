@@ -39,12 +39,9 @@ const Collective* at(const Iteration& iteration, std::size_t i) {
 }
 
 std::vector<Difference> differences(const Iteration& first, const Iteration& second) {
-  std::vector<Difference> out = {{.what = "computing, copies and waits for the host",
+  std::vector<Difference> out = {{.what = "everything but collectives of gradients",
                                   .first_us = first.local_us(),
-                                  .second_us = second.local_us()},
-                                 {.what = "other communication, exposed",
-                                  .first_us = first.other_exposed_us,
-                                  .second_us = second.other_exposed_us}};
+                                  .second_us = second.local_us()}};
   for (std::size_t i = 0; i < std::max(first.collectives.size(), second.collectives.size()); ++i) {
     const Collective* a = at(first, i);
     const Collective* b = at(second, i);
@@ -135,6 +132,9 @@ Comparison compare(std::string first_name, Iteration first, std::string second_n
                     .second = std::move(second)};
   out.same_buckets = have_same_buckets(out.first, out.second);
   out.differences = differences(out.first, out.second);
+  if (out.first.workers > 0 && out.second.workers > 0 && out.first.workers != out.second.workers)
+    out.warnings.push_back(fmt::format("{} on {} workers, {} on {}", out.first_name, out.first.workers,
+                                       out.second_name, out.second.workers));
   return out;
 }
 

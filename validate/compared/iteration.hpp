@@ -23,7 +23,8 @@ struct Collective {
 };
 
 struct Iteration {
-  std::string source;  ///< where it comes from, in words
+  std::string source;        ///< where it comes from, in words
+  std::int64_t workers = 0;  ///< that sum gradients; 0: not known
   double iteration_us = 0;
   double busy_us = 0;                   ///< kernels ran, or a simulated worker computed
   double copies_us = 0;                 ///< only a copy ran
@@ -32,8 +33,9 @@ struct Iteration {
   std::vector<Collective> collectives;  ///< in order of their starts
 
   double exposed_us() const;
-  /// Everything but exposed communication; with it, the iteration.
-  double local_us() const { return busy_us + copies_us + idle_us; }
+  /// Everything but the exposed collectives of gradients; with them, the iteration. A profile counts other
+  /// communication as part of its layers.
+  double local_us() const { return busy_us + copies_us + idle_us + other_exposed_us; }
 };
 
 /// The iteration of median length of one rank, from the first kernel of a step to that of the next. Its

@@ -135,10 +135,8 @@ Iteration measured(const ranks::Report& report, const ranks::RankTrace& trace, c
   Iteration out = {.source = fmt::format("rank {}, {}", trace.rank, window.text),
                    .iteration_us = us(window.span.second - window.span.first),
                    .busy_us = us(kineto::length_ns(part.compute))};
-  std::int64_t exposed_ns = 0;
   for (std::size_t i = 0; i < part.exchanges.size(); ++i) {
     const ranks::Exchange& exchange = part.exchanges[i];
-    exposed_ns += exposed[i].ns();
     const bool is_gradient = gradients && report.job.group_of[rank][exchange.group] == *gradients &&
                              ranks::has_curve(exchange.kind);
     if (!is_gradient) {
@@ -152,6 +150,7 @@ Iteration measured(const ranks::Report& report, const ranks::RankTrace& trace, c
                                .exposed_us = us(exposed[i].ns()),
                                .waiting_us = us(exposed[i].waiting_ns)});
   }
+  if (gradients) out.workers = report.job.groups[*gradients].size;
   Spans all = part.compute;
   for (const ranks::Exchange& exchange : part.exchanges) all.push_back(exchange.ran);
   const std::int64_t without_copies = kineto::length_ns(kineto::united(all));

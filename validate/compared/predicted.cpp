@@ -96,6 +96,7 @@ Iteration predicted(const scenarios::Scenario& scenario, const planner::Schedule
     const std::size_t first = planner::first_counted(run.lowered);
     out = of_window(setting, run, run.marks[first], run.marks[first + 1]);
   });
+  out.workers = workers;
   out.source = fmt::format("{} with {} on {} workers", core::printable(scenario.name),
                            core::printable(schedule.name), workers);
   return out;

@@ -63,8 +63,7 @@ class Groups {
   std::size_t group(const std::string& name, const LocalGroup& local, std::size_t rank) {
     std::vector<std::int64_t> members = local.members;
     const bool is_world = local.size == world_ || local.size <= 0;
-    if (members.empty() && is_world)
-      for (const RankTrace& trace : job_.ranks) members.push_back(trace.rank);
+    if (members.empty() && is_world) members = everybody();
     // Without members, nobody can say which of several groups of this name a rank belongs to.
     const std::string alone = members.empty() ? fmt::to_string(job_.ranks[rank].rank) : "";
     const auto key = std::tuple(name, members, alone);
@@ -79,6 +78,17 @@ class Groups {
     std::vector<std::size_t>& traced = job_.groups[found->second].traced;
     if (traced.empty() || traced.back() != rank) traced.push_back(rank);
     return found->second;
+  }
+
+  /// All ranks of the job, or those with a trace where nothing is known of others.
+  std::vector<std::int64_t> everybody() const {
+    std::vector<std::int64_t> out;
+    constexpr std::int64_t kMax = 1 << 16;
+    if (world_ > job_.ranks.back().rank && world_ <= kMax)
+      for (std::int64_t rank = 0; rank < world_; ++rank) out.push_back(rank);
+    else
+      for (const RankTrace& trace : job_.ranks) out.push_back(trace.rank);
+    return out;
   }
 
   Job& job_;
