@@ -224,7 +224,9 @@ std::string origin_of(const Trace& trace, const Calls& calls, const Layers& foun
 Imported import_trace(const std::string& path, const traces::ImportOptions& options, std::string_view step) {
   Trace trace = read_trace(path);
   if (trace.kernels.empty())
-    refuse(trace, "kernels of a GPU", fmt::format("none in {} events", trace.events));
+    refuse(trace, "kernels of a GPU",
+           fmt::format("none in {} events; training on CPUs is profiled by fusewise.torch instead",
+                       trace.events));
   Calls calls = find_calls(trace, step);
   const std::string assumed_sizes = find_gradient_sizes(trace, calls, options.parameters);
   Layers found = find_layers(trace, calls);

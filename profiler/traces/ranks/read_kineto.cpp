@@ -340,7 +340,7 @@ class Reader {
     };
     text(said.collective, more.collective);
     if (said.in_elements <= 0 || said.dtype.empty()) {
-      said.dtype = more.dtype;
+      if (!more.dtype.empty()) said.dtype = more.dtype;
       number(said.in_elements, more.in_elements);
     }
     number(said.out_elements, more.out_elements);

@@ -188,6 +188,17 @@ ordered_json to_json(const Report& report, const GroupStatistics& group, std::in
           {"calls", calls_json(report, group.group, zero_ns)}};
 }
 
+/// By name or description; "NAME@RANK" is the one that the rank belongs to.
+bool is_named(const Group& group, const std::string& wanted) {
+  for (const std::string& name : {group.name, group.description}) {
+    if (name.empty()) continue;
+    if (name == wanted) return true;
+    for (const std::int64_t member : group.members)
+      if (wanted == fmt::format("{}@{}", name, member)) return true;
+  }
+  return false;
+}
+
 std::vector<std::string> warnings_of(const Report& report) {
   std::vector<std::string> out = report.job.warnings;
   for (const GroupStatistics& group : report.groups) {
@@ -257,7 +268,7 @@ traces::Measurements measurements_of(const Report& report, const std::string& gr
     const Group& named = report.job.groups[each.group];
     if (curves(report.job, each).empty()) continue;
     with_curves.push_back(title(named));
-    if (group.empty() || named.name == group || named.description == group) found.push_back(&each);
+    if (group.empty() || is_named(named, group)) found.push_back(&each);
   }
   if (with_curves.empty())
     throw core::InputError(

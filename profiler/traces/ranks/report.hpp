@@ -24,8 +24,9 @@ std::string report_text(const Report& report);
 /// `fusewise.ranks` (fusewise schema ranks).
 std::string report_json(const Report& report);
 
-/// The measured curves of one group, by its name; with an empty name, of the only group that has any. Throws
-/// InputError for a name that no group has, or if there are several groups to choose from, or no curve.
+/// The measured curves of one group, by its name or description, or as NAME@RANK, the one of that name to
+/// which the rank belongs; with an empty name, of the only group that has any. Throws InputError for a name
+/// that no group has, or if there are several groups to choose from, or no curve.
 traces::Measurements measurements_of(const Report& report, const std::string& group);
 
 }  // namespace ranks

@@ -89,6 +89,7 @@ TEST_CASE("ranks: each group has a curve of its own, chosen by name") {
   CHECK(one.series[0].workers == 4);
   CHECK(two.series[0].workers == 4);
   CHECK(one.series[0].points != two.series[0].points);
+  CHECK(measurements_of(report, "data_parallel@3").series[0].points == two.series[0].points);
   CHECK_THROWS_WITH_AS(
       measurements_of(report, "dp"),
       "--group: expected one of the groups that have curves (group 0 (default_pg), ranks 0 to 7; "
