@@ -17,6 +17,7 @@ void add_estimate(const Command& program);
 void add_measure(const Command& program);
 void add_netlab(const Command& program);
 void add_profile(const Command& program);
+void add_compare(const Command& program);
 void add_fit(const Command& program);
 void add_validate(const Command& program);
 void add_calibrate(const Command& program);

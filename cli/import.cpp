@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands.hpp"
+#include "cli/import_ranks.hpp"
 #include "cli/input.hpp"
 #include "cli/output.hpp"
 #include "core/errors.hpp"
@@ -17,7 +18,7 @@
 #include "planner/job/registry.hpp"
 #include "planner/scenarios/replay.hpp"
 #include "profiler/traces/kineto/import.hpp"
-#include "profiler/traces/kineto/read_trace.hpp"
+#include "profiler/traces/ranks/execution_trace.hpp"
 
 namespace cli {
 namespace {
@@ -30,16 +31,13 @@ struct Options {
   std::string dtype = "float32";
   std::string tensors = "parameter";
   std::optional<double> iteration_ms;
+  std::string group;
+  std::int64_t rank = -1;
+  bool json = false;
   traces::ImportOptions import;
 };
 
 constexpr std::string_view kKineto = "kineto";
-
-/// A trace can be larger than memory, so only the beginning of the file is read here.
-bool is_kineto(const Options& options) {
-  if (!options.import.format.empty()) return options.import.format == kKineto;
-  return kineto::looks_like_trace(options.logs.front());
-}
 
 /// Simulates the iteration that was measured, and warns if the difference is large.
 std::string compared(kineto::Imported& imported) {
@@ -62,22 +60,23 @@ std::string compared(kineto::Imported& imported) {
       run.exposed_us / 1e3, run.waiting_us / 1e3);
 }
 
-void import_network(const Options& options, const traces::ImportOptions& import_options) {
-  const kineto::ImportedNetwork imported = kineto::import_network(options.logs.front(), import_options);
+void import_network(const Options& options, const traces::ImportOptions& import_options,
+                    const std::string& trace) {
+  const kineto::ImportedNetwork imported = kineto::import_network(trace, import_options);
   print_warnings(imported.warnings);
   write_or_print(options.network, network_text(imported.network), summary(imported.network));
 }
 
-void import_kineto(const Options& options, const traces::ImportOptions& import_options) {
-  if (options.logs.size() > 1)
-    throw core::InputError(fmt::format("{}: /: expected one trace at a time, got a second file",
-                                       core::one_line(options.logs[1])));
-  if (options.output.empty() && !options.network.empty()) return import_network(options, import_options);
-  kineto::Imported imported = kineto::import_trace(options.logs.front(), import_options, options.step);
+/// Imports the trace of one rank; `network` is what several ranks have measured, or none.
+void import_kineto(const Options& options, const traces::ImportOptions& import_options,
+                   const std::string& trace, std::optional<core::Network> network = {}) {
+  if (options.output.empty() && !options.network.empty())
+    return import_network(options, import_options, trace);
+  kineto::Imported imported = kineto::import_trace(trace, import_options, options.step);
+  if (network) imported.network = std::move(network);
   if (!options.network.empty() && !imported.network)
-    throw core::InputError(
-        fmt::format("{}: /: expected NCCL kernels of known sizes, to write a network, got none",
-                    core::one_line(options.logs.front())));
+    throw core::InputError(fmt::format(
+        "{}: /: expected NCCL kernels of known sizes, to write a network, got none", core::one_line(trace)));
   print_warnings(imported.warnings);
   const std::string comparison = compared(imported);
   std::vector<core::FileText> files;
@@ -90,6 +89,41 @@ void import_kineto(const Options& options, const traces::ImportOptions& import_o
   text += comparison;
   if (!options.network.empty()) text += summary(*imported.network);
   print(text);
+}
+
+/// Several ranks of a job: a report, the network from last arrival to last end, and the profile of one rank.
+void import_job(const Options& options, const traces::ImportOptions& import_options,
+                const std::vector<std::string>& files, ranks::SourceKind kind) {
+  if (!options.output.empty() && kind == ranks::SourceKind::nsys)
+    throw core::InputError(fmt::format(
+        "{}: /: expected a trace of the PyTorch profiler for --output, got an export of Nsight Systems, "
+        "which does not hold the sizes of gradients",
+        core::one_line(files.front())));
+  const ranks::Report report = ranks::make_report(read_ranks(files, options.step));
+  const ranks::RankTrace& chosen = trace_of(report, options.rank);
+  std::optional<core::Network> network;
+  if (!options.network.empty())
+    network =
+        network_of_group(report, options.group, options.import.network_name, options.import.line_rate_gbps);
+  print_warnings(report.warnings);
+  if (!options.output.empty()) {
+    import_kineto(options, import_options, chosen.path, std::move(network));
+  } else if (network) {
+    core::write_files({{options.network, network_text(*network)}});
+    if (!options.json) print(summary(*network) + '\n');
+  }
+  print(options.json ? report_json(report) : report_text(report));
+}
+
+/// An execution trace has no times, so that it makes no profile.
+void import_execution_trace(const Options& options, const std::string& file) {
+  if (!options.output.empty() || !options.network.empty())
+    throw core::InputError(fmt::format(
+        "{}: /: expected a trace with times for --output and --network (torch.profiler.profile), got a "
+        "PyTorch execution trace",
+        core::one_line(file)));
+  const ranks::ExecutionTrace trace = ranks::read_execution_trace(file);
+  print(options.json ? execution_json(trace) : execution_text(trace));
 }
 
 /// A model's name or, with the sizes of its parameters, its file: a fusewise.model or a fusewise.profile.
@@ -131,13 +165,21 @@ void import(const Options& options) {
   read_model(options.import.model, import_options);
   import_options.dtype = *core::dtype(options.dtype);
   import_options.tensors = options.tensors == "layer" ? traces::Grouping::layer : traces::Grouping::parameter;
-  if (is_kineto(options) && options.iteration_ms)
+  const std::vector<std::string> files = files_of(options.logs);
+  const bool is_recognised = options.import.format.empty();
+  const ranks::SourceKind kind = options.import.format == kKineto ? ranks::SourceKind::kineto
+                                 : is_recognised                  ? kind_of_all(files)
+                                                                  : ranks::SourceKind::log;
+  if (kind != ranks::SourceKind::log && options.iteration_ms)
     throw core::InputError("--iteration-ms: expected a log without iterations of its own, got a trace");
-  if (is_kineto(options)) return import_kineto(options, import_options);
+  if (kind == ranks::SourceKind::execution_trace) return import_execution_trace(options, files.front());
+  const bool is_job = files.size() > 1 || options.json || kind == ranks::SourceKind::nsys;
+  if (kind != ranks::SourceKind::log && is_job) return import_job(options, import_options, files, kind);
+  if (kind == ranks::SourceKind::kineto) return import_kineto(options, import_options, files.front());
   if (!options.network.empty())
     throw core::InputError(
         "--network: expected a trace (kineto), got other logs, whose network --output writes");
-  const traces::Imported imported = traces::import_logs(read_logs(options.logs), import_options);
+  const traces::Imported imported = traces::import_logs(read_logs(files), import_options);
   if (const auto* log_profile = std::get_if<core::Profile>(&imported)) {
     const core::Profile profile =
         options.iteration_ms ? with_iteration(*log_profile, *options.iteration_ms) : *log_profile;
@@ -160,12 +202,21 @@ void add_import(const Command& program) {
   std::string formats = "Formats:\n";
   for (const traces::ImportFormat& format : traces::import_formats())
     formats += fmt::format("  {:<18} {}\n", format.name, format.summary);
-  formats += fmt::format("  {:<18} {}\n", kKineto, "PyTorch profiler trace, .json or .json.gz -> profile");
+  formats += fmt::format("  {:<18} {}\n", kKineto,
+                         "PyTorch profiler trace, .json or .json.gz -> profile; of several ranks: a report");
+  formats +=
+      "Besides, recognized by their contents: PyTorch execution traces (buckets of DDP) and SQLite exports "
+      "of\n"
+      "Nsight Systems (nsys export --type sqlite).\n";
   command.footer(
       formats +
       "Example: fusewise import tmp8comm.log --model googlenet --batch 64 -o googlenet.profile.json");
-  command.add_option("LOG", options->logs, "log files of the same measurement").required();
-  command.add_output("-o,--output", options->output, "write to this file and print a summary");
+  command
+      .add_option("LOG", options->logs,
+                  "log files of the same measurement, traces of the ranks of one job, or a folder with them")
+      .required();
+  const Option output =
+      command.add_output("-o,--output", options->output, "write to this file and print a summary");
   command
       .add_option("--format", options->import.format,
                   "format of the logs (default: recognized from the text)")
@@ -174,6 +225,15 @@ void add_import(const Command& program) {
       .show_default();
   command.add_output("--network", options->network,
                      "write a network made from the NCCL kernels of a trace to this file");
+  command.add_option(
+      "--group", options->group,
+      "process group whose collectives make the network, by name or description, if the traces of "
+      "several ranks hold more than one");
+  command
+      .add_option("--rank", options->rank,
+                  "rank whose trace makes the profile (default: the first that has one)")
+      .check(range<std::int64_t>(0, 999'999));
+  command.add_flag("--json", options->json, "print the report on ranks or buckets as JSON").excludes(output);
   command.add_option("--model", options->import.model,
                      "name of the model (default: the file's name), or a fusewise.model or fusewise.profile "
                      "with its parameters, for a trace without shapes");

@@ -1,6 +1,7 @@
 #include "cli/input.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "core/field.hpp"
 #include "core/files.hpp"
 #include "core/quantities.hpp"
+#include "profiler/traces/kineto/gzip_stream.hpp"
 
 namespace cli {
 
@@ -47,11 +49,33 @@ std::string read_text(const std::string& file, std::size_t max_bytes) {
   }
 }
 
+namespace {
+
+/// The text of a log that may be gzip.
+std::string unpacked(const std::string& file) {
+  std::string text = read_text(file, core::kMaxLogBytes);
+  if (text.rfind("\x1f\x8b", 0) != 0) return text;
+  kineto::GzipStream stream(file);
+  std::array<char, 1U << 16U> part{};
+  text.clear();
+  for (std::streamsize size = 1; size > 0;) {
+    size = stream.sgetn(part.data(), part.size());
+    text.append(part.data(), static_cast<std::size_t>(size));
+    stream.end_token();
+    if (text.size() > core::kMaxLogBytes)
+      throw InputError(fmt::format("{}: /: expected a log of at most {} MiB, got more", core::one_line(file),
+                                   core::kMaxLogBytes >> 20U));
+  }
+  return text;
+}
+
+}  // namespace
+
 std::vector<traces::LogFile> read_logs(const std::vector<std::string>& files) {
   std::vector<traces::LogFile> out;
   std::size_t bytes = 0;
   for (const std::string& file : files) {
-    out.push_back({.path = file, .text = read_text(file, core::kMaxLogBytes)});
+    out.push_back({.path = file, .text = unpacked(file)});
     bytes += out.back().text.size();
     if (bytes > core::kMaxLogBytesInAll)
       throw InputError(fmt::format("{}: /: expected logs of at most {} MiB in all, got more",

@@ -85,8 +85,12 @@ const ImportFormat& format_named(std::string_view name) {
 const ImportFormat& recognise(const LogFile& log) {
   for (const ImportFormat& format : kFormats)
     if (format.recognises(log.text, log.path)) return format;
-  importers::refuse(log, fmt::format("a log in one of the formats {}", fmt::join(format_names(), ", ")),
-                    "text of none of them");
+  importers::refuse(
+      log,
+      fmt::format("a trace of the PyTorch profiler (JSON, also gzip), a PyTorch execution trace, an SQLite "
+                  "export of Nsight Systems, or a log in one of the formats {}",
+                  fmt::join(format_names(), ", ")),
+      "none of them");
 }
 
 /// Logs that are imported together must have the same format.

@@ -47,6 +47,27 @@ std::vector<std::string> commands_in(const std::string& help) {
   return out;
 }
 
+TEST_CASE("golden: the ranks of a job, the buckets of an execution trace, and comparisons") {
+  const std::string job = "tests/data/ranks/dlrm";
+  const std::vector<std::pair<std::string, std::vector<std::string>>> runs = {
+      {"ranks", {"import", job}},
+      {"buckets", {"import", "tests/data/ranks/resnet-2gpu-et.json.gz"}},
+      {"compare-traces", {"compare", job + "/worker0.pt.trace.json.gz", job + "/worker1.pt.trace.json.gz"}},
+      {"compare-scenario", {"compare", job, "--plan", "scenarios/googlenet-k80.json", "--schedule", "ddp"}},
+      {"compare-plan",
+       {"compare", job, "--plan", "tests/golden/googlenet-k80.plan.json", "--profile",
+        "traces/googlenet-k80.profile.json", "--network", "traces/k80-10gbe.network.json"}}};
+  for (const auto& [name, arguments] : runs)
+    for (const std::string format : {"txt", "json"}) {
+      std::vector<std::string> all = arguments;
+      if (format == "json") all.emplace_back("--json");
+      const Outcome outcome = support::run_program(all);
+      CAPTURE(outcome.err);
+      REQUIRE(outcome.exit_code == 0);
+      compare(name + '.' + format, outcome.out);
+    }
+}
+
 TEST_CASE("golden: every scenario's table, JSON, CSV, warnings and plan") {
   for (const std::string& name : files_in("scenarios", ".json")) {
     const std::string file = "scenarios/" + name + ".json";

@@ -348,6 +348,16 @@ TEST_CASE("schema: what the program prints is as the schemas say, and has every 
                {"/properties/cross_validation/items/properties/left_out: network",
                 "/properties/cross_validation/items/properties/left_out: workers"});
 
+  const std::string job = "tests/data/ranks/dlrm";
+  // the traces of this job have no sequence numbers
+  check_output("ranks", {output_of({"import", job, "--json"})},
+               {"/properties/groups/items/properties/calls/items: sequence"});
+  check_output("buckets", {output_of({"import", "tests/data/ranks/resnet-2gpu-et.json.gz", "--json"})});
+  check_output(
+      "comparison",
+      {output_of({"compare", job, "--plan", "scenarios/googlenet-k80.json", "--schedule", "zero", "--json"}),
+       output_of({"compare", job, job, "--json"})});
+
   // no input of the test's paper is calibrated; docs/reproduction.md, which is compared with the program, has
   // some
   check_output("reproduction", {output_of({"validate", "tests/data/schemas/paper.json", "--json"}, 3)},
@@ -355,9 +365,9 @@ TEST_CASE("schema: what the program prints is as the schemas say, and has every 
 }
 
 TEST_CASE("schema: every format is compared with what reads or writes it") {
-  // the last three are written by live runs, whose own tests compare them
-  Words compared = {"results",      "sweep",       "consideration",   "fit",     "calibration",
-                    "reproduction", "predictions", "live-validation", "accuracy"};
+  // predictions, live-validation and accuracy are written by live runs, whose own tests compare them
+  Words compared = {"results",     "sweep",           "consideration", "fit",   "calibration", "reproduction",
+                    "predictions", "live-validation", "accuracy",      "ranks", "buckets",     "comparison"};
   for (const Format& format : input_formats()) compared.insert(format.name);
   Words all;
   for (const auto& file : std::filesystem::directory_iterator(support::source_dir() / "docs" / "schemas")) {

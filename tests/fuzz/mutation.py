@@ -30,6 +30,7 @@ import re
 import resource
 import shutil
 import signal
+import sqlite3
 import stat
 import sys
 import tempfile
@@ -351,6 +352,46 @@ TRIOSIM = {
 }
 
 
+RANKS = {f"rank{rank}.json": json.dumps({"distributedInfo": {"rank": rank, "world_size": 2, "pg_config": [
+    {"pg_name": "1", "pg_desc": "dp", "pg_size": 2, "ranks": [0, 1]}]}, "baseTimeNanoseconds": 1700000000000000000, "traceEvents": [
+    event for step in range(3) for event in (
+        {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1, "ts": 1000 * step, "dur": 900},
+        {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 1, "tid": 2, "ts": 1000 * step + 40, "dur": 9,
+         "args": {"Input Dims": [[64], []], "Input type": ["float", ""]}},
+        {"ph": "X", "cat": "cuda_runtime", "name": "l", "pid": 1, "tid": 2, "ts": 1000 * step + 45, "dur": 1, "args": {"correlation": step + 1}},
+        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 1000 * step + 20.5, "dur": 70.25, "args": {"correlation": 9}},
+        {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce", "pid": 0, "tid": 9, "ts": 1000 * step + 60 + rank, "dur": 50 - rank,
+         "args": {"correlation": step + 1, "stream": 9, "Collective name": "allreduce", "In msg nelems": 1000 * (step + 1), "Out msg nelems": 1000,
+                  "dtype": "Float", "Group size": 2, "Process Group Name": "1", "Process Group Ranks": "[0, 1]", "Seq": step}})]}).encode()
+    for rank in range(2)}
+EXECUTION_TRACE = json.dumps({"schema": "1.1.0-chakra.0.0.4", "nodes": [
+    {"id": 1, "name": "ProfilerStep#1"},
+    {"id": 2, "name": "torch::autograd::AccumulateGrad", "inputs": {"values": [], "shapes": [[8, 4]], "types": ["Tensor(float)"]}, "attrs": []},
+    {"id": 3, "name": "torch::autograd::AccumulateGrad", "inputs": {"values": [], "shapes": [[4]], "types": ["Tensor(float)"]}, "attrs": []},
+    {"id": 4, "name": "record_param_comms", "inputs": {"values": [7, ["0", "default_pg"], "allreduce"], "shapes": [[[36]]], "types": ["GenericList"]},
+     "attrs": [{"name": "collective_name", "type": "string", "value": "allreduce"}, {"name": "in_msg_nelems", "type": "uint64", "value": 36},
+               {"name": "dtype", "type": "string", "value": "Float"}, {"name": "pg_size", "type": "uint64", "value": 2}]}]}).encode()
+
+
+def nsys_export():
+    """The tables of Nsight Systems' SQLite export that are read."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "e.sqlite"
+        database = sqlite3.connect(path)
+        database.executescript("""
+            CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+            INSERT INTO StringIds VALUES (1, 'ncclDevKernel_AllReduce'), (2, 'gemm'), (3, 'ncclAllReduce');
+            CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER,
+                correlationId INTEGER, globalPid INTEGER, shortName INTEGER);
+            INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (0, 50, 0, 7, 1, 0, 2), (60, 130, 0, 9, 2, 0, 1), (80, 130, 1, 9, 3, 0, 1);
+            CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, globalTid INTEGER, correlationId INTEGER);
+            INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (10, 15, 5, 2), (20, 25, 5, 3);
+            CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, text TEXT, textId INTEGER, globalTid INTEGER, jsonText TEXT);
+            INSERT INTO NVTX_EVENTS VALUES (9, 16, NULL, 3, 5, '{"Message size [bytes]": 4096}');""")
+        database.close()
+        return path.read_bytes()
+
+
 def with_nccl(trace):
     """A trace with steps and two collectives."""
     events = parse(trace)
@@ -438,6 +479,13 @@ def corpus_of():
     add(["import", "t.json", "--batch", "4", "--tensors", "layer"], {"t.json": with_nccl(kineto)})
     add(["import", "t.json.gz", "--format", "kineto", "--batch", "4"], {"t.json.gz": gzip.compress(kineto, mtime=0)})
     add(["import", "g.json", "--batch", "1"], {"g.json": read("tests/fuzz/seeds/kineto-gradients.json")})
+    add(["import", "rank0.json", "rank1.json"], RANKS)
+    add(["import", "rank0.json", "rank1.json", "--json", "--network", "net", "--group", "1"], RANKS, outputs=["net"])
+    add(["compare", "rank0.json", "rank1.json"], RANKS)
+    add(["compare", "rank0.json", "rank1.json", "--json", "--plan", "s.json"], {**RANKS, **with_plan}, sorted(RANKS))
+    add(["import", "et.json"], {"et.json": EXECUTION_TRACE})
+    add(["import", "et.json.gz", "--json"], {"et.json.gz": gzip.compress(EXECUTION_TRACE, mtime=0)})
+    add(["import", "e.sqlite"], {"e.sqlite": nsys_export()})
     return out
 
 

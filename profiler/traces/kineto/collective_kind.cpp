@@ -1,5 +1,7 @@
 #include "profiler/traces/kineto/collective_kind.hpp"
 
+#include <array>
+
 namespace kineto {
 
 using core::CollectiveKind;
@@ -17,6 +19,23 @@ std::optional<CollectiveKind> collective_kind(std::string_view name) {
   if (text.find("reducescatter") != std::string::npos) return CollectiveKind::reduce_scatter;
   if (text.find("allgather") != std::string::npos) return CollectiveKind::all_gather;
   return std::nullopt;
+}
+
+std::int64_t element_bytes(std::string_view dtype) {
+  struct Entry {
+    std::string_view name;
+    std::int64_t bytes;
+  };
+  constexpr auto kAll = std::to_array<Entry>(
+      {{"float", 4},       {"half", 2},     {"bfloat16", 2}, {"double", 8},       {"int", 4},
+       {"long", 8},        {"long int", 8}, {"byte", 1},     {"char", 1},         {"unsigned char", 1},
+       {"signed char", 1}, {"bool", 1},     {"short", 2},    {"float8e4m3fn", 1}, {"float8e5m2", 1},
+       {"float32", 4},     {"float16", 2},  {"float64", 8},  {"int8", 1},         {"uint8", 1},
+       {"int32", 4},       {"int64", 8}});
+  const std::string text = plain_name(dtype.substr(dtype.rfind(':') + 1));
+  for (const Entry& entry : kAll)
+    if (entry.name == text) return entry.bytes;
+  return 0;
 }
 
 }  // namespace kineto

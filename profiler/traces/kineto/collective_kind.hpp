@@ -1,7 +1,8 @@
-// Collectives by the names that traces give them and their kernels.
+// Collectives and types of elements by the names that traces and kernels give them.
 
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,5 +17,9 @@ std::string plain_name(std::string_view name);
 
 /// Returns nothing for other communication, for example an all-to-all.
 std::optional<core::CollectiveKind> collective_kind(std::string_view name);
+
+/// The size of an element by the name of its type, such as "float", "c10::Half" and "Float8_e4m3fn"; 0:
+/// unknown.
+std::int64_t element_bytes(std::string_view dtype);
 
 }  // namespace kineto

@@ -1,7 +1,6 @@
 #include "profiler/traces/kineto/communication.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -17,29 +16,6 @@ namespace {
 using core::CollectiveKind;
 
 constexpr double kNsPerUs = 1000;
-
-std::int64_t bytes_of(std::string_view dtype) {
-  struct Entry {
-    std::string_view name;
-    std::int64_t bytes;
-  };
-  constexpr std::array<Entry, 12> kAll = {{{"float", 4},
-                                           {"half", 2},
-                                           {"bfloat16", 2},
-                                           {"double", 8},
-                                           {"int", 4},
-                                           {"long", 8},
-                                           {"long int", 8},
-                                           {"byte", 1},
-                                           {"char", 1},
-                                           {"bool", 1},
-                                           {"float8e4m3fn", 1},
-                                           {"float8e5m2", 1}}};
-  const std::string text = plain_name(dtype.substr(dtype.rfind(':') + 1));  // "c10::Half" is half
-  for (const Entry& entry : kAll)
-    if (entry.name == text) return entry.bytes;
-  return 0;
-}
 
 /// Returns nothing for what networks do not describe: broadcasts, all-to-alls, point to point.
 std::optional<CollectiveKind> kind_of(const Trace& trace, const Kernel& kernel) {
@@ -66,7 +42,7 @@ std::int64_t bytes_by_kernel(std::string_view name) {
 
 /// Returns the size of a collective as networks define it: the total for scattered and gathered data.
 double size_of(const Trace& trace, const Kernel& kernel, const Collective& collective, CollectiveKind kind) {
-  std::int64_t each_bytes = bytes_of(trace.texts[collective.dtype]);
+  std::int64_t each_bytes = element_bytes(trace.texts[collective.dtype]);
   if (each_bytes == 0 && kind != CollectiveKind::all_gather)
     each_bytes = bytes_by_kernel(trace.texts[kernel.name]);
   const auto each = static_cast<double>(each_bytes);

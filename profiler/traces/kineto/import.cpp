@@ -350,7 +350,9 @@ Trace trace_with_kernels(const std::string& path, const traces::ImportOptions& o
   Trace trace = read_trace(path);
   if (trace.world_size == 0) trace.world_size = options.workers;
   if (trace.kernels.empty())
-    refuse(trace, "kernels of a GPU", fmt::format("none in {} events", trace.events));
+    refuse(trace, "kernels of a GPU",
+           fmt::format("none in {} events; training on CPUs is profiled by fusewise.torch instead",
+                       trace.events));
   return trace;
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <system_error>
 
@@ -388,22 +387,6 @@ Trace read_trace(const std::string& path) {
         fmt::format("{}: /: expected an array of events or an object with traceEvents, got neither",
                     core::one_line(path)));
   return trace;
-}
-
-bool looks_like_trace(const std::string& path) {
-  constexpr std::size_t kEnough = 1U << 14U;
-  std::error_code none;
-  if (!std::filesystem::is_regular_file(path, none)) return false;  // what a pipe holds is read only once
-  try {
-    GzipStream buffer(path);
-    std::string begin(kEnough, '\0');
-    begin.resize(static_cast<std::size_t>(buffer.sgetn(begin.data(), static_cast<std::streamsize>(kEnough))));
-    const std::size_t first = begin.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
-    if (first == std::string::npos || (begin[first] != '{' && begin[first] != '[')) return false;
-    return begin.find("\"traceEvents\"") != std::string::npos || begin.find("\"ph\"") != std::string::npos;
-  } catch (const InputError&) {
-    return false;
-  }
 }
 
 }  // namespace kineto

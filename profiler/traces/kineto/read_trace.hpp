@@ -13,7 +13,4 @@ namespace kineto {
 /// FILE:LINE:COLUMN if it is not JSON.
 Trace read_trace(const std::string& path);
 
-/// Returns whether the file begins like a trace; false also if it cannot be read, or not twice.
-bool looks_like_trace(const std::string& path);
-
 }  // namespace kineto

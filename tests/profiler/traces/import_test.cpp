@@ -167,11 +167,15 @@ TEST_CASE("import: each format is recognised from its text, and only it") {
     }
 }
 
+const std::string kKinds =
+    "expected a trace of the PyTorch profiler (JSON, also gzip), a PyTorch execution trace, an SQLite export "
+    "of "
+    "Nsight Systems, or a log in one of the formats ";
+
 TEST_CASE("import: what is no log, several kinds of logs, or none is refused") {
-  check_refused("hello\n", "x.log: /: expected a log in one of the formats " +
-                               support::listed(traces::import_formats()) + ", got text of none of them");
-  check_refused("", "x.log: /: expected a log in one of the formats " +
-                        support::listed(traces::import_formats()) + ", got text of none of them");
+  check_refused("hello\n",
+                "x.log: /: " + kKinds + support::listed(traces::import_formats()) + ", got none of them");
+  check_refused("", "x.log: /: " + kKinds + support::listed(traces::import_formats()) + ", got none of them");
   check_refused({{"a.log", kOsu2}, {"b.log", kVtrain}},
                 "b.log: /: expected the format osu, as in a.log, got vtrain");
   check_refused(std::vector<LogFile>{}, "import: expected at least one log, got none");
@@ -185,9 +189,9 @@ TEST_CASE("import: what is no log, several kinds of logs, or none is refused") {
                 {.format = "b-caffe"});
   check_refused(kOsu2, "x.log: /: expected the header of idx,tensor,numel,gap_us, got no such line",
                 {.format = "espresso"});
-  check_refused({{"a\nb.log", "hello"}}, "a\\u000ab.log: /: expected a log in one of the formats " +
-                                             support::listed(traces::import_formats()) +
-                                             ", got text of none of them");
+  check_refused(
+      {{"a\nb.log", "hello"}},
+      "a\\u000ab.log: /: " + kKinds + support::listed(traces::import_formats()) + ", got none of them");
 }
 
 TEST_CASE("import: options out of range are refused") {

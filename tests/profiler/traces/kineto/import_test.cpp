@@ -15,6 +15,7 @@
 #include "profiler/traces/kineto/calls.hpp"
 #include "profiler/traces/kineto/layers.hpp"
 #include "profiler/traces/kineto/read_trace.hpp"
+#include "profiler/traces/ranks/source_kind.hpp"
 #include "tests/profiler/traces/kineto/trace_text.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -271,7 +272,7 @@ TEST_CASE("kineto: gzip is read as what it holds") {
   const std::size_t name = unpacked.find("t.json.gz");
   REQUIRE(name != std::string::npos);
   CHECK(unpacked.erase(name + 6, 3) == profile);
-  CHECK(looks_like_trace(packed));
+  CHECK(ranks::source_kind(packed) == ranks::SourceKind::kineto);
 
   const std::string bytes = core::read_file(packed);
   const std::string cut = folder.put("cut.json.gz", bytes.substr(0, bytes.size() / 2));
@@ -401,7 +402,10 @@ TEST_CASE("kineto: what is no trace, or holds too little, is refused with its pl
         "t.json:2:13: expected JSON, got '\"X\", o'");
   CHECK(refusal(whole + whole).find("expected JSON, got") != std::string::npos);
   CHECK(refusal("{}") == "t.json: /: expected an array of events or an object with traceEvents, got neither");
-  CHECK(refusal("[]") == "t.json: /: expected kernels of a GPU, got none in 0 events");
+  CHECK(refusal("[]") ==
+        "t.json: /: expected kernels of a GPU, got none in 0 events; training on CPUs is profiled by "
+        "fusewise.torch "
+        "instead");
   CHECK(refusal("[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"dur\": 1}]") ==
         "t.json:1: expected an event with a time (ts), got one without: k");
   CHECK(refusal("[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"ts\": 1, \"dur\": -2}]") ==
@@ -415,7 +419,7 @@ TEST_CASE("kineto: what is no trace, or holds too little, is refused with its pl
   CHECK(refusal("[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"ts\": 1, \"dur\": 2}]") ==
         "t.json: /: expected operators with GPU time, got none");
   CHECK(refusal(whole, {.format = "kineto", .batch_size = 3}) == "taken");
-  CHECK_FALSE(looks_like_trace(data("no such file")));
+  CHECK(ranks::source_kind(data("no such file")) == ranks::SourceKind::log);
 }
 
 TEST_CASE("kineto: a network needs no layers") {

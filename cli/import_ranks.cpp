@@ -1,0 +1,116 @@
+#include "cli/import_ranks.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/errors.hpp"
+#include "core/field.hpp"
+#include "profiler/traces/importers/shared.hpp"
+#include "profiler/traces/ranks/read_kineto.hpp"
+#include "profiler/traces/ranks/read_nsys.hpp"
+
+namespace cli {
+namespace {
+
+using core::InputError;
+using ranks::SourceKind;
+
+std::string_view name(SourceKind kind) {
+  switch (kind) {
+    case SourceKind::kineto: return "a trace of the PyTorch profiler";
+    case SourceKind::execution_trace: return "a PyTorch execution trace";
+    case SourceKind::nsys: return "an export of Nsight Systems";
+    case SourceKind::log: break;
+  }
+  return "a log or an unknown file";
+}
+
+/// The traces in a folder; other files in it are left out.
+std::vector<std::string> files_in(const std::string& folder) {
+  std::vector<std::string> out;
+  std::error_code problem;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, problem)) {
+    const std::string file = entry.path().string();
+    if (entry.is_regular_file(problem) && ranks::source_kind(file) != SourceKind::log) out.push_back(file);
+  }
+  if (problem)
+    throw InputError(fmt::format("{}: /: expected a folder that can be read, got: {}", core::one_line(folder),
+                                 problem.message()));
+  if (out.empty())
+    throw InputError(fmt::format("{}: /: expected a folder with {}, got none", core::one_line(folder),
+                                 "traces of the PyTorch profiler or exports of Nsight Systems"));
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> files_of(const std::vector<std::string>& names) {
+  std::vector<std::string> out;
+  std::error_code none;
+  for (const std::string& each : names) {
+    if (!std::filesystem::is_directory(each, none)) {
+      out.push_back(each);
+      continue;
+    }
+    const std::vector<std::string> found = files_in(each);
+    out.insert(out.end(), found.begin(), found.end());
+  }
+  return out;
+}
+
+SourceKind kind_of_all(const std::vector<std::string>& files) {
+  const SourceKind kind = ranks::source_kind(files.front());
+  for (const std::string& file : files)
+    if (const SourceKind other = ranks::source_kind(file); other != kind)
+      throw InputError(fmt::format("{}: /: expected {}, as {} is, got {}", core::one_line(file), name(kind),
+                                   core::one_line(files.front()), name(other)));
+  if (kind == SourceKind::execution_trace && files.size() > 1)
+    throw InputError(fmt::format("{}: /: expected one execution trace at a time, got a second file",
+                                 core::one_line(files[1])));
+  return kind;
+}
+
+std::vector<ranks::RankTrace> read_ranks(const std::vector<std::string>& files, std::string_view step) {
+  std::vector<ranks::RankTrace> out;
+  for (const std::string& file : files) {
+    if (ranks::source_kind(file) == SourceKind::nsys) {
+      for (ranks::RankTrace& trace : ranks::read_nsys(file, step)) out.push_back(std::move(trace));
+      continue;
+    }
+    out.push_back(ranks::read_kineto(file, step));
+    const ranks::RankTrace& trace = out.back();
+    if (trace.exchanges.empty() && trace.compute.empty())
+      throw InputError(
+          fmt::format("{}: /traceEvents: expected kernels of a GPU, got none; training on CPUs is profiled "
+                      "by fusewise.torch "
+                      "(profiler/torch/fusewise_torch.py) instead",
+                      core::one_line(file)));
+  }
+  return out;
+}
+
+core::Network network_of_group(const ranks::Report& report, const std::string& group, const std::string& name,
+                               double line_rate_gbps) {
+  const std::string source = report.job.ranks.front().path;
+  core::Network out =
+      traces::network_of(ranks::measurements_of(report, group),
+                         name.empty() ? traces::importers::stem({.path = source, .text = {}}) : name);
+  if (line_rate_gbps > 0) out.line_rate_gbps = line_rate_gbps;
+  return core::read_network(core::Field::parse(core::network_text(out), core::one_line(source)));
+}
+
+const ranks::RankTrace& trace_of(const ranks::Report& report, std::int64_t rank) {
+  std::vector<std::int64_t> known;
+  for (const ranks::RankTrace& trace : report.job.ranks) {
+    if (rank < 0 || trace.rank == rank) return trace;
+    known.push_back(trace.rank);
+  }
+  throw InputError(fmt::format("--rank: expected one of {}, got {}", fmt::join(known, ", "), rank));
+}
+
+}  // namespace cli

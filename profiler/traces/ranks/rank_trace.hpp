@@ -1,0 +1,104 @@
+// What one rank of a job did, as far as comparing ranks needs it: its collectives, when it computed, and its
+// steps. Times are integer nanoseconds on the rank's own clock, since its first event.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/network.hpp"
+#include "profiler/traces/kineto/device_time.hpp"
+
+namespace ranks {
+
+using kineto::Span;
+using kineto::Spans;
+
+/// What an exchange between ranks does. `point_to_point` is a send, a receive, or a batch of both.
+enum class Kind : std::uint8_t {
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  all_to_all,
+  broadcast,
+  reduce,
+  gather,
+  scatter,
+  barrier,
+  point_to_point,
+  unknown
+};
+
+std::string_view name(Kind kind);
+
+/// By the name of an operator or of a kernel, such as "_allgather_base" and
+/// "ncclDevKernel_AllReduce_Sum_f32".
+Kind kind_of(std::string_view name);
+
+/// Whether a network has curves for it.
+bool has_curve(Kind kind);
+core::CollectiveKind collective_of(Kind kind);
+
+/// Whether the name of a kernel is one of NCCL's or RCCL's.
+bool is_communication_kernel(std::string_view name);
+
+/// A process group as one rank knows it.
+struct LocalGroup {
+  std::string name;  ///< empty: the trace names none
+  std::string description;
+  std::vector<std::int64_t> members;  ///< global ranks, ascending; empty: not known
+  std::int64_t size = 0;              ///< 0: not known
+  std::int64_t stream = -1;           ///< tells groups without a name apart: each has a stream of its own
+};
+
+/// A collective, or other communication, of one rank: one kernel on its GPU.
+struct Exchange {
+  Span ran;
+  Kind kind = Kind::unknown;
+  std::uint32_t group = 0;     ///< index into the rank's groups
+  std::int64_t sequence = -1;  ///< number in the group that is the same on all ranks; -1: not known
+  std::string id;              ///< identifies the collective on all ranks; mostly empty
+  std::int64_t bytes = 0;      ///< the total for scattered and gathered data; 0: not known
+  std::int64_t step = -1;      ///< index into the rank's steps; -1: none
+};
+
+/// An iteration that the trace marks, on the host.
+struct Step {
+  std::string label;  ///< the number that all ranks give it
+  Span span;
+  std::int64_t device_start_ns = -1;  ///< the first kernel that was launched in it; before `span`: none
+};
+
+struct RankTrace {
+  std::string path;
+  std::int64_t rank = -1;       ///< -1: neither the trace nor its name says
+  std::int64_t world_size = 0;  ///< 0: not known
+  std::string device;
+  std::int64_t origin_ns = 0;  ///< the first event on the rank's own clock
+  std::vector<LocalGroup> groups;
+  std::vector<Exchange> exchanges;  ///< in order of their starts
+  Spans compute;                    ///< disjoint and in order: some kernel that does not communicate ran
+  Spans copies;                     ///< likewise, of copies
+  std::vector<Step> steps;          ///< in order
+  std::vector<std::string> notes;   ///< what the trace lacks
+};
+
+/// When a kernel that computes was launched and when it began.
+struct Launched {
+  std::int64_t at_ns = 0;
+  std::int64_t start_ns = 0;
+};
+
+/// Brings a trace that has been read into the order described above: sorts, unites spans, finds the step of
+/// each exchange by when the host launched it, and makes times relative to the first event. Throws InputError
+/// for a trace that lasts more than 11 days.
+void finish(RankTrace& trace, const std::vector<std::int64_t>& launched_ns,
+            const std::vector<Launched>& compute = {});
+
+/// Adds to all times.
+void shift(RankTrace& trace, std::int64_t ns);
+
+}  // namespace ranks

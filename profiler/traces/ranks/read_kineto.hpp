@@ -1,0 +1,19 @@
+// Reads the collectives and the compute of one rank from a trace of the PyTorch profiler (Kineto).
+
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "profiler/traces/ranks/rank_trace.hpp"
+
+namespace ranks {
+
+/// `step` is the prefix of the annotations that mark iterations. Throws InputError for a file that is no
+/// trace. A trace without kernels of a GPU has neither exchanges nor compute.
+RankTrace read_kineto(const std::string& path, std::string_view step);
+
+/// Returns the rank that a file's name states, as in "rank3.json" and "worker3_step_12.pt.trace.json", or -1.
+std::int64_t rank_in_name(const std::string& path);
+
+}  // namespace ranks

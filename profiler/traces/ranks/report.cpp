@@ -1,0 +1,289 @@
+#include "profiler/traces/ranks/report.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/errors.hpp"
+#include "core/field.hpp"
+#include "core/json.hpp"
+#include "core/json_text.hpp"
+#include "core/text_table.hpp"
+
+namespace ranks {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr double kNsPerUs = 1000;
+constexpr double kUsPerMs = 1000;
+
+double us(std::int64_t ns) { return static_cast<double>(ns) / kNsPerUs; }
+
+std::string ms(double time_us) { return fmt::format("{:.3f}", time_us / kUsPerMs); }
+
+/// "0 to 7", "0, 2, 4" or "0 to 6 in steps of 2".
+std::string members_text(const std::vector<std::int64_t>& members) {
+  if (members.empty()) return "ranks unknown";
+  if (members.size() == 1) return fmt::format("rank {}", members.front());
+  const std::int64_t step = members[1] - members[0];
+  bool is_regular = step > 0;
+  for (std::size_t i = 2; i < members.size(); ++i)
+    is_regular = is_regular && members[i] - members[i - 1] == step;
+  if (is_regular && members.size() > 2)
+    return fmt::format("ranks {} to {}{}", members.front(), members.back(),
+                       step == 1 ? "" : fmt::format(" in steps of {}", step));
+  constexpr std::size_t kShown = 16;
+  if (members.size() > kShown)
+    return fmt::format("ranks {} and {} others", members.front(), members.size() - 1);
+  return fmt::format("ranks {}", fmt::join(members, ", "));
+}
+
+std::string title(const Group& group) {
+  return fmt::format("group {}{}, {}", core::one_line(group.name),
+                     group.description.empty() ? "" : fmt::format(" ({})", core::one_line(group.description)),
+                     members_text(group.members));
+}
+
+std::string clocks_text(const Job& job) {
+  std::int64_t largest = 0;
+  std::int64_t rank = 0;
+  for (std::size_t i = 0; i < job.ranks.size(); ++i) {
+    const std::int64_t offset = job.clocks.offset_ns[i];
+    if (std::abs(offset) > std::abs(largest)) {
+      largest = offset;
+      rank = job.ranks[i].rank;
+    }
+  }
+  return fmt::format(
+      "clocks aligned by the ends of {} collectives, which agree within {:.1f} us; largest correction "
+      "{:.1f} us (rank {})\n",
+      job.clocks.collectives, us(job.clocks.spread_ns), us(largest), rank);
+}
+
+std::string sizes_table(const GroupStatistics& group, std::int64_t zero_ns) {
+  std::vector<std::vector<std::string>> rows = {
+      {"collective", "bytes", "count", "first at ms", "transfer ms", "spread ms", "waited ms", "exposed ms"}};
+  for (const SizeStatistics& size : group.sizes)
+    rows.push_back({std::string(name(size.kind)), size.bytes > 0 ? fmt::to_string(size.bytes) : "unknown",
+                    fmt::to_string(size.count), ms(us(size.first_ns - zero_ns)), ms(size.transfer_us),
+                    ms(size.spread_us), ms(size.waited_us), ms(size.exposed_us)});
+  return core::aligned(std::move(rows), {0});
+}
+
+std::string group_text(const Report& report, const GroupStatistics& group, std::int64_t zero_ns) {
+  std::string out = '\n' + title(report.job.groups[group.group]) + '\n';
+  out += fmt::format(
+      "{} collectives: kernels of {} to {} ms per rank, {} ms from last arrival to last end; exposed {} ms "
+      "per "
+      "rank, of it {} ms waiting for others\n",
+      group.collectives, ms(group.min_kernel_us), ms(group.max_kernel_us), ms(group.transfer_us),
+      ms(group.exposed_us), ms(group.exposed_waiting_us));
+  if (!group.latecomers.empty()) {
+    constexpr std::size_t kShown = 3;
+    std::vector<std::string> parts;
+    for (std::size_t i = 0; i < group.latecomers.size() && i < kShown; ++i)
+      parts.push_back(fmt::format("rank {} {} times ({} ms)", group.latecomers[i].rank,
+                                  group.latecomers[i].times, ms(group.latecomers[i].kept_waiting_us)));
+    out += fmt::format("came last, and kept all others waiting: {}\n", fmt::join(parts, ", "));
+  }
+  return out + sizes_table(group, zero_ns);
+}
+
+std::string ranks_table(const Job& job) {
+  std::vector<std::vector<std::string>> rows = {
+      {"rank", "whole ms", "compute", "communication", "exposed", "copies", "idle", "trace"}};
+  for (const RankTrace& trace : job.ranks) {
+    const RankTimes times = times_of(trace);
+    rows.push_back({fmt::to_string(trace.rank), ms(times.whole_us), ms(times.compute_us),
+                    ms(times.communication_us), ms(times.exposed_us), ms(times.copies_us), ms(times.idle_us),
+                    core::one_line(std::filesystem::path(trace.path).filename().string())});
+  }
+  return core::aligned(std::move(rows), {7});
+}
+
+/// When the first rank's first kernel began.
+std::int64_t zero_of(const Job& job) {
+  const RankTrace& trace = job.ranks.front();
+  std::int64_t out = trace.compute.empty() ? 0 : trace.compute.front().first;
+  if (!trace.exchanges.empty())
+    out = trace.compute.empty() ? trace.exchanges.front().ran.first
+                                : std::min(out, trace.exchanges.front().ran.first);
+  return out;
+}
+
+ordered_json to_json(const Job& job, std::size_t at) {
+  const RankTrace& trace = job.ranks[at];
+  const RankTimes times = times_of(trace);
+  return {{"rank", trace.rank},
+          {"trace", core::one_line(std::filesystem::path(trace.path).filename().string())},
+          {"clock_offset_us", us(job.clocks.offset_ns[at])},
+          {"whole_us", times.whole_us},
+          {"compute_us", times.compute_us},
+          {"communication_us", times.communication_us},
+          {"exposed_us", times.exposed_us},
+          {"copies_us", times.copies_us},
+          {"idle_us", times.idle_us}};
+}
+
+ordered_json sizes_json(const GroupStatistics& group, std::int64_t zero_ns) {
+  ordered_json out = ordered_json::array();
+  for (const SizeStatistics& size : group.sizes) {
+    ordered_json item = {{"collective", name(size.kind)}};
+    if (size.bytes > 0) item["bytes"] = size.bytes;
+    item.update({{"count", size.count},
+                 {"first_at_us", us(size.first_ns - zero_ns)},
+                 {"transfer_us", size.transfer_us},
+                 {"spread_us", size.spread_us},
+                 {"waited_us", size.waited_us},
+                 {"exposed_us", size.exposed_us}});
+    out.push_back(std::move(item));
+  }
+  return out;
+}
+
+ordered_json calls_json(const Report& report, std::size_t group, std::int64_t zero_ns) {
+  ordered_json out = ordered_json::array();
+  for (const Meeting& meeting : report.job.meetings) {
+    if (meeting.group != group) continue;
+    const Arrival arrival = arrival_of(report.job, meeting);
+    double exposed = 0;
+    for (const Member& member : meeting.members)
+      exposed += us(report.exposed[member.rank][member.exchange].ns());
+    ordered_json item = {{"collective", name(meeting.kind)}};
+    if (meeting.bytes > 0) item["bytes"] = meeting.bytes;
+    if (meeting.sequence >= 0) item["sequence"] = meeting.sequence;
+    item.update({{"first_start_us", us(arrival.first_start_ns - zero_ns)},
+                 {"last_start_us", us(arrival.last_start_ns - zero_ns)},
+                 {"end_us", us(arrival.end_ns - zero_ns)},
+                 {"last_rank", report.job.ranks[arrival.last].rank},
+                 {"exposed_us", exposed / static_cast<double>(meeting.members.size())}});
+    out.push_back(std::move(item));
+  }
+  return out;
+}
+
+ordered_json to_json(const Report& report, const GroupStatistics& group, std::int64_t zero_ns) {
+  const Group& named = report.job.groups[group.group];
+  ordered_json late = ordered_json::array();
+  for (const Latecomer& each : group.latecomers)
+    late.push_back({{"rank", each.rank}, {"times", each.times}, {"kept_waiting_us", each.kept_waiting_us}});
+  return {{"name", core::one_line(named.name)},
+          {"description", core::one_line(named.description)},
+          {"size", named.size},
+          {"ranks", named.members},
+          {"collectives", group.collectives},
+          {"incomplete", named.incomplete},
+          {"min_kernel_us", group.min_kernel_us},
+          {"max_kernel_us", group.max_kernel_us},
+          {"transfer_us", group.transfer_us},
+          {"exposed_us", group.exposed_us},
+          {"exposed_waiting_us", group.exposed_waiting_us},
+          {"came_last", std::move(late)},
+          {"sizes", sizes_json(group, zero_ns)},
+          {"calls", calls_json(report, group.group, zero_ns)}};
+}
+
+/// By name or description; "NAME@RANK" is the one that the rank belongs to.
+bool is_named(const Group& group, const std::string& wanted) {
+  for (const std::string& name : {group.name, group.description}) {
+    if (name.empty()) continue;
+    if (name == wanted) return true;
+    for (const std::int64_t member : group.members)
+      if (wanted == fmt::format("{}@{}", name, member)) return true;
+  }
+  return false;
+}
+
+std::vector<std::string> warnings_of(const Report& report) {
+  std::vector<std::string> out = report.job.warnings;
+  for (const GroupStatistics& group : report.groups) {
+    const std::string& name = report.job.groups[group.group].name;
+    if (group.inconsistent > 0)
+      out.push_back(
+          fmt::format("group {}: {} collectives end before their last member came and are left out of "
+                      "the curves: clocks differ by more than they take",
+                      core::one_line(name), group.inconsistent));
+    if (group.without_size > 0)
+      out.push_back(fmt::format("group {}: the traces do not state the size of {} of {} collectives",
+                                core::one_line(name), group.without_size, group.collectives));
+  }
+  if (report.job.ranks.size() == 1)
+    out.emplace_back(
+        "one rank alone: how long it waited for others is not known, and all of a kernel counts as transfer");
+  return out;
+}
+
+}  // namespace
+
+Report make_report(std::vector<RankTrace> traces) {
+  Report out = {.job = make_job(std::move(traces))};
+  out.exposed = exposed_times(out.job);
+  out.groups = statistics(out.job, out.exposed);
+  out.warnings = warnings_of(out);
+  return out;
+}
+
+std::string report_text(const Report& report) {
+  const Job& job = report.job;
+  std::int64_t world = static_cast<std::int64_t>(job.ranks.size());
+  for (const RankTrace& trace : job.ranks) world = std::max(world, trace.world_size);
+  std::string out = fmt::format("{} of {} ranks; times from the first kernel of rank {}\n", job.ranks.size(),
+                                world, job.ranks.front().rank);
+  if (job.clocks.collectives > 0) out += clocks_text(job);
+  out += ranks_table(job);
+  const std::int64_t zero = zero_of(job);
+  for (const GroupStatistics& group : report.groups) out += group_text(report, group, zero);
+  if (report.groups.empty()) out += "\nno collective of a known process group\n";
+  return out;
+}
+
+std::string report_json(const Report& report) {
+  const std::int64_t zero = zero_of(report.job);
+  ordered_json ranks = ordered_json::array();
+  for (std::size_t i = 0; i < report.job.ranks.size(); ++i) ranks.push_back(to_json(report.job, i));
+  ordered_json groups = ordered_json::array();
+  for (const GroupStatistics& group : report.groups) groups.push_back(to_json(report, group, zero));
+  ordered_json warnings = ordered_json::array();
+  for (const std::string& warning : report.warnings) warnings.push_back(core::one_line(warning));
+  return core::json_text(
+      {{"format", "fusewise.ranks"},
+       {"version", 1},
+       {"warnings", std::move(warnings)},
+       {"clocks",
+        {{"collectives", report.job.clocks.collectives}, {"spread_us", us(report.job.clocks.spread_ns)}}},
+       {"ranks", std::move(ranks)},
+       {"groups", std::move(groups)}});
+}
+
+traces::Measurements measurements_of(const Report& report, const std::string& group) {
+  const std::string first = core::one_line(report.job.ranks.front().path);
+  std::vector<std::string> with_curves;
+  std::vector<const GroupStatistics*> found;
+  for (const GroupStatistics& each : report.groups) {
+    const Group& named = report.job.groups[each.group];
+    if (curves(report.job, each).empty()) continue;
+    with_curves.push_back(title(named));
+    if (group.empty() || is_named(named, group)) found.push_back(&each);
+  }
+  if (with_curves.empty())
+    throw core::InputError(
+        fmt::format("{}: /: expected all-reduces, reduce-scatters or all-gathers of known sizes, to write a "
+                    "network, got none",
+                    first));
+  if (found.size() != 1)
+    throw core::InputError(fmt::format("--group: expected one of the groups that have curves ({}), got {}",
+                                       fmt::join(with_curves, "; "),
+                                       group.empty() ? "no name" : "'" + core::printable(group) + "'"));
+  const Group& named = report.job.groups[found.front()->group];
+  return {.source = fmt::format("traces of {} ranks, {}: from the last arrival to the last end of "
+                                "each collective, median",
+                                named.traced.size(), title(named)),
+          .series = curves(report.job, *found.front())};
+}
+
+}  // namespace ranks

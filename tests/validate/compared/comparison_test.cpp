@@ -1,0 +1,80 @@
+// What was measured beside what was predicted: parts add up, and a real job through the program.
+
+#include <cmath>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/files.hpp"
+#include "profiler/traces/ranks/read_kineto.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "validate/compared/comparison.hpp"
+
+namespace compared {
+namespace {
+
+const std::string kJob = "tests/data/ranks/dlrm";
+
+ranks::Report real_job() {
+  std::vector<ranks::RankTrace> traces;
+  for (int rank = 0; rank < 8; ++rank)
+    traces.push_back(ranks::read_kineto(
+        (support::source_dir() / fmt::format("{}/worker{}.pt.trace.json.gz", kJob, rank)).string(),
+        "ProfilerStep#"));
+  return ranks::make_report(std::move(traces));
+}
+
+void check_sum(const Iteration& iteration) {
+  CHECK(iteration.local_us() + iteration.exposed_us() - iteration.other_exposed_us ==
+        doctest::Approx(iteration.iteration_us));
+  CHECK(iteration.idle_us >= 0);
+}
+
+TEST_CASE("compare: on every rank the exposed times, computing, copies and waits add up to the iteration") {
+  const ranks::Report report = real_job();
+  for (const ranks::RankTrace& trace : report.job.ranks) {
+    CAPTURE(trace.rank);
+    const Iteration iteration = measured(report, trace, "");
+    check_sum(iteration);
+    REQUIRE(iteration.collectives.size() == 3);
+    CHECK(iteration.collectives[0].bytes == 1'576'964);
+    CHECK(iteration.other_exposed_us > 0);  // the all-to-alls
+  }
+}
+
+TEST_CASE("compare: differences add up to that of the iterations, the largest first") {
+  const ranks::Report report = real_job();
+  const Comparison both = compare("before", measured(report, report.job.ranks[0], ""), "after",
+                                  measured(report, report.job.ranks[1], ""));
+  CHECK(both.same_buckets);
+  double sum = 0;
+  for (std::size_t i = 0; i < both.differences.size(); ++i) {
+    sum += both.differences[i].difference_us();
+    if (i > 0)
+      CHECK(std::abs(both.differences[i].difference_us()) <=
+            std::abs(both.differences[i - 1].difference_us()));
+  }
+  CHECK(sum == doctest::Approx(both.second.iteration_us - both.first.iteration_us));
+}
+
+TEST_CASE("compare: a simulated iteration is split in the same way") {
+  for (const std::string schedule : {"ddp", "wfbp", "dear", "s-sgd", "zero", "fsdp"}) {
+    CAPTURE(schedule);
+    const std::string text = fmt::format(
+        R"({{"format": "fusewise.scenario", "version": 1, "profile": "{0}/googlenet-k80.profile.json",
+            "network": "{0}/k80-10gbe.network.json", "workers": 8, "schedules": ["{1}"]}})",
+        (support::source_dir() / "traces").string(), schedule);
+    const scenarios::Scenario scenario = scenarios::read_scenario(core::Field::parse(text, "s"));
+    const Iteration iteration = predicted(scenario, scenario.schedules.front(), 8);
+    check_sum(iteration);
+    CHECK(iteration.iteration_us ==
+          doctest::Approx(scenarios::run(scenario).entries.front().metrics.iteration_us).epsilon(0.01));
+    CHECK_FALSE(iteration.collectives.empty());
+  }
+}
+
+}  // namespace
+}  // namespace compared

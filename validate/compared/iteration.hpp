@@ -1,0 +1,51 @@
+// One iteration of a job, measured or simulated, as parts that add up: what a worker does by itself, and the
+// exposed time of each collective.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/scenarios/run.hpp"
+#include "profiler/traces/ranks/report.hpp"
+
+namespace compared {
+
+/// A collective of gradients; times since the iteration began.
+struct Collective {
+  std::string kind;
+  std::int64_t bytes = 0;  ///< 0: not known
+  double start_us = 0;
+  double end_us = 0;
+  double exposed_us = 0;  ///< nothing computed meanwhile
+  double waiting_us = 0;  ///< of it before the last worker came; 0 where that is not known
+};
+
+struct Iteration {
+  std::string source;        ///< where it comes from, in words
+  std::int64_t workers = 0;  ///< that sum gradients; 0: not known
+  double iteration_us = 0;
+  double busy_us = 0;                   ///< kernels ran, or a simulated worker computed
+  double copies_us = 0;                 ///< only a copy ran
+  double idle_us = 0;                   ///< nothing ran: waits for the host
+  double other_exposed_us = 0;          ///< exposed communication besides the collectives below
+  std::vector<Collective> collectives;  ///< in order of their starts
+
+  double exposed_us() const;
+  /// Everything but the exposed collectives of gradients; with them, the iteration. A profile counts other
+  /// communication as part of its layers.
+  double local_us() const { return busy_us + copies_us + idle_us + other_exposed_us; }
+};
+
+/// The iteration of median length of one rank, from the first kernel of a step to that of the next. Its
+/// collectives are those of the group that sums gradients: `group` by name or description, or the group with
+/// the most bytes in all-reduces and reduce-scatters. Without steps, the whole trace is an iteration. Throws
+/// InputError if `group` names none.
+Iteration measured(const ranks::Report& report, const ranks::RankTrace& trace, const std::string& group);
+
+/// An iteration of a schedule on a number of workers, as simulated.
+Iteration predicted(const scenarios::Scenario& scenario, const planner::Schedule& schedule,
+                    std::int64_t workers);
+
+}  // namespace compared

@@ -1,0 +1,164 @@
+// The measured iteration of one rank.
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "core/errors.hpp"
+#include "core/printable.hpp"
+#include "validate/compared/iteration.hpp"
+
+namespace compared {
+namespace {
+
+using ranks::Kind;
+using ranks::Span;
+using ranks::Spans;
+
+constexpr double kNsPerUs = 1000;
+
+double us(std::int64_t ns) { return static_cast<double>(ns) / kNsPerUs; }
+
+Spans clipped(const Spans& spans, const Span& window) {
+  Spans out;
+  for (const Span& span : spans)
+    if (span.second > window.first && span.first < window.second)
+      out.emplace_back(std::max(span.first, window.first), std::min(span.second, window.second));
+  return out;
+}
+
+/// The part of a trace in a window.
+ranks::RankTrace clipped(const ranks::RankTrace& trace, const Span& window, std::vector<std::size_t>& kept) {
+  ranks::RankTrace out;
+  out.compute = clipped(trace.compute, window);
+  out.copies = clipped(trace.copies, window);
+  for (std::size_t i = 0; i < trace.exchanges.size(); ++i) {
+    ranks::Exchange exchange = trace.exchanges[i];
+    if (exchange.ran.second <= window.first || exchange.ran.first >= window.second) continue;
+    exchange.ran = {std::max(exchange.ran.first, window.first), std::min(exchange.ran.second, window.second)};
+    kept.push_back(i);
+    out.exchanges.push_back(std::move(exchange));
+  }
+  return out;
+}
+
+struct Window {
+  Span span;
+  std::string text;
+};
+
+Span whole(const ranks::RankTrace& trace) {
+  Spans all = trace.compute;
+  for (const ranks::Exchange& exchange : trace.exchanges) all.push_back(exchange.ran);
+  all.insert(all.end(), trace.copies.begin(), trace.copies.end());
+  all = kineto::united(std::move(all));
+  return all.empty() ? Span{0, 0} : Span{all.front().first, all.back().second};
+}
+
+/// The step of median length; the last one has no next and counts only if it is alone.
+Window median_step(const ranks::RankTrace& trace) {
+  std::vector<const ranks::Step*> steps;
+  for (const ranks::Step& step : trace.steps)
+    if (step.device_start_ns >= step.span.first) steps.push_back(&step);
+  const Span all = whole(trace);
+  if (steps.empty()) return {.span = all, .text = "the whole trace, which marks no steps"};
+  std::vector<Window> windows;
+  for (std::size_t i = 0; i + 1 < steps.size(); ++i)
+    if (steps[i + 1]->device_start_ns > steps[i]->device_start_ns)
+      windows.push_back(
+          {.span = {steps[i]->device_start_ns, steps[i + 1]->device_start_ns}, .text = steps[i]->label});
+  if (windows.empty()) {
+    const ranks::Step& only = *steps.front();
+    const std::int64_t length =
+        std::max(only.span.second - only.span.first, all.second - only.device_start_ns);
+    return {.span = {only.device_start_ns, only.device_start_ns + length},
+            .text = fmt::format("step {}, the only one", core::printable(only.label))};
+  }
+  std::stable_sort(windows.begin(), windows.end(), [](const Window& a, const Window& b) {
+    return a.span.second - a.span.first < b.span.second - b.span.first;
+  });
+  Window& median = windows[(windows.size() - 1) / 2];
+  median.text = fmt::format("step {}, the median of {}", core::printable(median.text), windows.size());
+  return median;
+}
+
+/// The group that sums gradients, as an index into the job's groups.
+std::optional<std::size_t> gradient_group(const ranks::Report& report, std::size_t rank,
+                                          const std::string& wanted) {
+  const ranks::Job& job = report.job;
+  std::map<std::size_t, std::int64_t> bytes;
+  for (const ranks::Exchange& exchange : job.ranks[rank].exchanges) {
+    const std::size_t group = job.group_of[rank][exchange.group];
+    const bool sums = exchange.kind == Kind::all_reduce || exchange.kind == Kind::reduce_scatter;
+    bytes[group] += sums ? std::max<std::int64_t>(exchange.bytes, 1) : 0;
+  }
+  std::optional<std::size_t> out;
+  for (const auto& [group, sum] : bytes) {
+    const ranks::Group& named = job.groups[group];
+    if (wanted.empty() ? sum > 0 && (!out || sum > bytes[*out])
+                       : named.name == wanted || named.description == wanted)
+      out = group;
+  }
+  if (!out && !wanted.empty())
+    throw core::InputError(fmt::format("--group: expected a process group of rank {}, got '{}'",
+                                       job.ranks[rank].rank, core::printable(wanted)));
+  return out;
+}
+
+}  // namespace
+
+double Iteration::exposed_us() const {
+  double out = other_exposed_us;
+  for (const Collective& collective : collectives) out += collective.exposed_us;
+  return out;
+}
+
+Iteration measured(const ranks::Report& report, const ranks::RankTrace& trace, const std::string& group) {
+  const auto rank = static_cast<std::size_t>(&trace - report.job.ranks.data());
+  const Window window = median_step(trace);
+  std::vector<std::size_t> kept;
+  const ranks::RankTrace part = clipped(trace, window.span, kept);
+
+  std::vector<std::int64_t> last_start(trace.exchanges.size());
+  for (std::size_t i = 0; i < trace.exchanges.size(); ++i) last_start[i] = trace.exchanges[i].ran.first;
+  for (const ranks::Meeting& meeting : report.job.meetings)
+    for (const ranks::Member& member : meeting.members)
+      if (member.rank == rank) last_start[member.exchange] = arrival_of(report.job, meeting).last_start_ns;
+  std::vector<std::int64_t> came;
+  for (const std::size_t i : kept) came.push_back(last_start[i]);
+  const std::vector<ranks::Exposed> exposed = exposed_times(part, came);
+
+  const std::optional<std::size_t> gradients = gradient_group(report, rank, group);
+  Iteration out = {.source = fmt::format("rank {}, {}", trace.rank, window.text),
+                   .iteration_us = us(window.span.second - window.span.first),
+                   .busy_us = us(kineto::length_ns(part.compute))};
+  for (std::size_t i = 0; i < part.exchanges.size(); ++i) {
+    const ranks::Exchange& exchange = part.exchanges[i];
+    const bool is_gradient = gradients && report.job.group_of[rank][exchange.group] == *gradients &&
+                             ranks::has_curve(exchange.kind);
+    if (!is_gradient) {
+      out.other_exposed_us += us(exposed[i].ns());
+      continue;
+    }
+    out.collectives.push_back({.kind = std::string(name(exchange.kind)),
+                               .bytes = exchange.bytes,
+                               .start_us = us(exchange.ran.first - window.span.first),
+                               .end_us = us(exchange.ran.second - window.span.first),
+                               .exposed_us = us(exposed[i].ns()),
+                               .waiting_us = us(exposed[i].waiting_ns)});
+  }
+  if (gradients) out.workers = report.job.groups[*gradients].size;
+  Spans all = part.compute;
+  for (const ranks::Exchange& exchange : part.exchanges) all.push_back(exchange.ran);
+  const std::int64_t without_copies = kineto::length_ns(kineto::united(all));
+  all.insert(all.end(), part.copies.begin(), part.copies.end());
+  const std::int64_t with_copies = kineto::length_ns(kineto::united(std::move(all)));
+  out.copies_us = us(with_copies - without_copies);
+  out.idle_us = us(window.span.second - window.span.first - with_copies);
+  return out;
+}
+
+}  // namespace compared
