@@ -147,7 +147,8 @@ std::optional<CollectiveCost> cost_of_curves(const Network& network, std::int64_
                                              const Algorithm& algorithm, CollectiveKind kind) {
   if (const core::Measured* measured = find_measured(network, workers, algorithm, kind))
     return CollectiveCost{.curve = measured->curve};
-  if (auto derived = derived_cost(network, workers, algorithm, kind)) return std::move(derived->cost);
+  if (auto derived = derived_cost(network, workers, algorithm, kind))
+    return CollectiveCost{.curve = std::move(derived->curve)};
   return std::nullopt;
 }
 

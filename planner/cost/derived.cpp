@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/errors.hpp"
 #include "sim/draws.hpp"
 
 namespace planner {
@@ -259,13 +260,13 @@ std::optional<DerivedCost> extrapolated_cost(const core::Network& network, std::
   if (measured.empty()) return std::nullopt;
   const Extrapolation found = extrapolate(measured, workers, algorithm, kind);
   if (found.left_out_error && *found.left_out_error > kMaxLeftOutError)
-    throw Unsupported(
+    throw core::Unsupported(
         fmt::format("a number of workers for which network '{}' has a cost of {} {} (measured on {}, which "
                     "predict one another with a mean error of {:.0f} %, too much to go by; measure it on {})",
                     network.name, algorithm.name, core::name(kind), fmt::join(workers_of(measured), ", "),
                     100 * *found.left_out_error, workers),
         fmt::to_string(workers));
-  DerivedCost out = {.cost = {.curve = found.curve},
+  DerivedCost out = {.curve = found.curve,
                      .derivation = {},
                      .low_factor = found.low_factor,
                      .high_factor = found.high_factor};
@@ -290,13 +291,13 @@ constexpr double kHalfLow = 0.82;
 constexpr double kHalfHigh = 1.35;
 
 DerivedCost half_of(const DerivedCost& whole) {
-  const CostCurve& curve = whole.cost.curve;
+  const CostCurve& curve = whole.curve;
   const double startup = startup_of(curve);
-  DerivedCost out = {.cost = {},
+  DerivedCost out = {.curve = {},
                      .derivation = {},
                      .low_factor = kHalfLow * whole.low_factor,
                      .high_factor = kHalfHigh * whole.high_factor};
-  out.cost.curve = sampled_at(sizes_of(curve), [&](double bytes) {
+  out.curve = sampled_at(sizes_of(curve), [&](double bytes) {
     const double us = curve.us(bytes);
     const double small = us > 0 ? std::min(1.0, startup / us) : 0;
     return us * (kHalfOfLarge + kMoreOfSmall * small);
@@ -376,12 +377,12 @@ namespace {
 std::optional<DerivedCost> cost_in_node(const core::Network& network, std::int64_t workers,
                                         const Algorithm& algorithm, CollectiveKind kind) {
   if (const core::Measured* measured = find_measured(network, workers, algorithm, kind))
-    return DerivedCost{.cost = {.curve = measured->curve}, .derivation = {}};
+    return DerivedCost{.curve = measured->curve, .derivation = {}};
   if (kind == CollectiveKind::all_reduce) return extrapolated_cost(network, workers, algorithm, kind);
   if (!algorithm_entry(algorithm.name).has_halves) return std::nullopt;
   const core::Measured* whole = find_measured(network, workers, algorithm, CollectiveKind::all_reduce);
   if (whole != nullptr && measured_on(network, algorithm, kind).empty())
-    return half_of({.cost = {.curve = whole->curve}, .derivation = {}});
+    return half_of({.curve = whole->curve, .derivation = {}});
   if (auto own = extrapolated_cost(network, workers, algorithm, kind)) return own;
   const auto all_reduce = extrapolated_cost(network, workers, algorithm, CollectiveKind::all_reduce);
   if (!all_reduce) return std::nullopt;
@@ -395,15 +396,15 @@ DerivedCost cost_of_nodes(const core::Network& network, std::int64_t workers, co
   const std::int64_t node = *network.levels.front().size;
   const core::Level& joins = network.levels.back();
   if (workers % node != 0)
-    throw Unsupported(
+    throw core::Unsupported(
         fmt::format("a multiple of the {} workers in a node of network '{}'", node, network.name),
         fmt::to_string(workers));
   const std::optional<DerivedCost> inside = cost_in_node(network, node, algorithm, kind);
   if (!inside)
-    throw Unsupported(fmt::format("a curve of {} {} on the {} workers of a node in network '{}'",
-                                  algorithm.name, core::name(kind), node, network.name),
-                      "none");
-  const CostCurve& curve = inside->cost.curve;
+    throw core::Unsupported(fmt::format("a curve of {} {} on the {} workers of a node in network '{}'",
+                                        algorithm.name, core::name(kind), node, network.name),
+                            "none");
+  const CostCurve& curve = inside->curve;
   const auto nodes = static_cast<double>(workers / node);
   const double passes = kind == CollectiveKind::all_reduce ? 2 : 1;
   const double share = joins.shared ? 1 : 1 / static_cast<double>(node);
@@ -416,11 +417,11 @@ DerivedCost cost_of_nodes(const core::Network& network, std::int64_t workers, co
   const auto longer = [&](double bytes) { return startup_us + together.us(bytes); };
   const double last = sizes_of(curve).back();
   const double slower = longer(last) > 0 ? std::max(1.0, sum(last) / longer(last)) : 1;
-  DerivedCost out = {.cost = {},
+  DerivedCost out = {.curve = {},
                      .derivation = {},
                      .low_factor = inside->low_factor / (in_turn ? slower : 1),
                      .high_factor = inside->high_factor * (in_turn ? 1 : slower)};
-  out.cost.curve = in_turn ? sampled_at(sizes_of(curve), sum) : sampled_at(sizes_of(together), longer);
+  out.curve = in_turn ? sampled_at(sizes_of(curve), sum) : sampled_at(sizes_of(together), longer);
   out.derivation = fmt::format(
       "{} nodes of {} workers over {:.6g} Gb/s for each {}: the curve of one node {} a "
       "ring between nodes{}{}",

@@ -10,7 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "planner/cost/costs.hpp"
+#include "core/network.hpp"
+#include "planner/cost/collectives.hpp"
 
 namespace planner {
 
@@ -53,7 +54,7 @@ void join_nodes(core::Network& network, const core::Link& between, bool is_share
 
 /// A cost with how it was derived, in words, and its range as in Extrapolation.
 struct DerivedCost {
-  CollectiveCost cost;
+  core::CostCurve curve;
   std::string derivation;
   double low_factor = 1;
   double high_factor = 1;

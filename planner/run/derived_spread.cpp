@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/errors.hpp"
 #include "planner/cost/derived.hpp"
 #include "sim/draws.hpp"
 
@@ -58,13 +59,12 @@ void add_derived(core::Network& sampled, const core::Network& network, std::int6
                  const Algorithm& algorithm, std::uint64_t sample) {
   for (const CollectiveKind kind : kKinds) {
     const std::optional<DerivedCost> found = derived(network, workers, algorithm, kind);
-    if (!found || found->cost.curve.points().empty()) continue;
-    sampled.measured.insert(sampled.measured.begin(),
-                            {.collective = kind,
-                             .algorithm = algorithm.name,
-                             .workers = workers,
-                             .curve = scaled(found->cost.curve, factor(*found, sample)),
-                             .fit = {}});
+    if (!found || found->curve.points().empty()) continue;
+    sampled.measured.insert(sampled.measured.begin(), {.collective = kind,
+                                                       .algorithm = algorithm.name,
+                                                       .workers = workers,
+                                                       .curve = scaled(found->curve, factor(*found, sample)),
+                                                       .fit = {}});
   }
 }
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "core/network.hpp"
-#include "planner/cost/costs.hpp"
+#include "planner/cost/collectives.hpp"
 
 namespace planner {
 

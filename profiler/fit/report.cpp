@@ -10,6 +10,7 @@
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "planner/cost/derived.hpp"
+#include "sim/draws.hpp"
 
 namespace fit {
 namespace {
@@ -116,6 +117,15 @@ Predicted predicted_from(const Alike& group, const LinkFit& link, std::int64_t w
   return out;
 }
 
+/// The range of a predicted time as an interquartile range, so that a simulation shows it as an interval: 95
+/// % of a normal distribution are 3.92, and half of it is 1.349, standard deviations wide.
+std::vector<double> spread_of(const Predicted& predicted) {
+  std::vector<double> out;
+  const double share = 1.349 / 3.92 * sim::portable_log(predicted.high_factor / predicted.low_factor);
+  for (const auto& [bytes, us] : predicted.curve.points()) out.push_back(share * us);
+  return out;
+}
+
 Prediction predict(const Alike& group, const LinkFit& link, std::int64_t workers, const Options& options) {
   Prediction out = {.collective = link.collective, .workers = workers, .times = {}};
   const auto same = std::find_if(group.begin(), group.end(),
@@ -172,6 +182,7 @@ core::Network network_of(const Report& report, const traces::Measurements& measu
                               .curve = {}});
       const Predicted found = predicted_from(alike[i], link, workers, options);
       out.measured.back().curve = found.curve;
+      out.measured.back().spread_us = spread_of(found);
       predicted.push_back(
           fmt::format("{} on {} workers from {}", core::name(link.collective), workers, found.source));
     }
