@@ -1,13 +1,18 @@
 // fusewise show: describes the contents of a file in a few lines.
 
+#include <algorithm>
+#include <limits>
 #include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
+#include "core/bundled_networks.hpp"
 #include "core/model/model.hpp"
+#include "core/text_table.hpp"
 #include "planner/scenarios/results_text.hpp"
 #include "planner/scenarios/scenario.hpp"
 
@@ -59,8 +64,48 @@ constexpr Format kFormats[] = {{"fusewise.profile", profile_summary},
                                {"fusewise.plan", plan_summary},
                                {"fusewise.scenario", scenario_summary}};
 
+/// One row per bundled network: its collectives, numbers of workers, range of sizes and largest bandwidth.
+std::string network_list() {
+  std::vector<std::vector<std::string>> rows = {
+      {"network", "measured on", "collectives", "sizes", "GB/s of an all-reduce"}};
+  for (const core::BundledNetwork& bundled : core::bundled_networks()) {
+    const core::Network network = core::read_network(*core::find_bundled_network(bundled.name));
+    std::vector<std::int64_t> workers;
+    std::vector<std::string_view> collectives;
+    double min_bytes = std::numeric_limits<double>::infinity();
+    double max_bytes = 0;
+    double rate = 0;
+    for (const core::Measured& measured : network.measured) {
+      const auto& points = measured.curve.points();
+      if (std::find(workers.begin(), workers.end(), measured.workers) == workers.end())
+        workers.push_back(measured.workers);
+      if (std::find(collectives.begin(), collectives.end(), name(measured.collective)) == collectives.end())
+        collectives.push_back(name(measured.collective));
+      min_bytes = std::min(min_bytes, points.front().first);
+      max_bytes = std::max(max_bytes, points.back().first);
+      constexpr double kBytesPerUsOfGb = 1e3;
+      if (measured.collective == core::CollectiveKind::all_reduce)
+        rate = points.back().first / points.back().second / kBytesPerUsOfGb;
+    }
+    rows.push_back({std::string(bundled.name), fmt::format("{} workers", fmt::join(workers, ", ")),
+                    fmt::format("{}", fmt::join(collectives, ", ")),
+                    fmt::format("{:.0f} B to {:.4g} MB", min_bytes, max_bytes / 1e6),
+                    fmt::format("{:.1f} on {}", rate, workers.back())});
+  }
+  return core::aligned(rows, {0, 1, 2, 3}) +
+         "\nA scenario names one: \"network\": \"NAME\", with \"between\": {\"bandwidth_gbps\": 400} for "
+         "several "
+         "nodes of that size\n";
+}
+
+core::Field loaded(const std::string& path) {
+  if (auto bundled = core::find_bundled_network(path)) return std::move(*bundled);
+  return core::Field::load(path);
+}
+
 void show(const std::string& path) {
-  const core::Field file = core::Field::load(path);
+  if (path == "networks") return print(network_list());
+  const core::Field file = loaded(path);
   std::vector<std::string_view> known;
   for (const Format& format : kFormats) known.push_back(format.name);
   const std::string name = file.at("format").one_of(known);
@@ -74,7 +119,11 @@ void add_show(const Command& program) {
   auto path = std::make_shared<std::string>();
   const Command command = program.add_command("show", "Describe the contents of a file");
   command.footer("Example: fusewise show models/resnet50.json");
-  command.add_option("FILE", *path, "a profile, network, compressors, model, plan or scenario file")
+  command
+      .add_option(
+          "FILE", *path,
+          "a profile, network, compressors, model, plan or scenario file; the name of a bundled network; or "
+          "'networks' for a list of those")
       .required();
   command.on_run([path] { show(*path); });
 }

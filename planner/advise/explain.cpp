@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "core/scaled.hpp"
@@ -224,25 +225,58 @@ void add_what_ifs(const Setting& setting, const Schedule& schedule, const Commun
 
 // ---- bounds
 
-/// Microseconds per byte over the slowest link, if known.
-std::optional<double> slowest_us_per_byte(const core::Network& network) {
-  if (network.line_rate_gbps) return 8e-3 / *network.line_rate_gbps;
-  std::optional<double> slowest;
-  if (network.levels.empty() && network.link) slowest = network.link->beta_us_per_byte;
-  for (const core::Level& level : network.levels)
-    slowest = std::max(slowest.value_or(0), level.link.beta_us_per_byte);
-  return slowest;
+/// The least time in which `bytes` can be sent in messages of at most that size, whatever their number.
+double min_us(const core::CostCurve& curve, double bytes) {
+  double per_byte = curve.us(bytes) / bytes;
+  const auto consider_size = [&](double size) {
+    if (size > 0 && size <= bytes) per_byte = std::min(per_byte, curve.us(size) / size);
+  };
+  constexpr double kJustBelow = 1 - 1e-9;
+  for (const auto& [size, us] : curve.points()) consider_size(size);
+  for (const core::CostCurve::Segment& segment : curve.segments()) {
+    consider_size(segment.from_bytes);
+    consider_size(kJustBelow * segment.to_bytes);
+  }
+  return per_byte * bytes;
 }
 
-std::optional<double> s_max(const Setting& setting) {
-  const std::optional<double> us_per_byte = slowest_us_per_byte(*setting.network);
-  if (!us_per_byte) return std::nullopt;
+/// The least time for which all bytes keep the channel longer than compute can hide. Reduce-scatters hide
+/// under backward and all-gathers under forward alone, as in equation 6 of DeAR; an all-reduce hides under
+/// both.
+double least_exposed_us(const CommunicationPlan& plan, double bytes, double forward_us, double backward_us) {
+  using core::CollectiveKind;
+  const auto least = [&](CollectiveKind kind) {
+    double out = std::numeric_limits<double>::infinity();
+    for (const TransferCost& transfer : plan.transfers)
+      out = std::min(out, min_us(transfer.costs().of(kind).curve, bytes));
+    return out;
+  };
+  const CollectiveKind first = plan.program.ops.front().kind;
+  if (first == CollectiveKind::all_reduce)
+    return std::max(0.0, least(CollectiveKind::all_reduce) - forward_us - backward_us);
+  const double reducing = least(CollectiveKind::reduce_scatter);
+  const double gathering = least(CollectiveKind::all_gather);
+  if (first == CollectiveKind::all_gather)
+    return std::max(0.0, reducing + gathering - forward_us - backward_us);
+  return std::max(0.0, reducing - backward_us) + std::max(0.0, gathering - forward_us);
+}
+
+/// The speed-up with the least exposed communication that the costs in use allow, so that no schedule with
+/// these transfers exceeds it. None if bytes travel encoded, or if more workers share the update.
+std::optional<double> s_max(const Setting& setting, const CommunicationPlan& plan) {
+  const Conditions& conditions = setting.conditions;
+  if (conditions.parallel_tensor_operator) return std::nullopt;
+  for (const TransferCost& transfer : plan.transfers)
+    if (!transfer.transfer().compressor.is_none() || transfer.is_sparse()) return std::nullopt;
   const auto workers = static_cast<double>(setting.costs.workers());
-  const double half = workers > 1 ? static_cast<double>(setting.workload.bytes()) * *us_per_byte : 0;
-  const double forward = sim::to_us(setting.workload.forward_total);
-  const double backward = sim::to_us(setting.workload.backward_total);
-  const double compute = forward + backward;
-  return workers * compute / (compute + 2 * half - std::min(half, backward) - std::min(half, forward));
+  if (setting.costs.workers() == 1) return 1;
+  const auto passes = static_cast<double>(conditions.accumulation_steps);
+  const double forward = passes * sim::to_us(setting.workload.forward_total);
+  const double backward = passes * sim::to_us(setting.workload.backward_total);
+  const double all = forward + backward + conditions.optimizer_us + conditions.lars_us + conditions.lamb_us +
+                     (conditions.read_is_overlapped ? 0 : conditions.read_us);
+  const auto bytes = static_cast<double>(setting.workload.bytes());
+  return workers * all / (all + least_exposed_us(plan, bytes, forward, backward));
 }
 
 // ---- compression
@@ -327,7 +361,7 @@ Explanation explain(const Setting& setting, const Schedule& schedule, const Run&
                    predicted.update_us + predicted.read_us;
   out.speedup = predicted.speedup;
   out.groups = reasons(calm, request, run);
-  out.s_max = s_max(calm);
+  out.s_max = s_max(calm, run);
   out.line_rate_gbps = setting.network->line_rate_gbps;
   add_what_ifs(calm, schedule, run, out);
   add_compressors(calm, schedule, out);

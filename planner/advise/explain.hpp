@@ -55,8 +55,8 @@ struct Explanation {
   std::string bound_by;       ///< the resource whose removal would shorten the iteration most
   std::vector<WhatIf> free;   ///< one entry per resource, as if it cost nothing
   std::vector<WhatIf> other;  ///< entries for changed inputs: the plan's sensitivity
-  /// Upper bound of the speed-up from overlapping an all-reduce with forward and backward (DeAR, equation 6,
-  /// with twice the bytes over the slowest link); absent if neither a link nor a line rate is known.
+  /// Upper bound of the speed-up from overlapping the communication of all bytes with forward and backward (as
+  /// DeAR's equation 6, with the costs in use); absent where bytes travel encoded or workers share the update.
   std::optional<double> s_max;
   double speedup = 0;
   double best_uncompressed_us = 0;

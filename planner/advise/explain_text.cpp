@@ -90,9 +90,9 @@ std::string explanation_text(const Explanation& all) {
       "  iteration {}, compute alone {}, no grouping under this pipeline beats {}\n  speed-up {:.2f}",
       ms(all.iteration_us), ms(all.compute_us), ms(all.lower_bound_us), all.speedup);
   if (all.s_max)
-    out += fmt::format(
-        "; no overlap of an all-reduce of all bytes with forward and backward beats {:.2f} (S_max)",
-        *all.s_max);
+    out +=
+        fmt::format("; no overlap of all bytes with forward and backward at these costs beats {:.2f} (S_max)",
+                    *all.s_max);
 
   out += "\n\nIf inputs were other than given\n";
   for (const WhatIf& row : all.other) out += what_if_text(row, "");

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "planner/cost/derived.hpp"
+
 namespace planner {
 namespace {
 
@@ -97,15 +99,6 @@ ClosedForm closed_form(const Network& network, std::int64_t workers, const Algor
   return entry.cost(make_fabric(network, workers), algorithm);
 }
 
-const core::Measured* find_measured(const Network& network, std::int64_t workers, const Algorithm& algorithm,
-                                    CollectiveKind kind) {
-  for (const core::Measured& measured : network.measured)
-    if (measured.collective == kind && measured.workers == workers &&
-        measured.algorithm.value_or(algorithm.name) == algorithm.name)
-      return &measured;
-  return nullptr;
-}
-
 /// Bytes sent per byte under a measured algorithm. two_level sends as much as the ring, wherever the nodes
 /// are.
 double sent_per_byte(std::int64_t workers, const Algorithm& algorithm) {
@@ -114,22 +107,98 @@ double sent_per_byte(std::int64_t workers, const Algorithm& algorithm) {
   return entry.cost({.workers = workers, .flat = {}, .nodes = {}}, algorithm).sent_per_byte;
 }
 
-CollectiveCost cost_of(const Network& network, std::int64_t workers, const Algorithm& algorithm,
-                       CollectiveKind kind) {
-  if (workers == 1) return {.curve = core::CostCurve::affine(0, 0), .sent_per_byte = 0, .is_measured = false};
-  const double share = kind == CollectiveKind::all_reduce ? 1 : 0.5;  // reduce-scatter and all-gather split
-                                                                      // startup and beta equally
+/// Reduce-scatter and all-gather split the startup and beta of an all-reduce equally.
+double share_of(CollectiveKind kind) { return kind == CollectiveKind::all_reduce ? 1 : 0.5; }
+
+/// The physical bound on a message's time: what each worker's port has to pass, twice for an all-reduce.
+double min_us_per_byte(double line_rate_gbps, std::int64_t workers, CollectiveKind kind) {
+  const double passes = kind == CollectiveKind::all_reduce ? 2 : 1;
+  const auto p = static_cast<double>(workers);
+  return passes * (p - 1) / p * 8e-3 / line_rate_gbps;
+}
+
+/// The bound that a network states for costs that are not below it on purpose: a bandwidth_factor is.
+std::optional<double> bound_of(const Network& network, std::int64_t workers, const Algorithm& algorithm,
+                               CollectiveKind kind) {
+  if (!network.line_rate_gbps || has_measured_nodes(network) ||
+      algorithm != Algorithm{.name = algorithm.name})
+    return std::nullopt;
+  const AlgorithmEntry& entry = algorithm_entry(algorithm.name);
+  if (entry.needs_nodes || algorithm.name == "parameter_server") return std::nullopt;
+  return min_us_per_byte(*network.line_rate_gbps, workers, kind);
+}
+
+bool goes_below(const core::CostCurve& curve, double us_per_byte) {
+  constexpr double kRounding = 1 - 1e-9;
+  constexpr double kFarTimes = 1024;
+  std::vector<double> sizes;
+  for (const auto& [bytes, us] : curve.points()) sizes.push_back(bytes);
+  for (const core::CostCurve::Segment& segment : curve.segments()) {
+    sizes.push_back(segment.from_bytes);
+    sizes.push_back(kRounding * segment.to_bytes);
+  }
+  if (!sizes.empty()) sizes.push_back(kFarTimes * sizes.back());
+  return std::any_of(sizes.begin(), sizes.end(),
+                     [&](double bytes) { return curve.us(bytes) < kRounding * us_per_byte * bytes; });
+}
+
+/// The cost from curves: measured, or derived from measured ones. None if there are none.
+std::optional<CollectiveCost> cost_of_curves(const Network& network, std::int64_t workers,
+                                             const Algorithm& algorithm, CollectiveKind kind) {
   if (const core::Measured* measured = find_measured(network, workers, algorithm, kind))
-    return {.curve = measured->curve,
-            .sent_per_byte = share * sent_per_byte(workers, algorithm),
-            .is_measured = true};
+    return CollectiveCost{.curve = measured->curve};
+  if (auto derived = derived_cost(network, workers, algorithm, kind))
+    return CollectiveCost{.curve = std::move(derived->curve)};
+  return std::nullopt;
+}
+
+/// `raises`: costs under the physical bound are raised to it.
+CollectiveCost cost_of(const Network& network, std::int64_t workers, const Algorithm& algorithm,
+                       CollectiveKind kind, bool raises) {
+  if (workers == 1) return {.curve = core::CostCurve::affine(0, 0), .sent_per_byte = 0, .is_measured = false};
+  const double share = share_of(kind);
+  // 0: none
+  const double bound = raises ? bound_of(network, workers, algorithm, kind).value_or(0) : 0;
+  if (auto cost = cost_of_curves(network, workers, algorithm, kind)) {
+    if (goes_below(cost->curve, bound)) cost->curve = raised(cost->curve, bound);
+    cost->sent_per_byte = share * sent_per_byte(workers, algorithm);
+    cost->is_measured = true;
+    return std::move(*cost);
+  }
   const ClosedForm whole = closed_form(network, workers, algorithm, kind);
   const double sum =
       kind == CollectiveKind::all_gather ? 0 : whole.sum_us_per_byte;  // only the reduce-scatter has a gamma
                                                                        // part
-  return {.curve = core::CostCurve::affine(share * whole.startup_us, share * whole.link_us_per_byte + sum),
+  constexpr double kRounding = 1 - 1e-9;
+  const double startup_us = share * whole.startup_us;
+  const double us_per_byte = share * whole.link_us_per_byte + sum;
+  const bool is_below = us_per_byte < kRounding * bound;
+  return {.curve = is_below ? raised_affine(startup_us, us_per_byte, bound)
+                            : core::CostCurve::affine(startup_us, us_per_byte),
           .sent_per_byte = share * whole.sent_per_byte,
           .is_measured = false};
+}
+
+/// Where the costs of this collective on the nearest other number of workers come from a curve, and these
+/// from the formula.
+void add_change_of_source(std::vector<Warning>& out, const std::string& what, const Network& network,
+                          std::int64_t workers, const Algorithm& algorithm, CollectiveKind kind) {
+  std::int64_t nearest = 0;
+  const auto ratio = [&](std::int64_t other) {
+    return static_cast<double>(std::max(other, workers)) / static_cast<double>(std::min(other, workers));
+  };
+  for (const core::Measured& other : network.measured)
+    if (other.collective == kind && other.workers > 1 && other.workers != workers &&
+        other.algorithm.value_or(algorithm.name) == algorithm.name &&
+        (nearest == 0 || ratio(other.workers) < ratio(nearest)))
+      nearest = other.workers;
+  if (nearest == 0) return;
+  out.push_back(
+      {.subject = "source: " + what,
+       .weight = 0,
+       .text = fmt::format("{}: the formula of {} on the network's {}, where {} workers have a "
+                           "measured curve; times of the two do not compare",
+                           what, algorithm.name, network.levels.empty() ? "link" : "levels", nearest)});
 }
 
 }  // namespace
@@ -146,7 +215,8 @@ Costs::Costs(const Network& network, std::int64_t workers, Algorithm algorithm)
     : network_(&network), workers_(workers), algorithm_(std::move(algorithm)) {}
 
 const CollectiveCost& Costs::work_out(CollectiveKind kind) const {
-  return known_.at(static_cast<std::size_t>(kind)).emplace(cost_of(*network_, workers_, algorithm_, kind));
+  return known_.at(static_cast<std::size_t>(kind))
+      .emplace(cost_of(*network_, workers_, algorithm_, kind, true));
 }
 
 std::vector<Warning> Costs::warnings(CollectiveKind kind, const std::vector<double>& sizes) const {
@@ -172,19 +242,34 @@ std::vector<Warning> Costs::warnings(CollectiveKind kind, const std::vector<doub
                      .text = fmt::format("{}: measured there only as {}, so the closed form is used", what,
                                          *other.algorithm)});
 
-  if (!network_->line_rate_gbps) return out;
-  const double passes = kind == CollectiveKind::all_reduce ? 2 : 1;
-  const auto p = static_cast<double>(workers_);
-  const double min_us_per_byte = passes * (p - 1) / p * 8e-3 / *network_->line_rate_gbps;
+  if (!cost.is_measured) add_change_of_source(out, what, *network_, workers_, algorithm_, kind);
+  if (cost.is_measured && find_measured(*network_, workers_, algorithm_, kind) == nullptr) {
+    const std::optional<DerivedCost> derived = derived_cost(*network_, workers_, algorithm_, kind);
+    out.push_back(
+        {.subject = "derived: " + what,
+         .weight = 0,
+         .text = fmt::format(
+             "{}: not measured; {}; 95 % of the true times are expected at {:.2f} to {:.2f} of these", what,
+             derived->derivation, derived->low_factor, derived->high_factor)});
+  }
+
+  if (!network_->line_rate_gbps || has_measured_nodes(*network_)) return out;
+  const double min = min_us_per_byte(*network_->line_rate_gbps, workers_, kind);
+  const bool is_raised = bound_of(*network_, workers_, algorithm_, kind).has_value();
+  const CollectiveCost as_given = cost_of(*network_, workers_, algorithm_, kind, false);
   for (const double bytes : sizes) {
-    const double bound = min_us_per_byte * bytes;
+    const double bound = min * bytes;
+    const double us = as_given.curve.us(bytes);
     constexpr double kRounding = 1 - 1e-9;
-    if (cost.curve.us(bytes) >= bound * kRounding) continue;
+    if (us >= bound * kRounding) continue;
     out.push_back({.subject = "bound: " + what,
-                   .weight = bound - cost.curve.us(bytes),
+                   .weight = bound - us,
                    .text = fmt::format(
-                       "{}: {:.0f} bytes take {:.6g} us, under the physical bound of {:.6g} us at {} Gb/s",
-                       what, bytes, cost.curve.us(bytes), bound, *network_->line_rate_gbps)});
+                       "{}: {:.0f} bytes take {:.6g} us, under the physical bound of {:.6g} us at {} Gb/s{}",
+                       what, bytes, us, bound, *network_->line_rate_gbps,
+                       is_raised ? ", to which they are raised: measure larger messages, or correct "
+                                   "line_rate_gbps"
+                                 : "")});
   }
   return out;
 }

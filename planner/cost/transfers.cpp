@@ -5,9 +5,34 @@
 
 #include <fmt/format.h>
 
+#include "planner/cost/derived.hpp"
+
 namespace planner {
 
 using core::CollectiveKind;
+
+namespace {
+
+/// An all-gather of encodings by the formula, where an algorithm's second half is none: what a tree
+/// broadcasts is the whole, and recursive doubling needs all of its rounds. Trees take the ring's all-gather.
+std::optional<SparseCost> gather_by_formula(const core::Network& network, std::int64_t workers,
+                                            const Transfer& transfer) {
+  const std::string& name = transfer.all_reduce.name;
+  const bool doubles = name == "recursive_doubling";
+  if (!doubles && name != "binary_tree" && name != "double_binary_tree") return std::nullopt;
+  if (transfer.compressor.collective != CollectiveKind::all_gather) return std::nullopt;
+  if (find_measured(network, workers, transfer.all_reduce, CollectiveKind::all_gather) != nullptr ||
+      has_measured_nodes(network) || (!network.link && network.levels.empty()))
+    return std::nullopt;
+  const core::Link link = fabric_of(network, workers, name, false).flat;
+  const double others = static_cast<double>(workers) - 1;
+  return SparseCost{.startup_us = (doubles ? static_cast<double>(rounds(workers)) : others) * link.alpha_us,
+                    .us_per_byte = others * transfer.compressor.ratio * link.beta_us_per_byte,
+                    .sent_bytes = 0,
+                    .sent_per_byte = others * transfer.compressor.ratio};
+}
+
+}  // namespace
 
 Transfer chosen(const Transfer& own, const TransferChoice& choice) {
   return {.all_reduce = choice.all_reduce.value_or(own.all_reduce),
@@ -25,6 +50,9 @@ TransferCost::TransferCost(const core::Network& network, std::int64_t workers, T
   if (compresses_ && transfer_.compressor.decodes_each) contributions_ = static_cast<double>(workers);
   if (compresses_ && transfer_.compressor.sparse) make_sparse(network);
   if (compresses_ && transfer_.compressor.between_nodes) make_between_nodes(network);
+  if (!compresses_ || sparse_) return;
+  if (const auto gather = gather_by_formula(network, workers, transfer_))
+    sparse_ = {.usual = *gather, .recomputing = {}, .repartitioning = {}};
 }
 
 void TransferCost::make_sparse(const core::Network& network) {

@@ -13,11 +13,12 @@ Emitter deepspeed_emitter();
 Emitter megatron_emitter();
 Emitter fsdp_emitter();
 Emitter json_emitter();
+Emitter nccl_tuner_emitter();
 
 std::span<const Emitter> emitters() {
   static const std::vector<Emitter> all = {
-      ddp_emitter(),      horovod_emitter(), deepspeed_emitter(),
-      megatron_emitter(), fsdp_emitter(),    json_emitter(),
+      ddp_emitter(),  horovod_emitter(), deepspeed_emitter(),  megatron_emitter(),
+      fsdp_emitter(), json_emitter(),    nccl_tuner_emitter(),
   };
   return all;
 }

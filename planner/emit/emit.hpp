@@ -28,7 +28,8 @@ struct Emission {
   std::string text;  ///< Python or a command line with comments, ready to paste; ends with a newline
   /// The same as data. Every target has `target`, `groups_reproduced`, `iteration_us` (as planned), `makes`
   /// (the groups that the framework forms), `differs` (plan groups, from 1, that it forms otherwise) and
-  /// `notes`; targets with a single number also have `best_single_cap`. `json` holds only its groups.
+  /// `notes`; targets with a single number also have `best_single_cap`. `json` holds only its groups, and
+  /// `nccl-tuner` its rules.
   nlohmann::ordered_json json;
 };
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "planner/cost/setting.hpp"
+#include "planner/run/derived_spread.hpp"
 #include "planner/run/predict.hpp"
 #include "planner/run/sampled_inputs.hpp"
 
@@ -15,7 +16,8 @@ double iteration_us(const Setting& setting, const Schedule& schedule, const Comm
                     std::uint64_t sample) {
   const core::Profile profile = sampled(*setting.workload.profile, sample);
   const std::int64_t workers = setting.costs.workers();
-  const core::Network network = sampled(*setting.network, workers, sample);
+  core::Network network = sampled(*setting.network, workers, sample);
+  add_derived(network, *setting.network, workers, setting.costs.algorithm(), sample);
   const Setting then(profile, network, workers, setting.costs.algorithm(), setting.conditions);
   std::vector<TransferCost> transfers;
   transfers.reserve(plan.transfers.size());
@@ -28,7 +30,8 @@ double iteration_us(const Setting& setting, const Schedule& schedule, const Comm
 }  // namespace
 
 bool has_spread(const Setting& setting) {
-  return varies(*setting.workload.profile) || varies(*setting.network, setting.costs.workers());
+  return varies(*setting.workload.profile) || varies(*setting.network, setting.costs.workers()) ||
+         has_derived(*setting.network, setting.costs.workers(), setting.costs.algorithm());
 }
 
 double work_of(const Setting& setting, const Simulated& simulated) {

@@ -38,6 +38,13 @@ std::string_view pattern_name(CollectiveKind kind, const Algorithm& algorithm) {
   return kind == CollectiveKind::reduce_scatter ? "reduce_scatter" : "all_gather";
 }
 
+/// Whether the compressor's all-reduce is more than an all-gather of encodings.
+bool has_own_messages(const Compressor& compressor) {
+  if (compressor.between_nodes) return true;
+  const SparseEntry* entry = compressor.sparse ? find_sparse(compressor.name) : nullptr;
+  return entry != nullptr && entry->calls != nullptr;
+}
+
 }  // namespace
 
 cluster::Links links_of(const Setting& setting) {
@@ -82,7 +89,8 @@ cluster::Collective collective_of(const Setting& setting, const CommunicationPla
     const Group& group = plan.groups[label.item % plan.groups.size()];
     const TransferCost& transfer = plan.transfers[group.transfer];
     const std::int64_t bytes = bytes_of(setting.workload, group);
-    if (transfer.is_sparse() && transfer.is_encoded(bytes))
+    if (has_own_messages(transfer.transfer().compressor) && transfer.is_sparse() &&
+        transfer.is_encoded(bytes))
       throw Unsupported("an all-reduce that is known message by message",
                         transfer.transfer().compressor.name);
     const bool gathers = transfer.carrier(CollectiveKind::all_reduce) == CollectiveKind::all_gather;

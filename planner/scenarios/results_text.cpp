@@ -60,6 +60,28 @@ bool is_fastest(const Results& results, const Entry& entry) {
   });
 }
 
+/// "*" for the fastest on its number of workers. Where 95 % intervals overlap that of the fastest nothing
+/// says which is faster: all of them get "=".
+std::string rank(const Results& results, const Entry& entry) {
+  const auto fastest = std::find_if(results.entries.begin(), results.entries.end(), [&](const Entry& other) {
+    return other.metrics.workers == entry.metrics.workers && is_fastest(results, other);
+  });
+  const auto is_equal = [&](const Entry& other) {
+    return &other != &*fastest && other.metrics.workers == fastest->metrics.workers &&
+           !is_fastest(results, other) && other.interval && fastest->interval &&
+           other.interval->low_us <= fastest->interval->high_us;
+  };
+  const bool is_shared = std::any_of(results.entries.begin(), results.entries.end(), is_equal);
+  if (is_fastest(results, entry)) return is_shared ? "=" : "*";
+  return is_equal(entry) ? "=" : "";
+}
+
+/// Whether any entry is not told apart from the fastest.
+bool has_equals(const Results& results) {
+  return std::any_of(results.entries.begin(), results.entries.end(),
+                     [&](const Entry& entry) { return rank(results, entry) == "="; });
+}
+
 std::string size(double bytes) {
   constexpr double kMega = 1e6;
   return bytes < kMega ? fmt::format("{:.1f} kB", bytes / 1e3) : fmt::format("{:.1f} MB", bytes / kMega);
@@ -136,7 +158,7 @@ std::string interval_lines(const Results& results) {
   for (const Entry& entry : results.entries)
     if (entry.interval)
       out += fmt::format(
-          "{}, {} workers: {:g} % of {} iterations drawn from the measured spread take {} to {} ms\n",
+          "{}, {} workers: {:g} % of {} iterations drawn from the spread of the inputs take {} to {} ms\n",
           core::one_line(entry.schedule), entry.metrics.workers, 100 * planner::kIntervalShare,
           entry.interval->samples, ms(entry.interval->low_us), ms(entry.interval->high_us));
   return out.empty() ? out : '\n' + out;
@@ -279,14 +301,14 @@ std::string results_table(const Results& results) {
     rows.push_back({fmt::to_string(p.workers), entry.schedule, fmt::to_string(p.groups), ms(p.iteration_us),
                     ms(p.exposed_communication_us), ms(p.communication_us),
                     fmt::format("{:.1f}", p.throughput_samples_per_s), fmt::format("{:.2f}", p.speedup),
-                    fmt::format("{:.1f} %", 100 * p.scaling_efficiency),
-                    is_fastest(results, entry) ? "*" : ""});
+                    fmt::format("{:.1f} %", 100 * p.scaling_efficiency), rank(results, entry)});
   }
   std::string out = core::aligned(rows, {1, 9});
   out +=
       "iteration = forward + backward + coding + exposed communication + update + unoverlapped input (or an "
       "overlapped input "
-      "that takes longer)\nchannel = communication, hidden or not; * fastest\n";
+      "that takes longer)\nchannel = communication, hidden or not; * fastest";
+  out += has_equals(results) ? "; = not told apart: their 95 % intervals overlap\n" : "\n";
   return out + interval_lines(results) + worker_lines(results) + what_if_table(results) + job_table(results);
 }
 

@@ -6,9 +6,11 @@
 
 #include <fmt/format.h>
 
+#include "core/bundled_networks.hpp"
 #include "core/estimate/estimated_profile.hpp"
 #include "core/limits.hpp"
 #include "core/profile.hpp"
+#include "planner/cost/derived.hpp"
 #include "planner/scenarios/limits.hpp"
 #include "planner/scenarios/links.hpp"
 #include "planner/scenarios/stragglers.hpp"
@@ -347,19 +349,37 @@ std::vector<std::string> warnings_about(const Scenario& scenario) {
   return out;
 }
 
+/// The network, with the scenario's link between nodes if it has one.
+core::Network read_network_of(const Field& field) {
+  core::Network network = core::read_network_reference(field.at("network"));
+  const std::optional<Field> between = field.find("between");
+  if (!between) return network;
+  between->allow_only({"bandwidth_gbps", "startup_us", "shared"});
+  if (network.measured.empty() || !network.levels.empty())
+    between->expected("a network of curves measured inside a node, without levels",
+                      fmt::format("network '{}'", core::printable(network.name)));
+  const Field rate = between->at("bandwidth_gbps");
+  const double gbps = rate.number(0, kMaxTimeUs);
+  if (gbps == 0) rate.expected("a bandwidth above 0");
+  planner::join_nodes(network, {.alpha_us = time_at(*between, "startup_us"), .beta_us_per_byte = 8e-3 / gbps},
+                      flag_at(*between, "shared", false));
+  network.origin.source += "; nodes joined by the scenario's link between them";
+  return network;
+}
+
 Scenario read_scenario(const Field& field) {
   field.check_format("fusewise.scenario");
   field.allow_only({"format",  "version",   "name",        "profile",    "network",
                     "workers", "schedules", "collectives", "iterations", "accumulation_steps",
                     "overlap", "jitter",    "stragglers",  "failures",   "fidelity",
                     "links",   "topology",  "channels",    "input",      "update",
-                    "job",     "sweep"});
+                    "job",     "sweep",     "between"});
   const std::optional<Field> name = field.find("name");
   const std::optional<Field> collectives = field.find("collectives");
   Scenario scenario = {
       .name = name ? name->text() : "",
       .profile = core::read_or_estimate_profile(field.at("profile")),
-      .network = core::read_network(field.at("network").follow()),
+      .network = read_network_of(field),
       .workers = read_workers(field.at("workers")),
       .schedules = {},
       .all_reduce = collectives ? planner::read_collectives(*collectives) : planner::Algorithm{},

@@ -9,6 +9,8 @@
 
 #include "core/errors.hpp"
 #include "core/field.hpp"
+#include "planner/cost/derived.hpp"
+#include "sim/draws.hpp"
 
 namespace fit {
 namespace {
@@ -20,9 +22,11 @@ std::string algorithm_of(const traces::Series& series, const Options& options) {
   return std::find(known.begin(), known.end(), *series.algorithm) == known.end() ? "" : *series.algorithm;
 }
 
-/// Fits a link for each collective and algorithm; a single worker sends nothing.
-std::vector<LinkFit> fit_links(const std::vector<traces::Series>& all, const Options& options) {
-  std::vector<std::vector<traces::Series>> alike;
+using Alike = std::vector<traces::Series>;
+
+/// The series of each collective and algorithm; a single worker sends nothing.
+std::vector<Alike> alike_series(const std::vector<traces::Series>& all) {
+  std::vector<Alike> alike;
   for (const traces::Series& series : all) {
     if (series.workers <= 1) continue;
     const auto group = std::find_if(alike.begin(), alike.end(), [&](const auto& each) {
@@ -33,9 +37,13 @@ std::vector<LinkFit> fit_links(const std::vector<traces::Series>& all, const Opt
     else if (group->back().workers != series.workers)
       group->push_back(series);
   }
+  return alike;
+}
+
+std::vector<LinkFit> fit_links(const std::vector<Alike>& alike, const Options& options) {
   std::vector<LinkFit> out;
   out.reserve(alike.size());
-  for (const std::vector<traces::Series>& group : alike) {
+  for (const Alike& group : alike) {
     out.push_back(fit_link(group, algorithm_of(group.front(), options), options.segments));
     out.back().measured_algorithm = group.front().algorithm;
   }
@@ -52,11 +60,83 @@ std::vector<double> sizes_to_show(const LinkFit& link) {
   return sizes;
 }
 
-Prediction predict(const LinkFit& link, std::int64_t workers) {
+/// Whether the fitted link predicts numbers of workers that were left out better than scaled curves do, as on
+/// a network that is a link with alpha and beta, and has no startup below 0.
+bool is_trusted(const LinkFit& link, const planner::Extrapolation& scaled) {
+  const bool physical = std::all_of(link.ranges.begin(), link.ranges.end(),
+                                    [](const Range& range) { return range.link.alpha_us >= 0; });
+  return physical && link.left_out && scaled.left_out_error &&
+         link.left_out->mean_relative_error < *scaled.left_out_error;
+}
+
+/// Times on a number of workers that was not measured.
+struct Predicted {
+  core::CostCurve curve;
+  double low_factor = 1;
+  double high_factor = 1;
+  std::string source;
+};
+
+Predicted predicted_from(const Alike& group, const LinkFit& link, std::int64_t workers,
+                         const Options& options) {
+  std::vector<core::CostCurve> curves;
+  std::vector<planner::MeasuredOn> measured;
+  curves.reserve(group.size());  // `measured` points into it
+  for (const traces::Series& series : group) {
+    curves.push_back(traces::curve_through(series.points));
+    measured.push_back({.workers = series.workers, .curve = &curves.back()});
+  }
+  std::sort(measured.begin(), measured.end(),
+            [](const auto& a, const auto& b) { return a.workers < b.workers; });
+  const std::string named = algorithm_of(group.front(), options);
+  const planner::Algorithm algorithm = {.name = named.empty() ? "ring" : named};
+  const planner::Extrapolation scaled = planner::extrapolate(measured, workers, algorithm, link.collective);
+  Predicted out;
+  const bool by_link = is_trusted(link, scaled);
+  const std::optional<double> off = by_link ? link.left_out->mean_relative_error : scaled.left_out_error;
+  if (off && *off > planner::kMaxLeftOutError)
+    throw core::InputError(fmt::format(
+        "--predict-workers: expected numbers of workers that the measured ones tell something "
+        "about ({} on {} predict one another with a mean error of {:.0f} %; measure it on {}), got {}",
+        core::name(link.collective), fmt::join(link.workers, ", "), 100 * *off, workers, workers));
+  if (by_link)
+    out = {.curve = curve_of(link, workers),
+           .low_factor = link.left_out->min,
+           .high_factor = link.left_out->max,
+           .source = "the fitted link"};
+  else
+    out = {.curve = scaled.curve,
+           .low_factor = scaled.low_factor,
+           .high_factor = scaled.high_factor,
+           .source = fmt::format("{} workers by the factors of {}", fmt::join(scaled.from, " and "),
+                                 algorithm.name)};
+  if (!options.line_rate_gbps) return out;
+  const double passes = link.collective == core::CollectiveKind::all_reduce ? 2 : 1;
+  const auto p = static_cast<double>(workers);
+  out.curve = planner::raised(out.curve, passes * (p - 1) / p * 8e-3 / *options.line_rate_gbps);
+  return out;
+}
+
+/// The range of a predicted time as an interquartile range, so that a simulation shows it as an interval: 95
+/// % of a normal distribution are 3.92, and half of it is 1.349, standard deviations wide.
+std::vector<double> spread_of(const Predicted& predicted) {
+  std::vector<double> out;
+  const double share = 1.349 / 3.92 * sim::portable_log(predicted.high_factor / predicted.low_factor);
+  for (const auto& [bytes, us] : predicted.curve.points()) out.push_back(share * us);
+  return out;
+}
+
+Prediction predict(const Alike& group, const LinkFit& link, std::int64_t workers, const Options& options) {
   Prediction out = {.collective = link.collective, .workers = workers, .times = {}};
+  const auto same = std::find_if(group.begin(), group.end(),
+                                 [&](const traces::Series& series) { return series.workers == workers; });
+  const bool is_measured = same != group.end();
+  const Predicted predicted = is_measured
+                                  ? Predicted{.curve = traces::curve_through(same->points), .source = {}}
+                                  : predicted_from(group, link, workers, options);
   for (const double bytes : sizes_to_show(link)) {
-    PredictedTime time = {.bytes = bytes, .us = link.us(workers, bytes), .between_us = {}};
-    if (link.left_out) time.between_us = {time.us * link.left_out->min, time.us * link.left_out->max};
+    PredictedTime time = {.bytes = bytes, .us = predicted.curve.us(bytes), .between_us = {}};
+    if (!is_measured) time.between_us = {time.us * predicted.low_factor, time.us * predicted.high_factor};
     out.times.push_back(time);
   }
   return out;
@@ -79,7 +159,7 @@ core::Fit fit_of(const core::LineFit& line) {
 }
 
 core::Network network_of(const Report& report, const traces::Measurements& measurements,
-                         const Options& options) {
+                         const std::vector<Alike>& alike, const Options& options) {
   core::Network out = traces::network_of(measurements, options.name);
   out.line_rate_gbps = options.line_rate_gbps;
   if (options.write_segments)
@@ -88,8 +168,9 @@ core::Network network_of(const Report& report, const traces::Measurements& measu
       out.measured[i].spread_us.clear();  // valid for measured points only
       out.measured[i].p99_us.clear();
     }
-  std::vector<std::int64_t> predicted;
-  for (const LinkFit& link : report.links) {
+  std::vector<std::string> predicted;
+  for (std::size_t i = 0; i < report.links.size(); ++i) {
+    const LinkFit& link = report.links[i];
     if (!out.link && link.collective == core::CollectiveKind::all_reduce && link.workers.size() > 1)
       out.link = core::Link{.alpha_us = link.link.line.alpha_us,
                             .beta_us_per_byte = link.link.line.beta_us_per_byte,
@@ -98,13 +179,17 @@ core::Network network_of(const Report& report, const traces::Measurements& measu
       out.measured.push_back({.collective = link.collective,
                               .algorithm = link.measured_algorithm,
                               .workers = workers,
-                              .curve = curve_of(link, workers)});
-      predicted.push_back(workers);
+                              .curve = {}});
+      const Predicted found = predicted_from(alike[i], link, workers, options);
+      out.measured.back().curve = found.curve;
+      out.measured.back().spread_us = spread_of(found);
+      predicted.push_back(
+          fmt::format("{} on {} workers from {}", core::name(link.collective), workers, found.source));
     }
   }
   if (out.link) out.origin.source += "; link fitted to all of them, gamma is part of beta";
   if (!predicted.empty())
-    out.origin.source += fmt::format("; PREDICTED, not measured: {} workers", fmt::join(predicted, ", "));
+    out.origin.source += fmt::format("; PREDICTED, not measured: {}", fmt::join(predicted, ", "));
   return out;
 }
 
@@ -114,12 +199,14 @@ Report fit(const traces::Measurements& measurements, const Options& options) {
   Report out;
   for (const traces::Series& series : measurements.series)
     out.curves.push_back(fit_curve(series, options.test, options.segments));
-  out.links = fit_links(measurements.series, options);
+  const std::vector<Alike> alike = alike_series(measurements.series);
+  out.links = fit_links(alike, options);
   if (!options.predict.empty() && out.links.empty())
     throw core::InputError("--predict-workers: expected measurements on two workers or more, got none");
-  for (const LinkFit& link : out.links)
-    for (const std::int64_t workers : options.predict) out.predictions.push_back(predict(link, workers));
-  out.network = network_of(out, measurements, options);
+  for (std::size_t i = 0; i < out.links.size(); ++i)
+    for (const std::int64_t workers : options.predict)
+      out.predictions.push_back(predict(alike[i], out.links[i], workers, options));
+  out.network = network_of(out, measurements, alike, options);
   for (std::size_t i = 0; i < out.curves.size(); ++i)
     out.network.measured[i].fit = fit_of(out.curves[i].line);
   out.warnings = warnings(out);

@@ -73,7 +73,7 @@ TEST_CASE("errors: a scenario that is wrong ends with 2 and one line") {
        "s.json: /scedules: expected a key among format, version, name, profile, network, workers, schedules, "
        "collectives, iterations, accumulation_steps, overlap, jitter, stragglers, failures, fidelity, links, "
        "topology, channels, input, update, job, "
-       "sweep, got "
+       "sweep, between, got "
        "'scedules', did "
        "you mean 'schedules'?"},
       {R"("workers": 4, "schedules": ["wfpb"]})", "s.json: /schedules/0: expected one of " +
@@ -186,12 +186,12 @@ TEST_CASE("errors: names that hold control characters stay on their line") {
   std::string network = kNetwork;
   network.replace(network.find("\"n\""), 3, R"("a\nb\u001b\u009b")");
   network.replace(network.find("\"link\""), std::string::npos,
-                  R"("measured": [{"collective": "all_reduce", "workers": 2, "curve": [[1, 1]]}]})");
+                  R"("measured": [{"collective": "reduce_scatter", "workers": 2, "curve": [[1, 1]]}]})");
   (void)files.file("n.json", network);
   check_refused(
       files, run_program({"simulate", files.scenario()}),
       "s.json: /workers: expected a number of workers for which network 'a\\u000ab\\u001b\\u009b' has a cost "
-      "of ring all_reduce (measured on 2), got 4 (schedule 's-sgd')");
+      "of ring all_reduce (none is measured, and it has no link), got 4 (schedule 's-sgd')");
   const Outcome unwritable = run_program({"simulate", files.scenario(), "-o", files.path("no\nfolder/x")});
   CHECK(unwritable.err.find('\n') == unwritable.err.size() - 1);
 }

@@ -9,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include "core/bundled_networks.hpp"
 #include "core/compressor_costs.hpp"
 #include "core/field.hpp"
 #include "core/files.hpp"
@@ -50,6 +51,23 @@ TEST_CASE("traces: every file reads, and is written as this program writes it") 
   CHECK(profiles >= 8);
   CHECK(networks >= 8);
   CHECK(costs >= 1);
+}
+
+TEST_CASE(
+    "traces: every bundled network is a file of traces/networks, with three collectives on each number of "
+    "workers") {
+  CHECK(bundled_networks().size() >= 5);
+  for (const BundledNetwork& bundled : bundled_networks()) {
+    CAPTURE(bundled.name);
+    const std::string file = std::string(bundled.name) + ".network.json";
+    CHECK(bundled.text == core::read_file(kTraces / "networks" / file));
+    const Network network = read_network(*find_bundled_network(bundled.name));
+    CHECK(network_text(network) == bundled.text);
+    CHECK(network.name == bundled.name);
+    CHECK(network.measured.size() % 3 == 0);
+    for (const Measured& measured : network.measured) CHECK(measured.curve.points().size() >= 15);
+  }
+  CHECK_FALSE(find_bundled_network("h100").has_value());
 }
 
 TEST_CASE("traces: the profiles hold what their logs hold") {

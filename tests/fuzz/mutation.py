@@ -324,6 +324,8 @@ LOGS = {
     "osu4.log": b"# OSU MPI Allreduce Latency Test v5.4.0\n# Size       Avg Latency(us)\n4      54.50\n8      50.36\n1048576  2251.96\n",
     "espresso.csv": b"idx_backward_order,tensor,numel,gap_us_since_previous_tensor_ready\n0,fc.bias,1000,0\n1,fc.weight,2048000,72\n"
                     b"2,layer4.bn.weight,2048,167\n3,layer4.conv.weight,1048576,10720\n",
+    "nccl_table": b"collective,dtype,gpus,elements,ms\nall_reduce,half,2,256,0.00618\n"
+                  b"all_reduce,half,2,512,0.007\nall_gather,int8,4,256,0.01\n",
     "vtrain_GPU4": b"size(B),count,type,time(ns),busbw(GB/s),time(ns),busbw(GB/s)\n"
                    b"1048576,262144,float,51400,30.60,52740,29.82\n2097152,524288,float,55740,56.44,55940,56.23\n",
     "curves.csv": b"collective,algorithm,workers,bytes,us\nall_reduce,ring,2,1024,10.5\nall_reduce,ring,2,2048,11\n"

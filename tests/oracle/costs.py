@@ -83,6 +83,10 @@ def measured_us(entry, size):
     return max(Fraction(0), y0 + (y1 - y0) * (size - x0) / (x1 - x0))
 
 
+def first_size(entry):
+    return exact(entry["segments"][0]["from_bytes"] if "segments" in entry else entry["curve"][0][0])
+
+
 class Collectives:
     """What the collectives of one schedule cost on this many workers, in picoseconds."""
 
@@ -91,11 +95,12 @@ class Collectives:
         self.algorithm = choice["algorithm"]
         self.bandwidth_factor = exact(choice.get("bandwidth_factor", 2))
         self.servers = choice.get("servers", 1)
+        self.is_plain = self.bandwidth_factor == 2
         self.network, self.workers, self.cache = network, workers, {}
 
     def cost(self, collective, size):
         if (collective, size) not in self.cache:
-            self.cache[collective, size] = 0 if self.workers == 1 else picoseconds(self._us(collective, size))
+            self.cache[collective, size] = 0 if self.workers == 1 else picoseconds(self._raised(collective, size))
         return self.cache[collective, size]
 
     def all_reduce_startup(self):
@@ -104,9 +109,7 @@ class Collectives:
         entry = self._measured("all_reduce")
         if entry is None:
             return picoseconds(self._closed_form().startup)
-        if "segments" in entry:
-            return picoseconds(measured_us(entry, entry["segments"][0]["from_bytes"]))
-        return picoseconds(exact(entry["curve"][0][1]))
+        return picoseconds(self._raised("all_reduce", first_size(entry)))
 
     def sent_per_worker(self, collective, size):
         """Bytes, the mean over workers. Recursive doubling sends all of them in each round; every other all-reduce sends
@@ -114,12 +117,36 @@ class Collectives:
         if self.workers == 1:
             return Fraction(0)
         rounds = (self.workers - 1).bit_length()
+        if collective == "gather":
+            return (1 - Fraction(1, self.workers)) * size
         times = rounds if self.algorithm == "recursive_doubling" else 2 - Fraction(2, self.workers)
         if self.algorithm == "parameter_server":  # which send back what they are sent
             times = 1
         return times * size if collective == "all_reduce" else Fraction(times) / 2 * size
 
+    def gather(self):
+        """The name of an all-gather of encodings. By the formula a tree has none but the ring's, and recursive doubling
+        takes all of its rounds; every other algorithm's is its second half."""
+        own = self.algorithm in ("binary_tree", "double_binary_tree", "recursive_doubling")
+        return "gather" if own and self.workers > 1 and self._measured("all_gather") is None else "all_gather"
+
+    def _raised(self, collective, size):
+        """Costs under the physical bound at the network's line rate are raised to it; below the first size of a curve
+        the first time holds."""
+        us, rate = self._us(collective, size), self.network.get("line_rate_gbps")
+        if (rate is None or collective == "gather" or not self.is_plain
+                or self.algorithm in ("two_level", "parameter_server", "hierarchical_topk")):
+            return us
+        entry, p = self._measured(collective), self.workers
+        from_size = max(size, first_size(entry)) if entry else size
+        passes = 2 if collective == "all_reduce" else 1
+        return max(us, Fraction(passes * (p - 1), p) * Fraction(8, 1000) / exact(rate) * from_size)
+
     def _us(self, collective, size):
+        if collective == "gather":
+            p, link = self.workers, self._link()
+            rounds = (p - 1).bit_length() if self.algorithm == "recursive_doubling" else p - 1
+            return rounds * link.alpha + Fraction(p - 1, p) * link.beta * size
         entry = self._measured(collective)
         if entry is not None:
             return measured_us(entry, size)
@@ -136,11 +163,13 @@ class Collectives:
         return None
 
     def _closed_form(self):
-        levels = self.network.get("levels")
         if self.algorithm == "two_level":
-            return two_level_terms(self.workers, levels)
-        link = slowest_link_spanned(self.workers, levels) if levels else read_link(self.network["link"])
-        return flat_terms(self.algorithm, self.bandwidth_factor, self.workers, link, self.servers)
+            return two_level_terms(self.workers, self.network["levels"])
+        return flat_terms(self.algorithm, self.bandwidth_factor, self.workers, self._link(), self.servers)
+
+    def _link(self):
+        levels = self.network.get("levels")
+        return slowest_link_spanned(self.workers, levels) if levels else read_link(self.network["link"])
 
 
 # ---------------------------------------------------------------- compression

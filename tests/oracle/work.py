@@ -291,7 +291,7 @@ def collectives_of(case, size):
     """The group's collectives in order, each with the bytes it is asked about."""
     encoded = case.compressor.encoded(size) if case.compressor else size
     if case.compressor and case.compressor.gathers:
-        return [("all_gather", case.workers * encoded)]
+        return [(case.costs.gather(), case.workers * encoded)]
     return [(name, encoded) for name in (("reduce_scatter", "all_gather") if case.in_halves else ("all_reduce",))]
 
 

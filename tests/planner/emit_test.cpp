@@ -84,8 +84,8 @@ std::string json_of(const Planned& planned, std::string_view target) {
 }
 
 TEST_CASE("emit: the table names what there is") {
-  CHECK(names(emitters()) ==
-        std::vector<std::string_view>{"ddp", "horovod", "deepspeed", "megatron", "fsdp", "json"});
+  CHECK(names(emitters()) == std::vector<std::string_view>{"ddp", "horovod", "deepspeed", "megatron", "fsdp",
+                                                           "json", "nccl-tuner"});
   for (const Emitter& emitter : emitters()) CHECK_FALSE(emitter.summary.empty());
 }
 
@@ -714,7 +714,7 @@ TEST_CASE("emit: every emitter says the same of itself for any plan, and costs w
       const Emission emission = planned.emit(emitter.name);
       CHECK(emission.text.ends_with('\n'));
       CHECK(emission.json["target"] == emitter.name);
-      if (emitter.name == "json") continue;
+      if (emitter.name == "json" || emitter.name == "nccl-tuner") continue;
       CHECK(emission.json["iteration_us"] == planned.iteration_us(planned.groups));
       CHECK(emission.json["differs"].empty() == emission.json["groups_reproduced"].get<bool>());
       if (emission.json["groups_reproduced"]) CHECK(emission.json["makes"]["loss_us"] == 0.0);
@@ -724,6 +724,28 @@ TEST_CASE("emit: every emitter says the same of itself for any plan, and costs w
       CHECK(emission.json["makes"]["iteration_us"] == emission.json["best_single_cap"]["iteration_us"]);
     }
   }
+}
+
+TEST_CASE("emit: NCCL tuner rules, to the letter; runs of sizes meet halfway") {
+  // Groups of 3,000,000 and 2,000,000 bytes by a ring, one of 1,000,000 by a tree.
+  Planned planned(five(), of_counts({2, 2, 1}));
+  planned.plan.groups.resize(3);
+  planned.plan.groups[0].bytes = 3'000'000;
+  planned.plan.groups[1].bytes = 2'000'000;
+  planned.plan.groups[2].bytes = 1'000'000;
+  planned.plan.groups[2].transfer.all_reduce = Algorithm{.name = "double_binary_tree"};
+  const Emission emission = planned.emit("nccl-tuner");
+  CHECK(
+      emission.text.ends_with("allreduce,0,1500000,tree,simple,-1,-1,2,-1,-1\n"
+                              "allreduce,1500001,1125899906842624,ring,simple,-1,-1,2,-1,-1\n"));
+  CHECK(emission.json["rules"].size() == 2);
+  planned.plan.groups[1].bytes = 1'000'000;
+  planned.plan.groups[0].transfer.all_reduce = Algorithm{.name = "halving_doubling"};
+  CHECK(
+      planned.emit("nccl-tuner")
+          .text.ends_with("allreduce,0,1125899906842624,ring,simple,-1,-1,2,-1,-1\n"
+                          "# Group 1: NCCL has no halving_doubling; it chooses by itself.\n"
+                          "# Group 3: another group of 1000000 bytes goes by ring, and so does this one.\n"));
 }
 
 TEST_CASE("emit: after backward Megatron-LM has one bucket and no number") {

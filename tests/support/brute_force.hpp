@@ -226,12 +226,26 @@ class Reference {
     return std::max(0.0, y0 + (y1 - y0) / (x1 - x0) * (bytes - x0));
   }
 
-  double collective_us(const planner::Transfer& transfer, Kind kind, double bytes) const {
+  const core::Measured* measured_of(const planner::Transfer& transfer, Kind kind) const {
     for (const core::Measured& measured : scene_.network.measured)
       if (measured.collective == kind && measured.workers == workers_ &&
           (!measured.algorithm || *measured.algorithm == transfer.all_reduce.name))
-        return between(measured.curve.points(), bytes);
-    return closed_us(transfer, kind, bytes);
+        return &measured;
+    return nullptr;
+  }
+
+  double collective_us(const planner::Transfer& transfer, Kind kind, double bytes) const {
+    const core::Measured* measured = measured_of(transfer, kind);
+    return measured != nullptr ? between(measured->curve.points(), bytes) : closed_us(transfer, kind, bytes);
+  }
+
+  /// An all-gather by itself: by the formula, a tree's is the ring's, and doubling takes all of its rounds.
+  double gather_us(const planner::Transfer& transfer, double bytes) const {
+    const core::Measured* measured = measured_of(transfer, Kind::all_gather);
+    if (measured != nullptr) return between(measured->curve.points(), bytes);
+    const core::Link& link = *scene_.network.link;
+    const double startups = transfer.all_reduce.name == "recursive_doubling" ? rounds() : p() - 1;
+    return startups * link.alpha_us + (p() - 1) / p() * link.beta_us_per_byte * bytes;
   }
 
   // Compression (sections 3 and 4).
@@ -312,7 +326,7 @@ class Reference {
       return sparse_us(transfer.compressor, bytes);
     const double contribution = transfer.compressor.ratio * bytes;
     if (kind == Kind::all_reduce && transfer.compressor.collective == Kind::all_gather)
-      return collective_us(transfer, Kind::all_gather, p() * contribution);
+      return gather_us(transfer, p() * contribution);
     return collective_us(transfer, kind, contribution);
   }
 

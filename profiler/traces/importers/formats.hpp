@@ -24,6 +24,9 @@ core::Profile import_espresso(const std::vector<LogFile>& logs, const ImportOpti
 bool is_nccl_inspector(std::string_view text, std::string_view path);
 std::vector<Series> read_nccl_inspector(const std::vector<LogFile>& logs, const ImportOptions& options);
 
+bool is_nccl_table(std::string_view text, std::string_view path);
+std::vector<Series> read_nccl_table(const LogFile& log, const ImportOptions& options);
+
 bool is_nccl_tests(std::string_view text, std::string_view path);
 std::vector<Series> read_nccl_tests(const LogFile& log, const ImportOptions& options);
 

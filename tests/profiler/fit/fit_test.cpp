@@ -251,7 +251,8 @@ TEST_CASE("fit: the network holds the link, what was measured and, where asked f
   REQUIRE(report.network.measured.size() == 3);
   CHECK(report.network.measured[0].curve.segments().size() == 1);
   CHECK(report.network.measured[2].workers == 16);
-  CHECK(report.network.origin.source.find("PREDICTED, not measured: 16 workers") != std::string::npos);
+  CHECK(report.network.origin.source.find(
+            "PREDICTED, not measured: all_reduce on 16 workers from the fitted link") != std::string::npos);
   const std::string text = network_text(report.network);
   CHECK(network_text(core::read_network(core::Field::parse(text, "n.json"))) == text);
   CHECK_FALSE(fit(rings({4}), {.name = "n"}).network.link.has_value());

@@ -151,7 +151,8 @@ TEST_CASE("import: the formats have names and say what they are") {
     names += std::string(format.name) + " ";
     CHECK_FALSE(format.summary.empty());
   }
-  CHECK(names == "b-caffe b-caffe-all-reduce csv espresso nccl-inspector nccl-tests osu triosim vtrain ");
+  CHECK(names ==
+        "b-caffe b-caffe-all-reduce csv espresso nccl-inspector nccl-table nccl-tests osu triosim vtrain ");
 }
 
 TEST_CASE("import: each format is recognised from its text, and only it") {
@@ -490,6 +491,30 @@ TEST_CASE("espresso: what is wrong with a row is said with its line") {
   check_refused("idx,tensor,numel,gap_us\n", "x.log: /: expected rows of idx,tensor,numel,gap_us, got none");
   check_refused(kEspresso,
                 "x.log: /: expected a batch size (--batch N), which this log does not hold, got none", {});
+}
+
+// ---- nccl-table
+
+TEST_CASE("nccl-table: curves of a machine, in bytes and microseconds, of the preferred element type") {
+  const LogFile table = {.path = "h100.csv",
+                         .text =
+                             "collective,dtype,gpus,elements,ms\n"
+                             "all_reduce,int8,2,256,0.5\n"
+                             "all_reduce,half,2,256,0.00618\n"
+                             "all_reduce,half,2,512,0.007\n"
+                             "alltoall,half,2,256,0.1\n"
+                             "all_gather,half,4,256,0.01\n"};
+  const core::Network network = network_of({table});
+  REQUIRE(network.measured.size() == 2);
+  CHECK(network.measured[0].workers == 2);
+  CHECK(network.measured[0].curve.points() == std::vector<std::pair<double, double>>{{512, 6.18}, {1024, 7}});
+  CHECK(network.measured[1].collective == core::CollectiveKind::all_gather);
+  CHECK(network.measured[1].workers == 4);
+  const std::string header = "collective,dtype,gpus,elements,ms\n";
+  check_refused(header + "all_reduce,double,2,256,1\n",
+                "x.log:2: expected an element type: half, bfloat16, float or int8, got 'double'");
+  check_refused(header + "alltoall,half,2,256,1\n",
+                "x.log: /: expected rows of all_reduce, reduce_scatter or all_gather, got none");
 }
 
 // ---- vtrain

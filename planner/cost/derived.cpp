@@ -1,0 +1,477 @@
+#include "planner/cost/derived.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/errors.hpp"
+#include "sim/draws.hpp"
+
+namespace planner {
+namespace {
+
+using core::CollectiveKind;
+using core::CostCurve;
+using Points = std::vector<std::pair<double, double>>;
+
+/// The sizes at which a curve bends.
+std::vector<double> sizes_of(const CostCurve& curve) {
+  constexpr double kJustBelow = 1 - 1e-9;
+  std::vector<double> out;
+  for (const auto& [bytes, us] : curve.points()) out.push_back(bytes);
+  for (const CostCurve::Segment& segment : curve.segments()) {
+    out.push_back(segment.from_bytes);
+    out.push_back(segment.to_bytes * kJustBelow);
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+/// The curve through the values of `us` at these sizes. Its last line does not fall, since nothing gets
+/// faster by being longer.
+CostCurve sampled_at(const std::vector<double>& sizes, const std::function<double(double)>& us) {
+  Points points;
+  for (const double bytes : sizes) points.emplace_back(bytes, us(bytes));
+  if (points.size() > 1) points.back().second = std::max(points.back().second, (points.end() - 2)->second);
+  return CostCurve::through(points);
+}
+
+// ---- other numbers of workers
+
+/// What an algorithm pays on a number of workers: startups in multiples of those of two workers, and passes
+/// of the message over the link.
+struct Factors {
+  double startups = 1;
+  double passes = 1;
+};
+
+Factors factors(const Algorithm& algorithm, std::int64_t workers) {
+  const AlgorithmEntry& named = algorithm_entry(algorithm.name);
+  const AlgorithmEntry& entry = named.needs_nodes ? algorithm_entry("ring") : named;
+  const auto of = [&](std::int64_t on) {
+    return entry.cost(
+        {.workers = on, .flat = {.alpha_us = 1, .beta_us_per_byte = 1, .gamma_us_per_byte = 0}, .nodes = {}},
+        algorithm);
+  };
+  const ClosedForm form = of(workers);
+  return {.startups = form.startup_us / of(2).startup_us, .passes = form.link_us_per_byte};
+}
+
+/// The startup that a curve's small messages show; 0 if the smallest one measured is not small enough.
+double startup_of(const CostCurve& curve) {
+  constexpr double kMostOfTheTime = 0.9;
+  const std::vector<double> sizes = sizes_of(curve);
+  const double first = curve.us(sizes.front());
+  if (sizes.size() < 2) return 0;
+  const double slope = (curve.us(sizes[1]) - first) / (sizes[1] - sizes[0]);
+  const double startup = first - sizes.front() * std::max(0.0, slope);
+  return startup >= kMostOfTheTime * first ? startup : 0;
+}
+
+/// A startup is fixed + a part for each of the algorithm's startups. Only the ratio of the two is needed.
+struct StartupShare {
+  double fixed = 0;
+  double each = 1;
+  /// Whether a startup is paid in full by messages of any size, as on a link with alpha and beta.
+  bool adds = false;
+  double at(double startups) const { return fixed + each * startups; }
+};
+
+/// With one number of workers: as on NVLink machines from A100 to B200.
+StartupShare assumed_share(CollectiveKind kind) {
+  return {.fixed = kind == CollectiveKind::all_reduce ? 3.0 : 8.0};
+}
+
+/// Large messages grow with the passes, which keeps the bus bandwidth; the share of the time that is startup
+/// grows with the startups. Squared, because a startup overlaps with the first bytes of a longer message.
+double scaled_us(const MeasuredOn& from, std::int64_t workers, const Algorithm& algorithm,
+                 const StartupShare& share, double bytes) {
+  const double us = from.curve->us(bytes);
+  const Factors before = factors(algorithm, from.workers);
+  const Factors after = factors(algorithm, workers);
+  const double by_passes = after.passes / before.passes;
+  const double by_startups = share.at(after.startups) / share.at(before.startups);
+  const double startup = us > 0 ? std::min(1.0, startup_of(*from.curve) / us) : 0;
+  return us * (by_passes + (by_startups - by_passes) * (share.adds ? startup : startup * startup));
+}
+
+/// Whether the nearer curve follows from the other one, point for point, if startups add up.
+bool adds_up(const MeasuredOn& near, const MeasuredOn& far, const Algorithm& algorithm, StartupShare share) {
+  constexpr double kMaxError = 0.03;
+  share.adds = true;
+  double sum = 0;
+  const std::vector<double> sizes = sizes_of(*near.curve);
+  for (const double bytes : sizes) {
+    const double us = near.curve->us(bytes);
+    if (us <= 0) return false;
+    sum += std::abs(scaled_us(far, near.workers, algorithm, share, bytes) / us - 1);
+  }
+  return sum < kMaxError * static_cast<double>(sizes.size());
+}
+
+StartupShare startup_share(const std::vector<MeasuredOn>& measured, std::int64_t workers,
+                           const Algorithm& algorithm, CollectiveKind kind) {
+  std::vector<MeasuredOn> nearest;
+  for (const MeasuredOn& each : measured)
+    if (startup_of(*each.curve) > 0) nearest.push_back(each);
+  if (nearest.size() < 2) return assumed_share(kind);
+  const auto distance = [&](const MeasuredOn& each) {
+    return static_cast<double>(std::max(each.workers, workers)) /
+           static_cast<double>(std::min(each.workers, workers));
+  };
+  std::stable_sort(nearest.begin(), nearest.end(),
+                   [&](const MeasuredOn& a, const MeasuredOn& b) { return distance(a) < distance(b); });
+  const double near = startup_of(*nearest[0].curve);
+  const double near_startups = factors(algorithm, nearest[0].workers).startups;
+  const double far_startups = factors(algorithm, nearest[1].workers).startups;
+  if (near_startups == far_startups) return assumed_share(kind);
+  const double each = std::max(0.0, (startup_of(*nearest[1].curve) - near) / (far_startups - near_startups));
+  const double fixed = std::max(0.0, near - each * near_startups);
+  StartupShare out = {.fixed = fixed, .each = fixed + each > 0 ? each : 1};
+  out.adds = adds_up(nearest[0], nearest[1], algorithm, out);
+  return out;
+}
+
+double logarithm(double ratio) { return sim::portable_log(ratio); }
+
+/// Distance between two numbers of workers.
+double distance(std::int64_t a, std::int64_t b) {
+  return std::abs(logarithm(static_cast<double>(a) / static_cast<double>(b)));
+}
+
+/// Nearest curves below and above, with the weight of each in the geometric mean.
+struct Neighbours {
+  std::vector<MeasuredOn> curves;
+  std::vector<double> weights;
+};
+
+Neighbours neighbours(const std::vector<MeasuredOn>& measured, std::int64_t workers) {
+  const auto above = std::find_if(measured.begin(), measured.end(),
+                                  [&](const MeasuredOn& each) { return each.workers > workers; });
+  if (above == measured.begin()) return {.curves = {*above}, .weights = {1}};
+  if (above == measured.end()) return {.curves = {measured.back()}, .weights = {1}};
+  const MeasuredOn below = *(above - 1);
+  const double from_below = distance(below.workers, workers) / distance(below.workers, above->workers);
+  return {.curves = {below, *above}, .weights = {1 - from_below, from_below}};
+}
+
+/// Predicted times without an error estimate.
+std::function<double(double)> predictor(const std::vector<MeasuredOn>& measured, std::int64_t workers,
+                                        const Algorithm& algorithm, const StartupShare& share) {
+  const Neighbours nearest = neighbours(measured, workers);
+  return [=](double bytes) {
+    double log_us = 0;
+    for (std::size_t i = 0; i < nearest.curves.size(); ++i) {
+      const double us = scaled_us(nearest.curves[i], workers, algorithm, share, bytes);
+      if (us <= 0 || nearest.curves.size() == 1) return us;
+      log_us += nearest.weights[i] * logarithm(us);
+    }
+    return sim::portable_exp(log_us);
+  };
+}
+
+/// Logarithms of measured over predicted, each number of workers predicted from the others. Where startups
+/// add up, which takes two numbers of workers to see, what was left out does not unsee it.
+std::vector<double> left_out_ratios(const std::vector<MeasuredOn>& measured, const Algorithm& algorithm,
+                                    CollectiveKind kind, const StartupShare& share) {
+  std::vector<double> out;
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    std::vector<MeasuredOn> others = measured;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    const StartupShare theirs =
+        share.adds ? share : startup_share(others, measured[i].workers, algorithm, kind);
+    const auto predicted = predictor(others, measured[i].workers, algorithm, theirs);
+    for (const double bytes : sizes_of(*measured[i].curve)) {
+      const double us = measured[i].curve->us(bytes);
+      if (us > 0 && predicted(bytes) > 0) out.push_back(logarithm(us / predicted(bytes)));
+    }
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+/// How much farther the prediction reaches than those by which it was tested.
+double reach(const std::vector<MeasuredOn>& measured, std::int64_t workers) {
+  double tested = std::numeric_limits<double>::infinity();
+  double nearest = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    nearest = std::min(nearest, distance(measured[i].workers, workers));
+    if (i > 0) tested = std::min(tested, distance(measured[i].workers, measured[i - 1].workers));
+  }
+  return std::max(1.0, nearest / tested);
+}
+
+void add_error(Extrapolation& out, const std::vector<MeasuredOn>& measured, std::int64_t workers,
+               const Algorithm& algorithm, CollectiveKind kind, const StartupShare& share) {
+  constexpr double kTail = 0.025;
+  // With one number of workers nothing can be left out; 19 in 20 of the predictions from one half or one
+  // quarter of the workers of the bundled machines with a switch lie in this range.
+  constexpr double kAloneLow = 0.7;
+  constexpr double kAloneHigh = 1.6;
+  const std::vector<double> ratios =
+      measured.size() < 2 ? std::vector<double>{} : left_out_ratios(measured, algorithm, kind, share);
+  if (ratios.empty()) {
+    out.low_factor = kAloneLow;
+    out.high_factor = kAloneHigh;
+    return;
+  }
+  double sum = 0;
+  for (const double ratio : ratios) sum += sim::portable_exp(std::abs(ratio)) - 1;
+  out.left_out_error = sum / static_cast<double>(ratios.size());
+  const auto at = [&](double quantile) {
+    return ratios[static_cast<std::size_t>(std::lround(quantile * static_cast<double>(ratios.size() - 1)))];
+  };
+  const double widened = reach(measured, workers);
+  out.low_factor = sim::portable_exp(widened * std::min(0.0, at(kTail)));
+  out.high_factor = sim::portable_exp(widened * std::max(0.0, at(1 - kTail)));
+}
+
+std::vector<MeasuredOn> measured_on(const core::Network& network, const Algorithm& algorithm,
+                                    CollectiveKind kind) {
+  std::vector<MeasuredOn> out;
+  for (const core::Measured& each : network.measured) {
+    const bool is_known = std::any_of(out.begin(), out.end(),
+                                      [&](const MeasuredOn& other) { return other.workers == each.workers; });
+    if (each.collective == kind && each.workers > 1 && !is_known &&
+        each.algorithm.value_or(algorithm.name) == algorithm.name)
+      out.push_back({.workers = each.workers, .curve = &each.curve});
+  }
+  std::sort(out.begin(), out.end(),
+            [](const MeasuredOn& a, const MeasuredOn& b) { return a.workers < b.workers; });
+  return out;
+}
+
+std::vector<std::int64_t> workers_of(const std::vector<MeasuredOn>& measured) {
+  std::vector<std::int64_t> out;
+  for (const MeasuredOn& each : measured) out.push_back(each.workers);
+  return out;
+}
+
+std::optional<DerivedCost> extrapolated_cost(const core::Network& network, std::int64_t workers,
+                                             const Algorithm& algorithm, CollectiveKind kind) {
+  const std::vector<MeasuredOn> measured = measured_on(network, algorithm, kind);
+  if (measured.empty()) return std::nullopt;
+  const Extrapolation found = extrapolate(measured, workers, algorithm, kind);
+  if (found.left_out_error && *found.left_out_error > kMaxLeftOutError)
+    throw core::Unsupported(
+        fmt::format("a number of workers for which network '{}' has a cost of {} {} (measured on {}, which "
+                    "predict one another with a mean error of {:.0f} %, too much to go by; measure it on {})",
+                    network.name, algorithm.name, core::name(kind), fmt::join(workers_of(measured), ", "),
+                    100 * *found.left_out_error, workers),
+        fmt::to_string(workers));
+  DerivedCost out = {.curve = found.curve,
+                     .derivation = {},
+                     .low_factor = found.low_factor,
+                     .high_factor = found.high_factor};
+  out.derivation = fmt::format(
+      "extrapolated from {} workers by the factors of {}; {}", fmt::join(found.from, " and "),
+      algorithm_entry(algorithm.name).needs_nodes ? "ring" : algorithm.name,
+      found.left_out_error
+          ? fmt::format("measured numbers of workers predict one another with a mean error of {:.0f} %",
+                        100 * *found.left_out_error)
+          : "with one number of workers nothing says how far that can be trusted, a second one would");
+  return out;
+}
+
+// ---- the halves of an all-reduce
+
+/// The share of an all-reduce that one half of it takes on the bundled machines: more for small messages,
+/// whose startups are not halved.
+constexpr double kHalfOfLarge = 0.57;
+constexpr double kMoreOfSmall = 0.18;
+/// 19 in 20 of the halves on the bundled machines lie between these factors of it.
+constexpr double kHalfLow = 0.82;
+constexpr double kHalfHigh = 1.35;
+
+DerivedCost half_of(const DerivedCost& whole) {
+  const CostCurve& curve = whole.curve;
+  const double startup = startup_of(curve);
+  DerivedCost out = {.curve = {},
+                     .derivation = {},
+                     .low_factor = kHalfLow * whole.low_factor,
+                     .high_factor = kHalfHigh * whole.high_factor};
+  out.curve = sampled_at(sizes_of(curve), [&](double bytes) {
+    const double us = curve.us(bytes);
+    const double small = us > 0 ? std::min(1.0, startup / us) : 0;
+    return us * (kHalfOfLarge + kMoreOfSmall * small);
+  });
+  out.derivation = fmt::format(
+      "ASSUMED to take {:.2f} of an all-reduce, up to {:.2f} of a small one, as on the bundled machines; "
+      "measure it{}{}",
+      kHalfOfLarge, kHalfOfLarge + kMoreOfSmall, whole.derivation.empty() ? "" : "; the all-reduce is ",
+      whole.derivation);
+  return out;
+}
+
+// ---- several nodes
+
+/// The larger of the curve and a line through 0, with the sizes where they cross.
+CostCurve larger(const CostCurve& curve, double us_per_byte) {
+  std::vector<double> sizes = sizes_of(curve);
+  const auto above = [&](double bytes) { return curve.us(bytes) - us_per_byte * bytes; };
+  // Beyond the last size the line may overtake the last line of the curve.
+  const double last = sizes.back();
+  const double far = 2 * last + 1;
+  const double slope = (curve.us(far) - curve.us(last)) / (far - last);
+  if (slope < us_per_byte) {
+    const double cross = std::max(last, (curve.us(last) - slope * last) / (us_per_byte - slope));
+    if (cross > last) sizes.push_back(cross);
+    sizes.push_back(2 * cross + 1);
+  }
+  std::vector<double> all = sizes;
+  for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {
+    const double first = above(sizes[i]);
+    const double second = above(sizes[i + 1]);
+    if ((first < 0) != (second < 0) && first != second)
+      all.push_back(sizes[i] + (sizes[i + 1] - sizes[i]) * first / (first - second));
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  Points points;
+  for (const double bytes : all) points.emplace_back(bytes, std::max(curve.us(bytes), us_per_byte * bytes));
+  return CostCurve::through(points);
+}
+
+}  // namespace
+
+Extrapolation extrapolate(const std::vector<MeasuredOn>& measured, std::int64_t workers,
+                          const Algorithm& algorithm, CollectiveKind kind) {
+  assert(!measured.empty());
+  const Neighbours nearest = neighbours(measured, workers);
+  const StartupShare share = startup_share(measured, workers, algorithm, kind);
+  std::vector<double> sizes;
+  for (const MeasuredOn& each : nearest.curves)
+    for (const double bytes : sizes_of(*each.curve)) sizes.push_back(bytes);
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  Extrapolation out = {.curve = sampled_at(sizes, predictor(measured, workers, algorithm, share)),
+                       .from = workers_of(nearest.curves),
+                       .left_out_error = {}};
+  add_error(out, measured, workers, algorithm, kind, share);
+  return out;
+}
+
+const core::Measured* find_measured(const core::Network& network, std::int64_t workers,
+                                    const Algorithm& algorithm, CollectiveKind kind) {
+  for (const core::Measured& measured : network.measured)
+    if (measured.collective == kind && measured.workers == workers &&
+        measured.algorithm.value_or(algorithm.name) == algorithm.name)
+      return &measured;
+  return nullptr;
+}
+
+bool has_measured_nodes(const core::Network& network) {
+  return !network.measured.empty() && network.levels.size() == 2 &&
+         network.levels.front().name == kMeasuredNode && network.levels.front().size.has_value();
+}
+
+namespace {
+
+std::optional<DerivedCost> cost_in_node(const core::Network& network, std::int64_t workers,
+                                        const Algorithm& algorithm, CollectiveKind kind) {
+  if (const core::Measured* measured = find_measured(network, workers, algorithm, kind))
+    return DerivedCost{.curve = measured->curve, .derivation = {}};
+  if (kind == CollectiveKind::all_reduce) return extrapolated_cost(network, workers, algorithm, kind);
+  if (!algorithm_entry(algorithm.name).has_halves) return std::nullopt;
+  const core::Measured* whole = find_measured(network, workers, algorithm, CollectiveKind::all_reduce);
+  if (whole != nullptr && measured_on(network, algorithm, kind).empty())
+    return half_of({.curve = whole->curve, .derivation = {}});
+  if (auto own = extrapolated_cost(network, workers, algorithm, kind)) return own;
+  const auto all_reduce = extrapolated_cost(network, workers, algorithm, CollectiveKind::all_reduce);
+  if (!all_reduce) return std::nullopt;
+  return half_of(*all_reduce);
+}
+
+/// Several nodes. A ring sends through all of them at once, so that the slower of node and port decides; the
+/// steps of two_level follow one another.
+DerivedCost cost_of_nodes(const core::Network& network, std::int64_t workers, const Algorithm& algorithm,
+                          CollectiveKind kind) {
+  const std::int64_t node = *network.levels.front().size;
+  const core::Level& joins = network.levels.back();
+  if (workers % node != 0)
+    throw core::Unsupported(
+        fmt::format("a multiple of the {} workers in a node of network '{}'", node, network.name),
+        fmt::to_string(workers));
+  const std::optional<DerivedCost> inside = cost_in_node(network, node, algorithm, kind);
+  if (!inside)
+    throw core::Unsupported(fmt::format("a curve of {} {} on the {} workers of a node in network '{}'",
+                                        algorithm.name, core::name(kind), node, network.name),
+                            "none");
+  const CostCurve& curve = inside->curve;
+  const auto nodes = static_cast<double>(workers / node);
+  const double passes = kind == CollectiveKind::all_reduce ? 2 : 1;
+  const double share = joins.shared ? 1 : 1 / static_cast<double>(node);
+  const double us_per_byte = passes * (nodes - 1) / nodes * share * joins.link.beta_us_per_byte;
+  const double startup_us = passes * (nodes - 1) * joins.link.alpha_us;
+  const bool in_turn = algorithm_entry(algorithm.name).needs_nodes;
+
+  const CostCurve together = larger(curve, us_per_byte);
+  const auto sum = [&](double bytes) { return startup_us + curve.us(bytes) + us_per_byte * bytes; };
+  const auto longer = [&](double bytes) { return startup_us + together.us(bytes); };
+  const double last = sizes_of(curve).back();
+  const double slower = longer(last) > 0 ? std::max(1.0, sum(last) / longer(last)) : 1;
+  DerivedCost out = {.curve = {},
+                     .derivation = {},
+                     .low_factor = inside->low_factor / (in_turn ? slower : 1),
+                     .high_factor = inside->high_factor * (in_turn ? 1 : slower)};
+  out.curve = in_turn ? sampled_at(sizes_of(curve), sum) : sampled_at(sizes_of(together), longer);
+  out.derivation = fmt::format(
+      "{} nodes of {} workers over {:.6g} Gb/s for each {}: the curve of one node {} a "
+      "ring between nodes{}{}",
+      workers / node, node, 8e-3 / joins.link.beta_us_per_byte, joins.shared ? "node" : "worker",
+      in_turn ? "and, after it," : "or, if that takes longer,",
+      inside->derivation.empty() ? "" : "; in a node ", inside->derivation);
+  return out;
+}
+
+}  // namespace
+
+std::optional<DerivedCost> derived_cost(const core::Network& network, std::int64_t workers,
+                                        const Algorithm& algorithm, CollectiveKind kind) {
+  if (has_measured_nodes(network)) {
+    if (workers > *network.levels.front().size) return cost_of_nodes(network, workers, algorithm, kind);
+  } else if (network.link || !network.levels.empty()) {
+    return std::nullopt;
+  }
+  return cost_in_node(network, workers, algorithm, kind);
+}
+
+void join_nodes(core::Network& network, const core::Link& between, bool is_shared) {
+  std::int64_t node = 2;
+  for (const core::Measured& each : network.measured) node = std::max(node, each.workers);
+  core::Link inside;
+  if (const core::Measured* whole = find_measured(network, node, {}, CollectiveKind::all_reduce)) {
+    const CostCurve& curve = whole->curve;
+    const auto p = static_cast<double>(node);
+    const double last = sizes_of(curve).back();
+    inside.alpha_us = curve.startup_us() / (2 * (p - 1));
+    inside.beta_us_per_byte =
+        std::max(0.0, curve.us(last) - curve.startup_us()) / std::max(1.0, last) * p / (2 * (p - 1));
+  }
+  network.link.reset();
+  network.levels = {{.name = std::string(kMeasuredNode), .size = node, .link = inside},
+                    {.name = "between", .size = {}, .link = between, .shared = is_shared}};
+}
+
+core::CostCurve raised(const CostCurve& curve, double us_per_byte) { return larger(curve, us_per_byte); }
+
+core::CostCurve raised_affine(double startup_us, double us_per_byte, double min_us_per_byte) {
+  if (us_per_byte >= min_us_per_byte) return CostCurve::affine(startup_us, us_per_byte);
+  if (startup_us <= 0) return CostCurve::affine(0, min_us_per_byte);
+  const double cross = startup_us / (min_us_per_byte - us_per_byte);
+  return CostCurve::of_segments(
+      {{.from_bytes = 0, .to_bytes = cross, .startup_us = startup_us, .us_per_byte = us_per_byte},
+       {.from_bytes = cross,
+        .to_bytes = std::numeric_limits<double>::infinity(),
+        .startup_us = 0,
+        .us_per_byte = min_us_per_byte}});
+}
+
+}  // namespace planner
