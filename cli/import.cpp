@@ -225,10 +225,10 @@ void add_import(const Command& program) {
       .show_default();
   command.add_output("--network", options->network,
                      "write a network made from the NCCL kernels of a trace to this file");
-  command.add_option(
-      "--group", options->group,
-      "process group whose collectives make the network, by name or description, if the traces of "
-      "several ranks hold more than one");
+  command.add_option("--group", options->group,
+                     "process group whose collectives make the network, by name or description or as "
+                     "NAME@RANK, if the traces of "
+                     "several ranks hold more than one");
   command
       .add_option("--rank", options->rank,
                   "rank whose trace makes the profile (default: the first that has one)")
