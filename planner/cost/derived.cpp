@@ -239,7 +239,7 @@ std::vector<MeasuredOn> measured_on(const core::Network& network, const Algorith
   for (const core::Measured& each : network.measured) {
     const bool is_known = std::any_of(out.begin(), out.end(),
                                       [&](const MeasuredOn& other) { return other.workers == each.workers; });
-    if (each.collective == kind && each.workers > 1 && !is_known &&
+    if (each.collective == kind && each.workers > 1 && !is_known && sizes_of(each.curve).size() > 1 &&
         each.algorithm.value_or(algorithm.name) == algorithm.name)
       out.push_back({.workers = each.workers, .curve = &each.curve});
   }
@@ -381,7 +381,9 @@ std::optional<DerivedCost> cost_in_node(const core::Network& network, std::int64
   if (kind == CollectiveKind::all_reduce) return extrapolated_cost(network, workers, algorithm, kind);
   if (!algorithm_entry(algorithm.name).has_halves) return std::nullopt;
   const core::Measured* whole = find_measured(network, workers, algorithm, CollectiveKind::all_reduce);
-  if (whole != nullptr && measured_on(network, algorithm, kind).empty())
+  const bool has_sizes =
+      whole != nullptr && sizes_of(whole->curve).size() > 1;  // one size says nothing of others
+  if (has_sizes && measured_on(network, algorithm, kind).empty())
     return half_of({.curve = whole->curve, .derivation = {}});
   if (auto own = extrapolated_cost(network, workers, algorithm, kind)) return own;
   const auto all_reduce = extrapolated_cost(network, workers, algorithm, CollectiveKind::all_reduce);

@@ -296,9 +296,8 @@ TEST_CASE("collectives: what is neither measured nor has a link is said to have 
   network.measured.push_back({kAllReduce, "binary_tree", 32, CostCurve::through({{1, 1}}), {}});
   check_no_cost(
       network, 4, {}, kAllReduce,
-      "expected a number of workers for which network 'n' has a cost of ring all_reduce (measured on "
-      "2, 16, which predict one another with a mean error of 838 %, too much to go by; measure it on "
-      "4), got 4");
+      "expected a number of workers for which network 'n' has a cost of ring all_reduce (measured on 2, "
+      "16), got 4");  // curves of one size are not extrapolated
   network.measured.erase(network.measured.begin(), network.measured.begin() + 2);  // leaves the all-gather
   network.measured.resize(1);
   check_no_cost(

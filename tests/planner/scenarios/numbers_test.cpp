@@ -131,11 +131,9 @@ TEST_CASE(
   scenario.update({{"workers", 100},
                    {"iterations", 1},
                    {"schedules", {{{"name", "grace"}, {"fusion", "all"}, {"compression", compressor}}}}});
-  scenario["network"]["line_rate_gbps"] = 100;
   const Results closed = results_of(scenario);
   CHECK(closed.entries.front().metrics.bytes_sent_per_worker == doctest::Approx(99 * 4e18));
-  REQUIRE(closed.warnings.size() == 1);
-  CHECK(closed.warnings.front().find("400000000000000000000 bytes take 99 us") != std::string::npos);
+  CHECK(closed.warnings.empty());
   scenario["fidelity"] = "steps";
   CHECK(refusal(scenario) ==
         "s.json: /workers: expected collectives of at most 1e+18 bytes, got 4e+20 (schedule 'grace all "

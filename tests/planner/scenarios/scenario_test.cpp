@@ -178,7 +178,7 @@ TEST_CASE("scenario: a wrong value is refused with its place") {
        "s.json: /worker: expected a key among format, version, name, profile, network, workers, schedules, "
        "collectives, iterations, accumulation_steps, overlap, jitter, stragglers, failures, fidelity, links, "
        "topology, channels, input, update, job, "
-       "sweep, got "
+       "sweep, between, got "
        "'worker', did "
        "you mean 'workers'?"},
       {R"({"profile": null})", "s.json: /profile: expected a value, got nothing"},
@@ -567,8 +567,10 @@ TEST_CASE("scenario: of warnings about the same the weightiest is told, once") {
   const Results all = results(R"({"workers": [2], "schedules": ["wfbp", "sync-easgd", "wfbp"],
     "network": {"line_rate_gbps": 8, "link": {"alpha_us": 0, "beta_us_per_byte": 0.0001}}})");
   CHECK(all.warnings ==
-        std::vector<std::string>{"network 'n', ring all_reduce on 2 workers: 120 bytes take 0.012 us, "
-                                 "under the physical bound of 0.12 us at 8 Gb/s"});
+        std::vector<std::string>{
+            "network 'n', ring all_reduce on 2 workers: 120 bytes take 0.012 us, "
+            "under the physical bound of 0.12 us at 8 Gb/s, to which they are raised: measure "
+            "larger messages, or correct line_rate_gbps"});
 }
 
 TEST_CASE("scenario: a plan of it is what its schedule gives, on numbers of workers it need not list") {
