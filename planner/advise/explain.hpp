@@ -55,8 +55,9 @@ struct Explanation {
   std::string bound_by;       ///< the resource whose removal would shorten the iteration most
   std::vector<WhatIf> free;   ///< one entry per resource, as if it cost nothing
   std::vector<WhatIf> other;  ///< entries for changed inputs: the plan's sensitivity
-  /// Upper bound of the speed-up from overlapping the communication of all bytes with forward and backward (as
-  /// DeAR's equation 6, with the costs in use); absent where bytes travel encoded or workers share the update.
+  /// Upper bound of the speed-up from overlapping the communication of all bytes with forward and backward
+  /// (as DeAR's equation 6, with the costs in use); absent where bytes travel encoded or workers share the
+  /// update.
   std::optional<double> s_max;
   double speedup = 0;
   double best_uncompressed_us = 0;

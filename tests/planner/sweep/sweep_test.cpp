@@ -201,7 +201,8 @@ TEST_CASE("sweep: what is refused before anything runs, word for word") {
            "failures": [{"worker": 0, "at_us": 1, "down_us": 1}]})",
        "s.json: /sweep/workers/1: expected at most 142857 workers each by itself with this fidelity, a "
        "profile of this size and 10000 iterations, got 1000000"},
-      // the limit is 10^9 messages, 10^12 where they are drawn in steps; a ring of one tensor sends two per pair of workers and iteration
+      // the limit is 10^9 messages, 10^12 where they are drawn in steps; a ring of one tensor sends two per
+      // pair of workers and iteration
       {R"({"sweep": {"workers": [8, 12910]}, "fidelity": "messages"})",
        "s.json: /sweep/workers/1: expected at most 12909 workers each by itself with this fidelity, a "
        "profile of this size and 3 iterations, got 12910"},
