@@ -726,7 +726,7 @@ TEST_CASE("emit: every emitter says the same of itself for any plan, and costs w
   }
 }
 
-TEST_CASE("emit: NCCL tuner rules, to the letter; runs of sizes meet halfway") {
+TEST_CASE("emit: NCCL tuner rules, to the letter, where runs of sizes meet halfway") {
   // Groups of 3,000,000 and 2,000,000 bytes by a ring, one of 1,000,000 by a tree.
   Planned planned(five(), of_counts({2, 2, 1}));
   planned.plan.groups.resize(3);
