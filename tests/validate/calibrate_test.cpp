@@ -221,7 +221,7 @@ TEST_CASE("calibrate: one row per model cannot tell compute from communication")
   const Predictor predictor(rows, setup, "m.csv");
   CHECK_THROWS_WITH_AS(
       (void)calibrated(rows, predictor),
-      "m.csv: expected rows that tell the time per byte of network 'n' from the compute factor "
+      "m.csv: /: expected rows that tell the time per byte of network 'n' from the compute factor "
       "of model 'a', got rows on which they have the same effect; what helps is a run of the "
       "model on one worker",
       core::InputError);

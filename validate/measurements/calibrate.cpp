@@ -182,11 +182,12 @@ class Calibrator {
   [[noreturn]] void refuse(const HeldNumber& number) const {
     if (number.confused_with.empty())
       throw core::InputError(fmt::format(
-          "{}: expected rows that depend on the {}, got none that does by more than {:.0f} %; what "
+          "{}: /: expected rows that depend on the {}, got none that does by more than {:.0f} %; what "
           "helps is {}",
           source_, describe(number.number), 100 * kRowError, number.remedy));
     throw core::InputError(fmt::format(
-        "{}: expected rows that tell the {} from the {}, got rows on which they have the same effect; what "
+        "{}: /: expected rows that tell the {} from the {}, got rows on which they have the same effect; "
+        "what "
         "helps is {}",
         source_, describe(number.number), fmt::join(number.confused_with, " and the "), number.remedy));
   }
