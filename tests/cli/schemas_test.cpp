@@ -223,7 +223,8 @@ void compare(const std::string& source, const json& document, const Recorder::By
   const std::string format = format_of(document);
   const std::map<std::string, Said> all = said_of(format, document);
   for (const auto& [place, reader] : asked) {
-    CAPTURE(place);
+    const auto& the_place = place;  // clang 14 cannot capture a structured binding
+    CAPTURE(the_place);
     const auto found = all.find(place);
     const Said said = found == all.end() ? Said() : found->second;
     if (reader.allowed) {
@@ -265,19 +266,22 @@ TEST_CASE("schema: readers take what the schemas say, key by key and name by nam
   Met met;
   for (const auto& [source, asked] : recorder.by_source()) {
     if (!std::filesystem::is_regular_file(source)) continue;  // what the program has written into itself
-    CAPTURE(source);
+    const auto& the_source = source;                          // clang 14 cannot capture a structured binding
+    CAPTURE(the_source);
     compare(source, json::parse(core::read_file(source)), asked, met);
   }
 
   const support::SchemaParts all = parts_of(formats);
   for (const auto& [part, keys] : all.keys) {
-    CAPTURE(part);
+    const auto& the_part = part;  // clang 14 cannot capture a structured binding
+    CAPTURE(the_part);
     CHECK_MESSAGE(met.looked_for.contains(part), "no test document reaches this object");
     CHECK(extra(keys, met.looked_for[part]) == "");
     if (met.allowed.contains(part)) CHECK(extra(keys, met.allowed[part]) == "");
   }
   for (const auto& [part, names] : all.names) {
-    CAPTURE(part);
+    const auto& the_part = part;  // clang 14 cannot capture a structured binding
+    CAPTURE(the_part);
     CHECK(extra(names, met.choices[part]) == "");
   }
 }

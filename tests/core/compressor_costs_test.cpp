@@ -92,7 +92,8 @@ TEST_CASE("compressor costs: what is none is refused, with its place") {
        "/compressors/1/curves/0/points/0/bytes: expected a value, got nothing"},
   };
   for (const auto& [patch, message] : wrong) {
-    CAPTURE(patch);
+    const auto& the_patch = patch;  // clang 14 cannot capture a structured binding
+    CAPTURE(the_patch);
     CHECK_THROWS_WITH_AS(read(whole().patch(json::parse(patch))), ("c.json: " + message).c_str(),
                          core::InputError);
   }

@@ -54,7 +54,8 @@ TEST_CASE("code curves: what is none is refused") {
            {R"({"curve": [[1, -2]]})", "/curve/0/1: expected a number from 0 to 1000000000000, got -2"},
            {R"({"curve": [[1, 2]], "floor_us": 1})",
             "/floor_us: expected a key among curve, got 'floor_us'"}}) {
-    CAPTURE(text);
+    const auto& the_text = text;  // clang 14 cannot capture a structured binding
+    CAPTURE(the_text);
     CHECK_THROWS_WITH_AS(code(text), ("c.json: " + message).c_str(), core::InputError);
   }
 }
@@ -170,7 +171,8 @@ TEST_CASE("code curves: densities beyond those measured, and compressors that we
             "/costs: expected a file with costs of mstopk, got one of top-k, threshold, fp16"},
            {R"("name": "top-k", "density": 0.01, "encode": {})",
             "/encode: expected a key among name, density, costs, between_nodes, got 'encode'"}}) {
-    CAPTURE(keys);
+    const auto& the_keys = keys;  // clang 14 cannot capture a structured binding
+    CAPTURE(the_keys);
     CHECK_THROWS_WITH_AS(from_file(keys), ("s.json: " + message).c_str(), core::InputError);
   }
 }

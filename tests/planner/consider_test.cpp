@@ -274,7 +274,8 @@ TEST_CASE("consider: every sparse all-reduce is a candidate at each density, or 
   CHECK(break_even_of(all, "ok-topk").density == 0.001);
   for (const auto& [name, density] : std::vector<std::pair<std::string, std::optional<double>>>{
            {"dgc", 0.01}, {"random-k", 0.001}, {"efsignsgd", {}}, {"fp16", {}}}) {
-    CAPTURE(name);
+    const auto& the_name = name;  // clang 14 cannot capture a structured binding
+    CAPTURE(the_name);
     const Candidate* candidate = find(all, name + " between nodes", false, density);
     REQUIRE(candidate != nullptr);
     CHECK(candidate->schedule.compressor.between_nodes);
@@ -385,7 +386,8 @@ TEST_CASE("consider: the program's table, document and plan, and one line for wh
       {{"--consider-compression", "--extra-iterations", "dgc@0.3=1.1"}, "expected one of the densities"},
   };
   for (const auto& [arguments, said] : wrong) {
-    CAPTURE(fmt::format("{}", fmt::join(arguments, " ")));
+    const auto& the_arguments = arguments;  // clang 14 cannot capture a structured binding
+    CAPTURE(fmt::format("{}", fmt::join(the_arguments, " ")));
     const support::Outcome outcome = run(arguments);
     CHECK(outcome.exit_code == 2);
     CHECK(outcome.out.empty());

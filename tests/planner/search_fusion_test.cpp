@@ -229,7 +229,8 @@ TEST_CASE("searches: missing keys are DeAR's and Horovod's, and sweeps are of al
     const Scene scene = large_scene(random);
     for (const auto& [kind, keys] : spelled_out) {
       CAPTURE(seed);
-      CAPTURE(kind);
+      const auto& the_kind = kind;  // clang 14 cannot capture a structured binding
+      CAPTURE(the_kind);
       const std::string expected = fused(fmt::format(R"({{"kind": "{}", {}}})", kind, keys), scene, "dear");
       CHECK(fused(fmt::format(R"("{}")", kind), scene, "dear") == expected);
       CHECK(fused(fmt::format(R"({{"kind": "{}"}})", kind), scene, "dear") == expected);

@@ -40,7 +40,8 @@ TEST_CASE("what-if: each change alone, and two at once") {
       {"layer=l2", 108},                 // 20 to 64, then the second
       {"network=2,no-stragglers", 84}};  // 40 to 62, then the second
   for (const auto& [change, us] : expected) {
-    CAPTURE(change);
+    const auto& the_change = change;  // clang 14 cannot capture a structured binding
+    CAPTURE(the_change);
     CHECK(changed_us(scene, schedule, change) == us);
   }
   CHECK_THROWS_AS(changed_us(scene, schedule, "layer=l1,layer=l2"), const Unsupported&);
@@ -126,7 +127,8 @@ TEST_CASE("what-if: what is no change is refused in one line") {
       {"layer=l11", "did you mean 'l1'?"},
       {"layer=", "a layer of the profile"}};
   for (const auto& [change, message] : expected) {
-    CAPTURE(change);
+    const auto& the_change = change;  // clang 14 cannot capture a structured binding
+    CAPTURE(the_change);
     try {
       read_change(change, scene.profile);
       FAIL_CHECK("was taken");

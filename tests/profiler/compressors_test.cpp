@@ -184,7 +184,8 @@ TEST_CASE("measured compressors: one line for what is wrong") {
       {{"measure", "--compressors", "-o", ""}, "--output"},
   };
   for (const auto& [arguments, said] : wrong) {
-    CAPTURE(said);
+    const auto& the_said = said;  // clang 14 cannot capture a structured binding
+    CAPTURE(the_said);
     const support::Outcome outcome = support::run_program(arguments);
     CHECK(outcome.exit_code == 2);
     CHECK(outcome.out.empty());

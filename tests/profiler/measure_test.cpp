@@ -112,7 +112,8 @@ TEST_CASE("measure: one wrong sum of several in a row is found out, whichever it
   using enum measure::Timing;
   for (const auto& [timing, in_a_row] :
        {std::pair(back_to_back, measure::kBatch), std::pair(following, 2U)}) {
-    CAPTURE(in_a_row);
+    const auto& the_in_a_row = in_a_row;  // clang 14 cannot capture a structured binding
+    CAPTURE(the_in_a_row);
     run(timing, in_a_row, in_a_row);
     for (std::uint32_t wrong = 0; wrong < in_a_row; ++wrong)
       CHECK_THROWS_AS(run(timing, in_a_row, wrong), core::EnvironmentError);

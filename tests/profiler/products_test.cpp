@@ -68,7 +68,8 @@ void check_products(const profiler::InstructionSet& set) {
       product.add = (bits & 4U) != 0;
       product.a_stride = (product.a_transposed ? rows : inner) + 3;
       product.b_stride = (product.b_transposed ? inner : columns) + 1;
-      CAPTURE(rows);
+      const auto& the_rows = rows;  // clang 14 cannot capture a structured binding
+      CAPTURE(the_rows);
       CAPTURE(bits);
       CHECK(largest_error(product, set.product) < 1e-5);
       const profiler::Pass pass = {.pool = &pool, .product = set.product};

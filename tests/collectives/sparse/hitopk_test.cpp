@@ -41,8 +41,10 @@ TEST_CASE("hitopk: k of every shard of every node's sum, summed over nodes") {
              {0, 2}, {3, 1}, {97, 4}, {97, 0}, {97, 99}}) {
       CAPTURE(shape.nodes);
       CAPTURE(shape.workers);
-      CAPTURE(elements);
-      CAPTURE(k);
+      const auto& the_elements = elements;  // clang 14 cannot capture a structured binding
+      CAPTURE(the_elements);
+      const auto& the_k = k;  // clang 14 cannot capture a structured binding
+      CAPTURE(the_k);
       const std::uint32_t size = shape.nodes * shape.workers;
       const auto ran = ranks::run(size, [&, elements = elements, k = k](Transport& t) {
         return sparse::hitopk(t, input(elements, t.rank()), shape.workers,

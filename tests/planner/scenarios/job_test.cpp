@@ -82,7 +82,8 @@ TEST_CASE("job: what cannot be is refused with its place") {
       {R"({"samples": 10, "phases": [{"epochs": 1, "input": {"cache_us": 1}}]})",
        "s.json: /job/phases/0/input/cache_us: expected a key among"}};
   for (const auto& [job, message] : wrong) {
-    CAPTURE(job);
+    const auto& the_job = job;  // clang 14 cannot capture a structured binding
+    CAPTURE(the_job);
     try {
       with_job(job);
       FAIL_CHECK("was taken");

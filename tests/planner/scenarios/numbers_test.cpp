@@ -100,7 +100,8 @@ TEST_CASE("numbers: rank by rank times are refused exactly where they exceed the
   const std::vector<std::pair<std::string, double>> chains = {
       {"ring", 14}, {"binary_tree", 6}, {"recursive_doubling", 3}, {"halving_doubling", 6}};
   for (const auto& [algorithm, messages] : chains) {
-    CAPTURE(algorithm);
+    const auto& the_algorithm = algorithm;  // clang 14 cannot capture a structured binding
+    CAPTURE(the_algorithm);
     for (const char* fidelity : {"steps", "messages"}) {
       CAPTURE(fidelity);
       ordered_json scenario = support::scenario_json(one_layer(1, 1), network(0));

@@ -51,8 +51,9 @@ TEST_CASE("timeline: of the workers that are named, each as it ran") {
   std::map<std::string, int> by_process;
   for (const auto& [which, when] : slices) {
     ++by_process[which.first];
-    CAPTURE(which.first);
-    CAPTURE(which.second);
+    const auto& the_which = which;  // clang 14 cannot capture a structured binding
+    CAPTURE(the_which.first);
+    CAPTURE(the_which.second);
     const bool is_slow = which.first == "wfbp: worker 1 of 2";
     if (which.second.find("forward") != std::string::npos)
       CHECK(when == std::pair<double, double>(0, is_slow ? 20 : 10));

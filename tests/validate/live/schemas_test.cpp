@@ -73,7 +73,8 @@ void check_breaks(const json& schema, const json& document, const std::vector<st
     CHECK_FALSE(schema_fault(schema, broken).empty());
     for (const auto& [key, ignored] : value.items()) {
       if (std::ranges::find(optional, key) != optional.end()) continue;
-      CAPTURE(key);
+      const auto& the_key = key;  // clang 14 cannot capture a structured binding
+      CAPTURE(the_key);
       broken = document;
       broken[place].erase(key);
       CHECK_FALSE(schema_fault(schema, broken).empty());
