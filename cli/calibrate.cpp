@@ -33,7 +33,7 @@ struct Options {
 
 std::vector<std::string_view> quantity_names() {
   std::vector<std::string_view> out;
-  for (const validate::Quantity each : validate::kQuantities) out.push_back(validate::name(each));
+  for (const validate::FittedQuantity each : validate::kQuantities) out.push_back(validate::name(each));
   return out;
 }
 
@@ -53,7 +53,7 @@ validate::CalibrateOptions calibrate_options(const Options& options) {
   out.fit.emplace();
   for (const std::string& each : options.fit) {
     check_name("--fit", each, quantity_names());
-    for (const validate::Quantity quantity : validate::kQuantities)
+    for (const validate::FittedQuantity quantity : validate::kQuantities)
       if (validate::name(quantity) == each) out.fit->push_back(quantity);
   }
   return out;

@@ -6,15 +6,11 @@
 #include <cstdint>
 #include <random>
 
+#include "tests/support/sanitized.hpp"
+
 namespace support {
 
-#ifdef __has_feature
-constexpr bool kSanitized = __has_feature(address_sanitizer);
-#else
-constexpr bool kSanitized = false;
-#endif
-
-/// The number of seeds of a slow property: fewer in a sanitized build, which takes ten times as long.
+/// The number of seeds of a slow property: fewer in a sanitized build.
 constexpr std::uint32_t seeds(std::uint32_t count) { return kSanitized ? count / 10 + 1 : count; }
 
 class Random {

@@ -25,9 +25,9 @@ namespace {
 
 using validate::Calibration;
 using validate::FittedNumber;
+using validate::FittedQuantity;
 using validate::Measurement;
 using validate::Predictor;
-using validate::Quantity;
 
 /// Uniform in [min, max).
 double uniform(support::Random& random, double min, double max) {
@@ -129,11 +129,11 @@ bool holds(const validate::Range& range, double value) {
 
 double true_value(const Truth& truth, const FittedNumber& fitted) {
   switch (fitted.number.quantity) {
-    case Quantity::compute_factor: return truth.compute[fitted.number.owner == "a" ? 0 : 1];
-    case Quantity::per_byte: return truth.per_byte;
-    case Quantity::startup_per_hop: return truth.startup;
-    case Quantity::fixed_startup: return truth.fixed_us;
-    case Quantity::communication_slowdown: return truth.communication_slowdown;
+    case FittedQuantity::compute_factor: return truth.compute[fitted.number.owner == "a" ? 0 : 1];
+    case FittedQuantity::per_byte: return truth.per_byte;
+    case FittedQuantity::startup_per_hop: return truth.startup;
+    case FittedQuantity::fixed_startup: return truth.fixed_us;
+    case FittedQuantity::communication_slowdown: return truth.communication_slowdown;
     default: return 0;
   }
 }
@@ -169,9 +169,9 @@ TEST_CASE("calibrate: known numbers with noise of 1 % lie within the intervals t
     const Predictor predictor(rows, setup, "m.csv");
     std::optional<Calibration> result;
     try {
-      result = calibrated(
-          rows, predictor,
-          {.fit = {{Quantity::startup_per_hop, Quantity::fixed_startup, Quantity::communication_slowdown}}});
+      result = calibrated(rows, predictor,
+                          {.fit = {{FittedQuantity::startup_per_hop, FittedQuantity::fixed_startup,
+                                    FittedQuantity::communication_slowdown}}});
     } catch (const core::InputError&) {  // these rows cannot tell two of them apart
       ++refused;
       continue;
@@ -236,7 +236,8 @@ TEST_CASE("calibrate: on one number of workers a fixed startup and one per hop a
   const Predictor predictor(rows, setup, "m.csv");
   std::string refusal;
   try {
-    (void)calibrated(rows, predictor, {.fit = {{Quantity::startup_per_hop, Quantity::fixed_startup}}});
+    (void)calibrated(rows, predictor,
+                     {.fit = {{FittedQuantity::startup_per_hop, FittedQuantity::fixed_startup}}});
   } catch (const core::InputError& error) {
     refusal = error.what();
   }
@@ -257,7 +258,7 @@ TEST_CASE("calibrate: no network becomes faster than its line rate") {
   const Predictor predictor(rows, setup, "m.csv");
   const Calibration result = calibrated(rows, predictor);
   const auto found = std::find_if(result.fitted.begin(), result.fitted.end(), [](const FittedNumber& each) {
-    return each.number.quantity == Quantity::per_byte;
+    return each.number.quantity == FittedQuantity::per_byte;
   });
   REQUIRE(found != result.fitted.end());
   CHECK(found->value == doctest::Approx(0.0008 / 0.0009));
@@ -272,7 +273,7 @@ TEST_CASE("calibrate: the line rate is that of the outermost level") {
                   {.name = "between", .size = {}, .link = {.alpha_us = 20, .beta_us_per_byte = 0.0009}}};
   for (const std::size_t outermost : {std::size_t{0}, std::size_t{1}})
     for (const validate::Number& each : validate::numbers_of("n", nodes, outermost)) {
-      if (each.quantity != Quantity::per_byte) continue;
+      if (each.quantity != FittedQuantity::per_byte) continue;
       CHECK(each.bounded_by_line_rate == (each.level == 1));
       CHECK(each.start == 0);
     }
@@ -290,7 +291,7 @@ TEST_CASE("calibrate: a slow-down that the profiles state is used, and none is f
   const Predictor predictor(rows, setup, "m.csv");
   const Calibration result = calibrated(rows, predictor);
   for (const FittedNumber& each : result.fitted)
-    CHECK(each.number.quantity != Quantity::communication_slowdown);
+    CHECK(each.number.quantity != FittedQuantity::communication_slowdown);
   for (const validate::CalibratedRow& row : result.rows) CHECK(row.error < 0.01);
 }
 
@@ -301,9 +302,10 @@ TEST_CASE("calibrate: its profile and network, simulated, take as long as it pre
   for (const Measurement& row : unmeasured({"a", "b"}, {"dense", "wfbp"}, {4, 8, 16})) rows.push_back(row);
   measure(rows, setup, random_truth(random), random, 0.005);
   const Predictor predictor(rows, setup, "m.csv");
-  const Calibration result = calibrated(
-      rows, predictor,
-      {.fit = {{Quantity::startup_per_hop, Quantity::fixed_startup, Quantity::communication_slowdown}}});
+  const Calibration result =
+      calibrated(rows, predictor,
+                 {.fit = {{FittedQuantity::startup_per_hop, FittedQuantity::fixed_startup,
+                           FittedQuantity::communication_slowdown}}});
   const auto files = validate::calibrated_files(result, predictor, {6}, "m.csv");
   REQUIRE(files.size() == 3);
   CHECK(files[0].name == "n.network.json");

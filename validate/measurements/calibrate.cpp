@@ -27,21 +27,21 @@ constexpr double kSensitive = 1;
 /// A further quantity must lower the mean cross-validated error by this part.
 constexpr double kWorthwhile = 0.05;
 
-constexpr std::array<Quantity, 2> kAlways = {Quantity::compute_factor, Quantity::per_byte};
+constexpr std::array<FittedQuantity, 2> kAlways = {FittedQuantity::compute_factor, FittedQuantity::per_byte};
 
 Index index(std::size_t i) { return static_cast<Index>(i); }
 
-bool contains(const std::vector<Quantity>& all, Quantity one) {
+bool contains(const std::vector<FittedQuantity>& all, FittedQuantity one) {
   return std::find(all.begin(), all.end(), one) != all.end();
 }
 
-bool is_always_fitted(Quantity quantity) {
+bool is_always_fitted(FittedQuantity quantity) {
   return std::find(kAlways.begin(), kAlways.end(), quantity) != kAlways.end();
 }
 
-bool starts_at_zero(Quantity quantity) {
-  return quantity == Quantity::fixed_startup || quantity == Quantity::communication_slowdown ||
-         quantity == Quantity::compute_slowdown;
+bool starts_at_zero(FittedQuantity quantity) {
+  return quantity == FittedQuantity::fixed_startup || quantity == FittedQuantity::communication_slowdown ||
+         quantity == FittedQuantity::compute_slowdown;
 }
 
 /// The rows of a subset by what they tell: of which models, and of which networks up to which levels.
@@ -70,13 +70,13 @@ bool has_open_overlap(const Predictor& predictor, const std::vector<std::size_t>
 }
 
 std::vector<Number> numbers_for(const Predictor& predictor, const std::vector<std::size_t>& rows,
-                                const std::vector<Quantity>& quantities) {
+                                const std::vector<FittedQuantity>& quantities) {
   const Seen seen = seen_in(predictor, rows);
   std::vector<Number> out;
   const auto add = [&](const std::vector<Number>& more, bool open_overlap) {
     for (const Number& number : more) {
-      const bool is_slowdown = number.quantity == Quantity::communication_slowdown ||
-                               number.quantity == Quantity::compute_slowdown;
+      const bool is_slowdown = number.quantity == FittedQuantity::communication_slowdown ||
+                               number.quantity == FittedQuantity::compute_slowdown;
       if (contains(quantities, number.quantity) && (open_overlap || !is_slowdown)) out.push_back(number);
     }
   };
@@ -88,19 +88,19 @@ std::vector<Number> numbers_for(const Predictor& predictor, const std::vector<st
   return out;
 }
 
-std::string_view remedy_for(Quantity quantity) {
+std::string_view remedy_for(FittedQuantity quantity) {
   switch (quantity) {
-    case Quantity::compute_factor: return "a run of the model on one worker";
-    case Quantity::per_byte:
+    case FittedQuantity::compute_factor: return "a run of the model on one worker";
+    case FittedQuantity::per_byte:
       return "a run in which communication takes longer than the backward pass, with few large groups";
-    case Quantity::startup_per_hop: return "runs without fusion on two numbers of workers";
-    case Quantity::fixed_startup:
+    case FittedQuantity::startup_per_hop: return "runs without fusion on two numbers of workers";
+    case FittedQuantity::fixed_startup:
       return "runs without fusion on two numbers of workers, the smaller the better";
-    case Quantity::communication_slowdown:
+    case FittedQuantity::communication_slowdown:
       return "a run without overlap (after_backward) beside one with overlap (wfbp)";
-    case Quantity::compute_slowdown:
+    case FittedQuantity::compute_slowdown:
       return "a run with overlap (wfbp) in which communication is hidden, beside one on a single worker";
-    case Quantity::forward_share:
+    case FittedQuantity::forward_share:
       return "a profile with measured forward times, or runs with and without overlap on a fast network";
   }
   return "";
@@ -153,7 +153,7 @@ class Calibrator {
  private:
   /// A fit of the numbers that rows determine.
   struct Chosen {
-    std::vector<Quantity> quantities;
+    std::vector<FittedQuantity> quantities;
     Fit fit;
     FitResult result;
     std::vector<HeldNumber> held;
@@ -194,7 +194,7 @@ class Calibrator {
 
   /// Fits these quantities. Numbers that rows do not determine are held one by one, the least determined
   /// first.
-  Chosen determined(const std::vector<Quantity>& quantities) const {
+  Chosen determined(const std::vector<FittedQuantity>& quantities) const {
     std::vector<Number> numbers = numbers_for(predictor_, on_, quantities);
     std::vector<HeldNumber> out;
     while (true) {
@@ -213,8 +213,8 @@ class Calibrator {
     }
   }
 
-  Chosen asked(std::vector<Quantity> quantities) {
-    for (const Quantity each : kAlways)
+  Chosen asked(std::vector<FittedQuantity> quantities) {
+    for (const FittedQuantity each : kAlways)
       if (!contains(quantities, each)) quantities.push_back(each);
     Chosen out = determined(quantities);
     for (const HeldNumber& each : out.held)
@@ -232,11 +232,11 @@ class Calibrator {
     std::vector<HeldNumber> without_effect;
     for (bool is_better = error > 0; is_better;) {
       is_better = false;
-      const std::vector<Quantity> before = out.quantities;
+      const std::vector<FittedQuantity> before = out.quantities;
       const double to_beat = error * (1 - kWorthwhile);
-      for (const Quantity each : kQuantities) {
+      for (const FittedQuantity each : kQuantities) {
         if (contains(before, each)) continue;
-        std::vector<Quantity> quantities = before;
+        std::vector<FittedQuantity> quantities = before;
         quantities.push_back(each);
         Chosen next = determined(quantities);
         if (next.fit.numbers().size() == numbers_without(next, each)) {  // all of them were held
@@ -265,7 +265,7 @@ class Calibrator {
     return a.quantity == b.quantity && a.owner == b.owner && a.level == b.level;
   }
 
-  static std::size_t numbers_without(const Chosen& chosen, Quantity quantity) {
+  static std::size_t numbers_without(const Chosen& chosen, FittedQuantity quantity) {
     return static_cast<std::size_t>(
         std::count_if(chosen.fit.numbers().begin(), chosen.fit.numbers().end(),
                       [&](const Number& each) { return each.quantity != quantity; }));
@@ -286,9 +286,9 @@ class Calibrator {
       for (const std::size_t j : confused_with(result, k)) {
         HeldNumber out = {.number = fit.numbers()[k],
                           .confused_with = {describe(fit.numbers()[j])},
-                          .remedy = std::string(remedy_for(Quantity::compute_factor))};
-        if (fit.numbers()[k].quantity == Quantity::compute_factor ||
-            fit.numbers()[j].quantity == Quantity::compute_factor)
+                          .remedy = std::string(remedy_for(FittedQuantity::compute_factor))};
+        if (fit.numbers()[k].quantity == FittedQuantity::compute_factor ||
+            fit.numbers()[j].quantity == FittedQuantity::compute_factor)
           refuse(out);
       }
     }
@@ -464,9 +464,9 @@ class Calibrator {
     const auto network =
         static_cast<std::size_t>(std::find(names.begin(), names.end(), number.owner) - names.begin());
     LevelDeviation& its = out.deviations[network][number.level];
-    if (number.quantity == Quantity::per_byte) its.per_byte = std::max(its.per_byte, deviation);
-    if (number.quantity == Quantity::startup_per_hop) its.startup = std::max(its.startup, deviation);
-    if (number.quantity == Quantity::fixed_startup && at > 0)
+    if (number.quantity == FittedQuantity::per_byte) its.per_byte = std::max(its.per_byte, deviation);
+    if (number.quantity == FittedQuantity::startup_per_hop) its.startup = std::max(its.startup, deviation);
+    if (number.quantity == FittedQuantity::fixed_startup && at > 0)
       its.startup = std::max(its.startup, std::min(1.0, deviation / at));
   }
 

@@ -14,7 +14,7 @@ namespace validate {
 struct CalibrateOptions {
   /// Quantities to fit besides compute and time per byte, each of which rows must determine for some model or
   /// network; absent: cross-validation chooses.
-  std::optional<std::vector<Quantity>> fit;
+  std::optional<std::vector<FittedQuantity>> fit;
 };
 
 /// Rows with `calibrate_on` are fitted, the others are predicted. Throws InputError if a name in a row of

@@ -184,8 +184,8 @@ class Writer {
   std::string overlap_words(const std::string& network) const {
     std::string out;
     for (const FittedNumber& each : calibration_.fitted)
-      if (each.number.owner == network && (each.number.quantity == Quantity::communication_slowdown ||
-                                           each.number.quantity == Quantity::compute_slowdown))
+      if (each.number.owner == network && (each.number.quantity == FittedQuantity::communication_slowdown ||
+                                           each.number.quantity == FittedQuantity::compute_slowdown))
         out += fmt::format("{}{}", out.empty() ? "" : ", ", words(each, predictor_));
     return out;
   }

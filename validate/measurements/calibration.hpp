@@ -46,7 +46,7 @@ struct HeldNumber {
 
 /// A set of quantities that was tried, with its cross-validated error.
 struct Tried {
-  std::vector<Quantity> quantities;
+  std::vector<FittedQuantity> quantities;
   double error = 0;  ///< mean; 0 if the rows are too few
   bool is_chosen = false;
 };

@@ -26,19 +26,19 @@ const core::Network* network_of(const Number& number, const Predictor& predictor
   return &predictor.network(static_cast<std::size_t>(at));
 }
 
-std::string with_unit(Quantity quantity, double value) {
+std::string with_unit(FittedQuantity quantity, double value) {
   switch (quantity) {
-    case Quantity::compute_factor:
-    case Quantity::per_byte:
-    case Quantity::startup_per_hop: return fmt::format("{:.4g} x", value);
-    case Quantity::fixed_startup: return fmt::format("{:.4g} us", value);
+    case FittedQuantity::compute_factor:
+    case FittedQuantity::per_byte:
+    case FittedQuantity::startup_per_hop: return fmt::format("{:.4g} x", value);
+    case FittedQuantity::fixed_startup: return fmt::format("{:.4g} us", value);
     default: return fmt::format("{:.3f}", value);
   }
 }
 
-std::string quantities_text(const std::vector<Quantity>& quantities) {
+std::string quantities_text(const std::vector<FittedQuantity>& quantities) {
   std::vector<std::string_view> names;
-  for (const Quantity each : quantities) names.push_back(name(each));
+  for (const FittedQuantity each : quantities) names.push_back(name(each));
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
@@ -107,8 +107,9 @@ ordered_json json_of(const Number& number, const Predictor& predictor) {
   ordered_json out = {{"quantity", name(number.quantity)},
                       {is_of_model(number.quantity) ? "model" : "network", number.owner}};
   const core::Network* network = network_of(number, predictor);
-  if (network != nullptr && !network->levels.empty() && number.quantity != Quantity::communication_slowdown &&
-      number.quantity != Quantity::compute_slowdown)
+  if (network != nullptr && !network->levels.empty() &&
+      number.quantity != FittedQuantity::communication_slowdown &&
+      number.quantity != FittedQuantity::compute_slowdown)
     out["level"] = network->levels[number.level].name;
   return out;
 }
@@ -175,7 +176,7 @@ std::string calibration_json(const Calibration& calibration, const Predictor& pr
   ordered_json tried = ordered_json::array();
   for (const Tried& each : calibration.tried) {
     ordered_json quantities = ordered_json::array();
-    for (const Quantity quantity : each.quantities) quantities.push_back(name(quantity));
+    for (const FittedQuantity quantity : each.quantities) quantities.push_back(name(quantity));
     tried.push_back(
         {{"quantities", std::move(quantities)}, {"mean_error", each.error}, {"chosen", each.is_chosen}});
   }

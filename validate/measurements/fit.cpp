@@ -18,21 +18,21 @@ Index index(std::size_t i) { return static_cast<Index>(i); }
 
 void set(Numbers& numbers, const Number& number, std::size_t owner, double position) {
   const double value =
-      number.quantity == Quantity::forward_share ? std::exp(position) : value_of(number, position);
+      number.quantity == FittedQuantity::forward_share ? std::exp(position) : value_of(number, position);
   switch (number.quantity) {
-    case Quantity::compute_factor: numbers.models[owner].compute_factor = value; break;
-    case Quantity::forward_share: numbers.models[owner].odds_factor = value; break;
-    case Quantity::per_byte: numbers.networks[owner].levels[number.level].per_byte = value; break;
-    case Quantity::startup_per_hop:
+    case FittedQuantity::compute_factor: numbers.models[owner].compute_factor = value; break;
+    case FittedQuantity::forward_share: numbers.models[owner].odds_factor = value; break;
+    case FittedQuantity::per_byte: numbers.networks[owner].levels[number.level].per_byte = value; break;
+    case FittedQuantity::startup_per_hop:
       numbers.networks[owner].levels[number.level].startup_per_hop = value;
       break;
-    case Quantity::fixed_startup:
+    case FittedQuantity::fixed_startup:
       numbers.networks[owner].levels[number.level].fixed_startup_us = value;
       break;
-    case Quantity::communication_slowdown:
+    case FittedQuantity::communication_slowdown:
       numbers.networks[owner].overlap.communication_slowdown = value;
       break;
-    case Quantity::compute_slowdown: numbers.networks[owner].overlap.compute_slowdown = value; break;
+    case FittedQuantity::compute_slowdown: numbers.networks[owner].overlap.compute_slowdown = value; break;
   }
 }
 
@@ -172,7 +172,7 @@ VectorXd Fit::minimum() const {
   for (const double slower : {0.0, 1.0}) {
     VectorXd start = known();
     for (std::size_t k = 0; k < numbers_.size(); ++k)
-      if (numbers_[k].quantity == Quantity::per_byte) start(index(k)) += slower;
+      if (numbers_[k].quantity == FittedQuantity::per_byte) start(index(k)) += slower;
     VectorXd found = minimum(start);
     const double its_cost = cost(found);
     if (best.size() == 0 || its_cost < best_cost) {

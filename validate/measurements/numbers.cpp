@@ -34,9 +34,9 @@ constexpr double kMaxShareLogarithm = 1.5;
 constexpr double kMaxFixedStartupUs = 1e5;
 constexpr double kMaxSlowdown = 4;
 
-bool is_on_logarithms(Quantity quantity) {
-  return quantity == Quantity::compute_factor || quantity == Quantity::per_byte ||
-         quantity == Quantity::startup_per_hop;
+bool is_on_logarithms(FittedQuantity quantity) {
+  return quantity == FittedQuantity::compute_factor || quantity == FittedQuantity::per_byte ||
+         quantity == FittedQuantity::startup_per_hop;
 }
 
 std::optional<core::Link> link_of(const core::Network& network, std::size_t level) {
@@ -62,7 +62,7 @@ double min_per_byte_factor(const core::Network& network, std::size_t level) {
   return out;
 }
 
-Number on_logarithms(Quantity quantity, const std::string& owner, double uncertainty) {
+Number on_logarithms(FittedQuantity quantity, const std::string& owner, double uncertainty) {
   return {.quantity = quantity,
           .owner = owner,
           .known = 1,
@@ -71,14 +71,14 @@ Number on_logarithms(Quantity quantity, const std::string& owner, double uncerta
           .upper = kMaxLogarithm};
 }
 
-Number from_zero(Quantity quantity, const std::string& owner, double uncertainty, double max) {
+Number from_zero(FittedQuantity quantity, const std::string& owner, double uncertainty, double max) {
   return {.quantity = quantity, .owner = owner, .uncertainty = uncertainty, .upper = max};
 }
 
 Number per_byte_of(const std::string& name, const core::Network& network, std::size_t level) {
   const bool measured = network.origin.kind == core::OriginKind::measured;
-  Number out =
-      on_logarithms(Quantity::per_byte, name, measured ? kMeasuredPerByteUncertainty : kPerByteUncertainty);
+  Number out = on_logarithms(FittedQuantity::per_byte, name,
+                             measured ? kMeasuredPerByteUncertainty : kPerByteUncertainty);
   out.level = level;
   const double min = min_per_byte_factor(network, level);
   if (min > 0 && std::log(min) > out.lower) {
@@ -120,15 +120,15 @@ core::CostCurve longer(const core::CostCurve& curve, double us) {
 
 }  // namespace
 
-std::string_view name(Quantity quantity) { return kNames.at(static_cast<std::size_t>(quantity)); }
+std::string_view name(FittedQuantity quantity) { return kNames.at(static_cast<std::size_t>(quantity)); }
 
-bool is_of_model(Quantity quantity) {
-  return quantity == Quantity::compute_factor || quantity == Quantity::forward_share;
+bool is_of_model(FittedQuantity quantity) {
+  return quantity == FittedQuantity::compute_factor || quantity == FittedQuantity::forward_share;
 }
 
 double value_of(const Number& number, double position) {
   if (is_on_logarithms(number.quantity)) return std::exp(position);
-  if (number.quantity != Quantity::forward_share) return position;
+  if (number.quantity != FittedQuantity::forward_share) return position;
   const double odds = number.known / (1 - number.known) * std::exp(position);
   return odds / (1 + odds);
 }
@@ -140,18 +140,18 @@ std::string description(const Number& number, const core::Network* network) {
   const std::string_view what = kWords.at(static_cast<std::size_t>(number.quantity));
   if (is_of_model(number.quantity)) return fmt::format("{} of model '{}'", what, number.owner);
   const bool names_level = network != nullptr && !network->levels.empty() &&
-                           number.quantity != Quantity::communication_slowdown &&
-                           number.quantity != Quantity::compute_slowdown;
+                           number.quantity != FittedQuantity::communication_slowdown &&
+                           number.quantity != FittedQuantity::compute_slowdown;
   return fmt::format("{} of network '{}'{}", what, number.owner,
                      names_level ? fmt::format(", level '{}'", network->levels[number.level].name) : "");
 }
 
 std::vector<Number> numbers_of(const std::string& name, const core::Profile& profile) {
-  std::vector<Number> out = {on_logarithms(Quantity::compute_factor, name, kComputeUncertainty)};
+  std::vector<Number> out = {on_logarithms(FittedQuantity::compute_factor, name, kComputeUncertainty)};
   const double forward = core::forward_us(profile);
   const double backward = core::backward_us(profile);
   if (forward > 0 && backward > 0)
-    out.push_back({.quantity = Quantity::forward_share,
+    out.push_back({.quantity = FittedQuantity::forward_share,
                    .owner = name,
                    .known = forward / (forward + backward),
                    .uncertainty = kShareUncertainty,
@@ -166,17 +166,18 @@ std::vector<Number> numbers_of(const std::string& name, const core::Network& net
   for (std::size_t level = 0; level <= outermost; ++level) {
     out.push_back(per_byte_of(name, network, level));
     if (has_startup(network, level)) {
-      out.push_back(on_logarithms(Quantity::startup_per_hop, name,
+      out.push_back(on_logarithms(FittedQuantity::startup_per_hop, name,
                                   measured ? kMeasuredStartupUncertainty : kStartupUncertainty));
       out.back().level = level;
     }
-    out.push_back(from_zero(Quantity::fixed_startup, name, kFixedStartupUncertaintyUs, kMaxFixedStartupUs));
+    out.push_back(
+        from_zero(FittedQuantity::fixed_startup, name, kFixedStartupUncertaintyUs, kMaxFixedStartupUs));
     out.back().level = level;
     out.back().step = 1;
   }
-  out.push_back(
-      from_zero(Quantity::communication_slowdown, name, kCommunicationSlowdownUncertainty, kMaxSlowdown));
-  out.push_back(from_zero(Quantity::compute_slowdown, name, kComputeSlowdownUncertainty, kMaxSlowdown));
+  out.push_back(from_zero(FittedQuantity::communication_slowdown, name, kCommunicationSlowdownUncertainty,
+                          kMaxSlowdown));
+  out.push_back(from_zero(FittedQuantity::compute_slowdown, name, kComputeSlowdownUncertainty, kMaxSlowdown));
   return out;
 }
 

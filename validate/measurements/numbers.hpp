@@ -16,7 +16,7 @@
 
 namespace validate {
 
-enum class Quantity {
+enum class FittedQuantity {
   compute_factor,          ///< of a model: on all times of its profile
   per_byte,                ///< of a level of a network: factor on its time per byte
   startup_per_hop,         ///< of a level: factor on the startup of a message
@@ -26,20 +26,20 @@ enum class Quantity {
   forward_share,           ///< of a model: the forward pass's share of its compute
 };
 
-inline constexpr std::array<Quantity, 7> kQuantities = {
-    Quantity::compute_factor,         Quantity::per_byte,
-    Quantity::startup_per_hop,        Quantity::fixed_startup,
-    Quantity::communication_slowdown, Quantity::compute_slowdown,
-    Quantity::forward_share};
+inline constexpr std::array<FittedQuantity, 7> kQuantities = {
+    FittedQuantity::compute_factor,         FittedQuantity::per_byte,
+    FittedQuantity::startup_per_hop,        FittedQuantity::fixed_startup,
+    FittedQuantity::communication_slowdown, FittedQuantity::compute_slowdown,
+    FittedQuantity::forward_share};
 
 /// As files and messages call it: compute_factor, per_byte and so on.
-std::string_view name(Quantity quantity);
-bool is_of_model(Quantity quantity);
+std::string_view name(FittedQuantity quantity);
+bool is_of_model(FittedQuantity quantity);
 
 /// A number as the solver sees it. Factors and shares are moved on a scale of logarithms, the others on their
 /// own; on this scale what is known beforehand is a normal distribution within bounds.
 struct Number {
-  Quantity quantity = Quantity::compute_factor;
+  FittedQuantity quantity = FittedQuantity::compute_factor;
   std::string owner;       ///< the name of its model or network
   std::size_t level = 0;   ///< of the network
   double known = 0;        ///< what the file says, in the unit of value_of()
