@@ -1,4 +1,5 @@
-// Whether AddressSanitizer is in this build, which takes ten times as long and reserves terabytes of addresses.
+// Whether AddressSanitizer is in this build, which takes ten times as long and reserves terabytes of
+// addresses.
 
 #pragma once
 
