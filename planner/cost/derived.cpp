@@ -316,14 +316,14 @@ DerivedCost half_of(const DerivedCost& whole) {
 CostCurve larger(const CostCurve& curve, double us_per_byte) {
   std::vector<double> sizes = sizes_of(curve);
   const auto above = [&](double bytes) { return curve.us(bytes) - us_per_byte * bytes; };
-  // Beyond the last size the line may overtake the last line of the curve.
+  // Beyond the last size the line and the last line of the curve may cross in either direction.
   const double last = sizes.back();
   const double far = 2 * last + 1;
   const double slope = (curve.us(far) - curve.us(last)) / (far - last);
-  if (slope < us_per_byte) {
+  if (slope != us_per_byte) {
     const double cross = std::max(last, (curve.us(last) - slope * last) / (us_per_byte - slope));
     if (cross > last) sizes.push_back(cross);
-    sizes.push_back(2 * cross + 1);
+    if (cross > last || slope < us_per_byte) sizes.push_back(2 * cross + 1);
   }
   std::vector<double> all = sizes;
   for (std::size_t i = 0; i + 1 < sizes.size(); ++i) {

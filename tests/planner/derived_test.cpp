@@ -192,6 +192,15 @@ TEST_CASE("derived: the cost of nodes lies on or above both curves, and grows wi
 
 // ---- physical bounds
 
+TEST_CASE("derived: a last line that is under the line rate and steeper meets it beyond the last size") {
+  // 0.002 us a byte: 2 us at 1000 bytes, where the curve has 1 us; its last line of 0.01 us a byte is higher
+  // from 1125 on
+  const CostCurve given = CostCurve::through({{500, 1}, {900, 0}, {1000, 1}});
+  const CostCurve out = raised(given, 0.002);
+  for (const double bytes : {1000.0, 1100.0, 1125.0, 1200.0, 5000.0, 1e6})
+    CHECK(out.us(bytes) == Approx(std::max(given.us(bytes), 0.002 * bytes)).epsilon(1e-9));
+}
+
 TEST_CASE("derived: costs under the line rate are raised to it, and are untouched above") {
   for (double bytes = 1; bytes < 1e10; bytes *= 3) {
     const CostCurve affine = raised_affine(100, 0.001, 0.002);
