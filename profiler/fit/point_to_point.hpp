@@ -47,8 +47,8 @@ struct LinkFit {
   double ranges_max_relative_error = 0;
   double min_bytes = 0;
   double max_bytes = 0;
-  /// Of the ranges; needs at least two numbers of workers. Each is a part of its own unless so many fits
-  /// would take longer than a second.
+  /// The errors of the ranges on numbers of workers that were left out of the fit, which takes at least two.
+  /// Each number is left out by itself unless so many fits would take longer than a second.
   std::optional<Spread> left_out;
 
   /// Predicts with the ranges.

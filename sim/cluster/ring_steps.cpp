@@ -163,14 +163,13 @@ void run_rings(const Rings& rings, const Links& links, std::uint64_t collective,
                unsigned shift) {
   assert(times.size() == rings.ranks());
   constexpr double kMaxInDoubles = 9e9;  // us; 2^53 ps, above which doubles cannot hold whole numbers
-  constexpr double kMaxConstant = 1e12;  // us; a little under 2^60 ps, see advance_ring()
   const double max = max_us(rings, links, times, shift);
   const auto sampled = [&]<typename Picoseconds>(Picoseconds /*unit*/) {
     run_phases(rings, times, [&](const RingPhase& phase, std::uint32_t first_round) {
       return SampledRings<Picoseconds>(links, collective, phase, first_round, shift);
     });
   };
-  if (links.sigma == 0 && max <= kMaxConstant)
+  if (links.sigma == 0 && max <= kMaxRingUs)
     run_phases(rings, times, [&](const RingPhase& phase, std::uint32_t /*first_round*/) {
       return ConstantRings(links, phase, shift);
     });

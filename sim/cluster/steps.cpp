@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "sim/cluster/ring_recurrence.hpp"
+
 namespace cluster {
 namespace {
 
@@ -78,9 +80,8 @@ void run_steps(const Collective& how, const Links& links, std::uint64_t collecti
                std::span<std::uint32_t> origins) {
   const auto [first, last] = std::ranges::minmax(times);
   const auto shift = static_cast<unsigned>(std::bit_width(times.size() - 1));
-  constexpr double kMax = 4e12;  // us; a little under 2^62 ps
   const double max = sim::to_us(last - first) + max_us(how, links);
-  if (max * static_cast<double>(std::int64_t{1} << shift) > kMax) {
+  if (max * static_cast<double>(std::int64_t{1} << shift) > kMaxRingUs) {
     std::ranges::fill(origins, Exchange::kNobody);
     return run_steps(how, links, collective, times);
   }

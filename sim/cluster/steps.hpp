@@ -25,20 +25,20 @@ void run_steps(const Pattern& pattern, const Links& links, std::uint64_t collect
                std::span<sim::Time> times, unsigned shift = 0);
 
 /// Also returns for each rank the rank that would have had to enter sooner for it to leave sooner (one of
-/// them if there are several); Exchange::kNobody for all if times are too far apart to tell (51 days on 2048
-/// ranks).
+/// them if there are several); Exchange::kNobody for all if times are too far apart to tell (16 minutes on
+/// 2048 ranks).
 void run_steps(const Collective& how, const Links& links, std::uint64_t collective,
                std::span<sim::Time> times, std::span<std::uint32_t> origins);
 
-/// Returns the work of run_steps() without origins, in steps of about a nanosecond. It is counted from
-/// messages.
+/// Returns the work of run_steps() without origins, in steps of about a nanosecond. It is counted from ranks
+/// for rings without random factors, and otherwise from messages.
 double steps_work(const Collective& how, const Links& links);
 
 /// For any pattern, message by message.
 void run_rounds(const Pattern& pattern, const Links& links, std::uint64_t collective,
                 std::span<sim::Time> times, unsigned shift = 0);
 
-/// For rings: needs no call per message and handles several ranks at once.
+/// For rings: all rounds at once without random factors, and otherwise several ranks at once.
 void run_rings(const Rings& rings, const Links& links, std::uint64_t collective, std::span<sim::Time> times,
                unsigned shift = 0);
 

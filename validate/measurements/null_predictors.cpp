@@ -24,7 +24,8 @@ double distance(const CalibratedRow& a, const CalibratedRow& b) {
       std::log(static_cast<double>(a.measured.workers) / static_cast<double>(b.measured.workers)));
 }
 
-/// Of the same network, if there is one; among equally near rows of the same schedule, if there is one.
+/// Scales the row nearest in workers, preferably of the same network and, among equally near ones, of the
+/// same schedule.
 std::optional<double> nearest(const Rows& rows, const CalibratedRow& row) {
   const CalibratedRow* best = nullptr;
   const auto rank = [&](const CalibratedRow& each) {

@@ -27,7 +27,7 @@ struct Gradient {
   TextId shapes{};
   std::int64_t elements = 0;  ///< see find_gradient_sizes()
   std::int64_t at_ns = 0;     ///< on the host, when it was handed over
-  /// Of kernels of the call's backward that were launched since the previous gradient, and waits for them.
+  /// The time of the call's backward kernels launched since the previous gradient, and of waits for them.
   std::int64_t ns = 0;
 };
 

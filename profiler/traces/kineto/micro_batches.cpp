@@ -32,7 +32,8 @@ std::vector<MicroBatch> micro_batches(const std::vector<Call*>& step) {
   return out;
 }
 
-/// Of the calls with gradients, which are the same parameters' if they have the same names and shapes.
+/// The names and shapes of the calls with gradients: two micro-batches with the same ones have the same
+/// parameters.
 std::vector<std::pair<TextId, std::vector<TextId>>> parameters_of(const MicroBatch& batch) {
   std::vector<std::pair<TextId, std::vector<TextId>>> out;
   for (const Call* call : batch) {

@@ -21,10 +21,10 @@ struct Exposed {
   std::int64_t ns() const { return waiting_ns + transfer_ns; }
 };
 
-/// Of each exchange of each rank.
+/// Returns the exposed time of each exchange of each rank.
 std::vector<std::vector<Exposed>> exposed_times(const Job& job);
 
-/// The same of one rank; `last_start_ns` says of each exchange when its last member came.
+/// The same for one rank; `last_start_ns` says for each exchange when its last member came.
 std::vector<Exposed> exposed_times(const RankTrace& trace, const std::vector<std::int64_t>& last_start_ns);
 
 /// The collectives of one kind and size in a group.
@@ -59,7 +59,7 @@ struct GroupStatistics {
   std::int64_t inconsistent = 0;  ///< collectives that end before their last member came: clocks differ
 };
 
-/// Of each group of the job that has collectives.
+/// Returns the statistics of each group of the job that has collectives.
 std::vector<GroupStatistics> statistics(const Job& job, const std::vector<std::vector<Exposed>>& exposed);
 
 /// The curves of a group from last arrival to last end: the median of each kind and size. Empty if no size is

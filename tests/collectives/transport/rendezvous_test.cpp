@@ -17,7 +17,7 @@ using Variables = std::map<std::string, std::string>;
 
 constexpr const char* kSecret = "sixteen letters.";
 
-/// Of these variables and no others.
+/// Reads the membership from these variables and no others.
 std::optional<Membership> of_these(const Variables& variables) {
   return transport::membership_of([&](const std::string& name) -> std::optional<std::string> {
     const auto found = variables.find(name);
