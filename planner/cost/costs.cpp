@@ -110,36 +110,14 @@ double sent_per_byte(std::int64_t workers, const Algorithm& algorithm) {
 /// Reduce-scatter and all-gather split the startup and beta of an all-reduce equally.
 double share_of(CollectiveKind kind) { return kind == CollectiveKind::all_reduce ? 1 : 0.5; }
 
-/// The physical bound on a message's time: what each worker's port has to pass, twice for an all-reduce.
-double min_us_per_byte(double line_rate_gbps, std::int64_t workers, CollectiveKind kind) {
-  const double passes = kind == CollectiveKind::all_reduce ? 2 : 1;
-  const auto p = static_cast<double>(workers);
-  return passes * (p - 1) / p * 8e-3 / line_rate_gbps;
-}
-
-/// The bound that a network states for costs that are not below it on purpose: a bandwidth_factor is.
+/// The bound at the line rate on costs that are not below it on purpose: a bandwidth_factor is.
 std::optional<double> bound_of(const Network& network, std::int64_t workers, const Algorithm& algorithm,
                                CollectiveKind kind) {
-  if (!network.line_rate_gbps || has_measured_nodes(network) ||
-      algorithm != Algorithm{.name = algorithm.name})
-    return std::nullopt;
+  const std::optional<double> rate = line_rate_gbps(network, workers);
+  if (!rate || algorithm != Algorithm{.name = algorithm.name}) return std::nullopt;
   const AlgorithmEntry& entry = algorithm_entry(algorithm.name);
   if (entry.needs_nodes || algorithm.name == "parameter_server") return std::nullopt;
-  return min_us_per_byte(*network.line_rate_gbps, workers, kind);
-}
-
-bool goes_below(const core::CostCurve& curve, double us_per_byte) {
-  constexpr double kRounding = 1 - 1e-9;
-  constexpr double kFarTimes = 1024;
-  std::vector<double> sizes;
-  for (const auto& [bytes, us] : curve.points()) sizes.push_back(bytes);
-  for (const core::CostCurve::Segment& segment : curve.segments()) {
-    sizes.push_back(segment.from_bytes);
-    sizes.push_back(kRounding * segment.to_bytes);
-  }
-  if (!sizes.empty()) sizes.push_back(kFarTimes * sizes.back());
-  return std::any_of(sizes.begin(), sizes.end(),
-                     [&](double bytes) { return curve.us(bytes) < kRounding * us_per_byte * bytes; });
+  return physical_us_per_byte(*rate, workers, kind);
 }
 
 /// The cost from curves: measured, or derived from measured ones. None if there are none.
@@ -160,7 +138,7 @@ CollectiveCost cost_of(const Network& network, std::int64_t workers, const Algor
   // 0: none
   const double bound = raises ? bound_of(network, workers, algorithm, kind).value_or(0) : 0;
   if (auto cost = cost_of_curves(network, workers, algorithm, kind)) {
-    if (goes_below(cost->curve, bound)) cost->curve = raised(cost->curve, bound);
+    if (bound > 0) cost->curve = raised(cost->curve, bound);
     cost->sent_per_byte = share * sent_per_byte(workers, algorithm);
     cost->is_measured = true;
     return std::move(*cost);
@@ -169,12 +147,7 @@ CollectiveCost cost_of(const Network& network, std::int64_t workers, const Algor
   const double sum =
       kind == CollectiveKind::all_gather ? 0 : whole.sum_us_per_byte;  // only the reduce-scatter has a gamma
                                                                        // part
-  constexpr double kRounding = 1 - 1e-9;
-  const double startup_us = share * whole.startup_us;
-  const double us_per_byte = share * whole.link_us_per_byte + sum;
-  const bool is_below = us_per_byte < kRounding * bound;
-  return {.curve = is_below ? raised_affine(startup_us, us_per_byte, bound)
-                            : core::CostCurve::affine(startup_us, us_per_byte),
+  return {.curve = raised_affine(share * whole.startup_us, share * whole.link_us_per_byte + sum, bound),
           .sent_per_byte = share * whole.sent_per_byte,
           .is_measured = false};
 }
@@ -226,8 +199,9 @@ std::vector<Warning> Costs::warnings(CollectiveKind kind, const std::vector<doub
       fmt::format("network '{}', {} on {} workers", network_->name, description(kind, algorithm_), workers_);
   std::vector<Warning> out;
 
+  const CollectiveCost as_given = cost_of(*network_, workers_, algorithm_, kind, false);
   const double largest = *std::max_element(sizes.begin(), sizes.end());
-  const double measured = cost.curve.measured_up_to_bytes();
+  const double measured = as_given.curve.measured_up_to_bytes();
   if (largest > measured)
     out.push_back(
         {.subject = "extrapolation: " + what,
@@ -253,10 +227,10 @@ std::vector<Warning> Costs::warnings(CollectiveKind kind, const std::vector<doub
              derived->derivation, derived->low_factor, derived->high_factor)});
   }
 
-  if (!network_->line_rate_gbps || has_measured_nodes(*network_)) return out;
-  const double min = min_us_per_byte(*network_->line_rate_gbps, workers_, kind);
+  const std::optional<double> rate = line_rate_gbps(*network_, workers_);
+  if (!rate) return out;
+  const double min = physical_us_per_byte(*rate, workers_, kind);
   const bool is_raised = bound_of(*network_, workers_, algorithm_, kind).has_value();
-  const CollectiveCost as_given = cost_of(*network_, workers_, algorithm_, kind, false);
   for (const double bytes : sizes) {
     const double bound = min * bytes;
     const double us = as_given.curve.us(bytes);
@@ -266,9 +240,9 @@ std::vector<Warning> Costs::warnings(CollectiveKind kind, const std::vector<doub
                    .weight = bound - us,
                    .text = fmt::format(
                        "{}: {:.0f} bytes take {:.6g} us, under the physical bound of {:.6g} us at {} Gb/s{}",
-                       what, bytes, us, bound, *network_->line_rate_gbps,
-                       is_raised ? ", to which they are raised: measure larger messages, or correct "
-                                   "line_rate_gbps"
+                       what, bytes, us, bound, *rate,
+                       is_raised ? ", which fidelity 'closed' takes instead: measure larger messages, or "
+                                   "correct line_rate_gbps"
                                  : "")});
   }
   return out;

@@ -25,9 +25,11 @@ std::optional<SparseCost> gather_by_formula(const core::Network& network, std::i
       has_measured_nodes(network) || (!network.link && network.levels.empty()))
     return std::nullopt;
   const core::Link link = fabric_of(network, workers, name, false).flat;
+  const std::optional<double> rate = line_rate_gbps(network, workers);
+  const double us_per_byte = std::max(link.beta_us_per_byte, rate ? 8e-3 / *rate : 0);
   const double others = static_cast<double>(workers) - 1;
   return SparseCost{.startup_us = (doubles ? static_cast<double>(rounds(workers)) : others) * link.alpha_us,
-                    .us_per_byte = others * transfer.compressor.ratio * link.beta_us_per_byte,
+                    .us_per_byte = others * transfer.compressor.ratio * us_per_byte,
                     .sent_bytes = 0,
                     .sent_per_byte = others * transfer.compressor.ratio};
 }

@@ -55,7 +55,9 @@ std::optional<Interval> interval(const Setting& setting, const Schedule& schedul
   if (values.front() == values.back() && values.front() == run.metrics.iteration_us)
     return std::nullopt;                                      // no input in use has a spread
   const auto first = static_cast<std::size_t>(samples / 40);  // 2.5 % of them, rounded down
-  return Interval{.low_us = values[first], .high_us = values[values.size() - 1 - first], .samples = samples};
+  return Interval{.low_us = std::min(values[first], run.metrics.iteration_us),
+                  .high_us = std::max(values[values.size() - 1 - first], run.metrics.iteration_us),
+                  .samples = samples};
 }
 
 }  // namespace planner

@@ -18,7 +18,8 @@ constexpr double kIntervalShare = 0.95;
 constexpr std::int64_t kMinSamples = 40;
 constexpr std::int64_t kMaxSamples = 200;
 
-/// The range that holds 95 % of the sampled iterations, without the slowest and the fastest 2.5 %.
+/// The range that holds 95 % of the sampled iterations, without the slowest and the fastest 2.5 %, widened to
+/// hold the prediction itself.
 struct Interval {
   double low_us = 0;
   double high_us = 0;

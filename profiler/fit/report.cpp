@@ -111,9 +111,8 @@ Predicted predicted_from(const Alike& group, const LinkFit& link, std::int64_t w
            .source = fmt::format("{} workers by the factors of {}", fmt::join(scaled.from, " and "),
                                  algorithm.name)};
   if (!options.line_rate_gbps) return out;
-  const double passes = link.collective == core::CollectiveKind::all_reduce ? 2 : 1;
-  const auto p = static_cast<double>(workers);
-  out.curve = planner::raised(out.curve, passes * (p - 1) / p * 8e-3 / *options.line_rate_gbps);
+  out.curve = planner::raised(
+      out.curve, planner::physical_us_per_byte(*options.line_rate_gbps, workers, link.collective));
   return out;
 }
 

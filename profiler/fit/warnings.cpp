@@ -6,28 +6,21 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "planner/cost/derived.hpp"
 #include "profiler/fit/report.hpp"
 
 namespace fit {
 namespace {
 
-constexpr double kBitsPerUsOfGbps = 1e3;
-
 std::string named(const traces::Series& series) {
   return fmt::format("{} on {} workers", core::name(series.collective), series.workers);
-}
-
-/// The minimum time per byte: every worker sends 2(P-1)/P of an all-reduce, half that of the others.
-double physical_us_per_byte(const traces::Series& series, double line_rate_gbps) {
-  const auto p = static_cast<double>(series.workers);
-  const double passes = series.collective == core::CollectiveKind::all_reduce ? 2 : 1;
-  return passes * (p - 1) / p * 8 / (line_rate_gbps * kBitsPerUsOfGbps);
 }
 
 /// A slope under the bound makes large messages look cheaper than possible. Checks the line and the last
 /// segment, which is extrapolated.
 void add_slopes(std::vector<std::string>& out, const CurveFit& curve, double line_rate_gbps) {
-  const double bound = physical_us_per_byte(curve.series, line_rate_gbps);
+  const double bound =
+      planner::physical_us_per_byte(line_rate_gbps, curve.series.workers, curve.series.collective);
   const auto warn = [&](std::string_view what, double slope) {
     constexpr double kRounding = 1 - 1e-9;
     if (slope < bound * kRounding)

@@ -107,9 +107,7 @@ class Collectives:
         if self.workers == 1:
             return 0
         entry = self._measured("all_reduce")
-        if entry is None:
-            return picoseconds(self._closed_form().startup)
-        return picoseconds(self._raised("all_reduce", first_size(entry)))
+        return picoseconds(self._closed_form().startup if entry is None else measured_us(entry, first_size(entry)))
 
     def sent_per_worker(self, collective, size):
         """Bytes, the mean over workers. Recursive doubling sends all of them in each round; every other all-reduce sends
@@ -131,22 +129,34 @@ class Collectives:
         return "gather" if own and self.workers > 1 and self._measured("all_gather") is None else "all_gather"
 
     def _raised(self, collective, size):
-        """Costs under the physical bound at the network's line rate are raised to it; below the first size of a curve
-        the first time holds."""
-        us, rate = self._us(collective, size), self.network.get("line_rate_gbps")
+        """Costs under the physical bound at the network's line rate are raised to it."""
+        us, rate, p = self._us(collective, size), self._line_rate(), self.workers
         if (rate is None or collective == "gather" or not self.is_plain
                 or self.algorithm in ("two_level", "parameter_server", "hierarchical_topk")):
             return us
-        entry, p = self._measured(collective), self.workers
-        from_size = max(size, first_size(entry)) if entry else size
         passes = 2 if collective == "all_reduce" else 1
-        return max(us, Fraction(passes * (p - 1), p) * Fraction(8, 1000) / exact(rate) * from_size)
+        return max(us, Fraction(passes * (p - 1), p) * Fraction(8, 1000) / rate * size)
+
+    @property
+    def raised_curve(self):
+        """Whether a measured curve may have been raised."""
+        kinds = ("all_reduce", "reduce_scatter", "all_gather")
+        return self._line_rate() is not None and any(self._measured(kind) is not None for kind in kinds)
+
+    def _line_rate(self):
+        """None where the workers do not span the outermost level, whose rate it is."""
+        rate, inside = self.network.get("line_rate_gbps"), 1
+        for level in self.network.get("levels", [])[:-1]:
+            inside *= level.get("size", self.workers)
+        return None if rate is None or inside >= self.workers else exact(rate)
 
     def _us(self, collective, size):
         if collective == "gather":
             p, link = self.workers, self._link()
             rounds = (p - 1).bit_length() if self.algorithm == "recursive_doubling" else p - 1
-            return rounds * link.alpha + Fraction(p - 1, p) * link.beta * size
+            rate = self._line_rate()
+            beta = link.beta if rate is None else max(link.beta, Fraction(8, 1000) / rate)
+            return rounds * link.alpha + Fraction(p - 1, p) * beta * size
         entry = self._measured(collective)
         if entry is not None:
             return measured_us(entry, size)

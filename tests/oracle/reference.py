@@ -83,7 +83,7 @@ def optimal(case):
     winner = near[keys.index(best)][0]
     as_good = [groups for groups, _ in near]
     # Points where a curve meets the line rate are no whole bytes, so that the program rounds costs there.
-    is_whole = Fraction(best[0]).denominator == 1 and case.costs.network.get("line_rate_gbps") is None
+    is_whole = Fraction(best[0]).denominator == 1 and not case.costs.raised_curve
     if is_whole and all(key[0] == best[0] for key in keys):
         as_good = [groups for key, (groups, _) in zip(keys, near) if key == best]
     if not may_be_heuristic(case):

@@ -325,15 +325,15 @@ TEST_CASE("collectives: a time under the physical bound is doubted, as the autho
   CHECK(costs.warnings(kAllReduce, {1'000'000}).empty());
   CHECK(costs.warnings(kAllReduce, {}).empty());
   const std::vector<Warning> warnings = costs.warnings(kAllReduce, {1'000'000, 100'000'000, 200'000'000});
-  CHECK(
-      texts(warnings) ==
-      Texts{
-          "network 'n', ring all_reduce on 16 workers: 100000000 bytes take 74908 us, under the "
-          "physical bound of 150000 us at 10 Gb/s, to which they are raised: measure larger messages, or "
-          "correct line_rate_gbps",
-          "network 'n', ring all_reduce on 16 workers: 200000000 bytes take 148908 us, under "
-          "the physical bound of 300000 us at 10 Gb/s, to which they are raised: measure larger messages, or "
-          "correct line_rate_gbps"});
+  CHECK(texts(warnings) ==
+        Texts{"network 'n', ring all_reduce on 16 workers: 100000000 bytes take 74908 us, under the "
+              "physical bound of 150000 us at 10 Gb/s, which fidelity 'closed' takes instead: measure larger "
+              "messages, or "
+              "correct line_rate_gbps",
+              "network 'n', ring all_reduce on 16 workers: 200000000 bytes take 148908 us, under "
+              "the physical bound of 300000 us at 10 Gb/s, which fidelity 'closed' takes instead: measure "
+              "larger messages, or "
+              "correct line_rate_gbps"});
   REQUIRE(warnings.size() == 2);
   CHECK(warnings[0].subject == warnings[1].subject);
   CHECK(warnings[0].weight == close(150000 - 74908));
@@ -395,12 +395,11 @@ TEST_CASE("collectives: the parallel tensor operator's gather is doubted like an
                              {.lars_us = 1, .parallel_tensor_operator = true});
   const Texts all = texts(scene.run(support::schedule_of(R"("wfbp")")).warnings);
   // 8 bytes, each taking 1/2 x 8e-3 / 1e-6 us
-  CHECK(
-      std::find(
-          all.begin(), all.end(),
-          "network 'n', ring all_gather on 2 workers: 8 bytes take 1 us, under the physical bound of 32000 "
-          "us at 1e-06 Gb/s, to which they are raised: measure larger messages, or correct line_rate_gbps") !=
-      all.end());
+  CHECK(std::find(
+            all.begin(), all.end(),
+            "network 'n', ring all_gather on 2 workers: 8 bytes take 1 us, under the physical bound of 32000 "
+            "us at 1e-06 Gb/s, which fidelity 'closed' takes instead: measure larger messages, or correct "
+            "line_rate_gbps") != all.end());
   CHECK(all.back() == "2 workers: closed forms are mixed with measurements in one schedule");
 }
 

@@ -219,7 +219,29 @@ TEST_CASE("derived: a link beyond its own line rate costs the line rate") {
   CHECK(us(network, 8, kAllReduce, 1e8) == Approx(1.75 * 0.008 * 1e8));
   const std::vector<Warning> warnings = Costs(network, 8, {}).warnings(kAllReduce, {1e8});
   REQUIRE(warnings.size() == 1);
-  CHECK(warnings.front().text.find("to which they are raised: measure larger messages") != std::string::npos);
+  CHECK(warnings.front().text.find("fidelity 'closed' takes instead: measure larger messages") !=
+        std::string::npos);
+}
+
+TEST_CASE("derived: messages below the first size keep its time up to where the line rate meets it") {
+  // us      1 |------.            0.002 us a byte meets the first time, 1 us, at 500 bytes
+  //           |       `.  500 bytes, then the line
+  const CostCurve given = CostCurve::through({{1000, 1}, {2000, 10}});
+  const CostCurve out = raised(given, 0.002);
+  for (const double bytes : {1.0, 499.0, 500.0, 750.0, 1000.0, 1500.0, 2000.0, 1e6})
+    CHECK(out.us(bytes) == Approx(std::max(given.us(bytes), 0.002 * bytes)).epsilon(1e-9));
+  CHECK(out.startup_us() == 1);
+  CHECK(raised(given, 0.0001) == given);
+  CHECK(raised(CostCurve::affine(100, 0.001), 0.002) == raised_affine(100, 0.001, 0.002));
+}
+
+TEST_CASE("derived: the line rate is that of the outermost level, and bounds only workers that span it") {
+  Network network = {.name = "n", .line_rate_gbps = 1};
+  network.levels = {{.name = "node", .size = 4, .link = {.alpha_us = 1, .beta_us_per_byte = 1e-5}},
+                    {.name = "nodes", .size = {}, .link = {.alpha_us = 1, .beta_us_per_byte = 0.0069}}};
+  CHECK(us(network, 4, kAllReduce, 1e8) == Approx(6 + 1.5 * 1e-5 * 1e8));
+  CHECK(Costs(network, 4, {}).warnings(kAllReduce, {1e8}).empty());
+  CHECK(us(network, 8, kAllReduce, 1e8) == Approx(1.75 * 0.008 * 1e8));
 }
 
 // ---- all-gathers of encodings

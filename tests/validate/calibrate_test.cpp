@@ -331,6 +331,25 @@ TEST_CASE("calibrate: its profile and network, simulated, take as long as it pre
   CHECK(planner::run(more, planner::preset_schedule("wfbp")).metrics.iteration_us > 0);
 }
 
+TEST_CASE("calibrate: a network that is raised to its line rate can be read again") {
+  support::Random random(12);
+  validate::Setup setup = random_setup(random);
+  core::Network& fast = setup.networks.at("n");
+  fast.levels = {{.name = "inside", .size = 4, .link = {.alpha_us = 5, .beta_us_per_byte = 0.0001}},
+                 {.name = "between", .size = {}, .link = {.alpha_us = 20, .beta_us_per_byte = 0.0005}}};
+  fast.link.reset();
+  std::vector<Measurement> rows = unmeasured({"a", "b"}, {"dense"}, {1});
+  for (const Measurement& row : unmeasured({"a", "b"}, {"dense", "wfbp"}, {2, 4})) rows.push_back(row);
+  measure(rows, setup, {.fixed_us = 100}, random, 0);
+  const Predictor predictor(rows, setup, "m.csv");
+  const Calibration result = calibrated(rows, predictor);
+  const auto files = validate::calibrated_files(result, predictor, {8}, "m.csv");
+  const core::Network written = core::read_network(core::Field::parse(files[0].text, files[0].name));
+  // 8 workers span the level that nothing was measured on, whose link is beyond the line rate of 10 Gb/s
+  CHECK(planner::Costs(written, 8, {}).of(core::CollectiveKind::all_reduce).time(100'000'000) >=
+        sim::from_us(1.75 * 0.0008 * 1e8));
+}
+
 TEST_CASE("calibrate: plain predictions beside ours") {
   support::Random random(12);
   const validate::Setup setup = random_setup(random);

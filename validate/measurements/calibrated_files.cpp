@@ -1,6 +1,7 @@
 #include "validate/measurements/calibrated_files.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
@@ -109,12 +110,24 @@ class Writer {
     return out;
   }
 
+  /// A curve whose last piece has no end, which no network file can hold, as points up to `far_bytes`.
+  static core::CostCurve with_points(const core::CostCurve& curve, double far_bytes) {
+    const auto& segments = curve.segments();
+    if (!curve.points().empty() || (!segments.empty() && std::isfinite(segments.back().to_bytes)))
+      return curve;
+    std::vector<double> sizes = {0};
+    for (const core::CostCurve::Segment& segment : segments)
+      if (segment.from_bytes > 0) sizes.push_back(segment.from_bytes);
+    sizes.push_back(std::max(far_bytes, 2 * sizes.back()));
+    std::vector<std::pair<double, double>> points;
+    for (const double bytes : sizes) points.emplace_back(bytes, curve.us(bytes));
+    return core::CostCurve::through(points);
+  }
+
   /// A curve with its uncertainty: the first point has that of startups, the others that of times per byte.
   static core::Measured with_spread(core::Measured measured, const LevelDeviation& deviation,
                                     double far_bytes) {
-    if (measured.curve.points().empty() && measured.curve.segments().empty())
-      measured.curve =
-          core::CostCurve::through({{0, measured.curve.us(0)}, {far_bytes, measured.curve.us(far_bytes)}});
+    measured.curve = with_points(measured.curve, far_bytes);
     const auto& points = measured.curve.points();
     measured.spread_us.clear();
     measured.p99_us.clear();

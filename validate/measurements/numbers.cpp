@@ -9,6 +9,7 @@
 
 #include "core/scaled.hpp"
 #include "planner/cost/costs.hpp"
+#include "planner/cost/derived.hpp"
 
 namespace validate {
 namespace {
@@ -48,16 +49,15 @@ std::optional<core::Link> link_of(const core::Network& network, std::size_t leve
 double min_per_byte_factor(const core::Network& network, std::size_t level) {
   if (!network.line_rate_gbps || level + 1 < network.levels.size()) return 0;
   const std::optional<core::Link> link = link_of(network, level);
-  const double us_per_byte = 8e-3 / *network.line_rate_gbps;
   double out = 0;
-  if (link && link->beta_us_per_byte > 0) out = us_per_byte / link->beta_us_per_byte;
+  if (link && link->beta_us_per_byte > 0) out = 8e-3 / *network.line_rate_gbps / link->beta_us_per_byte;
   for (const core::Measured& measured : network.measured) {
     const double far = std::max(1e9, 4 * measured.curve.measured_up_to_bytes());
     if (!std::isfinite(far) || outermost_level(network, measured.workers) != level) continue;
     const double slope = (measured.curve.us(2 * far) - measured.curve.us(far)) / far;
-    const auto p = static_cast<double>(measured.workers);
-    const double passes = measured.collective == core::CollectiveKind::all_reduce ? 2 : 1;
-    if (slope > 0) out = std::max(out, passes * (p - 1) / p * us_per_byte / slope);
+    const double bound =
+        planner::physical_us_per_byte(*network.line_rate_gbps, measured.workers, measured.collective);
+    if (slope > 0) out = std::max(out, bound / slope);
   }
   return out;
 }

@@ -569,7 +569,7 @@ TEST_CASE("scenario: of warnings about the same the weightiest is told, once") {
   CHECK(all.warnings ==
         std::vector<std::string>{
             "network 'n', ring all_reduce on 2 workers: 120 bytes take 0.012 us, "
-            "under the physical bound of 0.12 us at 8 Gb/s, to which they are raised: measure "
+            "under the physical bound of 0.12 us at 8 Gb/s, which fidelity 'closed' takes instead: measure "
             "larger messages, or correct line_rate_gbps"});
 }
 
