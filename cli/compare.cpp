@@ -188,7 +188,7 @@ void add_compare(const Command& program) {
   command.add_option(
       "--group", options->group,
       "process group that sums gradients, by name or description (default: the one that sums most)");
-  command.add_option("--rank", options->rank, "rank whose iteration is compared (default: the first)")
+  command.add_option("--rank", options->rank, "rank whose iteration is compared (default: the lowest)")
       .check(range<std::int64_t>(0, 999'999));
   command.add_option("--step", options->step, "prefix of the annotations that mark the iterations of a trace")
       .show_default();

@@ -15,6 +15,7 @@
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "core/model/model.hpp"
+#include "core/text_table.hpp"
 #include "planner/job/registry.hpp"
 #include "planner/scenarios/replay.hpp"
 #include "profiler/traces/kineto/import.hpp"
@@ -39,25 +40,49 @@ struct Options {
 
 constexpr std::string_view kKineto = "kineto";
 
-/// Simulates the iteration that was measured, and warns if the difference is large.
-std::string compared(kineto::Imported& imported) {
+std::string ms(double us) { return fmt::format("{:.3f}", us / 1e3); }
+
+/// Parts of the iteration that add up to it, as measured and as predicted.
+std::string parts_table(const kineto::Imported& imported, const scenarios::Replay& run,
+                        std::optional<double> waiting_us) {
+  const double exposed_us = std::max(0.0, imported.exposed_us - waiting_us.value_or(0));
+  const double rest_us = imported.iteration_us - imported.computing_us - imported.exposed_us;
+  std::vector<std::vector<std::string>> rows = {{"  ms", "measured", "predicted", "difference"}};
+  const auto row = [&](std::string_view what, double measured_us, double predicted_us) {
+    rows.push_back({fmt::format("  {}", what), ms(measured_us), ms(predicted_us),
+                    fmt::format("{:+.3f}", (predicted_us - measured_us) / 1e3)});
+  };
+  row("kernels of layers and update", imported.computing_us, run.computing_us);
+  row("other work, copies, waits for the host", rest_us, run.rest_us);
+  row("exposed communication", exposed_us, run.exposed_us);
+  if (waiting_us) row("waiting for slower workers", imported.exposed_us - exposed_us, run.waiting_us);
+  row("iteration", imported.iteration_us, run.predicted_us);
+  return core::aligned(std::move(rows), {0});
+}
+
+/// Predicts the iteration that was measured, and warns if the difference is large. What is missing becomes
+/// waiting for slower workers in the profile, unless the traces of several ranks tell how long that is.
+std::string add_waiting(kineto::Imported& imported, std::optional<double> waiting_us) {
   constexpr double kLargePercent = 5;
   if (!imported.profile.iteration) return "";
-  const scenarios::Replay run = scenarios::replay(imported.profile, imported.network, imported.iteration_us,
-                                                  imported.exposed_us, imported.buckets);
-  const double percent = 100 * (run.iteration_us / imported.iteration_us - 1);
+  if (waiting_us) waiting_us = std::min(*waiting_us, imported.exposed_us);
+  const scenarios::Replay run = scenarios::replay(imported.profile, imported.network,
+                                                  {.iteration_us = imported.iteration_us,
+                                                   .exposed_us = imported.exposed_us,
+                                                   .buckets = imported.buckets,
+                                                   .waiting_us = waiting_us});
+  const double percent = 100 * (run.predicted_us / imported.iteration_us - 1);
+  const std::string missing =
+      run.added_waiting_us > 0
+          ? fmt::format("; {} ms that are missing are taken for waiting for slower workers",
+                        ms(run.added_waiting_us))
+          : "";
   if (std::abs(percent) > kLargePercent)
-    print_warnings(
-        {{fmt::format("the simulated iteration differs from the measured one by {:.1f} %: {:.3f} ms of "
-                      "communication are exposed in the simulation, and {:.3f} ms were measured, with the "
-                      "time in which this worker waited for slower ones",
-                      percent, run.exposed_us / 1e3, imported.exposed_us / 1e3)}});
-  return fmt::format(
-      "  simulated with {} on {} worker{}: {:.3f} ms ({:+.1f} %), of it {:.3f} ms of communication exposed "
-      "and "
-      "{:.3f} ms waiting for slower workers\n",
-      run.schedule, run.workers, run.workers == 1 ? "" : "s", run.iteration_us / 1e3, percent,
-      run.exposed_us / 1e3, run.waiting_us / 1e3);
+    print_warnings({{fmt::format("the predicted iteration differs from the measured one by {:+.1f} %{}",
+                                 percent, missing)}});
+  return fmt::format("  predicted with {} on {} worker{}: {} ms, measured {} ms ({:+.1f} %){}\n{}",
+                     run.schedule, run.workers, run.workers == 1 ? "" : "s", ms(run.predicted_us),
+                     ms(imported.iteration_us), percent, missing, parts_table(imported, run, waiting_us));
 }
 
 void import_network(const Options& options, const traces::ImportOptions& import_options,
@@ -67,18 +92,24 @@ void import_network(const Options& options, const traces::ImportOptions& import_
   write_or_print(options.network, network_text(imported.network), summary(imported.network));
 }
 
-/// Imports the trace of one rank; `network` is what several ranks have measured, or none.
+/// What the traces of several ranks say of one of them.
+struct OfRanks {
+  std::optional<core::Network> network = {};  ///< from last arrival to last end
+  std::optional<double> waiting_us = {};      ///< exposed, for slower workers, in an iteration
+};
+
+/// Imports the trace of one rank.
 void import_kineto(const Options& options, const traces::ImportOptions& import_options,
-                   const std::string& trace, std::optional<core::Network> network = {}) {
+                   const std::string& trace, OfRanks of_ranks = {}) {
   if (options.output.empty() && !options.network.empty())
     return import_network(options, import_options, trace);
   kineto::Imported imported = kineto::import_trace(trace, import_options, options.step);
-  if (network) imported.network = std::move(network);
+  if (of_ranks.network) imported.network = std::move(of_ranks.network);
   if (!options.network.empty() && !imported.network)
     throw core::InputError(fmt::format(
         "{}: /: expected NCCL kernels of known sizes, to write a network, got none", core::one_line(trace)));
   print_warnings(imported.warnings);
-  const std::string comparison = compared(imported);
+  const std::string comparison = add_waiting(imported, of_ranks.waiting_us);
   std::vector<core::FileText> files;
   if (!options.output.empty()) files.push_back({options.output, profile_text(imported.profile)});
   if (!options.network.empty()) files.push_back({options.network, network_text(*imported.network)});
@@ -91,7 +122,17 @@ void import_kineto(const Options& options, const traces::ImportOptions& import_o
   print(text);
 }
 
-/// Several ranks of a job: a report, the network from last arrival to last end, and the profile of one rank.
+/// What several ranks measured, for the prediction of one of them.
+OfRanks of_ranks(const Options& options, const ranks::Report& report) {
+  OfRanks out;
+  if (!options.network.empty())
+    out.network =
+        network_of_group(report, options.group, options.import.network_name, options.import.line_rate_gbps);
+  return out;
+}
+
+/// The traces of a job's ranks: a report, the network from last arrival to last end, and the profile of one
+/// rank.
 void import_job(const Options& options, const traces::ImportOptions& import_options,
                 const std::vector<std::string>& files, ranks::SourceKind kind) {
   if (!options.output.empty() && kind == ranks::SourceKind::nsys)
@@ -101,16 +142,13 @@ void import_job(const Options& options, const traces::ImportOptions& import_opti
         core::one_line(files.front())));
   const ranks::Report report = ranks::make_report(read_ranks(files, options.step));
   const ranks::RankTrace& chosen = trace_of(report, options.rank);
-  std::optional<core::Network> network;
-  if (!options.network.empty())
-    network =
-        network_of_group(report, options.group, options.import.network_name, options.import.line_rate_gbps);
+  OfRanks measured = of_ranks(options, report);
   print_warnings(report.warnings);
   if (!options.output.empty()) {
-    import_kineto(options, import_options, chosen.path, std::move(network));
-  } else if (network) {
-    core::write_files({{options.network, network_text(*network)}});
-    if (!options.json) print(summary(*network) + '\n');
+    import_kineto(options, import_options, chosen.path, std::move(measured));
+  } else if (measured.network) {
+    core::write_files({{options.network, network_text(*measured.network)}});
+    if (!options.json) print(summary(*measured.network) + '\n');
   }
   print(options.json ? report_json(report) : report_text(report));
 }
@@ -173,7 +211,8 @@ void import(const Options& options) {
   if (kind != ranks::SourceKind::log && options.iteration_ms)
     throw core::InputError("--iteration-ms: expected a log without iterations of its own, got a trace");
   if (kind == ranks::SourceKind::execution_trace) return import_execution_trace(options, files.front());
-  const bool is_job = files.size() > 1 || options.json || kind == ranks::SourceKind::nsys;
+  const bool is_job = files.size() > 1 || options.json || options.rank >= 0 || !options.group.empty() ||
+                      kind == ranks::SourceKind::nsys;
   if (kind != ranks::SourceKind::log && is_job) return import_job(options, import_options, files, kind);
   if (kind == ranks::SourceKind::kineto) return import_kineto(options, import_options, files.front());
   if (!options.network.empty())
@@ -229,9 +268,7 @@ void add_import(const Command& program) {
                      "process group whose collectives make the network, by name or description or as "
                      "NAME@RANK, if the traces of "
                      "several ranks hold more than one");
-  command
-      .add_option("--rank", options->rank,
-                  "rank whose trace makes the profile (default: the first that has one)")
+  command.add_option("--rank", options->rank, "rank whose trace makes the profile (default: the lowest)")
       .check(range<std::int64_t>(0, 999'999));
   command.add_flag("--json", options->json, "print the report on ranks or buckets as JSON").excludes(output);
   command.add_option("--model", options->import.model,

@@ -28,7 +28,7 @@ std::vector<ranks::RankTrace> read_ranks(const std::vector<std::string>& files, 
 core::Network network_of_group(const ranks::Report& report, const std::string& group, const std::string& name,
                                double line_rate_gbps);
 
-/// Returns the trace of this rank, or of the first rank for -1. Throws InputError if it has none.
+/// Returns the trace of this rank, or of the lowest rank for -1. Throws InputError if it has none.
 const ranks::RankTrace& trace_of(const ranks::Report& report, std::int64_t rank);
 
 }  // namespace cli

@@ -76,34 +76,47 @@ std::string schedule_of(const core::Profile& profile, const Replay& replay,
                      planner::plan_text(plan_of(profile, replay, buckets)));
 }
 
-void simulate(const core::Profile& profile, const core::Network& network, const std::string& schedule,
-              Replay& out) {
+planner::Metrics simulated(const core::Profile& profile, const core::Network& network,
+                           const std::string& schedule, std::int64_t workers) {
   const std::string text = fmt::format(
       R"({{"format": "fusewise.scenario", "version": 1, "profile": {}, "network": {}, "workers": {}, "schedules": [{}]}})",
-      core::profile_text(profile), core::network_text(network), out.workers, schedule);
-  const Results results = run(read_scenario(core::Field::parse(text, profile.model)));
-  const planner::Metrics& simulated = results.entries.front().metrics;
-  out.iteration_us = simulated.iteration_us;
-  out.exposed_us = simulated.exposed_communication_us;
-  out.waiting_us = profile.iteration->waiting_us;
+      core::profile_text(profile), core::network_text(network), workers, schedule);
+  return run(read_scenario(core::Field::parse(text, profile.model))).entries.front().metrics;
+}
+
+double computing_us(const core::Profile& profile) {
+  double out = profile.iteration->optimizer_us;
+  for (const core::ProfileLayer& layer : profile.layers)
+    out += layer.forward_device_us.value_or(layer.forward_us) +
+           layer.backward_device_us.value_or(layer.backward_us);
+  return out;
 }
 
 }  // namespace
 
-Replay replay(core::Profile& profile, const std::optional<core::Network>& network, double measured_us,
-              double measured_exposed_us, const std::vector<std::int64_t>& buckets) {
+Replay replay(core::Profile& profile, const std::optional<core::Network>& network,
+              const MeasuredIteration& measured) {
   Replay out = network ? suggested(*network) : Replay{.schedule = "wfbp"};
-  const core::Network used = out.workers > 1 ? *network : core::Network{.name = "none", .link = core::Link{}};
-  const std::string schedule = schedule_of(profile, out, buckets);
-  simulate(profile, used, schedule, out);
+  const bool is_alone = out.workers == 1;
+  const core::Network used = is_alone ? core::Network{.name = "none", .link = core::Link{}} : *network;
+  const std::string schedule = schedule_of(profile, out, measured.buckets);
+  profile.iteration->waiting_us = is_alone ? 0 : measured.waiting_us.value_or(0);
+  planner::Metrics metrics = simulated(profile, used, schedule, out.workers);
+  out.predicted_us = out.iteration_us = metrics.iteration_us;
+  out.computing_us = computing_us(profile);
+  out.exposed_us = metrics.exposed_communication_us;
+  out.waiting_us = profile.iteration->waiting_us;
+  out.rest_us = out.predicted_us - out.computing_us - out.exposed_us - out.waiting_us;
+  if (is_alone || measured.waiting_us) return out;
   // Where the host limits the iteration, waiting counts only beyond what it does, so a second time is needed.
-  for (int time = 0; time < 2 && out.workers > 1; ++time) {
-    const double missing_us =
-        std::min(measured_us - out.iteration_us, measured_exposed_us - profile.iteration->waiting_us);
+  for (int time = 0; time < 2; ++time) {
+    const double missing_us = std::min(measured.iteration_us - out.iteration_us,
+                                       measured.exposed_us - profile.iteration->waiting_us);
     if (missing_us <= 0) break;
     profile.iteration->waiting_us += missing_us;
-    simulate(profile, used, schedule, out);
+    out.iteration_us = simulated(profile, used, schedule, out.workers).iteration_us;
   }
+  out.added_waiting_us = profile.iteration->waiting_us;
   return out;
 }
 

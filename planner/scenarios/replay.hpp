@@ -12,21 +12,36 @@
 
 namespace scenarios {
 
+/// What a trace measured of an iteration.
+struct MeasuredIteration {
+  double iteration_us = 0;
+  double exposed_us = 0;                   ///< of it, communication that no kernel hid, with waiting
+  std::vector<std::int64_t> buckets = {};  ///< elements of its all-reduces, in their order
+  /// Waiting for slower workers, where the traces of several say it. It becomes waiting_us of the profile.
+  std::optional<double> waiting_us = std::nullopt;
+};
+
 struct Replay {
   std::string_view schedule;
   std::int64_t workers = 1;
-  double iteration_us = 0;
-  double exposed_us = 0;  ///< of it, communication that nothing hides
-  double waiting_us = 0;  ///< of it, for slower workers
+  double predicted_us = 0;  ///< the simulated iteration; the next four are parts of it that add up to it
+  double computing_us = 0;  ///< kernels of layers and of the update
+  double rest_us = 0;       ///< other work, copies, and waits for the host
+  double exposed_us = 0;    ///< communication that nothing hides
+  double waiting_us = 0;    ///< for slower workers, as measured
+  /// What is missing of the measured iteration and is taken for waiting for slower workers.
+  double added_waiting_us = 0;
+  double iteration_us = 0;  ///< simulated with it
 };
 
 /// Simulates an iteration as the collectives of the trace's network suggest (fsdp or ddp, on as many workers
-/// as took part), or on one worker without them. `buckets` are the elements of the all-reduces of an
-/// iteration in their order; with DDP they are used instead of its rule if they add up to the gradients
-/// within 1 %. A worker's collectives also last while slower workers are waited for, and its own trace does
-/// not tell which part. So what was measured as exposed communication and is not simulated is taken for such
-/// waiting, and becomes waiting_us of the profile's iteration, which the profile must have.
-Replay replay(core::Profile& profile, const std::optional<core::Network>& network, double measured_us,
-              double measured_exposed_us, const std::vector<std::int64_t>& buckets = {});
+/// as took part), or on one worker without them. The buckets are used with DDP instead of its rule if they
+/// add up to the gradients within 1 %. The profile must have an `iteration`, whose waiting_us is set.
+///
+/// A worker's collectives also last while slower workers are waited for, and its own trace does not tell
+/// which part. So unless waiting is measured, what was measured as exposed communication and is not
+/// predicted is taken for such waiting, and is added to the profile's waiting_us.
+Replay replay(core::Profile& profile, const std::optional<core::Network>& network,
+              const MeasuredIteration& measured);
 
 }  // namespace scenarios

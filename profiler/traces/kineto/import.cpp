@@ -96,6 +96,7 @@ struct Measured {
   double spread = 0;
   double alone = 0;   ///< without exposed communication
   double device = 0;  ///< what the GPU does itself
+  double layers = 0;  ///< kernels of layers
   double optimizer = 0;
   double optimizer_wait = 0;
   double wait = 0;
@@ -122,6 +123,7 @@ Measured measured(const std::vector<Iteration>& iterations) {
           .spread = spread(lengths),
           .alone = median(of([](const Iteration& each) { return each.alone_us(); })),
           .device = median(of([](const Iteration& each) { return each.device_us(); })),
+          .layers = median(of([](const Iteration& each) { return each.layers_us; })),
           .optimizer = median(of([](const Iteration& each) { return each.optimizer_us; })),
           .optimizer_wait = median(of([](const Iteration& each) { return each.optimizer_wait_us; })),
           .wait = median(of([](const Iteration& each) { return each.wait_us; })),
@@ -420,17 +422,19 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
       batch_size(trace, calls, options) * (options.batch_size > 0 ? 1 : micro_batches);
   assumed.batch = samples == 0;
   const Measured iterations = measured(find_iterations(trace, calls, host, found.used_steps));
-  Imported out = {.profile = {.model = options.model.empty() ? stem(path) : options.model,
-                              .batch_size = std::max<std::int64_t>(1, samples),
-                              .dtype = options.dtype,
-                              .device = !options.device.empty() ? options.device
-                                        : trace.device.empty()  ? "unknown GPU"
-                                                                : trace.device,
-                              .origin = {.kind = core::OriginKind::measured,
-                                         .source = origin_of(trace, calls, found, assumed, options)},
-                              .layers = found.layers},
-                  .iteration_us = iterations.length,
-                  .exposed_us = iterations.exposed()};
+  Imported out = {
+      .profile = {.model = options.model.empty() ? stem(path) : options.model,
+                  .batch_size = std::max<std::int64_t>(1, samples),
+                  .dtype = options.dtype,
+                  .device = !options.device.empty() ? options.device
+                            : trace.device.empty()  ? "unknown GPU"
+                                                    : trace.device,
+                  .origin = {.kind = core::OriginKind::measured,
+                             .source = origin_of(trace, calls, found, assumed, options)},
+                  .layers = found.layers},
+      .iteration_us = iterations.length,
+      .computing_us = iterations.layers + std::max(0.0, iterations.optimizer - iterations.optimizer_wait),
+      .exposed_us = iterations.exposed()};
   if (assumed.backward)
     forget_host(out.profile);
   else

@@ -18,7 +18,8 @@ struct Imported {
   core::Profile profile;
   std::optional<core::Network> network = {};
   double iteration_us = 0;                 ///< measured, the median of the iterations that were used
-  double exposed_us = 0;                   ///< communication that no kernel hid, in an iteration
+  double computing_us = 0;                 ///< of it, kernels of layers and of the update
+  double exposed_us = 0;                   ///< of it, communication that no kernel hid
   std::vector<std::int64_t> buckets = {};  ///< elements of an iteration's all-reduces, in their order
   std::vector<std::string> account = {};   ///< lines for a person
   std::vector<std::string> warnings = {};

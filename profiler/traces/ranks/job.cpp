@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "core/errors.hpp"
+#include "core/limits.hpp"
 #include "core/printable.hpp"
 
 namespace ranks {
@@ -49,21 +50,33 @@ class Groups {
   explicit Groups(Job& job) : job_(job), world_(world_size(job.ranks)) {}
 
   void find() {
+    name_all();
     for (std::size_t rank = 0; rank < job_.ranks.size(); ++rank) {
       job_.group_of.emplace_back();
-      std::int64_t unnamed = 0;
-      for (const LocalGroup& local : job_.ranks[rank].groups) {
-        const std::string name = local.name.empty() ? fmt::format("stream {}", unnamed++) : local.name;
-        job_.group_of.back().push_back(group(name, local, rank));
-      }
+      for (std::size_t i = 0; i < names_[rank].size(); ++i)
+        job_.group_of.back().push_back(group(names_[rank][i], job_.ranks[rank].groups[i], rank));
     }
   }
 
  private:
+  void name_all() {
+    for (const RankTrace& trace : job_.ranks) {
+      names_.emplace_back();
+      std::int64_t unnamed = 0;
+      for (const LocalGroup& local : trace.groups)
+        names_.back().push_back(local.name.empty() ? fmt::format("stream {}", unnamed++) : local.name);
+    }
+  }
+
+  std::vector<std::int64_t> members_of(const std::string& name, const LocalGroup& local) const {
+    if (!local.members.empty()) return local.members;
+    const bool is_world = local.size == world_ || (local.size <= 0 && job_.ranks.front().world_size > 0);
+    if (is_world) return everybody();
+    return local.size <= 0 ? users_of(name) : std::vector<std::int64_t>();
+  }
+
   std::size_t group(const std::string& name, const LocalGroup& local, std::size_t rank) {
-    std::vector<std::int64_t> members = local.members;
-    const bool is_world = local.size == world_ || local.size <= 0;
-    if (members.empty() && is_world) members = everybody();
+    const std::vector<std::int64_t> members = members_of(name, local);
     // Without members, nobody can say which of several groups of this name a rank belongs to.
     const std::string alone = members.empty() ? fmt::to_string(job_.ranks[rank].rank) : "";
     const auto key = std::tuple(name, members, alone);
@@ -80,6 +93,15 @@ class Groups {
     return found->second;
   }
 
+  /// The ranks whose traces have a group of this name: exports of Nsight Systems do not say more.
+  std::vector<std::int64_t> users_of(const std::string& name) const {
+    std::vector<std::int64_t> out;
+    for (std::size_t rank = 0; rank < names_.size(); ++rank)
+      if (std::find(names_[rank].begin(), names_[rank].end(), name) != names_[rank].end())
+        out.push_back(job_.ranks[rank].rank);
+    return out;
+  }
+
   /// All ranks of the job, or those with a trace where nothing is known of others.
   std::vector<std::int64_t> everybody() const {
     std::vector<std::int64_t> out;
@@ -93,8 +115,21 @@ class Groups {
 
   Job& job_;
   std::int64_t world_;
+  std::vector<std::vector<std::string>> names_;  ///< of the groups of each rank
   std::map<std::tuple<std::string, std::vector<std::int64_t>, std::string>, std::size_t> known_;
 };
+
+/// NCCL states what one rank gives to an all-gather and gets from a reduce-scatter.
+void add_up_parts(Job& job) {
+  for (std::size_t rank = 0; rank < job.ranks.size(); ++rank)
+    for (Exchange& exchange : job.ranks[rank].exchanges) {
+      const bool is_part = exchange.kind == Kind::all_gather || exchange.kind == Kind::reduce_scatter;
+      if (!is_part || !job.ranks[rank].groups[exchange.group].states_parts) continue;
+      const std::int64_t size =
+          std::max<std::int64_t>(1, job.groups[job.group_of[rank][exchange.group]].size);
+      exchange.bytes = exchange.bytes <= core::kMaxBytes / size ? exchange.bytes * size : 0;
+    }
+}
 
 /// What is the same for a collective on all ranks.
 using Key = std::tuple<std::size_t, std::string, std::int64_t, Kind, std::string, std::int64_t, std::int64_t>;
@@ -320,6 +355,7 @@ Job make_job(std::vector<RankTrace> traces) {
   Job job;
   job.ranks = std::move(traces);
   Groups(job).find();
+  add_up_parts(job);
   match(job);
   if (!job.ranks.empty()) Aligner(job).align();
   std::stable_sort(job.meetings.begin(), job.meetings.end(), [&](const Meeting& a, const Meeting& b) {

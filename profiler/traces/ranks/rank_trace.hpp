@@ -52,6 +52,7 @@ struct LocalGroup {
   std::vector<std::int64_t> members;  ///< global ranks, ascending; empty: not known
   std::int64_t size = 0;              ///< 0: not known
   std::int64_t stream = -1;           ///< tells groups without a name apart: each has a stream of its own
+  bool states_parts = false;          ///< sizes of scattered and gathered data are those of one member
 };
 
 /// A collective, or other communication, of one rank: one kernel on its GPU.
@@ -61,7 +62,7 @@ struct Exchange {
   std::uint32_t group = 0;     ///< index into the rank's groups
   std::int64_t sequence = -1;  ///< number in the group that is the same on all ranks; -1: not known
   std::string id;              ///< identifies the collective on all ranks; mostly empty
-  std::int64_t bytes = 0;      ///< the total for scattered and gathered data; 0: not known
+  std::int64_t bytes = 0;      ///< the total for scattered and gathered data, see states_parts; 0: not known
   std::int64_t step = -1;      ///< index into the rank's steps; -1: none
 };
 

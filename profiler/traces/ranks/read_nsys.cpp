@@ -316,7 +316,7 @@ class Export {
       if (range != nullptr && kind_of(range->name) != Kind::unknown) kind = kind_of(range->name);
       Exchange exchange = {.ran = kernel.ran, .kind = kind};
       const std::string communicator = range == nullptr ? "" : range->communicator;
-      if (range != nullptr) exchange.bytes = total(kind, range->bytes);
+      if (range != nullptr) exchange.bytes = range->bytes;
       if (exchange.bytes == 0) ++without_size;
       exchange.group = group(trace, communicator, kernel.stream);
       trace.exchanges.push_back(std::move(exchange));
@@ -333,15 +333,9 @@ class Export {
     finish(trace, launched);
   }
 
-  /// NCCL states what one rank gives to an all-gather and gets from a reduce-scatter.
-  std::int64_t total(Kind kind, std::int64_t bytes) const {
-    if (kind != Kind::all_gather && kind != Kind::reduce_scatter) return bytes;
-    const auto ranks = static_cast<std::int64_t>(by_device_.size());
-    return bytes <= core::kMaxBytes / ranks ? bytes * ranks : 0;
-  }
-
   static std::uint32_t group(RankTrace& trace, const std::string& communicator, std::int64_t stream) {
-    LocalGroup group = {.name = communicator, .stream = communicator.empty() ? stream : -1};
+    LocalGroup group = {
+        .name = communicator, .stream = communicator.empty() ? stream : -1, .states_parts = true};
     for (std::size_t i = 0; i < trace.groups.size(); ++i)
       if (trace.groups[i].name == group.name && trace.groups[i].stream == group.stream)
         return static_cast<std::uint32_t>(i);

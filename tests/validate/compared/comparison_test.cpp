@@ -41,6 +41,12 @@ TEST_CASE("compare: on every rank the exposed times, computing, copies and waits
     check_sum(iteration);
     REQUIRE(iteration.collectives.size() == 3);
     CHECK(iteration.collectives[0].bytes == 1'576'964);
+    CHECK(iteration.exposed_us() > 0);
+    CHECK(iteration.exposed_us() < iteration.iteration_us - iteration.busy_us);
+    for (const Collective& collective : iteration.collectives) {
+      CHECK(collective.waiting_us <= collective.exposed_us);
+      CHECK(collective.exposed_us <= collective.end_us - collective.start_us + 1e-9);
+    }
     CHECK(iteration.other_exposed_us > 0);  // the all-to-alls
   }
 }
@@ -70,8 +76,11 @@ TEST_CASE("compare: a simulated iteration is split in the same way") {
     const scenarios::Scenario scenario = scenarios::read_scenario(core::Field::parse(text, "s"));
     const Iteration iteration = predicted(scenario, scenario.schedules.front(), 8);
     check_sum(iteration);
-    CHECK(iteration.iteration_us ==
-          doctest::Approx(scenarios::run(scenario).entries.front().metrics.iteration_us).epsilon(0.01));
+    const planner::Metrics metrics = scenarios::run(scenario).entries.front().metrics;
+    CHECK(iteration.iteration_us == doctest::Approx(metrics.iteration_us).epsilon(0.01));
+    CHECK(iteration.exposed_us() == doctest::Approx(metrics.exposed_communication_us).epsilon(0.01));
+    CHECK(iteration.busy_us == doctest::Approx(metrics.forward_us + metrics.backward_us).epsilon(0.01));
+    CHECK(iteration.idle_us == doctest::Approx(0));  // a worker without a host stream never idles otherwise
     CHECK_FALSE(iteration.collectives.empty());
   }
 }

@@ -470,7 +470,8 @@ TEST_CASE("kineto: through the program, with a network beside the profile") {
   const support::Outcome outcome =
       support::run_program({"import", trace, "--model", "two", "-o", profile, "--network", network});
   // launches come every 20 ms, and the GPU does less in between
-  CHECK(outcome.out.find("simulated with ddp on 4 workers: 20.000 ms (+0.0 %)") != std::string::npos);
+  CHECK(outcome.out.find("predicted with ddp on 4 workers: 20.000 ms, measured 20.000 ms (+0.0 %)") !=
+        std::string::npos);
   CHECK(outcome.err.find("sizes below 1000000 bytes were not measured") != std::string::npos);
   REQUIRE(outcome.exit_code == 0);
   CHECK(outcome.out.find("4 NCCL kernels, 0 of them other than all-reduce, reduce-scatter and all-gather, 0 "

@@ -106,6 +106,52 @@ TEST_CASE("nsys: kernels, streams, launches and the payloads of NCCL's ranges") 
   }
 }
 
+TEST_CASE("nsys: the members of a communicator are the GPUs that use it, and sizes add up over them") {
+  const support::TemporaryFolder folder;
+  const std::string path = folder / "four.sqlite";
+  sqlite3* database = nullptr;
+  REQUIRE(sqlite3_open(path.c_str(), &database) == SQLITE_OK);
+  std::string text =
+      R"(CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+         INSERT INTO StringIds VALUES (1, 'ncclDevKernel_AllGather_RING_LL'), (3, 'ncclAllGather');
+         CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER,
+           correlationId INTEGER, globalPid INTEGER, shortName INTEGER);
+         CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, globalTid INTEGER,
+           correlationId INTEGER, nameId INTEGER);
+         CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, text TEXT, textId INTEGER, globalTid INTEGER,
+           jsonText TEXT);)";
+  for (int gpu = 0; gpu < 4; ++gpu) {
+    const int communicator = gpu < 2 ? 77 : 88;
+    const int end = gpu < 2 ? 130'000 : 140'000;
+    const std::int64_t process = std::int64_t{5} << 24U;
+    text += fmt::format(
+        R"(INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({0}, {1}, {2}, 20, {3}, {4}, 1);
+           INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES ({5}, {6}, {7}, {3}, 4);
+           INSERT INTO NVTX_EVENTS VALUES ({8}, {9}, NULL, 3, {7},
+             '{{"NCCL communicator ID": {10}, "Message size [bytes]": 1048576}}');)",
+        60'000 + 10'000 * gpu, end, gpu, gpu + 1, process, 1000 * gpu + 100, 1000 * gpu + 200, process + 9,
+        1000 * gpu, 1000 * gpu + 300, communicator);
+  }
+  REQUIRE(sqlite3_exec(database, text.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK);
+  sqlite3_close(database);
+  const Report report = make_report(read_nsys(path, ""));
+  REQUIRE(report.job.groups.size() == 2);
+  REQUIRE(report.groups.size() == 2);
+  for (const GroupStatistics& group : report.groups) {
+    const Group& named = report.job.groups[group.group];
+    const bool is_first = named.name == "77";
+    CHECK(named.members == (is_first ? std::vector<std::int64_t>{0, 1} : std::vector<std::int64_t>{2, 3}));
+    CHECK(named.size == 2);
+    CHECK(named.incomplete == 0);
+    REQUIRE(group.sizes.size() == 1);
+    CHECK(group.sizes[0].bytes == 2 * 1'048'576);
+    CHECK(group.transfer_us == doctest::Approx(is_first ? 60 : 50));  // from 70 to 130, from 90 to 140
+    CHECK(group.latecomers[0].rank == (is_first ? 1 : 3));
+    REQUIRE(curves(report.job, group).size() == 1);
+    CHECK(curves(report.job, group)[0].workers == 2);
+  }
+}
+
 TEST_CASE("nsys: without payloads the sizes are unknown, and the report says what to record") {
   const support::TemporaryFolder folder;
   const Report report = make_report(read_nsys(make_export(folder, "NULL, NULL"), ""));
