@@ -10,6 +10,7 @@
 namespace cli {
 
 void add_simulate(const Command& program);
+void add_report(const Command& program);
 void add_sweep(const Command& program);
 void add_plan(const Command& program);
 void add_import(const Command& program);

@@ -45,9 +45,9 @@ int main(int argc, char** argv) {
       "fusewise " FUSEWISE_VERSION);
   // --help lists the commands in this order.
   for (const auto& add :
-       {cli::add_simulate, cli::add_sweep, cli::add_plan, cli::add_validate, cli::add_calibrate,
-        cli::add_show, cli::add_import, cli::add_compare, cli::add_fit, cli::add_estimate, cli::add_measure,
-        cli::add_netlab, cli::add_profile, cli::add_schema})
+       {cli::add_simulate, cli::add_sweep, cli::add_plan, cli::add_report, cli::add_validate,
+        cli::add_calibrate, cli::add_show, cli::add_import, cli::add_compare, cli::add_fit, cli::add_estimate,
+        cli::add_measure, cli::add_netlab, cli::add_profile, cli::add_schema})
     add(program.command());
   return run(program, argc, argv);
 }

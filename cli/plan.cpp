@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/chosen_schedule.hpp"
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
 #include "core/errors.hpp"
@@ -30,20 +31,6 @@ struct Options {
   std::vector<double> densities;
   std::vector<std::string> extra_iterations;
 };
-
-/// The schedule of the scenario with this name, otherwise the named schedule of the program.
-planner::Schedule chosen_schedule(const Options& options, const scenarios::Scenario& scenario) {
-  for (const planner::Schedule& schedule : scenario.schedules)
-    if (schedule.name == options.schedule) return schedule;
-  std::vector<std::string_view> known;
-  for (const planner::Preset& preset : planner::presets())
-    if (!preset.needs_compressor) known.push_back(preset.name);
-  if (std::find(known.begin(), known.end(), options.schedule) == known.end())
-    throw core::InputError(fmt::format("--schedule: expected one of the scenario's, or of {}, got '{}'{}",
-                                       fmt::join(known, ", "), core::printable(options.schedule),
-                                       core::suggestion(options.schedule, known)));
-  return planner::preset_schedule(options.schedule);
-}
 
 /// The number of --workers, otherwise the only one of the scenario.
 std::int64_t chosen_workers(const Options& options, const scenarios::Scenario& scenario) {
@@ -119,7 +106,7 @@ void consider(const Options& options, const scenarios::Scenario& scenario,
 
 void plan(const Options& options) {
   const scenarios::Scenario scenario = scenarios::read_scenario(core::Field::load(options.scenario));
-  const planner::Schedule schedule = chosen_schedule(options, scenario);
+  const planner::Schedule schedule = chosen_schedule(options.schedule, scenario);
   if (options.consider) return consider(options, scenario, schedule);
   check_whole_tensors(options, schedule);
   const scenarios::Planned planned = scenarios::plan(scenario, chosen_workers(options, scenario), schedule,

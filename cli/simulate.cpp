@@ -1,10 +1,6 @@
 // fusewise simulate: simulates every schedule of a scenario on every number of workers.
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <memory>
 
 #include <fmt/format.h>
@@ -12,6 +8,7 @@
 #include "cli/commands.hpp"
 #include "cli/input.hpp"
 #include "cli/output.hpp"
+#include "cli/progress_line.hpp"
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "planner/scenarios/plot.hpp"
@@ -32,34 +29,6 @@ struct Options {
   std::string plot;
   std::vector<std::string> what_if;
   std::int64_t samples = 0;
-};
-
-/// Counts finished simulations in one line on stderr. Appears only on a terminal, after half a second.
-class ProgressLine {
- public:
-  void operator()(const scenarios::Progress& progress) {
-    const bool is_done = progress.done == progress.total;
-    const auto now = std::chrono::steady_clock::now();
-    constexpr auto kPatience = std::chrono::milliseconds(500);
-    constexpr auto kRefresh = std::chrono::milliseconds(100);
-    if (!is_terminal_ || now - begun_ < kPatience) return;
-    if (!is_done && now - shown_ < kRefresh) return;
-    shown_ = now;
-    fmt::print(stderr, "\r\033[K{}", is_done ? "" : text(progress));
-    std::fflush(stderr);
-  }
-
- private:
-  static std::string text(const scenarios::Progress& progress) {
-    std::string out = fmt::format("{} of {} simulations", progress.done, progress.total);
-    if (progress.samples > 0)
-      out += fmt::format(", sample {} of {} of the next interval", progress.samples_done, progress.samples);
-    return out;
-  }
-
-  bool is_terminal_ = ::isatty(STDERR_FILENO) == 1;
-  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
-  std::chrono::steady_clock::time_point shown_ = begun_;
 };
 
 /// Checks the workers of --timeline-of.

@@ -20,7 +20,6 @@ namespace {
 using nlohmann::ordered_json;
 using planner::Metrics;
 
-/// The numbers of an entry, in the order of every format.
 constexpr std::array<std::pair<std::string_view, double Metrics::*>, 13> kNumbers = {{
     {"iteration_us", &Metrics::iteration_us},
     {"forward_us", &Metrics::forward_us},
@@ -251,6 +250,8 @@ std::string worker_lines(const Results& results) {
 }
 
 }  // namespace
+
+std::span<const std::pair<std::string_view, double Metrics::*>> result_numbers() { return kNumbers; }
 
 std::string results_json(const Results& results) {
   ordered_json entries = ordered_json::array();

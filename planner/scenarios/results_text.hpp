@@ -2,11 +2,17 @@
 
 #pragma once
 
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "planner/scenarios/run.hpp"
 
 namespace scenarios {
+
+/// The numbers of an entry, by the name and in the order of every format.
+std::span<const std::pair<std::string_view, double planner::Metrics::*>> result_numbers();
 
 /// Writes a `fusewise.results` document.
 std::string results_json(const Results& results);

@@ -200,30 +200,47 @@ std::string_view usual_worker(const planner::Conditions& conditions) {
 
 }  // namespace
 
-std::string timeline(const Scenario& whole, std::int64_t workers, const std::vector<std::int64_t>& shown) {
+std::vector<WorkerTimeline> timelines(const Scenario& whole, std::int64_t workers,
+                                      const std::vector<std::int64_t>& shown) {
   Scenario scenario = whole;
   constexpr std::int64_t kMaxShown = 3;  // workers are alike, and viewers cannot open a trace of thousands
   scenario.conditions.iterations = std::min(whole.conditions.iterations, kMaxShown);
-  std::vector<core::Track> tracks;
-  std::vector<core::Slice> slices;
+  std::vector<WorkerTimeline> out;
   Settings settings(scenario, workers);
   for (const Schedule& schedule : scenario.schedules) {
     supported(scenario, workers, schedule, [&] {
       const Setting& setting = settings.of(schedule);
       planner::Simulated simulated = planner::run(setting, schedule);
+      const auto add = [&](const std::string& process, const sim::Timeline& timeline) {
+        WorkerTimeline& added = out.emplace_back();
+        added.schedule = schedule.name;
+        added.process = process;
+        added.marks = simulated.marks;
+        planner::add_slices(setting, simulated, timeline, process, added.tracks, added.slices);
+      };
       if (shown.empty() || simulated.program.by_layer) {  // the by-layer graph does not identify workers
-        const std::string process =
-            fmt::format("{}: {} of {} workers", schedule.name, usual_worker(scenario.conditions), workers);
-        planner::add_slices(setting, simulated, simulated.timeline, process, tracks, slices);
+        add(fmt::format("{}: {} of {} workers", schedule.name, usual_worker(scenario.conditions), workers),
+            simulated.timeline);
         return;
       }
       if (!simulated.all_workers) simulated = planner::simulate_workers_of(setting, simulated);
       const planner::AllWorkers all = planner::simulate_all_workers(setting, simulated, shown);
-      for (const planner::ShownWorker& worker : all.shown) {
-        const std::string process = fmt::format("{}: worker {} of {}", schedule.name, worker.worker, workers);
-        planner::add_slices(setting, simulated, worker.timeline, process, tracks, slices);
-      }
+      for (const planner::ShownWorker& worker : all.shown)
+        add(fmt::format("{}: worker {} of {}", schedule.name, worker.worker, workers), worker.timeline);
     });
+  }
+  return out;
+}
+
+std::string timeline(const Scenario& scenario, std::int64_t workers, const std::vector<std::int64_t>& shown) {
+  std::vector<core::Track> tracks;
+  std::vector<core::Slice> slices;
+  for (WorkerTimeline& each : timelines(scenario, workers, shown)) {
+    for (core::Slice& slice : each.slices) {
+      slice.track += tracks.size();
+      slices.push_back(std::move(slice));
+    }
+    tracks.insert(tracks.end(), each.tracks.begin(), each.tracks.end());
   }
   return core::chrome_trace(tracks, slices);
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/chrome_trace.hpp"
 #include "planner/advise/consider.hpp"
 #include "planner/advise/explain.hpp"
 #include "planner/advise/what_if.hpp"
@@ -62,9 +63,22 @@ struct RunOptions {
 /// Throws InputError that names the place in the scenario if something cannot be simulated.
 Results run(const Scenario& scenario, const RunOptions& options = {});
 
-/// Returns a Chrome trace of every schedule on one number of workers, with at most three iterations. It shows
+/// What one worker did under one schedule.
+struct WorkerTimeline {
+  std::string schedule;
+  std::string process;  ///< the schedule, the worker and the number of workers, in words
+  std::vector<core::Track> tracks;
+  std::vector<core::Slice> slices;
+  std::vector<sim::Time> marks;  ///< when the last worker begins the first iteration and ends each
+};
+
+/// Returns the timelines of every schedule on one number of workers, with at most three iterations. They show
 /// the given workers, which must be distinct and below that number; by default the slowest, or the first if
 /// all are alike.
+std::vector<WorkerTimeline> timelines(const Scenario& scenario, std::int64_t workers,
+                                      const std::vector<std::int64_t>& shown = {});
+
+/// Returns these timelines as a Chrome trace.
 std::string timeline(const Scenario& scenario, std::int64_t workers,
                      const std::vector<std::int64_t>& shown = {});
 

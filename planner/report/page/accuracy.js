@@ -1,0 +1,28 @@
+// Predictions of a suite beside measurements.
+
+function showAccuracy() {
+  const section = view("accuracy", "Predicted and measured");
+  const errors = data.accuracy.map((row) => Math.abs(row.predicted_us / row.measured_us - 1));
+  section.append(html("p", {}, `${data.accuracy.length} measured cases; the prediction is off by ${percent(errors.reduce((sum, error) => sum + error, 0) / errors.length)} in the mean and ${percent(Math.max(...errors))} at worst.`));
+  section.append(html("div", {}, [html("span", { class: "key" }, [html("i", { style: "background:var(--backward)" }), "measured, with its 95 % interval"]), html("span", { class: "key" }, [html("i", { style: "background:var(--idle)" }), "predicted before the run"])]));
+  chart(section, "Error of each prediction in %", (width) => errorChart(width, data.accuracy));
+  section.append(table(data.accuracy, [["group", (row) => row.group, "left"], ["plan", (row) => row.case, "left"], ["predicted ms", (row) => ms(row.predicted_us)], ["measured ms", (row) => ms(row.measured_us)],
+    ["error", (row) => percent(row.predicted_us / row.measured_us - 1)], ["verdict", (row) => row.verdict, "left"]]));
+}
+
+function errorChart(width, rows) {
+  const names = rows.map((row) => `${row.group}, ${row.case}`);
+  const left = Math.min(width * 0.45, 16 + Math.max(...names.map(textWidth))), right = width - 16, row = 20, height = rows.length * row + 44;
+  const ends = rows.flatMap((each) => [each.predicted_us / each.measured_us - 1, each.interval_us[0] / each.measured_us - 1, each.interval_us[1] / each.measured_us - 1]);
+  const most = 100 * Math.max(0.01, ...ends.map(Math.abs)) * 1.1, x = linear(-most, most, left, right), out = [];
+  for (const tick of linearTicks(-most, most, Math.max(2, (right - left) / 80)))
+    out.push(svg("path", { class: "grid", d: `M${x(tick)} 4V${height - 38}` }), label(x(tick), height - 22, number(tick, 3), { "text-anchor": "middle" }));
+  out.push(svg("path", { class: "axis", d: `M${x(0)} 4V${height - 38}` }), label((left + right) / 2, height - 5, "predicted over measured, less 1, in %", { "text-anchor": "middle", class: "quiet" }));
+  rows.forEach((each, i) => {
+    const y = 14 + i * row, share = (us) => x(100 * (us / each.measured_us - 1));
+    out.push(label(left - 8, y + 4, shortened(names[i], left - 12), { "text-anchor": "end" }));
+    out.push(svg("path", { d: `M${share(each.interval_us[0])} ${y}H${share(each.interval_us[1])}`, style: "stroke:var(--backward)", "stroke-width": 6 }));
+    out.push(explained(svg("path", { d: `M${share(each.predicted_us)} ${y - 6}l5 6l-5 6l-5 -6Z`, style: "fill:var(--idle)" }), `${names[i]}: predicted ${ms(each.predicted_us)} ms, measured ${ms(each.measured_us)} ms`));
+  });
+  return { height, children: out };
+}

@@ -1,0 +1,60 @@
+// Where the time of an iteration goes: parts that add up to it.
+
+const PARTS = [
+  ["forward", (entry) => entry.forward_us, "--forward"],
+  ["backward", (entry) => entry.backward_us, "--backward"],
+  ["encoding and decoding", (entry) => entry.encode_us + entry.decode_us, "--compression"],
+  ["exposed communication", (entry) => entry.exposed_communication_us, "--idle"],
+  ["update", (entry) => entry.update_us, "--update"],
+  ["input", (entry) => entry.unoverlapped_input_us, "--input"]];
+
+/** The parts of an iteration in us; what overlapped reading takes longer than all of them is input, too. */
+function partsOf(entry) {
+  const out = PARTS.map(([, value]) => value(entry));
+  const rest = entry.iteration_us - out.reduce((sum, part) => sum + part, 0);
+  out[out.length - 1] += Math.abs(rest) > 1e-6 * entry.iteration_us ? rest : 0;
+  return out;
+}
+
+function showParts() {
+  const section = view("parts", "Where the time goes");
+  let workers = workerCounts[workerCounts.length - 1];
+  if (data.plan && workerCounts.includes(data.plan.workers)) workers = data.plan.workers;
+  const place = html("div");
+  const rows = () => data.results.filter((entry) => String(entry.workers) === String(workers));
+  const numbers = html("div");
+  const refresh = () => {
+    draw();
+    numbers.replaceChildren(table(rows(), [["schedule", (entry) => entry.schedule, "left"],
+      ...PARTS.map(([name], i) => [name + " ms", (entry) => ms(partsOf(entry)[i])]), ["iteration ms", (entry) => ms(entry.iteration_us)]]));
+  };
+  section.append(html("div", { class: "controls" }, selection("Workers", workerCounts, workers, (value) => { workers = value; refresh(); })));
+  section.append(html("div", {}, PARTS.map(([name, , colour]) => html("span", { class: "key" }, [html("i", { style: `background:var(${colour})` }), name]))));
+  section.append(place);
+  const draw = chart(place, "Parts of an iteration in ms, by schedule", (width) => partsChart(width, rows()));
+  section.append(html("details", {}, [html("summary", {}, "As numbers"), numbers]));
+  refresh();
+}
+
+function partsChart(width, rows) {
+  const left = Math.min(width * 0.36, 16 + Math.max(...rows.map((entry) => textWidth(entry.schedule)))), right = width - 74, row = 26;
+  const height = rows.length * row + 40;
+  const x = linear(0, Math.max(...rows.map((entry) => entry.iteration_us)) / 1000, left, right);
+  const out = [];
+  for (const tick of linearTicks(0, Math.max(...rows.map((entry) => entry.iteration_us)) / 1000, Math.max(2, width / 140)))
+    out.push(svg("path", { class: "grid", d: `M${x(tick)} 4V${height - 32}` }), label(x(tick), height - 16, number(tick, 4), { "text-anchor": "middle" }));
+  rows.forEach((entry, i) => {
+    const top = 6 + i * row;
+    out.push(label(left - 8, top + 14, shortened(entry.schedule, left - 12), { "text-anchor": "end", "font-weight": isOurs(entry.schedule) ? 700 : null }));
+    let from = 0;
+    partsOf(entry).forEach((part, k) => {
+      if (!(part > 0)) return;
+      const a = x(from / 1000), b = x((from + part) / 1000);
+      out.push(explained(svg("rect", { x: a, y: top, width: Math.max(0.3, b - a), height: row - 8, style: `fill:var(${PARTS[k][2]})` }),
+        `${entry.schedule}: ${PARTS[k][0]} ${ms(part)} ms, ${percent(part / entry.iteration_us)} of the iteration`));
+      from += part;
+    });
+    out.push(label(x(entry.iteration_us / 1000) + 6, top + 14, number(entry.iteration_us / 1000, 5), {}));
+  });
+  return { height, children: out };
+}

@@ -1,0 +1,130 @@
+// The plan: its groups, what to paste, the groups that cost most, and what would change it.
+
+function showPlan() {
+  const plan = data.plan;
+  const section = view("plan", "The plan");
+  if (plan.problem) {
+    section.append(html("p", { class: "warning" }, `No plan by ${plan.schedule} for ${plan.workers} workers: ${plan.problem}`));
+    return;
+  }
+  const document_ = plan.document, predicted = document_.predicted;
+  section.append(html("p", {}, `${document_.model} on ${plan.workers} workers by ${plan.schedule}: ${document_.groups.length} group${document_.groups.length === 1 ? "" : "s"}, ` +
+    `${ms(predicted.iteration_us)} ms per iteration; no grouping under this pipeline takes less than ${ms(predicted.lower_bound_us)} ms (${document_.optimality === "exact" ? "the plan is exact" : "the plan is heuristic"}).`));
+  chart(section, "Groups in the order of communication, by their bytes", (width) => groupsChart(width, document_.groups));
+  if (plan.explanation) showCostliest(section, plan.explanation);
+  showGroups(section, document_, plan.explanation);
+  const others = predicted.compared_with || [];
+  if (others.length > 0) {
+    section.append(html("h3", {}, "Against other groupings"));
+    section.append(table([{ schedule: "this plan", iteration_us: predicted.iteration_us }, ...others], [["schedule", (row) => row.schedule, "left"], ["iteration ms", (row) => ms(row.iteration_us)],
+      ["this plan saves", (row, i) => (i === 0 || !(row.iteration_us > 0) ? "" : percent(1 - predicted.iteration_us / row.iteration_us))]]));
+  }
+  if (plan.emissions) showEmissions(section, plan.emissions);
+  if (plan.explanation) showWhatIfs(plan.explanation);
+}
+
+function groupsChart(width, groups) {
+  const left = 4, right = width - 4, height = 58;
+  const total = groups.reduce((sum, group) => sum + group.bytes, 0), out = [];
+  let at = 0;
+  groups.forEach((group, i) => {
+    const a = left + (right - left) * at / total, b = left + (right - left) * (at + group.bytes) / total;
+    out.push(explained(svg("rect", { x: a, y: 4, width: Math.max(0.5, b - a - (b - a > 4 ? 1.5 : 0)), height: 30, style: "fill:var(--communication)", opacity: i % 2 ? 0.72 : 1 }),
+      `Group ${i + 1}: ${bytes(group.bytes)}, ${group.tensors.length} tensors, ${group.tensors[0]} .. ${group.tensors[group.tensors.length - 1]}`));
+    const long = `${i + 1}: ${bytes(group.bytes)}`, text = textWidth(long) + 6 < b - a ? long : textWidth(String(i + 1)) + 4 < b - a ? String(i + 1) : "";
+    if (text) out.push(label((a + b) / 2, 24, text, { "text-anchor": "middle", class: "inside" }));
+    at += group.bytes;
+  });
+  out.push(label(left, 52, "last layer", { class: "quiet" }), label(right, 52, "first layer", { class: "quiet", "text-anchor": "end" }));
+  return { height, children: out };
+}
+
+function reasonText(group) {
+  const waited = { gradients: "It started as soon as its last gradient was ready", channel: "It waited for the group before it, which kept the channel busy", tick: "It waited for the next tick of the cycle" }[group.waited_for];
+  let out = waited ? `${waited}${group.waited_for === "channel" ? `: ready at ${ms(group.sendable_us)} ms of backward, started at ${ms(group.start_us)} ms` : ` (${ms(group.start_us)} ms into backward)`}.` : "";
+  if (group.merge_cost_us !== undefined) out += ` Merging it with the next group would ${changeText(group.merge_cost_us)}.`;
+  if (group.split_cost_us !== undefined) out += ` The best split, after ${group.split_after}, would ${changeText(group.split_cost_us)}.`;
+  return out;
+}
+const changeText = (us) => (us > 0.0005 ? `cost ${ms(us)} ms` : us < -0.0005 ? `save ${ms(-us)} ms` : "change nothing");
+
+function showCostliest(section, explanation) {
+  const worst = explanation.groups.map((group, i) => ({ ...group, number: i + 1 })).filter((group) => group.exposed_us > 0).sort((a, b) => b.exposed_us - a.exposed_us).slice(0, 3);
+  section.append(html("h3", {}, worst.length === 0 ? "Nothing is exposed" : worst.length === 1 ? "The group that costs most" : `The ${["two", "three"][worst.length - 2]} groups that cost most`));
+  if (worst.length === 0) section.append(html("p", {}, "Every group is hidden under compute."));
+  section.append(html("ol", { class: "advice" }, worst.map((group) => html("li", {}, [html("strong", {}, `Group ${group.number}, ${bytes(group.bytes)}: compute waits ${ms(group.exposed_us)} ms for it`),
+    ` (${percent(group.exposed_us / explanation.iteration_us)} of the iteration). ${reasonText(group)}`]))));
+}
+
+function showGroups(section, document_, explanation) {
+  const rows = document_.groups.map((group, i) => ({ group, reason: explanation && explanation.groups[i] }));
+  const columns = [["group", (row, i) => i + 1], ["tensors", (row) => row.group.tensors.length], ["size", (row) => bytes(row.group.bytes)],
+    ["in backward order", (row) => (row.group.tensors.length === 1 ? row.group.tensors[0] : `${row.group.tensors[0]} .. ${row.group.tensors[row.group.tensors.length - 1]}`), "wrap"]];
+  if (explanation) columns.push(["ready ms", (row) => ms(row.reason.sendable_us)], ["starts ms", (row) => ms(row.reason.start_us)], ["ends ms", (row) => ms(row.reason.end_us)],
+    ["waits for", (row) => row.reason.waited_for, "left"], ["exposed ms", (row) => ms(row.reason.exposed_us)]);
+  section.append(html("details", rows.length <= 12 ? { open: "" } : {}, [html("summary", {}, `All ${rows.length} groups` + (explanation ? " (times from the start of backward)" : "")), table(rows, columns)]));
+}
+
+function showEmissions(section, emissions) {
+  section.append(html("h3", {}, "What to paste"));
+  let chosen = emissions.some((each) => each.target === "ddp") ? "ddp" : emissions[0].target;
+  const summary = html("p", { class: "quiet" }), code = html("pre", { tabindex: 0, "aria-label": "code to paste" });
+  const copy = html("button", { type: "button" }, "Copy");
+  const show = () => {
+    const one = emissions.find((each) => each.target === chosen);
+    summary.textContent = one.summary + ".";
+    code.textContent = one.text || `${chosen} cannot have this plan: ${one.problem}`;
+    copy.textContent = "Copy";
+  };
+  copy.addEventListener("click", () => {
+    const done = () => { copy.textContent = "Copied"; };
+    const select = () => { getSelection().selectAllChildren(code); copy.textContent = "Selected: press Ctrl+C"; };
+    if (navigator.clipboard) navigator.clipboard.writeText(code.textContent).then(done, select); else select();
+  });
+  section.append(html("div", { class: "controls" }, [selection("Framework", emissions.map((each) => each.target), chosen, (value) => { chosen = value; show(); }), copy]), summary, code);
+  show();
+}
+
+function showWhatIfs(explanation) {
+  const section = view("whatif", "What if");
+  section.append(html("p", {}, `What bounds the iteration: ${explanation.bound_by}. Compute alone takes ${ms(explanation.compute_us)} of ${ms(explanation.iteration_us)} ms.`));
+  const rows = [...explanation.if_free.map((row) => ({ ...row, change: row.change + " free" })), ...explanation.if_other];
+  const on = new Set(rows.map((row) => row.change));
+  const switches = html("div", { class: "controls", role: "group", "aria-label": "Changes to show" }, rows.map((row) => {
+    const box = html("input", { type: "checkbox", checked: "" });
+    box.addEventListener("change", () => { if (box.checked) on.add(row.change); else on.delete(row.change); draw(); });
+    return html("label", {}, [box, " " + row.change]);
+  }));
+  section.append(switches);
+  section.append(html("div", {}, [html("span", { class: "key" }, [html("i", { style: "background:var(--backward)" }), "with this plan"]), html("span", { class: "key" }, [html("i", { style: "background:var(--forward)" }), "with the best plan for the change"])]));
+  const draw = chart(section, "Iteration in ms if inputs were other than given; the line is today's", (width) => whatIfChart(width, rows.filter((row) => on.has(row.change)), explanation.iteration_us));
+  if ((explanation.compressors || []).length > 0) {
+    section.append(html("h3", {}, "Does compression pay?"));
+    section.append(html("p", { class: "quiet" }, `The best plan without compression takes ${ms(explanation.best_uncompressed_us)} ms. Extra iterations that a lossy compressor may need are not counted: see fusewise plan --consider-compression.`));
+    section.append(table(explanation.compressors, [["compressor", (row) => row.name, "left"], ["iteration ms", (row) => ms(row.iteration_us)],
+      ["saves", (row) => percent(1 - row.iteration_us / explanation.best_uncompressed_us)],
+      ["pays", (row) => {
+        const factor = row.break_even_slowdown_per_byte;
+        if (factor === undefined) return "on no network up to 1,000 times slower per byte";
+        if (factor === 0) return "on any network up to 1,000 times faster per byte";
+        return factor >= 1 ? `from ${number(factor, 3)} times slower per byte on` : `up to ${number(1 / factor, 3)} times faster per byte`;
+      }, "left"]]));
+  }
+}
+
+function whatIfChart(width, rows, now) {
+  const left = Math.min(width * 0.42, 18 + Math.max(60, ...rows.map((row) => textWidth(row.change)))), right = width - 70, row = 30, height = rows.length * row + 40;
+  const most = Math.max(now, ...rows.map((each) => Math.max(each.this_plan_us, each.best_plan_us)));
+  const x = linear(0, most / 1000, left, right), out = [];
+  for (const tick of linearTicks(0, most / 1000, Math.max(2, width / 150)))
+    out.push(svg("path", { class: "grid", d: `M${x(tick)} 4V${height - 32}` }), label(x(tick), height - 16, number(tick, 4), { "text-anchor": "middle" }));
+  rows.forEach((each, i) => {
+    const top = 6 + i * row;
+    out.push(label(left - 8, top + 15, shortened(each.change, left - 12), { "text-anchor": "end" }));
+    [[each.this_plan_us, "--backward", 0, "with this plan"], [each.best_plan_us, "--forward", 11, "with the best plan"]].forEach(([us, colour, down, which]) =>
+      out.push(explained(svg("rect", { x: left, y: top + down, width: Math.max(0.5, x(us / 1000) - left), height: 10, style: `fill:var(${colour})` }), `${each.change}, ${which}: ${ms(us)} ms`)));
+    out.push(label(width - 4, top + 15, number(each.best_plan_us / 1000, 5), { "text-anchor": "end" }));
+  });
+  out.push(svg("path", { d: `M${x(now / 1000)} 2V${height - 32}`, style: "stroke:var(--idle)", "stroke-width": 2, "stroke-dasharray": "5 3" }));
+  return { height, children: out };
+}

@@ -1,0 +1,177 @@
+// A timeline per schedule on one time axis: compute above communication, and in one colour what is exposed.
+
+const CATEGORIES = [["input", "--input"], ["forward", "--forward"], ["backward", "--backward"], ["encoding, decoding", "--compression"],
+  ["communication", "--communication"], ["update", "--update"]];
+
+/** The slices of a timeline by lane, with times relative to its last iteration. */
+function unpacked(timeline) {
+  const marks = timeline.marks, zero = marks[Math.max(0, marks.length - 2)];
+  const lanes = timeline.lanes.map((name) => ({ name, slices: [] }));
+  for (let i = 0; i < timeline.slices.length; i += 5) {
+    const [lane, category, text, start, duration] = timeline.slices.slice(i, i + 5);
+    lanes[lane].slices.push({ category, text: data.texts[text], start: start - zero, end: start - zero + duration });
+  }
+  const idle = [];
+  for (let i = 0; i < timeline.idle.length; i += 2)
+    idle.push({ start: timeline.idle[i] - zero, end: timeline.idle[i] - zero + timeline.idle[i + 1] });
+  return { schedule: timeline.schedule, process: timeline.process, joined: timeline.joined_us, idle, lanes: lanes.filter((lane) => lane.slices.length > 0),
+    length: marks[marks.length - 1] - zero, end: Math.max(...lanes.flatMap((lane) => lane.slices.map((slice) => slice.end))), begin: -zero };
+}
+
+function showTimelines() {
+  const section = view("timeline", "Timelines");
+  const counts = [...new Set(data.timelines.map((timeline) => timeline.workers))];
+  let workers = data.plan && counts.includes(data.plan.workers) ? data.plan.workers : counts[0];
+  let only = "all";
+  let rows = [], window_ = [0, 1], whole = [0, 1];
+  const status = html("p", { class: "quiet", role: "status" });
+  const figure = html("figure", { class: "timeline", tabindex: 0, role: "application", "aria-label": "Timelines. Plus and minus zoom, left and right move, 0 shows the iteration." });
+  const names = ["all", ...new Set(data.timelines.map((timeline) => timeline.schedule))];
+
+  const draw = () => {
+    const width = Math.max(300, Math.floor(figure.clientWidth || 900));
+    const old = figure.querySelector("svg");
+    const next = timelineChart(width, rows, window_);
+    if (old) old.replaceWith(next); else figure.append(next);
+    status.textContent = `${rows[0].process.slice(rows[0].schedule.length + 2)}; from ${timeText(window_[0], whole[1])} to ${timeText(window_[1], whole[1])} of the last simulated iteration and its neighbours.` +
+      (rows.some((row) => row.joined >= 0) ? " Neighbouring tasks of a kind are drawn as one, to keep this file small." : "");
+  };
+  let asked = false;
+  const redraw = () => {
+    if (asked) return;
+    asked = true;
+    requestAnimationFrame(() => { asked = false; draw(); });
+  };
+  const load = () => {
+    rows = data.timelines.filter((timeline) => timeline.workers === workers && (only === "all" || timeline.schedule === only)).map(unpacked);
+    const length = Math.max(...rows.map((row) => row.length));
+    whole = [Math.min(...rows.map((row) => row.begin)), Math.max(...rows.map((row) => row.end))];
+    home();
+    function home() { window_ = [-0.01 * length, 1.01 * length]; }
+    reset = () => { home(); redraw(); };
+    draw();
+  };
+  let reset = () => {};
+  const zoom = (factor, at) => {
+    const centre = at === undefined ? (window_[0] + window_[1]) / 2 : at;
+    const length = window_[1] - window_[0];
+    const next = Math.min(Math.max(length * factor, 50), 1.1 * (whole[1] - whole[0]));
+    window_ = [centre - (centre - window_[0]) * next / length, centre + (window_[1] - centre) * next / length];
+    redraw();
+  };
+  const move = (share) => {
+    const by = share * (window_[1] - window_[0]);
+    if (window_[1] + by < whole[0] || window_[0] + by > whole[1]) return;
+    window_ = [window_[0] + by, window_[1] + by];
+    redraw();
+  };
+  const timeAt = (clientX) => {
+    const box = figure.querySelector("svg").getBoundingClientRect();
+    return window_[0] + (window_[1] - window_[0]) * (clientX - box.left - EDGE) / (box.width - 2 * EDGE);
+  };
+
+  figure.addEventListener("keydown", (event) => {
+    const act = { "+": () => zoom(0.6), "=": () => zoom(0.6), "-": () => zoom(1 / 0.6), ArrowLeft: () => move(-0.15), ArrowRight: () => move(0.15), 0: () => reset(), Home: () => reset() }[event.key];
+    if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    act();
+  });
+  figure.addEventListener("wheel", (event) => {
+    if (document.activeElement !== figure && !event.ctrlKey) return;
+    event.preventDefault();
+    zoom(event.deltaY < 0 ? 0.8 : 1.25, timeAt(event.clientX));
+  }, { passive: false });
+  let held = null;
+  figure.addEventListener("pointerdown", (event) => { if (event.button === 0) { held = event.clientX; figure.focus({ preventScroll: true }); } });
+  addEventListener("pointerup", () => { held = null; });
+  figure.addEventListener("pointermove", (event) => {
+    if (held !== null) {
+      move((held - event.clientX) / Math.max(1, figure.clientWidth - 2 * EDGE));
+      held = event.clientX;
+    }
+    if (event.target.described) showTooltip(event.target.described, event.clientX, event.clientY); else hideTooltip();
+  });
+  figure.addEventListener("pointerleave", hideTooltip);
+  figure.addEventListener("dblclick", () => reset());
+
+  const button = (text, name, act) => {
+    const out = html("button", { type: "button", "aria-label": name, title: name }, text);
+    out.addEventListener("click", act);
+    return out;
+  };
+  section.append(html("div", { class: "controls" }, [
+    counts.length > 1 ? selection("Workers", counts, workers, (value) => { workers = Number(value); load(); }) : html("span", {}, `${workers} workers`),
+    names.length > 2 ? selection("Schedule", names, only, (value) => { only = value; load(); }) : null,
+    button("+", "zoom in", () => zoom(0.6)), button("\u2212", "zoom out", () => zoom(1 / 0.6)), button("\u2190", "earlier", () => move(-0.25)),
+    button("\u2192", "later", () => move(0.25)), button("iteration", "show one iteration", () => reset())]));
+  section.append(html("div", {}, [...CATEGORIES.map(([name, colour]) => html("span", { class: "key" }, [html("i", { style: `background:var(${colour})` }), name])),
+    html("span", { class: "key" }, [html("i", { style: "background:var(--idle)" }), "exposed: compute waits"])]));
+  section.append(html("p", { class: "quiet" }, "Select the chart, then: + and \u2212 or the wheel zoom, \u2190 and \u2192 or dragging move, 0 or a double click shows the iteration."));
+  section.append(figure, status);
+  redraws.push(draw);
+  load();
+}
+
+const EDGE = 12;
+
+function timelineChart(width, rows, shown) {
+  const lane = 19, out = [], x = linear(shown[0], shown[1], EDGE, width - EDGE);
+  const clip = svg("clipPath", { id: "inside" }, svg("rect", { x: EDGE, y: 0, width: width - 2 * EDGE, height: 100000 }));
+  const hatch = svg("pattern", { id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, [
+    svg("rect", { width: 6, height: 6, style: "fill:var(--idle)" }), svg("path", { d: "M0 0V6", stroke: "#ffffff", "stroke-width": 1.6, opacity: 0.55 })]);
+  const marks = svg("g", { "clip-path": "url(#inside)" });
+  let top = 24;
+  for (const row of rows) {
+    const about = `${row.schedule}: ${number(row.length / 1e6, 6)} ms per iteration`;
+    out.push(label(EDGE, top + 12, shortened(about, width - 2 * EDGE), { "font-weight": 600 }));
+    top += 18;
+    for (const each of row.lanes) {
+      out.push(svg("rect", { x: EDGE, y: top, width: width - 2 * EDGE, height: lane - 3, style: "fill:var(--panel)" }));
+      if (each.name.startsWith("compute")) drawSlices(marks, row.idle.map((idle) => ({ ...idle, category: -1, text: `compute waits ${timeText(idle.end - idle.start, idle.end - idle.start)}` })), x, shown, top, lane - 3);
+      drawSlices(marks, each.slices, x, shown, top, lane - 3);
+      top += lane;
+    }
+    for (const at of [0, row.length]) if (at >= shown[0] && at <= shown[1])
+      out.push(svg("path", { d: `M${x(at)} ${top - lane * row.lanes.length - 2}V${top - 1}`, class: "axis", "stroke-dasharray": "3 2" }));
+    top += 9;
+  }
+  const span = shown[1] - shown[0];
+  const ticks = linearTicks(shown[0], shown[1], Math.max(2, Math.floor(width / 130)));
+  for (const tick of ticks) {
+    if (x(tick) < EDGE + 20 || x(tick) > width - EDGE - 30) continue;
+    out.unshift(svg("path", { class: "grid", d: `M${x(tick)} 18V${top}` }));
+    out.push(label(x(tick), 13, timeText(tick, span), { "text-anchor": "middle", class: "quiet" }));
+  }
+  return svg("svg", { viewBox: `0 0 ${width} ${top + 4}`, role: "img", "aria-label": "Timelines of " + rows.map((row) => row.schedule).join(", ") }, [svg("defs", {}, [clip, hatch]), ...out, marks]);
+}
+
+/** Draws what is visible; slices thinner than a pixel are drawn together. */
+function drawSlices(place, slices, x, shown, top, height) {
+  let open = null;
+  const flush = () => {
+    if (!open) return;
+    const from = Math.max(open.x, -5), to = Math.min(open.to, 1e5);
+    const colour = open.category < 0 ? "url(#hatch)" : `var(${CATEGORIES[open.category][1]})`;
+    const rect = svg("rect", { x: from.toFixed(2), y: top, width: Math.max(0.6, to - from).toFixed(2), height, style: `fill:${colour}` });
+    if (to - from > 3) setAll(rect, { stroke: "rgba(0,0,0,.35)", "stroke-width": 0.5 });
+    rect.described = open.count > 1 ? `${open.count} tasks from ${open.text} on` : open.text;
+    place.append(rect);
+    const left = Math.max(from, EDGE), right = Math.min(to, x(shown[1]));
+    const text = open.count === 1 ? shortened(open.text, right - left - 6) : "";
+    if (text.length > 4) place.append(label(left + 3, top + 12, text, { class: "inside", "font-size": 11 }));
+    open = null;
+  };
+  for (const slice of slices) {
+    if (slice.end < shown[0] || slice.start > shown[1]) continue;
+    const a = x(slice.start), b = x(slice.end);
+    if (open && open.category === slice.category && open.to - open.x < 1.5 && a - open.to < 0.8 && b - a < 1.5) {
+      open.to = Math.max(open.to, b);
+      ++open.count;
+      continue;
+    }
+    flush();
+    const lasts = timeText(slice.end - slice.start, slice.end - slice.start);
+    open = { x: a, to: b, category: slice.category, count: 1, text: slice.category < 0 ? slice.text : `${slice.text} (${lasts})` };
+  }
+  flush();
+}

@@ -1,0 +1,272 @@
+#include "planner/report/report.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/errors.hpp"
+#include "planner/job/registry.hpp"
+#include "planner/report/compact_timeline.hpp"
+#include "planner/report/knee.hpp"
+#include "planner/report/results_file.hpp"
+#include "planner/scenarios/results_text.hpp"
+#include "planner/sweep/point.hpp"
+
+namespace report {
+namespace {
+
+using nlohmann::ordered_json;
+using scenarios::Entry;
+using scenarios::Results;
+using scenarios::Scenario;
+
+// ---- what holds for every kind of report
+
+ordered_json json_of(const std::vector<Knee>& all) {
+  ordered_json out = ordered_json::array();
+  for (const Knee& knee : all)
+    out.push_back({{"schedule", knee.schedule}, {"workers", knee.workers}, {"is_passed", knee.is_passed}});
+  return out;
+}
+
+std::vector<std::int64_t> worker_counts(const Results& results) {
+  std::vector<std::int64_t> out;
+  for (const Entry& entry : results.entries) out.push_back(entry.metrics.workers);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+const Entry& fastest(const Results& results, std::int64_t workers) {
+  const Entry* out = nullptr;
+  for (const Entry& entry : results.entries)
+    if (entry.metrics.workers == workers &&
+        (out == nullptr || entry.metrics.iteration_us < out->metrics.iteration_us))
+      out = &entry;
+  return *out;
+}
+
+std::string knee_line(const Knee& knee, std::int64_t min, std::int64_t max) {
+  if (!knee.is_passed)
+    return fmt::format(
+        "Under {} every added worker adds at least half of what a single worker computes, up to the {} "
+        "workers "
+        "that were simulated: the knee lies beyond.",
+        knee.schedule, max);
+  if (knee.workers < min)
+    return fmt::format(
+        "Under every schedule already the first {} workers add less than half of what a single worker "
+        "computes "
+        "each.",
+        min);
+  return fmt::format(
+      "Knee: under {} every added worker adds at least half of what a single worker computes up to {} "
+      "workers, "
+      "and less beyond.",
+      knee.schedule, knee.workers);
+}
+
+/// What a person should know first, in sentences.
+std::vector<std::string> advice(const Results& results, const std::vector<Knee>& all) {
+  const std::vector<std::int64_t> counts = worker_counts(results);
+  const Entry& best = fastest(results, counts.back());
+  std::vector<std::string> out = {
+      fmt::format("On {} workers {} is the fastest: {:.3f} ms per iteration, {:.1f} samples/s, a scaling "
+                  "efficiency of {:.1f} %.",
+                  counts.back(), best.schedule, best.metrics.iteration_us / 1e3,
+                  best.metrics.throughput_samples_per_s, 100 * best.metrics.scaling_efficiency)};
+  if (counts.size() < 2) return out;
+  const auto knee = std::max_element(all.begin(), all.end(),
+                                     [](const Knee& a, const Knee& b) { return a.workers < b.workers; });
+  out.push_back(knee_line(*knee, counts.front(), counts.back()));
+  const std::int64_t cheapest = counts.front() > 1 ? counts.front() : counts[1];
+  std::string tests = fmt::format(
+      "Worth a test run: {} workers, which shows for the least money whether profile and network are right",
+      cheapest);
+  if (knee->is_passed && knee->workers > cheapest)
+    tests += fmt::format("; and {} workers, the knee, which decides how many to use", knee->workers);
+  out.push_back(tests + ".");
+  return out;
+}
+
+void add_results(const Results& results, Report& out) {
+  const std::vector<Knee> all = knees(results);
+  out.warnings = results.warnings;
+  out.data["warnings"] = results.warnings;
+  out.data["advice"] = advice(results, all);
+  out.data["results"] = ordered_json::parse(scenarios::results_json(results))["results"];
+  out.data["knees"] = json_of(all);
+}
+
+// ---- scenarios
+
+std::string about(const Scenario& scenario) {
+  return fmt::format("{} (batch {}, {}) on network {}; {} all-reduce. Profile: {}. Network: {}.",
+                     scenario.profile.model, scenario.profile.batch_size, scenario.profile.device,
+                     scenario.network.name, scenario.all_reduce.name, scenario.profile.origin.source,
+                     scenario.network.origin.source);
+}
+
+/// The knee of the planned schedule, otherwise of the fastest one on most workers; of a single worker, the
+/// next number.
+std::int64_t chosen_workers(const Results& results, const Options& options) {
+  if (options.workers > 0) return options.workers;
+  const std::vector<std::int64_t> counts = worker_counts(results);
+  const std::vector<Knee> all = knees(results);
+  const auto named = [&](const std::string& name) {
+    return std::find_if(all.begin(), all.end(), [&](const Knee& knee) { return knee.schedule == name; });
+  };
+  auto knee = named(options.schedule.name);
+  if (knee == all.end()) knee = named(fastest(results, counts.back()).schedule);
+  const auto found = std::find_if(counts.begin(), counts.end(),
+                                  [&](std::int64_t count) { return count > 1 && count >= knee->workers; });
+  return found == counts.end() ? counts.back() : *found;
+}
+
+/// The smallest, the planned and the largest number of workers.
+std::vector<std::int64_t> timeline_workers(const Results& results, std::int64_t planned) {
+  const std::vector<std::int64_t> counts = worker_counts(results);
+  std::vector<std::int64_t> out = {counts.front(), planned, counts.back()};
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+ordered_json timelines(const Scenario& scenario, const std::vector<std::int64_t>& workers, Texts& texts) {
+  constexpr std::size_t kMaxSlices = 40'000;  // of the whole page, which stays below 3 MB
+  const std::size_t max_slices = kMaxSlices / (workers.size() * scenario.schedules.size());
+  ordered_json out = ordered_json::array();
+  for (const std::int64_t count : workers)
+    for (const scenarios::WorkerTimeline& timeline : scenarios::timelines(scenario, count)) {
+      ordered_json item = {{"workers", count}};
+      item.update(compact(timeline, max_slices, texts));
+      out.push_back(std::move(item));
+    }
+  return out;
+}
+
+/// The plan in the words of every framework, or why a framework cannot have it.
+ordered_json emissions(const Scenario& scenario, std::int64_t workers, const planner::Schedule& schedule) {
+  ordered_json out = ordered_json::array();
+  for (const planner::Emitter& emitter : planner::emitters()) {
+    if (emitter.name == "json") continue;
+    ordered_json item = {{"target", emitter.name}, {"summary", emitter.summary}};
+    try {
+      const scenarios::PlanOptions options = {.emit = std::string(emitter.name), .explain = false};
+      item["text"] = scenarios::plan(scenario, workers, schedule, options).emission->text;
+    } catch (const core::InputError& error) {
+      item["problem"] = error.what();
+    }
+    out.push_back(std::move(item));
+  }
+  return out;
+}
+
+ordered_json plan_of(const Scenario& scenario, std::int64_t workers, const planner::Schedule& schedule) {
+  ordered_json out = {{"workers", workers}, {"schedule", schedule.name}};
+  try {
+    const bool groups_tensors = !planner::goes_by_layer(schedule);
+    const scenarios::Planned planned =
+        scenarios::plan(scenario, workers, schedule, {.emit = {}, .explain = groups_tensors});
+    out["document"] = ordered_json::parse(planner::plan_text(planned.plan));
+    if (planned.explanation)
+      out["explanation"] = ordered_json::parse(planner::explanation_json(*planned.explanation));
+    if (groups_tensors) out["emissions"] = emissions(scenario, workers, schedule);
+  } catch (const core::InputError& error) {
+    out["problem"] = error.what();
+  }
+  return out;
+}
+
+ordered_json sweep_of(const Scenario& scenario) {
+  const sweep::Sweep all = sweep::read_sweep(scenario.file);
+  ordered_json axes = ordered_json::array();
+  for (const sweep::Axis& axis : all.axes) {
+    ordered_json values = ordered_json::array();
+    for (std::size_t i = 0; i < axis.values.size(); ++i) values.push_back(sweep::text(axis, i));
+    axes.push_back({{"name", sweep::name(axis.quantity)}, {"values", std::move(values)}});
+  }
+  ordered_json schedules = ordered_json::array();
+  for (const planner::Schedule& schedule : all.base.schedules) schedules.push_back(schedule.name);
+  axes.push_back({{"name", "schedule"}, {"values", std::move(schedules)}});
+  ordered_json out = {{"axes", std::move(axes)}};
+  if (all.points > kMaxSweepPoints) {
+    out["problem"] =
+        fmt::format("The sweep has {} points, and a report computes at most {}: see fusewise sweep.",
+                    all.points, kMaxSweepPoints);
+    return out;
+  }
+  sweep::Computer computer(all, sweep::Rows::json_lines);
+  for (std::size_t point = 0; point < all.points; ++point) {
+    const auto row = nlohmann::json::parse(computer.compute(point).row);
+    for (const char* key : {"iteration_us", "scaling_efficiency", "throughput_samples_per_s"})
+      out[key].push_back(row.at(key).get<double>());
+  }
+  return out;
+}
+
+// ---- measurements
+
+/// A case of an accuracy file, as far as it was measured.
+std::optional<ordered_json> measured_case(const core::Field& field) {
+  const std::string verdict = field.at("verdict").one_of({"passed", "failed", "not judged"});
+  ordered_json out = {
+      {"group", field.at("group").text()}, {"case", field.at("plan").text()}, {"verdict", verdict}};
+  constexpr double kMax = std::numeric_limits<double>::max();
+  out["predicted_us"] = field.at("predicted_us").number(0, kMax);
+  const auto measured = field.find("measured_us");
+  if (!measured) return std::nullopt;
+  out["measured_us"] = measured->number(0, kMax);
+  const std::vector<core::Field> interval = field.at("interval_us").items();
+  if (interval.size() != 2) field.at("interval_us").expected("two times");
+  out["interval_us"] = {interval[0].number(0, kMax), interval[1].number(0, kMax)};
+  return out;
+}
+
+}  // namespace
+
+Report of_scenario(const Scenario& scenario, const Options& options) {
+  const Results results =
+      scenarios::run(scenario, {.progress = options.progress, .changes = {}, .samples = {}});
+  Report out = {
+      .title = scenario.name.empty() ? "fusewise report" : scenario.name, .data = {}, .warnings = {}};
+  out.data = {{"title", out.title}, {"kind", "scenario"}, {"about", about(scenario)}};
+  add_results(results, out);
+  const std::int64_t workers = chosen_workers(results, options);
+  Texts texts;
+  out.data["timelines"] = timelines(scenario, timeline_workers(results, workers), texts);
+  out.data["texts"] = texts.all();
+  out.data["plan"] = plan_of(scenario, workers, options.schedule);
+  if (scenario.file.has("sweep")) out.data["sweep"] = sweep_of(scenario);
+  return out;
+}
+
+Report of_results(const core::Field& file) {
+  const Results results = read_results(file);
+  Report out = {
+      .title = results.scenario.empty() ? "fusewise report" : results.scenario, .data = {}, .warnings = {}};
+  out.data = {{"title", out.title}, {"kind", "results"}};
+  add_results(results, out);
+  return out;
+}
+
+Report of_accuracy(const core::Field& file) {
+  file.check_format("fusewise.accuracy");
+  ordered_json cases = ordered_json::array();
+  for (const core::Field& each : file.at("cases").non_empty_items())
+    if (const auto measured = measured_case(each)) cases.push_back(*measured);
+  if (cases.empty()) file.at("cases").expected("a case that was measured", "none");
+  Report out = {.title = fmt::format("Accuracy of {}", file.at("suite").text()), .data = {}, .warnings = {}};
+  out.data = {{"title", out.title},
+              {"kind", "accuracy"},
+              {"about", fmt::format("Measured {} on {}.", file.at("date").text(), file.at("machine").text())},
+              {"accuracy", std::move(cases)}};
+  return out;
+}
+
+}  // namespace report

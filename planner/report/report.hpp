@@ -1,0 +1,45 @@
+// Collects what a report shows: from a scenario, which is simulated and planned, or from results on file.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "core/field.hpp"
+#include "planner/scenarios/run.hpp"
+
+namespace report {
+
+/// The data of a page. `data` has `title`, `kind` (scenario, results or accuracy) and, as far as there is
+/// something to show: `about`, `warnings`, `advice`, `results`, `knees`, `texts`, `timelines`, `plan`,
+/// `sweep` and `accuracy`.
+struct Report {
+  std::string title;
+  nlohmann::ordered_json data;
+  std::vector<std::string> warnings;
+};
+
+struct Options {
+  std::int64_t workers = 0;    ///< number of workers of the plan; 0: at the knee of the planned schedule
+  planner::Schedule schedule;  ///< makes the plan
+  std::function<void(const scenarios::Progress&)> progress = {};
+};
+
+/// The most points of a sweep that a report computes.
+constexpr std::size_t kMaxSweepPoints = 4000;
+
+/// Simulates and plans. Throws InputError as scenarios::run() does; if only the plan is impossible, the
+/// report says why instead.
+Report of_scenario(const scenarios::Scenario& scenario, const Options& options);
+
+/// Reads a `fusewise.results` file, which has no timelines and no plan.
+Report of_results(const core::Field& file);
+
+/// Reads a `fusewise.accuracy` file: predictions beside measurements.
+Report of_accuracy(const core::Field& file);
+
+}  // namespace report

@@ -1,0 +1,48 @@
+#include "planner/report/results_file.hpp"
+
+#include <array>
+#include <limits>
+
+#include "core/limits.hpp"
+#include "planner/scenarios/results_text.hpp"
+
+namespace report {
+namespace {
+
+using core::Field;
+
+constexpr double kMaxNumber = std::numeric_limits<double>::max();
+
+planner::Interval read_interval(const Field& field) {
+  field.allow_only({"low_us", "high_us", "share", "samples"});
+  return {.low_us = field.at("low_us").number(0, kMaxNumber),
+          .high_us = field.at("high_us").number(0, kMaxNumber),
+          .samples = field.at("samples").integer(1, std::numeric_limits<std::int64_t>::max())};
+}
+
+scenarios::Entry read_entry(const Field& field) {
+  scenarios::Entry out = {.schedule = field.at("schedule").text(),
+                          .pipeline = field.at("pipeline").text(),
+                          .fusion = field.at("fusion").text(),
+                          .compression = field.at("compression").text()};
+  out.metrics.workers = field.at("workers").integer(1, 1'000'000);
+  out.metrics.groups = field.at("groups").integer(0, std::numeric_limits<std::int64_t>::max());
+  for (const auto& [name, number] : scenarios::result_numbers())
+    out.metrics.*number = field.at(name).number(0, kMaxNumber);
+  if (const auto interval = field.find("interval")) out.interval = read_interval(*interval);
+  return out;
+}
+
+}  // namespace
+
+scenarios::Results read_results(const Field& file) {
+  file.check_format("fusewise.results");
+  file.allow_only({"format", "version", "scenario", "warnings", "results", "jobs"});
+  scenarios::Results out = {
+      .scenario = file.at("scenario").text(), .warnings = {}, .entries = {}, .jobs = {}};
+  for (const Field& warning : file.at("warnings").items()) out.warnings.push_back(warning.text());
+  for (const Field& entry : file.at("results").non_empty_items()) out.entries.push_back(read_entry(entry));
+  return out;
+}
+
+}  // namespace report

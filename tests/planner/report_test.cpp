@@ -1,0 +1,222 @@
+// The data of a report, and the page that carries them.
+
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "core/errors.hpp"
+#include "core/files.hpp"
+#include "planner/report/compact_timeline.hpp"
+#include "planner/report/knee.hpp"
+#include "planner/report/page.hpp"
+#include "planner/report/report.hpp"
+#include "planner/scenarios/results_text.hpp"
+#include "tests/support/program.hpp"
+
+namespace {
+
+using nlohmann::ordered_json;
+
+scenarios::Scenario small_scenario(const std::string& workers, const std::string& schedules,
+                                   const std::string& name = "small") {
+  return scenarios::read_scenario(core::Field::parse(
+      R"({"format": "fusewise.scenario", "version": 1, "name": )" + ordered_json(name).dump() + R"(,
+          "profile": {"format": "fusewise.profile", "version": 1, "model": "two layers", "batch_size": 1,
+            "dtype": "float32", "device": "test", "origin": {"kind": "estimated", "source": "made up"},
+            "layers": [
+              {"name": "a", "kind": "linear", "forward_us": 10, "backward_us": 20,
+               "tensors": [{"name": "a.w", "elements": 1000}]},
+              {"name": "b", "kind": "linear", "forward_us": 10, "backward_us": 20,
+               "tensors": [{"name": "b.w", "elements": 1000}]}]},
+          "network": {"format": "fusewise.network", "version": 1, "name": "test",
+            "origin": {"kind": "estimated", "source": "made up"},
+            "link": {"alpha_us": 10, "beta_us_per_byte": 0.001}},
+          "workers": )" +
+          workers + R"(, "schedules": )" + schedules + "}",
+      "small.json"));
+}
+
+scenarios::Entry entry(std::int64_t workers, const std::string& schedule, double speedup) {
+  scenarios::Entry out = {.schedule = schedule, .pipeline = "wfbp", .fusion = "none"};
+  out.metrics.workers = workers;
+  out.metrics.speedup = speedup;
+  return out;
+}
+
+TEST_CASE("knee: the last number of workers up to which each added worker adds half of one") {
+  // From 1 to 4 workers 2.6 are added by 3, from 4 to 8 2.4 by 4, from 8 to 16 3.9 by 8.
+  const scenarios::Results results = {
+      .scenario = "",
+      .warnings = {},
+      .entries = {entry(4, "a", 3.6), entry(8, "a", 6.0), entry(16, "a", 9.9)},
+      .jobs = {}};
+  const std::vector<report::Knee> found = report::knees(results);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].workers == 8);
+  CHECK(found[0].is_passed);
+}
+
+TEST_CASE("knee: a curve that has not bent yet, and one that was bent from the beginning") {
+  const scenarios::Results results = {.scenario = "",
+                                      .warnings = {},
+                                      .entries = {entry(2, "straight", 2.0), entry(2, "flat", 1.2),
+                                                  entry(8, "straight", 7.5), entry(8, "flat", 1.5)},
+                                      .jobs = {}};
+  const std::vector<report::Knee> found = report::knees(results);
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].workers == 8);
+  CHECK(!found[0].is_passed);
+  CHECK(found[1].workers == 1);
+  CHECK(found[1].is_passed);
+}
+
+TEST_CASE("report: the waiting of compute is the exposed communication of the results") {
+  // 2 workers, ring: a group of M bytes takes 20 us + 0.001 M us; 4,000 bytes 24 us.
+  //   compute  | b 20 | a 20 |          | forward 20
+  //   channel         | b 24    | a 24     |
+  // Backward ends at 40, b's all-reduce at 44, a's at 68: 28 us are exposed.
+  const scenarios::Scenario scenario = small_scenario("2", R"(["wfbp"])");
+  const scenarios::Results results = scenarios::run(scenario);
+  CHECK(results.entries.at(0).metrics.exposed_communication_us == doctest::Approx(28));
+  const std::vector<scenarios::WorkerTimeline> timelines = scenarios::timelines(scenario, 2);
+  REQUIRE(timelines.size() == 1);
+  REQUIRE(timelines[0].marks.size() == 4);
+  for (const sim::Span& idle : report::idle_times(timelines[0]))
+    CHECK(sim::to_us(idle.end - idle.start) == doctest::Approx(28));
+  CHECK(report::idle_times(timelines[0]).size() == 3);
+}
+
+TEST_CASE("report: a timeline of too many tasks has fewer slices, and as much time on each lane") {
+  const scenarios::Scenario scenario = small_scenario("2", R"(["wfbp"])");
+  const scenarios::WorkerTimeline timeline = scenarios::timelines(scenario, 2).at(0);
+  report::Texts texts;
+  const ordered_json all = report::compact(timeline, 1000, texts);
+  const ordered_json few = report::compact(timeline, 9, texts);
+  CHECK(all.at("slices").size() == 5 * timeline.slices.size());
+  CHECK(all.at("joined_us") == -1.0);
+  CHECK(few.at("slices").size() <= 5 * 9);
+  CHECK(few.at("joined_us") == 0.0);
+  const auto busy = [](const ordered_json& each) {
+    std::int64_t sum = 0;
+    for (std::size_t i = 4; i < each.at("slices").size(); i += 5)
+      sum += each.at("slices").at(i).get<std::int64_t>();
+    return sum;
+  };
+  CHECK(busy(few) == busy(all));
+  CHECK(few.at("idle") == all.at("idle"));
+}
+
+TEST_CASE("report: the parts of every iteration add up to it") {
+  const scenarios::Scenario scenario = scenarios::read_scenario(
+      core::Field::load(support::source_dir() / "scenarios" / "vgg16-v100-sparse.json"));
+  const report::Report made =
+      report::of_scenario(scenario, {.workers = 0, .schedule = planner::preset_schedule("fusewise")});
+  for (const ordered_json& each : made.data.at("results")) {
+    double sum = 0;
+    for (const char* part : {"forward_us", "backward_us", "encode_us", "decode_us", "update_us",
+                             "unoverlapped_input_us", "exposed_communication_us"})
+      sum += each.at(part).get<double>();
+    CAPTURE(each.at("schedule").get<std::string>());
+    CHECK(sum == doctest::Approx(each.at("iteration_us").get<double>()));
+  }
+}
+
+TEST_CASE("report: the plan is that of fusewise plan at the knee, in the words of every framework") {
+  const scenarios::Scenario scenario = small_scenario("[2, 4, 8]", R"(["wfbp", "fusewise"])");
+  const report::Report made =
+      report::of_scenario(scenario, {.workers = 0, .schedule = planner::preset_schedule("fusewise")});
+  const ordered_json& plan = made.data.at("plan");
+  const std::int64_t workers = plan.at("workers");
+  const scenarios::Planned planned =
+      scenarios::plan(scenario, workers, planner::preset_schedule("fusewise"), {});
+  CHECK(plan.at("document") == ordered_json::parse(planner::plan_text(planned.plan)));
+  CHECK(plan.at("explanation").at("groups").size() == planned.plan.groups.size());
+  CHECK(plan.at("emissions").size() == planner::emitters().size() - 1);
+}
+
+TEST_CASE("report: where no plan is possible the page says why") {
+  const scenarios::Scenario scenario = small_scenario("2", R"(["wfbp"])");
+  const report::Report made =
+      report::of_scenario(scenario, {.workers = 2, .schedule = planner::preset_schedule("bytescheduler")});
+  CHECK(made.data.at("plan").contains("document"));
+  CHECK(!made.data.at("plan").contains("emissions"));
+}
+
+TEST_CASE("report: results on file give the same views as the scenario, without timelines and plan") {
+  const scenarios::Scenario scenario = small_scenario("[2, 4]", R"(["wfbp", "fusewise"])");
+  const scenarios::Results results = scenarios::run(scenario);
+  const report::Report made =
+      report::of_results(core::Field::parse(scenarios::results_json(results), "results.json"));
+  CHECK(made.data.at("results") == ordered_json::parse(scenarios::results_json(results)).at("results"));
+  CHECK(made.data.at("advice").size() == 3);
+  CHECK(!made.data.contains("timelines"));
+}
+
+TEST_CASE("report: wrong results are refused at their place") {
+  const auto message = [](const std::string& text) -> std::string {
+    try {
+      report::of_results(core::Field::parse(text, "r.json"));
+    } catch (const core::InputError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(
+      message(
+          R"({"format": "fusewise.results", "version": 1, "scenario": "", "warnings": [], "results": []})") ==
+      "r.json: /results: expected an array of at least 1 item, got an array of 0 items");
+  CHECK(
+      message(
+          R"({"format": "fusewise.results", "version": 1, "scenario": "", "warnings": [], "results": [{}]})")
+          .rfind("r.json: /results/0/schedule: expected", 0) == 0);
+}
+
+TEST_CASE("report: no name can end the script that carries the data") {
+  const std::string name = "</script><script>alert(1)</script><!--";
+  const scenarios::Scenario scenario = small_scenario("[2, 4]", R"(["wfbp"])", name);
+  const report::Report made =
+      report::of_scenario(scenario, {.workers = 0, .schedule = planner::preset_schedule("fusewise")});
+  const std::string page = report::page(made.title, made.data);
+  CHECK(page.find("alert(1)</script>") == std::string::npos);
+  CHECK(page.find("<script>alert") == std::string::npos);
+  const std::string begin = R"(<script type="application/json" id="data">)";
+  const std::size_t from = page.find(begin) + begin.size();
+  const ordered_json read = ordered_json::parse(page.substr(from, page.find("</script>", from) - from));
+  CHECK(read.at("title") == name);
+  CHECK(page.find("@TITLE@") == std::string::npos);
+}
+
+TEST_CASE("report: the page asks the network for nothing") {
+  std::string all;
+  for (const report::PageFile& file : report::page_files()) all += file.text;
+  for (const char* word : {"src=", "@import", "fetch(", "XMLHttpRequest", "<link", "url(http"}) {
+    CAPTURE(word);
+    CHECK(all.find(word) == std::string::npos);
+  }
+}
+
+TEST_CASE("report: 2,048 workers and 20 schedules stay below 3 MB") {
+  std::string schedules = R"(["wfbp", "s-sgd", "sync-easgd", "mg-wfbp", "ddp", "horovod", "dear", "dear-nl",
+    "dear-fb", "dear-no-fusion", "bytescheduler", "fusewise", "fusewise-dear")";
+  for (int count = 2; count <= 8; ++count)
+    schedules +=
+        R"(, {"name": "wfbp", "fusion": {"kind": "groups", "count": )" + std::to_string(20 * count) + "}}";
+  const std::string root = support::source_dir().string();
+  const scenarios::Scenario scenario = scenarios::read_scenario(core::Field::parse(
+      R"({"format": "fusewise.scenario", "version": 1, "name": "large", "profile": ")" + root +
+          R"(/traces/resnet50-v100.profile.json", "network": ")" + root +
+          R"(/traces/v100-10gbe.network.json", "workers": [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048], "schedules": )" +
+          schedules + "]}",
+      "large.json"));
+  REQUIRE(scenario.schedules.size() == 20);
+  const report::Report made =
+      report::of_scenario(scenario, {.workers = 0, .schedule = planner::preset_schedule("fusewise")});
+  CHECK(made.data.at("timelines").size() >= 40);
+  CHECK(report::page(made.title, made.data).size() < 3'000'000);
+}
+
+}  // namespace

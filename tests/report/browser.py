@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""Opens reports in headless Chromium: every view is drawn, zoomed, switched and printed without an error on the
+console, and no two labels of a chart overlap. Exit 77 where Playwright or Chromium is missing. With --keep
+FOLDER it leaves the reports and screenshots there."""
+
+import argparse
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+SKIPPED = 77
+
+# Pairs of labels of one chart whose boxes overlap by more than a pixel each way.
+OVERLAPS = """() => {
+  const found = [];
+  for (const chart of document.querySelectorAll('figure svg')) {
+    const boxes = [...chart.querySelectorAll('text:not(.inside)')].filter(t => t.textContent)
+      .map(t => [t.textContent, t.getBoundingClientRect()]);
+    for (let i = 0; i < boxes.length; ++i)
+      for (let k = i + 1; k < boxes.length; ++k) {
+        const [a, b] = [boxes[i][1], boxes[k][1]];
+        const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+        const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+        if (wide > 1 && high > 3) found.push(`${chart.getAttribute('aria-label')}: ${boxes[i][0]} | ${boxes[k][0]}`);
+      }
+  }
+  return found;
+}"""
+# Labels that leave their chart to the left or right.
+OUTSIDE = """() => [...document.querySelectorAll('figure svg')].flatMap(chart => {
+  const c = chart.getBoundingClientRect();
+  return [...chart.querySelectorAll('text:not(.inside)')].filter(t => t.textContent)
+    .filter(t => t.getBoundingClientRect().left < c.left - 2 || t.getBoundingClientRect().right > c.right + 2)
+    .map(t => `${chart.getAttribute('aria-label')}: ${t.textContent}`);
+})"""
+
+
+def say(message):
+    print(message, flush=True)
+
+
+def write_reports(fusewise, folder):
+    """A report of each kind, with the views that it has to have."""
+    def report(name, source, views, *options):
+        out = folder / f"{name}.html"
+        subprocess.run([fusewise, "report", source, "-o", str(out), *options], cwd=ROOT, check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return out, views
+
+    whole = ["scaling", "timeline", "parts", "plan", "whatif", "numbers"]
+    yield report("resnet50", "scenarios/resnet50-v100.json", whole)
+    yield report("sweep", "scenarios/resnet50-v100-sweep.json", [*whole, "sweep"])
+    yield report("cluster", "scenarios/resnet50-v100-cluster.json", whole)
+    results = folder / "results.json"
+    results.write_text(subprocess.run([fusewise, "simulate", "scenarios/googlenet-k80-measured.json", "--json"], cwd=ROOT,
+                                      check=True, capture_output=True, text=True).stdout)
+    yield report("results", str(results), ["scaling", "parts", "numbers"])
+    accuracy = folder / "accuracy.json"
+    accuracy.write_text(json.dumps(made_up_accuracy()))
+    yield report("accuracy", str(accuracy), ["accuracy"])
+
+
+def made_up_accuracy():
+    cases = [{"group": f"network {i // 6}", "plan": f"plan {i % 6}", "compute": "waiting", "is_dense": True,
+              "verdict": "passed", "predicted_us": 1000 + 13 * i, "measured_us": 1000 + 12 * i,
+              "interval_us": [995 + 12 * i, 1008 + 12 * i], "attempts": 1, "runs": []} for i in range(30)]
+    return {"format": "fusewise.accuracy", "version": 1, "suite": "made up", "date": "today", "machine": "this one",
+            "cases": cases}
+
+
+def check_views(page, views):
+    seen = page.eval_on_selector_all("main > section", "all => all.map(each => each.id)")
+    assert sorted(seen) == sorted(views), f"views {seen}, expected {views}"
+    for name in views:
+        page.click(f"nav a[href='#{name}']")
+        box = page.locator(f"#{name}").bounding_box()
+        assert box and box["height"] > 60, f"view {name} is empty"
+
+
+def check_labels(page, where):
+    for what, script in (("overlap", OVERLAPS), ("leave their chart", OUTSIDE)):
+        found = page.evaluate(script)
+        assert not found, f"{where}: labels that {what}: {found[:5]}"
+
+
+def check_timeline(page):
+    """Zooms by keyboard, wheel and button, moves by key and dragging, and comes back."""
+    figure = page.locator("figure.timeline")
+    status = page.locator("#timeline p[role=status]")
+    home = status.text_content()
+
+    def changes(what, act):
+        before = status.text_content()
+        act()
+        page.wait_for_function("before => document.querySelector('#timeline p[role=status]').textContent !== before",
+                               arg=before, timeout=3000)
+        assert page.locator("figure.timeline rect").count() > 3, f"{what}: nothing is drawn"
+
+    figure.scroll_into_view_if_needed()
+    figure.focus()
+    changes("plus", lambda: page.keyboard.press("+"))
+    changes("right", lambda: page.keyboard.press("ArrowRight"))
+    changes("minus", lambda: page.keyboard.press("-"))
+    box = figure.bounding_box()
+    at = (box["x"] + box["width"] / 2, min(max(box["y"] + 60, 200), page.viewport_size["height"] - 60))
+    page.mouse.move(*at)
+    changes("wheel", lambda: page.mouse.wheel(0, -300))
+
+    def drag():
+        page.mouse.down()
+        page.mouse.move(at[0] - 80, at[1], steps=4)
+        page.mouse.up()
+    changes("drag", drag)
+    changes("button", lambda: page.click("button[aria-label='zoom in']"))
+    check_labels(page, "zoomed timeline")
+    figure.focus()
+    page.keyboard.press("0")
+    page.wait_for_function("home => document.querySelector('#timeline p[role=status]').textContent === home", arg=home,
+                           timeout=3000)
+
+
+def check_switches(page):
+    """Every selection is set to each of its values, every legend entry and checkbox is pressed twice."""
+    for select in page.locator("main select").all():
+        for value in select.evaluate("each => [...each.options].map(option => option.value)"):
+            if select.is_visible():
+                select.select_option(value)
+    for kind in ("main .legend button", "main input[type=checkbox]"):
+        for each in page.locator(kind).all():
+            each.click()
+            each.click()
+    for summary in page.locator("main details:not([open]) > summary").all():
+        summary.click()
+
+
+def check_report(browser, html, views, keep):
+    problems = []
+    for theme, width, height in (("light", 1280, 900), ("dark", 1280, 900), ("light", 390, 800), ("dark", 390, 800)):
+        context = browser.new_context(color_scheme=theme, viewport={"width": width, "height": height})
+        page = context.new_page()
+        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("request", lambda request: problems.append("asks for " + request.url)
+                if not request.url.startswith("file:") else None)
+        page.goto(html.as_uri())
+        check_views(page, views)
+        check_labels(page, f"{html.name}, {theme}, {width}")
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= width + 1, f"{html.name}: the page is {wide} wide in a window of {width}"
+        if keep:
+            for name in views:
+                page.locator(f"#{name}").screenshot(path=str(keep / f"{html.stem}-{theme}-{width}-{name}.png"))
+        if "timeline" in views:
+            check_timeline(page)
+        check_switches(page)
+        check_labels(page, f"{html.name}, switched")
+        dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        page.click("#theme")
+        page.click("#theme")
+        page.click("#theme")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == dark
+        page.set_viewport_size({"width": width - 60, "height": height})
+        page.emulate_media(media="print")
+        assert not page.locator("nav").is_visible(), "the contents are printed"
+        context.close()
+    assert not problems, f"{html.name}: {problems[:5]}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("fusewise", type=pathlib.Path)
+    parser.add_argument("--keep", type=pathlib.Path)
+    options = parser.parse_args()
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        say("SKIPPED: report_in_browser: no Playwright for Python (pip install playwright)")
+        return SKIPPED
+    if not chromium:
+        say("SKIPPED: report_in_browser: no Chromium (apt install chromium)")
+        return SKIPPED
+    if options.keep:
+        options.keep.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        for html, views in write_reports(str(options.fusewise.resolve()), options.keep or pathlib.Path(folder)):
+            check_report(browser, html.resolve(), views, options.keep)
+            say(f"{html.name}: every view opened, {html.stat().st_size / 1e3:.0f} kB")
+        browser.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
