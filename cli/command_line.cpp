@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -97,8 +98,9 @@ std::vector<Option> Command::options() const {
   return out;
 }
 
-Program::Program(const std::string& name, const std::string& help, const std::string& version)
-    : app_(std::make_unique<CLI::App>(help, name)) {
+Program::Program(const std::string& name, const std::string& help, const std::string& version,
+                 std::string start)
+    : app_(std::make_unique<CLI::App>(help, name)), start_(std::move(start)) {
   app_->set_version_flag("--version", version);
   app_->require_subcommand(1);
   app_->failure_message(CLI::FailureMessage::simple);
@@ -123,6 +125,7 @@ void check_command(const CLI::App& app, const std::string& command) {
 }  // namespace
 
 std::string Program::run(int argc, const char* const* argv) {
+  if (argc == 1) return start_;
   if (argc >= 2) check_command(*app_, argv[1]);
   try {
     app_->parse(argc, argv);

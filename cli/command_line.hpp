@@ -90,19 +90,21 @@ class Command {
 /// The program, which runs one of its commands.
 class Program {
  public:
-  Program(const std::string& name, const std::string& help, const std::string& version);
+  /// `start` is what the program says without arguments.
+  Program(const std::string& name, const std::string& help, const std::string& version, std::string start);
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
   Command command() const { return Command(app_.get()); }
 
-  /// Runs the command that the arguments name and returns an empty text, or returns the text that --help or
-  /// --version asks for. Throws InputError for arguments that are wrong.
+  /// Runs the command that the arguments name and returns an empty text, or returns the text that --help,
+  /// --version or no argument at all asks for. Throws InputError for arguments that are wrong.
   std::string run(int argc, const char* const* argv);
 
  private:
   std::unique_ptr<CLI::App> app_;
+  std::string start_;
 };
 
 }  // namespace cli

@@ -22,6 +22,8 @@ void add_compare(const Command& program);
 void add_fit(const Command& program);
 void add_validate(const Command& program);
 void add_calibrate(const Command& program);
+void add_doctor(const Command& program);
+void add_init(const Command& program);
 void add_show(const Command& program);
 void add_schema(const Command& program);
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/bundled.hpp"
 #include "cli/commands.hpp"
 #include "cli/input.hpp"
 #include "cli/output.hpp"
@@ -38,14 +39,15 @@ core::Profile estimate(const core::Field& file, const core::Model& model, const 
 }
 
 void estimate(const Options& options) {
-  check_name("--device", options.device, planner::names(core::devices()));
-  const core::Field file = core::Field::load(options.model);
+  const std::string device = lower(options.device);
+  check_name("--device", device, planner::names(core::devices()));
+  const core::Field file = core::Field::load(input_path(Bundled::model, options.model));
   const core::Model model = core::read_model(file, {.sequence_length = options.sequence_length});
   core::EstimateOptions estimate_options = {
       .batch_size = options.batch, .dtype = {}, .compute_us = {}, .forward_share = {}};
   if (options.iteration_ms) estimate_options.compute_us = *options.iteration_ms * 1e3;
   if (options.dtype) estimate_options.dtype = core::dtype(*options.dtype);
-  const core::Profile profile = estimate(file, model, core::device(options.device).value(), estimate_options);
+  const core::Profile profile = estimate(file, model, core::device(device).value(), estimate_options);
   write_or_print(options.output, profile_text(profile), summary(profile));
 }
 
@@ -58,7 +60,10 @@ void add_estimate(const Command& program) {
   command.footer(
       "Example: fusewise estimate models/resnet50.json --device v100 --iteration-ms 220 -o "
       "resnet50.profile.json");
-  command.add_option("MODEL", options->model, "a fusewise.model file").required();
+  command
+      .add_option("MODEL", options->model,
+                  "a fusewise.model file, or a name that 'fusewise show models' lists")
+      .required();
   command
       .add_option("--device", options->device,
                   fmt::format("device whose data sheet is used: one of {}",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <optional>
 
 #include <fmt/format.h>
@@ -26,6 +27,12 @@ void check_name(std::string_view option, const std::string& name,
   if (std::ranges::find(known, name) != known.end()) return;
   throw InputError(fmt::format("{}: expected one of {}, got '{}'{}", option, fmt::join(known, ", "),
                                core::printable(name), core::suggestion(name, known)));
+}
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
 }
 
 double read_rate(std::string_view option, const std::string& text) {

@@ -14,6 +14,16 @@ constexpr int kEnvironmentFailed = 1;
 constexpr int kWrongInput = 2;
 constexpr int kOutOfTolerance = 3;
 
+/// What to do first.
+constexpr const char* kStart =
+    "fusewise simulates and plans data-parallel training. To begin:\n\n"
+    "  fusewise simulate googlenet-k80                how long iterations take, under every schedule\n"
+    "  fusewise report resnet50-v100 -o report.html   the same and more, to look at in a browser\n"
+    "  fusewise show scenarios                        what comes with the program\n"
+    "  fusewise init                                  describe a job of your own\n"
+    "  fusewise doctor                                what this machine can do\n"
+    "  fusewise --help                                all commands\n";
+
 int fail(int code, std::string_view message) {
   cli::print_error(message);
   return code;
@@ -42,12 +52,12 @@ int main(int argc, char** argv) {
       "fusewise",
       "Which gradients should travel together, and how does training scale? Simulates and plans\n"
       "data-parallel training from measured layer times and a description of the network.",
-      "fusewise " FUSEWISE_VERSION);
+      "fusewise " FUSEWISE_VERSION, kStart);
   // --help lists the commands in this order.
-  for (const auto& add :
-       {cli::add_simulate, cli::add_sweep, cli::add_plan, cli::add_report, cli::add_validate,
-        cli::add_calibrate, cli::add_show, cli::add_import, cli::add_compare, cli::add_fit, cli::add_estimate,
-        cli::add_measure, cli::add_netlab, cli::add_profile, cli::add_schema})
+  for (const auto& add : {cli::add_simulate, cli::add_sweep, cli::add_plan, cli::add_report,
+                          cli::add_validate, cli::add_calibrate, cli::add_init, cli::add_doctor,
+                          cli::add_show, cli::add_import, cli::add_compare, cli::add_fit, cli::add_estimate,
+                          cli::add_measure, cli::add_netlab, cli::add_profile, cli::add_schema})
     add(program.command());
   return run(program, argc, argv);
 }

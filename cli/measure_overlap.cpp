@@ -1,4 +1,5 @@
 #include "cli/measure_overlap.hpp"
+#include "cli/bundled.hpp"
 
 #include <algorithm>
 
@@ -103,7 +104,8 @@ std::string output_text(const std::optional<core::Profile>& profile, const core:
 void measure_overlap(const OverlapOptions& options, const RankOptions& ranks, int warm_up, int repetitions,
                      const std::string& output) {
   const profiler::Backend& backend = layer_backend(collective_backend(ranks.backend));
-  const core::Model model = core::read_model(core::Field::load(options.model), {});
+  const core::Model model =
+      core::read_model(core::Field::load(input_path(Bundled::model, options.model)), {});
   const std::int64_t bytes = size_of(options.size);
   const std::int64_t batch = options.batch.value_or(model.batch_size);
   std::optional<core::Profile> profile;

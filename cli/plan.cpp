@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/bundled.hpp"
 #include "cli/chosen_schedule.hpp"
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
@@ -105,7 +106,8 @@ void consider(const Options& options, const scenarios::Scenario& scenario,
 }
 
 void plan(const Options& options) {
-  const scenarios::Scenario scenario = scenarios::read_scenario(core::Field::load(options.scenario));
+  const scenarios::Scenario scenario =
+      scenarios::read_scenario(core::Field::load(input_path(Bundled::scenario, options.scenario)));
   const planner::Schedule schedule = chosen_schedule(options.schedule, scenario);
   if (options.consider) return consider(options, scenario, schedule);
   check_whole_tensors(options, schedule);
@@ -143,7 +145,10 @@ void add_plan(const Command& program) {
   auto options = std::make_shared<Options>();
   const Command command = program.add_command("plan", "Plan which gradients travel together");
   command.footer("Example: fusewise plan scenarios/resnet50-v100.json --workers 64 -o resnet50.plan.json");
-  command.add_option("SCENARIO", options->scenario, "a fusewise.scenario file").required();
+  command
+      .add_option("SCENARIO", options->scenario,
+                  "a fusewise.scenario file, or a name that 'fusewise show scenarios' lists")
+      .required();
   command
       .add_option("--workers", options->workers,
                   "number of workers to plan for (default: that of the scenario, if it has only one)")

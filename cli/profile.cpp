@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/bundled.hpp"
 #include "cli/commands.hpp"
 #include "cli/input.hpp"
 #include "cli/output.hpp"
@@ -108,7 +109,7 @@ void verify(const profiler::Backend& backend, const core::Model& model,
 void profile(const Options& options) {
   const profiler::Backend& backend = named_backend(options.backend);
   const core::Model model =
-      core::read_model(core::Field::load(options.model),
+      core::read_model(core::Field::load(input_path(Bundled::model, options.model)),
                        {.sequence_length = options.sequence_length, .input_size = options.input_size});
   if (options.verify) return verify(backend, model, options_of(options, model).session);
   ProgressBar bar;
@@ -133,7 +134,10 @@ void add_profile(const Command& program) {
   command.footer(
       "Example: fusewise profile models/resnet18.json --backend cpu --batch-size 4 -o r18.profile.json");
   constexpr int kMaxRepetitions = 1'000'000;
-  command.add_option("MODEL", options->model, "a fusewise.model file").required();
+  command
+      .add_option("MODEL", options->model,
+                  "a fusewise.model file, or a name that 'fusewise show models' lists")
+      .required();
   command
       .add_option(
           "--backend", options->backend,

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/bundled.hpp"
 #include "cli/chosen_schedule.hpp"
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
@@ -35,7 +36,8 @@ report::Report collect(const core::Field& file, const Options& options) {
 }
 
 void write_report(const Options& options) {
-  const report::Report collected = collect(core::Field::load(options.input), options);
+  const report::Report collected =
+      collect(core::Field::load(input_path(Bundled::scenario, options.input)), options);
   const std::string page = report::page(collected.title, collected.data);
   core::write_file(options.output, page);
   print_warnings(collected.warnings);
@@ -51,10 +53,10 @@ void add_report(const Command& program) {
       "report", "Write one HTML page: scaling, timelines, plan, and what it would take to be faster");
   command.footer("Example: fusewise report scenarios/resnet50-v100.json -o report.html");
   command
-      .add_option(
-          "FILE", options->input,
-          "a fusewise.scenario file, which is simulated and planned; or results of simulate --json, or "
-          "the report of a suite (fusewise.accuracy)")
+      .add_option("FILE", options->input,
+                  "a fusewise.scenario file or the name of a bundled one, which is simulated and planned; or "
+                  "results of simulate --json, or "
+                  "the report of a suite (fusewise.accuracy)")
       .required();
   command.add_output("-o,--output", options->output, "the HTML file").show_default();
   command

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/bundled.hpp"
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
 #include "core/bundled_networks.hpp"
@@ -98,13 +99,75 @@ std::string network_list() {
          "nodes of that size\n";
 }
 
+/// One row per bundled model.
+std::string model_list() {
+  std::vector<std::vector<std::string>> rows = {
+      {"model", "layers", "tensors", "parameters", "GFLOP a sample"}};
+  for (const std::string& name : bundled_names(Bundled::model)) {
+    const core::Model model = core::read_model(core::Field::load(*find_bundled(Bundled::model, name)));
+    rows.push_back({name, fmt::to_string(model.layers.size()), fmt::to_string(tensor_count(model)),
+                    fmt::to_string(parameter_count(model)),
+                    fmt::format("{:.4g}", forward_flops(model) / 1e9)});
+  }
+  return core::aligned(rows, {0}) + "\nfusewise estimate MODEL --device NAME makes a profile of one\n";
+}
+
+/// One row per bundled scenario.
+std::string scenario_list() {
+  std::vector<std::vector<std::string>> rows = {{"scenario", "model", "network", "workers", "schedules"}};
+  for (const std::string& name : bundled_names(Bundled::scenario)) {
+    const scenarios::Scenario scenario =
+        scenarios::read_scenario(core::Field::load(*find_bundled(Bundled::scenario, name)));
+    const std::vector<std::int64_t>& workers = scenario.workers;
+    rows.push_back({name, scenario.profile.model, scenario.network.name,
+                    workers.size() == 1 ? fmt::to_string(workers.front())
+                                        : fmt::format("{} to {}", workers.front(), workers.back()),
+                    fmt::to_string(scenario.schedules.size())});
+  }
+  return core::aligned(rows, {0, 1, 2}) +
+         "\nfusewise simulate NAME, plan NAME and report NAME take one from any folder\n";
+}
+
+/// One row per bundled profile.
+std::string profile_list() {
+  std::vector<std::vector<std::string>> rows = {{"profile", "device", "batch", "layers", "MB", "compute ms"}};
+  for (const std::string& name : bundled_names(Bundled::profile)) {
+    const core::Profile profile =
+        core::read_profile(core::Field::load(*find_bundled(Bundled::profile, name)));
+    double bytes = 0;
+    for (const core::ProfileLayer& layer : profile.layers)
+      for (const auto& tensor : layer.tensors)
+        bytes += static_cast<double>(tensor.elements) *
+                 static_cast<double>(core::bytes_per_element(profile.dtype));
+    rows.push_back({name, profile.device, fmt::to_string(profile.batch_size),
+                    fmt::to_string(profile.layers.size()), fmt::format("{:.1f}", bytes / 1e6),
+                    fmt::format("{:.3f}", (core::forward_us(profile) + core::backward_us(profile)) / 1e3)});
+  }
+  return core::aligned(rows, {0, 1});
+}
+
+struct List {
+  std::string_view name;
+  std::string (*text)();
+};
+
+constexpr List kLists[] = {{"scenarios", scenario_list},
+                           {"models", model_list},
+                           {"profiles", profile_list},
+                           {"networks", network_list}};
+
+/// A file, otherwise the bundled network, scenario, profile or model of that name.
 core::Field loaded(const std::string& path) {
   if (auto bundled = core::find_bundled_network(path)) return std::move(*bundled);
+  for (const Bundled kind : {Bundled::scenario, Bundled::profile, Bundled::model})
+    if (!std::filesystem::exists(path))
+      if (const auto found = find_bundled(kind, path)) return core::Field::load(*found);
   return core::Field::load(path);
 }
 
 void show(const std::string& path) {
-  if (path == "networks") return print(network_list());
+  for (const List& list : kLists)
+    if (list.name == path) return print(printable_lines(list.text()));
   const core::Field file = loaded(path);
   std::vector<std::string_view> known;
   for (const Format& format : kFormats) known.push_back(format.name);
@@ -122,8 +185,8 @@ void add_show(const Command& program) {
   command
       .add_option(
           "FILE", *path,
-          "a profile, network, compressors, model, plan or scenario file; the name of a bundled network; or "
-          "'networks' for a list of those")
+          "a profile, network, compressors, model, plan or scenario file; the name of a bundled one; or "
+          "'scenarios', 'models', 'profiles' or 'networks' for a list of those")
       .required();
   command.on_run([path] { show(*path); });
 }

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/bundled.hpp"
 #include "cli/commands.hpp"
 #include "cli/input.hpp"
 #include "cli/output.hpp"
@@ -50,7 +51,8 @@ void check_timeline_workers(const Options& options, const scenarios::Scenario& s
 }
 
 void simulate(const Options& options) {
-  const scenarios::Scenario scenario = scenarios::read_scenario(core::Field::load(options.scenario));
+  const scenarios::Scenario scenario =
+      scenarios::read_scenario(core::Field::load(input_path(Bundled::scenario, options.scenario)));
   scenarios::RunOptions run = {.progress = ProgressLine()};
   for (const std::string& text : options.what_if)
     run.changes.push_back(planner::read_change(text, scenario.profile));
@@ -80,7 +82,10 @@ void add_simulate(const Command& program) {
   auto options = std::make_shared<Options>();
   const Command command = program.add_command("simulate", "Simulate the schedules of a scenario");
   command.footer("Example: fusewise simulate scenarios/googlenet-k80.json --plot scaling.svg");
-  command.add_option("SCENARIO", options->scenario, "a fusewise.scenario file").required();
+  command
+      .add_option("SCENARIO", options->scenario,
+                  "a fusewise.scenario file, or a name that 'fusewise show scenarios' lists")
+      .required();
   const Option json = command.add_flag("--json", options->json, "print results as JSON instead of a table");
   const Option csv = command.add_flag("--csv", options->csv, "print results as CSV instead of a table");
   csv.excludes(json);

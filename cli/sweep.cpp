@@ -17,6 +17,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/bundled.hpp"
 #include "cli/commands.hpp"
 #include "cli/input.hpp"
 #include "cli/output.hpp"
@@ -49,8 +50,9 @@ struct Loaded {
 };
 
 Loaded load(const Options& options) {
-  const std::string text = read_text(options.scenario);
-  Loaded out = {.sweep = sweep::read_sweep(core::Field::parse(text, options.scenario)), .identity = {}};
+  const std::string file = input_path(Bundled::scenario, options.scenario);
+  const std::string text = read_text(file);
+  Loaded out = {.sweep = sweep::read_sweep(core::Field::parse(text, file)), .identity = {}};
   out.identity = {.inputs = inputs(out.sweep, text), .points = out.sweep.points};
   out.identity.inputs.emplace_back("program", FUSEWISE_VERSION);
   out.identity.inputs.emplace_back("format", name(options.rows()));
@@ -209,7 +211,10 @@ void add_sweep(const Command& program) {
   command.footer(
       "A run that was killed continues with --resume. On several machines: mpirun -n 64 fusewise sweep ...\n"
       "Example: fusewise sweep scenarios/resnet50-v100-sweep.json -o out/sweep.csv");
-  command.add_option("SCENARIO", options->scenario, "a fusewise.scenario file with the key sweep").required();
+  command
+      .add_option("SCENARIO", options->scenario,
+                  "a fusewise.scenario file with the key sweep, or the name of a bundled one")
+      .required();
   const Option lines =
       command.add_flag("--json-lines", options->json_lines, "print one JSON object per line instead of CSV");
   command.add_flag("--csv", options->csv, "print CSV (default)").excludes(lines);

@@ -242,7 +242,6 @@ TEST_CASE("errors: what stands for a file without an end is refused, a link is w
 TEST_CASE("errors: wrong usage ends with 2 and one line") {
   const Files files(R"("workers": [4, 8]})");
   const std::vector<std::vector<std::string>> usages = {
-      {},
       {"simulat"},
       {"simulate"},
       {"simulate", files.scenario(), "--jsn"},

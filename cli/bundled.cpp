@@ -1,0 +1,94 @@
+#include "cli/bundled.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "core/errors.hpp"
+#include "core/field.hpp"
+
+namespace cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What the files of a kind are called, and where they are.
+struct Place {
+  std::string_view what;
+  std::string_view list;  ///< the word after `fusewise show`
+  std::string_view folder;
+  std::string_view ending;
+};
+
+Place place(Bundled kind) {
+  switch (kind) {
+    case Bundled::scenario: return {"scenario", "scenarios", "scenarios", ".json"};
+    case Bundled::model: return {"model", "models", "models", ".json"};
+    case Bundled::profile: break;
+  }
+  return {"profile", "profiles", "traces", ".profile.json"};
+}
+
+bool has_data(const fs::path& folder) {
+  std::error_code none;
+  return fs::is_directory(folder / "scenarios", none) && fs::is_directory(folder / "traces", none);
+}
+
+}  // namespace
+
+std::optional<fs::path> data_folder() {
+  if (const char* set = std::getenv("FUSEWISE_DATA"); set != nullptr && *set != '\0') {
+    if (!has_data(set))
+      throw core::InputError(fmt::format(
+          "FUSEWISE_DATA: expected a folder with scenarios and traces, got '{}'", core::printable(set)));
+    return set;
+  }
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (error) return std::nullopt;
+  const fs::path folder = program.parent_path();
+  for (const fs::path& candidate : {folder.parent_path() / "share" / "fusewise", folder.parent_path(),
+                                    folder.parent_path().parent_path()})
+    if (has_data(candidate)) return candidate;
+  return std::nullopt;
+}
+
+std::vector<std::string> bundled_names(Bundled kind) {
+  std::vector<std::string> out;
+  const std::optional<fs::path> data = data_folder();
+  if (!data) return out;
+  const Place at = place(kind);
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(*data / at.folder, none)) {
+    const std::string name = entry.path().filename().string();
+    if (name.size() > at.ending.size() && name.substr(name.size() - at.ending.size()) == at.ending)
+      out.push_back(name.substr(0, name.size() - at.ending.size()));
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::optional<fs::path> find_bundled(Bundled kind, const std::string& name) {
+  const std::vector<std::string> known = bundled_names(kind);
+  if (std::find(known.begin(), known.end(), name) == known.end()) return std::nullopt;
+  const Place at = place(kind);
+  return *data_folder() / at.folder / (name + std::string(at.ending));
+}
+
+std::string input_path(Bundled kind, const std::string& name) {
+  std::error_code none;
+  const bool is_name = name.find('/') == std::string::npos && name.find('.') == std::string::npos;
+  if (!is_name || (fs::exists(name, none) && !fs::is_directory(name, none))) return name;
+  if (const auto found = find_bundled(kind, name)) return found->string();
+  const std::vector<std::string> names = bundled_names(kind);
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  const std::string similar = core::suggestion(name, known);
+  if (similar.empty()) return name;
+  const Place at = place(kind);
+  throw core::InputError(fmt::format("{}: expected a file, or a {} that 'fusewise show {}' lists{}",
+                                     core::one_line(name), at.what, at.list, similar));
+}
+
+}  // namespace cli

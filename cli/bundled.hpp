@@ -1,0 +1,28 @@
+// Data that come with the program (scenarios, models and profiles), found by name from any folder.
+
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cli {
+
+enum class Bundled { scenario, model, profile };
+
+/// The folder that holds them: FUSEWISE_DATA where it is set, share/fusewise beside the folder of the
+/// program, or the source tree in which the program was built. None where there is no such folder.
+std::optional<std::filesystem::path> data_folder();
+
+/// The names of this kind, sorted.
+std::vector<std::string> bundled_names(Bundled kind);
+
+/// The file with this name, if it comes with the program.
+std::optional<std::filesystem::path> find_bundled(Bundled kind, const std::string& name);
+
+/// The path of an input: a file, otherwise the name of what comes with the program. A name that is neither is
+/// returned as it is; if it resembles a bundled one, throws InputError.
+std::string input_path(Bundled kind, const std::string& name);
+
+}  // namespace cli

@@ -1,0 +1,170 @@
+// fusewise init: writes a scenario from four answers, given as options or on a terminal.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/bundled.hpp"
+#include "cli/commands.hpp"
+#include "cli/input.hpp"
+#include "cli/output.hpp"
+#include "core/bundled_networks.hpp"
+#include "core/errors.hpp"
+#include "core/estimate/estimate.hpp"
+#include "core/files.hpp"
+#include "core/json_text.hpp"
+#include "planner/job/registry.hpp"
+#include "planner/scenarios/scenario.hpp"
+
+namespace cli {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Options {
+  std::string model;
+  std::string device;
+  std::string network;
+  std::vector<std::int64_t> workers;
+  std::string output = "scenario.json";
+};
+
+/// Asks on the terminal; elsewhere an option that is missing is an error.
+std::string ask(const std::string& option, const std::string& question) {
+  if (::isatty(STDIN_FILENO) == 0)
+    throw core::InputError(
+        fmt::format("{}: expected it, as there is no terminal to ask on, got nothing (try --help)", option));
+  print(question + " ");
+  std::string answer;
+  if (!std::getline(std::cin, answer) || answer.empty())
+    throw core::InputError(fmt::format("{}: expected an answer, got nothing", option));
+  return answer;
+}
+
+std::int64_t read_count(const std::string& text) {
+  constexpr std::int64_t kMax = 1'000'000;
+  std::size_t used = 0;
+  std::int64_t out = 0;
+  try {
+    out = std::stoll(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  if (used == 0 || text.find_first_not_of(' ', used) != std::string::npos || out < 1 || out > kMax)
+    reject("--workers", "numbers from 1 to 1000000 with commas between them", text);
+  return out;
+}
+
+std::vector<std::int64_t> read_workers(const std::string& text) {
+  std::vector<std::int64_t> out;
+  for (std::size_t from = 0; from <= text.size();) {
+    const std::size_t to = std::min(text.find(',', from), text.size());
+    out.push_back(read_count(text.substr(from, to - from)));
+    from = to + 1;
+  }
+  return out;
+}
+
+void complete(Options& options) {
+  if (options.model.empty())
+    options.model = ask("--model", fmt::format("Which model? A profile or model file, or one of {}:",
+                                               fmt::join(bundled_names(Bundled::model), ", ")));
+  const bool is_profile = options.model.find(".profile.") != std::string::npos ||
+                          find_bundled(Bundled::profile, options.model).has_value();
+  if (options.device.empty() && !is_profile)
+    options.device = ask("--device", fmt::format("On which GPU? One of {}:",
+                                                 fmt::join(planner::names(core::devices()), ", ")));
+  if (options.network.empty())
+    options.network =
+        ask("--network",
+            "Which network? A rate such as 25gbit, a network file, or a name that 'fusewise show "
+            "networks' lists:");
+  if (options.workers.empty())
+    options.workers = read_workers(ask("--workers", "How many workers? Such as 4,8,16:"));
+}
+
+/// A profile file or a bundled profile as it is; a model is estimated on the device.
+core::Profile profile_of(const Options& options) {
+  const auto bundled = find_bundled(Bundled::profile, options.model);
+  const core::Field file =
+      core::Field::load(bundled ? bundled->string() : input_path(Bundled::model, options.model));
+  if (file.at("format").one_of({"fusewise.profile", "fusewise.model"}) == "fusewise.profile")
+    return core::read_profile(file);
+  if (options.device.empty())
+    throw core::InputError("--device: expected it with a model, whose layers are estimated, got nothing");
+  const std::string device = lower(options.device);
+  check_name("--device", device, planner::names(core::devices()));
+  return core::estimate(core::read_model(file), core::device(device).value());
+}
+
+/// The name of a bundled network, the path of a file, or a link of a given rate.
+ordered_json network_of(const std::string& text) {
+  if (core::find_bundled_network(text)) return text;
+  if (text.find(".json") != std::string::npos) return std::filesystem::absolute(text).string();
+  constexpr double kAlphaUs = 20;  // of TCP in a data centre
+  const double gbps = read_rate("--network", text) / 1e9;
+  return {{"format", "fusewise.network"},
+          {"version", 1},
+          {"name", text},
+          {"line_rate_gbps", gbps},
+          {"origin",
+           {{"kind", "estimated"},
+            {"source",
+             fmt::format("line rate, and a startup of {:g} us; measure yours: fusewise measure", kAlphaUs)}}},
+          {"link", {{"alpha_us", kAlphaUs}, {"beta_us_per_byte", 8e-3 / gbps}}}};
+}
+
+void init(Options options) {
+  complete(options);
+  const core::Profile profile = profile_of(options);
+  const ordered_json scenario = {{"format", "fusewise.scenario"},
+                                 {"version", 1},
+                                 {"name", fmt::format("{} on {}", profile.model, options.network)},
+                                 {"workers", options.workers},
+                                 {"schedules", {"wfbp", "ddp", "horovod", "fusewise", "fusewise-dear"}},
+                                 {"network", network_of(options.network)},
+                                 {"profile", ordered_json::parse(core::profile_text(profile))}};
+  const std::string text = core::json_text(scenario);
+  (void)scenarios::read_scenario(
+      core::Field::parse(text, options.output));  // refuses what cannot be simulated
+  core::write_file(options.output, text);
+  print(printable_lines(fmt::format(
+      "{0}: {1}, {2} layers, {3}\nnext: fusewise simulate {0}\n      fusewise plan {0} --workers {4}\n      "
+      "fusewise report {0}\n",
+      options.output, profile.model, profile.layers.size(), profile.origin.source, options.workers.back())));
+}
+
+}  // namespace
+
+void add_init(const Command& program) {
+  auto options = std::make_shared<Options>();
+  const Command command =
+      program.add_command("init", "Write a scenario for a job of your own, from four answers");
+  command.footer(
+      "What is not given is asked for on the terminal.\n"
+      "Example: fusewise init --model resnet50 --device a100 --network 25gbit --workers 8,16,32 -o "
+      "mine.json");
+  command.add_option(
+      "--model", options->model,
+      "a profile or model file, or a name that 'fusewise show models' or 'show profiles' lists");
+  command.add_option(
+      "--device", options->device,
+      fmt::format("for a model: the GPU whose data sheet gives the times of its layers: one of {}",
+                  fmt::join(planner::names(core::devices()), ", ")));
+  command.add_option("--network", options->network,
+                     "a rate such as 25gbit, a network file, or a name that 'fusewise show networks' lists");
+  command.add_option("--workers", options->workers, "numbers of workers, such as 8,16,32")
+      .delimiter(',')
+      .check(range<std::int64_t>(1, 1'000'000));
+  command.add_output("-o,--output", options->output, "the scenario").show_default();
+  command.on_run([options] { init(*options); });
+}
+
+}  // namespace cli

@@ -1,0 +1,131 @@
+// The first commands of a new user: bundled data by name, init, doctor, and no command at all.
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <tuple>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "core/files.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace {
+
+using nlohmann::json;
+using support::Outcome;
+using support::run_program;
+
+void go_elsewhere() {
+  if (::chdir("/") != 0) ::_exit(126);
+}
+
+TEST_CASE("start: without arguments the program says what to do first, and that works") {
+  const Outcome outcome = run_program({});
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.err.empty());
+  for (const char* command : {"simulate googlenet-k80", "report resnet50-v100", "init", "doctor", "--help"}) {
+    CAPTURE(command);
+    CHECK(outcome.out.find(std::string("fusewise ") + command) != std::string::npos);
+  }
+}
+
+TEST_CASE("start: bundled scenarios, models and profiles are found by name from any folder") {
+  const Outcome by_name = run_program({"simulate", "googlenet-k80"}, go_elsewhere);
+  CHECK(by_name.err.empty());
+  CHECK(by_name.out == run_program({"simulate", "scenarios/googlenet-k80.json"}).out);
+  CHECK(run_program({"plan", "googlenet-k80", "--workers", "8"}, go_elsewhere).exit_code == 0);
+  CHECK(run_program({"sweep", "resnet50-v100-sweep"}, go_elsewhere).out ==
+        run_program({"sweep", "scenarios/resnet50-v100-sweep.json"}).out);
+  CHECK(run_program({"estimate", "resnet18", "--device", "v100"}, go_elsewhere).out ==
+        run_program({"estimate", "models/resnet18.json", "--device", "v100"}).out);
+  CHECK(run_program({"show", "resnet50-v100"}, go_elsewhere).out ==
+        run_program({"show", "scenarios/resnet50-v100.json"}).out);
+  CHECK(run_program({"show", "bert-base-v100"}, go_elsewhere).out ==
+        run_program({"show", "traces/bert-base-v100.profile.json"}).out);
+}
+
+TEST_CASE("start: every list of bundled data names its files, and every one of them can be shown") {
+  for (const auto& [list, folder, ending] :
+       {std::tuple{"scenarios", "scenarios", ".json"}, std::tuple{"models", "models", ".json"},
+        std::tuple{"profiles", "traces", ".profile.json"}}) {
+    const std::string text = run_program({"show", list}, go_elsewhere).out;
+    for (const auto& entry : std::filesystem::directory_iterator(support::source_dir() / folder)) {
+      const std::string name = entry.path().filename().string();
+      const std::string end = ending;
+      if (name.size() < end.size() || name.substr(name.size() - end.size()) != end) continue;
+      CAPTURE(name);
+      CHECK(text.find("\n" + name.substr(0, name.size() - end.size()) + " ") != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("start: a name that is nearly right is suggested, and a missing file is still a missing file") {
+  CHECK(run_program({"simulate", "googlenet-k8"}).err ==
+        "googlenet-k8: expected a file, or a scenario that 'fusewise show scenarios' lists, did you mean "
+        "'googlenet-k80'?\n");
+  CHECK(run_program({"simulate", "nothing-like-it-at-all"}).err ==
+        "nothing-like-it-at-all: /: expected a file that can be read, got: No such file or directory\n");
+}
+
+TEST_CASE("start: names of devices ignore case") {
+  CHECK(run_program({"estimate", "resnet18", "--device", "A100"}).out ==
+        run_program({"estimate", "resnet18", "--device", "a100"}).out);
+  CHECK(run_program({"estimate", "resnet18", "--device", "A100"}).exit_code == 0);
+}
+
+TEST_CASE("init: four options make a scenario that can be simulated, planned and reported") {
+  const support::TemporaryFolder folder;
+  const std::string file = (folder.path() / "mine.json").string();
+  const Outcome made = run_program({"init", "--model", "resnet18", "--device", "A100", "--network", "25gbit",
+                                    "--workers", "8,16", "-o", file},
+                                   go_elsewhere);
+  CAPTURE(made.err);
+  REQUIRE(made.exit_code == 0);
+  const json scenario = json::parse(core::read_file(file));
+  CHECK(scenario.at("workers") == json({8, 16}));
+  CHECK(scenario.at("network").at("line_rate_gbps") == 25.0);
+  CHECK(scenario.at("network").at("link").at("beta_us_per_byte") == 0.00032);  // 8 bits / 25 bits per ns
+  CHECK(json::parse(run_program({"simulate", file, "--json"}).out).at("results").size() == 10);
+  CHECK(run_program({"plan", file, "--workers", "16"}).exit_code == 0);
+  CHECK(run_program({"report", file, "-o", (folder.path() / "r.html").string()}).exit_code == 0);
+}
+
+TEST_CASE("init: a measured profile needs no device and a network may be a file") {
+  const support::TemporaryFolder folder;
+  const std::string file = (folder.path() / "mine.json").string();
+  const Outcome made = run_program({"init", "--model", "bert-base-v100", "--network",
+                                    (support::source_dir() / "traces" / "v100-10gbe.network.json").string(),
+                                    "--workers", "4", "-o", file});
+  CAPTURE(made.err);
+  REQUIRE(made.exit_code == 0);
+  CHECK(run_program({"simulate", file}, go_elsewhere).exit_code == 0);
+}
+
+TEST_CASE("init: what is missing is asked for on a terminal only") {
+  const Outcome outcome =
+      run_program({"init", "--model", "resnet18", "--network", "25gbit", "--workers", "4"},
+                  [] { ::close(STDIN_FILENO); });
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.err ==
+        "--device: expected it, as there is no terminal to ask on, got nothing (try --help)\n");
+}
+
+TEST_CASE("doctor: every finding says what it is good for, and what to do where it is missing") {
+  const Outcome outcome = run_program({"doctor", "--json"});
+  CHECK(outcome.exit_code == 0);
+  const json all = json::parse(outcome.out).at("findings");
+  CHECK(all.size() == 8);
+  for (const json& each : all) {
+    CHECK(!each.at("use").get<std::string>().empty());
+    CHECK(each.contains("remedy") != each.at("is_there").get<bool>());
+  }
+  CHECK(all.at(0).at("found") == support::source_dir().string());
+  const std::string table = run_program({"doctor"}).out;
+  for (const json& each : all) CHECK(table.find(each.at("what").get<std::string>()) != std::string::npos);
+}
+
+}  // namespace
