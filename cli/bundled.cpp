@@ -45,12 +45,16 @@ std::optional<fs::path> data_folder() {
           "FUSEWISE_DATA: expected a folder with scenarios and traces, got '{}'", core::printable(set)));
     return set;
   }
+  std::vector<fs::path> candidates;
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  if (error) return std::nullopt;
-  const fs::path folder = program.parent_path();
-  for (const fs::path& candidate : {folder.parent_path() / "share" / "fusewise", folder.parent_path(),
-                                    folder.parent_path().parent_path()})
+  if (!error) {
+    const fs::path above = program.parent_path().parent_path();
+    candidates = {above / "share" / "fusewise", above, above.parent_path()};
+  } else {
+    candidates = {"/usr/local/share/fusewise", "/usr/share/fusewise"};  // where /proc is not mounted
+  }
+  for (const fs::path& candidate : candidates)
     if (has_data(candidate)) return candidate;
   return std::nullopt;
 }

@@ -89,6 +89,7 @@ Command Command::add_command(const std::string& name, const std::string& help) c
 }
 
 void Command::require_subcommand() const { app_->require_subcommand(1); }
+void Command::hide() const { app_->group(""); }
 void Command::footer(const std::string& text) const { app_->footer(text); }
 void Command::on_run(const std::function<void()>& run) const { app_->callback(run); }
 
@@ -107,6 +108,36 @@ Program::Program(const std::string& name, const std::string& help, const std::st
 }
 
 Program::~Program() = default;
+
+namespace {
+
+OptionText text_of(const CLI::Option& option) {
+  return {.names = option.get_positional() ? option.get_name() : option.get_name(false, true),
+          .help = option.get_description(),
+          .is_positional = option.get_positional(),
+          .takes_value = option.get_expected_max() > 0};
+}
+
+CommandText text_of(const CLI::App& app) {
+  CommandText out = {.name = app.get_name(),
+                     .help = app.get_description(),
+                     .footer = app.get_footer(),
+                     .options = {},
+                     .commands = {}};
+  for (const CLI::Option* option : app.get_options({})) out.options.push_back(text_of(*option));
+  for (const CLI::App* each : app.get_subcommands([](const CLI::App* /*any*/) { return true; })) {
+    const CommandText below = text_of(*each);
+    if (each->get_name().empty())  // a group of options
+      out.options.insert(out.options.end(), below.options.begin(), below.options.end());
+    else if (!each->get_group().empty())
+      out.commands.push_back(below);
+  }
+  return out;
+}
+
+}  // namespace
+
+CommandText Program::text() const { return text_of(*app_); }
 
 namespace {
 

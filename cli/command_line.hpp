@@ -77,6 +77,8 @@ class Command {
   Command add_group(const std::string& title, const std::string& help) const;
   Command add_command(const std::string& name, const std::string& help) const;
   void require_subcommand() const;
+  /// --help does not list the command.
+  void hide() const;
   /// Text below the options in --help.
   void footer(const std::string& text) const;
   void on_run(const std::function<void()>& run) const;
@@ -85,6 +87,23 @@ class Command {
 
  private:
   CLI::App* app_;
+};
+
+/// An option or a positional argument as text, for manuals and completions.
+struct OptionText {
+  std::string names;  ///< "-o,--output", or the name of a positional argument
+  std::string help;
+  bool is_positional = false;
+  bool takes_value = false;
+};
+
+/// A command as text, with its subcommands.
+struct CommandText {
+  std::string name;
+  std::string help;
+  std::string footer;
+  std::vector<OptionText> options;
+  std::vector<CommandText> commands;
 };
 
 /// The program, which runs one of its commands.
@@ -97,6 +116,9 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   Command command() const { return Command(app_.get()); }
+
+  /// All commands that --help lists, with their options.
+  CommandText text() const;
 
   /// Runs the command that the arguments name and returns an empty text, or returns the text that --help,
   /// --version or no argument at all asks for. Throws InputError for arguments that are wrong.

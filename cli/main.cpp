@@ -1,11 +1,15 @@
 // fusewise: parses the command line, runs one command, and turns an error into one line and an exit code.
 
+#include <filesystem>
+#include <memory>
 #include <new>
 
 #include "cli/commands.hpp"
+#include "cli/manual.hpp"
 #include "cli/output.hpp"
 #include "core/errors.hpp"
 #include "core/file_guard.hpp"
+#include "core/files.hpp"
 
 namespace {
 
@@ -27,6 +31,21 @@ constexpr const char* kStart =
 int fail(int code, std::string_view message) {
   cli::print_error(message);
   return code;
+}
+
+/// A hidden command that the build calls: it writes manual pages and completions.
+void add_manual(cli::Program& program) {
+  auto folder = std::make_shared<std::string>();
+  const cli::Command command = program.command().add_command("manual", "Write manual pages and completions");
+  command.hide();
+  command.add_option("FOLDER", *folder, "folder share of an installation").required();
+  command.on_run([folder, &program] {
+    for (const cli::ManualFile& file : cli::manual(program.text(), FUSEWISE_VERSION)) {
+      const std::filesystem::path path = std::filesystem::path(*folder) / file.path;
+      std::filesystem::create_directories(path.parent_path());
+      core::write_file(path, file.text);
+    }
+  });
 }
 
 int run(cli::Program& program, int argc, char** argv) {
@@ -59,5 +78,6 @@ int main(int argc, char** argv) {
                           cli::add_show, cli::add_import, cli::add_compare, cli::add_fit, cli::add_estimate,
                           cli::add_measure, cli::add_netlab, cli::add_profile, cli::add_schema})
     add(program.command());
+  add_manual(program);
   return run(program, argc, argv);
 }

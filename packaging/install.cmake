@@ -1,0 +1,44 @@
+# What `cmake --install` installs, in three components: the program with its data, the Python files that the wheel adds,
+# and the libraries for programs of others. CPack makes a Debian package of the first.
+
+include(GNUInstallDirs)
+
+install(TARGETS fusewise RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+install(DIRECTORY scenarios models traces DESTINATION ${CMAKE_INSTALL_DATADIR}/fusewise COMPONENT program)
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+install(DIRECTORY ${PROJECT_BINARY_DIR}/cli/share/ DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT program)
+
+install(FILES profiler/torch/fusewise_torch.py DESTINATION . COMPONENT python EXCLUDE_FROM_ALL)
+
+# The libraries stand in a folder of their own, because their names are short.
+set(libraries project_options sim cluster core planner scenarios)
+install(TARGETS ${libraries} EXPORT fusewise-targets
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/fusewise COMPONENT development
+  INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/fusewise)
+foreach(folder sim core planner)
+  install(DIRECTORY ${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/fusewise COMPONENT development
+    FILES_MATCHING PATTERN "*.hpp" PATTERN report EXCLUDE PATTERN sweep EXCLUDE)
+endforeach()
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/fusewise)
+install(EXPORT fusewise-targets NAMESPACE fusewise:: DESTINATION ${package_folder} COMPONENT development)
+include(CMakePackageConfigHelpers)
+configure_package_config_file(packaging/fusewise-config.cmake.in ${PROJECT_BINARY_DIR}/fusewise-config.cmake
+  INSTALL_DESTINATION ${package_folder})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/fusewise-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/fusewise-config.cmake ${PROJECT_BINARY_DIR}/fusewise-config-version.cmake
+  DESTINATION ${package_folder} COMPONENT development)
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_VENDOR "The fusewise authors")
+set(CPACK_PACKAGE_CONTACT "The fusewise authors <fusewise@example.invalid>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Simulates and plans data-parallel training")
+set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+set(CPACK_COMPONENTS_ALL program)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_COMPONENTS_GROUPING ALL_COMPONENTS_IN_ONE)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+include(CPack)

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Installs a build tree into an empty folder and uses it from there: the program with its data by name, manual pages,
+completion, and a C++ program that finds the libraries with find_package(fusewise)."""
+
+import argparse
+import pathlib
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+def run(*command, **options):
+    return subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True, **options).stdout
+
+
+def check_program(prefix):
+    program = prefix / "bin" / "fusewise"
+    environment = {"PATH": "/usr/bin:/bin"}
+    by_name = run(program, "simulate", "googlenet-k80", cwd="/", env=environment)
+    assert by_name == run(program, "simulate", ROOT / "scenarios" / "googlenet-k80.json", env=environment)
+    assert str(prefix / "share" / "fusewise") in run(program, "doctor", cwd="/", env=environment)
+
+
+def check_manual(prefix):
+    commands = [line.split()[0] for line in run(prefix / "bin" / "fusewise", "--help").split("Subcommands:\n")[1].splitlines()
+                if line.startswith("  ") and line.split()]
+    pages = sorted(page.name for page in (prefix / "share" / "man" / "man1").iterdir())
+    assert pages == sorted(["fusewise.1", *(f"fusewise-{name}.1" for name in commands)]), pages
+    completion = prefix / "share" / "bash-completion" / "completions" / "fusewise"
+
+    def completed(*words):
+        text = " ".join(words)
+        return run("bash", "-c", f"source {completion}; COMP_WORDS=({text}); COMP_CWORD={len(words) - 1}; _fusewise; "
+                                 "printf '%s\\n' \"${COMPREPLY[@]}\"").split()
+
+    assert completed("fusewise", "pl") == ["plan"], completed("fusewise", "pl")
+    assert "--explain" in completed("fusewise", "plan", "--ex")
+    assert completed("fusewise", "netlab", "stat") == ["status"]
+    assert "--sizes" in completed("fusewise", "measure", "--si")
+
+
+def check_library(prefix, folder, cmake):
+    build = folder / "example"
+    run(cmake, "-S", ROOT / "docs" / "examples" / "library", "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run(cmake, "--build", build)
+    scenario = prefix / "share" / "fusewise" / "scenarios" / "googlenet-k80.json"
+    shown = run(build / "library_example", scenario)
+    program = prefix / "bin" / "fusewise"
+    assert shown.startswith(run(program, "simulate", scenario))
+    assert "2048 workers, pipeline wfbp" in shown
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("--cmake", default="cmake")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        prefix = folder / "prefix"
+        run(options.cmake, "--install", options.build, "--prefix", prefix)
+        check_program(prefix)
+        check_manual(prefix)
+        check_library(prefix, folder, options.cmake)
+
+
+if __name__ == "__main__":
+    main()
