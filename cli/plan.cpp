@@ -161,7 +161,8 @@ void add_plan(const Command& program) {
                      "write the plan to this file and print a summary (default: print the plan)");
   const Option emit = command
                           .add_option("--emit", options->emit,
-                                      "print the plan as code or configuration for a training framework")
+                                      "print the plan as code or configuration for a training framework, "
+                                      "priced as it behaves (docs/frameworks.md)")
                           .check(one_of(planner::names(planner::emitters())));
   const Option explain = command
                              .add_flag("--explain", options->explain,
