@@ -35,14 +35,13 @@ struct Options {
 
 /// The traces of one side with their report.
 ranks::Report read_side(const std::vector<std::string>& names, const Options& options) {
-  const std::vector<std::string> files = files_of(names);
-  const ranks::SourceKind kind = kind_of_all(files);
-  if (kind != ranks::SourceKind::kineto && kind != ranks::SourceKind::nsys)
+  const Recordings recordings = recordings_of(names);
+  if (recordings.kind != ranks::SourceKind::kineto && recordings.kind != ranks::SourceKind::nsys)
     throw core::InputError(
         fmt::format("{}: /: expected a trace of the PyTorch profiler or an SQLite export of Nsight Systems, "
                     "got another file",
-                    core::one_line(files.front())));
-  return ranks::make_report(read_ranks(files, options.step));
+                    core::one_line(recordings.files.front())));
+  return ranks::make_report(read_ranks(recordings, options.step));
 }
 
 compared::Iteration measured(const ranks::Report& report, const Options& options) {
@@ -81,11 +80,15 @@ Inputs inputs_of(const ranks::Report& report, const Options& options, std::vecto
     warnings.emplace_back("the prediction uses the profile of the trace itself; --profile names another");
   }
   if (!out.network.empty()) return out;
-  if (report.job.ranks.size() == 1 && !imported.network)
+  const auto rank = static_cast<std::size_t>(&trace - report.job.ranks.data());
+  const std::optional<std::size_t> group = ranks::gradient_group(report, rank, options.group);
+  const traces::Measurements measured =
+      group ? ranks::measurements_of(report, *group) : traces::Measurements{};
+  if (measured.series.empty())
     throw core::InputError(fmt::format(
         "{}: /: expected collectives of known sizes, or --network, got neither", core::one_line(trace.path)));
-  out.network = core::network_text(
-      report.job.ranks.size() == 1 ? *imported.network : network_of_group(report, options.group, "", 0));
+  out.network = core::network_text(network_of_group(report, measured, "", 0));
+  add(warnings, traces::curve_warnings(measured.series));
   warnings.emplace_back("the prediction uses the network of the traces themselves; --network names another");
   return out;
 }

@@ -29,7 +29,7 @@ struct Options {
   std::string output;
   std::string network;
   std::string step = std::string(kineto::kProfilerStep);
-  std::string dtype = "float32";
+  std::string dtype;
   std::string tensors = "parameter";
   std::optional<double> iteration_ms;
   std::string group;
@@ -95,7 +95,8 @@ void import_network(const Options& options, const traces::ImportOptions& import_
 /// What the traces of several ranks say of one of them.
 struct OfRanks {
   std::optional<core::Network> network = {};  ///< from last arrival to last end
-  std::optional<double> waiting_us = {};      ///< exposed, for slower workers, in an iteration
+  std::vector<std::string> curve_warnings = {};
+  std::optional<double> waiting_us = {};  ///< exposed, for slower workers, in an iteration
 };
 
 /// Imports the trace of one rank.
@@ -104,11 +105,15 @@ void import_kineto(const Options& options, const traces::ImportOptions& import_o
   if (options.output.empty() && !options.network.empty())
     return import_network(options, import_options, trace);
   kineto::Imported imported = kineto::import_trace(trace, import_options, options.step);
-  if (of_ranks.network) imported.network = std::move(of_ranks.network);
+  if (of_ranks.network) {
+    imported.network = std::move(of_ranks.network);
+    imported.curve_warnings = std::move(of_ranks.curve_warnings);
+  }
   if (!options.network.empty() && !imported.network)
     throw core::InputError(fmt::format(
         "{}: /: expected NCCL kernels of known sizes, to write a network, got none", core::one_line(trace)));
   print_warnings(imported.warnings);
+  print_warnings(imported.curve_warnings);
   const std::string comparison = add_waiting(imported, of_ranks.waiting_us);
   std::vector<core::FileText> files;
   if (!options.output.empty()) files.push_back({options.output, profile_text(imported.profile)});
@@ -122,31 +127,44 @@ void import_kineto(const Options& options, const traces::ImportOptions& import_o
   print(text);
 }
 
-/// What several ranks measured, for the prediction of one of them.
-OfRanks of_ranks(const Options& options, const ranks::Report& report) {
+/// What the ranks measured of the group that sums gradients, or of --group; one rank alone does not tell
+/// waiting and transfer apart. The network is used for the prediction, also if it is not written.
+OfRanks of_ranks(const Options& options, const ranks::Report& report, const ranks::RankTrace& chosen) {
   OfRanks out;
-  if (!options.network.empty())
+  const auto take = [&](const traces::Measurements& measured) {
+    if (measured.series.empty()) return;
     out.network =
-        network_of_group(report, options.group, options.import.network_name, options.import.line_rate_gbps);
+        network_of_group(report, measured, options.import.network_name, options.import.line_rate_gbps);
+    out.curve_warnings = traces::curve_warnings(measured.series);
+  };
+  if (!options.network.empty()) take(ranks::measurements_of(report, options.group));
+  if (options.output.empty()) return out;
+  const auto rank = static_cast<std::size_t>(&chosen - report.job.ranks.data());
+  const std::optional<std::size_t> group = ranks::gradient_group(report, rank, options.group);
+  if (!group) return out;
+  const bool knows_more = report.job.ranks.size() > 1 || !options.group.empty();
+  if (!out.network && knows_more) take(ranks::measurements_of(report, *group));
+  out.waiting_us = ranks::waiting_us(report, rank, *group);
   return out;
 }
 
 /// The traces of a job's ranks: a report, the network from last arrival to last end, and the profile of one
 /// rank.
 void import_job(const Options& options, const traces::ImportOptions& import_options,
-                const std::vector<std::string>& files, ranks::SourceKind kind) {
-  if (!options.output.empty() && kind == ranks::SourceKind::nsys)
+                const Recordings& recordings) {
+  if (!options.output.empty() && recordings.kind == ranks::SourceKind::nsys)
     throw core::InputError(fmt::format(
         "{}: /: expected a trace of the PyTorch profiler for --output, got an export of Nsight Systems, "
         "which does not hold the sizes of gradients",
-        core::one_line(files.front())));
-  const ranks::Report report = ranks::make_report(read_ranks(files, options.step));
+        core::one_line(recordings.files.front())));
+  const ranks::Report report = ranks::make_report(read_ranks(recordings, options.step));
   const ranks::RankTrace& chosen = trace_of(report, options.rank);
-  OfRanks measured = of_ranks(options, report);
+  OfRanks measured = of_ranks(options, report, chosen);
   print_warnings(report.warnings);
   if (!options.output.empty()) {
     import_kineto(options, import_options, chosen.path, std::move(measured));
   } else if (measured.network) {
+    print_warnings(measured.curve_warnings);
     core::write_files({{options.network, network_text(*measured.network)}});
     if (!options.json) print(summary(*measured.network) + '\n');
   }
@@ -198,22 +216,36 @@ core::Profile with_iteration(core::Profile profile, double iteration_ms) {
   return profile;
 }
 
+/// The files, of the kind that --format states or that they show.
+Recordings recordings_for(const Options& options) {
+  if (options.import.format.empty()) return recordings_of(options.logs);
+  Recordings out = {
+      .files = {},
+      .kind = options.import.format == kKineto ? ranks::SourceKind::kineto : ranks::SourceKind::log};
+  for (const std::string& each : options.logs) {
+    std::error_code none;
+    const bool is_folder = std::filesystem::is_directory(each, none);
+    const std::vector<std::string> files =
+        is_folder ? recordings_of({each}).files : std::vector<std::string>{each};
+    out.files.insert(out.files.end(), files.begin(), files.end());
+  }
+  return out;
+}
+
 void import(const Options& options) {
   traces::ImportOptions import_options = options.import;
   read_model(options.import.model, import_options);
-  import_options.dtype = *core::dtype(options.dtype);
+  if (!options.dtype.empty()) import_options.dtype = core::dtype(options.dtype);
   import_options.tensors = options.tensors == "layer" ? traces::Grouping::layer : traces::Grouping::parameter;
-  const std::vector<std::string> files = files_of(options.logs);
-  const bool is_recognised = options.import.format.empty();
-  const ranks::SourceKind kind = options.import.format == kKineto ? ranks::SourceKind::kineto
-                                 : is_recognised                  ? kind_of_all(files)
-                                                                  : ranks::SourceKind::log;
+  const Recordings recordings = recordings_for(options);
+  const ranks::SourceKind kind = recordings.kind;
+  const std::vector<std::string>& files = recordings.files;
   if (kind != ranks::SourceKind::log && options.iteration_ms)
     throw core::InputError("--iteration-ms: expected a log without iterations of its own, got a trace");
   if (kind == ranks::SourceKind::execution_trace) return import_execution_trace(options, files.front());
   const bool is_job = files.size() > 1 || options.json || options.rank >= 0 || !options.group.empty() ||
                       kind == ranks::SourceKind::nsys;
-  if (kind != ranks::SourceKind::log && is_job) return import_job(options, import_options, files, kind);
+  if (kind != ranks::SourceKind::log && is_job) return import_job(options, import_options, recordings);
   if (kind == ranks::SourceKind::kineto) return import_kineto(options, import_options, files.front());
   if (!options.network.empty())
     throw core::InputError(
@@ -280,9 +312,10 @@ void add_import(const Command& program) {
       .add_option("--batch", options->import.batch_size, "samples per worker, if the log does not contain it")
       .check(range<std::int64_t>(1, 1'000'000'000));
   command.add_option("--device", options->import.device, "device that was measured");
-  command.add_option("--dtype", options->dtype, "element type of the gradients")
-      .check(one_of({"float32", "float16", "bfloat16"}))
-      .show_default();
+  command
+      .add_option("--dtype", options->dtype,
+                  "element type of the gradients (default: that of a trace's collectives, or float32)")
+      .check(one_of({"float32", "float16", "bfloat16"}));
   command.add_option("--tensors", options->tensors, "one tensor per parameter, or one per layer")
       .check(one_of({"parameter", "layer"}))
       .show_default();

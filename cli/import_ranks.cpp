@@ -29,13 +29,19 @@ std::string_view name(SourceKind kind) {
   return "a log or an unknown file";
 }
 
-/// The traces in a folder; other files in it are left out.
-std::vector<std::string> files_in(const std::string& folder) {
-  std::vector<std::string> out;
+struct Recording {
+  std::string file;
+  SourceKind kind = SourceKind::log;
+};
+
+/// The recordings in a folder; other files in it are left out.
+std::vector<Recording> recordings_in(const std::string& folder) {
+  std::vector<Recording> out;
   std::error_code problem;
   for (const auto& entry : std::filesystem::directory_iterator(folder, problem)) {
-    const std::string file = entry.path().string();
-    if (entry.is_regular_file(problem) && ranks::source_kind(file) != SourceKind::log) out.push_back(file);
+    if (!entry.is_regular_file(problem)) continue;
+    Recording each = {.file = entry.path().string(), .kind = ranks::source_kind(entry.path().string())};
+    if (each.kind != SourceKind::log) out.push_back(std::move(each));
   }
   if (problem)
     throw InputError(fmt::format("{}: /: expected a folder that can be read, got: {}", core::one_line(folder),
@@ -43,42 +49,40 @@ std::vector<std::string> files_in(const std::string& folder) {
   if (out.empty())
     throw InputError(fmt::format("{}: /: expected a folder with {}, got none", core::one_line(folder),
                                  "traces of the PyTorch profiler or exports of Nsight Systems"));
-  std::sort(out.begin(), out.end());
+  std::sort(out.begin(), out.end(), [](const Recording& a, const Recording& b) { return a.file < b.file; });
   return out;
 }
 
 }  // namespace
 
-std::vector<std::string> files_of(const std::vector<std::string>& names) {
-  std::vector<std::string> out;
+Recordings recordings_of(const std::vector<std::string>& names) {
+  std::vector<Recording> all;
   std::error_code none;
   for (const std::string& each : names) {
     if (!std::filesystem::is_directory(each, none)) {
-      out.push_back(each);
+      all.push_back({.file = each, .kind = ranks::source_kind(each)});
       continue;
     }
-    const std::vector<std::string> found = files_in(each);
-    out.insert(out.end(), found.begin(), found.end());
+    const std::vector<Recording> found = recordings_in(each);
+    all.insert(all.end(), found.begin(), found.end());
   }
+  Recordings out = {.files = {}, .kind = all.front().kind};
+  for (const Recording& each : all) {
+    if (each.kind != out.kind)
+      throw InputError(fmt::format("{}: /: expected {}, as {} is, got {}", core::one_line(each.file),
+                                   name(out.kind), core::one_line(all.front().file), name(each.kind)));
+    out.files.push_back(each.file);
+  }
+  if (out.kind == SourceKind::execution_trace && all.size() > 1)
+    throw InputError(fmt::format("{}: /: expected one execution trace at a time, got a second file",
+                                 core::one_line(all[1].file)));
   return out;
 }
 
-SourceKind kind_of_all(const std::vector<std::string>& files) {
-  const SourceKind kind = ranks::source_kind(files.front());
-  for (const std::string& file : files)
-    if (const SourceKind other = ranks::source_kind(file); other != kind)
-      throw InputError(fmt::format("{}: /: expected {}, as {} is, got {}", core::one_line(file), name(kind),
-                                   core::one_line(files.front()), name(other)));
-  if (kind == SourceKind::execution_trace && files.size() > 1)
-    throw InputError(fmt::format("{}: /: expected one execution trace at a time, got a second file",
-                                 core::one_line(files[1])));
-  return kind;
-}
-
-std::vector<ranks::RankTrace> read_ranks(const std::vector<std::string>& files, std::string_view step) {
+std::vector<ranks::RankTrace> read_ranks(const Recordings& recordings, std::string_view step) {
   std::vector<ranks::RankTrace> out;
-  for (const std::string& file : files) {
-    if (ranks::source_kind(file) == SourceKind::nsys) {
+  for (const std::string& file : recordings.files) {
+    if (recordings.kind == SourceKind::nsys) {
       for (ranks::RankTrace& trace : ranks::read_nsys(file, step)) out.push_back(std::move(trace));
       continue;
     }
@@ -94,12 +98,11 @@ std::vector<ranks::RankTrace> read_ranks(const std::vector<std::string>& files, 
   return out;
 }
 
-core::Network network_of_group(const ranks::Report& report, const std::string& group, const std::string& name,
-                               double line_rate_gbps) {
+core::Network network_of_group(const ranks::Report& report, const traces::Measurements& measurements,
+                               const std::string& name, double line_rate_gbps) {
   const std::string source = report.job.ranks.front().path;
-  core::Network out =
-      traces::network_of(ranks::measurements_of(report, group),
-                         name.empty() ? traces::importers::stem({.path = source, .text = {}}) : name);
+  core::Network out = traces::network_of(
+      measurements, name.empty() ? traces::importers::stem({.path = source, .text = {}}) : name);
   if (line_rate_gbps > 0) out.line_rate_gbps = line_rate_gbps;
   return core::read_network(core::Field::parse(core::network_text(out), core::one_line(source)));
 }

@@ -24,6 +24,15 @@ Measurements read_measurements(const std::vector<LogFile>& logs, const ImportOpt
 /// Replaces a layer's parameters by one tensor, which is ready when the layer's backward ends.
 void merge_tensors(core::ProfileLayer& layer);
 
+/// Continues the few sizes of a training job, at least one, to smaller and larger ones: a line through the
+/// points gives the cost of one byte, which is at least 10 us or half the shortest time, and the slope beyond
+/// the largest size. Returns the points with one more before them, at 1 byte, and one after them, a quarter
+/// beyond the last. No size costs more than a larger one.
+std::vector<std::pair<double, double>> continued(std::vector<std::pair<double, double>> points);
+
+/// What the curves of continued series assume about sizes that were not measured.
+std::vector<std::string> curve_warnings(const std::vector<Series>& series);
+
 /// Returns a network of measured curves.
 core::Network network_of(const Measurements& measurements, const std::string& name);
 

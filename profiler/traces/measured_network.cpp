@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -19,7 +21,24 @@ std::vector<Value> kept(const std::vector<Value>& all, const std::vector<std::si
   return out;
 }
 
-core::Measured measured(const Series& series) {
+/// The values of the neighbours stand for the two points that continued() adds.
+std::vector<double> continued_values(const std::vector<double>& values) {
+  if (values.empty()) return {};
+  std::vector<double> out = {values.front()};
+  out.insert(out.end(), values.begin(), values.end());
+  out.push_back(values.back());
+  return out;
+}
+
+core::Measured continued_curve(const Series& series) {
+  return {.collective = series.collective,
+          .algorithm = series.algorithm,
+          .workers = series.workers,
+          .curve = core::CostCurve::through(continued(series.points)),
+          .spread_us = continued_values(series.spread_us)};
+}
+
+core::Measured steady_curve(const Series& series) {
   core::Measured out = {.collective = series.collective,
                         .algorithm = series.algorithm,
                         .workers = series.workers,
@@ -27,6 +46,11 @@ core::Measured measured(const Series& series) {
   const std::vector<std::size_t> points = points_with_steady_end(series.points);
   out.spread_us = kept(series.spread_us, points);
   out.p99_us = kept(series.p99_us, points);
+  return out;
+}
+
+core::Measured measured(const Series& series) {
+  core::Measured out = series.is_continued ? continued_curve(series) : steady_curve(series);
   if (series.points.size() < 2) return out;
   const core::LineFit line = core::fit_line(series.points);
   out.fit = core::Fit{.r2 = line.r2,
@@ -45,6 +69,46 @@ std::vector<std::size_t> points_with_steady_end(const std::vector<std::pair<doub
   return out;
 }
 
+std::vector<std::pair<double, double>> continued(std::vector<std::pair<double, double>> points) {
+  // What takes longer than a larger size has waited.
+  for (std::size_t i = points.size() - 1; i-- > 0;)
+    points[i].second = std::min(points[i].second, points[i + 1].second);
+  constexpr double kStartupUs = 10;
+  constexpr double kBeyond = 1.25;
+  const auto [min_bytes, min_bytes_us] = points.front();
+  const auto [max_bytes, max_bytes_us] = points.back();
+  const core::LineFit line = points.size() > 1 ? core::fit_line(points) : core::LineFit{};
+  const double floor_us = std::min(kStartupUs, min_bytes_us / 2);
+  constexpr double kGrows = 1e-6;  // more than rounding
+  const bool rises = line.us_per_byte * (max_bytes - min_bytes) > kGrows * max_bytes_us &&
+                     line.us(max_bytes) <= 2 * max_bytes_us;
+  const double startup_us = rises ? std::clamp(line.startup_us, floor_us, min_bytes_us) : floor_us;
+  const double us_per_byte = rises ? line.us_per_byte : (max_bytes_us - startup_us) / max_bytes;
+  std::vector<std::pair<double, double>> out;
+  if (min_bytes > 1) out.emplace_back(1, startup_us);
+  out.insert(out.end(), points.begin(), points.end());
+  out.emplace_back(kBeyond * max_bytes, max_bytes_us + us_per_byte * (kBeyond - 1) * max_bytes);
+  return out;
+}
+
+std::vector<std::string> curve_warnings(const std::vector<Series>& series) {
+  std::vector<std::string> out;
+  for (const Series& each : series) {
+    if (!each.is_continued) continue;
+    const auto points = continued(each.points);
+    const double slope = (points.back().second - points[points.size() - 2].second) /
+                         (points.back().first - each.points.back().first);
+    out.push_back(fmt::format(
+        "{} on {} workers: {} were measured, of {:.0f} to {:.0f} bytes; ASSUMED for others: {:.3f} us for "
+        "one byte, "
+        "straight to the smallest, and {:.3f} us per MB beyond the largest",
+        core::name(each.collective), each.workers,
+        each.points.size() == 1 ? "collectives of one size" : fmt::format("{} sizes", each.points.size()),
+        each.points.front().first, each.points.back().first, points.front().second, slope * 1e6));
+  }
+  return out;
+}
+
 core::CostCurve curve_through(const std::vector<std::pair<double, double>>& points) {
   return core::CostCurve::through(kept(points, points_with_steady_end(points)));
 }
@@ -58,6 +122,10 @@ core::Network network_of(const Measurements& measurements, const std::string& na
                     std::filesystem::path(series.path).filename().string(), series.workers);
     network.measured.push_back(measured(series));
   }
+  if (std::any_of(measurements.series.begin(), measurements.series.end(),
+                  [](const Series& series) { return series.is_continued; }))
+    network.origin.source +=
+        "; ASSUMED: the first and the last point of each curve, which continue a line through the others";
   return network;
 }
 

@@ -50,7 +50,7 @@ void import(std::string_view text) {
   both.push_back(both.front());
   both[0].rank = 0;
   both[1].rank = 1;
-  shift(both[1], kSecondNs);
+  change_times(both[1], [](std::int64_t ns) { return ns + kSecondNs; });
   report(std::move(both));
 }
 

@@ -18,7 +18,7 @@ struct Collective {
   std::int64_t bytes = 0;  ///< 0: not known
   double start_us = 0;
   double end_us = 0;
-  double exposed_us = 0;  ///< nothing computed meanwhile
+  double exposed_us = 0;  ///< nothing computed meanwhile, though the host had launched it
   double waiting_us = 0;  ///< of it before the last worker came; 0 where that is not known
 };
 
@@ -38,10 +38,9 @@ struct Iteration {
   double local_us() const { return busy_us + copies_us + idle_us + other_exposed_us; }
 };
 
-/// The iteration of median length of one rank, from the first kernel of a step to that of the next. Its
-/// collectives are those of the group that sums gradients: `group` by name or description, or the group with
-/// the most bytes in all-reduces and reduce-scatters. Without steps, the whole trace is an iteration. Throws
-/// InputError if `group` names none.
+/// The iteration of median length of one rank, from the first forward kernel of a step to that of the next.
+/// Its collectives are those of ranks::gradient_group(). Without steps, the whole trace is an iteration.
+/// Throws InputError if `group` names none.
 Iteration measured(const ranks::Report& report, const ranks::RankTrace& trace, const std::string& group);
 
 /// An iteration of a schedule on a number of workers, as simulated.

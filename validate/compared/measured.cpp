@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <optional>
 
 #include <fmt/format.h>
@@ -35,6 +34,7 @@ ranks::RankTrace clipped(const ranks::RankTrace& trace, const Span& window, std:
   ranks::RankTrace out;
   out.compute = clipped(trace.compute, window);
   out.copies = clipped(trace.copies, window);
+  out.waits = clipped(trace.waits, window);
   for (std::size_t i = 0; i < trace.exchanges.size(); ++i) {
     ranks::Exchange exchange = trace.exchanges[i];
     if (exchange.ran.second <= window.first || exchange.ran.first >= window.second) continue;
@@ -81,31 +81,10 @@ Window median_step(const ranks::RankTrace& trace) {
     return a.span.second - a.span.first < b.span.second - b.span.first;
   });
   Window& median = windows[(windows.size() - 1) / 2];
-  median.text = fmt::format("step {}, the median of {}", core::printable(median.text), windows.size());
+  median.text = median.text.empty()
+                    ? fmt::format("the median of {} iterations, told apart by their updates", windows.size())
+                    : fmt::format("step {}, the median of {}", core::printable(median.text), windows.size());
   return median;
-}
-
-/// The group that sums gradients, as an index into the job's groups.
-std::optional<std::size_t> gradient_group(const ranks::Report& report, std::size_t rank,
-                                          const std::string& wanted) {
-  const ranks::Job& job = report.job;
-  std::map<std::size_t, std::int64_t> bytes;
-  for (const ranks::Exchange& exchange : job.ranks[rank].exchanges) {
-    const std::size_t group = job.group_of[rank][exchange.group];
-    const bool sums = exchange.kind == Kind::all_reduce || exchange.kind == Kind::reduce_scatter;
-    bytes[group] += sums ? std::max<std::int64_t>(exchange.bytes, 1) : 0;
-  }
-  std::optional<std::size_t> out;
-  for (const auto& [group, sum] : bytes) {
-    const ranks::Group& named = job.groups[group];
-    if (wanted.empty() ? sum > 0 && (!out || sum > bytes[*out])
-                       : named.name == wanted || named.description == wanted)
-      out = group;
-  }
-  if (!out && !wanted.empty())
-    throw core::InputError(fmt::format("--group: expected a process group of rank {}, got '{}'",
-                                       job.ranks[rank].rank, core::printable(wanted)));
-  return out;
 }
 
 }  // namespace
@@ -131,7 +110,7 @@ Iteration measured(const ranks::Report& report, const ranks::RankTrace& trace, c
   for (const std::size_t i : kept) came.push_back(last_start[i]);
   const std::vector<ranks::Exposed> exposed = exposed_times(part, came);
 
-  const std::optional<std::size_t> gradients = gradient_group(report, rank, group);
+  const std::optional<std::size_t> gradients = ranks::gradient_group(report, rank, group);
   Iteration out = {.source = fmt::format("rank {}, {}", trace.rank, window.text),
                    .iteration_us = us(window.span.second - window.span.first),
                    .busy_us = us(kineto::length_ns(part.compute))};
@@ -151,13 +130,8 @@ Iteration measured(const ranks::Report& report, const ranks::RankTrace& trace, c
                                .waiting_us = us(exposed[i].waiting_ns)});
   }
   if (gradients) out.workers = report.job.groups[*gradients].size;
-  Spans all = part.compute;
-  for (const ranks::Exchange& exchange : part.exchanges) all.push_back(exchange.ran);
-  const std::int64_t without_copies = kineto::length_ns(kineto::united(all));
-  all.insert(all.end(), part.copies.begin(), part.copies.end());
-  const std::int64_t with_copies = kineto::length_ns(kineto::united(std::move(all)));
-  out.copies_us = us(with_copies - without_copies);
-  out.idle_us = us(window.span.second - window.span.first - with_copies);
+  out.copies_us = ranks::times_of(part).copies_us;
+  out.idle_us = std::max(0.0, out.iteration_us - out.busy_us - out.exposed_us() - out.copies_us);
   return out;
 }
 

@@ -32,7 +32,7 @@ struct ImportOptions {
   std::vector<std::int64_t> parameters;  ///< elements, in the order of the model; empty: not known
   std::int64_t batch_size = 0;           ///< required if the log does not hold it
   std::string device;
-  core::Dtype dtype = core::Dtype::float32;
+  std::optional<core::Dtype> dtype = {};  ///< float32, unless a trace shows another
   Grouping tensors = Grouping::parameter;
   double forward_ratio = 0.5;  ///< assumed forward time / backward time if the log holds no forward times
   std::int64_t workers = 0;    ///< required if neither the log nor its name states it
@@ -52,6 +52,7 @@ struct Series {
   /// Interquartile range and 99th percentile of the samples for each point, or empty.
   std::vector<double> spread_us = {};
   std::vector<double> p99_us = {};
+  bool is_continued = false;  ///< the curve is to be continued to other sizes, see continued()
 };
 
 /// A format is either for profiles, and has `profile`, or for measured collectives.

@@ -43,7 +43,7 @@ const LogFile& single(const std::vector<LogFile>& logs) {
 core::Profile profile_head(const LogFile& log, const ImportOptions& options, std::int64_t batch_size) {
   return {.model = options.model.empty() ? stem(log) : options.model,
           .batch_size = batch_size,
-          .dtype = options.dtype,
+          .dtype = options.dtype.value_or(core::Dtype::float32),
           .device = options.device.empty() ? "unknown" : options.device,
           .origin = {},
           .layers = {}};

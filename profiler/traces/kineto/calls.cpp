@@ -6,8 +6,7 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "profiler/traces/kineto/collective_kind.hpp"
-#include "profiler/traces/kineto/shapes.hpp"
+#include "profiler/traces/kineto/collective_size.hpp"
 
 namespace kineto {
 namespace {
@@ -24,7 +23,6 @@ constexpr std::string_view kAccumulate = "torch::autograd::AccumulateGrad";
 constexpr std::string_view kOptimizer = "Optimizer.";
 constexpr std::string_view kOptimizerStep = "Optimizer.step";
 constexpr std::string_view kParameters = "record_param_comms";  ///< around the launch of a collective
-constexpr std::string_view kCollective = "nccl:";
 constexpr std::string_view kReducer = "torch.distributed.ddp.reducer::";  ///< DDP's copies out of buckets
 
 /// Operators that prepare data; their work belongs to no layer.
@@ -32,11 +30,6 @@ constexpr std::array<std::string_view, 14> kPreparing = {
     "aten::rand",  "aten::randn", "aten::randint", "aten::uniform_", "aten::normal_",
     "aten::zeros", "aten::ones",  "aten::empty",   "aten::full",     "aten::fill_",
     "aten::zero_", "aten::to",    "aten::copy_",   "aten::item"};
-
-bool is_nccl(std::string_view kernel) {
-  return starts_with(kernel, "nccl") || kernel.find("ncclKernel") != std::string_view::npos ||
-         kernel.find("ncclDevKernel") != std::string_view::npos;
-}
 
 /// PyTorch 1.8 has no evaluate_function around "AddmmBackward" and the like.
 bool is_backward(std::string_view operation) {
@@ -49,8 +42,34 @@ bool is_accumulation(std::string_view operation) {
   return operation.find(kAccumulate) != std::string_view::npos;
 }
 
+/// When forward passes did something that backward passes undo. Every operator states the number that its
+/// thread gives to the next one that needs a gradient, the update's operators too; so the last outermost
+/// operator with a number that a later one exceeds is the one that took it.
+std::vector<std::int64_t> forward_starts(const Trace& trace) {
+  struct Thread {
+    std::int64_t sequence = -1;
+    std::int64_t start_ns = 0;
+    std::int64_t end_ns = INT64_MIN;
+  };
+  std::unordered_map<TextId, Thread> threads;
+  std::vector<std::int64_t> out;
+  for (const Range& range : trace.ranges) {
+    if (range.kind != RangeKind::operation) continue;
+    Thread& thread = threads[range.thread];
+    if (range.start_ns < thread.end_ns) continue;  // within another
+    thread.end_ns = range.end_ns;
+    const std::string_view name = trace.texts[range.name];
+    if (range.sequence < 0 || is_backward(name) || is_accumulation(name)) continue;
+    if (thread.sequence >= 0 && range.sequence > thread.sequence) out.push_back(thread.start_ns);
+    thread.sequence = range.sequence;
+    thread.start_ns = range.start_ns;
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
 /// The iterations of a trace without steps. One ends with the last update before the next backward pass, or
-/// else where operators that need gradients follow a backward pass. Without any of both the trace is one.
+/// else where a forward pass follows a backward pass. Without any of both the trace is one.
 std::vector<Step> unmarked_steps(const Trace& trace) {
   Step whole = {INT64_MAX, INT64_MIN};
   std::vector<std::int64_t> after_updates;
@@ -58,9 +77,16 @@ std::vector<Step> unmarked_steps(const Trace& trace) {
   std::int64_t update_end = INT64_MIN;
   std::int64_t backward_end = INT64_MIN;
   bool has_backward = false;
+  const std::vector<std::int64_t> starts = forward_starts(trace);
+  auto start = starts.begin();
   for (const Range& range : trace.ranges) {
     const std::string_view name = trace.texts[range.name];
     whole = {std::min(whole.start_ns, range.start_ns), std::max(whole.end_ns, range.end_ns)};
+    for (; start != starts.end() && *start <= range.start_ns; ++start) {
+      if (backward_end == INT64_MIN || *start < backward_end) continue;
+      after_backwards.push_back(*start);
+      backward_end = INT64_MIN;
+    }
     if (range.kind == RangeKind::operation && is_backward(name)) {
       if (has_backward && update_end != INT64_MIN) after_updates.push_back(update_end);
       update_end = INT64_MIN;
@@ -69,11 +95,6 @@ std::vector<Step> unmarked_steps(const Trace& trace) {
       update_end = range.end_ns;
     }
     if (is_accumulation(name)) backward_end = std::max(backward_end, range.end_ns);
-    if (range.kind == RangeKind::operation && range.sequence >= 0 && !is_backward(name) &&
-        backward_end != INT64_MIN && range.start_ns >= backward_end) {
-      after_backwards.push_back(range.start_ns);
-      backward_end = INT64_MIN;
-    }
   }
   if (whole.start_ns > whole.end_ns) return {};
   std::vector<Step> out = {{whole.start_ns, whole.end_ns + 1}};
@@ -90,7 +111,7 @@ struct Context {
   std::int32_t top = kNone;     ///< the outermost operator
   std::int32_t module = kNone;  ///< the innermost module around it
   std::int32_t call = kNone;
-  std::int32_t collective = kNone;  ///< the annotation of a collective around it
+  std::int32_t collective = kNone;  ///< what the ranges around it say of one
   Role role = Role::other;
 };
 
@@ -131,18 +152,25 @@ class Search {
 
   std::string_view text(TextId id) const { return trace_->texts[id]; }
 
-  /// PyTorch 1.8 writes annotations as operators.
+  /// Old versions of PyTorch write annotations of users as operators. Operators have a namespace, and
+  /// functions of users that take part in backward have a number.
   void mark_annotations() {
-    for (Range& range : trace_->ranges)
+    for (Range& range : trace_->ranges) {
+      const std::string_view name = text(range.name);
+      const bool is_users = range.sequence < 0 && name.find("::") == std::string_view::npos &&
+                            name != kParameters && !is_backward(name);
       if (range.kind == RangeKind::operation &&
-          (starts_with(text(range.name), kOptimizer) || starts_with(text(range.name), kProfilerStep)))
+          (is_users || starts_with(name, kOptimizer) || starts_with(name, kProfilerStep)))
         range.kind = RangeKind::annotation;
+    }
   }
 
   void find_steps() {
     for (const Range& range : trace_->ranges)
-      if (range.kind == RangeKind::annotation && starts_with(text(range.name), step_))
-        out_.steps.push_back({range.start_ns, range.end_ns});
+      if (range.kind == RangeKind::annotation && !step_.empty() && starts_with(text(range.name), step_))
+        out_.steps.push_back({.start_ns = range.start_ns,
+                              .end_ns = range.end_ns,
+                              .label = std::string(text(range.name).substr(step_.size()))});
     out_.has_steps = !out_.steps.empty();
     if (!out_.has_steps) out_.steps = unmarked_steps(*trace_);
     last_gradient_ns_.assign(out_.steps.size(), INT64_MAX);
@@ -185,10 +213,13 @@ class Search {
     close(trace_->ranges, thread, range.start_ns);
     close_rounded(thread, range);
     Context context = thread.open.empty() ? Context{} : contexts_[thread.open.back()];
+    if (range.collective != kNone) {
+      complete(range.collective, context.collective);
+      context.collective = range.collective;
+    }
     switch (range.kind) {
       case RangeKind::annotation:
         if (starts_with(text(range.name), kOptimizer)) context.role = Role::optimizer;
-        if (starts_with(text(range.name), kCollective)) context.collective = static_cast<std::int32_t>(at);
         break;
       case RangeKind::module:
         if (context.top == kNone) context.module = static_cast<std::int32_t>(at);
@@ -212,16 +243,12 @@ class Search {
       context.top = static_cast<std::int32_t>(at);
     }
     if (context.role == Role::backward) {
-      if (name == kParameters) context.collective = static_cast<std::int32_t>(at);
       if (name.ends_with(kAccumulate) && !starts_with(name, kBackward) && context.call != kNone)
         out_.calls[index(context.call)].gradients.push_back(
             {.shapes = range.shapes, .at_ns = range.end_ns, .ns = 0});
       return;
     }
-    if (text(range.name) == kParameters) {
-      context.collective = static_cast<std::int32_t>(at);
-      return;
-    }
+    if (text(range.name) == kParameters) return;
     if (starts_with(text(range.name), kReducer)) {
       context.role = Role::optimizer;  // after the all-reduce, as the update
       return;
@@ -318,6 +345,8 @@ class Search {
     for (std::size_t i = 0; lacks_launches && i < trace_->ranges.size(); ++i)
       if (trace_->ranges[i].external != 0)
         operator_of.emplace(trace_->ranges[i].external, static_cast<std::uint32_t>(i));
+    const bool scatters = scatters_gradients();
+    bool is_of_trace = trace_->launches.empty();  // the first kernels may have been launched before it began
     std::vector<Context> contexts;
     out_.work.reserve(trace_->kernels.size());
     contexts.reserve(trace_->kernels.size());
@@ -326,57 +355,94 @@ class Search {
       const bool launched = kernel.correlation != 0 && found != launch_of.end();
       Context context = launched ? places_[found->second] : Context{};
       std::int64_t at = launched ? trace_->launches[found->second].at_ns : kernel.start_ns;
+      is_of_trace = is_of_trace || launched;
       if (const auto by = operator_of.find(kernel.external); !launched && by != operator_of.end()) {
+        is_of_trace = true;
         context = contexts_[by->second];
         at = std::min(at, trace_->ranges[by->second].end_ns);
       }
-      if (kernel.collective < 0 && is_nccl(text(kernel.name))) add_collective(kernel, context);
+      complete(kernel.collective, context.collective);
       contexts.push_back(context);
       out_.work.push_back({.role = role(kernel, context),
-                           .step = step_at(at),
+                           .step = is_of_trace ? step_at(at) : kNone,
                            .call = context.call,
                            .launched_ns = at,
                            .has_launch = launched,
+                           .is_exchange = kernel.collective >= 0 && is_exchange(kernel, context, scatters),
                            .time = {}});
     }
     share_device_time();
     for (std::size_t i = 0; i < contexts.size(); ++i) add(trace_->kernels[i], contexts[i], out_.work[i]);
   }
 
-  /// Before PyTorch 2.2 kernels do not say what they send: the annotation around their launch does, for the
-  /// group of all processes.
-  void add_collective(Kernel& kernel, const Context& context) {
-    if (context.collective == kNone) return;
-    const Range& range = trace_->ranges[index(context.collective)];
-    const std::int64_t elements = elements_in(trace_->texts[range.shapes]);
-    if (elements == 0) return;
-    kernel.collective = static_cast<std::int32_t>(trace_->collectives.size());
-    trace_->collectives.push_back({.name = text(range.name) == kParameters ? kernel.name : range.name,
-                                   .dtype = range.dtype,
-                                   .in_elements = elements,
-                                   .out_elements = elements * std::max<std::int64_t>(1, trace_->world_size),
-                                   .group_size = trace_->world_size});
+  /// Adds what ranges around a collective say that it does not itself: before PyTorch 2.2 kernels say
+  /// nothing.
+  void complete(std::int32_t collective, std::int32_t from) {
+    if (collective == kNone || from == kNone) return;
+    Collective& into = trace_->collectives[index(collective)];
+    const Collective& more = trace_->collectives[index(from)];
+    const auto text = [](TextId& to, TextId by) {
+      if (to == TextId{}) to = by;
+    };
+    const auto number = [](std::int64_t& to, std::int64_t by) {
+      if (to <= 0) to = by;
+    };
+    if (into.in_elements <= 0 || into.dtype == TextId{}) {
+      if (more.dtype != TextId{}) into.dtype = more.dtype;
+      number(into.in_elements, more.in_elements);
+    }
+    text(into.name, more.name);
+    number(into.out_elements, more.out_elements);
+    number(into.group_size, more.group_size);
+    text(into.group_name, more.group_name);
+    text(into.group_description, more.group_description);
+    text(into.group_ranks, more.group_ranks);
+    if (into.rank_start < 0) into.rank_start = more.rank_start;
+    number(into.rank_stride, more.rank_stride);
+    if (into.sequence < 0) into.sequence = more.sequence;
+    text(into.id, more.id);
   }
 
   Role role(const Kernel& kernel, const Context& context) const {
-    const std::string_view name = text(kernel.name);
-    if (kernel.collective >= 0 || is_nccl(name)) return Role::communication;
-    const bool copies = starts_with(name, "Memcpy");
+    if (kernel.collective >= 0) return Role::communication;
+    const bool copies = starts_with(text(kernel.name), "Memcpy");
     if (copies && context.top == kNone && context.role == Role::forward) return Role::copy;
     if (context.call != kNone || context.role == Role::optimizer) return context.role;
     if (copies) return Role::copy;
     return Role::other;
   }
 
-  /// Data parallelism sends gradients and parameters by these collectives; others exchange what layers
-  /// compute.
-  bool carries_gradients(const Kernel& kernel) const {
-    if (kernel.collective < 0) return collective_kind(text(kernel.name)).has_value();
-    return collective_kind(text(trace_->collectives[index(kernel.collective)].name)).has_value();
+  /// Data parallelism sends gradients and parameters by all-reduces, reduce-scatters and all-gathers. Others
+  /// exchange what layers compute, and so do these if a forward pass launches them: statistics of a batch
+  /// norm, or parts of a layer. Only where gradients are scattered, parameters are gathered for forward
+  /// passes.
+  bool is_exchange(const Kernel& kernel, const Context& context, bool scatters) const {
+    const std::optional<core::CollectiveKind> kind = kind_of(*trace_, kernel);
+    if (!kind) return true;
+    const bool gathers = *kind == core::CollectiveKind::all_gather;
+    return (*kind == core::CollectiveKind::all_reduce || (gathers && !scatters)) &&
+           context.role == Role::forward;
+  }
+
+  bool scatters_gradients() const {
+    return std::any_of(trace_->kernels.begin(), trace_->kernels.end(), [&](const Kernel& kernel) {
+      return kernel.collective >= 0 && kind_of(*trace_, kernel) == core::CollectiveKind::reduce_scatter;
+    });
+  }
+
+  /// A kernel of which nothing is known but its start waited for communication that ended just before.
+  static bool follows(const std::vector<std::int64_t>& ends, std::int64_t start_ns) {
+    constexpr std::int64_t kJustBeforeNs = 10'000;
+    const auto after = std::upper_bound(ends.begin(), ends.end(), start_ns);
+    return after != ends.begin() && start_ns - *(after - 1) <= kJustBeforeNs;
   }
 
   void share_device_time() {
     Beside beside;
+    std::vector<std::int64_t> ends;  // of communication
+    for (std::size_t i = 0; i < trace_->kernels.size(); ++i)
+      if (out_.work[i].role == Role::communication) ends.push_back(trace_->kernels[i].end_ns);
+    std::sort(ends.begin(), ends.end());
     std::vector<ComputeKernel> kernels;
     std::vector<std::size_t> index_of;
     for (std::size_t i = 0; i < trace_->kernels.size(); ++i) {
@@ -384,19 +450,22 @@ class Search {
       const Work& work = out_.work[i];
       const Span ran = {kernel.start_ns, kernel.end_ns};
       if (work.role == Role::communication) {
-        (carries_gradients(kernel) ? beside.gradients : beside.exchanges).push_back(ran);
+        (work.is_exchange ? beside.exchanges : beside.gradients).push_back(ran);
       } else if (work.role == Role::copy) {
         beside.copies.push_back(ran);
       } else {
-        kernels.push_back({.ran = ran, .launched_ns = work.launched_ns});
+        const bool is_known = work.has_launch || work.launched_ns < kernel.start_ns;
+        const bool waited = !is_known && follows(ends, kernel.start_ns);
+        kernels.push_back({.ran = ran, .launched_ns = waited ? INT64_MIN : work.launched_ns});
         index_of.push_back(i);
       }
     }
     beside.blocked = trace_->blocked;
     for (Spans* spans : {&beside.gradients, &beside.exchanges, &beside.copies, &beside.blocked})
       *spans = united(std::move(*spans));
-    const std::vector<DeviceTime> times = split_device_time(kernels, beside);
-    for (std::size_t i = 0; i < times.size(); ++i) out_.work[index_of[i]].time = times[i];
+    DeviceSplit split = split_device_time(kernels, beside);
+    for (std::size_t i = 0; i < split.kernels.size(); ++i) out_.work[index_of[i]].time = split.kernels[i];
+    out_.waits = std::move(split.waits);
     forget_waits_between_steps();
   }
 

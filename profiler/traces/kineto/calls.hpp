@@ -19,6 +19,7 @@ constexpr std::size_t kRoles = 6;
 struct Step {
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
+  std::string label = {};    ///< of the annotation, after its prefix
   std::size_t left_out = 0;  ///< calls of earlier micro-batches, see keep_last_micro_batches()
 };
 
@@ -56,7 +57,8 @@ struct Work {
   std::int32_t step = -1;  ///< none: launched outside all steps
   std::int32_t call = -1;  ///< index into the calls, or none
   std::int64_t launched_ns = 0;
-  bool has_launch = false;  ///< in the trace; otherwise it counts as launched when it starts
+  bool has_launch = false;   ///< in the trace; otherwise it counts as launched when it starts
+  bool is_exchange = false;  ///< communication that belongs to a layer, and not to gradients or parameters
   std::int64_t idle_before_ns =
       0;            ///< of the device between iterations: it waits for what the host does there
   DeviceTime time;  ///< zero for communication and copies, which run beside other kernels
@@ -67,11 +69,13 @@ struct Calls {
   bool has_steps = false;   ///< marked steps; otherwise they were found by the update, or the trace is one
   std::vector<Call> calls;  ///< sorted by time
   std::vector<Work> work;   ///< of each kernel
+  Spans waits;              ///< the device waited for the host, see split_device_time()
   /// Time of unattributed kernels, indexed by the kernel's name.
   std::map<std::string, std::int64_t> other_ns;
 };
 
-/// Also sorts the trace's ranges, launches and kernels. Steps are annotations whose names begin with `step`.
+/// Also sorts the trace's ranges, launches and kernels, and completes what kernels say about collectives.
+/// Steps are annotations whose names begin with `step`.
 Calls find_calls(Trace& trace, std::string_view step);
 
 }  // namespace kineto

@@ -13,6 +13,12 @@ std::string plain_name(std::string_view name) {
   return out;
 }
 
+bool is_communication_kernel(std::string_view name) {
+  const std::string text = plain_name(name.substr(0, 256));
+  return text.find("nccl") != std::string::npos || text.find("rccl") != std::string::npos ||
+         text.find("msccl") != std::string::npos;
+}
+
 std::optional<CollectiveKind> collective_kind(std::string_view name) {
   const std::string text = plain_name(name);
   if (text.find("allreduce") != std::string::npos) return CollectiveKind::all_reduce;

@@ -15,6 +15,9 @@ namespace kineto {
 /// pattern.
 std::string plain_name(std::string_view name);
 
+/// Whether the name of a kernel is one of NCCL's or RCCL's.
+bool is_communication_kernel(std::string_view name);
+
 /// Returns nothing for other communication, for example an all-to-all.
 std::optional<core::CollectiveKind> collective_kind(std::string_view name);
 

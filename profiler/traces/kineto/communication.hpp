@@ -1,4 +1,4 @@
-// NCCL's work in a trace: the time of collectives of each size, and the exposed part of it.
+// NCCL's work in a trace: the time of collectives of each size.
 
 #pragma once
 
@@ -13,10 +13,9 @@ namespace kineto {
 struct Communication {
   std::vector<traces::Series> series;
   std::int64_t kernels = 0;
-  std::int64_t other_kinds = 0;    ///< broadcasts, all-to-alls: networks do not describe them
-  std::int64_t without_size = 0;   ///< those of the others whose size or group the trace does not state
-  std::vector<double> busy_us;     ///< of each step: any NCCL kernel ran
-  std::vector<double> exposed_us;  ///< of each step: one ran and no other kernel did
+  std::int64_t other_kinds = 0;   ///< broadcasts, all-to-alls: networks do not describe them
+  std::int64_t without_size = 0;  ///< those of the others whose size or group the trace does not state
+  std::vector<double> busy_us;    ///< of each step: any NCCL kernel ran
 };
 
 Communication find_communication(const Trace& trace, const Calls& calls);

@@ -75,11 +75,27 @@ Spans common(const Spans& a, const Spans& b) {
   return out;
 }
 
-std::vector<DeviceTime> split_device_time(const std::vector<ComputeKernel>& kernels, const Beside& beside) {
+Spans without(const Spans& spans, const Spans& parts) {
+  Spans out;
+  std::size_t part = 0;
+  for (const auto& [start, end] : spans) {
+    std::int64_t from = start;
+    while (part < parts.size() && parts[part].second <= start) ++part;
+    for (std::size_t i = part; i < parts.size() && parts[i].first < end; ++i) {
+      if (parts[i].first > from) out.emplace_back(from, parts[i].first);
+      from = std::max(from, parts[i].second);
+    }
+    if (from < end) out.emplace_back(from, end);
+  }
+  return out;
+}
+
+DeviceSplit split_device_time(const std::vector<ComputeKernel>& kernels, const Beside& beside) {
   Waits gradients(beside.gradients, beside.blocked);
   Waits exchanges(beside.exchanges, beside.blocked);
   Within copies(beside.copies);
-  std::vector<DeviceTime> out;
+  DeviceSplit split;
+  std::vector<DeviceTime>& out = split.kernels;
   out.reserve(kernels.size());
   std::int64_t busy_until = kernels.empty() ? 0 : kernels.front().ran.first;
   for (const ComputeKernel& kernel : kernels) {
@@ -97,13 +113,15 @@ std::vector<DeviceTime> split_device_time(const std::vector<ComputeKernel>& kern
       time.exposed_ns = take(gradients.of(idle, launched));
       time.exchange_ns = take(exchanges.of(idle, launched));
       time.copying_ns = take(copies.of(idle));
-      time.wait_ns = idle.second - idle.first - length_ns(explained);
+      const Spans waits = without({idle}, explained);
+      time.wait_ns = length_ns(waits);
+      split.waits.insert(split.waits.end(), waits.begin(), waits.end());
     }
     time.busy_ns = std::max<std::int64_t>(0, kernel.ran.second - std::max(busy_until, kernel.ran.first));
     busy_until = std::max(busy_until, kernel.ran.second);
     out.push_back(time);
   }
-  return out;
+  return split;
 }
 
 }  // namespace kineto

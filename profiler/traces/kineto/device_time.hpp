@@ -18,6 +18,8 @@ Spans united(Spans spans);
 std::int64_t length_ns(const Spans& spans);
 /// Returns what two lists of disjoint, ordered spans have in common.
 Spans common(const Spans& a, const Spans& b);
+/// Returns what is left of disjoint, ordered spans without others.
+Spans without(const Spans& spans, const Spans& parts);
 
 /// A kernel that computes, when it ran and when the host launched it.
 struct ComputeKernel {
@@ -42,9 +44,14 @@ struct Beside {
   Spans blocked;  ///< a host thread waited for the GPU
 };
 
+struct DeviceSplit {
+  std::vector<DeviceTime> kernels;
+  Spans waits;  ///< all wait_ns, in order
+};
+
 /// Idle time before a launch is a wait for the host, unless the host was blocked while communication ran.
 /// Idle time after the launch is communication where some ran. Returns the share of each kernel; `kernels`
 /// are in order of their starts. The first kernel has no time before it.
-std::vector<DeviceTime> split_device_time(const std::vector<ComputeKernel>& kernels, const Beside& beside);
+DeviceSplit split_device_time(const std::vector<ComputeKernel>& kernels, const Beside& beside);
 
 }  // namespace kineto

@@ -7,7 +7,7 @@
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "core/limits.hpp"
-#include "profiler/traces/kineto/collective_kind.hpp"
+#include "profiler/traces/kineto/collective_size.hpp"
 #include "profiler/traces/kineto/shapes.hpp"
 
 namespace kineto {
@@ -60,6 +60,13 @@ void add_parameters(const Trace& trace, const std::vector<Gradients>& steps,
                     core::one_line(trace.path), parameters.size(), most));
 }
 
+/// The parts of so many elements, as equal as can be.
+void divide(std::int64_t elements, Gradients::const_iterator first, Gradients::const_iterator last) {
+  const std::int64_t count = last - first;
+  for (std::int64_t i = 0; first != last; ++first, ++i)
+    (*first)->elements = elements * (i + 1) / count - elements * i / count;
+}
+
 /// Divides a bucket evenly among the gradients that became ready since the bucket before it. Returns false
 /// and leaves the sizes at 0 if that does not give each gradient of the step one.
 bool add_buckets(const Gradients& gradients, const std::vector<Bucket>& buckets) {
@@ -71,8 +78,8 @@ bool add_buckets(const Gradients& gradients, const std::vector<Bucket>& buckets)
     const auto count = static_cast<std::int64_t>(last - first);
     if (count == 0) continue;  // an all-reduce of something else
     if (bucket.elements < count) break;
-    for (std::int64_t i = 0; first != last; ++first, ++i)
-      (*first)->elements = bucket.elements * (i + 1) / count - bucket.elements * i / count;
+    divide(bucket.elements, first, last);
+    first = last;
   }
   if (first == gradients.end()) return !gradients.empty();
   for (Gradient* gradient : gradients) gradient->elements = 0;
@@ -86,18 +93,44 @@ bool add_buckets(const std::vector<Gradients>& steps, const std::vector<std::vec
   return any;
 }
 
+/// Divides all buckets of a step evenly among its gradients, for steps that the trace holds as a whole.
+/// Returns whether there is one.
+bool add_sums(const std::vector<Gradients>& steps, const std::vector<std::vector<Bucket>>& all) {
+  std::size_t most = 0;
+  for (const Gradients& gradients : steps) most = std::max(most, gradients.size());
+  bool any = false;
+  for (std::size_t step = 0; step < steps.size(); ++step) {
+    std::int64_t sum = 0;
+    for (const Bucket& bucket : all[step])
+      if (sum <= core::kMaxElements) sum += bucket.elements;
+    const bool is_whole = steps[step].size() == most && sum >= static_cast<std::int64_t>(most);
+    if (most == 0 || !is_whole || sum > core::kMaxElements) continue;
+    divide(sum, steps[step].begin(), steps[step].end());
+    any = true;
+  }
+  return any;
+}
+
+bool is_gradients(const Trace& trace, const Calls& calls, std::size_t kernel, core::CollectiveKind kind) {
+  const Work& work = calls.work[kernel];
+  const bool is_of_before = !work.has_launch && !trace.launches.empty();  // launched before the trace began
+  return trace.kernels[kernel].collective >= 0 && work.step >= 0 && !work.is_exchange && !is_of_before &&
+         kind_of(trace, trace.kernels[kernel]) == kind;
+}
+
 }  // namespace
 
 std::vector<std::vector<Bucket>> buckets_of(const Trace& trace, const Calls& calls) {
   std::vector<std::vector<Bucket>> out(calls.steps.size());
+  auto kind = core::CollectiveKind::all_reduce;
+  for (std::size_t i = 0; i < trace.kernels.size(); ++i)
+    if (is_gradients(trace, calls, i, core::CollectiveKind::reduce_scatter))
+      kind = core::CollectiveKind::reduce_scatter;
   for (std::size_t i = 0; i < trace.kernels.size(); ++i) {
-    const std::int32_t collective = trace.kernels[i].collective;
+    if (!is_gradients(trace, calls, i, kind)) continue;
     const Work& work = calls.work[i];
-    const bool is_of_before = !work.has_launch && !trace.launches.empty();  // launched before the trace began
-    if (collective < 0 || work.step < 0 || is_of_before) continue;
-    const Collective& sent = trace.collectives[static_cast<std::size_t>(collective)];
-    if (sent.in_elements <= core::kMaxElements &&
-        collective_kind(trace.texts[sent.name]) == core::CollectiveKind::all_reduce)
+    const Collective& sent = trace.collectives[static_cast<std::size_t>(trace.kernels[i].collective)];
+    if (sent.in_elements > 0 && sent.in_elements <= core::kMaxElements)
       out[static_cast<std::size_t>(work.step)].push_back(
           {.launched_ns = work.launched_ns, .elements = sent.in_elements});
   }
@@ -120,9 +153,13 @@ std::string find_gradient_sizes(const Trace& trace, Calls& calls,
   if (add_buckets(steps, buckets_of(trace, calls)))
     return "ASSUMED, as the trace holds no shapes: the gradients of a bucket that was all-reduced have equal "
            "sizes";
+  if (add_sums(steps, buckets_of(trace, calls)))
+    return "ASSUMED, as the trace holds no shapes, and some gradients become ready after the last "
+           "all-reduce: all "
+           "gradients have equal sizes, and add up to what an iteration sums";
   throw core::InputError(fmt::format(
       "{}: /: expected shapes of gradients (a trace made with record_shapes=True), a model with its "
-      "parameters (--model FILE), or all-reduces of known sizes after all gradients, got none of them",
+      "parameters (--model FILE), or all-reduces or reduce-scatters of known sizes, got none of them",
       core::one_line(trace.path)));
 }
 

@@ -13,6 +13,7 @@
 #include "core/field.hpp"
 #include "core/host_stream.hpp"
 #include "profiler/traces/kineto/calls.hpp"
+#include "profiler/traces/kineto/collective_size.hpp"
 #include "profiler/traces/kineto/communication.hpp"
 #include "profiler/traces/kineto/copied_tensors.hpp"
 #include "profiler/traces/kineto/gradient_sizes.hpp"
@@ -294,10 +295,9 @@ std::string communication_text(const Communication& communication, const Layers&
   if (communication.kernels == 0) return "no NCCL kernels: communication cannot be measured from this trace";
   return fmt::format(
       "{} NCCL kernels, {} of them other than all-reduce, reduce-scatter and all-gather, {} without a known "
-      "size or group; in an iteration communication takes {:.3f} ms, {:.3f} ms of it exposed",
+      "size or group; in an iteration communication runs for {:.3f} ms",
       communication.kernels, communication.other_kinds, communication.without_size,
-      median(of_steps(communication.busy_us, found.used_steps)) / 1e3,
-      median(of_steps(communication.exposed_us, found.used_steps)) / 1e3);
+      median(of_steps(communication.busy_us, found.used_steps)) / 1e3);
 }
 
 /// The shortest kernel of each size, as a network.
@@ -311,27 +311,6 @@ std::optional<core::Network> network_of(const Trace& trace, const Communication&
                          options.network_name.empty() ? stem(trace.path) : options.network_name);
   if (options.line_rate_gbps > 0) out.line_rate_gbps = options.line_rate_gbps;
   return core::read_network(core::Field::parse(core::network_text(out), core::one_line(trace.path)));
-}
-
-/// What the curves of a network lack of the measured sizes, and what they say of smaller ones.
-std::vector<std::string> curve_warnings(const Communication& communication, const core::Network& network) {
-  std::vector<std::string> out;
-  for (std::size_t i = 0; i < communication.series.size(); ++i) {
-    const auto& kept = network.measured[i].curve.points();
-    const std::size_t all = communication.series[i].points.size();
-    const std::string what = fmt::format("{} on {} workers", core::name(communication.series[i].collective),
-                                         communication.series[i].workers);
-    if (kept.size() < all)
-      out.push_back(
-          fmt::format("{}: {} of {} measured sizes are left out, as they lie close below the largest: the "
-                      "curve is extrapolated from its last two points",
-                      what, all - kept.size(), all));
-    if (kept.front().first > 0)
-      out.push_back(
-          fmt::format("{}: sizes below {} bytes were not measured and take the {:.3f} us of this size", what,
-                      kept.front().first, kept.front().second));
-  }
-  return out;
 }
 
 /// The most frequent buckets: the first step also holds those that were launched before the trace began.
@@ -389,23 +368,27 @@ ImportedNetwork import_network(const std::string& path, const traces::ImportOpti
   const Communication communication = find_communication(trace, find_calls(trace, kProfilerStep));
   const std::optional<core::Network> network = network_of(trace, communication, options);
   if (!network) refuse(trace, "NCCL kernels of known sizes, to write a network", "none");
-  return {.network = *network, .warnings = curve_warnings(communication, *network)};
+  return {.network = *network, .warnings = traces::curve_warnings(communication.series)};
 }
 
 Imported import_trace(const std::string& path, const traces::ImportOptions& options, std::string_view step) {
   Trace trace = trace_with_kernels(path, options);
   Calls calls = find_calls(trace, step);
+  const core::Dtype dtype = options.dtype.value_or(gradient_dtype(trace));
   const std::int64_t micro_batches = keep_last_micro_batches(calls);
   const std::string assumed_sizes = find_gradient_sizes(trace, calls, options.parameters);
   const std::vector<HostIteration> host = add_host_times(trace, calls);
   Layers found = find_layers(trace, calls);
-  if (found.layers.empty()) refuse(trace, "operators with GPU time", "none");
+  if (found.layers.empty())
+    refuse(
+        trace, "operators with GPU time",
+        trace.has_graphs ? "none, as whole steps run as CUDA graphs; record the trace without them" : "none");
 
   Assumptions assumed = {.sizes = assumed_sizes};
   const bool has_tensors = std::any_of(found.layers.begin(), found.layers.end(),
                                        [](const auto& layer) { return !layer.tensors.empty(); });
   if (!has_tensors) {
-    assumed.tensors = add_copied_tensors(trace, calls, options.dtype, found.layers);
+    assumed.tensors = add_copied_tensors(trace, calls, dtype, found.layers);
     if (!assumed.tensors)
       refuse(trace, "gradients (a backward pass in a trace made with record_shapes=True)", "none");
   }
@@ -425,7 +408,7 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
   Imported out = {
       .profile = {.model = options.model.empty() ? stem(path) : options.model,
                   .batch_size = std::max<std::int64_t>(1, samples),
-                  .dtype = options.dtype,
+                  .dtype = dtype,
                   .device = !options.device.empty() ? options.device
                             : trace.device.empty()  ? "unknown GPU"
                                                     : trace.device,
@@ -444,7 +427,7 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
   out.buckets = usual_buckets(buckets_of(trace, calls), found.used_steps);
   const Communication communication = find_communication(trace, calls);
   out.network = network_of(trace, communication, options);
-  if (out.network) out.warnings = curve_warnings(communication, *out.network);
+  out.curve_warnings = traces::curve_warnings(communication.series);
   const Shares shares = time_by_role(trace, calls);
   const double whole = sum(shares);
   const double attributed = whole - shares[static_cast<std::size_t>(Role::other)];

@@ -23,6 +23,7 @@ struct Imported {
   std::vector<std::int64_t> buckets = {};  ///< elements of an iteration's all-reduces, in their order
   std::vector<std::string> account = {};   ///< lines for a person
   std::vector<std::string> warnings = {};
+  std::vector<std::string> curve_warnings = {};  ///< on the network
 };
 
 /// The name that torch.profiler gives its steps.

@@ -12,7 +12,9 @@
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "core/limits.hpp"
+#include "profiler/traces/kineto/collective_kind.hpp"
 #include "profiler/traces/kineto/gzip_stream.hpp"
+#include "profiler/traces/kineto/shapes.hpp"
 
 namespace kineto {
 namespace {
@@ -45,6 +47,14 @@ struct Event {
   std::int64_t in_elements = 0;
   std::int64_t out_elements = 0;
   std::int64_t group_size = 0;
+  std::string group_name;
+  std::string group_description;
+  std::string group_ranks;
+  std::int64_t rank_start = -1;
+  std::int64_t rank_stride = 0;
+  std::int64_t collective_sequence = -1;
+  std::string collective_id;
+  std::int64_t stream = -1;
 };
 
 /// Receives the parser's events. Depth 1 is the document; trace events are objects in the top-level array or
@@ -53,16 +63,20 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
  public:
   Reader(Trace& trace, GzipStream& stream) : trace_(&trace), stream_(&stream) {}
 
-  bool null() override { return scalar(); }
-  bool boolean(bool /*value*/) override { return scalar(); }
+  bool null() override { return scalar("null"); }
+  bool boolean(bool value) override { return scalar(value ? "true" : "false"); }
   bool number_integer(number_integer_t value) override { return integer(value); }
   bool number_unsigned(number_unsigned_t value) override {
+    if (in_event_ && depth_ == arguments_depth_ && key_ == "Comms Id") {
+      set_collective_id(fmt::to_string(value));  // a hash, which may be above the limits of the others
+      return scalar();
+    }
     constexpr auto kMax = static_cast<number_unsigned_t>(std::numeric_limits<std::int64_t>::max());
     return integer(static_cast<std::int64_t>(std::min(value, kMax)));
   }
   bool number_float(number_float_t value, const string_t& text) override {
     if (in_shapes()) return refuse("whole numbers in Input Dims", text);
-    if (!in_event_) return scalar();
+    if (!in_event_) return scalar(text);
     if (arguments_depth_ == 0 && depth_ == event_depth_) {
       if (key_ == "ts") event_.start_ns = nanoseconds(text, value);
       if (key_ == "dur") event_.duration_ns = nanoseconds(text, value);
@@ -74,12 +88,16 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
       text(value);
     } else if (in_devices_ && key_ == "name" && trace_->device.empty()) {
       trace_->device = value;
+    } else if (is_groups()) {
+      trace_->groups_json = value;  // some versions write the list as text
+      return scalar();
     }
-    return scalar();
+    return groups_depth_ == 0 ? scalar() : scalar(nlohmann::json(value).dump());
   }
   bool binary(binary_t& /*value*/) override { return true; }
 
   bool start_object(std::size_t /*size*/) override {
+    begin_of_groups('{');
     ++depth_;
     if (in_events_ && depth_ == event_depth_) {
       in_event_ = true;
@@ -92,6 +110,10 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
   }
   bool key(string_t& value) override {
     stream_->end_token();
+    if (groups_depth_ > 0) {
+      add_to_groups(nlohmann::json(value).dump());
+      add_to_groups(":");
+    }
     key_ = value;
     if (depth_ == 1) top_key_ = value;
     return true;
@@ -104,9 +126,11 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     }
     if (depth_ == arguments_depth_) arguments_depth_ = 0;
     --depth_;
+    end_of_groups('}');
     return true;
   }
   bool start_array(std::size_t /*size*/) override {
+    begin_of_groups('[');
     ++depth_;
     if (in_shapes()) {
       event_.shapes += '[';
@@ -114,6 +138,8 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     } else if (in_event_ && depth_ == arguments_depth_ + 1 && arguments_depth_ > 0 && is_shapes(key_)) {
       shapes_depth_ = depth_;
       event_.shapes = '[';
+    } else if (in_event_ && is_list_of_ranks()) {
+      event_.group_ranks = '[';
     } else if (depth_ == 1 || (depth_ == 2 && top_key_ == "traceEvents")) {
       in_events_ = true;
       found_events_ = true;
@@ -129,9 +155,14 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
       event_.shapes += "],";
       if (depth_ == shapes_depth_) shapes_depth_ = 0;
     }
+    if (in_event_ && is_list_of_ranks()) {
+      if (event_.group_ranks.ends_with(',')) event_.group_ranks.pop_back();
+      event_.group_ranks += ']';
+    }
     if (in_events_ && depth_ == event_depth_ - 1) in_events_ = false;
     if (in_devices_ && depth_ == 2) in_devices_ = false;
     --depth_;
+    end_of_groups(']');
     return true;
   }
   bool parse_error(std::size_t /*position*/, const std::string& token,
@@ -146,9 +177,45 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
   bool found_events() const { return found_events_; }
 
  private:
-  bool scalar() {
+  bool scalar(std::string_view text = "") {
     stream_->end_token();
+    if (groups_depth_ == 0) return true;
+    add_to_groups(text);
+    add_to_groups(",");
     return true;
+  }
+
+  /// The list of process groups is kept as JSON.
+  bool is_groups() const { return depth_ == 2 && top_key_ == "distributedInfo" && key_ == "pg_config"; }
+  void begin_of_groups(char bracket) {
+    if (groups_depth_ == 0 && !is_groups()) return;
+    if (groups_depth_ == 0) {
+      trace_->groups_json.clear();
+      groups_depth_ = depth_;
+    }
+    trace_->groups_json += bracket;
+  }
+  void end_of_groups(char bracket) {
+    if (groups_depth_ == 0) return;
+    if (trace_->groups_json.ends_with(',')) trace_->groups_json.pop_back();
+    trace_->groups_json += bracket;
+    if (depth_ > groups_depth_)
+      trace_->groups_json += ',';
+    else
+      groups_depth_ = 0;
+  }
+  void add_to_groups(std::string_view text) {
+    constexpr std::size_t kMax = std::size_t{16} << 20U;
+    trace_->groups_json += text;
+    if (trace_->groups_json.size() > kMax) refuse("a pg_config of at most 16 MiB", "more");
+  }
+
+  bool is_list_of_ranks() const {
+    return arguments_depth_ > 0 && depth_ == arguments_depth_ + 1 && key_ == "Process Group Ranks";
+  }
+
+  void set_collective_id(std::string id) {
+    if (id != "0") event_.collective_id = std::move(id);
   }
   bool in_shapes() const { return shapes_depth_ > 0; }
   std::string file() const { return core::one_line(trace_->path); }
@@ -186,19 +253,19 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool integer(std::int64_t value) {
-    (void)scalar();
+    (void)(groups_depth_ == 0 ? scalar() : scalar(fmt::to_string(value)));
     if (in_shapes()) {
       event_.shapes += fmt::format("{},", value);
       if (event_.shapes.size() > kMaxShapes) refuse("an Input Dims of at most 1 MiB", "more");
       return true;
     }
     if (!in_event_) {
-      if (depth_ == 2 && top_key_ == "distributedInfo" && key_ == "world_size" && value >= 0 &&
-          value <= core::kMaxWorkers)
-        trace_->world_size = value;
+      of_document(value);
       return true;
     }
-    if (depth_ == arguments_depth_) {
+    if (is_list_of_ranks() && event_.group_ranks.starts_with('[')) {
+      event_.group_ranks += fmt::format("{},", value);
+    } else if (depth_ == arguments_depth_) {
       argument(value);
     } else if (depth_ == event_depth_) {
       if (key_ == "ts" || key_ == "dur") {
@@ -215,6 +282,14 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
+  void of_document(std::int64_t value) {
+    if (depth_ == 1 && key_ == "baseTimeNanoseconds" && value > -kMaxNs && value < kMaxNs)
+      trace_->base_ns = value;
+    if (depth_ != 2 || top_key_ != "distributedInfo" || value < 0 || value > core::kMaxWorkers) return;
+    if (key_ == "world_size") trace_->world_size = value;
+    if (key_ == "rank") trace_->rank = value;
+  }
+
   void argument(std::int64_t value) {
     if (key_ == "correlation") event_.correlation = value;
     if (key_ == "Sequence number") event_.sequence = value;
@@ -223,6 +298,12 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     if (key_ == "In msg nelems") event_.in_elements = value;
     if (key_ == "Out msg nelems") event_.out_elements = value;
     if (key_ == "Group size") event_.group_size = value;
+    if (key_ == "Global rank start") event_.rank_start = value;
+    if (key_ == "Global rank stride") event_.rank_stride = value;
+    if (key_ == "Seq") event_.collective_sequence = value;
+    if (key_ == "stream") event_.stream = value;
+    if (key_ == "Comms Id") set_collective_id(fmt::to_string(value));
+    if (key_ == "Process Group Name") event_.group_name = fmt::to_string(value);
   }
 
   /// Some versions and some tools write numbers as text.
@@ -254,7 +335,11 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
       if (is_shapes(key_)) shapes_in_text(value);
       number_in_text(value);
       if (key_ == "Collective name") event_.collective = value;
-      if (key_ == "dtype") event_.dtype = value;
+      if (key_ == "dtype" || (key_ == "Input type" && event_.dtype.empty())) event_.dtype = value;
+      if (key_ == "Process Group Name") event_.group_name = value;
+      if (key_ == "Process Group Description") event_.group_description = value;
+      if (key_ == "Process Group Ranks") event_.group_ranks = value;
+      if (key_ == "Comms Id") set_collective_id(value);
     } else if (arguments_depth_ > 0 && depth_ == arguments_depth_ + 1) {
       if (key_ == "Input type" && event_.dtype.empty()) event_.dtype = value;
     } else if (depth_ == event_depth_) {
@@ -317,8 +402,10 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
                                 .thread = thread(),
                                 .shapes = trace_->texts.id(event_.shapes),
                                 .dtype = trace_->texts.id(event_.dtype),
+                                .collective = says_collective(*kind) ? add_collective() : -1,
                                 .kind = *kind});
     } else if (launch) {
+      if (event_.name.find("GraphLaunch") != std::string::npos) trace_->has_graphs = true;
       if (blocks(event_.name)) trace_->blocked.emplace_back(start, end);
       if (event_.correlation != 0)
         trace_->launches.push_back(
@@ -333,6 +420,40 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
     return trace_->texts.id(fmt::format("{}/{}/{}", event_.pid.size(), event_.pid, event_.tid));
   }
 
+  /// Around the launch of a collective there is an operator, and in it an annotation, that describe it.
+  bool says_collective(RangeKind kind) const {
+    return kind != RangeKind::module &&
+           (event_.name == "record_param_comms" || event_.name.starts_with("nccl:"));
+  }
+
+  std::int32_t add_collective() {
+    constexpr std::size_t kPrefix = 5;  // length of "nccl:"
+    if (event_.collective.empty() && event_.name.starts_with("nccl:"))
+      event_.collective = event_.name.substr(kPrefix);
+    if (event_.in_elements <= 0) event_.in_elements = elements_in(event_.shapes);
+    Texts& texts = trace_->texts;
+    trace_->collectives.push_back({.name = texts.id(event_.collective),
+                                   .dtype = texts.id(event_.dtype),
+                                   .in_elements = event_.in_elements,
+                                   .out_elements = event_.out_elements,
+                                   .group_size = event_.group_size,
+                                   .group_name = texts.id(event_.group_name),
+                                   .group_description = texts.id(event_.group_description),
+                                   .group_ranks = texts.id(event_.group_ranks),
+                                   .rank_start = event_.rank_start,
+                                   .rank_stride = event_.rank_stride,
+                                   .sequence = event_.collective_sequence,
+                                   .id = texts.id(event_.collective_id),
+                                   .stream = event_.stream >= 0 ? event_.stream : stream_of_thread()});
+    return static_cast<std::int32_t>(trace_->collectives.size() - 1);
+  }
+
+  std::int64_t stream_of_thread() const {
+    std::int64_t out = -1;
+    (void)std::from_chars(event_.tid.data(), event_.tid.data() + event_.tid.size(), out);
+    return out;
+  }
+
   /// All times that are added up later are parts of this sum.
   void keep_kernel(std::int64_t start, std::int64_t end) {
     if (end - start > kMaxNs - kernels_ns_)
@@ -344,14 +465,9 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
                      .external = event_.external,
                      .bytes = event_.bytes,
                      .name = trace_->texts.id(event_.name)};
-    if (!event_.collective.empty()) {
-      kernel.collective = static_cast<std::int32_t>(trace_->collectives.size());
-      trace_->collectives.push_back({.name = trace_->texts.id(event_.collective),
-                                     .dtype = trace_->texts.id(event_.dtype),
-                                     .in_elements = event_.in_elements,
-                                     .out_elements = event_.out_elements,
-                                     .group_size = event_.group_size});
-    }
+    const bool is_kernel = event_.category == "kernel" || event_.category == "Kernel";
+    if (is_kernel && (!event_.collective.empty() || is_communication_kernel(event_.name)))
+      kernel.collective = add_collective();
     trace_->kernels.push_back(kernel);
   }
 
@@ -366,6 +482,7 @@ class Reader : public nlohmann::json_sax<nlohmann::json> {
   int event_depth_ = 0;
   int arguments_depth_ = 0;
   int shapes_depth_ = 0;
+  int groups_depth_ = 0;  ///< of what the list of process groups is in, while it is read
   bool in_events_ = false;
   bool in_event_ = false;
   bool in_devices_ = false;

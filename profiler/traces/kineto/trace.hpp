@@ -15,9 +15,13 @@ namespace kineto {
 
 enum class TextId : std::uint32_t {};
 
-/// Stores every different text once: a trace of a million events has a few thousand.
+/// Stores every different text once: a trace of a million events has a few thousand. TextId{} is empty.
 class Texts {
  public:
+  Texts() { id(""); }
+  Texts(Texts&&) = default;
+  Texts& operator=(Texts&&) = default;
+
   TextId id(const std::string& text) {
     const auto [found, is_new] = ids_.try_emplace(text, static_cast<std::uint32_t>(all_.size()));
     if (is_new) {
@@ -50,8 +54,9 @@ struct Range {
   std::int64_t external = 0;   ///< the "External id" that its kernels have, too; 0: none
   TextId name{};
   TextId thread{};
-  TextId shapes{};  ///< "[[512, 3], [4]]", or empty
-  TextId dtype{};   ///< of the first input, or empty
+  TextId shapes{};               ///< "[[512, 3], [4]]", or empty
+  TextId dtype{};                ///< of the first input, or empty
+  std::int32_t collective = -1;  ///< what it says of one: index into the trace's, or none
   RangeKind kind = RangeKind::operation;
 };
 
@@ -63,12 +68,21 @@ struct Launch {
   TextId thread{};
 };
 
+/// What a kernel, an operator or an annotation says about a collective; texts may be empty.
 struct Collective {
   TextId name{};
   TextId dtype{};
   std::int64_t in_elements = 0;
   std::int64_t out_elements = 0;
   std::int64_t group_size = 0;
+  TextId group_name{};
+  TextId group_description{};
+  TextId group_ranks{};  ///< "[0, 2]"
+  std::int64_t rank_start = -1;
+  std::int64_t rank_stride = 0;
+  std::int64_t sequence = -1;
+  TextId id{};  ///< the same on all ranks
+  std::int64_t stream = -1;
 };
 
 /// An event on a GPU.
@@ -78,7 +92,7 @@ struct Kernel {
   std::int64_t correlation = 0;
   std::int64_t external = 0;     ///< of the operator that launched it; 0: not known
   std::int64_t bytes = 0;        ///< of a copy
-  std::int32_t collective = -1;  ///< index into the trace's, or none
+  std::int32_t collective = -1;  ///< index into the trace's, or none for a kernel that does not communicate
   TextId name{};
 };
 
@@ -87,11 +101,15 @@ struct Trace {
   Texts texts;
   std::string device;           ///< of the first GPU in the trace, or empty
   std::int64_t world_size = 0;  ///< number of processes of the job, or 0
+  std::int64_t rank = -1;       ///< of this one, or -1
+  std::int64_t base_ns = 0;     ///< to be added to all times for those of the host's clock
+  std::string groups_json;      ///< the process groups that it lists (pg_config), or empty
   std::vector<Range> ranges;
   std::vector<Launch> launches;
   std::vector<Kernel> kernels;
   std::vector<Collective> collectives;
   Spans blocked;            ///< host threads waited for the GPU
+  bool has_graphs = false;  ///< a CUDA graph was launched
   std::int64_t events = 0;  ///< number of events in the file
 };
 

@@ -40,6 +40,13 @@ class Coverage {
   std::vector<std::int64_t> before_;
 };
 
+/// Exchanges are not exposed while something computes, or while the host has nothing launched.
+Spans hiding(const RankTrace& trace) {
+  Spans out = trace.compute;
+  out.insert(out.end(), trace.waits.begin(), trace.waits.end());
+  return kineto::united(std::move(out));
+}
+
 Spans exchange_spans(const RankTrace& trace) {
   Spans out;
   for (const Exchange& exchange : trace.exchanges) out.push_back(exchange.ran);
@@ -49,7 +56,8 @@ Spans exchange_spans(const RankTrace& trace) {
 }  // namespace
 
 std::vector<Exposed> exposed_times(const RankTrace& trace, const std::vector<std::int64_t>& last_start_ns) {
-  const Coverage compute(trace.compute);
+  const Spans hides = hiding(trace);
+  const Coverage compute(hides);
   std::vector<Exposed> out;
   std::int64_t covered = std::numeric_limits<std::int64_t>::min();
   for (std::size_t i = 0; i < trace.exchanges.size(); ++i) {
@@ -136,7 +144,10 @@ GroupStatistics summed(std::size_t group, const Sums& sums) {
                            .exposed_us = size.exposed_us / static_cast<double>(size.members)};
     if (!size.transfer_us.empty()) {
       const core::Statistics transfers = core::statistics(size.transfer_us);
-      each.transfer_us = transfers.median;
+      // A rank alone: the shortest kernel waited least for the others.
+      const bool is_alone = sums.exposed.size() == 1;
+      each.transfer_us =
+          is_alone ? *std::min_element(size.transfer_us.begin(), size.transfer_us.end()) : transfers.median;
       each.spread_us = transfers.spread;
     }
     for (const double transfer : size.transfer_us) out.transfer_us += transfer;
@@ -186,6 +197,7 @@ std::vector<traces::Series> curves(const Job& job, const GroupStatistics& group)
     series.path = job.ranks[job.groups[group.group].traced.front()].path;
     series.collective = collective_of(size.kind);
     series.workers = workers;
+    series.is_continued = true;
     series.points.emplace_back(static_cast<double>(size.bytes), size.transfer_us);
     series.spread_us.push_back(size.spread_us);
   }
@@ -196,19 +208,20 @@ std::vector<traces::Series> curves(const Job& job, const GroupStatistics& group)
 
 RankTimes times_of(const RankTrace& trace) {
   const Spans exchanges = exchange_spans(trace);
+  const Spans exposed = kineto::without(exchanges, hiding(trace));
   Spans busy = trace.compute;
-  busy.insert(busy.end(), exchanges.begin(), exchanges.end());
+  busy.insert(busy.end(), exposed.begin(), exposed.end());
   busy = kineto::united(std::move(busy));
-  Spans all = busy;
-  all.insert(all.end(), trace.copies.begin(), trace.copies.end());
+  Spans all = trace.compute;
+  for (const Spans* more : {&exchanges, &trace.copies}) all.insert(all.end(), more->begin(), more->end());
   all = kineto::united(std::move(all));
   if (all.empty()) return {};
   RankTimes out = {.whole_us = us(all.back().second - all.front().first),
                    .compute_us = us(kineto::length_ns(trace.compute)),
-                   .communication_us = us(kineto::length_ns(exchanges))};
-  out.exposed_us = us(kineto::length_ns(busy)) - out.compute_us;
-  out.copies_us = us(kineto::length_ns(all) - kineto::length_ns(busy));
-  out.idle_us = out.whole_us - us(kineto::length_ns(all));
+                   .communication_us = us(kineto::length_ns(exchanges)),
+                   .exposed_us = us(kineto::length_ns(exposed)),
+                   .copies_us = us(kineto::length_ns(kineto::without(trace.copies, busy)))};
+  out.idle_us = out.whole_us - out.compute_us - out.exposed_us - out.copies_us;
   return out;
 }
 

@@ -13,7 +13,8 @@
 
 namespace ranks {
 
-/// The part of an exchange in which its rank did not compute. Where several exchanges run at once, it belongs
+/// The part of an exchange in which its rank did not compute, and not because the host had not launched
+/// anything. Where several exchanges run at once, it belongs
 /// to the one that began first, so that the parts add up.
 struct Exposed {
   std::int64_t waiting_ns = 0;   ///< before the last member came
@@ -71,7 +72,7 @@ struct RankTimes {
   double whole_us = 0;
   double compute_us = 0;
   double communication_us = 0;  ///< some exchange ran
-  double exposed_us = 0;        ///< and nothing computed
+  double exposed_us = 0;        ///< and nothing computed, though the host had launched it
   double copies_us = 0;         ///< a copy ran, and nothing else
   double idle_us = 0;
 };

@@ -1,6 +1,7 @@
 #include "profiler/traces/ranks/job.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -12,6 +13,7 @@
 #include "core/errors.hpp"
 #include "core/limits.hpp"
 #include "core/printable.hpp"
+#include "core/statistics.hpp"
 
 namespace ranks {
 namespace {
@@ -206,12 +208,66 @@ std::int64_t median(std::vector<std::int64_t>& values) {
   return *middle;
 }
 
+/// What is added to the times of a rank: offset + drift * time.
+struct Correction {
+  std::int64_t offset_ns = 0;
+  double drift = 0;
+  std::int64_t at(std::int64_t ns) const { return offset_ns + std::llround(drift * static_cast<double>(ns)); }
+};
+
+/// How much more one clock shows than another, at moments of the other: value + slope * (time - middle).
+struct Line {
+  std::int64_t value_ns = 0;
+  double slope = 0;
+  std::int64_t middle_ns = 0;
+};
+
+std::int64_t interquartile_range(std::vector<std::int64_t> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() * 3 / 4] - values[values.size() / 4];
+}
+
+/// The median slope from the first half of the points [time, difference] to the second half, in their order.
+/// A slope that is lost in the noise, or is no drift of clocks, counts as none.
+Line line_through(const std::vector<Span>& points) {
+  constexpr std::size_t kEnough = 8;
+  constexpr double kMaxDrift = 1e-3;
+  constexpr double kTimesNoise = 3;
+  Line out;
+  for (const Span& point : points) out.middle_ns += point.first / static_cast<std::int64_t>(points.size());
+  const auto rests = [&] {
+    std::vector<std::int64_t> all;
+    for (const auto& [time, difference] : points)
+      all.push_back(difference - std::llround(out.slope * static_cast<double>(time - out.middle_ns)));
+    return all;
+  };
+  std::vector<double> slopes;
+  const std::size_t half = points.size() / 2;
+  for (std::size_t i = 0; points.size() >= kEnough && i < half; ++i)
+    if (const std::int64_t apart = points[i + half].first - points[i].first; apart > 0)
+      slopes.push_back(static_cast<double>(points[i + half].second - points[i].second) /
+                       static_cast<double>(apart));
+  if (!slopes.empty()) {
+    out.slope = core::quantile(std::move(slopes), 0.5);
+    const double moved =
+        std::abs(out.slope) * static_cast<double>(points.back().first - points.front().first);
+    const bool is_noise = moved <= kTimesNoise * static_cast<double>(interquartile_range(rests()));
+    if (is_noise || std::abs(out.slope) > kMaxDrift) out.slope = 0;
+  }
+  std::vector<std::int64_t> all = rests();
+  out.value_ns = median(all);
+  return out;
+}
+
 class Aligner {
  public:
   explicit Aligner(Job& job) : job_(job) {
-    for (const RankTrace& trace : job.ranks) offsets_.push_back(since_first(trace));
+    for (const RankTrace& trace : job.ranks) corrections_.push_back({.offset_ns = since_first(trace)});
     for (std::size_t i = 0; i < job.meetings.size(); ++i)
       if (job.meetings[i].members.size() > 1 && ends_together(job.meetings[i].kind)) used_.push_back(i);
+    std::stable_sort(used_.begin(), used_.end(), [&](std::size_t x, std::size_t y) {
+      return span_of(job, job.meetings[x].members.front()) < span_of(job, job.meetings[y].members.front());
+    });
   }
 
   void align() {
@@ -220,8 +276,11 @@ class Aligner {
     job_.clocks.collectives = used_.size();
     job_.clocks.spread_ns = spread();
     for (std::size_t rank = 0; rank < job_.ranks.size(); ++rank) {
-      shift(job_.ranks[rank], offsets_[rank]);
-      job_.clocks.offset_ns.push_back(offsets_[rank] - since_first(job_.ranks[rank]));
+      const Correction& correction = corrections_[rank];
+      const std::int64_t apart = since_first(job_.ranks[rank]);
+      change_times(job_.ranks[rank], [&](std::int64_t ns) { return ns + correction.at(ns); });
+      job_.clocks.offset_ns.push_back(correction.offset_ns - apart);
+      job_.clocks.drift.push_back(correction.drift);
     }
   }
 
@@ -229,7 +288,8 @@ class Aligner {
   struct Edge {
     std::size_t a = 0;
     std::size_t b = 0;
-    std::int64_t difference = 0;  ///< what has to be added to b's clock if nothing is added to a's
+    Line a_after_b;  ///< what has to be added to b's clock if nothing is added to a's, by b's time
+    Line b_after_a;
     std::size_t count = 0;
   };
 
@@ -240,36 +300,51 @@ class Aligner {
   }
 
   std::vector<Edge> edges() const {
-    std::map<std::pair<std::size_t, std::size_t>, std::vector<std::int64_t>> all;
+    std::map<std::pair<std::size_t, std::size_t>, std::vector<Span>> all;
     for (const std::size_t i : used_) {
       const std::vector<Member>& members = job_.meetings[i].members;
       for (std::size_t m = 1; m < members.size(); ++m)
-        all[{members[m - 1].rank, members[m].rank}].push_back(span_of(job_, members[m - 1]).second -
-                                                              span_of(job_, members[m]).second);
+        all[{members[m - 1].rank, members[m].rank}].emplace_back(span_of(job_, members[m - 1]).second,
+                                                                 span_of(job_, members[m]).second);
     }
     std::vector<Edge> out;
-    for (auto& [pair, differences] : all)
+    for (const auto& [pair, ends] : all) {
+      std::vector<Span> to_b;
+      std::vector<Span> to_a;
+      for (const auto& [a, b] : ends) {
+        to_b.emplace_back(b, a - b);
+        to_a.emplace_back(a, b - a);
+      }
       out.push_back({.a = pair.first,
                      .b = pair.second,
-                     .difference = median(differences),
-                     .count = differences.size()});
+                     .a_after_b = line_through(to_b),
+                     .b_after_a = line_through(to_a),
+                     .count = ends.size()});
+    }
     std::stable_sort(out.begin(), out.end(), [](const Edge& a, const Edge& b) { return a.count > b.count; });
     return out;
+  }
+
+  /// First to the clock of a neighbour, then as that one is corrected.
+  static Correction through(const Correction& neighbour, const Line& line) {
+    const auto middle = static_cast<double>(line.middle_ns);
+    return {.offset_ns = neighbour.at(line.value_ns) + line.value_ns - std::llround(line.slope * middle),
+            .drift = neighbour.drift + line.slope};
   }
 
   /// Follows the pairs of ranks with the most common collectives from the first rank to all others.
   void connect() {
     const std::vector<Edge> all = edges();
-    std::vector<bool> reached(offsets_.size(), false);
+    std::vector<bool> reached(corrections_.size(), false);
     reached[0] = true;
     for (bool grows = true; grows;) {
       grows = false;
       for (const Edge& edge : all) {
         if (reached[edge.a] == reached[edge.b]) continue;
         if (reached[edge.a])
-          offsets_[edge.b] = offsets_[edge.a] + edge.difference;
+          corrections_[edge.b] = through(corrections_[edge.a], edge.a_after_b);
         else
-          offsets_[edge.a] = offsets_[edge.b] - edge.difference;
+          corrections_[edge.a] = through(corrections_[edge.b], edge.b_after_a);
         reached[edge.a] = reached[edge.b] = grows = true;
         break;
       }
@@ -279,7 +354,8 @@ class Aligner {
   }
 
   std::int64_t end(const Member& member) const {
-    return span_of(job_, member).second + offsets_[member.rank];
+    const std::int64_t ns = span_of(job_, member).second;
+    return ns + corrections_[member.rank].at(ns);
   }
 
   /// The common end of a collective: the median over its members.
@@ -293,16 +369,17 @@ class Aligner {
   void refine() {
     constexpr int kRounds = 4;
     for (int round = 0; round < kRounds; ++round) {
-      std::vector<std::vector<std::int64_t>> late(offsets_.size());
+      std::vector<std::vector<std::int64_t>> late(corrections_.size());
       for (const std::size_t i : used_) {
         const std::int64_t common = common_end(job_.meetings[i]);
         for (const Member& member : job_.meetings[i].members)
           late[member.rank].push_back(end(member) - common);
       }
       for (std::size_t rank = 0; rank < late.size(); ++rank)
-        if (!late[rank].empty()) offsets_[rank] -= median(late[rank]);
+        if (!late[rank].empty()) corrections_[rank].offset_ns -= median(late[rank]);
     }
-    for (std::size_t rank = offsets_.size(); rank-- > 0;) offsets_[rank] -= offsets_[0];
+    for (std::size_t rank = corrections_.size(); rank-- > 0;)
+      corrections_[rank].offset_ns -= corrections_[0].offset_ns;
   }
 
   std::int64_t spread() const {
@@ -311,13 +388,11 @@ class Aligner {
       const std::int64_t common = common_end(job_.meetings[i]);
       for (const Member& member : job_.meetings[i].members) late.push_back(end(member) - common);
     }
-    if (late.empty()) return 0;
-    std::sort(late.begin(), late.end());
-    return late[late.size() * 3 / 4] - late[late.size() / 4];
+    return late.empty() ? 0 : interquartile_range(std::move(late));
   }
 
   Job& job_;
-  std::vector<std::int64_t> offsets_;
+  std::vector<Correction> corrections_;
   std::vector<std::size_t> used_;
 };
 

@@ -39,10 +39,11 @@ struct Meeting {
 
 /// How far the clocks of the ranks are apart, by the ends of collectives, which end nearly together.
 struct Clocks {
-  std::vector<std::int64_t> offset_ns;  ///< of each rank, already added to all its times; the first is 0
-  std::int64_t spread_ns = 0;           ///< interquartile range of the ends that should be equal
-  std::size_t collectives = 0;          ///< that were used
-  std::vector<std::size_t> unaligned;   ///< ranks that no collective connects with the first
+  std::vector<std::int64_t> offset_ns;  ///< of each rank, at its first event; the first is 0
+  std::vector<double> drift;    ///< of each rank, relative to the first; offset + drift * time is added
+  std::int64_t spread_ns = 0;   ///< interquartile range of the ends that should be equal
+  std::size_t collectives = 0;  ///< that were used
+  std::vector<std::size_t> unaligned;  ///< ranks that no collective connects with the first
 };
 
 struct Job {

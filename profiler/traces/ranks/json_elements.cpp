@@ -1,5 +1,6 @@
 #include "profiler/traces/ranks/json_elements.hpp"
 
+#include <algorithm>
 #include <istream>
 #include <vector>
 
@@ -58,7 +59,7 @@ class Builder : public nlohmann::json_sax<json> {
                    const nlohmann::detail::exception& /*error*/) override {
     if (stream_.at_end()) refuse("JSON", "the end of the file");
     throw InputError(fmt::format("{}:{}:{}: expected JSON, got '{}'", core::one_line(path_), stream_.line(),
-                                 stream_.column(), core::printable(token)));
+                                 std::max<std::int64_t>(1, stream_.column() - 1), core::printable(token)));
   }
 
   bool is_document() const { return entered_; }

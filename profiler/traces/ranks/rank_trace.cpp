@@ -96,12 +96,6 @@ core::CollectiveKind collective_of(Kind kind) {
   return kind == Kind::all_gather ? core::CollectiveKind::all_gather : core::CollectiveKind::all_reduce;
 }
 
-bool is_communication_kernel(std::string_view name) {
-  const std::string text = kineto::plain_name(name.substr(0, 256));
-  return text.find("nccl") != std::string::npos || text.find("rccl") != std::string::npos ||
-         text.find("msccl") != std::string::npos;
-}
-
 void finish(RankTrace& trace, const std::vector<std::int64_t>& launched_ns,
             const std::vector<Launched>& compute) {
   std::stable_sort(trace.steps.begin(), trace.steps.end(),
@@ -112,6 +106,7 @@ void finish(RankTrace& trace, const std::vector<std::int64_t>& launched_ns,
                    [](const Exchange& a, const Exchange& b) { return a.ran < b.ran; });
   trace.compute = kineto::united(std::move(trace.compute));
   trace.copies = kineto::united(std::move(trace.copies));
+  trace.waits = kineto::united(std::move(trace.waits));
   find_device_starts(trace, compute);
   constexpr std::int64_t kMaxLengthNs = 1'000'000'000'000'000;
   const Span whole = extent(trace);
@@ -120,20 +115,17 @@ void finish(RankTrace& trace, const std::vector<std::int64_t>& launched_ns,
         fmt::format("{}: /traceEvents: expected a trace of at most 11 days, got a longer one",
                     core::one_line(trace.path)));
   trace.origin_ns += whole.first;
-  shift(trace, -whole.first);
+  change_times(trace, [&](std::int64_t ns) { return ns - whole.first; });
 }
 
-void shift(RankTrace& trace, std::int64_t ns) {
-  const auto add = [ns](Span& span) {
-    span.first += ns;
-    span.second += ns;
-  };
-  for (Exchange& exchange : trace.exchanges) add(exchange.ran);
-  for (Span& span : trace.compute) add(span);
-  for (Span& span : trace.copies) add(span);
+void change_times(RankTrace& trace, const std::function<std::int64_t(std::int64_t)>& change) {
+  const auto apply = [&](Span& span) { span = {change(span.first), change(span.second)}; };
+  for (Exchange& exchange : trace.exchanges) apply(exchange.ran);
+  for (Spans* spans : {&trace.compute, &trace.copies, &trace.waits})
+    for (Span& span : *spans) apply(span);
   for (Step& step : trace.steps) {
-    add(step.span);
-    step.device_start_ns += ns;
+    apply(step.span);
+    step.device_start_ns = change(step.device_start_ns);
   }
 }
 

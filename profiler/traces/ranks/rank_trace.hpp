@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,9 +42,6 @@ Kind kind_of(std::string_view name);
 /// Whether a network has curves for it.
 bool has_curve(Kind kind);
 core::CollectiveKind collective_of(Kind kind);
-
-/// Whether the name of a kernel is one of NCCL's or RCCL's.
-bool is_communication_kernel(std::string_view name);
 
 /// A process group as one rank knows it.
 struct LocalGroup {
@@ -83,8 +81,10 @@ struct RankTrace {
   std::vector<Exchange> exchanges;  ///< in order of their starts
   Spans compute;                    ///< disjoint and in order: some kernel that does not communicate ran
   Spans copies;                     ///< likewise, of copies
-  std::vector<Step> steps;          ///< in order
-  std::vector<std::string> notes;   ///< what the trace lacks
+  /// Nothing computed because the host had not launched it, whatever else ran; disjoint, in order.
+  Spans waits;
+  std::vector<Step> steps;         ///< in order
+  std::vector<std::string> notes;  ///< what the trace lacks
 };
 
 /// When a kernel that computes was launched and when it began.
@@ -99,7 +99,7 @@ struct Launched {
 void finish(RankTrace& trace, const std::vector<std::int64_t>& launched_ns,
             const std::vector<Launched>& compute = {});
 
-/// Adds to all times.
-void shift(RankTrace& trace, std::int64_t ns);
+/// Replaces all times; `change` must keep their order.
+void change_times(RankTrace& trace, const std::function<std::int64_t(std::int64_t)>& change);
 
 }  // namespace ranks

@@ -17,6 +17,7 @@
 #include "core/files.hpp"
 #include "core/json.hpp"
 #include "core/limits.hpp"
+#include "profiler/traces/kineto/collective_kind.hpp"
 #include "profiler/traces/ranks/read_kineto.hpp"
 
 namespace ranks {
@@ -198,7 +199,7 @@ class Export {
                            .correlation = row.integer(4),
                            .name = row.text(6)};
           RankTrace& trace = by_device_[device];
-          if (is_communication_kernel(kernel.name))
+          if (kineto::is_communication_kernel(kernel.name))
             kernels_.push_back(std::move(kernel));
           else
             trace.compute.push_back(kernel.ran);

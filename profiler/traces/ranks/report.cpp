@@ -1,7 +1,9 @@
 #include "profiler/traces/ranks/report.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -12,6 +14,7 @@
 #include "core/field.hpp"
 #include "core/json.hpp"
 #include "core/json_text.hpp"
+#include "core/statistics.hpp"
 #include "core/text_table.hpp"
 
 namespace ranks {
@@ -59,10 +62,15 @@ std::string clocks_text(const Job& job) {
       rank = job.ranks[i].rank;
     }
   }
+  double drift = 0;
+  for (const double each : job.clocks.drift)
+    if (std::abs(each) > std::abs(drift)) drift = each;
   return fmt::format(
       "clocks aligned by the ends of {} collectives, which agree within {:.1f} us; largest correction "
-      "{:.1f} us (rank {})\n",
-      job.clocks.collectives, us(job.clocks.spread_ns), us(largest), rank);
+      "{:.1f} us (rank {}){}\n",
+      job.clocks.collectives, us(job.clocks.spread_ns), us(largest), rank,
+      drift == 0 ? ""
+                 : fmt::format("; clocks drift apart by up to {:.1f} us per second", std::abs(drift) * 1e6));
 }
 
 std::string sizes_table(const GroupStatistics& group, std::int64_t zero_ns) {
@@ -122,6 +130,7 @@ ordered_json to_json(const Job& job, std::size_t at) {
   return {{"rank", trace.rank},
           {"trace", core::one_line(std::filesystem::path(trace.path).filename().string())},
           {"clock_offset_us", us(job.clocks.offset_ns[at])},
+          {"clock_drift_us_per_s", job.clocks.drift[at] * 1e6},
           {"whole_us", times.whole_us},
           {"compute_us", times.compute_us},
           {"communication_us", times.communication_us},
@@ -214,11 +223,47 @@ std::vector<std::string> warnings_of(const Report& report) {
   }
   if (report.job.ranks.size() == 1)
     out.emplace_back(
-        "one rank alone: how long it waited for others is not known, and all of a kernel counts as transfer");
+        "one rank alone: how long it waited for others is not known; of each size the shortest kernel "
+        "counts");
   return out;
 }
 
 }  // namespace
+
+std::optional<std::size_t> gradient_group(const Report& report, std::size_t rank, const std::string& wanted) {
+  const Job& job = report.job;
+  std::map<std::size_t, std::int64_t> bytes;
+  for (const Exchange& exchange : job.ranks[rank].exchanges) {
+    const bool sums = exchange.kind == Kind::all_reduce || exchange.kind == Kind::reduce_scatter;
+    bytes[job.group_of[rank][exchange.group]] += sums ? std::max<std::int64_t>(exchange.bytes, 1) : 0;
+  }
+  std::optional<std::size_t> out;
+  for (const auto& [group, sum] : bytes)
+    if (wanted.empty() ? sum > 0 && (!out || sum > bytes[*out]) : is_named(job.groups[group], wanted))
+      out = group;
+  if (!out && !wanted.empty())
+    throw core::InputError(fmt::format("--group: expected a process group of rank {}, got '{}'",
+                                       job.ranks[rank].rank, core::printable(wanted)));
+  return out;
+}
+
+std::optional<double> waiting_us(const Report& report, std::size_t rank, std::size_t group) {
+  const Job& job = report.job;
+  const bool is_matched = std::any_of(job.meetings.begin(), job.meetings.end(), [&](const Meeting& meeting) {
+    return meeting.group == group && meeting.members.size() > 1;
+  });
+  if (!is_matched) return std::nullopt;
+  std::map<std::int64_t, double> by_step;
+  for (std::size_t i = 0; i < job.ranks[rank].exchanges.size(); ++i) {
+    const Exchange& exchange = job.ranks[rank].exchanges[i];
+    if (job.group_of[rank][exchange.group] == group && has_curve(exchange.kind))
+      by_step[exchange.step] += us(report.exposed[rank][i].waiting_ns);
+  }
+  if (by_step.size() > 1) by_step.erase(-1);  // outside of all steps
+  std::vector<double> all;
+  for (const auto& [step, sum] : by_step) all.push_back(sum);
+  return all.empty() ? 0 : core::quantile(std::move(all), 0.5);
+}
 
 Report make_report(std::vector<RankTrace> traces) {
   Report out = {.job = make_job(std::move(traces))};
@@ -279,11 +324,21 @@ traces::Measurements measurements_of(const Report& report, const std::string& gr
     throw core::InputError(fmt::format("--group: expected one of the groups that have curves ({}), got {}",
                                        fmt::join(with_curves, "; "),
                                        group.empty() ? "no name" : "'" + core::printable(group) + "'"));
-  const Group& named = report.job.groups[found.front()->group];
-  return {.source = fmt::format("traces of {} ranks, {}: from the last arrival to the last end of "
-                                "each collective, median",
-                                named.traced.size(), title(named)),
-          .series = curves(report.job, *found.front())};
+  return measurements_of(report, found.front()->group);
+}
+
+traces::Measurements measurements_of(const Report& report, std::size_t group) {
+  const auto found = std::find_if(report.groups.begin(), report.groups.end(),
+                                  [&](const GroupStatistics& each) { return each.group == group; });
+  const Group& named = report.job.groups[group];
+  traces::Measurements out = {
+      .source = named.traced.size() == 1
+                    ? fmt::format("trace of one rank, {}: the shortest kernel of each size", title(named))
+                    : fmt::format("traces of {} ranks, {}: from the last arrival to the last end of each "
+                                  "collective, median",
+                                  named.traced.size(), title(named))};
+  if (found != report.groups.end()) out.series = curves(report.job, *found);
+  return out;
 }
 
 }  // namespace ranks

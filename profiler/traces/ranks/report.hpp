@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,14 @@ struct Report {
 
 Report make_report(std::vector<RankTrace> traces);
 
+/// The group of a rank (an index into the job's) that sums gradients: `wanted` by name or description, or the
+/// one with the most bytes in all-reduces and reduce-scatters. Throws InputError if `wanted` names none.
+std::optional<std::size_t> gradient_group(const Report& report, std::size_t rank, const std::string& wanted);
+
+/// How long a rank waited in an iteration for slower members of a group while nothing hid it: the median over
+/// the steps of its trace. Nothing if the group's collectives could not be matched between ranks.
+std::optional<double> waiting_us(const Report& report, std::size_t rank, std::size_t group);
+
 std::string report_text(const Report& report);
 
 /// `fusewise.ranks` (fusewise schema ranks).
@@ -28,5 +38,8 @@ std::string report_json(const Report& report);
 /// which the rank belongs; with an empty name, of the only group that has any. Throws InputError for a name
 /// that no group has, or if there are several groups to choose from, or no curve.
 traces::Measurements measurements_of(const Report& report, const std::string& group);
+
+/// The same for an index into the job's groups; without series if it has no curve.
+traces::Measurements measurements_of(const Report& report, std::size_t group);
 
 }  // namespace ranks

@@ -67,6 +67,33 @@ void check_refused(const std::string& text, const std::string& message, const Im
   CHECK_THROWS_WITH_AS(read_measurements({{"x.log", text}}, options), message.c_str(), core::InputError);
 }
 
+TEST_CASE("curves of traces: continued by a line to one byte and beyond the largest size") {
+  using Points = std::vector<std::pair<double, double>>;
+  // 20 us + 1 us per 1000 bytes
+  const Points exact = continued({{10'000, 30}, {20'000, 40}, {40'000, 60}});
+  REQUIRE(exact.size() == 5);
+  CHECK(exact.front().first == 1);
+  CHECK(exact.front().second == doctest::Approx(20));
+  CHECK(exact.back().first == 50'000);
+  CHECK(exact.back().second == doctest::Approx(70));
+  // the first has waited; no slope is left, so that a line from 10 us through the last goes on
+  const Points falling = continued({{10'000, 50}, {40'000, 40}});
+  REQUIRE(falling.size() == 4);
+  CHECK(falling[0] == std::pair<double, double>{1, 10});
+  CHECK(falling[1] == std::pair<double, double>{10'000, 40});
+  CHECK(falling[2] == std::pair<double, double>{40'000, 40});
+  CHECK(falling[3].second == doctest::Approx(47.5));
+  CHECK(continued({{1'000, 4}}) == Points{{1, 2}, {1'000, 4}, {1'250, 4.5}});  // half of 4 us is below 10 us
+  const core::Network network = network_of(
+      {.source = "s",
+       .series = {{.path = "p", .workers = 4, .points = {{1'000'000, 110}}, .is_continued = true}}},
+      "n");
+  CHECK(network.measured[0].curve.us(1) == 10);
+  CHECK(network.measured[0].curve.us(10'000'000) == doctest::Approx(10 + 1'000));
+  CHECK(network.origin.source.find("ASSUMED: the first and the last point of each curve") !=
+        std::string::npos);
+}
+
 TEST_CASE("csv: curves in any order, by collective, algorithm and number of workers") {
   const std::vector<Series> all = series_of(kTable);
   REQUIRE(all.size() == 3);

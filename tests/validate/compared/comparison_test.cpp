@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files.hpp"
+#include "profiler/traces/kineto/import.hpp"
 #include "profiler/traces/ranks/read_kineto.hpp"
+#include "tests/profiler/traces/kineto/made_job.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "validate/compared/comparison.hpp"
@@ -48,6 +50,26 @@ TEST_CASE("compare: on every rank the exposed times, computing, copies and waits
       CHECK(collective.exposed_us <= collective.end_us - collective.start_us + 1e-9);
     }
     CHECK(iteration.other_exposed_us > 0);  // the all-to-alls
+  }
+}
+
+TEST_CASE("compare: what is exposed is the same as in the import of a trace") {
+  using kineto::MadeJob;
+  for (int seed = 0; seed < 40; ++seed) {
+    CAPTURE(seed);
+    MadeJob job = kineto::any_job(static_cast<std::uint64_t>(seed));
+    job.workers = 4;
+    job.noise = 0;
+    job.begins_amid = job.ends_amid = job.truncates_to_us = false;
+    job.slower_workers_us = seed % 2 == 0 ? 2000 : 0;
+    const support::TemporaryFolder folder;
+    const std::string path = folder.put("t.json", kineto::MadeTrace(job).text());
+    const kineto::Imported imported = kineto::import_trace(path, {.batch_size = 1});
+    const ranks::Report report = ranks::make_report({ranks::read_kineto(path, kineto::kProfilerStep)});
+    const Iteration iteration = measured(report, report.job.ranks[0], "");
+    check_sum(iteration);
+    CHECK(iteration.iteration_us == doctest::Approx(imported.iteration_us).epsilon(0.001));
+    CHECK(iteration.exposed_us() == doctest::Approx(imported.exposed_us).epsilon(0.01));
   }
 }
 

@@ -3,6 +3,8 @@
 
 #include "profiler/traces/kineto/device_time.hpp"
 
+#include <algorithm>
+
 #include <doctest/doctest.h>
 
 #include "tests/support/random.hpp"
@@ -13,7 +15,8 @@ namespace {
 /// The second of two kernels: the first runs from 0 to 10 ns.
 DeviceTime second(std::int64_t launched, std::int64_t start, std::int64_t end, const Beside& beside = {}) {
   return split_device_time(
-      {{.ran = {0, 10}, .launched_ns = -5}, {.ran = {start, end}, .launched_ns = launched}}, beside)[1];
+             {{.ran = {0, 10}, .launched_ns = -5}, {.ran = {start, end}, .launched_ns = launched}}, beside)
+      .kernels[1];
 }
 
 bool is(const DeviceTime& time, const DeviceTime& expected) {
@@ -55,6 +58,16 @@ TEST_CASE("device time: kernels on two streams count once, and copies count wher
   CHECK(is(second(0, 20, 30, {.copies = {{2, 18}}}), {.busy_ns = 10, .wait_ns = 2, .copying_ns = 8}));
 }
 
+TEST_CASE("device time: waits are said with their place, and one list of spans is taken from another") {
+  const auto split =
+      split_device_time({{.ran = {0, 10}, .launched_ns = -5}, {.ran = {25, 30}, .launched_ns = 23}},
+                        {.gradients = {{5, 20}}, .blocked = {{12, 22}}});
+  CHECK(split.waits == Spans{{10, 12}, {20, 25}});
+  CHECK(without({{0, 10}, {20, 30}}, {{-5, 2}, {4, 6}, {8, 22}, {29, 40}}) ==
+        Spans{{2, 4}, {6, 8}, {22, 29}});
+  CHECK(without({{0, 10}}, {}) == Spans{{0, 10}});
+}
+
 TEST_CASE("device time: all parts add up to the time from the first start to the last end") {
   for (std::uint32_t seed = 0; seed < 500; ++seed) {
     CAPTURE(seed);
@@ -77,7 +90,10 @@ TEST_CASE("device time: all parts add up to the time from the first start to the
       *spans = united(*spans);
     }
     std::int64_t sum = 0;
-    for (const DeviceTime& time : split_device_time(kernels, beside)) {
+    std::int64_t waits = 0;
+    const DeviceSplit split = split_device_time(kernels, beside);
+    for (const DeviceTime& time : split.kernels) {
+      waits += time.wait_ns;
       for (const std::int64_t part :
            {time.busy_ns, time.wait_ns, time.exposed_ns, time.exchange_ns, time.copying_ns}) {
         CHECK(part >= 0);
@@ -85,6 +101,9 @@ TEST_CASE("device time: all parts add up to the time from the first start to the
       }
     }
     CHECK(sum == end - kernels.front().ran.first);
+    CHECK(length_ns(split.waits) == waits);
+    CHECK(united(split.waits).size() <= split.waits.size());
+    CHECK(std::is_sorted(split.waits.begin(), split.waits.end()));
   }
 }
 

@@ -137,13 +137,13 @@ TEST_CASE("kineto: NCCL kernels become a measurement, and what nothing hid is to
   const core::Measured& measured = imported.network->measured[0];
   CHECK(measured.collective == core::CollectiveKind::all_reduce);
   CHECK(measured.workers == 4);
-  CHECK(measured.curve.points() ==
-        std::vector<std::pair<double, double>>{{1e6, *std::min_element(made.nccl.begin(), made.nccl.end())}});
-  std::vector<double> exposed;
-  for (std::size_t i = 0; i < made.nccl.size(); ++i)  // both begin at 7000
-    exposed.push_back(std::max(0.0, made.nccl[i] - made.backward[0][i]) / 1e3);
-  CHECK(tells(imported, fmt::format("communication takes {:.3f} ms, {:.3f} ms of it exposed",
-                                    median(made.nccl) / 1e3, median(exposed))));
+  // one size: 10 us for one byte, and the same line beyond
+  const double us = *std::min_element(made.nccl.begin(), made.nccl.end());
+  REQUIRE(measured.curve.points().size() == 3);
+  CHECK(measured.curve.points()[0] == std::pair<double, double>{1, 10});
+  CHECK(measured.curve.points()[1] == std::pair<double, double>{1e6, us});
+  CHECK(measured.curve.us(2e6) == doctest::Approx(2 * us - 10));
+  CHECK(tells(imported, fmt::format("communication runs for {:.3f} ms", median(made.nccl) / 1e3)));
 }
 
 TEST_CASE("kineto: the parts of an iteration add up to its measured length") {
@@ -200,8 +200,31 @@ TEST_CASE("kineto: without shapes a bucket's elements are divided evenly among t
   CHECK(elements_of(imported.profile) == std::vector<std::int64_t>{50, 451, 450});
   CHECK(imported.profile.origin.source.find("gradients of a bucket that was all-reduced have equal sizes") !=
         std::string::npos);
-  REQUIRE(imported.warnings.size() == 2);
-  CHECK(imported.warnings[0].find("all_reduce on 2 workers: sizes below 200 bytes were not measured") == 0);
+  REQUIRE(imported.warnings.size() == 1);
+  REQUIRE(imported.curve_warnings.size() == 1);
+  CHECK(imported.curve_warnings[0].find(
+            "all_reduce on 2 workers: 2 sizes were measured, of 200 to 3604 bytes; ") == 0);
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+TEST_CASE("kineto: without shapes, and with gradients that no bucket follows, all have equal sizes") {
+  const std::string whole = three_gradients().as_object();
+  const Imported imported =
+      import_text(replaced(whole, "\"In msg nelems\": 50,", "\"In msg nelems\": 0,"), {.batch_size = 1});
+  CHECK(elements_of(imported.profile) == std::vector<std::int64_t>{301, 300, 300});
+  CHECK(imported.profile.origin.source.find(
+            "some gradients become ready after the last all-reduce: all gradients have equal sizes") !=
+        std::string::npos);
+  // buckets that are scattered count as those that are reduced
+  const std::string scattered =
+      replaced(replaced(whole, "AllReduce", "ReduceScatter"), "allreduce", "reduce_scatter");
+  CHECK(elements_of(import_text(scattered, {.batch_size = 1}).profile) ==
+        std::vector<std::int64_t>{50, 451, 450});
 }
 
 TEST_CASE("kineto: without shapes sizes are taken from the model's parameters in the opposite order") {
@@ -241,7 +264,7 @@ TEST_CASE("kineto: before PyTorch 2.2 the annotation around its launch says what
   const auto eight = std::find_if(imported.network->measured.begin(), imported.network->measured.end(),
                                   [](const core::Measured& measured) { return measured.workers == 8; });
   REQUIRE(eight != imported.network->measured.end());
-  CHECK(eight->curve.points() == std::vector<std::pair<double, double>>{{600, 25}});
+  CHECK(eight->curve.points().at(1) == std::pair<double, double>{600, 25});
 }
 
 TEST_CASE("kineto: steps that differ from most are left out, work outside of all steps too") {
@@ -432,8 +455,30 @@ TEST_CASE("kineto: a network needs no layers") {
   const ImportedNetwork imported = import_network(file, {});
   REQUIRE(imported.network.measured.size() == 1);
   CHECK(imported.network.measured[0].workers == 4);
-  CHECK(imported.network.measured[0].curve.points() == std::vector<std::pair<double, double>>{{1000, 70}});
+  CHECK(imported.network.measured[0].curve.points().at(1) == std::pair<double, double>{1000, 70});
   CHECK_THROWS_AS(import_trace(file, {}), core::InputError);
+}
+
+TEST_CASE("kineto: the gradients' type is that of their collectives, unless it is given") {
+  TraceText text = three_gradients();
+  text.kernel(
+      2, 815, "ncclDevKernel_AllReduce_Sum_bf16", 880, 25,
+      "\"Collective name\": \"allreduce\", \"In msg nelems\": 100000, \"dtype\": \"BFloat16\", \"Group "
+      "size\": 2");
+  CHECK(import_text(text.as_object()).profile.dtype == core::Dtype::bfloat16);
+  CHECK(import_text(text.as_object(), {.dtype = core::Dtype::float16}).profile.dtype == core::Dtype::float16);
+  CHECK(import_text(three_gradients().as_object()).profile.dtype == core::Dtype::float32);
+}
+
+TEST_CASE("kineto: whole steps in CUDA graphs are named in the refusal") {
+  CHECK(
+      refusal(
+          R"([{"ph": "X", "cat": "cuda_runtime", "name": "cudaGraphLaunch", "ts": 1, "dur": 2, "pid": 1, "tid": 1,
+                    "args": {"correlation": 5}},
+                   {"ph": "X", "cat": "kernel", "name": "k", "ts": 4, "dur": 2, "args": {"correlation": 5}}])") ==
+      "t.json: /: expected operators with GPU time, got none, as whole steps run as CUDA graphs; record the "
+      "trace "
+      "without them");
 }
 
 TEST_CASE("kineto: record_param_comms says what is sent as a list of tensors, and the kernel of which type") {
@@ -448,7 +493,7 @@ TEST_CASE("kineto: record_param_comms says what is sent as a list of tensors, an
   const auto eight = std::find_if(imported.network->measured.begin(), imported.network->measured.end(),
                                   [](const core::Measured& measured) { return measured.workers == 8; });
   REQUIRE(eight != imported.network->measured.end());
-  CHECK(eight->curve.points() == std::vector<std::pair<double, double>>{{800, 25}});  // 35 us for 800 too
+  CHECK(eight->curve.points().at(1) == std::pair<double, double>{800, 25});  // 35 us for 800 too
 }
 
 TEST_CASE("kineto: broadcasts are not counted as all-reduces without a size") {
@@ -472,7 +517,9 @@ TEST_CASE("kineto: through the program, with a network beside the profile") {
   // launches come every 20 ms, and the GPU does less in between
   CHECK(outcome.out.find("predicted with ddp on 4 workers: 20.000 ms, measured 20.000 ms (+0.0 %)") !=
         std::string::npos);
-  CHECK(outcome.err.find("sizes below 1000000 bytes were not measured") != std::string::npos);
+  CHECK(outcome.err.find(
+            "all_reduce on 4 workers: collectives of one size were measured, of 1000000 to 1000000 bytes; "
+            "ASSUMED for others: 10.000 us for one byte") != std::string::npos);
   REQUIRE(outcome.exit_code == 0);
   CHECK(outcome.out.find("4 NCCL kernels, 0 of them other than all-reduce, reduce-scatter and all-gather, 0 "
                          "without a known size or group") != std::string::npos);

@@ -192,8 +192,9 @@ class MadeTrace {
       launch(thread, name, job_.kernel_us * (1 + 0.3 * (layer % 3)), job_.has_graphs && thread == 1 && i > 0);
   }
 
+  /// Each operator that needs a gradient takes a number; others state that of the next.
   std::string sequence(int batch, int layer) const {
-    return fmt::format("\"Sequence number\": {}", 1000 * batch + layer);
+    return fmt::format("\"Sequence number\": {}", batch * (job_.is_compiled ? 1 : job_.layers) + layer);
   }
   std::string shape(const char* text) const {
     return job_.has_shapes ? fmt::format(", \"Input Dims\": {}", text) : "";
@@ -258,10 +259,10 @@ class MadeTrace {
     if (sends) device_ = std::max(device_, channel_);
   }
 
-  void update() {
+  void update(int next_batch) {
     const auto kernels = [&] {
       for (int i = 0; i < job_.optimizer_kernels; ++i)
-        range("cpu_op", "aten::_foreach_add_", 1, "",
+        range("cpu_op", "aten::_foreach_add_", 1, sequence(next_batch, 0),
               [&] { launch(1, "multi_tensor_apply", job_.kernel_us); });
     };
     if (job_.annotates_optimizer)
@@ -288,7 +289,7 @@ class MadeTrace {
         backward(job_.micro_batches * number + batch, batch + 1 == job_.micro_batches);
       }
       if (job_.wait == MadeJob::Wait::after_backward) wait_for_device("cudaStreamSynchronize");
-      update();
+      update(job_.micro_batches * (number + 1));
       if (job_.wait == MadeJob::Wait::at_end) wait_for_device("cudaDeviceSynchronize");
     };
     if (job_.has_steps)

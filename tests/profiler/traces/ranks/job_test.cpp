@@ -2,6 +2,7 @@
 // ranks.
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -78,6 +79,83 @@ TEST_CASE("ranks: clocks, groups, waits and costs of made-up jobs are found") {
     }
     if (by == MatchedBy::order) CHECK(found == static_cast<std::int64_t>(made.calls.size()));
     CHECK(found > static_cast<std::int64_t>(made.calls.size()) / 2);
+  }
+}
+
+/// A trace of two ranks whose second clock shows offset + (1 + drift) * time, in ns; 40 all-reduces in 2 s.
+std::vector<std::string> drifting(double drift, std::int64_t noise_ns, std::uint32_t seed) {
+  support::Random random(seed);
+  std::vector<std::string> out;
+  std::vector<std::string> events(2);
+  for (int i = 0; i < 40; ++i) {
+    const std::int64_t end = 50'000'000 * i + random.between(0, 20'000'000);
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      const std::int64_t start = end - 500'000 - (rank == 0 ? random.between(0, 400'000) : 0);
+      const auto shown = [&](std::int64_t ns) {
+        const double moved = rank == 0 ? 0 : 7e6 + drift * static_cast<double>(ns);
+        return 1'000'000'000 + ns + std::llround(moved);
+      };
+      events[rank] += fmt::format(
+          R"({}{{"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32", "pid": 0, "tid": 7, "ts": {}, )"
+          R"("dur": {}, "args": {{"stream": 7, "Seq": {}, "Process Group Name": "0", "Group size": 2}}}})",
+          i == 0 ? "" : ",", support::made::time_us(shown(start)),
+          support::made::time_us(shown(end) - shown(start) + random.between(0, noise_ns)), i);
+    }
+  }
+  for (std::size_t rank = 0; rank < 2; ++rank)
+    out.push_back(
+        fmt::format(R"({{"distributedInfo": {{"rank": {}, "world_size": 2}}, "traceEvents": [{}]}})", rank,
+                    events[rank]));
+  return out;
+}
+
+TEST_CASE(
+    "ranks: clocks that drift apart are aligned along the whole trace, and noise is not taken for drift") {
+  for (std::uint32_t seed = 0; seed < support::seeds(30); ++seed) {
+    CAPTURE(seed);
+    const double drift = (seed % 2 == 0 ? 1e-6 : -1e-6) * (20 + seed);
+    const Report report = report_of(drifting(drift, 1'000, seed));
+    CHECK(report.job.clocks.drift[0] == 0);
+    CHECK(report.job.clocks.drift[1] == doctest::Approx(-drift).epsilon(0.05));
+    CHECK(report.job.clocks.spread_ns < 2'000);  // the drift is 40 us and more
+    REQUIRE(report.groups.size() == 1);
+    CHECK(report.groups[0].collectives == 40);
+    CHECK(report.groups[0].transfer_us == doctest::Approx(40 * 500).epsilon(0.01));
+    CHECK(report.groups[0].inconsistent == 0);
+    const Report steady = report_of(drifting(0, 1'000, seed));
+    CHECK(steady.job.clocks.drift[1] == 0);
+    CHECK(std::abs(steady.job.clocks.spread_ns) < 2'000);
+  }
+}
+
+TEST_CASE(
+    "ranks: members come from the list of process groups, as a list and as text, and ids may be large") {
+  const std::string groups =
+      R"([{"pg_name": "3", "pg_desc": "dp \"x\"", "backend_config": "cuda:nccl", "pg_size": 2, "ranks": [4, 6]},)"
+      R"( {"pg_name": "5", "pg_desc": "tp", "pg_size": 2, "ranks": [4, 5], "more": [{"a": [null, true, 1.5]}, {}]}])";
+  std::string text;
+  for (const char c : groups) text += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+  for (const std::string& listed : {groups, '"' + text + '"'}) {
+    CAPTURE(listed);
+    const support::TemporaryFolder folder;
+    const RankTrace trace = read_kineto(
+        folder.put(
+            "t.json",
+            R"({"distributedInfo": {"rank": 4, "pg_config": )" + listed +
+                R"(, "world_size": 8}, "traceEvents": [{"ph": "X", "cat": "kernel", "name": "ncclKernel_AllReduce",
+        "ts": 1, "dur": 2, "args": {"stream": 7, "Process Group Name": "3", "Comms Id": 18446744073709551615}},
+        {"ph": "X", "cat": "kernel", "name": "ncclKernel_AllReduce", "ts": 4, "dur": 2,
+         "args": {"stream": 7, "Process Group Name": "9", "Process Group Ranks": [4, 7], "Comms Id": 0}}]})"),
+        "");
+    CHECK(trace.rank == 4);
+    CHECK(trace.world_size == 8);
+    REQUIRE(trace.groups.size() == 2);
+    CHECK(trace.groups[0].members == std::vector<std::int64_t>{4, 6});
+    CHECK(trace.groups[0].description == "dp \"x\"");
+    CHECK(trace.groups[0].size == 2);
+    CHECK(trace.exchanges[0].id == "18446744073709551615");
+    CHECK(trace.groups[1].members == std::vector<std::int64_t>{4, 7});
+    CHECK(trace.exchanges[1].id.empty());
   }
 }
 
