@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include "core/errors.hpp"
-#include "core/field.hpp"
 
 namespace cli {
 namespace {
@@ -93,6 +92,18 @@ std::string input_path(Bundled kind, const std::string& name) {
   const Place at = place(kind);
   throw core::InputError(fmt::format("{}: expected a file, or a {} that 'fusewise show {}' lists{}",
                                      core::one_line(name), at.what, at.list, similar));
+}
+
+core::Field load_scenario(const std::string& name) {
+  core::Field file = core::Field::load(input_path(Bundled::scenario, name));
+  const auto format = file.is_object() ? file.find("format") : std::nullopt;
+  if (!format || !format->is_text()) return file;
+  for (const std::string_view part : {"profile", "model", "network"})
+    if (format->text() == fmt::format("fusewise.{}", part))
+      format->expected("fusewise.scenario",
+                       fmt::format("a {} (fusewise init --{} {} makes a scenario of it)", part,
+                                   part == "network" ? "network" : "model", core::printable(name)));
+  return file;
 }
 
 }  // namespace cli

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/field.hpp"
+
 namespace cli {
 
 enum class Bundled { scenario, model, profile };
@@ -24,5 +26,9 @@ std::optional<std::filesystem::path> find_bundled(Bundled kind, const std::strin
 /// The path of an input: a file, otherwise the name of what comes with the program. A name that is neither is
 /// returned as it is; if it resembles a bundled one, throws InputError.
 std::string input_path(Bundled kind, const std::string& name);
+
+/// Loads the scenario of that path or name. Throws InputError, which says how to make a scenario of a
+/// profile, model or network.
+core::Field load_scenario(const std::string& name);
 
 }  // namespace cli

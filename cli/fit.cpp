@@ -107,7 +107,7 @@ void add_fit(const Command& program) {
                  "    --predict-workers 16 --plot residuals.svg -o cluster.network.json");
   command.add_option("LOG", options->logs, "files with measurements of the same network").required();
   command.add_output("-o,--output", options->output, "write a fusewise.network to this file");
-  command.add_output("--plot", options->plot, "write the residuals to this SVG file");
+  command.add_plot("--plot", options->plot, "write the residuals to this SVG file");
   command.add_flag("--json", options->as_json, "print the report as JSON");
   command
       .add_option("--format", options->import.format,

@@ -2,7 +2,9 @@
 
 #include "validate/netlab/lab.hpp"
 
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include <fmt/format.h>
 
@@ -22,14 +24,26 @@ struct Options {
   std::string delay = "0us";
 };
 
+/// Whether the lab lives in a user namespace of its own, which root needs not and cannot enter again.
+bool has_user_namespace(const netlab::Lab& lab) {
+  std::error_code error;
+  const auto own = std::filesystem::read_symlink("/proc/self/ns/user", error);
+  const auto its = std::filesystem::read_symlink(fmt::format("/proc/{}/ns/user", lab.keeper), error);
+  return !error && own != its;
+}
+
 std::string description(const std::string& name, const netlab::Lab& lab) {
-  return fmt::format(
-      "netlab '{}' is up: {} workers, {} to {}, links of {:g} Gb/s, delay {:g} us, kept by process {}\n"
-      "inside: nsenter --preserve-credentials --user=/proc/{}/ns/user --net=/proc/{}/fd/{} COMMAND (worker "
-      "0)\n",
+  std::string out = fmt::format(
+      "netlab '{}' is up: {} workers, {} to {}, links of {:g} Gb/s, delay {:g} us, kept by process {}\n",
       name, lab.shape.workers, netlab::address(0), netlab::address(lab.shape.workers - 1),
-      lab.shape.bits_per_second / 1e9, lab.shape.delay_us, lab.keeper, lab.keeper, lab.keeper,
-      lab.namespaces[0]);
+      lab.shape.bits_per_second / 1e9, lab.shape.delay_us, lab.keeper);
+  const std::string user = has_user_namespace(lab)
+                               ? fmt::format("--preserve-credentials --user=/proc/{}/ns/user ", lab.keeper)
+                               : "";
+  for (std::size_t worker = 0; worker < lab.namespaces.size(); ++worker)
+    out += fmt::format("inside worker {}: nsenter {}--net=/proc/{}/fd/{} COMMAND\n", worker, user, lab.keeper,
+                       lab.namespaces[worker]);
+  return out;
 }
 
 void up(const Options& options) {

@@ -49,8 +49,7 @@ std::string shown(const Options& options, const scenarios::Planned& planned) {
   if (planned.explanation && options.json) return planner::explanation_json(*planned.explanation);
   if (planned.explanation)
     return scenarios::plan_table(planned.plan) + '\n' + planner::explanation_text(*planned.explanation);
-  return options.output.empty() || options.json ? planner::plan_text(planned.plan)
-                                                : scenarios::plan_table(planned.plan);
+  return options.json ? planner::plan_text(planned.plan) : scenarios::plan_table(planned.plan);
 }
 
 /// A pipeline that partitions tensors can neither be emitted, as no framework takes partitions, nor
@@ -106,8 +105,7 @@ void consider(const Options& options, const scenarios::Scenario& scenario,
 }
 
 void plan(const Options& options) {
-  const scenarios::Scenario scenario =
-      scenarios::read_scenario(core::Field::load(input_path(Bundled::scenario, options.scenario)));
+  const scenarios::Scenario scenario = scenarios::read_scenario(load_scenario(options.scenario));
   const planner::Schedule schedule = chosen_schedule(options.schedule, scenario);
   if (options.consider) return consider(options, scenario, schedule);
   check_whole_tensors(options, schedule);
@@ -157,11 +155,11 @@ void add_plan(const Command& program) {
       .add_option("--schedule", options->schedule,
                   "schedule that makes the plan: one of the scenario, or a named one")
       .show_default();
-  command.add_output("-o,--output", options->output,
-                     "write the plan to this file and print a summary (default: print the plan)");
+  command.add_output("-o,--output", options->output, "also write the plan to this file");
   const Option emit = command
                           .add_option("--emit", options->emit,
-                                      "print the plan as code or configuration for a training framework")
+                                      "print the plan as code or configuration for a training framework, "
+                                      "priced as it behaves (docs/frameworks.md)")
                           .check(one_of(planner::names(planner::emitters())));
   const Option explain = command
                              .add_flag("--explain", options->explain,

@@ -26,6 +26,7 @@ namespace {
 struct Options {
   std::string model;
   std::string backend = "cuda";
+  bool is_backend_given = false;
   std::optional<std::int64_t> batch;
   std::optional<std::string> dtype;
   std::optional<std::int64_t> input_size;
@@ -113,8 +114,15 @@ void profile(const Options& options) {
                        {.sequence_length = options.sequence_length, .input_size = options.input_size});
   if (options.verify) return verify(backend, model, options_of(options, model).session);
   ProgressBar bar;
-  const profiler::MeasuredProfile measured = profiler::measure_profile(
-      model, backend, options_of(options, model), [&](int done, int total) { bar.show(done, total); });
+  const profiler::MeasuredProfile measured = [&] {
+    try {
+      return profiler::measure_profile(model, backend, options_of(options, model),
+                                       [&](int done, int total) { bar.show(done, total); });
+    } catch (const core::EnvironmentError& error) {
+      if (options.is_backend_given) throw;
+      throw core::EnvironmentError(fmt::format("{} (--backend cpu measures on the processor)", error.what()));
+    }
+  }();
   std::vector<std::string> warnings = measured.warnings;
   if (!options.dtype && model.dtype != "float32")
     warnings.push_back(fmt::format("measured in float32, but the dtype of the model is {}", model.dtype));
@@ -138,12 +146,12 @@ void add_profile(const Command& program) {
       .add_option("MODEL", options->model,
                   "a fusewise.model file, or a name that 'fusewise show models' lists")
       .required();
-  command
-      .add_option(
-          "--backend", options->backend,
-          fmt::format("where the layers run: one of {}{}",
-                      fmt::join(planner::names(profiler::backends()), ", "), kGpuBackendsAreExperimental))
-      .show_default();
+  const Option backend = command
+                             .add_option("--backend", options->backend,
+                                         fmt::format("where the layers run: one of {}{}",
+                                                     fmt::join(planner::names(profiler::backends()), ", "),
+                                                     kGpuBackendsAreExperimental))
+                             .show_default();
   command.add_option("--batch,--batch-size", options->batch, "samples (default: those of the model)")
       .check(range<std::int64_t>(1, 1'000'000'000));
   command
@@ -173,7 +181,10 @@ void add_profile(const Command& program) {
   command.add_option("--memory-mb", options->memory_mb, "memory to use at most (default: all free memory)")
       .check(number_in(1e-3, 1e9));
   command.add_output("-o,--output", options->output, "write to this file and print a summary");
-  command.on_run([options] { profile(*options); });
+  command.on_run([options, backend] {
+    options->is_backend_given = backend.is_given();
+    profile(*options);
+  });
 }
 
 }  // namespace cli

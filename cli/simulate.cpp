@@ -51,8 +51,7 @@ void check_timeline_workers(const Options& options, const scenarios::Scenario& s
 }
 
 void simulate(const Options& options) {
-  const scenarios::Scenario scenario =
-      scenarios::read_scenario(core::Field::load(input_path(Bundled::scenario, options.scenario)));
+  const scenarios::Scenario scenario = scenarios::read_scenario(load_scenario(options.scenario));
   scenarios::RunOptions run = {.progress = ProgressLine()};
   for (const std::string& text : options.what_if)
     run.changes.push_back(planner::read_change(text, scenario.profile));
@@ -64,6 +63,9 @@ void simulate(const Options& options) {
     const std::int64_t workers =
         options.timeline_workers > 0 ? options.timeline_workers : scenario.workers.back();
     check_timeline_workers(options, scenario, workers);
+    if (options.timeline_workers == 0 && scenario.workers.size() > 1)
+      print_progress(
+          fmt::format("timeline: {} workers, the last number; --timeline-workers chooses another", workers));
     timeline = scenarios::timeline(scenario, workers, options.timeline_of);
   }
 
@@ -120,7 +122,7 @@ void add_simulate(const Command& program) {
                   "simulations for each prediction interval, where the inputs have a spread (default: 40 to "
                   "200, or no interval where a simulation is large)")
       .check(range<std::int64_t>(planner::kMinSamples, 10'000));
-  command.add_output("--plot", options->plot, "write a scaling plot (SVG) to this file");
+  command.add_plot("--plot", options->plot, "write a scaling plot (SVG) to this file");
   command.on_run([options] { simulate(*options); });
 }
 

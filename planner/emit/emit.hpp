@@ -3,13 +3,16 @@
 
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "planner/emit/behaviour.hpp"
 #include "planner/job/grouping.hpp"
 #include "planner/job/workload.hpp"
 #include "planner/plan/plan_file.hpp"
@@ -20,17 +23,29 @@ struct EmitRequest {
   const PlanFile& plan;
   const Groups& groups;      ///< the plan's groups, as ranges of the workload's gradients
   const Workload& workload;  ///< the workload that the plan was made for
-  /// Predicted iteration time with other groups; everything else stays as planned.
-  std::function<double(const Groups&)> iteration_us;
+  /// Predicted iteration time of these groups in a framework that behaves so; everything else stays as
+  /// planned.
+  std::function<double(const Behaviour&, const Groups&)> iteration_us;
+  std::int64_t accumulation_steps = 1;
 };
 
 struct Emission {
   std::string text;  ///< Python or a command line with comments, ready to paste; ends with a newline
   /// The same as data. Every target has `target`, `groups_reproduced`, `iteration_us` (as planned), `makes`
-  /// (the groups that the framework forms), `differs` (plan groups, from 1, that it forms otherwise) and
-  /// `notes`; targets with a single number also have `best_single_cap`. `json` holds only its groups, and
-  /// `nccl-tuner` its rules.
+  /// (the groups that the framework forms, priced as it behaves), `differs` (plan groups, from 1, that it
+  /// forms otherwise), `notes`, `priced_as`, `verified` and `does_not`; targets with a single number also
+  /// have `best_single_cap`. `json` holds only its groups, and `nccl-tuner` its rules.
   nlohmann::ordered_json json;
+};
+
+/// What is known of a framework, besides how to write a plan for it.
+struct Target {
+  std::string_view name;
+  std::string_view framework;
+  /// What it does when it is told to run this plan: the nearest to the plan's pipeline that it can do.
+  Behaviour (*behaves)(const PlanFile& plan);
+  std::vector<std::string_view> verified;  ///< what was compared with which release
+  std::vector<std::string_view> does_not;  ///< what a user might expect of it, and it does not do
 };
 
 /// A framework that plans can be translated for.

@@ -17,13 +17,20 @@ Kind label_kind(CollectiveKind kind) {
   return Kind::all_reduce;
 }
 
+/// The step of backward after which a group is issued; their number for those that wait for all of backward.
+std::size_t step_of_issue(const Job& job, const Op& op) {
+  const std::uint32_t end = job.groups[op.group].end;
+  const bool waits = op.issue == Issue::backward_end;
+  const bool waits_for_next = job.program.one_in_flight;
+  if (waits || (waits_for_next && end == job.workload.gradient_count())) return job.workload.backward.size();
+  return job.workload.gradients[waits_for_next ? end : end - 1].backward_step;
+}
+
 std::vector<std::vector<std::uint32_t>> groups_by_last_step(const Job& job) {
   std::vector<std::vector<std::uint32_t>> out(job.workload.backward.size() + 1);
   for (const Op& op : job.program.ops)
-    if (op.issue == Issue::gradients)
-      out[job.workload.gradients[job.groups[op.group].end - 1].backward_step].push_back(op.group);
-    else if (op.issue == Issue::backward_end)
-      out.back().push_back(op.group);
+    if (op.issue == Issue::gradients || op.issue == Issue::backward_end)
+      out[step_of_issue(job, op)].push_back(op.group);
   return out;
 }
 

@@ -23,7 +23,7 @@ class CollectiveWriter {
   static void note_backward_begin(WorkerTasks& at);
   /// Adds a step of the backward pass. `item` is the item of the task's label.
   void backward(WorkerTasks& at, std::uint32_t step, std::uint32_t item);
-  /// The groups whose last gradient this step yields.
+  /// The groups that are issued after this step: it yields the last gradient that they wait for.
   const std::vector<std::uint32_t>& groups_after(std::uint32_t step) const { return by_last_step_[step]; }
   /// The groups that wait for the whole backward pass.
   const std::vector<std::uint32_t>& groups_after_backward() const { return by_last_step_.back(); }

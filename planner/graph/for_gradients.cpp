@@ -2,6 +2,7 @@
 // channel has drained, or after the update.
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "planner/graph/iterations.hpp"
@@ -55,9 +56,14 @@ class ForGradients {
   void rest_of_iteration() {
     for (WorkerTasks& at : writer_.workers()) further_micro_batches(at);
     collectives_.begin_backward();
-    for (WorkerTasks& at : writer_.workers()) backward_of_last_micro_batch(at);
+    if (has_one_in_flight())
+      backward_with_one_in_flight();
+    else
+      for (WorkerTasks& at : writer_.workers()) backward_of_last_micro_batch(at);
     communicate();
   }
+
+  bool has_one_in_flight() const { return writer_.program().one_in_flight && writer_.communicates(); }
 
   void further_micro_batches(WorkerTasks& at) {
     for (std::uint32_t batch = 1; batch < writer_.job().micro_batches; ++batch) {
@@ -75,6 +81,30 @@ class ForGradients {
     for (const std::uint32_t group : collectives_.groups_after_backward()) collectives_.encode(at, group);
   }
 
+  /// Backward waits for collectives, so these are written among its steps, all but the last group's.
+  void backward_with_one_in_flight() {
+    std::optional<sim::TaskId> in_flight;
+    const auto op = writer_.program().ops.begin();  // the collectives of gradients come first, group by group
+    for (WorkerTasks& at : writer_.workers()) CollectiveWriter::note_backward_begin(at);
+    for (std::uint32_t step = 0; step < writer_.workload().backward.size(); ++step) {
+      for (WorkerTasks& at : writer_.workers()) collectives_.backward(at, step, step);
+      for (const std::uint32_t group : collectives_.groups_after(step)) {
+        for (WorkerTasks& at : writer_.workers()) {
+          collectives_.encode(at, group);
+          if (in_flight) at.next_waits_for.push_back(*in_flight);
+        }
+        in_flight = collectives_.add(op[group]);
+      }
+    }
+    for (const std::uint32_t group : collectives_.groups_after_backward())
+      for (WorkerTasks& at : writer_.workers()) collectives_.encode(at, group);
+  }
+
+  bool is_written(const Op& op) const {
+    return has_one_in_flight() && op.issue == Issue::gradients &&
+           writer_.job().groups[op.group].end < writer_.workload().gradient_count();
+  }
+
   void communicate() {
     if (writer_.program().by_layer) writer_.channel().forget();  // all earlier collectives have been awaited
     bool is_updated = false;
@@ -82,7 +112,7 @@ class ForGradients {
     for (const Op& op : writer_.program().ops) {
       if (op.issue == Issue::updated && !std::exchange(is_updated, true)) update_.update_at_once();
       if (op.issue == Issue::drained && !std::exchange(is_updated, true)) update_.drain();
-      if (!writer_.communicates()) continue;
+      if (!writer_.communicates() || is_written(op)) continue;
       if (op.issue == Issue::drained && issued++ >= writer_.program().prefetch.value_or(UINT32_MAX))
         under_forward_.defer(op);
       else

@@ -65,6 +65,9 @@ struct Program {
   std::optional<std::uint32_t> prefetch = {};
   std::optional<ByLayer> by_layer = {};  ///< if set, the channel goes by layer instead of in order
   sim::Time negotiation{};               ///< time on the channel before each collective
+  /// A group issued for gradients is issued with the first gradient of the next group (the last one after
+  /// backward), and backward goes on when the group before it has arrived (DeepSpeed's overlap_comm).
+  bool one_in_flight = false;
   bool operator==(const Program&) const = default;
 
   /// The number of times that an op runs in an iteration with this number of micro-batches.

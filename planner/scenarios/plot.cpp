@@ -1,6 +1,7 @@
 #include "planner/scenarios/plot.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string_view>
 #include <vector>
@@ -127,10 +128,20 @@ void draw_axes(std::string& svg, const Panel& panel, const std::vector<double>& 
   add_text(svg, (panel.left + panel.right) / 2, kBottom + 40, "middle", "", "workers");
 }
 
-std::string stroke(std::size_t line) {
-  const bool dashed = line / kColours.size() % 2 == 1;
-  return fmt::format("stroke=\"{}\"{}", kColours[line % kColours.size()],
-                     dashed ? " stroke-dasharray=\"6 3\"" : "");
+/// The place of a line among colours and dashes: the exact plan has the first colour in every plot.
+std::size_t colour_of(const std::vector<Line>& all, std::size_t line) {
+  const auto ours =
+      std::find_if(all.begin(), all.end(), [](const Line& each) { return each.name == "fusewise"; });
+  const auto place = static_cast<std::size_t>(ours - all.begin());
+  if (ours == all.end() || line > place) return line;
+  return line == place ? 0 : line + 1;
+}
+
+std::string stroke(std::size_t place) {
+  constexpr std::array<std::string_view, 3> kDashes = {"", " stroke-dasharray=\"6 3\"",
+                                                       " stroke-dasharray=\"2 3\""};
+  return fmt::format("stroke=\"{}\"{}", kColours[place % kColours.size()],
+                     kDashes[place / kColours.size() % kDashes.size()]);
 }
 
 void draw_line(std::string& svg, const Panel& panel, const Line& line, std::size_t index) {
@@ -179,7 +190,7 @@ void draw_names(std::string& svg, const Panel& panel, const std::vector<Line>& a
   for (const Label& label : labels) {
     const double end = panel.x(all[label.line].points.back().workers);
     svg += fmt::format("<path class=\"leader\" {} d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}h8\"/>\n",
-                       stroke(label.line), end + 5, label.end, panel.right + 18, label.y);
+                       stroke(colour_of(all, label.line)), end + 5, label.end, panel.right + 18, label.y);
     add_text(svg, panel.right + 30, label.y + 4, "start", "", shortened(all[label.line].name));
   }
 }
@@ -187,7 +198,7 @@ void draw_names(std::string& svg, const Panel& panel, const std::vector<Line>& a
 void draw_panel(std::string& svg, const Panel& panel, const Results& results, const std::vector<Line>& all,
                 bool with_names) {
   draw_axes(svg, panel, worker_counts(results));
-  for (std::size_t i = 0; i < all.size(); ++i) draw_line(svg, panel, all[i], i);
+  for (std::size_t i = 0; i < all.size(); ++i) draw_line(svg, panel, all[i], colour_of(all, i));
   if (with_names) draw_names(svg, panel, all);
 }
 

@@ -9,6 +9,7 @@
 #include "core/errors.hpp"
 #include "planner/advise/make_plan.hpp"
 #include "planner/run/slices.hpp"
+#include "planner/scenarios/prices.hpp"
 #include "planner/scenarios/supported.hpp"
 
 namespace scenarios {
@@ -258,11 +259,16 @@ Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& sch
                    .emission = {},
                    .explanation = {}};
     if (!options.emit.empty()) {
-      const planner::FusionRequest request = planner::request_of(setting, schedule);
-      const auto iteration_us = [&](const planner::Groups& groups) {
-        return planner::iteration_us(request, groups);
+      Prices prices(setting, schedule);
+      const auto iteration_us = [&](const planner::Behaviour& behaviour, const planner::Groups& groups) {
+        return prices.iteration_us(behaviour, groups);
       };
-      out.emission = planner::emit(options.emit, {out.plan, run.groups, setting.workload, iteration_us});
+      out.emission =
+          planner::emit(options.emit, {.plan = out.plan,
+                                       .groups = run.groups,
+                                       .workload = setting.workload,
+                                       .iteration_us = iteration_us,
+                                       .accumulation_steps = scenario.conditions.accumulation_steps});
     }
     if (options.explain) out.explanation = planner::explain(setting, schedule, run);
     return out;

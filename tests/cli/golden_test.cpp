@@ -80,7 +80,7 @@ TEST_CASE("golden: every scenario's table, JSON, CSV, warnings and plan") {
       REQUIRE(outcome.exit_code == 0);
       compare(name + '.' + format, outcome.out);
     }
-    const Outcome plan = support::run_program({"plan", file, "--workers", "8"});
+    const Outcome plan = support::run_program({"plan", file, "--workers", "8", "--json"});
     REQUIRE(plan.exit_code == 0);
     compare(name + ".plan.json", plan.out);
   }

@@ -14,6 +14,7 @@
 #include "core/json_text.hpp"
 #include "planner/emit/emitters/caps.hpp"
 #include "planner/job/registry.hpp"
+#include "planner/scenarios/prices.hpp"
 #include "tests/support/groups.hpp"
 
 namespace planner {
@@ -41,9 +42,14 @@ struct Planned {
     return scene.run({.pipeline = &planner::pipeline(plan.pipeline), .fusion = given}).metrics.iteration_us;
   }
 
-  Emission emit(std::string_view target) const {
+  Emission emit(std::string_view target, std::int64_t accumulation_steps = 1) const {
+    const Schedule schedule = {.pipeline = &planner::pipeline(plan.pipeline), .options = plan.options};
+    scenarios::Prices prices(scene.setting, schedule);
     return planner::emit(target, {plan, groups, scene.setting.workload,
-                                  [this](const Groups& other) { return iteration_us(other); }});
+                                  [&](const Behaviour& behaviour, const Groups& other) {
+                                    return prices.iteration_us(behaviour, other);
+                                  },
+                                  accumulation_steps});
   }
 };
 
@@ -84,8 +90,9 @@ std::string json_of(const Planned& planned, std::string_view target) {
 }
 
 TEST_CASE("emit: the table names what there is") {
-  CHECK(names(emitters()) == std::vector<std::string_view>{"ddp", "horovod", "deepspeed", "megatron", "fsdp",
-                                                           "json", "nccl-tuner"});
+  CHECK(names(emitters()) == std::vector<std::string_view>{"ddp", "comm-hook", "trainers", "fsdp", "inductor",
+                                                           "horovod", "deepspeed", "megatron", "json",
+                                                           "nccl-tuner"});
   for (const Emitter& emitter : emitters()) CHECK_FALSE(emitter.summary.empty());
 }
 
@@ -103,14 +110,22 @@ model = torch.nn.parallel.DistributedDataParallel(
 # Before 2.11 one number holds for all buckets, if it is also set for the first:
 #   torch.distributed._DEFAULT_FIRST_BUCKET_BYTES = 3145728
 #   DistributedDataParallel(model, bucket_cap_mb=3)
-# makes 2 groups, 1110.4 us per iteration: gains 50.0 us (4.31 %), as the plan is not optimal
+# makes 2 groups, 1110.4 us per iteration: gains 50.0 us (4.31 %)
 # (the best of the 8 groupings that one number can make)
 # Where the first bucket keeps its 1 MiB (so in 1.13), bucket_cap_mb=8 does best:
-# 2 groups, 1110.4 us per iteration: gains 50.0 us (4.31 %), as the plan is not optimal
+# 2 groups, 1110.4 us per iteration: gains 50.0 us (4.31 %)
+# With DDP_SET_LAST_BUCKET_CAP=1 in the environment that bucket is the last one, and bucket_cap_mb=2 does best:
+# 4 groups, 1160.0 us per iteration: gains 0.4 us (0.03 %)
 #
 # Holds from the second iteration on, when DDP has put gradients in the order in which they become
 # ready; find_unused_parameters=True without static_graph=True keeps it from doing so.
 # Gradients of several dtypes or devices get buckets, and use up caps, of their own.
+# Priced: one all-reduce for each bucket, under backward, in the last micro-batch under no_sync().
+# Verified: PyTorch 1.13 and 2.13 made the buckets, read back through a communication hook; 2.10
+# lacks bucket_cap_mb_list, 2.11 has it.
+# Does not compress: a communication hook does (--emit comm-hook).
+# Does not make these buckets under torch.compile, where DDPOptimizer cuts the graph at the largest
+# cap, unless torch._dynamo.config.optimize_ddp = False; the Python reducer refuses lists.
 )raw");
   CHECK(json_of(planned, "ddp") == R"raw({
   "target": "ddp",
@@ -140,10 +155,28 @@ model = torch.nn.parallel.DistributedDataParallel(
     "exhaustive": true,
     "first_bucket_bytes": 1048576
   },
+  "best_single_cap_before_1_mib": {
+    "bucket_cap_mb": 2,
+    "groups": 4,
+    "iteration_us": 1160.0256,
+    "loss_us": -0.4,
+    "loss_percent": -0.034470111655585674,
+    "tried": 4,
+    "exhaustive": true,
+    "first_bucket_bytes": 1048576
+  },
   "differs": [],
   "notes": [
     "Holds from the second iteration on, when DDP has put gradients in the order in which they become ready; find_unused_parameters=True without static_graph=True keeps it from doing so.",
     "Gradients of several dtypes or devices get buckets, and use up caps, of their own."
+  ],
+  "priced_as": "one all-reduce for each bucket, under backward, in the last micro-batch under no_sync()",
+  "verified": [
+    "PyTorch 1.13 and 2.13 made the buckets, read back through a communication hook; 2.10 lacks bucket_cap_mb_list, 2.11 has it."
+  ],
+  "does_not": [
+    "compress: a communication hook does (--emit comm-hook).",
+    "make these buckets under torch.compile, where DDPOptimizer cuts the graph at the largest cap, unless torch._dynamo.config.optimize_ddp = False; the Python reducer refuses lists."
   ]
 }
 )raw");
@@ -169,10 +202,13 @@ optimizer = hvd.DistributedOptimizer(
     optimizer, named_parameters=model.named_parameters(), groups=groups)  # lists: after 0.21
 #
 # Without groups, HOROVOD_FUSION_THRESHOLD=3670016 does best:
-# 3 groups, 1110.0 us per iteration: gains 50.4 us (4.34 %), as the plan is not optimal
+# 3 groups, 1110.0 us per iteration: gains 50.4 us (4.34 %)
 # (the best of the 8 groupings that one number can make)
 # These times are without a cycle; with groups on Horovod's own ticks of 1 ms:
 # 3 groups, 1960.4 us per iteration: loses 800.0 us (68.94 %)
+# Priced: one all-reduce for each group, under backward, at the tick after its last gradient.
+# Verified: by reading Horovod at 2626dc87, not by running it.
+# Does not compress, unless DistributedOptimizer is given compression=hvd.Compression.fp16.
 )raw");
   CHECK(json_of(planned, "horovod") == R"raw({
   "target": "horovod",
@@ -199,7 +235,10 @@ optimizer = hvd.DistributedOptimizer(
     "exhaustive": true
   },
   "differs": [],
-  "notes": []
+  "notes": [],
+  "priced_as": "one all-reduce for each group, under backward, at the tick after its last gradient",
+  "verified": ["by reading Horovod at 2626dc87, not by running it."],
+  "does_not": ["compress, unless DistributedOptimizer is given compression=hvd.Compression.fp16."]
 }
 )raw");
 }
@@ -208,51 +247,65 @@ TEST_CASE("emit: DeepSpeed, to the letter") {
   const Planned planned(five(), of_counts({2, 2, 1}), "zero");
   CHECK(planned.emit("deepspeed").text ==
         R"raw(# DeepSpeed for model "small": 3 groups for 2 workers (pipeline zero, 1130.4 us per iteration)
-# makes 4 groups, 1145.2 us per iteration: loses 14.8 us (1.31 %)
+# makes 3 groups, 1615.2 us per iteration: loses 484.8 us (42.89 %)
 ds_config = {
     "zero_optimization": {
         "stage": 2,
         "overlap_comm": True,
         "contiguous_gradients": True,
-        "reduce_bucket_size": 400000,  # elements
-        "allgather_bucket_size": 400000,
+        "reduce_bucket_size": 1000000,  # elements
     },
 }
 # 3 of the plan's groups are made otherwise:
 #   group 1: its 4004000 bytes travel in 2 groups of 4000, 4000000 bytes
-#   group 2: its 2400256 bytes travel in 2 groups of 2400000, 1200256 bytes
-#   group 3: its 1200000 bytes travel in one group of 1200256 bytes
+#   group 2: its 2400256 bytes travel in one group of 3600256 bytes
+#   group 3: its 1200000 bytes travel in one group of 3600256 bytes
 # DeepSpeed takes one number for all groups.
-# reduce_bucket_size = 400000 is the best of the 8 groupings that one number can make.
+# reduce_bucket_size = 1000000 is the best of the 8 groupings that one number can make.
+# Priced: a bucket is all-reduced when the first gradient of the next one is there, and backward
+# then waits for the bucket before it; one all-gather of all parameters follows the step.
+# Verified: DeepSpeed 0.19.8 ran these collectives, when and in the micro-batch that is said, read
+# back from two ranks on CPUs; what waits for what on a GPU by reading 0.19.6 (edaa7221).
+# Does not reduce-scatter gradients, unless "use_multi_rank_bucket_allreduce" is False: then it
+# reduces each owner's part by itself, which is not priced.
+# Does not use allgather_bucket_size where PyTorch has all_gather_into_tensor (1.13 or later).
+# Does not overlap the all-gather of parameters with the next forward pass.
+# Does not send a gradient that is larger than the bucket in one piece: it is cut between workers'
+# parts, which is not priced.
 )raw");
   CHECK(json_of(planned, "deepspeed") == R"raw({
   "target": "deepspeed",
   "groups_reproduced": false,
   "iteration_us": 1130.4256,
-  "makes": {"groups": 4, "iteration_us": 1145.2256, "loss_us": 14.8, "loss_percent": 1.3092414042994072},
-  "groups": [
-    {"tensors": 1, "bytes": 4000},
-    {"tensors": 1, "bytes": 4000000},
-    {"tensors": 1, "bytes": 2400000},
-    {"tensors": 2, "bytes": 1200256}
-  ],
+  "makes": {"groups": 3, "iteration_us": 1615.2384, "loss_us": 484.8128, "loss_percent": 42.887634533400515},
+  "groups": [{"tensors": 1, "bytes": 4000}, {"tensors": 1, "bytes": 4000000}, {"tensors": 3, "bytes": 3600256}],
   "best_single_cap": {
-    "reduce_bucket_size": 400000,
-    "groups": 4,
-    "iteration_us": 1145.2256,
-    "loss_us": 14.8,
-    "loss_percent": 1.3092414042994072,
+    "reduce_bucket_size": 1000000,
+    "groups": 3,
+    "iteration_us": 1615.2384,
+    "loss_us": 484.8128,
+    "loss_percent": 42.887634533400515,
     "tried": 8,
     "exhaustive": true
   },
   "differs": [
     {"group": 1, "why": "its 4004000 bytes travel in 2 groups of 4000, 4000000 bytes"},
-    {"group": 2, "why": "its 2400256 bytes travel in 2 groups of 2400000, 1200256 bytes"},
-    {"group": 3, "why": "its 1200000 bytes travel in one group of 1200256 bytes"}
+    {"group": 2, "why": "its 2400256 bytes travel in one group of 3600256 bytes"},
+    {"group": 3, "why": "its 1200000 bytes travel in one group of 3600256 bytes"}
   ],
   "notes": [
     "DeepSpeed takes one number for all groups.",
-    "reduce_bucket_size = 400000 is the best of the 8 groupings that one number can make."
+    "reduce_bucket_size = 1000000 is the best of the 8 groupings that one number can make."
+  ],
+  "priced_as": "a bucket is all-reduced when the first gradient of the next one is there, and backward then waits for the bucket before it; one all-gather of all parameters follows the step",
+  "verified": [
+    "DeepSpeed 0.19.8 ran these collectives, when and in the micro-batch that is said, read back from two ranks on CPUs; what waits for what on a GPU by reading 0.19.6 (edaa7221)."
+  ],
+  "does_not": [
+    "reduce-scatter gradients, unless \"use_multi_rank_bucket_allreduce\" is False: then it reduces each owner's part by itself, which is not priced.",
+    "use allgather_bucket_size where PyTorch has all_gather_into_tensor (1.13 or later).",
+    "overlap the all-gather of parameters with the next forward pass.",
+    "send a gradient that is larger than the bucket in one piece: it is cut between workers' parts, which is not priced."
   ]
 }
 )raw");
@@ -262,14 +315,22 @@ TEST_CASE("emit: Megatron-LM, to the letter") {
   const Planned planned(five(), of_counts({2, 2, 1}));
   CHECK(planned.emit("megatron").text ==
         R"raw(# Megatron-LM for model "small": 3 groups for 2 workers (pipeline wfbp, 1160.4 us per iteration)
-# makes 2 groups, 1110.4 us per iteration: gains 50.0 us (4.31 %), as the plan is not optimal
+# makes 2 groups, 1110.4 us per iteration: gains 50.0 us (4.31 %)
 --overlap-grad-reduce --ddp-bucket-size 1000000
+# or --overlap-grad-reduce --ddp-num-buckets 2
+# makes 2 groups, 1110.4 us per iteration: gains 50.0 us (4.31 %)
+# The default of Megatron-LM, 40000000 elements, makes 1 group, 1360.4 us per iteration: loses 200.0 us (17.24 %)
+# The default of Megatron-Bridge, 134217728 elements, makes 1 group, 1360.4 us per iteration: loses 200.0 us (17.24 %)
 # 2 of the plan's groups are made otherwise:
 #   group 2: its 2400256 bytes travel in one group of 3600256 bytes
 #   group 3: its 1200000 bytes travel in one group of 3600256 bytes
-# Megatron-LM takes one number for all groups; only the first pipeline stage has buckets.
-# With the distributed optimizer tied embeddings get a bucket of their own.
+# Megatron-LM takes one number for all groups.
 # ddp_bucket_size = 1000000 is the best of the 8 groupings that one number can make.
+# Priced: one all-reduce for each bucket, under backward.
+# Verified: by reading Megatron-LM at d98e8a64 and Megatron-Bridge at 067f987d, not by running them.
+# Does not have buckets in any pipeline stage but the first.
+# Does not reduce gradients of a bfloat16 job in bfloat16 without --grad-reduce-in-bf16.
+# Does not keep tied embeddings in the buckets of others with the distributed optimizer.
 )raw");
   CHECK(json_of(planned, "megatron") == R"raw({
   "target": "megatron",
@@ -291,10 +352,39 @@ TEST_CASE("emit: Megatron-LM, to the letter") {
     {"group": 3, "why": "its 1200000 bytes travel in one group of 3600256 bytes"}
   ],
   "notes": [
-    "Megatron-LM takes one number for all groups; only the first pipeline stage has buckets.",
-    "With the distributed optimizer tied embeddings get a bucket of their own.",
+    "Megatron-LM takes one number for all groups.",
     "ddp_bucket_size = 1000000 is the best of the 8 groupings that one number can make."
-  ]
+  ],
+  "priced_as": "one all-reduce for each bucket, under backward",
+  "verified": ["by reading Megatron-LM at d98e8a64 and Megatron-Bridge at 067f987d, not by running them."],
+  "does_not": [
+    "have buckets in any pipeline stage but the first.",
+    "reduce gradients of a bfloat16 job in bfloat16 without --grad-reduce-in-bf16.",
+    "keep tied embeddings in the buckets of others with the distributed optimizer."
+  ],
+  "best_num_buckets": {
+    "ddp_num_buckets": 2,
+    "groups": 2,
+    "iteration_us": 1110.4256,
+    "loss_us": -50.0,
+    "loss_percent": -4.3087639569482095
+  },
+  "at_defaults": {
+    "megatron_lm": {
+      "elements": 40000000,
+      "groups": 1,
+      "iteration_us": 1360.4256,
+      "loss_us": 200.0,
+      "loss_percent": 17.235055827792838
+    },
+    "megatron_bridge": {
+      "elements": 134217728,
+      "groups": 1,
+      "iteration_us": 1360.4256,
+      "loss_us": 200.0,
+      "loss_percent": 17.235055827792838
+    }
+  }
 }
 )raw");
 }
@@ -312,17 +402,26 @@ def parts(module):  # fully_shard() refuses containers that cannot be called
     return [p for c in module.children() for p in parts(c)] if is_container else [module]
 
 modules = dict(model.named_modules())
-for names in [
-    ["classifier"],
-    ["features.3"],
-    ["features.0"],
+for names, reshards in [  # reshards: released after forward and gathered again before backward
+    (["classifier"], False),
+    (["features.3"], False),
+    (["features.0"], False),
 ]:
-    fully_shard([p for name in names for p in parts(modules[name])], reshard_after_forward=False)
+    fully_shard([p for name in names for p in parts(modules[name])], reshard_after_forward=reshards)
 fully_shard(model, reshard_after_forward=False)
 # 2 of the plan's groups are made otherwise:
 #   group 2: cuts through module "features.0"
 #   group 3: cuts through module "features.0"
 # Module names are the tensors' without their last part.
+# Priced: a reduce-scatter for each group under backward; under the next forward pass an all-gather
+# for each, issued when forward has waited for the one before it.
+# Verified: PyTorch 2.13 made the groups, and its collectives ran in this order and in these types,
+# read back from two ranks over Gloo.
+# Does not split the parameters that one module owns.
+# Does not all-reduce: it scatters gradients and gathers parameters, whatever the plan's pipeline.
+# Does not wait for the last micro-batch by itself: call set_requires_gradient_sync(False) in the
+# others.
+# Does not compress.
 )raw");
   CHECK(json_of(planned, "fsdp") == R"raw({
   "target": "fsdp",
@@ -330,12 +429,25 @@ fully_shard(model, reshard_after_forward=False)
   "iteration_us": 1130.4256,
   "makes": {"groups": 3, "iteration_us": 1130.4256, "loss_us": 0.0, "loss_percent": 0.0},
   "fully_shard": [["classifier"], ["features.3"], ["features.0"]],
+  "groups": [{"tensors": 2, "bytes": 4004000}, {"tensors": 1, "bytes": 2400000}, {"tensors": 2, "bytes": 1200256}],
+  "reshards": [false, false, false],
+  "prefetch": 1,
   "least_pytorch": "2.6",
   "differs": [
     {"group": 2, "why": "cuts through module \"features.0\""},
     {"group": 3, "why": "cuts through module \"features.0\""}
   ],
-  "notes": ["Module names are the tensors' without their last part."]
+  "notes": ["Module names are the tensors' without their last part."],
+  "priced_as": "a reduce-scatter for each group under backward; under the next forward pass an all-gather for each, issued when forward has waited for the one before it",
+  "verified": [
+    "PyTorch 2.13 made the groups, and its collectives ran in this order and in these types, read back from two ranks over Gloo."
+  ],
+  "does_not": [
+    "split the parameters that one module owns.",
+    "all-reduce: it scatters gradients and gathers parameters, whatever the plan's pipeline.",
+    "wait for the last micro-batch by itself: call set_requires_gradient_sync(False) in the others.",
+    "compress."
+  ]
 }
 )raw");
 }
@@ -657,8 +769,9 @@ TEST_CASE("emit: Megatron-LM pads in zero alone, and the number for one group is
   const Scene scene(named({{"a", 10}, {"b", 10}, {"c", 1}, {"d", 1}}), support::pair_of(20, 0.001));
   const auto best = [&](const char* target, const char* pipeline, const Groups& wanted) {
     const Planned planned(scene, wanted, pipeline);
-    return emit(target, {planned.plan, wanted, scene.setting.workload,
-                         [&](const Groups& groups) { return groups == wanted ? 1.0 : 2.0; }})
+    return emit(target,
+                {planned.plan, wanted, scene.setting.workload,
+                 [&](const Behaviour&, const Groups& groups) { return groups == wanted ? 1.0 : 2.0; }})
         .json;
   };
   CHECK(best("megatron", "zero", of_counts({2, 2}))["groups_reproduced"] == true);
@@ -682,8 +795,9 @@ TEST_CASE("emit: ticks and another order are named as what DDP does not do") {
   Groups swapped = of_counts({2, 3});
   std::swap(swapped[0], swapped[1]);
   const Planned planned(five(), swapped);
-  const ordered_json data =
-      emit("ddp", {planned.plan, swapped, five().setting.workload, [](const Groups&) { return 1.0; }}).json;
+  const ordered_json data = emit("ddp", {planned.plan, swapped, five().setting.workload,
+                                         [](const Behaviour&, const Groups&) { return 1.0; }})
+                                .json;
   CHECK(Planned(five(), ticked).emit("json").json["groups"][1]["not_before_us"] == 1000.0);
   CHECK(data["groups_reproduced"] == false);
   CHECK(data["bucket_cap_mb_list"].dump() == "[3,3]");
@@ -717,8 +831,11 @@ TEST_CASE("emit: every emitter says the same of itself for any plan, and costs w
       if (emitter.name == "json" || emitter.name == "nccl-tuner") continue;
       CHECK(emission.json["iteration_us"] == planned.iteration_us(planned.groups));
       CHECK(emission.json["differs"].empty() == emission.json["groups_reproduced"].get<bool>());
-      if (emission.json["groups_reproduced"]) CHECK(emission.json["makes"]["loss_us"] == 0.0);
-      const bool does_all = emitter.name == "ddp" || emitter.name == "horovod";
+      const bool all_reduces =
+          emitter.name != "deepspeed" && emitter.name != "fsdp" && emitter.name != "inductor";
+      if (all_reduces && std::string_view(pipeline) == "wfbp" && emission.json["groups_reproduced"])
+        CHECK(emission.json["makes"]["loss_us"] == 0.0);
+      const bool does_all = emitter.name == "ddp" || emitter.name == "horovod" || emitter.name == "comm-hook";
       if (does_all) CHECK(emission.json["groups_reproduced"] == true);
       if (does_all || !emission.json.contains("best_single_cap")) continue;
       CHECK(emission.json["makes"]["iteration_us"] == emission.json["best_single_cap"]["iteration_us"]);

@@ -5,7 +5,7 @@ usage: ddp_buckets.py DRIVER [--fusewise PROGRAM] [--seeds N]
 
 DRIVER is emit_driver.cpp, compiled. Checks the caps for DDP on N random lists of tensors (500), on the bundled
 profiles and, with PROGRAM, on the bundled models; then trains small models under DistributedDataParallel and
-reads which buckets it built. Exits with 1 at the first emission that does not hold, and names its seed.
+reads through a communication hook which buckets it sends. For PyTorch 1.13 and later. Exits with 1 at the first emission that does not hold, and names its seed.
 """
 
 import argparse
@@ -29,8 +29,8 @@ class Driver:
     def __init__(self, program):
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def emit(self, sizes, counts, target="ddp"):
-        line = {"target": target, "sizes": sizes, "groups": counts}
+    def emit(self, sizes, counts, target="ddp", schedule="wfbp"):
+        line = {"target": target, "sizes": sizes, "groups": counts, "schedule": schedule}
         self.process.stdin.write(json.dumps(line) + "\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
@@ -49,10 +49,16 @@ def check(name, what, got, wanted):
         sys.exit(f"{name}: {what}: got {got}, expected {wanted}")
 
 
-def check_single(driver, name, sizes, best, first):
+def single_counts(sizes, best, small_last=False):
+    """The buckets of one number; with the small bucket last, PyTorch counts from the input's side."""
+    caps = [best["first_bucket_bytes"], int(best["bucket_cap_mb"] * MIB)]
+    return torch_counts(sizes[::-1], caps)[::-1] if small_last else torch_counts(sizes, caps)
+
+
+def check_single(driver, name, sizes, best, first, small_last=False):
     """What the number claims is what PyTorch's own buckets take."""
     cap = int(best["bucket_cap_mb"] * MIB)
-    counts = torch_counts(sizes, [first or cap, cap])
+    counts = single_counts(sizes, best, small_last)
     check(name, "first_bucket_bytes", best["first_bucket_bytes"], first or cap)
     check(name, f"buckets of bucket_cap_mb={best['bucket_cap_mb']}", len(counts), best["groups"])
     check(name, "their iteration_us", driver.emit(sizes, counts)["iteration_us"], best["iteration_us"])
@@ -66,6 +72,7 @@ def check_emission(driver, name, sizes, counts):
     check(name, "groups_reproduced", emission["groups_reproduced"], True)
     check_single(driver, name, sizes, emission["best_single_cap"], None)
     check_single(driver, name, sizes, emission["best_single_cap_after_1_mib"], MIB)
+    check_single(driver, name, sizes, emission["best_single_cap_before_1_mib"], MIB, small_last=True)
     return emission
 
 
@@ -126,14 +133,25 @@ def check_models(driver, fusewise):
         print(f"{name}: {len(sizes)} tensors, {emission['best_single_cap']['tried']} groupings of one cap")
 
 
-def rebuilt_buckets(model, first, **arguments):
-    """Bytes of the buckets that DistributedDataParallel has after its first iterations."""
+def rebuilt_buckets(model, first, small_last=False, **arguments):
+    """Bytes of the buckets that a communication hook is given, in order, once DistributedDataParallel has rebuilt
+    them."""
     dist._DEFAULT_FIRST_BUCKET_BYTES = first
+    os.environ["DDP_SET_LAST_BUCKET_CAP"] = "1" if small_last else "0"
     ddp = torch.nn.parallel.DistributedDataParallel(model, **arguments)
+    sent = []
+
+    def hook(_, bucket):
+        sent.append(bucket.buffer().numel() * bucket.buffer().element_size())
+        future = torch.futures.Future()
+        future.set_result(bucket.buffer())
+        return future
+
+    ddp.register_comm_hook(None, hook)
     for _ in range(3):
+        sent.clear()
         ddp(torch.ones(1, model[0].in_features)).sum().backward()
-    text = ddp._get_ddp_logging_data()["rebuilt_bucket_sizes"]
-    return [int(size) for size in text.split(",")]
+    return sent
 
 
 def bucket_bytes(sizes, counts):
@@ -144,9 +162,44 @@ def bucket_bytes(sizes, counts):
     return out
 
 
+def sent_by_hook(model, text, has_list):
+    """Bytes and types of the all-reduces of an iteration of what the user pastes; an old release gets one cap."""
+    sent, real = [], dist.all_reduce
+
+    def all_reduce(tensor, *arguments, **options):
+        sent.append((tensor.numel() * tensor.element_size(), str(tensor.dtype)))
+        return real(tensor, *arguments, **options)
+
+    space = {"model": model, "torch": torch}
+    exec(text if has_list else text.replace("bucket_cap_mb_list=[", "bucket_cap_mb=min([").replace("],", "]),"), space)
+    dist.all_reduce = all_reduce
+    try:
+        for _ in range(3):
+            sent.clear()
+            space["model"](torch.ones(1, model[0].in_features)).sum().backward()
+    finally:
+        dist.all_reduce = real
+    return sent
+
+
+def check_hook(driver, model, sizes, counts, has_list):
+    """The hook of bfloat16 is refused without NCCL."""
+    compression = {"name": "fp16", "ratio": 0.5, "collective": "all_reduce"}
+    emission = driver.emit(sizes, counts, "comm-hook", {"pipeline": "wfbp", "compression": compression})
+    check("comm-hook", "hook", emission["hook"], "fp16_compress_hook")
+    sent = sent_by_hook(model, emission["text"], has_list)
+    check("comm-hook", "types that are sent", {dtype for _, dtype in sent}, {"torch.float16"})
+    check("comm-hook", "bytes that are sent", sum(size for size, _ in sent), sum(sizes) // 2)
+    if has_list:
+        check("comm-hook", "buckets that are sent", [size for size, _ in sent], [b // 2 for b in bucket_bytes(sizes, counts)])
+
+
 def check_training(driver, seeds):
     """A chain of layers with a tensor each, so that the order of backward is known."""
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    has_list = "bucket_cap_mb_list" in inspect.signature(torch.nn.parallel.DistributedDataParallel).parameters
+    check("training", "bucket_cap_mb_list, said to be there from 2.11 on,", has_list,
+          tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 11))
     with tempfile.TemporaryDirectory() as folder:
         dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
         for seed in range(seeds):
@@ -156,16 +209,20 @@ def check_training(driver, seeds):
             sizes = [4 * parameter.numel() for parameter in reversed(list(model.parameters()))]
             counts = random_counts(rng, len(sizes))
             emission = driver.emit(sizes, counts)
-            for best in (emission["best_single_cap"], emission["best_single_cap_after_1_mib"]):
-                first, mb = best["first_bucket_bytes"], best["bucket_cap_mb"]
-                wanted = bucket_bytes(sizes, torch_counts(sizes, [first, int(mb * MIB)]))
-                check(f"training, seed {seed}", f"buckets of bucket_cap_mb={mb} after {first}",
-                      rebuilt_buckets(model, first, bucket_cap_mb=mb), wanted)
-            if "bucket_cap_mb_list" in inspect.signature(torch.nn.parallel.DistributedDataParallel).parameters:
+            what = f"training, seed {seed}"
+            for key in ("best_single_cap", "best_single_cap_after_1_mib", "best_single_cap_before_1_mib"):
+                best, small_last = emission[key], key.endswith("before_1_mib")
+                if has_list and key != "best_single_cap":
+                    continue  # a given cap holds for the first bucket, too
+                check(what, f"buckets of {key}",
+                      rebuilt_buckets(model, best["first_bucket_bytes"], small_last, bucket_cap_mb=best["bucket_cap_mb"]),
+                      bucket_bytes(sizes, single_counts(sizes, best, small_last)))
+            if has_list:
                 got = rebuilt_buckets(model, MIB, bucket_cap_mb_list=emission["bucket_cap_mb_list"])
-                check(f"training, seed {seed}", "buckets of bucket_cap_mb_list", got, bucket_bytes(sizes, counts))
+                check(what, "buckets of bucket_cap_mb_list", got, bucket_bytes(sizes, counts))
+            check_hook(driver, model, sizes, counts, has_list)
         dist.destroy_process_group()
-    print(f"{seeds} trained models: DistributedDataParallel built the buckets that one cap was said to make")
+    print(f"{seeds} trained models: a hook was given the buckets of {'the list and ' if has_list else ''}one cap")
 
 
 def main():

@@ -1,5 +1,6 @@
 // Makes emissions without scenarios: reads lines of {"target", "sizes" in bytes, backward order, "groups" as
-// counts, "names"?, "pipeline"?} and prints each emission's JSON on a line; with --text the texts.
+// counts, "names"?, "dtype"?, "schedule"? as in a scenario, "accumulation_steps"?} and prints on a line the
+// emission's JSON, which gets the key "text".
 
 #include <iostream>
 #include <string>
@@ -7,20 +8,25 @@
 #include <fmt/format.h>
 
 #include "planner/emit/emit.hpp"
+#include "planner/scenarios/prices.hpp"
 #include "tests/support/groups.hpp"
 
 namespace {
 
 using nlohmann::ordered_json;
 
-/// A layer a tensor, float32, 100 us of backward each.
-core::Profile profile_of(const ordered_json& sizes, const ordered_json& names) {
+/// A layer a tensor, 100 us of backward each.
+core::Profile profile_of(const ordered_json& line) {
+  const ordered_json& sizes = line["sizes"];
+  const ordered_json names = line.value("names", ordered_json::array());
   core::Profile profile = {.model = "m", .device = "d"};
+  if (line.value("dtype", "float32") == "bfloat16") profile.dtype = core::Dtype::bfloat16;
   for (std::size_t i = sizes.size(); i-- > 0;) {
     const std::string name = names.empty() ? fmt::format("t{}.weight", i) : names[i].get<std::string>();
     core::ProfileLayer layer = {
         .name = fmt::format("l{}", i), .kind = "k", .forward_us = 50, .backward_us = 100};
-    layer.tensors.push_back({.name = name, .elements = sizes[i].get<std::int64_t>() / 4});
+    layer.tensors.push_back(
+        {.name = name, .elements = sizes[i].get<std::int64_t>() / core::bytes_per_element(profile.dtype)});
     profile.layers.push_back(std::move(layer));
   }
   return profile;
@@ -37,26 +43,30 @@ planner::Groups groups_of(const ordered_json& counts) {
 }
 
 planner::Emission emit(const ordered_json& line) {
-  const support::Scene scene(profile_of(line["sizes"], line.value("names", ordered_json::array())),
-                             support::link_of(50, 0.001), 8);
-  planner::PlanFile plan = {.model = "m", .workers = 8, .pipeline = line.value("pipeline", "wfbp")};
+  const support::Scene scene(profile_of(line), support::link_of(50, 0.001), 8);
+  const planner::Schedule schedule = planner::read_schedule(
+      core::Field::parse(line.value("schedule", ordered_json("wfbp")).dump(), "schedule"));
+  const planner::PlanFile plan = {.model = "m",
+                                  .workers = 8,
+                                  .pipeline = std::string(schedule.pipeline->name),
+                                  .options = schedule.options,
+                                  .all_reduce = {},
+                                  .compressor = schedule.compressor};
   const planner::Groups groups = groups_of(line["groups"]);
-  const auto iteration_us = [&](const planner::Groups& other) {
-    const planner::Schedule schedule = {
-        .pipeline = &planner::pipeline(plan.pipeline),
-        .fusion = {.kind = "given", .fuse = [&](const planner::FusionRequest&) { return other; }}};
-    return scene.run(schedule).metrics.iteration_us;
+  scenarios::Prices prices(scene.setting, schedule);
+  const auto iteration_us = [&](const planner::Behaviour& behaviour, const planner::Groups& other) {
+    return prices.iteration_us(behaviour, other);
   };
-  return planner::emit(line["target"].get<std::string>(),
-                       {plan, groups, scene.setting.workload, iteration_us});
+  return planner::emit(line["target"].get<std::string>(), {plan, groups, scene.setting.workload, iteration_us,
+                                                           line.value("accumulation_steps", 1)});
 }
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  const bool as_text = argc > 1 && std::string(argv[1]) == "--text";
+int main() {
   for (std::string line; std::getline(std::cin, line);) {
-    const planner::Emission emission = emit(ordered_json::parse(line));
-    std::cout << (as_text ? emission.text : emission.json.dump() + '\n') << std::flush;
+    planner::Emission emission = emit(ordered_json::parse(line));
+    emission.json["text"] = emission.text;
+    std::cout << emission.json.dump() << std::endl;
   }
 }

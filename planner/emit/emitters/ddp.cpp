@@ -4,7 +4,10 @@
 // 1024); the last cap also applies to every later bucket. `bucket_cap_mb_list` exists since PyTorch 2.11
 // (pull request 169026). Earlier releases have two caps: dist._DEFAULT_FIRST_BUCKET_BYTES, 1 MiB by default,
 // and bucket_cap_mb. Newer releases (pull request 121640) apply a given bucket_cap_mb to the first bucket
-// too; setting both to the same value makes all releases behave alike.
+// too; setting both to the same value makes all releases behave alike. With DDP_SET_LAST_BUCKET_CAP=1 the
+// buckets are counted from the input's side, so that the one with the first cap is sent last.
+
+#include <algorithm>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,6 +24,29 @@ namespace {
 constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::int64_t kDefaultFirstBucket = kMiB;
 
+Behaviour behaves(const PlanFile& /*plan*/) {
+  return {.pipeline = &pipeline("wfbp"),
+          .options = {},
+          .compresses = false,
+          .gathers_at_once = false,
+          .words = "one all-reduce for each bucket, under backward, in the last micro-batch under no_sync()"};
+}
+
+const Target& target() {
+  static const Target target = {
+      .name = "ddp",
+      .framework = "DDP",
+      .behaves = behaves,
+      .verified =
+          {"PyTorch 1.13 and 2.13 made the buckets, read back through a communication hook; 2.10 lacks "
+           "bucket_cap_mb_list, 2.11 has it."},
+      .does_not = {
+          "compress: a communication hook does (--emit comm-hook).",
+          "make these buckets under torch.compile, where DDPOptimizer cuts the graph at the largest "
+          "cap, unless torch._dynamo.config.optimize_ddp = False; the Python reducer refuses lists."}};
+  return target;
+}
+
 ordered_json number(const std::string& text) { return ordered_json::parse(text); }
 
 /// The best bucket_cap_mb, given the caps of the first buckets.
@@ -30,12 +56,26 @@ struct BestMb {
   ordered_json json;
 };
 
-BestMb best_mb(const Report& report, const Sizes& first_caps) {
+/// The buckets with DDP_SET_LAST_BUCKET_CAP=1.
+Capped close_from_input(Sizes sizes, std::int64_t cap, const Sizes& first_caps) {
+  std::ranges::reverse(sizes);
+  Capped out = close_at(sizes, cap, first_caps);
+  std::ranges::reverse(out.groups);
+  const auto count = static_cast<std::uint32_t>(sizes.size());
+  for (Group& group : out.groups) group = {.begin = count - group.end, .end = count - group.begin};
+  return out;
+}
+
+BestMb best_mb(const Report& report, const Sizes& first_caps, bool counts_from_input = false) {
   const Workload& workload = report.request().workload;
   const Sizes bytes = gradient_bytes(workload);
   BestMb best;
-  best.cap = best_cap([&](std::int64_t cap) { return close_at(bytes, cap, first_caps); },
-                      report.request().iteration_us);
+  best.cap = best_cap(
+      [&](std::int64_t cap) {
+        return counts_from_input ? close_from_input(bytes, cap, first_caps)
+                                 : close_at(bytes, cap, first_caps);
+      },
+      [&](const Groups& groups) { return report.iteration_us(groups); });
   const std::int64_t all_in_mib = (workload.bytes() / kMiB + 1) * kMiB;
   const std::int64_t max = best.cap.max > 0 ? best.cap.max : all_in_mib;
   best.mb = mib_text(best.cap.min, max);
@@ -44,7 +84,7 @@ BestMb best_mb(const Report& report, const Sizes& first_caps) {
   return best;
 }
 
-std::string older_releases(const BestMb& all, const BestMb& small_first) {
+std::string older_releases(const BestMb& all, const BestMb& small_first, const BestMb& small_last) {
   std::string out = fmt::format(
       "#\n# Before 2.11 one number holds for all buckets, if it is also set for the first:\n"
       "#   torch.distributed._DEFAULT_FIRST_BUCKET_BYTES = {}\n"
@@ -53,8 +93,10 @@ std::string older_releases(const BestMb& all, const BestMb& small_first) {
       all.json["first_bucket_bytes"].get<std::int64_t>(), all.mb, Report::cost_text(all.json),
       Report::tried_text(all.cap));
   out += fmt::format(
-      "# Where the first bucket keeps its 1 MiB (so in 1.13), bucket_cap_mb={} does best:\n# {}\n#\n",
-      small_first.mb, Report::cost_text(small_first.json));
+      "# Where the first bucket keeps its 1 MiB (so in 1.13), bucket_cap_mb={} does best:\n# {}\n"
+      "# With DDP_SET_LAST_BUCKET_CAP=1 in the environment that bucket is the last one, and bucket_cap_mb={} "
+      "does best:\n# {}\n#\n",
+      small_first.mb, Report::cost_text(small_first.json), small_last.mb, Report::cost_text(small_last.json));
   return out;
 }
 
@@ -71,7 +113,7 @@ void add_notes(Report& report) {
 }
 
 Emission emit_ddp(const EmitRequest& request) {
-  Report report("ddp", request);
+  Report report(target(), request);
   const Workload& workload = request.workload;
   const DdpCaps caps = ddp_caps(workload, in_order(request.groups));
   const Sizes first_caps(caps.bytes.begin(), caps.bytes.end() - 1);
@@ -79,18 +121,20 @@ Emission emit_ddp(const EmitRequest& request) {
   add_notes(report);
   const BestMb all = best_mb(report, {});
   const BestMb small_first = best_mb(report, {kDefaultFirstBucket});
-  return {.text = report.heading("DDP") +
+  const BestMb small_last = best_mb(report, {kDefaultFirstBucket}, true);
+  return {.text = report.heading() +
                   fmt::format("model = torch.nn.parallel.DistributedDataParallel(\n"
                               "    model,\n"
                               "    bucket_cap_mb_list=[{}],  # PyTorch 2.11 or later\n"
                               ")\n",
                               fmt::join(caps.mb, ", ")) +
-                  older_releases(all, small_first) + report.remarks(),
+                  older_releases(all, small_first, small_last) + report.remarks(),
           .json = report.json({{"bucket_cap_mb_list", caps.json()},
                                {"bucket_bytes_cap_list", caps.bytes},
                                {"least_pytorch", "2.11"},
                                {"best_single_cap", all.json},
-                               {"best_single_cap_after_1_mib", small_first.json}})};
+                               {"best_single_cap_after_1_mib", small_first.json},
+                               {"best_single_cap_before_1_mib", small_last.json}})};
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // DeepSpeed, ZeRO stages 1 and 2. Gradients are collected as they become ready; the bucket is reduced before
 // another gradient would exceed reduce_bucket_size elements, so a larger gradient is reduced alone
-// (deepspeed/runtime/zero/stage_1_and_2.py, reduce_independent_p_g_buckets_and_remove_grads).
-// allgather_bucket_size splits the updated partitions into gathers; these follow neither tensors nor groups.
+// (deepspeed/runtime/zero/stage_1_and_2.py, reduce_independent_p_g_buckets_and_remove_grads). With
+// use_multi_rank_bucket_allreduce, the default, a bucket is all-reduced whole, and with overlap_comm the
+// compute stream first waits for the buckets before it (average_tensor). After the step one collective
+// gathers the parameters of each parameter group (runtime/utils.py, all_gather_dp_groups).
 
 #include <fmt/format.h>
 
@@ -10,35 +12,79 @@
 namespace planner {
 namespace {
 
-std::string text(std::int64_t number, bool overlaps) {
+Program program(std::uint32_t groups, const PipelineOptions& options) {
+  Program program = pipeline("wfbp").program(groups, options);
+  program.one_in_flight = true;
+  return program;
+}
+
+const Pipeline kOverlapComm = {.name = "deepspeed",
+                               .summary = "as wfbp, while backward waits for the bucket before",
+                               .option_keys = {},
+                               .program = program};
+
+Behaviour behaves(const PlanFile& plan) {
+  const bool overlaps = plan.pipeline != "after_backward";
+  return {.pipeline = overlaps ? &kOverlapComm : &pipeline("after_backward"),
+          .options = {},
+          .compresses = false,
+          .gathers_at_once = true,
+          .words = overlaps
+                       ? "a bucket is all-reduced when the first gradient of the next one is there, and "
+                         "backward then waits for the bucket before it; one all-gather of all parameters "
+                         "follows the step"
+                       : "backward waits for the all-reduce of each bucket; one all-gather of all "
+                         "parameters follows the step"};
+}
+
+const Target& target() {
+  static const Target target = {
+      .name = "deepspeed",
+      .framework = "DeepSpeed",
+      .behaves = behaves,
+      .verified =
+          {"DeepSpeed 0.19.8 ran these collectives, when and in the micro-batch that is said, read back "
+           "from two ranks on CPUs; what waits for what on a GPU by reading 0.19.6 (edaa7221)."},
+      .does_not = {
+          "reduce-scatter gradients, unless \"use_multi_rank_bucket_allreduce\" is False: then it "
+          "reduces each owner's part by itself, which is not priced.",
+          "use allgather_bucket_size where PyTorch has all_gather_into_tensor (1.13 or later).",
+          "overlap the all-gather of parameters with the next forward pass.",
+          "send a gradient that is larger than the bucket in one piece: it is cut between workers' parts, "
+          "which is not priced."}};
+  return target;
+}
+
+std::string text(std::int64_t number, int stage, const EmitRequest& request) {
+  const core::Dtype dtype = request.workload.profile->dtype;
+  const bool is_half = dtype != core::Dtype::float32;
   return fmt::format(
       "ds_config = {{\n"
       "    \"zero_optimization\": {{\n"
-      "        \"stage\": 2,\n"
+      "        \"stage\": {},\n"
       "        \"overlap_comm\": {},\n"
       "        \"contiguous_gradients\": True,\n"
       "        \"reduce_bucket_size\": {},  # elements\n"
-      "        \"allgather_bucket_size\": {},\n"
       "    }},\n"
+      "{}"
       "}}\n",
-      overlaps ? "True" : "False", number, number);
+      stage, request.plan.pipeline == "after_backward" ? "False" : "True", number,
+      is_half ? fmt::format("    \"communication_data_type\": \"{}\",\n",
+                            dtype == core::Dtype::bfloat16 ? "bf16" : "fp16")
+              : "");
 }
 
 Emission emit_deepspeed(const EmitRequest& request) {
-  Report report("deepspeed", request);
-  const bool is_zero = request.plan.pipeline == "zero";
-  const bool overlaps = request.plan.pipeline != "after_backward";
+  Report report(target(), request);
   report.note("DeepSpeed takes one number for all groups.");
-  if (!is_zero)
-    report.note(
-        fmt::format("ZeRO reduces each gradient to its owner and gathers parameters after the update; the "
-                    "times are of pipeline {}.",
-                    request.plan.pipeline));
+  const int stage = request.accumulation_steps > 1 ? 1 : 2;
+  if (stage == 1)
+    report.note(fmt::format("Stage 2 would reduce in each of the {} micro-batches; stage 1 does in the last.",
+                            request.accumulation_steps));
   const Sizes elements = gradient_elements(request.workload);
-  return emit_one_number(report, {.framework = "DeepSpeed",
-                                  .key = "reduce_bucket_size",
+  return emit_one_number(report, {.key = "reduce_bucket_size",
                                   .rule = [&](std::int64_t cap) { return add_within(elements, cap); },
-                                  .text = [&](std::int64_t number) { return text(number, overlaps); }});
+                                  .text = [&](std::int64_t number) { return text(number, stage, request); }});
 }
 
 }  // namespace

@@ -1,276 +1,125 @@
 // PyTorch's FSDP2. A call of fully_shard() makes one group of all parameters below the given modules that no
 // earlier call took, so children are wrapped before their parents; a list of modules (PyTorch 2.5, public
-// since 2.6) joins modules without a common parent (torch/distributed/fsdp/_fully_shard/_fully_shard.py). The
-// smallest unit is a module that owns a parameter directly: a group boundary inside it must move to one of
-// its sides.
+// since 2.6) joins modules without a common parent (torch/distributed/fsdp/_fully_shard/_fully_shard.py). A
+// group's all-gather runs under the compute of the group before it, so one group is gathered ahead; lists of
+// modules to prefetch say how many more (_fsdp_state.py, _pre_forward and _pre_backward).
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "planner/emit/emitters/report.hpp"
+#include "planner/emit/emitters/modules.hpp"
 
 namespace planner {
 namespace {
 
 using nlohmann::ordered_json;
-using Cuts = std::set<std::uint32_t>;
 
-/// The module that owns a tensor: the tensor's name without its last part. In a profile of whole layers the
-/// only tensor has the layer's name, which then is the module.
-std::string module_of(const Workload& workload, std::uint32_t gradient) {
-  const std::string& name = tensor_name(workload, gradient);
-  if (name == workload.profile->layers[workload.gradients[gradient].layer].name) return name;
-  const std::size_t dot = name.rfind('.');
-  return dot == std::string::npos ? "" : name.substr(0, dot);
-}
-
-/// The enclosing module; the model itself, "", has none.
-std::string parent_of(const std::string& module) {
-  const std::size_t dot = module.rfind('.');
-  return dot == std::string::npos ? "" : module.substr(0, dot);
-}
-
-bool is_below(const std::string& module, const std::string& ancestor) {
-  if (module == ancestor || ancestor.empty()) return true;
-  return module.size() > ancestor.size() && module.starts_with(ancestor) && module[ancestor.size()] == '.';
-}
-
-struct Span {
-  std::uint32_t begin = 0;
-  std::uint32_t end = 0;
-};
-
-/// The modules of a model, by the owner of each gradient.
-struct Modules {
-  std::vector<std::string> owners;      ///< by gradient, in backward order
-  std::map<std::string, Span> owned;    ///< from a module's first own gradient to its last
-  std::map<std::string, Span> covered;  ///< the same, including all modules below
-
-  explicit Modules(const Workload& workload) {
-    const auto add = [](std::map<std::string, Span>& spans, const std::string& module, std::uint32_t i) {
-      spans.try_emplace(module, Span{.begin = i, .end = i}).first->second.end = i + 1;
-    };
-    for (std::uint32_t i = 0; i < workload.gradient_count(); ++i) {
-      owners.push_back(module_of(workload, i));
-      add(owned, owners.back(), i);
-      for (std::string above = owners.back(); !above.empty();) {
-        add(covered, above, i);
-        above = parent_of(above);
-      }
-      add(covered, "", i);
-    }
+Behaviour behaves(const PlanFile& plan) {
+  constexpr std::uint32_t kAlways = 1;  // gathered ahead of compute, whatever the options
+  if (plan.pipeline == "sharded") {
+    Behaviour out = {.pipeline = &pipeline("sharded"),
+                     .options = plan.options,
+                     .compresses = false,
+                     .gathers_at_once = false,
+                     .words =
+                         "the parameters of a group are gathered before forward, and before backward unless "
+                         "they were kept; its gradients are reduce-scattered under backward"};
+    out.options.prefetch = std::max(kAlways, plan.options.prefetch.value_or(kAlways));
+    return out;
   }
-
-  /// The module that a boundary before this gradient would split; null if none.
-  const std::string* cut_by(std::uint32_t boundary) const {
-    for (const auto& [module, span] : owned)
-      if (span.begin < boundary && boundary < span.end) return &module;
-    return nullptr;
-  }
-};
-
-Cuts cuts_of(const Groups& groups) {
-  Cuts out;
-  for (const Group& group : groups) out.insert(group.end);
+  Behaviour out = {.pipeline = &pipeline("zero"),
+                   .options = {},
+                   .compresses = false,
+                   .gathers_at_once = false,
+                   .words =
+                       "a reduce-scatter for each group under backward; under the next forward pass an "
+                       "all-gather for each, issued when forward has waited for the one before it"};
+  out.options.prefetch = std::max(kAlways, plan.options.prefetch.value_or(kAlways));
   return out;
 }
 
-Groups groups_of(const Cuts& cuts) {
-  Groups out;
-  for (const std::uint32_t cut : cuts) out.push_back({.begin = out.empty() ? 0 : out.back().end, .end = cut});
-  return out;
+const Target& target() {
+  static const Target target = {
+      .name = "fsdp",
+      .framework = "FSDP",
+      .behaves = behaves,
+      .verified =
+          {"PyTorch 2.13 made the groups, and its collectives ran in this order and in these types, read "
+           "back from two ranks over Gloo."},
+      .does_not = {"split the parameters that one module owns.",
+                   "all-reduce: it scatters gradients and gathers parameters, whatever the plan's pipeline.",
+                   "wait for the last micro-batch by itself: call set_requires_gradient_sync(False) in the "
+                   "others.",
+                   "compress."}};
+  return target;
 }
 
-/// The nearest boundaries on both sides that split no module.
-Span sides_of(const Modules& modules, std::uint32_t boundary) {
-  Span out{.begin = boundary, .end = boundary};
-  while (modules.cut_by(out.begin) != nullptr) --out.begin;
-  while (modules.cut_by(out.end) != nullptr) ++out.end;
-  return out;
+/// Whether the parameters of this group are released after forward and gathered again before backward.
+bool reshards(const Behaviour& behaviour, std::size_t group) {
+  return behaviour.pipeline->name == "sharded" && behaviour.options.reshard_after_forward.value_or(group > 0);
 }
 
-Groups without_cuts_inside(const Cuts& kept, const std::vector<std::uint32_t>& moved) {
-  Cuts cuts = kept;
-  cuts.insert(moved.begin(), moved.end());
-  cuts.erase(0);
-  return groups_of(cuts);
+std::string_view python_bool(bool value) { return value ? "True" : "False"; }
+
+/// Collectives of half precision have the type that was planned; FSDP's default for them is that of the
+/// parameters.
+std::string policy(core::Dtype dtype) {
+  if (dtype == core::Dtype::float32) return "";
+  return fmt::format(
+      "policy = MixedPrecisionPolicy(param_dtype=torch.{0}, reduce_dtype=torch.{0})  # float32 doubles the "
+      "bytes "
+      "that are reduced\n",
+      core::name(dtype));
 }
 
-/// The plan's groups with boundaries that split no module. Each boundary that does moves to the side nearer
-/// in bytes, then, one by one, to the other side if that makes the iteration faster.
-Groups whole_modules(const EmitRequest& request, const Modules& modules) {
-  Cuts kept;
-  std::vector<Span> sides;
-  std::vector<std::uint32_t> moved;
-  const std::vector<std::int64_t>& bytes = request.workload.bytes_before;
-  for (const std::uint32_t cut : cuts_of(request.groups)) {
-    if (modules.cut_by(cut) == nullptr) {
-      kept.insert(cut);
-      continue;
-    }
-    const Span side = sides_of(modules, cut);
-    sides.push_back(side);
-    moved.push_back(bytes[cut] - bytes[side.begin] <= bytes[side.end] - bytes[cut] ? side.begin : side.end);
-  }
-  Groups best = without_cuts_inside(kept, moved);
-  double best_us = moved.empty() ? 0 : request.iteration_us(best);
-  for (std::size_t i = 0; i < moved.size(); ++i) {
-    std::vector<std::uint32_t> other = moved;
-    other[i] = moved[i] == sides[i].begin ? sides[i].end : sides[i].begin;
-    Groups groups = without_cuts_inside(kept, other);
-    const double us = request.iteration_us(groups);
-    if (us >= best_us) continue;
-    moved = std::move(other);
-    best = std::move(groups);
-    best_us = us;
-  }
-  return best;
+/// The lists of modules to prefetch, if more than one group is gathered ahead.
+std::string prefetch_lists(const std::vector<Wrap>& calls, const Behaviour& behaviour) {
+  const std::uint32_t ahead = behaviour.options.prefetch.value_or(1);
+  if (ahead < 2) return "";
+  std::vector<std::string> forward(calls.size());
+  for (const Wrap& call : calls) forward[calls.size() - 1 - call.group] = call.modules.front();
+  return fmt::format(
+      "units = [parts(modules[name])[0] for name in {0}]  # a module of each group, in forward order\n"
+      "for i, unit in enumerate(units):\n"
+      "    unit.set_modules_to_forward_prefetch(units[i + 1:i + {1}])\n"
+      "    unit.set_modules_to_backward_prefetch(units[max(i - {2}, 0):i][::-1])\n",
+      list_in_quotes(forward), ahead + 1, ahead);
 }
 
-/// The largest modules that hold only gradients of this group, in forward order.
-std::vector<std::string> wrapped(const Modules& modules, const Group& group) {
-  std::vector<std::string> out;
-  for (std::uint32_t i = group.end; i-- > group.begin;) {
-    std::string largest = modules.owners[i];
-    for (std::string module = largest; !module.empty();) {
-      module = parent_of(module);
-      const Span& span = modules.covered.at(module);
-      if (group.begin <= span.begin && span.end <= group.end) largest = module;
-    }
-    if (std::find(out.begin(), out.end(), largest) == out.end()) out.push_back(largest);
-  }
-  return out;
-}
-
-/// Removes modules below another module of the list: fully_shard() on the upper ones takes them too.
-std::vector<std::string> topmost(std::vector<std::string> modules) {
-  const std::vector<std::string> all = modules;
-  std::erase_if(modules, [&](const std::string& module) {
-    return std::any_of(all.begin(), all.end(),
-                       [&](const std::string& other) { return other != module && is_below(module, other); });
-  });
-  return modules;
-}
-
-struct Wrap {
-  std::vector<std::string> modules;
-  std::size_t group = 0;
-};
-
-/// Calls in an order that gives each group its modules: lower modules before upper ones. If no such order
-/// exists, the groups that block each other.
-struct Wraps {
-  std::vector<Wrap> calls;
-  std::vector<std::size_t> stuck;
-};
-
-bool must_wait(const Wrap& wrap, const Wrap& other) {
-  for (const std::string& upper : wrap.modules)
-    for (const std::string& lower : other.modules)
-      if (is_below(lower, upper)) return true;
-  return false;
-}
-
-/// The calls, of those that all have to wait, on which others wait.
-std::vector<Wrap> cycles(std::vector<Wrap> waiting) {
-  const auto nobody_waits = [&](const Wrap& wrap) {
-    return std::none_of(waiting.begin(), waiting.end(), [&](const Wrap& other) {
-      return other.group != wrap.group && must_wait(other, wrap);
-    });
-  };
-  while (true) {
-    const auto found = std::find_if(waiting.begin(), waiting.end(), nobody_waits);
-    if (found == waiting.end()) return waiting;
-    waiting.erase(found);
-  }
-}
-
-Wraps order(std::vector<Wrap> waiting) {
-  Wraps out;
-  while (!waiting.empty()) {
-    const auto next = std::find_if(waiting.begin(), waiting.end(), [&](const Wrap& wrap) {
-      return std::none_of(waiting.begin(), waiting.end(), [&](const Wrap& other) {
-        return other.group != wrap.group && must_wait(wrap, other);
-      });
-    });
-    if (next == waiting.end()) {
-      for (const Wrap& wrap : cycles(std::move(waiting))) out.stuck.push_back(wrap.group);
-      return out;
-    }
-    out.calls.push_back(std::move(*next));
-    waiting.erase(next);
-  }
-  return out;
-}
-
-/// The groups that fully_shard() makes from the calls, in backward order.
-Groups made_by(const Modules& modules, const std::vector<Wrap>& calls) {
-  std::vector<std::size_t> taken(modules.owners.size(), calls.size());
-  for (std::size_t c = 0; c < calls.size(); ++c)
-    for (std::size_t i = 0; i < taken.size(); ++i)
-      if (taken[i] == calls.size() &&
-          std::any_of(calls[c].modules.begin(), calls[c].modules.end(),
-                      [&](const std::string& module) { return is_below(modules.owners[i], module); }))
-        taken[i] = c;
-  Groups out;
-  for (std::uint32_t i = 0; i < taken.size(); ++i)
-    if (i > 0 && taken[i] == taken[i - 1])
-      out.back().end = i + 1;
-    else
-      out.push_back({.begin = i, .end = i + 1});
-  return out;
-}
-
-/// The calls for these groups; joins groups that fully_shard() cannot separate.
-Wraps wraps_for(const Modules& modules, Groups& groups) {
-  while (true) {
-    std::vector<Wrap> calls;
-    for (std::size_t i = 0; i < groups.size(); ++i)
-      calls.push_back({.modules = wrapped(modules, groups[i]), .group = i});
-    Wraps wraps = order(std::move(calls));
-    if (wraps.stuck.empty()) {
-      for (Wrap& wrap : wraps.calls) wrap.modules = topmost(std::move(wrap.modules));
-      return wraps;
-    }
-    Cuts cuts = cuts_of(groups);
-    for (std::size_t i = wraps.stuck.front(); i < wraps.stuck.back(); ++i) cuts.erase(groups[i].end);
-    groups = groups_of(cuts);
-  }
-}
-
-std::vector<std::string> whys(const Modules& modules, const Groups& planned) {
-  std::vector<std::string> out;
-  for (const Group& group : planned) {
-    const std::string* at_begin = modules.cut_by(group.begin);
-    const std::string* at_end = modules.cut_by(group.end);
-    const std::string* module = at_end != nullptr ? at_end : at_begin;
-    out.push_back(module == nullptr ? "" : fmt::format("cuts through module {}", in_quotes(*module)));
-  }
-  return out;
-}
-
-std::string python(const std::vector<Wrap>& calls) {
-  std::string out =
+std::string python(const std::vector<Wrap>& calls, const Behaviour& behaviour, core::Dtype dtype) {
+  const bool is_half = dtype != core::Dtype::float32;
+  std::string out = is_half ? "import torch\n" : "";
+  out += fmt::format(
       "from torch import nn\n"
-      "from torch.distributed.fsdp import fully_shard  # PyTorch 2.6 or later\n"
+      "from torch.distributed.fsdp import {}fully_shard  # PyTorch 2.6 or later\n"
       "\n"
       "def parts(module):  # fully_shard() refuses containers that cannot be called\n"
       "    is_container = isinstance(module, (nn.ModuleList, nn.ModuleDict))\n"
       "    return [p for c in module.children() for p in parts(c)] if is_container else [module]\n"
       "\n"
       "modules = dict(model.named_modules())\n"
-      "for names in [\n";
+      "{}"
+      "for names, reshards in [  # reshards: released after forward and gathered again before backward\n",
+      is_half ? "MixedPrecisionPolicy, " : "", policy(dtype));
+  bool root_reshards = false;
   for (const Wrap& call : calls)
-    if (call.modules.front() != "") out += fmt::format("    {},\n", list_in_quotes(call.modules));
+    if (call.modules.front() != "")
+      out += fmt::format("    ({}, {}),\n", list_in_quotes(call.modules),
+                         python_bool(reshards(behaviour, call.group)));
+    else
+      root_reshards = reshards(behaviour, call.group);
+  const std::string_view policy_argument = is_half ? ", mp_policy=policy" : "";
   return out +
-         "]:\n"
-         "    fully_shard([p for name in names for p in parts(modules[name])], reshard_after_forward=False)\n"
-         "fully_shard(model, reshard_after_forward=False)\n";
+         fmt::format(
+             "]:\n"
+             "    fully_shard([p for name in names for p in parts(modules[name])], "
+             "reshard_after_forward=reshards{0})\n"
+             "fully_shard(model, reshard_after_forward={1}{0})\n",
+             policy_argument, python_bool(root_reshards)) +
+         prefetch_lists(calls, behaviour);
 }
 
 void add_notes(Report& report, const std::vector<Wrap>& calls) {
@@ -281,22 +130,37 @@ void add_notes(Report& report, const std::vector<Wrap>& calls) {
         fmt::format("{} of the {} groups join modules without a parent of their own, which FSDP1 cannot.",
                     joined, calls.size()));
   report.note("Module names are the tensors' without their last part.");
-  if (report.request().plan.pipeline != "zero" && report.request().plan.pipeline != "sharded")
-    report.note(fmt::format("FSDP scatters gradients and gathers parameters; the times are of pipeline {}.",
-                            report.request().plan.pipeline));
+  const PlanFile& plan = report.request().plan;
+  if (plan.pipeline == "sharded" && plan.options.prefetch == 0U)
+    report.note("FSDP gathers one group ahead; the plan gathers none.");
+}
+
+ordered_json calls_json(const std::vector<Wrap>& calls) {
+  ordered_json out = ordered_json::array();
+  for (const Wrap& call : calls) out.push_back(call.modules);
+  return out;
+}
+
+/// By group, in backward order.
+ordered_json reshards_json(std::size_t groups, const Behaviour& behaviour) {
+  ordered_json out = ordered_json::array();
+  for (std::size_t group = 0; group < groups; ++group) out.push_back(reshards(behaviour, group));
+  return out;
 }
 
 Emission emit_fsdp(const EmitRequest& request) {
-  Report report("fsdp", request);
-  const Modules modules(request.workload);
-  Groups groups = whole_modules(request, modules);
-  const Wraps wraps = wraps_for(modules, groups);
-  report.made(made_by(modules, wraps.calls), whys(modules, request.groups));
-  add_notes(report, wraps.calls);
-  ordered_json calls = ordered_json::array();
-  for (const Wrap& call : wraps.calls) calls.push_back(call.modules);
-  return {.text = report.heading("FSDP") + python(wraps.calls) + report.remarks(),
-          .json = report.json({{"fully_shard", calls}, {"least_pytorch", "2.6"}})};
+  Report report(target(), request);
+  const ModuleGroups made = module_groups(report);
+  report.made(made.groups, made.whys);
+  add_notes(report, made.calls);
+  const Behaviour& behaviour = report.behaviour();
+  return {.text = report.heading() + python(made.calls, behaviour, request.workload.profile->dtype) +
+                  report.remarks(),
+          .json = report.json({{"fully_shard", calls_json(made.calls)},
+                               {"groups", sizes_json(request.workload, made.groups)},
+                               {"reshards", reshards_json(made.groups.size(), behaviour)},
+                               {"prefetch", behaviour.options.prefetch.value_or(1)},
+                               {"least_pytorch", "2.6"}})};
 }
 
 }  // namespace

@@ -25,6 +25,24 @@ constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::int64_t kThresholdUnit = std::int64_t{512} * 16;
 constexpr Time kDefaultCycle = std::chrono::milliseconds(1);
 
+Behaviour behaves(const PlanFile& /*plan*/) {
+  return {.pipeline = &pipeline("wfbp"),
+          .options = {},
+          .compresses = false,
+          .gathers_at_once = false,
+          .words = "one all-reduce for each group, under backward, at the tick after its last gradient"};
+}
+
+const Target& target() {
+  static const Target target = {
+      .name = "horovod",
+      .framework = "Horovod",
+      .behaves = behaves,
+      .verified = {"by reading Horovod at 2626dc87, not by running it."},
+      .does_not = {"compress, unless DistributedOptimizer is given compression=hvd.Compression.fp16."}};
+  return target;
+}
+
 Sizes padded_bytes(const Workload& workload) {
   Sizes out = gradient_bytes(workload);
   for (std::int64_t& size : out) size = (size + kPadding - 1) / kPadding * kPadding;
@@ -101,7 +119,7 @@ BestThreshold best_threshold(Report& report, const Sizes& padded, Time cycle) {
   const std::vector<Time> ticks = ticks_of(workload, cycle);
   BestThreshold best;
   best.cap = best_cap([&](std::int64_t cap) { return add_within(padded, cap, ticks); },
-                      report.request().iteration_us);
+                      [&](const Groups& groups) { return report.iteration_us(groups); });
   best.bytes = roundest(best.cap.min, best.cap.max > 0 ? best.cap.max : 2 * best.cap.min, 2);
   if (best.bytes % kThresholdUnit != 0)
     report.note(fmt::format("Horovod rounds the threshold {} up to 512 bytes times the processes of a node.",
@@ -121,7 +139,7 @@ ordered_json at_default_cycle(const Report& report) {
 }
 
 Emission emit_horovod(const EmitRequest& request) {
-  Report report("horovod", request);
+  Report report(target(), request);
   const Time cycle = cycle_of(request.groups);
   const Sizes padded = padded_bytes(request.workload);
   const Groups groups = on_ticks(request.workload, request.groups, cycle);
@@ -133,7 +151,7 @@ Emission emit_horovod(const EmitRequest& request) {
                            {"HOROVOD_FUSION_THRESHOLD", threshold},
                            {"cycle_ms", static_cast<double>(cycle.count()) / 1e9}};
   std::string text =
-      report.heading("Horovod") + "# environment of every worker:\n" + environment(threshold, cycle) +
+      report.heading() + "# environment of every worker:\n" + environment(threshold, cycle) +
       python(request.workload, groups) +
       fmt::format("#\n# Without groups, HOROVOD_FUSION_THRESHOLD={} does best:\n# {}\n# ({})\n", best.bytes,
                   Report::cost_text(best_json), Report::tried_text(best.cap));

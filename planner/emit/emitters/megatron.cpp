@@ -2,7 +2,12 @@
 // when it holds bucket_size elements or more; with the distributed optimizer every parameter starts at a
 // multiple of 64 elements (megatron/core/distributed/param_and_grad_buffer.py). This requires
 // --overlap-grad-reduce; the default is max(40000000, 1000000 times the data-parallel workers) elements
-// (megatron/core/distributed/distributed_data_parallel.py).
+// (megatron/core/distributed/distributed_data_parallel.py). --ddp-num-buckets n stands for the number of
+// parameters divided by n, without the rest. The gather of a bucket is issued when forward has waited for the
+// one before it (finish_param_sync).
+
+#include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -11,35 +16,124 @@
 namespace planner {
 namespace {
 
-constexpr std::int64_t kAlignment = 64;
+using nlohmann::ordered_json;
 
-std::string text(std::int64_t number, const PlanFile& plan) {
-  std::string options = "--overlap-grad-reduce ";
-  if (plan.pipeline == "zero") options += "--use-distributed-optimizer ";
-  if (plan.pipeline == "zero" && plan.options.overlap_gather) options += "--overlap-param-gather ";
-  return fmt::format("{}--ddp-bucket-size {}\n", options, number);
+constexpr std::int64_t kAlignment = 64;
+constexpr std::int64_t kBridgeDefault = std::int64_t{128} << 20;
+
+bool is_sharded(const PlanFile& plan) {
+  return plan.pipeline == "zero" || plan.pipeline == "dear" || plan.pipeline == "sharded";
+}
+
+bool overlaps_gather(const PlanFile& plan) { return is_sharded(plan) && plan.options.overlap_gather; }
+
+Behaviour behaves(const PlanFile& plan) {
+  Behaviour out = {.pipeline = &pipeline(is_sharded(plan) ? "zero" : "wfbp"),
+                   .options = {},
+                   .compresses = false,
+                   .gathers_at_once = false,
+                   .words = "one all-reduce for each bucket, under backward"};
+  if (plan.pipeline == "after_backward") {
+    out.pipeline = &pipeline("after_backward");
+    out.words = "one all-reduce after backward";
+  } else if (overlaps_gather(plan)) {
+    out.options.prefetch = 1;
+    out.words =
+        "a reduce-scatter for each bucket under backward; under the next forward pass an all-gather for "
+        "each, issued when forward has waited for the one before it";
+  } else if (is_sharded(plan)) {
+    out.options.overlap_gather = false;
+    out.words = "a reduce-scatter for each bucket under backward, an all-gather for each after the step";
+  }
+  return out;
+}
+
+const Target& target() {
+  static const Target target = {
+      .name = "megatron",
+      .framework = "Megatron-LM",
+      .behaves = behaves,
+      .verified =
+          {"by reading Megatron-LM at d98e8a64 and Megatron-Bridge at 067f987d, not by running them."},
+      .does_not = {"have buckets in any pipeline stage but the first.",
+                   "reduce gradients of a bfloat16 job in bfloat16 without --grad-reduce-in-bf16.",
+                   "keep tied embeddings in the buckets of others with the distributed optimizer."}};
+  return target;
+}
+
+std::string text(std::string_view number, const EmitRequest& request) {
+  const bool is_bf16 = request.workload.profile->dtype == core::Dtype::bfloat16;
+  return fmt::format("--overlap-grad-reduce {}{}{}{}\n",
+                     is_sharded(request.plan) ? "--use-distributed-optimizer " : "",
+                     overlaps_gather(request.plan) ? "--overlap-param-gather " : "",
+                     is_bf16 ? "--grad-reduce-in-bf16 " : "", number);
 }
 
 /// Communication after backward uses one bucket, whatever the number.
 Emission one_bucket(Report& report) {
   report.made({{.begin = 0, .end = report.request().workload.gradient_count()}});
-  return {.text = report.heading("Megatron-LM") +
-                  "# no option: without --overlap-grad-reduce there is one bucket\n" + report.remarks(),
-          .json = report.json(nlohmann::ordered_json::object())};
+  return {.text = report.heading() + "# no option: without --overlap-grad-reduce there is one bucket\n" +
+                  report.remarks(),
+          .json = report.json(ordered_json::object())};
+}
+
+using Rule = std::function<Capped(std::int64_t cap)>;
+
+/// The best value of --ddp-num-buckets, with its cost.
+ordered_json best_count(const Report& report, const Rule& rule) {
+  const Workload& workload = report.request().workload;
+  const Sizes elements = gradient_elements(workload);
+  std::int64_t all = 0;
+  for (const std::int64_t each : elements) all += each;
+  constexpr std::int64_t kMaxTried = 1000;
+  const std::int64_t max = std::min<std::int64_t>({workload.gradient_count(), all, kMaxTried});
+  std::pair<std::int64_t, Groups> best;
+  double best_us = 0;
+  for (std::int64_t count = 1; count <= max; ++count) {
+    Groups groups = rule(all / count).groups;
+    if (groups == best.second) continue;
+    const double us = report.iteration_us(groups);
+    if (best.first > 0 && us >= best_us) continue;
+    best = {count, std::move(groups)};
+    best_us = us;
+  }
+  ordered_json out = {{"ddp_num_buckets", best.first}};
+  out.update(report.cost(best.second, best_us));
+  return out;
+}
+
+/// The cost of what users have who set nothing.
+ordered_json default_cost(const Report& report, const Rule& rule, std::int64_t elements) {
+  ordered_json out = {{"elements", elements}};
+  out.update(report.cost(rule(elements).groups));
+  return out;
 }
 
 Emission emit_megatron(const EmitRequest& request) {
-  Report report("megatron", request);
+  Report report(target(), request);
   if (request.plan.pipeline == "after_backward") return one_bucket(report);
-  report.note("Megatron-LM takes one number for all groups; only the first pipeline stage has buckets.");
-  report.note("With the distributed optimizer tied embeddings get a bucket of their own.");
+  report.note("Megatron-LM takes one number for all groups.");
   const Sizes elements = gradient_elements(request.workload);
-  const std::int64_t alignment = request.plan.pipeline == "zero" ? kAlignment : 1;
-  return emit_one_number(report,
-                         {.framework = "Megatron-LM",
-                          .key = "ddp_bucket_size",
-                          .rule = [&](std::int64_t cap) { return close_at(elements, cap, {}, alignment); },
-                          .text = [&](std::int64_t number) { return text(number, request.plan); }});
+  const std::int64_t alignment = is_sharded(request.plan) ? kAlignment : 1;
+  const Rule rule = [&](std::int64_t cap) { return close_at(elements, cap, {}, alignment); };
+  const ordered_json by_count = best_count(report, rule);
+  const std::int64_t usual = std::max<std::int64_t>(40'000'000, 1'000'000 * request.plan.workers);
+  const ordered_json megatron = default_cost(report, rule, usual);
+  const ordered_json bridge = default_cost(report, rule, kBridgeDefault);
+  const std::string others = fmt::format(
+      "# or {}# makes {}\n"
+      "# The default of Megatron-LM, {} elements, makes {}\n"
+      "# The default of Megatron-Bridge, {} elements, makes {}\n",
+      text(fmt::format("--ddp-num-buckets {}", by_count["ddp_num_buckets"].get<std::int64_t>()), request),
+      Report::cost_text(by_count), usual, Report::cost_text(megatron), kBridgeDefault,
+      Report::cost_text(bridge));
+  Emission out =
+      emit_one_number(report, {.key = "ddp_bucket_size", .rule = rule, .text = [&](std::int64_t number) {
+                                 return text(fmt::format("--ddp-bucket-size {}", number), request) + others;
+                               }});
+  out.json["best_num_buckets"] = by_count;
+  out.json["at_defaults"] = {{"megatron_lm", megatron}, {"megatron_bridge", bridge}};
+  return out;
 }
 
 }  // namespace

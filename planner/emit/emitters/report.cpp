@@ -88,6 +88,13 @@ Groups in_order(const Groups& groups) {
   return out;
 }
 
+ordered_json sizes_json(const Workload& workload, const Groups& groups) {
+  ordered_json out = ordered_json::array();
+  for (const Group& group : groups)
+    out.push_back({{"tensors", group.end - group.begin}, {"bytes", bytes_of(workload, group)}});
+  return out;
+}
+
 std::string in_quotes(std::string_view text) {
   return ordered_json(text).dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
@@ -98,8 +105,31 @@ std::string list_in_quotes(const std::vector<std::string>& texts) {
   return out + ']';
 }
 
-Report::Report(std::string_view target, const EmitRequest& request)
-    : target_(target), request_(request), planned_us_(request.iteration_us(request.groups)) {}
+Behaviour as_planned(const PlanFile& plan) {
+  return {.pipeline = &pipeline(plan.pipeline),
+          .options = plan.options,
+          .compresses = true,
+          .gathers_at_once = false,
+          .words = "as planned"};
+}
+
+namespace {
+
+bool compresses(const PlanFile& plan) {
+  return !plan.compressor.is_none() || std::ranges::any_of(plan.groups, [](const PlanGroup& group) {
+    return group.transfer.compressor && !group.transfer.compressor->is_none();
+  });
+}
+
+}  // namespace
+
+Report::Report(const Target& target, const EmitRequest& request)
+    : target_(target),
+      request_(request),
+      behaviour_(target.behaves(request.plan)),
+      planned_us_(request.iteration_us(as_planned(request.plan), request.groups)) {
+  if (!behaviour_.compresses && compresses(request.plan)) note("The plan's compressors are not applied.");
+}
 
 ordered_json Report::cost(const Groups& groups, double iteration_us) const {
   constexpr double kPicoseconds = 1e6;
@@ -110,16 +140,14 @@ ordered_json Report::cost(const Groups& groups, double iteration_us) const {
           {"loss_percent", planned_us_ > 0 ? 100 * loses_us / planned_us_ : 0.0}};
 }
 
-ordered_json Report::cost(const Groups& groups) const { return cost(groups, request_.iteration_us(groups)); }
+ordered_json Report::cost(const Groups& groups) const { return cost(groups, iteration_us(groups)); }
 
 std::string Report::cost_text(const ordered_json& cost) {
   const double loses_us = cost["loss_us"];
   const double percent = cost["loss_percent"];
-  const std::string loss =
-      loses_us > 0 ? fmt::format("loses {:.1f} us ({:.2f} %)", loses_us, percent)
-      : loses_us < 0
-          ? fmt::format("gains {:.1f} us ({:.2f} %), as the plan is not optimal", -loses_us, -percent)
-          : "loses nothing";
+  const std::string loss = loses_us > 0   ? fmt::format("loses {:.1f} us ({:.2f} %)", loses_us, percent)
+                           : loses_us < 0 ? fmt::format("gains {:.1f} us ({:.2f} %)", -loses_us, -percent)
+                                          : "loses nothing";
   return fmt::format("{}, {:.1f} us per iteration: {}", counted(cost["groups"].get<std::size_t>(), "group"),
                      cost["iteration_us"].get<double>(), loss);
 }
@@ -138,9 +166,13 @@ std::string Report::tried_text(const BestCap& best) {
 }
 
 void Report::made(const Groups& groups, const std::vector<std::string>& whys) {
+  made(groups, iteration_us(groups), whys);
+}
+
+void Report::made(const Groups& groups, double iteration_us, const std::vector<std::string>& whys) {
   const Groups& planned = request_.groups;
   reproduced_ = groups == planned;
-  makes_ = cost(groups);
+  makes_ = cost(groups, iteration_us);
   const bool order_matters = !in_backward_order(planned);
   for (std::size_t i = 0; i < planned.size(); ++i) {
     const bool is_made = std::find(groups.begin(), groups.end(), planned[i]) != groups.end();
@@ -152,14 +184,15 @@ void Report::made(const Groups& groups, const std::vector<std::string>& whys) {
   }
 }
 
-std::string Report::heading(std::string_view framework) const {
+std::string Report::heading() const {
   const PlanFile& plan = request_.plan;
   std::string out =
-      fmt::format("# {} for model {}: {} for {} (pipeline {}, {:.1f} us per iteration)\n", framework,
+      fmt::format("# {} for model {}: {} for {} (pipeline {}, {:.1f} us per iteration)\n", target_.framework,
                   in_quotes(plan.model), counted(request_.groups.size(), "group"),
                   counted(static_cast<std::size_t>(plan.workers), "worker"), plan.pipeline, planned_us_);
-  out += reproduced_ ? "# makes exactly the groups of the plan\n"
-                     : fmt::format("# makes {}\n", cost_text(makes_));
+  if (!reproduced_) return out + fmt::format("# makes {}\n", cost_text(makes_));
+  out += "# makes exactly the groups of the plan\n";
+  if (makes_["loss_us"] != 0.0) out += fmt::format("# as it behaves: {}\n", cost_text(makes_));
   return out;
 }
 
@@ -174,17 +207,23 @@ std::string Report::remarks() const {
                        differs_[i]["why"].get<std::string>());
   if (differs_.size() > kMaxShown) out += fmt::format("#   and {} more\n", differs_.size() - kMaxShown);
   for (const std::string& note : notes_) out += comment(note);
+  out += comment(fmt::format("Priced: {}.", behaviour_.words));
+  for (const std::string_view text : target_.verified) out += comment(fmt::format("Verified: {}", text));
+  for (const std::string_view text : target_.does_not) out += comment(fmt::format("Does not {}", text));
   return out;
 }
 
 ordered_json Report::json(const ordered_json& specific) const {
-  ordered_json out = {{"target", target_},
+  ordered_json out = {{"target", target_.name},
                       {"groups_reproduced", reproduced_},
                       {"iteration_us", planned_us_},
                       {"makes", makes_}};
   out.update(specific);
   out["differs"] = differs_;
   out["notes"] = notes_;
+  out["priced_as"] = behaviour_.words;
+  out["verified"] = target_.verified;
+  out["does_not"] = target_.does_not;
   return out;
 }
 

@@ -24,6 +24,12 @@ Sizes gradient_elements(const Workload& workload);
 /// The groups in backward order, the order in which frameworks launch them.
 Groups in_order(const Groups& groups);
 
+/// The number of tensors and the bytes of each group.
+nlohmann::ordered_json sizes_json(const Workload& workload, const Groups& groups);
+
+/// The plan's own pipeline, as it was planned.
+Behaviour as_planned(const PlanFile& plan);
+
 /// Quotes a text as a string that is valid in both Python and JSON.
 std::string in_quotes(std::string_view text);
 /// Formats a list such as ["a", "b"].
@@ -32,10 +38,14 @@ std::string list_in_quotes(const std::vector<std::string>& texts);
 /// A request, the loss against its plan, and the parts that all emissions share.
 class Report {
  public:
-  Report(std::string_view target, const EmitRequest& request);
+  /// Both must outlive the report. The framework behaves as `target` says of the plan.
+  Report(const Target& target, const EmitRequest& request);
 
   const EmitRequest& request() const { return request_; }
+  const Behaviour& behaviour() const { return behaviour_; }
   double planned_us() const { return planned_us_; }
+  /// Predicted iteration time of these groups in the framework.
+  double iteration_us(const Groups& groups) const { return request_.iteration_us(behaviour_, groups); }
 
   /// Returns {"groups", "iteration_us", "loss_us", "loss_percent"}.
   nlohmann::ordered_json cost(const Groups& groups, double iteration_us) const;
@@ -50,19 +60,22 @@ class Report {
   /// Sets the groups that the framework forms and compares them with the plan. `whys` gives, by plan group,
   /// reasons that only the emitter knows; empty entries use the default reason.
   void made(const Groups& groups, const std::vector<std::string>& whys = {});
+  /// The same, for groups whose iteration time is known.
+  void made(const Groups& groups, double iteration_us, const std::vector<std::string>& whys = {});
 
-  void note(std::string text) { notes_.push_back(std::move(text)); }
+  void note(std::string_view text) { notes_.emplace_back(text); }
 
-  /// Two lines on the plan and one on the groups that the framework forms.
-  std::string heading(std::string_view framework) const;
-  /// Differences and notes as comment lines.
+  /// A line on the plan and one on the groups that the framework forms.
+  std::string heading() const;
+  /// Differences, notes, what was priced and verified, and what the framework does not do, as comment lines.
   std::string remarks() const;
   /// Places `specific` between the keys with which all emissions begin and end.
   nlohmann::ordered_json json(const nlohmann::ordered_json& specific) const;
 
  private:
-  std::string target_;
+  const Target& target_;
   const EmitRequest& request_;
+  Behaviour behaviour_;
   double planned_us_ = 0;
   bool reproduced_ = false;
   nlohmann::ordered_json makes_;

@@ -32,13 +32,23 @@ bool parse(std::string_view text, Number& value) {
   return error == std::errc() && stopped == end;
 }
 
+/// Removes the tag that `mpirun --tag-output` puts before each line: "[1,0]<stdout>:".
+std::string_view without_rank_tag(std::string_view line) {
+  if (line.empty() || line.front() != '[') return line;
+  const std::size_t end = line.find_first_not_of("0123456789,", 1);
+  if (end == 1 || end == std::string_view::npos || line[end] != ']') return line;
+  for (const std::string_view stream : {"]<stdout>:", "]<stderr>:"})
+    if (line.substr(end, stream.size()) == stream) return line.substr(end + stream.size());
+  return line;
+}
+
 /// Calls `use(number, trimmed line)` for each line, until it returns false.
 template <typename Use>
 void each_line(std::string_view text, Use use) {
   if (text.substr(0, kByteOrderMark.size()) == kByteOrderMark) text.remove_prefix(kByteOrderMark.size());
   for (std::int64_t number = 1; !text.empty(); ++number) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    if (!use(number, trimmed(text.substr(0, end)))) return;
+    if (!use(number, trimmed(without_rank_tag(trimmed(text.substr(0, end)))))) return;
     text.remove_prefix(std::min(end + 1, text.size()));
   }
 }

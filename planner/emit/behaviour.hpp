@@ -1,0 +1,26 @@
+// What a framework does with the gradients of an iteration, as data: a plan is priced as this, and written
+// for it.
+
+#pragma once
+
+#include <string_view>
+
+#include "planner/pipeline/pipeline.hpp"
+
+namespace planner {
+
+struct Behaviour {
+  const Pipeline* pipeline = nullptr;  ///< the collectives of an iteration, and when each is issued
+  PipelineOptions options = {};        ///< how many of them are in flight, and which are repeated
+  bool compresses = false;             ///< whether the plan's compressors are applied
+  /// Whether all parameters are gathered in one collective between the update and the next forward pass.
+  bool gathers_at_once = false;
+  std::string_view words;  ///< the same as a phrase for people
+
+  bool operator==(const Behaviour& other) const {
+    return pipeline == other.pipeline && options == other.options && compresses == other.compresses &&
+           gathers_at_once == other.gathers_at_once;
+  }
+};
+
+}  // namespace planner

@@ -1,0 +1,128 @@
+// Communication hooks of PyTorch's DistributedDataParallel, which compress every bucket alike
+// (torch/distributed/algorithms/ddp_comm_hooks/default_hooks.py). A bucket is encoded when it is ready,
+// all-reduced, and decoded when it has arrived.
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "planner/emit/emitters/ddp_caps.hpp"
+#include "planner/emit/emitters/report.hpp"
+
+namespace planner {
+namespace {
+
+struct Hook {
+  std::string_view compressor;
+  std::string_view function;
+};
+
+constexpr std::array<Hook, 2> kHooks = {{{"fp16", "fp16_compress_hook"}, {"bf16", "bf16_compress_hook"}}};
+
+const Hook* hook_for(const Compressor& compressor) {
+  const auto found =
+      std::ranges::find_if(kHooks, [&](const Hook& hook) { return hook.compressor == compressor.name; });
+  return found == kHooks.end() ? nullptr : &*found;
+}
+
+Behaviour behaves(const PlanFile& /*plan*/) {
+  return {.pipeline = &pipeline("wfbp"),
+          .options = {},
+          .compresses = true,
+          .gathers_at_once = false,
+          .words =
+              "every bucket is encoded, all-reduced under backward, and decoded, all by the same compressor"};
+}
+
+const Target& target() {
+  static const Target target = {
+      .name = "comm-hook",
+      .framework = "DDP with a communication hook",
+      .behaves = behaves,
+      .verified =
+          {"PyTorch 1.13 and 2.13 made the buckets and, with fp16, sent them in half the bytes; bf16 by "
+           "reading, as it needs NCCL 2.10 or later."},
+      .does_not = {
+          "compress some buckets and others not.",
+          "have hooks for other compressors than fp16 and bf16 that are priced here: not PowerSGD.",
+          "make these buckets under torch.compile, unless torch._dynamo.config.optimize_ddp = False."}};
+  return target;
+}
+
+/// The plan's groups, all with one transfer.
+Groups all_with(Groups groups, std::uint32_t transfer) {
+  for (Group& group : groups) group.transfer = transfer;
+  return in_order(groups);
+}
+
+/// One choice for all groups: a hook, or none.
+struct Choice {
+  const Hook* hook = nullptr;
+  bool has_hook = false;  ///< whether there was any to try
+  Groups groups;
+  double iteration_us = 0;
+};
+
+const Compressor& compressor_of(const PlanFile& plan, std::size_t group) {
+  return group < plan.groups.size() && plan.groups[group].transfer.compressor
+             ? *plan.groups[group].transfer.compressor
+             : plan.compressor;
+}
+
+/// The fastest of sending all groups uncompressed and by each hook that the plan uses anywhere.
+Choice best_choice(const Report& report) {
+  const EmitRequest& request = report.request();
+  Behaviour plain = report.behaviour();
+  plain.compresses = false;
+  Choice best = {.hook = nullptr, .groups = in_order(request.groups), .iteration_us = 0};
+  best.iteration_us = request.iteration_us(plain, best.groups);
+  std::vector<std::uint32_t> tried;
+  for (std::size_t i = 0; i < request.groups.size(); ++i) {
+    const std::uint32_t transfer = request.groups[i].transfer;
+    const Hook* const hook = hook_for(compressor_of(request.plan, i));
+    if (hook == nullptr || std::ranges::find(tried, transfer) != tried.end()) continue;
+    tried.push_back(transfer);
+    Groups groups = all_with(request.groups, transfer);
+    const double us = report.iteration_us(groups);
+    if (us < best.iteration_us) best = {.hook = hook, .groups = std::move(groups), .iteration_us = us};
+  }
+  best.has_hook = !tried.empty();
+  return best;
+}
+
+Emission emit_comm_hook(const EmitRequest& request) {
+  Report report(target(), request);
+  const Choice best = best_choice(report);
+  report.made(best.groups, best.iteration_us);
+  const DdpCaps caps = ddp_caps(request.workload, best.groups);
+  if (best.hook == nullptr)
+    report.note(best.has_hook ? "No hook makes the iteration of these groups shorter."
+                              : "The plan has no compressor that has a hook.");
+  std::string text = report.heading();
+  if (best.hook != nullptr)
+    text += "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n\n";
+  text += fmt::format(
+      "model = torch.nn.parallel.DistributedDataParallel(\n"
+      "    model,\n"
+      "    bucket_cap_mb_list=[{}],  # PyTorch 2.11 or later\n"
+      ")\n",
+      fmt::join(caps.mb, ", "));
+  if (best.hook != nullptr)
+    text += fmt::format("model.register_comm_hook(None, default_hooks.{})\n", best.hook->function);
+  return {
+      .text = text + report.remarks(),
+      .json = report.json({{"bucket_cap_mb_list", caps.json()},
+                           {"hook", best.hook == nullptr ? nlohmann::ordered_json() : best.hook->function},
+                           {"least_pytorch", "2.11"}})};
+}
+
+}  // namespace
+
+Emitter comm_hook_emitter() {
+  return {"comm-hook", "PyTorch DistributedDataParallel: buckets compressed by a hook", emit_comm_hook};
+}
+
+}  // namespace planner

@@ -1,0 +1,258 @@
+#include "planner/emit/emitters/modules.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace planner {
+namespace {
+
+using Cuts = std::set<std::uint32_t>;
+
+/// The module that owns a tensor: the tensor's name without its last part. In a profile of whole layers the
+/// only tensor has the layer's name, which then is the module.
+std::string module_of(const Workload& workload, std::uint32_t gradient) {
+  const std::string& name = tensor_name(workload, gradient);
+  if (name == workload.profile->layers[workload.gradients[gradient].layer].name) return name;
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string::npos ? "" : name.substr(0, dot);
+}
+
+/// The enclosing module; the model itself, "", has none.
+std::string parent_of(const std::string& module) {
+  const std::size_t dot = module.rfind('.');
+  return dot == std::string::npos ? "" : module.substr(0, dot);
+}
+
+bool is_below(const std::string& module, const std::string& ancestor) {
+  if (module == ancestor || ancestor.empty()) return true;
+  return module.size() > ancestor.size() && module.starts_with(ancestor) && module[ancestor.size()] == '.';
+}
+
+struct Span {
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
+};
+
+/// The modules of a model, by the owner of each gradient.
+struct Modules {
+  std::vector<std::string> owners;      ///< by gradient, in backward order
+  std::map<std::string, Span> owned;    ///< from a module's first own gradient to its last
+  std::map<std::string, Span> covered;  ///< the same, including all modules below
+
+  explicit Modules(const Workload& workload) {
+    const auto add = [](std::map<std::string, Span>& spans, const std::string& module, std::uint32_t i) {
+      spans.try_emplace(module, Span{.begin = i, .end = i}).first->second.end = i + 1;
+    };
+    for (std::uint32_t i = 0; i < workload.gradient_count(); ++i) {
+      owners.push_back(module_of(workload, i));
+      add(owned, owners.back(), i);
+      for (std::string above = owners.back(); !above.empty();) {
+        add(covered, above, i);
+        above = parent_of(above);
+      }
+      add(covered, "", i);
+    }
+  }
+
+  /// The module that a boundary before this gradient would split; null if none.
+  const std::string* cut_by(std::uint32_t boundary) const {
+    for (const auto& [module, span] : owned)
+      if (span.begin < boundary && boundary < span.end) return &module;
+    return nullptr;
+  }
+};
+
+Cuts cuts_of(const Groups& groups) {
+  Cuts out;
+  for (const Group& group : groups) out.insert(group.end);
+  return out;
+}
+
+Groups groups_of(const Cuts& cuts) {
+  Groups out;
+  for (const std::uint32_t cut : cuts) out.push_back({.begin = out.empty() ? 0 : out.back().end, .end = cut});
+  return out;
+}
+
+/// The nearest boundaries on both sides that split no module.
+Span sides_of(const Modules& modules, std::uint32_t boundary) {
+  Span out{.begin = boundary, .end = boundary};
+  while (modules.cut_by(out.begin) != nullptr) --out.begin;
+  while (modules.cut_by(out.end) != nullptr) ++out.end;
+  return out;
+}
+
+Groups without_cuts_inside(const Cuts& kept, const std::vector<std::uint32_t>& moved) {
+  Cuts cuts = kept;
+  cuts.insert(moved.begin(), moved.end());
+  cuts.erase(0);
+  return groups_of(cuts);
+}
+
+/// The plan's groups with boundaries that split no module. Each boundary that does moves to the side nearer
+/// in bytes, then, one by one, to the other side if that makes the iteration faster.
+Groups whole_modules(const Report& report, const Modules& modules) {
+  const EmitRequest& request = report.request();
+  Cuts kept;
+  std::vector<Span> sides;
+  std::vector<std::uint32_t> moved;
+  const std::vector<std::int64_t>& bytes = request.workload.bytes_before;
+  for (const std::uint32_t cut : cuts_of(request.groups)) {
+    if (modules.cut_by(cut) == nullptr) {
+      kept.insert(cut);
+      continue;
+    }
+    const Span side = sides_of(modules, cut);
+    sides.push_back(side);
+    moved.push_back(bytes[cut] - bytes[side.begin] <= bytes[side.end] - bytes[cut] ? side.begin : side.end);
+  }
+  Groups best = without_cuts_inside(kept, moved);
+  double best_us = moved.empty() ? 0 : report.iteration_us(best);
+  for (std::size_t i = 0; i < moved.size(); ++i) {
+    std::vector<std::uint32_t> other = moved;
+    other[i] = moved[i] == sides[i].begin ? sides[i].end : sides[i].begin;
+    Groups groups = without_cuts_inside(kept, other);
+    const double us = report.iteration_us(groups);
+    if (us >= best_us) continue;
+    moved = std::move(other);
+    best = std::move(groups);
+    best_us = us;
+  }
+  return best;
+}
+
+/// The largest modules that hold only gradients of this group, in forward order.
+std::vector<std::string> wrapped(const Modules& modules, const Group& group) {
+  std::vector<std::string> out;
+  for (std::uint32_t i = group.end; i-- > group.begin;) {
+    std::string largest = modules.owners[i];
+    for (std::string module = largest; !module.empty();) {
+      module = parent_of(module);
+      const Span& span = modules.covered.at(module);
+      if (group.begin <= span.begin && span.end <= group.end) largest = module;
+    }
+    if (std::find(out.begin(), out.end(), largest) == out.end()) out.push_back(largest);
+  }
+  return out;
+}
+
+/// Removes modules below another module of the list: fully_shard() on the upper ones takes them too.
+std::vector<std::string> topmost(std::vector<std::string> modules) {
+  const std::vector<std::string> all = modules;
+  std::erase_if(modules, [&](const std::string& module) {
+    return std::any_of(all.begin(), all.end(),
+                       [&](const std::string& other) { return other != module && is_below(module, other); });
+  });
+  return modules;
+}
+
+/// Calls in an order that gives each group its modules: lower modules before upper ones. If no such order
+/// exists, the groups that block each other.
+struct Wraps {
+  std::vector<Wrap> calls;
+  std::vector<std::size_t> stuck;
+};
+
+bool must_wait(const Wrap& wrap, const Wrap& other) {
+  for (const std::string& upper : wrap.modules)
+    for (const std::string& lower : other.modules)
+      if (is_below(lower, upper)) return true;
+  return false;
+}
+
+/// The calls, of those that all have to wait, on which others wait.
+std::vector<Wrap> cycles(std::vector<Wrap> waiting) {
+  const auto nobody_waits = [&](const Wrap& wrap) {
+    return std::none_of(waiting.begin(), waiting.end(), [&](const Wrap& other) {
+      return other.group != wrap.group && must_wait(other, wrap);
+    });
+  };
+  while (true) {
+    const auto found = std::find_if(waiting.begin(), waiting.end(), nobody_waits);
+    if (found == waiting.end()) return waiting;
+    waiting.erase(found);
+  }
+}
+
+Wraps order(std::vector<Wrap> waiting) {
+  Wraps out;
+  while (!waiting.empty()) {
+    const auto next = std::find_if(waiting.begin(), waiting.end(), [&](const Wrap& wrap) {
+      return std::none_of(waiting.begin(), waiting.end(), [&](const Wrap& other) {
+        return other.group != wrap.group && must_wait(wrap, other);
+      });
+    });
+    if (next == waiting.end()) {
+      for (const Wrap& wrap : cycles(std::move(waiting))) out.stuck.push_back(wrap.group);
+      return out;
+    }
+    out.calls.push_back(std::move(*next));
+    waiting.erase(next);
+  }
+  return out;
+}
+
+/// The groups that fully_shard() makes from the calls, in backward order.
+Groups made_by(const Modules& modules, const std::vector<Wrap>& calls) {
+  std::vector<std::size_t> taken(modules.owners.size(), calls.size());
+  for (std::size_t c = 0; c < calls.size(); ++c)
+    for (std::size_t i = 0; i < taken.size(); ++i)
+      if (taken[i] == calls.size() &&
+          std::any_of(calls[c].modules.begin(), calls[c].modules.end(),
+                      [&](const std::string& module) { return is_below(modules.owners[i], module); }))
+        taken[i] = c;
+  Groups out;
+  for (std::uint32_t i = 0; i < taken.size(); ++i)
+    if (i > 0 && taken[i] == taken[i - 1])
+      out.back().end = i + 1;
+    else
+      out.push_back({.begin = i, .end = i + 1});
+  return out;
+}
+
+/// The calls for these groups; joins groups that fully_shard() cannot separate.
+Wraps wraps_for(const Modules& modules, Groups& groups) {
+  while (true) {
+    std::vector<Wrap> calls;
+    for (std::size_t i = 0; i < groups.size(); ++i)
+      calls.push_back({.modules = wrapped(modules, groups[i]), .group = i});
+    Wraps wraps = order(std::move(calls));
+    if (wraps.stuck.empty()) {
+      for (Wrap& wrap : wraps.calls) wrap.modules = topmost(std::move(wrap.modules));
+      return wraps;
+    }
+    Cuts cuts = cuts_of(groups);
+    for (std::size_t i = wraps.stuck.front(); i < wraps.stuck.back(); ++i) cuts.erase(groups[i].end);
+    groups = groups_of(cuts);
+  }
+}
+
+std::vector<std::string> whys(const Modules& modules, const Groups& planned) {
+  std::vector<std::string> out;
+  for (const Group& group : planned) {
+    const std::string* at_begin = modules.cut_by(group.begin);
+    const std::string* at_end = modules.cut_by(group.end);
+    const std::string* module = at_end != nullptr ? at_end : at_begin;
+    out.push_back(module == nullptr ? "" : fmt::format("cuts through module {}", in_quotes(*module)));
+  }
+  return out;
+}
+
+}  // namespace
+
+ModuleGroups module_groups(const Report& report) {
+  const Modules modules(report.request().workload);
+  ModuleGroups out;
+  out.groups = whole_modules(report, modules);
+  out.calls = wraps_for(modules, out.groups).calls;
+  out.groups = made_by(modules, out.calls);
+  out.whys = whys(modules, report.request().groups);
+  return out;
+}
+
+}  // namespace planner

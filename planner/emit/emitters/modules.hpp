@@ -1,0 +1,30 @@
+// Groups of whole modules, for frameworks that are told which modules share a collective. The smallest unit
+// is a module that owns a parameter directly: a group boundary inside it must move to one of its sides.
+
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "planner/emit/emitters/report.hpp"
+
+namespace planner {
+
+/// A call for one group: it takes all parameters below these modules that no earlier call took.
+struct Wrap {
+  std::vector<std::string> modules;  ///< in forward order; "" is the model itself
+  std::size_t group = 0;             ///< in backward order
+};
+
+struct ModuleGroups {
+  Groups groups;                  ///< in backward order
+  std::vector<Wrap> calls;        ///< lower modules before upper ones
+  std::vector<std::string> whys;  ///< by group of the plan: why it is made otherwise, or empty
+};
+
+/// The groups nearest to the plan's that do not cut a module; of the two sides of a boundary inside a module,
+/// the one where the iteration takes less under the report's behaviour.
+ModuleGroups module_groups(const Report& report);
+
+}  // namespace planner

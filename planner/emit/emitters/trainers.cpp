@@ -1,0 +1,71 @@
+// Libraries that wrap DistributedDataParallel and pass one number to it: accelerate, transformers and
+// Lightning. Its type is a whole number of MiB. Since pull request 121640 PyTorch applies it to the first
+// bucket too.
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "planner/emit/emitters/report.hpp"
+
+namespace planner {
+namespace {
+
+constexpr std::int64_t kMiB = 1 << 20;
+
+Behaviour behaves(const PlanFile& /*plan*/) {
+  return {.pipeline = &pipeline("wfbp"),
+          .options = {},
+          .compresses = false,
+          .gathers_at_once = false,
+          .words = "one all-reduce for each bucket of DistributedDataParallel, under backward"};
+}
+
+const Target& target() {
+  static const Target target = {
+      .name = "trainers",
+      .framework = "accelerate, transformers, Lightning",
+      .behaves = behaves,
+      .verified =
+          {"by the buckets that PyTorch 2.13 made of one number (--emit ddp); the options by reading."},
+      .does_not = {"take a list of caps.",
+                   "apply the number to the first bucket before PyTorch pull request 121640: "
+                   "there it holds 1 MiB."}};
+  return target;
+}
+
+/// The rule in whole MiB.
+Capped close_at_mib(const Sizes& bytes, std::int64_t mib) {
+  Capped out = close_at(bytes, mib * kMiB);
+  if (out.next_cap > 0) out.next_cap = (out.next_cap + kMiB - 1) / kMiB;
+  return out;
+}
+
+Emission emit_trainers(const EmitRequest& request) {
+  Report report(target(), request);
+  const Sizes bytes = gradient_bytes(request.workload);
+  const BestCap best = best_cap([&](std::int64_t mib) { return close_at_mib(bytes, mib); },
+                                [&](const Groups& groups) { return report.iteration_us(groups); });
+  report.made(best.groups);
+  report.note(fmt::format("{} MiB is {}.", best.min, Report::tried_text(best)));
+  return {
+      .text = report.heading() +
+              fmt::format("# transformers:\n"
+                          "TrainingArguments(..., ddp_bucket_cap_mb={0})\n"
+                          "# accelerate:\n"
+                          "Accelerator(kwargs_handlers=[DistributedDataParallelKwargs(bucket_cap_mb={0})])\n"
+                          "# Lightning:\n"
+                          "Trainer(..., strategy=DDPStrategy(bucket_cap_mb={0}))\n",
+                          best.min) +
+              report.remarks(),
+      .json = report.json({{"groups", sizes_json(request.workload, best.groups)},
+                           {"best_single_cap", report.best_cost("bucket_cap_mb", best.min, best)}})};
+}
+
+}  // namespace
+
+Emitter trainers_emitter() {
+  return {"trainers", "accelerate, transformers, Lightning: one bucket_cap_mb", emit_trainers};
+}
+
+}  // namespace planner

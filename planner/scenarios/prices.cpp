@@ -1,0 +1,48 @@
+#include "planner/scenarios/prices.hpp"
+
+#include "planner/schedule/choice.hpp"
+
+namespace scenarios {
+namespace {
+
+using planner::Behaviour;
+using planner::TransferCost;
+
+/// The transfers of the schedule, in the same order, so that the plan's groups keep their numbers.
+std::vector<TransferCost> transfers_of(const planner::Setting& setting, const planner::Schedule& schedule,
+                                       bool compresses) {
+  std::vector<TransferCost> out;
+  for (const TransferCost& planned : planner::make_transfers(setting, schedule)) {
+    planner::Transfer transfer = planned.transfer();
+    if (!compresses) {
+      transfer.compressor = {};
+      transfer.selective = false;
+    }
+    out.emplace_back(*setting.network, setting.costs.workers(), std::move(transfer), setting.slowdown);
+  }
+  return out;
+}
+
+}  // namespace
+
+const planner::FusionRequest& Prices::request_for(const Behaviour& behaviour) {
+  for (const auto& known : known_)
+    if (known->behaviour == behaviour) return *known->request;
+  known_.push_back(std::make_unique<Framework>(Framework{behaviour, setting_, nullptr}));
+  Framework& made = *known_.back();
+  std::vector<TransferCost> transfers = transfers_of(made.setting, schedule_, behaviour.compresses);
+  if (behaviour.gathers_at_once)
+    made.setting.extras.update +=
+        transfers.front().time(core::CollectiveKind::all_gather, made.setting.workload.bytes());
+  const bool in_partitions =
+      behaviour.pipeline == schedule_.pipeline && schedule_.fusion.kind == planner::kPartitions;
+  made.request = std::make_unique<planner::FusionRequest>(
+      made.setting, *behaviour.pipeline, behaviour.options, std::move(transfers), in_partitions);
+  return *made.request;
+}
+
+double Prices::iteration_us(const Behaviour& behaviour, const planner::Groups& groups) {
+  return planner::iteration_us(request_for(behaviour), groups);
+}
+
+}  // namespace scenarios

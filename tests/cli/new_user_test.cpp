@@ -1,0 +1,164 @@
+// What somebody meets who uses the program for the first time.
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "core/files.hpp"
+#include "planner/scenarios/plot.hpp"
+#include "tests/support/environment.hpp"
+#include "tests/support/namespaces.hpp"
+#include "tests/support/needs.hpp"
+#include "tests/support/program.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace {
+
+using nlohmann::json;
+using support::Outcome;
+using support::run_program;
+
+TEST_CASE("plan: a summary by default, JSON with --json, and both with -o") {
+  const support::TemporaryFolder folder;
+  const std::string file = (folder.path() / "p.json").string();
+  const Outcome summary = run_program({"plan", "googlenet-k80", "--workers", "64"});
+  CHECK(summary.out.rfind("googlenet on 64 workers, pipeline wfbp", 0) == 0);
+  const Outcome document = run_program({"plan", "googlenet-k80", "--workers", "64", "--json"});
+  CHECK(json::parse(document.out).at("format") == "fusewise.plan");
+  CHECK(run_program({"plan", "googlenet-k80", "--workers", "64", "-o", file}).out == summary.out);
+  CHECK(core::read_file(file) == document.out);
+}
+
+TEST_CASE("sweep: every row of the CSV has as many cells as the header, also where inputs have a spread") {
+  const support::TemporaryFolder folder;
+  const std::string scenario = folder.put("s.json", R"({
+    "format": "fusewise.scenario", "version": 1, "workers": [2, 4], "schedules": ["wfbp", "fusewise"],
+    "profile": {"format": "fusewise.profile", "version": 1, "model": "m", "batch_size": 1, "dtype": "float32",
+      "device": "d", "origin": {"kind": "measured", "source": "made up"},
+      "layers": [{"name": "a", "kind": "linear", "forward_us": 10, "backward_us": 20, "forward_spread_us": 3,
+                  "backward_spread_us": 4, "tensors": [{"name": "a.w", "elements": 1000}]}]},
+    "network": {"format": "fusewise.network", "version": 1, "name": "n",
+      "origin": {"kind": "estimated", "source": "made up"}, "link": {"alpha_us": 10, "beta_us_per_byte": 0.001}},
+    "sweep": {"bandwidth_factor": [1, 2]}})");
+  std::istringstream lines(run_program({"sweep", scenario}).out);
+  std::string header;
+  std::getline(lines, header);
+  const auto cells = [](const std::string& line) { return std::count(line.begin(), line.end(), ','); };
+  int rows = 0;
+  for (std::string row; std::getline(lines, row); ++rows) CHECK(cells(row) == cells(header));
+  CHECK(rows == 8);
+}
+
+TEST_CASE("simulate and fit: a plot is SVG, and a file with another ending is refused") {
+  const support::TemporaryFolder folder;
+  const std::string png = (folder.path() / "x.png").string();
+  const Outcome outcome = run_program({"simulate", "googlenet-k80", "--plot", png});
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.err.find("--plot: expected a name such as plot.svg, as plots are SVG, got") !=
+        std::string::npos);
+  CHECK(!std::filesystem::exists(png));
+}
+
+TEST_CASE("plot: the exact plan has the same colour wherever it stands") {
+  const auto stroke_of_ours = [](const std::vector<std::string>& schedules) {
+    scenarios::Results results = {.scenario = "s", .warnings = {}, .entries = {}, .jobs = {}};
+    for (const std::int64_t workers : {2, 4})
+      for (const std::string& schedule : schedules) {
+        scenarios::Entry entry = {.schedule = schedule, .pipeline = "wfbp", .fusion = "none"};
+        entry.metrics.workers = workers;
+        entry.metrics.iteration_us = 1000;
+        entry.metrics.scaling_efficiency = 0.5;
+        results.entries.push_back(entry);
+      }
+    const std::string svg = scenarios::scaling_plot(results);
+    const std::size_t at = svg.find("stroke=\"", svg.find("class=\"line ours\""));
+    return svg.substr(at, svg.find(' ', at) - at);
+  };
+  CHECK(stroke_of_ours({"fusewise"}) == "stroke=\"#0072b2\"");
+  CHECK(stroke_of_ours({"wfbp", "ddp", "fusewise", "horovod"}) == "stroke=\"#0072b2\"");
+}
+
+TEST_CASE(
+    "simulate: the timeline says which number of workers it shows, unless there is one or it is given") {
+  const support::TemporaryFolder folder;
+  const std::string file = (folder.path() / "t.json").string();
+  CHECK(run_program({"simulate", "googlenet-k80-measured", "--timeline", file})
+            .err.find("timeline: 8 workers, the last number; --timeline-workers chooses another\n") !=
+        std::string::npos);
+  CHECK(run_program({"simulate", "googlenet-k80-measured", "--timeline", file, "--timeline-workers", "4"})
+            .err.find("timeline:") == std::string::npos);
+}
+
+TEST_CASE("simulate and plan: of a profile, model or network they say how to make a scenario") {
+  CHECK(run_program({"plan", "traces/resnet50-v100.profile.json", "--workers", "4"}).err ==
+        "traces/resnet50-v100.profile.json: /format: expected fusewise.scenario, got a profile (fusewise "
+        "init --model "
+        "traces/resnet50-v100.profile.json makes a scenario of it)\n");
+  CHECK(run_program({"simulate", "models/resnet18.json"})
+            .err.find("fusewise init --model models/resnet18.json") != std::string::npos);
+  CHECK(run_program({"simulate", "traces/v100-10gbe.network.json"})
+            .err.find("fusewise init --network traces/v100-10gbe.network.json") != std::string::npos);
+}
+
+TEST_CASE("profile: without a GPU the error names the other backend") {
+  const Outcome outcome = run_program({"profile", "resnet18", "--repetitions", "1", "--warm-up", "0"});
+  if (outcome.exit_code == 0) return;  // on a GPU
+  CHECK(outcome.exit_code == 1);
+  CHECK(outcome.err.find("(--backend cpu measures on the processor)\n") != std::string::npos);
+}
+
+TEST_CASE("fit: output of nccl-tests may carry the tags of mpirun, and says itself what was measured") {
+  const std::vector<std::string> lines = {"# Collective test starting: all_reduce_perf",
+                                          "#  Rank  0 Group  0 Pid 1 on h device 0",
+                                          "#  Rank  1 Group  0 Pid 1 on h device 1",
+                                          "#       size         count      type   redop    root     time   "
+                                          "algbw   busbw #wrong     time   algbw   busbw #wrong",
+                                          "        1000           250     float     sum      -1     10.0    "
+                                          "0.10    0.10      0     10.0    0.10    0.10      0",
+                                          "     1000000        250000     float     sum      -1    100.0   "
+                                          "10.00   10.00      0    100.0   10.00   10.00      0"};
+  std::string plain;
+  std::string tagged;
+  for (const std::string& line : lines) {
+    plain += line + "\n";
+    tagged += "[1,0]<stdout>:" + line + "\n";
+  }
+  const support::TemporaryFolder one;
+  const support::TemporaryFolder other;
+  const auto fitted = [](const support::TemporaryFolder& folder, const std::string& text) {
+    const Outcome outcome = run_program({"fit", folder.put("job.log", text), "--json"});
+    CAPTURE(outcome.err);
+    CHECK(outcome.exit_code == 0);
+    return outcome.out;
+  };
+  CHECK(json::parse(fitted(one, tagged)).at("curves") == json::parse(fitted(other, plain)).at("curves"));
+}
+
+TEST_CASE("netlab: the lines that it prints lead into every worker" *
+          support::needs(support::no_namespaces)) {
+  const support::TemporaryFolder folder;
+  const support::Environment environment("XDG_RUNTIME_DIR", folder.path().string());
+  const std::string name = "new-user";
+  const Outcome up = run_program({"netlab", "up", "--name", name, "--workers", "2"});
+  REQUIRE(up.exit_code == 0);
+  std::istringstream lines(up.out);
+  int entered = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t at = line.find("nsenter ");
+    if (at == std::string::npos) continue;
+    const std::string command = line.substr(at, line.rfind(" COMMAND") - at);
+    CAPTURE(command);
+    CHECK(std::system((command + " true").c_str()) == 0);
+    ++entered;
+  }
+  CHECK(entered == 2);
+  CHECK(run_program({"netlab", "down", "--name", name}).exit_code == 0);
+}
+
+}  // namespace

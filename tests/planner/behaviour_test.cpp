@@ -1,0 +1,303 @@
+// What frameworks do, priced: waiting for the bucket before, gathers one ahead, one gather of all parameters,
+// and hooks that compress all buckets alike.
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "planner/emit/emit.hpp"
+#include "planner/emit/emitters/caps.hpp"
+#include "planner/emit/emitters/report.hpp"
+#include "planner/scenarios/prices.hpp"
+#include "tests/support/groups.hpp"
+#include "tests/support/program.hpp"
+
+namespace planner {
+namespace {
+
+using nlohmann::ordered_json;
+using support::Random;
+using support::Scene;
+
+Program waiting(std::uint32_t groups, const PipelineOptions& options) {
+  Program program = pipeline("wfbp").program(groups, options);
+  program.one_in_flight = true;
+  return program;
+}
+
+const Pipeline kWaiting = {.name = "waiting", .summary = "", .option_keys = {}, .program = waiting};
+
+double simulated_us(const Scene& scene, const Pipeline& pipeline, const Groups& groups) {
+  const Fusion given = {.kind = "given", .fuse = [&](const FusionRequest&) { return groups; }};
+  return scene.run({.pipeline = &pipeline, .fusion = given}).metrics.iteration_us;
+}
+
+TEST_CASE("behaviour: with one group in flight backward waits for the group before") {
+  // Gradients at 100 us of backward each, 250 us a group, issued with the first gradient of the next:
+  //   backward  1:0-100 2:100-200 3:200-300 4:450-550 5:700-800
+  //   channel   1:200-450         2:450-700 3:700-950 4:950-1200 5:1200-1450
+  // The fourth step waits for group 1, as group 2 is issued before it; the fifth waits for group 2.
+  const Scene scene(support::gradients_of({{100, 4}, {100, 4}, {100, 4}, {100, 4}, {100, 4}}),
+                    support::pair_of(250, 0));
+  const Groups each = support::fuse(R"("none")", scene);
+  CHECK(simulated_us(scene, kWaiting, each) == 1450);
+  CHECK(simulated_us(scene, pipeline("wfbp"), each) == 1350);
+  const Groups all = {{.begin = 0, .end = 5}};
+  CHECK(simulated_us(scene, kWaiting, all) == 750);
+  const Groups two = {{.begin = 0, .end = 2}, {.begin = 2, .end = 5}};
+  CHECK(simulated_us(scene, kWaiting, two) == 800);  // 300-550, 550-800
+}
+
+/// The same by hand: clocks of compute and channel, step by step.
+double waited_us(const Workload& workload, const TransferCost& transfer, const Groups& groups) {
+  sim::Time compute{};
+  sim::Time channel{};
+  sim::Time before{};  // the end of the group before the one that is issued
+  std::size_t next = 0;
+  for (std::uint32_t step = 0; step < workload.backward.size(); ++step) {
+    compute += workload.backward[step].duration;
+    sim::Time waits = compute;
+    while (next + 1 < groups.size() && workload.gradients[groups[next].end].backward_step == step) {
+      waits = std::max(waits, before);
+      channel = std::max(channel, compute) +
+                transfer.time(core::CollectiveKind::all_reduce, bytes_of(workload, groups[next]));
+      before = channel;
+      ++next;
+    }
+    if (step + 1 < workload.backward.size()) compute = waits;
+  }
+  channel = std::max(channel, compute) +
+            transfer.time(core::CollectiveKind::all_reduce, bytes_of(workload, groups[next]));
+  return sim::to_us(workload.forward_total + channel);
+}
+
+TEST_CASE("behaviour: one group in flight agrees with two clocks") {
+  for (std::uint32_t seed = 0; seed < 300; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const Scene scene(support::random_profile(random, 12), support::random_link(random));
+    const Workload& workload = scene.setting.workload;
+    const Groups groups = support::random_groups(random, workload.gradient_count());
+    const TransferCost transfer(scene.network, 2, {});
+    CHECK(simulated_us(scene, kWaiting, groups) ==
+          doctest::Approx(waited_us(workload, transfer, groups)).epsilon(1e-8));
+  }
+}
+
+/// A plan for a scene, and what is emitted for it.
+struct Planned {
+  const Scene& scene;
+  Schedule schedule;
+  PlanFile plan;
+  Groups groups;
+
+  Planned(const Scene& its_scene, Groups its_groups, const std::string& json)
+      : scene(its_scene), schedule(support::schedule_of(json)), groups(std::move(its_groups)) {
+    plan.model = "small";
+    plan.workers = 2;
+    plan.pipeline = schedule.pipeline->name;
+    plan.options = schedule.options;
+    plan.compressor = schedule.compressor;
+  }
+
+  double own_us(const std::string& json, const Groups& other) const {
+    Schedule own = support::schedule_of(json);
+    own.fusion = {.kind = "given", .fuse = [&](const FusionRequest&) { return other; }};
+    return scene.run(own).metrics.iteration_us;
+  }
+
+  Emission emit(std::string_view target, std::int64_t accumulation_steps = 1) const {
+    scenarios::Prices prices(scene.setting, schedule);
+    return planner::emit(target, {plan, groups, scene.setting.workload,
+                                  [&](const Behaviour& behaviour, const Groups& other) {
+                                    return prices.iteration_us(behaviour, other);
+                                  },
+                                  accumulation_steps});
+  }
+};
+
+Groups groups_of(const ordered_json& sizes) {
+  Groups out;
+  for (const ordered_json& group : sizes) {
+    const std::uint32_t begin = out.empty() ? 0 : out.back().end;
+    out.push_back({.begin = begin, .end = begin + group["tensors"].get<std::uint32_t>()});
+  }
+  return out;
+}
+
+TEST_CASE("behaviour: DeepSpeed's price is that of waiting all-reduces and one gather of all parameters") {
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const Scene scene(support::random_profile(random, 10), support::random_link(random));
+    const Planned planned(scene, support::random_groups(random, scene.setting.workload.gradient_count()),
+                          R"({"pipeline": "zero"})");
+    const ordered_json json = planned.emit("deepspeed").json;
+    const TransferCost transfer(scene.network, 2, {});
+    const double gather_us = transfer.us(core::CollectiveKind::all_gather, scene.setting.workload.bytes());
+    CHECK(
+        json["makes"]["iteration_us"].get<double>() ==
+        doctest::Approx(simulated_us(scene, kWaiting, groups_of(json["groups"])) + gather_us).epsilon(1e-8));
+    CHECK(json["iteration_us"].get<double>() ==
+          doctest::Approx(planned.own_us(R"({"pipeline": "zero"})", planned.groups)).epsilon(1e-8));
+  }
+}
+
+TEST_CASE(
+    "behaviour: Megatron-LM gathers one bucket ahead, FSDP as many groups as the plan, and at least one") {
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const Scene scene(support::random_profile(random, 10), support::random_link(random));
+    const Groups groups = support::random_groups(random, scene.setting.workload.gradient_count());
+    const std::string ahead = R"({"pipeline": "dear", "prefetch": 1})";
+    const Planned zero(scene, groups, R"({"pipeline": "zero"})");
+    for (const char* target : {"megatron", "fsdp"}) {
+      const ordered_json json = zero.emit(target).json;
+      CHECK(json["makes"]["iteration_us"].get<double>() ==
+            doctest::Approx(zero.own_us(ahead, groups_of(json["groups"]))).epsilon(1e-8));
+    }
+    const Planned later(scene, groups, R"({"pipeline": "zero", "overlap_gather": false})");
+    const ordered_json json = later.emit("megatron").json;
+    CHECK(json["makes"]["iteration_us"].get<double>() ==
+          doctest::Approx(
+              later.own_us(R"({"pipeline": "zero", "overlap_gather": false})", groups_of(json["groups"])))
+              .epsilon(1e-8));
+    for (const std::uint32_t prefetch : {0U, 1U, 3U}) {
+      CAPTURE(prefetch);
+      const auto sharded = [](std::uint32_t n) {
+        return fmt::format(R"({{"pipeline": "sharded", "prefetch": {}}})", n);
+      };
+      const Planned planned(scene, groups, sharded(prefetch));
+      const Emission emission = planned.emit("fsdp");
+      CHECK(
+          emission.json["makes"]["iteration_us"].get<double>() ==
+          doctest::Approx(planned.own_us(sharded(std::max(1U, prefetch)), groups_of(emission.json["groups"])))
+              .epsilon(1e-8));
+      CHECK((emission.text.find("set_modules_to_forward_prefetch") != std::string::npos) == (prefetch > 1));
+    }
+  }
+}
+
+/// Three modules of one tensor each, 4,000 bytes.
+const Scene& three() {
+  static const Scene scene(support::profile_of({{.forward_us = 10, .backward_us = 100, .elements = {1000}},
+                                                {.forward_us = 10, .backward_us = 100, .elements = {1000}},
+                                                {.forward_us = 10, .backward_us = 100, .elements = {1000}}}),
+                           support::pair_of(50, 0.01));
+  return scene;
+}
+
+TEST_CASE("behaviour: FSDP keeps or releases parameters as the plan says, and lists what to prefetch") {
+  const Groups each = support::fuse(R"("none")", three());
+  const auto text = [&](const char* json) { return Planned(three(), each, json).emit("fsdp").text; };
+  const auto has = [](const std::string& all, const char* part) {
+    return all.find(part) != std::string::npos;
+  };
+  const std::string usual = text(R"({"pipeline": "sharded"})");  // backward needs the last group at once
+  CHECK(has(usual, "    ([\"l3\"], False),\n    ([\"l2\"], True),\n    ([\"l1\"], True),\n]"));
+  CHECK(has(usual, "fully_shard(model, reshard_after_forward=False)\n"));
+  const std::string always = text(R"({"pipeline": "sharded", "reshard_after_forward": true, "prefetch": 2})");
+  CHECK(has(always, "([\"l3\"], True),"));
+  CHECK(has(always, "for name in [\"l1\", \"l2\", \"l3\"]]"));
+  CHECK(has(always, "set_modules_to_forward_prefetch(units[i + 1:i + 3])"));
+  CHECK(has(always, "set_modules_to_backward_prefetch(units[max(i - 2, 0):i][::-1])"));
+  for (const char* json : {R"({"pipeline": "sharded", "reshard_after_forward": false})",
+                           R"({"pipeline": "zero"})", R"({"pipeline": "wfbp"})"})
+    CHECK_FALSE(has(text(json), "True),"));
+}
+
+TEST_CASE(
+    "behaviour: under accumulation DeepSpeed gets the stage that communicates in the last micro-batch") {
+  const Planned planned(three(), support::fuse(R"("none")", three()), R"({"pipeline": "zero"})");
+  CHECK(planned.emit("deepspeed", 1).text.find("\"stage\": 2") != std::string::npos);
+  CHECK(planned.emit("deepspeed", 4).text.find("\"stage\": 1") != std::string::npos);
+  CHECK(planned.emit("deepspeed", 4).text.find("in each of the 4 micro-batches") != std::string::npos);
+}
+
+TEST_CASE(
+    "behaviour: what a profile of bfloat16 was priced with is written, where the framework has another "
+    "default") {
+  core::Profile profile = three().profile;
+  profile.dtype = core::Dtype::bfloat16;
+  const Scene scene(profile, support::pair_of(50, 0.01));
+  const Planned planned(scene, support::fuse(R"("none")", scene), R"({"pipeline": "zero"})");
+  const auto has = [&](const char* target, const char* part) {
+    return planned.emit(target).text.find(part) != std::string::npos;
+  };
+  CHECK(has("megatron", " --grad-reduce-in-bf16 "));
+  CHECK(has("fsdp", "MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.bfloat16)"));
+  CHECK(has("deepspeed", "\"communication_data_type\": \"bf16\""));
+  const Planned full(three(), support::fuse(R"("none")", three()), R"({"pipeline": "zero"})");
+  CHECK(full.emit("megatron").text.find("--grad-reduce-in-bf16 ") == std::string::npos);
+}
+
+TEST_CASE("behaviour: a hook compresses all buckets, where that is faster, and others say that they do not") {
+  const Groups each = support::fuse(R"("none")", three());
+  const char* const compressed =
+      R"({"pipeline": "wfbp", "compression": {"name": "bf16", "ratio": 0.5, "collective": "all_reduce"}})";
+  const Planned planned(three(), each, compressed);
+  // Ready at 100, 200, 300. Uncompressed 90 us each: 100-190, 200-290, 300-390. In half the bytes 70 us.
+  const Emission hook = planned.emit("comm-hook");
+  CHECK(hook.json["hook"] == "bf16_compress_hook");
+  CHECK(hook.json["makes"]["iteration_us"] == 30 + 370);
+  CHECK(hook.text.find("model.register_comm_hook(None, default_hooks.bf16_compress_hook)\n") !=
+        std::string::npos);
+  const Emission ddp = planned.emit("ddp");
+  CHECK(ddp.json["makes"]["iteration_us"] == 30 + 390);
+  CHECK(ddp.json["notes"][0] == "The plan's compressors are not applied.");
+
+  const Emission plain = Planned(three(), each, R"({"pipeline": "wfbp"})").emit("comm-hook");
+  CHECK(plain.json["hook"].is_null());
+  CHECK(plain.text.find("register_comm_hook(") == std::string::npos);
+}
+
+TEST_CASE("behaviour: the libraries around DDP take whole MiB") {
+  const Scene scene(support::gradients_of({{100, 1 << 19}, {100, 1 << 20}, {100, 3 << 20}}),
+                    support::pair_of(50, 0.001));
+  const Planned planned(scene, {{.begin = 0, .end = 3}}, R"("wfbp")");
+  const ordered_json json = planned.emit("trainers").json;
+  double best = 1e300;
+  std::int64_t groups = 0;
+  for (std::int64_t mib = 1; mib <= 6; ++mib) {
+    const Groups made = close_at({1 << 19, 1 << 20, 3 << 20}, mib << 20).groups;
+    const double us = simulated_us(scene, pipeline("wfbp"), made);
+    if (us < best) groups = static_cast<std::int64_t>(made.size());
+    best = std::min(best, us);
+  }
+  CHECK(json["makes"]["iteration_us"] == best);
+  CHECK(json["makes"]["groups"] == groups);
+}
+
+TEST_CASE(
+    "behaviour: Megatron-LM's number of buckets is the parameters divided by it, and its defaults are "
+    "priced") {
+  const Scene scene(support::gradients_of({{100, 400}, {100, 400}, {100, 400}, {100, 400}}),
+                    support::pair_of(10, 1));
+  const Planned planned(scene, {{.begin = 0, .end = 4}}, R"("wfbp")");
+  const ordered_json json = planned.emit("megatron").json;
+  // 400 elements in all; a group of n costs 10 + 400 n: two groups end at 200 + 810 + 810, four at 100 + 4 *
+  // 410.
+  CHECK(json["best_num_buckets"]["ddp_num_buckets"] == 4);
+  CHECK(json["best_num_buckets"]["iteration_us"] == 1740);
+  CHECK(json["at_defaults"]["megatron_lm"]["elements"] == 40'000'000);
+  CHECK(json["at_defaults"]["megatron_lm"]["groups"] == 1);
+  CHECK(json["at_defaults"]["megatron_bridge"]["elements"] == 134'217'728);
+}
+
+TEST_CASE("behaviour: DDP's rule makes of ResNet-50 the five buckets that PyTorch recorded") {
+  // tests/data/ranks/resnet-2gpu-et.json.gz, an execution trace of PyTorch on two GPUs.
+  const core::Profile profile =
+      core::read_profile(core::Field::load(support::source_dir() / "traces" / "resnet50-v100.profile.json"));
+  const Workload workload = make_workload(profile);
+  std::vector<std::int64_t> elements;
+  for (const Group& group : close_at(gradient_bytes(workload), 25 << 20, {1 << 20}).groups)
+    elements.push_back(bytes_of(workload, group) / 4);
+  CHECK(elements == std::vector<std::int64_t>{2'049'000, 7'875'584, 6'563'840, 6'637'568, 2'431'040});
+}
+
+}  // namespace
+}  // namespace planner

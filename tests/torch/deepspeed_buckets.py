@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Asks DeepSpeed whether it does with an emission what the emission says.
+
+usage: deepspeed_buckets.py DRIVER [--seeds N]      (DeepSpeed on CPUs, two processes over Gloo)
+
+DRIVER is emit_driver.cpp, compiled. Random chains of linear layers get random plans; the emitted configuration trains
+them for an iteration of one or more micro-batches. The collectives are recorded with their sizes and with the number
+of gradients that had been ready before, and compared with the emission's JSON. Streams, and so what waits for what on
+a GPU, cannot be seen here. Exits with 1 at the first emission that does not hold, and names its seed.
+"""
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+WORLD = 2
+DEADLINE_S = 280
+PADDING = 64  # elements that DeepSpeed may add to the parameters before it divides them
+
+
+def case(seed):
+    rng = random.Random(seed)
+    widths = [rng.randint(1, 40) for _ in range(rng.randint(3, 9))]
+    sizes = [4 * a * b for a, b in zip(widths, widths[1:])][::-1]
+    counts = []
+    while sum(counts) < len(sizes):
+        counts.append(rng.randint(1, len(sizes) - sum(counts)))
+    return {"target": "deepspeed", "sizes": sizes, "groups": counts, "widths": widths,
+            "schedule": rng.choice(["zero", "wfbp"]), "accumulation_steps": rng.choice([1, 3])}
+
+
+# ---- the ranks
+
+
+def record(events, ready):
+    import torch
+    import torch.distributed as dist
+
+    def wrap(name):
+        real = getattr(dist, name)
+
+        def call(*tensors, **options):
+            sizes = [t.numel() for t in (*tensors, *options.values()) if isinstance(t, torch.Tensor)]
+            events.append([name, max(sizes), ready[0]])
+            return real(*tensors, **options)
+
+        setattr(dist, name, call)
+
+    for name in ("all_reduce", "reduce", "reduce_scatter_tensor", "all_gather_into_tensor", "all_gather"):
+        wrap(name)
+
+
+def train(line, emission, events, ready):
+    """The events of each backward pass and of the step, in a second iteration."""
+    import deepspeed
+    import torch
+    space = {}
+    exec(emission["text"], space)  # what the user pastes
+    model = torch.nn.Sequential(*[torch.nn.Linear(a, b, bias=False) for a, b in zip(line["widths"], line["widths"][1:])])
+    config = {**space["ds_config"], "train_micro_batch_size_per_gpu": 1, "zero_allow_untested_optimizer": True,
+              "gradient_accumulation_steps": line["accumulation_steps"]}
+    engine, *_ = deepspeed.initialize(model=model, config=config, optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
+
+    def is_ready(_):
+        ready[0] += 1
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(is_ready)
+    out = []
+    for _ in range(2):
+        out = []
+        for _ in range(line["accumulation_steps"]):
+            events.clear()
+            ready[0] = 0
+            engine.backward(engine(torch.ones(1, line["widths"][0])).sum())
+            out.append(list(events))
+            events.clear()
+            engine.step()
+        out.append(list(events))
+    return out
+
+
+def run_rank(rank, store, cases):
+    os.environ.update(DS_ACCELERATOR="cpu", RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(WORLD))
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    import deepspeed
+    import torch
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=WORLD)
+    events, ready = [], [0]
+    record(events, ready)  # before DeepSpeed looks which collectives there are
+    deepspeed.init_distributed("gloo", auto_mpi_discovery=False, verbose=False)
+    results = [train(line, emission, events, ready) for line, emission in json.load(open(cases))]
+    if rank == 0:
+        print(json.dumps({"release": deepspeed.__version__, "results": results}), file=sys.stderr)
+    torch.distributed.destroy_process_group()
+
+
+# ---- what the emission says
+
+
+def check(name, what, got, wanted):
+    if got != wanted:
+        sys.exit(f"{name}: {what}: got {got}, expected {wanted}")
+
+
+def check_case(seed, line, emission, result):
+    name = f"seed {seed}"
+    *passes, step = result
+    ready, reduced = 0, []
+    for group in emission["groups"]:  # issued in the hook of the next gradient, before that one counts
+        ready += group["tensors"]
+        reduced.append(["all_reduce", group["bytes"] // 4, ready])
+    for events in passes[:-1]:
+        check(name, "collectives of a micro-batch before the last", events, [])
+    check(name, "collectives of the last micro-batch", passes[-1], reduced)
+    large = [event for event in step if event[1] > 1]  # the others are for the norm
+    elements = sum(line["sizes"]) // 4
+    check(name, "collectives after the step", [event[0] for event in large], ["all_gather_into_tensor"])
+    check(name, "the size of the all-gather", elements <= large[0][1] < elements + PADDING, True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("driver", nargs="?")
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--rank", type=int)
+    parser.add_argument("--store")
+    parser.add_argument("--cases")
+    arguments = parser.parse_args()
+    if arguments.rank is not None:
+        return run_rank(arguments.rank, arguments.store, arguments.cases)
+    if arguments.driver is None:
+        parser.error("expected the driver")
+    lines = [case(seed) for seed in range(arguments.seeds)]
+    answers = subprocess.run([arguments.driver], input="\n".join(map(json.dumps, lines)) + "\n", text=True,
+                             stdout=subprocess.PIPE, check=True, timeout=DEADLINE_S).stdout.splitlines()
+    emissions = [json.loads(answer) for answer in answers]
+    with tempfile.TemporaryDirectory() as folder:
+        cases, store = os.path.join(folder, "cases.json"), os.path.join(folder, "store")
+        with open(cases, "w") as file:
+            json.dump(list(zip(lines, emissions)), file)
+        ranks = [subprocess.Popen([sys.executable, __file__, "--rank", str(rank), "--store", store, "--cases", cases],
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for rank in range(WORLD)]
+        try:
+            said = [rank.communicate(timeout=DEADLINE_S)[1] for rank in ranks]
+        finally:
+            for rank in ranks:
+                rank.kill()
+        if any(rank.returncode for rank in ranks):
+            sys.exit(said[0][-2000:] + f"\nthe ranks ended with {[rank.returncode for rank in ranks]}")
+    answer = json.loads(next(text for text in said[0].splitlines() if text.startswith('{"release"')))
+    for seed, (line, emission, result) in enumerate(zip(lines, emissions, answer["results"])):
+        check_case(seed, line, emission, result)
+    print(f"{len(lines)} random models and plans: DeepSpeed {answer['release']} runs the collectives that each emission "
+          "says, when it says")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+"""Asks PyTorch's FSDP2 whether it does with an emission what the emission says.
+
+usage: fsdp_groups.py DRIVER [--seeds N]      (PyTorch 2.6 or later, two processes over Gloo)
+
+DRIVER is emit_driver.cpp, compiled. Random chains of linear layers, nested at random, get random plans; the emitted
+text is executed on two ranks. The collectives of an iteration are recorded with their sizes and types, and with the
+number of layers that had run when each was issued, and compared with the emission's JSON. Exits with 1 at the first
+emission that does not hold, and names its seed.
+"""
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+WORLD = 2
+DEADLINE_S = 240
+
+
+def chain(rng):
+    """A nested nn.Sequential. Even widths: two ranks share every tensor without padding."""
+    def nested(layers, depth):
+        if depth == 0 or len(layers) < 2 or rng.random() < 0.3:
+            return layers
+        out = []
+        while layers:
+            count = rng.randint(1, min(4, len(layers)))
+            part, layers = layers[:count], layers[count:]
+            out += [nn.Sequential(*nested(part, depth - 1))] if count > 1 else part
+        return out
+
+    widths = [2 * rng.randint(1, 40) for _ in range(rng.randint(3, 12))]
+    layers = [nn.Linear(a, b, bias=rng.random() < 0.7) for a, b in zip(widths, widths[1:])]
+    return nn.Sequential(*nested(layers, 2)), widths[0]
+
+
+def random_counts(rng, names):
+    """Groups of neighbours in backward order; most do not cut a layer."""
+    cuts_layers = rng.random() < 0.3
+    counts, left = [], 0
+    for i, name in enumerate(names):
+        if left == 0 and (cuts_layers or i == 0 or name.rpartition(".")[0] != names[i - 1].rpartition(".")[0]):
+            left = rng.choice([1, 2, 5])
+            counts.append(0)
+        counts[-1] += 1
+        left = max(0, left - 1)
+    return counts
+
+
+def case(seed):
+    """The model is made of the same seed in the ranks."""
+    rng = random.Random(seed)
+    model, _ = chain(rng)
+    parameters = list(reversed(list(model.named_parameters())))
+    dtype = rng.choice(["float32", "bfloat16"])
+    size = 4 if dtype == "float32" else 2
+    schedule = {"pipeline": rng.choice(["zero", "sharded", "sharded"])}
+    if schedule["pipeline"] == "sharded":
+        schedule["prefetch"] = rng.randint(0, 3)
+        if rng.random() < 0.5:
+            schedule["reshard_after_forward"] = rng.random() < 0.5
+    return {"target": "fsdp", "dtype": dtype, "schedule": schedule,
+            "sizes": [size * p.numel() for _, p in parameters], "names": [n for n, _ in parameters],
+            "groups": random_counts(rng, [n for n, _ in parameters])}
+
+
+# ---- the ranks
+
+
+class Recorder:
+    """Wraps what FSDP calls, whatever it is called in this release."""
+
+    def __init__(self):
+        self.events, self.layers = [], 0
+        self.wrap("all_gather", ("all_gather_single", "all_gather_into_tensor"), gathered=True)
+        self.wrap("reduce_scatter", ("reduce_scatter_single", "reduce_scatter_tensor"), gathered=False)
+        self.wrap("all_reduce", ("all_reduce",), gathered=True)
+
+    def wrap(self, kind, names, gathered):
+        name = next(name for name in names if hasattr(dist, name))
+        real = getattr(dist, name)
+
+        def call(*tensors, **options):
+            whole = [t for t in (*tensors, *options.values()) if isinstance(t, torch.Tensor)]
+            whole = max(whole, key=torch.Tensor.numel)
+            self.events.append([kind, whole.numel(), str(whole.dtype).removeprefix("torch."), self.layers])
+            return real(*tensors, **options)
+
+        setattr(dist, name, call)
+
+    def watch(self, model):
+        def ran(*_):
+            self.layers += 1
+
+        for module in model.modules():
+            if isinstance(module, nn.Linear):
+                module.register_forward_hook(ran)
+
+    def take(self):
+        out, self.events, self.layers = self.events, [], 0
+        return out
+
+
+def run_case(number, emission, recorder):
+    model, width = chain(random.Random(number))
+    recorder.watch(model)
+    exec(emission["text"], {"model": model})  # what the user pastes
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    out = []
+    for _ in range(2):
+        optimizer.zero_grad()
+        y = model(torch.ones(2, width))
+        forward = recorder.take()
+        y.sum().backward()
+        optimizer.step()
+        out = [forward, recorder.take()]
+    return out
+
+
+def run_rank(rank, store, cases):
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=WORLD)
+    recorder = Recorder()
+    results = [run_case(seed, emission, recorder) for seed, emission in json.load(open(cases))]
+    if rank == 0:
+        print(json.dumps({"release": torch.__version__, "results": results}))
+    dist.destroy_process_group()
+
+
+# ---- what the emission says
+
+
+def check(name, what, got, wanted):
+    if got != wanted:
+        sys.exit(f"{name}: {what}: got {got}, expected {wanted}")
+
+
+def layers_before(model, elements_forward):
+    """For each group, in forward order, the number of layers that end before its first layer runs."""
+    ends, total = [], 0
+    for module in model.modules():
+        if isinstance(module, nn.Linear):
+            total += sum(p.numel() for p in module.parameters())
+            ends.append(total)
+    out, begin = [], 0
+    for elements in elements_forward:
+        out.append(sum(end <= begin for end in ends))
+        begin += elements
+    return out
+
+
+def check_case(seed, line, emission, result):
+    name = f"seed {seed}"
+    size = 4 if line["dtype"] == "float32" else 2
+    elements = [group["bytes"] // size for group in emission["groups"]]  # in backward order
+    reshards = dict(enumerate(emission["reshards"]))
+    forward, backward = result
+    in_forward = list(reversed(elements))
+    check(name, "types", {event[2] for event in forward + backward}, {line["dtype"]})
+    check(name, "all-gathers before forward", [e[:2] for e in forward], [["all_gather", n] for n in in_forward])
+    check(name, "reduce-scatters", [e[1] for e in backward if e[0] == "reduce_scatter"], elements)
+    again = [n for group, n in enumerate(elements) if reshards[group]]
+    check(name, "all-gathers before backward", [e[1] for e in backward if e[0] == "all_gather"], again)
+    check(name, "other collectives", {e[0] for e in backward} - {"all_gather", "reduce_scatter"}, set())
+
+    # With lists, that many groups are issued before the first layer of a group runs; without, only its own, and the
+    # next group's is issued while the device computes this one.
+    before = layers_before(chain(random.Random(seed))[0], in_forward)
+    ahead = emission["prefetch"] if emission["prefetch"] > 1 else 0
+    check(name, "layers that had run at each all-gather", [e[3] for e in forward],
+          [before[max(0, i - ahead)] for i in range(len(before))])
+
+    # Before the gradients of a group are scattered, its own parameters and those of as many more groups as are
+    # gathered ahead have been asked for.
+    scattered = 0
+    gathered = 0
+    for event in backward:
+        if event[0] == "all_gather":
+            gathered += 1
+            continue
+        needed = sum(reshards[group] for group in range(min(len(elements), scattered + 1 + emission["prefetch"])))
+        check(name, f"all-gathers before reduce-scatter {scattered + 1}", gathered >= needed, True)
+        scattered += 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("driver", nargs="?")
+    parser.add_argument("--seeds", type=int, default=60)
+    parser.add_argument("--rank", type=int)
+    parser.add_argument("--store")
+    parser.add_argument("--cases")
+    arguments = parser.parse_args()
+    if arguments.rank is not None:
+        return run_rank(arguments.rank, arguments.store, arguments.cases)
+    if arguments.driver is None:
+        parser.error("expected the driver")
+    lines = [case(seed) for seed in range(arguments.seeds)]
+    answers = subprocess.run([arguments.driver], input="\n".join(map(json.dumps, lines)) + "\n", text=True,
+                             stdout=subprocess.PIPE, check=True, timeout=DEADLINE_S).stdout.splitlines()
+    emissions = [json.loads(answer) for answer in answers]
+    with tempfile.TemporaryDirectory() as folder:
+        cases, store = os.path.join(folder, "cases.json"), os.path.join(folder, "store")
+        with open(cases, "w") as file:
+            json.dump(list(enumerate(emissions)), file)
+        ranks = [subprocess.Popen([sys.executable, __file__, "--rank", str(rank), "--store", store, "--cases", cases],
+                                  stdout=subprocess.PIPE, text=True) for rank in range(WORLD)]
+        try:
+            out = [rank.communicate(timeout=DEADLINE_S)[0] for rank in ranks]
+        finally:
+            for rank in ranks:
+                rank.kill()
+        if any(rank.returncode for rank in ranks):
+            sys.exit(f"the ranks ended with {[rank.returncode for rank in ranks]}")
+    answer = json.loads(out[0])
+    for seed, (line, emission, result) in enumerate(zip(lines, emissions, answer["results"])):
+        check_case(seed, line, emission, result)
+    made = sum(emission["groups_reproduced"] for emission in emissions)
+    print(f"{len(lines)} random models and plans: FSDP2 of PyTorch {answer['release']} runs the collectives that each "
+          f"emission says; {made} plans as planned")
+
+
+if __name__ == "__main__":
+    main()
