@@ -36,19 +36,20 @@ double simulated_us(const Scene& scene, const Pipeline& pipeline, const Groups& 
 }
 
 TEST_CASE("behaviour: with one group in flight backward waits for the group before") {
-  // Gradients at 100 us of backward each, 250 us a group, issued with the first gradient of the next:
-  //   backward  1:0-100 2:100-200 3:200-300 4:450-550 5:700-800
-  //   channel   1:200-450         2:450-700 3:700-950 4:950-1200 5:1200-1450
+  // Backward takes 100 us for each gradient, 1000 us for the last; a group takes 250 us and is issued with
+  // the first gradient of the next:
+  //   backward  1:0-100 2:100-200 3:200-300 4:450-550 5:700-1700
+  //   channel   1:200-450         2:450-700 3:700-950 4:1700-1950 5:1950-2200
   // The fourth step waits for group 1, as group 2 is issued before it; the fifth waits for group 2.
-  const Scene scene(support::gradients_of({{100, 4}, {100, 4}, {100, 4}, {100, 4}, {100, 4}}),
+  const Scene scene(support::gradients_of({{100, 4}, {100, 4}, {100, 4}, {100, 4}, {1000, 4}}),
                     support::pair_of(250, 0));
   const Groups each = support::fuse(R"("none")", scene);
-  CHECK(simulated_us(scene, kWaiting, each) == 1450);
-  CHECK(simulated_us(scene, pipeline("wfbp"), each) == 1350);
+  CHECK(simulated_us(scene, kWaiting, each) == 2200);
+  CHECK(simulated_us(scene, pipeline("wfbp"), each) == 1650);
   const Groups all = {{.begin = 0, .end = 5}};
-  CHECK(simulated_us(scene, kWaiting, all) == 750);
+  CHECK(simulated_us(scene, kWaiting, all) == 1650);
   const Groups two = {{.begin = 0, .end = 2}, {.begin = 2, .end = 5}};
-  CHECK(simulated_us(scene, kWaiting, two) == 800);  // 300-550, 550-800
+  CHECK(simulated_us(scene, kWaiting, two) == 1650);  // 300-550, 1400-1650
 }
 
 /// The same by hand: clocks of compute and channel, step by step.
