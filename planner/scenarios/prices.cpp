@@ -25,10 +25,17 @@ std::vector<TransferCost> transfers_of(const planner::Setting& setting, const pl
 
 }  // namespace
 
+planner::Setting Prices::setting_for(const planner::Pipeline& pipeline) const {
+  if (schedule_.pipeline->algorithm == nullptr || &pipeline == schedule_.pipeline) return setting_;
+  return {*setting_.workload.profile, *setting_.network, setting_.costs.workers(), all_reduce_,
+          setting_.conditions};
+}
+
 const planner::FusionRequest& Prices::request_for(const Behaviour& behaviour) {
   for (const auto& known : known_)
     if (known->behaviour == behaviour) return *known->request;
-  known_.push_back(std::make_unique<Framework>(Framework{behaviour, setting_, nullptr}));
+  known_.push_back(
+      std::make_unique<Framework>(Framework{behaviour, setting_for(*behaviour.pipeline), nullptr}));
   Framework& made = *known_.back();
   std::vector<TransferCost> transfers = transfers_of(made.setting, schedule_, behaviour.compresses);
   if (behaviour.gathers_at_once)

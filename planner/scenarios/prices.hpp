@@ -14,9 +14,10 @@ namespace scenarios {
 
 class Prices {
  public:
-  /// Both must outlive this object; the schedule is that of the plan.
-  Prices(const planner::Setting& setting, const planner::Schedule& schedule)
-      : setting_(setting), schedule_(schedule) {}
+  /// Both must outlive this object; the schedule is that of the plan. A framework uses `all_reduce` where the
+  /// plan's pipeline has an algorithm of its own.
+  Prices(const planner::Setting& setting, const planner::Schedule& schedule, planner::Algorithm all_reduce)
+      : setting_(setting), schedule_(schedule), all_reduce_(std::move(all_reduce)) {}
 
   /// The mean iteration time of the plan's groups, or others, under this behaviour.
   double iteration_us(const planner::Behaviour& behaviour, const planner::Groups& groups);
@@ -30,9 +31,11 @@ class Prices {
   };
 
   const planner::FusionRequest& request_for(const planner::Behaviour& behaviour);
+  planner::Setting setting_for(const planner::Pipeline& pipeline) const;
 
   const planner::Setting& setting_;
   const planner::Schedule& schedule_;
+  planner::Algorithm all_reduce_;
   std::vector<std::unique_ptr<Framework>> known_;
 };
 

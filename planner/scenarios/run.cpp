@@ -259,7 +259,7 @@ Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& sch
                    .emission = {},
                    .explanation = {}};
     if (!options.emit.empty()) {
-      Prices prices(setting, schedule);
+      Prices prices(setting, schedule, scenario.all_reduce);
       const auto iteration_us = [&](const planner::Behaviour& behaviour, const planner::Groups& groups) {
         return prices.iteration_us(behaviour, groups);
       };

@@ -111,7 +111,7 @@ struct Planned {
   }
 
   Emission emit(std::string_view target, std::int64_t accumulation_steps = 1) const {
-    scenarios::Prices prices(scene.setting, schedule);
+    scenarios::Prices prices(scene.setting, schedule, {});
     return planner::emit(target, {plan, groups, scene.setting.workload,
                                   [&](const Behaviour& behaviour, const Groups& other) {
                                     return prices.iteration_us(behaviour, other);
@@ -254,6 +254,19 @@ TEST_CASE("behaviour: a hook compresses all buckets, where that is faster, and o
   const Emission plain = Planned(three(), each, R"({"pipeline": "wfbp"})").emit("comm-hook");
   CHECK(plain.json["hook"].is_null());
   CHECK(plain.text.find("register_comm_hook(") == std::string::npos);
+}
+
+TEST_CASE(
+    "behaviour: a plan for parameter servers is priced with all-reduces, where the framework has no "
+    "servers") {
+  const core::Network network = support::pair_of(50, 0.01);
+  const Scene servers(three().profile, network, 2, {}, {.name = "parameter_server"});
+  const Groups each = support::fuse(R"("none")", servers);
+  const Planned planned(servers, each, R"({"pipeline": "parameter_server"})");
+  const ordered_json json = planned.emit("ddp").json;
+  CHECK(json["iteration_us"] == planned.own_us(R"({"pipeline": "parameter_server"})", each));
+  CHECK(json["makes"]["iteration_us"] == simulated_us(three(), pipeline("wfbp"), each));
+  CHECK(json["makes"]["iteration_us"] != json["iteration_us"]);
 }
 
 TEST_CASE("behaviour: the libraries around DDP take whole MiB") {

@@ -44,7 +44,7 @@ struct Planned {
 
   Emission emit(std::string_view target, std::int64_t accumulation_steps = 1) const {
     const Schedule schedule = {.pipeline = &planner::pipeline(plan.pipeline), .options = plan.options};
-    scenarios::Prices prices(scene.setting, schedule);
+    scenarios::Prices prices(scene.setting, schedule, {});
     return planner::emit(target, {plan, groups, scene.setting.workload,
                                   [&](const Behaviour& behaviour, const Groups& other) {
                                     return prices.iteration_us(behaviour, other);
@@ -682,6 +682,35 @@ TEST_CASE("emit: FSDP makes of the calls what is said, cuts no module, and keeps
     }
   }
   CHECK(reproduced > 50);
+}
+
+TEST_CASE("emit: no bucket of TorchInductor holds a module of another, and every module is in one") {
+  int joined = 0;
+  for (std::uint32_t seed = 0; seed < 300; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const Scene scene(random_model(random), support::pair_of(20, 0.001));
+    const Planned planned(scene, support::random_groups(random, scene.setting.workload.gradient_count()));
+    const ordered_json json = planned.emit("inductor").json;
+    CAPTURE(json.dump());
+    const ordered_json& plans = json["module_bucket_plans"];
+    std::size_t alone = 0;  // the model's own
+    for (const core::ProfileLayer& layer : scene.profile.layers)
+      alone += layer.tensors[0].name.find('.') == std::string::npos ? 1U : 0U;
+    CHECK(plans.size() + alone <=
+          json["makes"]["groups"].get<std::size_t>());  // one of these may cut a bucket
+    if (alone == 0) CHECK(plans.size() == json["makes"]["groups"]);
+    if (alone == 0 && json["makes"]["groups"] < planned.emit("fsdp").json["makes"]["groups"]) ++joined;
+    for (const core::ProfileLayer& layer : scene.profile.layers) {
+      const std::string& tensor = layer.tensors[0].name;
+      std::set<std::size_t> buckets;
+      for (std::size_t i = 0; i < plans.size(); ++i)
+        for (const std::string module : plans[i])
+          if (tensor.starts_with(module + ".")) buckets.insert(i);
+      CHECK(buckets.size() == (tensor.find('.') == std::string::npos ? 0 : 1));
+    }
+  }
+  CHECK(joined > 10);
 }
 
 TEST_CASE("emit: FSDP's calls put what is below before what is above, and join what would not come apart") {

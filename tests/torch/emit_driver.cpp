@@ -53,7 +53,7 @@ planner::Emission emit(const ordered_json& line) {
                                   .all_reduce = {},
                                   .compressor = schedule.compressor};
   const planner::Groups groups = groups_of(line["groups"]);
-  scenarios::Prices prices(scene.setting, schedule);
+  scenarios::Prices prices(scene.setting, schedule, {});
   const auto iteration_us = [&](const planner::Behaviour& behaviour, const planner::Groups& other) {
     return prices.iteration_us(behaviour, other);
   };

@@ -39,6 +39,8 @@ const Target& target() {
       .verified = {"by reading PyTorch 2.13, not by running it."},
       .does_not = {"split the parameters that one module owns.",
                    "shard: the model is sharded by fully_shard() or the like before it is compiled.",
+                   "have a module in one bucket and a module below it in another.",
+                   "join collectives of parameters that the model itself owns.",
                    "gather more than one bucket ahead.", "compress."}};
   return target;
 }
@@ -57,16 +59,17 @@ std::string python(const ordered_json& plans) {
          "    return manual_overlap_bucketing(graph_module, module_bucket_plans, insert_overlap_deps=True)\n";
 }
 
-/// By group, in forward order; "" is the model itself, which has no bucket of its own.
-ordered_json plans_of(const ModuleGroups& made) {
-  std::vector<std::vector<std::string>> forward(made.groups.size());
-  for (const Wrap& call : made.calls) forward[made.groups.size() - 1 - call.group] = call.modules;
+/// By bucket, in forward order. The pass knows no name for the model itself.
+std::vector<std::vector<std::string>> plans_of(const ModuleGroups& made) {
+  std::vector<std::vector<std::string>> forward(made.calls.size());
+  for (const Wrap& call : made.calls) forward[forward.size() - 1 - call.group] = call.modules;
+  std::erase_if(forward, [](const std::vector<std::string>& modules) { return modules.empty(); });
   return forward;
 }
 
 Emission emit_inductor(const EmitRequest& request) {
   Report report(target(), request);
-  const ModuleGroups made = module_groups(report);
+  const ModuleGroups made = module_groups(report, Nesting::none);
   report.made(made.groups, made.whys);
   report.note("Module names are the tensors' without their last part.");
   const ordered_json plans = plans_of(made);

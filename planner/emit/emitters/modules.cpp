@@ -126,16 +126,19 @@ Groups whole_modules(const Report& report, const Modules& modules) {
   return best;
 }
 
-/// The largest modules that hold only gradients of this group, in forward order.
-std::vector<std::string> wrapped(const Modules& modules, const Group& group) {
+/// The largest modules that hold only gradients of this group, in forward order; with Nesting::none never the
+/// model itself.
+std::vector<std::string> wrapped(const Modules& modules, const Group& group, Nesting nesting) {
   std::vector<std::string> out;
   for (std::uint32_t i = group.end; i-- > group.begin;) {
     std::string largest = modules.owners[i];
     for (std::string module = largest; !module.empty();) {
       module = parent_of(module);
+      if (module.empty() && nesting == Nesting::none) break;
       const Span& span = modules.covered.at(module);
       if (group.begin <= span.begin && span.end <= group.end) largest = module;
     }
+    if (largest.empty() && nesting == Nesting::none) continue;
     if (std::find(out.begin(), out.end(), largest) == out.end()) out.push_back(largest);
   }
   return out;
@@ -197,7 +200,7 @@ Wraps order(std::vector<Wrap> waiting) {
   return out;
 }
 
-/// The groups that fully_shard() makes from the calls, in backward order.
+/// The groups that the calls make, in backward order; a gradient that none takes is alone.
 Groups made_by(const Modules& modules, const std::vector<Wrap>& calls) {
   std::vector<std::size_t> taken(modules.owners.size(), calls.size());
   for (std::size_t c = 0; c < calls.size(); ++c)
@@ -208,20 +211,33 @@ Groups made_by(const Modules& modules, const std::vector<Wrap>& calls) {
         taken[i] = c;
   Groups out;
   for (std::uint32_t i = 0; i < taken.size(); ++i)
-    if (i > 0 && taken[i] == taken[i - 1])
+    if (i > 0 && taken[i] == taken[i - 1] && taken[i] < calls.size())
       out.back().end = i + 1;
     else
       out.push_back({.begin = i, .end = i + 1});
   return out;
 }
 
-/// The calls for these groups; joins groups that fully_shard() cannot separate.
-Wraps wraps_for(const Modules& modules, Groups& groups) {
+/// The groups that hold modules of one another.
+std::vector<std::size_t> nested(const std::vector<Wrap>& calls) {
+  std::vector<std::size_t> out;
+  for (const Wrap& wrap : calls)
+    if (std::any_of(calls.begin(), calls.end(), [&](const Wrap& other) {
+          return other.group != wrap.group && (must_wait(wrap, other) || must_wait(other, wrap));
+        }))
+      out.push_back(wrap.group);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+/// The calls for these groups; joins groups that cannot be separated.
+Wraps wraps_for(const Modules& modules, Groups& groups, Nesting nesting) {
   while (true) {
     std::vector<Wrap> calls;
     for (std::size_t i = 0; i < groups.size(); ++i)
-      calls.push_back({.modules = wrapped(modules, groups[i]), .group = i});
+      calls.push_back({.modules = wrapped(modules, groups[i], nesting), .group = i});
     Wraps wraps = order(std::move(calls));
+    if (wraps.stuck.empty() && nesting == Nesting::none) wraps.stuck = nested(wraps.calls);
     if (wraps.stuck.empty()) {
       for (Wrap& wrap : wraps.calls) wrap.modules = topmost(std::move(wrap.modules));
       return wraps;
@@ -245,11 +261,11 @@ std::vector<std::string> whys(const Modules& modules, const Groups& planned) {
 
 }  // namespace
 
-ModuleGroups module_groups(const Report& report) {
+ModuleGroups module_groups(const Report& report, Nesting nesting) {
   const Modules modules(report.request().workload);
   ModuleGroups out;
   out.groups = whole_modules(report, modules);
-  out.calls = wraps_for(modules, out.groups).calls;
+  out.calls = wraps_for(modules, out.groups, nesting).calls;
   out.groups = made_by(modules, out.calls);
   out.whys = whys(modules, report.request().groups);
   return out;

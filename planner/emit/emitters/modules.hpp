@@ -23,8 +23,12 @@ struct ModuleGroups {
   std::vector<std::string> whys;  ///< by group of the plan: why it is made otherwise, or empty
 };
 
+/// Whether a module of one group may hold a module of another, which is then taken first. If not, the model
+/// itself is not named either, and its own parameters are each alone.
+enum class Nesting { allowed, none };
+
 /// The groups nearest to the plan's that do not cut a module; of the two sides of a boundary inside a module,
 /// the one where the iteration takes less under the report's behaviour.
-ModuleGroups module_groups(const Report& report);
+ModuleGroups module_groups(const Report& report, Nesting nesting = Nesting::allowed);
 
 }  // namespace planner
