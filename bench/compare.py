@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Runs the benchmarks of one build or of two side by side, and shows how time grows with size.
+
+    bench/compare.py build                     one build: medians, bounds, growth exponents, start-up of the program
+    bench/compare.py build-before build        two builds in turn, so that both see the same noise: ratios of the medians
+
+Parts (simulation, plans, cupcake, steps, messages, selections) limit what is run. Times are ratios to the reference task of
+the same run. --json writes everything for machines."""
+import argparse
+import json
+import math
+import re
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+LINE = re.compile(r"^(?P<name>.+?)\s+(?P<ms>[\d.]+) ms\s+(?P<ratio>[\d.]+) x reference\s+(?P<mb>[\d.]+) MB(?P<rest>.*)$")
+BOUND = re.compile(r"bound ([\d.e+]+) (ms|MB)")
+# What depends on the result rather than on the work is no part of a row's name.
+RESULT = re.compile(r": \d+ groups, front \d+|: \d+ messages")
+SIZE = re.compile(r"\d+(?= (?:tensors|ranks|tasks)\b)")
+START_UPS = {"start-up: --help": (["--help"], 5),
+             "start-up: plan scenarios/resnet50-v100.json --workers 64":
+                 (["plan", "scenarios/resnet50-v100.json", "--workers", "64"], 10)}
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def start_up_ms(program, arguments):
+    """The best of several starts: whatever else the machine does only adds to it."""
+    times = []
+    for _ in range(10):
+        began = time.perf_counter()
+        subprocess.run([program, *arguments], cwd=ROOT, stdout=subprocess.DEVNULL, check=True)
+        times.append((time.perf_counter() - began) * 1e3)
+    return min(times)
+
+
+def run(build, parts):
+    """{name: {"ratio": .., "ms": .., "mb": .., "bounds": {unit: ..}}} of one run."""
+    text = subprocess.run([build / "fusewise_bench", *parts], check=True, capture_output=True, text=True).stdout
+    reference = float(re.search(r"([\d.]+) ms", text).group(1))
+    rows = {}
+    for line in text.splitlines():
+        found = LINE.match(line)
+        if found:
+            rows[RESULT.sub("", found["name"])] = {
+                "ms": float(found["ms"]), "ratio": float(found["ms"]) / reference, "mb": float(found["mb"]),
+                "bounds": {unit: float(value) for value, unit in BOUND.findall(found["rest"])}}
+    if not rows:
+        sys.exit(f"{build}/fusewise_bench: expected lines with 'x reference', got none")
+    if not parts:
+        for name, (arguments, bound) in START_UPS.items():
+            ms = start_up_ms(build / "fusewise", arguments)
+            rows[name] = {"ms": ms, "ratio": ms / reference, "mb": 0, "bounds": {"ms": bound}}
+    return rows
+
+
+def medians(runs):
+    out = {}
+    for name in runs[0]:
+        of = [each[name] for each in runs if name in each]
+        out[name] = {key: statistics.median(row[key] for row in of) for key in ("ms", "ratio", "mb")}
+        out[name]["spread"] = max(row["ratio"] for row in of) / min(row["ratio"] for row in of)
+        out[name]["bounds"] = of[0]["bounds"]
+        over = [unit for unit, bound in of[0]["bounds"].items() if out[name][unit.lower()] > bound]
+        out[name]["over"] = over
+    return out
+
+
+def growth(rows):
+    """Exponents of time against size where rows differ in their size alone: {family: [(from, to, exponent)]}."""
+    families = {}
+    for name, row in rows.items():
+        size = SIZE.search(name)
+        if size:
+            families.setdefault(SIZE.sub("N", name, count=1), []).append((int(size.group()), row["ratio"]))
+    out = {}
+    for family, points in families.items():
+        points = sorted(set(points))
+        pairs = [(a, b) for a, b in zip(points, points[1:]) if b[0] >= 1.9 * a[0]]
+        if pairs:
+            out[family] = [(a[0], b[0], round(math.log(b[1] / a[1]) / math.log(b[0] / a[0]), 2)) for a, b in pairs]
+    return out
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("builds", nargs="+", metavar="BUILD", help="one or two folders with fusewise_bench and fusewise")
+    parser.add_argument("--part", action="append", default=[], help="run this part only (may be repeated)")
+    parser.add_argument("--repeat", type=int, default=3, help="runs of each build (3)")
+    parser.add_argument("--json", type=Path, help="write all rows, ratios and exponents to this file")
+    options = parser.parse_args()
+    if len(options.builds) > 2 or options.repeat < 1:
+        parser.error("expected one or two builds and at least one run")
+    builds = [Path(build).resolve() for build in options.builds]
+    runs = [[] for _ in builds]
+    for _ in range(options.repeat):
+        for build, of in zip(builds, runs):
+            of.append(run(build, options.part))
+    rows = [medians(of) for of in runs]
+    last = rows[-1]
+    for name, row in last.items():
+        line = f"{name:<92} {row['ms']:>10.3f} ms {row['ratio']:>9.3f} x reference {row['mb']:>9.2f} MB"
+        for unit, bound in row["bounds"].items():
+            line += f"  bound {bound:g} {unit}{', OVER' if unit in row['over'] else ''}"
+        if len(rows) == 2 and name in rows[0]:
+            row["of_first"] = row["ratio"] / rows[0][name]["ratio"]
+            # a difference counts where it exceeds what repetitions of either build differ by
+            noise = max(1.1, row["spread"], rows[0][name]["spread"])
+            verdict = "slower" if row["of_first"] > noise else "faster" if row["of_first"] < 1 / noise else "alike"
+            line += f"  {row['of_first']:.2f} x the first: {verdict}"
+        print(line)
+    exponents = growth(last)
+    for family, pairs in exponents.items():
+        print(f"{'grows: ' + family:<92} " + ", ".join(f"size^{e} from {a} to {b}" for a, b, e in pairs))
+    if options.json:
+        options.json.write_text(json.dumps({"rows": last, "first": rows[0] if len(rows) == 2 else None,
+                                            "growth": exponents}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
