@@ -5,7 +5,13 @@
 
 namespace support {
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef __has_feature
+#if __has_feature(address_sanitizer)  // how clang says it
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+#elif defined(__SANITIZE_ADDRESS__)  // how g++ says it
 constexpr bool kSanitized = true;
 #else
 constexpr bool kSanitized = false;
