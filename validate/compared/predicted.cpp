@@ -41,6 +41,15 @@ sim::Time covered(const std::vector<sim::Span>& spans, sim::Time from, sim::Time
   return out;
 }
 
+/// Waits for launches that are part of the times of layers.
+double launch_waits_us(const planner::Setting& setting) {
+  const core::Profile& profile = *setting.workload.profile;
+  const core::Profile alone = core::without_launch_waits(profile);
+  return static_cast<double>(setting.conditions.accumulation_steps) *
+         (core::forward_us(profile) + core::backward_us(profile) - core::forward_us(alone) -
+          core::backward_us(alone));
+}
+
 Iteration of_window(const planner::Setting& setting, const planner::Run& run, sim::Time from, sim::Time to) {
   std::vector<sim::Span> computing;
   std::vector<Transfer> transfers;
@@ -80,7 +89,9 @@ Iteration of_window(const planner::Setting& setting, const planner::Run& run, si
                                .end_us = sim::to_us(transfer.ran.end - from),
                                .exposed_us = sim::to_us(alone)});
   }
-  out.idle_us = sim::to_us(to - from - exposed - covered(computing, from, to));
+  const double waits_us = std::clamp(launch_waits_us(setting), 0.0, out.busy_us);
+  out.busy_us -= waits_us;
+  out.idle_us = sim::to_us(to - from - exposed - covered(computing, from, to)) + waits_us;
   return out;
 }
 

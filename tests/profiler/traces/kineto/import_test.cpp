@@ -212,6 +212,17 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
+TEST_CASE("kineto: an all-reduce that a forward pass launches belongs to a layer, and is no bucket") {
+  TraceText text = three_gradients();
+  const std::vector<std::int64_t> buckets = import_text(text.as_object(), {.batch_size = 1}).buckets;
+  CHECK(buckets == std::vector<std::int64_t>{901, 50});
+  text.range("cpu_op", 1, "c10d::allreduce_", 70, 10, "\"Sequence number\": 2");
+  text.kernel(
+      1, 352, "ncclDevKernel_AllReduce", 360, 30,
+      "\"Collective name\": \"allreduce\", \"In msg nelems\": 5000, \"dtype\": \"Float\", \"Group size\": 2");
+  CHECK(import_text(text.as_object(), {.batch_size = 1}).buckets == buckets);
+}
+
 TEST_CASE("kineto: without shapes, and with gradients that no bucket follows, all have equal sizes") {
   const std::string whole = three_gradients().as_object();
   const Imported imported =

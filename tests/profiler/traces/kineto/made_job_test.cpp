@@ -98,6 +98,24 @@ TEST_CASE("made job: DDP without slower workers is predicted within 10 %, and ne
   CHECK(above <= 1 + count / 30);
 }
 
+// Operators of the update state the number that the next forward pass takes, so the number alone does not
+// tell them.
+TEST_CASE("made job: without markers and annotations the update is told from the next forward pass") {
+  for (const int layers : {3, 6}) {
+    CAPTURE(layers);
+    const MadeJob job = {.layers = layers,
+                         .launch_us = 10,
+                         .kernel_us = 60,
+                         .optimizer_kernels = 4,
+                         .has_steps = false,
+                         .annotates_optimizer = false};
+    const Outcome out = outcome(job);
+    CHECK(out.imported.profile.iteration->optimizer_us == doctest::Approx(4 * 60).epsilon(0.02));
+    CHECK(out.imported.profile.layers.size() == static_cast<std::size_t>(layers));
+    CHECK(out.error() < 0.01);
+  }
+}
+
 TEST_CASE("made job: a job that is limited by launches is told from one that the GPU limits") {
   MadeJob job = {.launch_us = 60, .kernel_us = 10};
   const Outcome launches = outcome(job);
