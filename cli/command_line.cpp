@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
+#include "cli/output.hpp"
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "core/file_guard.hpp"
@@ -116,6 +117,7 @@ Program::Program(const std::string& name, const std::string& help, const std::st
   app_->set_version_flag("--version", version);
   app_->require_subcommand(1);
   app_->failure_message(CLI::FailureMessage::simple);
+  app_->add_flag_callback("--quiet", be_quiet, "print neither warnings nor progress; before the command");
 }
 
 Program::~Program() = default;
@@ -154,7 +156,7 @@ namespace {
 
 /// CLI11's own message for an unknown command only says that a command is required.
 void check_command(const CLI::App& app, const std::string& command) {
-  if (command[0] == '-') return;
+  if (command[0] == '-') return;  // an option of the program
   std::vector<std::string> names;
   for (const CLI::App* known : app.get_subcommands([](const CLI::App* /*any*/) { return true; }))
     names.push_back(known->get_name());

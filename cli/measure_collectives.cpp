@@ -14,6 +14,7 @@
 #include "cli/measure_overlap.hpp"
 #include "cli/measure_ranks.hpp"
 #include "cli/output.hpp"
+#include "cli/progress_line.hpp"
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "core/files.hpp"
@@ -116,16 +117,23 @@ void measure_command(const Options& options, const RankOptions& ranks) {
   (void)collective_backend(ranks.backend);
   const measure::RunOptions asked = wanted_of(options);
   std::vector<measure::Samples> samples;
-  on_ranks(ranks, {.work =
-                       [&](transport::Tcp& control, measure::Engine& engine, const RankContext& context) {
-                         measure::RunOptions wanted = asked;
-                         wanted.drain_bytes = context.burst_bytes;
-                         samples = measure::run(control, engine, wanted);
-                       },
-                   .report =
-                       [&](const RankContext& context) {
-                         report(options, ranks.backend, asked, context, samples);
-                       }});
+  StepLine line(asked.collectives.size() * asked.sizes.size());
+  on_ranks(
+      ranks,
+      {.work =
+           [&](transport::Tcp& control, measure::Engine& engine, const RankContext& context) {
+             measure::RunOptions wanted = asked;
+             wanted.drain_bytes = context.burst_bytes;
+             const bool tells = control.rank() == 0;
+             samples =
+                 measure::run(control, engine, wanted, [&](measure::Collective kind, std::int64_t bytes) {
+                   if (tells)
+                     line.next(fmt::format("{} of {}", measure::entry(kind).name, core::bytes_text(bytes)));
+                 });
+             if (tells) line.end();
+           },
+       .report =
+           [&](const RankContext& context) { report(options, ranks.backend, asked, context, samples); }});
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "cli/output.hpp"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <memory>
@@ -41,6 +43,10 @@ void write_or_print(const std::string& file, const std::string& text, const std:
 void print_warnings(const std::vector<std::string>& warnings) {
   for (const std::string& warning : warnings) log().warn("warning: {}", core::one_line(warning));
 }
+
+void be_quiet() { log().set_level(spdlog::level::err); }
+
+bool shows_progress() { return log().should_log(spdlog::level::info) && ::isatty(STDERR_FILENO) == 1; }
 
 void print_progress(std::string_view message) { log().info("{}", core::one_line(message)); }
 void print_error(std::string_view message) { log().error("{}", core::one_line(message)); }

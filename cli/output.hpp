@@ -23,6 +23,11 @@ void print_warnings(const std::vector<std::string>& warnings);
 void print_progress(std::string_view message);
 void print_error(std::string_view message);
 
+/// From now on print_warnings() and print_progress() print nothing, and shows_progress() is false.
+void be_quiet();
+/// Whether progress is shown while it is made: on a terminal.
+bool shows_progress();
+
 /// Escapes the control characters of a text, but not its line breaks.
 std::string printable_lines(const std::string& text);
 

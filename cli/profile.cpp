@@ -61,7 +61,7 @@ class ProgressBar {
   }
 
  private:
-  bool is_terminal_ = ::isatty(STDERR_FILENO) == 1;
+  bool is_terminal_ = shows_progress();
   bool is_shown_ = false;
 };
 

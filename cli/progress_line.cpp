@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "cli/output.hpp"
+
 namespace cli {
 namespace {
 
@@ -19,7 +21,27 @@ std::string text(const scenarios::Progress& progress) {
 
 }  // namespace
 
-ProgressLine::ProgressLine() : is_terminal_(::isatty(STDERR_FILENO) == 1) {}
+StepLine::StepLine(std::size_t total)
+    : terminal_(shows_progress() ? ::dup(STDERR_FILENO) : -1), total_(total) {}
+
+void StepLine::next(const std::string& what) {
+  const std::size_t done = begun_steps_++;
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+  const std::string left =
+      done == 0 ? ""
+                : fmt::format(", {:.0f} s, about {:.0f} s left", seconds,
+                              seconds / static_cast<double>(done) * static_cast<double>(total_ - done));
+  write(fmt::format("\r\033[K{} of {} done{}: {}", done, total_, left, what));
+}
+
+void StepLine::end() { write("\r\033[K"); }
+
+void StepLine::write(const std::string& text) const {
+  if (terminal_.get() < 0) return;
+  if (::write(terminal_.get(), text.data(), text.size()) < 0) return;  // the work matters more
+}
+
+ProgressLine::ProgressLine() : is_terminal_(shows_progress()) {}
 
 void ProgressLine::operator()(const scenarios::Progress& progress) {
   const bool is_done = progress.done == progress.total;

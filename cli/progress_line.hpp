@@ -1,9 +1,12 @@
-// Counts finished simulations on a terminal.
+// Progress on a terminal: finished simulations, and steps.
 
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <string>
 
+#include "core/descriptor.hpp"
 #include "planner/scenarios/run.hpp"
 
 namespace cli {
@@ -18,6 +21,24 @@ class ProgressLine {
   bool is_terminal_;
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::chrono::steady_clock::time_point shown_ = begun_;
+};
+
+/// Counts steps of unlike length in one line: what is done next, how many are done, and how long the rest
+/// takes at the pace so far. Appears only on a terminal: the one of the process that constructs it, also
+/// where a child that redirects its stderr takes the steps.
+class StepLine {
+ public:
+  explicit StepLine(std::size_t total);
+  void next(const std::string& what);
+  void end();
+
+ private:
+  void write(const std::string& text) const;
+
+  core::Descriptor terminal_;  ///< below 0: nothing appears
+  std::size_t total_;
+  std::size_t begun_steps_ = 0;
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace cli

@@ -88,15 +88,16 @@ class ProgressLine {
     std::string how = earlier > 0 ? fmt::format("{} computed, {} found in the journal", computed, earlier)
                                   : fmt::format("{} computed", computed);
     if (processes > 1) how += fmt::format(", {} processes", processes);
-    fmt::print(stderr, "{}{}: {}, {} thread{}, {:.2f} s, {:.0f} points/s\n", is_terminal_ ? "\r\033[K" : "",
-               size_text(sweep), how, threads, threads == 1 ? "" : "s", seconds(),
-               static_cast<double>(computed) / std::max(seconds(), 1e-9));
+    if (is_terminal_) fmt::print(stderr, "\r\033[K");
+    print_progress(fmt::format("{}: {}, {} thread{}, {:.2f} s, {:.0f} points/s", size_text(sweep), how,
+                               threads, threads == 1 ? "" : "s", seconds(),
+                               static_cast<double>(computed) / std::max(seconds(), 1e-9)));
   }
 
  private:
   double seconds() const { return std::chrono::duration<double>(Clock::now() - begun_).count(); }
 
-  bool is_terminal_ = ::isatty(STDERR_FILENO) == 1;
+  bool is_terminal_ = shows_progress();
   Clock::time_point begun_ = Clock::now();
   Clock::time_point shown_ = begun_;
 };

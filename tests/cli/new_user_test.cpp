@@ -1,6 +1,7 @@
 // What somebody meets who uses the program for the first time.
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
@@ -159,6 +160,43 @@ TEST_CASE("netlab: the lines that it prints lead into every worker" *
   }
   CHECK(entered == 2);
   CHECK(run_program({"netlab", "down", "--name", name}).exit_code == 0);
+}
+
+TEST_CASE("quiet: neither warnings nor progress, but errors and results") {
+  const std::string scenario = "scenarios/googlenet-k80-measured.json";
+  const Outcome usual = run_program({"simulate", scenario});
+  REQUIRE(usual.err.find("warning: ") == 0);
+  const Outcome quiet = run_program({"--quiet", "simulate", scenario});
+  CHECK(quiet.err.empty());
+  CHECK(quiet.out == usual.out);
+  CHECK(run_program({"--quiet", "simulate", "no-such-file.json"}).err.find("no-such-file.json: /:") == 0);
+}
+
+/// What a command prints on a terminal.
+std::string on_terminal(const std::string& command) {
+  FILE* const out = ::popen(("script -qec '" + command + "' /dev/null 2>&1 </dev/null").c_str(), "r");
+  REQUIRE(out != nullptr);
+  std::string text;
+  for (int c = std::fgetc(out); c != EOF; c = std::fgetc(out)) text += static_cast<char>(c);
+  REQUIRE(::pclose(out) == 0);
+  return text;
+}
+
+std::string no_script() {
+  return std::system("command -v script >/dev/null") == 0 ? "" : "no program script (apt install bsdutils)";
+}
+
+TEST_CASE("measure: on a terminal it says what it measures, and how much is left" *
+          support::needs(no_script)) {
+  const std::string command = support::program() +
+                              " measure --workers 2 --sizes 1KiB,64KiB --repetitions 2 --warm-up 1 "
+                              "--collectives all_reduce";
+  const std::string text = on_terminal(command);
+  CHECK(text.find("0 of 2 done: all_reduce of 1 KiB") != std::string::npos);
+  CHECK(text.find("s left: all_reduce of 64 KiB") != std::string::npos);
+  CHECK(run_program({"measure", "--workers", "2", "--sizes", "1KiB,64KiB", "--repetitions", "2", "--warm-up",
+                     "1", "--collectives", "all_reduce"})
+            .err.find("done") == std::string::npos);
 }
 
 }  // namespace
