@@ -35,7 +35,8 @@ std::string json_string(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string chrome_trace(const std::vector<Track>& tracks, const std::vector<Slice>& slices) {
+std::string chrome_trace(const std::vector<Track>& tracks, const std::vector<Slice>& slices,
+                         const std::vector<Counter>& counters) {
   const std::vector<Place> at = places(tracks);
   std::string out = R"({"displayTimeUnit": "ms", "traceEvents": [)";
   const char* separator = "\n";
@@ -62,6 +63,15 @@ std::string chrome_trace(const std::vector<Track>& tracks, const std::vector<Sli
       out += '}';
     }
     out += '}';
+  }
+  for (const Counter& counter : counters) {
+    out += fmt::format(R"({}{{"ph": "C", "name": {}, "pid": {}, "ts": {}, "args": {{)", separator,
+                       json_string(counter.name), at[counter.track].process, us(counter.at));
+    separator = ",\n";
+    for (std::size_t i = 0; i < counter.values.size(); ++i)
+      out += fmt::format("{}{}: {}", i == 0 ? "" : ", ", json_string(counter.values[i].first),
+                         counter.values[i].second);
+    out += "}}";
   }
   out += "\n]}\n";
   return out;

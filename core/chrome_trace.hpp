@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,8 +27,17 @@ struct Track {
   std::string thread;
 };
 
-/// Returns the JSON text; slices keep their order.
-std::string chrome_trace(const std::vector<Track>& tracks, const std::vector<Slice>& slices);
+/// The values of some quantities from one time on, shown as an area beside the tracks of their process.
+struct Counter {
+  std::size_t track = 0;  ///< any of the process
+  std::string name;
+  sim::Time at{};
+  std::vector<std::pair<std::string, std::int64_t>> values;
+};
+
+/// Returns the JSON text; slices and counters keep their order.
+std::string chrome_trace(const std::vector<Track>& tracks, const std::vector<Slice>& slices,
+                         const std::vector<Counter>& counters = {});
 
 /// Returns the text as a JSON string, with its quotes.
 std::string json_string(const std::string& text);

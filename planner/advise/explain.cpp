@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/scaled.hpp"
+#include "planner/cost/least_rate.hpp"
 
 namespace planner {
 namespace {
@@ -225,30 +226,21 @@ void add_what_ifs(const Setting& setting, const Schedule& schedule, const Commun
 
 // ---- bounds
 
-/// The least time in which `bytes` can be sent in messages of at most that size, whatever their number.
-double min_us(const core::CostCurve& curve, double bytes) {
-  double per_byte = curve.us(bytes) / bytes;
-  const auto consider_size = [&](double size) {
-    if (size > 0 && size <= bytes) per_byte = std::min(per_byte, curve.us(size) / size);
-  };
-  constexpr double kJustBelow = 1 - 1e-9;
-  for (const auto& [size, us] : curve.points()) consider_size(size);
-  for (const core::CostCurve::Segment& segment : curve.segments()) {
-    consider_size(segment.from_bytes);
-    consider_size(kJustBelow * segment.to_bytes);
-  }
-  return per_byte * bytes;
+/// The least time in which the bytes of gradients can be sent, whatever the number of messages.
+double least_us(const TransferCost& transfer, core::CollectiveKind kind, std::int64_t bytes) {
+  const double sent = transfer.wire_bytes(kind, bytes);
+  return least_us_per_byte(transfer.costs().of(kind).curve, sent) * sent;
 }
 
 /// The least time for which all bytes keep the channel longer than compute can hide. Reduce-scatters hide
 /// under backward and all-gathers under forward alone, as in equation 6 of DeAR; an all-reduce hides under
 /// both.
-double least_exposed_us(const CommunicationPlan& plan, double bytes, double forward_us, double backward_us) {
+double least_exposed_us(const CommunicationPlan& plan, std::int64_t bytes, double forward_us,
+                        double backward_us) {
   using core::CollectiveKind;
   const auto least = [&](CollectiveKind kind) {
     double out = std::numeric_limits<double>::infinity();
-    for (const TransferCost& transfer : plan.transfers)
-      out = std::min(out, min_us(transfer.costs().of(kind).curve, bytes));
+    for (const TransferCost& transfer : plan.transfers) out = std::min(out, least_us(transfer, kind, bytes));
     return out;
   };
   const CollectiveKind first = plan.program.ops.front().kind;
@@ -275,15 +267,14 @@ std::optional<double> s_max(const Setting& setting, const CommunicationPlan& pla
   const double backward = passes * sim::to_us(setting.workload.backward_total);
   const double all = forward + backward + conditions.optimizer_us + conditions.lars_us + conditions.lamb_us +
                      (conditions.read_is_overlapped ? 0 : conditions.read_us);
-  const auto bytes = static_cast<double>(setting.workload.bytes());
-  return workers * all / (all + least_exposed_us(plan, bytes, forward, backward));
+  return workers * all / (all + least_exposed_us(plan, setting.workload.bytes(), forward, backward));
 }
 
 // ---- compression
 
 /// Built-in compressors that the pipeline supports, without duplicates under other names.
 std::vector<Compressor> candidates(const Setting& setting, const Schedule& schedule) {
-  if (!schedule.pipeline->takes_compression) return {};
+  if (!schedule.pipeline->takes_compression || has_types_of_its_own(setting, schedule)) return {};
   const Program program = schedule.pipeline->program(1, schedule.options);
   const bool halves = program.ops.front().kind != core::CollectiveKind::all_reduce;
   const bool wide = setting.workload.profile->dtype == core::Dtype::float32;

@@ -48,6 +48,7 @@ std::unique_ptr<IterationModel> make_model(const IterationSpec& spec) {
   };
   if (program.by_layer) return by_layer_model(spec);
   if (issues(Issue::forward) || issues(Issue::backward)) return sharded_model(spec);
+  program.sharding = Sharding::nothing;  // what a worker holds takes no time
   const bool is_waiting = std::exchange(program.prefetch, std::nullopt).has_value();
   const auto is = [&](std::vector<Op> ops, Update update) {
     Program other;

@@ -108,6 +108,9 @@ std::vector<TransferCost> make_transfers(const Setting& setting, const Transfer&
   std::vector<TransferCost> out;
   out.reserve(transfers.size());
   for (Transfer& transfer : transfers) {
+    if (!transfer.wire.is_usual() && !transfer.compressor.is_none())
+      throw Unsupported("the profile's type for gradients that a compressor encodes",
+                        "another type, and a compressor", "/data_types");
     if (has_curve(transfer.compressor) && setting.workload.profile->dtype != core::Dtype::float32)
       throw Unsupported(fmt::format("a profile of float32 gradients, of which the costs of {} were measured",
                                     transfer.compressor.name),

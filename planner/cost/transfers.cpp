@@ -39,7 +39,8 @@ std::optional<SparseCost> gather_by_formula(const core::Network& network, std::i
 Transfer chosen(const Transfer& own, const TransferChoice& choice) {
   return {.all_reduce = choice.all_reduce.value_or(own.all_reduce),
           .compressor = choice.compressor.value_or(own.compressor),
-          .selective = own.selective && !choice.compressor};
+          .selective = own.selective && !choice.compressor,
+          .wire = own.wire};
 }
 
 TransferCost::TransferCost(const core::Network& network, std::int64_t workers, Transfer transfer,
@@ -151,7 +152,7 @@ GroupCost TransferCost::cost(CollectiveKind kind, std::int64_t bytes) const {
 
 double TransferCost::message_bytes(CollectiveKind kind, std::int64_t bytes) const {
   const auto dense = static_cast<double>(bytes);
-  return is_encoded(bytes) ? encoded_message(kind, dense) : dense;
+  return is_encoded(bytes) ? encoded_message(kind, dense) : scaled(kind, dense);
 }
 
 double TransferCost::sent_bytes(CollectiveKind kind, std::int64_t bytes) const {
@@ -196,18 +197,18 @@ bool TransferCost::merging_saves_code() const {
 
 double TransferCost::max_us(CollectiveKind kind, std::int64_t bytes) const {
   const auto dense = static_cast<double>(bytes);
-  if (!compresses_) return costs_.of(kind).curve.max_us(dense);
+  if (!compresses_) return costs_.of(kind).curve.max_us(scaled(kind, dense));
   const double codes = max_in_code_us(dense);
   const double carried = carries_sparse(kind)
                              ? sparse_us(mean_, dense)
                              : costs_.of(carrier(kind)).curve.max_us(encoded_message(kind, dense));
   const CodeCost* further = in_transit(kind);
   const double encoded = slowdown_ * codes + carried + (further == nullptr ? 0 : further->max_us(dense));
-  return transfer_.selective ? std::max(encoded, costs_.of(kind).curve.max_us(dense)) : encoded;
+  return transfer_.selective ? std::max(encoded, costs_.of(kind).curve.max_us(scaled(kind, dense))) : encoded;
 }
 
 double TransferCost::dense_us(CollectiveKind kind, double bytes) const {
-  return costs_.of(kind).curve.us(bytes);
+  return costs_.of(kind).curve.us(scaled(kind, bytes));
 }
 
 double TransferCost::sparse_us(const Calls& calls, double bytes) const {

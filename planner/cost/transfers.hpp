@@ -9,6 +9,7 @@
 #include "planner/cost/collectives.hpp"
 #include "planner/cost/compressor.hpp"
 #include "planner/cost/costs.hpp"
+#include "planner/job/data_types.hpp"
 
 namespace planner {
 
@@ -17,6 +18,8 @@ struct Transfer {
   Compressor compressor;
   /// Groups that arrive sooner uncompressed are sent uncompressed (selective compression of HiPress).
   bool selective = false;
+  Wire wire =
+      {};  ///< only of uncompressed groups; make_transfers() refuses any other than 1 with a compressor
   bool operator==(const Transfer&) const = default;
 };
 
@@ -73,6 +76,10 @@ class TransferCost {
   double encode_us(std::int64_t bytes) const;
   double decode_us(std::int64_t bytes) const;
   double us(core::CollectiveKind kind, std::int64_t bytes) const;
+  /// The size of an uncompressed group's message, in the element type of the collective.
+  double wire_bytes(core::CollectiveKind kind, std::int64_t bytes) const {
+    return scaled(kind, static_cast<double>(bytes));
+  }
   /// The size of the message that `carrier` sends, for which the cost is looked up.
   double message_bytes(core::CollectiveKind kind, std::int64_t bytes) const;
   /// Bytes sent per worker, mean over workers.
@@ -115,6 +122,9 @@ class TransferCost {
     double decodes = 1;
   };
 
+  double scaled(core::CollectiveKind kind, double bytes) const {
+    return bytes * (kind == core::CollectiveKind::all_gather ? transfer_.wire.gather : transfer_.wire.reduce);
+  }
   void make_sparse(const core::Network& network);
   void make_between_nodes(const core::Network& network);
   bool carries_sparse(core::CollectiveKind kind) const {

@@ -83,6 +83,13 @@ class ForPasses {
       if (op.group == group && op.issue == Issue::gradients) collectives_.add(op);
   }
 
+  /// The number of groups that are gathered ahead of compute in passes of this kind.
+  std::uint32_t ahead(Issue issue) const {
+    const Program& program = writer_.program();
+    if (issue == Issue::backward && program.backward_prefetch) return *program.backward_prefetch;
+    return program.prefetch.value_or(UINT32_MAX);
+  }
+
   void begin_pass(Issue issue, std::uint32_t batch) {
     const auto groups = static_cast<std::uint32_t>(writer_.job().groups.size());
     pass_ = {.issue = issue, .batch = batch, .is_gathered = std::vector<bool>(groups), .order = {}};
@@ -90,8 +97,7 @@ class ForPasses {
       if (op.issue == issue) pass_.is_gathered[op.group] = true;
     for (std::uint32_t i = 0; i < groups; ++i)
       pass_.order.push_back(issue == Issue::forward ? groups - 1 - i : i);
-    while (pass_.issued < writer_.program().prefetch.value_or(UINT32_MAX) && pass_.issued < groups)
-      gather_next();
+    while (pass_.issued < ahead(issue) && pass_.issued < groups) gather_next();
   }
 
   /// Issues the gather of the group that is `prefetch` groups ahead, possibly of the group itself.

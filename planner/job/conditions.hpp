@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "planner/job/data_types.hpp"
+#include "planner/job/memory_options.hpp"
 #include "sim/cluster/topology.hpp"
 
 namespace planner {
@@ -83,6 +85,8 @@ struct Conditions {
   Overlap overlap = {};
   Jitter jitter = {};
   std::vector<Failure> failures = {};
+  DataTypes data_types = {};
+  std::optional<MemoryOptions> memory = {};  ///< set if the memory of a worker is asked for
 
   Fidelity fidelity = Fidelity::closed;
   LinkConditions links;

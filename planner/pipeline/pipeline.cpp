@@ -23,8 +23,7 @@ std::span<const Pipeline> pipelines() {
 
 const Pipeline& pipeline(std::string_view name) { return entry(pipelines(), name); }
 
-PipelineOptions read_options(const core::Field& field, const Pipeline& pipeline) {
-  PipelineOptions options;
+PipelineOptions read_options(const core::Field& field, const Pipeline& pipeline, PipelineOptions options) {
   if (pipeline.read != nullptr) pipeline.read(field, options);
   return options;
 }
@@ -32,8 +31,11 @@ PipelineOptions read_options(const core::Field& field, const Pipeline& pipeline)
 void write_options(const PipelineOptions& options, nlohmann::ordered_json& out) {
   const PipelineOptions usual;
   if (options.overlap_gather != usual.overlap_gather) out["overlap_gather"] = options.overlap_gather;
+  if (options.stage != usual.stage) out["stage"] = options.stage;
   if (options.prefetch) out["prefetch"] = *options.prefetch;
   if (options.reshard_after_forward) out["reshard_after_forward"] = *options.reshard_after_forward;
+  if (options.kept_groups) out["kept_groups"] = *options.kept_groups;
+  if (options.backward_prefetch) out["backward_prefetch"] = *options.backward_prefetch;
   if (options.partition_bytes != usual.partition_bytes) out["partition_bytes"] = options.partition_bytes;
   if (options.credit_bytes != usual.credit_bytes) out["credit_bytes"] = options.credit_bytes;
   if (options.negotiation_us != usual.negotiation_us) out["negotiation_us"] = options.negotiation_us;

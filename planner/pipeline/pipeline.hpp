@@ -57,17 +57,24 @@ struct ByLayer {
   bool operator==(const ByLayer&) const = default;
 };
 
+/// What each worker holds its share of alone, and not whole, between iterations. Each includes those before
+/// it; `gradients` and `parameters` are then whole only around the compute that needs them.
+enum class Sharding { nothing, optimizer, gradients, parameters };
+
 /// The collectives of one iteration in channel order; those issued for a pass run when the pass reaches them.
 struct Program {
   std::vector<Op> ops;
   Update update = Update::at_once;
   /// Number of all-gathers for a pass that may be issued ahead of compute; unlimited if absent.
   std::optional<std::uint32_t> prefetch = {};
+  /// The same for backward passes, if it is another number.
+  std::optional<std::uint32_t> backward_prefetch = {};
   std::optional<ByLayer> by_layer = {};  ///< if set, the channel goes by layer instead of in order
   sim::Time negotiation{};               ///< time on the channel before each collective
   /// A group issued for gradients is issued with the first gradient of the next group (the last one after
   /// backward), and backward goes on when the group before it has arrived (DeepSpeed's overlap_comm).
   bool one_in_flight = false;
+  Sharding sharding = Sharding::nothing;
   bool operator==(const Program&) const = default;
 
   /// The number of times that an op runs in an iteration with this number of micro-batches.
@@ -82,13 +89,17 @@ constexpr std::int64_t kMaxPrefetch = 1'000'000;
 /// A pipeline's own keys in a schedule.
 struct PipelineOptions {
   bool overlap_gather = true;  ///< zero: gather the parameters during the next forward pass
+  std::int64_t stage = 1;      ///< zero: 2 if gradients are dropped but for the worker's share
   /// dear: all-gathers issued beyond those waited for; sharded: groups gathered ahead. If absent: unlimited
   /// in dear, 1 in sharded.
   std::optional<std::uint32_t> prefetch = {};
   /// sharded: release parameters after forward and gather them again. If absent, this applies to all but the
   /// last group that forward uses, which backward uses first.
   std::optional<bool> reshard_after_forward = {};
-  std::int64_t partition_bytes = 4'000'000;  ///< priority; the next two likewise
+  /// sharded: the number of groups, those that backward uses first, whose parameters are kept after forward.
+  std::optional<std::uint32_t> kept_groups = {};
+  std::optional<std::uint32_t> backward_prefetch = {};  ///< sharded: as `prefetch`, for backward passes
+  std::int64_t partition_bytes = 4'000'000;             ///< priority; the next two likewise
   std::int64_t credit_bytes = 16'000'000;
   double negotiation_us = 0;
   std::int64_t servers = 1;  ///< parameter_server
@@ -108,14 +119,18 @@ struct Pipeline {
   /// Whether groups from this kind of fusion can be run; null if all can.
   bool (*takes_fusion)(std::string_view kind) = nullptr;
   bool takes_compression = true;
+  /// Whether its all-gathers carry parameters; otherwise they are halves of an all-reduce of gradients.
+  bool gathers_parameters = false;
 };
 
 /// Every pipeline, in the order in which help lists them.
 std::span<const Pipeline> pipelines();
 const Pipeline& pipeline(std::string_view name);
 
-/// Reads the options of a schedule or plan whose keys have been checked. Throws InputError.
-PipelineOptions read_options(const core::Field& field, const Pipeline& pipeline);
+/// Reads the options of a schedule or plan whose keys have been checked; those that it does not give are as
+/// in `options`. Throws InputError.
+PipelineOptions read_options(const core::Field& field, const Pipeline& pipeline,
+                             PipelineOptions options = {});
 /// Adds the keys whose values are not the defaults, in the form that read_options() reads.
 void write_options(const PipelineOptions& options, nlohmann::ordered_json& out);
 

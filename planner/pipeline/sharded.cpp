@@ -11,24 +11,38 @@ namespace {
 
 using core::CollectiveKind;
 
-constexpr std::array<std::string_view, 2> kKeys = {"prefetch", "reshard_after_forward"};
+constexpr std::array<std::string_view, 4> kKeys = {"prefetch", "backward_prefetch", "reshard_after_forward",
+                                                   "kept_groups"};
 
 void read(const core::Field& field, PipelineOptions& options) {
   if (const auto ahead = field.find("prefetch"))
     options.prefetch = static_cast<std::uint32_t>(ahead->integer(0, kMaxPrefetch));
-  if (const auto reshards = field.find("reshard_after_forward"))
+  if (const auto ahead = field.find("backward_prefetch"))
+    options.backward_prefetch = static_cast<std::uint32_t>(ahead->integer(0, kMaxPrefetch));
+  if (const auto reshards = field.find("reshard_after_forward")) {
     options.reshard_after_forward = reshards->boolean();
+    options.kept_groups.reset();
+  }
+  if (const auto kept = field.find("kept_groups")) {
+    if (field.has("reshard_after_forward"))
+      kept->expected("either reshard_after_forward or kept_groups", "both");
+    options.kept_groups = static_cast<std::uint32_t>(kept->integer(0, kMaxPrefetch));
+    options.reshard_after_forward.reset();
+  }
 }
 
 /// By default PyTorch keeps the parameters that backward needs first: those of the last group of the forward
 /// pass.
 bool is_gathered_again(std::uint32_t group, const PipelineOptions& options) {
+  if (options.kept_groups) return group >= *options.kept_groups;
   return options.reshard_after_forward.value_or(group > 0);
 }
 
 Program program(std::uint32_t groups, const PipelineOptions& options) {
   Program program;
   program.prefetch = options.prefetch.value_or(1);
+  program.sharding = Sharding::parameters;
+  program.backward_prefetch = options.backward_prefetch;
   for (std::uint32_t group = groups; group-- > 0;)
     program.ops.push_back({CollectiveKind::all_gather, group, Issue::forward, Delivers::own_pass});
   for (std::uint32_t group = 0; group < groups; ++group) {
@@ -52,7 +66,8 @@ Pipeline sharded() {
           .program = program,
           .read = read,
           .takes_fusion = takes_fusion,
-          .takes_compression = false};
+          .takes_compression = false,
+          .gathers_parameters = true};
 }
 
 }  // namespace planner

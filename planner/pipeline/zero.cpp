@@ -10,19 +10,26 @@ namespace {
 
 using core::CollectiveKind;
 
-constexpr std::array<std::string_view, 1> kKeys = {"overlap_gather"};
+constexpr std::array<std::string_view, 2> kKeys = {"overlap_gather", "stage"};
 
 void read(const core::Field& field, PipelineOptions& options) {
   if (const auto overlap = field.find("overlap_gather")) options.overlap_gather = overlap->boolean();
+  if (const auto stage = field.find("stage")) options.stage = stage->integer(1, 2);
 }
 
-Program program(std::uint32_t groups, const PipelineOptions& options) {
+Program collectives(std::uint32_t groups, const PipelineOptions& options) {
   if (options.overlap_gather) return pipeline("dear").program(groups, options);
   Program program;
   for (std::uint32_t group = 0; group < groups; ++group)
     program.ops.push_back({CollectiveKind::reduce_scatter, group, Issue::gradients, Delivers::nothing});
   for (std::uint32_t group = groups; group-- > 0;)
     program.ops.push_back({CollectiveKind::all_gather, group, Issue::updated, Delivers::next_iteration});
+  return program;
+}
+
+Program program(std::uint32_t groups, const PipelineOptions& options) {
+  Program program = collectives(groups, options);
+  program.sharding = options.stage == 2 ? Sharding::gradients : Sharding::optimizer;
   return program;
 }
 
@@ -33,7 +40,8 @@ Pipeline zero() {
           .summary = "reduce-scatter under backward, update a shard, all-gather the parameters",
           .option_keys = kKeys,
           .program = program,
-          .read = read};
+          .read = read,
+          .gathers_parameters = true};
 }
 
 }  // namespace planner

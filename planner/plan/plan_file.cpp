@@ -51,8 +51,8 @@ void read_predicted(const Field& field, PlanFile& plan) {
 void allow_plan_keys(const Field& field, const Pipeline& pipeline) {
   std::vector<std::string_view> keys = {"format", "version", "model", "workers", "pipeline"};
   keys.insert(keys.end(), pipeline.option_keys.begin(), pipeline.option_keys.end());
-  keys.insert(keys.end(), {"collectives", "compression", "selective", "optimality", "largest_front",
-                           "optimality_gap_us", "predicted", "groups"});
+  keys.insert(keys.end(), {"collectives", "compression", "data_types", "selective", "optimality",
+                           "largest_front", "optimality_gap_us", "predicted", "groups"});
   field.allow_only(keys);
 }
 
@@ -68,6 +68,7 @@ PlanFile read_plan_file(const Field& field) {
   plan.options = read_options(field, pipeline(plan.pipeline));
   plan.all_reduce = read_collectives(field.at("collectives"));
   plan.compressor = read_compressor(field.at("compression"));
+  if (const auto types = field.find("data_types")) plan.data_types = read_data_types(*types);
   if (const auto selective = field.find("selective")) plan.selective = selective->boolean();
   const bool exact = field.at("optimality").one_of({"exact", "heuristic"}) == "exact";
   plan.optimality = exact ? Optimality::exact : Optimality::heuristic;
@@ -89,6 +90,7 @@ std::string plan_text(const PlanFile& plan) {
   write_options(plan.options, out);
   out["collectives"] = {{"all_reduce", algorithm_json(plan.all_reduce)}};
   out["compression"] = compressor_json(plan.compressor);
+  if (plan.data_types.any()) out["data_types"] = data_types_json(plan.data_types);
   if (plan.selective) out["selective"] = true;
   out["optimality"] = plan.optimality == Optimality::exact ? "exact" : "heuristic";
   if (plan.largest_front > 0) out["largest_front"] = plan.largest_front;

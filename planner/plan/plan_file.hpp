@@ -13,6 +13,7 @@
 #include "planner/cost/collectives.hpp"
 #include "planner/cost/compressor.hpp"
 #include "planner/cost/transfers.hpp"
+#include "planner/job/data_types.hpp"
 #include "planner/pipeline/pipeline.hpp"
 
 namespace planner {
@@ -47,7 +48,8 @@ struct PlanFile {
   PipelineOptions options;  ///< the pipeline's own keys
   Algorithm all_reduce;
   Compressor compressor;
-  bool selective = false;  ///< groups that arrive sooner uncompressed are sent uncompressed
+  DataTypes data_types = {};  ///< of the job, as far as they are not the profile's
+  bool selective = false;     ///< groups that arrive sooner uncompressed are sent uncompressed
   Optimality optimality = Optimality::heuristic;
   std::int64_t largest_front = 0;  ///< exact planner: prefixes kept at one cut; 0 for other fusions
   double optimality_gap_us = 0;    ///< exact planner: bound on the loss if a front was truncated

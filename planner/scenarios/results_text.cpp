@@ -216,6 +216,35 @@ std::string what_if_table(const Results& results) {
   return rows.size() == 1 ? "" : '\n' + core::aligned(rows, {1, 2});
 }
 
+ordered_json json_of(const planner::MemoryPeak& memory) {
+  ordered_json parts = ordered_json::object();
+  for (std::size_t part = 0; part < planner::kMemoryParts.size(); ++part)
+    if (memory.has_activations || part != static_cast<std::size_t>(planner::MemoryPart::activations))
+      parts[std::string(planner::kMemoryParts[part])] = memory.bytes[part];
+  return {{"peak_bytes", planner::total(memory.bytes)},
+          {"peak_at_us", sim::to_us(memory.at)},
+          {"parts", std::move(parts)}};
+}
+
+std::string mb(std::int64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / 1e6); }
+
+/// One row per entry whose memory is asked for.
+std::string memory_table(const Results& results) {
+  std::vector<std::vector<std::string>> rows = {{"workers", "schedule", "peak MB"}};
+  for (const std::string_view part : planner::kMemoryParts) rows.front().emplace_back(part);
+  rows.front().emplace_back("at ms");
+  for (const Entry& entry : results.entries) {
+    if (!entry.memory) continue;
+    const planner::MemoryPeak& memory = *entry.memory;
+    rows.push_back({fmt::to_string(entry.metrics.workers), entry.schedule, mb(planner::total(memory.bytes))});
+    for (const std::int64_t part : memory.bytes) rows.back().push_back(mb(part));
+    if (!memory.has_activations)
+      rows.back()[3 + static_cast<std::size_t>(planner::MemoryPart::activations)] = "-";
+    rows.back().push_back(ms(sim::to_us(memory.at)));
+  }
+  return rows.size() == 1 ? "" : '\n' + core::aligned(rows, {1});
+}
+
 /// One line per entry whose workers differ.
 std::string worker_lines(const Results& results) {
   std::string out;
@@ -260,6 +289,7 @@ std::string results_json(const Results& results) {
                          {"pipeline", entry.pipeline},       {"fusion", entry.fusion},
                          {"compression", entry.compression}, {"groups", entry.metrics.groups}};
     for (const auto& [name, number] : kNumbers) item[std::string(name)] = entry.metrics.*number;
+    if (entry.memory) item["memory"] = json_of(*entry.memory);
     if (entry.interval) item["interval"] = json_of(*entry.interval);
     if (entry.by_worker) item["by_worker"] = json_of(*entry.by_worker);
     if (!entry.what_if.empty()) item["what_if"] = json_of(entry.what_if);
@@ -278,12 +308,16 @@ std::string results_csv(const Results& results) {
   std::string out = "workers,schedule,pipeline,fusion,compression,groups";
   for (const auto& [name, number] : kNumbers) out += fmt::format(",{}", name);
   const bool with_intervals = has_intervals(results);
+  const bool with_memory = std::any_of(results.entries.begin(), results.entries.end(),
+                                       [](const Entry& entry) { return entry.memory.has_value(); });
+  if (with_memory) out += ",memory_peak_bytes";
   if (with_intervals) out += ",iteration_low_us,iteration_high_us";
   out += '\n';
   for (const Entry& entry : results.entries) {
     out += fmt::format("{},{},{},{},{},{}", entry.metrics.workers, csv_cell(entry.schedule), entry.pipeline,
                        entry.fusion, csv_cell(entry.compression), entry.metrics.groups);
     for (const auto& [name, number] : kNumbers) out += fmt::format(",{}", entry.metrics.*number);
+    if (entry.memory) out += fmt::format(",{}", planner::total(entry.memory->bytes));
     if (entry.interval)
       out += fmt::format(",{},{}", entry.interval->low_us, entry.interval->high_us);
     else if (with_intervals)
@@ -310,7 +344,8 @@ std::string results_table(const Results& results) {
       "overlapped input "
       "that takes longer)\nchannel = communication, hidden or not; * fastest";
   out += has_equals(results) ? "; = not told apart: their 95 % intervals overlap\n" : "\n";
-  return out + interval_lines(results) + worker_lines(results) + what_if_table(results) + job_table(results);
+  return out + memory_table(results) + interval_lines(results) + worker_lines(results) +
+         what_if_table(results) + job_table(results);
 }
 
 std::string plan_table(const planner::PlanFile& plan) {

@@ -153,6 +153,17 @@ std::int64_t samples_for(const Setting& setting, const Schedule& schedule, const
   return 0;
 }
 
+/// The peak of a worker's memory, if the scenario asks for it.
+std::optional<planner::MemoryPeak> memory_peak(const Setting& setting, const planner::Run& run,
+                                               Warnings& warnings) {
+  if (!setting.conditions.memory) return {};
+  const planner::MemoryPeak peak = planner::memory_of(setting, run, run.timeline).peak;
+  const std::string text =
+      "memory: activations are left out, as not every layer of the profile has activation_bytes";
+  if (!peak.has_activations) warnings.add({{.subject = text, .weight = 0, .text = text}});
+  return peak;
+}
+
 }  // namespace
 
 Results run(const Scenario& scenario, const RunOptions& options) {
@@ -181,7 +192,8 @@ Results run(const Scenario& scenario, const RunOptions& options) {
                                    .metrics = run.metrics,
                                    .by_worker = planner::report_workers(setting, run),
                                    .what_if = changed(setting, schedule, run, options.changes),
-                                   .interval = std::move(interval)});
+                                   .interval = std::move(interval),
+                                   .memory = memory_peak(setting, run, warnings)});
       });
       tell(0, 0);
     }
@@ -197,6 +209,20 @@ namespace {
 std::string_view usual_worker(const planner::Conditions& conditions) {
   if (!conditions.stragglers.empty()) return "the slowest";
   return conditions.workers_differ() ? "the first" : "each";
+}
+
+/// The memory of a worker as values over time, if the scenario asks for it.
+std::vector<core::Counter> memory_counters(const Setting& setting, const planner::Executable& executable,
+                                           const sim::Timeline& timeline) {
+  std::vector<core::Counter> out;
+  if (!setting.conditions.memory) return out;
+  for (const planner::MemoryPoint& point : planner::memory_of(setting, executable, timeline).points) {
+    core::Counter counter = {.track = 0, .name = "memory", .at = point.at, .values = {}};
+    for (std::size_t part = 0; part < planner::kMemoryParts.size(); ++part)
+      counter.values.emplace_back(planner::kMemoryParts[part], point.bytes[part]);
+    out.push_back(std::move(counter));
+  }
+  return out;
 }
 
 }  // namespace
@@ -218,6 +244,7 @@ std::vector<WorkerTimeline> timelines(const Scenario& whole, std::int64_t worker
         added.process = process;
         added.marks = simulated.marks;
         planner::add_slices(setting, simulated, timeline, process, added.tracks, added.slices);
+        added.counters = memory_counters(setting, simulated, timeline);
       };
       if (shown.empty() || simulated.program.by_layer) {  // the by-layer graph does not identify workers
         add(fmt::format("{}: {} of {} workers", schedule.name, usual_worker(scenario.conditions), workers),
@@ -236,14 +263,19 @@ std::vector<WorkerTimeline> timelines(const Scenario& whole, std::int64_t worker
 std::string timeline(const Scenario& scenario, std::int64_t workers, const std::vector<std::int64_t>& shown) {
   std::vector<core::Track> tracks;
   std::vector<core::Slice> slices;
+  std::vector<core::Counter> counters;
   for (WorkerTimeline& each : timelines(scenario, workers, shown)) {
     for (core::Slice& slice : each.slices) {
       slice.track += tracks.size();
       slices.push_back(std::move(slice));
     }
+    for (core::Counter& counter : each.counters) {
+      counter.track += tracks.size();
+      counters.push_back(std::move(counter));
+    }
     tracks.insert(tracks.end(), each.tracks.begin(), each.tracks.end());
   }
-  return core::chrome_trace(tracks, slices);
+  return core::chrome_trace(tracks, slices, counters);
 }
 
 Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,

@@ -15,6 +15,7 @@
 #include "planner/emit/emit.hpp"
 #include "planner/plan/plan_file.hpp"
 #include "planner/run/interval.hpp"
+#include "planner/run/memory.hpp"
 #include "planner/run/predict.hpp"
 #include "planner/run/worker_report.hpp"
 #include "planner/scenarios/scenario.hpp"
@@ -35,6 +36,7 @@ struct Entry {
   std::optional<planner::WorkerReport> by_worker;  ///< set if workers differ
   std::vector<Changed> what_if;                    ///< the same groups under each requested change
   std::optional<planner::Interval> interval = {};  ///< set if the inputs have a spread
+  std::optional<planner::MemoryPeak> memory = {};  ///< set if the scenario asks for it
 };
 
 struct Results {
@@ -69,6 +71,7 @@ struct WorkerTimeline {
   std::string process;  ///< the schedule, the worker and the number of workers, in words
   std::vector<core::Track> tracks;
   std::vector<core::Slice> slices;
+  std::vector<core::Counter> counters;
   std::vector<sim::Time> marks;  ///< when the last worker begins the first iteration and ends each
 };
 

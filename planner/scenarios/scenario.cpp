@@ -83,6 +83,16 @@ std::vector<planner::Failure> read_failures(const Field& field) {
   return out;
 }
 
+planner::MemoryOptions read_memory(const Field& field) {
+  field.allow_only({"optimizer", "gradients_in_buffers"});
+  const std::string optimizer = field.at("optimizer").one_of({"sgd", "momentum", "adam"});
+  return {.optimizer_states = optimizer == "adam"       ? 2
+                              : optimizer == "momentum" ? 1
+                                                        : 0,
+          .gradients_in_buffers = flag_at(field, "gradients_in_buffers", false),
+          .cap_bytes = {}};
+}
+
 Conditions read_conditions(const Field& field) {
   Conditions conditions;
   if (const auto n = field.find("iterations")) conditions.iterations = n->integer(1, kMaxIterations);
@@ -106,6 +116,8 @@ Conditions read_conditions(const Field& field) {
   if (const auto jitter = field.find("jitter")) conditions.jitter = read_jitter(*jitter);
   if (const auto stragglers = field.find("stragglers")) conditions.stragglers = read_stragglers(*stragglers);
   if (const auto failures = field.find("failures")) conditions.failures = read_failures(*failures);
+  if (const auto types = field.find("data_types")) conditions.data_types = planner::read_data_types(*types);
+  if (const auto memory = field.find("memory")) conditions.memory = read_memory(*memory);
   read_fidelity(field, conditions);
   return conditions;
 }
@@ -373,7 +385,7 @@ Scenario read_scenario(const Field& field) {
                     "workers", "schedules", "collectives", "iterations", "accumulation_steps",
                     "overlap", "jitter",    "stragglers",  "failures",   "fidelity",
                     "links",   "topology",  "channels",    "input",      "update",
-                    "job",     "sweep",     "between"});
+                    "job",     "sweep",     "between",     "data_types", "memory"});
   const std::optional<Field> name = field.find("name");
   const std::optional<Field> collectives = field.find("collectives");
   Scenario scenario = {

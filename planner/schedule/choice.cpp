@@ -3,12 +3,25 @@
 #include <utility>
 
 namespace planner {
+namespace {
+
+Wire wire_in(const Setting& setting, const Schedule& schedule) {
+  return wire_of(setting.conditions.data_types, setting.workload.profile->dtype,
+                 schedule.pipeline->gathers_parameters);
+}
+
+}  // namespace
+
+bool has_types_of_its_own(const Setting& setting, const Schedule& schedule) {
+  return !wire_in(setting, schedule).is_usual();
+}
 
 std::vector<TransferCost> make_transfers(const Setting& setting, const Schedule& schedule) {
   return make_transfers(setting,
                         {.all_reduce = setting.costs.algorithm(),
                          .compressor = schedule.compressor,
-                         .selective = schedule.selective},
+                         .selective = schedule.selective,
+                         .wire = wire_in(setting, schedule)},
                         schedule.fusion.choices);
 }
 

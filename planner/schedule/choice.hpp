@@ -26,4 +26,8 @@ FusionRequest request_of(const Setting& setting, const Schedule& schedule);
 /// The transfers available to each group; the first is the schedule's own.
 std::vector<TransferCost> make_transfers(const Setting& setting, const Schedule& schedule);
 
+/// Whether collectives carry another element type than that of the profile's gradients; compressors then have
+/// no costs.
+bool has_types_of_its_own(const Setting& setting, const Schedule& schedule);
+
 }  // namespace planner

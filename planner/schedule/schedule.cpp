@@ -71,6 +71,7 @@ struct Choices {
   std::optional<Field> collectives;
   std::optional<Field> selective;
   bool needs_compressor = false;
+  std::optional<Field> base;       ///< the preset's JSON
   const Preset* sparse = nullptr;  ///< set if the preset has its compressor's name
   std::optional<Field> density;
 };
@@ -80,7 +81,9 @@ Choices choices_of(const Field& field) {
   Choices choices;
   if (const auto name = field.find("name")) {
     const std::string preset = name->one_of(names(presets()));
-    choices = choices_of(Field::parse(entry(presets(), preset).json, preset));
+    const Field base = Field::parse(entry(presets(), preset).json, preset);
+    choices = choices_of(base);
+    choices.base = base;
     choices.needs_compressor = entry(presets(), preset).needs_compressor;
     if (entry(presets(), preset).is_sparse) choices.sparse = &entry(presets(), preset);
   }
@@ -209,7 +212,9 @@ Schedule from_object(const Field& field) {
   Schedule schedule;
   schedule.pipeline = &pipeline(choices.pipeline ? choices.pipeline->one_of(names(pipelines())) : "wfbp");
   allow_schedule_keys(field, choices, *schedule.pipeline);
-  schedule.options = read_options(field, *schedule.pipeline);
+  if (choices.base && schedule.pipeline->name == choices.base->at("pipeline").text())
+    schedule.options = read_options(*choices.base, *schedule.pipeline);
+  schedule.options = read_options(field, *schedule.pipeline, schedule.options);
   read_schedule_fusion(field, choices, schedule);
   read_schedule_collectives(choices, schedule);
   read_compression(field, choices, schedule);

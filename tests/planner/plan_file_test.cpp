@@ -220,7 +220,8 @@ TEST_CASE("plan: what is not a plan is refused") {
        "'not_before_us'?"},
       {R"({"group": []})",
        "p.json: /group: expected a key among format, version, model, workers, pipeline, collectives, "
-       "compression, selective, optimality, largest_front, optimality_gap_us, predicted, groups, got "
+       "compression, data_types, selective, optimality, largest_front, optimality_gap_us, predicted, groups, "
+       "got "
        "'group', "
        "did you "
        "mean 'groups'?"},

@@ -290,7 +290,7 @@ TEST_CASE("schedule: what is not a schedule is refused, with the nearest name") 
       {R"({"pipeline": "zero", "overlap_gather": 1})",
        "s.json: /overlap_gather: expected true or false, got 1"},
       {R"({"pipeline": "zero", "overlap": false})",
-       "s.json: /overlap: expected a key among " + keys + ", overlap_gather, got 'overlap'"},
+       "s.json: /overlap: expected a key among " + keys + ", overlap_gather, stage, got 'overlap'"},
       {R"({"compression": "zip"})", "s.json: /compression: expected one of none, " +
                                         support::listed(planner::built_in_compressors()) + R"(, got "zip")"},
       {R"({"compression": {"name": "x", "ratio": 0.5, "encode": {"start_us": 1}}})",

@@ -33,6 +33,7 @@ void check_runnable(const RunSpec& spec) {
   if (conditions.read_is_overlapped && conditions.read_us > 0)
     refuse("input that is not read during the iteration (\"overlapped\": false)", "overlapped input");
   if (spec.profile.dtype != core::Dtype::float32) refuse("float32 gradients", core::name(spec.profile.dtype));
+  if (conditions.data_types.any()) refuse("no data types of its own", "data_types");
   const planner::Algorithm& all_reduce = spec.schedule.all_reduce.value_or(spec.all_reduce);
   if (cluster::find_pattern(all_reduce.name) == nullptr)
     refuse("an all-reduce between workers, without servers", all_reduce.name);

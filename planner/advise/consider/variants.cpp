@@ -7,6 +7,7 @@
 
 #include "core/errors.hpp"
 #include "core/field.hpp"
+#include "planner/schedule/choice.hpp"
 
 namespace planner::considered {
 namespace {
@@ -122,6 +123,7 @@ std::vector<std::vector<Variant>> all_variants(const Setting& setting, const Con
 std::string obstacle(const Setting& setting, const Schedule& schedule, const Variant& variant) {
   const std::string_view pipeline = schedule.pipeline->name;
   if (!schedule.pipeline->takes_compression) return fmt::format("pipeline {} takes no compressor", pipeline);
+  if (has_types_of_its_own(setting, schedule)) return "collectives have data types of their own";
   const Compressor& compressor = variant.compressor;
   const bool is_conversion = is_built_in(compressor) && !variant.density &&
                              compressor.collective == core::CollectiveKind::all_reduce;

@@ -13,6 +13,7 @@ namespace {
 Groups greedy(const FusionRequest& request) {
   const CollectiveCost& cost = request.costs.of(core::CollectiveKind::all_reduce);
   const Workload& workload = request.workload;
+  const TransferCost& own = request.transfers.front();
   const sim::Time startup = sim::from_us(cost.curve.startup_us());
   Groups groups;
   sim::Time channel{};  // end of the groups already closed
@@ -21,7 +22,9 @@ Groups greedy(const FusionRequest& request) {
     const sim::Time start = std::max(channel, workload.gradients[i].ready);
     const bool last = i + 1 == workload.gradient_count();
     if (!last && workload.gradients[i + 1].ready < sim::after(start, startup)) continue;
-    channel = sim::after(start, cost.time(workload.bytes_before[i + 1] - workload.bytes_before[begin]));
+    const double bytes = own.wire_bytes(core::CollectiveKind::all_reduce,
+                                        workload.bytes_before[i + 1] - workload.bytes_before[begin]);
+    channel = sim::after(start, sim::from_us(cost.curve.us(bytes)));
     groups.push_back({.begin = begin, .end = i + 1});
     begin = i + 1;
   }

@@ -1,0 +1,324 @@
+#include "planner/run/memory.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace planner {
+namespace {
+
+using core::CollectiveKind;
+using sim::Time;
+using Kind = TaskLabel::Kind;
+
+struct Change {
+  Time at{};
+  MemoryPart part = MemoryPart::parameters;
+  std::int64_t bytes = 0;
+};
+
+/// The buffers of one part, each with a number. A buffer is held from when it is needed until the last time
+/// at which it still is, and then begins anew.
+class Buffers {
+ public:
+  Buffers(MemoryPart part, std::size_t count, std::vector<Change>& changes)
+      : part_(part), held_(count), changes_(changes) {}
+
+  void hold(std::size_t number, std::int64_t bytes, Time from) {
+    std::optional<Held>& held = held_[number];
+    if (held && (!held->until || *held->until > from)) return;  // still held
+    if (held) release(*held, *held->until);
+    held = Held{.bytes = bytes, .from = from, .until = {}};
+  }
+  /// The buffer is needed up to this time, or later if it was told so.
+  void until(std::size_t number, Time time) {
+    if (std::optional<Held>& held = held_[number]) held->until = std::max(held->until.value_or(time), time);
+  }
+  void all_until(Time time) {
+    for (std::size_t number = 0; number < held_.size(); ++number) until(number, time);
+  }
+  /// Releases all at the end of the run.
+  void finish(Time end) {
+    for (const std::optional<Held>& held : held_)
+      if (held) release(*held, held->until.value_or(end));
+  }
+
+ private:
+  struct Held {
+    std::int64_t bytes = 0;
+    Time from{};
+    std::optional<Time> until;
+  };
+
+  void release(const Held& held, Time until) {
+    changes_.push_back({held.from, part_, held.bytes});
+    changes_.push_back({std::max(held.from, until), part_, -held.bytes});
+  }
+
+  MemoryPart part_;
+  std::vector<std::optional<Held>> held_;
+  std::vector<Change>& changes_;
+};
+
+/// Bytes of an element of each kind of buffer.
+struct ElementBytes {
+  std::int64_t profile, gradients, reduce, gather, parameters;
+
+  ElementBytes(const DataTypes& types, core::Dtype usual)
+      : profile(core::bytes_per_element(usual)),
+        gradients(core::bytes_per_element(types.gradients.value_or(usual))),
+        reduce(core::bytes_per_element(types.reduce.value_or(usual))),
+        gather(core::bytes_per_element(types.gather.value_or(usual))),
+        parameters(core::bytes_per_element(types.parameters.value_or(usual))) {}
+};
+
+/// Goes through the tasks in the order in which they were written, which is the order of compute.
+class Accounts {
+ public:
+  Accounts(const Setting& setting, const Executable& executable, const sim::Timeline& timeline)
+      : setting_(setting),
+        executable_(executable),
+        timeline_(timeline),
+        element_(setting.conditions.data_types, setting.workload.profile->dtype),
+        shares_(executable.transfers.front().workers()),
+        gradients_(MemoryPart::gradients, workload().gradients.size(), changes_),
+        shards_(MemoryPart::gradients, groups().size(), changes_),
+        gathered_(MemoryPart::gathered, groups().size(), changes_),
+        buffers_(MemoryPart::buffers, groups().size(), changes_),
+        activations_(MemoryPart::activations, workload().forward.size(), changes_) {
+    const auto& layers = workload().profile->layers;
+    has_activations_ = std::all_of(layers.begin(), layers.end(), [](const core::ProfileLayer& layer) {
+      return layer.activation_bytes.has_value();
+    });
+    find_steps();
+    find_ops();
+  }
+
+  Memory work_out() && {
+    add_lasting();
+    const auto tasks = executable_.lowered.graph.tasks();
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      pass_marks(i);
+      const sim::StreamId stream = tasks[i].stream;
+      const bool is_shared = stream == Lowered::kTicks || executable_.lowered.is_channel(stream);
+      if (is_shared || Lowered::worker_of(stream) == 0)
+        add(TaskLabel::unpack(tasks[i].label), timeline_.spans[i]);
+    }
+    pass_marks(tasks.size());
+    for (Buffers* each : {&gradients_, &shards_, &gathered_, &buffers_, &activations_})
+      each->finish(timeline_.makespan);
+    return summed();
+  }
+
+ private:
+  const Workload& workload() const { return setting_.workload; }
+  const Groups& groups() const { return executable_.groups; }
+  Sharding sharding() const { return executable_.program.sharding; }
+  bool communicates() const { return shares_ > 1; }
+  std::int64_t elements(std::uint32_t group) const {
+    return bytes_of(workload(), groups()[group]) / element_.profile;
+  }
+  std::int64_t share(std::uint32_t group) const { return (elements(group) + shares_ - 1) / shares_; }
+  std::uint32_t group_of(const TaskLabel& label) const {
+    return label.item % static_cast<std::uint32_t>(groups().size());
+  }
+  /// Whether whole gradients are dropped once they are reduced.
+  bool drops_gradients() const { return communicates() && sharding() >= Sharding::gradients; }
+  bool keeps_gradients_in_buffers() const {
+    return setting_.conditions.memory->gradients_in_buffers && !drops_gradients();
+  }
+
+  void find_steps() {
+    const auto steps = static_cast<std::uint32_t>(workload().backward.size());
+    last_step_.resize(workload().forward.size());
+    for (std::uint32_t step = 0; step < steps; ++step) last_step_[workload().backward[step].layer] = step;
+    yielded_.resize(steps);
+    for (std::uint32_t i = 0; i < workload().gradient_count(); ++i)
+      yielded_[workload().gradients[i].backward_step].push_back(i);
+    last_in_forward_.resize(workload().forward.size());
+    last_in_backward_.resize(steps);
+    for (std::uint32_t group = 0; group < groups().size(); ++group) {
+      last_in_forward_[workload().gradients[groups()[group].begin].layer].push_back(group);
+      last_in_backward_[last_step_[workload().gradients[groups()[group].end - 1].layer]].push_back(group);
+    }
+  }
+
+  void find_ops() {
+    ready_.resize(workload().backward.size());
+    reducing_.resize(groups().size());
+    for (const Op& op : executable_.program.ops) {
+      carries_ = carries_ || op.delivers == Delivers::own_layers;
+      if (op.issue != Issue::gradients && op.issue != Issue::backward_end) continue;
+      reducing_[op.group] = op.kind;
+      const Group& group = groups()[op.group];
+      const std::uint32_t step = workload().gradients[group.end - 1].backward_step;
+      (op.issue == Issue::gradients ? ready_[step] : ready_.back()).push_back(op.group);
+    }
+  }
+
+  /// What is there from the beginning to the end.
+  void add_lasting() {
+    const DataTypes& types = setting_.conditions.data_types;
+    const std::int64_t updated = types.master ? core::bytes_per_element(*types.master) : element_.parameters;
+    const auto add = [&](MemoryPart part, std::int64_t bytes) {
+      changes_.push_back({Time::zero(), part, bytes});
+    };
+    const std::int64_t all = workload().bytes() / element_.profile;
+    std::int64_t own = sharding() == Sharding::nothing ? all : 0;
+    for (std::uint32_t group = 0; sharding() != Sharding::nothing && group < groups().size(); ++group)
+      own += share(group);
+    add(MemoryPart::parameters, element_.parameters * (sharding() == Sharding::parameters ? own : all));
+    if (types.master) add(MemoryPart::master, updated * own);
+    add(MemoryPart::optimizer, setting_.conditions.memory->optimizer_states * updated * own);
+    if (keeps_gradients_in_buffers()) add(MemoryPart::gradients, element_.gradients * all);
+  }
+
+  /// Gradients whose iteration has ended are released, unless they are used under the next forward pass.
+  void pass_marks(std::size_t task) {
+    const std::vector<sim::TaskId>& after = executable_.lowered.after_marks;
+    for (; mark_ < after.size() && sim::index(after[mark_]) <= task; ++mark_) {
+      if (carries_ || mark_ == 0) continue;
+      const Time time = at_mark(executable_.lowered.marks[mark_], timeline_);
+      shards_.all_until(time);
+      if (!drops_gradients()) gradients_.all_until(time);
+    }
+  }
+
+  void add(const TaskLabel& label, const sim::Span& span) {
+    const auto layers = static_cast<std::uint32_t>(workload().forward.size());
+    switch (label.kind) {
+      case Kind::forward: forward(label.item % layers, span); break;
+      case Kind::backward: {
+        const auto steps = static_cast<std::uint32_t>(workload().backward.size());
+        backward(label.item % steps, label.item < steps, span);
+        break;
+      }
+      case Kind::micro_batch_forward:
+        for (std::uint32_t layer = 0; layer < layers; ++layer) hold_activation(layer, span.start);
+        break;
+      case Kind::micro_batch_backward:
+        for (std::uint32_t i = 0; i < workload().gradient_count(); ++i) hold_gradient(i, span.start);
+        activations_.all_until(span.end);
+        break;
+      case Kind::all_reduce:
+      case Kind::reduce_scatter: reduce(group_of(label), span); break;
+      case Kind::decode: buffers_.until(group_of(label), span.end); break;
+      case Kind::all_gather: gather(group_of(label), span); break;
+      case Kind::forward_gather:
+      case Kind::backward_gather:
+        gathered_.hold(group_of(label), elements(group_of(label)) * element_.gather, span.start);
+        break;
+      case Kind::group_update: used(group_of(label), span.end); break;
+      default: break;
+    }
+  }
+
+  void forward(std::uint32_t layer, const sim::Span& span) {
+    hold_activation(layer, span.start);
+    for (const std::uint32_t group : last_in_forward_[layer]) gathered_.until(group, span.end);
+  }
+
+  void backward(std::uint32_t step, bool of_last_micro_batch, const sim::Span& span) {
+    for (const std::uint32_t gradient : yielded_[step]) hold_gradient(gradient, span.start);
+    activations_.until(workload().backward[step].layer, span.end);
+    for (const std::uint32_t group : last_in_backward_[step]) gathered_.until(group, span.end);
+    if (!of_last_micro_batch) return;
+    for (const std::uint32_t group : ready_[step]) ready(group, span.end);
+  }
+
+  /// The gradients of a group are copied where they do not lie one after another in the type in which they
+  /// are sent.
+  bool is_copied(std::uint32_t group) const {
+    const Group& own = groups()[group];
+    if (executable_.transfers[own.transfer].is_encoded(bytes_of(workload(), own))) return true;
+    if (element_.reduce != element_.gradients) return true;
+    return own.end - own.begin > 1 && !keeps_gradients_in_buffers();
+  }
+
+  void ready(std::uint32_t group, Time time) {
+    if (drops_gradients() ? is_copied(group) : carries_) gradients_until(group, time);
+    if (!communicates() || !is_copied(group)) return;
+    const double bytes = executable_.transfers[groups()[group].transfer].message_bytes(
+        *reducing_[group], bytes_of(workload(), groups()[group]));
+    buffers_.hold(group, static_cast<std::int64_t>(bytes), time);
+  }
+
+  void reduce(std::uint32_t group, const sim::Span& span) {
+    buffers_.until(group, span.end);
+    if (drops_gradients() ? !is_copied(group) : carries_) gradients_until(group, span.end);
+    if (drops_gradients()) shards_.hold(group, share(group) * element_.parameters, span.start);
+  }
+
+  /// An all-gather after the reduce-scatters: of gradients, or of parameters. It is in place unless it
+  /// converts parameters; then the next passes use what was gathered.
+  void gather(std::uint32_t group, const sim::Span& span) {
+    if (carries_) used(group, span.end);
+    if (sharding() == Sharding::nothing || element_.gather == element_.parameters) return;
+    gathered_.hold(group, elements(group) * element_.gather, span.start);
+  }
+
+  void hold_activation(std::uint32_t layer, Time from) {
+    if (has_activations_) activations_.hold(layer, *workload().profile->layers[layer].activation_bytes, from);
+  }
+
+  void hold_gradient(std::uint32_t gradient, Time from) {
+    if (!keeps_gradients_in_buffers())
+      gradients_.hold(gradient, workload().gradients[gradient].bytes / element_.profile * element_.gradients,
+                      from);
+  }
+
+  void gradients_until(std::uint32_t group, Time time) {
+    for (std::uint32_t i = groups()[group].begin; i < groups()[group].end; ++i) gradients_.until(i, time);
+  }
+
+  /// What was reduced of a group is needed up to this time.
+  void used(std::uint32_t group, Time time) {
+    shards_.until(group, time);
+    if (!drops_gradients()) gradients_until(group, time);
+  }
+
+  Memory summed() {
+    std::stable_sort(changes_.begin(), changes_.end(),
+                     [](const Change& a, const Change& b) { return a.at < b.at; });
+    Memory out;
+    MemoryPoint now;
+    for (std::size_t i = 0; i < changes_.size(); ++i) {
+      now.at = changes_[i].at;
+      now.bytes[static_cast<std::size_t>(changes_[i].part)] += changes_[i].bytes;
+      if (i + 1 < changes_.size() && changes_[i + 1].at == now.at) continue;
+      out.points.push_back(now);
+      if (out.points.size() == 1 || total(now.bytes) > total(out.peak.bytes))
+        out.peak = {now, has_activations_};
+    }
+    return out;
+  }
+
+  const Setting& setting_;
+  const Executable& executable_;
+  const sim::Timeline& timeline_;
+  ElementBytes element_;
+  std::int64_t shares_;
+  std::vector<Change> changes_;
+  Buffers gradients_;  // by gradient
+  Buffers shards_;     // of gradients, by group; the next two likewise
+  Buffers gathered_;
+  Buffers buffers_;
+  Buffers activations_;  // by layer
+  bool has_activations_ = false;
+  bool carries_ = false;  // whether collectives overlap the next forward pass
+  std::size_t mark_ = 0;
+  std::vector<std::uint32_t> last_step_;                      // by layer
+  std::vector<std::vector<std::uint32_t>> yielded_;           // gradients by step
+  std::vector<std::vector<std::uint32_t>> last_in_forward_;   // groups by the layer that uses them last
+  std::vector<std::vector<std::uint32_t>> last_in_backward_;  // groups by the step that uses them last
+  std::vector<std::vector<std::uint32_t>> ready_;             // groups by the step after which they are sent
+  std::vector<std::optional<CollectiveKind>> reducing_;       // by group
+};
+
+}  // namespace
+
+Memory memory_of(const Setting& setting, const Executable& executable, const sim::Timeline& timeline) {
+  return Accounts(setting, executable, timeline).work_out();
+}
+
+}  // namespace planner
