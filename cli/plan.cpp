@@ -29,6 +29,7 @@ struct Options {
   std::string emit;
   bool explain = false;
   bool consider = false;
+  bool memory_front = false;
   std::vector<double> densities;
   std::vector<std::string> extra_iterations;
 };
@@ -104,10 +105,23 @@ void consider(const Options& options, const scenarios::Scenario& scenario,
   print(text);
 }
 
+/// Prints the fastest plans for each amount of memory; --output writes the chosen one.
+void memory_front(const Options& options, const scenarios::Scenario& scenario,
+                  const planner::Schedule& schedule) {
+  const std::int64_t workers = chosen_workers(options, scenario);
+  const scenarios::Fronted found = scenarios::memory_front(scenario, workers, schedule);
+  if (!options.output.empty())
+    core::write_file(options.output,
+                     planner::plan_text(scenarios::plan(scenario, workers, found.chosen).plan));
+  print_warnings(scenario.warnings);
+  print(options.json ? planner::memory_front_json(found.front) : planner::memory_front_text(found.front));
+}
+
 void plan(const Options& options) {
   const scenarios::Scenario scenario = scenarios::read_scenario(load_scenario(options.scenario));
   const planner::Schedule schedule = chosen_schedule(options.schedule, scenario);
   if (options.consider) return consider(options, scenario, schedule);
+  if (options.memory_front) return memory_front(options, scenario, schedule);
   check_whole_tensors(options, schedule);
   const scenarios::Planned planned = scenarios::plan(scenario, chosen_workers(options, scenario), schedule,
                                                      {.emit = options.emit, .explain = options.explain});
@@ -175,9 +189,17 @@ void add_plan(const Command& program) {
                                .excludes(emit)
                                .excludes(explain);
   add_considered(command, *options, considers);
+  command
+      .add_flag(
+          "--memory-front", options->memory_front,
+          "print the fastest plans of a sharded schedule for each amount of memory; --output writes the "
+          "fastest within the scenario's memory.cap_bytes")
+      .excludes(emit)
+      .excludes(explain)
+      .excludes(considers);
   command.add_flag("--json", options->json,
-                   "print JSON: the plan (also with --output), or the result of --emit, --explain or "
-                   "--consider-compression");
+                   "print JSON: the plan (also with --output), or the result of --emit, --explain, "
+                   "--consider-compression or --memory-front");
   command.on_run([options] { plan(*options); });
 }
 

@@ -136,6 +136,7 @@ live::RunSpec spec_of_plan(const Options& options, const Field& file) {
                    .all_reduce = plan.all_reduce,
                    .compressor = plan.compressor,
                    .selective = plan.selective};
+  spec.conditions.data_types = plan.data_types;
   spec.workers = options.workers > 0 ? options.workers : static_cast<std::uint32_t>(plan.workers);
   set_profile(options, spec);
   return spec;

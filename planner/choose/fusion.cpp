@@ -17,6 +17,7 @@ FusionKind buckets();
 FusionKind threshold();
 FusionKind modules();
 FusionKind nearby_layers();
+FusionKind blocks();
 FusionKind equal_groups();
 FusionKind partitions();
 FusionKind bayesian();
@@ -28,9 +29,10 @@ FusionKind planned();
 
 std::span<const FusionKind> fusion_kinds() {
   static const std::vector<FusionKind> all = {
-      no_fusion(), all_in_one(),  mg_wfbp_fusion(), optimal_fusion(), robust_fusion(), cupcake_fusion(),
-      buckets(),   threshold(),   modules(),        nearby_layers(),  equal_groups(),  partitions(),
-      bayesian(),  random_caps(), grid_of_caps(),   sweep(),          autotune(),      planned(),
+      no_fusion(),      all_in_one(),   mg_wfbp_fusion(), optimal_fusion(), robust_fusion(),
+      cupcake_fusion(), buckets(),      threshold(),      modules(),        nearby_layers(),
+      blocks(),         equal_groups(), partitions(),     bayesian(),       random_caps(),
+      grid_of_caps(),   sweep(),        autotune(),       planned(),
   };
   return all;
 }

@@ -1,5 +1,6 @@
 #include "planner/run/predict.hpp"
 
+#include <string>
 #include <utility>
 
 #include "planner/run/cost_warnings.hpp"
@@ -13,6 +14,12 @@ Run run(const Setting& setting, const Schedule& schedule) {
   const Metrics metrics = summarize(setting, simulated);
   std::vector<Warning> warnings = std::move(choice.warnings);
   for (Warning& warning : cost_warnings(setting, simulated)) warnings.push_back(std::move(warning));
+  if (schedule.options.stage == 2 && setting.conditions.accumulation_steps > 1) {
+    const std::string text =
+        "stage 2: frameworks reduce the gradients of every micro-batch; here only those of the last one "
+        "travel, and whole gradients are held until then";
+    warnings.push_back({.subject = text, .weight = 0, .text = text});
+  }
   return {std::move(simulated), std::move(choice.proof), metrics, std::move(warnings)};
 }
 

@@ -158,9 +158,6 @@ Simulated simulate_by_worker(const Setting& setting, CommunicationPlan plan, boo
 
 Simulated simulate_groups(const Setting& setting, const Schedule& schedule, Groups groups,
                           std::vector<TransferCost> transfers, bool with_path) {
-  if (schedule.options.stage == 2 && setting.conditions.accumulation_steps > 1)
-    throw Unsupported("1 with stage 2, which reduces the gradients of every micro-batch",
-                      fmt::to_string(setting.conditions.accumulation_steps), "/accumulation_steps");
   Program program = schedule.pipeline->program(static_cast<std::uint32_t>(groups.size()), schedule.options);
   CommunicationPlan plan = {
       .groups = std::move(groups), .transfers = std::move(transfers), .program = std::move(program)};

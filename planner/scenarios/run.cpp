@@ -307,6 +307,17 @@ Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& sch
   });
 }
 
+Fronted memory_front(const Scenario& scenario, std::int64_t workers, const Schedule& schedule) {
+  if (!scenario.conditions.memory) scenario.file.at("memory");  // throws
+  return supported(scenario, workers, schedule, [&]() -> Fronted {
+    const Setting setting(scenario.profile, scenario.network, workers, all_reduce(scenario, schedule),
+                          scenario.conditions);
+    planner::MemoryFront front = planner::memory_front(setting, schedule);
+    Schedule chosen = planner::schedule_of(schedule, front.plans[front.chosen]);
+    return {.front = std::move(front), .chosen = std::move(chosen)};
+  });
+}
+
 Considered consider(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
                     const planner::ConsiderOptions& options) {
   return supported(scenario, workers, schedule, [&] {

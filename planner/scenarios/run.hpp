@@ -11,6 +11,7 @@
 #include "core/chrome_trace.hpp"
 #include "planner/advise/consider.hpp"
 #include "planner/advise/explain.hpp"
+#include "planner/advise/memory_front.hpp"
 #include "planner/advise/what_if.hpp"
 #include "planner/emit/emit.hpp"
 #include "planner/plan/plan_file.hpp"
@@ -101,6 +102,14 @@ struct PlanOptions {
 /// Makes a plan for one number of workers with one schedule.
 Planned plan(const Scenario& scenario, std::int64_t workers, const planner::Schedule& schedule,
              const PlanOptions& options = {});
+
+struct Fronted {
+  planner::MemoryFront front;
+  planner::Schedule chosen;  ///< the schedule with the groups and options of the plan that was chosen
+};
+
+/// Finds the fastest plans of a sharded schedule for each amount of memory.
+Fronted memory_front(const Scenario& scenario, std::int64_t workers, const planner::Schedule& schedule);
 
 struct Considered {
   planner::Consideration consideration;

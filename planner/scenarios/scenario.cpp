@@ -84,13 +84,15 @@ std::vector<planner::Failure> read_failures(const Field& field) {
 }
 
 planner::MemoryOptions read_memory(const Field& field) {
-  field.allow_only({"optimizer", "gradients_in_buffers"});
+  field.allow_only({"optimizer", "gradients_in_buffers", "cap_bytes"});
   const std::string optimizer = field.at("optimizer").one_of({"sgd", "momentum", "adam"});
-  return {.optimizer_states = optimizer == "adam"       ? 2
-                              : optimizer == "momentum" ? 1
-                                                        : 0,
-          .gradients_in_buffers = flag_at(field, "gradients_in_buffers", false),
-          .cap_bytes = {}};
+  planner::MemoryOptions out = {.optimizer_states = optimizer == "adam"       ? 2
+                                                    : optimizer == "momentum" ? 1
+                                                                              : 0,
+                                .gradients_in_buffers = flag_at(field, "gradients_in_buffers", false),
+                                .cap_bytes = {}};
+  if (const auto cap = field.find("cap_bytes")) out.cap_bytes = cap->integer(1, core::kMaxBytes);
+  return out;
 }
 
 Conditions read_conditions(const Field& field) {

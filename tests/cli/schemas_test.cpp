@@ -334,6 +334,9 @@ TEST_CASE("schema: what the program prints is as the schemas say, and has every 
                 "/properties/break_even/items/properties/pays: between",
                 "/properties/break_even/items/properties/pays: never"});
 
+  check_output("memory-front", {output_of({"plan", "tests/data/schemas/scenario-sharded.json", "--schedule",
+                                           "fsdp", "--memory-front", "--json"})});
+
   const std::string logs = "tests/data/b-caffe/allreduce";
   // numbers of workers are left out in parts only where there are hundreds of them
   check_output("fit",
@@ -370,8 +373,9 @@ TEST_CASE("schema: what the program prints is as the schemas say, and has every 
 
 TEST_CASE("schema: every format is compared with what reads or writes it") {
   // predictions, live-validation and accuracy are written by live runs, whose own tests compare them
-  Words compared = {"results",     "sweep",           "consideration", "fit",   "calibration", "reproduction",
-                    "predictions", "live-validation", "accuracy",      "ranks", "buckets",     "comparison"};
+  Words compared = {"results",      "sweep",       "consideration",   "fit",      "calibration",
+                    "reproduction", "predictions", "live-validation", "accuracy", "ranks",
+                    "buckets",      "comparison",  "memory-front"};
   for (const Format& format : input_formats()) compared.insert(format.name);
   Words all;
   for (const auto& file : std::filesystem::directory_iterator(support::source_dir() / "docs" / "schemas")) {

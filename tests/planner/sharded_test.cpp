@@ -151,11 +151,18 @@ TEST_CASE("sharded: its own keys, and what it does not take") {
   CHECK(schedule.options == PipelineOptions{.prefetch = 0, .reshard_after_forward = true});
   CHECK(schedule.name == "sharded prefetch 0 reshard_after_forward true");
   CHECK(schedule_of(R"("fsdp")").pipeline->name == "sharded");
+  const Schedule kept = schedule_of(R"({"name": "zero3", "kept_groups": 2, "backward_prefetch": 3})");
+  CHECK(kept.options ==
+        PipelineOptions{.kept_groups = 2, .backward_prefetch = 3});  // instead of the preset's
+  CHECK(preset_schedule("zero3").options == PipelineOptions{.reshard_after_forward = true});
+  CHECK(preset_schedule("zero2").options == PipelineOptions{.overlap_gather = false, .stage = 2});
   struct Case {
     std::string text;
     std::string message;
   };
   const std::vector<Case> cases = {
+      {sharded(R"(, "reshard_after_forward": true, "kept_groups": 1)"),
+       "/kept_groups: expected either reshard_after_forward or kept_groups, got both"},
       {sharded(R"(, "prefetch": -1)"), "/prefetch: expected an integer from 0 to 1000000, got -1"},
       {sharded(R"(, "reshard_after_forward": "yes")"),
        R"(/reshard_after_forward: expected true or false, got "yes")"},

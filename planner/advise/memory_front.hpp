@@ -1,0 +1,47 @@
+// The fastest plans of a sharded job for each amount of memory: which layers form a group, how far parameters
+// are gathered ahead, and which groups keep them after forward.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/cost/setting.hpp"
+#include "planner/schedule/schedule.hpp"
+
+namespace planner {
+
+struct ShardedPlan {
+  Groups groups;            ///< of whole layers
+  PipelineOptions options;  ///< with prefetch, backward_prefetch and kept_groups
+  double iteration_us = 0;
+  std::int64_t peak_bytes = 0;
+  /// No plan whose memory is at most that of this one takes less.
+  double lower_bound_us = 0;
+};
+
+struct MemoryFront {
+  std::int64_t workers = 1;
+  std::vector<ShardedPlan> plans;  ///< by growing memory; each is faster than all before it
+  std::size_t chosen = 0;          ///< the fastest within the scenario's cap, or of all
+  std::int64_t looked_at = 0;      ///< plans simulated
+  /// Whether these are the best of all groupings of whole layers, of all numbers of kept groups, and of all
+  /// distances of gathering ahead. Otherwise better ones may exist, down to the lower bounds.
+  bool is_exact = false;
+  bool has_activations = false;
+};
+
+/// The schedule's pipeline must hold shares of parameters, and the setting ask for memory; throws Unsupported
+/// otherwise, and if no plan keeps to the cap.
+MemoryFront memory_front(const Setting& setting, const Schedule& schedule);
+
+/// The schedule with the groups and options of a plan.
+Schedule schedule_of(const Schedule& schedule, const ShardedPlan& plan);
+
+std::string memory_front_text(const MemoryFront& front);
+std::string memory_front_json(const MemoryFront& front);
+
+}  // namespace planner

@@ -1,0 +1,177 @@
+// The fastest plans for each amount of memory: against all plans of small models, and against their bounds.
+
+#include "planner/advise/memory_front.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "planner/run/memory.hpp"
+#include "planner/run/metrics.hpp"
+#include "planner/run/simulated.hpp"
+#include "tests/support/brute_force.hpp"
+#include "tests/support/groups.hpp"
+#include "tests/support/planning.hpp"
+
+namespace planner {
+namespace {
+
+using support::pair_of;
+using support::profile_of;
+using support::Random;
+using support::Scene;
+
+const Schedule& fsdp() {
+  static const Schedule schedule = support::schedule_of(R"("fsdp")");
+  return schedule;
+}
+
+struct Point {
+  std::int64_t bytes;
+  double us;
+};
+
+Point point_of(const Scene& scene, const Groups& groups, const PipelineOptions& options) {
+  Schedule schedule = fsdp();
+  schedule.options = options;
+  const Simulated run =
+      simulate_groups(scene.setting, schedule, groups, make_transfers(scene.setting, schedule), false);
+  return {total(memory_of(scene.setting, run, run.timeline).peak.bytes),
+          summarize(scene.setting, run).iteration_us};
+}
+
+/// All plans of whole layers.
+std::vector<Point> all_points(const Scene& scene) {
+  const Workload& workload = scene.setting.workload;
+  std::vector<Point> out;
+  const auto whole_layers = [&](std::uint32_t begin, std::uint32_t end) {
+    const auto begins_layer = [&](std::uint32_t i) {
+      return i == 0 || i == workload.gradient_count() ||
+             workload.gradients[i].layer != workload.gradients[i - 1].layer;
+    };
+    return begins_layer(begin) && begins_layer(end);
+  };
+  support::for_each_grouping(workload.gradient_count(), 1, support::any_grouping, [&](const Groups& groups) {
+    if (!std::all_of(groups.begin(), groups.end(),
+                     [&](const Group& group) { return whole_layers(group.begin, group.end); }))
+      return;
+    const auto count = static_cast<std::uint32_t>(groups.size());
+    for (std::uint32_t ahead = 0; ahead <= count; ++ahead)
+      for (std::uint32_t behind = 0; behind <= count; ++behind)
+        for (std::uint32_t kept = 0; kept <= count; ++kept)
+          out.push_back(
+              point_of(scene, groups, {.prefetch = ahead, .kept_groups = kept, .backward_prefetch = behind}));
+  });
+  return out;
+}
+
+core::Profile random_layers(Random& random, std::uint32_t count) {
+  std::vector<support::LayerSpec> layers;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    layers.push_back({.forward_us = static_cast<double>(random.below(100)) + 1,
+                      .backward_us = static_cast<double>(random.below(200)) + 1,
+                      .elements = {random.between(1, 4000)}});
+    if (random.one_in(3)) layers.back().elements.push_back(random.between(1, 400));
+  }
+  return profile_of(layers);
+}
+
+TEST_CASE("memory front: of a small model it is that of all plans, and no plan beats its bounds") {
+  for (std::uint32_t seed = 0; seed < 25; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    Conditions conditions = {.iterations = 2, .accumulation_steps = random.between(1, 2)};
+    conditions.memory = MemoryOptions{.optimizer_states = random.between(0, 2)};
+    if (random.one_in(3)) conditions.data_types.gather = core::Dtype::bfloat16;
+    const Scene scene(random_layers(random, 1 + random.below(3)),
+                      pair_of(static_cast<double>(random.below(60)), 0.01), random.between(2, 8), conditions);
+    const std::vector<Point> all = all_points(scene);
+    const MemoryFront front = memory_front(scene.setting, fsdp());
+    CHECK(front.is_exact);
+    REQUIRE(!front.plans.empty());
+    for (std::size_t i = 1; i < front.plans.size(); ++i) {
+      CHECK(front.plans[i].peak_bytes > front.plans[i - 1].peak_bytes);
+      CHECK(front.plans[i].iteration_us < front.plans[i - 1].iteration_us);
+    }
+    for (const Point& point : all) {
+      // some plan of the front is as good in both
+      CHECK(std::any_of(front.plans.begin(), front.plans.end(), [&](const ShardedPlan& plan) {
+        return plan.peak_bytes <= point.bytes && plan.iteration_us <= point.us;
+      }));
+      for (const ShardedPlan& plan : front.plans)
+        if (point.bytes <= plan.peak_bytes) CHECK(point.us >= plan.lower_bound_us * (1 - 1e-9));
+    }
+    for (const ShardedPlan& plan : front.plans) {
+      const Point again = point_of(scene, plan.groups, plan.options);
+      CHECK(again.bytes == plan.peak_bytes);
+      CHECK(again.us == plan.iteration_us);
+    }
+  }
+}
+
+TEST_CASE("memory front: of a larger model it is consistent, and better than what is plain") {
+  for (std::uint32_t seed = 0; seed < 4; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    Conditions conditions = {.iterations = 2};
+    conditions.memory = MemoryOptions{.optimizer_states = 2};
+    const Scene scene(random_layers(random, 20), pair_of(30, 0.01), 4, conditions);
+    const MemoryFront front = memory_front(scene.setting, fsdp());
+    CHECK_FALSE(front.is_exact);
+    CHECK(front.chosen + 1 == front.plans.size());
+    const Run plain = scene.run(fsdp());
+    const std::int64_t bytes = total(memory_of(scene.setting, plain, plain.timeline).peak.bytes);
+    CHECK(std::any_of(front.plans.begin(), front.plans.end(), [&](const ShardedPlan& plan) {
+      return plan.peak_bytes <= bytes && plan.iteration_us <= plain.metrics.iteration_us;
+    }));
+    for (const ShardedPlan& plan : front.plans) {
+      CHECK(plan.lower_bound_us <= plan.iteration_us);
+      CHECK(plan.iteration_us == point_of(scene, plan.groups, plan.options).us);
+    }
+  }
+}
+
+TEST_CASE(
+    "memory front: the fastest plan within the cap is chosen, and one that nothing keeps to is refused") {
+  Conditions conditions = {.iterations = 1, .memory = MemoryOptions{}};
+  const core::Profile profile = profile_of({{2, 5, {10}}, {3, 4, {20}}});
+  const Scene scene(profile, pair_of(2, 0.1), 2, conditions);
+  const MemoryFront all = memory_front(scene.setting, fsdp());
+  REQUIRE(all.plans.size() > 1);
+  CHECK(all.chosen == all.plans.size() - 1);
+  for (std::size_t i = 0; i < all.plans.size(); ++i) {
+    conditions.memory->cap_bytes = all.plans[i].peak_bytes;
+    CHECK(memory_front(Scene(profile, pair_of(2, 0.1), 2, conditions).setting, fsdp()).chosen == i);
+  }
+  conditions.memory->cap_bytes = all.plans.front().peak_bytes - 1;
+  const Scene small(profile, pair_of(2, 0.1), 2, conditions);
+  CHECK_THROWS_AS(memory_front(small.setting, fsdp()), Unsupported);
+  CHECK_THROWS_AS(memory_front(scene.setting, support::schedule_of(R"("ddp")")), Unsupported);
+}
+
+TEST_CASE("blocks: layers whose names agree up to their first number form a group, and runs of others") {
+  core::Profile profile =
+      profile_of({{1, 1, {1}}, {1, 1, {2}}, {1, 1, {3}}, {1, 1, {}}, {1, 1, {4}}, {1, 1, {5}}, {1, 1, {6}}});
+  const std::vector<std::string> names = {"wte",     "wpe",      "h.0.attn.c", "h.0.add",
+                                          "h.0.mlp", "h.10.mlp", "ln_2"};
+  for (std::size_t i = 0; i < names.size(); ++i) profile.layers[i].name = names[i];
+  const Scene scene(profile, pair_of(2, 0.1));
+  std::string got;
+  for (const Group& group : support::fuse(R"("blocks")", scene))
+    got += fmt::format("{} ", group.end - group.begin);
+  CHECK(got == "1 1 2 2 ");
+  const Scene plain(profile_of({{1, 1, {1}}}), pair_of(2, 0.1));
+  const Run run = plain.run(support::schedule_of(R"("fsdp2")"));
+  CHECK(run.groups.size() == 1);
+  REQUIRE(run.warnings.size() == 1);
+  CHECK(run.warnings.front().text ==
+        "fusion blocks: no layer of 'm' has a name that numbers its block, as layers.0.mlp; each layer is a "
+        "group");
+}
+
+}  // namespace
+}  // namespace planner
