@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/emit/behaviour.hpp"
+#include "planner/job/data_types.hpp"
 #include "planner/job/grouping.hpp"
 #include "planner/job/workload.hpp"
 #include "planner/plan/plan_file.hpp"
@@ -27,6 +28,11 @@ struct EmitRequest {
   /// planned.
   std::function<double(const Behaviour&, const Groups&)> iteration_us;
   std::int64_t accumulation_steps = 1;
+  DataTypes types = {};
+
+  /// The element types in which gradients are reduced and parameters gathered.
+  core::Dtype reduce_type() const { return types.reduce.value_or(workload.profile->dtype); }
+  core::Dtype gather_type() const { return types.gather.value_or(workload.profile->dtype); }
 };
 
 struct Emission {

@@ -10,11 +10,15 @@ using planner::TransferCost;
 
 /// The transfers of the schedule, in the same order, so that the plan's groups keep their numbers.
 std::vector<TransferCost> transfers_of(const planner::Setting& setting, const planner::Schedule& schedule,
-                                       bool compresses) {
+                                       const Behaviour& behaviour) {
+  const bool gathers_parameters = behaviour.pipeline->gathers_parameters || behaviour.gathers_at_once;
+  const planner::Wire wire =
+      planner::wire_of(setting.conditions.data_types, setting.workload.profile->dtype, gathers_parameters);
   std::vector<TransferCost> out;
   for (const TransferCost& planned : planner::make_transfers(setting, schedule)) {
     planner::Transfer transfer = planned.transfer();
-    if (!compresses) {
+    transfer.wire = wire;
+    if (!behaviour.compresses) {
       transfer.compressor = {};
       transfer.selective = false;
     }
@@ -37,7 +41,7 @@ const planner::FusionRequest& Prices::request_for(const Behaviour& behaviour) {
   known_.push_back(
       std::make_unique<Framework>(Framework{behaviour, setting_for(*behaviour.pipeline), nullptr}));
   Framework& made = *known_.back();
-  std::vector<TransferCost> transfers = transfers_of(made.setting, schedule_, behaviour.compresses);
+  std::vector<TransferCost> transfers = transfers_of(made.setting, schedule_, behaviour);
   if (behaviour.gathers_at_once)
     made.setting.extras.update +=
         transfers.front().time(core::CollectiveKind::all_gather, made.setting.workload.bytes());

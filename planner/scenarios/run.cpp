@@ -300,7 +300,8 @@ Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& sch
                                        .groups = run.groups,
                                        .workload = setting.workload,
                                        .iteration_us = iteration_us,
-                                       .accumulation_steps = scenario.conditions.accumulation_steps});
+                                       .accumulation_steps = scenario.conditions.accumulation_steps,
+                                       .types = scenario.conditions.data_types});
     }
     if (options.explain) out.explanation = planner::explain(setting, schedule, run);
     return out;

@@ -116,7 +116,7 @@ struct Planned {
                                   [&](const Behaviour& behaviour, const Groups& other) {
                                     return prices.iteration_us(behaviour, other);
                                   },
-                                  accumulation_steps});
+                                  accumulation_steps, scene.setting.conditions.data_types});
   }
 };
 
@@ -234,6 +234,29 @@ TEST_CASE(
   CHECK(has("deepspeed", "\"communication_data_type\": \"bf16\""));
   const Planned full(three(), support::fuse(R"("none")", three()), R"({"pipeline": "zero"})");
   CHECK(full.emit("megatron").text.find("--grad-reduce-in-bf16 ") == std::string::npos);
+}
+
+TEST_CASE("behaviour: the job's own types of collectives are priced and written") {
+  core::Profile profile = three().profile;
+  profile.dtype = core::Dtype::bfloat16;
+  Conditions conditions;
+  conditions.data_types.reduce = core::Dtype::float32;
+  const core::Network network = support::pair_of(50, 0.01);
+  const Scene scene(profile, network, 2, conditions);
+  const Groups each = support::fuse(R"("none")", scene);
+  const Planned planned(scene, each, R"("wfbp")");
+  // 2,000 bytes of gradients are reduced as 4,000: 90 us each, ready at 100, 200 and 300 us.
+  CHECK(planned.emit("ddp").json["makes"]["iteration_us"] == 30 + 390);
+  // Reduce-scatters of 4,000 bytes, 45 us each, end at 345; then 35 us for each gather of 2,000, of which
+  // forward hides all but the first: 345 + 3 * 35 + 10, as a gather is issued when forward has waited for the
+  // one before.
+  CHECK(planned.emit("fsdp").json["makes"]["iteration_us"] == 345 + 3 * 35 + 10);
+  const std::string fsdp = planned.emit("fsdp").text;
+  CHECK(fsdp.find("MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)\n") !=
+        std::string::npos);
+  CHECK(
+      Planned(scene, each, R"({"pipeline": "zero"})").emit("megatron").text.find("--grad-reduce-in-bf16 ") ==
+      std::string::npos);
 }
 
 TEST_CASE("behaviour: a hook compresses all buckets, where that is faster, and others say that they do not") {

@@ -56,7 +56,7 @@ const Target& target() {
 }
 
 std::string text(std::int64_t number, int stage, const EmitRequest& request) {
-  const core::Dtype dtype = request.workload.profile->dtype;
+  const core::Dtype dtype = request.reduce_type();
   const bool is_half = dtype != core::Dtype::float32;
   return fmt::format(
       "ds_config = {{\n"

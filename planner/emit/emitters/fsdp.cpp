@@ -28,6 +28,8 @@ Behaviour behaves(const PlanFile& plan) {
                          "the parameters of a group are gathered before forward, and before backward unless "
                          "they were kept; its gradients are reduce-scattered under backward"};
     out.options.prefetch = std::max(kAlways, plan.options.prefetch.value_or(kAlways));
+    if (plan.options.backward_prefetch)
+      out.options.backward_prefetch = std::max(kAlways, *plan.options.backward_prefetch);
     return out;
   }
   Behaviour out = {.pipeline = &pipeline("zero"),
@@ -64,33 +66,40 @@ bool reshards(const Behaviour& behaviour, std::size_t group) {
 
 std::string_view python_bool(bool value) { return value ? "True" : "False"; }
 
-/// Collectives of half precision have the type that was planned; FSDP's default for them is that of the
-/// parameters.
-std::string policy(core::Dtype dtype) {
-  if (dtype == core::Dtype::float32) return "";
+/// Whether a collective has another type than FSDP's parameters of float32.
+bool has_policy(const EmitRequest& request) {
+  return request.gather_type() != core::Dtype::float32 || request.reduce_type() != core::Dtype::float32;
+}
+
+/// The types of collectives as they were planned.
+std::string policy(const EmitRequest& request) {
+  if (!has_policy(request)) return "";
   return fmt::format(
-      "policy = MixedPrecisionPolicy(param_dtype=torch.{0}, reduce_dtype=torch.{0})  # float32 doubles the "
-      "bytes "
-      "that are reduced\n",
-      core::name(dtype));
+      "policy = MixedPrecisionPolicy(param_dtype=torch.{}, reduce_dtype=torch.{}){}\n",
+      core::name(request.gather_type()), core::name(request.reduce_type()),
+      request.reduce_type() == core::Dtype::float32 ? "" : "  # float32 doubles the bytes that are reduced");
 }
 
 /// The lists of modules to prefetch, if more than one group is gathered ahead.
 std::string prefetch_lists(const std::vector<Wrap>& calls, const Behaviour& behaviour) {
   const std::uint32_t ahead = behaviour.options.prefetch.value_or(1);
-  if (ahead < 2) return "";
+  const std::uint32_t back = behaviour.options.backward_prefetch.value_or(ahead);
+  if (ahead < 2 && back < 2) return "";
   std::vector<std::string> forward(calls.size());
   for (const Wrap& call : calls) forward[calls.size() - 1 - call.group] = call.modules.front();
-  return fmt::format(
-      "units = [parts(modules[name])[0] for name in {0}]  # a module of each group, in forward order\n"
-      "for i, unit in enumerate(units):\n"
-      "    unit.set_modules_to_forward_prefetch(units[i + 1:i + {1}])\n"
-      "    unit.set_modules_to_backward_prefetch(units[max(i - {2}, 0):i][::-1])\n",
-      list_in_quotes(forward), ahead + 1, ahead);
+  std::string out = fmt::format(
+      "units = [parts(modules[name])[0] for name in {}]  # a module of each group, in forward order\n"
+      "for i, unit in enumerate(units):\n",
+      list_in_quotes(forward));
+  if (ahead > 1)
+    out += fmt::format("    unit.set_modules_to_forward_prefetch(units[i + 1:i + {}])\n", ahead + 1);
+  if (back > 1)
+    out += fmt::format("    unit.set_modules_to_backward_prefetch(units[max(i - {}, 0):i][::-1])\n", back);
+  return out;
 }
 
-std::string python(const std::vector<Wrap>& calls, const Behaviour& behaviour, core::Dtype dtype) {
-  const bool is_half = dtype != core::Dtype::float32;
+std::string python(const std::vector<Wrap>& calls, const Behaviour& behaviour, const EmitRequest& request) {
+  const bool is_half = has_policy(request);
   std::string out = is_half ? "import torch\n" : "";
   out += fmt::format(
       "from torch import nn\n"
@@ -103,7 +112,7 @@ std::string python(const std::vector<Wrap>& calls, const Behaviour& behaviour, c
       "modules = dict(model.named_modules())\n"
       "{}"
       "for names, reshards in [  # reshards: released after forward and gathered again before backward\n",
-      is_half ? "MixedPrecisionPolicy, " : "", policy(dtype));
+      is_half ? "MixedPrecisionPolicy, " : "", policy(request));
   bool root_reshards = false;
   for (const Wrap& call : calls)
     if (call.modules.front() != "")
@@ -154,8 +163,7 @@ Emission emit_fsdp(const EmitRequest& request) {
   report.made(made.groups, made.whys);
   add_notes(report, made.calls);
   const Behaviour& behaviour = report.behaviour();
-  return {.text = report.heading() + python(made.calls, behaviour, request.workload.profile->dtype) +
-                  report.remarks(),
+  return {.text = report.heading() + python(made.calls, behaviour, request) + report.remarks(),
           .json = report.json({{"fully_shard", calls_json(made.calls)},
                                {"groups", sizes_json(request.workload, made.groups)},
                                {"reshards", reshards_json(made.groups.size(), behaviour)},

@@ -62,7 +62,7 @@ const Target& target() {
 }
 
 std::string text(std::string_view number, const EmitRequest& request) {
-  const bool is_bf16 = request.workload.profile->dtype == core::Dtype::bfloat16;
+  const bool is_bf16 = request.reduce_type() == core::Dtype::bfloat16;
   return fmt::format("--overlap-grad-reduce {}{}{}{}\n",
                      is_sharded(request.plan) ? "--use-distributed-optimizer " : "",
                      overlaps_gather(request.plan) ? "--overlap-param-gather " : "",
