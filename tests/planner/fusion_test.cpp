@@ -266,10 +266,8 @@ TEST_CASE("fusion: what is not a fusion is refused") {
     std::string message;
   };
   const std::string kinds =
-      "none, all, mg-wfbp, optimal, robust, cupcake, buckets, threshold, modules, layers, groups, "
-      "partitions, bayesian, "
-      "random, "
-      "grid, "
+      "none, all, mg-wfbp, optimal, robust, cupcake, buckets, threshold, modules, layers, blocks, groups, "
+      "partitions, bayesian, random, grid, "
       "sweep, autotune, plan";
   const std::vector<Case> cases = {
       {R"("bucket")", "s.json: /: expected one of " + kinds + R"(, got "bucket", did you mean 'buckets'?)"},

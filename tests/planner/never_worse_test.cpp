@@ -94,6 +94,7 @@ constexpr const char* kPlanners[] = {
     R"("none")",
     R"("all")",
     R"("mg-wfbp")",
+    R"("blocks")",
     R"({"kind": "buckets", "cap_bytes": 26214400, "first_cap_bytes": 1048576})",
     R"("threshold")",
     R"({"kind": "threshold", "cycle_us": 1000})",
