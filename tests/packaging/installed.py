@@ -40,9 +40,15 @@ def check_manual(prefix):
     assert "--sizes" in completed("fusewise", "measure", "--si")
 
 
-def check_library(prefix, folder, cmake):
+def compiled_with(build):
+    """The compiler and the flags of the build, without which its sanitized libraries do not link."""
+    kept = ("CMAKE_CXX_COMPILER:", "CMAKE_CXX_FLAGS:", "CMAKE_EXE_LINKER_FLAGS:")
+    return ["-D" + line for line in (build / "CMakeCache.txt").read_text().splitlines() if line.startswith(kept)]
+
+
+def check_library(prefix, folder, cmake, flags):
     build = folder / "example"
-    run(cmake, "-S", ROOT / "docs" / "examples" / "library", "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}")
+    run(cmake, "-S", ROOT / "docs" / "examples" / "library", "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}", *flags)
     run(cmake, "--build", build)
     scenario = prefix / "share" / "fusewise" / "scenarios" / "googlenet-k80.json"
     shown = run(build / "library_example", scenario)
@@ -62,7 +68,7 @@ def main():
         run(options.cmake, "--install", options.build, "--prefix", prefix)
         check_program(prefix)
         check_manual(prefix)
-        check_library(prefix, folder, options.cmake)
+        check_library(prefix, folder, options.cmake, compiled_with(options.build))
 
 
 if __name__ == "__main__":

@@ -186,7 +186,7 @@ TEST_CASE("host stream: the exact plan is the best grouping of a host, a device 
     CHECK(period_us(profile, scene, run.groups) == doctest::Approx(best).epsilon(1e-6));
     bound_by_host += run.metrics.iteration_us == core::host_bound_us(profile, 1) ? 1 : 0;
   }
-  CHECK(bound_by_host > static_cast<int>(support::seeds(300)) / 30);
+  CHECK(bound_by_host >= static_cast<int>(support::seeds(300)) / 30);
 }
 
 }  // namespace
