@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What the files of a kind are called, and where they are.
+/// Names and place of the bundled files of one kind.
 struct Place {
   std::string_view what;
   std::string_view list;  ///< the word after `fusewise show`

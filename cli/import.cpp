@@ -92,7 +92,7 @@ void import_network(const Options& options, const traces::ImportOptions& import_
   write_or_print(options.network, network_text(imported.network), summary(imported.network));
 }
 
-/// What the traces of several ranks say of one of them.
+/// Facts about one rank that only the traces of several ranks together can tell.
 struct OfRanks {
   std::optional<core::Network> network = {};  ///< from last arrival to last end
   std::vector<std::string> curve_warnings = {};
@@ -127,8 +127,8 @@ void import_kineto(const Options& options, const traces::ImportOptions& import_o
   print(text);
 }
 
-/// What the ranks measured of the group that sums gradients, or of --group; one rank alone does not tell
-/// waiting and transfer apart. The network is used for the prediction, also if it is not written.
+/// Returns the measurements of the group that sums gradients, or of --group, over all ranks. One rank alone
+/// cannot tell waiting from transfer. The network is used for the prediction, also if it is not written.
 OfRanks of_ranks(const Options& options, const ranks::Report& report, const ranks::RankTrace& chosen) {
   OfRanks out;
   const auto take = [&](const traces::Measurements& measured) {
@@ -199,7 +199,7 @@ void read_model(const std::string& file, traces::ImportOptions& into) {
     for (const core::Tensor& tensor : layer.tensors) into.parameters.push_back(tensor.elements);
 }
 
-/// What an iteration of one worker takes beyond its layers is the profile's `other_us`.
+/// Sets the profile's `other_us` to the time that an iteration of one worker takes beyond its layers.
 core::Profile with_iteration(core::Profile profile, double iteration_ms) {
   const double layers_us = core::forward_us(profile) + core::backward_us(profile);
   const double iteration_us = 1e3 * iteration_ms;

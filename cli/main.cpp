@@ -18,7 +18,7 @@ constexpr int kEnvironmentFailed = 1;
 constexpr int kWrongInput = 2;
 constexpr int kOutOfTolerance = 3;
 
-/// What to do first.
+/// Printed when the program is called without arguments: the first commands to try.
 constexpr const char* kStart =
     "fusewise simulates and plans data-parallel training. To begin:\n\n"
     "  fusewise simulate googlenet-k80                how long iterations take, under every schedule\n"

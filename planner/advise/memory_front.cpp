@@ -68,7 +68,7 @@ class Bound {
     of_all_us_ = lower_bound_us(request_of(setting, keeping));
   }
 
-  /// What is kept after forward is held at once when backward begins, so the rest is gathered again.
+  /// Kept parameters are all held when backward begins, so everything beyond this memory is gathered again.
   double us(std::int64_t memory) const {
     const TransferCost& transfer = transfers_.front();
     const std::int64_t dense = setting_.workload.bytes();

@@ -200,7 +200,7 @@ std::vector<double> left_out_ratios(const std::vector<MeasuredOn>& measured, con
   return out;
 }
 
-/// How much farther the prediction reaches than those by which it was tested.
+/// Returns how much farther the prediction reaches than those by which it was tested.
 double reach(const std::vector<MeasuredOn>& measured, std::int64_t workers) {
   double tested = std::numeric_limits<double>::infinity();
   double nearest = std::numeric_limits<double>::infinity();

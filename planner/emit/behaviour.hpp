@@ -1,5 +1,5 @@
-// What a framework does with the gradients of an iteration, as data: a plan is priced as this, and written
-// for it.
+// Describes as data how a framework communicates the gradients of an iteration. Plans are priced by it, and
+// written for it.
 
 #pragma once
 
@@ -13,7 +13,7 @@ struct Behaviour {
   const Pipeline* pipeline = nullptr;  ///< the collectives of an iteration, and when each is issued
   PipelineOptions options = {};        ///< how many of them are in flight, and which are repeated
   bool compresses = false;             ///< whether the plan's compressors are applied
-  /// Whether all parameters are gathered in one collective between the update and the next forward pass.
+  /// True if all parameters are gathered in one collective between the update and the next forward pass.
   bool gathers_at_once = false;
   std::string_view words;  ///< the same as a phrase for people
 

@@ -44,11 +44,11 @@ struct Emission {
   nlohmann::ordered_json json;
 };
 
-/// What is known of a framework, besides how to write a plan for it.
+/// A framework: its behaviour, and what was verified of it.
 struct Target {
   std::string_view name;
   std::string_view framework;
-  /// What it does when it is told to run this plan: the nearest to the plan's pipeline that it can do.
+  /// Returns its behaviour under this plan: the nearest to the plan's pipeline that the framework can do.
   Behaviour (*behaves)(const PlanFile& plan);
   std::vector<std::string_view> verified;  ///< what was compared with which release
   std::vector<std::string_view> does_not;  ///< what a user might expect of it, and it does not do

@@ -1,4 +1,4 @@
-// What a scenario says about the memory of a worker besides its element types.
+// The keys of a scenario about the memory of a worker, except its element types.
 
 #pragma once
 

@@ -57,8 +57,8 @@ struct ByLayer {
   bool operator==(const ByLayer&) const = default;
 };
 
-/// What each worker holds its share of alone, and not whole, between iterations. Each includes those before
-/// it; `gradients` and `parameters` are then whole only around the compute that needs them.
+/// The state of which each worker holds only its own share between iterations. Each value includes those
+/// before it; `gradients` and `parameters` are then whole only around the compute that needs them.
 enum class Sharding { nothing, optimizer, gradients, parameters };
 
 /// The collectives of one iteration in channel order; those issued for a pass run when the pass reaches them.

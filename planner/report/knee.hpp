@@ -23,7 +23,7 @@ struct Knee {
 
 std::vector<Knee> knees(const scenarios::Results& results);
 
-/// Where a single worker would be worth its price no longer: the share of its own throughput that it adds.
+/// An added worker is worth its price if it adds at least this share of the throughput of a worker alone.
 constexpr double kWorthwhile = 0.5;
 
 }  // namespace report

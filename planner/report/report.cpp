@@ -71,7 +71,7 @@ std::string knee_line(const Knee& knee, std::int64_t min, std::int64_t max) {
       knee.schedule, knee.workers);
 }
 
-/// What a person should know first, in sentences.
+/// Writes the most important findings as sentences.
 std::vector<std::string> advice(const Results& results, const std::vector<Knee>& all) {
   const std::vector<std::int64_t> counts = worker_counts(results);
   const Entry& best = fastest(results, counts.back());

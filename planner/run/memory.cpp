@@ -156,7 +156,7 @@ class Accounts {
     }
   }
 
-  /// What is there from the beginning to the end.
+  /// Adds the memory that is held from the beginning to the end.
   void add_lasting() {
     const DataTypes& types = setting_.conditions.data_types;
     const std::int64_t updated = types.master ? core::bytes_per_element(*types.master) : element_.parameters;
@@ -271,7 +271,7 @@ class Accounts {
     for (std::uint32_t i = groups()[group].begin; i < groups()[group].end; ++i) gradients_.until(i, time);
   }
 
-  /// What was reduced of a group is needed up to this time.
+  /// Keeps the reduced gradients of a group up to this time.
   void used(std::uint32_t group, Time time) {
     shards_.until(group, time);
     if (!drops_gradients()) gradients_until(group, time);

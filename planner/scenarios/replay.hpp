@@ -12,7 +12,7 @@
 
 namespace scenarios {
 
-/// What a trace measured of an iteration.
+/// An iteration as a trace measured it.
 struct MeasuredIteration {
   double iteration_us = 0;
   double exposed_us = 0;                   ///< of it, communication that no kernel hid, with waiting
@@ -29,7 +29,7 @@ struct Replay {
   double rest_us = 0;       ///< other work, copies, and waits for the host
   double exposed_us = 0;    ///< communication that nothing hides
   double waiting_us = 0;    ///< for slower workers, as measured
-  /// What is missing of the measured iteration and is taken for waiting for slower workers.
+  /// The part of the measured iteration that is not predicted, taken for waiting for slower workers.
   double added_waiting_us = 0;
   double iteration_us = 0;  ///< simulated with it
 };

@@ -66,7 +66,7 @@ struct RunOptions {
 /// Throws InputError that names the place in the scenario if something cannot be simulated.
 Results run(const Scenario& scenario, const RunOptions& options = {});
 
-/// What one worker did under one schedule.
+/// The timeline of one worker under one schedule.
 struct WorkerTimeline {
   std::string schedule;
   std::string process;  ///< the schedule, the worker and the number of workers, in words

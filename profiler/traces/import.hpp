@@ -30,7 +30,7 @@ void merge_tensors(core::ProfileLayer& layer);
 /// beyond the last. No size costs more than a larger one.
 std::vector<std::pair<double, double>> continued(std::vector<std::pair<double, double>> points);
 
-/// What the curves of continued series assume about sizes that were not measured.
+/// Words for the assumption of continued curves about sizes that were not measured.
 std::vector<std::string> curve_warnings(const std::vector<Series>& series);
 
 /// Returns a network of measured curves.

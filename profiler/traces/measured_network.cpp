@@ -70,7 +70,7 @@ std::vector<std::size_t> points_with_steady_end(const std::vector<std::pair<doub
 }
 
 std::vector<std::pair<double, double>> continued(std::vector<std::pair<double, double>> points) {
-  // What takes longer than a larger size has waited.
+  // A size that took longer than a larger one included waiting, so it gets the time of the larger one.
   for (std::size_t i = points.size() - 1; i-- > 0;)
     points[i].second = std::min(points[i].second, points[i + 1].second);
   constexpr double kStartupUs = 10;

@@ -1,4 +1,4 @@
-// What somebody meets who uses the program for the first time.
+// The first steps of a new user: names of bundled files, defaults, messages, and output on terminals.
 
 #include <algorithm>
 #include <cstdio>
@@ -172,7 +172,7 @@ TEST_CASE("quiet: neither warnings nor progress, but errors and results") {
   CHECK(run_program({"--quiet", "simulate", "no-such-file.json"}).err.find("no-such-file.json: /:") == 0);
 }
 
-/// What a command prints on a terminal.
+/// Returns the output of a command that runs on a terminal.
 std::string on_terminal(const std::string& command) {
   FILE* const out = ::popen(("script -qec '" + command + "' /dev/null 2>&1 </dev/null").c_str(), "r");
   REQUIRE(out != nullptr);

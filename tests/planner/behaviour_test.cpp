@@ -1,5 +1,5 @@
-// What frameworks do, priced: waiting for the bucket before, gathers one ahead, one gather of all parameters,
-// and hooks that compress all buckets alike.
+// Prices of the behaviour of frameworks: waiting for the previous bucket, gathers one ahead, one gather of
+// all parameters, and hooks that compress all buckets alike.
 
 #include <algorithm>
 #include <string>

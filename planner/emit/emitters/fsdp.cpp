@@ -150,7 +150,7 @@ ordered_json calls_json(const std::vector<Wrap>& calls) {
   return out;
 }
 
-/// By group, in backward order.
+/// Lists the groups in backward order.
 ordered_json reshards_json(std::size_t groups, const Behaviour& behaviour) {
   ordered_json out = ordered_json::array();
   for (std::size_t group = 0; group < groups; ++group) out.push_back(reshards(behaviour, group));

@@ -59,7 +59,7 @@ std::string python(const ordered_json& plans) {
          "    return manual_overlap_bucketing(graph_module, module_bucket_plans, insert_overlap_deps=True)\n";
 }
 
-/// By bucket, in forward order. The pass knows no name for the model itself.
+/// Returns the modules of each bucket in forward order. The pass knows no name for the model itself.
 std::vector<std::vector<std::string>> plans_of(const ModuleGroups& made) {
   std::vector<std::vector<std::string>> forward(made.calls.size());
   for (const Wrap& call : made.calls) forward[forward.size() - 1 - call.group] = call.modules;

@@ -1,4 +1,4 @@
-// What a kernel of communication in a trace does, and how much it carries.
+// Reads the kind and the size of a collective from its kernel in a trace.
 
 #pragma once
 
@@ -12,13 +12,14 @@
 
 namespace kineto {
 
-/// What a kernel that communicates does: its collective's name, or else its own.
+/// Returns the name of a kernel's collective, or else the kernel's own name.
 std::string_view collective_name(const Trace& trace, const Kernel& kernel);
 
 /// Returns nothing for what networks do not describe: broadcasts, all-to-alls, point to point.
 std::optional<core::CollectiveKind> kind_of(const Trace& trace, const Kernel& kernel);
 
-/// How many take part: all processes of the job where the trace does not say; 0: not known.
+/// Returns the number of workers that take part: all processes of the job if the trace does not say; 0 if
+/// that is not known.
 std::int64_t group_size(const Trace& trace, const Kernel& kernel);
 
 /// The size of a collective as networks define it: the total for scattered and gathered data; 0: not known.

@@ -16,8 +16,8 @@ struct Bucket {
   std::int64_t elements = 0;
 };
 
-/// What sums the gradients of each step, in the order in which it was launched: the reduce-scatters, or the
-/// all-reduces of a trace without any.
+/// Returns the collectives that sum the gradients of each step, in the order of their launches: the
+/// reduce-scatters, or the all-reduces of a trace that has none.
 std::vector<std::vector<Bucket>> buckets_of(const Trace& trace, const Calls& calls);
 
 /// Sets the elements of every gradient. `parameters` are the sizes of the model's parameters in the order of

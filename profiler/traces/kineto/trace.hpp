@@ -68,7 +68,7 @@ struct Launch {
   TextId thread{};
 };
 
-/// What a kernel, an operator or an annotation says about a collective; texts may be empty.
+/// A collective as a kernel, an operator or an annotation describes it; texts may be empty.
 struct Collective {
   TextId name{};
   TextId dtype{};

@@ -208,7 +208,7 @@ std::int64_t median(std::vector<std::int64_t>& values) {
   return *middle;
 }
 
-/// What is added to the times of a rank: offset + drift * time.
+/// The correction that is added to the times of a rank: offset + drift * time.
 struct Correction {
   std::int64_t offset_ns = 0;
   double drift = 0;
