@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +19,30 @@
 #include "core/staged_file.hpp"
 #include "tests/support/needs.hpp"
 #include "tests/support/temporary_folder.hpp"
+
+namespace {
+
+/// A file or folder that was brought to disk, and what stood under the name that a test watches at that
+/// moment.
+struct Sync {
+  bool is_folder = false;
+  std::string under_name;
+};
+
+std::filesystem::path watched_name;
+std::vector<Sync>* syncs = nullptr;
+
+}  // namespace
+
+/// Stands before the C library's function in this program, so that a test sees when it is called.
+extern "C" int fsync(int fd) {
+  struct stat status = {};
+  if (syncs != nullptr && ::fstat(fd, &status) == 0)
+    syncs->push_back(
+        {.is_folder = S_ISDIR(status.st_mode),
+         .under_name = std::filesystem::exists(watched_name) ? support::contents(watched_name) : "nothing"});
+  return static_cast<int>(::syscall(SYS_fsync, fd));
+}
 
 namespace core {
 namespace {
@@ -58,6 +83,23 @@ TEST_CASE("files: a file that is there is replaced") {
   write_file(folder / "f", "new");
   CHECK(contents(folder / "f") == "new");
   CHECK(folder.count() == 1);
+}
+
+TEST_CASE("files: a text is on disk before it gets its name, and the name is before the call returns") {
+  const TemporaryFolder folder;
+  watched_name = folder / "f";
+  for (const std::string before : {"nothing", "old"}) {
+    if (before == "old") folder.put("f", before);
+    std::vector<Sync> seen;
+    syncs = &seen;
+    write_file(watched_name, "new");
+    syncs = nullptr;
+    REQUIRE(seen.size() == 2);
+    CHECK(!seen[0].is_folder);
+    CHECK(seen[0].under_name == before);
+    CHECK(seen[1].is_folder);
+    CHECK(seen[1].under_name == "new");
+  }
 }
 
 TEST_CASE("files: permissions are those that any new file gets") {

@@ -179,6 +179,24 @@ TEST_CASE("fit: alpha and beta come back from rings on several numbers of worker
   CHECK(curve_of(found, 16).us(1 << 18) == doctest::Approx(found.us(16, 1 << 18)).epsilon(1e-9));
 }
 
+TEST_CASE("fit: where one fit for each number of workers takes too long, several are left out at once") {
+  // A fit of one algorithm counts as sizes^2 + 10 rows, and 1e8 are done: 2,000 sizes on 60 numbers of
+  // workers make 4e6 + 1.2e6, so that there are 19 fits. The first leaves out the 1st, 20th, 39th and 58th
+  // number.
+  const auto parts = [](std::int64_t numbers, double sizes_of_each) {
+    std::vector<Series> all;
+    for (std::int64_t workers = 2; workers < 2 + numbers; ++workers)
+      all.push_back(series_of(workers, sizes(1024, 1024 * sizes_of_each, 1024),
+                              [&](double bytes) { return ring(static_cast<double>(workers), bytes); }));
+    const LinkFit found = fit_link(all, "ring", {});
+    REQUIRE(found.left_out.has_value());
+    CHECK(found.left_out->max < 1.001);
+    return found.left_out->parts;
+  };
+  CHECK(parts(60, 10) == 60);
+  CHECK(parts(60, 2000) == 19);
+}
+
 TEST_CASE(
     "fit: what was measured of several algorithms has a link each, by the algorithm that the log says") {
   traces::Measurements all;

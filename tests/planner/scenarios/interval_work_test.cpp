@@ -1,0 +1,67 @@
+// How many samples the prediction intervals of a scenario take: as many as a second allows, counted in steps.
+
+#include <string>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "planner/scenarios/run.hpp"
+#include "tests/support/random_scenario.hpp"
+
+namespace scenarios {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// All workers differ by jitter, so that each of them is simulated: a sample takes about as many steps as 15
+/// times the tasks of all workers.
+Results results_on(std::int64_t workers, const RunOptions& options = {}) {
+  ordered_json network = support::network_json();
+  network["link"] = {{"alpha_us", 10}, {"beta_us_per_byte", 0.001}};
+  ordered_json scenario = {
+      {"format", "fusewise.scenario"},
+      {"version", 1},
+      {"profile", support::profile_json({{{"name", "l"},
+                                          {"kind", "k"},
+                                          {"forward_us", 100},
+                                          {"backward_us", 200},
+                                          {"forward_spread_us", 10},
+                                          {"tensors", {{{"name", "t"}, {"elements", 1000}}}}}})},
+      {"network", network},
+      {"workers", {workers}},
+      {"schedules", {"wfbp"}},
+      {"jitter", {{"distribution", "lognormal"}, {"sigma", 0.1}, {"seed", 1}}}};
+  return run(read_scenario(core::Field::parse(scenario.dump(), "s.json")), options);
+}
+
+TEST_CASE("intervals: samples are fewer where one takes longer, and none is taken where 40 are too many") {
+  const auto few = results_on(1000);
+  REQUIRE(few.entries[0].interval.has_value());
+  CHECK(few.entries[0].interval->samples == planner::kMaxSamples);
+  CHECK(few.warnings.empty());
+
+  const auto many = results_on(100'000);
+  REQUIRE(many.entries[0].interval.has_value());
+  CHECK(many.entries[0].interval->samples >= planner::kMinSamples);
+  CHECK(many.entries[0].interval->samples < planner::kMaxSamples);
+  CHECK(many.warnings.empty());
+
+  const auto too_many = results_on(1'000'000);
+  CHECK(!too_many.entries[0].interval.has_value());
+  REQUIRE(too_many.warnings.size() == 1);
+  CHECK(too_many.warnings[0].starts_with(
+      "1000000 workers, schedule 'wfbp': no interval, as 40 simulations of "));
+  CHECK(too_many.warnings[0].ends_with(" steps are too many; --samples 40 makes it"));
+}
+
+TEST_CASE("intervals: a number of samples that was asked for is taken, and 0 takes none") {
+  const auto asked = results_on(1000, {.samples = 7});
+  REQUIRE(asked.entries[0].interval.has_value());
+  CHECK(asked.entries[0].interval->samples == 7);
+  const auto none = results_on(1'000'000, {.samples = 0});
+  CHECK(!none.entries[0].interval.has_value());
+  CHECK(none.warnings.empty());
+}
+
+}  // namespace
+}  // namespace scenarios
