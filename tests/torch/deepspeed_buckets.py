@@ -9,15 +9,12 @@ of gradients that had been ready before, and compared with the emission's JSON. 
 a GPU, cannot be seen here. Exits with 1 at the first emission that does not hold, and names its seed.
 """
 
-import argparse
-import json
 import os
 import random
-import subprocess
-import sys
-import tempfile
 
-WORLD = 2
+import two_ranks
+from two_ranks import WORLD, check
+
 DEADLINE_S = 280
 PADDING = 64  # elements that DeepSpeed may add to the parameters before it divides them
 
@@ -84,9 +81,8 @@ def train(line, emission, events, ready):
     return out
 
 
-def run_rank(rank, store, cases):
+def results_on_rank(rank, store, cases):
     os.environ.update(DS_ACCELERATOR="cpu", RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(WORLD))
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     import deepspeed
     import torch
     torch.set_num_threads(1)
@@ -94,18 +90,12 @@ def run_rank(rank, store, cases):
     events, ready = [], [0]
     record(events, ready)  # before DeepSpeed looks which collectives there are
     deepspeed.init_distributed("gloo", auto_mpi_discovery=False, verbose=False)
-    results = [train(line, emission, events, ready) for line, emission in json.load(open(cases))]
-    if rank == 0:
-        print(json.dumps({"release": deepspeed.__version__, "results": results}), file=sys.stderr)
+    results = [train(line, emission, events, ready) for line, emission in cases]
     torch.distributed.destroy_process_group()
+    return deepspeed.__version__, results
 
 
 # ---- what the emission says
-
-
-def check(name, what, got, wanted):
-    if got != wanted:
-        sys.exit(f"{name}: {what}: got {got}, expected {wanted}")
 
 
 def check_case(seed, line, emission, result):
@@ -125,39 +115,9 @@ def check_case(seed, line, emission, result):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("driver", nargs="?")
-    parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--rank", type=int)
-    parser.add_argument("--store")
-    parser.add_argument("--cases")
-    arguments = parser.parse_args()
-    if arguments.rank is not None:
-        return run_rank(arguments.rank, arguments.store, arguments.cases)
-    if arguments.driver is None:
-        parser.error("expected the driver")
-    lines = [case(seed) for seed in range(arguments.seeds)]
-    answers = subprocess.run([arguments.driver], input="\n".join(map(json.dumps, lines)) + "\n", text=True,
-                             stdout=subprocess.PIPE, check=True, timeout=DEADLINE_S).stdout.splitlines()
-    emissions = [json.loads(answer) for answer in answers]
-    with tempfile.TemporaryDirectory() as folder:
-        cases, store = os.path.join(folder, "cases.json"), os.path.join(folder, "store")
-        with open(cases, "w") as file:
-            json.dump(list(zip(lines, emissions)), file)
-        ranks = [subprocess.Popen([sys.executable, __file__, "--rank", str(rank), "--store", store, "--cases", cases],
-                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for rank in range(WORLD)]
-        try:
-            said = [rank.communicate(timeout=DEADLINE_S)[1] for rank in ranks]
-        finally:
-            for rank in ranks:
-                rank.kill()
-        if any(rank.returncode for rank in ranks):
-            sys.exit(said[0][-2000:] + f"\nthe ranks ended with {[rank.returncode for rank in ranks]}")
-    answer = json.loads(next(text for text in said[0].splitlines() if text.startswith('{"release"')))
-    for seed, (line, emission, result) in enumerate(zip(lines, emissions, answer["results"])):
-        check_case(seed, line, emission, result)
-    print(f"{len(lines)} random models and plans: DeepSpeed {answer['release']} runs the collectives that each emission "
-          "says, when it says")
+    emissions, release = two_ranks.run(__doc__, 10, DEADLINE_S, case, results_on_rank, check_case)
+    print(f"{len(emissions)} random models and plans: DeepSpeed {release} runs the collectives that each emission says, "
+          "when it says")
 
 
 if __name__ == "__main__":

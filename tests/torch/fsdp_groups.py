@@ -9,19 +9,15 @@ number of layers that had run when each was issued, and compared with the emissi
 emission that does not hold, and names its seed.
 """
 
-import argparse
-import json
-import os
 import random
-import subprocess
-import sys
-import tempfile
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
-WORLD = 2
+import two_ranks
+from two_ranks import WORLD, check
+
 DEADLINE_S = 240
 
 
@@ -125,23 +121,16 @@ def run_case(number, emission, recorder):
     return out
 
 
-def run_rank(rank, store, cases):
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+def results_on_rank(rank, store, cases):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=WORLD)
     recorder = Recorder()
-    results = [run_case(seed, emission, recorder) for seed, emission in json.load(open(cases))]
-    if rank == 0:
-        print(json.dumps({"release": torch.__version__, "results": results}))
+    results = [run_case(seed, emission, recorder) for seed, (_, emission) in enumerate(cases)]
     dist.destroy_process_group()
+    return torch.__version__, results
 
 
 # ---- what the emission says
-
-
-def check(name, what, got, wanted):
-    if got != wanted:
-        sys.exit(f"{name}: {what}: got {got}, expected {wanted}")
 
 
 def layers_before(model, elements_forward):
@@ -193,40 +182,10 @@ def check_case(seed, line, emission, result):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("driver", nargs="?")
-    parser.add_argument("--seeds", type=int, default=60)
-    parser.add_argument("--rank", type=int)
-    parser.add_argument("--store")
-    parser.add_argument("--cases")
-    arguments = parser.parse_args()
-    if arguments.rank is not None:
-        return run_rank(arguments.rank, arguments.store, arguments.cases)
-    if arguments.driver is None:
-        parser.error("expected the driver")
-    lines = [case(seed) for seed in range(arguments.seeds)]
-    answers = subprocess.run([arguments.driver], input="\n".join(map(json.dumps, lines)) + "\n", text=True,
-                             stdout=subprocess.PIPE, check=True, timeout=DEADLINE_S).stdout.splitlines()
-    emissions = [json.loads(answer) for answer in answers]
-    with tempfile.TemporaryDirectory() as folder:
-        cases, store = os.path.join(folder, "cases.json"), os.path.join(folder, "store")
-        with open(cases, "w") as file:
-            json.dump(list(enumerate(emissions)), file)
-        ranks = [subprocess.Popen([sys.executable, __file__, "--rank", str(rank), "--store", store, "--cases", cases],
-                                  stdout=subprocess.PIPE, text=True) for rank in range(WORLD)]
-        try:
-            out = [rank.communicate(timeout=DEADLINE_S)[0] for rank in ranks]
-        finally:
-            for rank in ranks:
-                rank.kill()
-        if any(rank.returncode for rank in ranks):
-            sys.exit(f"the ranks ended with {[rank.returncode for rank in ranks]}")
-    answer = json.loads(out[0])
-    for seed, (line, emission, result) in enumerate(zip(lines, emissions, answer["results"])):
-        check_case(seed, line, emission, result)
+    emissions, release = two_ranks.run(__doc__, 60, DEADLINE_S, case, results_on_rank, check_case)
     made = sum(emission["groups_reproduced"] for emission in emissions)
-    print(f"{len(lines)} random models and plans: FSDP2 of PyTorch {answer['release']} runs the collectives that each "
-          f"emission says; {made} plans as planned")
+    print(f"{len(emissions)} random models and plans: FSDP2 of PyTorch {release} runs the collectives that each emission "
+          f"says; {made} plans as planned")
 
 
 if __name__ == "__main__":
