@@ -83,6 +83,9 @@ void plans() {
   bench_optimal({"compressed, decoding free", 10'000, kEncoded, large});
   bench_optimal({"compressed", 10'000, kDecoded, large});
   bench_optimal({"dear", 10'000, kDear, large});
+  const Bound huge = {.ms = 1000, .mb = 200};
+  bench_optimal({"wfbp", 100'000, kWfbp, huge});
+  bench_optimal({"wfbp, no alpha", 100'000, kWfbp, huge, 0});
   bench_optimal({"2 algorithms x 3 compressors", 161, kChoices});
   bench_optimal({"exactly 8 groups", 161, kEightGroups});
   for (const char* const schedule : {kWfbp, kEncoded, kDecoded, kDear}) bench_evaluate(schedule);

@@ -6,6 +6,7 @@
 
 #include "planner/choose/iteration_models.hpp"
 #include "planner/choose/model_parts.hpp"
+#include "planner/choose/straight_channel.hpp"
 
 namespace planner {
 namespace {
@@ -49,6 +50,21 @@ class ChannelProblem {
   static State start() { return {}; }
   static State min(std::uint32_t /*cut*/) { return {}; }
   bool longer_costs_more() const { return channel_.longer_costs_more() && coding_grows(spec_); }
+
+  /// The optimum of all groupings where a group costs nothing but a curve that never falls; none elsewhere.
+  std::optional<OptimalGroups> optimal_at_once() const {
+    const TransferCost& transfer = spec_.transfers.front();
+    const bool is_plain = transfer.workers() == 1 || transfer.transfer().compressor.is_none();
+    if (kCoding != Codec::none || transfers() > 1 || !is_plain || !channel_.longer_costs_more()) return {};
+    const StraightChannel channel = {.ready = channel_.ready(),
+                                     .bytes_before = spec_.workload.bytes_before,
+                                     .curve = transfer.costs().of(CollectiveKind::all_reduce).curve,
+                                     .wire = transfer.wire_bytes(CollectiveKind::all_reduce, 1)};
+    const std::vector<Time> ends = earliest_ends(channel);
+    const Time by = std::max(spec_.workload.backward_total, ends.back());
+    return OptimalGroups{
+        .groups = simplest_groups(channel, ends, by), .value = rest_ + by, .largest_front = 1};
+  }
 
   Step step(std::uint32_t begin, std::uint32_t end, std::uint32_t transfer, Time tick = {}) const {
     const std::int64_t bytes = bytes_between(spec_.workload, begin, end);

@@ -71,6 +71,7 @@ class Channel {
   }
 
   bool longer_costs_more() const { return longer_costs_more_; }
+  const std::vector<sim::Time>& ready() const { return ready_; }
 
   /// The earliest start of a group after `cut`, even if the channel is free.
   sim::Time next_start(std::uint32_t cut) const { return ready_[cut]; }
@@ -91,7 +92,8 @@ class Channel {
 std::size_t max_kept(std::uint32_t gradients, std::uint32_t transfers);
 
 /// A model whose value is given by a Pareto problem. Besides the requirements of ParetoSearch, the problem
-/// has `Step step(begin, end, transfer, tick)` and `void prepare_bounds()`.
+/// has `Step step(begin, end, transfer, tick)` and `void prepare_bounds()`, and may have `optimal_at_once()`,
+/// the optimum of all groupings, or none where the search has to find it.
 template <typename Problem>
 class ParetoModel final : public IterationModel {
  public:
@@ -108,6 +110,9 @@ class ParetoModel final : public IterationModel {
   sim::Time lower_bound() const override { return prepared().bound(problem_.start(), 0); }
 
   OptimalGroups optimal(const GroupRules& rules) const override {
+    if constexpr (requires { problem_.optimal_at_once(); })
+      if (rules.allow_everything())
+        if (auto found = problem_.optimal_at_once()) return *std::move(found);
     return ParetoSearch(prepared(), rules, max_kept(problem_.count(), problem_.transfers())).run();
   }
 
