@@ -22,6 +22,8 @@ constexpr double kShareOfPeak = 0.7;
 constexpr double kShareOfTensorCorePeak = 0.5;
 constexpr double kShareOfBandwidth = 0.8;
 constexpr double kLaunchUs = 5;
+/// Sorting positions by expert, three grouped products, the gated product, and the weighted sum.
+constexpr double kExpertLaunches = 6;
 
 /// The work of one pass over a layer for a whole batch.
 struct Work {
@@ -65,6 +67,7 @@ Sizes sizes(const Model& model, const Layer& layer, const Setting& setting) {
   if (const auto& shared = layer.shared_weight)
     sizes.weights += static_cast<double>(model.layers[shared->layer].tensors[shared->tensor].elements);
 
+  if (layer.kind == LayerKind::experts) sizes.launches = kExpertLaunches;
   if (const auto* lstm = std::get_if<core::Lstm>(&layer.parameters)) {
     // Each step needs a launch and reads the recurrent half of the weights again.
     const auto steps = static_cast<double>(layer.output.front());

@@ -56,6 +56,7 @@ void position_embedding(Draft& draft);
 void positional_encoding(Draft& draft);
 void rotary(Draft& draft);
 void attention(Draft& draft);
+void experts(Draft& draft);
 void lstm(Draft& draft);
 void lookahead(Draft& draft);
 

@@ -1,6 +1,8 @@
 // Layers on sequences: [length, features].
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -28,6 +30,37 @@ void check_heads(const Draft& draft, std::int64_t features, std::int64_t heads, 
   if (features % heads != 0 || features / heads % multiple != 0)
     draft.refuse(fmt::format("features that divide into {} heads{}", heads, multiple == 2 ? " of pairs" : ""),
                  fmt::to_string(features));
+}
+
+/// Returns q's and k's shape.
+std::pair<Shape, Shape> check_attended(const Draft& draft, const std::vector<Shape>& in,
+                                       const Attention& attention) {
+  if (in.size() == 2) draft.refuse("1 or 3 inputs", "2");
+  if (in.size() == 1) {
+    if (attention.key_value_heads != attention.heads)
+      draft.refuse("3 inputs, as k and v have fewer heads than q", "1");
+    if (in[0][1] % 3 != 0) draft.refuse("features that divide into q, k and v", fmt::to_string(in[0][1]));
+    const Shape third = {in[0][0], in[0][1] / 3};
+    return {third, third};
+  }
+  if (in[1] != in[2] || in[0][1] * attention.key_value_heads != in[1][1] * attention.heads)
+    draft.refuse(attention.key_value_heads == attention.heads
+                     ? "q, k, v of as many features, k and v of one length"
+                     : "q, k, v of as many features per head, k and v of one length",
+                 fmt::format("{}, {}, {}", text(in[0]), text(in[1]), text(in[2])));
+  return {in[0], in[1]};
+}
+
+Attention read_attention(const Draft& draft) {
+  const std::int64_t heads = draft.integer("heads");
+  const Attention out = {.heads = heads,
+                         .key_value_heads = draft.integer_or("key_value_heads", heads),
+                         .causal = draft.boolean_or("causal", false),
+                         .dropout = draft.number_or("dropout", 0, 0, 1)};
+  if (heads % out.key_value_heads != 0)
+    draft.refuse(fmt::format("key_value_heads that divide {} heads", heads),
+                 fmt::to_string(out.key_value_heads));
+  return out;
 }
 
 }  // namespace
@@ -81,19 +114,8 @@ void attention(Draft& draft) {
   const std::vector<Shape> in = draft.inputs(1, 3);
   for (const Shape& shape : in)
     if (shape.size() != 2) draft.refuse("inputs of shape [length, features]", text(shape));
-  Shape query = in[0];
-  Shape key = in.size() == 3 ? in[1] : in[0];
-  if (in.size() == 2) draft.refuse("1 or 3 inputs", "2");
-  if (in.size() == 1) {
-    if (in[0][1] % 3 != 0) draft.refuse("features that divide into q, k and v", fmt::to_string(in[0][1]));
-    query[1] = key[1] = in[0][1] / 3;
-  } else if (in[1] != in[2] || in[0][1] != in[1][1]) {
-    draft.refuse("q, k, v of as many features, k and v of one length",
-                 fmt::format("{}, {}, {}", text(in[0]), text(in[1]), text(in[2])));
-  }
-  const Attention attention = {.heads = draft.integer("heads"),
-                               .causal = draft.boolean_or("causal", false),
-                               .dropout = draft.number_or("dropout", 0, 0, 1)};
+  const Attention attention = read_attention(draft);
+  const auto [query, key] = check_attended(draft, in, attention);
   check_heads(draft, query[1], attention.heads, 1);
   if (attention.causal && query[0] != key[0])
     draft.refuse("a causal attention over one sequence", fmt::format("lengths {} and {}", query[0], key[0]));
@@ -106,6 +128,33 @@ void attention(Draft& draft) {
       4.0 * static_cast<double>(draft.checked_count(query)) * static_cast<double>(key[0]) +
       kSoftmaxFlops * static_cast<double>(scores);
   draft.layer.activation_elements = draft.checked_count(query) + scores;
+}
+
+void experts(Draft& draft) {
+  constexpr double kGateFlops = 2;    // silu and product, for each hidden feature
+  constexpr double kRouterFlops = 5;  // a softmax
+  const std::vector<Shape> in = draft.inputs(2, 2);
+  const Experts experts = {.experts = draft.integer("experts"),
+                           .chosen = draft.integer("chosen"),
+                           .hidden = draft.integer("hidden")};
+  if (experts.chosen > experts.experts)
+    draft.refuse(fmt::format("at most {} chosen experts", experts.experts), fmt::to_string(experts.chosen));
+  if (in[0].size() != 2 || in[1] != Shape{in[0][0], experts.experts})
+    draft.refuse(fmt::format("inputs of shape [length, features] and [length, {}]", experts.experts),
+                 fmt::format("{} and {}", text(in[0]), text(in[1])));
+  const std::int64_t features = in[0][1];
+  draft.layer.parameters = experts;
+  draft.layer.output = in[0];
+  draft.tensor("gate_proj", {experts.experts, experts.hidden, features});
+  draft.tensor("up_proj", {experts.experts, experts.hidden, features});
+  draft.tensor("down_proj", {experts.experts, features, experts.hidden});
+  // Every position has the same number of experts, whichever these are: only they count.
+  const auto hidden = static_cast<double>(draft.checked_count({in[0][0], experts.chosen, experts.hidden}));
+  draft.layer.forward_flops = hidden * (3 * 2.0 * static_cast<double>(features) + kGateFlops) +
+                              kRouterFlops * static_cast<double>(draft.checked_count(in[1]));
+  // Each choice has a copy of its position, both products, their gated product, and its result.
+  draft.layer.activation_elements =
+      draft.checked_count({in[0][0], experts.chosen, 2 * features + 3 * experts.hidden});
 }
 
 void lstm(Draft& draft) {

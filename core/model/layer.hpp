@@ -49,6 +49,7 @@ enum class LayerKind {
   positional_encoding,
   rotary,
   attention,
+  experts,
   lstm,
   lookahead,
   cross_entropy,
@@ -161,11 +162,20 @@ struct Rotary {
 };
 
 /// softmax(q k' / sqrt(features of a head)) v for each head. One input: q, k and v concatenated in its last
-/// dimension; three inputs: q, k, v.
+/// dimension; three inputs: q, k, v. Neighbouring heads of q share one of k and v where these have fewer.
 struct Attention {
   std::int64_t heads = 0;
-  bool causal = false;  ///< a position sees only itself and earlier ones
-  double dropout = 0;   ///< of the softmax's output
+  std::int64_t key_value_heads = 0;  ///< divides heads
+  bool causal = false;               ///< a position sees only itself and earlier ones
+  double dropout = 0;                ///< of the softmax's output
+};
+
+/// A mixture of gated experts, each down(silu(gate(x)) * up(x)): every position is computed by the `chosen`
+/// experts that its second input, the router's output, scores highest, and takes their weighted sum.
+struct Experts {
+  std::int64_t experts = 0;
+  std::int64_t chosen = 0;
+  std::int64_t hidden = 0;  ///< features between the matrices of an expert
 };
 
 /// `layers` stacked layers; a bidirectional one concatenates both directions.
@@ -186,9 +196,10 @@ struct Loss {
   double weight = 1;
 };
 
-using Parameters = std::variant<std::monostate, Input, Conv2d, Pool2d, AdaptivePool2d, Norm,
-                                LocalResponseNorm, Linear, Gelu, Hardtanh, Dropout, Concat, Flatten,
-                                Transpose, Select, Embedding, Rotary, Attention, Lstm, Lookahead, Loss>;
+using Parameters =
+    std::variant<std::monostate, Input, Conv2d, Pool2d, AdaptivePool2d, Norm, LocalResponseNorm, Linear, Gelu,
+                 Hardtanh, Dropout, Concat, Flatten, Transpose, Select, Embedding, Rotary, Attention, Experts,
+                 Lstm, Lookahead, Loss>;
 
 struct Tensor {
   std::string name;  ///< "layer1.0.conv1.weight"

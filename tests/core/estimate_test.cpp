@@ -99,6 +99,21 @@ TEST_CASE("estimate: within 20 % of what others measured") {
   CHECK(iteration_ms("googlenet", "k80", 64) == doctest::Approx(308).epsilon(0.2));
 }
 
+TEST_CASE("estimate: a mixture of experts computes with the chosen ones and reads all weights") {
+  const core::Model model = core::read_model(core::Field::parse(
+      R"({"format": "fusewise.model", "version": 1, "name": "m", "about": "", "batch_size": 10, "dtype": "float32",
+          "input": [{"name": "x", "shape": [100, 40]}, {"name": "scores", "shape": [100, 8]}],
+          "layers": [{"name": "e", "kind": "experts", "experts": 8, "chosen": 2, "hidden": 50,
+                      "inputs": ["x", "scores"]}]})",
+      "m.json"));
+  // 1000 positions x 2 experts x (3 matrices of 40 x 50, and 2 per hidden feature), and the softmax
+  const double flops = 1000 * (2 * (3 * 2 * 40 * 50 + 2 * 50) + 5 * 8);
+  CHECK(estimate(model, kFastMemory).layers[0].forward_us == doctest::Approx(flops / 0.7e6 + 6 * 5));
+  // x and scores in, 2 copies of x, 3 hidden and 1 result of each choice written and read, all weights
+  const double elements = 1000 * (40 + 8 + 2 * (2 * (2 * 40 + 3 * 50)) - 40) + 8 * 3 * 40 * 50;
+  CHECK(estimate(model, kSlowMemory).layers[0].forward_us == doctest::Approx(4 * elements / 800 + 6 * 5));
+}
+
 TEST_CASE("estimate: refuses what a profile cannot hold") {
   CHECK_THROWS_AS((void)estimate(load("llama2-7b"), *device("k80"), {.batch_size = 1'000'000'000}),
                   core::InputError);

@@ -57,6 +57,12 @@ constexpr Expected kExpected[] = {
     {"bert-large", 201, 398, 336'226'108, 21.5},
     {"gpt2", 75, 148, 124'439'808, 146.0},
     {"llama2-7b", 291, 291, 6'738'415'616, 31'450},
+    // 8192 tokens x (weights without the embeddings + 2 x layers x 8192 x features)
+    {"llama3-8b", 291, 291, 8'030'261'248, 79'075},
+    {"llama3-70b", 723, 723, 70'553'706'496, 657'330},
+    // 4096 tokens, active experts alone: 12.75e9 and 2.62e9 weights without the embeddings
+    {"mixtral-8x7b", 259, 323, 46'702'792'704, 56'620},
+    {"deepseek-moe-16b", 309, 363, 16'375'728'128, 12'651},
 };
 
 TEST_CASE("model files: tensors, parameters and operations are the published ones") {
@@ -173,6 +179,36 @@ TEST_CASE("model files: shapes and names of layers one knows") {
   CHECK(layer(lstm, "conv.seq_module.5").output == Shape{32, 41, 150});
   CHECK(layer(lstm, "rnns.0.rnn").tensors.at(0).shape == Shape{3200, 1312});
   CHECK(layer(lstm, "rnns.4.rnn").output == Shape{150, 800});
+}
+
+TEST_CASE("model files: heads that share keys and values, and mixtures of experts") {
+  const Model llama = load("llama3-8b");
+  CHECK(layer(llama, "model.layers.31.self_attn.k_proj").tensors.at(0).shape == Shape{1024, 4096});
+  CHECK(layer(llama, "model.layers.0.self_attn.core").output == Shape{8192, 4096});
+  CHECK(layer(llama, "model.layers.0.mlp.down_proj").tensors.at(0).shape == Shape{4096, 14336});
+  CHECK(layer(load("llama3-70b"), "model.layers.79.self_attn.v_proj").tensors.at(0).shape ==
+        Shape{1024, 8192});
+
+  const Model mixtral = load("mixtral-8x7b");
+  const Layer& experts = layer(mixtral, "model.layers.0.block_sparse_moe.experts");
+  CHECK(experts.output == Shape{4096, 4096});
+  REQUIRE(experts.tensors.size() == 3);
+  CHECK(experts.tensors[0].name == "model.layers.0.block_sparse_moe.experts.gate_proj");
+  CHECK(experts.tensors[0].shape == Shape{8, 14336, 4096});
+  CHECK(experts.tensors[2].shape == Shape{8, 4096, 14336});
+
+  const Model deepseek = load("deepseek-moe-16b");
+  CHECK(layer(deepseek, "model.layers.0.mlp.up_proj").tensors.at(0).shape == Shape{10944, 2048});
+  CHECK(layer(deepseek, "model.layers.1.mlp.gate").output == Shape{4096, 64});
+  CHECK(layer(deepseek, "model.layers.27.mlp.experts").tensors.at(1).shape == Shape{64, 1408, 2048});
+  CHECK(layer(deepseek, "model.layers.27.mlp.shared_experts.down_proj").tensors.at(0).shape ==
+        Shape{2048, 2816});
+  // Elements of the routed experts: the names tell them from shared ones.
+  std::int64_t routed = 0;
+  for (const Layer& each : deepseek.layers)
+    for (const Tensor& tensor : each.tensors)
+      if (tensor.name.find(".experts.") != std::string::npos) routed += tensor.elements;
+  CHECK(routed == std::int64_t{27} * 64 * 3 * 2048 * 1408);
 }
 
 TEST_CASE("model files: tied weights belong to the first layer that has them") {

@@ -226,6 +226,21 @@ TEST_CASE("flops: a multiply-add counts two") {
   CHECK(flops(R"({"kind": "linear", "out_features": 9, "inputs": ["words"]})") == 2 * 5 * 9 * 6);
   CHECK(flops(R"({"kind": "attention", "heads": 3, "inputs": ["words", "words", "words"]})") ==
         2 * 2 * (5 * 5 * 6) + 5 * (3 * 5 * 5));
+  // 4 heads of q on 2 of k and v: as many as on 4
+  const std::string heads = R"({"name": "q", "kind": "linear", "out_features": 8, "inputs": ["words"]},
+      {"name": "k", "kind": "linear", "out_features": 4, "inputs": ["words"]},
+      {"name": "a", "kind": "attention", "heads": 4, "key_value_heads": 2, "inputs": ["q", "k", "k"]})";
+  CHECK(parse(heads).layers.back().forward_flops == 2 * 2 * (5 * 5 * 8) + 5 * (4 * 5 * 5));
+  CHECK(parse(heads).layers.back().output == Shape{5, 8});
+  // each of 5 positions on 2 of 3 experts, of matrices between 6 and 7 features
+  const Layer experts = parse(R"({"name": "gate", "kind": "linear", "out_features": 3, "inputs": ["words"]},
+      {"name": "e", "kind": "experts", "experts": 3, "chosen": 2, "hidden": 7, "inputs": ["words", "gate"]})")
+                            .layers.back();
+  CHECK(experts.forward_flops == 5 * 2 * (3 * 2 * 6 * 7 + 2 * 7) + 5 * (5 * 3));
+  CHECK(experts.output == Shape{5, 6});
+  REQUIRE(experts.tensors.size() == 3);
+  CHECK(experts.tensors[1].shape == Shape{3, 7, 6});
+  CHECK(experts.activation_elements == 5 * 2 * (2 * 6 + 3 * 7));
 }
 
 // ---- what is refused
@@ -280,6 +295,25 @@ TEST_CASE("refused: a wrong value is pointed at where it stands, a wrong shape a
         "layer 'f'");
   CHECK(message(R"({"name": "a", "kind": "attention", "heads": 4, "inputs": ["words", "words", "words"]})") ==
         "m.json: /layers/0: expected features that divide into 4 heads, got 6 in layer 'a'");
+  CHECK(message(R"({"name": "a", "kind": "attention", "heads": 3, "key_value_heads": 2,
+                    "inputs": ["words", "words", "words"]})") ==
+        "m.json: /layers/0: expected key_value_heads that divide 3 heads, got 2 in layer 'a'");
+  CHECK(message(
+            R"({"name": "a", "kind": "attention", "heads": 2, "key_value_heads": 1, "inputs": ["words"]})") ==
+        "m.json: /layers/0: expected 3 inputs, as k and v have fewer heads than q, got 1 in layer 'a'");
+  CHECK(
+      message(R"({"name": "a", "kind": "attention", "heads": 2, "key_value_heads": 1,
+                    "inputs": ["words", "words", "words"]})") ==
+      "m.json: /layers/0: expected q, k, v of as many features per head, k and v of one length, got [5, 6], "
+      "[5, 6], [5, 6] in layer 'a'");
+  CHECK(message(R"({"name": "e", "kind": "experts", "experts": 3, "chosen": 4, "hidden": 2,
+                    "inputs": ["words", "words"]})") ==
+        "m.json: /layers/0: expected at most 3 chosen experts, got 4 in layer 'e'");
+  CHECK(
+      message(R"({"name": "e", "kind": "experts", "experts": 3, "chosen": 1, "hidden": 2,
+                    "inputs": ["words", "words"]})") ==
+      "m.json: /layers/0: expected inputs of shape [length, features] and [length, 3], got [5, 6] and [5, 6] "
+      "in layer 'e'");
   CHECK(
       message(
           R"({"name": "p", "kind": "position_embedding", "entries": 4, "features": 2, "inputs": ["tokens"]})") ==

@@ -105,6 +105,11 @@ inline const std::vector<LayerExample>& layer_examples() {
       sequence_example(
           R"({"name": "it", "kind": "attention", "heads": 1, "inputs": ["before", "before", "before"]})",
           "[5, 6]"),
+      sequence_example(R"({"name": "keys", "kind": "linear", "inputs": ["x"], "out_features": 4},
+                  {"name": "values", "kind": "linear", "inputs": ["x"], "out_features": 4},
+                  {"name": "it", "kind": "attention", "heads": 6, "key_value_heads": 2, "causal": true, "dropout": 0.2,
+                   "inputs": ["before", "keys", "values"]})",
+                       "[5, 12]", 12),
       sequence_example(R"({"name": "it", "kind": "lstm", "hidden": 3})", "[5, 3]"),
       sequence_example(R"({"name": "it", "kind": "lstm", "hidden": 2, "layers": 3, "bidirectional": true})",
                        "[5, 4]"),

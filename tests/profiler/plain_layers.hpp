@@ -364,9 +364,14 @@ inline Values attention(const Call& call) {
   const std::int64_t queries = call.out()[0];
   const std::int64_t keys = is_packed ? queries : call.in(1)[0];
   const std::int64_t size = features / attention.heads;
+  const std::int64_t shared_features = attention.key_value_heads * size;
   const auto value = [&](std::int64_t role, std::int64_t b, std::int64_t row, std::int64_t feature) {
+    if (role != 0 && !is_packed) {
+      const std::int64_t head = feature / size * attention.key_value_heads / attention.heads;
+      return call.input(at(role))[at((b * keys + row) * shared_features + head * size + feature % size)];
+    }
     if (is_packed) return call.input()[at((b * queries + row) * 3 * features + role * features + feature)];
-    return call.input(at(role))[at((b * (role == 0 ? queries : keys) + row) * features + feature)];
+    return call.input()[at((b * queries + row) * features + feature)];
   };
   Values out(at(call.batch() * queries * features));
   for (std::int64_t b = 0; b < call.batch(); ++b)
@@ -503,6 +508,7 @@ inline Values run(const Call& call) {
     case LayerKind::lstm: return lstm(call);
     case LayerKind::lookahead: return lookahead(call);
     case LayerKind::cross_entropy: return cross_entropy(call);
+    case LayerKind::experts:
     case LayerKind::flatten:
     case LayerKind::input: break;
   }

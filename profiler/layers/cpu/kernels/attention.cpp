@@ -9,6 +9,7 @@ namespace {
 
 struct Sizes {
   std::int64_t heads;
+  std::int64_t key_value_heads;
   std::int64_t queries;
   std::int64_t keys;
   std::int64_t features;  ///< of a head
@@ -17,6 +18,8 @@ struct Sizes {
   double dropout;
 
   std::int64_t scores() const { return queries * keys; }
+  /// Heads of q that share one of k and v.
+  std::int64_t sharing() const { return heads / key_value_heads; }
   float scale() const { return 1 / std::sqrt(static_cast<float>(features)); }
 };
 
@@ -24,6 +27,7 @@ Sizes sizes(const LayerWork& work) {
   const auto& attention = std::get<core::Attention>(work.layer->parameters);
   const bool is_packed = work.inputs.size() == 1;
   return {.heads = attention.heads,
+          .key_value_heads = attention.key_value_heads,
           .queries = work.layer->output[0],
           .keys = is_packed ? work.layer->output[0] : work.inputs[1].shape[0],
           .features = work.layer->output[1] / attention.heads,
@@ -47,10 +51,12 @@ Place place(const Sizes& s, std::int64_t sample, std::int64_t head, Role role) {
     return {.input = 0,
             .begin = sample * s.queries * 3 * row + static_cast<std::int64_t>(role) * row + head * s.features,
             .stride = 3 * row};
-  const std::int64_t length = role == query ? s.queries : s.keys;
+  if (role == query)
+    return {.input = 0, .begin = sample * s.queries * row + head * s.features, .stride = row};
+  const std::int64_t shared_row = s.key_value_heads * s.features;
   return {.input = static_cast<std::size_t>(role),
-          .begin = sample * length * row + head * s.features,
-          .stride = row};
+          .begin = sample * s.keys * shared_row + head / s.sharing() * s.features,
+          .stride = shared_row};
 }
 
 /// Turns scores into weights that add up to 1 in each row.
@@ -130,6 +136,8 @@ void backward_head(const Pass& pass, const Sizes& s, std::int64_t piece, int thr
   const auto data = [&](Role role) { return pass.inputs[at(role).input] + at(role).begin; };
   const auto room = [&](Role role) { return pass.input_gradients[at(role).input]; };
   const auto wants = [&](Role role) { return room(role).data != nullptr; };
+  // Heads that share k and v come one after another, on one thread.
+  const auto adds = [&](Role role) { return room(role).add || head % s.sharing() != 0; };
   const std::int64_t row = s.heads * s.features;
   const float* given = pass.output_gradient + sample * s.queries * row + head * s.features;
   float* slope = scratch(pass, s, thread);
@@ -145,7 +153,7 @@ void backward_head(const Pass& pass, const Sizes& s, std::int64_t piece, int thr
                   .columns = s.features,
                   .inner = s.queries,
                   .a_transposed = true,
-                  .add = room(value).add});
+                  .add = adds(value)});
   pass.product({.a = given,
                 .a_stride = row,
                 .b = data(value),
@@ -179,7 +187,7 @@ void backward_head(const Pass& pass, const Sizes& s, std::int64_t piece, int thr
                   .columns = s.features,
                   .inner = s.queries,
                   .a_transposed = true,
-                  .add = room(key).add});
+                  .add = adds(key)});
 }
 
 }  // namespace
@@ -198,8 +206,9 @@ void attention_forward(const Pass& pass) {
 
 void attention_backward(const Pass& pass) {
   const Sizes s = sizes(*pass.work);
-  pass.pool->run(pass.batch * s.heads,
-                 [&](std::int64_t piece, int thread) { backward_head(pass, s, piece, thread); });
+  pass.pool->run(pass.batch * s.key_value_heads, [&](std::int64_t shared, int thread) {
+    for (std::int64_t i = 0; i < s.sharing(); ++i) backward_head(pass, s, shared * s.sharing() + i, thread);
+  });
 }
 
 }  // namespace profiler::cpu

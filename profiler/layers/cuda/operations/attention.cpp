@@ -15,18 +15,22 @@ namespace {
 
 struct Sizes {
   std::int64_t heads;
+  std::int64_t key_value_heads;
   std::int64_t queries;
   std::int64_t keys;
   std::int64_t features;  ///< of a head
   bool is_packed;         ///< q, k and v concatenated in one input
 
   std::int64_t row() const { return heads * features; }
+  /// Heads of q that share one of k and v: side by side, their rows are those of one matrix.
+  std::int64_t sharing() const { return heads / key_value_heads; }
 };
 
 Sizes sizes(const LayerWork& work) {
   const auto& attention = std::get<core::Attention>(work.layer->parameters);
   const bool is_packed = work.inputs.size() == 1;
   return {.heads = attention.heads,
+          .key_value_heads = attention.key_value_heads,
           .queries = work.layer->output[0],
           .keys = is_packed ? work.layer->output[0] : work.inputs[1].shape[0],
           .features = work.layer->output[1] / attention.heads,
@@ -72,7 +76,7 @@ Plan plan_of(const LayerWork& work, double batch, const Arithmetic& arithmetic) 
   const double pieces = batch * number(s.heads);
   const double scores = pieces * number(s.queries) * number(s.keys);
   const double of_queries = pieces * number(s.queries) * number(s.features);
-  const double of_keys = pieces * number(s.keys) * number(s.features);
+  const double of_keys = batch * number(s.key_value_heads) * number(s.keys) * number(s.features);
   const bool drops = std::get<core::Attention>(work.layer->parameters).dropout > 0;
   Plan out;
   Pieces kept(arithmetic.bytes());
@@ -101,7 +105,7 @@ class AttentionOperation : public Operation {
     scores_ = {pieces * sizes_.queries, sizes_.queries, sizes_.keys,
                1 / std::sqrt(static_cast<float>(sizes_.features)), attention.causal};
     if (attention.dropout > 0) drop_ = drop_of(pass.seed, attention.dropout);
-    make_products(pieces);
+    make_products(pass.batch * sizes_.key_value_heads);
   }
 
   void forward() override {
@@ -109,12 +113,12 @@ class AttentionOperation : public Operation {
     scores_product_->run(apart(query), apart(key), weights());
     pass_.kernels().softmax(pass_.type(), scores_, weights());
     mix_->run(dropped(), apart(value), given());
-    merge(given(), sizes_.queries, {pass_.output, false}, 0, sizes_.row());
+    merge(given(), query, {pass_.output, false}, 0, sizes_.row());
   }
 
   void backward() override {
     MoveMaker maker;
-    split_moves(maker, sizes_.queries, sizes_.row());
+    split_moves(maker, query, sizes_.row());
     pass_.kernels().move(pass_.type(), maker.made(), pass_.output_gradient, {given(), false});
     if (wants(value)) {
       value_->run(dropped(), given(), part());
@@ -134,7 +138,7 @@ class AttentionOperation : public Operation {
 
  private:
   void make_products(std::int64_t pieces) {
-    const std::int64_t q = sizes_.queries;
+    const std::int64_t q = sizes_.sharing() * sizes_.queries;
     const std::int64_t k = sizes_.keys;
     const std::int64_t f = sizes_.features;
     const auto batched = [&](std::int64_t rows, std::int64_t columns, std::int64_t inner, bool a_transposed,
@@ -160,38 +164,41 @@ class AttentionOperation : public Operation {
 
   std::size_t input(Role role) const { return sizes_.is_packed ? 0 : static_cast<std::size_t>(role); }
   std::int64_t length(Role role) const { return role == query ? sizes_.queries : sizes_.keys; }
-  std::int64_t stride() const { return sizes_.is_packed ? 3 * sizes_.row() : sizes_.row(); }
+  std::int64_t heads(Role role) const { return role == query ? sizes_.heads : sizes_.key_value_heads; }
+  std::int64_t stride(Role role) const {
+    return sizes_.is_packed ? 3 * sizes_.row() : heads(role) * sizes_.features;
+  }
   std::int64_t begin(Role role) const {
     return sizes_.is_packed ? static_cast<std::int64_t>(role) * sizes_.row() : 0;
   }
   bool wants(Role role) const { return pass_.input_gradients[input(role)].data != nullptr; }
 
   /// From [sample, position, head, feature] to [sample, head, position, feature].
-  void split_moves(MoveMaker& maker, std::int64_t length, std::int64_t stride) const {
+  void split_moves(MoveMaker& maker, Role role, std::int64_t stride) const {
     const std::int64_t f = sizes_.features;
-    maker.add(pass_.batch, length * stride, sizes_.heads * length * f);
-    maker.add(sizes_.heads, f, length * f);
-    maker.add(length, stride, f);
+    maker.add(pass_.batch, length(role) * stride, heads(role) * length(role) * f);
+    maker.add(heads(role), f, length(role) * f);
+    maker.add(length(role), stride, f);
     maker.add(f, 1, 1);
   }
   void split(Role role) const {
     MoveMaker maker;
-    split_moves(maker, length(role), stride());
+    split_moves(maker, role, stride(role));
     const auto* from = static_cast<const char*>(pass_.inputs[input(role)]) + byte_offset(pass_, begin(role));
     pass_.kernels().move(pass_.type(), maker.made(), from, {apart(role), false});
   }
-  void merge(const void* from, std::int64_t length, Sink to, std::int64_t begin, std::int64_t stride) const {
+  void merge(const void* from, Role role, Sink to, std::int64_t begin, std::int64_t stride) const {
     const std::int64_t f = sizes_.features;
     MoveMaker maker;
-    maker.add(pass_.batch, sizes_.heads * length * f, length * stride);
-    maker.add(sizes_.heads, length * f, f);
-    maker.add(length, f, stride);
+    maker.add(pass_.batch, heads(role) * length(role) * f, length(role) * stride);
+    maker.add(heads(role), length(role) * f, f);
+    maker.add(length(role), f, stride);
     maker.add(f, 1, 1);
     to.data = static_cast<char*>(to.data) + byte_offset(pass_, begin);
     pass_.kernels().move(pass_.type(), maker.made(), from, to);
   }
   void give(Role role) const {
-    merge(part(), length(role), pass_.input_gradients[input(role)], begin(role), stride());
+    merge(part(), role, pass_.input_gradients[input(role)], begin(role), stride(role));
   }
 
   void* apart(Role role) const { return at(pass_.kept, plan_.apart[role]); }
