@@ -7,6 +7,7 @@
 #include "cli/bundled.hpp"
 #include "cli/chosen_schedule.hpp"
 #include "cli/commands.hpp"
+#include "cli/comparisons.hpp"
 #include "cli/output.hpp"
 #include "cli/progress_line.hpp"
 #include "core/errors.hpp"
@@ -22,13 +23,29 @@ struct Options {
   std::string output = "report.html";
   std::int64_t workers = 0;
   std::string schedule = "fusewise";
+  std::string plan;
 };
 
-report::Report collect(const core::Field& file, const Options& options) {
-  const std::string format =
-      file.at("format").one_of({"fusewise.scenario", "fusewise.results", "fusewise.accuracy"});
+/// A trace beside the plan or the scenario, or beside what its own profile predicts.
+report::Report of_trace(const std::string& trace, const Options& options) {
+  CompareOptions compared;
+  compared.traces = {trace};
+  compared.plan = options.plan;
+  compared.workers = options.plan.empty() ? 0 : options.workers;
+  return report::of_comparison(core::Field::parse(comparison_json(comparison_of(compared)), trace));
+}
+
+report::Report collect(const std::string& path, const Options& options) {
+  if (is_trace(path)) return of_trace(path, options);
+  if (!options.plan.empty())
+    throw core::InputError(
+        fmt::format("{}: /: expected a trace, or no --plan, got another file", core::one_line(path)));
+  const core::Field file = core::Field::load(path);
+  const std::string format = file.at("format").one_of(
+      {"fusewise.scenario", "fusewise.results", "fusewise.accuracy", "fusewise.comparison"});
   if (format == "fusewise.results") return report::of_results(file);
   if (format == "fusewise.accuracy") return report::of_accuracy(file);
+  if (format == "fusewise.comparison") return report::of_comparison(file);
   const scenarios::Scenario scenario = scenarios::read_scenario(file);
   return report::of_scenario(scenario, {.workers = options.workers,
                                         .schedule = chosen_schedule(options.schedule, scenario),
@@ -36,8 +53,7 @@ report::Report collect(const core::Field& file, const Options& options) {
 }
 
 void write_report(const Options& options) {
-  const report::Report collected =
-      collect(core::Field::load(input_path(Bundled::scenario, options.input)), options);
+  const report::Report collected = collect(input_path(Bundled::scenario, options.input), options);
   const std::string page = report::page(collected.title, collected.data);
   core::write_file(options.output, page);
   print_warnings(collected.warnings);
@@ -51,18 +67,25 @@ void add_report(const Command& program) {
   auto options = std::make_shared<Options>();
   const Command command = program.add_command(
       "report", "Write one HTML page: scaling, timelines, plan, and what it would take to be faster");
-  command.footer("Example: fusewise report scenarios/resnet50-v100.json -o report.html");
+  command.footer(
+      "Example: fusewise report scenarios/resnet50-v100.json -o report.html\n"
+      "         fusewise report trace.json --plan job.plan.json");
   command
-      .add_option("FILE", options->input,
-                  "a fusewise.scenario file or the name of a bundled one, which is simulated and planned; or "
-                  "results of simulate --json, or "
-                  "the report of a suite (fusewise.accuracy)")
+      .add_option(
+          "FILE", options->input,
+          "a fusewise.scenario file or the name of a bundled one, which is simulated and planned; "
+          "results of simulate --json, of compare --json or of a suite (fusewise.accuracy); or a trace "
+          "of the PyTorch profiler, or a folder with those of all ranks, beside its prediction")
       .required();
   command.add_output("-o,--output", options->output, "the HTML file").show_default();
   command
       .add_option("--workers", options->workers,
                   "number of workers of the plan (default: the knee of the scaling curve)")
       .check(range<std::int64_t>(1, 1'000'000));
+  command.add_option(
+      "--plan", options->plan,
+      "a fusewise.plan or fusewise.scenario: what was predicted of a trace (default: what its own "
+      "profile and collectives predict)");
   command
       .add_option("--schedule", options->schedule,
                   "schedule that makes the plan: one of the scenario, or a named one")

@@ -228,7 +228,62 @@ std::optional<ordered_json> measured_case(const core::Field& field) {
   return out;
 }
 
+constexpr double kMaxNumber = std::numeric_limits<double>::max();
+
+ordered_json collective_of(const core::Field& field) {
+  field.allow_only({"collective", "bytes", "start_us", "end_us", "exposed_us", "waiting_us"});
+  ordered_json out = {{"collective", field.at("collective").text()}};
+  if (const auto bytes = field.find("bytes")) out["bytes"] = bytes->number(0, kMaxNumber);
+  for (const char* key : {"start_us", "end_us", "exposed_us", "waiting_us"})
+    out[key] = field.at(key).number(0, kMaxNumber);
+  return out;
+}
+
+ordered_json side_of(const core::Field& field) {
+  ordered_json out = {{"name", field.at("name").one_of({"predicted", "measured", "before", "after"})},
+                      {"source", field.at("source").text()}};
+  for (const char* key :
+       {"iteration_us", "computing_us", "copies_us", "idle_us", "exposed_us", "other_exposed_us"})
+    out[key] = field.at(key).number(0, kMaxNumber);
+  if (!(out["iteration_us"] > 0)) field.at("iteration_us").expected("a number above 0", "0");
+  out["collectives"] = ordered_json::array();
+  for (const core::Field& each : field.at("collectives").items())
+    out["collectives"].push_back(collective_of(each));
+  out["computing"] = ordered_json::array();
+  for (const core::Field& each : field.at("computing").items()) {
+    const std::vector<core::Field> ends = each.items();
+    if (ends.size() != 2) each.expected("a start and an end");
+    out["computing"].push_back({ends[0].number(0, kMaxNumber), ends[1].number(0, kMaxNumber)});
+  }
+  return out;
+}
+
 }  // namespace
+
+Report of_comparison(const core::Field& file) {
+  file.check_format("fusewise.comparison");
+  file.allow_only({"format", "version", "warnings", "sides", "same_buckets", "differences"});
+  const std::vector<core::Field> sides = file.at("sides").items();
+  if (sides.size() != 2) file.at("sides").expected("two sides");
+  ordered_json comparison = {{"sides", {side_of(sides[0]), side_of(sides[1])}},
+                             {"same_buckets", file.at("same_buckets").boolean()},
+                             {"differences", ordered_json::array()}};
+  for (const core::Field& each : file.at("differences").items()) {
+    each.allow_only({"what", "first_us", "second_us", "difference_us"});
+    comparison["differences"].push_back(
+        {{"what", each.at("what").text()},
+         {"first_us", each.at("first_us").number(0, kMaxNumber)},
+         {"second_us", each.at("second_us").number(0, kMaxNumber)},
+         {"difference_us", each.at("difference_us").number(-kMaxNumber, kMaxNumber)}});
+  }
+  const std::string names = fmt::format("{} and {}", comparison["sides"][0]["name"].get<std::string>(),
+                                        comparison["sides"][1]["name"].get<std::string>());
+  Report out = {.title = "An iteration, " + names, .data = {}, .warnings = {}};
+  out.data = {{"title", out.title}, {"kind", "comparison"}, {"comparison", std::move(comparison)}};
+  for (const core::Field& warning : file.at("warnings").items()) out.warnings.push_back(warning.text());
+  if (!out.warnings.empty()) out.data["warnings"] = out.warnings;
+  return out;
+}
 
 Report of_scenario(const Scenario& scenario, const Options& options) {
   const Results results =

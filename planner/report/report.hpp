@@ -14,9 +14,9 @@
 
 namespace report {
 
-/// The data of a page. `data` has `title`, `kind` (scenario, results or accuracy) and, as far as there is
-/// something to show: `about`, `warnings`, `advice`, `results`, `knees`, `texts`, `timelines`, `plan`,
-/// `sweep` and `accuracy`.
+/// The data of a page. `data` has `title`, `kind` (scenario, results, accuracy or comparison) and, as far as
+/// there is something to show: `about`, `warnings`, `advice`, `results`, `knees`, `texts`, `timelines`,
+/// `plan`, `sweep`, `accuracy` and `comparison`.
 struct Report {
   std::string title;
   nlohmann::ordered_json data;
@@ -41,5 +41,9 @@ Report of_results(const core::Field& file);
 
 /// Reads a `fusewise.accuracy` file: predictions beside measurements.
 Report of_accuracy(const core::Field& file);
+
+/// Reads a `fusewise.comparison` file: a predicted and a measured iteration, or one before and one after a
+/// change.
+Report of_comparison(const core::Field& file);
 
 }  // namespace report

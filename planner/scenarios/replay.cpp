@@ -76,12 +76,17 @@ std::string schedule_of(const core::Profile& profile, const Replay& replay,
                      planner::plan_text(plan_of(profile, replay, buckets)));
 }
 
-planner::Metrics simulated(const core::Profile& profile, const core::Network& network,
-                           const std::string& schedule, std::int64_t workers) {
+Scenario with_schedule(const core::Profile& profile, const core::Network& network,
+                       const std::string& schedule, std::int64_t workers) {
   const std::string text = fmt::format(
       R"({{"format": "fusewise.scenario", "version": 1, "profile": {}, "network": {}, "workers": {}, "schedules": [{}]}})",
       core::profile_text(profile), core::network_text(network), workers, schedule);
-  return run(read_scenario(core::Field::parse(text, profile.model))).entries.front().metrics;
+  return read_scenario(core::Field::parse(text, profile.model));
+}
+
+planner::Metrics simulated(const core::Profile& profile, const core::Network& network,
+                           const std::string& schedule, std::int64_t workers) {
+  return run(with_schedule(profile, network, schedule, workers)).entries.front().metrics;
 }
 
 double computing_us(const core::Profile& profile) {
@@ -93,6 +98,12 @@ double computing_us(const core::Profile& profile) {
 }
 
 }  // namespace
+
+Scenario repeated(const core::Profile& profile, const core::Network& network,
+                  const std::vector<std::int64_t>& buckets) {
+  const Replay as_measured = suggested(network);
+  return with_schedule(profile, network, schedule_of(profile, as_measured, buckets), as_measured.workers);
+}
 
 Replay replay(core::Profile& profile, const std::optional<core::Network>& network,
               const MeasuredIteration& measured) {

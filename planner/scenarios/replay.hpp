@@ -9,6 +9,7 @@
 
 #include "core/network.hpp"
 #include "core/profile.hpp"
+#include "planner/scenarios/scenario.hpp"
 
 namespace scenarios {
 
@@ -33,6 +34,13 @@ struct Replay {
   double added_waiting_us = 0;
   double iteration_us = 0;  ///< simulated with it
 };
+
+/// Returns a scenario that repeats the iteration of a trace, with the schedule that the collectives of its
+/// network suggest (fsdp or ddp) and on as many workers as took part. The buckets, the elements of its
+/// all-reduces in their order, are used with DDP instead of its rule if they add up to the gradients within 1
+/// %.
+Scenario repeated(const core::Profile& profile, const core::Network& network,
+                  const std::vector<std::int64_t>& buckets);
 
 /// Simulates an iteration as the collectives of the trace's network suggest (fsdp or ddp, on as many workers
 /// as took part), or on one worker without them. The buckets are used with DDP instead of its rule if they

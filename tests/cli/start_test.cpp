@@ -94,6 +94,22 @@ TEST_CASE("init: four options make a scenario that can be simulated, planned and
   CHECK(run_program({"report", file, "-o", (folder.path() / "r.html").string()}).exit_code == 0);
 }
 
+TEST_CASE("report: a trace needs no plan, other files take none, and a comparison has two sides") {
+  const support::TemporaryFolder folder;
+  const std::string page = (folder.path() / "r.html").string();
+  const std::string trace = (support::source_dir() / "tests/data/kineto/vgg13-h100-iter41.json").string();
+  CHECK(run_program({"report", trace, "-o", page}).exit_code == 0);
+  CHECK(core::read_file(page).find("\"kind\":\"comparison\"") != std::string::npos);
+  CHECK(run_program({"report", "googlenet-k80", "--plan", "x", "-o", page})
+            .err.ends_with("googlenet-k80.json: /: expected a trace, or no --plan, got another file\n"));
+  json comparison = json::parse(run_program({"compare", trace, "--json"}).out);
+  comparison["sides"].erase(1);
+  const std::string file = folder.put("c.json", comparison.dump()).string();
+  const Outcome refused = run_program({"report", file, "-o", page});
+  CHECK(refused.exit_code == 2);
+  CHECK(refused.err == file + ": /sides: expected two sides, got an array of 1 item\n");
+}
+
 TEST_CASE("init: a measured profile needs no device and a network may be a file") {
   const support::TemporaryFolder folder;
   const std::string file = (folder.path() / "mine.json").string();

@@ -62,6 +62,12 @@ def write_reports(fusewise, folder):
     accuracy = folder / "accuracy.json"
     accuracy.write_text(json.dumps(made_up_accuracy()))
     yield report("accuracy", str(accuracy), ["accuracy"])
+    yield report("trace", "tests/data/kineto/vgg13-h100-iter41.json", ["compared"])
+    traces = [f"tests/data/ranks/dlrm/worker{rank}.pt.trace.json.gz" for rank in (0, 1)]
+    comparison = folder / "comparison.json"
+    comparison.write_text(subprocess.run([fusewise, "compare", *traces, "--json"], cwd=ROOT, check=True, text=True,
+                                         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout)
+    yield report("comparison", str(comparison), ["compared"])
 
 
 def made_up_accuracy():

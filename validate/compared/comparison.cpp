@@ -112,6 +112,8 @@ ordered_json side_json(const std::string& name, const Iteration& side) {
                  {"waiting_us", each.waiting_us}});
     collectives.push_back(std::move(item));
   }
+  ordered_json computing = ordered_json::array();
+  for (const Computing& each : side.computing) computing.push_back({each.start_us, each.end_us});
   return {{"name", name},
           {"source", core::one_line(side.source)},
           {"iteration_us", side.iteration_us},
@@ -120,7 +122,8 @@ ordered_json side_json(const std::string& name, const Iteration& side) {
           {"idle_us", side.idle_us},
           {"exposed_us", side.exposed_us()},
           {"other_exposed_us", side.other_exposed_us},
-          {"collectives", std::move(collectives)}};
+          {"collectives", std::move(collectives)},
+          {"computing", std::move(computing)}};
 }
 
 }  // namespace

@@ -22,6 +22,12 @@ struct Collective {
   double waiting_us = 0;  ///< of it before the last worker came; 0 where that is not known
 };
 
+/// A time during which kernels ran, in us since the iteration began.
+struct Computing {
+  double start_us = 0;
+  double end_us = 0;
+};
+
 struct Iteration {
   std::string source;        ///< where it comes from, in words
   std::int64_t workers = 0;  ///< that sum gradients; 0: not known
@@ -31,12 +37,17 @@ struct Iteration {
   double idle_us = 0;                   ///< nothing ran: waits for the host
   double other_exposed_us = 0;          ///< exposed communication besides the collectives below
   std::vector<Collective> collectives;  ///< in order of their starts
+  std::vector<Computing> computing;     ///< for a picture: in order, without the shortest gaps
 
   double exposed_us() const;
   /// Everything but the exposed collectives of gradients; with them, the iteration. A profile counts other
   /// communication as part of its layers.
   double local_us() const { return busy_us + copies_us + idle_us + other_exposed_us; }
 };
+
+/// Adds a time of computing to the picture of an iteration, after those before it. Gaps of at most a
+/// thousandth of the iteration are left out.
+void add_computing(Iteration& iteration, const Computing& next);
 
 /// The iteration of median length of one rank, from the first forward kernel of a step to that of the next.
 /// Its collectives are those of ranks::gradient_group(). Without steps, the whole trace is an iteration.

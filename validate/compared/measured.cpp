@@ -95,6 +95,15 @@ double Iteration::exposed_us() const {
   return out;
 }
 
+void add_computing(Iteration& iteration, const Computing& next) {
+  constexpr double kJoined = 1e-3;
+  std::vector<Computing>& all = iteration.computing;
+  if (!all.empty() && next.start_us - all.back().end_us <= kJoined * iteration.iteration_us)
+    all.back().end_us = next.end_us;
+  else
+    all.push_back(next);
+}
+
 Iteration measured(const ranks::Report& report, const ranks::RankTrace& trace, const std::string& group) {
   const auto rank = static_cast<std::size_t>(&trace - report.job.ranks.data());
   const Window window = median_step(trace);
@@ -114,6 +123,9 @@ Iteration measured(const ranks::Report& report, const ranks::RankTrace& trace, c
   Iteration out = {.source = fmt::format("rank {}, {}", trace.rank, window.text),
                    .iteration_us = us(window.span.second - window.span.first),
                    .busy_us = us(kineto::length_ns(part.compute))};
+  for (const Span& span : kineto::united(part.compute))
+    add_computing(
+        out, {.start_us = us(span.first - window.span.first), .end_us = us(span.second - window.span.first)});
   for (std::size_t i = 0; i < part.exchanges.size(); ++i) {
     const ranks::Exchange& exchange = part.exchanges[i];
     const bool is_gradient = gradients && report.job.group_of[rank][exchange.group] == *gradients &&

@@ -68,6 +68,8 @@ Iteration of_window(const planner::Setting& setting, const planner::Run& run, si
   computing = united(std::move(computing));
   Iteration out = {.iteration_us = sim::to_us(to - from),
                    .busy_us = sim::to_us(covered(computing, from, to))};
+  for (const sim::Span& span : computing)
+    add_computing(out, {.start_us = sim::to_us(span.start - from), .end_us = sim::to_us(span.end - from)});
   sim::Time until = from;
   sim::Time exposed{};
   for (const Transfer& transfer : transfers) {

@@ -7,6 +7,7 @@ if (data.results) showParts();
 if (data.plan) showPlan();
 if (data.sweep) showSweep();
 if (data.accuracy) showAccuracy();
+if (data.comparison) showCompared();
 if (data.results) showNumbers();
 // Only now does every chart know how wide its place is.
 for (const redraw of redraws) redraw();

@@ -29,6 +29,9 @@ constexpr std::string_view kRecordInstead =
   throw InputError(fmt::format("{}: /: expected {}, got {}, {}", core::one_line(path), instead, kind, why));
 }
 
+/// What the `format` of every file of fusewise begins with.
+constexpr std::string_view kFormats = "fusewise.";
+
 /// The first bytes, decompressed if they are gzip.
 std::string head_of(const std::string& path) {
   constexpr std::size_t kEnough = 1U << 12U;
@@ -147,7 +150,7 @@ SourceKind source_kind(const std::string& path) {
   if (shown.recorder_entries && shown.recorder_key)
     unusable(path, "a dump of PyTorch's flight recorder",
              "which holds the order of collectives for finding hangs, and no times of kernels");
-  if (shown.format.rfind("fusewise.", 0) == 0)
+  if (starts_with(shown.format, kFormats))
     unusable(path, fmt::format("a {} file", core::printable(shown.format)), "which is a result of fusewise",
              "a recording of another program");
   if (shown.nodes) return SourceKind::execution_trace;
@@ -155,6 +158,11 @@ SourceKind source_kind(const std::string& path) {
   const bool names_events =
       head.find("\"traceEvents\"") != std::string::npos || head.find("\"ph\"") != std::string::npos;
   return shown.events || names_events ? SourceKind::kineto : SourceKind::log;
+}
+
+bool is_of_fusewise(const std::string& path) {
+  std::error_code none;
+  return std::filesystem::is_regular_file(path, none) && starts_with(look_into(path).format, kFormats);
 }
 
 }  // namespace ranks

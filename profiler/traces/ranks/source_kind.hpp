@@ -18,4 +18,7 @@ enum class SourceKind {
 /// InputError for a file of a known kind that cannot be used, and says what to record instead.
 SourceKind source_kind(const std::string& path);
 
+/// Whether it is a JSON file of fusewise itself, such as a scenario.
+bool is_of_fusewise(const std::string& path);
+
 }  // namespace ranks

@@ -33,6 +33,15 @@ void check_sum(const Iteration& iteration) {
   CHECK(iteration.local_us() + iteration.exposed_us() - iteration.other_exposed_us ==
         doctest::Approx(iteration.iteration_us));
   CHECK(iteration.idle_us >= 0);
+  double computing_us = 0;
+  double until = -iteration.iteration_us;
+  for (const Computing& each : iteration.computing) {
+    CHECK(each.start_us - until > iteration.iteration_us / 1000);  // shorter gaps are left out
+    CHECK(each.end_us <= iteration.iteration_us + 1e-6);
+    computing_us += each.end_us - each.start_us;
+    until = each.end_us;
+  }
+  CHECK(computing_us >= iteration.busy_us - 1e-6);
 }
 
 TEST_CASE("compare: on every rank the exposed times, computing, copies and waits add up to the iteration") {

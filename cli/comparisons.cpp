@@ -1,0 +1,187 @@
+#include "cli/comparisons.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "cli/import_ranks.hpp"
+#include "core/chrome_trace.hpp"
+#include "core/errors.hpp"
+#include "core/printable.hpp"
+#include "planner/plan/plan_file.hpp"
+#include "planner/scenarios/replay.hpp"
+#include "profiler/traces/kineto/calls.hpp"
+#include "profiler/traces/kineto/import.hpp"
+
+namespace cli {
+namespace {
+
+/// The traces of one side with their report.
+ranks::Report read_side(const std::vector<std::string>& names, const CompareOptions& options) {
+  const Recordings recordings = recordings_of(names);
+  if (recordings.kind != ranks::SourceKind::kineto && recordings.kind != ranks::SourceKind::nsys)
+    throw core::InputError(
+        fmt::format("{}: /: expected a trace of the PyTorch profiler or an SQLite export of Nsight Systems, "
+                    "got another file",
+                    core::one_line(recordings.files.front())));
+  return ranks::make_report(read_ranks(recordings, options.step));
+}
+
+compared::Iteration measured(const ranks::Report& report, const CompareOptions& options) {
+  return compared::measured(report, trace_of(report, options.rank), options.group);
+}
+
+void add(std::vector<std::string>& warnings, const std::vector<std::string>& more) {
+  for (const std::string& warning : more)
+    if (std::find(warnings.begin(), warnings.end(), warning) == warnings.end()) warnings.push_back(warning);
+}
+
+/// The profile and the network that a plan does not hold: given, or imported from the traces.
+struct Inputs {
+  std::string profile;  ///< JSON: an object, or the path of a file
+  std::string network;
+};
+
+std::string file_name(const std::string& path) {
+  const std::filesystem::path normal = std::filesystem::path(path).lexically_normal();
+  return (normal.has_filename() ? normal : normal.parent_path()).filename().string();
+}
+
+std::string path_json(const std::string& file) {
+  return core::json_string(std::filesystem::absolute(file).string());
+}
+
+/// The curves of the collectives that sum gradients; none if there are no such collectives.
+std::optional<core::Network> curves_of(const ranks::Report& report, const ranks::RankTrace& trace,
+                                       const CompareOptions& options, std::vector<std::string>& warnings) {
+  const auto rank = static_cast<std::size_t>(&trace - report.job.ranks.data());
+  const std::optional<std::size_t> group = ranks::gradient_group(report, rank, options.group);
+  const traces::Measurements measured =
+      group ? ranks::measurements_of(report, *group) : traces::Measurements{};
+  if (measured.series.empty()) return {};
+  add(warnings, traces::curve_warnings(measured.series));
+  return network_of_group(report, measured, "", 0);
+}
+
+core::Network measured_network(const ranks::Report& report, const ranks::RankTrace& trace,
+                               const CompareOptions& options, std::vector<std::string>& warnings) {
+  auto curves = curves_of(report, trace, options, warnings);
+  if (!curves)
+    throw core::InputError(fmt::format(
+        "{}: /: expected collectives of known sizes, or --network, got neither", core::one_line(trace.path)));
+  warnings.emplace_back("the prediction uses the network of the traces themselves; --network names another");
+  return *std::move(curves);
+}
+
+Inputs inputs_of(const ranks::Report& report, const CompareOptions& options,
+                 std::vector<std::string>& warnings) {
+  Inputs out;
+  if (!options.profile.empty()) out.profile = path_json(options.profile);
+  if (!options.network.empty()) out.network = path_json(options.network);
+  if (!out.profile.empty() && !out.network.empty()) return out;
+  const ranks::RankTrace& trace = trace_of(report, options.rank);
+  const kineto::Imported imported = kineto::import_trace(trace.path, {.batch_size = 1}, options.step);
+  if (out.profile.empty()) {
+    out.profile = core::profile_text(imported.profile);
+    warnings.emplace_back("the prediction uses the profile of the trace itself; --profile names another");
+  }
+  if (!out.network.empty()) return out;
+  out.network = core::network_text(measured_network(report, trace, options, warnings));
+  return out;
+}
+
+scenarios::Scenario scenario_of_plan(const core::Field& field, const ranks::Report& report,
+                                     const CompareOptions& options, std::vector<std::string>& warnings) {
+  const planner::PlanFile plan = planner::read_plan_file(field);
+  const Inputs inputs = inputs_of(report, options, warnings);
+  const std::string text = fmt::format(
+      R"({{"format": "fusewise.scenario", "version": 1, "name": {}, "profile": {}, "network": {}, "workers": {}, )"
+      R"("schedules": [{{"pipeline": "{}", "fusion": {{"kind": "plan", "file": {}}}}}]}})",
+      core::json_string(file_name(options.plan)), inputs.profile, inputs.network, plan.workers, plan.pipeline,
+      path_json(options.plan));
+  return scenarios::read_scenario(core::Field::parse(text, options.plan));
+}
+
+const planner::Schedule& schedule_of(const scenarios::Scenario& scenario, const std::string& name) {
+  std::string known;
+  for (const planner::Schedule& schedule : scenario.schedules) {
+    if (name.empty() || schedule.name == name) return schedule;
+    known += (known.empty() ? "" : ", ") + core::printable(schedule.name);
+  }
+  throw core::InputError(
+      fmt::format("--schedule: expected one of the scenario's ({}), got '{}'", known, core::printable(name)));
+}
+
+compared::Iteration predicted(const ranks::Report& report, const CompareOptions& options,
+                              std::vector<std::string>& warnings) {
+  const core::Field field = core::Field::load(options.plan);
+  const bool is_plan = field.at("format").one_of({"fusewise.plan", "fusewise.scenario"}) == "fusewise.plan";
+  const scenarios::Scenario scenario =
+      is_plan ? scenario_of_plan(field, report, options, warnings) : scenarios::read_scenario(field);
+  const std::int64_t workers = options.workers > 0 ? options.workers : scenario.workers.front();
+  compared::Iteration out = compared::predicted(scenario, schedule_of(scenario, options.schedule), workers);
+  if (is_plan) out.source = fmt::format("{} on {} workers", core::printable(scenario.name), workers);
+  return out;
+}
+
+/// The iteration that a trace's own profile and collectives predict.
+compared::Iteration predicted_from_trace(const ranks::Report& report, const CompareOptions& options,
+                                         std::vector<std::string>& warnings) {
+  const ranks::RankTrace& trace = trace_of(report, options.rank);
+  const kineto::Imported imported = kineto::import_trace(trace.path, {.batch_size = 1}, options.step);
+  const core::Network network = curves_of(report, trace, options, warnings)
+                                    .value_or(core::Network{.name = "none", .link = core::Link{}});
+  const scenarios::Scenario scenario = scenarios::repeated(imported.profile, network, imported.buckets);
+  const planner::Schedule& schedule = scenario.schedules.front();
+  const std::int64_t workers = scenario.workers.front();
+  compared::Iteration out = compared::predicted(scenario, schedule, workers);
+  out.source = fmt::format("the profile and the collectives of the trace itself, {} on {} worker{}",
+                           core::printable(schedule.name), workers, workers == 1 ? "" : "s");
+  return out;
+}
+
+compared::Comparison before_and_after(const CompareOptions& options, std::vector<std::string>& warnings) {
+  compared::Iteration sides[2];
+  for (std::size_t i = 0; i < 2; ++i) {
+    const ranks::Report report = read_side({options.traces[i]}, options);
+    sides[i] = measured(report, options);
+    sides[i].source = file_name(options.traces[i]) + ": " + sides[i].source;
+    add(warnings, report.warnings);
+  }
+  return compared::compare("before", std::move(sides[0]), "after", std::move(sides[1]));
+}
+
+}  // namespace
+
+compared::Comparison comparison_of(const CompareOptions& options) {
+  std::vector<std::string> warnings;
+  compared::Comparison out;
+  if (options.plan.empty() && options.traces.size() == 2) {
+    out = before_and_after(options, warnings);
+  } else {
+    if (options.plan.empty() && options.traces.size() != 1)
+      throw core::InputError(fmt::format(
+          "TRACE: expected --plan, or one trace or folder, or two (before and after), got {} without "
+          "--plan",
+          options.traces.size()));
+    const ranks::Report report = read_side(options.traces, options);
+    compared::Iteration first = options.plan.empty() ? predicted_from_trace(report, options, warnings)
+                                                     : predicted(report, options, warnings);
+    add(warnings, report.warnings);
+    out = compared::compare("predicted", std::move(first), "measured", measured(report, options));
+  }
+  add(out.warnings, warnings);
+  return out;
+}
+
+bool is_trace(const std::string& path) {
+  std::error_code none;
+  if (std::filesystem::is_directory(path, none)) return true;
+  if (ranks::is_of_fusewise(path)) return false;
+  const ranks::SourceKind kind = recordings_of({path}).kind;
+  return kind == ranks::SourceKind::kineto || kind == ranks::SourceKind::nsys;
+}
+
+}  // namespace cli
