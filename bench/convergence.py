@@ -19,7 +19,7 @@ DIMENSIONS, CLASSES, CLUSTERS_PER_CLASS, SPREAD, HELD_OUT = 32, 6, 2, 0.4, 1024
 HALVES = ("fp16", "bf16")
 METHODS = {"dense": "all-reduce", "top-k": "all-gather", "mstopk": "all-gather", "dgc": "all-gather",
            "random-k": "all-gather", "gaussian-k": "all-gather", "threshold": "all-gather", "efsignsgd": "all-gather",
-           "onebit": "all-gather", "fp16": "all-reduce", "bf16": "all-reduce", "topk-a": "sparse collective",
+           "onebit": "all-gather", "fp16": "all-reduce", "bf16": "all-reduce", "power-sgd": "two all-reduces", "topk-a": "sparse collective",
            "topk-dsa": "sparse collective", "gtopk": "sparse collective", "ok-topk": "sparse collective",
            "hitopk": "sparse collective"}
 
@@ -73,9 +73,11 @@ class Perceptron:
 class Summing:
     """The C++ program that sums the gradients of the workers of all jobs."""
 
-    def __init__(self, job, method, jobs, size):
+    def __init__(self, job, method, jobs, size, tensors):
         self.shape = (jobs, 2 * job.workers + 1), (jobs, size)
         command = [job.driver, method, job.density, job.recompute_every, job.workers, size, job.seeds]
+        if method == "power-sgd":
+            command.append(tensors)
         self.process = subprocess.Popen([str(each) for each in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def __enter__(self):
@@ -112,7 +114,8 @@ class Runs:
         self.k = round(job.density * network.size)
         counts, evaluated = [], []
         distance = max(job.iterations // 50, 1)
-        with Summing(job, method, len(data), network.size) as summing:
+        tensors = ",".join(f"{inputs}x{outputs},{outputs}" for inputs, outputs in network.layers)
+        with Summing(job, method, len(data), network.size, tensors) as summing:
             for i in range(job.iterations):
                 rows = parameters.repeat_interleave(job.workers, 0).requires_grad_()
                 loss = network.losses(rows, batches[0][i].flatten(0, 1), batches[1][i].flatten(0, 1))
