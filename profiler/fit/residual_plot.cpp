@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -110,6 +112,9 @@ void draw_legend(std::string& svg) {
 }  // namespace
 
 std::string residual_plot(const Report& report) {
+  std::set<std::string> logs;
+  for (const CurveFit& curve : report.curves) logs.insert(curve.series.path);
+  const bool is_one = logs.size() <= 1;
   const double height = kHead + kPanelHeight * static_cast<double>(report.curves.size());
   std::string svg = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
@@ -118,13 +123,16 @@ std::string residual_plot(const Report& report) {
       ".grid{{stroke:#e4e4e4}}.axis{{stroke:#444}}.border{{stroke:#777;stroke-dasharray:3 3}}</style>\n"
       "<rect width=\"{0:.0f}\" height=\"{1:.0f}\" fill=\"#fff\"/>\n",
       kWidth, height);
-  add_text(svg, 24, 28, "start", "title", fmt::format("{}: predicted over measured", report.network.name));
+  add_text(svg, 24, 28, "start", "title",
+           fmt::format("{}: predicted over measured",
+                       is_one ? report.network.name : fmt::format("{} logs", logs.size())));
   draw_legend(svg);
   for (std::size_t i = 0; i < report.curves.size(); ++i) {
     const CurveFit& curve = report.curves[i];
     const Panel panel = panel_of(curve, kHead + kPanelHeight * static_cast<double>(i));
     add_text(svg, kLeft, panel.top + kPlotTop - 10, "start", "head",
-             fmt::format("{} on {} workers", core::name(curve.series.collective), curve.series.workers));
+             fmt::format("{} on {} workers{}", core::name(curve.series.collective), curve.series.workers,
+                         is_one ? "" : ", " + std::filesystem::path(curve.series.path).filename().string()));
     draw_axes(svg, panel);
     draw_borders(svg, panel, curve);
     for (std::size_t model = 0; model < curve.models.size(); ++model)

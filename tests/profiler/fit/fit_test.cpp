@@ -339,5 +339,15 @@ TEST_CASE("fit: the plot is the same each time and holds a panel a curve") {
   CHECK(plot.find("inf") == std::string::npos);
 }
 
+TEST_CASE("fit: the plot of several logs names each beside its panel, and none in the title") {
+  traces::Measurements two = rings({2, 4});
+  two.series[0].path = "logs/first.log";
+  two.series[1].path = "logs/second.log";
+  const std::string plot = residual_plot(fit(two, {.name = "first"}));
+  CHECK(plot.find("2 logs: predicted over measured") != std::string::npos);
+  CHECK(plot.find("all_reduce on 2 workers, first.log") != std::string::npos);
+  CHECK(plot.find("all_reduce on 4 workers, second.log") != std::string::npos);
+}
+
 }  // namespace
 }  // namespace fit
