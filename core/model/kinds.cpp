@@ -43,7 +43,7 @@ std::span<const Kind> kinds() {
       {LayerKind::attention,
        "attention",
        rules::attention,
-       {"heads", "key_value_heads", "causal", "dropout"}},
+       {"heads", "key_value_heads", "causal", "dropout", "fused"}},
       {LayerKind::experts, "experts", rules::experts, {"experts", "chosen", "hidden"}},
       {LayerKind::lstm, "lstm", rules::lstm, {"hidden", "layers", "bidirectional"}},
       {LayerKind::lookahead, "lookahead", rules::lookahead, {"context"}},

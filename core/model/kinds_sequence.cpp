@@ -127,7 +127,9 @@ void attention(Draft& draft) {
   draft.layer.forward_flops =
       4.0 * static_cast<double>(draft.checked_count(query)) * static_cast<double>(key[0]) +
       kSoftmaxFlops * static_cast<double>(scores);
-  draft.layer.activation_elements = draft.checked_count(query) + scores;
+  // A fused kernel computes the scores piece by piece, and again in its backward pass.
+  const bool is_fused = draft.boolean_or("fused", false);
+  draft.layer.activation_elements = draft.checked_count(query) + (is_fused ? 0 : scores);
 }
 
 void experts(Draft& draft) {

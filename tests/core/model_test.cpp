@@ -216,6 +216,18 @@ TEST_CASE("tensors: those of a stacked bidirectional LSTM, in PyTorch's order") 
   CHECK(lstm.forward_flops == 2 * 5 * (2 * 8 * (6 + 2) + 2 * 8 * (4 + 2)));
 }
 
+TEST_CASE("activations: a fused attention stores no scores, and computes as much") {
+  const auto attention = [](const std::string& more) {
+    return parse(R"({"name": "a", "kind": "attention", "heads": 3, "inputs": ["words", "words", "words"])" +
+                 more + R"(}, {"kind": "layer_norm"})")
+        .layers[kInputs];
+  };
+  CHECK(attention("").activation_elements == 5 * 6 + 3 * 5 * 5);
+  CHECK(attention(R"(, "fused": false)").activation_elements == 5 * 6 + 3 * 5 * 5);
+  CHECK(attention(R"(, "fused": true)").activation_elements == 5 * 6);
+  CHECK(attention(R"(, "fused": true)").forward_flops == attention("").forward_flops);
+}
+
 TEST_CASE("flops: a multiply-add counts two") {
   const auto flops = [](const std::string& layer) {
     return parse(layer + R"(, {"kind": "layer_norm"})").layers[kInputs].forward_flops;
@@ -232,6 +244,7 @@ TEST_CASE("flops: a multiply-add counts two") {
       {"name": "a", "kind": "attention", "heads": 4, "key_value_heads": 2, "inputs": ["q", "k", "k"]})";
   CHECK(parse(heads).layers.back().forward_flops == 2 * 2 * (5 * 5 * 8) + 5 * (4 * 5 * 5));
   CHECK(parse(heads).layers.back().output == Shape{5, 8});
+  CHECK(parse(heads).layers.back().activation_elements == 5 * 8 + 4 * 5 * 5);
   // each of 5 positions on 2 of 3 experts, of matrices between 6 and 7 features
   const Layer experts = parse(R"({"name": "gate", "kind": "linear", "out_features": 3, "inputs": ["words"]},
       {"name": "e", "kind": "experts", "experts": 3, "chosen": 2, "hidden": 7, "inputs": ["words", "gate"]})")
