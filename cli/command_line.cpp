@@ -104,6 +104,8 @@ void Command::require_subcommand() const { app_->require_subcommand(1); }
 void Command::hide() const { app_->group(""); }
 void Command::footer(const std::string& text) const { app_->footer(text); }
 void Command::on_run(const std::function<void()>& run) const { app_->callback(run); }
+void Command::takes_command_line() const { app_->prefix_command(); }
+std::vector<std::string> Command::rest() const { return app_->remaining(); }
 
 std::vector<Option> Command::options() const {
   std::vector<Option> out;

@@ -84,6 +84,9 @@ class Command {
   /// Text below the options in --help.
   void footer(const std::string& text) const;
   void on_run(const std::function<void()>& run) const;
+  /// What is not an option of the command begins the command line of another program, rest().
+  void takes_command_line() const;
+  std::vector<std::string> rest() const;
 
   std::vector<Option> options() const;
 

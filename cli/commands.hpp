@@ -26,6 +26,7 @@ void add_doctor(const Command& program);
 void add_init(const Command& program);
 void add_show(const Command& program);
 void add_schema(const Command& program);
+void add_torch(const Command& program);
 
 /// Every option that offers a GPU backend says this in --help.
 inline constexpr std::string_view kGpuBackendsAreExperimental =

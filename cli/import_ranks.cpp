@@ -92,7 +92,7 @@ std::vector<ranks::RankTrace> read_ranks(const Recordings& recordings, std::stri
       throw InputError(
           fmt::format("{}: /traceEvents: expected kernels of a GPU, got none; training on CPUs is profiled "
                       "by fusewise.torch "
-                      "(profiler/torch/fusewise_torch.py) instead",
+                      "(docs/pytorch.md) instead",
                       core::one_line(file)));
   }
   return out;

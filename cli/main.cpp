@@ -73,10 +73,11 @@ int main(int argc, char** argv) {
       "data-parallel training from measured layer times and a description of the network.",
       "fusewise " FUSEWISE_VERSION, kStart);
   // --help lists the commands in this order.
-  for (const auto& add : {cli::add_simulate, cli::add_sweep, cli::add_plan, cli::add_report,
-                          cli::add_validate, cli::add_calibrate, cli::add_init, cli::add_doctor,
-                          cli::add_show, cli::add_import, cli::add_compare, cli::add_fit, cli::add_estimate,
-                          cli::add_measure, cli::add_netlab, cli::add_profile, cli::add_schema})
+  for (const auto& add :
+       {cli::add_simulate, cli::add_sweep, cli::add_plan, cli::add_report, cli::add_validate,
+        cli::add_calibrate, cli::add_init, cli::add_doctor, cli::add_torch, cli::add_show, cli::add_import,
+        cli::add_compare, cli::add_fit, cli::add_estimate, cli::add_measure, cli::add_netlab,
+        cli::add_profile, cli::add_schema})
     add(program.command());
   add_manual(program);
   return run(program, argc, argv);

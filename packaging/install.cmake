@@ -1,4 +1,4 @@
-# What `cmake --install` installs, in three components: the program with its data, the Python files that the wheel adds,
+# What `cmake --install` installs, in two components: the program with its data,
 # and the libraries for programs of others. CPack makes a Debian package of the first.
 
 include(GNUInstallDirs)
@@ -7,8 +7,6 @@ install(TARGETS fusewise RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT p
 install(DIRECTORY scenarios models traces DESTINATION ${CMAKE_INSTALL_DATADIR}/fusewise COMPONENT program)
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/cli/share/ DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT program)
-
-install(FILES profiler/torch/fusewise_torch.py DESTINATION . COMPONENT python EXCLUDE_FROM_ALL)
 
 # The libraries stand in a folder of their own, because their names are short.
 set(libraries project_options sim cluster core planner scenarios)

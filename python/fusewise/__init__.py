@@ -15,4 +15,10 @@ __all__ = [
     "Calibration", "Entry", "EnvironmentFailed", "Failure", "Fit", "Group", "InputError", "OutOfTolerance", "Plan",
     "Profile", "Results", "calibrate", "fit", "import_trace", "plan", "program", "report", "run", "simulate", "version",
 ]
-__version__ = version()
+
+
+def __getattr__(name: str) -> str:
+    """__version__ is asked of the program when it is wanted, so that importing needs no program."""
+    if name == "__version__":
+        return version()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

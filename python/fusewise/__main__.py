@@ -7,6 +7,7 @@ from fusewise._program import program
 
 def main() -> None:
     file = str(program())
+    os.environ.setdefault("FUSEWISE_PYTHON", sys.executable)  # for `fusewise torch`
     os.execv(file, [file, *sys.argv[1:]])
 
 

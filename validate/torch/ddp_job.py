@@ -5,7 +5,7 @@ usage: ddp_job.py PROGRAM [--workers 2] [--rate 1gbit] [--iterations 30] [--keep
 
 PROGRAM is build/fusewise. Ranks are processes in network namespaces whose links are held to the rate, or on plain
 loopback where there are none (and says so). In order: Gloo's all-reduce alone, at sizes that no bucket has, becomes a
-network; profiler/torch/fusewise_torch.py, on all ranks at once, a profile; the prediction is written; only then the job
+network; fusewise.torch.Profiler, on all ranks at once, a profile; the prediction is written; only then the job
 runs, with DDP's default buckets, with every tensor by itself and with one bucket for all. Prints one JSON object.
 """
 import argparse
@@ -14,6 +14,7 @@ import ctypes
 import json
 import os
 import pathlib
+import re
 import resource
 import signal
 import statistics
@@ -153,8 +154,8 @@ def time_job_alone(job):
 def calibrate(rank, folder):
     import torch
     import torch.distributed as dist
-    sys.path.insert(0, str(ROOT / "profiler" / "torch"))
-    import fusewise_torch
+    sys.path.insert(0, str(ROOT / "python"))
+    from fusewise.torch import Profiler
     curve = []
     for size in CALIBRATION:
         values, took = torch.ones(size // 4), []
@@ -165,7 +166,7 @@ def calibrate(rank, folder):
             took.append(1e6 * (time.perf_counter() - began))
         curve.append([size, statistics.median(slowest(took)[2:])])
     training = Training(make_model())
-    profiler = fusewise_torch.Profiler(training.model, batch_size=Training.BATCH, warmup=3)
+    profiler = Profiler(training.model, batch_size=Training.BATCH, warmup=3)
     updates, bare = [], []
     for _ in range(15):  # on all ranks at once, as they compute in the job
         dist.barrier()
@@ -250,6 +251,7 @@ class Lab:
                                 env=environment, capture_output=True, text=True, timeout=60)
         self.why_not = answer.stderr.strip() if answer.returncode != 0 else ""
         self.lab = None
+        self.first_address = next(iter(re.findall(r"\d+\.\d+\.\d+\.\d+", answer.stdout)), "127.0.0.1")
         if not self.why_not:
             file, = pathlib.Path(folder, "fusewise").glob("*.json")
             self.lab = json.loads(file.read_text())

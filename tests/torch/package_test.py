@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""profiler/torch/fusewise_torch.py on the CPU: `fusewise_torch_test.py PROGRAM` (build/fusewise).
+"""The Python package fusewise.torch on the CPU: `package_test.py PROGRAM` (build/fusewise).
 
 Profiles of a small CNN and of a transformer of two blocks have to be taken by the program, and two ranks that send
 gradients in planned groups have to end with the parameters of plain DistributedDataParallel, bit for bit.
@@ -15,13 +15,14 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "profiler" / "torch"))
+sys.path.insert(0, str(ROOT / "python"))
 
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402
 
-import fusewise_torch  # noqa: E402
+import fusewise.torch  # noqa: E402
+from fusewise.torch import plans  # noqa: E402
 
 DEADLINE_S = 120
 
@@ -74,7 +75,7 @@ def measured(name):
     torch.manual_seed(1)
     make, inputs = MODELS[name]
     model = make()
-    profiler = fusewise_torch.Profiler(model, batch_size=4)
+    profiler = fusewise.torch.Profiler(model, batch_size=4)
     for _ in range(7):
         with profiler.iteration():
             model(inputs()).square().mean().backward()
@@ -143,7 +144,7 @@ def check_charges():
         time.sleep(seconds)
 
     model = nn.Sequential(nn.Linear(4, 4), SlowLayer(), nn.Linear(4, 4))
-    profiler = fusewise_torch.Profiler(model, batch_size=1, warmup=1)
+    profiler = fusewise.torch.Profiler(model, batch_size=1, warmup=1)
     for _ in range(4):
         with profiler.iteration():
             model(torch.ones(1, 4)).sum().backward()
@@ -153,6 +154,60 @@ def check_charges():
         if layers["1"][direction] < 0.99 * least:
             sys.exit(f"the slow layer's {direction} is {layers['1'][direction]}")
     print("time is charged to the layer that spends it")
+
+
+class WithPositions(nn.Module):
+    """Parameters of the root module: used first, registered first, ready last."""
+
+    def __init__(self):
+        super().__init__()
+        self.position = nn.Parameter(torch.zeros(12, 32))
+        self.embed = nn.Embedding(50, 32)
+        self.blocks = nn.ModuleList([Block(32), Block(32)])
+        self.head = nn.Linear(32, 50)
+
+    def forward(self, x):
+        x = self.embed(x) + self.position
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x)
+
+
+def check_observed_order():
+    """Backward over the profile's layers, last to first, meets gradients as they were observed to get ready."""
+    for make in (WithPositions, Transformer):
+        profiler = fusewise.torch.Profiler(make(), batch_size=4)
+        for _ in range(6):
+            with profiler.iteration():
+                profiler.model(torch.randint(0, 50, (4, 12))).square().mean().backward()
+        profile = profiler.profile()
+        backward = [t["name"] for layer in reversed(profile["layers"]) for t in reversed(layer["tensors"])]
+        check(f"{make.__name__}: order", backward, [g["name"] for g in profiler.gradients()])
+        if make is WithPositions and backward.index("position") < len(backward) - 2:
+            sys.exit(f"'position' is ready {backward.index('position') + 1}th of {len(backward)}")
+        one = fusewise.torch.Profiler(make(), batch_size=4, warmup=0)
+        with one.iteration():
+            one.model(torch.randint(0, 50, (4, 12))).square().mean().backward()
+        for direction, times in zip(("forward_us", "backward_us"), one.iterations[0]):
+            layers = sum(layer[direction] for layer in one.profile()["layers"])
+            if abs(layers - sum(times.values())) > 1e-6 * layers:
+                sys.exit(f"{make.__name__}: {direction} of layers adds up to {layers}, expected {sum(times.values())}")
+    print("gradients stand in the order in which they were observed to get ready")
+
+
+def check_iterations_refused():
+    model = cnn()
+    profiler = fusewise.torch.Profiler(model, batch_size=4)
+    try:
+        with profiler.iteration():
+            for _ in range(2):
+                model(torch.randn(4, 3, 16, 16)).square().mean().backward()
+    except RuntimeError as error:
+        if "expected one backward pass" not in str(error):
+            raise
+    else:
+        sys.exit("two backward passes in one iteration went unnoticed")
+    print("two backward passes in one iteration are refused")
 
 
 # ---- groups
@@ -199,12 +254,40 @@ def run_rank(rank, store, plans):
             model = fresh()
             if number == 3:
                 model = nn.parallel.DistributedDataParallel(model)
-            trained = train(fusewise_torch.apply_plan(model, plan), rank, inputs)
+            trained = train(fusewise.torch.apply_plan(model, plan), rank, inputs)
             for place, (ours, theirs) in enumerate(zip(trained, plain)):
                 if not torch.equal(ours, theirs):
                     sys.exit(f"{name}, plan {number}: tensor {place} differs from plain DDP on rank {rank}")
     check_unused(rank)
+    check_wrapped()
+    check_watched(rank)
     dist.destroy_process_group()
+
+
+def check_wrapped():
+    """A model inside DistributedDataParallel is profiled under its own names."""
+    model = nn.parallel.DistributedDataParallel(cnn())
+    profiler = fusewise.torch.Profiler(model, batch_size=4, warmup=0)
+    with model.no_sync(), profiler.iteration():
+        model(torch.randn(4, 3, 16, 16)).square().mean().backward()
+    names = {t["name"] for layer in profiler.profile()["layers"] for t in layer["tensors"]}
+    check("names inside DistributedDataParallel", names, {name for name, _ in cnn().named_parameters()})
+
+
+def check_watched(rank):
+    """A watched job trains as without, and its buckets are recorded in order."""
+    make, inputs = MODELS["cnn"]
+    torch.manual_seed(rank)
+    plain = train(nn.parallel.DistributedDataParallel(make()), rank, inputs)
+    torch.manual_seed(rank)
+    model = nn.parallel.DistributedDataParallel(make())
+    watched = fusewise.torch.watch(model, warmup=1)
+    if not all(torch.equal(ours, theirs) for ours, theirs in zip(train(model, rank, inputs), plain)):
+        sys.exit(f"rank {rank}: training differs when it is watched")
+    transfers = watched.transfers()
+    check("bytes that travel", sum(t.bytes for t in transfers), sum(4 * p.numel() for p in model.parameters()))
+    if any(t.arrived_us < t.issued_us for t in transfers) or [t.issued_us for t in transfers] != sorted(t.issued_us for t in transfers):
+        sys.exit(f"rank {rank}: transfers out of order: {transfers}")
 
 
 def check_unused(rank):
@@ -220,7 +303,7 @@ def check_unused(rank):
 
     model = Half()
     groups = [list(model.unused.parameters()), list(model.used.parameters())]
-    wrapped = fusewise_torch.BucketedDataParallel(model, groups)
+    wrapped = fusewise.torch.BucketedDataParallel(model, groups)
     try:
         wrapped(torch.ones(1, 2)).sum().backward()
     except RuntimeError as error:
@@ -237,7 +320,7 @@ def check_plans_refused():
                           ({"groups": plan["groups"] + plan["groups"][:1]}, "has not, or the plan twice"),
                           ({"compression": "fp16"}, "without compression"), ({"format": "x"}, "fusewise.plan")):
         try:
-            fusewise_torch._groups(model, {**plan, **change})
+            plans._groups(model, plans._ddp_plan({**plan, **change}))
         except ValueError as error:
             if words in str(error):
                 continue
@@ -262,11 +345,11 @@ def check_ranks(plans):
 
 
 def check_tutorial(program, folder):
-    """The script of docs/tutorial.md, in a folder of its own beside fusewise_torch.py, writes a profile that the program takes."""
+    """The script of docs/tutorial.md, in a folder of its own, writes a profile that the program takes."""
     page = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
     script = pathlib.Path(folder) / "train.py"
     script.write_text(re.search(r'^```python title="train.py"\n(.*?)^```', page, flags=re.DOTALL | re.MULTILINE)[1])
-    environment = dict(os.environ, PYTHONPATH=str(ROOT / "profiler" / "torch"))
+    environment = dict(os.environ, PYTHONPATH=str(ROOT / "python"))
     subprocess.run([sys.executable, script], cwd=folder, env=environment, check=True, timeout=DEADLINE_S)
     shown = subprocess.run([program, "show", "mymodel.profile.json"], cwd=folder, check=True, capture_output=True, text=True).stdout
     check("the tutorial's model", shown.split(",")[0], "profile mymodel on CPU")
@@ -284,8 +367,11 @@ def main():
         return run_rank(arguments.rank, arguments.store, arguments.plans)
     if arguments.program is None:
         parser.error("expected the program")
+    os.environ["FUSEWISE_PROGRAM"] = os.path.abspath(arguments.program)
     torch.set_num_threads(1)
     check_charges()
+    check_observed_order()
+    check_iterations_refused()
     check_plans_refused()
     with tempfile.TemporaryDirectory() as folder:
         for name in MODELS:

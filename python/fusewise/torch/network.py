@@ -1,0 +1,116 @@
+"""Measures collectives over the process group of a job, with the job's own backend."""
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Any, Callable, Sequence
+
+import torch
+import torch.distributed as dist
+
+_SMALLEST = 4096
+_ENOUGH_S = 1.0  # for one size, where it takes longer than the fewest repetitions
+
+
+class Group:
+    """A process group, and where its tensors have to be."""
+
+    def __init__(self, process_group: Any, device: torch.device) -> None:
+        self.process_group = process_group
+        self.device = device
+        self.size: int = dist.get_world_size(process_group)
+        self.rank: int = dist.get_rank(process_group)
+
+    def wait(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def slowest(self, values: Sequence[float]) -> list[float]:
+        """The greatest of all ranks, value by value: a collective ends when its last rank does."""
+        return self._reduced(values, dist.ReduceOp.MAX)
+
+    def mean(self, values: Sequence[float]) -> list[float]:
+        return [value / self.size for value in self._reduced(values, dist.ReduceOp.SUM)]
+
+    def _reduced(self, values: Sequence[float], operation: Any) -> list[float]:
+        tensor = torch.tensor(list(values), dtype=torch.float64, device=self.device)
+        dist.all_reduce(tensor, op=operation, group=self.process_group)
+        return tensor.tolist()
+
+    def agree(self, value: Any) -> Any:
+        """What the first rank says."""
+        holder = [value]
+        source = 0 if self.process_group is None else dist.get_global_rank(self.process_group, 0)
+        dist.broadcast_object_list(holder, src=source, group=self.process_group,
+                                   **({"device": self.device} if self.device.type == "cuda" else {}))
+        return holder[0]
+
+    def time(self, collective: Callable[[], Any]) -> float:
+        """Microseconds of one call that all ranks begin together."""
+        dist.barrier(self.process_group)
+        self.wait()
+        began = time.perf_counter()
+        collective()
+        self.wait()
+        return 1e6 * (time.perf_counter() - began)
+
+    def median_time(self, collective: Callable[[], Any], fewest: int = 5, most: int = 25) -> float:
+        """The median of as many calls as fit into a second, after two that are not counted."""
+        first = max(self.slowest([self.time(collective) for _ in range(2)])[1:])
+        count = int(min(most, max(fewest, 1e6 * _ENOUGH_S / max(first, 1.0))))
+        return statistics.median(self.slowest([self.time(collective) for _ in range(count)]))
+
+
+def sizes_up_to(most: int) -> list[int]:
+    """Bytes from 4 KiB to `most`, four times as many each."""
+    sizes = []
+    size = _SMALLEST
+    while size < 0.7 * most:
+        sizes.append(size)
+        size *= 4
+    return sizes + [max(most, _SMALLEST)]
+
+
+def all_reduce_curve(group: Group, most_bytes: int, dtype: torch.dtype = torch.float32) -> list[list[float]]:
+    """Bytes and microseconds of an all-reduce, from 4 KiB to the largest size."""
+    def timed(size: int) -> float:
+        values = torch.ones(size // torch.empty(0, dtype=dtype).element_size(), dtype=dtype, device=group.device)
+        return group.median_time(lambda: dist.all_reduce(values, group=group.process_group))
+    return _rising([[size, timed(size)] for size in sizes_up_to(most_bytes)])
+
+
+def sharding_curves(group: Group, most_bytes: int) -> dict[str, list[list[float]]]:
+    """The same for all-gather and reduce-scatter of float32, by the bytes of the whole."""
+    # The older names warn since PyTorch 2.13.
+    all_gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
+    reduce_scatter = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
+
+    def gather(size: int) -> float:
+        part = torch.ones(max(1, size // 4 // group.size), device=group.device)
+        whole = torch.empty(part.numel() * group.size, device=group.device)
+        return group.median_time(lambda: all_gather(whole, part, group=group.process_group))
+
+    def scatter(size: int) -> float:
+        part = torch.ones(max(1, size // 4 // group.size), device=group.device)
+        whole = torch.ones(part.numel() * group.size, device=group.device)
+        return group.median_time(lambda: reduce_scatter(part, whole, group=group.process_group))
+    sizes = sizes_up_to(most_bytes)
+    return {"all_gather": [[size, gather(size)] for size in sizes],
+            "reduce_scatter": [[size, scatter(size)] for size in sizes]}
+
+
+def at(curve: Sequence[Sequence[float]], size: float) -> float:
+    """A curve between its points, the first value below them and the last line above."""
+    if size <= curve[0][0] or len(curve) == 1:
+        return curve[0][1]
+    for (low, low_us), (high, high_us) in zip(curve, curve[1:]):
+        if size <= high:
+            break
+    return low_us + (size - low) * (high_us - low_us) / (high - low)
+
+
+def _rising(curve: list[list[float]]) -> list[list[float]]:
+    """A larger message never takes less time: what does is the noise of the smaller one."""
+    for place in reversed(range(len(curve) - 1)):
+        curve[place][1] = min(curve[place][1], curve[place + 1][1])
+    return curve

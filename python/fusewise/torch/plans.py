@@ -1,0 +1,232 @@
+"""Plans of fusewise applied to PyTorch: DistributedDataParallel, its communication hooks, and FSDP2."""
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+import os
+from typing import Any, Callable, Iterator, Mapping, Optional, Union
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+PlanLike = Union[str, "os.PathLike[str]", Mapping[str, Any], Any]
+_BROADCAST_BYTES = 250 * 2**20  # of one message
+_HOOKS = {"none": "allreduce_hook", "fp16": "fp16_compress_hook", "bf16": "bf16_compress_hook"}
+
+
+def takes_lists() -> bool:
+    """Whether this PyTorch's DistributedDataParallel takes bucket_cap_mb_list (2.11 and later)."""
+    return "bucket_cap_mb_list" in inspect.signature(DistributedDataParallel.__init__).parameters
+
+
+def read_plan(plan: PlanLike) -> Mapping[str, Any]:
+    """The object of a fusewise.plan, given as that, as a file, or as a fusewise.Plan."""
+    plan = getattr(plan, "raw", plan)
+    if not isinstance(plan, Mapping):
+        with open(plan, encoding="utf-8") as file:
+            plan = json.load(file)
+    if plan.get("format") != "fusewise.plan":
+        raise ValueError(f"expected a fusewise.plan, got {plan.get('format')!r}")
+    return plan
+
+
+def _groups(model, plan):
+    """The plan's groups as parameters of the model."""
+    left = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    groups = []
+    for group in plan["groups"]:
+        unknown = [name for name in group["tensors"] if name not in left]
+        if unknown:
+            raise ValueError(f"the plan names {unknown[0]!r}, which the model has not, or the plan twice")
+        groups.append([left.pop(name) for name in group["tensors"]])
+    if left:
+        raise ValueError(f"the plan leaves out {next(iter(left))!r}")
+    return groups
+
+
+def _ddp_plan(plan):
+    plan = read_plan(plan)
+    if plan.get("compression", "none") != "none":
+        raise ValueError(f"expected a plan without compression, got {plan['compression']!r}")
+    if plan.get("pipeline") != "wfbp":
+        raise ValueError(f"expected a plan of pipeline wfbp, which is DistributedDataParallel's, got {plan.get('pipeline')!r}")
+    return plan
+
+
+def apply_plan(model: nn.Module, plan: PlanLike, process_group: Optional[dist.ProcessGroup] = None,
+               **ddp_arguments: Any) -> nn.Module:
+    """Wraps the model (or the one inside a DistributedDataParallel) so that gradients travel in the plan's groups.
+
+    `plan` is a fusewise.plan, as a file or as the object in it. Where DistributedDataParallel takes
+    `bucket_cap_mb_list` it makes them itself; otherwise BucketedDataParallel does, with the same results.
+    """
+    if isinstance(model, DistributedDataParallel):
+        process_group = process_group or model.process_group
+        model = model.module
+    groups = _groups(model, _ddp_plan(plan))
+    if takes_lists():
+        caps = [sum(p.numel() * p.element_size() for p in group) / 2**20 for group in groups]
+        return DistributedDataParallel(model, process_group=process_group, bucket_cap_mb_list=caps, **ddp_arguments)
+    if ddp_arguments:
+        raise ValueError(f"PyTorch {torch.__version__} takes no bucket_cap_mb_list, and BucketedDataParallel no "
+                         f"{', '.join(ddp_arguments)}")
+    return BucketedDataParallel(model, groups, process_group)
+
+
+def ddp_kwargs(plan: PlanLike) -> dict[str, Any]:
+    """What to give to DistributedDataParallel so that its buckets are the plan's groups (PyTorch 2.11 or later)."""
+    plan = _ddp_plan(plan)
+    if not takes_lists():
+        raise ValueError(f"PyTorch {torch.__version__} takes no bucket_cap_mb_list: use apply_plan()")
+    return {"bucket_cap_mb_list": [group["bytes"] / 2**20 for group in plan["groups"]]}
+
+
+def comm_hook(plan: PlanLike) -> tuple[Any, Callable[..., Any]]:
+    """State and hook for DistributedDataParallel.register_comm_hook() that compress as the plan does."""
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+    compression = read_plan(plan).get("compression", "none")
+    name = compression if isinstance(compression, str) else compression.get("name")
+    if name not in _HOOKS:
+        raise ValueError(f"expected a plan with compression {', '.join(_HOOKS)}, got {name!r}")
+    return None, getattr(default_hooks, _HOOKS[name])
+
+
+def fsdp2(model: nn.Module, plan: PlanLike, **arguments: Any) -> nn.Module:
+    """Shards the model with FSDP2 so that its groups are the plan's, as near as whole modules come (PyTorch 2.6 or
+    later): a module goes to the group that has most of its own elements. `arguments` go to fully_shard()."""
+    from torch.distributed.fsdp import fully_shard
+    plan = read_plan(plan)
+    if plan.get("pipeline") not in ("sharded", "zero"):
+        raise ValueError(f"expected a plan of pipeline sharded or zero, got {plan.get('pipeline')!r}")
+    arguments.setdefault("reshard_after_forward", plan["pipeline"] == "sharded")
+    groups = _groups(model, plan)
+    place = {p: number for number, group in enumerate(groups) for p in group}
+    for modules in _modules_of_groups(model, place, len(groups)):
+        fully_shard(modules if len(modules) > 1 else modules[0], **arguments)
+    fully_shard(model, **arguments)
+    return model
+
+
+def _modules_of_groups(model, place, count):
+    """The modules below the model that own parameters, by group; those around others come last, each alone."""
+    together: list[list[nn.Module]] = [[] for _ in range(count)]
+    around = []
+    for module in _units(model):
+        own = list(module.parameters(recurse=isinstance(module, nn.MultiheadAttention)))
+        if module is model or not own:
+            continue
+        if _units_below(module):
+            around.append([module])
+            continue
+        elements = [0] * count
+        for parameter in own:
+            elements[place[parameter]] += parameter.numel()
+        together[elements.index(max(elements))].append(module)
+    return [modules for modules in together if modules] + around[::-1]
+
+
+def _units_below(module):
+    """What is called inside a module: attention computes with its children's parameters, but never calls them."""
+    return [] if isinstance(module, nn.MultiheadAttention) else list(module.children())
+
+
+def _units(module):
+    yield module
+    for child in _units_below(module):
+        yield from _units(child)
+
+
+class _Bucket:
+    """Gradients that travel together, side by side in one buffer."""
+
+    def __init__(self, parameters):
+        self.parameters = parameters
+        self.buffer = torch.zeros(sum(p.numel() for p in parameters), dtype=parameters[0].dtype,
+                                  device=parameters[0].device)
+        self.views = [part.view_as(p) for part, p in zip(self.buffer.split([p.numel() for p in parameters]), parameters)]
+        self.waiting = 0
+        self.work = None
+
+
+class BucketedDataParallel(torch.nn.Module):
+    """Averages gradients over all ranks in given groups, each as soon as its last gradient is ready and the groups
+    before it are on their way, while backward goes on. As DistributedDataParallel does, to the bit."""
+
+    def __init__(self, module, groups, process_group=None):
+        super().__init__()
+        self.module = module
+        self.process_group = dist.distributed_c10d._get_default_group() if process_group is None else process_group
+        self.require_sync = True
+        self._sync_buffers = True
+        self._scale = 1.0 / dist.get_world_size(process_group)
+        self._buckets = [_Bucket(group) for group in groups]
+        self._next = None  # the first bucket that is not on its way; None outside backward
+        self._hooks = []
+        for bucket in self._buckets:
+            kinds = {(p.dtype, p.device) for p in bucket.parameters}
+            if len(kinds) != 1:
+                raise ValueError("gradients of one group have to be of one type and on one device")
+            for parameter in bucket.parameters:
+                self._watch(parameter, bucket)
+        self._broadcast([*module.parameters(), *module.buffers()])
+
+    def forward(self, *inputs, **arguments):
+        if self._sync_buffers:
+            self._broadcast(list(self.module.buffers()))
+        if torch.is_grad_enabled():
+            self._sync_buffers = self.require_sync
+        return self.module(*inputs, **arguments)
+
+    def _broadcast(self, tensors):
+        """The first rank's to all, as DistributedDataParallel does: in few messages."""
+        if tensors:
+            dist._broadcast_coalesced(self.process_group, [tensor.detach() for tensor in tensors], _BROADCAST_BYTES, 0)
+
+    @contextlib.contextmanager
+    def no_sync(self):
+        """Gradients of backward passes in here stay on their rank; the next one outside averages the sums."""
+        before, self.require_sync = self.require_sync, False
+        try:
+            yield
+        finally:
+            self.require_sync = before
+
+    def _watch(self, parameter, bucket):
+        accumulate = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
+        accumulate.register_hook(lambda *_: self._ready(parameter, bucket))
+        self._hooks.append(accumulate)  # or it would be made anew, without the hook
+
+    def _ready(self, parameter, bucket):
+        if not self.require_sync:
+            return
+        if self._next is None:
+            self._next = 0
+            for one in self._buckets:
+                one.waiting = len(one.parameters)
+            torch.autograd.Variable._execution_engine.queue_callback(self._finish)
+        bucket.waiting -= 1
+        while self._next < len(self._buckets) and self._buckets[self._next].waiting == 0:
+            self._send(self._buckets[self._next])
+            self._next += 1
+
+    def _send(self, bucket):
+        for view, parameter in zip(bucket.views, bucket.parameters):
+            torch.mul(parameter.grad, self._scale, out=view)
+        bucket.work = dist.all_reduce(bucket.buffer, group=self.process_group, async_op=True)
+
+    def _finish(self):
+        """At the end of backward: every group has to be on its way, is waited for and put back."""
+        sent, self._next = self._next, None
+        for bucket in self._buckets[:sent]:
+            bucket.work.wait()
+            bucket.work = None
+            for view, parameter in zip(bucket.views, bucket.parameters):
+                parameter.grad.copy_(view)
+        if sent < len(self._buckets):
+            names = {p: name for name, p in self.module.named_parameters()}
+            raise RuntimeError(f"a parameter got no gradient in this backward pass; group {sent + 1} waits for "
+                               f"{self._buckets[sent].waiting} of {len(self._buckets[sent].parameters)}, first "
+                               f"{names[self._buckets[sent].parameters[0]]!r}")

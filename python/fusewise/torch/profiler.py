@@ -1,0 +1,377 @@
+"""Profiles a torch.nn.Module inside its own training loop: time of every module, and when each gradient gets ready.
+
+    profiler = Profiler(model, batch_size=32)
+    for inputs, labels in batches[:12]:
+        with profiler.iteration():
+            loss_of(model(inputs), labels).backward()
+    profiler.save("mymodel.profile.json", name="mymodel")
+"""
+from __future__ import annotations
+
+import collections
+import contextlib
+import csv
+import json
+import os
+import statistics
+import tempfile
+import time
+from typing import Any, Iterator, Optional, Sequence
+
+import torch
+from torch import nn
+
+_DTYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
+
+
+# ---- clocks: marks in the order of the work, and the time between neighbours
+
+
+class _WallClock:
+    """The clock of a CPU, where a call returns when its work is done."""
+
+    def mark(self):
+        return time.perf_counter()
+
+    def wait(self):
+        pass
+
+    def us(self, earlier, later):
+        return 1e6 * (later - earlier)
+
+
+class _CudaClock:
+    """Events on the current stream: when the GPU got there, not when the host did."""
+
+    def mark(self):
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def wait(self):
+        torch.cuda.synchronize()
+
+    def us(self, earlier, later):
+        return 1e3 * earlier.elapsed_time(later)
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """The model itself where it stands inside DistributedDataParallel, so that names have no prefix."""
+    wrappers = (nn.parallel.DistributedDataParallel, nn.DataParallel)
+    return unwrapped(model.module) if isinstance(model, wrappers) else model
+
+
+class _Iteration:
+    """What one iteration's marks tell: time between two marks belongs to the module that the later one names."""
+
+    def __init__(self):
+        self.forward = []   # (mark, module charged with the time before it)
+        self.backward = []  # (mark, module, parameter whose gradient is ready now or None)
+        self.start = None
+        self.backward_start = None
+
+
+def _median_and_spread(values):
+    values = sorted(values)
+    if len(values) < 2:
+        return (values[0] if values else 0.0), 0.0
+    quarters = statistics.quantiles(values, n=4, method="inclusive")
+    return statistics.median(values), quarters[2] - quarters[0]
+
+
+class Profiler:
+    """Measures forward and backward of every module, and when each gradient gets ready.
+
+    Each module is charged with its own operations, not with those of the modules inside it. The loss, and whatever
+    else comes after the model, counts to the backward pass of the layer that follows it there. The first `warmup`
+    iterations are not counted.
+    """
+
+    def __init__(self, model: nn.Module, batch_size: int, warmup: int = 2, device: Optional[str] = None) -> None:
+        self.model = model = unwrapped(model)
+        self.batch_size = batch_size
+        self.warmup = warmup
+        parameters = [p for p in model.parameters() if p.requires_grad]
+        if not parameters:
+            raise ValueError("the model has no parameter that requires a gradient")
+        kinds = {p.dtype for p in parameters}
+        if len(kinds) != 1 or not kinds <= set(_DTYPES):
+            raise ValueError(f"expected parameters of one type among {sorted(_DTYPES.values())}, got {kinds}")
+        self.dtype = _DTYPES[kinds.pop()]
+        on_gpu = parameters[0].is_cuda
+        self.clock = _CudaClock() if on_gpu else _WallClock()
+        self.device = device or (torch.cuda.get_device_name(parameters[0].device) if on_gpu else "CPU")
+        self.iterations = []
+        self._names = {module: name for name, module in model.named_modules()}
+        self._owners = {}
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad:
+                self._owners[parameter] = (name, model.get_submodule(name.rpartition(".")[0]))
+        self._order = []  # modules in the order in which their forward ended first
+        self._ended = set()
+        self._current = None
+        self._stack = []
+        self._seen = set()
+        self._handles = []
+
+    # -- measuring
+
+    @contextlib.contextmanager
+    def iteration(self) -> Iterator[Profiler]:
+        """One forward and one backward pass of the model."""
+        self.begin()
+        try:
+            yield self
+        except BaseException:
+            self._stop()
+            raise
+        self.end()
+
+    def begin(self) -> None:
+        """Begins an iteration, where a `with` block does not fit into the loop."""
+        self._current = _Iteration()
+        self._stack, self._seen = [], set()
+        self._handles = []
+        for module in self._names:
+            self._handles.append(module.register_forward_pre_hook(self._enter))
+            self._handles.append(module.register_forward_hook(self._leave))
+        for parameter in self._owners:
+            self._handles.append(self._watch_gradient(parameter))
+        self.clock.wait()
+        self._current.start = self.clock.mark()
+
+    def end(self) -> None:
+        """Ends the iteration that begin() began."""
+        self.clock.wait()
+        self.iterations.append(self._times(self._stop()))
+
+    def _stop(self):
+        for handle in self._handles:
+            handle.remove()
+        self._seen = set()
+        finished, self._current = self._current, None
+        return finished
+
+    def _enter(self, module, _inputs):
+        self._mark_forward()
+        self._stack.append(module)
+
+    def _leave(self, module, _inputs, output):
+        self._mark_forward()
+        self._stack.pop()
+        if module not in self._ended:
+            self._ended.add(module)
+            self._order.append(module)
+        for node in self._new_nodes(output):
+            node.register_hook(lambda *_, module=module: self._mark_backward(module, None))
+        if not self._stack and not self._current.backward:  # a call after backward is none of the iteration's
+            self._current.backward_start = self.clock.mark()
+
+    def _mark_forward(self):
+        inside = self._stack[-1] if self._stack else None
+        self._current.forward.append((self.clock.mark(), inside))
+
+    def _mark_backward(self, module, parameter):
+        if self._current is not None:
+            self._current.backward.append((self.clock.mark(), module, parameter))
+
+    def _watch_gradient(self, parameter):
+        """A hook that runs once the gradient is in parameter.grad, which is when it could be sent."""
+        accumulate = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
+        module = self._owners[parameter][1]
+        self._seen.add(accumulate)
+        return accumulate.register_hook(lambda *_: self._mark_backward(module, parameter))
+
+    def _new_nodes(self, output):
+        """The backward steps that this module's own operations will take: those that no module inside it owns."""
+        found, waiting = [], [t.grad_fn for t in tensors_in(output) if t.grad_fn is not None]
+        while waiting:
+            node = waiting.pop()
+            if node is None or node in self._seen:
+                continue
+            self._seen.add(node)
+            found.append(node)
+            waiting.extend(following for following, _ in node.next_functions)
+        return found
+
+    def _times(self, iteration):
+        """Sums by module in us; gradients in the order they got ready, with the time and their module's part."""
+        forward, backward = collections.defaultdict(float), collections.defaultdict(float)
+        before = iteration.start
+        for mark, module in iteration.forward:
+            if module is not None:
+                forward[module] += self.clock.us(before, mark)
+            before = mark
+        ready, since = {}, collections.defaultdict(float)
+        before = start = iteration.backward_start
+        if start is None:
+            raise RuntimeError("the model was not called in this iteration")
+        for mark, module, parameter in iteration.backward:
+            passed = self.clock.us(before, mark)
+            backward[module] += passed
+            since[module] += passed
+            if parameter is not None:
+                if parameter in ready:
+                    raise RuntimeError(f"expected one backward pass in an iteration, got a second gradient of "
+                                       f"{self._owners[parameter][0]!r}")
+                ready[parameter] = (self.clock.us(start, mark), since.pop(module))
+            before = mark
+        missing = [self._owners[p][0] for p in self._owners if p not in ready]
+        if missing:
+            raise RuntimeError(f"no gradient for {', '.join(missing)}: every iteration needs a whole backward pass")
+        for parameter in reversed(list(ready)):  # what a module did after its last gradient belongs to that one
+            left = since.pop(self._owners[parameter][1], 0.0)
+            ready[parameter] = (ready[parameter][0], ready[parameter][1] + left)
+        return forward, backward, ready
+
+    # -- what came out
+
+    def _counted(self):
+        counted = self.iterations[self.warmup:]
+        if not counted:
+            raise RuntimeError(f"expected more than {self.warmup} iterations, got {len(self.iterations)}")
+        return counted
+
+    def gradients(self) -> list[dict[str, Any]]:
+        """One entry for each parameter, by the order in which gradients got ready in the mean: `name`, `elements`,
+        `registered` and `ready` (places in either order; DDP begins with the reverse of the former and changes to
+        the latter), `ready_us` after backward began and `spread_us`."""
+        counted = self._counted()
+        registered = {parameter: place for place, parameter in enumerate(self._owners)}
+        entries = []
+        for parameter, (name, _) in self._owners.items():
+            median, spread = _median_and_spread([ready[parameter][0] for _, _, ready in counted])
+            entries.append({"name": name, "elements": parameter.numel(), "registered": registered[parameter],
+                            "ready_us": median, "spread_us": spread})
+        entries.sort(key=lambda entry: (entry["ready_us"], -entry["registered"]))
+        for place, entry in enumerate(entries):
+            entry["ready"] = place
+        return entries
+
+    def profile(self, name: Optional[str] = None) -> dict[str, Any]:
+        """The profile in the form of `fusewise.profile`. Layers stand in forward order, except that gradients stand in
+        the reverse of the order in which they got ready: where a module's gradients get ready far from each other, or
+        not when its place would have it (parameters of the root module), it is several layers, each at its place."""
+        counted = self._counted()
+        clock = "CUDA events" if isinstance(self.clock, _CudaClock) else "wall clock"
+        layers = [self._layer(module, block, is_first, counted)
+                  for module, block, is_first in self._placed(self._blocks())]
+        return {
+            "format": "fusewise.profile", "version": 1, "model": name or type(self.model).__name__,
+            "batch_size": self.batch_size, "dtype": self.dtype, "device": self.device,
+            "origin": {"kind": "measured",
+                       "source": f"fusewise.torch on PyTorch {torch.__version__}, {clock}, medians of "
+                                 f"{len(counted)} iterations after {self.warmup}"},
+            "layers": [layer for layer in layers
+                       if layer["tensors"] or layer["forward_us"] + layer["backward_us"] > 0]}
+
+    def _blocks(self) -> list[tuple[nn.Module, list[nn.Parameter]]]:
+        """Parameters against the order in which their gradients got ready, cut where the module changes."""
+        by_name = {name: parameter for parameter, (name, _) in self._owners.items()}
+        blocks: list[tuple[nn.Module, list[nn.Parameter]]] = []
+        for entry in reversed(self.gradients()):
+            parameter = by_name[entry["name"]]
+            module = self._called(parameter)
+            if not blocks or blocks[-1][0] is not module:
+                blocks.append((module, []))
+            blocks[-1][1].append(parameter)
+        return blocks
+
+    def _called(self, parameter: nn.Parameter) -> nn.Module:
+        """The module of a parameter, or the nearest around it that is called."""
+        path, module = self._owners[parameter][0], self._owners[parameter][1]
+        while module not in self._ended:
+            path = path.rpartition(".")[0]
+            module = self.model.get_submodule(path.rpartition(".")[0])
+        return module
+
+    def _placed(self, blocks):
+        """Blocks, and modules without parameters behind the one whose forward ended before theirs. With each whether it
+        is its module's largest, which is charged with what belongs to no single gradient."""
+        largest: dict[nn.Module, list[nn.Parameter]] = {}
+        for module, block in blocks:
+            if module not in largest or sum(map(torch.numel, block)) > sum(map(torch.numel, largest[module])):
+                largest[module] = block
+        followers: dict[Optional[nn.Module], list[nn.Module]] = collections.defaultdict(list)
+        anchor = None
+        for module in self._order:
+            if module in largest:
+                anchor = module
+            else:
+                followers[anchor].append(module)
+        placed = [(module, [], True) for module in followers[None]]
+        for module, block in blocks:
+            is_first = block is largest[module]
+            placed.append((module, block, is_first))
+            placed += [(follower, [], True) for follower in followers[module] if is_first]
+        return placed
+
+    def _layer(self, module, block, is_largest, counted):
+        own = [p for p in self._owners if self._called(p) is module]
+        owners = {module} | {self._owners[p][1] for p in own}
+        backward_us, backward_spread = _median_and_spread([sum(b.get(m, 0.0) for m in owners) for _, b, _ in counted])
+        forward_us, forward_spread = _median_and_spread([sum(f.get(m, 0.0) for m in owners) for f, _, _ in counted])
+        parts = {p: statistics.median(ready[p][1] for _, _, ready in counted) for p in own}
+        whole = sum(parts.values())
+        shares = {p: parts[p] / whole if whole > 0 else 1 / len(own) for p in own}
+        tensors = [{"name": self._owners[p][0], "elements": p.numel(), "backward_us": shares[p] * backward_us}
+                   for p in block]
+        share = sum(shares[p] for p in block) if own else 1.0
+        return {"name": self._layer_name(module) if is_largest else tensors[0]["name"],
+                "kind": type(module).__name__.lower(),
+                "forward_us": forward_us if is_largest else 0.0,
+                "backward_us": sum(t["backward_us"] for t in tensors) if own else backward_us, "tensors": tensors,
+                "forward_spread_us": forward_spread if is_largest else 0.0,
+                "backward_spread_us": share * backward_spread}
+
+    def _layer_name(self, module):
+        name = self._names[module]
+        if not name:
+            name, taken = "model", set(self._names.values())
+            while name in taken:
+                name += "_"
+        return name
+
+    def save(self, path: str, name: Optional[str] = None) -> None:
+        """Writes the profile to a file, which is there whole or not at all."""
+        _write(path, json.dumps(self.profile(name), indent=2, allow_nan=False) + "\n")
+
+    def save_gradients(self, path: str) -> None:
+        """Writes gradients() as CSV."""
+        columns = ["name", "elements", "registered", "ready", "ready_us", "spread_us"]
+        with tempfile.TemporaryFile("w+", newline="") as text:
+            rows = csv.DictWriter(text, columns, lineterminator="\n")
+            rows.writeheader()
+            rows.writerows(self.gradients())
+            text.seek(0)
+            _write(path, text.read())
+
+
+def tensors_in(output):
+    if isinstance(output, torch.Tensor):
+        yield output
+    elif isinstance(output, dict):
+        for item in output.values():
+            yield from tensors_in(item)
+    elif isinstance(output, (list, tuple)):
+        for item in output:
+            yield from tensors_in(item)
+
+
+def _write(path, text):
+    folder = os.path.dirname(os.path.abspath(path))
+    handle, temporary = tempfile.mkstemp(dir=folder)
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,65 @@
+"""What a Tuning found, in words and as files."""
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import statistics
+
+from fusewise.torch import prediction
+from fusewise.torch.tuning import Result
+
+
+def text(result: Result, plan_file: str) -> str:
+    """A table of what was tried, then what to set and what to expect."""
+    costs = result.costs
+    lines = [f"{costs.profile['model']}: {costs.bytes / 1e6:.1f} MB of gradients on {costs.workers} ranks; computing "
+             f"{costs.compute_us / 1e3:.1f} ms, one all-reduce of all {costs.curve[-1][1] / 1e3:.1f} ms, "
+             f"the rest {costs.rest_us / 1e3:.1f} ms",
+             f"beside each other computing is {100 * costs.compute_slowdown:.0f} % and communicating "
+             f"{100 * costs.communication_slowdown:.0f} % slower", "",
+             f"{'setting':<34}  predicted ms  measured ms"]
+    for setting, times in zip(result.settings, result.explored):
+        lines.append(f"{_short(setting.name):<34}  {setting.predicted_us / 1e3:12.1f}  {statistics.median(times) / 1e3:11.1f}")
+    return "\n".join([*lines, "", *_conclusion(result, plan_file)]) + "\n"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 34 else name[:30] + " ..."
+
+
+def _conclusion(result: Result, plan_file: str) -> list[str]:
+    best, saving = result.settings[result.best], result.saving
+    default_us = statistics.median(result.confirmed[0])
+    predicted_us = result.settings[0].predicted_us - best.predicted_us
+    interval = f"95 % interval {saving.low_us / 1e3:.1f} to {saving.high_us / 1e3:.1f} ms"
+    predicted = f"predicted {predicted_us / 1e3:.1f} ms"
+    if not saving.is_sure:
+        return ["set     nothing: keep the default, nothing was measured to be faster",
+                f"expect  the best other, {_short(best.name)}, saved {saving.us / 1e3:.1f} ms ({interval}), {predicted}"]
+    what = (f"model = fusewise.torch.apply_plan(model, {plan_file!r})" if best.groups is not None
+            else f"DistributedDataParallel(model, {', '.join(f'{k}={v}' for k, v in best.arguments.items())})")
+    return [f"set     {what}",
+            f"expect  {saving.us / 1e3:.1f} ms less than {default_us / 1e3:.1f} ms per iteration, "
+            f"{100 * saving.us / default_us:.1f} % ({interval}), {predicted}"]
+
+
+def save(result: Result, folder: pathlib.Path) -> None:
+    """Profile, network, scenario and plan for further commands, and what was measured."""
+    folder.mkdir(parents=True, exist_ok=True)
+    costs = result.costs
+    for name, document in (
+            ("job.profile.json", costs.profile), ("job.network.json", prediction.network_file(costs)),
+            ("job.json", prediction.scenario(costs, [setting.fusion for setting in result.settings])),
+            ("plan.json", {**result.plan.raw, "compression": "none"}), ("measured.json", measured(result))):
+        (folder / name).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+
+
+def measured(result: Result) -> dict:
+    """Settings with predicted and measured times, and the confirmed saving, in microseconds."""
+    return {
+        "settings": [{"name": setting.name, "arguments": setting.arguments, "predicted_us": setting.predicted_us,
+                      "measured_us": times} for setting, times in zip(result.settings, result.explored)],
+        "best": result.settings[result.best].name, "confirmed_us": list(result.confirmed),
+        "saving": dataclasses.asdict(result.saving), "behind_backward_us": list(result.exposed_us),
+        "not_overlapped_us": result.costs.not_overlapped_us}

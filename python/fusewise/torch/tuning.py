@@ -1,0 +1,343 @@
+"""Measures a training job from inside its own iterations, and tries settings of DistributedDataParallel in it.
+
+A Tuning stands behind the forward pass of the script's DistributedDataParallel. Before each iteration a program, which is
+a generator, says how the iteration runs: with the buckets of a setting, or without communication, and it gets back how
+long its parts took. Gradients are averaged over all ranks in every iteration, so that training goes on as it would.
+"""
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import time
+from dataclasses import dataclass
+from typing import Any, Callable, Generator, Mapping, Optional, Sequence
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from fusewise.torch import network, plans, prediction, trials
+from fusewise.torch.prediction import Costs, Setting
+from fusewise.torch.profiler import Profiler, tensors_in
+
+_WARM_UP = 3
+_PROFILED = 8
+_EXPLORED_ROUNDS = 8
+_BESIDE_BYTES = 2**20
+_MIB = 2**20
+
+
+class NotMeasurable(BaseException):
+    """The script does what cannot be measured; the text is one line. No script catches it by chance."""
+
+
+@dataclass
+class Iteration:
+    """When the parts of an iteration ended, by time.perf_counter()."""
+    began: float
+    forward_began: float = 0.0
+    forward_ended: float = 0.0
+    computed: float = 0.0  # backward without what DDP does behind it
+    finished: float = 0.0  # with it: gradients are averaged
+    went_on: float = 0.0  # after the averaging of an iteration without communication
+    ended: float = 0.0
+
+    def us(self, part: str) -> float:
+        ends = {"forward": (self.forward_began, self.forward_ended), "backward": (self.forward_ended, self.computed),
+                "behind": (self.computed, self.finished), "whole": (self.began, self.ended),
+                "compute": (self.forward_began, self.computed), "model": (self.forward_began, self.finished)}
+        if part == "rest":
+            return 1e6 * (self.forward_began - self.began + self.ended - self.went_on)
+        return 1e6 * (ends[part][1] - ends[part][0])
+
+
+@dataclass
+class Mode:
+    """How an iteration runs."""
+    run: nn.Module  # the wrapped model
+    is_alone: bool = False  # no communication until backward has ended; then all gradients are averaged
+    beside: int = 0  # all-reduces that are under way during backward
+    profiler: Optional[Profiler] = None
+
+
+Program = Generator[Mode, Iteration, None]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was found. Times are in microseconds."""
+    costs: Costs
+    plan: Any
+    settings: list[Setting]
+    explored: list[list[float]]  # iterations of each setting, round by round
+    best: int  # the setting that was confirmed
+    confirmed: tuple[list[float], list[float]]  # iterations with the default and with it
+    exposed_us: tuple[float, float]  # waiting for gradients behind backward, by medians
+
+    @property
+    def saving(self) -> trials.Saving:
+        return trials.saving(*self.confirmed)
+
+
+class Tuning:
+    """The measurement of one DistributedDataParallel. `report` gets the result, on every rank."""
+
+    def __init__(self, ddp: DistributedDataParallel, arguments: Mapping[str, Any], rounds: int,
+                 report: Callable[[Result], None]) -> None:
+        self.ddp = ddp
+        self.arguments = dict(arguments)
+        self.rounds = rounds
+        self.report = report
+        self.parameters = [p for p in ddp.module.parameters() if p.requires_grad]
+        self.group = network.Group(ddp.process_group, self.parameters[0].device)
+        self.iterations = 0
+        self.batch_size = 1
+        self._program: Optional[Program] = self._measure()
+        self._mode: Optional[Mode] = None
+        self._current: Optional[Iteration] = None
+        self._is_in_forward = False
+        self._works: list[Any] = []
+        self._scratch = torch.zeros(1)
+        self.is_building = False  # a DistributedDataParallel of its own
+        self._check_arguments()
+        ddp.module.register_forward_pre_hook(self._forward_begins)
+        ddp.module.register_forward_hook(self._forward_ends)
+
+    def _check_arguments(self) -> None:
+        if self.group.size < 2:
+            raise NotMeasurable("expected a job of two ranks or more, got one: fusewise torch --nproc 2 train.py")
+        if self.arguments.get("find_unused_parameters") or self.arguments.get("static_graph"):
+            raise NotMeasurable("find_unused_parameters and static_graph are not measured")
+        if self.arguments.get("bucket_cap_mb_list"):
+            raise NotMeasurable("the script sets bucket_cap_mb_list already: leave it out to have it measured")
+        if len({p.dtype for p in self.parameters}) != 1:
+            raise NotMeasurable("expected gradients of one type")
+
+    # -- one iteration
+
+    def forward(self, plain: Callable[..., Any], inputs: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """In place of DistributedDataParallel.forward(), which is `plain`."""
+        if self._program is None or not torch.is_grad_enabled() or not self.ddp.training:
+            return plain(self.ddp, *inputs, **named)
+        if not self.ddp.require_backward_grad_sync:
+            raise NotMeasurable("gradients are accumulated under no_sync(), which is not measured")
+        if self._current is None or self._current.finished:
+            self._next(inputs)
+        if self._program is None:
+            return plain(self.ddp, *inputs, **named)
+        if self._mode.profiler is not None:
+            self._mode.profiler.begin()
+        self._current = Iteration(began=time.perf_counter())
+        self._is_in_forward = True
+        try:
+            return self._forward(plain, inputs, named)
+        finally:
+            self._is_in_forward = False
+
+    def _forward(self, plain: Callable[..., Any], inputs: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        run = self._mode.run
+        if not isinstance(run, DistributedDataParallel):
+            return run(*inputs, **named)
+        if run is not self.ddp or not self._mode.is_alone:
+            return plain(run, *inputs, **named)
+        run.require_backward_grad_sync = False
+        try:
+            return plain(run, *inputs, **named)
+        finally:
+            run.require_backward_grad_sync = run.require_forward_param_sync = True
+
+    def _next(self, inputs: Sequence[Any]) -> None:
+        self.group.wait()
+        ended, self._current = self._current, None
+        if ended is not None:
+            self.iterations += 1
+            ended.ended = time.perf_counter()
+        else:
+            self.batch_size = next((len(i) for i in inputs if isinstance(i, torch.Tensor) and i.dim() > 0), 1)
+            if self.ddp._get_ddp_logging_data().get("comm_hook"):
+                raise NotMeasurable("the script registers a communication hook, which is not measured")
+        try:
+            self._mode = self._program.send(ended)
+        except StopIteration:
+            self._program = None
+
+    def _forward_begins(self, _module: nn.Module, _inputs: Any) -> None:
+        if self._is_in_forward:
+            self._current.forward_began = time.perf_counter()
+
+    def _forward_ends(self, _module: nn.Module, _inputs: Any, output: Any) -> None:
+        if not self._is_in_forward:
+            return
+        waits = [True]
+
+        def backward_begins(_gradient: torch.Tensor) -> None:
+            if waits:
+                waits.clear()
+                torch.autograd.Variable._execution_engine.queue_callback(self._backward_ends)
+        for tensor in tensors_in(output):
+            if tensor.requires_grad:
+                tensor.register_hook(backward_begins)
+        works = [dist.all_reduce(self._scratch, group=self.group.process_group, async_op=True)
+                 for _ in range(self._mode.beside)]
+        self._current.forward_ended = time.perf_counter()
+        self._works = works
+
+    def _backward_ends(self) -> None:
+        """Callbacks of autograd run in the order in which they are queued: this one before DDP's, the next behind it."""
+        if self._mode.is_alone:
+            self.group.wait()
+        self._current.computed = time.perf_counter()
+        if self._mode.profiler is not None:
+            try:
+                self._mode.profiler.end()
+            except RuntimeError as error:
+                raise NotMeasurable(str(error)) from error
+        torch.autograd.Variable._execution_engine.queue_callback(self._all_ends)
+
+    def _all_ends(self) -> None:
+        for work in self._works:
+            work.wait()
+        self._current.finished = self._current.went_on = time.perf_counter()
+        if self._mode.is_alone:
+            self._average()
+            self.group.wait()
+            self._current.went_on = time.perf_counter()
+
+    def _average(self) -> None:
+        gradients = [p.grad for p in self.parameters]
+        flat = torch.cat([g.reshape(-1) for g in gradients]).div_(self.group.size)
+        dist.all_reduce(flat, group=self.group.process_group)
+        for gradient, averaged in zip(gradients, flat.split([g.numel() for g in gradients])):
+            gradient.copy_(averaged.view_as(gradient))
+
+    # -- the program
+
+    def _measure(self) -> Program:
+        yield from self._run(Mode(self.ddp), _WARM_UP)
+        costs = yield from self._costs()
+        settings, found = self.group.agree(self._candidates(costs) if self.group.rank == 0 else None)
+        wrapped = [self.ddp, *[self._wrap(setting) for setting in settings[1:]]]
+        for module in wrapped[1:]:  # buckets are made anew after the first iteration
+            yield from self._run(self._with(module, wrapped), 2)
+        explored, _ = yield from self._rounds(wrapped, _EXPLORED_ROUNDS)
+        best = 1 + min(range(len(wrapped) - 1), key=lambda each: statistics.median(explored[1 + each]))
+        confirmed, exposed = yield from self._rounds([wrapped[0], wrapped[best]], self.rounds)
+        self.report(Result(costs, found, settings, explored, best, (confirmed[0], confirmed[1]),
+                           (statistics.median(exposed[0]), statistics.median(exposed[1]))))
+
+    def _run(self, mode: Mode, count: int, parts: Sequence[str] = ("whole",)
+             ) -> Generator[Mode, Iteration, list[list[float]]]:
+        """Each part of `count` iterations, in microseconds of the slowest rank."""
+        rows = []
+        for _ in range(count):
+            ended = yield mode
+            rows.append([ended.us(part) for part in parts])
+        return [list(part) for part in zip(*(self.group.slowest(row) for row in rows))]
+
+    def _costs(self) -> Generator[Mode, Iteration, Costs]:
+        profiler = Profiler(self.ddp.module, self.batch_size, warmup=1)
+        parts = ("forward", "backward", "behind", "rest", "compute")
+        bare: list[list[float]] = [[] for _ in parts]
+        for number in range(_PROFILED + 1):
+            yield from self._run(Mode(self.ddp, is_alone=True, profiler=profiler), 1)
+            measured = yield from self._run(Mode(self.ddp, is_alone=True), 1, parts)
+            if number > 0:
+                for values, more in zip(bare, measured):
+                    values += more
+        forward, backward, behind, rest, compute = map(statistics.median, bare)
+        encode, decode = yield from self._copies(forward + backward, behind)
+        elements = sum(p.numel() for p in self.parameters)
+        curve = network.all_reduce_curve(self.group, elements * self.parameters[0].element_size(),
+                                         self.parameters[0].dtype)
+        slowdowns = yield from self._slowdowns(curve, backward)
+        scale = compute / (forward + backward)
+        profile = prediction.scaled(self.group.agree(profiler.profile(type(self.ddp.module).__name__)),
+                                    scale * forward, scale * backward)
+        return Costs(profile, curve, self.group.size, rest, encode, decode, *slowdowns)
+
+    def _copies(self, compute_us: float, behind_us: float, hook: Any = None
+                ) -> Generator[Mode, Iteration, tuple[dict[str, float], dict[str, float]]]:
+        """What DDP does besides sending, per bucket and per byte: from its iterations on a group of one rank, once with
+        one bucket and once with one for each gradient. `hook` is a communication hook."""
+        own = [dist.new_group([rank]) for rank in range(dist.get_world_size())][dist.get_rank()]
+        sizes = [p.numel() * p.element_size() for p in self.parameters]
+        whole = sum(sizes)
+        points = []
+        for buckets, cap in ((1, 2 * whole / _MIB), (len(sizes), 1 / _MIB)):
+            arguments = {**self.arguments, "process_group": own, "bucket_cap_mb": cap}
+            first = dist._DEFAULT_FIRST_BUCKET_BYTES
+            dist._DEFAULT_FIRST_BUCKET_BYTES = int(cap * _MIB)  # of releases in which the cap leaves it alone
+            wrapped = self._build(arguments)
+            dist._DEFAULT_FIRST_BUCKET_BYTES = first
+            if hook is not None:
+                wrapped.register_comm_hook(own, hook)
+            times = yield from self._run(Mode(wrapped, is_alone=True), 6, ("compute", "behind"))
+            computing, behind = (statistics.median(values[2:]) for values in times)
+            points.append((buckets, max(0.0, computing - compute_us), max(0.0, behind - behind_us)))
+        return tuple(_per_bucket_and_byte([(n, each[k]) for n, *each in points], whole) for k in (0, 1))
+
+    def _slowdowns(self, curve: list[list[float]], backward_us: float) -> Generator[Mode, Iteration, tuple[float, float]]:
+        """How much slower backward is beside all-reduces, and these beside it."""
+        size = min(_BESIDE_BYTES, int(curve[-1][0]))
+        self._scratch = torch.zeros(size // 4, device=self.group.device)
+        alone_us = self.group.median_time(lambda: self._all_reduces(4)) / 4
+        count = 1 + int(self.group.slowest([1.5 * backward_us / alone_us])[0])
+        times = yield from self._run(Mode(self.ddp, is_alone=True, beside=count), 6, ("backward", "behind"))
+        beside_us, behind_us = (statistics.median(values[1:]) for values in times)
+        took_us = beside_us + behind_us
+        lost = min(0.9, max(0.0, (took_us - count * alone_us) / beside_us))  # share of the time beside backward
+        return max(0.0, beside_us / backward_us - 1), lost / (1 - lost)
+
+    def _all_reduces(self, count: int) -> None:
+        works = [dist.all_reduce(self._scratch, group=self.group.process_group, async_op=True) for _ in range(count)]
+        for work in works:
+            work.wait()
+
+    def _candidates(self, costs: Costs) -> tuple[list[Setting], Any]:
+        """The default first, then the plan and the two best single caps, by prediction."""
+        lists = plans.takes_lists()
+        found = prediction.plan(costs)
+        default, *single = prediction.predict(costs, [prediction.default_setting(self.arguments, lists),
+                                                      *prediction.single_caps(costs, lists)])
+        different = sorted((s for s in single if abs(s.predicted_us - default.predicted_us) > 1),
+                           key=lambda setting: setting.predicted_us)
+        return [default, prediction.planned(found, costs, lists), *(different or single)[:2]], found
+
+    def _wrap(self, setting: Setting) -> nn.Module:
+        if setting.groups is not None:
+            raw = {"format": "fusewise.plan", "pipeline": "wfbp", "groups": [{"tensors": g} for g in setting.groups]}
+            return plans.apply_plan(self.ddp.module, raw, self.group.process_group)
+        caps = {key: value for key, value in self.arguments.items() if not key.startswith("bucket_cap_mb")}
+        return self._build({**caps, **setting.arguments})
+
+    def _build(self, arguments: Mapping[str, Any]) -> DistributedDataParallel:
+        self.is_building = True
+        try:
+            return DistributedDataParallel(self.ddp.module, **{"process_group": self.group.process_group, **arguments})
+        finally:
+            self.is_building = False
+
+    def _with(self, module: nn.Module, wrapped: Sequence[nn.Module]) -> Mode:
+        for each in wrapped:
+            if isinstance(each, plans.BucketedDataParallel):
+                each.require_sync = each is module
+        return Mode(module)
+
+    def _rounds(self, wrapped: Sequence[nn.Module], rounds: int
+                ) -> Generator[Mode, Iteration, tuple[list[list[float]], list[list[float]]]]:
+        """Iterations, and the time behind backward, of each, in turns."""
+        whole: list[list[float]] = [[] for _ in wrapped]
+        behind: list[list[float]] = [[] for _ in wrapped]
+        for turn in trials.turns(len(wrapped), rounds):
+            for place in turn:
+                ended = yield self._with(wrapped[place], wrapped)
+                whole[place].append(ended.us("whole"))
+                behind[place].append(ended.us("behind"))
+        return [self.group.mean(times) for times in whole], [self.group.mean(times) for times in behind]
+
+
+def _per_bucket_and_byte(points: Sequence[tuple[int, float]], whole: int) -> dict[str, float]:
+    (few, few_us), (many, many_us) = points
+    each = max(0.0, (many_us - few_us) / (many - few)) if many > few else 0.0
+    return {"startup_us": each, "us_per_byte": max(0.0, few_us - few * each) / whole}
