@@ -114,15 +114,21 @@ void check(const LayerExample& example, const profiler::InstructionSet& set, int
   if (with_gradients) check_gradients(work, executor, state);
 }
 
+std::vector<LayerExample> examples() {
+  std::vector<LayerExample> out = support::layer_examples();
+  out.insert(out.end(), support::cpu_layer_examples().begin(), support::cpu_layer_examples().end());
+  return out;
+}
+
 TEST_CASE(
     "cpu kernels: every kind computes what plain loops do, and its gradients are those of the results") {
   const auto set = profiler::instruction_sets().front();
-  for (const LayerExample& example : support::layer_examples()) check(example, set, 1, true);
+  for (const LayerExample& example : examples()) check(example, set, 1, true);
 }
 
 void check_on_two_threads(std::string_view name) {
   const profiler::InstructionSet set = support::instruction_set(name);
-  for (const LayerExample& example : support::layer_examples()) check(example, set, 2, name == "baseline");
+  for (const LayerExample& example : examples()) check(example, set, 2, name == "baseline");
 }
 
 TEST_CASE("cpu kernels: the same on two threads") { check_on_two_threads("baseline"); }
@@ -135,17 +141,12 @@ TEST_CASE("cpu kernels: the same on two threads with AVX-512" * support::needs(s
 
 TEST_CASE("cpu kernels: every kind that may stand in a file has one, and an example here") {
   std::vector<core::LayerKind> seen;
-  for (const LayerExample& example : support::layer_examples()) {
+  for (const LayerExample& example : examples()) {
     const core::Model model = model_of(example);
     for (const core::Layer& layer : model.layers) seen.push_back(layer.kind);
   }
   for (const core::Kind& kind : core::kinds()) {
     CAPTURE(kind.name);
-    if (kind.kind == core::LayerKind::experts) {  // can only be estimated
-      CHECK_THROWS_WITH((void)profiler::kernel(kind.kind),
-                        "expected kinds of layer that the CPU runs, got 'experts'");
-      continue;
-    }
     CHECK(std::find(seen.begin(), seen.end(), kind.kind) != seen.end());
     if (kind.kind != core::LayerKind::flatten) CHECK_NOTHROW((void)profiler::kernel(kind.kind));
   }

@@ -134,6 +134,23 @@ inline const std::vector<LayerExample>& layer_examples() {
   return all;
 }
 
+/// Those of kinds that a CPU runs, and no GPU.
+inline const std::vector<LayerExample>& cpu_layer_examples() {
+  static const std::vector<LayerExample> all = {
+      sequence_example(R"({"name": "scores", "kind": "linear", "inputs": ["x"], "out_features": 4},
+                  {"name": "it", "kind": "experts", "experts": 4, "chosen": 2, "hidden": 3,
+                   "inputs": ["before", "scores"]})",
+                       "[5, 6]"),
+      // Of 20 experts some are chosen by no position; the scores are read by another layer, too.
+      sequence_example(R"({"name": "scores", "kind": "linear", "inputs": ["before"], "out_features": 20},
+                  {"name": "mix", "kind": "experts", "experts": 20, "chosen": 1, "hidden": 5,
+                   "inputs": ["before", "scores"]},
+                  {"name": "other", "kind": "linear", "inputs": ["scores"], "out_features": 6},
+                  {"name": "it", "kind": "add", "inputs": ["mix", "other", "before"]})",
+                       "[5, 6]")};
+  return all;
+}
+
 inline core::Model model_of(const LayerExample& example) {
   return core::read_model(core::Field::parse(
       fmt::format(R"({{"format": "fusewise.model", "version": 1, "name": "m", "about": "", "batch_size": 1,

@@ -399,6 +399,40 @@ inline Values attention(const Call& call) {
   return out;
 }
 
+inline Values experts(const Call& call) {
+  const auto& mix = call.parameters<core::Experts>();
+  const std::int64_t features = call.in()[1];
+  const Values& x = call.input(0);
+  const Values& scores = call.input(1);
+  Values out(x.size());
+  for (std::int64_t row = 0; row < static_cast<std::int64_t>(x.size()) / features; ++row) {
+    const auto score = [&](std::int64_t expert) { return scores[at(row * mix.experts + expert)]; };
+    std::vector<std::int64_t> chosen;
+    for (std::int64_t e = 0; e < mix.experts; ++e) {
+      std::int64_t better = 0;
+      for (std::int64_t other = 0; other < mix.experts; ++other)
+        better += score(other) > score(e) || (score(other) == score(e) && other < e) ? 1 : 0;
+      if (better < mix.chosen) chosen.push_back(e);
+    }
+    double all = 0;
+    for (const std::int64_t e : chosen) all += std::exp(score(e));
+    for (const std::int64_t e : chosen)
+      for (std::int64_t h = 0; h < mix.hidden; ++h) {
+        double gate = 0;
+        double up = 0;
+        for (std::int64_t i = 0; i < features; ++i) {
+          gate += call.weight(0)[at((e * mix.hidden + h) * features + i)] * x[at(row * features + i)];
+          up += call.weight(1)[at((e * mix.hidden + h) * features + i)] * x[at(row * features + i)];
+        }
+        const double hidden = gate / (1 + std::exp(-gate)) * up;
+        for (std::int64_t i = 0; i < features; ++i)
+          out[at(row * features + i)] +=
+              std::exp(score(e)) / all * hidden * call.weight(2)[at((e * features + i) * mix.hidden + h)];
+      }
+  }
+  return out;
+}
+
 inline Values lstm(const Call& call) {
   const auto& lstm = call.parameters<core::Lstm>();
   const std::int64_t length = call.in()[0];
@@ -505,10 +539,10 @@ inline Values run(const Call& call) {
     case LayerKind::positional_encoding: return positional_encoding(call);
     case LayerKind::rotary: return rotary(call);
     case LayerKind::attention: return attention(call);
+    case LayerKind::experts: return experts(call);
     case LayerKind::lstm: return lstm(call);
     case LayerKind::lookahead: return lookahead(call);
     case LayerKind::cross_entropy: return cross_entropy(call);
-    case LayerKind::experts:
     case LayerKind::flatten:
     case LayerKind::input: break;
   }

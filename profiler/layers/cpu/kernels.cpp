@@ -42,6 +42,7 @@ constexpr std::array kKernels = {
     Kernel{LayerKind::rotary, cpu::rotary_forward, cpu::rotary_backward, cpu::rotary_room,
            cpu::rotary_prepare},
     Kernel{LayerKind::attention, cpu::attention_forward, cpu::attention_backward, cpu::attention_room},
+    Kernel{LayerKind::experts, cpu::experts_forward, cpu::experts_backward, cpu::experts_room},
     Kernel{LayerKind::lstm, cpu::lstm_forward, cpu::lstm_backward, cpu::lstm_room},
     Kernel{LayerKind::lookahead, cpu::lookahead_forward, cpu::lookahead_backward},
     Kernel{LayerKind::cross_entropy, cpu::cross_entropy_forward, cpu::cross_entropy_backward,

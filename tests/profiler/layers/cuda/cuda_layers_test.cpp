@@ -121,7 +121,7 @@ TEST_CASE("cuda layers: what is read twice gets both gradients, of every kind") 
   CHECK(count > 35);
 }
 
-TEST_CASE("cuda layers: every kind that the CPU has, the GPU has") {
+TEST_CASE("cuda layers: every kind that the CPU has, but for mixtures of experts, the GPU has") {
   for (const LayerExample& example : support::layer_examples())
     for (const core::Layer& layer : support::model_of(example).layers)
       if (layer.kind != LayerKind::input && !layer.is_view)
