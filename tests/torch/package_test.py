@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import warnings
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "python"))
@@ -22,7 +23,7 @@ import torch.distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402
 
 import fusewise.torch  # noqa: E402
-from fusewise.torch import plans  # noqa: E402
+from fusewise.torch.plans import _ddp_plan, _groups, takes_lists  # noqa: E402
 
 DEADLINE_S = 120
 
@@ -261,6 +262,9 @@ def run_rank(rank, store, plans):
     check_unused(rank)
     check_wrapped()
     check_watched(rank)
+    if takes_lists():
+        check_buckets(rank)
+        check_sharded(rank)
     dist.destroy_process_group()
 
 
@@ -272,6 +276,60 @@ def check_wrapped():
         model(torch.randn(4, 3, 16, 16)).square().mean().backward()
     names = {t["name"] for layer in profiler.profile()["layers"] for t in layer["tensors"]}
     check("names inside DistributedDataParallel", names, {name for name, _ in cnn().named_parameters()})
+
+
+def with_bytes(plan, model, **changes):
+    elements = {name: p.numel() for name, p in model.named_parameters()}
+    groups = [{**group, "bytes": 4 * sum(elements[name] for name in group["tensors"])} for group in plan["groups"]]
+    return {**plan, "groups": groups, **changes}
+
+
+def check_buckets(rank):
+    """The plan's groups are what travels, with ddp_kwargs() and in the hook that compresses."""
+    make, inputs = MODELS["cnn"]
+    plan = with_bytes(random_plan(make(), random.Random(4)), make())
+    sizes = [group["bytes"] for group in plan["groups"]]
+    compressed = {**plan, "compression": "fp16"}
+    model = nn.parallel.DistributedDataParallel(make(), **fusewise.torch.ddp_kwargs(plan))
+    watched = fusewise.torch.watch(model, warmup=2, hook=fusewise.torch.comm_hook(compressed))
+    train(model, rank, inputs)
+    check("bytes of buckets", [t.bytes for t in watched.transfers()], sizes)
+    try:
+        fusewise.torch.comm_hook({**plan, "compression": "dgc"})
+    except ValueError as error:
+        check("a hook that is not there", "expected a plan with compression" in str(error), True)
+    else:
+        sys.exit("a plan with dgc got a hook")
+
+
+def check_sharded(rank):
+    """FSDP2 gathers the plan's groups, whole modules each, and trains as DistributedDataParallel does."""
+    warnings.filterwarnings("ignore", message="FSDP2-wrapped module")  # of outputs that are views
+    torch.manual_seed(1)
+    start = Transformer()
+    names = [[name for name, _ in start.named_parameters() if name.startswith(prefix)]
+             for prefix in ("head", "blocks.1", "blocks.0", "embed")]
+    plan = with_bytes({"format": "fusewise.plan", "pipeline": "sharded", "compression": "none",
+                       "groups": [{"tensors": group} for group in names]}, start)
+    results = []
+    for wrap in (nn.parallel.DistributedDataParallel, lambda model: fusewise.torch.fsdp2(model, plan)):
+        torch.manual_seed(1)
+        model = wrap(Transformer())
+        watched = fusewise.torch.watch(model, warmup=1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        torch.manual_seed(100 + rank)
+        for _ in range(4):
+            optimizer.zero_grad()
+            model(torch.randint(0, 50, (4, 12))).square().mean().backward()
+            optimizer.step()
+        results.append([getattr(p, "full_tensor", lambda p=p: p)().detach().clone() for p in model.parameters()])
+    if not all(torch.allclose(ours, theirs, rtol=1e-4, atol=1e-6) for ours, theirs in zip(*results)):
+        sys.exit(f"rank {rank}: a sharded model trains otherwise than DistributedDataParallel")
+    attention = [4 * sum(p.numel() for p in block.attention.parameters()) for block in start.blocks]
+    gathered = [t.bytes for t in watched.transfers() if t.collective == "all_gather"]
+    whole = [group["bytes"] for group in plan["groups"]]
+    check("bytes gathered in forward", sorted(gathered[:len(whole)]), sorted(whole))
+    check("attention is in its block's group", all(part < size for part, size in zip(attention, whole[1:3])), True)
 
 
 def check_watched(rank):
@@ -320,7 +378,7 @@ def check_plans_refused():
                           ({"groups": plan["groups"] + plan["groups"][:1]}, "has not, or the plan twice"),
                           ({"compression": "fp16"}, "without compression"), ({"format": "x"}, "fusewise.plan")):
         try:
-            plans._groups(model, plans._ddp_plan({**plan, **change}))
+            _groups(model, _ddp_plan({**plan, **change}))
         except ValueError as error:
             if words in str(error):
                 continue

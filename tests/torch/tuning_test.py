@@ -87,7 +87,7 @@ def result_of(default_us, other_us):
         [[16, 5.0]], 2, 0.0)
     settings = [prediction.Setting("default", {}, "none", None, 10.0),
                 prediction.Setting("bucket_cap_mb=4", {"bucket_cap_mb": 4}, "none", None, 5.0)]
-    return tuning.Result(costs, None, settings, [default_us, other_us], 1, (default_us, other_us), (0.0, 0.0))
+    return tuning.Result(costs, None, settings, [default_us, other_us], 1, (default_us, other_us), [[0.0], [0.0]])
 
 
 def check_advice():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Unmodified PyTorch jobs beside what fusewise predicts of them: `suite.py PROGRAM [-o TABLE] [--jobs gpt] [--steps 25]`.
+"""Unmodified PyTorch jobs beside what fusewise predicts of them: `suite.py PROGRAM [-o TABLE] [--jobs 0,3] [--steps 25]`.
 
 Runs validate/torch/train.py on two ranks or more in network namespaces whose links are held to a rate (Gloo). For each job: one
 run under fusewise.torch measures what an iteration is made of; the predictions of all strategies are written to a file; only
@@ -24,6 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TRAIN = ROOT / "validate" / "torch" / "train.py"
 sys.path.insert(0, str(ROOT / "python"))
 WARM_UP = 5
+DEADLINE_S = 300
 PLAN, CAPS = "plan", "caps:"
 
 
@@ -34,7 +35,7 @@ class Job:
     ranks: int = 2
 
 
-JOBS = [Job("resnet", "1gbit"), Job("bert", "1gbit"), Job("gpt", "500mbit"), Job("lstm", "300mbit"), Job("gpt", "100mbit", 4)]
+JOBS = [Job("resnet", "1gbit"), Job("bert", "1gbit"), Job("gpt", "500mbit"), Job("lstm", "300mbit"), Job("resnet", "200mbit", 4)]
 STRATEGIES = ["ddp", "one", "none", PLAN, "fp16", "fsdp-block", "fsdp-layer"]
 
 
@@ -146,26 +147,25 @@ def predict_sharded(train, model_name, strategy, group, curves):
 
     _, plain_update_us = timed(train.MODELS[model_name]())
     model = train.MODELS[model_name]()
-    sizes = sizes_of_groups(model, train.units(model, strategy))
+    groups = groups_of(model, train.units(model, strategy))
     mesh = DeviceMesh.from_group(own, "cpu")
     for unit in train.units(model, strategy):
         fully_shard(unit, mesh=mesh)
     alone_us, _ = timed(fully_shard(model, mesh=mesh))
     out = alone_us - plain_update_us * (1 - 1 / group.size)
-    for place, size in enumerate(sizes):
-        is_root = place == len(sizes) - 1  # whose parameters stay until backward
+    for size, is_root in groups:  # parameters of the root stay until backward
         out += (1 if is_root else 2) * network.at(curves["all_gather"], size) + network.at(curves["reduce_scatter"], size)
     return out
 
 
-def sizes_of_groups(model, units):
-    """Bytes of each unit, and of what is left to the root module."""
+def groups_of(model, units):
+    """Bytes of each unit, and of what is left to the root module, with whether it is the root's."""
     taken, out = set(), []
     for unit in [*units, model]:
         parameters = [p for p in unit.parameters() if p not in taken]
         taken.update(parameters)
-        out.append(sum(4 * p.numel() for p in parameters))
-    return [size for size in out if size > 0] if out[-1] > 0 else [*[size for size in out if size > 0], 0][:-1]
+        out.append((sum(4 * p.numel() for p in parameters), unit is model))
+    return [group for group in out if group[0] > 0]
 
 
 # ---- the one that starts them
@@ -181,13 +181,13 @@ def run_ranks(arguments, job, lab, words, predictions=None):
                            *lab.arguments(rank), "--", *words]) for rank in range(job.ranks)]
     for rank in ranks:
         rank.listen()
-    deadline = time.monotonic() + ddp_job.DEADLINE_S
+    deadline = time.monotonic() + DEADLINE_S
     try:
         while any(rank.process.poll() is None for rank in ranks):
             if any(rank.process.poll() for rank in ranks):
                 ddp_job.fail(f"{job}: {'; '.join(rank.how() for rank in ranks if rank.process.poll())}")
             if time.monotonic() > deadline:
-                ddp_job.fail(f"{job}, {' '.join(words)}: takes longer than {ddp_job.DEADLINE_S} s")
+                ddp_job.fail(f"{job}, {' '.join(words)}: takes longer than {DEADLINE_S} s")
             time.sleep(0.1)
         if any(rank.process.returncode for rank in ranks):
             ddp_job.fail(f"{job}: {'; '.join(rank.how() for rank in ranks if rank.process.returncode)}")
@@ -253,7 +253,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("-o", "--output", help="write the table into this file, too")
-    parser.add_argument("--jobs", help="models, separated by commas (default: all)")
+    parser.add_argument("--jobs", help="places in the list of jobs, as 0,3 (default: all)")
     parser.add_argument("--steps", type=int, default=25, help="iterations that count (default: 25)")
     for hidden in ("--rank", "--ranks", "--keeper", "--descriptor"):
         parser.add_argument(hidden, type=int, help=argparse.SUPPRESS)
@@ -267,17 +267,16 @@ def main():
         return run_rank(arguments)
     arguments.program = os.path.abspath(arguments.program)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what is below is taken down
-    jobs = [job for job in JOBS if not arguments.jobs or job.model in arguments.jobs.split(",")]
+    jobs = [JOBS[int(place)] for place in arguments.jobs.split(",")] if arguments.jobs else JOBS
     results = []
     print(HEAD)
     with tempfile.TemporaryDirectory() as folder:
         for number, job in enumerate(jobs):
             results.append((job, run_job(arguments, job, os.path.join(folder, str(number)))))
-    said = totals(results)
-    print("\n".join(["", *said]))
-    if arguments.output:
-        rows = [row_text(job, row) for job, rows in results for row in rows]
-        pathlib.Path(arguments.output).write_text("\n".join([HEAD, *rows, "", *said]) + "\n")
+            rows = [row_text(job, row) for job, rows in results for row in rows]
+            if arguments.output:
+                pathlib.Path(arguments.output).write_text("\n".join([HEAD, *rows, "", *totals(results)]) + "\n")
+    print("\n".join(["", *totals(results)]))
 
 
 if __name__ == "__main__":

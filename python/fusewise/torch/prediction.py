@@ -50,6 +50,20 @@ class Setting:
     fusion: Any
     groups: Optional[list[list[str]]] = None  # where this PyTorch cannot be told, by BucketedDataParallel
     predicted_us: float = math.nan
+    behind_us: float = math.nan  # of it behind backward: waiting for gradients, and copying them back
+
+
+def with_ready_times(profile: Mapping[str, Any], gradients: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The profile with each gradient ready when it was observed to be; backward without parameters is part of that."""
+    ready = {gradient["name"]: gradient["ready_us"] for gradient in gradients}
+    before, layers = 0.0, []
+    for layer in reversed(profile["layers"]):
+        tensors = []
+        for tensor in reversed(layer["tensors"]):
+            tensors.append({**tensor, "backward_us": max(0.0, ready[tensor["name"]] - before)})
+            before = max(before, ready[tensor["name"]])
+        layers.append({**layer, "tensors": tensors[::-1], "backward_us": sum(t["backward_us"] for t in tensors)})
+    return {**profile, "layers": layers[::-1]}
 
 
 def scaled(profile: Mapping[str, Any], forward_us: float, backward_us: float) -> dict[str, Any]:
@@ -85,7 +99,8 @@ def network_file(costs: Costs) -> dict[str, Any]:
 def predict(costs: Costs, settings: Sequence[Setting]) -> list[Setting]:
     """The settings with their predicted iterations."""
     results = fusewise.simulate(scenario(costs, [setting.fusion for setting in settings]))
-    return [dataclasses.replace(setting, predicted_us=entry.iteration_us)
+    return [dataclasses.replace(setting, predicted_us=entry.iteration_us,
+                                behind_us=entry.exposed_communication_us + entry.decode_us)
             for setting, entry in zip(settings, results.entries)]
 
 
@@ -126,11 +141,10 @@ def planned(found: fusewise.Plan, costs: Costs, takes_lists: bool) -> Setting:
     elements = {t["name"]: t["elements"] for layer in costs.profile["layers"] for t in layer["tensors"]}
     width = costs.bytes // sum(elements.values())
     fusion = {"kind": "plan", "file": found.raw}
-    if not takes_lists:
-        return Setting(f"plan of {len(found.groups)} groups", {}, fusion, [group.tensors for group in found.groups],
-                       found.iteration_us)
     caps = [short_cap([width * elements[tensor] for tensor in group.tensors]) for group in found.groups]
-    return Setting(f"bucket_cap_mb_list={caps}", {"bucket_cap_mb_list": caps}, fusion, None, found.iteration_us)
+    setting = (Setting(f"bucket_cap_mb_list={caps}", {"bucket_cap_mb_list": caps}, fusion) if takes_lists else
+               Setting(f"plan of {len(found.groups)} groups", {}, fusion, [group.tensors for group in found.groups]))
+    return predict(costs, [setting])[0]
 
 
 def short_cap(sizes: Sequence[int]) -> float:

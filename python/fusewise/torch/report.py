@@ -18,9 +18,11 @@ def text(result: Result, plan_file: str) -> str:
              f"the rest {costs.rest_us / 1e3:.1f} ms",
              f"beside each other computing is {100 * costs.compute_slowdown:.0f} % and communicating "
              f"{100 * costs.communication_slowdown:.0f} % slower", "",
-             f"{'setting':<34}  predicted ms  measured ms"]
-    for setting, times in zip(result.settings, result.explored):
-        lines.append(f"{_short(setting.name):<34}  {setting.predicted_us / 1e3:12.1f}  {statistics.median(times) / 1e3:11.1f}")
+             f"{'':<34}  iteration, ms          behind backward, ms",
+             f"{'setting':<34}  predicted    measured  predicted    measured"]
+    for setting, times, behind in zip(result.settings, result.explored, result.behind_us):
+        lines.append(f"{_short(setting.name):<34}  {setting.predicted_us / 1e3:9.1f} {statistics.median(times) / 1e3:11.1f}"
+                     f"  {setting.behind_us / 1e3:9.1f} {statistics.median(behind) / 1e3:11.1f}")
     return "\n".join([*lines, "", *_conclusion(result, plan_file)]) + "\n"
 
 
@@ -59,7 +61,7 @@ def measured(result: Result) -> dict:
     """Settings with predicted and measured times, and the confirmed saving, in microseconds."""
     return {
         "settings": [{"name": setting.name, "arguments": setting.arguments, "predicted_us": setting.predicted_us,
-                      "measured_us": times} for setting, times in zip(result.settings, result.explored)],
+                      "measured_us": times, "predicted_behind_us": setting.behind_us, "measured_behind_us": behind}
+                     for setting, times, behind in zip(result.settings, result.explored, result.behind_us)],
         "best": result.settings[result.best].name, "confirmed_us": list(result.confirmed),
-        "saving": dataclasses.asdict(result.saving), "behind_backward_us": list(result.exposed_us),
-        "not_overlapped_us": result.costs.not_overlapped_us}
+        "saving": dataclasses.asdict(result.saving), "not_overlapped_us": result.costs.not_overlapped_us}

@@ -73,7 +73,7 @@ class Result:
     explored: list[list[float]]  # iterations of each setting, round by round
     best: int  # the setting that was confirmed
     confirmed: tuple[list[float], list[float]]  # iterations with the default and with it
-    exposed_us: tuple[float, float]  # waiting for gradients behind backward, by medians
+    behind_us: list[list[float]]  # of the explored iterations: waiting and copying behind backward
 
     @property
     def saving(self) -> trials.Saving:
@@ -99,6 +99,8 @@ class Tuning:
         self._is_in_forward = False
         self._works: list[Any] = []
         self._scratch = torch.zeros(1)
+        self._flat = torch.zeros(sum(p.numel() for p in self.parameters), dtype=self.parameters[0].dtype,
+                                 device=self.group.device)
         self.is_building = False  # a DistributedDataParallel of its own
         self._check_arguments()
         ddp.module.register_forward_pre_hook(self._forward_begins)
@@ -205,11 +207,12 @@ class Tuning:
             self._current.went_on = time.perf_counter()
 
     def _average(self) -> None:
-        gradients = [p.grad for p in self.parameters]
-        flat = torch.cat([g.reshape(-1) for g in gradients]).div_(self.group.size)
-        dist.all_reduce(flat, group=self.group.process_group)
-        for gradient, averaged in zip(gradients, flat.split([g.numel() for g in gradients])):
-            gradient.copy_(averaged.view_as(gradient))
+        parts = [part.view_as(p) for part, p in zip(self._flat.split([p.numel() for p in self.parameters]), self.parameters)]
+        for part, parameter in zip(parts, self.parameters):
+            torch.div(parameter.grad, self.group.size, out=part)
+        dist.all_reduce(self._flat, group=self.group.process_group)
+        for part, parameter in zip(parts, self.parameters):
+            parameter.grad.copy_(part)
 
     # -- the program
 
@@ -220,11 +223,10 @@ class Tuning:
         wrapped = [self.ddp, *[self._wrap(setting) for setting in settings[1:]]]
         for module in wrapped[1:]:  # buckets are made anew after the first iteration
             yield from self._run(self._with(module, wrapped), 2)
-        explored, _ = yield from self._rounds(wrapped, _EXPLORED_ROUNDS)
+        explored, behind = yield from self._rounds(wrapped, _EXPLORED_ROUNDS)
         best = 1 + min(range(len(wrapped) - 1), key=lambda each: statistics.median(explored[1 + each]))
-        confirmed, exposed = yield from self._rounds([wrapped[0], wrapped[best]], self.rounds)
-        self.report(Result(costs, found, settings, explored, best, (confirmed[0], confirmed[1]),
-                           (statistics.median(exposed[0]), statistics.median(exposed[1]))))
+        confirmed, _ = yield from self._rounds([wrapped[0], wrapped[best]], self.rounds)
+        self.report(Result(costs, found, settings, explored, best, (confirmed[0], confirmed[1]), behind))
 
     def _run(self, mode: Mode, count: int, parts: Sequence[str] = ("whole",)
              ) -> Generator[Mode, Iteration, list[list[float]]]:
@@ -252,8 +254,8 @@ class Tuning:
                                          self.parameters[0].dtype)
         slowdowns = yield from self._slowdowns(curve, backward)
         scale = compute / (forward + backward)
-        profile = prediction.scaled(self.group.agree(profiler.profile(type(self.ddp.module).__name__)),
-                                    scale * forward, scale * backward)
+        observed = prediction.with_ready_times(profiler.profile(type(self.ddp.module).__name__), profiler.gradients())
+        profile = prediction.scaled(self.group.agree(observed), scale * forward, scale * backward)
         return Costs(profile, curve, self.group.size, rest, encode, decode, *slowdowns)
 
     def _copies(self, compute_us: float, behind_us: float, hook: Any = None
@@ -281,18 +283,13 @@ class Tuning:
         """How much slower backward is beside all-reduces, and these beside it."""
         size = min(_BESIDE_BYTES, int(curve[-1][0]))
         self._scratch = torch.zeros(size // 4, device=self.group.device)
-        alone_us = self.group.median_time(lambda: self._all_reduces(4)) / 4
+        alone_us = self.group.median_time(lambda: network.all_reduces(self.group, [self._scratch] * 4)) / 4
         count = 1 + int(self.group.slowest([1.5 * backward_us / alone_us])[0])
         times = yield from self._run(Mode(self.ddp, is_alone=True, beside=count), 6, ("backward", "behind"))
         beside_us, behind_us = (statistics.median(values[1:]) for values in times)
         took_us = beside_us + behind_us
         lost = min(0.9, max(0.0, (took_us - count * alone_us) / beside_us))  # share of the time beside backward
         return max(0.0, beside_us / backward_us - 1), lost / (1 - lost)
-
-    def _all_reduces(self, count: int) -> None:
-        works = [dist.all_reduce(self._scratch, group=self.group.process_group, async_op=True) for _ in range(count)]
-        for work in works:
-            work.wait()
 
     def _candidates(self, costs: Costs) -> tuple[list[Setting], Any]:
         """The default first, then the plan and the two best single caps, by prediction."""
