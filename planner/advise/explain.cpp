@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/scaled.hpp"
+#include "planner/cost/derived.hpp"
 #include "planner/cost/least_rate.hpp"
 
 namespace planner {
@@ -198,7 +199,8 @@ WhatIf free_coding(const Setting& setting, const Schedule& schedule, const Commu
 void add_what_ifs(const Setting& setting, const Schedule& schedule, const CommunicationPlan& plan,
                   Explanation& out) {
   const core::Profile& profile = *setting.workload.profile;
-  const core::Network& network = *setting.network;
+  const core::Network network =
+      with_derived(*setting.network, setting.costs.workers(), setting.costs.algorithm());
   const auto with = [&](const std::string& change, double startup, double per_byte, double compute) {
     return what_if(
         change, setting, schedule, plan,
@@ -296,7 +298,8 @@ std::vector<Compressor> candidates(const Setting& setting, const Schedule& sched
 double best_on(const Setting& setting, const Schedule& schedule, double times_slower) {
   Conditions conditions = setting.conditions;
   conditions.jitter = {};
-  const core::Network network = core::scaled(*setting.network, 1, times_slower);
+  const core::Network network = core::scaled(
+      with_derived(*setting.network, setting.costs.workers(), setting.costs.algorithm()), 1, times_slower);
   const Setting other(*setting.workload.profile, network, setting.costs.workers(), setting.costs.algorithm(),
                       conditions);
   return best_us(other, schedule);

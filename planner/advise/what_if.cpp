@@ -11,6 +11,7 @@
 #include "core/errors.hpp"
 #include "core/field.hpp"
 #include "core/scaled.hpp"
+#include "planner/cost/derived.hpp"
 
 namespace planner {
 namespace {
@@ -151,7 +152,9 @@ Change read_change(std::string_view text, const core::Profile& profile) {
 Metrics what_if(const Setting& setting, const Schedule& schedule, const CommunicationPlan& plan,
                 const Change& change) {
   const core::Profile profile = changed(*setting.workload.profile, change);
-  const core::Network network = core::scaled(*setting.network, 1 / change.startup, 1 / change.bandwidth);
+  const core::Network network =
+      core::scaled(with_derived(*setting.network, setting.costs.workers(), setting.costs.algorithm()),
+                   1 / change.startup, 1 / change.bandwidth);
   const Setting then(profile, network, setting.costs.workers(), setting.costs.algorithm(),
                      changed(setting.conditions, change));
   return summarize(

@@ -93,7 +93,8 @@ StartupShare assumed_share(CollectiveKind kind) {
 }
 
 /// Large messages grow with the passes, which keeps the bus bandwidth; the share of the time that is startup
-/// grows with the startups. Squared, because a startup overlaps with the first bytes of a longer message.
+/// grows with the startups. Squared, because a startup overlaps with the first bytes of a longer message. No
+/// message takes less than the startup alone, which with many more workers the square would let it.
 double scaled_us(const MeasuredOn& from, std::int64_t workers, const Algorithm& algorithm,
                  const StartupShare& share, double bytes) {
   const double us = from.curve->us(bytes);
@@ -102,7 +103,8 @@ double scaled_us(const MeasuredOn& from, std::int64_t workers, const Algorithm& 
   const double by_passes = after.passes / before.passes;
   const double by_startups = share.at(after.startups) / share.at(before.startups);
   const double startup = us > 0 ? std::min(1.0, startup_of(*from.curve) / us) : 0;
-  return us * (by_passes + (by_startups - by_passes) * (share.adds ? startup : startup * startup));
+  return us * std::max(by_passes + (by_startups - by_passes) * (share.adds ? startup : startup * startup),
+                       by_startups * startup);
 }
 
 /// Whether the nearer curve follows from the other one, point for point, if startups add up.
@@ -448,6 +450,26 @@ std::optional<DerivedCost> derived_cost(const core::Network& network, std::int64
     return std::nullopt;
   }
   return cost_in_node(network, workers, algorithm, kind);
+}
+
+core::Network with_derived(core::Network network, std::int64_t workers, const Algorithm& algorithm) {
+  if (workers < 2 || has_measured_nodes(network)) return network;
+  std::vector<core::Measured> derived;
+  for (const CollectiveKind kind :
+       {CollectiveKind::all_reduce, CollectiveKind::reduce_scatter, CollectiveKind::all_gather}) {
+    if (find_measured(network, workers, algorithm, kind) != nullptr) continue;
+    try {
+      if (const auto cost = derived_cost(network, workers, algorithm, kind))
+        derived.push_back({.collective = kind,
+                           .algorithm = algorithm.name,
+                           .workers = workers,
+                           .curve = cost->curve,
+                           .fit = {}});
+    } catch (const core::Unsupported&) {  // is refused again by what needs it
+    }
+  }
+  network.measured.insert(network.measured.end(), derived.begin(), derived.end());
+  return network;
 }
 
 void join_nodes(core::Network& network, const core::Link& between, bool is_shared) {

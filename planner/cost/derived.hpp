@@ -66,6 +66,10 @@ struct DerivedCost {
 std::optional<DerivedCost> derived_cost(const core::Network& network, std::int64_t workers,
                                         const Algorithm& algorithm, core::CollectiveKind kind);
 
+/// Returns the network with its derived costs on `workers` as if they had been measured. A network that is
+/// scaled afterwards keeps them, whereas curves that were scaled first may not predict one another any more.
+core::Network with_derived(core::Network network, std::int64_t workers, const Algorithm& algorithm);
+
 /// The first curve in the file for this collective, number of workers and algorithm; nullptr: none.
 const core::Measured* find_measured(const core::Network& network, std::int64_t workers,
                                     const Algorithm& algorithm, core::CollectiveKind kind);

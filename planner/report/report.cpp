@@ -71,6 +71,14 @@ std::string knee_line(const Knee& knee, std::int64_t min, std::int64_t max) {
       knee.schedule, knee.workers);
 }
 
+/// The iteration at a knee; 0 if the knee lies below all simulated numbers of workers.
+double iteration_us(const Results& results, const Knee& knee) {
+  for (const Entry& entry : results.entries)
+    if (entry.metrics.workers == knee.workers && entry.schedule == knee.schedule)
+      return entry.metrics.iteration_us;
+  return 0;
+}
+
 /// Writes the most important findings as sentences.
 std::vector<std::string> advice(const Results& results, const std::vector<Knee>& all) {
   const std::vector<std::int64_t> counts = worker_counts(results);
@@ -81,8 +89,10 @@ std::vector<std::string> advice(const Results& results, const std::vector<Knee>&
                   counts.back(), best.schedule, best.metrics.iteration_us / 1e3,
                   best.metrics.throughput_samples_per_s, 100 * best.metrics.scaling_efficiency)};
   if (counts.size() < 2) return out;
-  const auto knee = std::max_element(all.begin(), all.end(),
-                                     [](const Knee& a, const Knee& b) { return a.workers < b.workers; });
+  const auto knee = std::max_element(all.begin(), all.end(), [&](const Knee& a, const Knee& b) {
+    return a.workers != b.workers ? a.workers < b.workers
+                                  : iteration_us(results, a) > iteration_us(results, b);
+  });
   out.push_back(knee_line(*knee, counts.front(), counts.back()));
   const std::int64_t cheapest = counts.front() > 1 ? counts.front() : counts[1];
   std::string tests = fmt::format(

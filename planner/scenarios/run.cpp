@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/errors.hpp"
+#include "core/printable.hpp"
 #include "planner/advise/make_plan.hpp"
 #include "planner/run/slices.hpp"
 #include "planner/scenarios/prices.hpp"
@@ -309,7 +310,10 @@ Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& sch
 }
 
 Fronted memory_front(const Scenario& scenario, std::int64_t workers, const Schedule& schedule) {
-  if (!scenario.conditions.memory) scenario.file.at("memory");  // throws
+  if (!scenario.conditions.memory)
+    throw core::InputError(fmt::format(
+        "{}: /memory: expected the memory of a worker, such as {{\"optimizer_states\": 2}}, got nothing",
+        core::one_line(scenario.file.source())));
   return supported(scenario, workers, schedule, [&]() -> Fronted {
     const Setting setting(scenario.profile, scenario.network, workers, all_reduce(scenario, schedule),
                           scenario.conditions);

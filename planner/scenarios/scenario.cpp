@@ -340,6 +340,16 @@ bool can_slow(const Conditions& conditions) {
          conditions.jitter.distribution == planner::Jitter::Distribution::lognormal;
 }
 
+/// The largest number of workers on which a bundled network was measured, if the scenario joins no nodes.
+std::int64_t workers_of_node(const Scenario& scenario) {
+  const Field network = scenario.file.at("network");
+  if (!network.is_text() || !core::find_bundled_network(network.text()) || scenario.file.has("between"))
+    return 0;
+  std::int64_t out = 0;
+  for (const core::Measured& each : scenario.network.measured) out = std::max(out, each.workers);
+  return out;
+}
+
 std::vector<std::string> warnings_about(const Scenario& scenario) {
   std::vector<std::string> out = left_out(scenario);
   if (overlap_of_profile(scenario.file).slows() && !can_slow(scenario.conditions))
@@ -360,6 +370,13 @@ std::vector<std::string> warnings_about(const Scenario& scenario) {
     check("slow sender", slow.worker, "it slows nothing down");
   if (scenario.conditions.channels > 1 && !scenario.conditions.topology)
     out.emplace_back("several channels without a topology: collectives at once share no link");
+  const std::int64_t node = workers_of_node(scenario);
+  if (node > 0 && max > node)
+    out.push_back(
+        fmt::format("network '{}' is one machine of {} workers, and {} are simulated as if one machine held "
+                    "them all; for "
+                    "several machines the scenario needs \"between\": {{\"bandwidth_gbps\": ...}}",
+                    scenario.network.name, node, max));
   return out;
 }
 

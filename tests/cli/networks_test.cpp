@@ -61,6 +61,31 @@ TEST_CASE("networks: nodes joined by a link have a cost with a range, and have t
   CHECK(simulate("h100-nvlink-8", "16", R"(, "between": {"bandwidth_gbps": 0})").exit_code == 2);
 }
 
+TEST_CASE("networks: more workers than a machine holds are simulated on one with a warning") {
+  const auto warns = [](const std::string& workers, const std::string& more) {
+    return simulate("h100-nvlink-8", workers, more).out.find("is one machine of 8 workers") !=
+           std::string::npos;
+  };
+  CHECK(warns("[8, 16]", ""));
+  CHECK_FALSE(warns("[2, 8]", ""));
+  CHECK_FALSE(warns("[8, 16]", R"(, "between": {"bandwidth_gbps": 400})"));
+}
+
+TEST_CASE("networks: what can be simulated on more workers than were measured can be explained and changed") {
+  const support::TemporaryFolder folder;
+  const std::string file = folder.put(
+      "s.json", fmt::format(R"({{"format": "fusewise.scenario", "version": 1, "profile": "{}", "workers": 64,
+                                 "network": "h100-nvlink-8", "schedules": ["ddp", "fusewise-dear"]}})",
+                            (support::source_dir() / "traces/resnet50-h100.profile.json").string()));
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"plan", file, "--explain"},
+                                                    {"simulate", file, "--what-if", "startup=1000"},
+                                                    {"simulate", file, "--what-if", "bandwidth=100"}}) {
+    const support::Outcome outcome = run_program(arguments);
+    CAPTURE(outcome.err);
+    CHECK(outcome.exit_code == 0);
+  }
+}
+
 TEST_CASE("networks: no schedule's speed-up exceeds the S_max that is printed beside it") {
   for (const char* scenario : {"scenarios/resnet50-v100.json", "scenarios/resnet50-v100-nodes.json",
                                "scenarios/googlenet-k80-measured.json"})

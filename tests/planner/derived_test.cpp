@@ -63,6 +63,20 @@ TEST_CASE("derived: from rings on 2 and 4 workers follow the rings on 8, 64 and 
     }
 }
 
+TEST_CASE("derived: on many more workers a longer message does not take less than a shorter one") {
+  const Network grows = measured_on({{8, {{512, 20}, {1e6, 40}, {1e9, 6000}}}});
+  for (const std::int64_t workers : {16, 64, 256, 1024}) {
+    CAPTURE(workers);
+    double before = 0;
+    for (double bytes = 1; bytes < 1e9; bytes *= 1.5) {
+      CAPTURE(bytes);
+      const double found = us(grows, workers, kAllReduce, bytes);
+      CHECK(found >= before * (1 - 1e-9));
+      before = found;
+    }
+  }
+}
+
 TEST_CASE("derived: large messages keep the bus bandwidth of the nearest curve") {
   // 1 GB/s of bus bandwidth on 4 workers: 2 x 3/4 x 1e6 bytes in 1500 us; on 8 workers 2 x 7/8.
   const Network network = measured_on({{4, {{1e6, 1500}, {1e9, 1.5e6}}}});

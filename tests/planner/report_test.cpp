@@ -138,6 +138,17 @@ TEST_CASE("report: the plan is that of fusewise plan at the knee, in the words o
   CHECK(plan.at("emissions").size() == planner::emitters().size() - 1);
 }
 
+TEST_CASE("report: of several schedules with the largest knee the fastest is named") {
+  scenarios::Scenario scenario =
+      scenarios::read_scenario(core::Field::load(support::source_dir() / "scenarios" / "resnet50-v100.json"));
+  scenario.workers = {32, 64, 128};
+  const scenarios::Results results = scenarios::run(scenario);
+  const report::Report made =
+      report::of_results(core::Field::parse(scenarios::results_json(results), "results.json"));
+  const std::string line = made.data.at("advice").at(1);
+  CHECK(line.starts_with("Knee: under fusewise-dear "));  // dear's knee is there, too
+}
+
 TEST_CASE("report: where no plan is possible the page says why") {
   const scenarios::Scenario scenario = small_scenario("2", R"(["wfbp"])");
   const report::Report made =

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/scaled.hpp"
+#include "planner/cost/derived.hpp"
 #include "planner/schedule/choice.hpp"
 
 namespace planner::considered {
@@ -69,7 +70,8 @@ double edge(double low, double high, const std::function<bool(double)>& is_as_lo
 }  // namespace
 
 Elsewhere::Elsewhere(const Setting& like, double bandwidth, const Schedule& dense_schedule)
-    : network(core::scaled(*like.network, 1, 1 / bandwidth)),
+    : network(core::scaled(with_derived(*like.network, like.costs.workers(), like.costs.algorithm()), 1,
+                           1 / bandwidth)),
       setting(*like.workload.profile, network, like.costs.workers(), like.costs.algorithm(), like.conditions),
       dense(planned(setting, dense_schedule, {}, 1)) {}
 

@@ -53,9 +53,10 @@ function curvesChart(width, shown, what) {
     out.push(label(left - 7, y(tick) + 4, number(tick, 4), { "text-anchor": "end" }));
   }
   let last = -Infinity;
+  const largest = workerCounts[workerCounts.length - 1], end = x(largest) - textWidth(String(largest)) / 2 - 4;
   for (const count of workerCounts) {
     const at = x(count), half = textWidth(String(count)) / 2 + 4;
-    if (at - half < last) continue;
+    if (at - half < last || (count !== largest && at + half > end)) continue;
     last = at + half;
     out.push(svg("path", { class: "axis", d: `M${at} ${bottom}v5` }), label(at, bottom + 19, count, { "text-anchor": "middle" }));
   }
