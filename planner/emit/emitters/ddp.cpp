@@ -25,11 +25,8 @@ constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::int64_t kDefaultFirstBucket = kMiB;
 
 Behaviour behaves(const PlanFile& /*plan*/) {
-  return {.pipeline = &pipeline("wfbp"),
-          .options = {},
-          .compresses = false,
-          .gathers_at_once = false,
-          .words = "one all-reduce for each bucket, under backward, in the last micro-batch under no_sync()"};
+  return all_reduces(
+      "one all-reduce for each bucket, under backward, in the last micro-batch under no_sync()");
 }
 
 const Target& target() {

@@ -26,11 +26,7 @@ constexpr std::int64_t kThresholdUnit = std::int64_t{512} * 16;
 constexpr Time kDefaultCycle = std::chrono::milliseconds(1);
 
 Behaviour behaves(const PlanFile& /*plan*/) {
-  return {.pipeline = &pipeline("wfbp"),
-          .options = {},
-          .compresses = false,
-          .gathers_at_once = false,
-          .words = "one all-reduce for each group, under backward, at the tick after its last gradient"};
+  return all_reduces("one all-reduce for each group, under backward, at the tick after its last gradient");
 }
 
 const Target& target() {

@@ -113,6 +113,14 @@ Behaviour as_planned(const PlanFile& plan) {
           .words = "as planned"};
 }
 
+Behaviour all_reduces(std::string_view words) {
+  return {.pipeline = &pipeline("wfbp"),
+          .options = {},
+          .compresses = false,
+          .gathers_at_once = false,
+          .words = words};
+}
+
 namespace {
 
 bool compresses(const PlanFile& plan) {

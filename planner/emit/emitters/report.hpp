@@ -30,6 +30,9 @@ nlohmann::ordered_json sizes_json(const Workload& workload, const Groups& groups
 /// The plan's own pipeline, as it was planned.
 Behaviour as_planned(const PlanFile& plan);
 
+/// One all-reduce for each group under backward, without the plan's compressors.
+Behaviour all_reduces(std::string_view words);
+
 /// Quotes a text as a string that is valid in both Python and JSON.
 std::string in_quotes(std::string_view text);
 /// Formats a list such as ["a", "b"].

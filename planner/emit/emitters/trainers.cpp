@@ -14,11 +14,7 @@ namespace {
 constexpr std::int64_t kMiB = 1 << 20;
 
 Behaviour behaves(const PlanFile& /*plan*/) {
-  return {.pipeline = &pipeline("wfbp"),
-          .options = {},
-          .compresses = false,
-          .gathers_at_once = false,
-          .words = "one all-reduce for each bucket of DistributedDataParallel, under backward"};
+  return all_reduces("one all-reduce for each bucket of DistributedDataParallel, under backward");
 }
 
 const Target& target() {
