@@ -88,21 +88,25 @@ std::string input_path(Bundled kind, const std::string& name) {
   const std::vector<std::string> names = bundled_names(kind);
   const std::vector<std::string_view> known(names.begin(), names.end());
   const std::string similar = core::suggestion(name, known);
-  if (similar.empty()) return name;
   const Place at = place(kind);
-  throw core::InputError(fmt::format("{}: expected a file, or a {} that 'fusewise show {}' lists{}",
-                                     core::one_line(name), at.what, at.list, similar));
+  throw core::InputError(
+      fmt::format("{}: /: expected a file, or a {} that 'fusewise show {}' lists, got neither{}",
+                  core::one_line(name), at.what, at.list, similar));
 }
 
-core::Field load_scenario(const std::string& name) {
-  core::Field file = core::Field::load(input_path(Bundled::scenario, name));
+void check_is_scenario(const core::Field& file, const std::string& name) {
   const auto format = file.is_object() ? file.find("format") : std::nullopt;
-  if (!format || !format->is_text()) return file;
+  if (!format || !format->is_text()) return;
   for (const std::string_view part : {"profile", "model", "network"})
     if (format->text() == fmt::format("fusewise.{}", part))
       format->expected("fusewise.scenario",
                        fmt::format("a {} (fusewise init --{} {} makes a scenario of it)", part,
                                    part == "network" ? "network" : "model", core::printable(name)));
+}
+
+core::Field load_scenario(const std::string& name) {
+  core::Field file = core::Field::load(input_path(Bundled::scenario, name));
+  check_is_scenario(file, name);
   return file;
 }
 

@@ -23,12 +23,14 @@ std::vector<std::string> bundled_names(Bundled kind);
 /// The file with this name, if it comes with the program.
 std::optional<std::filesystem::path> find_bundled(Bundled kind, const std::string& name);
 
-/// The path of an input: a file, otherwise the name of what comes with the program. A name that is neither is
-/// returned as it is; if it resembles a bundled one, throws InputError.
+/// The path of an input: a file, otherwise the name of what comes with the program. What holds a '/' or a '.'
+/// is a path. Throws InputError for a name that is neither.
 std::string input_path(Bundled kind, const std::string& name);
 
-/// Loads the scenario of that path or name. Throws InputError, which says how to make a scenario of a
-/// profile, model or network.
+/// Throws InputError if the file is a profile, model or network; it says how to make a scenario of it.
+void check_is_scenario(const core::Field& file, const std::string& name);
+
+/// Loads the scenario of that path or name, and checks it so.
 core::Field load_scenario(const std::string& name);
 
 }  // namespace cli

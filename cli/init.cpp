@@ -32,6 +32,7 @@ struct Options {
   std::string model;
   std::string device;
   std::string network;
+  std::string between;
   std::vector<std::int64_t> workers;
   std::string output = "scenario.json";
 };
@@ -72,13 +73,29 @@ std::vector<std::int64_t> read_workers(const std::string& text) {
   return out;
 }
 
+/// The profile or model of that path or name.
+core::Field load_model(const std::string& name) {
+  const auto bundled = find_bundled(Bundled::profile, name);
+  return core::Field::load(bundled ? bundled->string() : input_path(Bundled::model, name));
+}
+
+bool is_profile(const core::Field& file) {
+  return file.at("format").one_of({"fusewise.profile", "fusewise.model"}) == "fusewise.profile";
+}
+
+/// The largest number of workers on which a bundled network was measured; 0 for another network.
+std::int64_t workers_of_node(const std::string& network) {
+  std::int64_t out = 0;
+  if (const auto file = core::find_bundled_network(network))
+    for (const core::Measured& each : core::read_network(*file).measured) out = std::max(out, each.workers);
+  return out;
+}
+
 void complete(Options& options) {
   if (options.model.empty())
     options.model = ask("--model", fmt::format("Which model? A profile or model file, or one of {}:",
                                                fmt::join(bundled_names(Bundled::model), ", ")));
-  const bool is_profile = options.model.find(".profile.") != std::string::npos ||
-                          find_bundled(Bundled::profile, options.model).has_value();
-  if (options.device.empty() && !is_profile)
+  if (options.device.empty() && !is_profile(load_model(options.model)))
     options.device = ask("--device", fmt::format("On which GPU? One of {}:",
                                                  fmt::join(planner::names(core::devices()), ", ")));
   if (options.network.empty())
@@ -88,17 +105,17 @@ void complete(Options& options) {
             "networks' lists:");
   if (options.workers.empty())
     options.workers = read_workers(ask("--workers", "How many workers? Such as 4,8,16:"));
+  const std::int64_t node = workers_of_node(options.network);
+  if (node > 0 && options.between.empty() && *std::ranges::max_element(options.workers) > node)
+    options.between =
+        ask("--between",
+            fmt::format("Which network joins machines of {} workers? A rate such as 400gbit:", node));
 }
 
 /// A profile file or a bundled profile as it is; a model is estimated on the device.
 core::Profile profile_of(const Options& options) {
-  const auto bundled = find_bundled(Bundled::profile, options.model);
-  const core::Field file =
-      core::Field::load(bundled ? bundled->string() : input_path(Bundled::model, options.model));
-  if (file.at("format").one_of({"fusewise.profile", "fusewise.model"}) == "fusewise.profile")
-    return core::read_profile(file);
-  if (options.device.empty())
-    throw core::InputError("--device: expected it with a model, whose layers are estimated, got nothing");
+  const core::Field file = load_model(options.model);
+  if (is_profile(file)) return core::read_profile(file);
   const std::string device = lower(options.device);
   check_name("--device", device, planner::names(core::devices()));
   return core::estimate(core::read_model(file), core::device(device).value());
@@ -124,13 +141,17 @@ ordered_json network_of(const std::string& text) {
 void init(Options options) {
   complete(options);
   const core::Profile profile = profile_of(options);
-  const ordered_json scenario = {{"format", "fusewise.scenario"},
-                                 {"version", 1},
-                                 {"name", fmt::format("{} on {}", profile.model, options.network)},
-                                 {"workers", options.workers},
-                                 {"schedules", {"wfbp", "ddp", "horovod", "fusewise", "fusewise-dear"}},
-                                 {"network", network_of(options.network)},
-                                 {"profile", ordered_json::parse(core::profile_text(profile))}};
+  ordered_json scenario = {{"format", "fusewise.scenario"},
+                           {"version", 1},
+                           {"name", fmt::format("{} on {}", profile.model, options.network)},
+                           {"workers", options.workers},
+                           {"schedules", {"wfbp", "ddp", "horovod", "fusewise", "fusewise-dear"}},
+                           {"network", network_of(options.network)},
+                           {"profile", ordered_json::parse(core::profile_text(profile))}};
+  constexpr double kStartupBetweenUs = 5;
+  if (!options.between.empty())
+    scenario["between"] = {{"bandwidth_gbps", read_rate("--between", options.between) / 1e9},
+                           {"startup_us", kStartupBetweenUs}};
   const std::string text = core::json_text(scenario);
   (void)scenarios::read_scenario(
       core::Field::parse(text, options.output));  // refuses what cannot be simulated
@@ -160,6 +181,9 @@ void add_init(const Command& program) {
                   fmt::join(planner::names(core::devices()), ", ")));
   command.add_option("--network", options->network,
                      "a rate such as 25gbit, a network file, or a name that 'fusewise show networks' lists");
+  command.add_option(
+      "--between", options->between,
+      "for a bundled network: the rate of the network that joins several machines, such as 400gbit");
   command.add_option("--workers", options->workers, "numbers of workers, such as 8,16,32")
       .delimiter(',')
       .check(range<std::int64_t>(1, 1'000'000));

@@ -65,10 +65,15 @@ TEST_CASE("start: every list of bundled data names its files, and every one of t
 
 TEST_CASE("start: a name that is nearly right is suggested, and a missing file is still a missing file") {
   CHECK(run_program({"simulate", "googlenet-k8"}).err ==
-        "googlenet-k8: expected a file, or a scenario that 'fusewise show scenarios' lists, did you mean "
+        "googlenet-k8: /: expected a file, or a scenario that 'fusewise show scenarios' lists, got neither, "
+        "did "
+        "you mean "
         "'googlenet-k80'?\n");
   CHECK(run_program({"simulate", "nothing-like-it-at-all"}).err ==
-        "nothing-like-it-at-all: /: expected a file that can be read, got: No such file or directory\n");
+        "nothing-like-it-at-all: /: expected a file, or a scenario that 'fusewise show scenarios' lists, got "
+        "neither\n");
+  CHECK(run_program({"simulate", "nothing-like-it-at-all.json"}).err ==
+        "nothing-like-it-at-all.json: /: expected a file that can be read, got: No such file or directory\n");
 }
 
 TEST_CASE("start: names of devices ignore case") {
@@ -119,6 +124,40 @@ TEST_CASE("init: a measured profile needs no device and a network may be a file"
   CAPTURE(made.err);
   REQUIRE(made.exit_code == 0);
   CHECK(run_program({"simulate", file}, go_elsewhere).exit_code == 0);
+}
+
+TEST_CASE("init: a profile needs no device, whatever its file is called") {
+  const support::TemporaryFolder folder;
+  const std::string profile = folder.put(
+      "mine", core::read_file((support::source_dir() / "traces" / "bert-base-v100.profile.json").string()));
+  const Outcome made = run_program({"init", "--model", profile, "--network", "25gbit", "--workers", "4", "-o",
+                                    (folder.path() / "s.json").string()});
+  CAPTURE(made.err);
+  CHECK(made.exit_code == 0);
+}
+
+TEST_CASE("init: machines of a bundled network are joined by another one") {
+  const support::TemporaryFolder folder;
+  const std::string file = (folder.path() / "mine.json").string();
+  std::vector<std::string> arguments = {
+      "init", "--model", "bert-base-v100", "--network", "h100-nvlink-8", "--workers", "8,16", "-o", file};
+  const Outcome without = run_program(arguments, [] { ::close(STDIN_FILENO); });
+  CHECK(without.exit_code == 2);
+  CHECK(without.err.starts_with("--between: expected it"));
+  arguments.insert(arguments.end(), {"--between", "400gbit"});
+  REQUIRE(run_program(arguments).exit_code == 0);
+  CHECK(json::parse(core::read_file(file)).at("between").at("bandwidth_gbps") == 400.0);
+  CHECK(run_program({"simulate", file}).exit_code == 0);
+}
+
+TEST_CASE("report: of a profile or a trace it says what to do with it") {
+  const Outcome trace = run_program({"report", "tests/data/ranks/dlrm/worker0.pt.trace.json.gz"});
+  CHECK(trace.exit_code == 2);
+  CHECK(trace.err.find("fusewise import makes a profile of it") != std::string::npos);
+  const Outcome outcome = run_program({"report", "traces/bert-base-v100.profile.json"});
+  CHECK(outcome.exit_code == 2);
+  CHECK(outcome.err.find("fusewise init --model traces/bert-base-v100.profile.json makes a scenario of it") !=
+        std::string::npos);
 }
 
 TEST_CASE("init: what is missing is asked for on a terminal only") {
