@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/chosen_schedule.hpp"
 #include "cli/import_ranks.hpp"
 #include "core/chrome_trace.hpp"
 #include "core/errors.hpp"
@@ -42,6 +43,7 @@ void add(std::vector<std::string>& warnings, const std::vector<std::string>& mor
 struct Inputs {
   std::string profile;  ///< JSON: an object, or the path of a file
   std::string network;
+  double exchange_us = 0;  ///< see compared::predicted(); 0 if the profile was given
 };
 
 std::string file_name(const std::string& path) {
@@ -75,6 +77,17 @@ core::Network measured_network(const ranks::Report& report, const ranks::RankTra
   return *std::move(curves);
 }
 
+/// The trace as `import` reads it, with the measured waiting of its rank.
+kineto::Imported imported_with_waiting(const ranks::Report& report, const ranks::RankTrace& trace,
+                                       const CompareOptions& options) {
+  kineto::Imported out = kineto::import_trace(trace.path, {.batch_size = 1}, options.step);
+  const auto rank = static_cast<std::size_t>(&trace - report.job.ranks.data());
+  const std::optional<std::size_t> group = ranks::gradient_group(report, rank, options.group);
+  if (out.profile.iteration && group)
+    out.profile.iteration->waiting_us = ranks::waiting_us(report, rank, *group).value_or(0);
+  return out;
+}
+
 Inputs inputs_of(const ranks::Report& report, const CompareOptions& options,
                  std::vector<std::string>& warnings) {
   Inputs out;
@@ -82,9 +95,10 @@ Inputs inputs_of(const ranks::Report& report, const CompareOptions& options,
   if (!options.network.empty()) out.network = path_json(options.network);
   if (!out.profile.empty() && !out.network.empty()) return out;
   const ranks::RankTrace& trace = trace_of(report, options.rank);
-  const kineto::Imported imported = kineto::import_trace(trace.path, {.batch_size = 1}, options.step);
   if (out.profile.empty()) {
+    const kineto::Imported imported = imported_with_waiting(report, trace, options);
     out.profile = core::profile_text(imported.profile);
+    out.exchange_us = imported.exchange_us;
     warnings.emplace_back("the prediction uses the profile of the trace itself; --profile names another");
   }
   if (!out.network.empty()) return out;
@@ -92,16 +106,16 @@ Inputs inputs_of(const ranks::Report& report, const CompareOptions& options,
   return out;
 }
 
-scenarios::Scenario scenario_of_plan(const core::Field& field, const ranks::Report& report,
-                                     const CompareOptions& options, std::vector<std::string>& warnings) {
+scenarios::Scenario scenario_of_plan(const core::Field& field, const Inputs& inputs,
+                                     const CompareOptions& options) {
   const planner::PlanFile plan = planner::read_plan_file(field);
-  const Inputs inputs = inputs_of(report, options, warnings);
   const std::string text = fmt::format(
-      R"({{"format": "fusewise.scenario", "version": 1, "name": {}, "profile": {}, "network": {}, "workers": {}, )"
-      R"("schedules": [{{"pipeline": "{}", "fusion": {{"kind": "plan", "file": {}}}}}]}})",
-      core::json_string(file_name(options.plan)), inputs.profile, inputs.network, plan.workers, plan.pipeline,
-      path_json(options.plan));
-  return scenarios::read_scenario(core::Field::parse(text, options.plan));
+      R"({{"format": "fusewise.scenario", "version": 1, "name": {}, "profile": {}, "network": {}, "workers": {}}})",
+      core::json_string(file_name(options.plan)), inputs.profile, inputs.network, plan.workers);
+  scenarios::Scenario out = scenarios::read_scenario(core::Field::parse(text, options.plan));
+  out.schedules = {schedule_of_plan(plan, field, file_name(options.plan))};
+  out.conditions.data_types = plan.data_types;
+  return out;
 }
 
 const planner::Schedule& schedule_of(const scenarios::Scenario& scenario, const std::string& name) {
@@ -118,10 +132,14 @@ compared::Iteration predicted(const ranks::Report& report, const CompareOptions&
                               std::vector<std::string>& warnings) {
   const core::Field field = core::Field::load(options.plan);
   const bool is_plan = field.at("format").one_of({"fusewise.plan", "fusewise.scenario"}) == "fusewise.plan";
+  const Inputs inputs = is_plan ? inputs_of(report, options, warnings) : Inputs();
   const scenarios::Scenario scenario =
-      is_plan ? scenario_of_plan(field, report, options, warnings) : scenarios::read_scenario(field);
+      is_plan ? scenario_of_plan(field, inputs, options) : scenarios::read_scenario(field);
   const std::int64_t workers = options.workers > 0 ? options.workers : scenario.workers.front();
-  compared::Iteration out = compared::predicted(scenario, schedule_of(scenario, options.schedule), workers);
+  compared::Iteration out =
+      compared::predicted(scenario, schedule_of(scenario, options.schedule), workers, inputs.exchange_us);
+  add(warnings, scenario.warnings);
+  add(warnings, out.warnings);
   if (is_plan) out.source = fmt::format("{} on {} workers", core::printable(scenario.name), workers);
   return out;
 }
@@ -130,13 +148,14 @@ compared::Iteration predicted(const ranks::Report& report, const CompareOptions&
 compared::Iteration predicted_from_trace(const ranks::Report& report, const CompareOptions& options,
                                          std::vector<std::string>& warnings) {
   const ranks::RankTrace& trace = trace_of(report, options.rank);
-  const kineto::Imported imported = kineto::import_trace(trace.path, {.batch_size = 1}, options.step);
+  const kineto::Imported imported = imported_with_waiting(report, trace, options);
   const core::Network network = curves_of(report, trace, options, warnings)
                                     .value_or(core::Network{.name = "none", .link = core::Link{}});
   const scenarios::Scenario scenario = scenarios::repeated(imported.profile, network, imported.buckets);
   const planner::Schedule& schedule = scenario.schedules.front();
   const std::int64_t workers = scenario.workers.front();
-  compared::Iteration out = compared::predicted(scenario, schedule, workers);
+  compared::Iteration out = compared::predicted(scenario, schedule, workers, imported.exchange_us);
+  add(warnings, out.warnings);
   out.source = fmt::format("the profile and the collectives of the trace itself, {} on {} worker{}",
                            core::printable(schedule.name), workers, workers == 1 ? "" : "s");
   return out;

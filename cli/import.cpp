@@ -80,9 +80,13 @@ std::string add_waiting(kineto::Imported& imported, std::optional<double> waitin
   if (std::abs(percent) > kLargePercent)
     print_warnings({{fmt::format("the predicted iteration differs from the measured one by {:+.1f} %{}",
                                  percent, missing)}});
-  return fmt::format("  predicted with {} on {} worker{}: {} ms, measured {} ms ({:+.1f} %){}\n{}",
+  const std::string buckets = run.buckets > 0 ? fmt::format(", with the trace's {} bucket{}", run.buckets,
+                                                            run.buckets == 1 ? "" : "s")
+                                              : "";
+  return fmt::format("  predicted with {} on {} worker{}: {} ms, measured {} ms ({:+.1f} %){}{}\n{}",
                      run.schedule, run.workers, run.workers == 1 ? "" : "s", ms(run.predicted_us),
-                     ms(imported.iteration_us), percent, missing, parts_table(imported, run, waiting_us));
+                     ms(imported.iteration_us), percent, buckets, missing,
+                     parts_table(imported, run, waiting_us));
 }
 
 void import_network(const Options& options, const traces::ImportOptions& import_options,

@@ -161,14 +161,7 @@ void add_plan(const Command& program) {
       .add_option("SCENARIO", options->scenario,
                   "a fusewise.scenario file, or a name that 'fusewise show scenarios' lists")
       .required();
-  command
-      .add_option("--workers", options->workers,
-                  "number of workers to plan for (default: that of the scenario, if it has only one)")
-      .check(range<std::int64_t>(1, 1'000'000));
-  command
-      .add_option("--schedule", options->schedule,
-                  "schedule that makes the plan: one of the scenario, or a named one")
-      .show_default();
+  add_plan_options(command, options->workers, "that of the scenario, if it has only one", options->schedule);
   command.add_output("-o,--output", options->output, "also write the plan to this file");
   const Option emit = command
                           .add_option("--emit", options->emit,

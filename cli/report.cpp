@@ -41,6 +41,7 @@ report::Report collect(const std::string& path, const Options& options) {
     throw core::InputError(
         fmt::format("{}: /: expected a trace, or no --plan, got another file", core::one_line(path)));
   const core::Field file = core::Field::load(path);
+  check_is_scenario(file, options.input);
   const std::string format = file.at("format").one_of(
       {"fusewise.scenario", "fusewise.results", "fusewise.accuracy", "fusewise.comparison"});
   if (format == "fusewise.results") return report::of_results(file);
@@ -78,18 +79,11 @@ void add_report(const Command& program) {
           "of the PyTorch profiler, or a folder with those of all ranks, beside its prediction")
       .required();
   command.add_output("-o,--output", options->output, "the HTML file").show_default();
-  command
-      .add_option("--workers", options->workers,
-                  "number of workers of the plan (default: the knee of the scaling curve)")
-      .check(range<std::int64_t>(1, 1'000'000));
+  add_plan_options(command, options->workers, "the knee of the scaling curve", options->schedule);
   command.add_option(
       "--plan", options->plan,
       "a fusewise.plan or fusewise.scenario: what was predicted of a trace (default: what its own "
       "profile and collectives predict)");
-  command
-      .add_option("--schedule", options->schedule,
-                  "schedule that makes the plan: one of the scenario, or a named one")
-      .show_default();
   command.on_run([options] { write_report(*options); });
 }
 

@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/chosen_schedule.hpp"
 #include "cli/commands.hpp"
 #include "cli/input.hpp"
 #include "cli/measure_ranks.hpp"
@@ -127,15 +128,7 @@ live::RunSpec spec_of_plan(const Options& options, const Field& file) {
   const planner::PlanFile plan = planner::read_plan_file(file);
   live::RunSpec spec = spec_of(options);
   spec.name = fmt::format("{} ({}, {} groups)", plan.model, plan.pipeline, plan.groups.size());
-  const nlohmann::ordered_json fusion = {{"kind", "plan"},
-                                         {"file", std::filesystem::absolute(file.source()).string()}};
-  spec.schedule = {.name = spec.name,
-                   .pipeline = &planner::pipeline(plan.pipeline),
-                   .options = plan.options,
-                   .fusion = planner::read_fusion(Field::parse(fusion.dump(), file.source())),
-                   .all_reduce = plan.all_reduce,
-                   .compressor = plan.compressor,
-                   .selective = plan.selective};
+  spec.schedule = schedule_of_plan(plan, file, spec.name);
   spec.conditions.data_types = plan.data_types;
   spec.workers = options.workers > 0 ? options.workers : static_cast<std::uint32_t>(plan.workers);
   set_profile(options, spec);

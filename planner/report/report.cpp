@@ -252,8 +252,8 @@ ordered_json collective_of(const core::Field& field) {
 ordered_json side_of(const core::Field& field) {
   ordered_json out = {{"name", field.at("name").one_of({"predicted", "measured", "before", "after"})},
                       {"source", field.at("source").text()}};
-  for (const char* key :
-       {"iteration_us", "computing_us", "copies_us", "idle_us", "exposed_us", "other_exposed_us"})
+  for (const char* key : {"iteration_us", "computing_us", "copies_us", "idle_us", "exposed_us", "waiting_us",
+                          "other_exposed_us"})
     out[key] = field.at(key).number(0, kMaxNumber);
   if (!(out["iteration_us"] > 0)) field.at("iteration_us").expected("a number above 0", "0");
   out["collectives"] = ordered_json::array();

@@ -68,12 +68,14 @@ bool are_gradients(const core::Profile& profile, const std::vector<std::int64_t>
   return std::abs(sum - all) <= kTolerance * all;
 }
 
-std::string schedule_of(const core::Profile& profile, const Replay& replay,
+std::string schedule_of(const core::Profile& profile, Replay& replay,
                         const std::vector<std::int64_t>& buckets) {
   if (replay.schedule != "ddp" || !are_gradients(profile, buckets))
     return fmt::format("\"{}\"", replay.schedule);
+  const planner::PlanFile plan = plan_of(profile, replay, buckets);
+  replay.buckets = buckets.size();
   return fmt::format(R"({{"pipeline": "wfbp", "fusion": {{"kind": "plan", "file": {}}}}})",
-                     planner::plan_text(plan_of(profile, replay, buckets)));
+                     planner::plan_text(plan));
 }
 
 Scenario with_schedule(const core::Profile& profile, const core::Network& network,
@@ -101,8 +103,9 @@ double computing_us(const core::Profile& profile) {
 
 Scenario repeated(const core::Profile& profile, const core::Network& network,
                   const std::vector<std::int64_t>& buckets) {
-  const Replay as_measured = suggested(network);
-  return with_schedule(profile, network, schedule_of(profile, as_measured, buckets), as_measured.workers);
+  Replay as_measured = suggested(network);
+  const std::string schedule = schedule_of(profile, as_measured, buckets);
+  return with_schedule(profile, network, schedule, as_measured.workers);
 }
 
 Replay replay(core::Profile& profile, const std::optional<core::Network>& network,

@@ -150,10 +150,7 @@ TEST_CASE("init: machines of a bundled network are joined by another one") {
   CHECK(run_program({"simulate", file}).exit_code == 0);
 }
 
-TEST_CASE("report: of a profile or a trace it says what to do with it") {
-  const Outcome trace = run_program({"report", "tests/data/ranks/dlrm/worker0.pt.trace.json.gz"});
-  CHECK(trace.exit_code == 2);
-  CHECK(trace.err.find("fusewise import makes a profile of it") != std::string::npos);
+TEST_CASE("report: of a profile it says how to make a scenario") {
   const Outcome outcome = run_program({"report", "traces/bert-base-v100.profile.json"});
   CHECK(outcome.exit_code == 2);
   CHECK(outcome.err.find("fusewise init --model traces/bert-base-v100.profile.json makes a scenario of it") !=

@@ -22,9 +22,11 @@ std::string ms(double us) {
   const std::string out = fmt::format("{:.3f}", us / kUsPerMs);
   return out == "-0.000" ? "0.000" : out;
 }
+constexpr std::string_view kNothing = "+0.000";
+
 std::string signed_ms(double us) {
   const std::string out = fmt::format("{:+.3f}", us / kUsPerMs);
-  return out == "-0.000" ? "+0.000" : out;
+  return out == "-0.000" ? std::string(kNothing) : out;
 }
 
 bool have_same_buckets(const Iteration& first, const Iteration& second) {
@@ -38,16 +40,34 @@ const Collective* at(const Iteration& iteration, std::size_t i) {
   return i < iteration.collectives.size() ? &iteration.collectives[i] : nullptr;
 }
 
+/// The parts of the iterations besides the exposed collectives of gradients.
+std::vector<Difference> other_parts(const Iteration& first, const Iteration& second) {
+  std::vector<Difference> out;
+  const auto part = [&](std::string what, double first_us, double second_us) {
+    out.push_back({.what = std::move(what), .first_us = first_us, .second_us = second_us});
+  };
+  part("computing", first.busy_us, second.busy_us);
+  if (first.tells_copies && second.tells_copies) {
+    part("copies alone", first.copies_us, second.copies_us);
+    part("waits for the host", first.idle_us, second.idle_us);
+  } else {
+    part("other work, copies, waits for the host", first.copies_us + first.idle_us,
+         second.copies_us + second.idle_us);
+  }
+  part("exposed: other communication", first.other_exposed_us, second.other_exposed_us);
+  if (first.waiting_us() > 0 || second.waiting_us() > 0)
+    part("waiting for slower workers", first.waiting_us(), second.waiting_us());
+  return out;
+}
+
 std::vector<Difference> differences(const Iteration& first, const Iteration& second) {
-  std::vector<Difference> out = {{.what = "everything but collectives of gradients",
-                                  .first_us = first.local_us(),
-                                  .second_us = second.local_us()}};
+  std::vector<Difference> out = other_parts(first, second);
   for (std::size_t i = 0; i < std::max(first.collectives.size(), second.collectives.size()); ++i) {
     const Collective* a = at(first, i);
     const Collective* b = at(second, i);
     out.push_back({.what = fmt::format("{} {}, exposed", (a != nullptr ? a : b)->kind, i + 1),
-                   .first_us = a == nullptr ? 0 : a->exposed_us,
-                   .second_us = b == nullptr ? 0 : b->exposed_us});
+                   .first_us = a == nullptr ? 0 : a->exposed_us - a->waiting_us,
+                   .second_us = b == nullptr ? 0 : b->exposed_us - b->waiting_us});
   }
   std::stable_sort(out.begin(), out.end(), [](const Difference& a, const Difference& b) {
     return std::abs(a.difference_us()) > std::abs(b.difference_us());
@@ -63,12 +83,11 @@ std::string parts_table(const Comparison& comparison) {
   const auto row = [&](std::string what, double first, double second) {
     rows.push_back({std::move(what), ms(first), ms(second), signed_ms(second - first)});
   };
-  row("computing", a.busy_us, b.busy_us);
-  row("copies alone", a.copies_us, b.copies_us);
-  row("waits for the host", a.idle_us, b.idle_us);
-  row("exposed: collectives of gradients", a.exposed_us() - a.other_exposed_us,
-      b.exposed_us() - b.other_exposed_us);
-  row("exposed: other communication", a.other_exposed_us, b.other_exposed_us);
+  for (const Difference& part : other_parts(a, b)) row(part.what, part.first_us, part.second_us);
+  const auto gradients_us = [](const Iteration& of) {
+    return of.exposed_us() - of.other_exposed_us - of.waiting_us();
+  };
+  row("exposed: collectives of gradients", gradients_us(a), gradients_us(b));
   row("iteration", a.iteration_us, b.iteration_us);
   return core::aligned(std::move(rows), {0});
 }
@@ -121,6 +140,7 @@ ordered_json side_json(const std::string& name, const Iteration& side) {
           {"copies_us", side.copies_us},
           {"idle_us", side.idle_us},
           {"exposed_us", side.exposed_us()},
+          {"waiting_us", side.waiting_us()},
           {"other_exposed_us", side.other_exposed_us},
           {"collectives", std::move(collectives)},
           {"computing", std::move(computing)}};
@@ -154,13 +174,15 @@ std::string comparison_text(const Comparison& comparison) {
                              first.collectives.size(), comparison.first_name, second.collectives.size(),
                              comparison.second_name);
   constexpr std::size_t kShown = 3;
-  out += "\nlargest differences:\n";
+  std::string largest;
   for (std::size_t i = 0; i < comparison.differences.size() && i < kShown; ++i) {
     const Difference& each = comparison.differences[i];
-    out += fmt::format("  {} ms: {} ({} {}, {} {} ms)\n", signed_ms(each.difference_us()), each.what,
-                       comparison.first_name, ms(each.first_us), comparison.second_name, ms(each.second_us));
+    if (signed_ms(each.difference_us()) == kNothing) continue;
+    largest +=
+        fmt::format("  {} ms: {} ({} {}, {} {} ms)\n", signed_ms(each.difference_us()), each.what,
+                    comparison.first_name, ms(each.first_us), comparison.second_name, ms(each.second_us));
   }
-  return out;
+  return out + (largest.empty() ? "\nno difference\n" : "\nlargest differences:\n" + largest);
 }
 
 std::string comparison_json(const Comparison& comparison) {

@@ -32,16 +32,21 @@ struct Iteration {
   std::string source;        ///< where it comes from, in words
   std::int64_t workers = 0;  ///< that sum gradients; 0: not known
   double iteration_us = 0;
-  double busy_us = 0;                   ///< kernels ran, or a simulated worker computed
-  double copies_us = 0;                 ///< only a copy ran
-  double idle_us = 0;                   ///< nothing ran: waits for the host
-  double other_exposed_us = 0;          ///< exposed communication besides the collectives below
+  double busy_us = 0;           ///< kernels ran, or a simulated worker computed
+  double copies_us = 0;         ///< only a copy ran
+  double idle_us = 0;           ///< nothing ran: waits for the host
+  bool tells_copies = true;     ///< otherwise idle_us also holds copies and other work
+  double other_exposed_us = 0;  ///< exposed communication besides the collectives below
+  double ahead_us = 0;  ///< simulated waiting for slower workers, which belongs to none of the collectives
   std::vector<Collective> collectives;  ///< in order of their starts
   std::vector<Computing> computing;     ///< for a picture: in order, without the shortest gaps
+  std::vector<std::string> warnings;    ///< of the simulation
 
+  /// All exposed communication, with waiting.
   double exposed_us() const;
-  /// Everything but the exposed collectives of gradients; with them, the iteration. A profile counts other
-  /// communication as part of its layers.
+  /// Exposed waiting for slower workers, as far as it is known.
+  double waiting_us() const;
+  /// Everything but the exposed collectives of gradients and waiting; with them, the iteration.
   double local_us() const { return busy_us + copies_us + idle_us + other_exposed_us; }
 };
 
@@ -54,8 +59,9 @@ void add_computing(Iteration& iteration, const Computing& next);
 /// Throws InputError if `group` names none.
 Iteration measured(const ranks::Report& report, const ranks::RankTrace& trace, const std::string& group);
 
-/// An iteration of a schedule on a number of workers, as simulated.
+/// An iteration of a schedule on a number of workers, as simulated. The profile's layers wait `exchange_us`
+/// of their time for all-to-alls and other exchanges, which a trace does not count as computing.
 Iteration predicted(const scenarios::Scenario& scenario, const planner::Schedule& schedule,
-                    std::int64_t workers);
+                    std::int64_t workers, double exchange_us = 0);
 
 }  // namespace compared

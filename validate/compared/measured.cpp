@@ -89,8 +89,14 @@ Window median_step(const ranks::RankTrace& trace) {
 
 }  // namespace
 
+double Iteration::waiting_us() const {
+  double out = ahead_us;
+  for (const Collective& collective : collectives) out += collective.waiting_us;
+  return out;
+}
+
 double Iteration::exposed_us() const {
-  double out = other_exposed_us;
+  double out = other_exposed_us + ahead_us;
   for (const Collective& collective : collectives) out += collective.exposed_us;
   return out;
 }

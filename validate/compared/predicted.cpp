@@ -50,6 +50,21 @@ double launch_waits_us(const planner::Setting& setting) {
           core::backward_us(alone));
 }
 
+/// Takes from the simulated computing what a trace does not count as such.
+void split(const planner::Setting& setting, double exchange_us, Iteration& out) {
+  const auto take = [&](double us) {
+    us = std::clamp(us, 0.0, out.busy_us);
+    out.busy_us -= us;
+    return us;
+  };
+  const planner::Conditions& conditions = setting.conditions;
+  out.tells_copies = false;
+  out.idle_us += take(launch_waits_us(setting));
+  if (!conditions.read_is_overlapped) out.idle_us += take(conditions.read_us);
+  if (setting.costs.workers() > 1) out.ahead_us = take(conditions.waiting_us);
+  out.other_exposed_us += take(exchange_us);
+}
+
 Iteration of_window(const planner::Setting& setting, const planner::Run& run, sim::Time from, sim::Time to) {
   std::vector<sim::Span> computing;
   std::vector<Transfer> transfers;
@@ -91,16 +106,14 @@ Iteration of_window(const planner::Setting& setting, const planner::Run& run, si
                                .end_us = sim::to_us(transfer.ran.end - from),
                                .exposed_us = sim::to_us(alone)});
   }
-  const double waits_us = std::clamp(launch_waits_us(setting), 0.0, out.busy_us);
-  out.busy_us -= waits_us;
-  out.idle_us = sim::to_us(to - from - exposed - covered(computing, from, to)) + waits_us;
+  out.idle_us = sim::to_us(to - from - exposed - covered(computing, from, to));
   return out;
 }
 
 }  // namespace
 
 Iteration predicted(const scenarios::Scenario& scenario, const planner::Schedule& schedule,
-                    std::int64_t workers) {
+                    std::int64_t workers, double exchange_us) {
   Iteration out;
   scenarios::supported(scenario, workers, schedule, [&] {
     const planner::Setting setting(scenario.profile, scenario.network, workers,
@@ -108,6 +121,8 @@ Iteration predicted(const scenarios::Scenario& scenario, const planner::Schedule
     const planner::Run run = planner::run(setting, schedule);
     const std::size_t first = planner::first_counted(run.lowered);
     out = of_window(setting, run, run.marks[first], run.marks[first + 1]);
+    split(setting, exchange_us, out);
+    for (const planner::Warning& warning : run.warnings) out.warnings.push_back(warning.text);
   });
   out.workers = workers;
   out.source = fmt::format("{} with {} on {} workers", core::printable(scenario.name),

@@ -11,7 +11,7 @@ function showCompared() {
   section.append(html("div", {}, [["something computes", "--backward"], ["a collective of gradients", "--communication"], ["the same while nothing computes", "--idle"]].map(([name, colour]) =>
     html("span", { class: "key" }, [html("i", { style: `background:var(${colour})` }), name]))));
   chart(section, "Computing and collectives over time in ms", (width) => comparedChart(width, sides, longest));
-  section.append(html("h3", {}, "Where the time goes"), table(COMPARED_PARTS, [["part", ([name]) => name, "left"],
+  section.append(html("h3", {}, "Where the time goes"), table(comparedParts(sides), [["part", ([name]) => name, "left"],
     ...sides.map((side) => [side.name + " ms", ([, value]) => ms(value(side))]), ["difference ms", ([, value]) => signed(value(second) - value(first))]],
   ([name]) => (name === "iteration" ? "best" : null)));
   section.append(html("h3", {}, "What differs most"), html("p", { class: "quiet" }, "These differences add up to that of the iterations."));
@@ -22,9 +22,14 @@ function showCompared() {
 
 const capital = (word) => word[0].toUpperCase() + word.slice(1);
 const signed = (us) => (us > 0 ? "+" : "") + ms(us);
-const COMPARED_PARTS = [
-  ["computing", (side) => side.computing_us], ["copies alone", (side) => side.copies_us], ["waits for the host", (side) => side.idle_us],
-  ["exposed: collectives of gradients", (side) => side.exposed_us - side.other_exposed_us], ["exposed: other communication", (side) => side.other_exposed_us],
+/** A prediction does not tell copies from waits for the host. */
+const comparedParts = (sides) => [
+  ["computing", (side) => side.computing_us],
+  ...(sides.some((side) => side.name === "predicted") ? [["other work, copies, waits for the host", (side) => side.copies_us + side.idle_us]]
+    : [["copies alone", (side) => side.copies_us], ["waits for the host", (side) => side.idle_us]]),
+  ["exposed: other communication", (side) => side.other_exposed_us],
+  ["waiting for slower workers", (side) => side.waiting_us],
+  ["exposed: collectives of gradients", (side) => side.exposed_us - side.other_exposed_us - side.waiting_us],
   ["iteration", (side) => side.iteration_us]];
 
 function comparedChart(width, sides, longest) {

@@ -98,6 +98,7 @@ struct Measured {
   double alone = 0;   ///< without exposed communication
   double device = 0;  ///< what the GPU does itself
   double layers = 0;  ///< kernels of layers
+  double exchange = 0;
   double optimizer = 0;
   double optimizer_wait = 0;
   double wait = 0;
@@ -125,6 +126,7 @@ Measured measured(const std::vector<Iteration>& iterations) {
           .alone = median(of([](const Iteration& each) { return each.alone_us(); })),
           .device = median(of([](const Iteration& each) { return each.device_us(); })),
           .layers = median(of([](const Iteration& each) { return each.layers_us; })),
+          .exchange = median(of([](const Iteration& each) { return each.exchange_us; })),
           .optimizer = median(of([](const Iteration& each) { return each.optimizer_us; })),
           .optimizer_wait = median(of([](const Iteration& each) { return each.optimizer_wait_us; })),
           .wait = median(of([](const Iteration& each) { return each.wait_us; })),
@@ -379,10 +381,13 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
   const std::string assumed_sizes = find_gradient_sizes(trace, calls, options.parameters);
   const std::vector<HostIteration> host = add_host_times(trace, calls);
   Layers found = find_layers(trace, calls);
-  if (found.layers.empty())
-    refuse(
-        trace, "operators with GPU time",
-        trace.has_graphs ? "none, as whole steps run as CUDA graphs; record the trace without them" : "none");
+  const bool has_time = std::any_of(found.layers.begin(), found.layers.end(), [](const auto& layer) {
+    return layer.forward_us > 0 || layer.backward_us > 0;
+  });
+  if (!has_time)
+    refuse(trace, "operators with GPU time",
+           trace.has_graphs ? "none, as whole steps run as CUDA graphs; record the trace without them"
+                            : "none; record operators and launches too: torch.profiler.ProfilerActivity.CPU");
 
   Assumptions assumed = {.sizes = assumed_sizes};
   const bool has_tensors = std::any_of(found.layers.begin(), found.layers.end(),
@@ -417,6 +422,7 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
                   .layers = found.layers},
       .iteration_us = iterations.length,
       .computing_us = iterations.layers + std::max(0.0, iterations.optimizer - iterations.optimizer_wait),
+      .exchange_us = iterations.exchange,
       .exposed_us = iterations.exposed()};
   if (assumed.backward)
     forget_host(out.profile);

@@ -19,7 +19,8 @@ struct Imported {
   std::optional<core::Network> network = {};
   double iteration_us = 0;                 ///< measured, the median of the iterations that were used
   double computing_us = 0;                 ///< of it, kernels of layers and of the update
-  double exposed_us = 0;                   ///< of it, communication that no kernel hid
+  double exchange_us = 0;                  ///< of that, waits for all-to-alls and the like
+  double exposed_us = 0;                   ///< of the iteration, communication that no kernel hid
   std::vector<std::int64_t> buckets = {};  ///< elements of an iteration's all-reduces, in their order
   std::vector<std::string> account = {};   ///< lines for a person
   std::vector<std::string> warnings = {};

@@ -13,6 +13,7 @@ struct Sums {
   std::int64_t first_forward_ns = kNever;
   std::int64_t end_ns = 0;
   std::int64_t layers_ns = 0;
+  std::int64_t exchange_ns = 0;
   std::int64_t optimizer_ns = 0;
   std::int64_t optimizer_wait_ns = 0;
   std::int64_t exposed_ns = 0;
@@ -20,7 +21,7 @@ struct Sums {
   std::int64_t idle_before_ns = 0;
 };
 
-/// Not of earlier micro-batches.
+/// Returns whether a kernel belongs to a layer of the micro-batch that is kept.
 bool is_of_layer(const Calls& calls, const Work& work) {
   return (work.role == Role::forward || work.role == Role::backward) && work.call >= 0 &&
          calls.calls[static_cast<std::size_t>(work.call)].step >= 0;
@@ -39,7 +40,10 @@ std::vector<Sums> sums_of(const Trace& trace, const Calls& calls) {
     if (work.role == Role::optimizer) sums.optimizer_wait_ns += work.time.wait_ns;
     if (work.role == Role::forward)
       sums.first_forward_ns = std::min(sums.first_forward_ns, trace.kernels[i].start_ns);
-    if (is_of_layer(calls, work)) sums.layers_ns += work.time.busy_ns + work.time.exchange_ns;
+    if (is_of_layer(calls, work)) {
+      sums.layers_ns += work.time.busy_ns + work.time.exchange_ns;
+      sums.exchange_ns += work.time.exchange_ns;
+    }
     if (work.role == Role::optimizer)
       sums.optimizer_ns += work.time.busy_ns + work.time.exchange_ns + work.time.wait_ns;
   }
@@ -53,6 +57,7 @@ Iteration iteration(const Sums& sums, const HostIteration& host, std::int64_t le
           .optimizer_us = us(sums.optimizer_ns),
           .optimizer_wait_us = us(sums.optimizer_wait_ns),
           .layers_us = us(sums.layers_ns),
+          .exchange_us = us(sums.exchange_ns),
           .exposed_us = us(sums.exposed_ns),
           .wait_us = us(sums.wait_ns),
           .host_us = us(host.layers_ns + host.update_ns + host.rest_ns),

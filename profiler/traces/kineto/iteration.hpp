@@ -17,6 +17,7 @@ struct Iteration {
   double optimizer_us = 0;       ///< kernels of the update, and waits for their launch
   double optimizer_wait_us = 0;  ///< these waits
   double layers_us = 0;          ///< kernels of layers
+  double exchange_us = 0;        ///< of layers_us, waits for exchanges that are no collectives of gradients
   double exposed_us = 0;         ///< communication while no other kernel ran
   double wait_us = 0;         ///< the GPU waited for the host to launch kernels of layers and of the update
   double idle_us = 0;         ///< the GPU waited for what the host does before the next iteration

@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files.hpp"
+#include "core/network.hpp"
+#include "core/profile.hpp"
 #include "profiler/traces/kineto/import.hpp"
 #include "profiler/traces/ranks/read_kineto.hpp"
 #include "tests/profiler/traces/kineto/made_job.hpp"
@@ -114,6 +116,73 @@ TEST_CASE("compare: a simulated iteration is split in the same way") {
     CHECK(iteration.idle_us == doctest::Approx(0));  // a worker without a host stream never idles otherwise
     CHECK_FALSE(iteration.collectives.empty());
   }
+}
+
+/// The profile and the network of a real job of eight ranks, imported by the program.
+struct ImportedJob {
+  support::TemporaryFolder folder;
+  std::string imported;  ///< what the program printed
+  std::string scenario;
+
+  ImportedJob() {
+    const support::Outcome outcome =
+        support::run_program({"import", kJob, "-o", folder / "p.json", "--network", folder / "n.json"});
+    REQUIRE(outcome.exit_code == 0);
+    imported = outcome.out;
+    scenario = folder.put("s.json", R"({"format": "fusewise.scenario", "version": 1, "profile": "p.json",
+                                        "network": "n.json", "workers": 8})");
+  }
+};
+
+nlohmann::json side_of(const std::string& plan, std::size_t side) {
+  const support::Outcome outcome = support::run_program({"compare", kJob, "--plan", plan, "--json"});
+  CAPTURE(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  return nlohmann::json::parse(outcome.out).at("sides").at(side);
+}
+
+TEST_CASE("import: the ranks of a job give a profile, a network and a report") {
+  const ImportedJob job;
+  for (const std::string part :
+       {"predicted with ddp on 8 workers", "with the trace's 3 buckets", "waiting for slower workers",
+        "8 of 8 ranks", "came last, and kept all others waiting"})
+    CHECK(job.imported.find(part) != std::string::npos);
+  const core::Profile profile = core::read_profile(core::Field::load(job.folder / "p.json"));
+  REQUIRE(profile.iteration);
+  CHECK(profile.iteration->waiting_us > 0);
+  const core::Network network = core::read_network(core::Field::load(job.folder / "n.json"));
+  REQUIRE(network.measured.size() == 1);
+  CHECK(network.measured[0].workers == 8);
+}
+
+TEST_CASE("compare: a plan is predicted with its options, and takes what `plan` said") {
+  const ImportedJob job;
+  for (const std::string schedule : {"fusewise", "zero1", "fsdp", "dear", "bytescheduler"}) {
+    CAPTURE(schedule);
+    const std::string plan = job.folder / (schedule + ".plan.json");
+    REQUIRE(support::run_program({"plan", job.scenario, "--schedule", schedule, "-o", plan}).exit_code == 0);
+    const double planned_us = core::Field::load(plan).at("predicted").at("iteration_us").number(0, 1e12);
+    CHECK(side_of(plan, 0).at("iteration_us").get<double>() == doctest::Approx(planned_us).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("compare: all-to-alls, other work and waiting are the same parts in a trace and in its profile") {
+  const ImportedJob job;
+  const std::string plan = job.folder / "x.plan.json";
+  REQUIRE(support::run_program({"plan", job.scenario, "-o", plan}).exit_code == 0);
+  const nlohmann::json predicted = side_of(plan, 0);
+  const nlohmann::json measured = side_of(plan, 1);
+  for (const std::string part : {"computing_us", "other_exposed_us", "waiting_us"}) {
+    CAPTURE(part);
+    CHECK(std::abs(predicted.at(part).get<double>() - measured.at(part).get<double>()) <
+          0.01 * measured.at("iteration_us").get<double>());
+  }
+}
+
+TEST_CASE("compare: a trace with itself has no difference") {
+  const support::Outcome same = support::run_program(
+      {"compare", kJob + "/worker0.pt.trace.json.gz", kJob + "/worker0.pt.trace.json.gz"});
+  CHECK(same.out.ends_with("\nno difference\n"));
 }
 
 }  // namespace

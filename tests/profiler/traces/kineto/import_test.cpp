@@ -450,8 +450,16 @@ TEST_CASE("kineto: what is no trace, or holds too little, is refused with its pl
   CHECK(refusal("[\n" + longest + ",\n" + longest + "]") ==
         "t.json:3: expected kernels that take at most 2305843009213693 us in all, got more");
   CHECK(refusal(std::string(1000, '[')) == "t.json:1: expected nesting of at most 100, got more");
+  const std::string kNoOperators =
+      "t.json: /: expected operators with GPU time, got none; record operators and launches too: "
+      "torch.profiler.ProfilerActivity.CPU";
   CHECK(refusal("[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"ts\": 1, \"dur\": 2}]") ==
-        "t.json: /: expected operators with GPU time, got none");
+        kNoOperators);
+  // an operator beside a kernel that says neither its launch nor its operator
+  CHECK(
+      refusal(R"([{"ph": "X", "cat": "cpu_op", "name": "aten::linear", "ts": 1, "dur": 2, "pid": 1, "tid": 1},
+                   {"ph": "X", "cat": "kernel", "name": "k", "ts": 2, "dur": 2, "args": {"correlation": 5}}])") ==
+      kNoOperators);
   CHECK(refusal(whole, {.format = "kineto", .batch_size = 3}) == "taken");
   CHECK(ranks::source_kind(data("no such file")) == ranks::SourceKind::log);
 }
