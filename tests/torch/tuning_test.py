@@ -178,6 +178,7 @@ def trained_alone(folder):
 def check_refused(folder, program):
     cases = ((", find_unused_parameters=True", "pass", 90, 2, "are not measured"),
              ("", "with model.no_sync(): model(torch.randn(8, 64)).sum().backward()", 90, 2, "no_sync()"),
+             ("", "model(torch.randn(8, 64))", 90, 2, "twice before a backward pass"),
              ("", "pass", 20, 1, "before all was measured"))
     for arguments, before, steps, code, words in cases:
         done = run(folder, program, SCRIPT.format(arguments=arguments, steps=steps, before=before))

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Unmodified PyTorch jobs beside what fusewise predicts of them: `suite.py PROGRAM [-o TABLE] [--jobs 0,3] [--steps 25]`.
+"""Unmodified PyTorch jobs beside what fusewise predicts of them: `suite.py PROGRAM [-o TABLE] [--jobs 0,3] [--steps 20]`.
 
 Runs validate/torch/train.py on two ranks or more in network namespaces whose links are held to a rate (Gloo). For each job: one
 run under fusewise.torch measures what an iteration is made of; the predictions of all strategies are written to a file; only
 then each strategy runs by itself, without a line of ours in it. Prints a table and its totals. Needs PyTorch 2.11 or later.
 """
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -35,7 +36,7 @@ class Job:
     ranks: int = 2
 
 
-JOBS = [Job("resnet", "1gbit"), Job("bert", "1gbit"), Job("gpt", "500mbit"), Job("lstm", "300mbit"), Job("resnet", "200mbit", 4)]
+JOBS = [Job("resnet", "1gbit"), Job("bert", "1gbit"), Job("gpt", "500mbit"), Job("lstm", "300mbit"), Job("resnet", "500mbit", 4)]
 STRATEGIES = ["ddp", "one", "none", PLAN, "fp16", "fsdp-block", "fsdp-layer"]
 
 
@@ -208,7 +209,7 @@ def run_job(arguments, job, folder):
         predictions = json.loads(pathlib.Path(frozen).read_text())
         rows = []
         for strategy, predicted in predictions["predicted_us"].items():
-            times = os.path.join(folder, "times.json")
+            times = os.path.join(folder, f"{strategy.partition(':')[0]}.times.json")
             quiet = ddp_job.Quiet()
             run_ranks(arguments, job, lab, ["--model", job.model, "--strategy", strategy, "--steps", str(WARM_UP + arguments.steps),
                                            "--times", times])
@@ -253,8 +254,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("-o", "--output", help="write the table into this file, too")
+    parser.add_argument("--keep", metavar="FOLDER", help="keep what was measured and predicted in this folder")
     parser.add_argument("--jobs", help="places in the list of jobs, as 0,3 (default: all)")
-    parser.add_argument("--steps", type=int, default=25, help="iterations that count (default: 25)")
+    parser.add_argument("--steps", type=int, default=20, help="iterations that count (default: 20)")
     for hidden in ("--rank", "--ranks", "--keeper", "--descriptor"):
         parser.add_argument(hidden, type=int, help=argparse.SUPPRESS)
     for hidden in ("--model", "--predictions"):
@@ -270,7 +272,8 @@ def main():
     jobs = [JOBS[int(place)] for place in arguments.jobs.split(",")] if arguments.jobs else JOBS
     results = []
     print(HEAD)
-    with tempfile.TemporaryDirectory() as folder:
+    with contextlib.ExitStack() as stack:
+        folder = arguments.keep or stack.enter_context(tempfile.TemporaryDirectory())
         for number, job in enumerate(jobs):
             results.append((job, run_job(arguments, job, os.path.join(folder, str(number)))))
             rows = [row_text(job, row) for job, rows in results for row in rows]

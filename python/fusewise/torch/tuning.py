@@ -124,8 +124,9 @@ class Tuning:
             return plain(self.ddp, *inputs, **named)
         if not self.ddp.require_backward_grad_sync:
             raise NotMeasurable("gradients are accumulated under no_sync(), which is not measured")
-        if self._current is None or self._current.finished:
-            self._next(inputs)
+        if self._current is not None and not self._current.finished:
+            raise NotMeasurable("the model is called twice before a backward pass, which is not measured")
+        self._next(inputs)
         if self._program is None:
             return plain(self.ddp, *inputs, **named)
         if self._mode.profiler is not None:
