@@ -29,6 +29,10 @@ PlanFile make_plan(const Setting& setting, const Schedule& schedule, const Run& 
   plan.workers = setting.costs.workers();
   plan.pipeline = schedule.pipeline->name;
   plan.options = schedule.options;
+  if (plan.options.shard_level) {  // a plan goes where levels have no names
+    plan.options.shard_level.reset();
+    if (run.transfers.front().is_replicated()) plan.options.shard_workers = run.transfers.front().workers();
+  }
   plan.all_reduce = setting.costs.algorithm();
   plan.compressor = schedule.compressor;
   plan.data_types = setting.conditions.data_types;

@@ -14,7 +14,7 @@ using core::CollectiveKind;
 double max_us(const Workload& workload, const TransferCost& transfer, CollectiveKind kind) {
   const double bytes = transfer.wire_bytes(kind, workload.bytes());
   const auto count = static_cast<double>(workload.gradients.size());
-  const CollectiveCost& cost = transfer.costs().of(transfer.carrier(kind));
+  const CollectiveCost& cost = transfer.costs_of(transfer.carrier(kind)).of(transfer.carrier(kind));
   const bool is_closed = !cost.is_measured && transfer.transfer().compressor.is_none();
   return is_closed ? (count - 1) * cost.curve.startup_us() + cost.curve.us(bytes)
                    : count * transfer.max_us(kind, workload.bytes());

@@ -20,14 +20,17 @@ bool gathers_again(const IterationSpec& spec) {
                      [](const Op& op) { return op.issue == Issue::backward; });
 }
 
-/// Lower bounds of a sharded iteration: the sequential channel time plus the update, and the bound of dear,
-/// which gathers once, does not wait for forward and updates during it.
+/// Lower bounds of a sharded iteration: the sequential channel time plus the update; the same between shard
+/// groups, after what comes before the first gradients; and the bound of dear, which gathers once, does not
+/// wait for forward and updates during it.
 class Bound final : public IterationModel {
  public:
   explicit Bound(const IterationSpec& spec) : spec_(spec), dear_(two_phase_model(spec, true)) {}
 
   Time value(const Groups& groups) const override { return dear_->value(groups); }
-  Time lower_bound() const override { return std::max(dear_->lower_bound(), in_a_row()); }
+  Time lower_bound() const override {
+    return std::max({dear_->lower_bound(), in_a_row(), between_shard_groups()});
+  }
   OptimalGroups optimal(const GroupRules& rules) const override { return dear_->optimal(rules); }
 
  private:
@@ -41,6 +44,15 @@ class Bound final : public IterationModel {
     return extras.read + extras.lars + extras.lars_gather + extras.update + scattering +
            passes * batches * gathering -
            (batches - 1) * (spec_.workload.forward_total + spec_.workload.backward_total);
+  }
+
+  /// No sum over shard groups begins before the first gradients are ready and scattered.
+  Time between_shard_groups() const {
+    if (!spec_.program(1).has_channel_between()) return Time::zero();
+    const Extras& extras = spec_.extras;
+    return extras.read + spec_.workload.forward_total + spec_.workload.gradients.front().ready +
+           min_channel_time(spec_, CollectiveKind::all_reduce).front() + extras.lars + extras.lars_gather +
+           extras.update;
   }
 
   const IterationSpec& spec_;

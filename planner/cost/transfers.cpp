@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "planner/cost/derived.hpp"
+#include "planner/cost/placement.hpp"
 
 namespace planner {
 
@@ -34,22 +35,42 @@ std::optional<SparseCost> gather_by_formula(const core::Network& network, std::i
                     .sent_per_byte = others * transfer.compressor.ratio};
 }
 
+/// The workers among which reduce-scatters and all-gathers run.
+std::int64_t members(std::int64_t workers, const Transfer& transfer) {
+  const std::int64_t of_group = transfer.shard_workers;
+  if (of_group == 0 || workers <= of_group) return workers;
+  if (workers % of_group != 0)
+    throw Unsupported(fmt::format("a multiple of the {} workers of a shard group", of_group),
+                      fmt::to_string(workers));
+  return of_group;
+}
+
 }  // namespace
 
 Transfer chosen(const Transfer& own, const TransferChoice& choice) {
   return {.all_reduce = choice.all_reduce.value_or(own.all_reduce),
           .compressor = choice.compressor.value_or(own.compressor),
           .selective = own.selective && !choice.compressor,
-          .wire = own.wire};
+          .wire = own.wire,
+          .shard_workers = own.shard_workers};
 }
+
+TransferCost::Replicas::Replicas(const core::Network& whole, std::int64_t workers, const Transfer& transfer)
+    : network(std::make_shared<core::Network>(as_seen_by(whole, {.stride = transfer.shard_workers}))),
+      costs(*network, workers / transfer.shard_workers, transfer.all_reduce),
+      share(1 / static_cast<double>(transfer.shard_workers)) {}
 
 TransferCost::TransferCost(const core::Network& network, std::int64_t workers, Transfer transfer,
                            double slowdown)
     : transfer_(std::move(transfer)),
-      costs_(network, workers, transfer_.all_reduce),
+      costs_(network, members(workers, transfer_), transfer_.all_reduce),
       slowdown_(slowdown),
       deciding_slowdown_(slowdown),
       compresses_(workers > 1 && !transfer_.compressor.is_none()) {
+  if (transfer_.shard_workers > 0 && workers > 1) {
+    check_placement(network, {.size = transfer_.shard_workers});
+    replicas_.emplace(network, std::max(workers, transfer_.shard_workers), transfer_);
+  }
   if (compresses_ && transfer_.compressor.decodes_each) contributions_ = static_cast<double>(workers);
   if (compresses_ && transfer_.compressor.sparse) make_sparse(network);
   if (compresses_ && transfer_.compressor.between_nodes) make_between_nodes(network);
@@ -164,13 +185,14 @@ double TransferCost::sent_bytes(CollectiveKind kind, std::int64_t bytes) const {
            now_.repartitioning * sent(sparse_->repartitioning);
   }
   const CollectiveKind carried = is_encoded(bytes) ? carrier(kind) : kind;
-  return costs_.of(carried).sent_per_byte * message_bytes(kind, bytes);
+  return costs_of(carried).of(carried).sent_per_byte * message_bytes(kind, bytes);
 }
 
 bool TransferCost::is_monotone(CollectiveKind kind) const {
   if (in_transit(kind) && !in_transit(kind)->is_monotone()) return false;
   if (carries_sparse(kind)) return !transfer_.selective;
-  return costs_.of(carrier(kind)).curve.is_monotone() && !(compresses_ && transfer_.selective);
+  return costs_of(carrier(kind)).of(carrier(kind)).curve.is_monotone() &&
+         !(compresses_ && transfer_.selective);
 }
 
 double TransferCost::saved_on_channel_us(CollectiveKind kind) const {
@@ -178,8 +200,9 @@ double TransferCost::saved_on_channel_us(CollectiveKind kind) const {
   const CodeCost* further = in_transit(kind);
   const double saved_further =
       further != nullptr && further->curve ? further->curve->saved_by_merging_us() : 0;
-  return saved_further +
-         (carries_sparse(kind) ? sparse_us(mean_, 0) : costs_.of(carrier(kind)).curve.saved_by_merging_us());
+  return saved_further + (carries_sparse(kind)
+                              ? sparse_us(mean_, 0)
+                              : costs_of(carrier(kind)).of(carrier(kind)).curve.saved_by_merging_us());
 }
 
 bool TransferCost::coding_grows() const {
@@ -197,7 +220,7 @@ bool TransferCost::merging_saves_code() const {
 
 double TransferCost::max_us(CollectiveKind kind, std::int64_t bytes) const {
   const auto dense = static_cast<double>(bytes);
-  if (!compresses_) return costs_.of(kind).curve.max_us(scaled(kind, dense));
+  if (!compresses_) return costs_of(kind).of(kind).curve.max_us(scaled(kind, dense));
   const double codes = max_in_code_us(dense);
   const double carried = carries_sparse(kind)
                              ? sparse_us(mean_, dense)
@@ -208,7 +231,7 @@ double TransferCost::max_us(CollectiveKind kind, std::int64_t bytes) const {
 }
 
 double TransferCost::dense_us(CollectiveKind kind, double bytes) const {
-  return costs_.of(kind).curve.us(scaled(kind, bytes));
+  return costs_of(kind).of(kind).curve.us(scaled(kind, bytes));
 }
 
 double TransferCost::sparse_us(const Calls& calls, double bytes) const {

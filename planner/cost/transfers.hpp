@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct Transfer {
   bool selective = false;
   Wire wire =
       {};  ///< only of uncompressed groups; make_transfers() refuses any other than 1 with a compressor
+  /// The workers of a shard group, among which reduce-scatters and all-gathers run; its all-reduces then sum
+  /// each worker's share over the shard groups. 0: all workers are one group.
+  std::int64_t shard_workers = 0;
   bool operator==(const Transfer&) const = default;
 };
 
@@ -40,8 +44,8 @@ struct GroupCost {
   sim::Time decode{};
 };
 
-/// The costs of groups that use one transfer on a number of workers. With one worker, sending, encoding and
-/// decoding cost nothing.
+/// The costs of groups of gradients that use one transfer on a number of workers. With one worker, sending,
+/// encoding and decoding cost nothing.
 class TransferCost {
  public:
   /// `slowdown` multiplies encoding and decoding times. `network` must outlive this object.
@@ -64,7 +68,14 @@ class TransferCost {
 
   const Transfer& transfer() const { return transfer_; }
   const Costs& costs() const { return costs_; }
+  /// The costs of a collective of this kind, on the workers among which it runs.
+  const Costs& costs_of(core::CollectiveKind kind) const {
+    return replicas_ && kind == core::CollectiveKind::all_reduce ? replicas_->costs : costs_;
+  }
+  /// The workers that hold all parameters together: all of them, or those of a shard group.
   std::int64_t workers() const { return costs_.workers(); }
+  /// Whether there are several shard groups.
+  bool is_replicated() const { return replicas_ && replicas_->costs.workers() > 1; }
 
   /// The collective that replaces a pipeline's collective under the compressor: all-reduce becomes all-gather
   /// if encoded gradients cannot be summed. A reduce-scatter or all-gather is unchanged.
@@ -122,8 +133,19 @@ class TransferCost {
     double decodes = 1;
   };
 
+  /// The workers with the same share, one of each shard group.
+  struct Replicas {
+    Replicas(const core::Network& network, std::int64_t workers, const Transfer& transfer);
+
+    std::shared_ptr<const core::Network> network;
+    Costs costs;
+    double share;
+  };
+
   double scaled(core::CollectiveKind kind, double bytes) const {
-    return bytes * (kind == core::CollectiveKind::all_gather ? transfer_.wire.gather : transfer_.wire.reduce);
+    const bool gathers = kind == core::CollectiveKind::all_gather;
+    const double share = replicas_ && kind == core::CollectiveKind::all_reduce ? replicas_->share : 1;
+    return bytes * share * (gathers ? transfer_.wire.gather : transfer_.wire.reduce);
   }
   void make_sparse(const core::Network& network);
   void make_between_nodes(const core::Network& network);
@@ -142,6 +164,7 @@ class TransferCost {
 
   Transfer transfer_;
   Costs costs_;
+  std::optional<Replicas> replicas_;
   double slowdown_;           // of the worker that encodes and decodes
   double deciding_slowdown_;  // of the slowest worker
   bool compresses_;

@@ -27,6 +27,22 @@ TaskId ChannelWriter::add_by_priority(const TaskLabel& label, Time duration, std
   return task;
 }
 
+TaskId ChannelWriter::add_between(const TaskLabel& label, Time duration) {
+  const TaskId task = builder_.add_task({.duration = duration,
+                                         .stream = Lowered::channel(job_.channels),
+                                         .priority = 0,
+                                         .label = label.packed()});
+  if (last_between_) builder_.add_dependency(*last_between_, task);
+  last_between_ = task;
+  return task;
+}
+
+std::vector<TaskId> ChannelWriter::last() const {
+  std::vector<TaskId> out = last_;
+  if (last_between_) out.push_back(*last_between_);
+  return out;
+}
+
 void ChannelWriter::forget() { last_.clear(); }
 
 }  // namespace planner

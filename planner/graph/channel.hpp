@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,7 +13,8 @@
 namespace planner {
 
 /// Runs collectives in the order in which they are added, round-robin over several streams. A channel that
-/// goes by layer runs the ready collective with the lowest priority value.
+/// goes by layer runs the ready collective with the lowest priority value. Collectives between shard groups
+/// run in order on a stream of their own.
 class ChannelWriter {
  public:
   /// The streams must exist when tasks are added. `job` and `builder` must outlive this object.
@@ -24,10 +26,15 @@ class ChannelWriter {
   sim::TaskId add_by_priority(const TaskLabel& label, sim::Time duration, std::int32_t priority,
                               std::int64_t bytes);
 
+  /// Adds a task to the stream between shard groups, after the earlier tasks there.
+  sim::TaskId add_between(const TaskLabel& label, sim::Time duration);
+
   /// When these tasks have ended, all tasks added so far have ended.
-  const std::vector<sim::TaskId>& last() const { return last_; }
+  std::vector<sim::TaskId> last() const;
+  /// Whether there are several streams.
+  bool is_divided() const { return job_.channels > 1 || job_.program.has_channel_between(); }
   /// Whether tasks end in the order in which they are added.
-  bool is_in_order() const { return !job_.program.by_layer && job_.channels == 1; }
+  bool is_in_order() const { return !job_.program.by_layer && !is_divided(); }
   /// Discards the record of earlier tasks.
   void forget();
 
@@ -36,6 +43,7 @@ class ChannelWriter {
   sim::TaskGraphBuilder& builder_;
   std::uint32_t added_ = 0;
   std::vector<sim::TaskId> last_;
+  std::optional<sim::TaskId> last_between_;
 };
 
 }  // namespace planner

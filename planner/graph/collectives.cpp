@@ -80,6 +80,11 @@ TaskId CollectiveWriter::add_alone(const Op& op, std::uint32_t iteration) {
       kind, op.group, sim::after(writer_.program().negotiation, transfer.time(op.kind, bytes)), iteration);
 }
 
+void CollectiveWriter::add_between(const Op& op, TaskId scattered) {
+  const Time duration = writer_.transfer_of(op.group).time(op.kind, writer_.bytes_of(op.group));
+  writer_.depend(writer_.collective_between(label_kind(op.kind), op.group, duration), scattered);
+}
+
 TaskId CollectiveWriter::add(const Op& op) {
   const bool has_tick = op.issue == Issue::gradients || op.issue == Issue::backward_end;
   const std::optional<TaskId> tick = has_tick ? tick_of(op.group) : std::nullopt;

@@ -79,8 +79,13 @@ class ForPasses {
   void scatter(std::uint32_t group) {
     for (WorkerTasks& at : writer_.workers()) collectives_.encode(at, group);
     if (!writer_.communicates()) return;
-    for (const Op& op : writer_.program().ops)
-      if (op.group == group && op.issue == Issue::gradients) collectives_.add(op);
+    std::optional<TaskId> scattered;
+    for (const Op& op : writer_.program().ops) {
+      if (op.group != group) continue;
+      if (op.issue == Issue::gradients) scattered = collectives_.add(op);
+      if (op.issue == Issue::scattered && writer_.transfer_of(group).is_replicated())
+        collectives_.add_between(op, *scattered);
+    }
   }
 
   /// The number of groups that are gathered ahead of compute in passes of this kind.

@@ -21,7 +21,7 @@ GraphWriter::GraphWriter(const Job& job)
       workers_(job.workers.size()),
       has_spikes_(job.has_spikes && std::ranges::any_of(job.transfers, &TransferCost::has_spikes)),
       transfers_(job.transfers) {
-  assert(job.channels == 1 || (job.workers.size() == 1 && !job.program.by_layer));
+  assert(!channel_.is_divided() || (job.workers.size() == 1 && !job.program.by_layer));
   add_streams();
   std::size_t ops = 0;
   for (const Op& op : job.program.ops) ops += Program::runs(op, job.micro_batches);
@@ -48,17 +48,21 @@ void GraphWriter::add_streams() {
   }
   for (std::uint32_t n = 1; n < job_.channels; ++n)
     builder_.add_stream(fmt::format("communication, channel {}", n + 1));
+  if (job_.program.has_channel_between()) builder_.add_stream("communication between shard groups");
   if (!communicates()) return;
   if (job_.program.by_layer) builder_.limit(Lowered::kChannel, job_.program.by_layer->credit_bytes);
   add_slow_downs(computing);
 }
 
 void GraphWriter::add_slow_downs(const std::vector<sim::StreamId>& computing) {
+  std::vector<sim::StreamId> channels = {Lowered::kChannel};
+  if (job_.program.has_channel_between()) channels.push_back(Lowered::channel(job_.channels));
   if (job_.overlap.compute_slowdown > 0)
     for (const sim::StreamId stream : computing)
-      builder_.slow_down(stream, {Lowered::kChannel}, 1 + job_.overlap.compute_slowdown);
+      builder_.slow_down(stream, channels, 1 + job_.overlap.compute_slowdown);
   if (job_.overlap.communication_slowdown > 0)
-    builder_.slow_down(Lowered::kChannel, computing, 1 + job_.overlap.communication_slowdown);
+    for (const sim::StreamId channel : channels)
+      builder_.slow_down(channel, computing, 1 + job_.overlap.communication_slowdown);
 }
 
 void GraphWriter::begin_iteration(std::uint32_t iteration) {
@@ -119,6 +123,10 @@ TaskId GraphWriter::collective_in_order(Kind kind, std::uint32_t item, Time dura
   return channel_.add_in_order({.kind = kind, .iteration = iteration_, .item = item}, duration);
 }
 
+TaskId GraphWriter::collective_between(Kind kind, std::uint32_t group, Time duration) {
+  return channel_.add_between({.kind = kind, .iteration = iteration_, .item = group}, duration);
+}
+
 void GraphWriter::await_channel() {
   for (WorkerTasks& at : workers_) at.next_waits_for = channel_.last();
 }
@@ -148,7 +156,7 @@ Lowered GraphWriter::finish() && {
   return {.graph = std::move(builder_).build(),
           .marks = std::move(marks_),
           .after_marks = std::move(after_marks_),
-          .channels = job_.channels,
+          .channels = job_.channels + (job_.program.has_channel_between() ? 1 : 0),
           .negotiation = job_.program.negotiation};
 }
 

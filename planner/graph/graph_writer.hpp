@@ -59,6 +59,8 @@ class GraphWriter {
                          std::uint32_t iteration);
   /// Adds a collective that always keeps its place in the order. `item` is the item of its label.
   sim::TaskId collective_in_order(TaskLabel::Kind kind, std::uint32_t item, sim::Time duration);
+  /// Adds a group's collective between shard groups.
+  sim::TaskId collective_between(TaskLabel::Kind kind, std::uint32_t group, sim::Time duration);
   ChannelWriter& channel() { return channel_; }
   /// The next compute task of each worker waits for all pending collectives.
   void await_channel();

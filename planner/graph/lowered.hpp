@@ -58,7 +58,8 @@ struct Lowered {
   static sim::StreamId input(std::size_t n);
   /// The index n of the worker that owns this stream.
   static std::size_t worker_of(sim::StreamId stream);
-  /// The n-th channel: the first has a fixed stream, the others follow the streams of the only worker.
+  /// The n-th channel: the first has a fixed stream, the others follow the streams of the only worker. The
+  /// last is that between shard groups, if the program has one.
   static sim::StreamId channel(std::uint32_t n);
   bool is_channel(sim::StreamId stream) const;
 

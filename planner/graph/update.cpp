@@ -27,7 +27,8 @@ void UpdateWriter::compute_rates() {
   if (job.extras.lars > Time::zero())
     for (WorkerTasks& at : writer_.workers()) writer_.compute(at, Kind::lars, 0, job.extras.lars);
   if (job.extras.lars_gather == Time::zero() || !writer_.communicates()) return;
-  const std::vector<TaskId> before = job.channels > 1 ? writer_.channel().last() : std::vector<TaskId>();
+  const std::vector<TaskId> before =
+      writer_.channel().is_divided() ? writer_.channel().last() : std::vector<TaskId>();
   const TaskId gather = writer_.collective_in_order(Kind::lars_gather, 0, job.extras.lars_gather);
   for (const TaskId earlier : before) writer_.depend(gather, earlier);
   for (WorkerTasks& at : writer_.workers()) {
@@ -42,7 +43,7 @@ void UpdateWriter::wait_until_drained(TaskId collective) {
 }
 
 void UpdateWriter::wait_for_drained_channel(TaskId collective) {
-  if (writer_.job().channels == 1) return;
+  if (!writer_.channel().is_divided()) return;
   for (const TaskId earlier : drained_) writer_.depend(collective, earlier);
 }
 

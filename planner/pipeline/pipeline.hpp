@@ -4,9 +4,11 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -27,6 +29,8 @@ enum class Issue {
   forward,       ///< in each micro-batch before the forward pass of its layers, as many groups ahead as
                  ///< `prefetch` allows
   backward,      ///< as `forward`, before the backward pass of its layers
+  scattered,     ///< the reduce-scatter of its group has ended; runs on a channel of its own, between workers
+                 ///< of different shard groups (Transfer::shard_workers)
 };
 
 /// The tasks that wait for a collective.
@@ -81,10 +85,17 @@ struct Program {
   static std::uint32_t runs(const Op& op, std::uint32_t micro_batches) {
     return op.issue == Issue::forward || op.issue == Issue::backward ? micro_batches : 1;
   }
+  /// Whether a second channel carries collectives between shard groups.
+  bool has_channel_between() const {
+    return std::any_of(ops.begin(), ops.end(), [](const Op& op) { return op.issue == Issue::scattered; });
+  }
 };
 
 /// Exceeds the number of tensors of any model.
 constexpr std::int64_t kMaxPrefetch = 1'000'000;
+
+/// The name of the innermost level of any network that does not call another level so.
+constexpr std::string_view kNode = "node";
 
 /// A pipeline's own keys in a schedule.
 struct PipelineOptions {
@@ -99,7 +110,12 @@ struct PipelineOptions {
   /// sharded: the number of groups, those that backward uses first, whose parameters are kept after forward.
   std::optional<std::uint32_t> kept_groups = {};
   std::optional<std::uint32_t> backward_prefetch = {};  ///< sharded: as `prefetch`, for backward passes
-  std::int64_t partition_bytes = 4'000'000;             ///< priority; the next two likewise
+  /// sharded: the workers that hold all parameters together, where other groups of as many hold the same;
+  /// their number, or the level of the network that joins them (kNode: the innermost). If both are absent,
+  /// all workers.
+  std::optional<std::int64_t> shard_workers = {};
+  std::optional<std::string> shard_level = {};
+  std::int64_t partition_bytes = 4'000'000;  ///< priority; the next two likewise
   std::int64_t credit_bytes = 16'000'000;
   double negotiation_us = 0;
   std::int64_t servers = 1;  ///< parameter_server

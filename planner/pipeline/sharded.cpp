@@ -1,9 +1,12 @@
 // ZeRO-3 and FSDP: each worker stores a shard of the parameters. The parameters of a group are gathered
 // before the forward pass of its layers and again before their backward pass, `prefetch` groups ahead; its
-// gradients are scattered after backward, and each worker updates its shard.
+// gradients are scattered after backward, and each worker updates its shard. In HSDP several groups of
+// workers hold all shards each; the scattered gradients are then summed over these groups, on a channel of
+// its own.
 
 #include <array>
 
+#include "core/limits.hpp"
 #include "planner/pipeline/pipeline.hpp"
 
 namespace planner {
@@ -11,8 +14,20 @@ namespace {
 
 using core::CollectiveKind;
 
-constexpr std::array<std::string_view, 4> kKeys = {"prefetch", "backward_prefetch", "reshard_after_forward",
-                                                   "kept_groups"};
+constexpr std::array<std::string_view, 6> kKeys = {
+    "prefetch", "backward_prefetch", "reshard_after_forward", "kept_groups", "shard_workers", "shard_level"};
+
+void read_shard_group(const core::Field& field, PipelineOptions& options) {
+  if (const auto workers = field.find("shard_workers")) {
+    options.shard_workers = workers->integer(2, core::kMaxWorkers);
+    options.shard_level.reset();
+  }
+  if (const auto level = field.find("shard_level")) {
+    if (field.has("shard_workers")) level->expected("either shard_workers or shard_level", "both");
+    options.shard_level = level->name();
+    options.shard_workers.reset();
+  }
+}
 
 void read(const core::Field& field, PipelineOptions& options) {
   if (const auto ahead = field.find("prefetch"))
@@ -29,6 +44,7 @@ void read(const core::Field& field, PipelineOptions& options) {
     options.kept_groups = static_cast<std::uint32_t>(kept->integer(0, kMaxPrefetch));
     options.reshard_after_forward.reset();
   }
+  read_shard_group(field, options);
 }
 
 /// By default PyTorch keeps the parameters that backward needs first: those of the last group of the forward
@@ -43,13 +59,16 @@ Program program(std::uint32_t groups, const PipelineOptions& options) {
   program.prefetch = options.prefetch.value_or(1);
   program.sharding = Sharding::parameters;
   program.backward_prefetch = options.backward_prefetch;
+  const bool is_replicated = options.shard_workers || options.shard_level;
   for (std::uint32_t group = groups; group-- > 0;)
     program.ops.push_back({CollectiveKind::all_gather, group, Issue::forward, Delivers::own_pass});
   for (std::uint32_t group = 0; group < groups; ++group) {
     if (is_gathered_again(group, options))
       program.ops.push_back({CollectiveKind::all_gather, group, Issue::backward, Delivers::own_pass});
-    program.ops.push_back(
-        {CollectiveKind::reduce_scatter, group, Issue::gradients, Delivers::next_iteration});
+    program.ops.push_back({CollectiveKind::reduce_scatter, group, Issue::gradients,
+                           is_replicated ? Delivers::nothing : Delivers::next_iteration});
+    if (is_replicated)
+      program.ops.push_back({CollectiveKind::all_reduce, group, Issue::scattered, Delivers::next_iteration});
   }
   return program;
 }

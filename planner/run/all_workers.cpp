@@ -48,7 +48,7 @@ class ByVectors {
   void one(TaskId task, std::span<Time> times) {
     const sim::Task& what = executable_.lowered.graph.tasks()[sim::index(task)];
     const TaskLabel label = TaskLabel::unpack(what.label);
-    if (what.stream == Lowered::kChannel)
+    if (executable_.lowered.is_channel(what.stream))
       collective(label, what.duration, times);
     else if (what.stream == Lowered::kTicks)
       together(what.duration, times);

@@ -22,7 +22,8 @@ void add_warnings(const TransferCost& transfer, CollectiveKind kind, const std::
       messages[transfer.is_encoded(size) ? transfer.carrier(kind) : kind].push_back(
           std::round(transfer.message_bytes(kind, size)));
   for (const auto& [carrier, bytes] : messages)
-    for (Warning& warning : transfer.costs().warnings(carrier, bytes)) warnings.push_back(std::move(warning));
+    for (Warning& warning : transfer.costs_of(carrier).warnings(carrier, bytes))
+      warnings.push_back(std::move(warning));
 }
 
 /// Adds warnings about groups larger than the measured sizes of encoding and decoding.
@@ -72,7 +73,7 @@ std::vector<Warning> cost_warnings(const Setting& setting, const CommunicationPl
       if (cost.is_sparse())
         closed = true;
       else
-        note(cost.costs().of(cost.carrier(kind)));
+        note(cost.costs_of(cost.carrier(kind)).of(cost.carrier(kind)));
       add_warnings(cost, kind, sizes, out);
       add_code_warnings(cost, sizes, out);
     }

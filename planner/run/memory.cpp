@@ -201,7 +201,7 @@ class Accounts {
         activations_.all_until(span.end);
         break;
       case Kind::all_reduce:
-      case Kind::reduce_scatter: reduce(group_of(label), span); break;
+      case Kind::reduce_scatter: reduce(*TaskLabel::collective(label.kind), group_of(label), span); break;
       case Kind::decode: buffers_.until(group_of(label), span.end); break;
       case Kind::all_gather: gather(group_of(label), span); break;
       case Kind::forward_gather:
@@ -243,7 +243,9 @@ class Accounts {
     buffers_.hold(group, static_cast<std::int64_t>(bytes), time);
   }
 
-  void reduce(std::uint32_t group, const sim::Span& span) {
+  void reduce(CollectiveKind kind, std::uint32_t group, const sim::Span& span) {
+    if (sharding() == Sharding::parameters && kind == CollectiveKind::all_reduce)
+      return;  // of shares, in place
     buffers_.until(group, span.end);
     if (drops_gradients() ? !is_copied(group) : carries_) gradients_until(group, span.end);
     if (drops_gradients()) shards_.hold(group, share(group) * element_.parameters, span.start);

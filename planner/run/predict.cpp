@@ -3,6 +3,9 @@
 #include <string>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "core/printable.hpp"
 #include "planner/run/cost_warnings.hpp"
 
 namespace planner {
@@ -18,6 +21,13 @@ Run run(const Setting& setting, const Schedule& schedule) {
     const std::string text =
         "stage 2: frameworks reduce the gradients of every micro-batch; here only those of the last one "
         "travel, and whole gradients are held until then";
+    warnings.push_back({.subject = text, .weight = 0, .text = text});
+  }
+  if ((schedule.options.shard_workers || schedule.options.shard_level) &&
+      !simulated.program.has_channel_between() && setting.costs.workers() > 1) {
+    const std::string text =
+        fmt::format("{} workers: all of them are one shard group, so '{}' is plain sharding", metrics.workers,
+                    core::printable(schedule.name));
     warnings.push_back({.subject = text, .weight = 0, .text = text});
   }
   return {std::move(simulated), std::move(choice.proof), metrics, std::move(warnings)};

@@ -159,11 +159,16 @@ Simulated simulate_by_worker(const Setting& setting, CommunicationPlan plan, boo
 Simulated simulate_groups(const Setting& setting, const Schedule& schedule, Groups groups,
                           std::vector<TransferCost> transfers, bool with_path) {
   Program program = schedule.pipeline->program(static_cast<std::uint32_t>(groups.size()), schedule.options);
+  if (!transfers.front().is_replicated())
+    std::erase_if(program.ops, [](const Op& op) { return op.issue == Issue::scattered; });
   CommunicationPlan plan = {
       .groups = std::move(groups), .transfers = std::move(transfers), .program = std::move(program)};
   check_run(setting, plan);
   const bool is_by_layer = plan.program.by_layer.has_value();
   if (is_by_layer) check_by_layer(setting, plan);
+  if (plan.program.has_channel_between() && setting.conditions.workers_differ())
+    throw Unsupported("workers that are alike, where several shard groups hold the parameters",
+                      "jitter, failures or collectives rank by rank", "/schedules");
   const bool by_worker =
       setting.conditions.workers_differ() && !setting.conditions.overlap.slows() && !is_by_layer;
   return within_clock([&] {

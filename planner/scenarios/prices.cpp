@@ -18,6 +18,7 @@ std::vector<TransferCost> transfers_of(const planner::Setting& setting, const pl
   for (const TransferCost& planned : planner::make_transfers(setting, schedule)) {
     planner::Transfer transfer = planned.transfer();
     transfer.wire = wire;
+    transfer.shard_workers = behaviour.options.shard_workers.value_or(0);
     if (!behaviour.compresses) {
       transfer.compressor = {};
       transfer.selective = false;

@@ -1,6 +1,12 @@
 #include "planner/schedule/choice.hpp"
 
+#include <algorithm>
+#include <string>
 #include <utility>
+
+#include <fmt/format.h>
+
+#include "core/limits.hpp"
 
 namespace planner {
 namespace {
@@ -12,6 +18,25 @@ Wire wire_in(const Setting& setting, const Schedule& schedule) {
 
 }  // namespace
 
+std::int64_t shard_workers(const core::Network& network, const PipelineOptions& options) {
+  if (!options.shard_level) return options.shard_workers.value_or(0);
+  const std::string& name = *options.shard_level;
+  const auto& levels = network.levels;
+  if (name == kNode && (levels.empty() || !levels.front().size)) return core::kMaxWorkers;
+  auto found = std::ranges::find(levels, name, &core::Level::name);
+  if (found == levels.end() && name == kNode) found = levels.begin();
+  if (found == levels.end() || !found->size)
+    throw Unsupported(
+        fmt::format("a network with a level '{}' of some size, or shard_workers in the schedule",
+                    core::printable(name)),
+        fmt::format("network '{}'", core::printable(network.name)), "/network");
+  std::int64_t workers = 1;
+  for (auto level = levels.begin(); level <= found; ++level) workers *= *level->size;
+  if (workers < 2)
+    throw Unsupported(fmt::format("a level '{}' of several workers", core::printable(name)), "1", "/network");
+  return workers;
+}
+
 bool has_types_of_its_own(const Setting& setting, const Schedule& schedule) {
   return !wire_in(setting, schedule).is_usual();
 }
@@ -21,7 +46,8 @@ std::vector<TransferCost> make_transfers(const Setting& setting, const Schedule&
                         {.all_reduce = setting.costs.algorithm(),
                          .compressor = schedule.compressor,
                          .selective = schedule.selective,
-                         .wire = wire_in(setting, schedule)},
+                         .wire = wire_in(setting, schedule),
+                         .shard_workers = shard_workers(*setting.network, schedule.options)},
                         schedule.fusion.choices);
 }
 

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -22,6 +23,10 @@ Choice choose(const Setting& setting, const Schedule& schedule);
 
 /// The input of the schedule's fusion in this setting. Refers to both arguments, which must outlive it.
 FusionRequest request_of(const Setting& setting, const Schedule& schedule);
+
+/// The workers of a shard group (Transfer::shard_workers); 0 if the schedule has none. Without levels all
+/// workers are one node. Throws Unsupported if the network has no such level.
+std::int64_t shard_workers(const core::Network& network, const PipelineOptions& options);
 
 /// The transfers available to each group; the first is the schedule's own.
 std::vector<TransferCost> make_transfers(const Setting& setting, const Schedule& schedule);

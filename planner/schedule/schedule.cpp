@@ -43,6 +43,8 @@ constexpr auto kPresets = std::to_array<Preset>({
      R"({"pipeline": "sharded", "fusion": {"kind": "layers", "count": 1}})", false, false, true},
     {"fsdp2", "PyTorch FSDP2: each block's parameters gathered before forward and backward, one block ahead",
      R"({"pipeline": "sharded", "fusion": "blocks"})", false, false, true},
+    {"hsdp", "PyTorch FSDP2 on two dimensions: as fsdp2 inside a node, gradients summed over the nodes",
+     R"({"pipeline": "sharded", "fusion": "blocks", "shard_level": "node"})", false, false, true},
     {"zero1", "DeepSpeed ZeRO-1: buckets of 1 GB, parameters gathered after the update",
      R"({"pipeline": "zero", "overlap_gather": false, "fusion": {"kind": "threshold", "cap_bytes": 1000000000}})",
      false, false, true},

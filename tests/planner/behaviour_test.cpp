@@ -211,6 +211,24 @@ TEST_CASE("behaviour: FSDP keeps or releases parameters as the plan says, and li
     CHECK_FALSE(has(text(json), "True),"));
 }
 
+TEST_CASE("behaviour: FSDP gets a mesh of two dimensions where shard groups are smaller than the job") {
+  const Scene scene(support::profile_of({{.forward_us = 10, .backward_us = 100, .elements = {1000}}}),
+                    support::link_of(5, 0.01), 8);
+  Planned planned(scene, {{.begin = 0, .end = 1}}, R"({"pipeline": "sharded", "shard_workers": 2})");
+  planned.plan.workers = 8;
+  const Emission emission = planned.emit("fsdp");
+  CHECK(emission.text.find("from torch.distributed.device_mesh import init_device_mesh\n") !=
+        std::string::npos);
+  CHECK(emission.text.find(
+            "mesh = init_device_mesh(\"cuda\", (4, 2), mesh_dim_names=(\"replicate\", \"shard\"))\n") !=
+        std::string::npos);
+  CHECK(emission.text.find("reshard_after_forward=False, mesh=mesh)\n") != std::string::npos);
+  // priced as planned: F 10, B 100; gather 5 + 20, scatter 25 us of a pair, a sum of half over four 30 + 30
+  CHECK(emission.json["makes"]["iteration_us"] == 25 + 110 + 25 + 60);
+  planned.plan.workers = 2;
+  CHECK(planned.emit("fsdp").text.find("mesh") == std::string::npos);
+}
+
 TEST_CASE(
     "behaviour: under accumulation DeepSpeed gets the stage that communicates in the last micro-batch") {
   const Planned planned(three(), support::fuse(R"("none")", three()), R"({"pipeline": "zero"})");

@@ -418,7 +418,8 @@ fully_shard(model, reshard_after_forward=False)
 # Verified: PyTorch 2.13 made the groups, and its collectives ran in this order and in these types,
 # read back from two ranks over Gloo.
 # Does not split the parameters that one module owns.
-# Does not all-reduce: it scatters gradients and gathers parameters, whatever the plan's pipeline.
+# Does not all-reduce whole gradients: it scatters them and gathers parameters, whatever the plan's
+# pipeline.
 # Does not wait for the last micro-batch by itself: call set_requires_gradient_sync(False) in the
 # others.
 # Does not compress.
@@ -444,7 +445,7 @@ fully_shard(model, reshard_after_forward=False)
   ],
   "does_not": [
     "split the parameters that one module owns.",
-    "all-reduce: it scatters gradients and gathers parameters, whatever the plan's pipeline.",
+    "all-reduce whole gradients: it scatters them and gathers parameters, whatever the plan's pipeline.",
     "wait for the last micro-batch by itself: call set_requires_gradient_sync(False) in the others.",
     "compress."
   ]

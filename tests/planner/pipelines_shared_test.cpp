@@ -364,6 +364,7 @@ std::vector<PipelineOptions> all_options() {
           {.reshard_after_forward = true},
           {.reshard_after_forward = false},
           {.kept_groups = 3, .backward_prefetch = 2},
+          {.shard_workers = 2},
           {.stage = 2},
           {.credit_bytes = 1, .negotiation_us = 2}};
 }
@@ -387,8 +388,10 @@ TEST_CASE("pipelines: every program delivers each group's gradients once, whole,
         const bool is_sharded = pipeline.name == "sharded";
         for (std::uint32_t group = 0; group < groups; ++group) {
           const std::string& all = kinds[group];
+          const std::string sum = options.shard_workers ? "all_reduce " : "";
           if (is_sharded)
-            CHECK((all == "all_gather reduce_scatter " || all == "all_gather all_gather reduce_scatter "));
+            CHECK((all == "all_gather reduce_scatter " + sum ||
+                   all == "all_gather all_gather reduce_scatter " + sum));
           else
             CHECK((all == "all_reduce " || all == "reduce_scatter all_gather "));
           CHECK(delivered[group] == 1);

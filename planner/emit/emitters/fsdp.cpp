@@ -52,7 +52,8 @@ const Target& target() {
           {"PyTorch 2.13 made the groups, and its collectives ran in this order and in these types, read "
            "back from two ranks over Gloo."},
       .does_not = {"split the parameters that one module owns.",
-                   "all-reduce: it scatters gradients and gathers parameters, whatever the plan's pipeline.",
+                   "all-reduce whole gradients: it scatters them and gathers parameters, whatever the plan's "
+                   "pipeline.",
                    "wait for the last micro-batch by itself: call set_requires_gradient_sync(False) in the "
                    "others.",
                    "compress."}};
@@ -80,6 +81,17 @@ std::string policy(const EmitRequest& request) {
       request.reduce_type() == core::Dtype::float32 ? "" : "  # float32 doubles the bytes that are reduced");
 }
 
+/// The mesh of shard groups, if there are several: the workers of a group are neighbours. Empty: there is
+/// one.
+std::string mesh(const EmitRequest& request, const Behaviour& behaviour) {
+  const std::int64_t workers = request.plan.workers;
+  const std::int64_t of_group = std::min(workers, behaviour.options.shard_workers.value_or(workers));
+  if (of_group == workers) return "";
+  return fmt::format(
+      "mesh = init_device_mesh(\"cuda\", ({}, {}), mesh_dim_names=(\"replicate\", \"shard\"))\n",
+      workers / of_group, of_group);
+}
+
 /// The lists of modules to prefetch, if more than one group is gathered ahead.
 std::string prefetch_lists(const std::vector<Wrap>& calls, const Behaviour& behaviour) {
   const std::uint32_t ahead = behaviour.options.prefetch.value_or(1);
@@ -100,9 +112,11 @@ std::string prefetch_lists(const std::vector<Wrap>& calls, const Behaviour& beha
 
 std::string python(const std::vector<Wrap>& calls, const Behaviour& behaviour, const EmitRequest& request) {
   const bool is_half = has_policy(request);
+  const std::string mesh_line = mesh(request, behaviour);
   std::string out = is_half ? "import torch\n" : "";
   out += fmt::format(
       "from torch import nn\n"
+      "{}"
       "from torch.distributed.fsdp import {}fully_shard  # PyTorch 2.6 or later\n"
       "\n"
       "def parts(module):  # fully_shard() refuses containers that cannot be called\n"
@@ -110,9 +124,10 @@ std::string python(const std::vector<Wrap>& calls, const Behaviour& behaviour, c
       "    return [p for c in module.children() for p in parts(c)] if is_container else [module]\n"
       "\n"
       "modules = dict(model.named_modules())\n"
-      "{}"
+      "{}{}"
       "for names, reshards in [  # reshards: released after forward and gathered again before backward\n",
-      is_half ? "MixedPrecisionPolicy, " : "", policy(request));
+      mesh_line.empty() ? "" : "from torch.distributed.device_mesh import init_device_mesh\n",
+      is_half ? "MixedPrecisionPolicy, " : "", mesh_line, policy(request));
   bool root_reshards = false;
   for (const Wrap& call : calls)
     if (call.modules.front() != "")
@@ -120,14 +135,15 @@ std::string python(const std::vector<Wrap>& calls, const Behaviour& behaviour, c
                          python_bool(reshards(behaviour, call.group)));
     else
       root_reshards = reshards(behaviour, call.group);
-  const std::string_view policy_argument = is_half ? ", mp_policy=policy" : "";
+  const std::string more_arguments =
+      fmt::format("{}{}", mesh_line.empty() ? "" : ", mesh=mesh", is_half ? ", mp_policy=policy" : "");
   return out +
          fmt::format(
              "]:\n"
              "    fully_shard([p for name in names for p in parts(modules[name])], "
              "reshard_after_forward=reshards{0})\n"
              "fully_shard(model, reshard_after_forward={1}{0})\n",
-             policy_argument, python_bool(root_reshards)) +
+             more_arguments, python_bool(root_reshards)) +
          prefetch_lists(calls, behaviour);
 }
 

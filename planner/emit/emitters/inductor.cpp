@@ -26,8 +26,10 @@ Behaviour behaves(const PlanFile& plan) {
                                   "backward"
                                 : "a reduce-scatter for each bucket under backward; under the next "
                                   "forward pass an all-gather for each, one bucket ahead"};
-  if (gathers_again) out.options.reshard_after_forward = plan.options.reshard_after_forward;
   out.options.prefetch = 1;
+  if (!gathers_again) return out;
+  out.options.reshard_after_forward = plan.options.reshard_after_forward;
+  out.options.shard_workers = plan.options.shard_workers;
   return out;
 }
 
