@@ -51,7 +51,7 @@ void check_timeline_workers(const Options& options, const scenarios::Scenario& s
 }
 
 void simulate(const Options& options) {
-  const scenarios::Scenario scenario = scenarios::read_scenario(load_scenario(options.scenario));
+  const scenarios::Scenario scenario = scenarios::read_scenario(load_scenario(options.scenario), true);
   scenarios::RunOptions run = {.progress = ProgressLine()};
   for (const std::string& text : options.what_if)
     run.changes.push_back(planner::read_change(text, scenario.profile));

@@ -245,6 +245,38 @@ std::string memory_table(const Results& results) {
   return rows.size() == 1 ? "" : '\n' + core::aligned(rows, {1});
 }
 
+ordered_json json_of(const std::vector<planner::StageMetrics>& stages) {
+  ordered_json out = ordered_json::array();
+  for (const planner::StageMetrics& stage : stages)
+    out.push_back({{"stage", stage.stage},
+                   {"groups", stage.groups},
+                   {"forward_us", stage.forward_us},
+                   {"backward_us", stage.backward_us},
+                   {"bubble_us", stage.bubble_us},
+                   {"communication_us", stage.communication_us},
+                   {"passes_end_us", stage.passes_end_us},
+                   {"end_us", stage.end_us}});
+  return out;
+}
+
+/// One row per stage of each entry.
+std::string stage_table(const Results& results) {
+  std::vector<std::vector<std::string>> rows = {{"workers", "schedule", "stage", "groups", "forward ms",
+                                                 "backward ms", "bubble ms", "channel ms", "passes end ms",
+                                                 "end ms"}};
+  for (const Entry& entry : results.entries)
+    for (const planner::StageMetrics& stage : entry.stages)
+      rows.push_back({fmt::to_string(entry.metrics.workers), entry.schedule, fmt::to_string(stage.stage),
+                      fmt::to_string(stage.groups), ms(stage.forward_us), ms(stage.backward_us),
+                      ms(stage.bubble_us), ms(stage.communication_us), ms(stage.passes_end_us),
+                      ms(stage.end_us)});
+  if (rows.size() == 1) return "";
+  return '\n' + core::aligned(rows, {1}) +
+         "bubble = waiting for other stages if collectives took no time; exposed = what collectives add to "
+         "the "
+         "passes of all stages\n";
+}
+
 /// One line per entry whose workers differ.
 std::string worker_lines(const Results& results) {
   std::string out;
@@ -290,6 +322,7 @@ std::string results_json(const Results& results) {
                          {"compression", entry.compression}, {"groups", entry.metrics.groups}};
     for (const auto& [name, number] : kNumbers) item[std::string(name)] = entry.metrics.*number;
     if (entry.memory) item["memory"] = json_of(*entry.memory);
+    if (!entry.stages.empty()) item["stages"] = json_of(entry.stages);
     if (entry.interval) item["interval"] = json_of(*entry.interval);
     if (entry.by_worker) item["by_worker"] = json_of(*entry.by_worker);
     if (!entry.what_if.empty()) item["what_if"] = json_of(entry.what_if);
@@ -339,13 +372,16 @@ std::string results_table(const Results& results) {
                     fmt::format("{:.1f} %", 100 * p.scaling_efficiency), rank(results, entry)});
   }
   std::string out = core::aligned(rows, {1, 9});
+  const bool has_stages = std::any_of(results.entries.begin(), results.entries.end(),
+                                      [](const Entry& entry) { return !entry.stages.empty(); });
+  out += has_stages ? "iteration = forward + backward + bubble" : "iteration = forward + backward + coding";
   out +=
-      "iteration = forward + backward + coding + exposed communication + update + unoverlapped input (or an "
+      " + exposed communication + update + unoverlapped input (or an "
       "overlapped input "
       "that takes longer)\nchannel = communication, hidden or not; * fastest";
   out += has_equals(results) ? "; = not told apart: their 95 % intervals overlap\n" : "\n";
-  return out + memory_table(results) + interval_lines(results) + worker_lines(results) +
-         what_if_table(results) + job_table(results);
+  return out + stage_table(results) + memory_table(results) + interval_lines(results) +
+         worker_lines(results) + what_if_table(results) + job_table(results);
 }
 
 std::string plan_table(const planner::PlanFile& plan) {

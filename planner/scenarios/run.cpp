@@ -165,9 +165,27 @@ std::optional<planner::MemoryPeak> memory_peak(const Setting& setting, const pla
   return peak;
 }
 
+Entry run_divided(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
+                  Warnings& warnings) {
+  planner::ParallelRun run =
+      planner::run_parallel(scenario.profile, scenario.network, workers, all_reduce(scenario, schedule),
+                            scenario.conditions, schedule, *scenario.parallel);
+  warnings.add(run.warnings);
+  return {.schedule = schedule.name,
+          .pipeline = std::string(schedule.pipeline->name),
+          .fusion = schedule.fusion.kind,
+          .compression = schedule.compressor.name,
+          .metrics = run.metrics,
+          .by_worker = {},
+          .what_if = {},
+          .stages = std::move(run.stages)};
+}
+
 }  // namespace
 
 Results run(const Scenario& scenario, const RunOptions& options) {
+  if (scenario.parallel && !options.changes.empty())
+    throw core::InputError("--what-if: expected a scenario without the key parallel, got one with it");
   Results results = {.scenario = scenario.name, .warnings = {}, .entries = {}, .jobs = {}};
   Warnings warnings;
   const std::size_t total = scenario.workers.size() * scenario.schedules.size();
@@ -178,6 +196,10 @@ Results run(const Scenario& scenario, const RunOptions& options) {
     Settings settings(scenario, workers);
     for (const Schedule& schedule : scenario.schedules) {
       supported(scenario, workers, schedule, [&] {
+        if (scenario.parallel) {
+          results.entries.push_back(run_divided(scenario, workers, schedule, warnings));
+          return;
+        }
         const Setting& setting = settings.of(schedule);
         const planner::Run run = planner::run(setting, schedule);
         warnings.add(run.warnings);
@@ -230,6 +252,7 @@ std::vector<core::Counter> memory_counters(const Setting& setting, const planner
 
 std::vector<WorkerTimeline> timelines(const Scenario& whole, std::int64_t workers,
                                       const std::vector<std::int64_t>& shown) {
+  if (whole.parallel) whole.file.at("parallel").expected("no key parallel where timelines are drawn");
   Scenario scenario = whole;
   constexpr std::int64_t kMaxShown = 3;  // workers are alike, and viewers cannot open a trace of thousands
   scenario.conditions.iterations = std::min(whole.conditions.iterations, kMaxShown);

@@ -14,6 +14,7 @@
 #include "planner/advise/memory_front.hpp"
 #include "planner/advise/what_if.hpp"
 #include "planner/emit/emit.hpp"
+#include "planner/parallel/run.hpp"
 #include "planner/plan/plan_file.hpp"
 #include "planner/run/interval.hpp"
 #include "planner/run/memory.hpp"
@@ -38,6 +39,7 @@ struct Entry {
   std::vector<Changed> what_if;                    ///< the same groups under each requested change
   std::optional<planner::Interval> interval = {};  ///< set if the inputs have a spread
   std::optional<planner::MemoryPeak> memory = {};  ///< set if the scenario asks for it
+  std::vector<planner::StageMetrics> stages = {};  ///< of a scenario with the key parallel
 };
 
 struct Results {

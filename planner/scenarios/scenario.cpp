@@ -398,13 +398,24 @@ core::Network read_network_of(const Field& field) {
   return network;
 }
 
-Scenario read_scenario(const Field& field) {
+/// How the job is divided, which nothing else that a scenario may hold knows.
+std::optional<planner::Parallel> read_parallel_of(const Field& field, bool takes_parallel) {
+  const std::optional<Field> parallel = field.find("parallel");
+  if (!parallel) return {};
+  if (!takes_parallel) parallel->expected("no key parallel, which `fusewise simulate` alone takes");
+  if (const auto job = field.find("job")) job->expected("no job beside parallel");
+  (void)field.at("schedules");  // not all of the usual ones can be run
+  return planner::read_parallel(*parallel);
+}
+
+Scenario read_scenario(const Field& field, bool takes_parallel) {
   field.check_format("fusewise.scenario");
   field.allow_only({"format",  "version",   "name",        "profile",    "network",
                     "workers", "schedules", "collectives", "iterations", "accumulation_steps",
                     "overlap", "jitter",    "stragglers",  "failures",   "fidelity",
                     "links",   "topology",  "channels",    "input",      "update",
-                    "job",     "sweep",     "between",     "data_types", "memory"});
+                    "job",     "sweep",     "between",     "data_types", "memory",
+                    "parallel"});
   const std::optional<Field> name = field.find("name");
   const std::optional<Field> collectives = field.find("collectives");
   Scenario scenario = {
@@ -419,6 +430,7 @@ Scenario read_scenario(const Field& field) {
   add_iteration_of_profile(field, scenario);
   if (!field.has("overlap") && can_slow(scenario.conditions))
     scenario.conditions.overlap = overlap_of_profile(field);
+  scenario.parallel = read_parallel_of(field, takes_parallel);
   scenario.schedules = read_schedules(field, scenario.conditions);
   check_conditions(field, scenario);
   check_size(field, scenario);

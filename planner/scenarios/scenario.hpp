@@ -11,6 +11,7 @@
 #include "core/network.hpp"
 #include "core/profile.hpp"
 #include "planner/job/conditions.hpp"
+#include "planner/parallel/parallel.hpp"
 #include "planner/scenarios/job.hpp"
 #include "planner/schedule/schedule.hpp"
 
@@ -25,13 +26,15 @@ struct Scenario {
   planner::Algorithm all_reduce;
   planner::Conditions conditions;
   std::optional<Job> job;
+  std::optional<planner::Parallel> parallel;  ///< set if it is more than data-parallel
   std::vector<std::string> warnings;
   core::Field file;  ///< the source, for naming places in messages
 };
 
 /// Reads and checks `fusewise.scenario` and the files it names, except for its key `sweep`, which
-/// sweep::read_sweep() reads; throws InputError.
-Scenario read_scenario(const core::Field& field);
+/// sweep::read_sweep() reads; throws InputError. What runs workers that are all alike does not take the key
+/// `parallel`.
+Scenario read_scenario(const core::Field& field, bool takes_parallel = false);
 
 /// The number of workers that a topology given link by link has places for.
 std::int64_t placed_workers(const planner::Conditions& conditions);

@@ -47,7 +47,7 @@ struct Format {
 };
 
 void read_scenario_and_sweep(const Field& field) {
-  (void)scenarios::read_scenario(field);
+  (void)scenarios::read_scenario(field, true);
   if (const auto axes = field.find("sweep")) (void)sweep::read_axes(*axes);
 }
 
@@ -320,6 +320,7 @@ TEST_CASE("schema: what the program prints is as the schemas say, and has every 
   for (const std::filesystem::path& file : files.at("results"))
     results.push_back(json::parse(core::read_file(file)));
   results.push_back(output_of({"simulate", steps, "--json", "--what-if", "bandwidth=2"}));
+  results.push_back(output_of({"simulate", "tests/data/schemas/scenario-parallel.json", "--json"}));
   check_output("results", results);
 
   const std::filesystem::path golden = support::source_dir() / "tests" / "golden";

@@ -1,0 +1,349 @@
+#include "planner/parallel/job_graph.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/errors.hpp"
+#include "planner/graph/groups_by_layer.hpp"
+#include "planner/parallel/slots.hpp"
+
+namespace planner {
+namespace {
+
+using core::CollectiveKind;
+using sim::TaskId;
+using sim::Time;
+using Kind = StageTask::Kind;
+
+bool gathers(const Op& op) { return op.kind == CollectiveKind::all_gather; }
+bool reduces(const Op& op) { return op.issue == Issue::gradients || op.issue == Issue::backward_end; }
+
+/// The first and the last task of a pass.
+struct Pass {
+  TaskId first{};
+  TaskId last{};
+};
+
+/// Tasks of one stage, written in the order in which it runs them.
+class StageWriter {
+ public:
+  StageWriter(const Parallel& parallel, const std::vector<ModelPart>& parts, std::int64_t stage,
+              sim::TaskGraphBuilder& builder, std::vector<StageTask>& tasks)
+      : parallel_(parallel),
+        parts_(parts),
+        stage_(stage),
+        builder_(builder),
+        tasks_(tasks),
+        gathered_(parts.size()) {}
+
+  /// Adds the stage's tasks, and notes each pass of a micro-batch through a part.
+  template <typename Note>
+  void run(const Note& note) {
+    gather_at_once();
+    for (const Slot& slot : slots_of(parallel_.stages, parallel_.pipeline, stage_)) {
+      first_of_pass_.reset();
+      if (slot.is_forward)
+        forward(slot);
+      else
+        backward(slot);
+      note(slot, Pass{.first = *first_of_pass_, .last = *last_});
+    }
+    while (!waiting_.empty()) send_next_part();
+  }
+
+ private:
+  const ModelPart& part_of(const Slot& slot) const { return parts_[static_cast<std::size_t>(slot.part)]; }
+
+  TaskId add(const StageTask& task, sim::StreamId stream, Time duration) {
+    tasks_.push_back(task);
+    return builder_.add_task({.duration = duration, .stream = stream, .priority = 0, .label = 0});
+  }
+
+  TaskId compute(const StageTask& task, Time duration) {
+    const TaskId id = add(task, JobGraph::compute(stage_), duration);
+    if (last_) builder_.add_dependency(*last_, id);
+    if (!last_ && all_gathered_) builder_.add_dependency(*all_gathered_, id);
+    if (!first_of_pass_) first_of_pass_ = id;
+    last_ = id;
+    return id;
+  }
+
+  /// A collective runs after those before it on the same stream.
+  TaskId collective(const StageTask& task, bool is_between, Time duration) {
+    std::optional<TaskId>& before = is_between ? last_between_ : last_on_channel_;
+    const TaskId id = add(task, is_between ? JobGraph::between(stage_) : JobGraph::channel(stage_), duration);
+    if (before) builder_.add_dependency(*before, id);
+    before = id;
+    return id;
+  }
+
+  static Time time_of(const PartGroups& groups, const Op& op) {
+    const Group& group = groups.groups[op.group];
+    return groups.transfers[group.transfer].time(op.kind, bytes_of(groups.workload, group));
+  }
+
+  // ---- gathers
+
+  /// Gathers that follow an update are queued at once, part by part in the order of the first forward passes.
+  /// Either each layer waits for its own, or the first pass for all.
+  void gather_at_once() {
+    for (std::int64_t part = stage_; part < parallel_.parts(); part += parallel_.pipeline)
+      for (std::size_t group = 0; group < parts_[static_cast<std::size_t>(part)].groups.size(); ++group) {
+        const PartGroups& groups = parts_[static_cast<std::size_t>(part)].groups[group];
+        auto& gathered = gathered_[static_cast<std::size_t>(part)].emplace_back(groups.groups.size());
+        for (const Op& op : groups.program.ops)
+          if (gathers(op) && op.issue != Issue::forward)
+            gathered[op.group] =
+                gather({.part = part, .process_group = static_cast<std::int64_t>(group)}, op);
+        for (const Op& op : groups.program.ops)
+          if (gathers(op) && op.delivers == Delivers::next_iteration) all_gathered_ = last_on_channel_;
+      }
+  }
+
+  TaskId gather(StageTask task, const Op& op) {
+    const PartGroups& groups =
+        parts_[static_cast<std::size_t>(task.part)].groups[static_cast<std::size_t>(task.process_group)];
+    task.kind = Kind::gather;
+    task.item = op.group;
+    return collective(task, false, time_of(groups, op));
+  }
+
+  /// Gathers for a pass are issued as compute comes to their groups, a number of groups ahead.
+  void gather_until(const Slot& slot, std::size_t process_group, std::uint32_t reached) {
+    const PartGroups& groups = part_of(slot).groups[process_group];
+    auto& gathered = gathered_[static_cast<std::size_t>(slot.part)][process_group];
+    const auto count = static_cast<std::uint32_t>(groups.groups.size());
+    const std::uint32_t ahead = std::min(count, groups.program.prefetch.value_or(count));
+    for (const Op& op : groups.program.ops) {  // in forward order: the last group first
+      if (op.issue != Issue::forward || gathered[op.group]) continue;
+      if (count - 1 - op.group >= reached + ahead) continue;
+      const TaskId id =
+          gather({.part = slot.part, .process_group = static_cast<std::int64_t>(process_group)}, op);
+      if (last_) builder_.add_dependency(*last_, id);
+      gathered[op.group] = id;
+    }
+  }
+
+  bool has_gathers(const Slot& slot) const {
+    return std::any_of(part_of(slot).groups.begin(), part_of(slot).groups.end(),
+                       [](const PartGroups& groups) {
+                         return std::any_of(groups.program.ops.begin(), groups.program.ops.end(), gathers);
+                       });
+  }
+
+  // ---- passes
+
+  void forward(const Slot& slot) {
+    const StageTask task = {.kind = Kind::forward, .part = slot.part, .micro_batch = slot.micro_batch};
+    const Workload& workload = part_of(slot).workload;
+    if (slot.micro_batch > 0 || !has_gathers(slot)) {
+      compute(task, workload.forward_total);
+      return;
+    }
+    std::vector<std::uint32_t> reached(part_of(slot).groups.size());
+    std::vector<std::vector<std::vector<std::uint32_t>>> by_first_layer;
+    for (std::size_t of = 0; of < reached.size(); ++of) {
+      const PartGroups& groups = part_of(slot).groups[of];
+      by_first_layer.push_back(groups_by_first_layer(groups.workload, groups.groups));
+      gather_until(slot, of, 0);
+    }
+    for (std::uint32_t layer = 0; layer < workload.forward.size(); ++layer) {
+      std::vector<TaskId> awaited;
+      for (std::size_t of = 0; of < reached.size(); ++of) {
+        for (const std::uint32_t group : by_first_layer[of][layer]) {
+          gather_until(slot, of, ++reached[of]);
+          const auto& gathered = gathered_[static_cast<std::size_t>(slot.part)][of][group];
+          if (gathered) awaited.push_back(*gathered);
+        }
+      }
+      StageTask of_layer = task;
+      of_layer.item = layer;
+      const TaskId id = compute(of_layer, workload.forward[layer]);
+      for (const TaskId earlier : awaited) builder_.add_dependency(earlier, id);
+    }
+  }
+
+  bool is_last(const Slot& slot) const { return slot.micro_batch == parallel_.stages.micro_batches - 1; }
+
+  /// Whether collectives are issued one by one under the pass that yields their gradients.
+  bool overlaps() const {
+    if (parallel_.stages.overlaps_in_all) return true;
+    return stage_ == 0 && parallel_.stages.order == StageOrder::one_f_one_b;
+  }
+
+  void backward(const Slot& slot) {
+    const StageTask task = {.kind = Kind::backward, .part = slot.part, .micro_batch = slot.micro_batch};
+    const Workload& workload = part_of(slot).workload;
+    const bool is_in_steps = is_last(slot) && overlaps() && !part_of(slot).groups.empty();
+    if (!is_in_steps) compute(task, workload.backward_total);
+    for (std::uint32_t step = 0; is_in_steps && step < workload.backward.size(); ++step) {
+      StageTask of_step = task;
+      of_step.item = step;
+      compute(of_step, workload.backward[step].duration);
+      send_ready(slot.part, step, Issue::gradients);
+    }
+    for (Waiting& part : waiting_) --part.passes;
+    if (is_in_steps)
+      send_ready(slot.part, static_cast<std::uint32_t>(workload.backward.size()) - 1, Issue::backward_end);
+    else if (is_last(slot))
+      waiting_.push_back({.part = slot.part, .passes = passes_of_delay()});
+    while (!waiting_.empty() && waiting_.front().passes <= 0) send_next_part();
+  }
+
+  /// Later stages wait, so that all stages send the same part at once.
+  std::int64_t passes_of_delay() const {
+    return parallel_.stages.order == StageOrder::interleaved ? stage_ : 0;
+  }
+
+  // ---- gradients
+
+  /// Sends the groups that are issued so and whose last gradient this step yields. Process groups share a
+  /// channel, and send in the order in which groups are complete.
+  void send_ready(std::int64_t part, std::uint32_t step, Issue issue) {
+    const ModelPart& of = parts_[static_cast<std::size_t>(part)];
+    for (std::size_t process_group = 0; process_group < of.groups.size(); ++process_group)
+      for (const Op& op : of.groups[process_group].program.ops)
+        if (op.issue == issue &&
+            (issue == Issue::backward_end || last_step(of.groups[process_group], op) == step))
+          send(part, process_group, op);
+  }
+
+  static std::uint32_t last_step(const PartGroups& groups, const Op& op) {
+    return groups.workload.gradients[groups.groups[op.group].end - 1].backward_step;
+  }
+
+  /// Sends all gradients of the part that has waited longest, in the order in which they were ready.
+  void send_next_part() {
+    const std::int64_t part = waiting_.front().part;
+    waiting_.erase(waiting_.begin());
+    const ModelPart& of = parts_[static_cast<std::size_t>(part)];
+    std::vector<std::tuple<std::uint32_t, std::size_t, const Op*>> ops;
+    for (std::size_t process_group = 0; process_group < of.groups.size(); ++process_group)
+      for (const Op& op : of.groups[process_group].program.ops)
+        if (reduces(op)) ops.emplace_back(last_step(of.groups[process_group], op), process_group, &op);
+    std::stable_sort(ops.begin(), ops.end(), [](const auto& a, const auto& b) {
+      return std::tie(std::get<0>(a), std::get<1>(a)) < std::tie(std::get<0>(b), std::get<1>(b));
+    });
+    for (const auto& [step, process_group, op] : ops) send(part, process_group, *op);
+  }
+
+  void send(std::int64_t part, std::size_t process_group, const Op& op) {
+    const PartGroups& groups = parts_[static_cast<std::size_t>(part)].groups[process_group];
+    StageTask task = {.kind = Kind::reduce,
+                      .part = part,
+                      .micro_batch = parallel_.stages.micro_batches - 1,
+                      .item = op.group,
+                      .process_group = static_cast<std::int64_t>(process_group)};
+    const TaskId id = collective(task, false, time_of(groups, op));
+    builder_.add_dependency(*last_, id);
+    task.kind = Kind::sum;
+    for (const Op& other : groups.program.ops)
+      if (other.issue == Issue::scattered && other.group == op.group &&
+          groups.transfers[groups.groups[op.group].transfer].is_replicated())
+        builder_.add_dependency(id, collective(task, true, time_of(groups, other)));
+  }
+
+  /// A part whose gradients are sent after so many further backward passes of its stage.
+  struct Waiting {
+    std::int64_t part = 0;
+    std::int64_t passes = 0;
+  };
+
+  const Parallel& parallel_;
+  const std::vector<ModelPart>& parts_;
+  std::int64_t stage_;
+  sim::TaskGraphBuilder& builder_;
+  std::vector<StageTask>& tasks_;
+  std::optional<TaskId> last_;  // compute task
+  std::optional<TaskId> first_of_pass_;
+  std::optional<TaskId> last_on_channel_;
+  std::optional<TaskId> last_between_;
+  std::optional<TaskId> all_gathered_;
+  std::vector<Waiting> waiting_;
+  std::vector<std::vector<std::vector<std::optional<TaskId>>>> gathered_;  // by part, process group and group
+};
+
+class JobWriter {
+ public:
+  JobWriter(const Parallel& parallel, const std::vector<ModelPart>& parts, const Overlap& overlap)
+      : parallel_(parallel), p2p_(sim::from_us(parallel.stages.p2p_us)) {
+    for (std::int64_t stage = 0; stage < parallel.pipeline; ++stage) add_streams(stage, overlap);
+    for (std::int64_t stage = 0; stage < parallel.pipeline; ++stage)
+      StageWriter(parallel, parts, stage, builder_, tasks_).run([&](const Slot& slot, const Pass& pass) {
+        passes_[{slot.is_forward, slot.part, slot.micro_batch}] = pass;
+      });
+    for (const auto& [which, pass] : passes_) {
+      const auto& [is_forward, part, micro_batch] = which;
+      const std::int64_t from = is_forward ? part - 1 : part + 1;
+      if (from < 0 || from >= parallel.parts()) continue;
+      send({.kind = Kind::message, .part = part, .micro_batch = micro_batch, .item = is_forward ? 1 : 0},
+           passes_.at({is_forward, from, micro_batch}).last, pass.first, from % parallel.pipeline);
+    }
+  }
+
+  JobGraph finish() && { return {.graph = std::move(builder_).build(), .tasks = std::move(tasks_)}; }
+
+ private:
+  void add_streams(std::int64_t stage, const Overlap& overlap) {
+    for (const char* what : {"compute", "communication", "communication between shard groups",
+                             "messages forward", "messages backward"})
+      builder_.add_stream(fmt::format("{} of stage {}", what, stage));
+    const std::vector<sim::StreamId> channels = {JobGraph::channel(stage), JobGraph::between(stage)};
+    if (overlap.compute_slowdown > 0)
+      builder_.slow_down(JobGraph::compute(stage), channels, 1 + overlap.compute_slowdown);
+    if (overlap.communication_slowdown > 0)
+      for (const sim::StreamId channel : channels)
+        builder_.slow_down(channel, {JobGraph::compute(stage)}, 1 + overlap.communication_slowdown);
+  }
+
+  void send(const StageTask& task, TaskId from, TaskId to, std::int64_t stage) {
+    if (p2p_ == Time::zero()) {
+      builder_.add_dependency(from, to);
+      return;
+    }
+    tasks_.push_back(task);
+    const TaskId message = builder_.add_task(
+        {.duration = p2p_, .stream = JobGraph::messages(stage, task.item == 1), .priority = 0, .label = 0});
+    builder_.add_dependency(from, message);
+    builder_.add_dependency(message, to);
+  }
+
+  const Parallel& parallel_;
+  Time p2p_;
+  sim::TaskGraphBuilder builder_;
+  std::vector<StageTask> tasks_;
+  std::map<std::tuple<bool, std::int64_t, std::int64_t>, Pass> passes_;  // forward?, part, micro-batch
+};
+
+}  // namespace
+
+void check_program(const Program& program) {
+  if (program.by_layer || program.one_in_flight)
+    throw core::Unsupported("a pipeline whose channel runs in order, with the key parallel",
+                            "one that goes by layer", "/schedules");
+  const auto any = [&](Issue issue) {
+    return std::any_of(program.ops.begin(), program.ops.end(),
+                       [&](const Op& op) { return op.issue == issue; });
+  };
+  if (program.prefetch && any(Issue::drained))
+    throw core::Unsupported("no prefetch of gathers that follow the update, with the key parallel",
+                            fmt::to_string(*program.prefetch), "/schedules");
+  if (any(Issue::backward))
+    throw core::Unsupported(
+        "a pipeline that keeps parameters between micro-batches, with the key parallel: "
+        "\"reshard_after_forward\": false",
+        "one that gathers them again", "/schedules");
+}
+
+JobGraph lower_stages(const Parallel& parallel, const std::vector<ModelPart>& parts, const Overlap& overlap) {
+  for (const ModelPart& part : parts)
+    for (const PartGroups& groups : part.groups) check_program(groups.program);
+  return JobWriter(parallel, parts, overlap).finish();
+}
+
+}  // namespace planner

@@ -1,0 +1,71 @@
+// The task graph of one iteration of all stages of a pipeline: their passes, the messages between them, and
+// the collectives of their data-parallel groups.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/graph/lowered.hpp"
+#include "planner/parallel/parallel.hpp"
+#include "sim/task_graph.hpp"
+
+namespace planner {
+
+/// The collectives of one process group for a part of the model.
+struct PartGroups {
+  Workload workload;  ///< with the gradients of the process group alone
+  Groups groups;
+  std::vector<TransferCost> transfers;
+  Program program;
+};
+
+/// A part of the model on its stage. All workloads have the same passes.
+struct ModelPart {
+  Workload workload;               ///< with all gradients
+  std::vector<PartGroups> groups;  ///< by process group, those with gradients that travel
+};
+
+struct StageTask {
+  enum class Kind { forward, backward, message, gather, reduce, sum };
+  static constexpr std::int64_t kWholePass = -1;
+
+  Kind kind = Kind::forward;
+  std::int64_t part = 0;
+  std::int64_t micro_batch = 0;
+  std::int64_t item = kWholePass;  ///< layer, step of backward, or group of tensors; of a message: 1 if it
+                                   ///< goes forward
+  std::int64_t process_group = 0;  ///< of a collective: its place in ModelPart::groups
+};
+
+/// Each stage has streams for compute, collectives, collectives between shard groups, and messages to the
+/// next and to the previous stage.
+struct JobGraph {
+  sim::TaskGraph graph;
+  std::vector<StageTask> tasks;  ///< by task
+
+  static constexpr std::uint32_t kStreams = 5;
+  static sim::StreamId compute(std::int64_t stage) { return stream(stage, 0); }
+  static sim::StreamId channel(std::int64_t stage) { return stream(stage, 1); }
+  static sim::StreamId between(std::int64_t stage) { return stream(stage, 2); }
+  static sim::StreamId messages(std::int64_t stage, bool is_forward) {
+    return stream(stage, is_forward ? 3 : 4);
+  }
+
+ private:
+  static sim::StreamId stream(std::int64_t stage, std::uint32_t which) {
+    return sim::StreamId{static_cast<std::uint32_t>(stage) * kStreams + which};
+  }
+};
+
+/// An iteration from the update before it to the moment when all passes and collectives have ended, which
+/// every stage awaits. The parameters of a part are gathered once, under the forward pass of its first
+/// micro-batch; its gradients travel once, when those of its last micro-batch are ready. `parts` are in the
+/// order of the model. Throws Unsupported for programs of which that cannot be said.
+JobGraph lower_stages(const Parallel& parallel, const std::vector<ModelPart>& parts, const Overlap& overlap);
+
+/// Throws Unsupported unless lower_stages() takes such a program.
+void check_program(const Program& program);
+
+}  // namespace planner

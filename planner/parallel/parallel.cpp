@@ -1,0 +1,112 @@
+#include "planner/parallel/parallel.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "core/errors.hpp"
+#include "core/limits.hpp"
+
+namespace planner {
+namespace {
+
+using core::Field;
+
+constexpr std::int64_t kMaxMicroBatches = 10'000;
+constexpr std::int64_t kMaxStages = 1'000;
+
+std::int64_t count_at(const Field& field, std::string_view key, std::int64_t max) {
+  const auto found = field.find(key);
+  return found ? found->integer(1, max) : 1;
+}
+
+double time_at(const Field& field, std::string_view key) {
+  const auto found = field.find(key);
+  return found ? found->number(0, core::kMaxTimeUs) : 0;
+}
+
+void read_virtual_stages(const Field& field, std::int64_t pipeline, Stages& stages) {
+  const auto count = field.find("virtual_stages");
+  if (stages.order == StageOrder::one_f_one_b) {
+    if (count) count->expected("no virtual_stages, as 1f1b has one part in each stage");
+    return;
+  }
+  stages.virtual_stages = field.at("virtual_stages").integer(2, kMaxStages);
+  if (pipeline < 2) field.at("schedule").expected("1f1b with a single stage");
+  if (stages.micro_batches % pipeline != 0)
+    field.at("micro_batches")
+        .expected(fmt::format("a multiple of the {} stages, as interleaved needs", pipeline));
+}
+
+Stages read_stages(const Field& field, std::int64_t pipeline) {
+  field.allow_only({"schedule", "micro_batches", "virtual_stages", "p2p_us", "forward_us", "backward_us",
+                    "layers", "overlap"});
+  Stages out;
+  const std::string order = field.at("schedule").one_of({"1f1b", "interleaved"});
+  out.order = order == "1f1b" ? StageOrder::one_f_one_b : StageOrder::interleaved;
+  out.micro_batches = field.at("micro_batches").integer(1, kMaxMicroBatches);
+  read_virtual_stages(field, pipeline, out);
+  out.p2p_us = time_at(field, "p2p_us");
+  if (field.has("forward_us") || field.has("backward_us")) {
+    out.forward_us = field.at("forward_us").number(0, core::kMaxTimeUs);
+    out.backward_us = field.at("backward_us").number(0, core::kMaxTimeUs);
+  }
+  if (const auto overlap = field.find("overlap"))
+    out.overlaps_in_all = overlap->one_of({"first_stage", "all_stages"}) == "all_stages";
+  if (const auto layers = field.find("layers")) {
+    for (const Field& item : layers->non_empty_items())
+      out.layers.push_back(item.integer(1, core::kMaxElements));
+    const std::int64_t parts = pipeline * out.virtual_stages;
+    if (static_cast<std::int64_t>(out.layers.size()) != parts)
+      layers->expected(fmt::format("the numbers of layers of {} parts", parts),
+                       fmt::format("{}", out.layers.size()));
+  }
+  return out;
+}
+
+}  // namespace
+
+Parallel read_parallel(const Field& field) {
+  field.allow_only({"tensor", "pipeline", "expert", "data", "expert_tensors", "stages"});
+  Parallel out = {.tensor = count_at(field, "tensor", core::kMaxWorkers),
+                  .expert = count_at(field, "expert", core::kMaxWorkers),
+                  .pipeline = count_at(field, "pipeline", kMaxStages)};
+  if (const auto data = field.find("data")) out.data = data->integer(1, core::kMaxWorkers);
+  if (out.data && *out.data % out.expert != 0)
+    field.at("expert").expected(fmt::format("a divisor of the {} workers of a data group", *out.data));
+  if (out.expert > 1)
+    for (const Field& item : field.at("expert_tensors").non_empty_items())
+      out.expert_tensors.push_back(item.name());
+  else if (const auto names = field.find("expert_tensors"))
+    names->expected("no expert_tensors without the key expert");
+  if (out.pipeline > 1)
+    out.stages = read_stages(field.at("stages"), out.pipeline);
+  else if (const auto stages = field.find("stages"))
+    out.stages = read_stages(*stages, out.pipeline);
+  return out;
+}
+
+ProcessGroups process_groups(const Parallel& parallel, const core::Network& network, std::int64_t workers) {
+  const std::int64_t others = parallel.tensor * parallel.pipeline;
+  if (workers % others != 0)
+    throw core::Unsupported(fmt::format("a multiple of {} workers, tensor {} times pipeline {}", others,
+                                        parallel.tensor, parallel.pipeline),
+                            fmt::to_string(workers));
+  const std::int64_t data = workers / others;
+  if (parallel.data && *parallel.data != data)
+    throw core::Unsupported(
+        fmt::format("{} workers, the product of tensor, pipeline and data", others * *parallel.data),
+        fmt::to_string(workers));
+  if (data % parallel.expert != 0)
+    throw core::Unsupported(
+        fmt::format("data groups of a multiple of the {} workers of an expert group", parallel.expert),
+        fmt::to_string(data));
+  const auto group = [&](std::int64_t stride) -> ProcessGroup {
+    const std::int64_t size = data * parallel.tensor / stride;
+    return {.workers = size, .network = as_seen_by(network, {.stride = stride, .size = size})};
+  };
+  return {.dense = group(parallel.tensor), .expert = group(parallel.tensor * parallel.expert)};
+}
+
+}  // namespace planner

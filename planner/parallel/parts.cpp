@@ -1,0 +1,113 @@
+#include "planner/parallel/parts.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "core/errors.hpp"
+
+namespace planner {
+namespace {
+
+double time_of(const core::ProfileLayer& layer) { return layer.forward_us + layer.backward_us; }
+
+/// The number of layers of each part for the shortest longest part: a table over the numbers of parts and of
+/// layers before a cut.
+std::vector<std::int64_t> even_cut(const std::vector<core::ProfileLayer>& layers, std::size_t parts) {
+  std::vector<double> before = {0};
+  for (const core::ProfileLayer& layer : layers) before.push_back(before.back() + time_of(layer));
+  const std::size_t count = layers.size();
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  std::vector<std::vector<double>> longest(parts + 1, std::vector<double>(count + 1, kNone));
+  std::vector<std::vector<std::size_t>> from(parts + 1, std::vector<std::size_t>(count + 1));
+  longest[0][0] = 0;
+  for (std::size_t part = 1; part <= parts; ++part)
+    for (std::size_t end = part; end <= count; ++end)
+      for (std::size_t begin = end; begin-- > part - 1;) {
+        const double value = std::max(longest[part - 1][begin], before[end] - before[begin]);
+        if (value >= longest[part][end]) continue;
+        longest[part][end] = value;
+        from[part][end] = begin;
+      }
+  std::vector<std::int64_t> out(parts);
+  std::size_t end = count;
+  for (std::size_t part = parts; part > 0; --part) {
+    out[part - 1] = static_cast<std::int64_t>(end - from[part][end]);
+    end = from[part][end];
+  }
+  return out;
+}
+
+void scale(double& us, double factor) { us *= factor; }
+void scale(std::optional<double>& us, double factor) {
+  if (us) *us *= factor;
+}
+
+/// Gives the layers `us` in all, in proportion, or equal shares if they take no time.
+void set_total(std::vector<core::ProfileLayer>& layers, double us, bool is_forward) {
+  double total = 0;
+  for (const core::ProfileLayer& layer : layers) total += is_forward ? layer.forward_us : layer.backward_us;
+  for (core::ProfileLayer& layer : layers) {
+    if (total == 0) {
+      (is_forward ? layer.forward_us : layer.backward_us) = us / static_cast<double>(layers.size());
+      continue;
+    }
+    scale(is_forward ? layer.forward_us : layer.backward_us, us / total);
+    if (!is_forward)
+      for (core::ProfileTensor& tensor : layer.tensors) scale(tensor.backward_us, us / total);
+  }
+}
+
+bool is_of_experts(const std::string& name, const Parallel& parallel) {
+  return std::any_of(parallel.expert_tensors.begin(), parallel.expert_tensors.end(),
+                     [&](const std::string& part) { return name.find(part) != std::string::npos; });
+}
+
+}  // namespace
+
+std::vector<core::Profile> parts_of(const core::Profile& profile, const Parallel& parallel) {
+  const auto parts = static_cast<std::size_t>(parallel.parts());
+  constexpr double kMaxSteps = 1e9;
+  const auto layers = static_cast<double>(profile.layers.size());
+  if (profile.layers.size() < parts)
+    throw core::Unsupported(fmt::format("a model of at least {} layers, one for each part", parts),
+                            fmt::to_string(profile.layers.size()), "/profile");
+  std::vector<std::int64_t> counts = parallel.stages.layers;
+  if (counts.empty() && layers * layers * static_cast<double>(parts) > kMaxSteps)
+    throw core::Unsupported("the number of layers of each part, for a model of so many layers",
+                            fmt::to_string(profile.layers.size()), "/parallel/stages");
+  if (counts.empty()) counts = even_cut(profile.layers, parts);
+  const std::int64_t sum = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  if (sum != static_cast<std::int64_t>(profile.layers.size()))
+    throw core::Unsupported(fmt::format("the {} layers of the profile in all", profile.layers.size()),
+                            fmt::to_string(sum), "/parallel/stages/layers");
+  std::vector<core::Profile> out;
+  auto next = profile.layers.begin();
+  for (const std::int64_t count : counts) {
+    core::Profile part = profile;
+    part.iteration.reset();
+    part.layers.assign(next, next + count);
+    next += count;
+    if (parallel.stages.forward_us) set_total(part.layers, *parallel.stages.forward_us, true);
+    if (parallel.stages.backward_us) set_total(part.layers, *parallel.stages.backward_us, false);
+    out.push_back(std::move(part));
+  }
+  return out;
+}
+
+Workload gradients_of(const Workload& workload, const Parallel& parallel, bool of_experts) {
+  Workload out = workload;
+  out.gradients.clear();
+  out.bytes_before = {0};
+  for (const Gradient& gradient : workload.gradients) {
+    const core::ProfileTensor& tensor = workload.profile->layers[gradient.layer].tensors[gradient.tensor];
+    if (is_of_experts(tensor.name, parallel) != of_experts) continue;
+    out.gradients.push_back(gradient);
+    out.bytes_before.push_back(out.bytes() + gradient.bytes);
+  }
+  return out;
+}
+
+}  // namespace planner

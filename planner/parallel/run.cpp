@@ -1,0 +1,252 @@
+#include "planner/parallel/run.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/errors.hpp"
+#include "planner/parallel/parts.hpp"
+#include "planner/run/cost_warnings.hpp"
+#include "planner/schedule/choice.hpp"
+#include "sim/simulate.hpp"
+
+namespace planner {
+namespace {
+
+using core::CollectiveKind;
+using sim::Time;
+
+void check_conditions(const Conditions& conditions) {
+  const auto refuse = [](const char* expected, const char* got, const char* pointer) {
+    throw core::Unsupported(fmt::format("{}, with the key parallel", expected), got, pointer);
+  };
+  if (conditions.jitter.any()) refuse("no jitter", "some", "/jitter");
+  if (!conditions.failures.empty()) refuse("no failures", "some", "/failures");
+  if (!conditions.stragglers.empty()) refuse("no stragglers", "some", "/stragglers");
+  if (conditions.fidelity != Fidelity::closed) refuse("fidelity closed", "another", "/fidelity");
+  if (conditions.lars_us > 0 || conditions.lamb_us > 0)
+    refuse("optimizer_us alone", "lars_us or lamb_us", "/update");
+  if (conditions.memory) refuse("no memory", "it", "/memory");
+  if (conditions.accumulation_steps > 1)
+    refuse("micro_batches in parallel.stages", "accumulation_steps", "/accumulation_steps");
+}
+
+/// The conditions of a part on which groups are chosen: one micro-batch, without what comes before and after.
+Conditions of_part(const Conditions& conditions) {
+  Conditions out = conditions;
+  out.iterations = 1;
+  out.read_us = 0;
+  out.waiting_us = 0;
+  out.optimizer_us = 0;
+  return out;
+}
+
+class Runner {
+ public:
+  Runner(const core::Profile& profile, const core::Network& network, std::int64_t workers,
+         const Algorithm& all_reduce, const Conditions& conditions, const Schedule& schedule,
+         const Parallel& parallel)
+      : profile_(profile),
+        workers_(workers),
+        all_reduce_(all_reduce),
+        conditions_(conditions),
+        schedule_(schedule),
+        parallel_(parallel),
+        job_(std::make_shared<DividedJob>(
+            DividedJob{process_groups(parallel, network, workers), parts_of(profile, parallel)})) {}
+
+  ParallelRun run() && {
+    check();
+    for (std::size_t part = 0; part < job_->profiles.size(); ++part) add_part(part);
+    out_.graph = lower_stages(parallel_, out_.parts, conditions_.overlap);
+    out_.timeline = sim::simulate(out_.graph.graph);
+    for (std::int64_t stage = 0; stage < parallel_.pipeline; ++stage)
+      out_.stages.push_back(metrics_of(stage));
+    note_bubbles();
+    summarize();
+    return std::move(out_);
+  }
+
+ private:
+  void check() const {
+    check_conditions(conditions_);
+    if (!schedule_.compressor.is_none())
+      throw core::Unsupported("no compression, with the key parallel", schedule_.compressor.name,
+                              "/schedules");
+    check_program(schedule_.pipeline->program(1, schedule_.options));
+    constexpr double kMaxTasks = 1e7;
+    const double passes =
+        2 * static_cast<double>(parallel_.parts()) * static_cast<double>(parallel_.stages.micro_batches);
+    if (passes > kMaxTasks)
+      throw core::Unsupported(fmt::format("at most {:.0e} passes of micro-batches through parts", kMaxTasks),
+                              fmt::format("{:.6g}", passes), "/parallel");
+  }
+
+  // ---- groups of tensors
+
+  void add_part(std::size_t part) {
+    ModelPart out = {.workload = make_workload(job_->profiles[part]), .groups = {}};
+    for (const bool of_experts : {false, true}) {
+      const ProcessGroup& group = of_experts ? job_->groups.expert : job_->groups.dense;
+      Workload workload = gradients_of(out.workload, parallel_, of_experts);
+      if (workload.gradients.empty() || group.workers == 1) continue;
+      out.groups.push_back(choose_groups(part, group, std::move(workload)));
+    }
+    is_exact_ = is_exact_ && out.groups.size() <= 1;
+    out_.parts.push_back(std::move(out));
+  }
+
+  PartGroups choose_groups(std::size_t part, const ProcessGroup& group, Workload workload) {
+    Setting setting(job_->profiles[part], group.network, group.workers, all_reduce_, of_part(conditions_));
+    setting.workload = std::move(workload);
+    const Schedule schedule = on_stage(static_cast<std::int64_t>(part) % parallel_.pipeline);
+    Choice choice = choose(setting, schedule);
+    is_exact_ = is_exact_ && choice.proof && choice.proof->optimality_gap == Time::zero() &&
+                schedule.pipeline->program(1, schedule.options).ops.size() == 1;
+    for (const Group& each : choice.groups)
+      if (each.tick > Time::zero())
+        throw core::Unsupported("a fusion without a cycle, with the key parallel", schedule_.fusion.kind,
+                                "/schedules");
+    PartGroups out = {.workload = setting.workload,
+                      .groups = std::move(choice.groups),
+                      .transfers = std::move(choice.transfers),
+                      .program = {}};
+    out.program =
+        schedule_.pipeline->program(static_cast<std::uint32_t>(out.groups.size()), schedule_.options);
+    for (Warning& warning : choice.warnings) out_.warnings.push_back(std::move(warning));
+    for (Warning& warning :
+         cost_warnings(setting, {.groups = out.groups, .transfers = out.transfers, .program = out.program}))
+      out_.warnings.push_back(std::move(warning));
+    return out;
+  }
+
+  /// Where all gradients are sent at once, all-reduces are chosen as for after_backward.
+  Schedule on_stage(std::int64_t stage) const {
+    Schedule out = schedule_;
+    const bool overlaps =
+        parallel_.stages.overlaps_in_all || (stage == 0 && parallel_.stages.order == StageOrder::one_f_one_b);
+    if (!overlaps && out.pipeline->name == "wfbp") out.pipeline = &pipeline("after_backward");
+    return out;
+  }
+
+  // ---- metrics
+
+  StageMetrics metrics_of(std::int64_t stage) const {
+    StageMetrics out = {.stage = stage};
+    Time communication{};
+    Time passes_end{};
+    Time end{};
+    const auto tasks = out_.graph.graph.tasks();
+    for (std::size_t task = 0; task < tasks.size(); ++task) {
+      const sim::StreamId stream = tasks[task].stream;
+      const sim::Span& span = out_.timeline.spans[task];
+      const bool is_collective = stream == JobGraph::channel(stage) || stream == JobGraph::between(stage);
+      if (stream == JobGraph::compute(stage)) passes_end = std::max(passes_end, span.end);
+      if (is_collective) communication += span.end - span.start;
+      if (is_collective || stream == JobGraph::compute(stage)) end = std::max(end, span.end);
+    }
+    for (std::int64_t part = stage; part < parallel_.parts(); part += parallel_.pipeline) {
+      const ModelPart& of = out_.parts[static_cast<std::size_t>(part)];
+      const std::int64_t batches = parallel_.stages.micro_batches;
+      out.forward_us += sim::to_us(batches * of.workload.forward_total);
+      out.backward_us += sim::to_us(batches * of.workload.backward_total);
+      for (const PartGroups& groups : of.groups)
+        out.groups += static_cast<std::int64_t>(groups.groups.size());
+    }
+    out.communication_us = sim::to_us(communication);
+    out.passes_end_us = sim::to_us(passes_end);
+    out.end_us = sim::to_us(end);
+    return out;
+  }
+
+  /// The same stages without collectives.
+  void note_bubbles() {
+    std::vector<ModelPart> alone = out_.parts;
+    for (ModelPart& part : alone) part.groups.clear();
+    const sim::Timeline timeline = sim::simulate(lower_stages(parallel_, alone, {}).graph);
+    alone_us_ = sim::to_us(timeline.makespan);
+    for (StageMetrics& stage : out_.stages)
+      stage.bubble_us = alone_us_ - stage.forward_us - stage.backward_us;
+  }
+
+  void summarize() {
+    const auto slowest = std::max_element(
+        out_.stages.begin(), out_.stages.end(), [](const StageMetrics& a, const StageMetrics& b) {
+          return a.forward_us + a.backward_us < b.forward_us + b.backward_us;
+        });
+    const double read_us = conditions_.read_is_overlapped ? 0 : conditions_.read_us;
+    const double around_us = read_us + conditions_.waiting_us + conditions_.optimizer_us;
+    Metrics& out = out_.metrics;
+    out.workers = workers_;
+    for (const StageMetrics& stage : out_.stages) {
+      out.groups += stage.groups;
+      out.communication_us = std::max(out.communication_us, stage.communication_us);
+    }
+    out.forward_us = slowest->forward_us;
+    out.backward_us = slowest->backward_us;
+    out.update_us = conditions_.optimizer_us;
+    out.read_us = read_us + conditions_.waiting_us;
+    const double stages_us = sim::to_us(out_.timeline.makespan);
+    out.exposed_communication_us = std::max(0.0, stages_us - alone_us_);
+    out.iteration_us = stages_us + around_us;
+    if (conditions_.read_is_overlapped) out.iteration_us = std::max(out.iteration_us, conditions_.read_us);
+    out.bytes_sent_per_worker = sent_per_worker();
+    note_speed();
+    // several parts that overlap share a channel, and a slower pass delays other stages
+    const bool is_alone = parallel_.stages.virtual_stages == 1 || !parallel_.stages.overlaps_in_all;
+    out_.is_exact = is_exact_ && is_alone && !conditions_.overlap.slows();
+    out_.job = job_;
+  }
+
+  /// Mean over the stages.
+  double sent_per_worker() const {
+    double sent = 0;
+    for (const ModelPart& part : out_.parts)
+      for (const PartGroups& groups : part.groups)
+        for (const Op& op : groups.program.ops)
+          sent += groups.transfers[groups.groups[op.group].transfer].sent_bytes(
+              op.kind, bytes_of(groups.workload, groups.groups[op.group]));
+    return sent / static_cast<double>(parallel_.pipeline);
+  }
+
+  /// Against one tensor group that runs all parts, as often as there are workers in it.
+  void note_speed() {
+    Metrics& out = out_.metrics;
+    const auto batches = static_cast<double>(parallel_.stages.micro_batches);
+    const auto data = static_cast<double>(workers_ / parallel_.tensor / parallel_.pipeline);
+    double alone_us = 0;
+    for (const ModelPart& part : out_.parts)
+      alone_us += batches * sim::to_us(part.workload.forward_total + part.workload.backward_total);
+    alone_us += out.read_us + out.update_us;
+    if (conditions_.read_is_overlapped) alone_us = std::max(alone_us, conditions_.read_us);
+    constexpr double kUsPerSecond = 1e6;
+    out.throughput_samples_per_s =
+        static_cast<double>(profile_.batch_size) * batches * data / out.iteration_us * kUsPerSecond;
+    out.speedup = static_cast<double>(parallel_.tensor) * data * alone_us / out.iteration_us;
+    out.scaling_efficiency = out.speedup / static_cast<double>(workers_);
+  }
+
+  const core::Profile& profile_;
+  std::int64_t workers_;
+  const Algorithm& all_reduce_;
+  const Conditions& conditions_;
+  const Schedule& schedule_;
+  const Parallel& parallel_;
+  std::shared_ptr<const DividedJob> job_;
+  bool is_exact_ = true;
+  double alone_us_ = 0;
+  ParallelRun out_;
+};
+
+}  // namespace
+
+ParallelRun run_parallel(const core::Profile& profile, const core::Network& network, std::int64_t workers,
+                         const Algorithm& all_reduce, const Conditions& conditions, const Schedule& schedule,
+                         const Parallel& parallel) {
+  return within_clock(
+      [&] { return Runner(profile, network, workers, all_reduce, conditions, schedule, parallel).run(); });
+}
+
+}  // namespace planner

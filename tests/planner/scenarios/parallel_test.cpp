@@ -1,0 +1,67 @@
+// The key `parallel` of scenarios: what is printed for stages, and where it is refused.
+
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "core/errors.hpp"
+#include "planner/scenarios/results_text.hpp"
+#include "planner/scenarios/run.hpp"
+#include "planner/scenarios/scenario.hpp"
+
+namespace {
+
+/// Two layers of 1 us forward and 2 us backward, each a stage; an all-reduce of two workers takes 10 us.
+std::string scenario(
+    const std::string& members,
+    const std::string& parallel = R"({"pipeline": 2, "stages": {"schedule": "1f1b", "micro_batches": 2}})") {
+  return R"({"format": "fusewise.scenario", "version": 1, "workers": 4, "profile": {"format": "fusewise.profile",
+    "version": 1, "model": "m", "batch_size": 8, "dtype": "float32", "device": "d",
+    "origin": {"kind": "estimated", "source": "s"}, "layers": [
+      {"name": "a", "kind": "k", "forward_us": 1, "backward_us": 2, "tensors": [{"name": "a.w", "elements": 10}]},
+      {"name": "b", "kind": "k", "forward_us": 1, "backward_us": 2, "tensors": [{"name": "b.w", "elements": 10}]}]},
+    "network": {"format": "fusewise.network", "version": 1, "name": "n", "origin": {"kind": "estimated",
+    "source": "s"}, "link": {"alpha_us": 3, "beta_us_per_byte": 0.1}},
+    "parallel": )" +
+         parallel + members + "}";
+}
+
+scenarios::Scenario read(
+    const std::string& members,
+    const std::string& parallel = R"({"pipeline": 2, "stages": {"schedule": "1f1b", "micro_batches": 2}})") {
+  return scenarios::read_scenario(core::Field::parse(scenario(members, parallel), "s.json"), true);
+}
+
+// stage 0  F1 0-1 F2 1-2 B1 4-6 B2 7-9, A 9-19; stage 1  F1 1-2 B1 2-4 F2 4-5 B2 5-7, A 7-17
+TEST_CASE("scenario: stages have a table and a list of their own") {
+  const scenarios::Results results = scenarios::run(read(R"(, "schedules": ["wfbp"])"));
+  REQUIRE(results.entries.size() == 1);
+  CHECK(results.entries.front().metrics.iteration_us == 19);
+  const std::string table = scenarios::results_table(results);
+  CHECK(table.find("      4  wfbp           2         0.019       0.010       0.010") != std::string::npos);
+  CHECK(
+      table.find("      4  wfbp          0       1       0.002        0.004      0.003       0.010          "
+                 "0.009   0.019") != std::string::npos);
+  CHECK(table.find("iteration = forward + backward + bubble + exposed communication") != std::string::npos);
+  CHECK(scenarios::results_json(results).find(R"("passes_end_us": 7.0)") != std::string::npos);
+}
+
+TEST_CASE("scenario: what does not know stages refuses them in one line") {
+  const std::string schedules = R"(, "schedules": ["wfbp"])";
+  const auto refused = [](const auto& work, const char* message) {
+    CHECK_THROWS_WITH_AS(work(), message, core::InputError);
+  };
+  refused([&] { scenarios::read_scenario(core::Field::parse(scenario(schedules), "s.json")); },
+          "s.json: /parallel: expected no key parallel, which `fusewise simulate` alone takes, got an object "
+          "with 2 keys");
+  refused([&] { read(""); }, "s.json: /schedules: expected a value, got nothing");
+  refused([&] { scenarios::run(read(schedules + R"(, "memory": {"optimizer": "sgd"})")); },
+          "s.json: /memory: expected no memory, with the key parallel, got it (schedule 'wfbp')");
+  refused([&] { scenarios::run(read(schedules, R"({"data": 3})")); },
+          "s.json: /workers: expected 3 workers, the product of tensor, pipeline and data, got 4 (schedule "
+          "'wfbp')");
+  refused([&] { scenarios::timelines(read(schedules), 4); },
+          "s.json: /parallel: expected no key parallel where timelines are drawn, got an object with 2 keys");
+}
+
+}  // namespace
