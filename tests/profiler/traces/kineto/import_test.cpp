@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "core/errors.hpp"
 #include "core/files.hpp"
@@ -462,6 +463,16 @@ TEST_CASE("kineto: what is no trace, or holds too little, is refused with its pl
       kNoOperators);
   CHECK(refusal(whole, {.format = "kineto", .batch_size = 3}) == "taken");
   CHECK(ranks::source_kind(data("no such file")) == ranks::SourceKind::log);
+}
+
+TEST_CASE("kineto: a trace without launches says what to record") {
+  nlohmann::json trace = nlohmann::json::parse(core::read_file(data("vgg13-h100-iter41.json")));
+  nlohmann::json kept = nlohmann::json::array();
+  for (nlohmann::json& event : trace["traceEvents"])
+    if (event.value("cat", "") != "cuda_runtime") kept.push_back(std::move(event));
+  trace["traceEvents"] = std::move(kept);
+  CHECK(refusal(trace.dump())
+            .ends_with("record operators and launches too: torch.profiler.ProfilerActivity.CPU"));
 }
 
 TEST_CASE("kineto: a network needs no layers") {
