@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "core/json_text.hpp"
@@ -52,11 +53,28 @@ class Names {
   std::unordered_set<std::string> seen_;
 };
 
+std::vector<std::int64_t> read_shape(const Field& field, std::int64_t elements) {
+  std::vector<std::int64_t> shape;
+  std::int64_t left = elements;
+  bool fits = true;
+  for (const Field& size : field.non_empty_items()) {
+    shape.push_back(size.integer(1, kMaxElements));
+    fits = fits && left % shape.back() == 0;
+    left /= shape.back();
+  }
+  if (!fits || left != 1)
+    field.expected(fmt::format("sizes whose product is the tensor's {} elements", elements),
+                   fmt::format("[{}]", fmt::join(shape, ", ")));
+  return shape;
+}
+
 ProfileTensor read_tensor(const Field& field, Names& names) {
-  field.allow_only({"name", "elements", "backward_us"});
-  return {.name = names.unique(field.at("name")),
-          .elements = field.at("elements").integer(1, kMaxElements),
-          .backward_us = optional_time(field, "backward_us")};
+  field.allow_only({"name", "elements", "shape", "backward_us"});
+  ProfileTensor out = {.name = names.unique(field.at("name")),
+                       .elements = field.at("elements").integer(1, kMaxElements),
+                       .backward_us = optional_time(field, "backward_us")};
+  if (const auto shape = field.find("shape")) out.shape = read_shape(*shape, out.elements);
+  return out;
 }
 
 /// Either no tensor has its part of the backward time, or all have and the parts add up to the layer's.
@@ -131,6 +149,7 @@ ordered_json to_json(const ProfileLayer& layer) {
   ordered_json tensors = ordered_json::array();
   for (const ProfileTensor& tensor : layer.tensors) {
     ordered_json item = {{"name", tensor.name}, {"elements", tensor.elements}};
+    if (!tensor.shape.empty()) item["shape"] = tensor.shape;
     if (tensor.backward_us) item["backward_us"] = *tensor.backward_us;
     tensors.push_back(std::move(item));
   }

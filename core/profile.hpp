@@ -26,6 +26,7 @@ struct ProfileTensor {
   /// Its part of the layer's backward time. Either no tensor of a layer has it or all have; parts run last
   /// tensor first.
   std::optional<double> backward_us = std::nullopt;
+  std::vector<std::int64_t> shape = {};  ///< its product is `elements`; empty if it is not known
   bool operator==(const ProfileTensor&) const = default;
 };
 

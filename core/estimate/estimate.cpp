@@ -101,7 +101,7 @@ ProfileLayer estimate_layer(const Model& model, const Layer& layer, const Settin
                       .forward_us = time_us(forward(layer, moved, setting), setting),
                       .backward_us = time_us(backward(layer, moved, setting), setting)};
   for (const core::Tensor& tensor : layer.tensors)
-    out.tensors.push_back({.name = tensor.name, .elements = tensor.elements});
+    out.tensors.push_back({.name = tensor.name, .elements = tensor.elements, .shape = tensor.shape});
   const double bytes = static_cast<double>(layer.activation_elements) *
                        static_cast<double>(setting.batch_size) *
                        static_cast<double>(bytes_per_element(setting.dtype));

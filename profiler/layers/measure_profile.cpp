@@ -92,7 +92,7 @@ core::ProfileLayer layer_of(const LayerWork& work, const Samples& samples, std::
       .backward_spread_us = backward.spread,
       .activation_bytes = batch_size * layer.activation_elements * core::bytes_per_element(dtype)};
   for (const core::Tensor& tensor : layer.tensors)
-    out.tensors.push_back({.name = tensor.name, .elements = tensor.elements});
+    out.tensors.push_back({.name = tensor.name, .elements = tensor.elements, .shape = tensor.shape});
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -59,6 +60,7 @@ TEST_CASE("estimate: the profile holds the model's tensors, and no layer that co
   CHECK(tensor_count(profile) == 206);
   CHECK(parameter_count(profile) == 110'106'428);
   CHECK(profile.layers.front().name == "bert.embeddings.word_embeddings");
+  CHECK(profile.layers.front().tensors.at(0).shape == std::vector<std::int64_t>{30522, 768});
   const auto costs_nothing = [](const ProfileLayer& layer) {
     return layer.kind == "input" || layer.kind == "flatten" || layer.kind == "select" ||
            layer.forward_us <= 0;

@@ -3,6 +3,7 @@
 #include "core/profile.hpp"
 
 #include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -90,6 +91,24 @@ TEST_CASE("profile: what is written reads back the same") {
       profile.origin.kind = kind;
       CHECK(read(profile_text(profile)) == profile);
     }
+}
+
+TEST_CASE("profile: shapes are read and written, and their product is the number of elements") {
+  const auto shaped = [](const std::string& shape) {
+    return with_layers("[" + with_tensors(R"([{"name": "w", "elements": 12, "shape": )" + shape + "}]") +
+                       "]");
+  };
+  const Profile profile = read(shaped("[2, 3, 2]"));
+  CHECK(profile.layers[0].tensors[0].shape == std::vector<std::int64_t>{2, 3, 2});
+  CHECK(read(profile_text(profile)) == profile);
+  CHECK(read(shaped("[1, 12]")).layers[0].tensors[0].shape.size() == 2);
+  const std::string at = "p.json: /layers/0/tensors/0/shape";
+  for (const std::string shape : {"[2, 3]", "[24]", "[5, 3]", "[1000000000000, 1000000000000]"})
+    check_refused(shaped(shape),
+                  at + ": expected sizes whose product is the tensor's 12 elements, got " + shape);
+  check_refused(shaped("[12, 0]"), at + "/1: expected an integer from 1 to 1000000000000, got 0");
+  CHECK_THROWS_AS(read(shaped("[]")), core::InputError);
+  CHECK_THROWS_AS(read(shaped("12")), core::InputError);
 }
 
 TEST_CASE("profile: what kernels take alone, and the rest of an iteration, are read and written") {
@@ -180,9 +199,9 @@ TEST_CASE("profile: unknown keys are refused, with a suggestion for a near miss"
       "forward_host_us, backward_host_us, got "
       "'foward_us', did you mean "
       "'forward_us'?");
-  check_refused(
-      changed(R"("elements")", R"("bytes": 8, "elements")"),
-      "p.json: /layers/0/tensors/0/bytes: expected a key among name, elements, backward_us, got 'bytes'");
+  check_refused(changed(R"("elements")", R"("bytes": 8, "elements")"),
+                "p.json: /layers/0/tensors/0/bytes: expected a key among name, elements, shape, backward_us, "
+                "got 'bytes'");
   check_refused(changed(R"("source")", R"("where": 1, "source")"),
                 "p.json: /origin/where: expected a key among kind, source, got 'where'");
 }

@@ -314,8 +314,8 @@ class Profiler:
         parts = {p: statistics.median(ready[p][1] for _, _, ready in counted) for p in own}
         whole = sum(parts.values())
         shares = {p: parts[p] / whole if whole > 0 else 1 / len(own) for p in own}
-        tensors = [{"name": self._owners[p][0], "elements": p.numel(), "backward_us": shares[p] * backward_us}
-                   for p in block]
+        tensors = [{"name": self._owners[p][0], "elements": p.numel(), "backward_us": shares[p] * backward_us,
+                    **({"shape": list(p.shape)} if p.dim() > 0 else {})} for p in block]
         share = sum(shares[p] for p in block) if own else 1.0
         return {"name": self._layer_name(module) if is_largest else tensors[0]["name"],
                 "kind": type(module).__name__.lower(),
