@@ -17,8 +17,9 @@ struct Part {
 };
 
 constexpr Part kParts[] = {{"simulation", bench::simulation}, {"plans", bench::plans},
-                           {"cupcake", bench::cupcake},       {"steps", bench::steps},
-                           {"messages", bench::messages},     {"selections", bench::selections}};
+                           {"cupcake", bench::cupcake},       {"sweeps", bench::sweeps},
+                           {"steps", bench::steps},           {"messages", bench::messages},
+                           {"selections", bench::selections}};
 
 }  // namespace
 

@@ -10,6 +10,8 @@ void simulation();
 void plans();
 /// The exact planner compared with Algorithm 1 of the Cupcake paper.
 void cupcake();
+/// Points of sweeps.
+void sweeps();
 /// Collectives by the recurrence over ranks.
 void steps();
 /// Collectives message by message.

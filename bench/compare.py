@@ -4,7 +4,7 @@
     bench/compare.py build                     one build: medians, bounds, growth exponents, start-up of the program
     bench/compare.py build-before build        two builds in turn, so that both see the same noise: ratios of the medians
 
-Parts (simulation, plans, cupcake, steps, messages, selections) limit what is run. Times are ratios to the reference task of
+Parts (simulation, plans, cupcake, sweeps, steps, messages, selections) limit what is run. Times are ratios to the reference task of
 the same run. --json writes everything for machines."""
 import argparse
 import json

@@ -24,9 +24,10 @@ core::Profile profile_of(std::size_t tensors) {
   return profile;
 }
 
+std::string traces_folder() { return FUSEWISE_SOURCE_DIR "/traces"; }
+
 core::Profile bundled_profile(const std::string& name) {
-  return core::read_profile(
-      core::Field::load(fmt::format("{}/traces/{}.profile.json", FUSEWISE_SOURCE_DIR, name)));
+  return core::read_profile(core::Field::load(fmt::format("{}/{}.profile.json", traces_folder(), name)));
 }
 
 core::Network network_of(double alpha_us, double beta_us_per_byte, double gamma_us_per_byte) {

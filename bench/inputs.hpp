@@ -15,6 +15,8 @@ namespace bench {
 /// norm, one per layer, with 200 ms of backward time in total.
 core::Profile profile_of(std::size_t tensors);
 
+std::string traces_folder();
+
 /// Returns a profile of traces/.
 core::Profile bundled_profile(const std::string& name);
 

@@ -20,6 +20,8 @@ class IterationModel {
   IterationModel& operator=(const IterationModel&) = delete;
 
   virtual sim::Time value(const Groups& groups) const = 0;
+  /// Whether value() is found without simulation.
+  virtual bool is_closed_form() const { return false; }
   /// A lower bound of the value over all groupings.
   virtual sim::Time lower_bound() const = 0;
   /// The optimal groups under the rules, which must allow at least one grouping.

@@ -107,6 +107,8 @@ class ParetoModel final : public IterationModel {
     return problem_.bound(state, problem_.count());
   }
 
+  bool is_closed_form() const override { return true; }
+
   sim::Time lower_bound() const override { return prepared().bound(problem_.start(), 0); }
 
   OptimalGroups optimal(const GroupRules& rules) const override {

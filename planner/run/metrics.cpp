@@ -16,20 +16,20 @@ Time counted_length(const Simulated& simulated) {
   return simulated.marks.back() - simulated.marks[first_counted(simulated.lowered)];
 }
 
-Busy busy_when_alike(const Setting& setting, const Simulated& simulated) {
+Busy busy_when_alike(const Setting& setting, const CommunicationPlan& plan) {
   const std::int64_t steps = setting.conditions.accumulation_steps;
   Busy out = {.forward = steps * setting.workload.forward_total,
               .backward = steps * setting.workload.backward_total,
               .update = setting.extras.update + setting.extras.lars};
-  for (const Group& group : simulated.groups) {
-    out.encode += simulated.transfers[group.transfer].encode(bytes_of(setting.workload, group));
-    out.decode += simulated.transfers[group.transfer].decode(bytes_of(setting.workload, group));
+  for (const Group& group : plan.groups) {
+    out.encode += plan.transfers[group.transfer].encode(bytes_of(setting.workload, group));
+    out.decode += plan.transfers[group.transfer].decode(bytes_of(setting.workload, group));
   }
   return out;
 }
 
-bool has_spikes(const Simulated& simulated) {
-  return std::any_of(simulated.transfers.begin(), simulated.transfers.end(),
+bool has_spikes(const CommunicationPlan& plan) {
+  return std::any_of(plan.transfers.begin(), plan.transfers.end(),
                      [](const TransferCost& transfer) { return transfer.has_spikes(); });
 }
 
@@ -90,12 +90,13 @@ double sent_by_group(const Setting& setting, const Simulated& simulated, const O
   return sent / static_cast<double>(iterations);
 }
 
-double sent_per_worker(const Setting& setting, const Simulated& simulated) {
+/// `sent_by(op)`: the bytes of one collective.
+template <typename SentBy>
+double sent_per_worker(const Setting& setting, const CommunicationPlan& plan, const SentBy& sent_by) {
   if (setting.costs.workers() == 1) return 0;
   const auto steps = static_cast<std::uint32_t>(setting.conditions.accumulation_steps);
   double sent = 0;
-  for (const Op& op : simulated.program.ops)
-    sent += Program::runs(op, steps) * sent_by_group(setting, simulated, op);
+  for (const Op& op : plan.program.ops) sent += Program::runs(op, steps) * sent_by(op);
   if (setting.extras.lars_gather > Time::zero())
     sent += setting.costs.of(core::CollectiveKind::all_gather).sent_per_byte * 4 *
             static_cast<double>(setting.workload.forward.size());
@@ -116,8 +117,11 @@ double one_worker_us(const Setting& setting) {
     us = sim::to_us(mean_iteration(
         simulate_groups(alone, schedule, std::move(choice.groups), std::move(choice.transfers), false)));
   } else {
-    const Workload alone = make_workload(profile);
-    us = sim::to_us(conditions.accumulation_steps * (alone.forward_total + alone.backward_total) +
+    const auto compute = [](const Workload& workload) {
+      return workload.forward_total + workload.backward_total;
+    };
+    const Time alone = compute(setting.slowdown == 1 ? setting.workload : make_workload(profile));
+    us = sim::to_us(conditions.accumulation_steps * alone +
                     sim::from_us(conditions.optimizer_us + conditions.lars_us + conditions.lamb_us) +
                     sim::from_us(conditions.read_is_overlapped ? 0 : conditions.read_us));
   }
@@ -125,24 +129,27 @@ double one_worker_us(const Setting& setting) {
   return conditions.read_is_overlapped ? std::max(us, conditions.read_us) : us;
 }
 
-}  // namespace
+/// The counted iterations together, and what a worker does in one of them.
+struct Measures {
+  Time length{};
+  std::int64_t iterations = 1;
+  Busy busy;
+  double channel_us = 0;
+  double sent_bytes = 0;
+};
 
-Time mean_iteration(const Simulated& simulated) {
-  return counted_length(simulated) / counted(simulated.lowered);
-}
-
-Metrics summarize(const Setting& setting, const Simulated& simulated) {
+Metrics metrics_of(const Setting& setting, const CommunicationPlan& plan, const Measures& measures) {
   const Conditions& conditions = setting.conditions;
-  const std::int64_t iterations = counted(simulated.lowered);
-  const Time length = counted_length(simulated);
+  const std::int64_t iterations = measures.iterations;
+  const Time length = measures.length;
   if (length == Time::zero())  // random factors may leave nothing of a few picoseconds
     throw Unsupported("iterations of at least 1 picosecond in all", "less", "/jitter");
   const auto per_iteration = [&](Time time) { return sim::to_us(time) / static_cast<double>(iterations); };
-  const Busy busy = busy_parts(setting, simulated);
+  const Busy& busy = measures.busy;
 
   Metrics out;
   out.workers = setting.costs.workers();
-  out.groups = static_cast<std::int64_t>(simulated.groups.size());
+  out.groups = static_cast<std::int64_t>(plan.groups.size());
   out.iteration_us = per_iteration(length);
   // if workers drift apart, the slowest may begin its iteration before the mark
   out.exposed_communication_us =
@@ -155,8 +162,8 @@ Metrics summarize(const Setting& setting, const Simulated& simulated) {
   out.decode_us = sim::to_us(busy.decode);
   out.update_us = sim::to_us(busy.update);
   out.read_us = sim::to_us(setting.extras.read);
-  out.communication_us = channel_busy_us(simulated);
-  out.bytes_sent_per_worker = sent_per_worker(setting, simulated);
+  out.communication_us = measures.channel_us;
+  out.bytes_sent_per_worker = measures.sent_bytes;
 
   const auto workers = static_cast<double>(out.workers);
   const auto samples = static_cast<double>(setting.workload.profile->batch_size) *
@@ -166,6 +173,43 @@ Metrics summarize(const Setting& setting, const Simulated& simulated) {
   out.speedup = workers * one_worker_us(setting) / out.iteration_us;
   out.scaling_efficiency = out.speedup / workers;
   return out;
+}
+
+}  // namespace
+
+Time mean_iteration(const Simulated& simulated) {
+  return counted_length(simulated) / counted(simulated.lowered);
+}
+
+Metrics summarize(const Setting& setting, const Simulated& simulated) {
+  const auto sent_by = [&](const Op& op) { return sent_by_group(setting, simulated, op); };
+  return metrics_of(setting, simulated,
+                    {.length = counted_length(simulated),
+                     .iterations = counted(simulated.lowered),
+                     .busy = busy_parts(setting, simulated),
+                     .channel_us = channel_busy_us(simulated),
+                     .sent_bytes = sent_per_worker(setting, simulated, sent_by)});
+}
+
+Metrics summarize(const Setting& setting, const CommunicationPlan& plan, Time iteration) {
+  const std::int64_t iterations = std::max<std::int64_t>(1, setting.conditions.iterations - 1);
+  const auto bytes = [&](const Op& op) { return bytes_of(setting.workload, plan.groups[op.group]); };
+  const auto transfer = [&](const Op& op) -> const TransferCost& {
+    return plan.transfers[plan.groups[op.group].transfer];
+  };
+  Time channel{};
+  if (setting.costs.workers() > 1) {
+    channel = setting.extras.lars_gather;
+    for (const Op& op : plan.program.ops) channel += transfer(op).time(op.kind, bytes(op));
+  }
+  return metrics_of(setting, plan,
+                    {.length = iterations * iteration,
+                     .iterations = iterations,
+                     .busy = busy_when_alike(setting, plan),
+                     .channel_us = sim::to_us(iterations * channel) / static_cast<double>(iterations),
+                     .sent_bytes = sent_per_worker(setting, plan, [&](const Op& op) {
+                       return transfer(op).sent_bytes(op.kind, bytes(op));
+                     })});
 }
 
 }  // namespace planner

@@ -31,6 +31,11 @@ struct Metrics {
 
 Metrics summarize(const Setting& setting, const Simulated& simulated);
 
+/// The metrics of a run whose iterations are all alike and of this length, as the simulation gives them.
+/// Requires workers that do not differ, collectives that run once in an iteration, and transfers that cost
+/// the same in each.
+Metrics summarize(const Setting& setting, const CommunicationPlan& plan, sim::Time iteration);
+
 /// The mean time from the end of one iteration to the end of the next; the first is excluded if there is
 /// another.
 sim::Time mean_iteration(const Simulated& simulated);

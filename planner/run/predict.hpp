@@ -21,4 +21,14 @@ struct Run : Simulated {
 
 Run run(const Setting& setting, const Schedule& schedule);
 
+/// What run() says of a schedule, without its timeline.
+struct Prediction {
+  Metrics metrics;
+  std::vector<Warning> warnings;
+};
+
+/// Predicts without a simulation, with the same metrics and warnings as run(), where all workers are alike
+/// and a closed form gives the length of each iteration; none elsewhere.
+std::optional<Prediction> predict_at_once(const Setting& setting, const Schedule& schedule);
+
 }  // namespace planner

@@ -53,18 +53,6 @@ double communication_us(const Setting& setting, const CommunicationPlan& plan) {
   return us + last_tick;
 }
 
-/// Checks that compute and the communication of the groups, including ticks, fit the range of sim::Time over
-/// all iterations. Messages of collectives that are simulated rank by rank are checked as they run.
-void check_run(const Setting& setting, const CommunicationPlan& plan) {
-  const Conditions& conditions = setting.conditions;
-  double us = checked_compute_us(*setting.workload.profile, conditions, setting.slowdown);
-  if (setting.costs.workers() > 1) us += communication_us(setting, plan);
-  us *= 1 + std::max(conditions.overlap.compute_slowdown, conditions.overlap.communication_slowdown);
-  us *= longest_draw(setting);
-  const double all = us * (static_cast<double>(conditions.iterations) + 1) + down_us(conditions);
-  if (all > sim::kMaxUs) too_long(all);
-}
-
 /// All workers individually, with slowdowns relative to a workload without slowdown.
 std::vector<Worker> all_workers(const Setting& setting) {
   const std::vector<double> all = slowdowns(setting);
@@ -155,6 +143,16 @@ Simulated simulate_by_worker(const Setting& setting, CommunicationPlan plan, boo
 }
 
 }  // namespace
+
+void check_run(const Setting& setting, const CommunicationPlan& plan) {
+  const Conditions& conditions = setting.conditions;
+  double us = checked_compute_us(*setting.workload.profile, conditions, setting.slowdown);
+  if (setting.costs.workers() > 1) us += communication_us(setting, plan);
+  us *= 1 + std::max(conditions.overlap.compute_slowdown, conditions.overlap.communication_slowdown);
+  us *= longest_draw(setting);
+  const double all = us * (static_cast<double>(conditions.iterations) + 1) + down_us(conditions);
+  if (all > sim::kMaxUs) too_long(all);
+}
 
 Simulated simulate_groups(const Setting& setting, const Schedule& schedule, Groups groups,
                           std::vector<TransferCost> transfers, bool with_path) {

@@ -24,6 +24,11 @@ struct Simulated : Executable {
 Simulated simulate_groups(const Setting& setting, const Schedule& schedule, Groups groups,
                           std::vector<TransferCost> transfers, bool with_path = true);
 
+/// Checks that compute and the communication of the groups, including ticks, fit the range of sim::Time over
+/// all iterations; otherwise throws Unsupported. Messages of collectives that are simulated rank by rank are
+/// checked as they run.
+void check_run(const Setting& setting, const CommunicationPlan& plan);
+
 /// Simulates the same groups with every worker individually instead of one worker that represents all.
 Simulated simulate_workers_of(const Setting& setting, const CommunicationPlan& plan);
 

@@ -165,20 +165,37 @@ std::optional<planner::MemoryPeak> memory_peak(const Setting& setting, const pla
   return peak;
 }
 
+Entry entry_of(const Schedule& schedule, const planner::Metrics& metrics) {
+  return {.schedule = schedule.name,
+          .pipeline = std::string(schedule.pipeline->name),
+          .fusion = schedule.fusion.kind,
+          .compression = schedule.compressor.name,
+          .metrics = metrics,
+          .by_worker = {},
+          .what_if = {}};
+}
+
 Entry run_divided(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
                   Warnings& warnings) {
   planner::ParallelRun run =
       planner::run_parallel(scenario.profile, scenario.network, workers, all_reduce(scenario, schedule),
                             scenario.conditions, schedule, *scenario.parallel);
   warnings.add(run.warnings);
-  return {.schedule = schedule.name,
-          .pipeline = std::string(schedule.pipeline->name),
-          .fusion = schedule.fusion.kind,
-          .compression = schedule.compressor.name,
-          .metrics = run.metrics,
-          .by_worker = {},
-          .what_if = {},
-          .stages = std::move(run.stages)};
+  Entry out = entry_of(schedule, run.metrics);
+  out.stages = std::move(run.stages);
+  return out;
+}
+
+/// The entry without a simulation; none if the options need one, or nothing else gives the metrics.
+std::optional<Entry> entry_at_once(const Setting& setting, const Schedule& schedule,
+                                   const RunOptions& options, Warnings& warnings) {
+  if (!options.may_skip_simulation || options.samples != 0 || !options.changes.empty() ||
+      setting.conditions.memory)
+    return std::nullopt;
+  const std::optional<planner::Prediction> prediction = planner::predict_at_once(setting, schedule);
+  if (!prediction) return std::nullopt;
+  warnings.add(prediction->warnings);
+  return entry_of(schedule, prediction->metrics);
 }
 
 }  // namespace
@@ -201,6 +218,8 @@ Results run(const Scenario& scenario, const RunOptions& options) {
           return;
         }
         const Setting& setting = settings.of(schedule);
+        if (auto entry = entry_at_once(setting, schedule, options, warnings))
+          return results.entries.push_back(*std::move(entry));
         const planner::Run run = planner::run(setting, schedule);
         warnings.add(run.warnings);
         const std::int64_t samples =
@@ -208,15 +227,11 @@ Results run(const Scenario& scenario, const RunOptions& options) {
         auto interval = samples == 0 ? std::nullopt
                                      : planner::interval(setting, schedule, run, samples,
                                                          [&](std::int64_t done) { tell(done, samples); });
-        results.entries.push_back({.schedule = schedule.name,
-                                   .pipeline = std::string(schedule.pipeline->name),
-                                   .fusion = schedule.fusion.kind,
-                                   .compression = schedule.compressor.name,
-                                   .metrics = run.metrics,
-                                   .by_worker = planner::report_workers(setting, run),
-                                   .what_if = changed(setting, schedule, run, options.changes),
-                                   .interval = std::move(interval),
-                                   .memory = memory_peak(setting, run, warnings)});
+        Entry& entry = results.entries.emplace_back(entry_of(schedule, run.metrics));
+        entry.by_worker = planner::report_workers(setting, run);
+        entry.what_if = changed(setting, schedule, run, options.changes);
+        entry.interval = std::move(interval);
+        entry.memory = memory_peak(setting, run, warnings);
       });
       tell(0, 0);
     }

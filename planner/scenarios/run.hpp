@@ -63,6 +63,8 @@ struct RunOptions {
   /// Simulations for each prediction interval: as many as the work that the scenario's intervals may take
   /// allows, with a warning where that is too little, or this number; 0: no intervals.
   std::optional<std::int64_t> samples = {};
+  /// Whether results that need no timeline may be found without one. They are the same, sooner.
+  bool may_skip_simulation = false;
 };
 
 /// Throws InputError that names the place in the scenario if something cannot be simulated.

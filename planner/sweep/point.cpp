@@ -65,7 +65,7 @@ Record Computer::compute(std::size_t point) {
   scenario_.workers = {static_cast<std::int64_t>(sweep_.workers().values[at.back()])};
   scenario_.schedules = {schedules_[point % schedules_.size()]};
   try {
-    scenarios::Results results = scenarios::run(scenario_, {.samples = 0});
+    scenarios::Results results = scenarios::run(scenario_, {.samples = 0, .may_skip_simulation = true});
     std::string row = rows_ == Rows::csv ? csv_row(sweep_, point, results) : json_row(sweep_, point, results);
     return {.row = std::move(row), .warnings = std::move(results.warnings)};
   } catch (const core::InputError& error) {
