@@ -1,5 +1,5 @@
-// Functions of newer versions of glibc that g++ 12 and its headers take for granted, for a program that has to run
-// with glibc 2.28. Only a build with FUSEWISE_GLIBC contains this file.
+// Functions of newer versions of glibc that g++ 12 and its headers take for granted, for a program that has
+// to run with glibc 2.28. Only a build with FUSEWISE_GLIBC contains this file.
 
 #include <pthread.h>
 #include <time.h>
@@ -11,7 +11,8 @@
 // <sys/stat.h> and <stdlib.h> of the newer glibc declare some of these otherwise; this file includes neither.
 extern "C" {
 
-// glibc 2.33 made functions of these three, which had been macros around functions with a version of the struct.
+// glibc 2.33 made functions of these three, which had been macros around functions with a version of the
+// struct.
 int __xstat(int version, const char* path, void* out);
 int __lxstat(int version, const char* path, void* out);
 int __fxstat(int version, int file, void* out);
@@ -33,8 +34,8 @@ FUSEWISE_LOCAL unsigned arc4random() {
   return out;
 }
 
-// glibc 2.30: waits until a time of any clock. Older ones know the real time alone, and where that is set meanwhile
-// the wait is longer or shorter; std::condition_variable looks at its own clock afterwards.
+// glibc 2.30: waits until a time of any clock. Older ones know the real time alone, and where that is set
+// meanwhile the wait is longer or shorter; std::condition_variable looks at its own clock afterwards.
 FUSEWISE_LOCAL int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                                           const timespec* until) {
   constexpr long kNsPerSecond = 1'000'000'000;
@@ -53,5 +54,4 @@ FUSEWISE_LOCAL int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mut
   }
   return pthread_cond_timedwait(condition, mutex, &real);
 }
-
 }
