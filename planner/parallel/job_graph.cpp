@@ -271,7 +271,7 @@ class StageWriter {
 class JobWriter {
  public:
   JobWriter(const Parallel& parallel, const std::vector<ModelPart>& parts, const Overlap& overlap)
-      : parallel_(parallel), p2p_(sim::from_us(parallel.stages.p2p_us)) {
+      : p2p_(sim::from_us(parallel.stages.p2p_us)) {
     for (std::int64_t stage = 0; stage < parallel.pipeline; ++stage) add_streams(stage, overlap);
     for (std::int64_t stage = 0; stage < parallel.pipeline; ++stage)
       StageWriter(parallel, parts, stage, builder_, tasks_).run([&](const Slot& slot, const Pass& pass) {
@@ -313,7 +313,6 @@ class JobWriter {
     builder_.add_dependency(message, to);
   }
 
-  const Parallel& parallel_;
   Time p2p_;
   sim::TaskGraphBuilder builder_;
   std::vector<StageTask> tasks_;
