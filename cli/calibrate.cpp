@@ -115,8 +115,8 @@ void add_calibrate(const Command& program) {
       .repeatable();
   command
       .add_option("--fit", options->fit,
-                  fmt::format("fit these besides compute_factor and per_byte, instead of those that "
-                              "cross-validation chooses: {}",
+                  fmt::format("fit these besides compute_factor and per_byte, instead of all that "
+                              "the rows determine: {}",
                               fmt::join(quantity_names(), ", ")))
       .delimiter(',');
   command

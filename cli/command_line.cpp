@@ -1,5 +1,8 @@
 #include "cli/command_line.hpp"
 
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -160,12 +163,55 @@ namespace {
 void check_command(const CLI::App& app, const std::string& command) {
   if (command[0] == '-') return;  // an option of the program
   std::vector<std::string> names;
-  for (const CLI::App* known : app.get_subcommands([](const CLI::App* /*any*/) { return true; }))
-    names.push_back(known->get_name());
-  if (std::ranges::find(names, command) != names.end()) return;
+  for (const CLI::App* each : app.get_subcommands([](const CLI::App* /*any*/) { return true; })) {
+    if (each->get_name() == command) return;
+    if (!each->get_group().empty()) names.push_back(each->get_name());  // others are hidden
+  }
   const std::vector<std::string_view> known(names.begin(), names.end());
   throw core::InputError(fmt::format("expected a command among {}, got '{}'{}", fmt::join(known, ", "),
                                      core::printable(command), core::suggestion(command, known)));
+}
+
+/// The option of the command line's command that resembles one that the command does not have.
+std::string similar_option(const CLI::App& app, const std::vector<std::string>& unknown) {
+  std::vector<std::string> names;
+  for (const CLI::App* command = &app; command != nullptr;) {
+    for (const CLI::Option* option : command->get_options())
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    const std::vector<CLI::App*> chosen = command->get_subcommands();
+    command = chosen.empty() ? nullptr : chosen.front();
+  }
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  for (const std::string& word : unknown)
+    if (word.starts_with("--"))
+      return core::suggestion(word.substr(0, word.find('=')), known);  // --option=value, too
+  return "";
+}
+
+/// Breaks the indented lines of a help text at spaces, so that they fit a terminal of that width.
+std::string wrapped(const std::string& help, std::size_t width) {
+  constexpr std::size_t kIndent = 30;  // where CLI11 begins the descriptions of options
+  constexpr std::size_t kMinWidth = kIndent + 20;
+  std::string out;
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line); out += line + '\n') {
+    if (width < kMinWidth || !line.starts_with(' ')) continue;
+    while (line.size() > width) {
+      const std::size_t text = line.find_first_not_of(' ');
+      std::size_t space = line.rfind(' ', width);
+      if (space == std::string::npos || space < text) space = line.find(' ', text);  // after a long word
+      if (space == std::string::npos) break;
+      out += line.substr(0, space) + '\n';
+      line = std::string(kIndent, ' ') + line.substr(space + 1);
+    }
+  }
+  return out;
+}
+
+/// Columns of the terminal to which standard output goes; 0 if it goes elsewhere.
+std::size_t terminal_width() {
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 }  // namespace
@@ -177,10 +223,12 @@ std::string Program::run(int argc, const char* const* argv) {
     app_->parse(argc, argv);
     return {};
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0) throw core::InputError(fmt::format("{} (try --help)", error.what()));
+    if (error.get_exit_code() != 0)
+      throw core::InputError(
+          fmt::format("{}{} (try --help)", error.what(), similar_option(*app_, app_->remaining(true))));
     std::ostringstream out;  // CLI11 asks for help and version by exceptions, too
     app_->exit(error, out);
-    return out.str();
+    return wrapped(out.str(), terminal_width());
   }
 }
 

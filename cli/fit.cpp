@@ -14,7 +14,6 @@
 #include "core/files.hpp"
 #include "planner/job/registry.hpp"
 #include "profiler/fit/report.hpp"
-#include "profiler/fit/residual_plot.hpp"
 
 namespace cli {
 namespace {
@@ -22,7 +21,6 @@ namespace {
 struct Options {
   std::vector<std::string> logs;
   std::string output;
-  std::string plot;
   std::string test = "by-turns";
   std::string write = "curve";
   bool as_json = false;
@@ -87,7 +85,6 @@ void run(const Options& options) {
   print_warnings(report.warnings);
   std::vector<core::FileText> files;
   if (!options.output.empty()) files.push_back({options.output, network_text(report.network)});
-  if (!options.plot.empty()) files.push_back({options.plot, residual_plot(report)});
   core::write_files(files);
   print(options.as_json ? report_json(report) : report_table(report));
 }
@@ -104,11 +101,11 @@ void add_fit(const Command& program) {
     if (format.is_measured()) formats += fmt::format("  {:<10} {}\n", format.name, format.summary);
   command.footer(formats +
                  "Example: fusewise fit allreduce2.log allreduce4.log allreduce8.log --line-rate-gbps 10 \\\n"
-                 "    --predict-workers 16 --plot residuals.svg -o cluster.network.json");
+                 "    --predict-workers 16 -o cluster.network.json");
   command.add_option("LOG", options->logs, "files with measurements of the same network").required();
   command.add_output("-o,--output", options->output, "write a fusewise.network to this file");
-  command.add_plot("--plot", options->plot, "write the residuals to this SVG file");
-  command.add_flag("--json", options->as_json, "print the report as JSON");
+  command.add_flag("--json", options->as_json,
+                   "print the report as JSON, of which fusewise report draws the errors");
   command
       .add_option("--format", options->import.format,
                   "format of the logs (default: recognized from the text)")

@@ -89,11 +89,9 @@ std::vector<ranks::RankTrace> read_ranks(const Recordings& recordings, std::stri
     out.push_back(ranks::read_kineto(file, step));
     const ranks::RankTrace& trace = out.back();
     if (trace.exchanges.empty() && trace.compute.empty())
-      throw InputError(
-          fmt::format("{}: /traceEvents: expected kernels of a GPU, got none; training on CPUs is profiled "
-                      "by fusewise.torch "
-                      "(docs/pytorch.md) instead",
-                      core::one_line(file)));
+      throw InputError(fmt::format(
+          "{}: /traceEvents: expected kernels of a GPU, or operators of a job on CPUs, got neither",
+          core::one_line(file)));
   }
   return out;
 }

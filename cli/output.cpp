@@ -49,7 +49,11 @@ void be_quiet() { log().set_level(spdlog::level::err); }
 bool shows_progress() { return log().should_log(spdlog::level::info) && ::isatty(STDERR_FILENO) == 1; }
 
 void print_progress(std::string_view message) { log().info("{}", core::one_line(message)); }
-void print_error(std::string_view message) { log().error("{}", core::one_line(message)); }
+
+void print_error(std::string_view message) {
+  const std::string_view over_progress = ::isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "";
+  log().error("{}{}", over_progress, core::one_line(message));
+}
 
 std::string printable_lines(const std::string& text) {
   std::string out;

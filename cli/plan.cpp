@@ -13,7 +13,9 @@
 #include "core/errors.hpp"
 #include "core/files.hpp"
 #include "core/json_text.hpp"
+#include "planner/advise/memory_front_plot.hpp"
 #include "planner/job/registry.hpp"
+#include "planner/scenarios/divided_plan.hpp"
 #include "planner/scenarios/results_text.hpp"
 #include "planner/scenarios/run.hpp"
 
@@ -27,9 +29,11 @@ struct Options {
   std::string output;
   bool json = false;
   std::string emit;
+  std::string target;
   bool explain = false;
   bool consider = false;
   bool memory_front = false;
+  std::string plot;
   std::vector<double> densities;
   std::vector<std::string> extra_iterations;
 };
@@ -56,7 +60,7 @@ std::string shown(const Options& options, const scenarios::Planned& planned) {
 /// A pipeline that partitions tensors can neither be emitted, as no framework takes partitions, nor
 /// explained, as it does not group tensors.
 void check_whole_tensors(const Options& options, const planner::Schedule& schedule) {
-  if (!planner::goes_by_layer(schedule)) return;
+  if (!planner::goes_by_layer(schedule) || !options.target.empty()) return;
   if (!options.emit.empty() && options.emit != "json")
     throw core::InputError(fmt::format("--emit: expected json, as pipeline {} partitions tensors, got '{}'",
                                        schedule.pipeline->name, options.emit));
@@ -64,6 +68,23 @@ void check_whole_tensors(const Options& options, const planner::Schedule& schedu
     throw core::InputError(fmt::format(
         "--explain: expected a schedule that decides how tensors are grouped, got one of pipeline {}",
         schedule.pipeline->name));
+}
+
+/// The frameworks that plans can be made for.
+std::vector<std::string_view> targets() {
+  std::vector<std::string_view> out;
+  for (const planner::Emitter& emitter : planner::emitters())
+    if (emitter.target != nullptr) out.push_back(emitter.name);
+  return out;
+}
+
+/// A plan for one framework holds for no other.
+void check_same_target(const Options& options) {
+  if (options.target.empty() || options.emit.empty() || options.emit == options.target) return;
+  if (planner::entry(planner::emitters(), options.emit).target != nullptr)
+    throw core::InputError(
+        fmt::format("--emit: expected {}, for which --for plans, json or nccl-tuner, got '{}'",
+                    options.target, options.emit));
 }
 
 /// The compressors of all schedules of the scenario.
@@ -110,21 +131,43 @@ void memory_front(const Options& options, const scenarios::Scenario& scenario,
                   const planner::Schedule& schedule) {
   const std::int64_t workers = chosen_workers(options, scenario);
   const scenarios::Fronted found = scenarios::memory_front(scenario, workers, schedule);
+  std::vector<core::FileText> files;
   if (!options.output.empty())
-    core::write_file(options.output,
-                     planner::plan_text(scenarios::plan(scenario, workers, found.chosen).plan));
+    files.push_back(
+        {options.output, planner::plan_text(scenarios::plan(scenario, workers, found.chosen).plan)});
+  if (!options.plot.empty()) files.push_back({options.plot, planner::memory_front_plot(found.front)});
+  core::write_files(files);
   print_warnings(scenario.warnings);
   print(options.json ? planner::memory_front_json(found.front) : planner::memory_front_text(found.front));
 }
 
+/// Prints the plans of all parts of a job with the key parallel, or what a framework makes of them; --output
+/// writes the plans.
+void plan_parts(const Options& options, const scenarios::Scenario& scenario,
+                const planner::Schedule& schedule) {
+  const scenarios::DividedPlan found =
+      scenarios::divided_plan(scenario, chosen_workers(options, scenario), schedule, options.emit);
+  if (!options.output.empty()) core::write_file(options.output, scenarios::divided_plan_json(found));
+  print_warnings(found.warnings);
+  if (found.emission)
+    return print(options.json ? core::json_text(found.emission->json) : found.emission->text);
+  print(options.json ? scenarios::divided_plan_json(found) : scenarios::divided_plan_text(found));
+}
+
 void plan(const Options& options) {
-  const scenarios::Scenario scenario = scenarios::read_scenario(load_scenario(options.scenario));
+  const bool takes_parallel =
+      options.target.empty() && !options.explain && !options.consider && !options.memory_front;
+  const scenarios::Scenario scenario =
+      scenarios::read_scenario(load_scenario(options.scenario), takes_parallel);
   const planner::Schedule schedule = chosen_schedule(options.schedule, scenario);
+  if (scenario.parallel) return plan_parts(options, scenario, schedule);
   if (options.consider) return consider(options, scenario, schedule);
   if (options.memory_front) return memory_front(options, scenario, schedule);
   check_whole_tensors(options, schedule);
-  const scenarios::Planned planned = scenarios::plan(scenario, chosen_workers(options, scenario), schedule,
-                                                     {.emit = options.emit, .explain = options.explain});
+  check_same_target(options);
+  const scenarios::Planned planned =
+      scenarios::plan(scenario, chosen_workers(options, scenario), schedule,
+                      {.emit = options.emit, .target = options.target, .explain = options.explain});
   const std::string text = shown(options, planned);
   if (!options.output.empty()) core::write_file(options.output, planner::plan_text(planned.plan));
   print_warnings(planned.warnings);
@@ -163,6 +206,12 @@ void add_plan(const Command& program) {
       .required();
   add_plan_options(command, options->workers, "that of the scenario, if it has only one", options->schedule);
   command.add_output("-o,--output", options->output, "also write the plan to this file");
+  const Option target =
+      command
+          .add_option("--for", options->target,
+                      "plan as this framework behaves, with the groups that it can form, in place of the "
+                      "schedule's pipeline and fusion")
+          .check(one_of(targets()));
   const Option emit = command
                           .add_option("--emit", options->emit,
                                       "print the plan as code or configuration for a training framework, "
@@ -173,23 +222,29 @@ void add_plan(const Command& program) {
                                        "print the reason for each group boundary, the bottleneck of the "
                                        "iteration, the sensitivity to the "
                                        "inputs, and whether compression is worthwhile")
-                             .excludes(emit);
+                             .excludes(emit)
+                             .excludes(target);
   const Option considers = command
                                .add_flag("--consider-compression", options->consider,
                                          "print whether a compressor is worthwhile: which one, at which "
                                          "density, and below which bandwidth; "
                                          "--output writes the best plan")
                                .excludes(emit)
+                               .excludes(target)
                                .excludes(explain);
   add_considered(command, *options, considers);
-  command
-      .add_flag(
-          "--memory-front", options->memory_front,
-          "print the fastest plans of a sharded schedule for each amount of memory; --output writes the "
-          "fastest within the scenario's memory.cap_bytes")
-      .excludes(emit)
-      .excludes(explain)
-      .excludes(considers);
+  const Option front =
+      command
+          .add_flag(
+              "--memory-front", options->memory_front,
+              "print the fastest plans of a sharded schedule for each amount of memory; --output writes the "
+              "fastest within the scenario's memory.cap_bytes")
+          .excludes(emit)
+          .excludes(target)
+          .excludes(explain)
+          .excludes(considers);
+  command.add_plot("--plot", options->plot, "write the front of --memory-front to this SVG file")
+      .needs(front);
   command.add_flag("--json", options->json,
                    "print JSON: the plan (also with --output), or the result of --emit, --explain, "
                    "--consider-compression or --memory-front");

@@ -10,10 +10,18 @@
 #include "cli/output.hpp"
 
 namespace cli {
+
+std::string pace(std::size_t done, std::size_t left, double seconds) {
+  if (done == 0) return "";
+  const double rate = static_cast<double>(done) / seconds;
+  return fmt::format(", {:.3g} a second, about {:.0f} s left", rate, static_cast<double>(left) / rate);
+}
+
 namespace {
 
-std::string text(const scenarios::Progress& progress) {
-  std::string out = fmt::format("{} of {} simulations", progress.done, progress.total);
+std::string text(const scenarios::Progress& progress, double seconds) {
+  std::string out = fmt::format("{} of {} simulations{}", progress.done, progress.total,
+                                pace(progress.done, progress.total - progress.done, seconds));
   if (progress.samples > 0)
     out += fmt::format(", sample {} of {} of the next interval", progress.samples_done, progress.samples);
   return out;
@@ -51,7 +59,8 @@ void ProgressLine::operator()(const scenarios::Progress& progress) {
   if (!is_terminal_ || now - begun_ < kPatience) return;
   if (!is_done && now - shown_ < kRefresh) return;
   shown_ = now;
-  fmt::print(stderr, "\r\033[K{}", is_done ? "" : text(progress));
+  fmt::print(stderr, "\r\033[K{}",
+             is_done ? "" : text(progress, std::chrono::duration<double>(now - begun_).count()));
   std::fflush(stderr);
 }
 

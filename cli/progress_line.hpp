@@ -11,6 +11,10 @@
 
 namespace cli {
 
+/// How many were done each second, and how long the rest takes at that pace: ", 12.5 a second, about 4 s
+/// left".
+std::string pace(std::size_t done, std::size_t left, double seconds);
+
 /// Counts finished simulations in one line on stderr. Appears only on a terminal, after half a second.
 class ProgressLine {
  public:

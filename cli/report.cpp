@@ -43,10 +43,11 @@ report::Report collect(const std::string& path, const Options& options) {
   const core::Field file = core::Field::load(path);
   check_is_scenario(file, options.input);
   const std::string format = file.at("format").one_of(
-      {"fusewise.scenario", "fusewise.results", "fusewise.accuracy", "fusewise.comparison"});
+      {"fusewise.scenario", "fusewise.results", "fusewise.accuracy", "fusewise.comparison", "fusewise.fit"});
   if (format == "fusewise.results") return report::of_results(file);
   if (format == "fusewise.accuracy") return report::of_accuracy(file);
   if (format == "fusewise.comparison") return report::of_comparison(file);
+  if (format == "fusewise.fit") return report::of_fit(file);
   const scenarios::Scenario scenario = scenarios::read_scenario(file);
   return report::of_scenario(scenario, {.workers = options.workers,
                                         .schedule = chosen_schedule(options.schedule, scenario),
@@ -58,8 +59,8 @@ void write_report(const Options& options) {
   const std::string page = report::page(collected.title, collected.data);
   core::write_file(options.output, page);
   print_warnings(collected.warnings);
-  print(printable_lines(fmt::format("{}: {:.0f} kB, opens in any browser\n", options.output,
-                                    static_cast<double>(page.size()) / 1e3)));
+  print(printable_lines(fmt::format("{}: {:.1f} MB, opens in any browser\n", options.output,
+                                    static_cast<double>(page.size()) / 1e6)));
 }
 
 }  // namespace
@@ -72,11 +73,11 @@ void add_report(const Command& program) {
       "Example: fusewise report scenarios/resnet50-v100.json -o report.html\n"
       "         fusewise report trace.json --plan job.plan.json");
   command
-      .add_option(
-          "FILE", options->input,
-          "a fusewise.scenario file or the name of a bundled one, which is simulated and planned; "
-          "results of simulate --json, of compare --json or of a suite (fusewise.accuracy); or a trace "
-          "of the PyTorch profiler, or a folder with those of all ranks, beside its prediction")
+      .add_option("FILE", options->input,
+                  "a fusewise.scenario file or the name of a bundled one, which is simulated and planned; "
+                  "results of simulate --json, compare --json, fit --json or of a suite (fusewise.accuracy); "
+                  "or a trace "
+                  "of the PyTorch profiler, or a folder with those of all ranks, beside its prediction")
       .required();
   command.add_output("-o,--output", options->output, "the HTML file").show_default();
   add_plan_options(command, options->workers, "the knee of the scaling curve", options->schedule);

@@ -12,7 +12,6 @@
 #include "cli/progress_line.hpp"
 #include "core/errors.hpp"
 #include "core/files.hpp"
-#include "planner/scenarios/plot.hpp"
 #include "planner/scenarios/results_text.hpp"
 #include "planner/scenarios/run.hpp"
 
@@ -27,7 +26,6 @@ struct Options {
   std::string timeline;
   std::int64_t timeline_workers = 0;
   std::vector<std::int64_t> timeline_of;  ///< workers
-  std::string plot;
   std::vector<std::string> what_if;
   std::int64_t samples = 0;
 };
@@ -72,7 +70,6 @@ void simulate(const Options& options) {
   std::vector<core::FileText> files;
   if (!options.output.empty()) files.push_back({options.output, rows});
   if (!options.timeline.empty()) files.push_back({options.timeline, timeline});
-  if (!options.plot.empty()) files.push_back({options.plot, scenarios::scaling_plot(results)});
   core::write_files(files);
   print_warnings(results.warnings);
   print(options.json || options.csv ? rows : results_table(results));
@@ -83,7 +80,9 @@ void simulate(const Options& options) {
 void add_simulate(const Command& program) {
   auto options = std::make_shared<Options>();
   const Command command = program.add_command("simulate", "Simulate the schedules of a scenario");
-  command.footer("Example: fusewise simulate scenarios/googlenet-k80.json --plot scaling.svg");
+  command.footer(
+      "Example: fusewise simulate scenarios/googlenet-k80.json --what-if bandwidth=2\n"
+      "For charts: fusewise report scenarios/googlenet-k80.json");
   command
       .add_option("SCENARIO", options->scenario,
                   "a fusewise.scenario file, or a name that 'fusewise show scenarios' lists")
@@ -122,7 +121,6 @@ void add_simulate(const Command& program) {
                   "simulations for each prediction interval, where the inputs have a spread (default: 40 to "
                   "200, or no interval where a simulation is large)")
       .check(range<std::int64_t>(planner::kMinSamples, 10'000));
-  command.add_plot("--plot", options->plot, "write a scaling plot (SVG) to this file");
   command.on_run([options] { simulate(*options); });
 }
 

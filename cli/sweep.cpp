@@ -21,6 +21,7 @@
 #include "cli/commands.hpp"
 #include "cli/input.hpp"
 #include "cli/output.hpp"
+#include "cli/progress_line.hpp"
 #include "core/errors.hpp"
 #include "core/file_guard.hpp"
 #include "core/files.hpp"
@@ -72,14 +73,15 @@ void check_output(const Options& options) {
 }
 
 /// Counts finished points on a terminal, and prints the speed at the end.
-class ProgressLine {
+class PointsLine {
  public:
-  void show(std::size_t done, std::size_t total) {
+  void show(std::size_t done, std::size_t earlier, std::size_t total) {
     constexpr auto kRefresh = std::chrono::milliseconds(300);
     const Clock::time_point now = Clock::now();
     if (!is_terminal_ || now - shown_ < kRefresh) return;
     shown_ = now;
-    fmt::print(stderr, "\r{} of {} points, {:.1f} s\033[K", done, total, seconds());
+    fmt::print(stderr, "\r{} of {} points{}\033[K", done, total,
+               pace(done - earlier, total - done, seconds()));
     std::fflush(stderr);
   }
 
@@ -116,7 +118,7 @@ class ResultCollector {
   void add(sweep::Finished finished) {
     if (journal_) journal_->add(finished);
     keep(std::move(finished));
-    progress_.show(done_, rows_.size());
+    progress_.show(done_, earlier_, rows_.size());
   }
 
   /// The points that no earlier run has finished.
@@ -164,7 +166,7 @@ class ResultCollector {
   std::vector<std::optional<sweep::Record>> rows_;
   std::size_t earlier_ = 0;
   std::size_t done_ = 0;
-  ProgressLine progress_;
+  PointsLine progress_;
 };
 
 /// One thread per core; one per process with mpirun, which starts a process for each core.

@@ -11,6 +11,7 @@
 #include "cli/commands.hpp"
 #include "cli/input.hpp"
 #include "cli/output.hpp"
+#include "cli/progress_line.hpp"
 #include "cli/validate_live.hpp"
 #include "cli/validate_suite.hpp"
 #include "core/errors.hpp"
@@ -35,7 +36,12 @@ void reproduce_papers(const Options& options) {
   if (std::filesystem::is_directory(options.what, error)) files = validate::paper_files(options.what);
   std::vector<validate::PaperResult> results;
   results.reserve(files.size());
-  for (const auto& file : files) results.push_back(validate::reproduce(validate::load_paper(file)));
+  StepLine progress(files.size());
+  for (const auto& file : files) {
+    progress.next(file.filename().string());
+    results.push_back(validate::reproduce(validate::load_paper(file)));
+  }
+  progress.end();
   if (!options.output.empty()) core::write_file(options.output, validate::papers_page(results));
   print(options.json ? validate::papers_json(results) : validate::papers_table(results));
   const std::vector<std::string> faults = validate::faults(results);

@@ -16,6 +16,7 @@
 #include "cli/input.hpp"
 #include "cli/measure_ranks.hpp"
 #include "cli/output.hpp"
+#include "cli/progress_line.hpp"
 #include "collectives/transport/rendezvous.hpp"
 #include "collectives/transport/transport.hpp"
 #include "core/errors.hpp"
@@ -102,6 +103,14 @@ live::Place place_of(const Options& options, std::uint32_t workers) {
   return place;
 }
 
+/// The order in which a plan sends tensors.
+std::vector<std::string> tensor_order(const planner::PlanFile& plan) {
+  std::vector<std::string> out;
+  for (const planner::PlanGroup& group : plan.groups)
+    out.insert(out.end(), group.tensors.begin(), group.tensors.end());
+  return out;
+}
+
 /// Replaces the profile by that of --profile or --layers, if given.
 void set_profile(const Options& options, live::RunSpec& spec) {
   if (!options.profile.empty()) spec.profile = core::read_profile(Field::load(options.profile));
@@ -132,6 +141,7 @@ live::RunSpec spec_of_plan(const Options& options, const Field& file) {
   spec.conditions.data_types = plan.data_types;
   spec.workers = options.workers > 0 ? options.workers : static_cast<std::uint32_t>(plan.workers);
   set_profile(options, spec);
+  if (spec.layers) live::order_tensors(spec.profile, tensor_order(plan));
   return spec;
 }
 
@@ -241,6 +251,8 @@ void run_live(const Options& given_options, const Field& file, bool json, const 
   const std::unique_ptr<live::WorkerGroup> worker_group =
       worker_group_of(options, all.front().workers, given);
   print_warnings(worker_group->take_warnings());
+  StepLine progress(1 + all.size());
+  if (worker_group->is_first()) progress.next("calibration");
   const live::Calibration calibration = live::calibrate(*worker_group, all);
   Outcome out;
   for (const live::RunSpec& spec : all) out.predictions.push_back(live::predict(spec, calibration));
@@ -250,10 +262,12 @@ void run_live(const Options& given_options, const Field& file, bool json, const 
     core::write_file(prediction_file, predictions.text());
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
+    if (worker_group->is_first()) progress.next(all[i].name);
     out.records.push_back(live::execute(*worker_group, all[i], calibration, out.predictions[i]));
     out.comparisons.push_back(
         live::compare(all[i], calibration.profile, out.predictions[i], out.records.back()));
   }
+  progress.end();
   print_warnings(worker_group->take_warnings());
   if (!worker_group->is_first()) return;
   const std::string report = live::comparisons_json(out.comparisons, calibration.where);

@@ -43,16 +43,17 @@ void each_link(fs::path file, Use use) {
   }
 }
 
-/// A regular file, or the folder and the name under which it would be made.
+/// A regular file, under whatever name, such as that of its descriptor; or the folder and the name under
+/// which it would be made.
 using FileId = std::tuple<dev_t, ino_t, std::string>;
 
 std::optional<FileId> id_of(const fs::path& file) {
   struct stat status = {};
-  if (is_special(file)) return std::nullopt;
   if (::stat(file.c_str(), &status) == 0) {
     if (!S_ISREG(status.st_mode)) return std::nullopt;
     return FileId(status.st_dev, status.st_ino, "");
   }
+  if (is_open_file(file)) return std::nullopt;
   const fs::path target = link_target(file);
   if (::stat(folder_of(target).c_str(), &status) != 0) return std::nullopt;
   return FileId(status.st_dev, status.st_ino, target.filename().string());
@@ -86,7 +87,8 @@ void add_output(const std::string& name, const fs::path& file) {
   if (guard == nullptr) return;
   const std::lock_guard lock(guard->mutex_);
   for (const auto& [other, output] : guard->outputs_)
-    if (is_same_file(output, file)) refuse(name, "the one of " + other);
+    if (!is_special(file) && !is_special(output) && is_same_file(output, file))
+      refuse(name, "the one of " + other);
   guard->outputs_.emplace_back(name, file);
 }
 

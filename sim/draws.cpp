@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <limits>
 
+#include "sim/wide.hpp"
+
 namespace sim {
 namespace {
 
@@ -160,10 +162,12 @@ double normal_quantile(double chance) {
 constexpr std::size_t kBlock = 256;  // fits the first-level cache
 
 /// Computes the values for those of `bits` that lie outside the central region.
-void draw_tails(std::span<const std::uint64_t> bits, std::array<double, kBlock>& z) {
-  std::array<std::uint16_t, kBlock> at{};
-  std::array<double, kBlock> offsets{};
-  std::array<double, kBlock> r{};
+[[gnu::always_inline]] inline void draw_tails(std::span<const std::uint64_t> bits,
+                                              std::array<double, kBlock>& z) {
+  // Not initialised, which would take longer than a few draws.
+  std::array<std::uint16_t, kBlock> at;
+  std::array<double, kBlock> offsets;
+  std::array<double, kBlock> r;
   std::size_t count = 0;
   for (std::size_t i = 0; i < bits.size(); ++i) {
     offsets[count] = uniform_by_bits(bits[i]) - 0.5;
@@ -174,12 +178,20 @@ void draw_tails(std::span<const std::uint64_t> bits, std::array<double, kBlock>&
     const double chance = offsets[i] + 0.5;  // exact
     r[i] = std::sqrt(-near_log(offsets[i] < 0 ? chance : 1 - chance));
   }
-  std::array<double, kBlock> tail{};
+  std::array<double, kBlock> tail;
   for (std::size_t i = 0; i < count; ++i) tail[i] = kTail.at(r[i] - 1.6);
   for (std::size_t i = 0; i < count; ++i) {
     const double outside = r[i] <= 5 ? tail[i] : kFarTail.at(r[i] - 5);
     z[at[i]] = offsets[i] < 0 ? -outside : outside;
   }
+}
+
+/// Loops without branches, which compilers vectorize; values outside the central region are computed again.
+FUSEWISE_WIDE void draw_block(const std::uint64_t* bits, double sigma, double* factors, std::size_t count) {
+  std::array<double, kBlock> z;
+  for (std::size_t i = 0; i < count; ++i) z[i] = central_quantile(uniform_by_bits(bits[i]) - 0.5);
+  draw_tails({bits, count}, z);
+  for (std::size_t i = 0; i < count; ++i) factors[i] = near_exp(sigma * z[i] - sigma * sigma / 2);
 }
 
 }  // namespace
@@ -203,15 +215,9 @@ double longest_lognormal(double sigma) {
 
 void lognormal_mean_one(std::span<const std::uint64_t> bits, double sigma, std::span<double> factors) {
   assert(bits.size() == factors.size() && sigma <= 10);
-  std::array<double, kBlock> z{};
   for (std::size_t from = 0; from < bits.size(); from += kBlock) {
     const std::size_t count = std::min(kBlock, bits.size() - from);
-    const std::span<const std::uint64_t> block = bits.subspan(from, count);
-    // Loops without branches, which compilers vectorize; values outside the central region are computed
-    // again.
-    for (std::size_t i = 0; i < count; ++i) z[i] = central_quantile(uniform_by_bits(block[i]) - 0.5);
-    draw_tails(block, z);
-    for (std::size_t i = 0; i < count; ++i) factors[from + i] = near_exp(sigma * z[i] - sigma * sigma / 2);
+    draw_block(bits.data() + from, sigma, factors.data() + from, count);
   }
 }
 

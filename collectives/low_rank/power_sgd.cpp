@@ -37,6 +37,11 @@ struct Plain {
   std::size_t elements = 0;
 };
 
+/// The rank of the approximation of a tensor.
+std::size_t rank_of(const Matrix& tensor, const PowerSgdOptions& options) {
+  return std::min({options.rank, tensor.rows, tensor.columns});
+}
+
 struct Layout {
   std::vector<Approximated> approximated;
   std::vector<Plain> plain;
@@ -49,7 +54,7 @@ Layout layout_of(std::span<const Matrix> tensors, const PowerSgdOptions& options
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Matrix& tensor = tensors[i];
     if (is_approximated(tensor, options)) {
-      const std::size_t rank = std::min({options.rank, tensor.rows, tensor.columns});
+      const std::size_t rank = rank_of(tensor, options);
       out.approximated.push_back({.tensor = tensor,
                                   .rank = rank,
                                   .at = out.elements,
@@ -163,7 +168,7 @@ void refuse(const char* what) { throw std::invalid_argument(std::string("power_s
 }  // namespace
 
 bool is_approximated(const Matrix& tensor, const PowerSgdOptions& options) {
-  const auto sent = static_cast<double>((tensor.rows + tensor.columns) * options.rank);
+  const auto sent = static_cast<double>((tensor.rows + tensor.columns) * rank_of(tensor, options));
   return sent * options.min_compression_rate < static_cast<double>(tensor.elements());
 }
 

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "core/limits.hpp"
 #include "core/model/block.hpp"
 #include "core/model/draft.hpp"
 #include "core/model/kinds.hpp"
@@ -16,7 +17,6 @@ namespace core {
 namespace {
 
 constexpr std::size_t kMaxLayers = 20'000;
-constexpr std::int64_t kMaxElementsInAll = 1'000'000'000'000'000;
 constexpr int kDeepest = 100;
 
 /// A namespace of layer names: the layers of a named block, or of the file.

@@ -285,6 +285,7 @@ std::vector<Compressor> candidates(const Setting& setting, const Schedule& sched
     const Compressor compressor = built_in_compressor(known.name);
     const bool summable = compressor.collective == core::CollectiveKind::all_reduce;
     if ((halves && !summable) || (summable && !wide)) continue;
+    if (compressor.low_rank && (halves || !has_shapes(*setting.workload.profile))) continue;
     const bool is_known = std::any_of(out.begin(), out.end(), [&](Compressor other) {
       other.name = compressor.name;
       return other == compressor;

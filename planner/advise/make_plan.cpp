@@ -3,7 +3,6 @@
 #include <algorithm>
 
 namespace planner {
-namespace {
 
 PlanGroup plan_group(const Workload& workload, const Group& group,
                      const std::vector<TransferCost>& transfers) {
@@ -21,18 +20,19 @@ PlanGroup plan_group(const Workload& workload, const Group& group,
   return out;
 }
 
-}  // namespace
+PipelineOptions without_level(PipelineOptions options, const TransferCost& transfer) {
+  if (!options.shard_level) return options;
+  options.shard_level.reset();
+  if (transfer.is_replicated()) options.shard_workers = transfer.workers();
+  return options;
+}
 
 PlanFile make_plan(const Setting& setting, const Schedule& schedule, const Run& run) {
   PlanFile plan;
   plan.model = setting.workload.profile->model;
   plan.workers = setting.costs.workers();
   plan.pipeline = schedule.pipeline->name;
-  plan.options = schedule.options;
-  if (plan.options.shard_level) {  // a plan goes where levels have no names
-    plan.options.shard_level.reset();
-    if (run.transfers.front().is_replicated()) plan.options.shard_workers = run.transfers.front().workers();
-  }
+  plan.options = without_level(schedule.options, run.transfers.front());
   plan.all_reduce = setting.costs.algorithm();
   plan.compressor = schedule.compressor;
   plan.data_types = setting.conditions.data_types;

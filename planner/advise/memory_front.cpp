@@ -1,25 +1,25 @@
 #include "planner/advise/memory_front.hpp"
 
 #include <algorithm>
-#include <array>
+#include <cassert>
 #include <limits>
+#include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "planner/advise/memory_bound.hpp"
 #include "planner/choose/fusion/blocks.hpp"
 #include "planner/choose/fusion/whole_layers.hpp"
-#include "planner/cost/least_rate.hpp"
 #include "planner/run/memory.hpp"
 #include "planner/run/metrics.hpp"
 #include "planner/run/simulated.hpp"
 
 namespace planner {
 namespace {
-
-using core::CollectiveKind;
 
 /// A plan before it is simulated. Groups are given by the units in each, in backward order.
 struct Shape {
@@ -52,48 +52,19 @@ void check(const Setting& setting, const Schedule& schedule) {
     throw Unsupported("a schedule that shards parameters", std::string(schedule.pipeline->name),
                       "/schedules");
   if (!setting.conditions.memory) throw Unsupported("the key memory", "none", "/memory");
+  check_activations(*setting.workload.profile);
   if (setting.conditions.workers_differ())
     throw Unsupported("workers that are alike", "jitter, failures or collectives rank by rank", "/memory");
   if (setting.costs.workers() == 1) throw Unsupported("at least 2 workers", "1");
 }
 
-/// Lower bounds of the iteration by what may be held.
-class Bound {
- public:
-  Bound(const Setting& setting, const Schedule& schedule, std::int64_t lasting)
-      : setting_(setting), transfers_(make_transfers(setting, schedule)), lasting_(lasting) {
-    Schedule keeping = schedule;
-    keeping.options.reshard_after_forward = false;
-    keeping.options.kept_groups.reset();
-    of_all_us_ = lower_bound_us(request_of(setting, keeping));
-  }
-
-  /// Kept parameters are all held when backward begins, so everything beyond this memory is gathered again.
-  double us(std::int64_t memory) const {
-    const TransferCost& transfer = transfers_.front();
-    const std::int64_t dense = setting_.workload.bytes();
-    const double gathered = transfer.wire_bytes(CollectiveKind::all_gather, dense);
-    const double again = std::max(0.0, gathered - static_cast<double>(memory - lasting_));
-    const auto batches = static_cast<double>(setting_.conditions.accumulation_steps);
-    const Extras& extras = setting_.extras;
-    const double channel_us =
-        batches * per_byte(CollectiveKind::all_gather, gathered) * (gathered + again) +
-        per_byte(CollectiveKind::reduce_scatter, transfer.wire_bytes(CollectiveKind::reduce_scatter, dense)) *
-            transfer.wire_bytes(CollectiveKind::reduce_scatter, dense);
-    return std::max(of_all_us_,
-                    channel_us + sim::to_us(extras.read + extras.lars + extras.lars_gather + extras.update));
-  }
-
- private:
-  double per_byte(CollectiveKind kind, double bytes) const {
-    return least_us_per_byte(transfers_.front().costs().of(kind).curve, bytes);
-  }
-
-  const Setting& setting_;
-  std::vector<TransferCost> transfers_;
-  std::int64_t lasting_;
-  double of_all_us_ = 0;
-};
+/// A lower bound for groups of any tensors, without a cap.
+double bound_of_all_us(const Setting& setting, const Schedule& schedule) {
+  Schedule keeping = schedule;
+  keeping.options.reshard_after_forward = false;
+  keeping.options.kept_groups.reset();
+  return lower_bound_us(request_of(setting, keeping));
+}
 
 class Search {
  public:
@@ -107,13 +78,18 @@ class Search {
   MemoryFront run() && {
     out_.workers = setting_.costs.workers();
     out_.is_exact = units_.size() <= kAllOf;
-    if (out_.is_exact)
+    if (out_.is_exact) {
       try_all();
-    else
+    } else {
+      if (units_.size() <= kMaxBounded) bound_.emplace(setting_, transfers_.front(), units_);
+      of_all_us_ = bound_of_all_us(setting_, schedule_);
+      if (bound_) try_relaxed();
+      try_plain();
       improve();
-    const Bound bound(setting_, schedule_, lasting_);
+    }
+    leave_out_alike();
     for (auto& [shape, plan] : front_) {
-      plan.lower_bound_us = std::min(plan.iteration_us, bound.us(plan.peak_bytes));
+      plan.lower_bound_us = out_.is_exact ? plan.iteration_us : bound_us(plan);
       out_.plans.push_back(std::move(plan));
     }
     choose_plan();
@@ -123,6 +99,7 @@ class Search {
  private:
   static constexpr std::size_t kAllOf = 6;  // units of which all plans are tried, 3456 with 6
   static constexpr std::int64_t kMaxLooks = 600;
+  static constexpr std::size_t kMaxBounded = 100;  // units for which the relaxation is solved
 
   std::uint32_t unit_count() const { return static_cast<std::uint32_t>(units_.size()); }
 
@@ -142,22 +119,63 @@ class Search {
     }
   }
 
-  /// Plain plans first, then changes of those that are the best so far, until nothing is new or the looks are
-  /// used up.
-  void improve() {
-    for (std::uint32_t size = 1; size <= unit_count(); size = size < 8 ? size + 1 : 2 * size)
-      for (const std::uint32_t ahead : {1U, 2U})
-        for (const std::uint32_t kept : {0U, 1U, unit_count()}) look(in_runs(size, ahead, kept));
+  double bound_us(const ShardedPlan& plan) {
+    const auto [at, is_new] = bounds_us_.emplace(plan.peak_bytes, of_all_us_);
+    if (is_new && bound_) {
+      double relaxed_us = std::numeric_limits<double>::max();
+      for (const RelaxedPlan& each : bound_->best(plan.peak_bytes))
+        relaxed_us = std::min(relaxed_us, sim::to_us(each.time));
+      at->second = std::max(at->second, relaxed_us);
+    }
+    assert(at->second <= plan.iteration_us * (1 + 1e-9));
+    return std::min(plan.iteration_us, at->second);  // equal times may be rounded differently
+  }
+
+  /// Plans that are best if nothing but the relaxation counts, for caps from none to what the least plan
+  /// takes, ever closer to one another.
+  void try_relaxed() {
+    constexpr double kSteps = 0.8;
+    constexpr double kLast = 0.01;
+    const std::int64_t least = bound_->least_memory();
+    std::int64_t most = std::numeric_limits<std::int64_t>::max();
+    for (double share = 1; share > kLast; share *= kSteps) {
+      const std::int64_t cap =
+          share == 1 ? most : least + static_cast<std::int64_t>(share * static_cast<double>(most - least));
+      const std::vector<RelaxedPlan> plans = bound_->best(cap);
+      if (plans.empty()) break;
+      for (const RelaxedPlan& plan : plans)
+        for (const std::uint32_t ahead : {1U, 2U})
+          look({plan.units, plan.gathers_ahead ? ahead : 0, plan.gathers_ahead_in_backward ? ahead : 0,
+                plan.kept});
+      if (share == 1) most = front_.back().second.peak_bytes;
+    }
+  }
+
+  /// Groups of equal numbers of units.
+  void try_plain() {
+    for (std::uint32_t size = 1; size <= unit_count(); size *= 2)
+      for (const std::uint32_t ahead : {0U, 1U})
+        for (const std::uint32_t kept : {0U, 1U}) look(in_runs(size, ahead, kept));
     look(in_runs(unit_count(), 1, 1));  // whose shares are rounded up least
+  }
+
+  /// Changes those of the best so far that are farthest above their bound, until all are near it, nothing is
+  /// new, or the looks are used up.
+  void improve() {
+    constexpr double kNear = 1.002;
     std::set<Shape> changed;
-    for (bool is_new = true; is_new && out_.looked_at < kMaxLooks;) {
-      is_new = false;
-      const std::vector<std::pair<Shape, ShardedPlan>> best = front_;
-      for (const auto& [shape, plan] : best) {
-        if (!changed.insert(shape).second) continue;
-        is_new = true;
-        for (const Shape& other : changes(shape)) look(other);
+    while (out_.looked_at < kMaxLooks) {
+      const Shape* farthest = nullptr;
+      double most = kNear;
+      for (const auto& [shape, plan] : front_) {
+        const double above = plan.iteration_us / bound_us(plan);
+        if (above <= most || changed.contains(shape)) continue;
+        most = above;
+        farthest = &shape;
       }
+      if (farthest == nullptr) return;
+      changed.insert(*farthest);
+      for (const Shape& other : changes(*farthest)) look(other);
     }
   }
 
@@ -186,7 +204,9 @@ class Search {
     for (const std::uint32_t kept :
          {shape.kept - 1, shape.kept + 1, shape.kept / 2, (shape.kept + groups) / 2})
       if (kept <= groups) add([&](Shape& other) { other.kept = kept; });
-    for (const std::uint32_t group : {0U, groups / 2, groups - 1}) change_group(shape, group, add);
+    constexpr std::uint32_t kChanged = 16;  // of more groups these many, evenly spread
+    for (std::uint32_t i = 0; i < std::min(groups, kChanged); ++i)
+      change_group(shape, groups <= kChanged ? i : i * (groups - 1) / (kChanged - 1), add);
     return out;
   }
 
@@ -236,16 +256,7 @@ class Search {
     const Memory memory = memory_of(setting_, simulated, simulated.timeline);
     plan.peak_bytes = total(memory.peak.bytes);
     out_.has_activations = memory.peak.has_activations;
-    lasting_ = std::min(lasting_, lasting_of(memory));
     keep(shape, std::move(plan));
-  }
-
-  static std::int64_t lasting_of(const Memory& memory) {
-    const MemoryBytes& bytes = memory.peak.bytes;
-    std::int64_t out = 0;
-    for (const MemoryPart part : {MemoryPart::parameters, MemoryPart::master, MemoryPart::optimizer})
-      out += bytes[static_cast<std::size_t>(part)];
-    return out;
   }
 
   /// Keeps the plan unless one that is known is as good in both; drops those that it beats.
@@ -261,6 +272,18 @@ class Search {
       return known.second.peak_bytes > plan.peak_bytes;
     });
     front_.insert(place, {shape, std::move(plan)});
+  }
+
+  /// Leaves out plans that take longer and save less than a ten-thousandth of the memory, as shares that are
+  /// rounded up do.
+  void leave_out_alike() {
+    constexpr std::int64_t kAlike = 10'000;
+    if (out_.is_exact) return;
+    for (std::size_t i = front_.size() - 1; i-- > 0;) {
+      const std::int64_t bytes = front_[i + 1].second.peak_bytes;
+      if (bytes - front_[i].second.peak_bytes < bytes / kAlike)
+        front_.erase(front_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
   }
 
   void choose_plan() {
@@ -282,7 +305,9 @@ class Search {
   MemoryFront out_;
   std::vector<std::pair<Shape, ShardedPlan>> front_;  // by growing memory
   std::set<Shape> seen_;
-  std::int64_t lasting_ = std::numeric_limits<std::int64_t>::max();
+  std::optional<MemoryBound> bound_;
+  double of_all_us_ = 0;
+  std::map<std::int64_t, double> bounds_us_;  // by memory
 };
 
 }  // namespace

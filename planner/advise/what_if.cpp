@@ -132,7 +132,7 @@ std::vector<TransferCost> changed(const std::vector<TransferCost>& transfers, co
     if (transfer.compressor.sparse)
       transfer.compressor.sparse->recompute_selection =
           changed(transfer.compressor.sparse->recompute_selection, change);
-    out.emplace_back(*setting.network, setting.costs.workers(), std::move(transfer), setting.slowdown);
+    out.push_back(cost_of(setting, std::move(transfer)));
   }
   return out;
 }

@@ -30,7 +30,7 @@ class ByLayerModel final : public IterationModel {
     for (const Group& part : partitions_of(workload, spec_.options.partition_bytes))
       channel = sim::after(channel, sim::after(sim::from_us(spec_.options.negotiation_us),
                                                spec_.transfers[part.transfer].time(
-                                                   CollectiveKind::all_reduce, bytes_of(workload, part))));
+                                                   CollectiveKind::all_reduce, payload_of(workload, part))));
     return std::max(compute + extras.update, channel);
   }
 

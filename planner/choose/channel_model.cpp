@@ -67,9 +67,10 @@ class ChannelProblem {
   }
 
   Step step(std::uint32_t begin, std::uint32_t end, std::uint32_t transfer, Time tick = {}) const {
-    const std::int64_t bytes = bytes_between(spec_.workload, begin, end);
-    return {
-        .end = end, .tick = tick, .cost = spec_.transfers[transfer].cost(CollectiveKind::all_reduce, bytes)};
+    const Payload payload = payload_between(spec_.workload, begin, end);
+    return {.end = end,
+            .tick = tick,
+            .cost = spec_.transfers[transfer].cost(CollectiveKind::all_reduce, payload)};
   }
 
   State extend(const State& state, const Step& step) const {

@@ -12,8 +12,7 @@ using sim::Time;
 std::vector<TransferCost> costs_in(const Setting& setting, const std::vector<TransferCost>& transfers) {
   std::vector<TransferCost> out;
   out.reserve(transfers.size());
-  for (const TransferCost& cost : transfers)
-    out.emplace_back(*setting.network, setting.costs.workers(), cost.transfer(), setting.slowdown);
+  for (const TransferCost& cost : transfers) out.push_back(cost_of(setting, cost.transfer()));
   return out;
 }
 

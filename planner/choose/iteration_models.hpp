@@ -22,9 +22,12 @@ std::unique_ptr<IterationModel> channel_model(const IterationSpec& spec, bool af
 /// before it. Exact except for slow-down with overlapped gathers or with decoding.
 std::unique_ptr<IterationModel> two_phase_model(const IterationSpec& spec, bool overlap_gather);
 
-/// Two phases with all-gathers that wait for forward: simulated; the bound is that of gathers that do not
-/// wait.
+/// Two phases with all-gathers that wait for forward. Exact where one is issued ahead, nothing is coded and
+/// nothing slows down; otherwise simulated, and the bound is that of gathers that do not wait.
 std::unique_ptr<IterationModel> waiting_gathers_model(const IterationSpec& spec);
+
+/// The exact case of waiting_gathers_model().
+std::unique_ptr<IterationModel> one_gather_ahead_model(const IterationSpec& spec);
 
 /// All-gathers before the passes of each micro-batch, reduce-scatters during backward: simulated.
 std::unique_ptr<IterationModel> sharded_model(const IterationSpec& spec);

@@ -17,7 +17,7 @@ double max_us(const Workload& workload, const TransferCost& transfer, Collective
   const CollectiveCost& cost = transfer.costs_of(transfer.carrier(kind)).of(transfer.carrier(kind));
   const bool is_closed = !cost.is_measured && transfer.transfer().compressor.is_none();
   return is_closed ? (count - 1) * cost.curve.startup_us() + cost.curve.us(bytes)
-                   : count * transfer.max_us(kind, workload.bytes());
+                   : count * transfer.max_us(kind, payload_of_all(workload));
 }
 
 /// Throws Unsupported if some grouping could reach half of the range of sim::Time, or one kind of collective

@@ -9,16 +9,23 @@ using sim::Time;
 
 namespace {
 
-/// The growth of a cost with bytes.
+/// The growth of a cost with what a group carries.
 struct Growth {
   bool longer_costs_more = false;
   double saved_by_merging_us = -1;  ///< negative if two groups may cost less than one
 };
 
+/// Whether one group with its cheapest transfer can be compared with two with theirs: not where a transfer's
+/// cost depends on more than bytes, as each of the two may be cheap with another transfer.
+bool depends_on_bytes(const IterationSpec& spec) {
+  return spec.transfers.size() == 1 || std::ranges::none_of(spec.transfers, &TransferCost::depends_on_shapes);
+}
+
 Growth growth_on_channel(const IterationSpec& spec, CollectiveKind kind) {
   Growth out = {.longer_costs_more = longer_costs_more(spec, kind), .saved_by_merging_us = 1e300};
   for (const TransferCost& transfer : spec.transfers)
     out.saved_by_merging_us = std::min(out.saved_by_merging_us, transfer.saved_on_channel_us(kind));
+  if (!depends_on_bytes(spec)) out.saved_by_merging_us = -1;
   return out;
 }
 
@@ -40,9 +47,9 @@ Time min_in_groups(Time whole, std::uint32_t gradients, double saved_us) {
 template <typename Cost>
 auto by_best_transfer(const IterationSpec& spec, Cost cost) {
   return [&spec, cost](std::uint32_t begin, std::uint32_t end) {
-    const std::int64_t bytes = bytes_between(spec.workload, begin, end);
+    const Payload payload = payload_between(spec.workload, begin, end);
     Time out = Time::max();
-    for (const TransferCost& transfer : spec.transfers) out = std::min(out, cost(transfer, bytes));
+    for (const TransferCost& transfer : spec.transfers) out = std::min(out, cost(transfer, payload));
     return out;
   };
 }
@@ -58,7 +65,7 @@ std::vector<Time> min_by_transfer(const IterationSpec& spec, const Growth& growt
   return out;
 }
 
-Time encode_time(const TransferCost& transfer, std::int64_t bytes) { return transfer.encode(bytes); }
+Time encode_time(const TransferCost& transfer, const Payload& payload) { return transfer.encode(payload); }
 
 }  // namespace
 
@@ -83,15 +90,16 @@ bool coding_grows(const IterationSpec& spec) {
 }
 
 bool merging_saves_code(const IterationSpec& spec) {
-  return std::all_of(spec.transfers.begin(), spec.transfers.end(), [](const TransferCost& transfer) {
-    return transfer.coding_grows() && transfer.merging_saves_code();
-  });
+  return depends_on_bytes(spec) &&
+         std::all_of(spec.transfers.begin(), spec.transfers.end(), [](const TransferCost& transfer) {
+           return transfer.coding_grows() && transfer.merging_saves_code();
+         });
 }
 
 std::vector<Time> min_channel_time(const IterationSpec& spec, CollectiveKind kind) {
   return min_by_transfer(
       spec, growth_on_channel(spec, kind),
-      [kind](const TransferCost& transfer, std::int64_t bytes) { return transfer.time(kind, bytes); });
+      [kind](const TransferCost& transfer, const Payload& payload) { return transfer.time(kind, payload); });
 }
 
 std::vector<Time> min_encoding(const IterationSpec& spec) {
@@ -101,22 +109,23 @@ std::vector<Time> min_encoding(const IterationSpec& spec) {
 
 std::vector<Time> min_decoding(const IterationSpec& spec) {
   if (!any_decodes(spec)) return std::vector<Time>(spec.workload.gradients.size() + 1);
-  return min_by_transfer(spec, growth_in_code(spec), [](const TransferCost& transfer, std::int64_t bytes) {
-    return transfer.decode(bytes);
-  });
+  return min_by_transfer(
+      spec, growth_in_code(spec),
+      [](const TransferCost& transfer, const Payload& payload) { return transfer.decode(payload); });
 }
 
 std::vector<Time> min_coding(const IterationSpec& spec) {
-  return min_by_transfer(spec, growth_in_code(spec), [](const TransferCost& transfer, std::int64_t bytes) {
-    return transfer.encode(bytes) + transfer.decode(bytes);
-  });
+  return min_by_transfer(spec, growth_in_code(spec),
+                         [](const TransferCost& transfer, const Payload& payload) {
+                           return transfer.encode(payload) + transfer.decode(payload);
+                         });
 }
 
 std::vector<Time> min_mix(const IterationSpec& spec, CollectiveKind kind, double coding) {
   const Growth grows = {.longer_costs_more = coding_grows(spec) && longer_costs_more(spec, kind)};
-  return min_by_transfer(spec, grows, [&](const TransferCost& transfer, std::int64_t bytes) {
-    const auto code = static_cast<double>((transfer.encode(bytes) + transfer.decode(bytes)).count());
-    const auto channel = static_cast<double>(transfer.time(kind, bytes).count());
+  return min_by_transfer(spec, grows, [&](const TransferCost& transfer, const Payload& payload) {
+    const auto code = static_cast<double>((transfer.encode(payload) + transfer.decode(payload)).count());
+    const auto channel = static_cast<double>(transfer.time(kind, payload).count());
     return Time(static_cast<std::int64_t>(coding * code + (1 - coding) * channel));
   });
 }
@@ -149,8 +158,8 @@ void Channel::prepare_bounds() {
   // The earliest end of any group that holds gradient n or a later one, if longer groups do not cost less.
   for (std::size_t n = ready_.size(); n-- > 0;)
     bounds_[n] = longer_costs_more_ ? std::max(bounds_[n + 1], ready_[n] + min_[n]) : Time::zero();
-  const auto of_group = by_best_transfer(spec_, [this](const TransferCost& transfer, std::int64_t bytes) {
-    return transfer.time(kind_, bytes);
+  const auto of_group = by_best_transfer(spec_, [this](const TransferCost& transfer, const Payload& payload) {
+    return transfer.time(kind_, payload);
   });
   min_next_.resize(ready_.size());
   for (std::uint32_t n = 0; longer_costs_more_ && n < min_next_.size(); ++n)

@@ -13,11 +13,6 @@
 
 namespace planner {
 
-/// Bytes of gradients begin to end - 1.
-inline std::int64_t bytes_between(const Workload& workload, std::uint32_t begin, std::uint32_t end) {
-  return workload.bytes_before[end] - workload.bytes_before[begin];
-}
-
 bool any_encodes(const IterationSpec& spec);
 bool any_decodes(const IterationSpec& spec);
 /// Whether a longer group never costs less on the channel, with any transfer.

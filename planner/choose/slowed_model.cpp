@@ -58,10 +58,10 @@ class SlowedProblem {
 
   Step step(std::uint32_t begin, std::uint32_t end, std::uint32_t transfer, Time /*tick*/ = {}) const {
     const TransferCost& cost = spec_.transfers[transfer];
-    const std::int64_t bytes = bytes_between(spec_.workload, begin, end);
-    return {.compute = ready_at(end) - ready_at(begin) + cost.encode(bytes),
-            .channel = cost.time(kind_, bytes),
-            .gather = separate_gathers_ ? cost.time(CollectiveKind::all_gather, bytes) : Time{}};
+    const Payload payload = payload_between(spec_.workload, begin, end);
+    return {.compute = ready_at(end) - ready_at(begin) + cost.encode(payload),
+            .channel = cost.time(kind_, payload),
+            .gather = separate_gathers_ ? cost.time(CollectiveKind::all_gather, payload) : Time{}};
   }
 
   State extend(const State& state, const Step& step) const {

@@ -61,13 +61,13 @@ class TwoPhaseProblem {
 
   Step step(std::uint32_t begin, std::uint32_t end, std::uint32_t transfer, Time tick = {}) const {
     const TransferCost& cost = spec_.transfers[transfer];
-    const std::int64_t bytes = bytes_between(spec_.workload, begin, end);
-    const GroupCost scattered = cost.cost(CollectiveKind::reduce_scatter, bytes);
+    const Payload payload = payload_between(spec_.workload, begin, end);
+    const GroupCost scattered = cost.cost(CollectiveKind::reduce_scatter, payload);
     return {.end = end,
             .tick = tick,
             .encode = scattered.encode,
             .scatter = scattered.channel,
-            .gather = cost.time(CollectiveKind::all_gather, bytes),
+            .gather = cost.time(CollectiveKind::all_gather, payload),
             .decode = scattered.decode};
   }
 
@@ -203,7 +203,9 @@ std::unique_ptr<IterationModel> two_phase_model(const IterationSpec& spec, bool 
 }
 
 std::unique_ptr<IterationModel> waiting_gathers_model(const IterationSpec& spec) {
-  return simulated_model(spec, unslowed(spec, true));
+  const bool is_exact =
+      spec.program(1).prefetch == 1U && !spec.slows() && !any_encodes(spec) && !any_decodes(spec);
+  return is_exact ? one_gather_ahead_model(spec) : simulated_model(spec, unslowed(spec, true));
 }
 
 }  // namespace planner

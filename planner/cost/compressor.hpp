@@ -12,6 +12,7 @@
 #include "core/field.hpp"
 #include "core/network.hpp"
 #include "planner/cost/code_cost.hpp"
+#include "planner/cost/low_rank.hpp"
 #include "planner/cost/sparse.hpp"
 
 namespace planner {
@@ -35,6 +36,9 @@ struct Compressor {
   /// Gradients stay dense inside a node: each worker of a node sums one part, and only that part is encoded,
   /// sent between nodes and decoded.
   bool between_nodes = false;
+  /// Set for PowerSGD: what a group sends and computes then depends on the shapes of its tensors, `ratio` has
+  /// no meaning, and encode, in_transit and decode are the costs of one matrix.
+  std::optional<LowRankOptions> low_rank = {};
 
   bool is_none() const { return name == "none"; }
   bool operator==(const Compressor&) const = default;
@@ -56,6 +60,9 @@ double density(const Compressor& compressor);
 
 /// A sparse all-reduce with the defaults of its table entry. The name must be one of sparse_collectives().
 Compressor sparse_compressor(std::string_view name, double density);
+
+/// PowerSGD with these settings and the costs of the table.
+Compressor low_rank_compressor(const LowRankOptions& options);
 
 /// Reads `none`, a built-in name, or an object, in which `costs` names a file of measured costs. Throws
 /// InputError.

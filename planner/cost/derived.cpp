@@ -1,6 +1,7 @@
 #include "planner/cost/derived.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
 #include <functional>
@@ -37,12 +38,13 @@ std::vector<double> sizes_of(const CostCurve& curve) {
   return out;
 }
 
-/// The curve through the values of `us` at these sizes. Its last line does not fall, since nothing gets
-/// faster by being longer.
+/// The curve through the values of `us` at these sizes. It does not fall, since nothing gets faster by being
+/// longer: a size that took longer than a larger one gets the time of that one.
 CostCurve sampled_at(const std::vector<double>& sizes, const std::function<double(double)>& us) {
   Points points;
   for (const double bytes : sizes) points.emplace_back(bytes, us(bytes));
-  if (points.size() > 1) points.back().second = std::max(points.back().second, (points.end() - 2)->second);
+  for (std::size_t i = points.size() - 1; i-- > 0;)
+    points[i].second = std::min(points[i].second, points[i + 1].second);
   return CostCurve::through(points);
 }
 
@@ -151,35 +153,127 @@ double distance(std::int64_t a, std::int64_t b) {
   return std::abs(logarithm(static_cast<double>(a) / static_cast<double>(b)));
 }
 
-/// Nearest curves below and above, with the weight of each in the geometric mean.
+using Predictor = std::function<double(double bytes)>;
+
+/// The curve nearest to a number of workers, and the one by which to tell how times change with the workers:
+/// that on the other side, or the next nearest.
 struct Neighbours {
-  std::vector<MeasuredOn> curves;
-  std::vector<double> weights;
+  MeasuredOn near;
+  std::optional<MeasuredOn> far;
 };
 
 Neighbours neighbours(const std::vector<MeasuredOn>& measured, std::int64_t workers) {
-  const auto above = std::find_if(measured.begin(), measured.end(),
-                                  [&](const MeasuredOn& each) { return each.workers > workers; });
-  if (above == measured.begin()) return {.curves = {*above}, .weights = {1}};
-  if (above == measured.end()) return {.curves = {measured.back()}, .weights = {1}};
-  const MeasuredOn below = *(above - 1);
-  const double from_below = distance(below.workers, workers) / distance(below.workers, above->workers);
-  return {.curves = {below, *above}, .weights = {1 - from_below, from_below}};
+  std::vector<MeasuredOn> nearest = measured;
+  std::stable_sort(nearest.begin(), nearest.end(), [&](const MeasuredOn& a, const MeasuredOn& b) {
+    return distance(a.workers, workers) < distance(b.workers, workers);
+  });
+  Neighbours out = {.near = nearest.front(), .far = {}};
+  const auto is_across = [&](const MeasuredOn& each) {
+    return (each.workers < workers) != (out.near.workers < workers);
+  };
+  const auto across = std::find_if(nearest.begin() + 1, nearest.end(), is_across);
+  if (across != nearest.end())
+    out.far = *across;
+  else if (nearest.size() > 1)
+    out.far = nearest[1];
+  return out;
 }
 
+/// The part of the way from one number of workers to another that a third one lies beyond the latter.
+double steps_beyond(double from, double to, double third) {
+  return from == to ? 0 : (third - to) / (to - from);
+}
+
+/// The median of those that are numbers (of an even count the larger middle one); nothing if none is. To a
+/// time of 0 there is no ratio.
+std::optional<double> finite_median(std::array<double, 5> values) {
+  auto* const end =
+      std::remove_if(values.begin(), values.end(), [](double each) { return !std::isfinite(each); });
+  if (end == values.begin()) return std::nullopt;
+  auto* const middle = values.begin() + (end - values.begin()) / 2;
+  std::nth_element(values.begin(), middle, end);
+  return *middle;
+}
+
+/// Two numbers of workers tell how times change with them: startups by the algorithm's number of startups,
+/// the rest by its passes over the link. On a machine that is a link with alpha and beta that is exact.
+class FromTwo {
+ public:
+  FromTwo(const MeasuredOn& near, const MeasuredOn& far, std::int64_t workers, const Algorithm& algorithm)
+      : near_(near), far_(far), workers_(workers) {
+    const Factors on_near = factors(algorithm, near.workers);
+    const Factors on_far = factors(algorithm, far.workers);
+    const Factors wanted = factors(algorithm, workers);
+    startup_steps_ = steps_beyond(on_far.startups, on_near.startups, wanted.startups);
+    pass_steps_ = steps_beyond(on_far.passes, on_near.passes, wanted.passes);
+    near_startup_ = startup_of(*near.curve);
+    far_startup_ = startup_of(*far.curve);
+    if (near_startup_ == 0 || far_startup_ == 0) near_startup_ = far_startup_ = 0;
+    const std::vector<double> near_sizes = sizes_of(*near.curve);
+    const std::vector<double> far_sizes = sizes_of(*far.curve);
+    first_ = std::max(near_sizes.front(), far_sizes.front());
+    last_ = std::max(first_, std::min(near_sizes.back(), far_sizes.back()));
+    const double by_passes = wanted.passes / on_near.passes;
+    const double by_startups = wanted.startups / on_near.startups;
+    if (workers > near.workers)
+      most_ = std::max({1.0, by_passes, by_startups});
+    else
+      least_ = std::min({1.0, by_passes, by_startups});
+  }
+
+  double us(double bytes) const {
+    const double near_us = with_same_bends(near_, near_startup_, bytes);
+    // A single size on another side of a jump than its counterpart on the other curve says nothing.
+    const auto ratio_at = [&](double factor) {
+      const double size = std::clamp(factor * bytes, first_, last_);
+      return with_same_bends(far_, far_startup_, size) / with_same_bends(near_, near_startup_, size);
+    };
+    const std::optional<double> median =
+        finite_median({ratio_at(0.25), ratio_at(0.5), ratio_at(1), ratio_at(2), ratio_at(4)});
+    if (!median) return near_us;
+    // More workers never take less time, even if noise says so.
+    const double ratio = near_.workers > far_.workers ? std::min(1.0, *median) : std::max(1.0, *median);
+    const double step = near_us * (1 - ratio);
+    if (step == 0) return near_us;
+    const double startup_share = std::clamp((near_startup_ - far_startup_) / step, 0.0, 1.0);
+    const double steps = pass_steps_ + (startup_steps_ - pass_steps_) * startup_share;
+    return std::clamp(near_us + steps * step, least_ * near_us, most_ * near_us);
+  }
+
+ private:
+  /// The time on the workers of a curve, with its bends where they are expected on the workers that are
+  /// wanted: between the same size of a message and the same size of each worker's part of it.
+  double with_same_bends(const MeasuredOn& from, double startup, double bytes) const {
+    const std::vector<std::pair<double, double>>& points = from.curve->points();
+    const double shift = std::sqrt(static_cast<double>(from.workers) / static_cast<double>(workers_));
+    double size = shift * bytes;
+    if (!points.empty()) size = std::clamp(size, points.front().first, points.back().first);
+    return size > 0 ? startup + std::max(0.0, from.curve->us(size) - startup) * bytes / size
+                    : from.curve->us(bytes);
+  }
+
+  MeasuredOn near_;
+  MeasuredOn far_;
+  std::int64_t workers_;
+  double startup_steps_ = 0;
+  double pass_steps_ = 0;
+  double near_startup_ = 0;
+  double far_startup_ = 0;
+  double first_ = 0;
+  double last_ = 0;
+  double least_ = 1;
+  double most_ = 1;
+};
+
 /// Predicted times without an error estimate.
-std::function<double(double)> predictor(const std::vector<MeasuredOn>& measured, std::int64_t workers,
-                                        const Algorithm& algorithm, const StartupShare& share) {
+Predictor predictor(const std::vector<MeasuredOn>& measured, std::int64_t workers, const Algorithm& algorithm,
+                    const StartupShare& share) {
   const Neighbours nearest = neighbours(measured, workers);
-  return [=](double bytes) {
-    double log_us = 0;
-    for (std::size_t i = 0; i < nearest.curves.size(); ++i) {
-      const double us = scaled_us(nearest.curves[i], workers, algorithm, share, bytes);
-      if (us <= 0 || nearest.curves.size() == 1) return us;
-      log_us += nearest.weights[i] * logarithm(us);
-    }
-    return sim::portable_exp(log_us);
-  };
+  if (nearest.far)
+    return [from = FromTwo(nearest.near, *nearest.far, workers, algorithm)](double bytes) {
+      return from.us(bytes);
+    };
+  return [=](double bytes) { return scaled_us(nearest.near, workers, algorithm, share, bytes); };
 }
 
 /// Logarithms of measured over predicted, each number of workers predicted from the others. Where startups
@@ -353,13 +447,16 @@ Extrapolation extrapolate(const std::vector<MeasuredOn>& measured, std::int64_t 
   assert(!measured.empty());
   const Neighbours nearest = neighbours(measured, workers);
   const StartupShare share = startup_share(measured, workers, algorithm, kind);
+  std::vector<MeasuredOn> used = {nearest.near};
+  if (nearest.far) used.push_back(*nearest.far);
+  std::sort(used.begin(), used.end(), [](const auto& a, const auto& b) { return a.workers < b.workers; });
   std::vector<double> sizes;
-  for (const MeasuredOn& each : nearest.curves)
+  for (const MeasuredOn& each : used)
     for (const double bytes : sizes_of(*each.curve)) sizes.push_back(bytes);
   std::sort(sizes.begin(), sizes.end());
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   Extrapolation out = {.curve = sampled_at(sizes, predictor(measured, workers, algorithm, share)),
-                       .from = workers_of(nearest.curves),
+                       .from = workers_of(used),
                        .left_out_error = {}};
   add_error(out, measured, workers, algorithm, kind, share);
   return out;

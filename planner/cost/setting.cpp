@@ -97,6 +97,13 @@ bool has_curve(const Compressor& compressor) {
 
 }  // namespace
 
+TransferCost cost_of(const Setting& setting, Transfer transfer) {
+  return within_clock([&] {
+    return TransferCost(*setting.network, setting.costs.workers(), std::move(transfer), setting.slowdown,
+                        &setting.workload);
+  });
+}
+
 std::vector<TransferCost> make_transfers(const Setting& setting, const Transfer& own,
                                          std::span<const TransferChoice> choices) {
   std::vector<Transfer> transfers = {own};
@@ -115,7 +122,7 @@ std::vector<TransferCost> make_transfers(const Setting& setting, const Transfer&
       throw Unsupported(fmt::format("a profile of float32 gradients, of which the costs of {} were measured",
                                     transfer.compressor.name),
                         "one of two bytes an element", "/profile");
-    out.emplace_back(*setting.network, setting.costs.workers(), std::move(transfer), setting.slowdown);
+    out.push_back(cost_of(setting, std::move(transfer)));
   }
   return out;
 }

@@ -53,6 +53,9 @@ auto within_clock(const Work& work) {
 /// The slowdown of each worker relative to the profile, without jitter.
 std::vector<double> slowdowns(const Setting& setting);
 
+/// The costs of a transfer in a setting, which must outlive them. Throws Unsupported.
+TransferCost cost_of(const Setting& setting, Transfer transfer);
+
 /// The transfers available to groups: `own`, and `own` as modified by each choice, without duplicates.
 std::vector<TransferCost> make_transfers(const Setting& setting, const Transfer& own,
                                          std::span<const TransferChoice> choices);

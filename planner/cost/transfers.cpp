@@ -1,6 +1,8 @@
 #include "planner/cost/transfers.hpp"
 
 #include <algorithm>
+#include <cassert>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -61,7 +63,7 @@ TransferCost::Replicas::Replicas(const core::Network& whole, std::int64_t worker
       share(1 / static_cast<double>(transfer.shard_workers)) {}
 
 TransferCost::TransferCost(const core::Network& network, std::int64_t workers, Transfer transfer,
-                           double slowdown)
+                           double slowdown, const Workload* workload)
     : transfer_(std::move(transfer)),
       costs_(network, members(workers, transfer_), transfer_.all_reduce),
       slowdown_(slowdown),
@@ -74,6 +76,12 @@ TransferCost::TransferCost(const core::Network& network, std::int64_t workers, T
   if (compresses_ && transfer_.compressor.decodes_each) contributions_ = static_cast<double>(workers);
   if (compresses_ && transfer_.compressor.sparse) make_sparse(network);
   if (compresses_ && transfer_.compressor.between_nodes) make_between_nodes(network);
+  if (compresses_ && transfer_.compressor.low_rank) {
+    assert(workload != nullptr);
+    const Compressor& own = transfer_.compressor;
+    low_rank_ = std::make_shared<const LowRankVolumes>(*workload, *own.low_rank,
+                                                       LowRankCode{own.encode, own.in_transit, own.decode});
+  }
   if (!compresses_ || sparse_) return;
   if (const auto gather = gather_by_formula(network, workers, transfer_))
     sparse_ = {.usual = *gather, .recomputing = {}, .repartitioning = {}};
@@ -142,50 +150,65 @@ CollectiveKind TransferCost::carrier(CollectiveKind kind) const {
   return compresses_ && kind == CollectiveKind::all_reduce ? transfer_.compressor.collective : kind;
 }
 
-bool TransferCost::is_encoded(std::int64_t bytes) const {
+bool TransferCost::is_encoded(const Payload& payload) const {
+  if (low_rank_ && volume(payload).p_bytes == 0) return false;
   if (!compresses_ || !transfer_.selective) return compresses_;
-  const auto dense = static_cast<double>(bytes);
-  const double codes = selection_us(mean_, dense) + decoding_us(dense);
-  return encoded_us(CollectiveKind::all_reduce, dense, mean_) + deciding_slowdown_ * codes <
-         dense_us(CollectiveKind::all_reduce, dense);
+  const double codes = selection_us(mean_, payload) + decoding_us(payload);
+  return encoded_us(CollectiveKind::all_reduce, payload, mean_) + deciding_slowdown_ * codes <
+         dense_us(CollectiveKind::all_reduce, payload);
 }
 
-double TransferCost::encode_us(std::int64_t bytes) const {
-  return is_encoded(bytes) ? slowdown_ * selection_us(now_, static_cast<double>(bytes)) : 0;
+std::int64_t TransferCost::largest_encoded(const Payload& payload) const {
+  if (!is_encoded(payload)) return 0;
+  return low_rank_ ? low_rank_->largest_matrix(payload.begin, payload.end) : payload.bytes;
 }
 
-double TransferCost::decode_us(std::int64_t bytes) const {
-  return is_encoded(bytes) ? slowdown_ * decoding_us(static_cast<double>(bytes)) : 0;
+double TransferCost::encode_us(const Payload& payload) const {
+  return is_encoded(payload) ? slowdown_ * selection_us(now_, payload) : 0;
 }
 
-double TransferCost::us(CollectiveKind kind, std::int64_t bytes) const {
-  const auto dense = static_cast<double>(bytes);
-  return is_encoded(bytes) ? encoded_us(kind, dense, now_) : dense_us(kind, dense);
+double TransferCost::decode_us(const Payload& payload) const {
+  return is_encoded(payload) ? slowdown_ * decoding_us(payload) : 0;
 }
 
-GroupCost TransferCost::cost(CollectiveKind kind, std::int64_t bytes) const {
-  const auto dense = static_cast<double>(bytes);
-  if (!is_encoded(bytes)) return {.encode = {}, .channel = sim::from_us(dense_us(kind, dense)), .decode = {}};
-  return {.encode = sim::from_us(slowdown_ * selection_us(now_, dense)),
-          .channel = sim::from_us(encoded_us(kind, dense, now_)),
-          .decode = sim::from_us(slowdown_ * decoding_us(dense))};
+double TransferCost::us(CollectiveKind kind, const Payload& payload) const {
+  return is_encoded(payload) ? encoded_us(kind, payload, now_) : dense_us(kind, payload);
 }
 
-double TransferCost::message_bytes(CollectiveKind kind, std::int64_t bytes) const {
-  const auto dense = static_cast<double>(bytes);
-  return is_encoded(bytes) ? encoded_message(kind, dense) : scaled(kind, dense);
+GroupCost TransferCost::cost(CollectiveKind kind, const Payload& payload) const {
+  if (!is_encoded(payload))
+    return {.encode = {}, .channel = sim::from_us(dense_us(kind, payload)), .decode = {}};
+  return {.encode = sim::from_us(slowdown_ * selection_us(now_, payload)),
+          .channel = sim::from_us(encoded_us(kind, payload, now_)),
+          .decode = sim::from_us(slowdown_ * decoding_us(payload))};
 }
 
-double TransferCost::sent_bytes(CollectiveKind kind, std::int64_t bytes) const {
-  if (carries_sparse(kind) && is_encoded(bytes)) {
+std::vector<double> TransferCost::messages(CollectiveKind kind, const Payload& payload) const {
+  const auto dense = static_cast<double>(payload.bytes);
+  if (!is_encoded(payload)) return {scaled(kind, dense)};
+  if (!low_rank_) return {encoded_message(kind, dense)};
+  const LowRankVolume sent = volume(payload);
+  std::vector<double> out;
+  for (const std::int64_t bytes : {sent.rest_bytes, sent.p_bytes, sent.q_bytes})
+    if (bytes > 0) out.push_back(static_cast<double>(bytes));
+  return out;
+}
+
+double TransferCost::message_bytes(CollectiveKind kind, const Payload& payload) const {
+  const std::vector<double> sent = messages(kind, payload);
+  return std::accumulate(sent.begin(), sent.end(), 0.0);
+}
+
+double TransferCost::sent_bytes(CollectiveKind kind, const Payload& payload) const {
+  if (carries_sparse(kind) && is_encoded(payload)) {
     const auto sent = [&](const SparseCost& cost) {
-      return cost.sent_bytes + cost.sent_per_byte * static_cast<double>(bytes);
+      return cost.sent_bytes + cost.sent_per_byte * static_cast<double>(payload.bytes);
     };
     return now_.usual * sent(sparse_->usual) + now_.recomputing * sent(sparse_->recomputing) +
            now_.repartitioning * sent(sparse_->repartitioning);
   }
-  const CollectiveKind carried = is_encoded(bytes) ? carrier(kind) : kind;
-  return costs_of(carried).of(carried).sent_per_byte * message_bytes(kind, bytes);
+  const CollectiveKind carried = is_encoded(payload) ? carrier(kind) : kind;
+  return costs_of(carried).of(carried).sent_per_byte * message_bytes(kind, payload);
 }
 
 bool TransferCost::is_monotone(CollectiveKind kind) const {
@@ -197,6 +220,11 @@ bool TransferCost::is_monotone(CollectiveKind kind) const {
 
 double TransferCost::saved_on_channel_us(CollectiveKind kind) const {
   if (compresses_ && transfer_.selective) return -1;
+  if (low_rank_) {
+    // Groups whose messages differ in kind save nothing. What matrices cost between messages adds up.
+    constexpr double kMessages = 3;
+    return std::min(0.0, kMessages * costs_.of(kind).curve.saved_by_merging_us());
+  }
   const CodeCost* further = in_transit(kind);
   const double saved_further =
       further != nullptr && further->curve ? further->curve->saved_by_merging_us() : 0;
@@ -207,31 +235,35 @@ double TransferCost::saved_on_channel_us(CollectiveKind kind) const {
 
 bool TransferCost::coding_grows() const {
   const Compressor& compressor = transfer_.compressor;
+  if (low_rank_) return !transfer_.selective;  // the costs of matrices add up
   return !transfer_.selective && compressor.encode.is_monotone() && compressor.decode.is_monotone() &&
          (!compressor.sparse || compressor.sparse->recompute_selection.is_monotone());
 }
 
 bool TransferCost::merging_saves_code() const {
   const Compressor& compressor = transfer_.compressor;
+  if (low_rank_) return !transfer_.selective;
   return !transfer_.selective && compressor.encode.merges_for_nothing() &&
          compressor.decode.merges_for_nothing() &&
          (!compressor.sparse || compressor.sparse->recompute_selection.merges_for_nothing());
 }
 
-double TransferCost::max_us(CollectiveKind kind, std::int64_t bytes) const {
-  const auto dense = static_cast<double>(bytes);
-  if (!compresses_) return costs_of(kind).of(kind).curve.max_us(scaled(kind, dense));
-  const double codes = max_in_code_us(dense);
-  const double carried = carries_sparse(kind)
-                             ? sparse_us(mean_, dense)
-                             : costs_.of(carrier(kind)).curve.max_us(encoded_message(kind, dense));
-  const CodeCost* further = in_transit(kind);
-  const double encoded = slowdown_ * codes + carried + (further == nullptr ? 0 : further->max_us(dense));
-  return transfer_.selective ? std::max(encoded, costs_.of(kind).curve.max_us(scaled(kind, dense))) : encoded;
+double TransferCost::max_us(CollectiveKind kind, const Payload& payload) const {
+  const auto dense_us = [&] {
+    return costs_of(kind).of(kind).curve.max_us(scaled(kind, static_cast<double>(payload.bytes)));
+  };
+  if (!compresses_) return dense_us();
+  const double encoded = slowdown_ * max_in_code_us(payload) + max_encoded_us(kind, payload);
+  return transfer_.selective ? std::max(encoded, dense_us()) : encoded;
 }
 
-double TransferCost::dense_us(CollectiveKind kind, double bytes) const {
-  return costs_of(kind).of(kind).curve.us(scaled(kind, bytes));
+double TransferCost::dense_us(CollectiveKind kind, const Payload& payload) const {
+  return costs_of(kind).of(kind).curve.us(scaled(kind, static_cast<double>(payload.bytes)));
+}
+
+LowRankVolume TransferCost::volume(const Payload& payload) const {
+  assert(payload.begin < payload.end);  // bytes alone don't say what is sent
+  return low_rank_->of(payload.begin, payload.end);
 }
 
 double TransferCost::sparse_us(const Calls& calls, double bytes) const {
@@ -240,8 +272,10 @@ double TransferCost::sparse_us(const Calls& calls, double bytes) const {
          calls.repartitioning * us(sparse_->repartitioning);
 }
 
-double TransferCost::selection_us(const Calls& calls, double bytes) const {
+double TransferCost::selection_us(const Calls& calls, const Payload& payload) const {
+  if (low_rank_) return sim::to_us(volume(payload).encode);
   const Compressor& compressor = transfer_.compressor;
+  const auto bytes = static_cast<double>(payload.bytes);
   if (!sparse_) return compressor.encode.us(bytes);
   const double from = sparse_->selects_from * bytes;
   const double usual = calls.usual * compressor.encode.us(from);
@@ -249,19 +283,46 @@ double TransferCost::selection_us(const Calls& calls, double bytes) const {
   return usual + calls.recomputing * compressor.sparse->recompute_selection.us(from);
 }
 
-double TransferCost::decoding_us(double bytes) const {
+double TransferCost::decoding_us(const Payload& payload) const {
+  if (low_rank_) return sim::to_us(volume(payload).decode);
   const double share = sparse_ ? sparse_->decodes : 1;
-  return contributions_ * transfer_.compressor.decode.us(share * bytes);
+  return contributions_ * transfer_.compressor.decode.us(share * static_cast<double>(payload.bytes));
 }
 
-double TransferCost::max_in_code_us(double bytes) const {
+double TransferCost::max_in_code_us(const Payload& payload) const {
+  if (low_rank_) return selection_us(mean_, payload) + decoding_us(payload);
   const Compressor& compressor = transfer_.compressor;
+  const auto bytes = static_cast<double>(payload.bytes);
   double out = compressor.encode.max_us(bytes) + contributions_ * compressor.decode.max_us(bytes);
   if (sparse_ && sparse_->recomputes) out += compressor.sparse->recompute_selection.max_us(bytes);
   return out;
 }
 
-double TransferCost::encoded_us(CollectiveKind kind, double bytes, const Calls& calls) const {
+double TransferCost::max_encoded_us(CollectiveKind kind, const Payload& payload) const {
+  const auto bytes = static_cast<double>(payload.bytes);
+  if (low_rank_) {
+    const LowRankVolume sent = volume(payload);
+    double out = sim::to_us(sent.in_transit);
+    for (const std::int64_t message : {sent.rest_bytes, sent.p_bytes, sent.q_bytes})
+      out += costs_.of(kind).curve.max_us(static_cast<double>(message));
+    return out;
+  }
+  const double carried = carries_sparse(kind)
+                             ? sparse_us(mean_, bytes)
+                             : costs_.of(carrier(kind)).curve.max_us(encoded_message(kind, bytes));
+  const CodeCost* further = in_transit(kind);
+  return carried + (further == nullptr ? 0 : further->max_us(bytes));
+}
+
+double TransferCost::encoded_us(CollectiveKind kind, const Payload& payload, const Calls& calls) const {
+  if (low_rank_) {
+    const LowRankVolume sent = volume(payload);
+    double out = sim::to_us(sent.in_transit);
+    for (const std::int64_t bytes : {sent.rest_bytes, sent.p_bytes, sent.q_bytes})
+      if (bytes > 0) out += costs_.of(kind).curve.us(static_cast<double>(bytes));
+    return out;
+  }
+  const auto bytes = static_cast<double>(payload.bytes);
   const CodeCost* further = in_transit(kind);
   const double messages = carries_sparse(kind)
                               ? sparse_us(calls, bytes)

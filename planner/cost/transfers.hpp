@@ -11,6 +11,7 @@
 #include "planner/cost/compressor.hpp"
 #include "planner/cost/costs.hpp"
 #include "planner/job/data_types.hpp"
+#include "planner/job/workload.hpp"
 
 namespace planner {
 
@@ -48,8 +49,10 @@ struct GroupCost {
 /// encoding and decoding cost nothing.
 class TransferCost {
  public:
-  /// `slowdown` multiplies encoding and decoding times. `network` must outlive this object.
-  TransferCost(const core::Network& network, std::int64_t workers, Transfer transfer, double slowdown = 1);
+  /// `slowdown` multiplies encoding and decoding times. `network` must outlive this object. Throws
+  /// Unsupported for PowerSGD if the workload, which it needs, lacks shapes.
+  TransferCost(const core::Network& network, std::int64_t workers, Transfer transfer, double slowdown = 1,
+               const Workload* workload = nullptr);
 
   /// The costs for a worker without slowdown. The decision which groups are encoded is unchanged, as it holds
   /// for all workers.
@@ -66,6 +69,9 @@ class TransferCost {
   /// group, whatever carrier() returns.
   bool is_sparse() const { return sparse_.has_value(); }
 
+  /// Whether costs depend on the shapes of tensors, so that bytes alone do not give them.
+  bool depends_on_shapes() const { return low_rank_ != nullptr; }
+
   const Transfer& transfer() const { return transfer_; }
   const Costs& costs() const { return costs_; }
   /// The costs of a collective of this kind, on the workers among which it runs.
@@ -74,6 +80,8 @@ class TransferCost {
   }
   /// The workers that hold all parameters together: all of them, or those of a shard group.
   std::int64_t workers() const { return costs_.workers(); }
+  /// All workers, those of all shard groups.
+  std::int64_t all_workers() const { return costs_.workers() * (replicas_ ? replicas_->costs.workers() : 1); }
   /// Whether there are several shard groups.
   bool is_replicated() const { return replicas_ && replicas_->costs.workers() > 1; }
 
@@ -81,26 +89,33 @@ class TransferCost {
   /// if encoded gradients cannot be summed. A reduce-scatter or all-gather is unchanged.
   core::CollectiveKind carrier(core::CollectiveKind kind) const;
 
+  /// The bytes of the largest input that is encoded at once: the group, or a matrix of it; 0 if none is.
+  std::int64_t largest_encoded(const Payload& payload) const;
+
   /// Whether a group of this many dense bytes is encoded. This and the next functions throw Unsupported under
   /// the same conditions as Costs::of().
-  bool is_encoded(std::int64_t bytes) const;
-  double encode_us(std::int64_t bytes) const;
-  double decode_us(std::int64_t bytes) const;
-  double us(core::CollectiveKind kind, std::int64_t bytes) const;
+  bool is_encoded(const Payload& payload) const;
+  double encode_us(const Payload& payload) const;
+  double decode_us(const Payload& payload) const;
+  double us(core::CollectiveKind kind, const Payload& payload) const;
   /// The size of an uncompressed group's message, in the element type of the collective.
   double wire_bytes(core::CollectiveKind kind, std::int64_t bytes) const {
     return scaled(kind, static_cast<double>(bytes));
   }
-  /// The size of the message that `carrier` sends, for which the cost is looked up.
-  double message_bytes(core::CollectiveKind kind, std::int64_t bytes) const;
+  /// The sizes of the messages that `carrier` sends one after another, for which costs are looked up: one,
+  /// but for PowerSGD those of the tensors that are sent as they are and of both factors, as far as there
+  /// are.
+  std::vector<double> messages(core::CollectiveKind kind, const Payload& payload) const;
+  /// Their sum.
+  double message_bytes(core::CollectiveKind kind, const Payload& payload) const;
   /// Bytes sent per worker, mean over workers.
-  double sent_bytes(core::CollectiveKind kind, std::int64_t bytes) const;
+  double sent_bytes(core::CollectiveKind kind, const Payload& payload) const;
 
-  GroupCost cost(core::CollectiveKind kind, std::int64_t bytes) const;
-  sim::Time encode(std::int64_t bytes) const { return sim::from_us(encode_us(bytes)); }
-  sim::Time decode(std::int64_t bytes) const { return sim::from_us(decode_us(bytes)); }
-  sim::Time time(core::CollectiveKind kind, std::int64_t bytes) const {
-    return sim::from_us(us(kind, bytes));
+  GroupCost cost(core::CollectiveKind kind, const Payload& payload) const;
+  sim::Time encode(const Payload& payload) const { return sim::from_us(encode_us(payload)); }
+  sim::Time decode(const Payload& payload) const { return sim::from_us(decode_us(payload)); }
+  sim::Time time(core::CollectiveKind kind, const Payload& payload) const {
+    return sim::from_us(us(kind, payload));
   }
 
   bool encodes() const;
@@ -114,8 +129,9 @@ class TransferCost {
   /// separately than together.
   bool coding_grows() const;
   bool merging_saves_code() const;
-  /// The maximum cost, in coding and on the channel, of a group of up to this many bytes.
-  double max_us(core::CollectiveKind kind, std::int64_t bytes) const;
+  /// The maximum cost, in coding and on the channel, of a group of up to this many bytes, or of a part of
+  /// these gradients.
+  double max_us(core::CollectiveKind kind, const Payload& payload) const;
 
  private:
   /// The number of calls of each kind per iteration.
@@ -152,12 +168,14 @@ class TransferCost {
   bool carries_sparse(core::CollectiveKind kind) const {
     return sparse_ && kind == core::CollectiveKind::all_reduce;
   }
+  LowRankVolume volume(const Payload& payload) const;
   double sparse_us(const Calls& calls, double bytes) const;
-  double selection_us(const Calls& calls, double bytes) const;
-  double decoding_us(double bytes) const;
-  double max_in_code_us(double bytes) const;
-  double dense_us(core::CollectiveKind kind, double bytes) const;
-  double encoded_us(core::CollectiveKind kind, double bytes, const Calls& calls) const;
+  double selection_us(const Calls& calls, const Payload& payload) const;
+  double decoding_us(const Payload& payload) const;
+  double max_in_code_us(const Payload& payload) const;
+  double max_encoded_us(core::CollectiveKind kind, const Payload& payload) const;
+  double dense_us(core::CollectiveKind kind, const Payload& payload) const;
+  double encoded_us(core::CollectiveKind kind, const Payload& payload, const Calls& calls) const;
   /// None if the kind is a reduce-scatter or all-gather.
   const CodeCost* in_transit(core::CollectiveKind kind) const;
   double encoded_message(core::CollectiveKind kind, double bytes) const;
@@ -169,6 +187,8 @@ class TransferCost {
   double deciding_slowdown_;  // of the slowest worker
   bool compresses_;
   std::optional<Sparse> sparse_;
+  std::shared_ptr<const LowRankVolumes>
+      low_rank_;              // set if PowerSGD compresses; shared because costs are copied
   double contributions_ = 1;  // number of contributions to decode
   Calls mean_;                // per iteration, for choosing transfers and groupings
   Calls now_;

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/emit/behaviour.hpp"
+#include "planner/emit/emitters/caps.hpp"
 #include "planner/job/data_types.hpp"
 #include "planner/job/grouping.hpp"
 #include "planner/job/workload.hpp"
@@ -29,6 +30,7 @@ struct EmitRequest {
   std::function<double(const Behaviour&, const Groups&)> iteration_us;
   std::int64_t accumulation_steps = 1;
   DataTypes types = {};
+  const core::Network* network = nullptr;  ///< where given, targets that estimate collectives get its costs
 
   /// The element types in which gradients are reduced and parameters gathered.
   core::Dtype reduce_type() const { return types.reduce.value_or(workload.profile->dtype); }
@@ -44,6 +46,15 @@ struct Emission {
   nlohmann::ordered_json json;
 };
 
+/// The groups that a framework can form.
+enum class Forms {
+  any,            ///< any neighbours in backward order
+  any_alike,      ///< the same, all with one transfer
+  modules,        ///< whole modules
+  modules_apart,  ///< whole modules, none of which lies below a module of another group
+  one_number,     ///< those of Target::rule
+};
+
 /// A framework: its behaviour, and what was verified of it.
 struct Target {
   std::string_view name;
@@ -52,6 +63,11 @@ struct Target {
   Behaviour (*behaves)(const PlanFile& plan);
   std::vector<std::string_view> verified;  ///< what was compared with which release
   std::vector<std::string_view> does_not;  ///< what a user might expect of it, and it does not do
+  Forms forms = Forms::any;
+  /// Forms::one_number: the rule by which a number makes groups.
+  CapRule (*rule)(const Workload& workload, const Behaviour& behaviour) = nullptr;
+  /// Whether it has this compressor; null if it has none.
+  bool (*has)(const Compressor& compressor) = nullptr;
 };
 
 /// A framework that plans can be translated for.
@@ -59,6 +75,7 @@ struct Emitter {
   std::string_view name;
   std::string_view summary;
   Emission (*emit)(const EmitRequest& request);
+  const Target& (*target)() = nullptr;  ///< null if it writes for no framework in particular
 };
 
 /// Every emitter, in the order in which help lists them.

@@ -55,33 +55,33 @@ void CollectiveWriter::backward(WorkerTasks& at, std::uint32_t step, std::uint32
 
 bool CollectiveWriter::is_task(std::uint32_t group, Time duration) const {
   if (duration > Time::zero()) return true;
-  return writer_.job().has_free_codes && writer_.transfer_of(group).is_encoded(writer_.bytes_of(group));
+  return writer_.job().has_free_codes && writer_.transfer_of(group).is_encoded(writer_.payload_of(group));
 }
 
 void CollectiveWriter::encode(WorkerTasks& at, std::uint32_t group) {
-  const Time duration = writer_.transfer_of(group).encode(writer_.bytes_of(group));
+  const Time duration = writer_.transfer_of(group).encode(writer_.payload_of(group));
   at.sendable[group] =
       is_task(group, duration) ? writer_.compute(at, Kind::encode, group, duration) : at.backward_end;
 }
 
 bool CollectiveWriter::is_decoded(std::uint32_t group) const {
-  return is_task(group, writer_.transfer_of(group).decode(writer_.bytes_of(group)));
+  return is_task(group, writer_.transfer_of(group).decode(writer_.payload_of(group)));
 }
 
 void CollectiveWriter::decode(WorkerTasks& at, std::uint32_t group) {
-  writer_.compute(at, Kind::decode, group, writer_.transfer_of(group).decode(writer_.bytes_of(group)));
+  writer_.compute(at, Kind::decode, group, writer_.transfer_of(group).decode(writer_.payload_of(group)));
 }
 
 TaskId CollectiveWriter::add_alone(const Op& op, std::uint32_t iteration) {
   const TransferCost& transfer = writer_.transfer_of(op.group);
-  const std::int64_t bytes = writer_.bytes_of(op.group);
-  const Kind kind = label_kind(transfer.is_encoded(bytes) ? transfer.carrier(op.kind) : op.kind);
+  const Payload payload = writer_.payload_of(op.group);
+  const Kind kind = label_kind(transfer.is_encoded(payload) ? transfer.carrier(op.kind) : op.kind);
   return writer_.collective(
-      kind, op.group, sim::after(writer_.program().negotiation, transfer.time(op.kind, bytes)), iteration);
+      kind, op.group, sim::after(writer_.program().negotiation, transfer.time(op.kind, payload)), iteration);
 }
 
 void CollectiveWriter::add_between(const Op& op, TaskId scattered) {
-  const Time duration = writer_.transfer_of(op.group).time(op.kind, writer_.bytes_of(op.group));
+  const Time duration = writer_.transfer_of(op.group).time(op.kind, writer_.payload_of(op.group));
   writer_.depend(writer_.collective_between(label_kind(op.kind), op.group, duration), scattered);
 }
 

@@ -2,6 +2,7 @@
 // them.
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -63,6 +64,7 @@ class ForPasses {
   /// Only the gradients of the last micro-batch (`before_last` 0) are scattered.
   void backward(std::uint32_t before_last) {
     collectives_.begin_backward();
+    scattering_.clear();
     begin_pass(Issue::backward, before_last);
     const auto steps = static_cast<std::uint32_t>(writer_.workload().backward.size());
     for (std::uint32_t step = 0; step < steps; ++step) {
@@ -79,13 +81,27 @@ class ForPasses {
   void scatter(std::uint32_t group) {
     for (WorkerTasks& at : writer_.workers()) collectives_.encode(at, group);
     if (!writer_.communicates()) return;
+    const std::optional<TaskId> awaited = oldest_scatter();
+    for (WorkerTasks& at : writer_.workers())
+      if (awaited) at.next_waits_for.push_back(*awaited);
     std::optional<TaskId> scattered;
     for (const Op& op : writer_.program().ops) {
       if (op.group != group) continue;
       if (op.issue == Issue::gradients) scattered = collectives_.add(op);
+      if (op.issue == Issue::gradients && awaited) writer_.depend(*scattered, awaited);
       if (op.issue == Issue::scattered && writer_.transfer_of(group).is_replicated())
         collectives_.add_between(op, *scattered);
     }
+    scattering_.push_back(*scattered);
+  }
+
+  /// The reduce-scatter that must have ended before another one is issued, if there is one.
+  std::optional<TaskId> oldest_scatter() {
+    const std::optional<std::uint32_t> most = writer_.program().scatters_in_flight;
+    if (!most || scattering_.size() < *most) return {};
+    const TaskId oldest = scattering_.front();
+    scattering_.pop_front();
+    return oldest;
   }
 
   /// The number of groups that are gathered ahead of compute in passes of this kind.
@@ -110,7 +126,8 @@ class ForPasses {
     if (pass_.issued < pass_.order.size()) gather_next();
     if (!gathered_[group]) return;
     for (WorkerTasks& at : writer_.workers()) {
-      if (writer_.channel().is_in_order()) at.next_waits_for.clear();  // earlier ones have ended by then
+      // gathers that were waited for have ended by then; reduce-scatters may come later than this gather
+      if (writer_.channel().is_in_order() && !writer_.program().scatters_in_flight) at.next_waits_for.clear();
       at.next_waits_for.push_back(*gathered_[group]);
     }
   }
@@ -123,7 +140,7 @@ class ForPasses {
     const TaskId task = writer_.collective_in_order(
         pass_.issue == Issue::forward ? Kind::forward_gather : Kind::backward_gather,
         pass_.batch * groups + group,
-        writer_.transfer_of(group).time(core::CollectiveKind::all_gather, writer_.bytes_of(group)));
+        writer_.transfer_of(group).time(core::CollectiveKind::all_gather, writer_.payload_of(group)));
     for (const WorkerTasks& at : writer_.workers()) writer_.depend(task, at.last);
     update_.wait_for_drained_channel(task);
     gathered_[group] = task;
@@ -136,6 +153,7 @@ class ForPasses {
   std::vector<std::vector<std::uint32_t>> by_first_step_;
   Pass pass_;
   std::vector<std::optional<TaskId>> gathered_;  // by group: the task that its layers' pass waits for
+  std::deque<TaskId> scattering_;                // reduce-scatters that backward has not waited for
 };
 
 }  // namespace

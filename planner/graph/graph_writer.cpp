@@ -116,7 +116,7 @@ TaskId GraphWriter::collective(Kind kind, std::uint32_t group, Time duration, st
   const TaskLabel label = {.kind = kind, .iteration = iteration, .item = group};
   if (!job_.program.by_layer) return channel_.add_in_order(label, duration);
   const auto layer = static_cast<std::int32_t>(job_.workload.gradients[job_.groups[group].end - 1].layer);
-  return channel_.add_by_priority(label, duration, layer, bytes_of(group));
+  return channel_.add_by_priority(label, duration, layer, payload_of(group).bytes);
 }
 
 TaskId GraphWriter::collective_in_order(Kind kind, std::uint32_t item, Time duration) {

@@ -42,8 +42,8 @@ class GraphWriter {
   const TransferCost& transfer_of(std::uint32_t group) const {
     return transfers_[job_.groups[group].transfer];
   }
-  std::int64_t bytes_of(std::uint32_t group) const {
-    return planner::bytes_of(job_.workload, job_.groups[group]);
+  Payload payload_of(std::uint32_t group) const {
+    return planner::payload_of(job_.workload, job_.groups[group]);
   }
 
   /// Adds a dependency; does nothing if there is no earlier task.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sim/draws.hpp"
+#include "sim/worker_times.hpp"
 
 namespace planner {
 namespace {
@@ -52,31 +53,47 @@ double task_factor(const Jitter& jitter, double sigma, std::int64_t worker, cons
                                                              : sim::lognormal_mean_one(bits, sigma);
 }
 
+double longest_draw(const Setting& setting) {
+  const double sigma = TaskSigmas(setting).max();
+  if (setting.conditions.jitter.distribution == Jitter::Distribution::normal)
+    return 1 + sim::kFurthestNormal * sigma;
+  return sim::longest_lognormal(sigma);
+}
+
 TaskFactors::TaskFactors(const Setting& setting)
     : jitter_(setting.conditions.jitter),
       sigmas_(setting),
       slowdowns_(slowdowns(setting)),
-      straggles_(std::any_of(slowdowns_.begin(), slowdowns_.end(), [](double s) { return s != 1; })),
-      bits_(slowdowns_.size()),
-      factors_(slowdowns_.size()) {}
+      straggles_(std::any_of(slowdowns_.begin(), slowdowns_.end(), [](double s) { return s != 1; })) {
+  select(0, slowdowns_.size());
+}
+
+void TaskFactors::select(std::size_t first, std::size_t count) {
+  first_ = first;
+  states_.clear();
+  bits_.resize(count);
+  factors_.resize(count);
+}
 
 std::span<const double> TaskFactors::of(const TaskLabel& label) {
   const double sigma = sigmas_.of(label.kind, label.item);
-  if (sigma == 0) return straggles_ ? std::span<const double>(slowdowns_) : std::span<const double>();
-  if (label.iteration != iteration_ || states_.empty()) {
+  const std::span<const double> slowdowns = std::span(slowdowns_).subspan(first_, factors_.size());
+  if (sigma == 0) return straggles_ ? slowdowns : std::span<const double>();
+  if (label.iteration != iteration_ || label.kind != kind_ || states_.empty()) {
     iteration_ = label.iteration;
+    kind_ = label.kind;
     states_.resize(bits_.size());
-    for (std::size_t n = 0; n < states_.size(); ++n) states_[n] = sim::hash(jitter_.seed, n, iteration_);
+    for (std::size_t n = 0; n < states_.size(); ++n)
+      states_[n] = sim::hash(jitter_.seed, first_ + n, iteration_, static_cast<std::uint64_t>(kind_));
   }
-  for (std::size_t n = 0; n < bits_.size(); ++n)
-    bits_[n] = sim::hash_on(states_[n], static_cast<std::uint64_t>(label.kind), label.item);
+  sim::hash_on(states_, label.item, bits_);
   if (jitter_.distribution == Jitter::Distribution::normal)
     std::transform(bits_.begin(), bits_.end(), factors_.begin(),
                    [&](std::uint64_t bits) { return normal_mean_one(bits, sigma); });
   else
     sim::lognormal_mean_one(bits_, sigma, factors_);
   if (straggles_)
-    for (std::size_t n = 0; n < factors_.size(); ++n) factors_[n] = slowdowns_[n] * factors_[n];
+    for (std::size_t n = 0; n < factors_.size(); ++n) factors_[n] = slowdowns[n] * factors_[n];
   return factors_;
 }
 

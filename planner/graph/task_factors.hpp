@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -32,10 +33,16 @@ class TaskSigmas {
 /// that does not depend on what else is simulated.
 double task_factor(const Jitter& jitter, double sigma, std::int64_t worker, const TaskLabel& label);
 
+/// The largest value of task_factor() for any task.
+double longest_draw(const Setting& setting);
+
 class TaskFactors {
  public:
+  /// Covers all workers.
   explicit TaskFactors(const Setting& setting);
 
+  /// Covers the workers from `first` on.
+  void select(std::size_t first, std::size_t count);
   /// The factors of a compute task by worker; empty if all are 1. Valid until the next call.
   std::span<const double> of(const TaskLabel& label);
 
@@ -44,8 +51,11 @@ class TaskFactors {
   TaskSigmas sigmas_;
   std::vector<double> slowdowns_;
   bool straggles_;
+  std::size_t first_ = 0;
   std::uint32_t iteration_ = 0;
+  TaskLabel::Kind kind_{};
   std::vector<std::uint64_t> states_;  // by worker: the random generator's prefix state for that iteration
+                                       // and kind; empty if there is none yet
   std::vector<std::uint64_t> bits_;
   std::vector<double> factors_;
 };

@@ -48,6 +48,30 @@ inline std::int64_t bytes_of(const Workload& workload, const Group& group) {
                     : workload.bytes_before[group.end] - workload.bytes_before[group.begin];
 }
 
+/// What a group carries, as costs see it: bytes and, for costs that depend on the shapes of tensors, the
+/// gradients from `begin` to `end` - 1, none where only bytes are known.
+struct Payload {
+  // Implicit, as most costs depend on bytes alone.
+  Payload(std::int64_t its_bytes, std::uint32_t its_begin = 0, std::uint32_t its_end = 0)
+      : bytes(its_bytes), begin(its_begin), end(its_end) {}
+
+  std::int64_t bytes;
+  std::uint32_t begin;
+  std::uint32_t end;
+};
+
+inline Payload payload_of(const Workload& workload, const Group& group) {
+  return {bytes_of(workload, group), group.begin, group.end};
+}
+
+inline Payload payload_between(const Workload& workload, std::uint32_t begin, std::uint32_t end) {
+  return {workload.bytes_before[end] - workload.bytes_before[begin], begin, end};
+}
+
+inline Payload payload_of_all(const Workload& workload) {
+  return payload_between(workload, 0, workload.gradient_count());
+}
+
 /// The parts of an iteration besides its layers and gradient collectives.
 struct Extras {
   sim::Time read{};         ///< input time, if not overlapped, and waiting for slower workers

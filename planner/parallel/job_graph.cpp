@@ -1,6 +1,7 @@
 #include "planner/parallel/job_graph.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -68,6 +69,7 @@ class StageWriter {
     const TaskId id = add(task, JobGraph::compute(stage_), duration);
     if (last_) builder_.add_dependency(*last_, id);
     if (!last_ && all_gathered_) builder_.add_dependency(*all_gathered_, id);
+    for (const TaskId earlier : std::exchange(next_waits_for_, {})) builder_.add_dependency(earlier, id);
     if (!first_of_pass_) first_of_pass_ = id;
     last_ = id;
     return id;
@@ -84,7 +86,7 @@ class StageWriter {
 
   static Time time_of(const PartGroups& groups, const Op& op) {
     const Group& group = groups.groups[op.group];
-    return groups.transfers[group.transfer].time(op.kind, bytes_of(groups.workload, group));
+    return groups.transfers[group.transfer].time(op.kind, payload_of(groups.workload, group));
   }
 
   // ---- gathers
@@ -241,6 +243,13 @@ class StageWriter {
                       .process_group = static_cast<std::int64_t>(process_group)};
     const TaskId id = collective(task, false, time_of(groups, op));
     builder_.add_dependency(*last_, id);
+    if (groups.program.scatters_in_flight) {
+      scattering_.push_back(id);
+      if (scattering_.size() > *groups.program.scatters_in_flight) {
+        next_waits_for_.push_back(scattering_.front());
+        scattering_.pop_front();
+      }
+    }
     task.kind = Kind::sum;
     for (const Op& other : groups.program.ops)
       if (other.issue == Issue::scattered && other.group == op.group &&
@@ -265,6 +274,8 @@ class StageWriter {
   std::optional<TaskId> last_between_;
   std::optional<TaskId> all_gathered_;
   std::vector<Waiting> waiting_;
+  std::deque<TaskId> scattering_;       // reduce-scatters that compute has not waited for
+  std::vector<TaskId> next_waits_for_;  // the next compute task does
   std::vector<std::vector<std::vector<std::optional<TaskId>>>> gathered_;  // by part, process group and group
 };
 

@@ -75,11 +75,10 @@ Parallel read_parallel(const Field& field) {
   if (const auto data = field.find("data")) out.data = data->integer(1, core::kMaxWorkers);
   if (out.data && *out.data % out.expert != 0)
     field.at("expert").expected(fmt::format("a divisor of the {} workers of a data group", *out.data));
-  if (out.expert > 1)
-    for (const Field& item : field.at("expert_tensors").non_empty_items())
-      out.expert_tensors.push_back(item.name());
-  else if (const auto names = field.find("expert_tensors"))
-    names->expected("no expert_tensors without the key expert");
+  if (const auto names = field.find("expert_tensors")) {
+    if (out.expert == 1) names->expected("no expert_tensors without the key expert");
+    for (const Field& item : names->non_empty_items()) out.expert_tensors.push_back(item.name());
+  }
   if (out.pipeline > 1)
     out.stages = read_stages(field.at("stages"), out.pipeline);
   else if (const auto stages = field.find("stages"))

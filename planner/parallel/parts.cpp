@@ -40,11 +40,6 @@ std::vector<std::int64_t> even_cut(const std::vector<core::ProfileLayer>& layers
   return out;
 }
 
-void scale(double& us, double factor) { us *= factor; }
-void scale(std::optional<double>& us, double factor) {
-  if (us) *us *= factor;
-}
-
 /// Gives the layers `us` in all, in proportion, or equal shares if they take no time.
 void set_total(std::vector<core::ProfileLayer>& layers, double us, bool is_forward) {
   double total = 0;
@@ -52,15 +47,22 @@ void set_total(std::vector<core::ProfileLayer>& layers, double us, bool is_forwa
   for (core::ProfileLayer& layer : layers) {
     if (total == 0) {
       (is_forward ? layer.forward_us : layer.backward_us) = us / static_cast<double>(layers.size());
+      if (!is_forward)
+        for (core::ProfileTensor& tensor : layer.tensors) tensor.backward_us.reset();
       continue;
     }
-    scale(is_forward ? layer.forward_us : layer.backward_us, us / total);
+    // a share is at most 1, while us / total may be infinite
+    double& of_layer = is_forward ? layer.forward_us : layer.backward_us;
+    of_layer = of_layer / total * us;
     if (!is_forward)
-      for (core::ProfileTensor& tensor : layer.tensors) scale(tensor.backward_us, us / total);
+      for (core::ProfileTensor& tensor : layer.tensors)
+        if (tensor.backward_us) tensor.backward_us = *tensor.backward_us / total * us;
   }
 }
 
-bool is_of_experts(const std::string& name, const Parallel& parallel) {
+bool is_of_experts(const core::ProfileLayer& layer, const std::string& name, const Parallel& parallel) {
+  if (parallel.expert == 1) return false;
+  if (layer.kind == "experts") return true;
   return std::any_of(parallel.expert_tensors.begin(), parallel.expert_tensors.end(),
                      [&](const std::string& part) { return name.find(part) != std::string::npos; });
 }
@@ -102,8 +104,8 @@ Workload gradients_of(const Workload& workload, const Parallel& parallel, bool o
   out.gradients.clear();
   out.bytes_before = {0};
   for (const Gradient& gradient : workload.gradients) {
-    const core::ProfileTensor& tensor = workload.profile->layers[gradient.layer].tensors[gradient.tensor];
-    if (is_of_experts(tensor.name, parallel) != of_experts) continue;
+    const core::ProfileLayer& layer = workload.profile->layers[gradient.layer];
+    if (is_of_experts(layer, layer.tensors[gradient.tensor].name, parallel) != of_experts) continue;
     out.gradients.push_back(gradient);
     out.bytes_before.push_back(out.bytes() + gradient.bytes);
   }

@@ -76,12 +76,24 @@ class Runner {
       throw core::Unsupported("no compression, with the key parallel", schedule_.compressor.name,
                               "/schedules");
     check_program(schedule_.pipeline->program(1, schedule_.options));
-    constexpr double kMaxTasks = 1e7;
+    check_experts();
+    constexpr double kMaxPasses = 1e6;  // some seconds, and 500 MB
     const double passes =
         2 * static_cast<double>(parallel_.parts()) * static_cast<double>(parallel_.stages.micro_batches);
-    if (passes > kMaxTasks)
-      throw core::Unsupported(fmt::format("at most {:.0e} passes of micro-batches through parts", kMaxTasks),
+    if (passes > kMaxPasses)
+      throw core::Unsupported(fmt::format("at most {:.0e} passes of micro-batches through parts", kMaxPasses),
                               fmt::format("{:.6g}", passes), "/parallel");
+  }
+
+  void check_experts() const {
+    if (parallel_.expert == 1) return;
+    const bool any =
+        std::any_of(job_->profiles.begin(), job_->profiles.end(), [&](const core::Profile& part) {
+          return !gradients_of(make_workload(part), parallel_, true).gradients.empty();
+        });
+    if (!any)
+      throw core::Unsupported("tensors of experts, in layers of kind experts or named by expert_tensors",
+                              "none", "/parallel/expert");
   }
 
   // ---- groups of tensors
@@ -207,7 +219,7 @@ class Runner {
       for (const PartGroups& groups : part.groups)
         for (const Op& op : groups.program.ops)
           sent += groups.transfers[groups.groups[op.group].transfer].sent_bytes(
-              op.kind, bytes_of(groups.workload, groups.groups[op.group]));
+              op.kind, payload_of(groups.workload, groups.groups[op.group]));
     return sent / static_cast<double>(parallel_.pipeline);
   }
 

@@ -5,12 +5,9 @@
 namespace planner {
 namespace {
 
-using core::CollectiveKind;
-
-Program program(std::uint32_t groups, const PipelineOptions& /*options*/) {
-  Program program;
-  for (std::uint32_t group = 0; group < groups; ++group)
-    program.ops.push_back({CollectiveKind::all_reduce, group, Issue::backward_end, Delivers::next_iteration});
+Program program(std::uint32_t groups, const PipelineOptions& options) {
+  Program program = pipeline("wfbp").program(groups, options);
+  for (Op& op : program.ops) op.issue = Issue::backward_end;
   return program;
 }
 

@@ -78,6 +78,9 @@ struct Program {
   /// A group issued for gradients is issued with the first gradient of the next group (the last one after
   /// backward), and backward goes on when the group before it has arrived (DeepSpeed's overlap_comm).
   bool one_in_flight = false;
+  /// Maximum number of reduce-scatters that were issued and have not ended when one more is issued: backward
+  /// waits for the oldest (PyTorch FSDP2's reduce_scatter_max_input_buffers). Unlimited if absent.
+  std::optional<std::uint32_t> scatters_in_flight = {};
   Sharding sharding = Sharding::nothing;
   bool operator==(const Program&) const = default;
 
@@ -109,7 +112,8 @@ struct PipelineOptions {
   std::optional<bool> reshard_after_forward = {};
   /// sharded: the number of groups, those that backward uses first, whose parameters are kept after forward.
   std::optional<std::uint32_t> kept_groups = {};
-  std::optional<std::uint32_t> backward_prefetch = {};  ///< sharded: as `prefetch`, for backward passes
+  std::optional<std::uint32_t> backward_prefetch = {};   ///< sharded: as `prefetch`, for backward passes
+  std::optional<std::uint32_t> scatters_in_flight = {};  ///< sharded: as in Program
   /// sharded: the workers that hold all parameters together, where other groups of as many hold the same;
   /// their number, or the level of the network that joins them (kNode: the innermost). If both are absent,
   /// all workers.

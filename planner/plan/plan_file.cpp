@@ -49,7 +49,7 @@ void read_predicted(const Field& field, PlanFile& plan) {
 }
 
 void allow_plan_keys(const Field& field, const Pipeline& pipeline) {
-  std::vector<std::string_view> keys = {"format", "version", "model", "workers", "pipeline"};
+  std::vector<std::string_view> keys = {"format", "version", "model", "workers", "pipeline", "target"};
   keys.insert(keys.end(), pipeline.option_keys.begin(), pipeline.option_keys.end());
   keys.insert(keys.end(), {"collectives", "compression", "data_types", "selective", "optimality",
                            "largest_front", "optimality_gap_us", "predicted", "groups"});
@@ -66,6 +66,7 @@ PlanFile read_plan_file(const Field& field) {
   plan.model = field.at("model").name();
   plan.workers = field.at("workers").integer(1, core::kMaxWorkers);
   plan.options = read_options(field, pipeline(plan.pipeline));
+  if (const auto target = field.find("target")) plan.target = target->name();
   plan.all_reduce = read_collectives(field.at("collectives"));
   plan.compressor = read_compressor(field.at("compression"));
   if (const auto types = field.find("data_types")) plan.data_types = read_data_types(*types);
@@ -88,6 +89,7 @@ std::string plan_text(const PlanFile& plan) {
                       {"workers", plan.workers},
                       {"pipeline", plan.pipeline}};
   write_options(plan.options, out);
+  if (!plan.target.empty()) out["target"] = plan.target;
   out["collectives"] = {{"all_reduce", algorithm_json(plan.all_reduce)}};
   out["compression"] = compressor_json(plan.compressor);
   if (plan.data_types.any()) out["data_types"] = data_types_json(plan.data_types);

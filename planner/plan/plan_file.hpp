@@ -46,6 +46,7 @@ struct PlanFile {
   std::int64_t workers = 1;
   std::string pipeline = "wfbp";
   PipelineOptions options;  ///< the pipeline's own keys
+  std::string target = {};  ///< the framework as which it was planned and predicted; empty: as its pipeline
   Algorithm all_reduce;
   Compressor compressor;
   DataTypes data_types = {};  ///< of the job, as far as they are not the profile's

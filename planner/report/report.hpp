@@ -14,9 +14,9 @@
 
 namespace report {
 
-/// The data of a page. `data` has `title`, `kind` (scenario, results, accuracy or comparison) and, as far as
-/// there is something to show: `about`, `warnings`, `advice`, `results`, `knees`, `texts`, `timelines`,
-/// `plan`, `sweep`, `accuracy` and `comparison`.
+/// The data of a page. `data` has `title`, `kind` (scenario, results, accuracy, comparison or fit) and, as
+/// far as there is something to show: `about`, `warnings`, `advice`, `results`, `knees`, `texts`,
+/// `timelines`, `plan`, `sweep`, `accuracy`, `comparison` and `fit`.
 struct Report {
   std::string title;
   nlohmann::ordered_json data;
@@ -45,5 +45,8 @@ Report of_accuracy(const core::Field& file);
 /// Reads a `fusewise.comparison` file: a predicted and a measured iteration, or one before and one after a
 /// change.
 Report of_comparison(const core::Field& file);
+
+/// Reads a `fusewise.fit` file: the error of each model of measured collectives, size by size.
+Report of_fit(const core::Field& file);
 
 }  // namespace report

@@ -1,15 +1,20 @@
 #include "planner/run/all_workers.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
+#include <variant>
 
 #include "planner/graph/task_factors.hpp"
 #include "planner/run/follow_path.hpp"
 #include "planner/run/message_workers.hpp"
 #include "planner/run/messages_of.hpp"
+#include "planner/run/task_by_task.hpp"
 #include "planner/run/worker_accounts.hpp"
+#include "planner/run/worker_blocks.hpp"
 #include "sim/cluster/replay.hpp"
 #include "sim/cluster/steps.hpp"
+#include "sim/draws.hpp"
 
 namespace planner {
 namespace {
@@ -17,6 +22,33 @@ namespace {
 using sim::TaskId;
 using sim::Time;
 using Kind = TaskLabel::Kind;
+
+/// Null if the collective is made of anything else.
+const cluster::Rings* rings_of(const cluster::Collective& how) {
+  const auto* pattern = std::get_if<std::unique_ptr<const cluster::BytePattern>>(&how);
+  return pattern == nullptr ? nullptr : dynamic_cast<const cluster::Rings*>(pattern->get());
+}
+
+/// Whether a simulation of messages can take each collective at once: each link carries the messages of one
+/// ring alone, so no collective affects another, and messages take time, which orders the events of a rank.
+bool goes_ring_by_ring(const Setting& setting, const Executable& executable) {
+  if (setting.conditions.topology || !Outages(setting).none()) return false;
+  const cluster::Links links = links_of(setting);
+  double least_us = sim::portable_exp(-sim::kFurthestNormal * links.sigma - links.sigma * links.sigma / 2);
+  if (!links.slowdown.empty()) least_us *= *std::ranges::min_element(links.slowdown);
+  for (const cluster::Level& level : links.levels)
+    if (level.link.startup_us * least_us < 1e-5) return false;
+  try {
+    const std::span<const sim::Task> tasks = executable.lowered.graph.tasks();
+    return std::ranges::all_of(tasks, [&](const sim::Task& task) {
+      const TaskLabel label = TaskLabel::unpack(task.label);
+      return label.iteration > 0 || !executable.lowered.is_channel(task.stream) ||
+             rings_of(collective_of(setting, executable, label)) != nullptr;
+    });
+  } catch (const core::Unsupported&) {
+    return false;  // it is found again when the collective is due
+  }
+}
 
 /// Runs task by task, each on all workers at once; collectives by formula or in steps.
 class ByVectors {
@@ -31,7 +63,7 @@ class ByVectors {
         begins_(accounts_.workers()),
         with_path_(with_path),
         path_(accounts_.workers()),
-        steps_(setting.conditions.fidelity == Fidelity::steps && setting.costs.workers() > 1) {
+        steps_(setting.conditions.fidelity != Fidelity::closed && setting.costs.workers() > 1) {
     if (steps_) links_ = links_of(setting);
   }
 
@@ -93,7 +125,9 @@ class ByVectors {
   void in_steps(const TaskLabel& label, std::span<Time> times) {
     std::copy(times.begin(), times.end(), begins_.begin());
     const cluster::Collective how = collective_of(setting_, executable_, label);
-    message_work_ += cluster::steps_work(how, links_);
+    message_work_ += setting_.conditions.fidelity == Fidelity::messages
+                         ? kMessageWork * static_cast<double>(cluster::message_count(how))
+                         : cluster::steps_work(how, links_);
     if (with_path_)
       in_steps_with_path(how, label, times);
     else
@@ -110,7 +144,10 @@ class ByVectors {
     meeting.since.reserve(times.size());
     for (std::size_t n = 0; n < times.size(); ++n) meeting.since.push_back(path_.since(n, begins_[n]));
     meeting.origins.resize(times.size());
-    cluster::run_steps(how, links_, meeting.collective, times, meeting.origins);
+    if (setting_.conditions.fidelity == Fidelity::messages)
+      cluster::run_rings_in_event_order(*rings_of(how), links_, meeting.collective, times, meeting.origins);
+    else
+      cluster::run_steps(how, links_, meeting.collective, times, meeting.origins);
     meeting.ends.assign(times.begin(), times.end());
     path_.meets(std::move(meeting));
   }
@@ -131,12 +168,20 @@ class ByVectors {
 
 }  // namespace
 
+AllWorkers simulate_task_by_task(const Setting& setting, const Executable& executable,
+                                 const std::vector<std::int64_t>& shown, bool with_path) {
+  return ByVectors(setting, executable, shown, with_path).all();
+}
+
 AllWorkers simulate_all_workers(const Setting& setting, const Executable& executable,
                                 const std::vector<std::int64_t>& shown, bool with_path) {
   return within_clock([&] {
-    return setting.conditions.fidelity == Fidelity::messages && setting.costs.workers() > 1
-               ? simulate_by_messages(setting, executable, shown, with_path)
-               : ByVectors(setting, executable, shown, with_path).all();
+    if (runs_in_blocks(setting, executable)) return simulate_in_blocks(setting, executable, shown, with_path);
+    const bool goes_by_messages =
+        setting.conditions.fidelity == Fidelity::messages && setting.costs.workers() > 1;
+    if (goes_by_messages && !goes_ring_by_ring(setting, executable))
+      return simulate_by_messages(setting, executable, shown, with_path);
+    return simulate_task_by_task(setting, executable, shown, with_path);
   });
 }
 

@@ -13,26 +13,28 @@ namespace {
 using core::CollectiveKind;
 using sim::Time;
 
-/// Adds warnings about the groups that use one transfer, by the sizes of their collectives.
-void add_warnings(const TransferCost& transfer, CollectiveKind kind, const std::vector<std::int64_t>& sizes,
+/// Adds warnings about the groups that use one transfer, by the sizes of their messages.
+void add_warnings(const TransferCost& transfer, CollectiveKind kind, const std::vector<Payload>& payloads,
                   std::vector<Warning>& warnings) {
   std::map<CollectiveKind, std::vector<double>> messages;
-  for (const std::int64_t size : sizes)
-    if (!transfer.is_sparse() || !transfer.is_encoded(size))  // closed forms need no measurement
-      messages[transfer.is_encoded(size) ? transfer.carrier(kind) : kind].push_back(
-          std::round(transfer.message_bytes(kind, size)));
+  for (const Payload& payload : payloads) {
+    const bool is_encoded = transfer.is_encoded(payload);
+    if (transfer.is_sparse() && is_encoded) continue;  // closed forms need no measurement
+    for (const double bytes : transfer.messages(kind, payload))
+      messages[is_encoded ? transfer.carrier(kind) : kind].push_back(std::round(bytes));
+  }
   for (const auto& [carrier, bytes] : messages)
     for (Warning& warning : transfer.costs_of(carrier).warnings(carrier, bytes))
       warnings.push_back(std::move(warning));
 }
 
 /// Adds warnings about groups larger than the measured sizes of encoding and decoding.
-void add_code_warnings(const TransferCost& transfer, const std::vector<std::int64_t>& sizes,
+void add_code_warnings(const TransferCost& transfer, const std::vector<Payload>& payloads,
                        std::vector<Warning>& warnings) {
   const Compressor& compressor = transfer.transfer().compressor;
   double max = 0;
-  for (const std::int64_t size : sizes)
-    if (transfer.is_encoded(size)) max = std::max(max, static_cast<double>(size));
+  for (const Payload& payload : payloads)
+    max = std::max(max, static_cast<double>(transfer.largest_encoded(payload)));
   for (const CodeCost* cost : {&compressor.encode, &compressor.decode}) {
     if (!cost->curve || max <= cost->curve->measured_up_to_bytes()) continue;
     const std::string what = fmt::format("compressor {}", compressor.name);
@@ -45,11 +47,11 @@ void add_code_warnings(const TransferCost& transfer, const std::vector<std::int6
   }
 }
 
-std::vector<std::int64_t> sizes_that_travel(const Setting& setting, const CommunicationPlan& plan,
-                                            std::uint32_t transfer) {
-  std::vector<std::int64_t> out;
+std::vector<Payload> payloads_that_travel(const Setting& setting, const CommunicationPlan& plan,
+                                          std::uint32_t transfer) {
+  std::vector<Payload> out;
   for (const Group& group : plan.groups)
-    if (group.transfer == transfer) out.push_back(bytes_of(setting.workload, group));
+    if (group.transfer == transfer) out.push_back(payload_of(setting.workload, group));
   return out;
 }
 
@@ -67,15 +69,15 @@ std::vector<Warning> cost_warnings(const Setting& setting, const CommunicationPl
                      [&](const Op& op) { return op.kind == kind; }))
       continue;
     for (std::uint32_t transfer = 0; transfer < plan.transfers.size(); ++transfer) {
-      const std::vector<std::int64_t> sizes = sizes_that_travel(setting, plan, transfer);
-      if (sizes.empty()) continue;
+      const std::vector<Payload> payloads = payloads_that_travel(setting, plan, transfer);
+      if (payloads.empty()) continue;
       const TransferCost& cost = plan.transfers[transfer];
       if (cost.is_sparse())
         closed = true;
       else
         note(cost.costs_of(cost.carrier(kind)).of(cost.carrier(kind)));
-      add_warnings(cost, kind, sizes, out);
-      add_code_warnings(cost, sizes, out);
+      add_warnings(cost, kind, payloads, out);
+      add_code_warnings(cost, payloads, out);
     }
   }
   if (setting.extras.lars_gather > Time::zero()) {

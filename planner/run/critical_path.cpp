@@ -11,8 +11,8 @@ void PathTracker::computes(std::size_t worker, Time begin, Time end) {
   constexpr std::size_t kMaxBreaks = 32;
   State& state = states_[worker];
   if (begin > state.until) {
-    state.before.push_front(state.since);
-    if (state.before.size() > kMaxBreaks) state.before.pop_back();
+    if (state.before.size() == kMaxBreaks) state.before.erase(state.before.begin());
+    state.before.push_back(state.since);
     state.since = begin;
   }
   state.until = end;
@@ -21,8 +21,8 @@ void PathTracker::computes(std::size_t worker, Time begin, Time end) {
 Time PathTracker::since(std::size_t worker, Time time) const {
   const State& state = states_[worker];
   if (state.since < time) return state.since;
-  for (const Time since : state.before)
-    if (since < time) return since;
+  for (std::size_t i = state.before.size(); i-- > 0;)
+    if (state.before[i] < time) return state.before[i];
   return state.since;
 }
 

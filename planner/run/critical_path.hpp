@@ -75,7 +75,7 @@ class PathTracker {
   struct State {
     sim::Time since{};
     sim::Time until{};
-    std::deque<sim::Time> before;  ///< `since` before each of the recent breaks, the last first
+    std::vector<sim::Time> before;  ///< `since` before each of the recent breaks, the last one last
   };
 
   static std::size_t at(const Meeting& meeting, std::size_t worker) {

@@ -21,8 +21,7 @@ double iteration_us(const Setting& setting, const Schedule& schedule, const Comm
   const Setting then(profile, network, workers, setting.costs.algorithm(), setting.conditions);
   std::vector<TransferCost> transfers;
   transfers.reserve(plan.transfers.size());
-  for (const TransferCost& cost : plan.transfers)
-    transfers.emplace_back(network, workers, cost.transfer(), then.slowdown);
+  for (const TransferCost& cost : plan.transfers) transfers.push_back(cost_of(then, cost.transfer()));
   return summarize(then, simulate_groups(then, schedule, plan.groups, std::move(transfers), false))
       .iteration_us;
 }

@@ -4,6 +4,11 @@
 #include <optional>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "core/errors.hpp"
+#include "planner/run/group_memory.hpp"
+
 namespace planner {
 namespace {
 
@@ -72,6 +77,15 @@ struct ElementBytes {
         parameters(core::bytes_per_element(types.parameters.value_or(usual))) {}
 };
 
+/// Whether the gradients of a group are copied to be sent: where they do not lie one after another in the
+/// type in which they are sent.
+bool is_copied(const Setting& setting, const TransferCost& transfer, const Group& group, bool in_buffers) {
+  if (transfer.is_encoded(payload_of(setting.workload, group))) return true;
+  const ElementBytes element(setting.conditions.data_types, setting.workload.profile->dtype);
+  if (element.reduce != element.gradients) return true;
+  return group.end - group.begin > 1 && !in_buffers;
+}
+
 /// Goes through the tasks in the order in which they were written, which is the order of compute.
 class Accounts {
  public:
@@ -90,6 +104,7 @@ class Accounts {
     has_activations_ = std::all_of(layers.begin(), layers.end(), [](const core::ProfileLayer& layer) {
       return layer.activation_bytes.has_value();
     });
+    check_activations(*workload().profile);
     find_steps();
     find_ops();
   }
@@ -226,20 +241,17 @@ class Accounts {
     for (const std::uint32_t group : ready_[step]) ready(group, span.end);
   }
 
-  /// The gradients of a group are copied where they do not lie one after another in the type in which they
-  /// are sent.
   bool is_copied(std::uint32_t group) const {
     const Group& own = groups()[group];
-    if (executable_.transfers[own.transfer].is_encoded(bytes_of(workload(), own))) return true;
-    if (element_.reduce != element_.gradients) return true;
-    return own.end - own.begin > 1 && !keeps_gradients_in_buffers();
+    return planner::is_copied(setting_, executable_.transfers[own.transfer], own,
+                              keeps_gradients_in_buffers());
   }
 
   void ready(std::uint32_t group, Time time) {
     if (drops_gradients() ? is_copied(group) : carries_) gradients_until(group, time);
     if (!communicates() || !is_copied(group)) return;
     const double bytes = executable_.transfers[groups()[group].transfer].message_bytes(
-        *reducing_[group], bytes_of(workload(), groups()[group]));
+        *reducing_[group], payload_of(workload(), groups()[group]));
     buffers_.hold(group, static_cast<std::int64_t>(bytes), time);
   }
 
@@ -318,6 +330,38 @@ class Accounts {
 };
 
 }  // namespace
+
+GroupMemory group_memory(const Setting& setting, const TransferCost& transfer, const Group& group) {
+  const ElementBytes element(setting.conditions.data_types, setting.workload.profile->dtype);
+  const std::int64_t bytes = bytes_of(setting.workload, group);
+  const std::int64_t elements = bytes / element.profile;
+  GroupMemory out = {.gathered = elements * element.gather,
+                     .gradients = elements * element.gradients,
+                     .sent = elements * element.gradients,
+                     .share = (elements + transfer.workers() - 1) / transfer.workers() * element.parameters};
+  if (is_copied(setting, transfer, group, false))
+    out.sent = static_cast<std::int64_t>(
+        transfer.message_bytes(CollectiveKind::reduce_scatter, payload_of(setting.workload, group)));
+  return out;
+}
+
+std::int64_t lasting_bytes(const Setting& setting, std::int64_t elements) {
+  const DataTypes& types = setting.conditions.data_types;
+  const ElementBytes element(types, setting.workload.profile->dtype);
+  const std::int64_t updated = types.master ? core::bytes_per_element(*types.master) : element.parameters;
+  return elements * (element.parameters + (types.master ? updated : 0) +
+                     setting.conditions.memory->optimizer_states * updated);
+}
+
+void check_activations(const core::Profile& profile) {
+  constexpr double kMaxInAll = 4e18;
+  double all = 0;
+  for (const core::ProfileLayer& layer : profile.layers)
+    all += static_cast<double>(layer.activation_bytes.value_or(0));
+  if (all > kMaxInAll)
+    throw core::Unsupported(fmt::format("at most {:.0e} bytes of activations in all", kMaxInAll),
+                            fmt::format("{:.6g}", all), "/profile");
+}
 
 Memory memory_of(const Setting& setting, const Executable& executable, const sim::Timeline& timeline) {
   return Accounts(setting, executable, timeline).work_out();

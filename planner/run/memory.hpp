@@ -48,6 +48,10 @@ struct Memory {
   MemoryPeak peak;                  ///< the first point with the greatest total
 };
 
+/// Throws Unsupported if a sum of what is held may exceed 64 bits: parameters and gradients have few elements
+/// (core/limits.hpp), activations may have many.
+void check_activations(const core::Profile& profile);
+
 /// The memory of the first worker of the executable, whose tasks ran as `timeline` says. The setting must
 /// have MemoryOptions.
 Memory memory_of(const Setting& setting, const Executable& executable, const sim::Timeline& timeline);

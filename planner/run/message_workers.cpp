@@ -86,7 +86,7 @@ class ByMessages {
     AllWorkers out = std::move(accounts_).take();
     if (with_path_) out.critical_path = follow_path(setting_, executable_, path_, out.marks);
     out.use.links = busiest_links(out.use.length);
-    const double of_event = messages_.topology() == nullptr ? 150 : 200;
+    const double of_event = messages_.topology() == nullptr ? kMessageWork : 200;
     out.message_work = of_event * static_cast<double>(messages_.delivered());
     return out;
   }

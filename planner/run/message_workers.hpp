@@ -10,6 +10,9 @@
 
 namespace planner {
 
+/// The work of a message that shares no link, in the unit of AllWorkers::message_work.
+constexpr double kMessageWork = 150;
+
 /// Same contract as simulate_all_workers(), for fidelity `messages` and more than one worker. Throws
 /// sim::TooLong.
 AllWorkers simulate_by_messages(const Setting& setting, const Executable& executable,

@@ -88,14 +88,15 @@ cluster::Collective collective_of(const Setting& setting, const CommunicationPla
   } else {
     const Group& group = plan.groups[label.item % plan.groups.size()];
     const TransferCost& transfer = plan.transfers[group.transfer];
-    const std::int64_t bytes = bytes_of(setting.workload, group);
-    if (has_own_messages(transfer.transfer().compressor) && transfer.is_sparse() &&
-        transfer.is_encoded(bytes))
-      throw Unsupported("an all-reduce that is known message by message",
-                        transfer.transfer().compressor.name);
+    const Payload payload = payload_of(setting.workload, group);
+    const Compressor& compressor = transfer.transfer().compressor;
+    const bool has_more = compressor.low_rank || (has_own_messages(compressor) && transfer.is_sparse());
+    if (has_more && transfer.is_encoded(payload))
+      throw Unsupported("an all-reduce that is known message by message", compressor.name);
     const bool gathers = transfer.carrier(CollectiveKind::all_reduce) == CollectiveKind::all_gather;
-    const bool is_gathered = gathers && transfer.is_encoded(bytes);
-    shape.bytes = whole_bytes(transfer.message_bytes(is_gathered ? CollectiveKind::all_reduce : kind, bytes));
+    const bool is_gathered = gathers && transfer.is_encoded(payload);
+    shape.bytes =
+        whole_bytes(transfer.message_bytes(is_gathered ? CollectiveKind::all_reduce : kind, payload));
     if (!is_gathered) algorithm = transfer.transfer().all_reduce;
   }
   const cluster::PatternEntry* entry = cluster::find_pattern(pattern_name(kind, algorithm));

@@ -22,8 +22,8 @@ Busy busy_when_alike(const Setting& setting, const CommunicationPlan& plan) {
               .backward = steps * setting.workload.backward_total,
               .update = setting.extras.update + setting.extras.lars};
   for (const Group& group : plan.groups) {
-    out.encode += plan.transfers[group.transfer].encode(bytes_of(setting.workload, group));
-    out.decode += plan.transfers[group.transfer].decode(bytes_of(setting.workload, group));
+    out.encode += plan.transfers[group.transfer].encode(payload_of(setting.workload, group));
+    out.decode += plan.transfers[group.transfer].decode(payload_of(setting.workload, group));
   }
   return out;
 }
@@ -80,13 +80,13 @@ double channel_busy_us(const Simulated& simulated) {
 double sent_by_group(const Setting& setting, const Simulated& simulated, const Op& op) {
   const Group& group = simulated.groups[op.group];
   const TransferCost& transfer = simulated.transfers[group.transfer];
-  const std::int64_t bytes = bytes_of(setting.workload, group);
-  if (!transfer.has_spikes()) return transfer.sent_bytes(op.kind, bytes);
+  const Payload payload = payload_of(setting.workload, group);
+  if (!transfer.has_spikes()) return transfer.sent_bytes(op.kind, payload);
   double sent = 0;
   const std::int64_t iterations = counted(simulated.lowered);
   for (std::int64_t i = 0; i < iterations; ++i)
     sent += transfer.in_iteration(first_counted(simulated.lowered) + static_cast<std::size_t>(i))
-                .sent_bytes(op.kind, bytes);
+                .sent_bytes(op.kind, payload);
   return sent / static_cast<double>(iterations);
 }
 
@@ -193,14 +193,14 @@ Metrics summarize(const Setting& setting, const Simulated& simulated) {
 
 Metrics summarize(const Setting& setting, const CommunicationPlan& plan, Time iteration) {
   const std::int64_t iterations = std::max<std::int64_t>(1, setting.conditions.iterations - 1);
-  const auto bytes = [&](const Op& op) { return bytes_of(setting.workload, plan.groups[op.group]); };
+  const auto payload = [&](const Op& op) { return payload_of(setting.workload, plan.groups[op.group]); };
   const auto transfer = [&](const Op& op) -> const TransferCost& {
     return plan.transfers[plan.groups[op.group].transfer];
   };
   Time channel{};
   if (setting.costs.workers() > 1) {
     channel = setting.extras.lars_gather;
-    for (const Op& op : plan.program.ops) channel += transfer(op).time(op.kind, bytes(op));
+    for (const Op& op : plan.program.ops) channel += transfer(op).time(op.kind, payload(op));
   }
   return metrics_of(setting, plan,
                     {.length = iterations * iteration,
@@ -208,7 +208,7 @@ Metrics summarize(const Setting& setting, const CommunicationPlan& plan, Time it
                      .busy = busy_when_alike(setting, plan),
                      .channel_us = sim::to_us(iterations * channel) / static_cast<double>(iterations),
                      .sent_bytes = sent_per_worker(setting, plan, [&](const Op& op) {
-                       return transfer(op).sent_bytes(op.kind, bytes(op));
+                       return transfer(op).sent_bytes(op.kind, payload(op));
                      })});
 }
 

@@ -7,21 +7,12 @@
 
 #include "planner/graph/lower.hpp"
 #include "planner/graph/task_factors.hpp"
-#include "sim/draws.hpp"
 #include "sim/simulate.hpp"
 
 namespace planner {
 namespace {
 
 using sim::Time;
-
-/// The greatest possible factor on a task's time.
-double longest_draw(const Setting& setting) {
-  const Jitter& jitter = setting.conditions.jitter;
-  const double sigma = TaskSigmas(setting).max();
-  if (jitter.distribution == Jitter::Distribution::normal) return 1 + sim::kFurthestNormal * sigma;
-  return sim::longest_lognormal(sigma);
-}
 
 double down_us(const Conditions& conditions) {
   double us = 0;
@@ -38,17 +29,17 @@ double communication_us(const Setting& setting, const CommunicationPlan& plan) {
   for (const TransferCost& transfer : plan.transfers) transfers.push_back(transfer.in_iteration(0));
   for (const Group& group : plan.groups) {
     const TransferCost& transfer = transfers[group.transfer];
-    us += transfer.encode_us(bytes_of(setting.workload, group)) +
-          transfer.decode_us(bytes_of(setting.workload, group));
+    us += transfer.encode_us(payload_of(setting.workload, group)) +
+          transfer.decode_us(payload_of(setting.workload, group));
     last_tick = std::max(last_tick, sim::to_us(group.tick));
   }
   if (setting.conditions.fidelity != Fidelity::closed) return us + last_tick;
   us += sim::to_us(setting.extras.lars_gather);
   for (const Op& op : plan.program.ops) {
     const Group& group = plan.groups[op.group];
-    us +=
-        Program::runs(op, steps) * (transfers[group.transfer].us(op.kind, bytes_of(setting.workload, group)) +
-                                    sim::to_us(plan.program.negotiation));
+    us += Program::runs(op, steps) *
+          (transfers[group.transfer].us(op.kind, payload_of(setting.workload, group)) +
+           sim::to_us(plan.program.negotiation));
   }
   return us + last_tick;
 }

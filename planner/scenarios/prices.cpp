@@ -23,7 +23,7 @@ std::vector<TransferCost> transfers_of(const planner::Setting& setting, const pl
       transfer.compressor = {};
       transfer.selective = false;
     }
-    out.emplace_back(*setting.network, setting.costs.workers(), std::move(transfer), setting.slowdown);
+    out.push_back(planner::cost_of(setting, std::move(transfer)));
   }
   return out;
 }

@@ -21,6 +21,8 @@ class Prices {
 
   /// The mean iteration time of the plan's groups, or others, under this behaviour.
   double iteration_us(const planner::Behaviour& behaviour, const planner::Groups& groups);
+  /// The iteration of a framework that behaves so, with the schedule's transfers in the same order.
+  const planner::FusionRequest& request_for(const planner::Behaviour& behaviour);
 
  private:
   /// A setting in which a framework runs; the request refers to the setting.
@@ -30,7 +32,6 @@ class Prices {
     std::unique_ptr<planner::FusionRequest> request;
   };
 
-  const planner::FusionRequest& request_for(const planner::Behaviour& behaviour);
   planner::Setting setting_for(const planner::Pipeline& pipeline) const;
 
   const planner::Setting& setting_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -337,6 +338,20 @@ std::string results_json(const Results& results) {
   return core::json_text(out);
 }
 
+std::string csv_row(const Entry& entry, bool with_interval) {
+  std::string out;
+  const auto to = std::back_inserter(out);
+  fmt::format_to(to, "{},{},{},{},{},{}", entry.metrics.workers, csv_cell(entry.schedule), entry.pipeline,
+                 entry.fusion, csv_cell(entry.compression), entry.metrics.groups);
+  for (const auto& [name, number] : kNumbers) fmt::format_to(to, ",{}", entry.metrics.*number);
+  if (entry.memory) fmt::format_to(to, ",{}", planner::total(entry.memory->bytes));
+  if (entry.interval)
+    fmt::format_to(to, ",{},{}", entry.interval->low_us, entry.interval->high_us);
+  else if (with_interval)
+    out += ",,";
+  return out;
+}
+
 std::string results_csv(const Results& results) {
   std::string out = "workers,schedule,pipeline,fusion,compression,groups";
   for (const auto& [name, number] : kNumbers) out += fmt::format(",{}", name);
@@ -346,17 +361,7 @@ std::string results_csv(const Results& results) {
   if (with_memory) out += ",memory_peak_bytes";
   if (with_intervals) out += ",iteration_low_us,iteration_high_us";
   out += '\n';
-  for (const Entry& entry : results.entries) {
-    out += fmt::format("{},{},{},{},{},{}", entry.metrics.workers, csv_cell(entry.schedule), entry.pipeline,
-                       entry.fusion, csv_cell(entry.compression), entry.metrics.groups);
-    for (const auto& [name, number] : kNumbers) out += fmt::format(",{}", entry.metrics.*number);
-    if (entry.memory) out += fmt::format(",{}", planner::total(entry.memory->bytes));
-    if (entry.interval)
-      out += fmt::format(",{},{}", entry.interval->low_us, entry.interval->high_us);
-    else if (with_intervals)
-      out += ",,";
-    out += '\n';
-  }
+  for (const Entry& entry : results.entries) out += csv_row(entry, with_intervals) + '\n';
   return out;
 }
 
@@ -387,11 +392,14 @@ std::string results_table(const Results& results) {
 std::string plan_table(const planner::PlanFile& plan) {
   const bool exact = plan.optimality == planner::Optimality::exact;
   std::string out =
-      fmt::format("{} on {} workers, pipeline {}, {} all-reduce{}: {} groups, {} ms per iteration ({})\n\n",
-                  core::one_line(plan.model), plan.workers, plan.pipeline, plan.all_reduce.name,
+      fmt::format("{} on {} workers, pipeline {}{}, {} all-reduce{}: {} groups, {} ms per iteration ({})\n\n",
+                  core::one_line(plan.model), plan.workers, plan.pipeline,
+                  plan.target.empty() ? "" : fmt::format(" as {} behaves", core::one_line(plan.target)),
+                  plan.all_reduce.name,
                   plan.compressor.is_none() ? "" : ", compressed by " + core::one_line(plan.compressor.name),
                   plan.groups.size(), ms(plan.iteration_us),
-                  exact ? "exact: no other grouping is faster"
+                  exact ? fmt::format("exact: no other grouping {}is faster",
+                                      plan.target.empty() ? "" : "that it can form ")
                   : plan.optimality_gap_us > 0
                       ? fmt::format("heuristic: a better one may save {} ms", ms(plan.optimality_gap_us))
                       : "heuristic");

@@ -18,6 +18,8 @@ std::span<const std::pair<std::string_view, double planner::Metrics::*>> result_
 std::string results_json(const Results& results);
 /// Writes a header line and one line per entry (RFC 4180).
 std::string results_csv(const Results& results);
+/// One of its lines, without the newline.
+std::string csv_row(const Entry& entry, bool with_interval = false);
 /// Writes aligned columns; the fastest schedule of each number of workers is marked.
 std::string results_table(const Results& results);
 

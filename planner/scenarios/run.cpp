@@ -9,7 +9,9 @@
 #include "core/errors.hpp"
 #include "core/printable.hpp"
 #include "planner/advise/make_plan.hpp"
+#include "planner/job/registry.hpp"
 #include "planner/run/slices.hpp"
+#include "planner/scenarios/for_target.hpp"
 #include "planner/scenarios/prices.hpp"
 #include "planner/scenarios/supported.hpp"
 
@@ -317,11 +319,73 @@ std::string timeline(const Scenario& scenario, std::int64_t workers, const std::
   return core::chrome_trace(tracks, slices, counters);
 }
 
+namespace {
+
+planner::Emission emit(std::string_view target, const Scenario& scenario, const Setting& setting,
+                       const Schedule& schedule, const planner::PlanFile& plan,
+                       const planner::Groups& groups) {
+  Prices prices(setting, schedule, scenario.all_reduce);
+  const auto iteration_us = [&](const planner::Behaviour& behaviour, const planner::Groups& other) {
+    return prices.iteration_us(behaviour, other);
+  };
+  return planner::emit(target, {.plan = plan,
+                                .groups = groups,
+                                .workload = setting.workload,
+                                .iteration_us = iteration_us,
+                                .accumulation_steps = scenario.conditions.accumulation_steps,
+                                .types = scenario.conditions.data_types,
+                                .network = setting.network});
+}
+
+Setting setting_of(const Scenario& scenario, std::int64_t workers, const Schedule& schedule) {
+  return {scenario.profile, scenario.network, workers, all_reduce(scenario, schedule), scenario.conditions};
+}
+
+/// The iteration time of the plan that the schedule makes under its own pipeline, as the framework makes of
+/// it; none where that is not comparable with a simulation.
+std::optional<double> emitted_us(std::string_view target, const Scenario& scenario, std::int64_t workers,
+                                 const Schedule& schedule) {
+  const planner::Conditions& conditions = scenario.conditions;
+  if (conditions.fidelity != planner::Fidelity::closed || conditions.workers_differ() ||
+      planner::goes_by_layer(schedule))
+    return std::nullopt;
+  const Setting setting = setting_of(scenario, workers, schedule);
+  const planner::Run run = planner::run(setting, schedule);
+  const planner::PlanFile plan = planner::make_plan(setting, schedule, run);
+  return emit(target, scenario, setting, schedule, plan, run.groups)
+      .json["makes"]["iteration_us"]
+      .get<double>();
+}
+
+Planned plan_for_target(const Scenario& scenario, std::int64_t workers, const Schedule& given,
+                        const PlanOptions& options) {
+  const planner::Target& target = planner::entry(planner::emitters(), options.target).target();
+  const Schedule offered = schedule_for(target, given);
+  const Setting setting = setting_of(scenario, workers, offered);
+  const ForTarget found = plan_for(target, setting, offered, scenario.all_reduce);
+  Warnings warnings;
+  warnings.add(found.run.warnings);
+  Planned out = {.plan = planner::make_plan(setting, found.schedule, found.run),
+                 .warnings = warnings.texts(scenario),
+                 .emission = {},
+                 .explanation = {}};
+  out.plan.target = target.name;
+  out.plan.lower_bound_us = found.lower_bound_us;
+  if (const auto us = emitted_us(target.name, scenario, workers, given))
+    out.plan.compared_with.push_back(
+        {.schedule = fmt::format("{}, emitted for {}", given.name, target.name), .iteration_us = *us});
+  if (!options.emit.empty())
+    out.emission = emit(options.emit, scenario, setting, found.schedule, out.plan, found.run.groups);
+  return out;
+}
+
+}  // namespace
+
 Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
              const PlanOptions& options) {
   return supported(scenario, workers, schedule, [&] {
-    const Setting setting(scenario.profile, scenario.network, workers, all_reduce(scenario, schedule),
-                          scenario.conditions);
+    if (!options.target.empty()) return plan_for_target(scenario, workers, schedule, options);
+    const Setting setting = setting_of(scenario, workers, schedule);
     const planner::Run run = planner::run(setting, schedule);
     Warnings warnings;
     warnings.add(run.warnings);
@@ -329,19 +393,8 @@ Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& sch
                    .warnings = warnings.texts(scenario),
                    .emission = {},
                    .explanation = {}};
-    if (!options.emit.empty()) {
-      Prices prices(setting, schedule, scenario.all_reduce);
-      const auto iteration_us = [&](const planner::Behaviour& behaviour, const planner::Groups& groups) {
-        return prices.iteration_us(behaviour, groups);
-      };
-      out.emission =
-          planner::emit(options.emit, {.plan = out.plan,
-                                       .groups = run.groups,
-                                       .workload = setting.workload,
-                                       .iteration_us = iteration_us,
-                                       .accumulation_steps = scenario.conditions.accumulation_steps,
-                                       .types = scenario.conditions.data_types});
-    }
+    if (!options.emit.empty())
+      out.emission = emit(options.emit, scenario, setting, schedule, out.plan, run.groups);
     if (options.explain) out.explanation = planner::explain(setting, schedule, run);
     return out;
   });
@@ -350,7 +403,7 @@ Planned plan(const Scenario& scenario, std::int64_t workers, const Schedule& sch
 Fronted memory_front(const Scenario& scenario, std::int64_t workers, const Schedule& schedule) {
   if (!scenario.conditions.memory)
     throw core::InputError(fmt::format(
-        "{}: /memory: expected the memory of a worker, such as {{\"optimizer_states\": 2}}, got nothing",
+        "{}: /memory: expected the memory of a worker, such as {{\"optimizer\": \"adam\"}}, got nothing",
         core::one_line(scenario.file.source())));
   return supported(scenario, workers, schedule, [&]() -> Fronted {
     const Setting setting(scenario.profile, scenario.network, workers, all_reduce(scenario, schedule),

@@ -99,7 +99,8 @@ struct Planned {
 
 /// Outputs of plan() besides the plan file.
 struct PlanOptions {
-  std::string emit;  ///< name of one of planner::emitters(), or empty
+  std::string emit;    ///< name of one of planner::emitters(), or empty
+  std::string target;  ///< the framework to plan for: the name of an emitter with a target; or empty
   bool explain = false;
 };
 

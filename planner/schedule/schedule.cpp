@@ -42,9 +42,10 @@ constexpr auto kPresets = std::to_array<Preset>({
     {"fsdp", "ZeRO-3, FSDP: each layer's parameters gathered before forward and backward",
      R"({"pipeline": "sharded", "fusion": {"kind": "layers", "count": 1}})", false, false, true},
     {"fsdp2", "PyTorch FSDP2: each block's parameters gathered before forward and backward, one block ahead",
-     R"({"pipeline": "sharded", "fusion": "blocks"})", false, false, true},
+     R"({"pipeline": "sharded", "fusion": "blocks", "scatters_in_flight": 1})", false, false, true},
     {"hsdp", "PyTorch FSDP2 on two dimensions: as fsdp2 inside a node, gradients summed over the nodes",
-     R"({"pipeline": "sharded", "fusion": "blocks", "shard_level": "node"})", false, false, true},
+     R"({"pipeline": "sharded", "fusion": "blocks", "scatters_in_flight": 1, "shard_level": "node"})", false,
+     false, true},
     {"zero1", "DeepSpeed ZeRO-1: buckets of 1 GB, parameters gathered after the update",
      R"({"pipeline": "zero", "overlap_gather": false, "fusion": {"kind": "threshold", "cap_bytes": 1000000000}})",
      false, false, true},
@@ -159,12 +160,16 @@ void check_carrier(const Schedule& schedule, const Compressor& compressor, const
   if (compressor.is_none()) return;
   if (!schedule.pipeline->takes_compression)
     field.expected(fmt::format("no compressor, as pipeline {} takes none", schedule.pipeline->name));
-  if (compressor.collective == core::CollectiveKind::all_reduce && !compressor.between_nodes) return;
+  const bool is_one_sum = !compressor.between_nodes && !compressor.low_rank;
+  if (compressor.collective == core::CollectiveKind::all_reduce && is_one_sum) return;
   const Program program = schedule.pipeline->program(1, schedule.options);
   if (program.ops.front().kind == core::CollectiveKind::all_reduce) return;
   if (compressor.between_nodes)
     field.expected(
         fmt::format("a compressor for all workers, as pipeline {} needs", schedule.pipeline->name));
+  if (compressor.low_rank)
+    field.expected(fmt::format("a compressor of one message for a group, as pipeline {} needs",
+                               schedule.pipeline->name));
   field.expected(fmt::format("a compressor whose collective is all_reduce, as pipeline {} needs",
                              schedule.pipeline->name));
 }

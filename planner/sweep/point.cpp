@@ -21,9 +21,7 @@ std::string csv_row(const Sweep& sweep, std::size_t point, const scenarios::Resu
   const std::vector<std::size_t> at = place(sweep, point);
   std::string out = fmt::to_string(point);
   for (std::size_t i = 0; i < own_axes(sweep); ++i) out += ',' + text(sweep.axes[i], at[i]);
-  const std::string table = results_csv(results);
-  const std::size_t first = table.find('\n') + 1;
-  return out + ',' + table.substr(first, table.size() - first - 1);
+  return out + ',' + scenarios::csv_row(results.entries.front());
 }
 
 ordered_json value(const Axis& axis, std::size_t index) {
@@ -56,7 +54,7 @@ std::string header(const Sweep& sweep, Rows rows) {
 Record Computer::compute(std::size_t point) {
   const std::size_t combination = point / sweep_.points_per_combination();
   if (combination_ != combination) {
-    scenario_ = combined(sweep_, combination);
+    combine(sweep_, combination, scenario_);
     scenario_.warnings.clear();  // these concern the sweep, not one point
     schedules_ = std::exchange(scenario_.schedules, {});
     combination_ = combination;

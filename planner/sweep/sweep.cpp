@@ -249,11 +249,19 @@ std::vector<std::size_t> place(const Sweep& sweep, std::size_t point) {
 }
 
 Scenario combined(const Sweep& sweep, std::size_t combination) {
-  const std::vector<std::size_t> at = place(sweep, combination * sweep.points_per_combination());
   Scenario out = sweep.base;
-  for (std::size_t i = 0; i + 1 < sweep.axes.size(); ++i)
-    apply(out, sweep.axes[i].quantity, sweep.axes[i].values[at[i]]);
+  combine(sweep, combination, out);
   return out;
+}
+
+void combine(const Sweep& sweep, std::size_t combination, Scenario& of_base) {
+  const std::vector<std::size_t> at = place(sweep, combination * sweep.points_per_combination());
+  of_base.network = sweep.base.network;
+  of_base.schedules = sweep.base.schedules;
+  of_base.conditions = sweep.base.conditions;
+  if (find(sweep.axes, Quantity::batch_size) != nullptr) of_base.profile = sweep.base.profile;
+  for (std::size_t i = 0; i + 1 < sweep.axes.size(); ++i)
+    apply(of_base, sweep.axes[i].quantity, sweep.axes[i].values[at[i]]);
 }
 
 Sweep read_sweep(const Field& scenario) {

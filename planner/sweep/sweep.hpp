@@ -32,6 +32,10 @@ std::vector<std::size_t> place(const Sweep& sweep, std::size_t point);
 /// The scenario under one combination of all axes except workers, with all schedules.
 scenarios::Scenario combined(const Sweep& sweep, std::size_t combination);
 
+/// The same in place, where `of_base` is the sweep's base under any combination: copies only what axes
+/// change.
+void combine(const Sweep& sweep, std::size_t combination, scenarios::Scenario& of_base);
+
 /// Reads a scenario with the key `sweep`. Checks in advance that the network has a cost for every schedule on
 /// every number of workers and that the longest combination fits sim::Time. Throws InputError.
 Sweep read_sweep(const core::Field& scenario);

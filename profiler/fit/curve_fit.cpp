@@ -30,26 +30,26 @@ struct FittedModel {
   bool goes_through_all = false;
 };
 
-FittedModel line(const Points& points, const SegmentOptions& /*options*/) {
-  const core::LineFit fitted = core::fit_line(points);
+FittedModel line(const traces::Series& series, const SegmentOptions& /*options*/) {
+  const core::LineFit fitted = core::fit_line(series.points);
   return {[fitted](double bytes) { return fitted.us(bytes); }, 1};
 }
 
-FittedModel segments(const Points& points, const SegmentOptions& options) {
-  const std::vector<Segment> found = segments_of(points, options);
+FittedModel segments(const traces::Series& series, const SegmentOptions& options) {
+  const std::vector<Segment> found = segments_of(series.points, options);
   return {[curve = curve_of(found)](double bytes) { return curve.us(bytes); }, found.size()};
 }
 
 /// Fits straight lines between points, as in a network file.
-FittedModel curve(const Points& points, const SegmentOptions& /*options*/) {
-  const core::CostCurve curve = traces::curve_through(points);
+FittedModel curve(const traces::Series& series, const SegmentOptions& /*options*/) {
+  const core::CostCurve curve = traces::curve_through(series);
   return {[curve](double bytes) { return curve.us(bytes); }, curve.points().size() - 1,
-          curve.points().size() == points.size()};
+          traces::points_with_steady_end(series.points).size() == series.points.size()};
 }
 
 struct Kind {
   std::string_view name;
-  FittedModel (*make)(const Points& points, const SegmentOptions& options);
+  FittedModel (*make)(const traces::Series& series, const SegmentOptions& options);
 };
 constexpr std::array<Kind, 3> kKinds = {{{"line", line}, {"segments", segments}, {"curve", curve}}};
 
@@ -71,13 +71,15 @@ CurveFit fit_curve(const traces::Series& series, Test test, const SegmentOptions
                   .models = {},
                   .fitted_sizes = split.fitted.size(),
                   .tested_sizes = split.tested.size()};
+  traces::Series fitted = series;
+  fitted.points = split.fitted;
   const bool testable = split.fitted.size() >= kMin && !split.tested.empty();
   for (const Kind& kind : kKinds) {
-    const FittedModel made = kind.make(points, options);
+    const FittedModel made = kind.make(series, options);
     ModelFit model = {
         .name = std::string(kind.name), .pieces = made.pieces, .in_sample = {}, .out_of_sample = {}};
     if (!made.goes_through_all) model.in_sample = accuracy(points, made.model);
-    if (testable) model.out_of_sample = accuracy(split.tested, kind.make(split.fitted, options).model);
+    if (testable) model.out_of_sample = accuracy(split.tested, kind.make(fitted, options).model);
     out.models.push_back(std::move(model));
   }
   return out;

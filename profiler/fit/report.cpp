@@ -83,7 +83,7 @@ Predicted predicted_from(const Alike& group, const LinkFit& link, std::int64_t w
   std::vector<planner::MeasuredOn> measured;
   curves.reserve(group.size());  // `measured` points into it
   for (const traces::Series& series : group) {
-    curves.push_back(traces::curve_through(series.points));
+    curves.push_back(traces::curve_through(series));
     measured.push_back({.workers = series.workers, .curve = &curves.back()});
   }
   std::sort(measured.begin(), measured.end(),
@@ -130,9 +130,8 @@ Prediction predict(const Alike& group, const LinkFit& link, std::int64_t workers
   const auto same = std::find_if(group.begin(), group.end(),
                                  [&](const traces::Series& series) { return series.workers == workers; });
   const bool is_measured = same != group.end();
-  const Predicted predicted = is_measured
-                                  ? Predicted{.curve = traces::curve_through(same->points), .source = {}}
-                                  : predicted_from(group, link, workers, options);
+  const Predicted predicted = is_measured ? Predicted{.curve = traces::curve_through(*same), .source = {}}
+                                          : predicted_from(group, link, workers, options);
   for (const double bytes : sizes_to_show(link)) {
     PredictedTime time = {.bytes = bytes, .us = predicted.curve.us(bytes), .between_us = {}};
     if (!is_measured) time.between_us = {time.us * predicted.low_factor, time.us * predicted.high_factor};

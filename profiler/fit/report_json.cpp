@@ -16,10 +16,14 @@ ordered_json to_json(const std::optional<Accuracy>& accuracy) {
   for (const Residual& residual : accuracy->worst(kShown))
     worst.push_back(
         {{"bytes", residual.bytes}, {"us", residual.us}, {"predicted_us", residual.predicted_us}});
+  ordered_json residuals = ordered_json::array();
+  for (const Residual& residual : accuracy->residuals)
+    residuals.push_back({residual.bytes, residual.us, residual.predicted_us});
   return {{"sizes", accuracy->residuals.size()},
           {"mean_relative_error", accuracy->mean_relative_error},
           {"max_relative_error", accuracy->max_relative_error},
-          {"worst", std::move(worst)}};
+          {"worst", std::move(worst)},
+          {"residuals", std::move(residuals)}};
 }
 
 ordered_json to_json(const CurveFit& curve) {
@@ -38,7 +42,8 @@ ordered_json to_json(const CurveFit& curve) {
                         {"us_per_byte", segment.line.beta_us_per_byte}});
   ordered_json out = {{"collective", core::name(curve.series.collective)}};
   if (curve.series.algorithm) out["algorithm"] = *curve.series.algorithm;
-  out.update({{"workers", curve.series.workers},
+  out.update({{"log", curve.series.path},
+              {"workers", curve.series.workers},
               {"sizes", curve.series.points.size()},
               {"noise", curve.noise},
               {"line",

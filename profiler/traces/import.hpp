@@ -42,8 +42,8 @@ core::Network network_of(const Measurements& measurements, const std::string& na
 /// spans it.
 std::vector<std::size_t> points_with_steady_end(const std::vector<std::pair<double, double>>& points);
 
-/// Returns the curve through those points.
-core::CostCurve curve_through(const std::vector<std::pair<double, double>>& points);
+/// Returns the curve through those points, and through the jump of protocol_switch().
+core::CostCurve curve_through(const Series& series);
 
 /// Reads logs that belong together. The result satisfies read_profile or read_network; anything wrong is an
 /// InputError, `FILE:LINE: expected X, got Y` if a line is at fault.

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/line_fit.hpp"
 #include "profiler/traces/import.hpp"
+#include "profiler/traces/protocol_switch.hpp"
 
 namespace traces {
 namespace {
@@ -38,14 +41,37 @@ core::Measured continued_curve(const Series& series) {
           .spread_us = continued_values(series.spread_us)};
 }
 
+/// The points of a curve with a steady end, and the jump between them.
+struct Kept {
+  std::vector<std::pair<double, double>> points;
+  std::optional<ProtocolSwitch> jump;
+};
+
+Kept kept_of(const Series& series) {
+  Kept out = {.points = kept(series.points, points_with_steady_end(series.points)), .jump = {}};
+  if (!series.is_continued && series.algorithm.value_or("ring") == "ring")
+    out.jump = protocol_switch(out.points, series.collective, series.workers);
+  return out;
+}
+
+/// Adds the values of the neighbours at the ends of the jump.
+void add_at_jump(std::vector<double>& values, const std::optional<ProtocolSwitch>& jump) {
+  if (!jump || values.empty()) return;
+  const auto next = values.begin() + static_cast<std::ptrdiff_t>(jump->after) + 1;
+  values.insert(next, {*(next - 1), *next});
+}
+
 core::Measured steady_curve(const Series& series) {
   core::Measured out = {.collective = series.collective,
                         .algorithm = series.algorithm,
                         .workers = series.workers,
-                        .curve = curve_through(series.points)};
+                        .curve = curve_through(series)};
   const std::vector<std::size_t> points = points_with_steady_end(series.points);
   out.spread_us = kept(series.spread_us, points);
   out.p99_us = kept(series.p99_us, points);
+  const Kept with_jump = kept_of(series);
+  add_at_jump(out.spread_us, with_jump.jump);
+  add_at_jump(out.p99_us, with_jump.jump);
   return out;
 }
 
@@ -109,8 +135,12 @@ std::vector<std::string> curve_warnings(const std::vector<Series>& series) {
   return out;
 }
 
-core::CostCurve curve_through(const std::vector<std::pair<double, double>>& points) {
-  return core::CostCurve::through(kept(points, points_with_steady_end(points)));
+core::CostCurve curve_through(const Series& series) {
+  auto [points, jump] = kept_of(series);
+  if (jump)
+    points.insert(points.begin() + static_cast<std::ptrdiff_t>(jump->after) + 1,
+                  {jump->before_jump, jump->after_jump});
+  return core::CostCurve::through(points);
 }
 
 core::Network network_of(const Measurements& measurements, const std::string& name) {
@@ -126,6 +156,14 @@ core::Network network_of(const Measurements& measurements, const std::string& na
                   [](const Series& series) { return series.is_continued; }))
     network.origin.source +=
         "; ASSUMED: the first and the last point of each curve, which continue a line through the others";
+  std::vector<std::string> jumps;
+  for (const Series& series : measurements.series)
+    if (const auto jump = kept_of(series).jump)
+      jumps.push_back(fmt::format("{} on {} workers at {:.0f} bytes", core::name(series.collective),
+                                  series.workers, jump->after_jump.first));
+  if (!jumps.empty())
+    network.origin.source +=
+        fmt::format("; ASSUMED: jumps where NCCL is expected to change protocol: {}", fmt::join(jumps, ", "));
   return network;
 }
 

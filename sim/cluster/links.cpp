@@ -1,13 +1,14 @@
 #include "sim/cluster/links.hpp"
 
 #include <cassert>
+#include <cstddef>
 
 namespace cluster {
 
 const LinkCost& Links::between(std::uint32_t from, std::uint32_t to) const {
   assert(!levels.empty());
-  for (const Level& level : levels)
-    if (from / level.ranks == to / level.ranks) return level.link;
+  for (std::size_t i = 0; i + 1 < levels.size(); ++i)
+    if (from / levels[i].ranks == to / levels[i].ranks) return levels[i].link;
   return levels.back().link;
 }
 

@@ -49,7 +49,7 @@ void Messages::enter(std::uint32_t collective, std::uint32_t rank, sim::Time at)
   if (entered.streams) return entered.streams->enter(net(entered), rank, at);
   const std::uint32_t slot = entered.slots_at + rank;
   assert(ranks_[slot].round == UINT32_MAX);
-  if (links_.sigma > 0) ranks_[slot].draw = draw_of(ranks_[slot], slot, 0);
+  if (links_.sigma > 0) ask_for_draw(slot, 0);
   if (tracks_origins_) origins_[slot] = rank;
   begin_round(slot, at);
 }
@@ -135,6 +135,7 @@ void Messages::take_slots(std::uint32_t collective) {
 
 /// Nothing is in flight any more once all ranks have left, because every message was waited for.
 void Messages::release_slots(Collective& collective) {
+  draw_all();  // what was asked for and not needed must not reach the next owner of the slots
   free_.push_back({.at = collective.slots_at, .slots = collective.slots()});
   collective.slots_at = kNowhere;
   collective.pattern = nullptr;
@@ -159,14 +160,27 @@ void Messages::begin_round(std::uint32_t slot, sim::Time at) {
   rank.is_receiving = receives && !is_early ? 1 : 0;
   rank.sums = receives && exchange.sums ? 1 : 0;
   send(slot, exchange, at);
-  // The factor is computed long before it is needed, so that nothing waits for this slow computation.
-  if (links_.sigma > 0 && rank.round + 1 < collective.rounds) rank.draw = draw_of(rank, slot, rank.round + 1);
+  if (links_.sigma > 0 && rank.round + 1 < collective.rounds) ask_for_draw(slot, rank.round + 1);
 }
 
-double Messages::draw_of(const Rank& rank, std::uint32_t slot, std::uint32_t round) const {
+/// The factor of a message is asked for a round before it is needed, so that many are computed at once.
+void Messages::ask_for_draw(std::uint32_t slot, std::uint32_t round) {
+  if (asked_ == kMaxAsked) draw_all();
+  Rank& rank = ranks_[slot];
+  rank.is_asking = 1;
   const Collective& collective = collectives_[rank.collective];
-  const std::uint64_t bits = message_bits(collective.draws_from, round, slot - collective.slots_at);
-  return sim::lognormal_mean_one(bits, links_.sigma);
+  asking_[asked_] = slot;
+  asked_bits_[asked_++] = message_bits(collective.draws_from, round, slot - collective.slots_at);
+}
+
+void Messages::draw_all() {
+  std::array<double, kMaxAsked> draws;
+  sim::lognormal_mean_one({asked_bits_.data(), asked_}, links_.sigma, {draws.data(), asked_});
+  for (std::size_t i = 0; i < asked_; ++i) {
+    ranks_[asking_[i]].draw = draws[i];
+    ranks_[asking_[i]].is_asking = 0;
+  }
+  asked_ = 0;
 }
 
 /// A rank that sends nothing still gets an event for the time at which it begins to wait.
@@ -179,6 +193,7 @@ void Messages::send(std::uint32_t slot, const Exchange& exchange, sim::Time at) 
     return;
   }
   const std::uint32_t from = slot - collectives_[rank.collective].slots_at;
+  if (rank.is_asking != 0) draw_all();
   if (!flows_) {  // as message_time(), with the factor computed before
     const double us = unsampled_us(links_, from, exchange.to, exchange.bytes_out);
     queue_.set(slot, sim::after(at, us * rank.draw));

@@ -4,6 +4,8 @@
 
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -87,17 +89,18 @@ class Messages {
 
  private:
   static constexpr std::uint32_t kNowhere = UINT32_MAX;
-  static constexpr std::uint32_t kEarlyRounds = 25;
+  static constexpr std::uint32_t kEarlyRounds = 24;
   static constexpr std::uint32_t kEarlyMask = (1U << kEarlyRounds) - 1;
 
   /// State of a rank in a collective; 24 bytes, because there is one for each pending event.
   struct Rank {
-    double draw = 1;  // random factor of its next message
+    double draw = 1;  // random factor of its next message, unless it is still asked for
     std::uint32_t collective = 0;
     std::uint32_t round = UINT32_MAX;  // one before the first until it enters
     std::uint32_t to = Exchange::kNobody;
     std::uint32_t early : kEarlyRounds = 0;  // bit i: the message of round + 1 + i has arrived
     std::uint32_t has_more_early : 1 = 0;    // also in very_early_, now or before
+    std::uint32_t is_asking : 1 = 0;         // its draw is asked for
     std::uint32_t sums : 1 = 0;              // in this round
     std::uint32_t is_sending : 1 = 0;
     std::uint32_t is_receiving : 1 = 0;
@@ -127,7 +130,8 @@ class Messages {
   void release_slots(Collective& collective);
   void begin_round(std::uint32_t slot, sim::Time at);
   void send(std::uint32_t slot, const Exchange& exchange, sim::Time at);
-  double draw_of(const Rank& rank, std::uint32_t slot, std::uint32_t round) const;
+  void ask_for_draw(std::uint32_t slot, std::uint32_t round);
+  void draw_all();
   void pass_on(std::uint32_t slot);
   void arrive(std::uint32_t slot);
   void deliver(std::uint32_t sender, std::uint32_t slot, std::uint32_t round);
@@ -151,6 +155,10 @@ class Messages {
   std::vector<std::uint32_t> origins_;  // indexed by slot, if tracked
   std::vector<Collective> collectives_;
   std::vector<Block> free_;
+  static constexpr std::size_t kMaxAsked = 64;
+  std::array<std::uint32_t, kMaxAsked> asking_{};  // slots whose next draw is not computed yet
+  std::array<std::uint64_t, kMaxAsked> asked_bits_{};
+  std::size_t asked_ = 0;
   // Slot and round of messages that are too early for Rank::early.
   std::set<std::pair<std::uint32_t, std::uint32_t>> very_early_;
 };

@@ -5,18 +5,13 @@
 #include <algorithm>
 #include <cassert>
 #include <cstddef>
+#include <numeric>
 #include <vector>
 
 #include "sim/cluster/ring_recurrence.hpp"
 #include "sim/cluster/steps.hpp"
 #include "sim/draws.hpp"
-
-// Both variants give the same numbers; this one is faster on processors with wider instructions.
-#if defined(__x86_64__) && defined(__GNUC__)
-#define FUSEWISE_WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define FUSEWISE_WIDE
-#endif
+#include "sim/wide.hpp"
 
 namespace cluster {
 namespace {
@@ -127,6 +122,93 @@ class ConstantRings {
   std::vector<std::int64_t> times_;
 };
 
+/// members[i] = max(ends[i], ends[i + 1]), with the origin that belongs to the larger; of equals, to
+/// the second. `ends` and `from` have one element more than there are members: that of the last member comes
+/// first.
+FUSEWISE_WIDE void advance(const std::int64_t* ends, const std::int64_t* from, std::int64_t* members,
+                           std::int64_t* origins, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const bool is_received_last = ends[i] > ends[i + 1];
+    members[i] = is_received_last ? ends[i] : ends[i + 1];
+    origins[i] = is_received_last ? from[i] : from[i + 1];
+  }
+}
+
+/// Runs the rings of one phase round by round, and tracks origins.
+class TrackedRings {
+ public:
+  TrackedRings(const Links& links, std::uint64_t collective, const RingPhase& phase,
+               std::uint32_t first_round, std::span<std::uint32_t> origins)
+      : links_(links),
+        bits_of_collective_(collective_bits(links, collective)),
+        phase_(phase),
+        first_round_(first_round),
+        all_origins_(origins),
+        message_us_(phase.size),
+        bits_(phase.size),
+        factors_(phase.size, 1.0),
+        times_(phase.size),
+        origins_(phase.size),
+        ends_(std::size_t{phase.size} + 1),
+        from_(std::size_t{phase.size} + 1) {}
+
+  void run(std::uint32_t first, std::int64_t bytes, std::span<sim::Time> times) {
+    const std::size_t size = phase_.size;
+    const auto rank = [&](std::size_t member) {
+      return first + static_cast<std::uint32_t>(member) * phase_.stride;
+    };
+    for (std::size_t i = 0; i < size; ++i) {
+      message_us_[i] = unsampled_us(links_, rank(i), rank(i + 1 < size ? i + 1 : 0), bytes);
+      times_[i] = times[rank(i)].count();
+      origins_[i] = all_origins_[rank(i)];
+    }
+    const sim::Time sum = sum_time(links_, bytes);
+    for (std::uint32_t round = 0; round < phase_.rounds(); ++round) {
+      send(round, rank);
+      advance(ends_.data(), from_.data(), times_.data(), origins_.data(), size);
+      if (ends_[0] == ends_[1]) origins_[0] = from_[0];  // the last member has the higher rank
+      if (round < phase_.reducing && sum > sim::Time::zero())
+        for (std::int64_t& time : times_) time = sim::after(sim::Time(time), sum).count();
+    }
+    for (std::size_t i = 0; i < size; ++i) {
+      times[rank(i)] = sim::Time(times_[i]);
+      all_origins_[rank(i)] = static_cast<std::uint32_t>(origins_[i]);
+    }
+  }
+
+ private:
+  template <typename Rank>
+  void send(std::uint32_t round, const Rank& rank) {
+    if (links_.sigma > 0) {
+      for (std::size_t i = 0; i < bits_.size(); ++i)
+        bits_[i] = message_bits(bits_of_collective_, first_round_ + round, rank(i));
+      sim::lognormal_mean_one(bits_, links_.sigma, factors_);
+    }
+    for (std::size_t i = 0; i < times_.size(); ++i) {
+      ends_[i + 1] = sim::after(sim::Time(times_[i]), message_us_[i] * factors_[i]).count();
+      from_[i + 1] = origins_[i];
+    }
+    ends_.front() = ends_.back();
+    from_.front() = from_.back();
+  }
+
+  const Links& links_;
+  std::uint64_t bits_of_collective_;
+  RingPhase phase_;
+  std::uint32_t first_round_;
+  std::span<std::uint32_t> all_origins_;  // indexed by rank
+
+  // indexed by member
+  std::vector<double> message_us_;  ///< before the random factor
+  std::vector<std::uint64_t> bits_;
+  std::vector<double> factors_;
+  std::vector<std::int64_t> times_;
+  std::vector<std::int64_t> origins_;
+  // indexed by member + 1
+  std::vector<std::int64_t> ends_;  ///< of messages
+  std::vector<std::int64_t> from_;  ///< their origins
+};
+
 /// An upper bound of all times, for all random factors, in microseconds x 2^shift.
 double max_us(const Rings& rings, const Links& links, std::span<const sim::Time> starts, unsigned shift) {
   const double slowdown = links.slowdown.empty() ? 1 : *std::ranges::max_element(links.slowdown);
@@ -151,8 +233,9 @@ void run_phases(const Rings& rings, std::span<sim::Time> times, const Make& make
   for (const RingPhase& phase : rings.phases()) {
     auto runner = make(phase, first_round);
     if (phase.rounds() > 0)
-      for (std::uint32_t rank = 0; rank < rings.ranks(); ++rank)
-        if (phase.member(rank) == 0) runner.run(rank, rings.message_bytes(phase, rank), times);
+      for (std::uint32_t first = 0; first < rings.ranks(); first += phase.size * phase.stride)
+        for (std::uint32_t rank = first; rank < first + phase.stride; ++rank)
+          runner.run(rank, rings.message_bytes(phase, rank), times);
     first_round += phase.rounds();
   }
 }
@@ -179,6 +262,15 @@ void run_rings(const Rings& rings, const Links& links, std::uint64_t collective,
     sampled(std::int64_t{0});
   else
     run_rounds(rings, links, collective, times, shift);  // checks each sum
+}
+
+void run_rings_in_event_order(const Rings& rings, const Links& links, std::uint64_t collective,
+                              std::span<sim::Time> times, std::span<std::uint32_t> origins) {
+  assert(times.size() == rings.ranks() && origins.size() == times.size());
+  std::iota(origins.begin(), origins.end(), 0U);
+  run_phases(rings, times, [&](const RingPhase& phase, std::uint32_t first_round) {
+    return TrackedRings(links, collective, phase, first_round, origins);
+  });
 }
 
 }  // namespace cluster

@@ -42,6 +42,11 @@ void run_rounds(const Pattern& pattern, const Links& links, std::uint64_t collec
 void run_rings(const Rings& rings, const Links& links, std::uint64_t collective, std::span<sim::Time> times,
                unsigned shift = 0);
 
+/// Also returns origins as Messages tracks them, which are the same unless two messages for a rank end at the
+/// same time: then that of the higher rank counts as the last. Requires messages that take at least 1 ps.
+void run_rings_in_event_order(const Rings& rings, const Links& links, std::uint64_t collective,
+                              std::span<sim::Time> times, std::span<std::uint32_t> origins);
+
 /// Bytes are streamed through the trees, so each rank has two times in each: when its first bytes have
 /// arrived (head) and when all have (tail). Up: head = max(own start, children's heads + alpha), tail =
 /// max(own start, children's tails + alpha, head + received bytes of both trees x beta + summed bytes x

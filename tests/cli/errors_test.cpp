@@ -219,7 +219,7 @@ TEST_CASE("errors: a plan is told apart from what it is used for") {
 TEST_CASE("errors: several outputs are written together or not at all, each to a file of its own") {
   const Files files(R"("workers": 4})");
   const std::string results = files.path("results.json");
-  CHECK(run_program({"simulate", files.scenario(), "-o", results, "--plot", files.path("no/folder.svg")})
+  CHECK(run_program({"simulate", files.scenario(), "-o", results, "--timeline", files.path("no/folder.json")})
             .exit_code == 1);
   CHECK_FALSE(std::filesystem::exists(results));
   check_refused(files, run_program({"simulate", files.scenario(), "-o", results, "--timeline", results}),

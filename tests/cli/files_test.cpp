@@ -1,7 +1,9 @@
 // What commands do with the files that a user names: none is lost, none is waited for, none fills the memory.
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <map>
@@ -88,12 +90,17 @@ const std::vector<Words>& overwriting() {
       {"plan", "@/scenario.json", "-o", "@/plan.json"},
       {"plan", "@/scenario.json", "-o", "@/hard"},
       {"plan", "@/scenario.json", "--consider-compression", "-o", "@/network.json"},
+      {"report", "@/scenario.json", "-o", "@/profile.json"},
+      {"report", "@/scenario.json", "-o", "@/hard"},
+      {"report", "@/trace.json", "-o", "@/trace.json"},
+      {"report", "@/trace.json", "--plan", "@/scenario.json", "-o", "@/plan.json"},
+      {"init", "--model", "@/profile.json", "--network", "@/network.json", "--workers", "4", "-o",
+       "@/network.json"},
       {"simulate", "@/scenario.json", "-o", "@/./scenario.json"},
       {"simulate", "@/scenario.json", "-o", "@/link"},
       {"simulate", "@/link", "-o", "@/scenario.json"},
       {"simulate", "@/scenario.json", "--timeline", "@/plan.json"},
-      {"simulate", "@/scenario.json", "--plot", "@/profile.json"},
-      {"simulate", "@/scenario.json", "-o", "@/out", "--plot", "@/network.json"},
+      {"simulate", "@/scenario.json", "-o", "@/out", "--timeline", "@/network.json"},
       {"sweep", "@/sweep.json", "-o", "@/sweep.json"},
       {"sweep", "@/sweep.json", "-o", "@/profile.json"},
       {"estimate", "@/model.json", "--device", "v100", "-o", "@/model.json"},
@@ -101,7 +108,6 @@ const std::vector<Words>& overwriting() {
       {"import", "@/trace.json", "--format", "kineto", "--batch", "1", "--network", "@/trace.json"},
       {"import", "@/log.csv", "-o", "@/log.csv"},
       {"fit", "@/log.csv", "-o", "@/log.csv"},
-      {"fit", "@/log.csv", "--plot", "@/log.csv"},
       {"fit", "@/network.json", "-o", "@/network.json"},
       {"validate", "@/paper.json", "-o", "@/paper.json"},
       {"validate", "@/paper.json", "-o", "@/scenario-graph.json"},
@@ -143,11 +149,9 @@ TEST_CASE("files: no command writes two outputs to one file, and none is written
   fs::create_symlink("x", folder / "to-x");
   const auto before = folder.all();
   const std::vector<Words> all = {
-      {"fit", "@/log.csv", "-o", "@/x", "--plot", "@/x"},
-      {"fit", "@/log.csv", "-o", "@/x", "--plot", "@/to-x"},
       {"import", "@/trace.json", "--batch", "1", "-o", "@/x", "--network", "@/./x"},
       {"simulate", "@/scenario.json", "-o", "@/x", "--timeline", "@/x"},
-      {"simulate", "@/scenario.json", "--plot", "@/x", "--timeline", "@/to-x"},
+      {"simulate", "@/scenario.json", "-o", "@/x", "--timeline", "@/to-x"},
       {"validate", "@/plan.json", "--profile", "@/profile.json", "-o", "@/x", "--prediction", "@/x"},
       {"validate", "@/plan.json", "--profile", "@/profile.json", "-o", "@/x", "--timeline", "@/x.prediction"},
       {"measure", "--workers", "2", "-o", "@/x", "--samples", "@/x"},
@@ -168,14 +172,32 @@ TEST_CASE("files: the journal of a sweep is no other file") {
         "the journal of --output: expected a file of its own, got the input s.partial\n");
 }
 
+TEST_CASE("files: no command writes over what it reads through the descriptor of an open file") {
+  const Folder folder;
+  const core::Descriptor open(::open(folder.at("profile.json").c_str(), O_RDWR | O_CLOEXEC));
+  const std::string name = fmt::format("/proc/{}/fd/{}", ::getpid(), open.get());
+  const auto before = folder.all();
+  for (const Words& words : {Words{"simulate", "@/scenario.json", "-o", name},
+                             Words{"simulate", "@/scenario.json", "--timeline", name},
+                             Words{"report", "@/scenario.json", "-o", name}}) {
+    CAPTURE(words);
+    const Outcome outcome = folder.run(words);
+    CHECK(outcome.exit_code == 2);
+    CHECK(folder.shown(outcome.err).find("expected a file of its own, got the input profile.json\n") !=
+          std::string::npos);
+    CHECK(folder.all() == before);
+  }
+}
+
 TEST_CASE("files: devices and open files are written as often as they are named") {
   const Folder folder;
   const Outcome twice =
-      folder.run({"simulate", "@/scenario.json", "--csv", "-o", "/dev/stdout", "--plot", "/dev/stdout"});
+      folder.run({"simulate", "@/scenario.json", "--csv", "-o", "/dev/stdout", "--timeline", "/dev/stdout"});
   CHECK(twice.exit_code == 0);
   CHECK(twice.out.find("workers,schedule") != std::string::npos);
-  CHECK(twice.out.find("<svg") != std::string::npos);
-  CHECK(folder.run({"simulate", "@/scenario.json", "-o", "/dev/null", "--plot", "/dev/null"}).exit_code == 0);
+  CHECK(twice.out.find("traceEvents") != std::string::npos);
+  CHECK(folder.run({"simulate", "@/scenario.json", "-o", "/dev/null", "--timeline", "/dev/null"}).exit_code ==
+        0);
   CHECK(folder.run({"simulate", "@/scenario.json", "-o", "@/-"}).exit_code == 0);
   CHECK(contents(folder / "-").rfind("{", 0) == 0);
 }

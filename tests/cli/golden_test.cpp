@@ -132,9 +132,8 @@ TEST_CASE("golden: help of the program and of every command") {
   }
 }
 
-TEST_CASE("golden: a plot and a timeline") {
+TEST_CASE("golden: a timeline") {
   const support::TemporaryFolder folder;
-  const std::string plot = (folder.path() / "plot.svg").string();
   const std::string timeline = (folder.path() / "timeline.json").string();
   const std::string scenario = folder.put("small.json", R"({
     "format": "fusewise.scenario", "version": 1, "name": "small <&> \"quoted\"", "workers": [2, 16],
@@ -147,10 +146,8 @@ TEST_CASE("golden: a plot and a timeline") {
     "network": {"format": "fusewise.network", "version": 1, "name": "n", "origin": {"kind": "estimated", "source": ""},
                 "link": {"alpha_us": 1, "beta_us_per_byte": 0.5}},
     "schedules": ["wfbp", "dear-fb", {"pipeline": "wfbp", "fusion": {"kind": "threshold", "cycle_us": 4}}]})");
-  REQUIRE(support::run_program(
-              {"simulate", scenario, "--plot", plot, "--timeline", timeline, "--timeline-workers", "2"})
+  REQUIRE(support::run_program({"simulate", scenario, "--timeline", timeline, "--timeline-workers", "2"})
               .exit_code == 0);
-  compare("small.svg", core::read_file(plot));
   compare("small.timeline.json", core::read_file(timeline));
 }
 

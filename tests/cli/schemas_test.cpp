@@ -335,6 +335,9 @@ TEST_CASE("schema: what the program prints is as the schemas say, and has every 
                 "/properties/break_even/items/properties/pays: between",
                 "/properties/break_even/items/properties/pays: never"});
 
+  // the stages of this scenario have a part of the model each
+  check_output("stage-plans", {output_of({"plan", "tests/data/schemas/scenario-parallel.json", "--json"})},
+               {"/properties/parts/items: part"});
   check_output("memory-front", {output_of({"plan", "tests/data/schemas/scenario-sharded.json", "--schedule",
                                            "fsdp", "--memory-front", "--json"})});
 
@@ -374,9 +377,9 @@ TEST_CASE("schema: what the program prints is as the schemas say, and has every 
 
 TEST_CASE("schema: every format is compared with what reads or writes it") {
   // predictions, live-validation and accuracy are written by live runs, whose own tests compare them
-  Words compared = {"results",      "sweep",       "consideration",   "fit",      "calibration",
-                    "reproduction", "predictions", "live-validation", "accuracy", "ranks",
-                    "buckets",      "comparison",  "memory-front"};
+  Words compared = {"results",      "sweep",       "consideration",   "fit",        "calibration",
+                    "reproduction", "predictions", "live-validation", "accuracy",   "ranks",
+                    "buckets",      "comparison",  "memory-front",    "stage-plans"};
   for (const Format& format : input_formats()) compared.insert(format.name);
   Words all;
   for (const auto& file : std::filesystem::directory_iterator(support::source_dir() / "docs" / "schemas")) {

@@ -59,4 +59,29 @@ TEST_CASE("validate: wrong usage and input") {
   CHECK(run_program({"validate", (folder / "missing.json").string()}).exit_code == 2);
 }
 
+TEST_CASE("validate: a plan may send the tensors of a layer in another order than its model has them") {
+  const support::TemporaryFolder folder;
+  const std::string model = folder.put("model.json", R"({
+    "format": "fusewise.model", "version": 1, "name": "m", "about": "", "batch_size": 2, "dtype": "float32",
+    "input": [{"name": "x", "shape": [4]}],
+    "layers": [{"name": "fc", "kind": "linear", "out_features": 2}, {"name": "loss", "kind": "cross_entropy"}]})");
+  const auto run_plan = [&](const std::string& tensors) {
+    return run_program({"validate", folder.put("plan.json", R"({
+      "format": "fusewise.plan", "version": 1, "model": "m", "workers": 2, "pipeline": "wfbp",
+      "collectives": {"all_reduce": "ring"}, "compression": "none", "optimality": "exact",
+      "predicted": {"iteration_us": 1, "lower_bound_us": 1, "compared_with": []},
+      "groups": [{"tensors": [)" + tensors + R"(], "bytes": 40}]})"),
+                        "--layers", model, "--iterations", "2", "--warm-up", "0", "--tolerance", "1000"});
+  };
+  for (const char* tensors : {R"("fc.bias", "fc.weight")", R"("fc.weight", "fc.bias")"}) {
+    CAPTURE(tensors);
+    const Outcome outcome = run_plan(tensors);
+    CAPTURE(outcome.err);
+    CHECK(outcome.exit_code == 0);
+  }
+  const Outcome unknown = run_plan(R"("fc.bias", "fc.other")");
+  CHECK(unknown.exit_code == 2);
+  CHECK(unknown.err.find("plan.json: /groups/0/tensors/1: expected \"fc.weight\"") != std::string::npos);
+}
+
 }  // namespace

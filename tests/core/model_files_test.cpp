@@ -56,6 +56,8 @@ constexpr Expected kExpected[] = {
     {"bert-base-untied", 105, 207, 133'547'324, 14.27},
     {"bert-large", 201, 398, 336'226'108, 21.5},
     {"gpt2", 75, 148, 124'439'808, 146.0},
+    // 1024 tokens x (weights without the embeddings, and the head) + 48 x 2 x 1024^2 x 1600
+    {"gpt2-xl", 291, 580, 1'557'611'200, 1753.4},
     {"llama2-7b", 291, 291, 6'738'415'616, 31'450},
     // 8192 tokens x (weights without the embeddings + 2 x layers x 8192 x features)
     {"llama3-8b", 291, 291, 8'030'261'248, 79'075},

@@ -8,7 +8,6 @@ The commands of a page run one after the other in one empty folder, which holds 
 import difflib
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 
@@ -40,7 +39,6 @@ def check_commands(root, program, page, update):
                     changes.append((block, shown))
                     if not update:
                         yield f"{place}: the output is not what the page shows (--update accepts it)\n{difference(block.lines, shown)}"
-        yield from check_pictures(page, folder, update)
     if update and changes:
         write(page, changes)
 
@@ -140,23 +138,6 @@ def resemblance(piece, lines):
 
 def difference(old, new):
     return "\n".join(list(difflib.unified_diff(old, new, "page", "program", lineterm="", n=1))[2:40])
-
-
-def check_pictures(page, folder, update):
-    """A picture of the page that a command of the page has written is the one that lies beside the page."""
-    for link in page.links:
-        made = os.path.join(folder, os.path.basename(link))
-        if not link.endswith(".svg") or not os.path.exists(made):
-            continue
-        shown = page.path.parent / link
-        with open(made, "rb") as file:
-            if shown.exists() and shown.read_bytes() == file.read():
-                continue
-        if update:
-            shown.parent.mkdir(exist_ok=True)
-            shutil.copy(made, shown)
-        else:
-            yield f"{page.path.name}: the picture {link} is not what the command makes (--update copies it)"
 
 
 def write(page, changes):

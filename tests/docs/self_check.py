@@ -14,7 +14,7 @@ PROGRAM = """#!/bin/sh
 case "$*" in
   --help) printf 'Usage\\n\\nSubcommands:\\n  greet                Greets\\n' ;;
   "greet --help") printf 'Options:\\n  -h,--help            Help\\n  --name TEXT          whom\\n' ;;
-  greet*) printf 'hello\\none\\ntwo\\nbye\\n'; echo picture > greeting.svg ;;
+  greet*) printf 'hello\\none\\ntwo\\nbye\\n' ;;
   *) echo wrong; exit 2 ;;
 esac
 """
@@ -32,7 +32,6 @@ wrong
 $ echo $?
 2
 ```
-![picture](greeting.svg)
 """
 FAULTS = {
     "a link to no file": ("README.md", "docs/two.md#", "docs/three.md#", "leads to no file"),
@@ -46,7 +45,6 @@ FAULTS = {
     "an option that does not exist": ("docs/two.md", "$ fusewise greet\n", "$ fusewise greet --nmae x\n", "has no option --nmae"),
     "a command that no page names": ("docs/two.md", "fusewise greet", "FUSEWISE greet", "no page names the command `fusewise greet`"),
     "a block without an end": ("docs/two.md", "2\n```\n", "2\n", "is never closed"),
-    "another picture": ("docs/greeting.svg", "picture", "an old one", "is not what the command makes"),
 }
 
 
@@ -69,7 +67,6 @@ def tree():
         (root / "docs").mkdir()
         (root / "README.md").write_text(README)
         (root / "docs" / "two.md").write_text(TWO)
-        (root / "docs" / "greeting.svg").write_text("picture\n")
         (root / "fusewise").write_text(PROGRAM)
         os.chmod(root / "fusewise", 0o755)
         yield root

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "profiler/fit/report.hpp"
-#include "profiler/fit/residual_plot.hpp"
 #include "profiler/traces/import.hpp"
 #include "tests/fuzz/take_or_refuse.hpp"
 
@@ -28,7 +27,6 @@ void import(std::string_view text) {
                                         {.name = "n", .line_rate_gbps = 10, .predict = {16}});
     (void)fit::report_table(report);
     (void)fit::report_json(report);
-    (void)fit::residual_plot(report);
     (void)core::read_network(core::Field::parse(network_text(report.network), "n.json"));
   }
   (void)traces::import_logs(logs, options);

@@ -13,6 +13,9 @@
 #include <fmt/format.h>
 
 #include "planner/graph/task_factors.hpp"
+#include "planner/run/message_workers.hpp"
+#include "planner/run/task_by_task.hpp"
+#include "planner/run/worker_blocks.hpp"
 #include "sim/draws.hpp"
 #include "sim/simulate.hpp"
 #include "tests/support/groups.hpp"
@@ -120,6 +123,104 @@ TEST_CASE("all workers: each runs as in a graph in which everyone has tasks of t
       REQUIRE(run.marks.size() == whole.marks.size());
       for (std::size_t mark = 0; mark < run.marks.size(); ++mark)
         CHECK(run.marks[mark] == at_mark(whole.marks[mark], timeline));
+    }
+  }
+}
+
+std::vector<Time> parts_of(const Busy& busy) {
+  return {busy.forward, busy.backward, busy.encode, busy.decode, busy.update};
+}
+
+/// The first member in which two results differ; empty if they are equal.
+std::string first_difference(const AllWorkers& expected, const AllWorkers& got) {
+  if (got.marks != expected.marks) return "marks";
+  for (std::size_t n = 0; n < expected.busy.size(); ++n)
+    if (parts_of(got.busy.at(n)) != parts_of(expected.busy[n])) return "busy";
+  if (got.waited != expected.waited) return "waited";
+  if (got.kept_waiting != expected.kept_waiting) return "kept_waiting";
+  if (got.channel_busy != expected.channel_busy) return "channel_busy";
+  if (got.use.length != expected.use.length) return "length";
+  if (got.use.computing != expected.use.computing) return "computing";
+  if (got.use.communicating != expected.use.communicating) return "communicating";
+  if (got.message_work != expected.message_work) return "message_work";
+  for (std::size_t i = 0; i < expected.shown.size(); ++i)
+    if (got.shown.at(i).worker != expected.shown[i].worker ||
+        got.shown[i].timeline != expected.shown[i].timeline)
+      return "shown";
+  if (got.critical_path.has_value() != expected.critical_path.has_value()) return "a critical path";
+  if (!expected.critical_path) return "";
+  const CriticalPath& path = *got.critical_path;
+  const CriticalPath& known = *expected.critical_path;
+  if (path.iterations != known.iterations || path.from != known.from || path.to != known.to) return "path";
+  if (path.computing != known.computing) return "path: computing";
+  if (path.communicating != known.communicating) return "path: communicating";
+  if (path.untraced != known.untraced) return "path: untraced";
+  if (path.sending != known.sending) return "path: sending";
+  if (path.crossings.size() != known.crossings.size()) return "path: crossings";
+  for (std::size_t i = 0; i < known.crossings.size(); ++i)
+    if (path.crossings[i].from != known.crossings[i].from || path.crossings[i].to != known.crossings[i].to)
+      return "path: crossing";
+  return "";
+}
+
+TEST_CASE("all workers: in blocks they give what they give task by task") {
+  int in_blocks = 0;
+  for (std::uint32_t seed = 0; seed < 120; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const core::Profile profile = support::random_profile(random, 6);
+    const core::Network network = support::random_link(random);
+    Conditions conditions = support::random_conditions(random);
+    conditions.overlap = {};
+    conditions.channels = random.one_in(3) ? 1 + random.below(3) : 1;
+    conditions.jitter = {.sigma = random.one_in(4) ? 0 : 0.3, .seed = seed};
+    if (random.one_in(4)) conditions.jitter.distribution = Jitter::Distribution::normal;
+    if (random.one_in(4)) conditions.stragglers.push_back({.worker = 0, .slowdown = 1.5});
+    const bool has_blocks = random.one_in(20);
+    const Scene scene(profile, network, has_blocks ? 500 + random.below(700) : 1 + random.below(6),
+                      conditions);
+    for (const Schedule& schedule : schedules()) {
+      CAPTURE(schedule.name);
+      if (schedule.pipeline->program(1, schedule.options).by_layer) continue;
+      const Run run = scene.run(schedule);
+      const Simulated simulated = simulate_workers_of(scene.setting, run);
+      if (!runs_in_blocks(scene.setting, simulated)) continue;
+      ++in_blocks;
+      for (const bool with_path : {true, false}) {
+        const AllWorkers expected =
+            simulate_task_by_task(scene.setting, simulated, everyone(scene), with_path);
+        CHECK(first_difference(
+                  expected, simulate_in_blocks(scene.setting, simulated, everyone(scene), with_path)) == "");
+      }
+    }
+  }
+  CHECK(in_blocks > 500);
+}
+
+TEST_CASE("all workers: rings that share no link give in one go what they give message by message") {
+  for (std::uint32_t seed = 0; seed < 120; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const core::Profile profile = support::random_profile(random, 6);
+    const core::Network network = support::random_link(random);
+    Conditions conditions = support::random_conditions(random);
+    conditions.overlap = {};
+    conditions.failures = {};
+    conditions.fidelity = Fidelity::messages;
+    conditions.channels = random.one_in(3) ? 1 + random.below(3) : 1;
+    conditions.jitter = {.sigma = random.one_in(2) ? 0 : 0.3, .seed = seed};  // without, messages tie
+    conditions.links.sigma = random.one_in(2) ? 0 : 0.2;
+    if (random.one_in(2)) conditions.links.slow = {{.worker = 0, .slowdown = 2}};
+    const Scene scene(profile, network, random.between(2, 7), conditions);
+    for (const Schedule& schedule : schedules()) {
+      CAPTURE(schedule.name);
+      if (schedule.pipeline->program(1, schedule.options).by_layer) continue;
+      const Run run = scene.run(schedule);
+      for (const bool with_path : {true, false}) {
+        const AllWorkers expected = simulate_by_messages(scene.setting, run, everyone(scene), with_path);
+        CHECK(first_difference(expected,
+                               simulate_all_workers(scene.setting, run, everyone(scene), with_path)) == "");
+      }
     }
   }
 }

@@ -170,9 +170,10 @@ TEST_CASE(
     for (const std::uint32_t prefetch : {0U, 1U, 3U}) {
       CAPTURE(prefetch);
       const auto sharded = [](std::uint32_t n) {
-        return fmt::format(R"({{"pipeline": "sharded", "prefetch": {}}})", n);
+        return fmt::format(R"({{"pipeline": "sharded", "prefetch": {}, "scatters_in_flight": 1}})", n);
       };
-      const Planned planned(scene, groups, sharded(prefetch));
+      const Planned planned(scene, groups,
+                            fmt::format(R"({{"pipeline": "sharded", "prefetch": {}}})", prefetch));
       const Emission emission = planned.emit("fsdp");
       CHECK(
           emission.json["makes"]["iteration_us"].get<double>() ==
@@ -206,6 +207,9 @@ TEST_CASE("behaviour: FSDP keeps or releases parameters as the plan says, and li
   CHECK(has(always, "for name in [\"l1\", \"l2\", \"l3\"]]"));
   CHECK(has(always, "set_modules_to_forward_prefetch(units[i + 1:i + 3])"));
   CHECK(has(always, "set_modules_to_backward_prefetch(units[max(i - 2, 0):i][::-1])"));
+  CHECK_FALSE(has(always, "max_input_buffers"));
+  CHECK(has(text(R"({"pipeline": "sharded", "scatters_in_flight": 2})"),
+            "model.set_reduce_scatter_max_input_buffers(2)"));
   for (const char* json : {R"({"pipeline": "sharded", "reshard_after_forward": false})",
                            R"({"pipeline": "zero"})", R"({"pipeline": "wfbp"})"})
     CHECK_FALSE(has(text(json), "True),"));
@@ -291,6 +295,24 @@ TEST_CASE("behaviour: a hook compresses all buckets, where that is faster, and o
   const Emission ddp = planned.emit("ddp");
   CHECK(ddp.json["makes"]["iteration_us"] == 30 + 390);
   CHECK(ddp.json["notes"][0] == "The plan's compressors are not applied.");
+
+  // Factors of 20 x 50 elements have 80 and 200 bytes: 5.8 and 7 us, against 45.
+  core::Profile shaped = three().profile;
+  for (core::ProfileLayer& layer : shaped.layers) layer.tensors.front().shape = {20, 50};
+  const Scene matrices(std::move(shaped), support::pair_of(5, 0.01));
+  const Emission power_sgd = Planned(matrices, each, R"({"pipeline": "wfbp", "compression":
+      {"name": "power-sgd", "min_compression_rate": 1.5, "encode": {}, "in_transit": {}, "decode": {}}})")
+                                 .emit("comm-hook");
+  CHECK(power_sgd.json["hook"] == "powerSGD_hook");
+  CHECK(power_sgd.json["hook_options"].dump() ==
+        R"({"matrix_approximation_rank":1,"min_compression_rate":1.5})");
+  CHECK(power_sgd.json["makes"]["iteration_us"] == 30 + 300 + 5 + 0.8 + 5 + 2);
+  CHECK(power_sgd.text.find("from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook\n") !=
+        std::string::npos);
+  CHECK(power_sgd.text.find("state = powerSGD_hook.PowerSGDState(None, "
+                            "matrix_approximation_rank=1, min_compression_rate=1.5)\n"
+                            "model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)\n") !=
+        std::string::npos);
 
   const Emission plain = Planned(three(), each, R"({"pipeline": "wfbp"})").emit("comm-hook");
   CHECK(plain.json["hook"].is_null());

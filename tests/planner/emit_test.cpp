@@ -21,6 +21,7 @@ namespace planner {
 namespace {
 
 using nlohmann::ordered_json;
+using support::named;
 using support::Random;
 using support::Scene;
 
@@ -52,17 +53,6 @@ struct Planned {
                                   accumulation_steps});
   }
 };
-
-/// A profile with these tensors (names and elements) in forward order, each with 100 us of backward and 10 us
-/// of forward.
-core::Profile named(const std::vector<std::pair<std::string, std::int64_t>>& tensors) {
-  std::vector<support::LayerSpec> layers;
-  for (const auto& [name, elements] : tensors)
-    layers.push_back({.forward_us = 10, .backward_us = 100, .elements = {elements}});
-  core::Profile profile = support::profile_of(layers);
-  for (std::size_t i = 0; i < tensors.size(); ++i) profile.layers[i].tensors[0].name = tensors[i].first;
-  return profile;
-}
 
 /// Backward yields classifier.bias, classifier.weight, features.3.weight, features.0.bias, features.0.weight:
 /// 4,000, 4,000,000, 2,400,000, 256 and 1,200,000 bytes. An all-reduce takes 50 us and 100 us for a million.
@@ -327,7 +317,8 @@ TEST_CASE("emit: Megatron-LM, to the letter") {
 # Megatron-LM takes one number for all groups.
 # ddp_bucket_size = 1000000 is the best of the 8 groupings that one number can make.
 # Priced: one all-reduce for each bucket, under backward.
-# Verified: by reading Megatron-LM at d98e8a64 and Megatron-Bridge at 067f987d, not by running them.
+# Verified: megatron-core 0.16.1 made the buckets, and ran these collectives when it is said, on a
+# CPU; streams and options by reading Megatron-LM at d98e8a64 and Megatron-Bridge at 067f987d.
 # Does not have buckets in any pipeline stage but the first.
 # Does not reduce gradients of a bfloat16 job in bfloat16 without --grad-reduce-in-bf16.
 # Does not keep tied embeddings in the buckets of others with the distributed optimizer.
@@ -356,7 +347,9 @@ TEST_CASE("emit: Megatron-LM, to the letter") {
     "ddp_bucket_size = 1000000 is the best of the 8 groupings that one number can make."
   ],
   "priced_as": "one all-reduce for each bucket, under backward",
-  "verified": ["by reading Megatron-LM at d98e8a64 and Megatron-Bridge at 067f987d, not by running them."],
+  "verified": [
+    "megatron-core 0.16.1 made the buckets, and ran these collectives when it is said, on a CPU; streams and options by reading Megatron-LM at d98e8a64 and Megatron-Bridge at 067f987d."
+  ],
   "does_not": [
     "have buckets in any pipeline stage but the first.",
     "reduce gradients of a bfloat16 job in bfloat16 without --grad-reduce-in-bf16.",
@@ -714,6 +707,16 @@ TEST_CASE("emit: no bucket of TorchInductor holds a module of another, and every
   CHECK(joined > 10);
 }
 
+TEST_CASE("emit: no bucket of TorchInductor reaches over a parameter of the model itself") {
+  const Scene scene(
+      named({{"start", 100}, {"a.w", 100}, {"middle", 100}, {"b.w", 100}, {"c.w", 100}, {"end", 100}}),
+      support::pair_of(20, 0.001));
+  const ordered_json json = Planned(scene, of_counts({6})).emit("inductor").json;
+  CHECK(json["module_bucket_plans"].dump() == R"([["a"],["b","c"]])");
+  CHECK(json["makes"]["groups"] == 5);
+  CHECK(json["differs"][0]["why"] == "holds a parameter of the model itself");
+}
+
 TEST_CASE("emit: FSDP's calls put what is below before what is above, and join what would not come apart") {
   // The plan groups a's own tensor with b.x, and b's own with a.x: whichever is wrapped first takes both.
   const Scene scene(
@@ -893,6 +896,70 @@ TEST_CASE("emit: NCCL tuner rules, to the letter, where runs of sizes meet halfw
           .text.ends_with("allreduce,0,1125899906842624,ring,simple,-1,-1,2,-1,-1\n"
                           "# Group 1: NCCL has no halving_doubling; it chooses by itself.\n"
                           "# Group 3: another group of 1000000 bytes goes by ring, and so does this one.\n"));
+}
+
+/// What the pieces of the estimates say of so many bytes.
+double estimated_us(const ordered_json& costs, std::string_view collective, std::int64_t workers,
+                    double bytes) {
+  for (const ordered_json& cost : costs) {
+    if (cost["collective"] != collective || cost["workers"] != workers) continue;
+    ordered_json found = cost["pieces"].front();
+    for (const ordered_json& piece : cost["pieces"])
+      if (piece[0].get<double>() <= bytes) found = piece;
+    return std::max(
+        0.0, found[1].get<double>() + std::max(0.0, bytes - found[0].get<double>()) * found[2].get<double>());
+  }
+  return -1;
+}
+
+TEST_CASE("emit: TorchInductor gets the network's own curves, for all workers and those that a level joins") {
+  const auto costs_of = [](const core::Network& network, std::int64_t workers, std::int64_t of_shard = 0) {
+    Planned planned(five(), of_counts({2, 3}), "zero");
+    planned.plan.workers = workers;
+    if (of_shard > 0) planned.plan.options.shard_workers = of_shard;
+    const Schedule schedule = {.pipeline = &planner::pipeline("zero")};
+    scenarios::Prices prices(five().setting, schedule, {});
+    return planner::emit("inductor", {planned.plan, planned.groups, five().setting.workload,
+                                      [&](const Behaviour& behaviour, const Groups& other) {
+                                        return prices.iteration_us(behaviour, other);
+                                      },
+                                      1, DataTypes{}, &network})
+        .json["custom_runtime_estimation"];
+  };
+  const core::Network curve = support::measured_of({{1000, 50}, {3000, 90}, {5000, 80}});
+  const ordered_json measured = costs_of(curve, 2);
+  core::Network segmented = curve;
+  for (core::Measured& each : segmented.measured)
+    each.curve = core::CostCurve::of_segments({{0, 100, 5, 0.5}, {100, 1e6, 20, 0.75}});
+  const ordered_json in_segments = costs_of(segmented, 2);
+  core::Network levels = support::link_of(1, 1);
+  levels.levels = {{.name = "inside", .size = 4, .link = {.alpha_us = 2, .beta_us_per_byte = 0.01}},
+                   {.name = "between", .size = {}, .link = {.alpha_us = 30, .beta_us_per_byte = 0.5}}};
+  const ordered_json joined = costs_of(levels, 16);
+  CHECK(joined.size() == 6);
+  for (const double bytes : {0.0, 1.0, 99.0, 100.0, 1000.0, 1500.0, 3000.0, 4000.0, 9000.0, 1e9}) {
+    CAPTURE(bytes);
+    for (const auto kind : {core::CollectiveKind::all_reduce, core::CollectiveKind::reduce_scatter,
+                            core::CollectiveKind::all_gather}) {
+      const auto check = [&](const ordered_json& costs, const core::Network& network, std::int64_t workers) {
+        CHECK(estimated_us(costs, core::name(kind), workers, bytes) ==
+              doctest::Approx(Costs(network, workers, {}).of(kind).curve.us(bytes)).epsilon(1e-12));
+      };
+      check(measured, curve, 2);
+      check(in_segments, segmented, 2);
+      check(joined, levels, 16);
+      check(joined, levels, 4);
+    }
+  }
+  CHECK(estimated_us(joined, "all_reduce", 8, 100) == -1);
+  // 4 workers in a node and 4 nodes: the pass cannot tell the two dimensions apart
+  const ordered_json square = costs_of(levels, 16, 4);
+  CHECK(estimated_us(square, "all_reduce", 4, 100) == -1);
+  CHECK(estimated_us(square, "all_reduce", 16, 100) > 0);
+  const ordered_json oblong = costs_of(levels, 32, 4);
+  CHECK(estimated_us(oblong, "all_reduce", 4, 100) ==
+        Costs(levels, 4, {}).of(core::CollectiveKind::all_reduce).curve.us(100));
+  CHECK(estimated_us(oblong, "all_reduce", 8, 100) > 0);
 }
 
 TEST_CASE("emit: after backward Megatron-LM has one bucket and no number") {

@@ -131,7 +131,8 @@ TEST_CASE("hsdp: with a single shard group it is FSDP") {
     const Run node = scene.run(schedule_of(R"({"name": "hsdp", "fusion": "none"})"));  // a link has no levels
     CHECK(node.metrics.iteration_us == plain.metrics.iteration_us);
     CHECK(node.warnings.size() == (workers > 1 ? 1 : 0));
-    CHECK(make_plan(scene.setting, schedule_of(R"("hsdp")"), node).options == PipelineOptions{});
+    CHECK(make_plan(scene.setting, schedule_of(R"("hsdp")"), node).options ==
+          PipelineOptions{.scatters_in_flight = 1});
   }
 }
 
@@ -142,6 +143,7 @@ TEST_CASE("hsdp: with a single shard group it is FSDP") {
 struct Evaluator {
   std::vector<double> forward, backward;            // by layer
   std::vector<double> gather, scatter, all_reduce;  // by layer
+  std::size_t scatters_in_flight = 1;
 
   double iteration_us() const {
     const std::size_t layers = forward.size();
@@ -152,9 +154,13 @@ struct Evaluator {
       compute = std::max(compute, inside) + forward[layer];
     }
     double between = 0;
+    std::vector<double> scattered;
     for (std::size_t layer = layers; layer-- > 0;) {
       compute += backward[layer];
+      if (scattered.size() >= scatters_in_flight)
+        compute = std::max(compute, scattered[scattered.size() - scatters_in_flight]);
       inside = std::max(inside, compute) + scatter[layer];
+      scattered.push_back(inside);
       between = std::max(between, inside) + all_reduce[layer];
     }
     return std::max(compute, between);
@@ -192,8 +198,11 @@ TEST_CASE("hsdp: as an evaluator that works off compute and two channels") {
     }
     const Scene scene(profile_of(layers), nodes_of(node, inside, outside, is_shared), node * nodes,
                       {.iterations = 1});
-    const Run run = scene.run(schedule_of(
-        R"({"name": "hsdp", "fusion": "none", "prefetch": 100, "reshard_after_forward": false})"));
+    expected.scatters_in_flight = 1 + random.below(3);
+    const std::string members = fmt::format(
+        R"(, "fusion": "none", "prefetch": 100, "reshard_after_forward": false, "scatters_in_flight": {})",
+        expected.scatters_in_flight);
+    const Run run = scene.run(schedule_of(R"({"name": "hsdp")" + members + "}"));
     CHECK(run.metrics.iteration_us == doctest::Approx(expected.iteration_us()).epsilon(1e-6));
   }
 }
@@ -305,9 +314,9 @@ TEST_CASE("hsdp: sums travel in the type in which gradients are reduced") {
 // ---- what is read, written and refused
 
 TEST_CASE("hsdp: its keys, and what is refused") {
-  CHECK(preset_schedule("hsdp").options == PipelineOptions{.shard_level = "node"});
+  CHECK(preset_schedule("hsdp").options == PipelineOptions{.scatters_in_flight = 1, .shard_level = "node"});
   CHECK(schedule_of(R"({"name": "hsdp", "shard_workers": 4})").options ==
-        PipelineOptions{.shard_workers = 4});
+        PipelineOptions{.scatters_in_flight = 1, .shard_workers = 4});
   CHECK(schedule_of(hsdp()).name == "sharded shard_workers 2");
   const auto refused = [](const std::string& members, const char* message) {
     CHECK_THROWS_WITH_AS(schedule_of(hsdp(members)), message, core::InputError);
@@ -340,7 +349,7 @@ TEST_CASE("hsdp: a plan says how many workers shard, and a mesh of two dimension
   const Scene scene(two_layers(), nodes_of(2, kInside, kBetween, false), 8, {.iterations = 1});
   const Schedule schedule = schedule_of(R"("hsdp")");
   const PlanFile plan = make_plan(scene.setting, schedule, scene.run(schedule));
-  CHECK(plan.options == PipelineOptions{.shard_workers = 2});
+  CHECK(plan.options == PipelineOptions{.scatters_in_flight = 1, .shard_workers = 2});
   const PlanFile again = read_plan_file(core::Field::parse(plan_text(plan), "p.json"));
   CHECK(again.options == plan.options);
 }

@@ -4,12 +4,17 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "core/errors.hpp"
+#include "planner/advise/memory_bound.hpp"
+#include "planner/advise/memory_front_plot.hpp"
+#include "planner/choose/fusion/whole_layers.hpp"
 #include "planner/run/memory.hpp"
 #include "planner/run/metrics.hpp"
 #include "planner/run/simulated.hpp"
@@ -113,6 +118,73 @@ TEST_CASE("memory front: of a small model it is that of all plans, and no plan b
   }
 }
 
+/// Conditions, layers and types at random.
+Scene random_scene(Random& random, std::uint32_t layers) {
+  Conditions conditions = {.iterations = 2, .accumulation_steps = random.between(1, 2)};
+  conditions.memory = MemoryOptions{.optimizer_states = random.between(0, 2)};
+  conditions.optimizer_us = static_cast<double>(random.below(9));
+  if (random.one_in(3)) conditions.data_types.gather = core::Dtype::bfloat16;
+  if (random.one_in(3)) conditions.data_types.reduce = core::Dtype::bfloat16;
+  if (random.one_in(4)) conditions.overlap = {.compute_slowdown = 0.3, .communication_slowdown = 0.2};
+  core::Profile profile = random_layers(random, layers);
+  if (random.one_in(2))
+    for (core::ProfileLayer& layer : profile.layers) layer.activation_bytes = random.below(20'000);
+  const std::uint32_t one_in = random.one_in(2) ? 3 : 8;
+  for (core::ProfileLayer& layer : profile.layers) {
+    if (random.one_in(one_in)) layer.forward_us = 0;
+    if (random.one_in(one_in)) layer.backward_us = 0;
+    if (random.one_in(3))
+      for (core::ProfileTensor& tensor : layer.tensors)
+        tensor.backward_us = &tensor == &layer.tensors.front() ? layer.backward_us : 0;
+    if (random.one_in(6) && &layer != &profile.layers.front()) layer.tensors.clear();
+  }
+  if (core::forward_us(profile) + core::backward_us(profile) == 0) profile.layers.back().forward_us = 1;
+  return {profile, pair_of(static_cast<double>(random.below(60)), random.one_in(2) ? 0.01 : 0.001),
+          random.between(2, 8), conditions};
+}
+
+/// The time in microseconds that no plan of whole layers beats; none if nothing fits.
+std::optional<double> relaxed_us(const Scene& scene, std::int64_t memory) {
+  Groups layers = layers_with_tensors(scene.setting.workload);
+  std::reverse(layers.begin(), layers.end());
+  const std::vector<TransferCost> transfers = make_transfers(scene.setting, fsdp());
+  std::optional<double> out;
+  for (const RelaxedPlan& plan : MemoryBound(scene.setting, transfers.front(), layers).best(memory))
+    if (!out || sim::to_us(plan.time) < *out) out = sim::to_us(plan.time);
+  return out;
+}
+
+TEST_CASE("memory bound: no plan of whole layers is faster with as little memory") {
+  for (std::uint32_t seed = 0; seed < 400; ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    const Scene scene = random_scene(random, 1 + random.below(4));
+    std::map<std::int64_t, double> fastest;  // by memory
+    for (const Point& point : all_points(scene)) {
+      const auto [at, is_new] = fastest.emplace(point.bytes, point.us);
+      if (!is_new) at->second = std::min(at->second, point.us);
+    }
+    for (const auto& [bytes, us] : fastest) {
+      const std::optional<double> bound = relaxed_us(scene, bytes);
+      REQUIRE(bound.has_value());
+      CHECK(*bound <= us * (1 + 1e-9));
+    }
+  }
+}
+
+// Two layers of 4 us forward and 8 us backward and 10 elements (40 bytes); a gather or reduction of one takes
+// 1 us. Each worker holds 20 bytes of each parameter. Gathering ahead in forward and backward, the iteration
+// takes a gather, both passes and a reduction: 1 + 24 + 1 us, and while the first layer's backward pass is
+// computed the second layer's gradients are sent: 40 + 40 + 40 bytes.
+TEST_CASE("memory bound: without a cap compute waits for the first gather and the last reduction") {
+  Conditions conditions = {.iterations = 2, .memory = MemoryOptions{}};
+  const Scene scene(profile_of({{4, 8, {10}}, {4, 8, {10}}}), pair_of(0, 0.05), 2, conditions);
+  CHECK(*relaxed_us(scene, 1'000'000) == 26);
+  const MemoryFront front = memory_front(scene.setting, fsdp());
+  CHECK(front.plans.back().iteration_us == 26);
+  CHECK_FALSE(relaxed_us(scene, front.plans.front().peak_bytes / 2).has_value());
+}
+
 TEST_CASE("memory front: of a larger model it is consistent, and better than what is plain") {
   for (std::uint32_t seed = 0; seed < 4; ++seed) {
     CAPTURE(seed);
@@ -171,6 +243,21 @@ TEST_CASE("blocks: layers whose names agree up to their first number form a grou
   CHECK(run.warnings.front().text ==
         "fusion blocks: no layer of 'm' has a name that numbers its block, as layers.0.mlp; each layer is a "
         "group");
+}
+
+TEST_CASE("memory front: activations whose sum 64 bits may not count are refused before they are added") {
+  core::Profile profile = profile_of(std::vector<support::LayerSpec>(20, {1, 1, {4}}));
+  for (core::ProfileLayer& layer : profile.layers) layer.activation_bytes = 800'000'000'000'000'000;
+  const Scene scene(profile, pair_of(2, 0.1), 2, {.memory = MemoryOptions{}});
+  CHECK_THROWS_WITH_AS((void)memory_front(scene.setting, fsdp()),
+                       "expected at most 4e+18 bytes of activations in all, got 1.6e+19", core::Unsupported);
+}
+
+TEST_CASE("memory front: between two plans the picture's bound is that of the one with more memory") {
+  MemoryFront front = {.workers = 2};
+  front.plans = {{.iteration_us = 2000, .peak_bytes = 1'000'000'000, .lower_bound_us = 1500},
+                 {.iteration_us = 1000, .peak_bytes = 2'000'000'000, .lower_bound_us = 900}};
+  CHECK(memory_front_plot(front).find("d=\"M385.9 163.1V257.1H687.8\"") != std::string::npos);
 }
 
 }  // namespace

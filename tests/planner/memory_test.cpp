@@ -166,6 +166,19 @@ TEST_CASE("memory: what zero gathers in another type than it stores is held unti
   CHECK(got == "0 0, 5 0, 9 0, 17 20, 19 60, 22 60, 27 60, 31 20, 36 0, ");
 }
 
+TEST_CASE("memory: activations whose sum 64 bits may not count are refused") {
+  core::Profile profile = profile_of(std::vector<support::LayerSpec>(500, {1, 1, {4}}));
+  for (core::ProfileLayer& layer : profile.layers) layer.activation_bytes = 8'000'000'000'000'000;
+  const Scene all(profile, pair_of(2, 0.1), 2, {.memory = kAdam});
+  CHECK(memory_in(all, R"("fsdp")").peak.bytes[static_cast<std::size_t>(MemoryPart::activations)] ==
+        4'000'000'000'000'000'000);
+  profile.layers.push_back(profile.layers.front());
+  const Scene more(profile, pair_of(2, 0.1), 2, {.memory = kAdam});
+  CHECK_THROWS_WITH_AS((void)memory_in(more, R"("fsdp")"),
+                       "expected at most 4e+18 bytes of activations in all, got 4.008e+18",
+                       core::Unsupported);
+}
+
 TEST_CASE("memory: micro-batches keep whole gradients, and each has its activations") {
   // F1 3-5, F2 8-11, B2' 11-15, B1' 15-20, F1' 23-25, F2' 28-31, B2 31-35, B1 35-40, S1 35-40, S2 40-43
   const Conditions twice = {.iterations = 1, .accumulation_steps = 2, .memory = kSgd};

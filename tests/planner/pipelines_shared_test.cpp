@@ -363,7 +363,7 @@ std::vector<PipelineOptions> all_options() {
           {.prefetch = 1},
           {.reshard_after_forward = true},
           {.reshard_after_forward = false},
-          {.kept_groups = 3, .backward_prefetch = 2},
+          {.kept_groups = 3, .backward_prefetch = 2, .scatters_in_flight = 2},
           {.shard_workers = 2},
           {.stage = 2},
           {.credit_bytes = 1, .negotiation_us = 2}};

@@ -37,6 +37,7 @@ void check_equal(const PlanFile& a, const PlanFile& b) {
   CHECK(a.model == b.model);
   CHECK(a.workers == b.workers);
   CHECK(a.pipeline == b.pipeline);
+  CHECK(a.target == b.target);
   CHECK(a.options == b.options);
   CHECK(a.all_reduce == b.all_reduce);
   CHECK(a.optimality == b.optimality);
@@ -56,18 +57,19 @@ void check_equal(const PlanFile& a, const PlanFile& b) {
 }
 
 TEST_CASE("plan: what is written reads back the same, to the last bit") {
-  const PlanFile plan = {
-      .model = "a \"model\"\n",
-      .workers = 1'000'000,
-      .pipeline = "zero",
-      .options = {.overlap_gather = false},
-      .all_reduce = {.name = "double_binary_tree", .bandwidth_factor = 1.0 / 3},
-      .optimality = Optimality::exact,
-      .iteration_us = 0.1,
-      .lower_bound_us = 1.0 / 3,
-      .compared_with = {{.schedule = "ddp", .iteration_us = 1e12}},
-      .groups = {{.tensors = {"b", "a/~"}, .bytes = 8'000'000'000'000'000, .tick_us = 0.25},
-                 {.tensors = {"c"}, .bytes = 1}}};
+  PlanFile plan;
+  plan.model = "a \"model\"\n";
+  plan.workers = 1'000'000;
+  plan.pipeline = "zero";
+  plan.options.overlap_gather = false;
+  plan.target = "deepspeed";
+  plan.all_reduce = {.name = "double_binary_tree", .bandwidth_factor = 1.0 / 3};
+  plan.optimality = Optimality::exact;
+  plan.iteration_us = 0.1;
+  plan.lower_bound_us = 1.0 / 3;
+  plan.compared_with = {{.schedule = "ddp", .iteration_us = 1e12}};
+  plan.groups = {{.tensors = {"b", "a/~"}, .bytes = 8'000'000'000'000'000, .tick_us = 0.25},
+                 {.tensors = {"c"}, .bytes = 1}};
   check_equal(read(plan_text(plan)), plan);
 }
 
@@ -219,7 +221,7 @@ TEST_CASE("plan: what is not a plan is refused") {
        "got 'not_before_u', did you mean "
        "'not_before_us'?"},
       {R"({"group": []})",
-       "p.json: /group: expected a key among format, version, model, workers, pipeline, collectives, "
+       "p.json: /group: expected a key among format, version, model, workers, pipeline, target, collectives, "
        "compression, data_types, selective, optimality, largest_front, optimality_gap_us, predicted, groups, "
        "got "
        "'group', "

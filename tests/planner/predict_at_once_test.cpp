@@ -66,6 +66,7 @@ std::string random_schedule(Random& random) {
   const char* pipeline = pipelines[random.below(random.one_in(9) ? 6 : 4)];
   std::string keys;
   if (std::string(pipeline) == "zero" && random.one_in(2)) keys = R"(, "overlap_gather": false)";
+  if (std::string(pipeline) == "dear" && random.one_in(3)) keys = R"(, "prefetch": 1)";
   if (std::string(pipeline) == "priority") return R"({"pipeline": "priority"})";
   if (std::string(pipeline) == "sharded") return R"({"pipeline": "sharded", "fusion": "none"})";
   const bool in_halves = std::string(pipeline) == "dear" || std::string(pipeline) == "zero";
@@ -102,7 +103,8 @@ TEST_CASE("predict at once: nothing where workers differ, rates change or the ch
   CHECK(predicts(R"("wfbp")", {}));
   CHECK(predicts(R"("dear-fb")", {}));
   CHECK_FALSE(predicts(R"("bytescheduler")", {}));
-  CHECK_FALSE(predicts(R"({"pipeline": "dear", "fusion": "none", "prefetch": 1})", {}));
+  CHECK(predicts(R"({"pipeline": "dear", "fusion": "none", "prefetch": 1})", {}));
+  CHECK_FALSE(predicts(R"({"pipeline": "dear", "fusion": "none", "prefetch": 2})", {}));
   CHECK_FALSE(predicts(R"("wfbp")", {.jitter = {.sigma = 0.1}}));
   CHECK_FALSE(predicts(R"("wfbp")", {.stragglers = {{.worker = 1, .slowdown = 2}}}));
   CHECK_FALSE(predicts(R"("wfbp")", {.overlap = {.compute_slowdown = 0.2}}));

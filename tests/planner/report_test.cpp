@@ -201,6 +201,18 @@ TEST_CASE("report: no name can end the script that carries the data") {
   CHECK(page.find("@TITLE@") == std::string::npos);
 }
 
+TEST_CASE("report: every named schedule has a look of its own, the same on every page") {
+  std::string names;
+  for (const report::PageFile& file : report::page_files())
+    if (file.name == "draw.js") names = file.text;
+  const std::size_t begin = names.find("const NAMED = [");
+  names = names.substr(begin, names.find("];", begin) - begin);
+  for (const planner::Preset& preset : planner::presets()) {
+    CAPTURE(preset.name);
+    CHECK(names.find('"' + std::string(preset.name) + '"') != std::string::npos);
+  }
+}
+
 TEST_CASE("report: the page asks the network for nothing") {
   std::string all;
   for (const report::PageFile& file : report::page_files()) all += file.text;

@@ -51,6 +51,29 @@ TEST_CASE("sharded: what forward used last is kept by default, all may be kept, 
             {"F1 3-5, F2 8-11, B2 11-15, B1 15-20", "G2 0-3, G1 3-8, S1 15-20, S2 20-23", 23});
 }
 
+TEST_CASE("sharded: backward waits for a reduce-scatter if more may not be in flight") {
+  // Three layers of 3 us to gather or scatter. Before the gradients of layer 2 are sent, those of layer 3
+  // must have arrived, so layer 1 begins late:
+  // compute:       F1   F2    F3 B3 B2    B1
+  // channel: [ G3 ][ G2 ][ G1 ]    [ S1 ][ S2 ]   [ S3 ]
+  const Scene scene(profile_of({{1, 8, {10}}, {1, 1, {10}}, {1, 1, {10}}}), pair_of(2, 0.1), 2,
+                    {.iterations = 1});
+  const std::string kept = R"(, "reshard_after_forward": false)";
+  check_run(sharded(kept), scene,
+            {"F1 3-4, F2 6-7, F3 9-10, B3 10-11, B2 11-12, B1 12-20",
+             "G3 0-3, G2 3-6, G1 6-9, S1 11-14, S2 14-17, S3 20-23", 23});
+  check_run(sharded(kept + R"(, "scatters_in_flight": 1)"), scene,
+            {"F1 3-4, F2 6-7, F3 9-10, B3 10-11, B2 11-12, B1 14-22",
+             "G3 0-3, G2 3-6, G1 6-9, S1 11-14, S2 14-17, S3 22-25", 25});
+  check_run(sharded(kept + R"(, "scatters_in_flight": 2)"), scene,
+            {"F1 3-4, F2 6-7, F3 9-10, B3 10-11, B2 11-12, B1 12-20",
+             "G3 0-3, G2 3-6, G1 6-9, S1 11-14, S2 14-17, S3 20-23", 23});
+  // layer 1 has been gathered before the gradients of layer 3 are sent, and still waits for them
+  check_run(sharded(R"(, "reshard_after_forward": true, "prefetch": 2, "scatters_in_flight": 1)"), scene,
+            {"F1 3-4, F2 6-7, F3 9-10, B3 13-14, B2 16-17, B1 22-30",
+             "G3 0-3, G2 3-6, G1 6-9, g1 10-13, g2 13-16, g3 16-19, S1 19-22, S2 22-25, S3 30-33", 33});
+}
+
 TEST_CASE("sharded: so many groups are gathered ahead, or none") {
   const Scene scene(two_layers(), pair_of(2, 0.1), 2, {.iterations = 1});
   // a group gathered when backward reaches it queues behind the gradients of the previous group

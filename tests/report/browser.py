@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SKIPPED = 77
@@ -59,6 +60,11 @@ def write_reports(fusewise, folder):
     results.write_text(subprocess.run([fusewise, "simulate", "scenarios/googlenet-k80-measured.json", "--json"], cwd=ROOT,
                                       check=True, capture_output=True, text=True).stdout)
     yield report("results", str(results), ["scaling", "parts", "numbers"])
+    fitted = folder / "fit.json"
+    logs = sorted(str(log) for log in (ROOT / "tests/data/b-caffe").glob("allreduce*.log"))
+    fitted.write_text(subprocess.run([fusewise, "fit", *logs, "--json"], check=True, text=True, stdout=subprocess.PIPE,
+                                     stderr=subprocess.DEVNULL).stdout)
+    yield report("fit", str(fitted), ["fit"])
     accuracy = folder / "accuracy.json"
     accuracy.write_text(json.dumps(made_up_accuracy()))
     yield report("accuracy", str(accuracy), ["accuracy"])
@@ -143,6 +149,21 @@ def check_switches(page):
         summary.click()
 
 
+def check_pictures(page, keep, stem):
+    """Every chart is saved as a document of its own, which asks the page for nothing."""
+    buttons = page.get_by_role("button", name="Save as SVG").all() + page.get_by_role("button", name="save the timelines as SVG").all()
+    assert buttons, "no chart can be saved"
+    for i, button in enumerate(buttons):
+        with page.expect_download() as started:
+            button.click()
+        text = pathlib.Path(started.value.path()).read_text(encoding="utf-8")
+        root = xml.etree.ElementTree.fromstring(text)
+        assert root.tag == "{http://www.w3.org/2000/svg}svg" and len(root) > 2, f"{started.value.suggested_filename}: no picture"
+        assert "var(" not in text and "class=" not in text and "currentcolor" not in text.lower(), "a picture with colours of the page"
+        if keep:
+            (keep / f"{stem}-{i}.svg").write_text(text, encoding="utf-8")
+
+
 def check_report(browser, html, views, keep):
     problems = []
     for theme, width, height in (("light", 1280, 900), ("dark", 1280, 900), ("light", 390, 800), ("dark", 390, 800)):
@@ -162,6 +183,7 @@ def check_report(browser, html, views, keep):
                 page.locator(f"#{name}").screenshot(path=str(keep / f"{html.stem}-{theme}-{width}-{name}.png"))
         if "timeline" in views:
             check_timeline(page)
+        check_pictures(page, keep, f"{html.stem}-{theme}-{width}")
         check_switches(page)
         check_labels(page, f"{html.name}, switched")
         dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -172,6 +194,8 @@ def check_report(browser, html, views, keep):
         page.set_viewport_size({"width": width - 60, "height": height})
         page.emulate_media(media="print")
         assert not page.locator("nav").is_visible(), "the contents are printed"
+        paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert paper == "rgb(255, 255, 255)", f"{html.name}: printed on {paper}"
         context.close()
     assert not problems, f"{html.name}: {problems[:5]}"
 

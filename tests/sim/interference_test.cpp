@@ -485,16 +485,7 @@ TEST_CASE("interference: the critical path is still back to back from 0 to the m
     CAPTURE(seed);
     const TaskGraph graph = graph_of(random_work(seed), random_rules(seed, short_factors()));
     const Timeline timeline = simulate(graph);
-    const std::vector<TaskId> path = critical_path(graph, timeline);
-    REQUIRE(!path.empty());
-    CHECK(timeline.spans[index(path.front())].start == Time::zero());
-    CHECK(timeline.spans[index(path.back())].end == timeline.makespan);
-    for (std::size_t i = 1; i < path.size(); ++i) {
-      const auto row = graph.successors(path[i - 1]);
-      const bool depends = std::find(row.begin(), row.end(), path[i]) != row.end();
-      REQUIRE(timeline.spans[index(path[i - 1])].end == timeline.spans[index(path[i])].start);
-      REQUIRE((depends || graph.tasks()[index(path[i - 1])].stream == graph.tasks()[index(path[i])].stream));
-    }
+    support::check_critical_path(graph, timeline);
   }
 }
 

@@ -591,7 +591,7 @@ inline std::string json_of(const planner::CodeCost& cost) {
 inline std::string json_of(const planner::Compressor& compressor) {
   if (compressor.is_none()) return R"("none")";
   if (compressor.name == "fp16") return R"("fp16")";
-  if (compressor.sparse) return planner::compressor_json(compressor).dump();
+  if (compressor.sparse || compressor.low_rank) return planner::compressor_json(compressor).dump();
   return fmt::format(R"({{"name": "{}", "ratio": {}, "encode": {}, "decode": {}, "collective": "{}"}})",
                      compressor.name, compressor.ratio, json_of(compressor.encode),
                      json_of(compressor.decode), core::name(compressor.collective));

@@ -9,11 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/dag_shortest_paths.hpp>
 #include <boost/graph/topological_sort.hpp>
 
+#include "sim/graph_algorithms.hpp"
 #include "sim/simulate.hpp"
 #include "sim/task_graph.hpp"
 #include "tests/support/random.hpp"
@@ -115,6 +117,21 @@ inline bool oracle_has_cycle(const Specs& specs) {
     return false;
   } catch (const boost::not_a_dag&) {
     return true;
+  }
+}
+
+/// It goes back to back from 0 to the makespan, and each task waits for the one before, or for its stream.
+inline void check_critical_path(const sim::TaskGraph& graph, const sim::Timeline& timeline) {
+  const std::vector<sim::TaskId> path = sim::critical_path(graph, timeline);
+  REQUIRE(!path.empty());
+  CHECK(timeline.spans[index(path.front())].start == sim::Time::zero());
+  CHECK(timeline.spans[index(path.back())].end == timeline.makespan);
+  for (std::size_t i = 1; i < path.size(); ++i) {
+    CAPTURE(i);
+    REQUIRE(timeline.spans[index(path[i - 1])].end == timeline.spans[index(path[i])].start);
+    const auto row = graph.successors(path[i - 1]);
+    const bool depends = std::find(row.begin(), row.end(), path[i]) != row.end();
+    REQUIRE((depends || graph.tasks()[index(path[i - 1])].stream == graph.tasks()[index(path[i])].stream));
   }
 }
 

@@ -1,6 +1,6 @@
 // Makes emissions without scenarios: reads lines of {"target", "sizes" in bytes, backward order, "groups" as
-// counts, "names"?, "dtype"?, "schedule"? as in a scenario, "accumulation_steps"?} and prints on a line the
-// emission's JSON, which gets the key "text".
+// counts, "names"?, "shapes"?, "dtype"?, "schedule"? as in a scenario, "accumulation_steps"?} and prints on a
+// line the emission's JSON, which gets the key "text".
 
 #include <iostream>
 #include <string>
@@ -19,6 +19,7 @@ using nlohmann::ordered_json;
 core::Profile profile_of(const ordered_json& line) {
   const ordered_json& sizes = line["sizes"];
   const ordered_json names = line.value("names", ordered_json::array());
+  const ordered_json shapes = line.value("shapes", ordered_json::array());
   core::Profile profile = {.model = "m", .device = "d"};
   if (line.value("dtype", "float32") == "bfloat16") profile.dtype = core::Dtype::bfloat16;
   for (std::size_t i = sizes.size(); i-- > 0;) {
@@ -27,6 +28,7 @@ core::Profile profile_of(const ordered_json& line) {
         .name = fmt::format("l{}", i), .kind = "k", .forward_us = 50, .backward_us = 100};
     layer.tensors.push_back(
         {.name = name, .elements = sizes[i].get<std::int64_t>() / core::bytes_per_element(profile.dtype)});
+    if (!shapes.empty()) layer.tensors.back().shape = shapes[i].get<std::vector<std::int64_t>>();
     profile.layers.push_back(std::move(layer));
   }
   return profile;
@@ -46,19 +48,24 @@ planner::Emission emit(const ordered_json& line) {
   const support::Scene scene(profile_of(line), support::link_of(50, 0.001), 8);
   const planner::Schedule schedule = planner::read_schedule(
       core::Field::parse(line.value("schedule", ordered_json("wfbp")).dump(), "schedule"));
-  const planner::PlanFile plan = {.model = "m",
-                                  .workers = 8,
-                                  .pipeline = std::string(schedule.pipeline->name),
-                                  .options = schedule.options,
-                                  .all_reduce = {},
-                                  .compressor = schedule.compressor};
+  planner::PlanFile plan;
+  plan.model = "m";
+  plan.workers = 8;
+  plan.pipeline = schedule.pipeline->name;
+  plan.options = schedule.options;
+  plan.compressor = schedule.compressor;
   const planner::Groups groups = groups_of(line["groups"]);
   scenarios::Prices prices(scene.setting, schedule, {});
   const auto iteration_us = [&](const planner::Behaviour& behaviour, const planner::Groups& other) {
     return prices.iteration_us(behaviour, other);
   };
-  return planner::emit(line["target"].get<std::string>(), {plan, groups, scene.setting.workload, iteration_us,
-                                                           line.value("accumulation_steps", 1)});
+  return planner::emit(line["target"].get<std::string>(), {plan,
+                                                           groups,
+                                                           scene.setting.workload,
+                                                           iteration_us,
+                                                           line.value("accumulation_steps", 1),
+                                                           {},
+                                                           &scene.network});
 }
 
 }  // namespace

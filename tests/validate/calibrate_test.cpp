@@ -213,6 +213,24 @@ TEST_CASE("calibrate: a method that was not calibrated on lies within its interv
   CHECK(errors / support::seeds(12) < 0.03);
 }
 
+TEST_CASE("calibrate: a quantity that was held is tried again where another one is left out") {
+  int tried_again = 0;
+  for (std::uint32_t seed = 0; seed < 6; ++seed) {
+    support::Random random(2000 + seed);
+    const validate::Setup setup = random_setup(random);
+    std::vector<Measurement> rows = unmeasured({"a", "b"}, {"dense"}, {1});
+    for (const Measurement& row : unmeasured({"a", "b"}, {"dense", "wfbp"}, {4, 8})) rows.push_back(row);
+    measure(rows, setup, random_truth(random), random, 0.01);
+    const Calibration result = calibrated(rows, Predictor(rows, setup, "m.csv"));
+    const std::vector<FittedQuantity>& first = result.tried.front().quantities;
+    for (const validate::Tried& each : result.tried)
+      tried_again += std::any_of(each.quantities.begin(), each.quantities.end(), [&](FittedQuantity one) {
+        return std::find(first.begin(), first.end(), one) == first.end();
+      });
+  }
+  CHECK(tried_again > 0);
+}
+
 TEST_CASE("calibrate: one row per model cannot tell compute from communication") {
   support::Random random(7);
   const validate::Setup setup = random_setup(random);

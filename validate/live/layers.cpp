@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <string_view>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "collectives/transport/bytes.hpp"
@@ -91,6 +93,18 @@ core::Profile profile_of_work(const profiler::ModelWork& work, const RealLayers&
 
 }  // namespace
 
+void order_tensors(core::Profile& profile, const std::vector<std::string>& backward_order) {
+  std::unordered_map<std::string_view, std::size_t> places;
+  for (std::size_t i = 0; i < backward_order.size(); ++i) places.emplace(backward_order[i], i);
+  const auto place = [&](const auto& tensor) {
+    const auto found = places.find(tensor.name);
+    return found == places.end() ? places.size() : found->second;
+  };
+  for (core::ProfileLayer& layer : profile.layers)
+    std::stable_sort(layer.tensors.begin(), layer.tensors.end(),
+                     [&](const auto& a, const auto& b) { return place(a) > place(b); });
+}
+
 core::Profile profile_of(const RealLayers& layers) {
   core::Profile out = profile_of_work(profiler::make_work(layers.model), layers);
   for (core::ProfileLayer& layer : out.layers) layer.forward_us = layer.backward_us = 1;
@@ -98,6 +112,14 @@ core::Profile profile_of(const RealLayers& layers) {
 }
 
 namespace {
+
+std::vector<std::string> backward_order(const core::Profile& profile) {
+  std::vector<std::string> out;
+  for (auto layer = profile.layers.rbegin(); layer != profile.layers.rend(); ++layer)
+    for (auto tensor = layer->tensors.rbegin(); tensor != layer->tensors.rend(); ++tensor)
+      out.push_back(tensor->name);
+  return out;
+}
 
 /// The times of every layer's forward pass, followed by those of every backward pass; zeros if layers are
 /// only waited for.
@@ -168,6 +190,7 @@ LayerTimes measured_layers(transport::Transport& transport, measure::Engine& eng
                            std::uint32_t repetitions) {
   const RealLayers& real = *spec.layers;
   LayerTimes out = {.profile = profile_of(real), .overlap = {}};
+  order_tensors(out.profile, backward_order(spec.profile));
   const std::size_t count = out.profile.layers.size();
   const Gradients gradients(spec.seed, transport.size());
   std::vector<float> values(static_cast<std::size_t>(gradient_elements(out.profile)));

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "collectives/transport/transport.hpp"
 #include "core/profile.hpp"
@@ -45,5 +47,10 @@ LayerTimes measured_layers(transport::Transport& transport, measure::Engine& eng
 
 /// A profile of these layers before any measurement, for choosing the groups of a plan.
 core::Profile profile_of(const RealLayers& layers);
+
+/// Puts the tensors of each layer into the order of a plan, which begins with the last tensor. All tensors of
+/// a layer are ready at once, so that any order inside it is right. measured_layers() keeps the order of
+/// the spec's profile.
+void order_tensors(core::Profile& profile, const std::vector<std::string>& backward_order);
 
 }  // namespace live

@@ -100,13 +100,14 @@ Prediction predicted(const RunSpec& spec, const Calibration& calibration) {
     planner::Transfer own = transfer.transfer();
     own.compressor = measured(own.compressor, spec, calibration);
     out.transfers.push_back(own);
-    transfers.emplace_back(*setting.network, setting.costs.workers(), own, setting.slowdown);
+    transfers.push_back(planner::cost_of(setting, std::move(own)));
   }
   planner::Simulated run =
       planner::simulate_groups(setting, schedule, std::move(choice.groups), std::move(transfers));
   for (const planner::Group& group : run.groups) {
     out.bytes.push_back(planner::bytes_of(setting.workload, group));
-    out.is_encoded.push_back(run.transfers[group.transfer].is_encoded(out.bytes.back()));
+    out.is_encoded.push_back(
+        run.transfers[group.transfer].is_encoded(planner::payload_of(setting.workload, group)));
   }
   out.iteration_us = planner::summarize(setting, run).iteration_us;
   out.iterations = iterations_of(setting, run);

@@ -1,6 +1,7 @@
 #include "validate/paper/request.hpp"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <utility>
 
@@ -45,6 +46,13 @@ std::int64_t Request::integer(std::string_view key, std::int64_t otherwise) cons
 
 namespace {
 
+/// Whether a quantity is what predict() returns.
+bool is_simulated(std::string_view kind) {
+  constexpr std::array<std::string_view, 7> kKinds = {
+      "iteration_ms", "forward_ms", "backward_ms", "exposed_ms", "communication_ms", "throughput", "groups"};
+  return std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end();
+}
+
 scenarios::Scenario read_named(const Paper& paper, const Field& field) {
   std::vector<std::string_view> names;
   for (const NamedScenario& each : paper.scenarios) names.push_back(each.name);
@@ -52,7 +60,7 @@ scenarios::Scenario read_named(const Paper& paper, const Field& field) {
   const auto found = std::find_if(paper.scenarios.begin(), paper.scenarios.end(),
                                   [&](const NamedScenario& each) { return each.name == name; });
   try {
-    return scenarios::read_scenario(found->file);
+    return scenarios::read_scenario(found->file, true);
   } catch (const core::InputError& error) {
     // The error location is in the patched file; the cause may be in the patch.
     found->at.expected("a scenario", fmt::format("one that is refused ({})", error.what()));
@@ -63,6 +71,8 @@ scenarios::Scenario read_named(const Paper& paper, const Field& field) {
 
 scenarios::Scenario Request::scenario(std::string_view key) const {
   scenarios::Scenario out = read_named(*paper_, at(key));
+  if (out.parallel && !is_simulated(quantity_.at("kind").text()))
+    at(key).expected("a scenario without the key parallel, as only simulations know it");
   if (const auto network = find("network")) out.network = core::read_network(network->follow());
   if (const auto profile = find("profile")) out.profile = core::read_or_estimate_profile(*profile);
   if (const auto collectives = find("collectives")) out.all_reduce = planner::read_collectives(*collectives);

@@ -30,7 +30,7 @@ std::optional<double> alpha_beta_us(const live::RunSpec& spec, const live::Calib
                                    spec.schedule.all_reduce.value_or(spec.all_reduce), spec.conditions);
     std::vector<planner::TransferCost> transfers;
     for (const planner::Transfer& transfer : prediction.transfers)
-      transfers.emplace_back(*setting.network, setting.costs.workers(), transfer, setting.slowdown);
+      transfers.push_back(planner::cost_of(setting, transfer));
     const planner::Simulated simulated =
         planner::simulate_groups(setting, spec.schedule, prediction.groups, std::move(transfers));
     return planner::summarize(setting, simulated).iteration_us;

@@ -20,8 +20,8 @@ double sent_per_worker(const FusionRequest& request, const Groups& groups) {
   double sent = 0;
   for (const Op& op : request.program(groups.size()).ops) {
     const Group& group = groups[op.group];
-    const std::int64_t bytes = bytes_of(setting.workload, group);
-    sent += Program::runs(op, steps) * request.transfers[group.transfer].sent_bytes(op.kind, bytes);
+    const Payload payload = payload_of(setting.workload, group);
+    sent += Program::runs(op, steps) * request.transfers[group.transfer].sent_bytes(op.kind, payload);
   }
   if (setting.extras.lars_gather > sim::Time::zero())
     sent += setting.costs.of(core::CollectiveKind::all_gather).sent_per_byte * 4 *
@@ -83,7 +83,7 @@ Candidate described(const FusionRequest& request, const Schedule& schedule, cons
                    .iteration_us = iteration_us(request, groups),
                    .bytes_sent_per_worker = sent_per_worker(request, groups)};
   out.encoded_groups = std::count_if(groups.begin(), groups.end(), [&](const Group& group) {
-    return request.transfers[group.transfer].is_encoded(bytes_of(request.workload, group));
+    return request.transfers[group.transfer].is_encoded(payload_of(request.workload, group));
   });
   if (out.encoded_groups > 0) out.extra_iterations = factor;
   out.weighed_us = out.iteration_us * out.extra_iterations;

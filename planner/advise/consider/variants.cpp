@@ -17,6 +17,7 @@ using nlohmann::ordered_json;
 /// Whether the compressor drops elements: less than one bit per four-byte element implies it.
 bool is_sparse(const ordered_json& compressor) {
   constexpr double kOneBit = 1.0 / 32;
+  if (compressor.contains("rank")) return false;
   return !compressor.contains("ratio") || compressor.at("ratio").get<double>() < kOneBit;
 }
 
@@ -92,9 +93,9 @@ bool has_label(const std::vector<std::vector<Variant>>& all, const std::string& 
 /// A unique label: the name, with its density, or with a number.
 std::string own_label(const std::vector<std::vector<Variant>>& all, const Compressor& compressor) {
   if (!has_label(all, compressor.name)) return compressor.name;
-  const std::string kept = compressor.sparse
-                               ? fmt::format("{} (density {})", compressor.name, density(compressor))
-                               : fmt::format("{} (ratio {})", compressor.name, compressor.ratio);
+  std::string kept = fmt::format("{} (ratio {})", compressor.name, compressor.ratio);
+  if (compressor.sparse) kept = fmt::format("{} (density {})", compressor.name, density(compressor));
+  if (compressor.low_rank) kept = fmt::format("{} (rank {})", compressor.name, compressor.low_rank->rank);
   std::string out = kept;
   for (int number = 2; has_label(all, out); ++number) out = fmt::format("{} #{}", kept, number);
   return out;
@@ -109,7 +110,8 @@ std::vector<std::vector<Variant>> all_variants(const Setting& setting, const Con
     out.push_back(variants_of(known, options.densities, value_bytes));
   if (has_several_nodes(setting))
     for (const BuiltInCompressor& known : built_in_compressors())
-      out.push_back(between_nodes(variants_of(known, options.densities, value_bytes)));
+      if (!built_in_compressor(known.name).low_rank)
+        out.push_back(between_nodes(variants_of(known, options.densities, value_bytes)));
   for (const SparseEntry& entry : sparse_collectives())
     if (!entry.is_alias) out.push_back(variants_of(entry, options.densities));
   for (const Compressor& compressor : options.offered) {
@@ -125,7 +127,9 @@ std::string obstacle(const Setting& setting, const Schedule& schedule, const Var
   if (!schedule.pipeline->takes_compression) return fmt::format("pipeline {} takes no compressor", pipeline);
   if (has_types_of_its_own(setting, schedule)) return "collectives have data types of their own";
   const Compressor& compressor = variant.compressor;
-  const bool is_conversion = is_built_in(compressor) && !variant.density &&
+  if (compressor.low_rank && !has_shapes(*setting.workload.profile))
+    return "the profile has no shapes of tensors, on which its cost depends";
+  const bool is_conversion = is_built_in(compressor) && !variant.density && !compressor.low_rank &&
                              compressor.collective == core::CollectiveKind::all_reduce;
   const bool is_narrow = setting.workload.profile->dtype != core::Dtype::float32;
   if (is_conversion && is_narrow) return "gradients have two bytes an element already";

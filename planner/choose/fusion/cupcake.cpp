@@ -27,9 +27,9 @@ constexpr double kDefaultSeconds = 60;
 void check_costs(const FusionRequest& request) {
   const TransferCost& transfer = request.transfers.front();
   const Workload& workload = request.workload;
-  const double us =
-      sim::to_us(workload.backward_total) + static_cast<double>(workload.gradient_count()) *
-                                                transfer.max_us(CollectiveKind::all_reduce, workload.bytes());
+  const double us = sim::to_us(workload.backward_total) +
+                    static_cast<double>(workload.gradient_count()) *
+                        transfer.max_us(CollectiveKind::all_reduce, payload_of_all(workload));
   if (us > sim::kMaxUs) too_long(us);
 }
 
@@ -42,14 +42,14 @@ CupcakeInstance instance_of(const FusionRequest& request) {
   out.count = workload.gradient_count();
   for (const Gradient& gradient : workload.gradients) out.ready.push_back(gradient.ready);
   out.backward_end = workload.backward_total;
-  const auto bytes = [&workload](std::uint32_t begin, std::uint32_t end) {
-    return workload.bytes_before[end] - workload.bytes_before[begin];
+  const auto payload = [&workload](std::uint32_t begin, std::uint32_t end) {
+    return payload_between(workload, begin, end);
   };
-  out.encode = [&transfer, bytes](std::uint32_t begin, std::uint32_t end) {
-    return transfer.encode(bytes(begin, end)) + transfer.decode(bytes(begin, end));
+  out.encode = [&transfer, payload](std::uint32_t begin, std::uint32_t end) {
+    return transfer.encode(payload(begin, end)) + transfer.decode(payload(begin, end));
   };
-  out.communicate = [&transfer, bytes](std::uint32_t begin, std::uint32_t end) {
-    return transfer.time(CollectiveKind::all_reduce, bytes(begin, end));
+  out.communicate = [&transfer, payload](std::uint32_t begin, std::uint32_t end) {
+    return transfer.time(CollectiveKind::all_reduce, payload(begin, end));
   };
   return out;
 }

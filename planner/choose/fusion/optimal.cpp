@@ -1,7 +1,6 @@
 // The exact optimum for the pipeline, over the offered transfers and within the constraints.
 
-#include "planner/choose/constraints.hpp"
-#include "planner/choose/fusion.hpp"
+#include "planner/choose/fusion/optimal.hpp"
 
 namespace planner {
 namespace {
@@ -14,14 +13,9 @@ std::optional<Field> find(const Field& field, std::string_view key) {
 
 Fuse read(const Field& field) {
   allow_fusion_keys(field, {"kind", "choices", "constraints"});
-  Constraints constraints;
-  if (const auto given = find(field, "constraints")) constraints = read_constraints(*given);
-  return [constraints](const FusionRequest& request) {
-    const GroupRules rules = constraints ? constraints(request.workload) : GroupRules();
-    OptimalGroups found = request.model().optimal(rules);
-    return Grouping(std::move(found.groups),
-                    {.largest_front = found.largest_front, .optimality_gap = found.optimality_gap});
-  };
+  OptimalFusion out;
+  if (const auto given = find(field, "constraints")) out.constraints = read_constraints(*given);
+  return out;
 }
 
 /// Every offered all-reduce combined with every offered compressor.
@@ -43,6 +37,18 @@ std::vector<TransferChoice> choices(const Field& field) {
 }
 
 }  // namespace
+
+Grouping OptimalFusion::operator()(const FusionRequest& request) const {
+  const GroupRules rules = constraints ? constraints(request.workload) : GroupRules();
+  OptimalGroups found = request.model().optimal(rules);
+  return {std::move(found.groups),
+          {.largest_front = found.largest_front, .optimality_gap = found.optimality_gap}};
+}
+
+Constraints constraints_of(const Fusion& fusion) {
+  const OptimalFusion* found = fusion.fuse.target<OptimalFusion>();
+  return found == nullptr ? Constraints() : found->constraints;
+}
 
 FusionKind optimal_fusion() { return {"optimal", "the grouping that no other beats", read, choices}; }
 

@@ -110,6 +110,12 @@ std::vector<Warning> compare(const PlanFile& plan, const FusionRequest& request)
   tell("all-reduce", plan.all_reduce.name, request.costs.algorithm().name);
   tell("compression", plan.compressor.name, request.transfers.front().transfer().compressor.name);
   tell("workers", fmt::to_string(plan.workers), fmt::to_string(request.costs.workers()));
+  if (!plan.target.empty()) {
+    const std::string text = fmt::format(
+        "the plan for model '{}' was predicted as {} behaves, and is used with pipeline {} as it is",
+        core::printable(plan.model), core::printable(plan.target), request.pipeline.name);
+    out.push_back({.subject = text, .weight = 0, .text = text});
+  }
   if (plan.pipeline != request.pipeline.name) return out;
   const nlohmann::ordered_json made_for = options_of(plan.options);
   const nlohmann::ordered_json used = options_of(request.options);

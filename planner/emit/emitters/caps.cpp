@@ -70,8 +70,7 @@ Capped add_within(const Sizes& sizes, std::int64_t cap, const std::vector<sim::T
   return out;
 }
 
-BestCap best_cap(const std::function<Capped(std::int64_t cap)>& rule,
-                 const std::function<double(const Groups&)>& iteration_us) {
+BestCap best_cap(const CapRule& rule, const std::function<double(const Groups&)>& iteration_us) {
   BestCap best;
   for (std::int64_t cap = 1; cap > 0; ++best.tried) {
     Capped capped = rule(cap);

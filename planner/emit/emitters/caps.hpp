@@ -21,6 +21,9 @@ struct Capped {
   std::int64_t next_cap = 0;  ///< the least larger cap that yields other groups; 0 if none does
 };
 
+/// The groups of any cap.
+using CapRule = std::function<Capped(std::int64_t cap)>;
+
 /// Adds a gradient, then closes the group when it has reached the cap (DDP, Megatron). The first groups may
 /// have caps of their own. Within a group every gradient starts at a multiple of `alignment`.
 Capped close_at(const Sizes& sizes, std::int64_t cap, const Sizes& first_caps = {},
@@ -42,8 +45,7 @@ struct BestCap {
   bool is_every = true;
 };
 
-BestCap best_cap(const std::function<Capped(std::int64_t cap)>& rule,
-                 const std::function<double(const Groups&)>& iteration_us);
+BestCap best_cap(const CapRule& rule, const std::function<double(const Groups&)>& iteration_us);
 
 /// The number from min to max with the most trailing zeros in this base; the smallest of these.
 std::int64_t roundest(std::int64_t min, std::int64_t max, std::int64_t base);

@@ -1,6 +1,6 @@
 // Communication hooks of PyTorch's DistributedDataParallel, which compress every bucket alike
-// (torch/distributed/algorithms/ddp_comm_hooks/default_hooks.py). A bucket is encoded when it is ready,
-// all-reduced, and decoded when it has arrived.
+// (torch/distributed/algorithms/ddp_comm_hooks/, default_hooks.py and powerSGD_hook.py). A bucket is encoded
+// when it is ready, all-reduced, and decoded when it has arrived.
 
 #include <algorithm>
 #include <array>
@@ -17,14 +17,19 @@ namespace {
 
 struct Hook {
   std::string_view compressor;
+  std::string_view module;
   std::string_view function;
 };
 
-constexpr std::array<Hook, 2> kHooks = {{{"fp16", "fp16_compress_hook"}, {"bf16", "bf16_compress_hook"}}};
+constexpr std::array<Hook, 3> kHooks = {{{"fp16", "default_hooks", "fp16_compress_hook"},
+                                         {"bf16", "default_hooks", "bf16_compress_hook"},
+                                         {"power-sgd", "powerSGD_hook", "powerSGD_hook"}}};
 
 const Hook* hook_for(const Compressor& compressor) {
-  const auto found =
-      std::ranges::find_if(kHooks, [&](const Hook& hook) { return hook.compressor == compressor.name; });
+  const auto found = std::ranges::find_if(kHooks, [&](const Hook& hook) {
+    return hook.compressor == compressor.name &&
+           (hook.module == "powerSGD_hook") == compressor.low_rank.has_value();
+  });
   return found == kHooks.end() ? nullptr : &*found;
 }
 
@@ -37,18 +42,24 @@ Behaviour behaves(const PlanFile& /*plan*/) {
               "every bucket is encoded, all-reduced under backward, and decoded, all by the same compressor"};
 }
 
+bool has_hook(const Compressor& compressor) { return hook_for(compressor) != nullptr; }
+
 const Target& target() {
   static const Target target = {
       .name = "comm-hook",
       .framework = "DDP with a communication hook",
       .behaves = behaves,
       .verified =
-          {"PyTorch 1.13 and 2.13 made the buckets and, with fp16, sent them in half the bytes; bf16 by "
-           "reading, as it needs NCCL 2.10 or later."},
-      .does_not = {
-          "compress some buckets and others not.",
-          "have hooks for other compressors than fp16 and bf16 that are priced here: not PowerSGD.",
-          "make these buckets under torch.compile, unless torch._dynamo.config.optimize_ddp = False."}};
+          {"PyTorch 1.13 and 2.13 made the buckets and, with fp16, sent them in half the bytes; 2.13, with "
+           "PowerSGD and one bucket, sent what is priced; bf16 by reading, as it needs NCCL 2.10 or later."},
+      .does_not =
+          {"compress some buckets and others not.",
+           "have hooks for other compressors than fp16, bf16 and PowerSGD.",
+           "use PowerSGD before iteration start_powerSGD_iter (1000): buckets travel as they are until then.",
+           "finish reliably with PowerSGD and several buckets over Gloo, where its hook can hang.",
+           "make these buckets under torch.compile, unless torch._dynamo.config.optimize_ddp = False."},
+      .forms = Forms::any_alike,
+      .has = has_hook};
   return target;
 }
 
@@ -61,7 +72,8 @@ Groups all_with(Groups groups, std::uint32_t transfer) {
 /// One choice for all groups: a hook, or none.
 struct Choice {
   const Hook* hook = nullptr;
-  bool has_hook = false;  ///< whether there was any to try
+  const Compressor* compressor = nullptr;  ///< the hook's
+  bool has_hook = false;                   ///< whether there was any to try
   Groups groups;
   double iteration_us = 0;
 };
@@ -82,15 +94,37 @@ Choice best_choice(const Report& report) {
   std::vector<std::uint32_t> tried;
   for (std::size_t i = 0; i < request.groups.size(); ++i) {
     const std::uint32_t transfer = request.groups[i].transfer;
-    const Hook* const hook = hook_for(compressor_of(request.plan, i));
+    const Compressor& compressor = compressor_of(request.plan, i);
+    const Hook* const hook = hook_for(compressor);
     if (hook == nullptr || std::ranges::find(tried, transfer) != tried.end()) continue;
     tried.push_back(transfer);
     Groups groups = all_with(request.groups, transfer);
     const double us = report.iteration_us(groups);
-    if (us < best.iteration_us) best = {.hook = hook, .groups = std::move(groups), .iteration_us = us};
+    if (us < best.iteration_us)
+      best = {.hook = hook, .compressor = &compressor, .groups = std::move(groups), .iteration_us = us};
   }
   best.has_hook = !tried.empty();
   return best;
+}
+
+/// The options of PowerSGDState, by their names in PyTorch; empty for other hooks.
+nlohmann::ordered_json options_json(const Choice& choice) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::object();
+  if (choice.compressor == nullptr || !choice.compressor->low_rank) return out;
+  out["matrix_approximation_rank"] = choice.compressor->low_rank->rank;
+  out["min_compression_rate"] = choice.compressor->low_rank->min_compression_rate;
+  return out;
+}
+
+/// The lines that register the hook.
+std::string registration(const Choice& choice) {
+  if (choice.hook == nullptr) return {};
+  std::string state;
+  const nlohmann::ordered_json options = options_json(choice);
+  for (const auto& [key, value] : options.items()) state += fmt::format(", {}={}", key, value.dump());
+  if (!state.empty()) state = fmt::format("state = {}.PowerSGDState(None{})\n", choice.hook->module, state);
+  return fmt::format("{}model.register_comm_hook({}, {}.{})\n", state, state.empty() ? "None" : "state",
+                     choice.hook->module, choice.hook->function);
 }
 
 Emission emit_comm_hook(const EmitRequest& request) {
@@ -103,26 +137,26 @@ Emission emit_comm_hook(const EmitRequest& request) {
                               : "The plan has no compressor that has a hook.");
   std::string text = report.heading();
   if (best.hook != nullptr)
-    text += "from torch.distributed.algorithms.ddp_comm_hooks import default_hooks\n\n";
+    text += fmt::format("from torch.distributed.algorithms.ddp_comm_hooks import {}\n\n", best.hook->module);
   text += fmt::format(
       "model = torch.nn.parallel.DistributedDataParallel(\n"
       "    model,\n"
       "    bucket_cap_mb_list=[{}],  # PyTorch 2.11 or later\n"
       ")\n",
       fmt::join(caps.mb, ", "));
-  if (best.hook != nullptr)
-    text += fmt::format("model.register_comm_hook(None, default_hooks.{})\n", best.hook->function);
   return {
-      .text = text + report.remarks(),
+      .text = text + registration(best) + report.remarks(),
       .json = report.json({{"bucket_cap_mb_list", caps.json()},
                            {"hook", best.hook == nullptr ? nlohmann::ordered_json() : best.hook->function},
+                           {"hook_options", options_json(best)},
                            {"least_pytorch", "2.11"}})};
 }
 
 }  // namespace
 
 Emitter comm_hook_emitter() {
-  return {"comm-hook", "PyTorch DistributedDataParallel: buckets compressed by a hook", emit_comm_hook};
+  return {"comm-hook", "PyTorch DistributedDataParallel: buckets compressed by a hook", emit_comm_hook,
+          target};
 }
 
 }  // namespace planner

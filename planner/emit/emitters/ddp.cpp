@@ -153,6 +153,8 @@ DdpCaps ddp_caps(const Workload& workload, const Groups& groups) {
   return out;
 }
 
-Emitter ddp_emitter() { return {"ddp", "PyTorch DistributedDataParallel: bucket_cap_mb_list", emit_ddp}; }
+Emitter ddp_emitter() {
+  return {"ddp", "PyTorch DistributedDataParallel: bucket_cap_mb_list", emit_ddp, target};
+}
 
 }  // namespace planner

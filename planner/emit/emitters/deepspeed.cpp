@@ -37,6 +37,10 @@ Behaviour behaves(const PlanFile& plan) {
                          "parameters follows the step"};
 }
 
+CapRule rule(const Workload& workload, const Behaviour& /*behaviour*/) {
+  return [elements = gradient_elements(workload)](std::int64_t cap) { return add_within(elements, cap); };
+}
+
 const Target& target() {
   static const Target target = {
       .name = "deepspeed",
@@ -45,13 +49,15 @@ const Target& target() {
       .verified =
           {"DeepSpeed 0.19.8 ran these collectives, when and in the micro-batch that is said, read back "
            "from two ranks on CPUs; what waits for what on a GPU by reading 0.19.6 (edaa7221)."},
-      .does_not = {
-          "reduce-scatter gradients, unless \"use_multi_rank_bucket_allreduce\" is False: then it "
-          "reduces each owner's part by itself, which is not priced.",
-          "use allgather_bucket_size where PyTorch has all_gather_into_tensor (1.13 or later).",
-          "overlap the all-gather of parameters with the next forward pass.",
-          "send a gradient that is larger than the bucket in one piece: it is cut between workers' parts, "
-          "which is not priced."}};
+      .does_not =
+          {"reduce-scatter gradients, unless \"use_multi_rank_bucket_allreduce\" is False: then it "
+           "reduces each owner's part by itself, which is not priced.",
+           "use allgather_bucket_size where PyTorch has all_gather_into_tensor (1.13 or later).",
+           "overlap the all-gather of parameters with the next forward pass.",
+           "send a gradient that is larger than the bucket in one piece: it is cut between workers' parts, "
+           "which is not priced."},
+      .forms = Forms::one_number,
+      .rule = rule};
   return target;
 }
 
@@ -81,14 +87,15 @@ Emission emit_deepspeed(const EmitRequest& request) {
   if (stage == 1)
     report.note(fmt::format("Stage 2 would reduce in each of the {} micro-batches; stage 1 does in the last.",
                             request.accumulation_steps));
-  const Sizes elements = gradient_elements(request.workload);
   return emit_one_number(report, {.key = "reduce_bucket_size",
-                                  .rule = [&](std::int64_t cap) { return add_within(elements, cap); },
+                                  .rule = rule(request.workload, report.behaviour()),
                                   .text = [&](std::int64_t number) { return text(number, stage, request); }});
 }
 
 }  // namespace
 
-Emitter deepspeed_emitter() { return {"deepspeed", "DeepSpeed ZeRO: reduce_bucket_size", emit_deepspeed}; }
+Emitter deepspeed_emitter() {
+  return {"deepspeed", "DeepSpeed ZeRO: reduce_bucket_size", emit_deepspeed, target};
+}
 
 }  // namespace planner

@@ -18,7 +18,8 @@ namespace {
 using nlohmann::ordered_json;
 
 Behaviour behaves(const PlanFile& plan) {
-  constexpr std::uint32_t kAlways = 1;  // gathered ahead of compute, whatever the options
+  constexpr std::uint32_t kAlways = 1;      // gathered ahead of compute, whatever the options
+  constexpr std::uint32_t kOneScatter = 1;  // in flight (_fsdp_param_group.py, post_backward)
   if (plan.pipeline == "sharded") {
     Behaviour out = {.pipeline = &pipeline("sharded"),
                      .options = plan.options,
@@ -28,6 +29,7 @@ Behaviour behaves(const PlanFile& plan) {
                          "the parameters of a group are gathered before forward, and before backward unless "
                          "they were kept; its gradients are reduce-scattered under backward"};
     out.options.prefetch = std::max(kAlways, plan.options.prefetch.value_or(kAlways));
+    out.options.scatters_in_flight = plan.options.scatters_in_flight.value_or(kOneScatter);
     if (plan.options.backward_prefetch)
       out.options.backward_prefetch = std::max(kAlways, *plan.options.backward_prefetch);
     return out;
@@ -56,7 +58,8 @@ const Target& target() {
                    "pipeline.",
                    "wait for the last micro-batch by itself: call set_requires_gradient_sync(False) in the "
                    "others.",
-                   "compress."}};
+                   "compress."},
+      .forms = Forms::modules};
   return target;
 }
 
@@ -110,6 +113,13 @@ std::string prefetch_lists(const std::vector<Wrap>& calls, const Behaviour& beha
   return out;
 }
 
+/// The call that lets more than one reduce-scatter be in flight, if that is asked for.
+std::string more_scatters(const Behaviour& behaviour) {
+  const std::uint32_t scatters = behaviour.options.scatters_in_flight.value_or(1);
+  if (scatters < 2) return "";
+  return fmt::format("model.set_reduce_scatter_max_input_buffers({})  # PyTorch 2.13 or later\n", scatters);
+}
+
 std::string python(const std::vector<Wrap>& calls, const Behaviour& behaviour, const EmitRequest& request) {
   const bool is_half = has_policy(request);
   const std::string mesh_line = mesh(request, behaviour);
@@ -144,7 +154,7 @@ std::string python(const std::vector<Wrap>& calls, const Behaviour& behaviour, c
              "reshard_after_forward=reshards{0})\n"
              "fully_shard(model, reshard_after_forward={1}{0})\n",
              more_arguments, python_bool(root_reshards)) +
-         prefetch_lists(calls, behaviour);
+         prefetch_lists(calls, behaviour) + more_scatters(behaviour);
 }
 
 void add_notes(Report& report, const std::vector<Wrap>& calls) {
@@ -189,6 +199,6 @@ Emission emit_fsdp(const EmitRequest& request) {
 
 }  // namespace
 
-Emitter fsdp_emitter() { return {"fsdp", "PyTorch FSDP2: modules to fully_shard()", emit_fsdp}; }
+Emitter fsdp_emitter() { return {"fsdp", "PyTorch FSDP2: modules to fully_shard()", emit_fsdp, target}; }
 
 }  // namespace planner

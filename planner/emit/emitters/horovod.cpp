@@ -163,6 +163,8 @@ Emission emit_horovod(const EmitRequest& request) {
 
 }  // namespace
 
-Emitter horovod_emitter() { return {"horovod", "Horovod DistributedOptimizer: groups", emit_horovod}; }
+Emitter horovod_emitter() {
+  return {"horovod", "Horovod DistributedOptimizer: groups", emit_horovod, target};
+}
 
 }  // namespace planner

@@ -48,16 +48,31 @@ Behaviour behaves(const PlanFile& plan) {
   return out;
 }
 
+/// Without overlap there is one bucket, whatever the number.
+CapRule rule(const Workload& workload, const Behaviour& behaviour) {
+  if (behaviour.pipeline->name == "after_backward")
+    return [all = workload.gradient_count()](std::int64_t) {
+      return Capped{.groups = {{.begin = 0, .end = all}}};
+    };
+  const std::int64_t alignment = behaviour.pipeline->name == "zero" ? kAlignment : 1;
+  return [elements = gradient_elements(workload), alignment](std::int64_t cap) {
+    return close_at(elements, cap, {}, alignment);
+  };
+}
+
 const Target& target() {
   static const Target target = {
       .name = "megatron",
       .framework = "Megatron-LM",
       .behaves = behaves,
-      .verified =
-          {"by reading Megatron-LM at d98e8a64 and Megatron-Bridge at 067f987d, not by running them."},
+      .verified = {"megatron-core 0.16.1 made the buckets, and ran these collectives when it is said, on a "
+                   "CPU; streams "
+                   "and options by reading Megatron-LM at d98e8a64 and Megatron-Bridge at 067f987d."},
       .does_not = {"have buckets in any pipeline stage but the first.",
                    "reduce gradients of a bfloat16 job in bfloat16 without --grad-reduce-in-bf16.",
-                   "keep tied embeddings in the buckets of others with the distributed optimizer."}};
+                   "keep tied embeddings in the buckets of others with the distributed optimizer."},
+      .forms = Forms::one_number,
+      .rule = rule};
   return target;
 }
 
@@ -71,16 +86,14 @@ std::string text(std::string_view number, const EmitRequest& request) {
 
 /// Communication after backward uses one bucket, whatever the number.
 Emission one_bucket(Report& report) {
-  report.made({{.begin = 0, .end = report.request().workload.gradient_count()}});
+  report.made(rule(report.request().workload, report.behaviour())(1).groups);
   return {.text = report.heading() + "# no option: without --overlap-grad-reduce there is one bucket\n" +
                   report.remarks(),
           .json = report.json(ordered_json::object())};
 }
 
-using Rule = std::function<Capped(std::int64_t cap)>;
-
 /// The best value of --ddp-num-buckets, with its cost.
-ordered_json best_count(const Report& report, const Rule& rule) {
+ordered_json best_count(const Report& report, const CapRule& rule) {
   const Workload& workload = report.request().workload;
   const Sizes elements = gradient_elements(workload);
   std::int64_t all = 0;
@@ -103,7 +116,7 @@ ordered_json best_count(const Report& report, const Rule& rule) {
 }
 
 /// The cost of what users have who set nothing.
-ordered_json default_cost(const Report& report, const Rule& rule, std::int64_t elements) {
+ordered_json default_cost(const Report& report, const CapRule& rule, std::int64_t elements) {
   ordered_json out = {{"elements", elements}};
   out.update(report.cost(rule(elements).groups));
   return out;
@@ -113,13 +126,11 @@ Emission emit_megatron(const EmitRequest& request) {
   Report report(target(), request);
   if (request.plan.pipeline == "after_backward") return one_bucket(report);
   report.note("Megatron-LM takes one number for all groups.");
-  const Sizes elements = gradient_elements(request.workload);
-  const std::int64_t alignment = is_sharded(request.plan) ? kAlignment : 1;
-  const Rule rule = [&](std::int64_t cap) { return close_at(elements, cap, {}, alignment); };
-  const ordered_json by_count = best_count(report, rule);
+  const CapRule by_size = rule(request.workload, report.behaviour());
+  const ordered_json by_count = best_count(report, by_size);
   const std::int64_t usual = std::max<std::int64_t>(40'000'000, 1'000'000 * request.plan.workers);
-  const ordered_json megatron = default_cost(report, rule, usual);
-  const ordered_json bridge = default_cost(report, rule, kBridgeDefault);
+  const ordered_json megatron = default_cost(report, by_size, usual);
+  const ordered_json bridge = default_cost(report, by_size, kBridgeDefault);
   const std::string others = fmt::format(
       "# or {}# makes {}\n"
       "# The default of Megatron-LM, {} elements, makes {}\n"
@@ -128,7 +139,7 @@ Emission emit_megatron(const EmitRequest& request) {
       Report::cost_text(by_count), usual, Report::cost_text(megatron), kBridgeDefault,
       Report::cost_text(bridge));
   Emission out =
-      emit_one_number(report, {.key = "ddp_bucket_size", .rule = rule, .text = [&](std::int64_t number) {
+      emit_one_number(report, {.key = "ddp_bucket_size", .rule = by_size, .text = [&](std::int64_t number) {
                                  return text(fmt::format("--ddp-bucket-size {}", number), request) + others;
                                }});
   out.json["best_num_buckets"] = by_count;
@@ -138,6 +149,6 @@ Emission emit_megatron(const EmitRequest& request) {
 
 }  // namespace
 
-Emitter megatron_emitter() { return {"megatron", "Megatron-LM: --ddp-bucket-size", emit_megatron}; }
+Emitter megatron_emitter() { return {"megatron", "Megatron-LM: --ddp-bucket-size", emit_megatron, target}; }
 
 }  // namespace planner

@@ -40,23 +40,34 @@ struct Span {
 
 /// The modules of a model, by the owner of each gradient.
 struct Modules {
+  Nesting nesting;
   std::vector<std::string> owners;      ///< by gradient, in backward order
   std::map<std::string, Span> owned;    ///< from a module's first own gradient to its last
   std::map<std::string, Span> covered;  ///< the same, including all modules below
 
-  explicit Modules(const Workload& workload) {
+  Modules(const Workload& workload, Nesting its_nesting) : nesting(its_nesting) {
     const auto add = [](std::map<std::string, Span>& spans, const std::string& module, std::uint32_t i) {
       spans.try_emplace(module, Span{.begin = i, .end = i}).first->second.end = i + 1;
     };
     for (std::uint32_t i = 0; i < workload.gradient_count(); ++i) {
       owners.push_back(module_of(workload, i));
-      add(owned, owners.back(), i);
+      if (is_named(owners.back())) add(owned, owners.back(), i);
       for (std::string above = owners.back(); !above.empty();) {
         add(covered, above, i);
         above = parent_of(above);
       }
       add(covered, "", i);
     }
+  }
+
+  bool is_named(const std::string& module) const { return !module.empty() || nesting == Nesting::allowed; }
+
+  /// The gradients that no call takes, unless another module's gradients lie on both sides of them.
+  std::vector<std::uint32_t> alone() const {
+    std::vector<std::uint32_t> out;
+    for (std::uint32_t i = 0; i < owners.size(); ++i)
+      if (!is_named(owners[i]) && cut_by(i) == nullptr) out.push_back(i);
+    return out;
   }
 
   /// The module that a boundary before this gradient would split; null if none.
@@ -94,14 +105,16 @@ Groups without_cuts_inside(const Cuts& kept, const std::vector<std::uint32_t>& m
   return groups_of(cuts);
 }
 
-/// The plan's groups with boundaries that split no module. Each boundary that does moves to the side nearer
-/// in bytes, then, one by one, to the other side if that makes the iteration faster.
+/// The plan's groups with boundaries that split no module, and around what is alone. Each boundary that
+/// splits one moves to the side nearer in bytes, then, one by one, to the other side if that makes the
+/// iteration faster.
 Groups whole_modules(const Report& report, const Modules& modules) {
   const EmitRequest& request = report.request();
   Cuts kept;
   std::vector<Span> sides;
   std::vector<std::uint32_t> moved;
   const std::vector<std::int64_t>& bytes = request.workload.bytes_before;
+  for (const std::uint32_t gradient : modules.alone()) kept.insert({gradient, gradient + 1});
   for (const std::uint32_t cut : cuts_of(request.groups)) {
     if (modules.cut_by(cut) == nullptr) {
       kept.insert(cut);
@@ -126,19 +139,18 @@ Groups whole_modules(const Report& report, const Modules& modules) {
   return best;
 }
 
-/// The largest modules that hold only gradients of this group, in forward order; with Nesting::none never the
-/// model itself.
-std::vector<std::string> wrapped(const Modules& modules, const Group& group, Nesting nesting) {
+/// The largest modules that hold only gradients of this group and may be named, in forward order.
+std::vector<std::string> wrapped(const Modules& modules, const Group& group) {
   std::vector<std::string> out;
   for (std::uint32_t i = group.end; i-- > group.begin;) {
     std::string largest = modules.owners[i];
     for (std::string module = largest; !module.empty();) {
       module = parent_of(module);
-      if (module.empty() && nesting == Nesting::none) break;
+      if (!modules.is_named(module)) break;
       const Span& span = modules.covered.at(module);
       if (group.begin <= span.begin && span.end <= group.end) largest = module;
     }
-    if (largest.empty() && nesting == Nesting::none) continue;
+    if (!modules.is_named(largest)) continue;
     if (std::find(out.begin(), out.end(), largest) == out.end()) out.push_back(largest);
   }
   return out;
@@ -231,13 +243,13 @@ std::vector<std::size_t> nested(const std::vector<Wrap>& calls) {
 }
 
 /// The calls for these groups; joins groups that cannot be separated.
-Wraps wraps_for(const Modules& modules, Groups& groups, Nesting nesting) {
+Wraps wraps_for(const Modules& modules, Groups& groups) {
   while (true) {
     std::vector<Wrap> calls;
     for (std::size_t i = 0; i < groups.size(); ++i)
-      calls.push_back({.modules = wrapped(modules, groups[i], nesting), .group = i});
+      calls.push_back({.modules = wrapped(modules, groups[i]), .group = i});
     Wraps wraps = order(std::move(calls));
-    if (wraps.stuck.empty() && nesting == Nesting::none) wraps.stuck = nested(wraps.calls);
+    if (wraps.stuck.empty() && modules.nesting == Nesting::none) wraps.stuck = nested(wraps.calls);
     if (wraps.stuck.empty()) {
       for (Wrap& wrap : wraps.calls) wrap.modules = topmost(std::move(wrap.modules));
       return wraps;
@@ -249,23 +261,42 @@ Wraps wraps_for(const Modules& modules, Groups& groups, Nesting nesting) {
 }
 
 std::vector<std::string> whys(const Modules& modules, const Groups& planned) {
+  const std::vector<std::uint32_t> alone = modules.alone();
   std::vector<std::string> out;
   for (const Group& group : planned) {
     const std::string* at_begin = modules.cut_by(group.begin);
     const std::string* at_end = modules.cut_by(group.end);
     const std::string* module = at_end != nullptr ? at_end : at_begin;
-    out.push_back(module == nullptr ? "" : fmt::format("cuts through module {}", in_quotes(*module)));
+    const bool has_alone = std::any_of(alone.begin(), alone.end(), [&](std::uint32_t gradient) {
+      return group.begin <= gradient && gradient < group.end;
+    });
+    out.push_back(module != nullptr ? fmt::format("cuts through module {}", in_quotes(*module))
+                  : has_alone       ? "holds a parameter of the model itself"
+                                    : "");
   }
   return out;
 }
 
 }  // namespace
 
+ModuleUnits module_units(const Workload& workload, Nesting nesting) {
+  const Modules modules(workload, nesting);
+  ModuleUnits out = {.whole = {}, .alone = modules.alone()};
+  for (const auto& [module, span] : modules.owned)
+    out.whole.push_back({.begin = span.begin, .end = span.end});
+  return out;
+}
+
+Groups formed_by_modules(const Workload& workload, Groups groups, Nesting nesting) {
+  const Modules modules(workload, nesting);
+  return made_by(modules, wraps_for(modules, groups).calls);
+}
+
 ModuleGroups module_groups(const Report& report, Nesting nesting) {
-  const Modules modules(report.request().workload);
+  const Modules modules(report.request().workload, nesting);
   ModuleGroups out;
   out.groups = whole_modules(report, modules);
-  out.calls = wraps_for(modules, out.groups, nesting).calls;
+  out.calls = wraps_for(modules, out.groups).calls;
   out.groups = made_by(modules, out.calls);
   out.whys = whys(modules, report.request().groups);
   return out;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,18 @@ struct ModuleGroups {
 /// Whether a module of one group may hold a module of another, which is then taken first. If not, the model
 /// itself is not named either, and its own parameters are each alone.
 enum class Nesting { allowed, none };
+
+/// What groups are made of.
+struct ModuleUnits {
+  Groups whole;  ///< what no group may cut: a module's own gradients and those between them
+  std::vector<std::uint32_t> alone;  ///< gradients that share a group with no other
+};
+
+ModuleUnits module_units(const Workload& workload, Nesting nesting);
+
+/// The groups that calls make of these groups of whole modules: some are joined, others cut, where modules
+/// of several groups cannot be told apart.
+Groups formed_by_modules(const Workload& workload, Groups groups, Nesting nesting);
 
 /// The groups nearest to the plan's that do not cut a module; of the two sides of a boundary inside a module,
 /// the one where the iteration takes less under the report's behaviour.

@@ -14,7 +14,7 @@ namespace planner {
 
 struct OneNumber {
   std::string_view key;  ///< key of the number in `best_single_cap`
-  std::function<Capped(std::int64_t cap)> rule;
+  CapRule rule;
   std::function<std::string(std::int64_t number)> text;  ///< the framework's configuration text for a number
 };
 

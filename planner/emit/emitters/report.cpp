@@ -135,7 +135,8 @@ Report::Report(const Target& target, const EmitRequest& request)
     : target_(target),
       request_(request),
       behaviour_(target.behaves(request.plan)),
-      planned_us_(request.iteration_us(as_planned(request.plan), request.groups)) {
+      planned_us_(request.iteration_us(
+          request.plan.target == target.name ? behaviour_ : as_planned(request.plan), request.groups)) {
   if (!behaviour_.compresses && compresses(request.plan)) note("The plan's compressors are not applied.");
 }
 

@@ -17,6 +17,15 @@ Behaviour behaves(const PlanFile& /*plan*/) {
   return all_reduces("one all-reduce for each bucket of DistributedDataParallel, under backward");
 }
 
+/// The rule in whole MiB.
+CapRule rule(const Workload& workload, const Behaviour& /*behaviour*/) {
+  return [bytes = gradient_bytes(workload)](std::int64_t mib) {
+    Capped out = close_at(bytes, mib * kMiB);
+    if (out.next_cap > 0) out.next_cap = (out.next_cap + kMiB - 1) / kMiB;
+    return out;
+  };
+}
+
 const Target& target() {
   static const Target target = {
       .name = "trainers",
@@ -26,21 +35,15 @@ const Target& target() {
           {"by the buckets that PyTorch 2.13 made of one number (--emit ddp); the options by reading."},
       .does_not = {"take a list of caps.",
                    "apply the number to the first bucket before PyTorch pull request 121640: "
-                   "there it holds 1 MiB."}};
+                   "there it holds 1 MiB."},
+      .forms = Forms::one_number,
+      .rule = rule};
   return target;
-}
-
-/// The rule in whole MiB.
-Capped close_at_mib(const Sizes& bytes, std::int64_t mib) {
-  Capped out = close_at(bytes, mib * kMiB);
-  if (out.next_cap > 0) out.next_cap = (out.next_cap + kMiB - 1) / kMiB;
-  return out;
 }
 
 Emission emit_trainers(const EmitRequest& request) {
   Report report(target(), request);
-  const Sizes bytes = gradient_bytes(request.workload);
-  const BestCap best = best_cap([&](std::int64_t mib) { return close_at_mib(bytes, mib); },
+  const BestCap best = best_cap(rule(request.workload, report.behaviour()),
                                 [&](const Groups& groups) { return report.iteration_us(groups); });
   report.made(best.groups);
   report.note(fmt::format("{} MiB is {}.", best.min, Report::tried_text(best)));
@@ -61,7 +64,7 @@ Emission emit_trainers(const EmitRequest& request) {
 }  // namespace
 
 Emitter trainers_emitter() {
-  return {"trainers", "accelerate, transformers, Lightning: one bucket_cap_mb", emit_trainers};
+  return {"trainers", "accelerate, transformers, Lightning: one bucket_cap_mb", emit_trainers, target};
 }
 
 }  // namespace planner

@@ -4,8 +4,8 @@ function showAccuracy() {
   const section = view("accuracy", "Predicted and measured");
   const errors = data.accuracy.map((row) => Math.abs(row.predicted_us / row.measured_us - 1));
   section.append(html("p", {}, `${data.accuracy.length} measured cases; the prediction is off by ${percent(errors.reduce((sum, error) => sum + error, 0) / errors.length)} in the mean and ${percent(Math.max(...errors))} at worst.`));
-  section.append(html("div", {}, [html("span", { class: "key" }, [html("i", { style: "background:var(--backward)" }), "measured, with its 95 % interval"]), html("span", { class: "key" }, [html("i", { style: "background:var(--idle)" }), "predicted before the run"])]));
-  chart(section, "Error of each prediction in %", (width) => errorChart(width, data.accuracy));
+  chart(section, "Error of each prediction in %", (width) => errorChart(width, data.accuracy),
+    [swatch("measured, with its 95 % interval", "var(--backward)"), swatch("predicted before the run", "var(--idle)")]);
   section.append(table(data.accuracy, [["group", (row) => row.group, "left"], ["plan", (row) => row.case, "left"], ["predicted ms", (row) => ms(row.predicted_us)], ["measured ms", (row) => ms(row.measured_us)],
     ["error", (row) => percent(row.predicted_us / row.measured_us - 1)], ["verdict", (row) => row.verdict, "left"]]));
 }

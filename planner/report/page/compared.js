@@ -8,9 +8,8 @@ function showCompared() {
   const longest = sides.reduce((most, side) => Math.max(most, side.iteration_us), 0);
   for (const warning of data.warnings || []) section.append(html("p", { class: "warning" }, "Warning: " + warning));
   for (const side of sides) section.append(html("p", {}, `${side.name}: ${ms(side.iteration_us)} ms, ${side.source}`));
-  section.append(html("div", {}, [["something computes", "--backward"], ["a collective of gradients", "--communication"], ["the same while nothing computes", "--idle"]].map(([name, colour]) =>
-    html("span", { class: "key" }, [html("i", { style: `background:var(${colour})` }), name]))));
-  chart(section, "Computing and collectives over time in ms", (width) => comparedChart(width, sides, longest));
+  chart(section, "Computing and collectives over time in ms", (width) => comparedChart(width, sides, longest),
+    [swatch("something computes", "var(--backward)"), swatch("a collective of gradients", "var(--communication)"), swatch("the same while nothing computes", "var(--idle)")]);
   section.append(html("h3", {}, "Where the time goes"), table(comparedParts(sides), [["part", ([name]) => name, "left"],
     ...sides.map((side) => [side.name + " ms", ([, value]) => ms(value(side))]), ["difference ms", ([, value]) => signed(value(second) - value(first))]],
   ([name]) => (name === "iteration" ? "best" : null)));

@@ -3,7 +3,7 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const SVG = "http://www.w3.org/2000/svg";
 
-// Okabe and Ito's colours, which colour-blind readers can distinguish; then the same dashed, then dotted.
+// Okabe and Ito's colours, which colour-blind readers can distinguish.
 const COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d1f"];
 const DASHES = ["", "7 4", "2 3"];
 const MARKERS = ["circle", "square", "diamond", "triangle"];
@@ -20,23 +20,62 @@ const html = (tag, attributes, children) => setAll(document.createElement(tag), 
 const svg = (tag, attributes, children) => setAll(document.createElementNS(SVG, tag), attributes, children);
 const label = (x, y, text, attributes) => svg("text", { x, y, ...attributes }, text);
 
-/** A chart as wide as its place. `draw(width)` returns its height and its elements. */
-function chart(place, title, draw) {
-  const figure = html("figure", {}, title ? html("figcaption", {}, title) : null);
+/** A key: its text, and what draws its mark around a point. */
+const swatch = (text, colour) => [text, (x, y) => svg("rect", { x: x - 6, y: y - 6, width: 12, height: 12, rx: 2, style: `fill:${colour}`, stroke: "#000000", "stroke-width": 0.3 })];
+
+/** Keys side by side, in as many rows as they need. */
+function keyRows(keys, width) {
+  const out = [];
+  let x = 0, row = 0;
+  for (const [text, mark] of keys) {
+    const wide = 36 + textWidth(text);
+    if (x > 0 && x + wide > width) { x = 0; ++row; }
+    out.push(mark(x + 8, 20 * row + 8), label(x + 20, 20 * row + 12, text));
+    x += wide;
+  }
+  return { height: keys.length === 0 ? 0 : 20 * row + 24, children: out };
+}
+
+/** A chart as wide as its place, with its title and keys. `draw(width)` returns its height and its elements. */
+function chart(place, title, draw, keys = []) {
+  const save = html("button", { type: "button", class: "save", "aria-label": `Save as SVG: ${title}` }, "Save as SVG");
+  const figure = html("figure", {}, save);
   place.append(figure);
   let drawn = null;
   const redraw = () => {
     const width = Math.max(300, Math.floor(figure.clientWidth || place.clientWidth || 900));
-    const { height, children, attributes } = draw(width);
-    const next = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title || "chart", ...attributes }, children);
+    const { height, children } = draw(width), above = keyRows(keys, width), room = 26 + above.height;
+    const next = svg("svg", { viewBox: `0 ${-room} ${width} ${height + room}`, role: "img", "aria-label": title },
+      [label(0, 16 - room, shortened(title, width - 110), { class: "title" }), svg("g", { transform: `translate(0 ${-above.height})` }, above.children), ...children]);
     if (drawn) drawn.replaceWith(next); else figure.append(next);
     drawn = next;
   };
+  save.addEventListener("click", () => download(picture(drawn), `${data.title}, ${title}.svg`));
   redraws.push(redraw);
   redraw();
   return redraw;
 }
 const redraws = [];
+
+/** A chart as a document of its own, with its present colours written into each element. */
+function picture(drawn) {
+  const copy = drawn.cloneNode(true), [left, top, width, height] = drawn.getAttribute("viewBox").split(" ");
+  const kept = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-size", "font-weight"];
+  const originals = drawn.querySelectorAll("*");
+  copy.querySelectorAll("*").forEach((element, i) => {
+    const style = getComputedStyle(originals[i]);
+    element.removeAttribute("class");
+    element.removeAttribute("style");
+    for (const name of element.tagName === "text" ? kept : kept.slice(0, 5)) element.setAttribute(name, style.getPropertyValue(name));
+  });
+  copy.prepend(svg("rect", { x: left, y: top, width, height, fill: getComputedStyle(document.body).backgroundColor }));
+  return setAll(copy, { xmlns: SVG, width, height, "font-family": "Helvetica, Arial, sans-serif" }).outerHTML;
+}
+function download(text, name) {
+  const link = html("a", { href: URL.createObjectURL(new Blob([text], { type: "image/svg+xml" })), download: name.replace(/[^\w .,-]+/g, "") });
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
 
 function linear(from, to, low, high) {
   const scale = (value) => low + (high - low) * (to === from ? 0.5 : (value - from) / (to - from));
@@ -154,11 +193,17 @@ for (const entry of data.results || [])
   if (entry.workers === data.results[0].workers) scheduleNames.push(entry.schedule);
 const isOurs = (name) => name.startsWith("fusewise");
 
+// A named schedule looks the same in every report. The first seven, which are compared most often, have solid lines
+// of seven colours; then come the same colours dashed, then dotted. Other schedules take the places that follow.
+const NAMED = ["fusewise", "ddp", "wfbp", "horovod", "sync-easgd", "fusewise-dear", "mg-wfbp",
+  "zero", "dear", "s-sgd", "fsdp", "bytescheduler", "dear-fb", "dear-nl",
+  "fsdp2", "hsdp", "zero1", "zero2", "zero3", "megatron-do", "dear-no-fusion",
+  "grace", "hipress", "cupcake", "topk-a", "topk-dsa", "gtopk", "gaussian-k", "ok-topk", "hitopk", "dense", "dense-overlap", "parameter-server"];
+
+const look = (place) => ({ colour: COLOURS[place % COLOURS.length], dash: DASHES[Math.floor(place / COLOURS.length) % DASHES.length], marker: MARKERS[place % MARKERS.length] });
 function styleOf(index) {
-  const own = scheduleNames.findIndex((name) => name === "fusewise");
-  // The exact plan keeps the first colour, whatever comes before it.
-  const place = own < 0 ? index : index === own ? 0 : index < own ? index + 1 : index;
-  return { colour: COLOURS[place % COLOURS.length], dash: DASHES[Math.floor(place / COLOURS.length) % DASHES.length], marker: MARKERS[place % MARKERS.length] };
+  const named = NAMED.indexOf(scheduleNames[index]);
+  return look(named >= 0 ? named : NAMED.length + scheduleNames.slice(0, index).filter((name) => !NAMED.includes(name)).length);
 }
 
 function marker(x, y, style, size) {

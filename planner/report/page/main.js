@@ -8,6 +8,7 @@ if (data.plan) showPlan();
 if (data.sweep) showSweep();
 if (data.accuracy) showAccuracy();
 if (data.comparison) showCompared();
+if (data.fit) showFit();
 if (data.results) showNumbers();
 // Only now does every chart know how wide its place is.
 for (const redraw of redraws) redraw();

@@ -29,9 +29,8 @@ function showParts() {
       ...PARTS.map(([name], i) => [name + " ms", (entry) => ms(partsOf(entry)[i])]), ["iteration ms", (entry) => ms(entry.iteration_us)]]));
   };
   section.append(html("div", { class: "controls" }, selection("Workers", workerCounts, workers, (value) => { workers = value; refresh(); })));
-  section.append(html("div", {}, PARTS.map(([name, , colour]) => html("span", { class: "key" }, [html("i", { style: `background:var(${colour})` }), name]))));
   section.append(place);
-  const draw = chart(place, "Parts of an iteration in ms, by schedule", (width) => partsChart(width, rows()));
+  const draw = chart(place, "Parts of an iteration in ms, by schedule", (width) => partsChart(width, rows()), PARTS.map(([name, , colour]) => swatch(name, `var(${colour})`)));
   section.append(html("details", {}, [html("summary", {}, "As numbers"), numbers]));
   refresh();
 }

@@ -96,8 +96,8 @@ function showWhatIfs(explanation) {
     return html("label", {}, [box, " " + row.change]);
   }));
   section.append(switches);
-  section.append(html("div", {}, [html("span", { class: "key" }, [html("i", { style: "background:var(--backward)" }), "with this plan"]), html("span", { class: "key" }, [html("i", { style: "background:var(--forward)" }), "with the best plan for the change"])]));
-  const draw = chart(section, "Iteration in ms if inputs were other than given; the line is today's", (width) => whatIfChart(width, rows.filter((row) => on.has(row.change)), explanation.iteration_us));
+  const draw = chart(section, "Iteration in ms if inputs were other than given; the line is today's", (width) => whatIfChart(width, rows.filter((row) => on.has(row.change)), explanation.iteration_us),
+    [swatch("with this plan", "var(--backward)"), swatch("with the best plan for the change", "var(--forward)")]);
   if ((explanation.compressors || []).length > 0) {
     section.append(html("h3", {}, "Does compression pay?"));
     section.append(html("p", { class: "quiet" }, `The best plan without compression takes ${ms(explanation.best_uncompressed_us)} ms. Extra iterations that a lossy compressor may need are not counted: see fusewise plan --consider-compression.`));
@@ -105,9 +105,8 @@ function showWhatIfs(explanation) {
       ["saves", (row) => percent(1 - row.iteration_us / explanation.best_uncompressed_us)],
       ["pays", (row) => {
         const factor = row.break_even_slowdown_per_byte;
-        if (factor === undefined) return "on no network up to 1,000 times slower per byte";
-        if (factor === 0) return "on any network up to 1,000 times faster per byte";
-        return factor >= 1 ? `from ${number(factor, 3)} times slower per byte on` : `up to ${number(1 / factor, 3)} times faster per byte`;
+        if (factor === undefined) return "not even with a thousandth of this bandwidth";
+        return factor === 0 ? "with any bandwidth up to 1,000 times this one" : `up to ${number(1 / factor, 3)} times this bandwidth`;
       }, "left"]]));
   }
 }

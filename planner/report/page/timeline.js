@@ -103,10 +103,9 @@ function showTimelines() {
     counts.length > 1 ? selection("Workers", counts, workers, (value) => { workers = Number(value); load(); }) : html("span", {}, `${workers} workers`),
     names.length > 2 ? selection("Schedule", names, only, (value) => { only = value; load(); }) : null,
     button("+", "zoom in", () => zoom(0.6)), button("\u2212", "zoom out", () => zoom(1 / 0.6)), button("\u2190", "earlier", () => move(-0.25)),
-    button("\u2192", "later", () => move(0.25)), button("iteration", "show one iteration", () => reset())]));
-  section.append(html("div", {}, [...CATEGORIES.map(([name, colour]) => html("span", { class: "key" }, [html("i", { style: `background:var(${colour})` }), name])),
-    html("span", { class: "key" }, [html("i", { style: "background:var(--idle)" }), "exposed: compute waits"])]));
-  section.append(html("p", { class: "quiet" }, "Select the chart, then: + and \u2212 or the wheel zoom, \u2190 and \u2192 or dragging move, 0 or a double click shows the iteration."));
+    button("\u2192", "later", () => move(0.25)), button("iteration", "show one iteration", () => reset()),
+    button("Save as SVG", "save the timelines as SVG", () => download(picture(figure.querySelector("svg")), `${data.title}, timelines.svg`))]));
+  section.append(html("p", { class: "quiet controls" }, "Select the chart, then: + and \u2212 or the wheel zoom, \u2190 and \u2192 or dragging move, 0 or a double click shows the iteration."));
   section.append(figure, status);
   redraws.push(draw);
   load();
@@ -120,6 +119,8 @@ function timelineChart(width, rows, shown) {
   const hatch = svg("pattern", { id: "hatch", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" }, [
     svg("rect", { width: 6, height: 6, style: "fill:var(--idle)" }), svg("path", { d: "M0 0V6", stroke: "#ffffff", "stroke-width": 1.6, opacity: 0.55 })]);
   const marks = svg("g", { "clip-path": "url(#inside)" });
+  const keys = keyRows([...CATEGORIES.map(([name, colour]) => swatch(name, `var(${colour})`)), swatch("exposed: compute waits", "url(#hatch)")], width - 2 * EDGE);
+  out.push(svg("g", { transform: `translate(${EDGE} ${-keys.height})` }, keys.children));
   let top = 24;
   for (const row of rows) {
     const about = `${row.schedule}: ${number(row.length / 1e6, 6)} ms per iteration`;
@@ -142,7 +143,7 @@ function timelineChart(width, rows, shown) {
     out.unshift(svg("path", { class: "grid", d: `M${x(tick)} 18V${top}` }));
     out.push(label(x(tick), 13, timeText(tick, span), { "text-anchor": "middle", class: "quiet" }));
   }
-  return svg("svg", { viewBox: `0 0 ${width} ${top + 4}`, role: "img", "aria-label": "Timelines of " + rows.map((row) => row.schedule).join(", ") }, [svg("defs", {}, [clip, hatch]), ...out, marks]);
+  return svg("svg", { viewBox: `0 ${-keys.height} ${width} ${top + 4 + keys.height}`, role: "img", "aria-label": "Timelines of " + rows.map((row) => row.schedule).join(", ") }, [svg("defs", {}, [clip, hatch]), ...out, marks]);
 }
 
 /** Draws what is visible; slices thinner than a pixel are drawn together. */

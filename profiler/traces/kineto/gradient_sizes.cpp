@@ -163,4 +163,40 @@ std::string find_gradient_sizes(const Trace& trace, Calls& calls,
       core::one_line(trace.path)));
 }
 
+bool add_bucket_sizes(Trace& trace, const Calls& calls) {
+  std::vector<std::vector<const Gradient*>> gradients(calls.steps.size());
+  for (const Call& call : calls.calls)
+    for (std::size_t i = 0; call.step >= 0 && i < call.gradients.size(); ++i)
+      gradients[static_cast<std::size_t>(call.step)].push_back(&call.gradients[i]);
+  for (auto& of_step : gradients)
+    std::stable_sort(of_step.begin(), of_step.end(),
+                     [](const Gradient* a, const Gradient* b) { return a->at_ns < b->at_ns; });
+  std::size_t most = 0;
+  for (const auto& of_step : gradients) most = std::max(most, of_step.size());
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < trace.kernels.size(); ++i)
+    if (is_gradients(trace, calls, i, core::CollectiveKind::all_reduce) &&
+        gradients[static_cast<std::size_t>(calls.work[i].step)].size() ==
+            most)  // the trace holds it as a whole
+      order.push_back(i);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return calls.work[a].launched_ns < calls.work[b].launched_ns;
+  });
+  std::vector<std::size_t> next(calls.steps.size(), 0);
+  bool any = false;
+  for (const std::size_t i : order) {
+    const auto step = static_cast<std::size_t>(calls.work[i].step);
+    std::int64_t elements = 0;
+    for (; next[step] < gradients[step].size() &&
+           gradients[step][next[step]]->at_ns <= calls.work[i].launched_ns;
+         ++next[step])
+      elements = std::min(elements + gradients[step][next[step]]->elements, core::kMaxElements);
+    Collective& sent = trace.collectives[static_cast<std::size_t>(trace.kernels[i].collective)];
+    if (sent.in_elements > 0 || elements <= 0) continue;
+    sent.in_elements = elements;
+    any = true;
+  }
+  return any;
+}
+
 }  // namespace kineto

@@ -26,4 +26,8 @@ std::vector<std::vector<Bucket>> buckets_of(const Trace& trace, const Calls& cal
 std::string find_gradient_sizes(const Trace& trace, Calls& calls,
                                 const std::vector<std::int64_t>& parameters);
 
+/// Gives all-reduces whose sizes the trace does not hold the gradients that became ready since the one before
+/// in their step. Returns whether there were such.
+bool add_bucket_sizes(Trace& trace, const Calls& calls);
+
 }  // namespace kineto

@@ -17,6 +17,7 @@
 #include "profiler/traces/kineto/communication.hpp"
 #include "profiler/traces/kineto/copied_tensors.hpp"
 #include "profiler/traces/kineto/gradient_sizes.hpp"
+#include "profiler/traces/kineto/host_kernels.hpp"
 #include "profiler/traces/kineto/iteration.hpp"
 #include "profiler/traces/kineto/layers.hpp"
 #include "profiler/traces/kineto/micro_batches.hpp"
@@ -110,7 +111,7 @@ struct Measured {
   double exposed() const { return std::max(0.0, length - alone); }
 };
 
-Measured measured(const std::vector<Iteration>& iterations) {
+Measured measured(const std::vector<Iteration>& iterations, bool knows_host) {
   const auto of = [&](auto&& value) {
     std::vector<double> out;
     out.reserve(iterations.size());
@@ -134,7 +135,8 @@ Measured measured(const std::vector<Iteration>& iterations) {
           .host = median(of([](const Iteration& each) { return each.host_us; })),
           .host_update = median(of([](const Iteration& each) { return each.host_update_us; })),
           .synchronizes = 2 * synchronizing >= static_cast<std::ptrdiff_t>(iterations.size()),
-          .knows_host = std::all_of(iterations.begin(), iterations.end(),
+          .knows_host = knows_host &&
+                        std::all_of(iterations.begin(), iterations.end(),
                                     [](const Iteration& each) { return each.has_next && each.host_us > 0; })};
 }
 
@@ -212,7 +214,7 @@ std::optional<core::ProfileIteration> synchronizing(core::Profile profile, const
 }
 
 /// Adds what an iteration does besides its layers, with the host's stream where one explains what was
-/// measured. Layers whose medians add up to more than the iteration are scaled to it.
+/// measured. Layers whose medians do not add up to what all take in an iteration are scaled to it.
 void add_rest(core::Profile& profile, const Measured& all) {
   if (all.knows_host) {
     if (!all.synchronizes) profile.iteration = running_ahead(profile, all);
@@ -226,14 +228,17 @@ void add_rest(core::Profile& profile, const Measured& all) {
   }
   forget_host(profile);
   const double left = all.alone - all.optimizer;
-  if (layers > left && left > 0) {
+  // The medians of noisy parts add up to less than the median of their sum, rarely to more.
+  const double device = device_us(profile);
+  const double whole = std::min(left, device > 0 ? layers * std::max(1.0, all.layers / device) : layers);
+  if (layers > 0 && whole > 0 && whole != layers) {
     for (core::ProfileLayer& layer : profile.layers) {
       if (layer.kind == "host") continue;
-      for (double* us : {&layer.forward_us, &layer.backward_us}) *us *= left / layers;
+      for (double* us : {&layer.forward_us, &layer.backward_us}) *us *= whole / layers;
       for (auto* us : {&layer.forward_device_us, &layer.backward_device_us})
-        if (*us) **us *= left / layers;
+        if (*us) **us *= whole / layers;
       for (core::ProfileTensor& tensor : layer.tensors)
-        if (tensor.backward_us) *tensor.backward_us *= left / layers;
+        if (tensor.backward_us) *tensor.backward_us *= whole / layers;
     }
   }
   profile.iteration = rest_of(profile, all);
@@ -257,11 +262,13 @@ std::string iteration_text(const core::Profile& profile, const Measured& all) {
       other / 1e3, all.exposed() / 1e3, waits / 1e3);
 }
 
-std::string host_text(const core::Profile& profile, const Measured& all) {
+std::string host_text(const core::Profile& profile, const Measured& all, bool on_host) {
   if (!all.knows_host)
-    return "the trace does not hold what the host does in an iteration: layers take what they took, with "
-           "their "
-           "waits";
+    return on_host
+               ? "operators compute on the CPU itself: layers take what they took, with the time between them"
+               : "the trace does not hold what the host does in an iteration: layers take what they took, "
+                 "with "
+                 "their waits";
   if (!profile.iteration->host_us)
     return "the host's stream does not explain the iterations: layers take what they took, with their waits";
   return fmt::format(
@@ -334,13 +341,21 @@ Trace trace_with_kernels(const std::string& path, const traces::ImportOptions& o
   if (trace.world_size == 0) trace.world_size = options.workers;
   if (trace.kernels.empty())
     refuse(trace, "kernels of a GPU",
-           fmt::format("none in {} events; training on CPUs is profiled by fusewise.torch instead",
-                       trace.events));
+           fmt::format(
+               "none in {} events; a job on a GPU needs torch.profiler.ProfilerActivity.CUDA, and one on "
+               "CPUs a trace with operators (docs/traces.md)",
+               trace.events));
   return trace;
 }
 
+constexpr std::string_view kAssumedBuckets =
+    "ASSUMED, as the trace does not hold the sizes of its all-reduces: each sends the gradients that became "
+    "ready "
+    "since the one before";
+
 struct Assumptions {
-  std::string sizes;  ///< of gradients
+  std::string sizes;     ///< of gradients
+  bool buckets = false;  ///< see add_bucket_sizes()
   bool tensors = false;
   bool backward = false;
   bool batch = false;
@@ -349,9 +364,12 @@ struct Assumptions {
 std::string origin_of(const Trace& trace, const Calls& calls, const Layers& found, const Assumptions& assumed,
                       const traces::ImportOptions& options) {
   std::string out = fmt::format(
-      "PyTorch profiler trace {}; times of the GPU, with its waits for kernels to be launched; {}",
-      std::filesystem::path(trace.path).filename().string(), steps_text(calls, found));
+      "PyTorch profiler trace {}; times of {}; {}", std::filesystem::path(trace.path).filename().string(),
+      computes_on_host(trace) ? "operators on the CPU, with the time between them"
+                              : "the GPU, with its waits for kernels to be launched",
+      steps_text(calls, found));
   if (!assumed.sizes.empty()) out += "; " + assumed.sizes;
+  if (assumed.buckets) out += fmt::format("; {}", kAssumedBuckets);
   if (assumed.tensors)
     out +=
         "; ASSUMED, as the trace holds no shapes: parameters are what was copied to the device before the "
@@ -379,6 +397,7 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
   const core::Dtype dtype = options.dtype.value_or(gradient_dtype(trace));
   const std::int64_t micro_batches = keep_last_micro_batches(calls);
   const std::string assumed_sizes = find_gradient_sizes(trace, calls, options.parameters);
+  const bool assumed_buckets = add_bucket_sizes(trace, calls);
   const std::vector<HostIteration> host = add_host_times(trace, calls);
   Layers found = find_layers(trace, calls);
   const bool has_time = std::any_of(found.layers.begin(), found.layers.end(), [](const auto& layer) {
@@ -389,7 +408,7 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
            trace.has_graphs ? "none, as whole steps run as CUDA graphs; record the trace without them"
                             : "none; record operators and launches too: torch.profiler.ProfilerActivity.CPU");
 
-  Assumptions assumed = {.sizes = assumed_sizes};
+  Assumptions assumed = {.sizes = assumed_sizes, .buckets = assumed_buckets};
   const bool has_tensors = std::any_of(found.layers.begin(), found.layers.end(),
                                        [](const auto& layer) { return !layer.tensors.empty(); });
   if (!has_tensors) {
@@ -409,7 +428,8 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
   const std::int64_t samples =
       batch_size(trace, calls, options) * (options.batch_size > 0 ? 1 : micro_batches);
   assumed.batch = samples == 0;
-  const Measured iterations = measured(find_iterations(trace, calls, host, found.used_steps));
+  const Measured iterations =
+      measured(find_iterations(trace, calls, host, found.used_steps), !computes_on_host(trace));
   Imported out = {
       .profile = {.model = options.model.empty() ? stem(path) : options.model,
                   .batch_size = std::max<std::int64_t>(1, samples),
@@ -437,13 +457,14 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
   const Shares shares = time_by_role(trace, calls);
   const double whole = sum(shares);
   const double attributed = whole - shares[static_cast<std::size_t>(Role::other)];
-  out.account = {fmt::format("{} events, {:.3f} ms of GPU time, {:.2f} % of it attributed", trace.events,
-                             whole, whole > 0 ? 100 * attributed / whole : 0),
-                 role_text(shares, whole) + largest_other(calls), steps_text(calls, found),
-                 communication_text(communication, found)};
+  out.account = {
+      fmt::format("{} events, {:.3f} ms of {} time, {:.2f} % of it attributed", trace.events, whole,
+                  computes_on_host(trace) ? "CPU" : "GPU", whole > 0 ? 100 * attributed / whole : 0),
+      role_text(shares, whole) + largest_other(calls), steps_text(calls, found),
+      communication_text(communication, found)};
   if (out.profile.iteration) {
     out.account.push_back(iteration_text(out.profile, iterations));
-    out.account.push_back(host_text(out.profile, iterations));
+    out.account.push_back(host_text(out.profile, iterations, computes_on_host(trace)));
   }
   if (found.has_backward && found.without_backward > 0)
     out.account.push_back(fmt::format("{} of {} layers have no backward pass in the trace",
@@ -460,6 +481,7 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
         "others are among the iteration's other work",
         micro_batches));
   if (!assumed.sizes.empty()) out.warnings.push_back(assumed.sizes);
+  if (assumed.buckets) out.warnings.emplace_back(kAssumedBuckets);
   if (assumed.tensors)
     out.warnings.emplace_back(
         "the trace holds no shapes: parameters are taken to be what was copied to the device first");

@@ -14,6 +14,7 @@
 #include "core/limits.hpp"
 #include "profiler/traces/kineto/collective_kind.hpp"
 #include "profiler/traces/kineto/gzip_stream.hpp"
+#include "profiler/traces/kineto/host_kernels.hpp"
 #include "profiler/traces/kineto/shapes.hpp"
 
 namespace kineto {
@@ -503,6 +504,7 @@ Trace read_trace(const std::string& path) {
     throw InputError(
         fmt::format("{}: /: expected an array of events or an object with traceEvents, got neither",
                     core::one_line(path)));
+  add_host_kernels(trace);
   return trace;
 }
 

@@ -195,6 +195,26 @@ TEST_CASE("parallel: parameters are gathered under the first micro-batch, of sta
   CHECK(channel(unprefetched, 0) == "G2 0-3, G1 4-9, R1 24-29, R2 29-32");
 }
 
+// Three groups of 3 us in stage 0. Before the second is sent the first must have arrived.
+// compute   F1.1 3-4, F1.2 6-7, F1.3 9-10       B1.3 12-13, B1.2 13-14    B1.1 16-24
+// channel   G3 0-3, G2 3-6, G1 6-9              R1 13-16, R2 16-19        R3 24-27
+TEST_CASE("parallel: backward waits for a reduce-scatter if more may not be in flight") {
+  const core::Profile four = profile_of({{1, 8, {10}}, {1, 1, {10}}, {1, 1, {10}}, {1, 1, {10}}});
+  const auto run = [&](const std::string& members) {
+    return run_of(
+        four, pair_of(2, 0.1), 4, stages_of(2, 1, R"(, "layers": [3, 1])"),
+        R"({"pipeline": "sharded", "fusion": "none", "reshard_after_forward": false)" + members + "}");
+  };
+  const ParallelRun one = run(R"(, "scatters_in_flight": 1)");
+  CHECK(compute(one, 0) == "F1.1 3-4, F1.2 6-7, F1.3 9-10, B1.3 12-13, B1.2 13-14, B1.1 16-24");
+  CHECK(channel(one, 0) == "G3 0-3, G2 3-6, G1 6-9, R1 13-16, R2 16-19, R3 24-27");
+  CHECK(one.metrics.iteration_us == 27);
+  for (const char* more : {"", R"(, "scatters_in_flight": 2)"}) {
+    CAPTURE(more);
+    CHECK(compute(run(more), 0) == "F1.1 3-4, F1.2 6-7, F1.3 9-10, B1.3 12-13, B1.2 13-14, B1.1 14-22");
+  }
+}
+
 TEST_CASE("parallel: reading comes before the stages, the update after all of them") {
   const ParallelRun run = run_of(three_layers(), pair_of(2, 0.1), 4, stages_of(2, 2, kTwoAndOne), R"("wfbp")",
                                  {.read_us = 5, .read_is_overlapped = false, .optimizer_us = 7});
@@ -379,6 +399,22 @@ TEST_CASE("parallel: experts are summed over the workers that hold the same, on 
   CHECK(run.metrics.bytes_sent_per_worker == 2 * (1.5 * 80 + 40));
 }
 
+TEST_CASE("parallel: layers of the kind experts need not be named, and a job with experts needs some") {
+  core::Profile moe = profile_of({{1, 2, {20, 10}}, {1, 2, {20, 10}}});
+  const Parallel parallel = parallel_of(R"({"expert": 2})");
+  const std::string schedule = R"({"pipeline": "wfbp", "fusion": "none"})";
+  CHECK_THROWS_WITH_AS(
+      run_of(moe, support::link_of(1, 0.1), 4, parallel, schedule),
+      "expected tensors of experts, in layers of kind experts or named by expert_tensors, got none",
+      core::Unsupported);
+  moe.layers[1].kind = "experts";  // layer 2, whose 120 bytes are summed over two workers
+  const ParallelRun run =
+      run_of(moe, support::link_of(1, 0.1), 4, parallel, R"({"pipeline": "wfbp", "fusion": "all"})");
+  CHECK(channel(run, 0) == "R1x 4-18, R1 18-42");
+  CHECK(channel(run_of(moe, support::link_of(1, 0.1), 4, {}, schedule), 0) ==
+        "R1 4-16, R2 16-34, R3 34-46, R4 46-64");  // without expert groups all are dense
+}
+
 // ---- parts
 
 TEST_CASE("parallel: the longest part is as short as that of any cut") {
@@ -429,6 +465,20 @@ TEST_CASE("parallel: given times of a part replace those of its layers in propor
   CHECK(parts[1].layers[0].tensors[1].backward_us == 8);
 }
 
+TEST_CASE(
+    "parallel: given times replace the shortest ones, of which they are more than any factor, and none") {
+  constexpr double kShortest = 5e-324;
+  const auto parts = parts_of(
+      profile_of({{0, 0, {4}, {0}}, {kShortest, 0, {4}}, {0, kShortest, {4}, {kShortest}}, {0, 1, {4}}}),
+      stages_of(2, 2, R"(, "layers": [2, 2], "forward_us": 8, "backward_us": 10)"));
+  CHECK(parts[0].layers[0].forward_us == 0);
+  CHECK(parts[0].layers[1].forward_us == 8);
+  CHECK(parts[0].layers[0].backward_us == 5);  // none has a time: equal shares, without parts
+  CHECK(!parts[0].layers[0].tensors[0].backward_us);
+  CHECK(parts[1].layers[1].backward_us == 10);
+  CHECK(*parts[1].layers[0].tensors[0].backward_us == parts[1].layers[0].backward_us);
+}
+
 // ---- what is refused
 
 TEST_CASE("parallel: what is refused, in one line") {
@@ -466,6 +516,10 @@ TEST_CASE("parallel: what is refused, in one line") {
         "expected no compression, with the key parallel, got fp16");
   fails(R"({"pipeline": "dear", "prefetch": 1})", {},
         "expected no prefetch of gathers that follow the update, with the key parallel, got 1");
+  CHECK_THROWS_WITH_AS(run_of(profile_of(std::vector<support::LayerSpec>(500, {1, 1, {1}})), pair_of(2, 0.1),
+                              1000, stages_of(500, 1001), R"("wfbp")"),
+                       "expected at most 1e+06 passes of micro-batches through parts, got 1.001e+06",
+                       core::Unsupported);
   fails(R"("wfbp")", {.stragglers = {{.worker = 0, .slowdown = 2}}},
         "expected no stragglers, with the key parallel, got some");
   CHECK_THROWS_WITH_AS(run_of(three_layers(), pair_of(2, 0.1), 8, stages_of(4, 4), R"("wfbp")"),

@@ -31,7 +31,7 @@ using support::Random;
 
 core::Field field_of(const ordered_json& scenario) { return core::Field::parse(scenario.dump(), "s.json"); }
 
-Results results_of(const ordered_json& scenario) { return run(read_scenario(field_of(scenario))); }
+Results results_of(const ordered_json& scenario) { return run(read_scenario(field_of(scenario), true)); }
 
 /// What the program prints: the results as JSON, or the message of a refusal.
 std::string outcome(const ordered_json& scenario) {
@@ -315,6 +315,26 @@ ordered_json scaled_schedules(bool updates) {
   return out;
 }
 
+/// With all times multiplied by a power of two, its results are, too.
+void check_scaled(const ordered_json& scenario) {
+  const ordered_json once = ordered_json::parse(results_json(results_of(scenario)));
+  for (const double factor : {2.0, 4096.0, 0.5}) {
+    CAPTURE(factor);
+    ordered_json scaled = scenario;
+    scale_times(scaled, factor);
+    ordered_json expected = once;
+    scale_results(expected, factor);
+    ordered_json got = ordered_json::parse(results_json(results_of(scaled)));
+    scale_results(got, 1);
+    for (std::size_t i = 0; i < expected["results"].size(); ++i) {
+      CAPTURE(got["results"][i]["schedule"].dump());
+      got["results"][i].erase("schedule");  // it names the cycle of the fusion buffer
+      expected["results"][i].erase("schedule");
+      CHECK(got["results"][i].dump() == expected["results"][i].dump());
+    }
+  }
+}
+
 TEST_CASE("metamorphic: scaling all times by a power of two scales the results, bit by bit") {
   for (std::uint32_t seed = 0; seed < support::seeds(200); ++seed) {
     CAPTURE(seed);
@@ -326,22 +346,7 @@ TEST_CASE("metamorphic: scaling all times by a power of two scales the results, 
       for (const char* json : {R"({"pipeline": "priority", "partition_bytes": 65536, "credit_bytes": 131072,
                                    "negotiation_us": 4})"})
         if (!scenario.contains("update")) scenario["schedules"].push_back(ordered_json::parse(json));
-    const ordered_json once = ordered_json::parse(results_json(results_of(scenario)));
-    for (const double factor : {2.0, 4096.0, 0.5}) {
-      CAPTURE(factor);
-      ordered_json scaled = scenario;
-      scale_times(scaled, factor);
-      ordered_json expected = once;
-      scale_results(expected, factor);
-      ordered_json got = ordered_json::parse(results_json(results_of(scaled)));
-      scale_results(got, 1);
-      for (std::size_t i = 0; i < expected["results"].size(); ++i) {
-        CAPTURE(got["results"][i]["schedule"].dump());
-        got["results"][i].erase("schedule");  // it names the cycle of the fusion buffer
-        expected["results"][i].erase("schedule");
-        CHECK(got["results"][i].dump() == expected["results"][i].dump());
-      }
-    }
+    check_scaled(scenario);
   }
 }
 
@@ -370,6 +375,62 @@ TEST_CASE("metamorphic: with random factors results scale within a picosecond fo
       CAPTURE(once.entries[i].schedule);
       const double off = more.entries[i].metrics.iteration_us - factor * once.entries[i].metrics.iteration_us;
       CHECK(std::abs(off) <= 2 * rounding_us(scenario, factor));
+    }
+  }
+}
+
+// ---- pipeline stages
+
+/// The scenario on stages, without what they refuse.
+ordered_json with_stages(ordered_json scenario, Random& random, std::int64_t stages) {
+  for (const char* key : {"stragglers", "update", "accumulation_steps", "input"}) scenario.erase(key);
+  const bool is_interleaved = stages > 1 && scenario["profile"]["layers"].size() >= 4 && random.one_in(2);
+  ordered_json order = {{"schedule", is_interleaved ? "interleaved" : "1f1b"},
+                        {"micro_batches", stages * random.between(1, 3)},
+                        {"p2p_us", static_cast<double>(random.below(50)) / 2},
+                        {"overlap", random.one_in(2) ? "all_stages" : "first_stage"}};
+  if (is_interleaved) order["virtual_stages"] = 2;
+  const std::int64_t tensor = random.one_in(2) ? 1 : 2;
+  scenario["workers"] = {stages * tensor * (std::int64_t{2} << random.below(3))};
+  scenario["parallel"] = {{"tensor", tensor}, {"pipeline", stages}, {"stages", std::move(order)}};
+  scenario["schedules"] = ordered_json::array();
+  for (const char* json :
+       {R"("wfbp")", R"("s-sgd")", R"("ddp")", R"("fusewise")",
+        R"({"pipeline": "after_backward", "fusion": "optimal"})", R"("dear-no-fusion")", R"("fusewise-dear")",
+        R"({"pipeline": "zero", "fusion": "optimal"})", R"({"pipeline": "zero", "overlap_gather": false})"})
+    scenario["schedules"].push_back(ordered_json::parse(json));
+  return scenario;
+}
+
+TEST_CASE("metamorphic: on stages, too, results scale with all times, bit by bit") {
+  for (std::uint32_t seed = 0; seed < support::seeds(100); ++seed) {
+    CAPTURE(seed);
+    ExactScenario random(seed);
+    const ordered_json scenario = random.make();
+    check_scaled(with_stages(scenario, random.random(), random.random().one_in(3) ? 1 : 2));
+  }
+}
+
+TEST_CASE("metamorphic: a single stage with one micro-batch is the job without stages") {
+  for (std::uint32_t seed = 0; seed < support::seeds(100); ++seed) {
+    CAPTURE(seed);
+    ExactScenario random(seed);
+    ordered_json scenario = random.make();
+    scenario["iterations"] = 1;
+    scenario = with_stages(scenario, random.random(), 1);
+    ordered_json& parallel = scenario["parallel"];
+    scenario["workers"] = {scenario["workers"][0].get<std::int64_t>() /
+                           parallel["tensor"].get<std::int64_t>()};
+    parallel["tensor"] = 1;
+    parallel["stages"]["micro_batches"] = 1;
+    const Results staged = results_of(scenario);
+    scenario.erase("parallel");
+    const Results plain = results_of(scenario);
+    REQUIRE(staged.entries.size() == plain.entries.size());
+    for (std::size_t i = 0; i < plain.entries.size(); ++i) {
+      CAPTURE(plain.entries[i].schedule);
+      CHECK(staged.entries[i].metrics.iteration_us == plain.entries[i].metrics.iteration_us);
+      CHECK(staged.entries[i].metrics.communication_us == plain.entries[i].metrics.communication_us);
     }
   }
 }

@@ -4,7 +4,11 @@
 
 #include <doctest/doctest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "core/errors.hpp"
+#include "planner/plan/plan_file.hpp"
+#include "planner/scenarios/divided_plan.hpp"
 #include "planner/scenarios/results_text.hpp"
 #include "planner/scenarios/run.hpp"
 #include "planner/scenarios/scenario.hpp"
@@ -46,14 +50,70 @@ TEST_CASE("scenario: stages have a table and a list of their own") {
   CHECK(scenarios::results_json(results).find(R"("passes_end_us": 7.0)") != std::string::npos);
 }
 
+TEST_CASE("scenario: every stage has a plan, whose workers are those of its data group") {
+  const scenarios::Scenario scenario = read(R"(, "schedules": ["wfbp"])");
+  const scenarios::DividedPlan found = scenarios::divided_plan(scenario, 4, scenario.schedules.front(), "");
+  REQUIRE(found.parts.size() == 2);
+  CHECK(found.whole.iteration_us == 19);
+  CHECK(found.parts[1].stage == 1);
+  CHECK(found.parts[1].plan.workers == 2);
+  REQUIRE(found.parts[1].plan.groups.size() == 1);
+  CHECK(found.parts[1].plan.groups[0].tensors == std::vector<std::string>{"b.w"});
+  CHECK(found.parts[1].plan.groups[0].bytes == 40);
+  CHECK(scenarios::divided_plan_text(found).find("stage 1") != std::string::npos);
+  const nlohmann::json json = nlohmann::json::parse(scenarios::divided_plan_json(found));
+  const planner::PlanFile again =
+      planner::read_plan_file(core::Field::parse(json["parts"][1]["plan"].dump(), "p.json"));
+  CHECK(again.groups[0].tensors == found.parts[1].plan.groups[0].tensors);
+}
+
+TEST_CASE("scenario: a plan for a stage says how many workers shard, and its emission has the mesh") {
+  std::string text =
+      scenario(R"(, "schedules": [{"name": "hsdp", "fusion": "none", "reshard_after_forward": false}])");
+  const std::string link = R"("link": {"alpha_us": 3, "beta_us_per_byte": 0.1})";
+  text.replace(text.find(link), link.size(),
+               R"("levels": [{"name": "inside", "size": 2, "link": {"alpha_us": 1, "beta_us_per_byte": 0.1}},
+                  {"name": "between", "link": {"alpha_us": 3, "beta_us_per_byte": 0.1}}])");
+  const scenarios::Scenario scenario = scenarios::read_scenario(core::Field::parse(text, "s.json"), true);
+  const auto found = scenarios::divided_plan(scenario, 16, scenario.schedules.front(), "fsdp");
+  REQUIRE(found.parts.size() == 2);
+  for (const scenarios::PartPlan& part : found.parts) {
+    CHECK(part.plan.workers == 8);
+    CHECK(part.plan.options == planner::PipelineOptions{.reshard_after_forward = false,
+                                                        .scatters_in_flight = 1,
+                                                        .shard_workers = 2});
+  }
+  CHECK(found.emission->text.find(R"(init_device_mesh("cuda", (4, 2))") != std::string::npos);
+}
+
+TEST_CASE("scenario: an emission for stages prices each in the whole job, and other targets refuse them") {
+  const scenarios::Scenario scenario = read(R"(, "schedules": [{"pipeline": "zero", "fusion": "none"}])");
+  const auto emission = [&](const char* target) {
+    return *scenarios::divided_plan(scenario, 4, scenario.schedules.front(), target).emission;
+  };
+  const planner::Emission fsdp = emission("fsdp");
+  REQUIRE(fsdp.json["stages"].size() == 2);
+  CHECK(fsdp.json["stages"][1]["stage"] == 1);
+  const double planned_us = scenarios::run(scenario).entries.front().metrics.iteration_us;
+  for (const auto& stage : fsdp.json["stages"]) CHECK(stage["iteration_us"].get<double>() == planned_us);
+  CHECK(fsdp.text.find("# stage 1\n") != std::string::npos);
+  const planner::Emission megatron = emission("megatron");
+  CHECK(megatron.json["stages"].size() == 1);
+  CHECK(megatron.text.find("--ddp-bucket-size") != std::string::npos);
+  CHECK_THROWS_WITH_AS(
+      emission("ddp"),
+      "--emit: expected one of fsdp, megatron for a scenario with the key parallel, got 'ddp'",
+      core::InputError);
+}
+
 TEST_CASE("scenario: what does not know stages refuses them in one line") {
   const std::string schedules = R"(, "schedules": ["wfbp"])";
   const auto refused = [](const auto& work, const char* message) {
     CHECK_THROWS_WITH_AS(work(), message, core::InputError);
   };
   refused([&] { scenarios::read_scenario(core::Field::parse(scenario(schedules), "s.json")); },
-          "s.json: /parallel: expected no key parallel, which `fusewise simulate` alone takes, got an object "
-          "with 2 keys");
+          "s.json: /parallel: expected no key parallel, which only simulate and plan, alone or with --emit, "
+          "take, got an object with 2 keys");
   refused([&] { read(""); }, "s.json: /schedules: expected a value, got nothing");
   refused([&] { scenarios::run(read(schedules + R"(, "memory": {"optimizer": "sgd"})")); },
           "s.json: /memory: expected no memory, with the key parallel, got it (schedule 'wfbp')");

@@ -178,13 +178,14 @@ TEST_CASE("results: times that round to no time at all give finite numbers, or a
 }
 
 TEST_CASE("results: a plan's table tells its groups and what it saves") {
-  const planner::PlanFile plan = {.model = "m",
-                                  .workers = 8,
-                                  .optimality = planner::Optimality::exact,
-                                  .iteration_us = 20'000,
-                                  .lower_bound_us = 19'000,
-                                  .compared_with = {{"ddp", 25'000}},
-                                  .groups = {{{"fc.bias", "fc.weight"}, 2'052'000}, {{"conv1"}, 37'600}}};
+  planner::PlanFile plan;
+  plan.model = "m";
+  plan.workers = 8;
+  plan.optimality = planner::Optimality::exact;
+  plan.iteration_us = 20'000;
+  plan.lower_bound_us = 19'000;
+  plan.compared_with = {{"ddp", 25'000}};
+  plan.groups = {{{"fc.bias", "fc.weight"}, 2'052'000}, {{"conv1"}, 37'600}};
   CHECK(plan_table(plan) ==
         "m on 8 workers, pipeline wfbp, ring all-reduce: 2 groups, 20.000 ms per iteration (exact: no other "
         "grouping "

@@ -9,8 +9,8 @@
 
 #include "core/errors.hpp"
 #include "core/files.hpp"
+#include "planner/report/report.hpp"
 #include "profiler/fit/report.hpp"
-#include "profiler/fit/residual_plot.hpp"
 #include "tests/support/program.hpp"
 
 namespace fit {
@@ -329,24 +329,42 @@ TEST_CASE(
   CHECK(warns(fit(rings({4}), {.name = "n", .predict = {8}}), "nothing says how far it can be trusted"));
 }
 
-TEST_CASE("fit: the plot is the same each time and holds a panel a curve") {
-  const Report report = fit(rings({2, 4}), {.name = "<n>"});
-  const std::string plot = residual_plot(report);
-  CHECK(plot == residual_plot(report));
-  CHECK(plot.find("all_reduce on 4 workers") != std::string::npos);
-  CHECK(plot.find("&lt;n&gt;") != std::string::npos);
-  CHECK(plot.find("nan") == std::string::npos);
-  CHECK(plot.find("inf") == std::string::npos);
-}
-
-TEST_CASE("fit: the plot of several logs names each beside its panel, and none in the title") {
+TEST_CASE("fit: the page of several logs names each beside its chart, and none in the title") {
   traces::Measurements two = rings({2, 4});
   two.series[0].path = "logs/first.log";
   two.series[1].path = "logs/second.log";
-  const std::string plot = residual_plot(fit(two, {.name = "first"}));
-  CHECK(plot.find("2 logs: predicted over measured") != std::string::npos);
-  CHECK(plot.find("all_reduce on 2 workers, first.log") != std::string::npos);
-  CHECK(plot.find("all_reduce on 4 workers, second.log") != std::string::npos);
+  const auto page_of = [&] {
+    return report::of_fit(core::Field::parse(report_json(fit(two, {.name = "first"})), "fit.json"));
+  };
+  const report::Report several = page_of();
+  CHECK(several.title == "Fit of 2 logs");
+  REQUIRE(several.data.at("fit").size() == 2);
+  CHECK(several.data.at("fit")[0].at("title") == "all_reduce on 2 workers, first.log");
+  CHECK(several.data.at("fit")[1].at("title") == "all_reduce on 4 workers, second.log");
+
+  two.series[1].path = two.series[0].path;
+  const report::Report one = page_of();
+  CHECK(one.title == "Fit of first");
+  CHECK(one.data.at("fit")[1].at("title") == "all_reduce on 4 workers");
+}
+
+TEST_CASE("fit: the page has the error of every measured size, once by each model") {
+  const traces::Measurements measured = rings({4});
+  const Report report = fit(measured, {.name = "n"});
+  const auto page = report::of_fit(core::Field::parse(report_json(report), "fit.json"));
+  const auto& models = page.data.at("fit")[0].at("models");
+  REQUIRE(models[0].at("model") == "line");
+  const auto& residuals = models[0].at("in_sample").at("residuals");
+  const Points& points = measured.series[0].points;
+  REQUIRE(residuals.size() == points.size());
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    CAPTURE(i);
+    CHECK(residuals[i][0] == points[i].first);
+    CHECK(residuals[i][1] == points[i].second);
+    CHECK(residuals[i][2].get<double>() ==
+          doctest::Approx(report.curves[0].line.startup_us +
+                          report.curves[0].line.us_per_byte * points[i].first));
+  }
 }
 
 }  // namespace

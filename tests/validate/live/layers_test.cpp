@@ -1,6 +1,9 @@
 // Timed layers, and the all-reduces before and during them.
 
 #include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -50,6 +53,28 @@ TEST_CASE("layers: are timed on the rank that computes, and a changed byte of an
   // Whole pieces of 64 KiB: the first belongs to the all-reduce before the layers.
   CHECK_THROWS_WITH_AS(timed(65'536, 65'536, 0), doctest::Contains("all-reduce before layers"),
                        core::EnvironmentError);
+}
+
+TEST_CASE("layers: the tensors of each have the order of the plan, which begins with the last") {
+  const core::Profile of_model = live::profile_of(*spec().layers);
+  const auto names = [](const core::Profile& profile) {
+    std::vector<std::string> out;
+    for (const core::ProfileLayer& layer : profile.layers)
+      for (const auto& tensor : layer.tensors) out.push_back(tensor.name);
+    return out;
+  };
+  const std::vector<std::string> forward = names(of_model);
+  REQUIRE(forward.size() == 18);  // nine layers with a weight and a bias each
+  const auto ordered = [&](const std::vector<std::string>& backward_order) {
+    core::Profile out = of_model;
+    live::order_tensors(out, backward_order);
+    return names(out);
+  };
+  CHECK(ordered({forward.rbegin(), forward.rend()}) == forward);
+  std::vector<std::string> swapped = forward;
+  for (std::size_t i = 0; i < swapped.size(); i += 2) std::swap(swapped[i], swapped[i + 1]);
+  CHECK(ordered({swapped.rbegin(), swapped.rend()}) == swapped);
+  CHECK(ordered(forward) == swapped);  // layers keep their places
 }
 
 }  // namespace

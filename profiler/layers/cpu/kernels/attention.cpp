@@ -1,40 +1,10 @@
 // attention: softmax(q k' / sqrt(features of a head)) v, one head of a sample after another.
 
-#include <cmath>
-
+#include "profiler/layers/attention.hpp"
 #include "profiler/layers/cpu/kernels/arrays.hpp"
 
 namespace profiler::cpu {
 namespace {
-
-struct Sizes {
-  std::int64_t heads;
-  std::int64_t key_value_heads;
-  std::int64_t queries;
-  std::int64_t keys;
-  std::int64_t features;  ///< of a head
-  bool is_packed;         ///< q, k and v concatenated in one input
-  bool is_causal;
-  double dropout;
-
-  std::int64_t scores() const { return queries * keys; }
-  /// Heads of q that share one of k and v.
-  std::int64_t sharing() const { return heads / key_value_heads; }
-  float scale() const { return 1 / std::sqrt(static_cast<float>(features)); }
-};
-
-Sizes sizes(const LayerWork& work) {
-  const auto& attention = std::get<core::Attention>(work.layer->parameters);
-  const bool is_packed = work.inputs.size() == 1;
-  return {.heads = attention.heads,
-          .key_value_heads = attention.key_value_heads,
-          .queries = work.layer->output[0],
-          .keys = is_packed ? work.layer->output[0] : work.inputs[1].shape[0],
-          .features = work.layer->output[1] / attention.heads,
-          .is_packed = is_packed,
-          .is_causal = attention.causal,
-          .dropout = attention.dropout};
-}
 
 /// The location of q, k or v of one head of one sample, as a matrix in its input.
 struct Place {
@@ -45,7 +15,7 @@ struct Place {
 
 enum Role : std::uint8_t { query, key, value };
 
-Place place(const Sizes& s, std::int64_t sample, std::int64_t head, Role role) {
+Place place(const AttentionSizes& s, std::int64_t sample, std::int64_t head, Role role) {
   const std::int64_t row = s.heads * s.features;
   if (s.is_packed)
     return {.input = 0,
@@ -60,7 +30,7 @@ Place place(const Sizes& s, std::int64_t sample, std::int64_t head, Role role) {
 }
 
 /// Turns scores into weights that add up to 1 in each row.
-void softmax(const Sizes& s, float* scores) {
+void softmax(const AttentionSizes& s, float* scores) {
   for (std::int64_t row = 0; row < s.queries; ++row) {
     const std::int64_t seen = s.is_causal ? row + 1 : s.keys;
     Array all = array(scores + row * s.keys, s.keys);
@@ -73,7 +43,7 @@ void softmax(const Sizes& s, float* scores) {
 }
 
 /// Returns the weights as they were multiplied with v, after dropout.
-const float* dropped(const Pass& pass, const Sizes& s, std::int64_t piece, float* room) {
+const float* dropped(const Pass& pass, const AttentionSizes& s, std::int64_t piece, float* room) {
   const float* weights = pass.kept + piece * s.scores();
   if (s.dropout <= 0) return weights;
   dropout_factors(pass.seed, piece * s.scores(), s.scores(), s.dropout, room);
@@ -81,11 +51,11 @@ const float* dropped(const Pass& pass, const Sizes& s, std::int64_t piece, float
   return room;
 }
 
-float* scratch(const Pass& pass, const Sizes& s, int thread) {
+float* scratch(const Pass& pass, const AttentionSizes& s, int thread) {
   return pass.scratch + 2 * s.scores() * thread;
 }
 
-void forward_head(const Pass& pass, const Sizes& s, std::int64_t piece, int thread) {
+void forward_head(const Pass& pass, const AttentionSizes& s, std::int64_t piece, int thread) {
   const std::int64_t sample = piece / s.heads;
   const std::int64_t head = piece % s.heads;
   const auto at = [&](Role role) { return place(s, sample, head, role); };
@@ -115,7 +85,8 @@ void forward_head(const Pass& pass, const Sizes& s, std::int64_t piece, int thre
 }
 
 /// Turns the gradient of the dropped weights into that of the scores, in place.
-void softmax_back(const Pass& pass, const Sizes& s, std::int64_t piece, float* gradient, float* room) {
+void softmax_back(const Pass& pass, const AttentionSizes& s, std::int64_t piece, float* gradient,
+                  float* room) {
   if (s.dropout > 0) {
     dropout_factors(pass.seed, piece * s.scores(), s.scores(), s.dropout, room);
     array(gradient, s.scores()) *= array(room, s.scores());
@@ -129,7 +100,7 @@ void softmax_back(const Pass& pass, const Sizes& s, std::int64_t piece, float* g
   }
 }
 
-void backward_head(const Pass& pass, const Sizes& s, std::int64_t piece, int thread) {
+void backward_head(const Pass& pass, const AttentionSizes& s, std::int64_t piece, int thread) {
   const std::int64_t sample = piece / s.heads;
   const std::int64_t head = piece % s.heads;
   const auto at = [&](Role role) { return place(s, sample, head, role); };
@@ -193,19 +164,19 @@ void backward_head(const Pass& pass, const Sizes& s, std::int64_t piece, int thr
 }  // namespace
 
 KernelRoom attention_room(const LayerWork& work, double batch, int threads) {
-  const Sizes s = sizes(work);
+  const AttentionSizes s = attention_sizes(work);
   const double scores = static_cast<double>(s.queries) * static_cast<double>(s.keys);
   return {.kept = batch * static_cast<double>(s.heads) * scores, .scratch = 2 * scores * threads};
 }
 
 void attention_forward(const Pass& pass) {
-  const Sizes s = sizes(*pass.work);
+  const AttentionSizes s = attention_sizes(*pass.work);
   pass.pool->run(pass.batch * s.heads,
                  [&](std::int64_t piece, int thread) { forward_head(pass, s, piece, thread); });
 }
 
 void attention_backward(const Pass& pass) {
-  const Sizes s = sizes(*pass.work);
+  const AttentionSizes s = attention_sizes(*pass.work);
   pass.pool->run(pass.batch * s.key_value_heads, [&](std::int64_t shared, int thread) {
     for (std::int64_t i = 0; i < s.sharing(); ++i) backward_head(pass, s, shared * s.sharing() + i, thread);
   });

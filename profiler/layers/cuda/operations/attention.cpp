@@ -3,39 +3,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <optional>
 
+#include "profiler/layers/attention.hpp"
 #include "profiler/layers/cuda/operations/drops.hpp"
 #include "profiler/layers/cuda/operations/moves.hpp"
 #include "profiler/layers/cuda/product.hpp"
 
 namespace profiler::cuda {
 namespace {
-
-struct Sizes {
-  std::int64_t heads;
-  std::int64_t key_value_heads;
-  std::int64_t queries;
-  std::int64_t keys;
-  std::int64_t features;  ///< of a head
-  bool is_packed;         ///< q, k and v concatenated in one input
-
-  std::int64_t row() const { return heads * features; }
-  /// Heads of q that share one of k and v: side by side, their rows are those of one matrix.
-  std::int64_t sharing() const { return heads / key_value_heads; }
-};
-
-Sizes sizes(const LayerWork& work) {
-  const auto& attention = std::get<core::Attention>(work.layer->parameters);
-  const bool is_packed = work.inputs.size() == 1;
-  return {.heads = attention.heads,
-          .key_value_heads = attention.key_value_heads,
-          .queries = work.layer->output[0],
-          .keys = is_packed ? work.layer->output[0] : work.inputs[1].shape[0],
-          .features = work.layer->output[1] / attention.heads,
-          .is_packed = is_packed};
-}
 
 /// Offsets of consecutive buffers, each aligned as the device prefers.
 class Pieces {
@@ -71,13 +47,12 @@ struct Plan {
 };
 
 Plan plan_of(const LayerWork& work, double batch, const Arithmetic& arithmetic) {
-  const Sizes s = sizes(work);
+  const AttentionSizes s = attention_sizes(work);
   const auto number = [](std::int64_t value) { return static_cast<double>(value); };
   const double pieces = batch * number(s.heads);
   const double scores = pieces * number(s.queries) * number(s.keys);
   const double of_queries = pieces * number(s.queries) * number(s.features);
   const double of_keys = batch * number(s.key_value_heads) * number(s.keys) * number(s.features);
-  const bool drops = std::get<core::Attention>(work.layer->parameters).dropout > 0;
   Plan out;
   Pieces kept(arithmetic.bytes());
   out.apart = {kept.add(of_queries), kept.add(of_keys), kept.add(of_keys)};
@@ -85,7 +60,7 @@ Plan plan_of(const LayerWork& work, double batch, const Arithmetic& arithmetic) 
   out.kept = kept.bytes();
   Pieces scratch(arithmetic.bytes());
   out.slopes = scratch.add(scores);
-  out.dropped = scratch.add(drops ? scores : 0);
+  out.dropped = scratch.add(s.dropout > 0 ? scores : 0);
   out.given = scratch.add(of_queries);
   out.part = scratch.add(std::max(of_queries, of_keys));
   out.scratch = scratch.bytes();
@@ -98,13 +73,11 @@ class AttentionOperation : public Operation {
  public:
   explicit AttentionOperation(const Pass& pass)
       : pass_(pass),
-        sizes_(sizes(*pass.work)),
+        sizes_(attention_sizes(*pass.work)),
         plan_(plan_of(*pass.work, static_cast<double>(pass.batch), pass.device->arithmetic())) {
-    const auto& attention = pass.as<core::Attention>();
     const std::int64_t pieces = pass.batch * sizes_.heads;
-    scores_ = {pieces * sizes_.queries, sizes_.queries, sizes_.keys,
-               1 / std::sqrt(static_cast<float>(sizes_.features)), attention.causal};
-    if (attention.dropout > 0) drop_ = drop_of(pass.seed, attention.dropout);
+    scores_ = {pieces * sizes_.queries, sizes_.queries, sizes_.keys, sizes_.scale(), sizes_.is_causal};
+    if (sizes_.dropout > 0) drop_ = drop_of(pass.seed, sizes_.dropout);
     make_products(pass.batch * sizes_.key_value_heads);
   }
 
@@ -214,7 +187,7 @@ class AttentionOperation : public Operation {
   }
 
   const Pass& pass_;
-  Sizes sizes_;
+  AttentionSizes sizes_;
   Plan plan_;
   Scores scores_;
   Drop drop_;

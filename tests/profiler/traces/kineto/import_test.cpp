@@ -438,9 +438,8 @@ TEST_CASE("kineto: what is no trace, or holds too little, is refused with its pl
   CHECK(refusal(whole + whole).find("expected JSON, got") != std::string::npos);
   CHECK(refusal("{}") == "t.json: /: expected an array of events or an object with traceEvents, got neither");
   CHECK(refusal("[]") ==
-        "t.json: /: expected kernels of a GPU, got none in 0 events; training on CPUs is profiled by "
-        "fusewise.torch "
-        "instead");
+        "t.json: /: expected kernels of a GPU, got none in 0 events; a job on a GPU needs "
+        "torch.profiler.ProfilerActivity.CUDA, and one on CPUs a trace with operators (docs/traces.md)");
   CHECK(refusal("[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"dur\": 1}]") ==
         "t.json:1: expected an event with a time (ts), got one without: k");
   CHECK(refusal("[{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"k\", \"ts\": 1, \"dur\": -2}]") ==

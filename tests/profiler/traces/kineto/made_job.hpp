@@ -26,6 +26,9 @@ struct MadeJob {
   double between_us = 100;  ///< the host loads data between iterations
   int optimizer_kernels = 3;
   Wait wait = Wait::never;
+  bool reads_loss = false;    ///< after forward: the host waits for it, and then takes some time
+  bool reads_layers = false;  ///< likewise after every third layer's forward
+  double reading_us = 40;
   int micro_batches = 1;
   int workers = 1;
   double slower_workers_us = 0;  ///< the first bucket of each iteration waits for them
@@ -46,7 +49,10 @@ struct MadeJob {
   bool begins_amid = false;  ///< of an iteration
   bool ends_amid = false;
   bool truncates_to_us = false;
-  bool copies_beside = false;  ///< the next batch, on a stream of its own
+  bool copies_beside = false;     ///< the next batch, on a stream of its own
+  bool sends_buffers = false;     ///< DDP broadcasts those of norms before each forward, and copies them
+  bool copies_gradients = false;  ///< DDP copies them out of their buckets
+  bool has_sizes = true;          ///< of all-reduces
 };
 
 class MadeTrace {
@@ -167,7 +173,41 @@ class MadeTrace {
     add(job_.is_old ? "Runtime" : "cuda_runtime", call, 1, start, host_, "\"correlation\": 0");
   }
 
+  /// `item()`: a copy to the host that is waited for.
+  void read() {
+    range("cpu_op", "aten::item", 1, "", [&] {
+      ++correlation_;
+      const double at = host_;
+      host_ += 5;
+      add("cuda_runtime", "cudaMemcpyAsync", 1, at, host_, fmt::format("\"correlation\": {}", correlation_));
+      const double start = std::max(device_, at + 4);
+      device_ = start + 1;
+      add("gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 7, start, device_,
+          fmt::format("\"correlation\": {}, \"bytes\": 4", correlation_), at);
+      wait_for_device("cudaStreamSynchronize");
+    });
+    host_ += noisy(job_.reading_us);
+  }
+
+  void send_buffers() {
+    ++correlation_;
+    const double at = host_;
+    host_ += noisy(job_.launch_us);
+    add("cuda_runtime", "cudaLaunchKernelExC", 1, at, host_,
+        fmt::format("\"correlation\": {}", correlation_));
+    const double start = std::max({channel_, device_, at});
+    device_ = channel_ = start + noisy(60);
+    add("kernel", "ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 20, start, channel_,
+        fmt::format(
+            "\"correlation\": {}, \"Collective name\": \"broadcast\", \"In msg nelems\": 53120, \"Out "
+            "msg nelems\": 53120, \"dtype\": \"Byte\", \"Group size\": {}",
+            correlation_, job_.workers),
+        at);
+    for (int i = 0; i < 3; ++i) range("cpu_op", "aten::copy_", 1, "", [&] { launch(1, "copy_kernel", 3); });
+  }
+
   void forward(int batch) {
+    if (job_.sends_buffers && job_.workers > 1) send_buffers();
     if (job_.is_compiled)
       return range("cpu_op", "CompiledFunction", 1, sequence(batch, 0), [&] {
         for (int layer = 0; layer < job_.layers; ++layer)
@@ -184,7 +224,9 @@ class MadeTrace {
         range("python_function", fmt::format("nn.Module: Linear_{}", layer), 1, "", operators);
       else
         operators();
+      if (job_.reads_layers && layer % 3 == 1) read();
     }
+    if (job_.reads_loss) read();
   }
 
   void kernels_of(int thread, int layer, int count, const std::string& name) {
@@ -233,10 +275,13 @@ class MadeTrace {
     channel_ = start + noisy(50 + 200.0 * gradients) + (is_first ? noisy(job_.slower_workers_us) : 0);
     add("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 20, start,
         channel_,
-        fmt::format(
-            "\"correlation\": {}, \"Collective name\": \"allreduce\", \"In msg nelems\": {}, \"Out msg "
-            "nelems\": {}, \"dtype\": \"Float\", \"Group size\": {}",
-            correlation_, gradients * 1'000'000, gradients * 1'000'000, job_.workers),
+        fmt::format("\"correlation\": {}, \"Collective name\": \"allreduce\", {}\"dtype\": \"Float\", "
+                    "\"Group size\": {}",
+                    correlation_,
+                    job_.has_sizes ? fmt::format("\"In msg nelems\": {0}, \"Out msg nelems\": {0}, ",
+                                                 gradients * 1'000'000)
+                                   : "",
+                    job_.workers),
         at);
   }
 
@@ -257,6 +302,9 @@ class MadeTrace {
       }
     }
     if (sends) device_ = std::max(device_, channel_);
+    for (int layer = job_.layers; sends && job_.copies_gradients && layer-- > 0;)
+      range("cpu_op", "torch.distributed.ddp.reducer::copy_bucket_to_grad", 2, "",
+            [&] { range("cpu_op", "aten::mul_", 2, "", [&] { launch(2, "copy_kernel", 4); }); });
   }
 
   void update(int next_batch) {
@@ -332,8 +380,8 @@ class MadeTrace {
   std::vector<Event> events_;
 };
 
-/// A job of any kind.
-inline MadeJob any_job(std::uint64_t seed) {
+/// A job of any kind; with `waits_amid_passes` also what makes host and device wait there.
+inline MadeJob any_job(std::uint64_t seed, bool waits_amid_passes = false) {
   std::mt19937_64 bits(seed);
   const auto below = [&](std::uint64_t count) { return static_cast<int>(bits() % count); };
   const auto rarely = [&] { return below(5) == 0; };
@@ -363,6 +411,14 @@ inline MadeJob any_job(std::uint64_t seed) {
   job.ends_amid = below(2) == 0;
   job.truncates_to_us = rarely();
   job.copies_beside = rarely();
+  if (waits_amid_passes) {
+    if (rarely()) job.wait = MadeJob::Wait::never;
+    job.reads_loss = below(3) == 0;
+    job.reads_layers = rarely();
+    job.reading_us = below(200);
+    job.sends_buffers = rarely();
+    job.copies_gradients = below(2) == 0;
+  }
   if (job.micro_batches > 1 && !job.annotates_optimizer)
     job.has_steps = true;  // nothing tells iterations apart
   return job;

@@ -43,7 +43,7 @@ TEST_CASE("made job: on one worker the simulated iteration is the job's, within 
   int waiting = 0;
   for (std::uint32_t seed = 0; seed < support::seeds(300); ++seed) {
     CAPTURE(seed);
-    const Outcome out = outcome(any_job(seed));
+    const Outcome out = outcome(any_job(seed, true));
     CAPTURE(out.truth_us);
     CAPTURE(out.imported.iteration_us);
     CAPTURE(out.replay.iteration_us);
@@ -58,7 +58,7 @@ TEST_CASE("made job: on one worker the simulated iteration is the job's, within 
 TEST_CASE("made job: with DDP the simulated iteration is the job's, within 5 %") {
   for (std::uint32_t seed = 0; seed < support::seeds(300); ++seed) {
     CAPTURE(seed);
-    MadeJob job = any_job(seed);
+    MadeJob job = any_job(seed, true);
     job.workers = 2 + static_cast<int>(seed % 7);
     job.slower_workers_us = seed % 3 == 0 ? 500.0 * static_cast<double>(seed % 11) : 0;
     job.has_shapes = seed % 2 == 0;
@@ -114,6 +114,22 @@ TEST_CASE("made job: without markers and annotations the update is told from the
     CHECK(out.imported.profile.layers.size() == static_cast<std::size_t>(layers));
     CHECK(out.error() < 0.01);
   }
+}
+
+TEST_CASE("made job: all-reduces of unknown size send what became ready, given the model's parameters") {
+  MadeJob job = {.workers = 4, .has_shapes = false};
+  job.has_sizes = false;
+  job.sends_buffers = job.copies_gradients = true;
+  traces::ImportOptions options = {.batch_size = 32};
+  CHECK_THROWS_WITH((void)outcome(job, options),
+                    doctest::Contains("a model with its parameters (--model FILE)"));
+  options.parameters.assign(4, 1'000'000);
+  const Outcome out = outcome(job, options);
+  CHECK(out.imported.buckets == std::vector<std::int64_t>{2'000'000, 2'000'000});
+  CHECK(out.imported.profile.origin.source.find("does not hold the sizes of its all-reduces") !=
+        std::string::npos);
+  CHECK(out.replay.workers == 4);
+  CHECK(out.predicted_error() < 0.05);
 }
 
 TEST_CASE("made job: a job that is limited by launches is told from one that the GPU limits") {

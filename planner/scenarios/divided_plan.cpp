@@ -1,0 +1,244 @@
+#include "planner/scenarios/divided_plan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/errors.hpp"
+#include "core/json_text.hpp"
+#include "core/printable.hpp"
+#include "core/text_table.hpp"
+#include "planner/advise/make_plan.hpp"
+#include "planner/parallel/parts.hpp"
+#include "planner/parallel/run.hpp"
+#include "planner/scenarios/supported.hpp"
+
+namespace scenarios {
+namespace {
+
+using nlohmann::ordered_json;
+using planner::ParallelRun;
+using planner::PartGroups;
+using planner::PlanFile;
+using planner::Schedule;
+
+constexpr std::array<std::string_view, 2> kTargets = {"fsdp", "megatron"};
+
+ParallelRun run_of(const Scenario& scenario, std::int64_t workers, const Schedule& schedule) {
+  return planner::run_parallel(scenario.profile, scenario.network, workers, all_reduce(scenario, schedule),
+                               scenario.conditions, schedule, *scenario.parallel);
+}
+
+const std::string& tensor_name(const planner::Workload& workload, std::uint32_t gradient) {
+  const planner::Gradient& at = workload.gradients[gradient];
+  return workload.profile->layers[at.layer].tensors[at.tensor].name;
+}
+
+PlanFile whole_plan(const Scenario& scenario, const Schedule& schedule, const ParallelRun& run) {
+  PlanFile out;
+  out.model = scenario.profile.model;
+  out.workers = run.metrics.workers;
+  out.pipeline = schedule.pipeline->name;
+  out.options = schedule.options;
+  out.all_reduce = all_reduce(scenario, schedule);
+  out.data_types = scenario.conditions.data_types;
+  out.optimality = run.is_exact ? planner::Optimality::exact : planner::Optimality::heuristic;
+  out.iteration_us = run.metrics.iteration_us;
+  out.lower_bound_us =
+      run.is_exact ? out.iteration_us : out.iteration_us - run.metrics.exposed_communication_us;
+  return out;
+}
+
+PartPlan part_plan(const PlanFile& whole, const planner::Parallel& parallel, std::size_t part,
+                   const PartGroups& groups, bool of_experts) {
+  PartPlan out = {
+      .stage = static_cast<std::int64_t>(part) % parallel.pipeline, .of_experts = of_experts, .plan = whole};
+  if (parallel.stages.virtual_stages > 1) out.part = static_cast<std::int64_t>(part);
+  out.plan.workers = groups.transfers.front().all_workers();
+  out.plan.options = without_level(std::move(out.plan.options), groups.transfers.front());
+  for (const planner::Group& group : groups.groups)
+    out.plan.groups.push_back(plan_group(groups.workload, group, groups.transfers));
+  return out;
+}
+
+/// "stage 1, part 5, experts".
+std::string place_of(const PartPlan& part) {
+  return fmt::format("stage {}{}{}", part.stage, part.part ? fmt::format(", part {}", *part.part) : "",
+                     part.of_experts ? ", experts" : "");
+}
+
+ordered_json place_json(const PartPlan& part) {
+  ordered_json out = {{"stage", part.stage}};
+  if (part.part) out["part"] = *part.part;
+  out["process_group"] = part.of_experts ? "expert" : "dense";
+  return out;
+}
+
+bool is_of_experts(const planner::Parallel& parallel, const planner::ModelPart& part,
+                   const PartGroups& groups) {
+  const planner::Workload experts = planner::gradients_of(part.workload, parallel, true);
+  return !experts.gradients.empty() && tensor_name(experts, 0) == tensor_name(groups.workload, 0);
+}
+
+/// Groups by the first tensor of a part and process group; those that are missing are one group.
+using GroupsByTensor = std::map<std::string, planner::Groups>;
+
+Schedule with_groups(const Schedule& schedule, GroupsByTensor groups) {
+  Schedule out = schedule;
+  out.fusion.fuse = [groups = std::move(groups)](const planner::FusionRequest& request) {
+    const auto found = groups.find(tensor_name(request.workload, 0));
+    if (found != groups.end()) return planner::Grouping(found->second);
+    return planner::Grouping(planner::Groups{{.begin = 0, .end = request.workload.gradient_count()}});
+  };
+  return out;
+}
+
+class Emitting {
+ public:
+  Emitting(std::string_view target, const Scenario& scenario, const Schedule& schedule,
+           const ParallelRun& run)
+      : target_(target), scenario_(scenario), schedule_(schedule), run_(run) {
+    for (std::size_t part = 0; part < run.parts.size(); ++part)
+      for (const PartGroups& groups : run.parts[part].groups)
+        if (has_groups(part)) planned_[tensor_name(groups.workload, 0)] = groups.groups;
+  }
+
+  void add(std::size_t part, const PartGroups& groups, const PartPlan& plan) {
+    if (!has_groups(part)) return;
+    const auto iteration_us = [&](const planner::Behaviour& behaviour, const planner::Groups& made) {
+      GroupsByTensor all = planned_;
+      all[tensor_name(groups.workload, 0)] = made;
+      Schedule own = with_groups(schedule_, std::move(all));
+      own.pipeline = behaviour.pipeline;
+      own.options = behaviour.options;
+      if (behaviour.pipeline->name == "zero") {
+        gathers_at_once_ = true;
+        own.options.prefetch.reset();
+      }
+      return run_of(scenario_, run_.metrics.workers, own).metrics.iteration_us;
+    };
+    const planner::Emission one =
+        planner::emit(target_, {.plan = plan.plan,
+                                .groups = groups.groups,
+                                .workload = groups.workload,
+                                .iteration_us = iteration_us,
+                                .accumulation_steps = scenario_.parallel->stages.micro_batches,
+                                .types = scenario_.conditions.data_types});
+    text_ += fmt::format("{}# {}\n{}", text_.empty() ? "" : "\n", place_of(plan), one.text);
+    ordered_json item = place_json(plan);
+    item.update(one.json);
+    stages_.push_back(std::move(item));
+  }
+
+  planner::Emission finish() && {
+    if (gathers_at_once_)
+      text_ += "# Priced with all gathers of parameters issued when the iteration begins, not one by one.\n";
+    if (target_ == "megatron")
+      text_ += "# All other parts of the model have one bucket each, as in Megatron-LM.\n";
+    return {.text = std::move(text_), .json = {{"target", target_}, {"stages", std::move(stages_)}}};
+  }
+
+ private:
+  /// Megatron-LM has several buckets in the first part of the first stage alone.
+  bool has_groups(std::size_t part) const { return target_ != "megatron" || part == 0; }
+
+  std::string_view target_;
+  const Scenario& scenario_;
+  const Schedule& schedule_;
+  const ParallelRun& run_;
+  GroupsByTensor planned_;
+  std::string text_;
+  bool gathers_at_once_ = false;
+  ordered_json stages_ = ordered_json::array();
+};
+
+std::string ms(double us) { return fmt::format("{:.3f}", us / 1e3); }
+
+}  // namespace
+
+DividedPlan divided_plan(const Scenario& scenario, std::int64_t workers, const Schedule& schedule,
+                         std::string_view emit) {
+  if (!emit.empty() && std::find(kTargets.begin(), kTargets.end(), emit) == kTargets.end())
+    throw core::InputError(
+        fmt::format("--emit: expected one of {} for a scenario with the key parallel, got '{}'",
+                    fmt::join(kTargets, ", "), emit));
+  return supported(scenario, workers, schedule, [&] {
+    const ParallelRun run = run_of(scenario, workers, schedule);
+    DividedPlan out = {.whole = whole_plan(scenario, schedule, run),
+                       .parts = {},
+                       .warnings = scenario.warnings,
+                       .emission = {}};
+    for (const planner::Warning& warning : run.warnings)
+      if (std::find(out.warnings.begin(), out.warnings.end(), warning.text) == out.warnings.end())
+        out.warnings.push_back(warning.text);
+    std::optional<Emitting> emitting;
+    if (!emit.empty()) emitting.emplace(emit, scenario, schedule, run);
+    for (std::size_t part = 0; part < run.parts.size(); ++part)
+      for (const PartGroups& groups : run.parts[part].groups) {
+        out.parts.push_back(part_plan(out.whole, *scenario.parallel, part, groups,
+                                      is_of_experts(*scenario.parallel, run.parts[part], groups)));
+        if (emitting) emitting->add(part, groups, out.parts.back());
+      }
+    if (out.parts.empty()) throw core::Unsupported("data groups of at least 2 workers", "1");
+    if (emitting) out.emission = std::move(*emitting).finish();
+    for (const std::string_view other : {"wfbp", "sync-easgd", "ddp", "mg-wfbp"})
+      out.whole.compared_with.push_back(
+          {.schedule = std::string(other),
+           .iteration_us = run_of(scenario, workers, planner::preset_schedule(other)).metrics.iteration_us});
+    return out;
+  });
+}
+
+std::string divided_plan_text(const DividedPlan& plan) {
+  std::string out =
+      fmt::format("{} on {} workers, pipeline {}, {} all-reduce: {} ms per iteration ({})\n\n",
+                  core::one_line(plan.whole.model), plan.whole.workers, plan.whole.pipeline,
+                  plan.whole.all_reduce.name, ms(plan.whole.iteration_us),
+                  plan.whole.optimality == planner::Optimality::exact ? "exact: no other groups are faster"
+                                                                      : "heuristic");
+  std::vector<std::vector<std::string>> rows = {
+      {"stage", "workers", "group", "tensors", "MB", "in backward order"}};
+  for (const PartPlan& part : plan.parts)
+    for (std::size_t i = 0; i < part.plan.groups.size(); ++i) {
+      const planner::PlanGroup& group = part.plan.groups[i];
+      rows.push_back({place_of(part), fmt::to_string(part.plan.workers), fmt::to_string(i + 1),
+                      fmt::to_string(group.tensors.size()),
+                      fmt::format("{:.1f}", static_cast<double>(group.bytes) / 1e6),
+                      core::one_line(group.tensors.front()) +
+                          (group.tensors.size() > 1 ? " .. " + core::one_line(group.tensors.back()) : "")});
+    }
+  out += core::aligned(rows, {0, 5}) + '\n';
+  rows = {{"schedule", "iteration ms"}, {"this plan", ms(plan.whole.iteration_us)}};
+  for (const planner::ComparedPlan& other : plan.whole.compared_with)
+    rows.push_back({other.schedule, ms(other.iteration_us)});
+  rows.push_back({"lower bound", ms(plan.whole.lower_bound_us)});
+  return out + core::aligned(rows, {0});
+}
+
+std::string divided_plan_json(const DividedPlan& plan) {
+  ordered_json compared = ordered_json::array();
+  for (const planner::ComparedPlan& other : plan.whole.compared_with)
+    compared.push_back({{"schedule", other.schedule}, {"iteration_us", other.iteration_us}});
+  ordered_json parts = ordered_json::array();
+  for (const PartPlan& part : plan.parts) {
+    ordered_json item = place_json(part);
+    item["plan"] = ordered_json::parse(planner::plan_text(part.plan));
+    parts.push_back(std::move(item));
+  }
+  return core::json_text({{"format", "fusewise.stage-plans"},
+                          {"version", 1},
+                          {"model", plan.whole.model},
+                          {"workers", plan.whole.workers},
+                          {"pipeline", plan.whole.pipeline},
+                          {"exact", plan.whole.optimality == planner::Optimality::exact},
+                          {"iteration_us", plan.whole.iteration_us},
+                          {"lower_bound_us", plan.whole.lower_bound_us},
+                          {"compared_with", std::move(compared)},
+                          {"parts", std::move(parts)}});
+}
+
+}  // namespace scenarios

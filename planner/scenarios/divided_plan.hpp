@@ -1,0 +1,40 @@
+// The plans of a job with process groups and pipeline stages, and their translation for a training framework.
+
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/emit/emit.hpp"
+#include "planner/plan/plan_file.hpp"
+#include "planner/scenarios/scenario.hpp"
+
+namespace scenarios {
+
+/// The groups that the workers of one process group sum for one part of the model, as a plan of their own.
+struct PartPlan {
+  std::int64_t stage = 0;
+  std::optional<std::int64_t> part = {};  ///< of the model, where a stage has several
+  bool of_experts = false;
+  planner::PlanFile plan;  ///< its workers are those of the process group; predicted is the whole job
+};
+
+struct DividedPlan {
+  planner::PlanFile whole;  ///< without groups
+  std::vector<PartPlan> parts;
+  std::vector<std::string> warnings;
+  std::optional<planner::Emission> emission;
+};
+
+/// Plans a scenario with the key `parallel`. `emit` is empty, or names a framework: each part is then priced
+/// in the whole job. Throws InputError for frameworks that know no stages.
+DividedPlan divided_plan(const Scenario& scenario, std::int64_t workers, const planner::Schedule& schedule,
+                         std::string_view emit);
+
+std::string divided_plan_text(const DividedPlan& plan);
+std::string divided_plan_json(const DividedPlan& plan);
+
+}  // namespace scenarios
