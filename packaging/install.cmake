@@ -28,7 +28,8 @@ install(FILES ${PROJECT_BINARY_DIR}/fusewise-config.cmake ${PROJECT_BINARY_DIR}/
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_VENDOR "The fusewise authors")
-set(CPACK_PACKAGE_CONTACT "The fusewise authors <fusewise@example.invalid>")
+# A made-up address: the project has none. Who distributes a package gives theirs: cpack -D CPACK_PACKAGE_CONTACT=...
+set(CPACK_PACKAGE_CONTACT "The fusewise authors <fusewise@example.org>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Simulates and plans data-parallel training")
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_COMPONENTS_ALL program)

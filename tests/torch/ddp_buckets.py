@@ -29,8 +29,8 @@ class Driver:
     def __init__(self, program):
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def emit(self, sizes, counts, target="ddp", schedule="wfbp"):
-        line = {"target": target, "sizes": sizes, "groups": counts, "schedule": schedule}
+    def emit(self, sizes, counts, target="ddp", schedule="wfbp", shapes=()):
+        line = {"target": target, "sizes": sizes, "groups": counts, "schedule": schedule, "shapes": shapes}
         self.process.stdin.write(json.dumps(line) + "\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
@@ -194,6 +194,20 @@ def check_hook(driver, model, sizes, counts, has_list):
         check("comm-hook", "buckets that are sent", [size for size, _ in sent], [b // 2 for b in bucket_bytes(sizes, counts)])
 
 
+def check_power_sgd(driver, model, sizes, rank, rate):
+    """One bucket, as the hook can hang over Gloo with several. It sends what is left as it is, P and Q."""
+    shapes = [list(parameter.shape) for parameter in reversed(list(model.parameters()))]
+    compression = {"name": "power-sgd", "rank": rank, "min_compression_rate": rate, "encode": {}, "in_transit": {}, "decode": {}}
+    emission = driver.emit(sizes, [len(sizes)], "comm-hook", {"pipeline": "wfbp", "compression": compression}, shapes)
+    check("comm-hook", "hook", emission["hook"], "powerSGD_hook")
+    check("comm-hook", "options", emission["hook_options"], {"matrix_approximation_rank": rank, "min_compression_rate": rate})
+    sent = sent_by_hook(model, emission["text"].replace("PowerSGDState(None", "PowerSGDState(None, start_powerSGD_iter=2"), True)
+    factors = [(m, n) for m, n in shapes if (m + n) * rank * rate < m * n]
+    rest = sum(sizes) - sum(4 * m * n for m, n in factors)
+    check("comm-hook", "what PowerSGD sends", [size for size, _ in sent],
+          [rest, 4 * rank * sum(m for m, _ in factors), 4 * rank * sum(n for _, n in factors)])
+
+
 def check_training(driver, seeds):
     """A chain of layers with a tensor each, so that the order of backward is known."""
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
@@ -221,6 +235,8 @@ def check_training(driver, seeds):
                 got = rebuilt_buckets(model, MIB, bucket_cap_mb_list=emission["bucket_cap_mb_list"])
                 check(what, "buckets of bucket_cap_mb_list", got, bucket_bytes(sizes, counts))
             check_hook(driver, model, sizes, counts, has_list)
+            if has_list:
+                check_power_sgd(driver, model, sizes, rng.randint(1, 8), rng.choice([1, 2, 4.5]))
         dist.destroy_process_group()
     print(f"{seeds} trained models: a hook was given the buckets of {'the list and ' if has_list else ''}one cap")
 

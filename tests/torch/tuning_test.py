@@ -12,11 +12,15 @@ import random
 import subprocess
 import sys
 import tempfile
+import types
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT / "python"))
+sys.path[:0] = [str(ROOT / "python"), str(ROOT / "validate" / "torch")]
 
-from fusewise.torch import prediction, report, trials, tuning  # noqa: E402
+import disturbance  # noqa: E402
+import suite  # noqa: E402
+import torch  # noqa: E402
+from fusewise.torch import prediction, report, sharding, trials, tuning  # noqa: E402
 
 DEADLINE_S = 200
 SCRIPT = """
@@ -119,6 +123,63 @@ def check_caps():
     print("short caps make the plan's buckets")
 
 
+def check_disturbance():
+    """Who took the processors is counted between two moments; iterations that do not repeat tell of what no counter shows."""
+    watch = object.__new__(disturbance.Watch)  # when, and ticks of others and stolen
+    per_s = disturbance._TICKS_PER_S * os.cpu_count()
+    watch._samples = [(0, 0, 0), (1, per_s, 5), (2, per_s, 6), (3, 1.5 * per_s, 0.25 * per_s + 5), (4, 1.2 * per_s, 0.75 * per_s + 5)]
+    check("share of others and thieves", watch.elsewhere(1.5, 2.5), (0.5 + 0.25) / 2)
+    check("nothing inside is overlooked", watch.elsewhere(0.9, 1.1), 0.5 + 3 / per_s)
+    check("ticks that vanish hide no others", watch.elsewhere(2.5, 4), (0.5 + 0.75) / 2 - 1 / (2 * per_s))
+    check("the whole watch", watch.elsewhere(), (1 + 0.5 + 0.75) / 4 + 5 / (4 * per_s))
+    check("moments that no samples enclose", [watch.elsewhere(*each) for each in ((-1, 2.5), (2.5, 4.5), (1, 1))], [None] * 3)
+    steady = [1e6 * seconds for seconds in [1.0, 1.01, 0.99, 1.0, 1.02, 0.98] * 2]
+    spread, drift = [1e6, 1.2e6] * 6, [1e6] * 6 + [1.06e6] * 6
+    check("a quiet run", disturbance.reasons(0.05, steady), [])
+    check("a shared machine", disturbance.reasons(0.051, steady), ["others took 5 % of the processors"])
+    check("a machine that nobody watched", disturbance.reasons(None, steady), ["what others took is not known"])
+    check("iterations that spread", disturbance.reasons(0, spread), ["iterations spread by 18 %"])
+    check("iterations that drift", disturbance.reasons(0, drift)[-1], "the second half of the iterations differs by 6 %")
+    for few in ([], steady[:1], steady[:11]):
+        check("few iterations", disturbance.reasons(0, few), [f"{len(few)} iterations in {sum(few) / 1e6:.1f} s are too few"])
+    check("short iterations", disturbance.reasons(0, [1e5] * 30), ["30 iterations in 3.0 s are too few"])
+    for iteration_us, least, wanted in ((1e5, 16, 80), (1e6, 16, 16), (1e6, 1, 12)):
+        check("enough iterations", disturbance.enough_iterations(iteration_us, least), wanted)
+    check("this process is its own", disturbance._ticks_of(os.getpid()) > 0 and disturbance._ticks_of(2**22 + 1) == 0, True)
+    print("runs beside others, and runs that do not repeat, are not judged")
+
+
+def check_units():
+    """Layers of the units that FSDP2 shards, with the work that it does for each, by hand; the root has what is left."""
+    def layer(name, forward, backward, *tensors):
+        return {"name": name, "kind": "linear", "forward_us": forward, "backward_us": backward,
+                "tensors": [{"name": tensor, "elements": elements} for tensor, elements in tensors]}
+    profile = {"dtype": "float32", "layers": [
+        layer("embed", 1, 2, ("embed.w", 10)), layer("a", 10, 20, ("a.w", 25)), layer("relu", 3, 4), layer("b", 5, 6, ("b.w", 50), ("b.b", 5)),
+        layer("head", 7, 8, ("head.w", 100))]}
+    costs = sharding.ShardingCosts({"all_gather": [[0, 50.0], [1000, 150.0]], "reduce_scatter": [[0, 60.0], [1000, 260.0]]},
+                                   {"startup_us": 100, "us_per_byte": 1}, {"startup_us": 1000, "us_per_byte": 2}, 0.0)
+    names = [["a.w"], ["b.w", "b.b"]]
+    made = [(one["forward_us"], one["backward_us"], [t["name"] for t in one["tensors"]])
+            for one in sharding.profile_of_units(profile, names, costs)["layers"]]
+    check("layers of units", made, [(1, 2, []), (10 + 3 + 200, 20 + 4 + 200 + 1200 + 80, ["a.w"]), (5 + 320, 6 + 320 + 1440 + 104, ["b.w", "b.b"]), (7, 8, [])])
+    job = prediction.Costs(profile, [[16, 5.0]], 2, 0.0)
+    # 440 bytes: gathered in 50 + 44, scattered in 60 + 88; for both 540 and 1880 of work
+    check("the root's parameters", sharding._root_us(job, costs, names), 94 + 148 + 540 + 1880)
+    check("no parameters of the root", sharding._root_us(job, costs, [*names, ["embed.w", "head.w"]]), 0.0)
+    check("costs of a group", sharding._line([(30, 100, 330.0), (5, 100, 80.0)]), {"startup_us": 10.0, "us_per_byte": 0.3})
+    check("the rest of a sharded job", (sharding.rest(50.0, 30.0, 40.0), sharding.rest(5.0, 30.0, 40.0)), (40.0, 0.0))
+
+    class OnGpu:
+        device = torch.device("cuda")
+    try:
+        sharding.measure(job, OnGpu(), None, None, None, None, [])
+        fail("a job on a GPU was measured with the clock of the host")
+    except ValueError as refused:
+        check("a job on a GPU", str(refused), "expected a process group on CPUs, got one on cuda")
+    print("units of FSDP2 cost what their parts do, and only CPUs are timed")
+
+
 # ---- scripts
 
 
@@ -189,6 +250,77 @@ def check_refused(folder, program):
     print("what cannot be measured is refused in one line")
 
 
+def check_usage(folder, program):
+    """A wrong command line is answered with one line, and nothing runs."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "FUSEWISE_PROGRAM": program}
+    for words, said in ((["none.py"], "none.py: expected a training script, got no file"),
+                        (["--rounds", "5", "x.py"], "--rounds: expected at least 6, which an interval needs, got 5"),
+                        (["--rounds", "x", "x.py"], "--rounds: invalid int value: 'x'")):
+        done = subprocess.run([sys.executable, "-m", "fusewise.torch", *words], cwd=folder, env=environment, capture_output=True, text=True,
+                              timeout=DEADLINE_S)
+        check(f"a command line of {words}", (done.returncode, done.stdout, done.stderr), (2, "", f"fusewise torch: {said} (try --help)\n"))
+    print("wrong command lines are refused in one line")
+
+
+def check_page(folder):
+    """Only a whole run of validate/torch/suite.py changes the published page."""
+    page = pathlib.Path(folder, "page.md")
+    before = f"# Accuracy\n\n{suite.MARK}\n\n## earlier\n"
+    page.write_text(before)
+    publication = suite.Publication(types.SimpleNamespace(output=str(page), began="now", steps=16, note=""))
+    job = suite.JOBS[0]
+    publication.keep([suite.Case(job, "ddp", 2e5, 1e5, [1e5] * 20, [])], [])
+    check("a page while the suite runs", page.read_text(), before)
+    publication.finish(["no time for the rest"])
+    check("a page after an incomplete run", page.read_text(), before)
+    row = "| resnet | 2, 1 Gb/s | ddp | 200.0 | 100.0 | +100.0 % | +0.0 % | yes |"
+    check("what an incomplete run leaves", row in pathlib.Path(f"{page}.partial").read_text(), True)
+    publication.finish([])
+    head, _, rest = page.read_text().partition("## now\n")
+    check("a page after a whole run", (head, row in rest, rest.endswith("## earlier\n"), sorted(os.listdir(folder))),
+          (f"# Accuracy\n\n{suite.MARK}\n\n", True, True, ["page.md"]))
+    done = subprocess.run([sys.executable, suite.__file__, "program", "-o", str(page), "--jobs", "0"], capture_output=True, text=True,
+                          timeout=DEADLINE_S)
+    check("a page for a part of the suite", (done.returncode, "expected the whole suite" in done.stderr), (2, True))
+    page.write_text("# Another page\n")
+    done = subprocess.run([sys.executable, suite.__file__, "program", "-o", str(page)], capture_output=True, text=True, timeout=DEADLINE_S)
+    check("another page", (done.returncode, "expected a page with" in done.stderr, page.read_text()), (2, True, "# Another page\n"))
+    print("only a whole run of the suite is added to its page")
+
+
+def check_missing():
+    """A job that fails, and what there is no time for, make a run incomplete."""
+    class Run:
+        job, disturbed = suite.JOBS[0], []
+
+        def __init__(self, *_):
+            pass
+
+        def calibrate(self):
+            return [suite.Case(self.job, strategy, 2e5, 1e5, [], []) for strategy in ("ddp", "one")]
+
+        def run(self, case):
+            case.iterations_us = [1e5] * 20
+
+        def tune(self):
+            raise suite.Failed("no lab")
+
+        def close(self):
+            pass
+    own, suite.JobRun = suite.JobRun, Run
+    try:
+        for minutes, cases, missing in ((1, 2, ["resnet on 2 ranks at 1 Gb/s: no lab"]), (-1, 0, None)):
+            arguments = types.SimpleNamespace(minutes=minutes, only="", jobs="0")
+            try:
+                found = suite.run_all(arguments, "", lambda *_: None)
+                check("a job that fails", (len(found[0]), found[1]), (cases, missing))
+            except SystemExit as ended:
+                check("no time at all", (ended.code, missing), ("ddp_job.py: nothing was measured", None))
+    finally:
+        suite.JobRun = own
+    print("a run says what it lacks")
+
+
 def main():
     if len(sys.argv) != 2:
         fail("expected the program")
@@ -196,6 +328,13 @@ def main():
     check_intervals()
     check_advice()
     check_caps()
+    check_disturbance()
+    check_missing()
+    with tempfile.TemporaryDirectory() as folder:
+        check_page(folder)
+    check_units()
+    with tempfile.TemporaryDirectory() as folder:
+        check_usage(folder, program)
     with tempfile.TemporaryDirectory() as folder:
         check_script(folder, program)
         check_refused(folder, program)

@@ -15,7 +15,6 @@ import json
 import os
 import pathlib
 import re
-import resource
 import signal
 import statistics
 import subprocess
@@ -24,10 +23,12 @@ import tempfile
 import threading
 import time
 
+import disturbance
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEADLINE_S = 150
 MIB = 1024 * 1024
-WARM_UP = 3
+WARM_UP = 8  # the first iteration is not counted either: DDP makes its buckets anew in the second
 # Bytes; between them straight lines.
 CALIBRATION = [4096, 49152, 327680, 983040, 1572864, 3538944, 5767168, 11534336]
 BESIDE = 983040  # one of them, beside which is computed
@@ -206,11 +207,10 @@ def run_job(rank, folder, job, iterations):
     for _ in range(WARM_UP + iterations + 1):
         training.backward()
         training.update()
-        ends.append(time.perf_counter())
+        ends.append(time.monotonic())
     dist.barrier()
-    took = [1e6 * (b - a) for a, b in zip(ends[WARM_UP:], ends[WARM_UP + 1:])]
     if rank == 0:
-        pathlib.Path(folder, f"{job}.json").write_text(json.dumps(took))
+        pathlib.Path(folder, f"{job}.json").write_text(json.dumps(ends[WARM_UP:]))
 
 
 def run_rank(arguments):
@@ -263,45 +263,6 @@ class Lab:
         self.guard.communicate(timeout=60)
 
 
-class Quiet:
-    """Whether the machine was left alone: a fixed loop before and after, and what processors did for others."""
-
-    MOST_SPREAD, MOST_ELSEWHERE = 0.05, 0.15
-
-    def __init__(self):
-        self.loops = self.time_loops()
-        self.before = self.times()
-
-    @staticmethod
-    def time_loops():
-        took = []
-        for _ in range(20):
-            began = time.perf_counter()
-            for _ in range(20_000):
-                pass
-            took.append(time.perf_counter() - began)
-        return took
-
-    @staticmethod
-    def times():
-        """Processor times: busy and total of all processors, and those of the finished child processes."""
-        ticks = [int(word) for word in pathlib.Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
-        children = resource.getrusage(resource.RUSAGE_CHILDREN)
-        second = os.sysconf("SC_CLK_TCK")
-        return (sum(ticks) - sum(ticks[3:7])) / second, sum(ticks) / second, children.ru_utime + children.ru_stime
-
-    def reasons(self):
-        busy, whole, own = (after - before for before, after in zip(self.before, self.times()))
-        loops = sorted(self.loops + self.time_loops())
-        quarters = statistics.quantiles(loops, n=4)
-        spread = (quarters[2] - quarters[0]) / statistics.median(loops)
-        elsewhere = (busy - own) / whole if whole > 0 else 0
-        out = [f"a fixed loop spreads by {100 * spread:.0f} %"] if spread > self.MOST_SPREAD else []
-        if elsewhere > self.MOST_ELSEWHERE:
-            out.append(f"other processes took {100 * elsewhere:.0f} % of the processors")
-        return out
-
-
 class Rank:
     """A process whose standard error is passed on as it comes, and the last line of it kept."""
 
@@ -330,13 +291,14 @@ class Rank:
         self.process.stderr.close()
 
 
-def run_phase(arguments, lab, folder, phase):
+def run_phase(arguments, lab, folder, phase, iterations=0):
     store = os.path.join(folder, f"store-{phase}")
     ranks = [Rank([sys.executable, __file__, arguments.program, "--rank", str(rank), "--phase", phase, "--store", store,
-                   "--folder", folder, "--workers", str(arguments.workers), "--iterations", str(arguments.iterations),
+                   "--folder", folder, "--workers", str(arguments.workers), "--iterations", str(iterations),
                    *lab.arguments(rank)]) for rank in range(arguments.workers)]
     for rank in ranks:  # once all are forked
         rank.listen()
+    watch = disturbance.Watch([rank.process.pid for rank in ranks])
     deadline = time.monotonic() + DEADLINE_S
     try:
         while True:
@@ -345,11 +307,12 @@ def run_phase(arguments, lab, folder, phase):
             if failed:
                 fail(f"phase '{phase}': {'; '.join(failed)}")
             if None not in codes:
-                return
+                return watch
             if time.monotonic() > deadline:
                 fail(f"phase '{phase}' takes longer than {DEADLINE_S} s")
             time.sleep(0.1)
     finally:
+        watch.stop()
         for rank in ranks:
             rank.end()
 
@@ -402,10 +365,11 @@ def measure(arguments, folder):
         pathlib.Path(folder, "predicted.json").write_text(json.dumps(predicted))
         cases = []
         for job in JOBS:
-            quiet = Quiet()
-            run_phase(arguments, lab, folder, job)
-            cases.append({"name": job, "noise": quiet.reasons(), "predicted_us": predicted[job], "alpha_beta_us": alpha_beta[job],
-                          "iterations_us": json.loads(pathlib.Path(folder, f"{job}.json").read_text())})
+            watch = run_phase(arguments, lab, folder, job, disturbance.enough_iterations(predicted[job], arguments.iterations))
+            ends = json.loads(pathlib.Path(folder, f"{job}.json").read_text())
+            took = [1e6 * (after - before) for before, after in zip(ends, ends[1:])]
+            cases.append({"name": job, "noise": disturbance.reasons(watch.elsewhere(ends[0], ends[-1]), took),
+                          "predicted_us": predicted[job], "alpha_beta_us": alpha_beta[job], "iterations_us": took})
     finally:
         lab.close()
     import torch
@@ -418,7 +382,7 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--rate", default="1gbit")
-    parser.add_argument("--iterations", type=int, default=30)
+    parser.add_argument("--iterations", type=int, default=30, help="that count; more where they are too short to be judged")
     parser.add_argument("--keep", help="keep calibration, prediction and times in this folder")
     for hidden in ("--rank", "--keeper", "--descriptor"):
         parser.add_argument(hidden, type=int, help=argparse.SUPPRESS)

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Unmodified PyTorch jobs beside what fusewise predicts of them: `suite.py PROGRAM [-o TABLE] [--jobs 0,3] [--steps 20]`.
+"""Unmodified PyTorch jobs beside what fusewise predicts of them: `suite.py PROGRAM [-o PAGE] [--jobs 0,3] [--minutes 17]`.
 
 Runs validate/torch/train.py on two ranks or more in network namespaces whose links are held to a rate (Gloo). For each job: one
 run under fusewise.torch measures what an iteration is made of; the predictions of all strategies are written to a file; only
-then each strategy runs by itself, without a line of ours in it. Prints a table and its totals. Needs PyTorch 2.11 or later.
+then each strategy runs by itself, without a line of ours in it. Then `fusewise torch` runs on each job. Adds a table and its
+totals to a page. Needs PyTorch 2.13.
 """
 import argparse
 import contextlib
+import dataclasses
 import json
 import os
 import pathlib
@@ -20,13 +22,14 @@ import time
 from dataclasses import dataclass
 
 import ddp_job
+import disturbance
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TRAIN = ROOT / "validate" / "torch" / "train.py"
 sys.path.insert(0, str(ROOT / "python"))
-WARM_UP = 5
-DEADLINE_S = 300
-PLAN, CAPS = "plan", "caps:"
+WARM_UP = 8  # DDP makes its buckets anew in the second iteration, PowerSGD begins in the third
+DEADLINE_S = 150
+CAPS = "caps:"
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,7 @@ class Job:
     ranks: int = 2
 
 
-JOBS = [Job("resnet", "1gbit"), Job("bert", "1gbit"), Job("gpt", "500mbit"), Job("lstm", "300mbit"), Job("resnet", "500mbit", 4)]
-STRATEGIES = ["ddp", "one", "none", PLAN, "fp16", "fsdp-block", "fsdp-layer"]
+JOBS = [Job("resnet", "1gbit"), Job("bert", "1gbit"), Job("gpt", "500mbit"), Job("lstm", "500mbit"), Job("resnet", "500mbit", 4)]
 
 
 # ---- a rank
@@ -52,15 +54,19 @@ def run_rank(arguments):
                       OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="eth0" if arguments.keeper else "lo")
     if arguments.predictions:
         return calibrate(arguments)
+    if arguments.tuned:
+        from fusewise.torch.command import main as tune
+        return sys.exit(tune(["--output", arguments.tuned, str(TRAIN), *arguments.words]))
     sys.argv = [str(TRAIN), *arguments.words]
     runpy.run_path(str(TRAIN), run_name="__main__")
 
 
 def calibrate(arguments):
+    """Measures the job from inside, under fusewise.torch, and writes the predictions of all strategies."""
     import torch.distributed as dist
     from fusewise.torch.intercept import intercepted
     from fusewise.torch.tuning import Mode, Tuning
-    from fusewise.torch import network, prediction
+    from fusewise.torch import network
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
     import torch
     sys.path.insert(0, str(TRAIN.parent))
@@ -77,8 +83,7 @@ def calibrate(arguments):
             compute, behind = map(statistics.median, bare)
             halves = yield from self._copies(compute, behind, default_hooks.fp16_compress_hook)
             curve = network.all_reduce_curve(self.group, costs.bytes // 2, torch.float16)
-            sharding = network.sharding_curves(self.group, costs.bytes)
-            self.found = costs, halves, curve, sharding
+            self.found = costs, halves, curve
             raise Done
 
     calibrations = []
@@ -92,174 +97,440 @@ def calibrate(arguments):
             runpy.run_path(str(TRAIN), run_name="__main__")
     except Done:
         pass
-    costs, halves, half_curve, sharding = calibrations[0].found
+    costs, halves, half_curve = calibrations[0].found
     group = calibrations[0].group
-    sharded = {strategy: predict_sharded(train, arguments.model, strategy, group, sharding)
-               for strategy in STRATEGIES if strategy.startswith("fsdp")}
+    hook = measure_powersgd(train, arguments.model, group)
+    sharding = measure_sharding(train, arguments.model, costs, group)
     if group.rank == 0:
-        predictions = {**predict_ddp(costs, prediction), **sharded}
-        import dataclasses
-        half = dataclasses.replace(costs, encode=halves[0], decode=halves[1],
-                                   curve=[[2 * size, took] for size, took in half_curve])
-        predictions["fp16"] = prediction.predict(half, [prediction.default_setting({}, True)])[0].predicted_us
+        half = dataclasses.replace(costs, encode=halves[0], decode=halves[1], curve=[[2 * size, took] for size, took in half_curve])
+        predicted = {**predict_ddp(costs), "fp16": predict_one(half, PYTORCH_DEFAULT), "powersgd": predict_powersgd(costs, hook),
+                     **predict_sharded(train, arguments.model, costs, sharding)}
+        null = {strategy: {"fp16": half, "powersgd": None}.get(strategy, costs) for strategy in predicted}
         pathlib.Path(arguments.predictions).write_text(json.dumps(
-            {"predicted_us": predictions, "null_us": costs.not_overlapped_us,
-             "null_fp16_us": half.not_overlapped_us, "costs": dataclasses.asdict(costs)}))
+            {"predicted_us": predicted, "null_us": {strategy: each.not_overlapped_us if each else predict_powersgd(costs, hook, False)
+                                                    for strategy, each in null.items()},
+             "costs": dataclasses.asdict(costs), "fp16": dataclasses.asdict(half), "powersgd": hook,
+             "sharding": dataclasses.asdict(sharding)}))
     dist.barrier()
     dist.destroy_process_group()
 
 
-def predict_ddp(costs, prediction):
+PYTORCH_DEFAULT = "default"
+
+
+def predict_one(costs, fusion):
+    from fusewise.torch import prediction
+    setting = prediction.default_setting({}, True) if fusion == PYTORCH_DEFAULT else prediction.Setting(fusion, {}, fusion)
+    return prediction.predict(costs, [setting])[0].predicted_us
+
+
+def predict_ddp(costs):
     """The strategies of DistributedDataParallel, the plan under the name that asks train.py for it."""
-    from fusewise.torch.prediction import Setting
-    found = prediction.plan(costs)
-    planned = prediction.planned(found, costs, True)
-    settings = [prediction.default_setting({}, True), Setting("one", {}, "all"), Setting("none", {}, "none")]
-    default, one, none = prediction.predict(costs, settings)
+    from fusewise.torch import prediction
+    planned = prediction.planned(prediction.plan(costs), costs, True)
     caps = CAPS + ",".join(map(str, planned.arguments["bucket_cap_mb_list"]))
-    return {"ddp": default.predicted_us, "one": one.predicted_us, "none": none.predicted_us, caps: planned.predicted_us}
+    return {"ddp": predict_one(costs, PYTORCH_DEFAULT), "one": predict_one(costs, "all"), "none": predict_one(costs, "none"),
+            caps: planned.predicted_us}
 
 
-def predict_sharded(train, model_name, strategy, group, curves):
-    """FSDP2 over Gloo waits for each collective where it issues it, so nothing overlaps: an iteration on one rank, with the
-    optimizer's work on its share alone, and the collectives of all groups."""
+def measure_powersgd(train, model_name, group):
+    """PyTorch's own hook on one bucket of all gradients: until it returns, until its last all-reduce and decoding are done, and
+    the share of the elements that is sent."""
     import torch
     import torch.distributed as dist
-    from torch.distributed.device_mesh import DeviceMesh
-    from torch.distributed.fsdp import fully_shard
-    from fusewise.torch import network
-    own = [dist.new_group([rank]) for rank in range(group.size)][group.rank]
+    from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import powerSGD_hook
+    parameters = list(train.MODELS[model_name]().parameters())[::-1]
+    flat = torch.zeros(sum(p.numel() for p in parameters))
+    gradients = [part.view_as(p) for part, p in zip(flat.split([p.numel() for p in parameters]), parameters)]
 
-    def timed(model):
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
-        whole, updates = [], []
-        for _ in range(10):
-            dist.barrier()
-            began = time.perf_counter()
-            inputs, labels = train.batch_of(model_name)
-            optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(model(inputs).flatten(0, -2), labels.flatten()).backward()
-            updating = time.perf_counter()
-            optimizer.step()
-            ended = time.perf_counter()
-            whole.append(1e6 * (ended - began))
-            updates.append(1e6 * (ended - updating))
-        return [statistics.median(group.slowest(values)[3:]) for values in (whole, updates)]
+    class Bucket:
+        buffer, gradients, index, is_last = (lambda self: flat), (lambda self: gradients), (lambda self: 0), (lambda self: True)
+    state = train.powersgd_state(None)
+    rows = []
+    for number in range(12):
+        flat.normal_()
+        dist.barrier()
+        began = time.perf_counter()
+        future = powerSGD_hook(state, Bucket())
+        returned = time.perf_counter()
+        future.wait()
+        rows.append(group.slowest([1e6 * (returned - began), 1e6 * (time.perf_counter() - began)]))
+    encode, whole = (statistics.median(part) for part in zip(*rows[4:]))  # the first two send everything
+    return {"encode_us": encode, "carry_us": whole - encode, "ratio": state.total_numel_after_compression / state.total_numel_before_compression}
 
-    _, plain_update_us = timed(train.MODELS[model_name]())
+
+def predict_powersgd(costs, hook, has_copies=True):
+    """One bucket, as PyTorch's hook waits inside of callbacks, of which Gloo runs two at a time: with more it may hang."""
+    import fusewise
+    from fusewise.torch import prediction
+    from fusewise.torch.network import at
+    sent = max(1, round(hook["ratio"] * costs.bytes))
+    found = prediction.scenario(dataclasses.replace(costs, curve=[[sent, hook["carry_us"]]]), ["all"])
+    if not has_copies:
+        return costs.compute_us + costs.rest_us + at(costs.curve, sent)
+    found["schedules"][0]["compression"] = {
+        "name": "powersgd", "ratio": hook["ratio"], "collective": "all_reduce", "decode": costs.decode,
+        "encode": {**costs.encode, "startup_us": costs.encode["startup_us"] + hook["encode_us"]}}
+    return fusewise.simulate(found).entries[0].iteration_us
+
+
+def measure_sharding(train, model_name, costs, group):
+    import torch
+    from fusewise.torch import sharding
+
+    def loss(model):
+        inputs, labels = train.batch_of(model_name)
+        return torch.nn.functional.cross_entropy(model(inputs).flatten(0, -2), labels.flatten())
+    return sharding.measure(
+        costs, group, train.MODELS[model_name], loss, lambda parameters: torch.optim.SGD(parameters, lr=0.001, momentum=0.9),
+        train.sharded, [lambda model, strategy=strategy: train.units(model, strategy) for strategy in ("fsdp-block", "fsdp-layer")])
+
+
+def predict_sharded(train, model_name, costs, measured):
+    """FSDP2 by block and by layer, as it is: over Gloo it waits for each collective where it issues it. Then with all-gathers
+    under computing, one block ahead and two, and so in the best groups: those of a plan, which does not know that reduce-scatters block,
+    or runs of layers of about equal size."""
+    from fusewise.torch import sharding
     model = train.MODELS[model_name]()
-    groups = groups_of(model, train.units(model, strategy))
-    mesh = DeviceMesh.from_group(own, "cpu")
-    for unit in train.units(model, strategy):
-        fully_shard(unit, mesh=mesh)
-    alone_us, _ = timed(fully_shard(model, mesh=mesh))
-    out = alone_us - plain_update_us * (1 - 1 / group.size)
-    for size, is_root in groups:  # parameters of the root stay until backward
-        out += (1 if is_root else 2) * network.at(curves["all_gather"], size) + network.at(curves["reduce_scatter"], size)
-    return out
+    of_parameter = {p: name for name, p in model.named_parameters()}
+
+    def predicted(strategy, prefetch):
+        names = [[of_parameter[p] for module in unit for p in module.parameters()] for unit in train.units(model, strategy)]
+        return sharding.predict(costs, measured, names, prefetch)
+    names = {module: name for name, module in model.named_modules()}
+    candidates = [sharding.module_names(model, sharding.plan(costs, measured, 1))]
+    candidates += [[[names[module] for module in group] for group in groups] for groups in runs_of(train.units(model, "fsdp-layer"))]
+    planned = min(("fsdp:" + ",".join("+".join(unit) for unit in units) for units in candidates), key=lambda each: predicted(each, 1))
+    return {strategy + (f"/{prefetch}" if prefetch else ""): predicted(strategy, prefetch)
+            for strategy, prefetch in (("fsdp-block", 0), ("fsdp-layer", 0), ("fsdp-block", 1), ("fsdp-block", 2), (planned, 1))}
 
 
-def groups_of(model, units):
-    """Bytes of each unit, and of what is left to the root module, with whether it is the root's."""
-    taken, out = set(), []
-    for unit in [*units, model]:
-        parameters = [p for p in unit.parameters() if p not in taken]
-        taken.update(parameters)
-        out.append((sum(4 * p.numel() for p in parameters), unit is model))
-    return [group for group in out if group[0] > 0]
+def runs_of(units, most=8):
+    """The modules in 2, 3, ... runs of about equal size."""
+    modules = [module for unit in units for module in unit]
+    sizes = [sum(p.numel() for p in module.parameters()) for module in modules]
+    for count in range(2, min(most, len(modules)) + 1):
+        groups, before = [[] for _ in range(count)], 0
+        for module, size in zip(modules, sizes):
+            groups[min(count - 1, before * count // sum(sizes))].append(module)
+            before += size
+        yield [group for group in groups if group]
 
 
 # ---- the one that starts them
 
 
-def run_ranks(arguments, job, lab, words, predictions=None):
-    """Runs all ranks to their end; a rank that fails ends the others."""
+def run_ranks(arguments, job, lab, words, *own):
+    """Runs all ranks to their end; a rank that fails ends the others. Returns what watched them."""
     port = 20000 + os.getpid() % 10000 + int(time.monotonic()) % 1000
     os.environ.update(MASTER_ADDR=lab.first_address, MASTER_PORT=str(port), FUSEWISE_PROGRAM=arguments.program,
-                      PYTHONPATH=str(ROOT / "python"), TORCH_CPP_LOG_LEVEL="ERROR")
+                      PYTHONPATH=str(ROOT / "python"), TORCH_CPP_LOG_LEVEL="ERROR", PYTHONWARNINGS="ignore")
     ranks = [ddp_job.Rank([sys.executable, __file__, arguments.program, "--rank", str(rank), "--ranks", str(job.ranks),
-                           "--model", job.model, *(["--predictions", predictions] if predictions else []),
+                           "--model", job.model, *own,
                            *lab.arguments(rank), "--", *words]) for rank in range(job.ranks)]
     for rank in ranks:
         rank.listen()
+    watch = disturbance.Watch([rank.process.pid for rank in ranks])
     deadline = time.monotonic() + DEADLINE_S
     try:
         while any(rank.process.poll() is None for rank in ranks):
             if any(rank.process.poll() for rank in ranks):
-                ddp_job.fail(f"{job}: {'; '.join(rank.how() for rank in ranks if rank.process.poll())}")
+                raise Failed("; ".join(rank.how() for rank in ranks if rank.process.poll()))
             if time.monotonic() > deadline:
-                ddp_job.fail(f"{job}, {' '.join(words)}: takes longer than {DEADLINE_S} s")
+                raise Failed(f"takes longer than {DEADLINE_S} s")
             time.sleep(0.1)
         if any(rank.process.returncode for rank in ranks):
-            ddp_job.fail(f"{job}: {'; '.join(rank.how() for rank in ranks if rank.process.returncode)}")
+            raise Failed("; ".join(rank.how() for rank in ranks if rank.process.returncode))
     finally:
+        watch.stop()
         for rank in ranks:
             rank.end()
+    return watch
 
 
-def run_job(arguments, job, folder):
-    """Rows of the table: strategy, predicted, measured, null, and why a case is not judged."""
-    os.makedirs(folder)
-    lab = ddp_job.Lab(arguments.program, folder, True, job.ranks, job.rate)
-    try:
-        if lab.why_not:
-            ddp_job.fail(lab.why_not)
-        frozen = os.path.join(folder, "predictions.json")
-        run_ranks(arguments, job, lab, [], frozen)
-        predictions = json.loads(pathlib.Path(frozen).read_text())
-        rows = []
-        for strategy, predicted in predictions["predicted_us"].items():
-            times = os.path.join(folder, f"{strategy.partition(':')[0]}.times.json")
-            quiet = ddp_job.Quiet()
-            run_ranks(arguments, job, lab, ["--model", job.model, "--strategy", strategy, "--steps", str(WARM_UP + arguments.steps),
-                                           "--times", times])
-            measured = statistics.median(json.loads(pathlib.Path(times).read_text())[WARM_UP:])
-            null = predictions["null_fp16_us" if strategy == "fp16" else "null_us"]
-            rows.append((strategy, predicted, measured, null, quiet.reasons()))
-            print(row_text(job, rows[-1]), flush=True)
-        return rows
-    finally:
-        lab.close()
+class Failed(Exception):
+    """A run that did not end as it should; the text is one line."""
+
+
+@dataclass
+class Case:
+    """A strategy of a job, predicted and perhaps measured. Times are in microseconds."""
+    job: Job
+    strategy: str
+    predicted_us: float
+    null_us: float
+    iterations_us: list
+    reasons: list  # why it is not judged
+
+    @property
+    def measured_us(self):
+        return statistics.median(self.iterations_us)
+
+    @property
+    def is_judged(self):
+        return bool(self.iterations_us) and not self.reasons
+
+    def error(self, predicted_us):
+        return predicted_us / self.measured_us - 1
+
+
+class JobRun:
+    """The namespaces of a job, its frozen predictions, and its cases."""
+
+    def __init__(self, arguments, job, folder):
+        self.arguments, self.job, self.folder = arguments, job, folder
+        self.frozen = pathlib.Path(folder, "predictions.json")
+        os.makedirs(folder, exist_ok=True)
+        self.lab = ddp_job.Lab(arguments.program, folder, True, job.ranks, job.rate)
+        self.disturbed = []
+        if self.lab.why_not:
+            self.close()
+            raise Failed(self.lab.why_not)
+
+    def close(self):
+        self.lab.close()
+
+    def calibrate(self):
+        """The cases with their predictions: those that an earlier run left in the folder, or new ones. A disturbed measurement is
+        done once more, before any strategy runs."""
+        if not self.frozen.exists():
+            self.frozen.write_text(json.dumps(self.measured()))
+            if json.loads(self.frozen.read_text())["elsewhere"] > disturbance.MOST_ELSEWHERE:
+                self.frozen.write_text(json.dumps(self.measured()))
+        found = json.loads(self.frozen.read_text())
+        elsewhere = found["elsewhere"]
+        self.disturbed = [f"others took {100 * elsewhere:.0f} % in calibration"] if elsewhere > disturbance.MOST_ELSEWHERE else []
+        return [Case(self.job, strategy, predicted, found["null_us"].get(strategy), [], []) for strategy, predicted in
+                found["predicted_us"].items()]
+
+    def measured(self):
+        new = pathlib.Path(str(self.frozen) + ".new")
+        watch = run_ranks(self.arguments, self.job, self.lab, [], "--predictions", str(new))
+        return {**json.loads(new.read_text()), "elsewhere": watch.elsewhere()}
+
+    def run(self, case):
+        times = os.path.join(self.folder, f"{case.strategy.partition(':')[0].replace('/', '-')}.times.json")
+        strategy, _, prefetch = case.strategy.partition("/")
+        iteration_us = case.measured_us if case.iterations_us else case.predicted_us  # a run that is repeated
+        steps = WARM_UP + disturbance.enough_iterations(iteration_us, self.arguments.steps)
+        try:
+            watch = run_ranks(self.arguments, self.job, self.lab, ["--model", self.job.model, "--strategy", strategy, "--prefetch",
+                                                                   prefetch or "0", "--steps", str(steps), "--times", times])
+        except Failed as failed:
+            case.iterations_us, case.reasons = [], [f"failed: {failed}"]
+            return
+        ends = json.loads(pathlib.Path(times).read_text())
+        ends = ends[WARM_UP:]
+        elsewhere = watch.elsewhere(ends[0], ends[-1])
+        case.iterations_us = [1e6 * (after - before) for before, after in zip(ends, ends[1:])]
+        case.reasons = self.disturbed + disturbance.reasons(elsewhere, case.iterations_us)
+
+    def tune(self):
+        """Lines of the table of `fusewise torch`, for this job."""
+        folder = os.path.join(self.folder, "tuned")
+        watch = run_ranks(self.arguments, self.job, self.lab, ["--model", self.job.model, "--steps", "10000"], "--tuned", folder)
+        elsewhere = watch.elsewhere()
+        found = json.loads(pathlib.Path(folder, "measured.json").read_text())
+        saving = found["saving"]
+        advice = found["best"] if saving["low_us"] > 0 else "keep the default"
+        out = []
+        for setting in found["settings"][:2]:
+            predicted, measured = setting["predicted_behind_us"], statistics.median(setting["measured_behind_us"])
+            is_met = abs(predicted - measured) <= max(0.15 * measured, 10e3)
+            out.append(f"| {self.job.model} | {self.job.ranks}, {rate_of(self.job)} | {'default' if not out else 'plan'} | {predicted / 1e3:.1f} | "
+                       f"{measured / 1e3:.1f} | {'yes' if is_met else 'no'} | {setting['predicted_us'] / 1e3:.1f} | "
+                       f"{statistics.median(setting['measured_us']) / 1e3:.1f} | {short(advice) if out else ''} | "
+                       + (f"{saving['us'] / 1e3:+.1f} ({saving['low_us'] / 1e3:+.1f} to {saving['high_us'] / 1e3:+.1f})" if out else "")
+                       + f" | {100 * elsewhere:.0f} % |")
+        return out
+
+
+TUNED_HEAD = """| job | ranks, links | setting | exposed ms, predicted | measured | within 15 % or 10 ms | iteration ms, predicted | measured | advice | saves ms | others |
+| --- | --- | --- | ---: | ---: | --- | ---: | ---: | --- | --- | ---: |"""
+
+
+def short(advice):
+    return advice if advice.count(",") < 3 else f"bucket_cap_mb_list of {advice.count(',') + 1}"
+
+
+def rate_of(job):
+    return {"1gbit": "1 Gb/s"}.get(job.rate, job.rate.replace("mbit", " Mb/s"))
 
 
 HEAD = """| job | ranks, links | setting | predicted ms | measured ms | error | null | judged |
 | --- | --- | --- | ---: | ---: | ---: | ---: | --- |"""
 
 
-def row_text(job, row):
-    strategy, predicted, measured, null, reasons = row
-    name = f"plan, {strategy.count(',') + 1} buckets" if strategy.startswith(CAPS) else strategy
-    return (f"| {job.model} | {job.ranks}, {job.rate[:-4].replace('gb', ' Gb').replace('mb', ' Mb')} | {name} | {predicted / 1e3:.1f} | "
-            f"{measured / 1e3:.1f} | {100 * (predicted / measured - 1):+.1f} % | {100 * (null / measured - 1):+.1f} % | "
-            f"{'; '.join(reasons) or 'yes'} |")
+def name_of(strategy):
+    name, _, prefetch = strategy.partition("/")
+    if name.startswith(CAPS):
+        name = f"plan, {name.count(',') + 1} buckets"
+    if name.startswith("fsdp:"):
+        name = f"fsdp plan, {name.count(',') + 1} groups"
+    return f"{name}, prefetch {prefetch}" if prefetch else name
 
 
-def totals(results):
+def job_name(job):
+    return f"{job.model} on {job.ranks} ranks at {rate_of(job)}"
+
+
+def row_text(case):
+    job = case.job
+    head = f"| {job.model} | {job.ranks}, {rate_of(job)} | {name_of(case.strategy)} | {case.predicted_us / 1e3:.1f} |"
+    if not case.iterations_us:
+        return f"{head} - | - | - | {'; '.join(case.reasons) or 'not run'} |"
+    null = f"{100 * case.error(case.null_us):+.1f} %"
+    return f"{head} {case.measured_us / 1e3:.1f} | {100 * case.error(case.predicted_us):+.1f} % | {null} | {'; '.join(case.reasons) or 'yes'} |"
+
+
+def totals(cases):
     """Mean and worst error of what was judged, and whether the best predicted was the best measured."""
-    judged = [row for _, rows in results for row in rows if not row[4]]
     lines = []
-    for name, place in (("predicted", 1), ("null", 3)):
-        errors = [abs(row[place] / row[2] - 1) for row in judged]
-        if errors:
-            lines.append(f"* {name}: mean error {100 * statistics.mean(errors):.1f} %, worst {100 * max(errors):.1f} %, of {len(errors)} cases")
-    for job, rows in results:
-        ddp = [row for row in rows if row[0] in ("ddp", "one", "none") or row[0].startswith(CAPS)]
-        best, fastest = min(ddp, key=lambda row: row[1]), min(ddp, key=lambda row: row[2])
-        lines.append(f"* {job.model}, {job.ranks} ranks: best uncompressed DDP predicted '{best[0]}', {100 * (best[2] / fastest[2] - 1):.1f} % slower than "
-                     f"the best measured, '{fastest[0]}'")
+    judged = [case for case in cases if case.is_judged]
+    for words, some in (("all", judged), ("DDP", [c for c in judged if not is_sharded(c)]), ("FSDP2", [c for c in judged if is_sharded(c)])):
+        if some:
+            errors, nulls = ([abs(c.error(us(c))) for c in some] for us in (lambda c: c.predicted_us, lambda c: c.null_us))
+            lines.append(f"* judged, {words}: mean error {100 * statistics.mean(errors):.1f} %, worst {100 * max(errors):.1f} %, of "
+                         f"{len(some)} cases (null: mean {100 * statistics.mean(nulls):.1f} %, worst {100 * max(nulls):.1f} %)")
+    for job in dict.fromkeys(case.job for case in cases):
+        for words, belongs in (("uncompressed DDP", is_plain_ddp), ("FSDP2", is_sharded)):
+            some = [case for case in judged if case.job == job and belongs(case)]
+            if len(some) < 2:
+                continue
+            best, fastest = min(some, key=lambda c: c.predicted_us), min(some, key=lambda c: c.measured_us)
+            lines.append(f"* {job.model}, {job.ranks} ranks, {words}, {len(some)} judged: the best predicted, '{name_of(best.strategy)}', is "
+                         f"{100 * (best.measured_us / fastest.measured_us - 1):.1f} % slower than the best measured, '{name_of(fastest.strategy)}'")
     return lines
+
+
+def is_sharded(case):
+    return case.strategy.startswith("fsdp")
+
+
+def is_plain_ddp(case):
+    return case.strategy in ("ddp", "one", "none") or case.strategy.startswith(CAPS)
+
+
+class Budget:
+    """Minutes that the suite may take: what may not end in time is not begun."""
+
+    def __init__(self, minutes):
+        self.end = time.monotonic() + 60 * minutes
+        self.longest = {}
+
+    def run(self, kind, function, *arguments):
+        """Whether there was time for it."""
+        if time.monotonic() + 1.3 * self.longest.get(kind, 0.0) > self.end:
+            return False
+        began = time.monotonic()
+        function(*arguments)
+        self.longest[kind] = max(self.longest.get(kind, 0.0), time.monotonic() - began)
+        return True
+
+
+def run_all(arguments, folder, done):
+    """For each job: measures and predicts; runs the strategies; once more what was disturbed or failed, against the same
+    predictions; then `fusewise torch`. `done` gets all cases and lines so far after each. Returns the cases, and what is missing, in words."""
+    budget, cases, tuned, missing = Budget(arguments.minutes), [], [], []
+
+    def in_time(what, kind, function, *own):
+        is_run = budget.run(kind, function, *own)
+        if not is_run:
+            missing.append(f"no time for {what}")
+        return is_run
+
+    def add(run, case):
+        if not in_time(f"{job_name(run.job)}, {name_of(case.strategy)}", run.job, run.run, case):
+            return
+        cases.append(case)
+        print(row_text(case), flush=True)
+        done(cases, tuned)
+
+    def tune(run):
+        tuned.extend(run.tune())
+        print("\n".join(tuned[-2:]), flush=True)
+        done(cases, tuned)
+
+    def all_of(run):
+        if arguments.only != "tune":
+            found = []
+            if not in_time(f"measuring {job_name(run.job)}", "calibration", lambda: found.extend(run.calibrate())):
+                return
+            wanted = [case for case in found if case.strategy.startswith(tuple(arguments.only.split(",")))]
+            for case in wanted:
+                add(run, case)
+            for case in wanted:
+                if case.reasons and not run.disturbed:
+                    add(run, dataclasses.replace(case))
+        if arguments.only in ("", "tune"):
+            in_time(f"fusewise torch on {job_name(run.job)}", "tuning", tune, run)
+    for place in map(int, arguments.jobs.split(",")):
+        try:
+            with contextlib.closing(JobRun(arguments, JOBS[place], os.path.join(folder, str(place)))) as run:
+                all_of(run)
+        except Failed as failed:
+            missing.append(f"{job_name(JOBS[place])}: {failed}")
+    if not cases and not tuned:
+        ddp_job.fail("nothing was measured")
+    return cases, missing
+
+
+MARK = "<!-- runs, the latest first -->"
+
+
+def page_section(arguments, cases, tuned):
+    import torch
+    return "\n".join([f"## {arguments.began}", "", f"PyTorch {torch.__version__}, {len(os.sched_getaffinity(0))} processors, {arguments.steps} iterations "
+                      f"of each or more. {arguments.note}".strip(), "", *([HEAD, *map(row_text, cases), "", *totals(cases), ""] if cases else []),
+                      *(["`fusewise torch` on the same jobs:", "", TUNED_HEAD, *tuned, ""] if tuned else [])])
+
+
+def write(path, text):
+    """Whole or not at all."""
+    temporary = pathlib.Path(str(path) + ".new")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
+def add_to_page(path, section):
+    """Puts a run in front of the earlier ones."""
+    page = path.read_text(encoding="utf-8") if path.exists() else ""
+    head, _, rest = page.partition(MARK)
+    write(path, f"{head}{MARK}\n\n{section}{rest}")
+
+
+class Publication:
+    """The page, and the run so far in a file beside it. The page changes only when the whole suite has run."""
+
+    def __init__(self, arguments):
+        self.arguments = arguments
+        self.page = pathlib.Path(arguments.output)
+        self.partial = pathlib.Path(arguments.output + ".partial")
+
+    def keep(self, cases, tuned):
+        write(self.partial, page_section(self.arguments, cases, tuned))
+
+    def finish(self, missing):
+        if missing:
+            print(f"suite.py: the run is incomplete and not added to {self.page}, but kept in {self.partial}", file=sys.stderr)
+            return
+        add_to_page(self.page, self.partial.read_text(encoding="utf-8"))
+        self.partial.unlink()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
-    parser.add_argument("-o", "--output", help="write the table into this file, too")
-    parser.add_argument("--keep", metavar="FOLDER", help="keep what was measured and predicted in this folder")
-    parser.add_argument("--jobs", help="places in the list of jobs, as 0,3 (default: all)")
-    parser.add_argument("--steps", type=int, default=20, help="iterations that count (default: 20)")
+    parser.add_argument("-o", "--output", help="add the run to this page, in front of earlier ones; until the whole suite has run it is in PAGE.partial")
+    parser.add_argument("--keep", metavar="FOLDER", help="keep what was measured and predicted in this folder; predictions that are there already are not made anew")
+    parser.add_argument("--jobs", default=",".join(map(str, range(len(JOBS)))), help="places in the list of jobs, as 0,3 (default: all)")
+    parser.add_argument("--only", default="", help="strategies that are run, by the beginning of their names, as ddp,fsdp, or tune (default: all)")
+    parser.add_argument("--steps", type=int, default=16, help="iterations that count (default: 16)")
+    parser.add_argument("--minutes", type=float, default=1000, help="begin nothing that would end later than this")
+    parser.add_argument("--note", default="", help="words about the circumstances, for the page")
     for hidden in ("--rank", "--ranks", "--keeper", "--descriptor"):
         parser.add_argument(hidden, type=int, help=argparse.SUPPRESS)
-    for hidden in ("--model", "--predictions"):
+    for hidden in ("--model", "--predictions", "--tuned"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     words = sys.argv[1:]
     own, rest = (words[:words.index("--")], words[words.index("--") + 1:]) if "--" in words else (words, [])
@@ -267,19 +538,26 @@ def main():
     arguments.words = rest
     if arguments.rank is not None:
         return run_rank(arguments)
+    if arguments.output and (arguments.only or arguments.jobs != parser.get_default("jobs")):
+        parser.error("-o: expected the whole suite, as only whole runs are added to a page: leave out --jobs and --only")
+    if arguments.output and os.path.exists(arguments.output) and MARK not in pathlib.Path(arguments.output).read_text(encoding="utf-8"):
+        parser.error(f"-o: expected a page with the line '{MARK}', got {arguments.output}")
     arguments.program = os.path.abspath(arguments.program)
+    arguments.began = time.strftime("%Y-%m-%d, %H:%M")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what is below is taken down
-    jobs = [JOBS[int(place)] for place in arguments.jobs.split(",")] if arguments.jobs else JOBS
-    results = []
+    publication = Publication(arguments) if arguments.output else None
     print(HEAD)
     with contextlib.ExitStack() as stack:
         folder = arguments.keep or stack.enter_context(tempfile.TemporaryDirectory())
-        for number, job in enumerate(jobs):
-            results.append((job, run_job(arguments, job, os.path.join(folder, str(number)))))
-            rows = [row_text(job, row) for job, rows in results for row in rows]
-            if arguments.output:
-                pathlib.Path(arguments.output).write_text("\n".join([HEAD, *rows, "", *totals(results)]) + "\n")
-    print("\n".join(["", *totals(results)]))
+        os.makedirs(folder, exist_ok=True)
+        cases, missing = run_all(arguments, folder, publication.keep if publication else lambda *_: None)
+        pathlib.Path(folder, "cases.json").write_text(json.dumps([dataclasses.asdict(case) for case in cases], indent=1))
+    print("\n".join(["", *totals(cases)]))
+    for each in missing:
+        print(f"suite.py: {each}", file=sys.stderr)
+    if publication:
+        publication.finish(missing)
+    sys.exit(1 if missing else 0)
 
 
 if __name__ == "__main__":

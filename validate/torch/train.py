@@ -2,8 +2,9 @@
 """A small training job, as anyone would write it: `train.py --model gpt --strategy ddp`, under torchrun or the like.
 
 Models: a residual network, a BERT-like and a GPT-like transformer, an LSTM. Strategies: ddp (the defaults), one (one bucket),
-none (a bucket for each gradient), caps:1.5,4 (bucket_cap_mb_list), fp16 (a communication hook; that of bf16 needs NCCL), fsdp-block, fsdp-layer.
-Writes how long its iterations take, in microseconds, to --times.
+none (a bucket for each gradient), caps:1.5,4 (bucket_cap_mb_list), fp16 and powersgd (communication hooks; that of bf16 needs NCCL);
+FSDP2: fsdp-block, fsdp-layer, fsdp:a+b,c (modules a and b together, c by itself). --prefetch 1 gathers FSDP2's next unit under this one.
+Writes when its iterations ended, in seconds of the monotonic clock, to --times.
 """
 import argparse
 import json
@@ -106,14 +107,15 @@ def batch_of(name):
     return x, x
 
 
-def wrapped(model, strategy):
+def wrapped(model, strategy, prefetch=0):
     if strategy.startswith("fsdp"):
-        from torch.distributed.fsdp import fully_shard
-        for unit in units(model, strategy):
-            fully_shard(unit)
-        return fully_shard(model)
-    if strategy == "one":
-        return DistributedDataParallel(model, bucket_cap_mb=1000)
+        return sharded(model, units(model, strategy), prefetch)
+    if strategy in ("one", "powersgd"):
+        ddp = DistributedDataParallel(model, bucket_cap_mb=1000)
+        if strategy == "powersgd":
+            from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
+            ddp.register_comm_hook(powersgd_state(None), powerSGD_hook.powerSGD_hook)
+        return ddp
     if strategy == "none":
         return DistributedDataParallel(model, bucket_cap_mb=1e-6)
     if strategy.startswith("caps:"):
@@ -125,24 +127,51 @@ def wrapped(model, strategy):
     return ddp
 
 
+def powersgd_state(group):
+    from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
+    return powerSGD_hook.PowerSGDState(group, matrix_approximation_rank=2, start_powerSGD_iter=2)
+
+
 def units(model, strategy):
-    """Modules that FSDP2 shards by themselves, children before parents."""
+    """Lists of modules that FSDP2 shards together, in forward order."""
     if strategy == "fsdp-block":
-        return [block for name in ("blocks", "lstms") for block in getattr(model, name, ())]
-    return [module for module in model.modules() if not any(True for _ in module.children()) and any(True for _ in module.parameters())]
+        return [[block] for name in ("blocks", "lstms") for block in getattr(model, name, ())]
+    if strategy == "fsdp-layer":
+        return [[module] for module in model.modules()
+                if not any(True for _ in module.children()) and any(True for _ in module.parameters())]
+    modules = dict(model.named_modules())
+    return [[modules[name] for name in unit.split("+")] for unit in strategy.partition(":")[2].split(",")]
+
+
+def sharded(model, units, prefetch=0, **arguments):
+    """With `prefetch`, all-gathers run under computing, so many units ahead; over Gloo they block unless told otherwise."""
+    from torch.distributed.fsdp import fully_shard
+    for unit in units:
+        fully_shard(unit if len(unit) > 1 else unit[0], **arguments)
+    fully_shard(model, **arguments)
+    if prefetch > 0:
+        model._set_unshard_async_op(True)
+        firsts = [unit[0] for unit in units]
+        model.set_modules_to_forward_prefetch(firsts[:prefetch])
+        model.set_modules_to_backward_prefetch(firsts[::-1][:prefetch])
+        for place, module in enumerate(firsts):
+            module.set_modules_to_forward_prefetch(firsts[place + 1:place + 1 + prefetch])
+            module.set_modules_to_backward_prefetch(firsts[max(place - prefetch, 0):place][::-1])
+    return model
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=MODELS, default="gpt")
     parser.add_argument("--strategy", default="ddp")
+    parser.add_argument("--prefetch", type=int, default=0)
     parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--times", help="file for the iterations' times")
+    parser.add_argument("--times", help="file for the ends of iterations")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     torch.manual_seed(1)
-    model = wrapped(MODELS[arguments.model](), arguments.strategy)
+    model = wrapped(MODELS[arguments.model](), arguments.strategy, arguments.prefetch)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9)
     torch.manual_seed(dist.get_rank())
     ends = []
@@ -152,11 +181,10 @@ def main():
         scores = model(inputs)
         functional.cross_entropy(scores.flatten(0, -2), labels.flatten()).backward()
         optimizer.step()
-        ends.append(time.perf_counter())
+        ends.append(time.monotonic())
     if arguments.times and dist.get_rank() == 0:
-        took = [1e6 * (after - before) for before, after in zip(ends, ends[1:])]
         with open(arguments.times, "w", encoding="utf-8") as file:
-            json.dump(took, file)
+            json.dump(ends, file)
     dist.barrier()
     dist.destroy_process_group()
 

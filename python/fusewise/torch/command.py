@@ -4,12 +4,13 @@ from __future__ import annotations
 import argparse
 import os
 import pathlib
+import re
 import runpy
 import socket
 import subprocess
 import sys
 import time
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Mapping, NoReturn, Optional, Sequence
 
 _EXAMPLE = """A script that wraps its model in DistributedDataParallel needs no change. Under torchrun, and wherever RANK and
 WORLD_SIZE are set, start it as `python -m fusewise.torch train.py`. After about 100 iterations the script is stopped, unless
@@ -18,8 +19,14 @@ it is to go on.
 Example: fusewise torch --nproc 2 train.py --epochs 1"""
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Says what is wrong in one line, as the program does."""
+        self.exit(2, f"{self.prog}: {re.sub('^argument ', '', message)} (try --help)\n")
+
+
 def arguments_of(words: Optional[Sequence[str]]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="fusewise torch", description="Measure a PyTorch training script, plan its buckets, and try the plan",
         epilog=_EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nproc", type=int, metavar="N", help="start N ranks of the script on this machine")
@@ -34,11 +41,11 @@ def arguments_of(words: Optional[Sequence[str]]) -> argparse.Namespace:
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
     given = parser.parse_args(words)
     if given.rounds < 6:
-        parser.error(f"argument --rounds: expected at least 6, which an interval needs, got {given.rounds}")
+        parser.error(f"--rounds: expected at least 6, which an interval needs, got {given.rounds}")
     if given.nproc is not None and given.nproc < 2:
-        parser.error(f"argument --nproc: expected at least 2, got {given.nproc}")
+        parser.error(f"--nproc: expected at least 2, got {given.nproc}")
     if not given.is_module and not os.path.isfile(given.script):
-        parser.error(f"{given.script}: no such file")
+        parser.error(f"{given.script}: expected a training script, got no file")
     return given
 
 

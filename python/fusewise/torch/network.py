@@ -10,6 +10,8 @@ import torch.distributed as dist
 
 _SMALLEST = 4096
 _QUEUED_BYTES = 4 * 2**20
+_LARGE = 2**20
+_BESIDE_LARGE = 3  # small ones behind each large one
 _ENOUGH_S = 1.0  # for one size, where it takes longer than the fewest repetitions
 
 
@@ -74,13 +76,31 @@ def sizes_up_to(most: int) -> list[int]:
 
 def all_reduce_curve(group: Group, most_bytes: int, dtype: torch.dtype = torch.float32) -> list[list[float]]:
     """Bytes and microseconds of an all-reduce, from 4 KiB to the largest size. Small ones are timed several at once, as
-    buckets queue in a job: backends run more than one at a time, which hides a part of their startup."""
-    def timed(size: int) -> float:
-        count = max(1, min(8, _QUEUED_BYTES // size))
+    buckets queue in a job: backends run more than one at a time, which hides a part of their startup. Beside a large one
+    more of it is hidden, and gradients of little size mostly have one for neighbour, so the smallest take what they add to that."""
+    def buffers(size: int, count: int) -> list[torch.Tensor]:
         elements = size // torch.empty(0, dtype=dtype).element_size()
-        buffers = [torch.ones(elements, dtype=dtype, device=group.device) for _ in range(count)]
-        return group.median_time(lambda: all_reduces(group, buffers)) / count
-    return _rising([[size, timed(size)] for size in sizes_up_to(most_bytes)])
+        return [torch.ones(elements, dtype=dtype, device=group.device) for _ in range(count)]
+
+    def timed(size: int) -> float:
+        queue = buffers(size, _together(size))
+        return group.median_time(lambda: all_reduces(group, queue)) / len(queue)
+    sizes = sizes_up_to(most_bytes)
+    curve = [[size, timed(size)] for size in sizes]
+    if most_bytes < _LARGE:
+        return _rising(curve)
+    large = buffers(_LARGE, 4)
+    alone_us = group.median_time(lambda: all_reduces(group, large))
+    for point in curve:
+        if point[0] * _BESIDE_LARGE <= _LARGE // 4:
+            queue = [each for one in large for each in (one, *buffers(int(point[0]), _BESIDE_LARGE))]
+            added_us = (group.median_time(lambda: all_reduces(group, queue)) - alone_us) / (4 * _BESIDE_LARGE)
+            point[1] = min(point[1], max(added_us, curve[-1][1] * point[0] / curve[-1][0]))  # no faster than the link
+    return _rising(curve)
+
+
+def _together(size: int) -> int:
+    return max(1, min(8, _QUEUED_BYTES // size))
 
 
 def all_reduces(group: Group, buffers: Sequence[torch.Tensor]) -> None:
@@ -90,23 +110,23 @@ def all_reduces(group: Group, buffers: Sequence[torch.Tensor]) -> None:
 
 
 def sharding_curves(group: Group, most_bytes: int) -> dict[str, list[list[float]]]:
-    """The same for all-gather and reduce-scatter of float32, by the bytes of the whole."""
+    """The same for all-gather and reduce-scatter of float32, by the bytes of the whole. Small ones are timed several in a row,
+    each waited for, as FSDP2 does."""
     # The older names warn since PyTorch 2.13.
     all_gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
     reduce_scatter = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
 
-    def gather(size: int) -> float:
-        part = torch.ones(max(1, size // 4 // group.size), device=group.device)
-        whole = torch.empty(part.numel() * group.size, device=group.device)
-        return group.median_time(lambda: all_gather(whole, part, group=group.process_group))
-
-    def scatter(size: int) -> float:
+    def timed(size: int, collective: Callable[[torch.Tensor, torch.Tensor], Any]) -> float:
         part = torch.ones(max(1, size // 4 // group.size), device=group.device)
         whole = torch.ones(part.numel() * group.size, device=group.device)
-        return group.median_time(lambda: reduce_scatter(part, whole, group=group.process_group))
+        count = _together(size)
+        return group.median_time(lambda: [collective(whole, part) for _ in range(count)]) / count
     sizes = sizes_up_to(most_bytes)
-    return {"all_gather": [[size, gather(size)] for size in sizes],
-            "reduce_scatter": [[size, scatter(size)] for size in sizes]}
+    return {
+        "all_gather": _rising([[size, timed(size, lambda whole, part: all_gather(whole, part, group=group.process_group))]
+                               for size in sizes]),
+        "reduce_scatter": _rising([[size, timed(size, lambda whole, part: reduce_scatter(part, whole, group=group.process_group))]
+                                   for size in sizes])}
 
 
 def at(curve: Sequence[Sequence[float]], size: float) -> float:

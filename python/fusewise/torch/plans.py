@@ -86,11 +86,15 @@ def ddp_kwargs(plan: PlanLike) -> dict[str, Any]:
 
 def comm_hook(plan: PlanLike) -> tuple[Any, Callable[..., Any]]:
     """State and hook for DistributedDataParallel.register_comm_hook() that compress as the plan does."""
-    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
     compression = read_plan(plan).get("compression", "none")
-    name = compression if isinstance(compression, str) else compression.get("name")
+    options = {"name": compression} if isinstance(compression, str) else compression
+    name = options.get("name")
+    if name == "power-sgd":
+        return powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=options.get("rank", 1),
+                                           min_compression_rate=options.get("min_compression_rate", 2)), powerSGD_hook.powerSGD_hook
     if name not in _HOOKS:
-        raise ValueError(f"expected a plan with compression {', '.join(_HOOKS)}, got {name!r}")
+        raise ValueError(f"expected a plan with compression {', '.join(_HOOKS)} or power-sgd, got {name!r}")
     return None, getattr(default_hooks, _HOOKS[name])
 
 
@@ -107,6 +111,9 @@ def fsdp2(model: nn.Module, plan: PlanLike, **arguments: Any) -> nn.Module:
     for modules in _modules_of_groups(model, place, len(groups)):
         fully_shard(modules if len(modules) > 1 else modules[0], **arguments)
     fully_shard(model, **arguments)
+    scatters = plan.get("scatters_in_flight", 1)
+    if scatters > 1 and hasattr(model, "set_reduce_scatter_max_input_buffers"):  # PyTorch 2.13 or later
+        model.set_reduce_scatter_max_input_buffers(scatters)
     return model
 
 

@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""Compares what a simulated worker holds with the tensors that PyTorch's FSDP2 and DDP hold.
+
+usage: memory_test.py FUSEWISE [--seeds N]      (PyTorch 2.6 or later, two processes over Gloo)
+
+Random chains of linear layers run on two ranks, sharded layer by layer or data-parallel. The bytes of parameters, of
+optimizer states, of gathered parameters and of gradients are counted whenever a layer has run, and their largest values
+compared with those of the memory timeline of `fusewise simulate`, whose network takes no time, as
+every collective ends here before a layer does. Exits with 1 at the first case that differs, and names its seed.
+"""
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import two_ranks
+from two_ranks import WORLD, check
+
+DEADLINE_S = 240
+PARTS = ["parameters", "optimizer", "gathered", "gradients"]
+
+
+def case(seed):
+    """Even widths: two ranks share every tensor without padding."""
+    rng = random.Random(seed)
+    widths = [2 * rng.randint(1, 40) for _ in range(rng.randint(3, 7))]
+    out = {"widths": widths, "biases": [rng.random() < 0.7 for _ in widths[1:]],
+           "kind": rng.choice(["ddp", "fsdp", "fsdp", "fsdp"]), "optimizer": rng.choice(["sgd", "momentum", "adam"])}
+    if out["kind"] == "fsdp":
+        out |= {"prefetch": rng.randint(1, 3), "half": rng.random() < 0.5, "reshard": rng.choice([None, True, False])}
+    return out
+
+
+def layers_of(case):
+    return [nn.Linear(a, b, bias=bias) for a, b, bias in zip(case["widths"], case["widths"][1:], case["biases"])]
+
+
+# ---- what PyTorch holds
+
+
+def bytes_of(tensors):
+    """Of the storages, each counted once: the gradients of a group may be views of one."""
+    storages = [tensor.untyped_storage() for tensor in tensors]
+    return sum({storage.data_ptr(): storage.nbytes() for storage in storages if storage.nbytes() > 0}.values())
+
+
+def own(tensor):
+    """The worker's part of a tensor."""
+    return getattr(tensor, "_local_tensor", tensor)
+
+
+def shard(model, case):
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32) if case["half"] else \
+        MixedPrecisionPolicy()
+    for i, layer in enumerate(model):
+        # the group that forward uses last is kept unless all are resharded
+        reshards = case["reshard"] if case["reshard"] is not None else i + 1 < len(model)
+        fully_shard(layer, reshard_after_forward=reshards, mp_policy=policy)
+    fully_shard(model, mp_policy=policy)
+    ahead = case["prefetch"]
+    for i, layer in enumerate(model):
+        layer.set_modules_to_forward_prefetch(list(model[i + 1:i + 1 + ahead]))
+        layer.set_modules_to_backward_prefetch(list(model[max(i - ahead, 0):i])[::-1])
+    return [layer._get_fsdp_state()._fsdp_param_group for layer in model]
+
+
+def gathered_by(group):
+    pending = [group._all_gather_result.all_gather_output] if group._all_gather_result is not None else []
+    return pending + [p._unsharded_param for p in group.fsdp_params if hasattr(p, "_unsharded_param")]
+
+
+def whole_gradients_of(group):
+    grads = [p._unsharded_param.grad for p in group.fsdp_params if hasattr(p, "_unsharded_param")]
+    return [grad for grad in grads if grad is not None]
+
+
+def each_of(function, groups):
+    return [tensor for group in groups for tensor in function(group)]
+
+
+def run_case(case):
+    model = nn.Sequential(*[nn.Sequential(layer) for layer in layers_of(case)])
+    linear = [layer[0] for layer in model]
+    groups = shard(model, case) if case["kind"] == "fsdp" else []
+    job = DistributedDataParallel(model) if case["kind"] == "ddp" else model
+    parameters = list(job.parameters())
+    optimizer = torch.optim.Adam(parameters) if case["optimizer"] == "adam" else \
+        torch.optim.SGD(parameters, lr=0.1, momentum=0.9 if case["optimizer"] == "momentum" else 0)
+    most = dict.fromkeys(PARTS, 0)
+
+    def count(*_):
+        states = [t for state in optimizer.state.values() for t in state.values() if torch.is_tensor(t) and t.dim() > 0]
+        now = {"parameters": bytes_of([own(p.data) for p in parameters]),
+               "optimizer": bytes_of([own(t) for t in states]),
+               "gathered": bytes_of(each_of(gathered_by, groups)),
+               "gradients": bytes_of([own(p.grad) for p in parameters if p.grad is not None] +
+                                     each_of(whole_gradients_of, groups))}
+        for part in PARTS:
+            most[part] = max(most[part], now[part])
+
+    for layer in linear:
+        layer.register_forward_hook(count)
+        layer.register_full_backward_hook(count)
+    for _ in range(3):
+        y = job(torch.ones(2, case["widths"][0], requires_grad=True))
+        y.sum().backward()
+        count()
+        optimizer.step()
+        optimizer.zero_grad()
+    return most
+
+
+def run_rank(rank, folder):
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    torch.set_num_threads(1)
+    with open(os.path.join(folder, "cases.json")) as file:
+        cases = json.load(file)
+    dist.init_process_group("gloo", init_method=f"file://{os.path.join(folder, 'store')}", rank=rank, world_size=WORLD)
+    results = [run_case(each) for each, _ in cases]
+    dist.destroy_process_group()
+    if rank == 0:
+        with open(os.path.join(folder, "answer.json"), "w") as file:
+            json.dump(results, file)
+    sys.exit(0)
+
+
+# ---- what fusewise says
+
+
+def scenario(case):
+    layers = [{"name": f"{i}", "kind": "linear", "forward_us": 1000, "backward_us": 2000,
+               "tensors": [{"name": f"{i}.{name}", "elements": p.numel()} for name, p in layer.named_parameters()]}
+              for i, layer in enumerate(layers_of(case))]
+    out = {"format": "fusewise.scenario", "version": 1, "workers": 2, "iterations": 3,
+           "profile": {"format": "fusewise.profile", "version": 1, "model": "chain", "batch_size": 2,
+                       "dtype": "float32", "device": "cpu", "layers": layers,
+                       "origin": {"kind": "estimated", "source": "shapes"}},
+           "network": {"format": "fusewise.network", "version": 1, "name": "instant",
+                       "origin": {"kind": "estimated", "source": "no time"},
+                       "link": {"alpha_us": 0, "beta_us_per_byte": 0}},
+           "memory": {"optimizer": case["optimizer"]}, "schedules": ["ddp"]}
+    if case["kind"] == "fsdp":
+        schedule = {"pipeline": "sharded", "fusion": {"kind": "layers", "count": 1}, "prefetch": case["prefetch"]}
+        if case["reshard"] is not None:
+            schedule["reshard_after_forward"] = case["reshard"]
+        out["schedules"] = [schedule]
+        if case["half"]:
+            out["data_types"] = {"gather": "bfloat16", "gradients": "bfloat16"}
+    return out
+
+
+def simulated(fusewise, case):
+    with tempfile.TemporaryDirectory() as folder:
+        path, timeline = os.path.join(folder, "s.json"), os.path.join(folder, "t.json")
+        with open(path, "w") as file:
+            json.dump(scenario(case), file)
+        subprocess.run([fusewise, "simulate", path, "--timeline", timeline], check=True, timeout=60,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with open(timeline) as file:
+            events = json.load(file)
+    events = events["traceEvents"] if isinstance(events, dict) else events
+    counters = [event["args"] for event in events if event["ph"] == "C"]
+    return {part: max(counter[part] for counter in counters) for part in PARTS}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("fusewise", nargs="?")
+    parser.add_argument("--seeds", type=int, default=30)
+    parser.add_argument("--rank", type=int)
+    parser.add_argument("--folder")
+    arguments = parser.parse_args()
+    if arguments.rank is not None:
+        run_rank(arguments.rank, arguments.folder)
+    if arguments.fusewise is None:
+        parser.error("expected the program")
+    cases = [case(seed) for seed in range(arguments.seeds)]
+    held = two_ranks.answer_of_ranks(cases, cases, DEADLINE_S)
+    for seed, (each, most) in enumerate(zip(cases, held, strict=True)):
+        check(f"seed {seed} ({each['kind']})", "largest bytes held", simulated(arguments.fusewise, each), most)
+    print(f"{len(cases)} random jobs on two ranks hold the parameters, optimizer states, gathered parameters and "
+          f"gradients that fusewise says, to the byte (PyTorch {torch.__version__})")
+
+
+if __name__ == "__main__":
+    main()
