@@ -20,7 +20,7 @@ LINE = re.compile(r"^(?P<name>.+?)\s+(?P<ms>[\d.]+) ms\s+(?P<ratio>[\d.]+) x ref
 BOUND = re.compile(r"bound ([\d.e+]+) (ms|MB)")
 # What depends on the result rather than on the work is no part of a row's name.
 RESULT = re.compile(r": \d+ groups, front \d+|: \d+ messages")
-SIZE = re.compile(r"\d+(?= (?:tensors|ranks|tasks)\b)")
+SIZE = re.compile(r"\d+(?= (?:tensors|ranks|tasks|workers)\b)")
 START_UPS = {"start-up: --help": (["--help"], 5),
              "start-up: plan scenarios/resnet50-v100.json --workers 64":
                  (["plan", "scenarios/resnet50-v100.json", "--workers", "64"], 10)}

@@ -15,6 +15,7 @@
 
 #include "core/bundled_networks.hpp"
 #include "planner/cost/derived.hpp"
+#include "profiler/traces/import.hpp"
 
 namespace {
 
@@ -89,12 +90,27 @@ Curve cubic_in_logarithms(const Points& points) {
   };
 }
 
+/// As `fusewise import` and `fit` write it.
+Curve lines_with_jump(const core::Measured& measured, const Points& points) {
+  const traces::Series series = {
+      .path = {}, .collective = measured.collective, .workers = measured.workers, .points = points};
+  return [curve = traces::curve_through(series)](double bytes) { return curve.us(bytes); };
+}
+
 struct Way {
   const char* name;
-  Curve (*through)(const Points& points);
+  std::function<Curve(const core::Measured& measured, const Points& points)> through;
 };
-constexpr std::array kWays = {Way{"straight lines", lines}, Way{"lines in log-log", lines_in_logarithms},
-                              Way{"monotone cubic in log-log", cubic_in_logarithms}};
+const std::array<Way, 4>& ways() {
+  const auto by_points = [](Curve (*through)(const Points&)) {
+    return [through](const core::Measured&, const Points& points) { return through(points); };
+  };
+  static const std::array<Way, 4> kWays = {
+      Way{"straight lines", by_points(lines)}, Way{"lines in log-log", by_points(lines_in_logarithms)},
+      Way{"monotone cubic in log-log", by_points(cubic_in_logarithms)},
+      Way{"straight lines, and NCCL's change of protocol", lines_with_jump}};
+  return kWays;
+}
 
 Points every(const Points& points, std::size_t step) {
   Points out;
@@ -123,14 +139,14 @@ void print_interpolation() {
       "| kept | way | mean of all curves | worst curve | worst point |\n| --- | --- | ---: | ---: | ---: "
       "|\n");
   for (const std::size_t step : {2U, 4U})
-    for (const Way& way : kWays) {
+    for (const Way& way : ways()) {
       std::vector<double> means;
       double worst = 0;
       for (const auto& [name, network] : networks())
         for (const core::Measured& measured : network.measured) {
           const Points& all = measured.curve.points();
           const Points kept = every(all, step);
-          const std::vector<double> off = errors(way.through(kept), all, kept);
+          const std::vector<double> off = errors(way.through(measured, kept), all, kept);
           means.push_back(mean(off));
           worst = std::max(worst, largest(off));
         }
@@ -159,7 +175,17 @@ void print_extrapolation(const std::string& name, CollectiveKind kind, std::vect
                          const planner::MeasuredOn& truth) {
   const planner::Extrapolation found = planner::extrapolate(known, truth.workers, {}, kind);
   const Points& points = truth.curve->points();
-  const auto of = [&](const Curve& curve) { return 100 * mean(errors(curve, points, {})); };
+  constexpr double kSmall = 1 << 16;
+  constexpr double kLarge = 1 << 25;
+  const auto of = [&](const Curve& curve) {
+    std::vector<double> small;
+    std::vector<double> middle;
+    std::vector<double> large;
+    for (const auto& [bytes, us] : points)
+      (bytes <= kSmall ? small : bytes < kLarge ? middle : large).push_back(std::abs(curve(bytes) / us - 1));
+    return fmt::format("{:.1f} % ({:.1f}, {:.1f}, {:.1f})", 100 * mean(errors(curve, points, {})),
+                       100 * mean(small), 100 * mean(middle), 100 * mean(large));
+  };
   std::size_t inside = 0;
   for (const auto& [bytes, us] : points)
     inside +=
@@ -168,7 +194,7 @@ void print_extrapolation(const std::string& name, CollectiveKind kind, std::vect
   for (const planner::MeasuredOn& each : known)
     from += fmt::format("{}{}", from.empty() ? "" : ", ", each.workers);
   const bool refused = found.left_out_error && *found.left_out_error > planner::kMaxLeftOutError;
-  fmt::print("| {} | {} | {} -> {} | {:.1f} % | {:.1f} % | {} | {:.2f} to {:.2f} | {:.0f} % |{}\n", name,
+  fmt::print("| {} | {} | {} -> {} | {} | {} | {} | {:.2f} to {:.2f} | {:.0f} % |{}\n", name,
              core::name(kind), from, truth.workers, of([&](double bytes) { return found.curve.us(bytes); }),
              of(nearest_times_ring(known.back(), truth.workers)),
              found.left_out_error ? fmt::format("{:.0f} %", 100 * *found.left_out_error) : "-",

@@ -8,6 +8,7 @@
 #include "bench/benches.hpp"
 #include "bench/inputs.hpp"
 #include "bench/measure.hpp"
+#include "planner/run/worker_report.hpp"
 #include "planner/scenarios/run.hpp"
 #include "sim/simulate.hpp"
 
@@ -84,6 +85,13 @@ void bench_workers() {
     const planner::Setting setting(profile, network, 2048, {}, conditions);
     report(fmt::format("each of 2048 workers draws, 467 tensors, 10 iterations, {}", schedule),
            measure(2, [&] { (void)run_of(setting, schedule); }), {.ms = 1000});
+  }
+  const core::Profile smaller = profile_of(160);
+  for (const std::int64_t workers : {16'384, 131'072}) {
+    const planner::Setting setting(smaller, network, workers, {}, conditions);
+    report(fmt::format("closed, each of {} workers draws, 160 tensors, 10 iterations, \"wfbp\"", workers),
+           measure(2, [&] { (void)planner::report_workers(setting, run_of(setting, R"("wfbp")")); }),
+           workers > 100'000 ? Bound{.ms = 3000, .mb = 300} : Bound{});
   }
   conditions.iterations = 2;
   conditions.fidelity = planner::Fidelity::steps;

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs the whole program on inputs that are changed at random, and judges how each run ends.
 
-The changes know the structure of a file: types, magnitudes, keys twice and unknown, truncation, nesting, huge
-counts, references to other files, pipes, devices and folders, gzip bombs, NULs, bytes that are not UTF-8. Every
-run has a folder of its own, with its inputs and nothing else. A run is good when
+corpus.py has the inputs, of every command; changes.py changes them, and knows the structure of a file: types, magnitudes,
+keys twice and unknown, truncation, nesting, huge counts, references to other files, pipes, devices and folders, gzip
+bombs, NULs, bytes that are not UTF-8. Every run has a folder of its own, with its inputs and nothing else. A run is good when
 
   * it ends by itself with a code of 0 to 3, not by a signal, within 10 s of processor time and 2 GiB of memory;
   * with code 2, standard output is empty and standard error has one line with the file and the place (pointer,
@@ -17,7 +17,7 @@ The same seed makes the same inputs. A bad run is kept in --keep, with a file `c
   mutation.py build/fusewise --seconds 30               what ./check does
   mutation.py build/fusewise --count 1000000 --jobs 2   the long run of docs/reliability.md
   mutation.py build/fusewise --only 4711                input 4711 alone
-  mutation.py --self-check                              that each of these checks can fail
+  mutation.py build/fusewise --self-check               that each of these checks can fail
 """
 import argparse
 import collections
@@ -28,480 +28,26 @@ import pathlib
 import random
 import re
 import resource
+import select
 import shutil
 import signal
-import sqlite3
 import stat
+import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import zlib
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-SCHEMAS = ROOT / "tests" / "data" / "schemas"
+import changes
+from corpus import LOGS, corpus
+
+HERE = pathlib.Path(__file__).resolve().parent
 
 MAX_MEMORY = 2 << 30
 MAX_CPU_S = 10
 MAX_WALL_S = 60  # of a run that other processes slow down; one that waits for something never ends
 ADDRESS_SPACE = 6 << 30  # a backstop for the machine; a run that needs more than MAX_MEMORY is bad in any case
-
-# ---- JSON whose objects may have a key twice
-
-
-class Object(list):
-    """Pairs of key and value, in order."""
-
-
-class Raw(str):
-    """Text that is written as it is."""
-
-
-def parse(text):
-    return json.loads(text, object_pairs_hook=Object)
-
-
-def write(value):
-    if isinstance(value, Raw):
-        return str(value)
-    if isinstance(value, Object):
-        return "{" + ", ".join(f"{write(key)}: {write(item)}" for key, item in value) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(write, value)) + "]"
-    return json.dumps(value)
-
-
-def nodes(value, path=()):
-    """Every place in a document: (path of indexes, value)."""
-    yield path, value
-    if isinstance(value, Object):
-        for i, (_, item) in enumerate(value):
-            yield from nodes(item, (*path, i))
-    elif isinstance(value, list):
-        for i, item in enumerate(value):
-            yield from nodes(item, (*path, i))
-
-
-def key_of(document, path):
-    """The key of the innermost object around a place; empty for the root."""
-    key, value = "", document
-    for i in path:
-        if isinstance(value, Object):
-            key, value = value[i]
-        else:
-            value = value[i]
-    return key if isinstance(key, str) else ""
-
-
-def put(document, path, new):
-    """The document with another value at a place."""
-    if not path:
-        return new
-    if isinstance(document, Object):
-        return Object((key, put(item, path[1:], new) if i == path[0] else item) for i, (key, item) in enumerate(document))
-    return [put(item, path[1:], new) if i == path[0] else item for i, item in enumerate(document)]
-
-
-# ---- changes
-
-NUMBERS = [0, 1, -1, 2, 3, 7, 64, 65, 100, 1000, 1024, 4097, 10_000, 10_001, 65_536, 1_000_000, 1_000_001, 2**31 - 1, 2**31,
-           2**32, 2**53, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 10**12, 10**12 + 1, 10**15, 8 * 10**15, 10**18, 10**30]
-FRACTIONS = [0.0, -0.0, 0.5, 1e-3, 1e-9, 1e-12, 5e-324, 1e-308, 1e-300, 0.1, 0.999999999, 1.000000001, 1.5, 1e6, 1e9,
-             999999999999.5, 1e12, 1.0000001e12, 1e13, 1e15, 1e18, 1e22, 1e100, 1e300, 1.7976931348623157e308]
-LITERALS = [Raw(text) for text in ("NaN", "Infinity", "-Infinity", "1e999", "-1e999", "01", "1.", ".5", "+1", "0x10", "nul", "True",
-                                   "'a'", "", "-", "1e", "1e-400", "0." + "0" * 400 + "1", "9" * 400, "[,]", "{,}", "1 2", "//", "-0")]
-TEXTS = ["", " ", "a", "A" * 300, "x" * 70_000, "\u00e4\u20ac\U0001f600", "a\nb", "\x1b[31m", "\x7f\u009b\u2028", "null", "../..", "..",
-         "/", ".", "a/b", "a\\b", "%s%n", "{}", "$x", "#2", "a.b", "-1", "1e6", "ring", "wfbp", "none", "all"]
-RAW_TEXTS = [Raw('"\\u0000"'), Raw('"a\\u0000b"'), Raw('"\\ud800"'), Raw('"\\udc00\\ud800"'), Raw('"\\q"'), Raw('"\xff\xfe"'), Raw('"\x00"'),
-             Raw('"a\tb"'), Raw('"')]
-# Iterations, samples and the like are repeated as often as they say: larger numbers are right, and slow.
-REPEATED = {"iterations", "accumulation_steps", "samples", "rounds", "warm_up", "trials", "evaluations"}
-
-
-def magnitude(rng, key, value):
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return value
-    new = rng.choice([
-        lambda: value * 10 ** rng.randint(-20, 20), lambda: value + rng.choice([-1, 1, 1e-9]), lambda: -value,
-        lambda: rng.choice(NUMBERS), lambda: rng.choice(FRACTIONS), lambda: value * rng.choice([0.5, 2, 3, 1 + 1e-7])])()
-    if key in REPEATED and isinstance(new, (int, float)) and new == new and abs(new) > 100 and rng.random() < 0.9:
-        return 100
-    return int(new) if isinstance(value, int) and isinstance(new, float) and abs(new) < 1e15 and new == int(new) else new
-
-
-def mild(rng, value):
-    """A value that is most likely right, too."""
-    if isinstance(value, bool):
-        return not value
-    new = rng.choice([value * 2, value * 3, value * 10, value / 2, value / 10, value + 1, 1, 2, 4, 0, 0.5])
-    return int(new) if isinstance(value, int) and rng.random() < 0.8 else new
-
-
-def values_of(document, key):
-    """Every value that a document has under a key."""
-    for path, value in nodes(document):
-        if isinstance(value, Object):
-            yield from ((path, item) for name, item in value if name == key)
-
-
-def any_value(rng, files):
-    return rng.choice([
-        lambda: rng.choice(NUMBERS), lambda: rng.choice(FRACTIONS), lambda: rng.choice(LITERALS), lambda: rng.choice(TEXTS),
-        lambda: rng.choice(RAW_TEXTS), lambda: rng.choice([True, False, None]), lambda: rng.choice([[], Object(), [[]], [Object()]]),
-        lambda: rng.choice(sorted(files))])()
-
-
-def change_json(rng, document, corpus, files):
-    """One change of a parsed document."""
-    places = list(nodes(document))
-    path, value = rng.choice(places)
-    key = key_of(document, path)
-    kind = rng.choice(["same key"] * 6 + ["mild"] * 6 + ["magnitude"] * 4 + ["value"] * 2 + ["delete", "twice", "unknown", "rename", "move", "graft", "nest", "repeat",
-                                                          "shuffle", "reference", "choice"])
-    if kind == "same key":  # what other documents have there
-        holders = [(p, v) for p, v in places if isinstance(v, Object) and v]
-        path, value = rng.choice(holders or [((), document)])
-        if holders:
-            at = rng.randrange(len(value))
-            same = [v for other in corpus for _, v in values_of(other, value[at][0])]
-            if same:
-                return put(document, (*path, at), rng.choice(same))
-    if kind == "mild":
-        scalars = [(p, v) for p, v in places if isinstance(v, (int, float))]
-        if scalars:
-            path, value = rng.choice(scalars)
-            return put(document, path, mild(rng, value))
-    if kind == "magnitude":
-        numbers = [(p, v) for p, v in places if isinstance(v, (int, float)) and not isinstance(v, bool)]
-        if numbers:
-            path, value = rng.choice(numbers)
-            return put(document, path, magnitude(rng, key_of(document, path), value))
-    if kind in ("delete", "twice", "unknown", "rename", "shuffle"):
-        holders = [(p, v) for p, v in places if isinstance(v, list) and (v or kind == "unknown")]
-        if holders:
-            path, value = rng.choice(holders)
-            return put(document, path, change_items(rng, kind, value, corpus))
-    if kind == "repeat":
-        arrays = [(p, v) for p, v in places if isinstance(v, list) and not isinstance(v, Object) and v]
-        if arrays:
-            path, value = rng.choice(arrays)
-            times = rng.choice([2, 3, 10, 100, 1000, 30_000] if len(write(value)) < 100 else [2, 3, 10, 100])
-            return put(document, path, value * times)
-    if kind in ("move", "graft"):
-        source = document if kind == "move" else rng.choice(corpus)
-        return put(document, path, rng.choice(list(nodes(source)))[1])
-    if kind == "nest":
-        text = write(value)
-        depth = rng.choice([1, 2, 10, 90, 99, 100, 101, 1000, 50_000])
-        return put(document, path, Raw("[" * depth + text + "]" * depth if rng.random() < 0.5
-                                       else '{"a": ' * depth + text + "}" * depth))
-    if kind == "reference":
-        texts = [(p, v) for p, v in places if isinstance(v, str) and v in files] or [(path, value)]
-        return put(document, rng.choice(texts)[0], rng.choice(sorted(files) + REFERENCES))
-    if kind == "choice":  # a text of the corpus in the place of a text
-        texts = [v for _, v in nodes(rng.choice(corpus)) if isinstance(v, str)]
-        here = [p for p, v in places if isinstance(v, str)]
-        if texts and here:
-            return put(document, rng.choice(here), rng.choice(texts))
-    return put(document, path, any_value(rng, files) if key not in REPEATED else rng.choice([0, 1, 2, 50, -1, "x", None]))
-
-
-def change_items(rng, kind, value, corpus):
-    value = type(value)(value)
-    if kind == "shuffle":
-        rng.shuffle(value)
-        return value
-    at = rng.randrange(len(value)) if value else 0
-    is_object = isinstance(value, Object)
-    if kind == "delete":
-        del value[at]
-    elif kind == "twice":
-        value.insert(rng.randrange(len(value) + 1), value[at])
-    elif kind == "unknown" or not is_object:
-        other = rng.choice([(k, v) for o in corpus for _, v in nodes(o) if isinstance(v, Object) for k, v in v] or [("x", 1)])
-        value.insert(at, other if is_object else other[1])
-    else:
-        key, item = value[at]
-        value[at] = (rng.choice([key + "x", key[:-1], key.upper(), "", key.replace("_us", "_ms"), key + "\u0000", "\x1b" + key]), item)
-    return value
-
-
-# Names that a path may be replaced with; the special files are made in every folder that a change names them in.
-REFERENCES = ["missing.json", ".", "..", "sub", "pipe", "loop", "dangling", "/dev/zero", "/dev/null", "/dev/full", "/dev/tty", "/dev/stdin",
-              "/proc/self/mem", "/proc/self/environ", "/proc/self/fd", "/etc", "", " ", "x" * 300, "a/" * 3000, "unreadable", "empty",
-              Raw('"nul\\u0000.json"'), Raw('"\xff.json"'), "bomb.gz", "large.json", "a\nb", "\x1b[31m"]
-
-
-def change_text(rng, data):
-    """One change of the bytes of a file."""
-    kind = rng.choice(["truncate", "flip", "insert", "delete", "nul", "bytes", "twice", "blanks", "encoding", "ends", "lines"])
-    at = rng.randrange(len(data) + 1)
-    if kind == "truncate":
-        return data[:at]
-    if kind == "flip" and data:
-        at = rng.randrange(len(data))
-        return data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1:]
-    if kind == "insert":
-        return data[:at] + rng.choice(b'{}[]",:-+.eE0123456789 \n\t;#/%') .to_bytes(1, "big") * rng.choice([1, 1, 2, 1000]) + data[at:]
-    if kind == "delete":
-        return data[:at] + data[at + rng.choice([1, 2, 10, 100]):]
-    if kind == "nul":
-        at = rng.choice([at, len(data), 0])
-        return data[:at] + b"\0" * rng.choice([1, 3, 5000]) + data[at:]
-    if kind == "bytes":
-        return data[:at] + rng.choice([b"\xff", b"\xc3\x28", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\x80", b"\x1b[31m", b"\xc2\x9b", b"\r",
-                                       b"\xe2\x80\xa8"]) + data[at:]
-    if kind == "twice":
-        return data * rng.choice([2, 2, 3, 50])
-    if kind == "blanks":
-        return data[:at] + rng.choice([b" ", b"\n", b"\t", b",", b"[", b"0"]) * rng.choice([10, 1000, 200_000]) + data[at:]
-    if kind == "encoding":
-        return rng.choice([lambda: b"\xef\xbb\xbf" + data, lambda: data.decode("latin-1").encode("utf-16"),
-                           lambda: b"\xff\xfe" + data])()
-    if kind == "ends":
-        return data.replace(b"\n", rng.choice([b"\r\n", b"\r", b"\n\n", b"", b"\v", b"\0"]))
-    return change_lines(rng, data)
-
-
-def change_lines(rng, data):
-    """One change of the lines, words and fields of a log."""
-    lines = data.split(b"\n")
-    at = rng.randrange(len(lines))
-    kind = rng.choice(["twice", "delete", "swap", "field", "field", "field", "many", "cut"])
-    if kind == "twice":
-        lines.insert(at, lines[at])
-    elif kind == "delete":
-        del lines[at]
-    elif kind == "swap":
-        other = rng.randrange(len(lines))
-        lines[at], lines[other] = lines[other], lines[at]
-    elif kind == "many":
-        lines[at:at + 1] = [lines[at]] * rng.choice([10, 1000, 20_000])
-    elif kind == "cut":
-        lines[at] = lines[at][:rng.randrange(len(lines[at]) + 1)]
-    else:
-        fields = re.split(rb"([,;\s\[\]]+)", lines[at])
-        place = rng.randrange(0, len(fields), 2)
-        fields[place] = rng.choice([
-            lambda: str(rng.choice(NUMBERS + FRACTIONS)).encode(), lambda: rng.choice(TEXTS).encode(), lambda: b"nan", lambda: b"-inf",
-            lambda: b'"', lambda: b'"a,b"', lambda: b"", lambda: b"1,5", lambda: b"0x1p3", lambda: b"\xff", lambda: b"1" * 5000])()
-        lines[at] = b"".join(fields)
-    return b"\n".join(lines)
-
-
-# ---- the corpus: a command line, and the files of its folder
-
-Base = collections.namedtuple("Base", "words files changed outputs")
-
-
-def read(path):
-    return (ROOT / path).read_bytes()
-
-
-def beside(text):
-    """A file of the corpus, and the files that it names elsewhere, all for one folder."""
-    files = {}
-    for name in re.findall(rb'"\.\./\.\./\.\./([^"]+)"', text):
-        base = name.rsplit(b"/", 1)[-1]
-        text = text.replace(b"../../../" + name, base)
-        files[base.decode()] = read(name.decode())
-    return text, files
-
-
-def inline(text):
-    """A scenario of the corpus whose profile and network are files of their own."""
-    text, files = beside(text)
-    scenario = parse(text)
-    for i, (key, value) in enumerate(scenario):
-        if key in ("profile", "network") and isinstance(value, Object):
-            files[f"{key}.json"] = write(value).encode()
-            scenario[i] = (key, f"{key}.json")
-    return write(scenario).encode(), files
-
-
-LOGS = {
-    "b_caffe.log": b"I0219 d.cpp:112] [0, 9408, 15143.7, 1169, 0]\nI0219 d.cpp:112] [1, 64, 15143.7, 0, 0]\n"
-                   b"I0219 d.cpp:112] [2, 4096, 3825.38, 1071, 0]\nI0219 d.cpp:112] [3, 64, 3825.38, 0, 0]\n",
-    "osu4.log": b"# OSU MPI Allreduce Latency Test v5.4.0\n# Size       Avg Latency(us)\n4      54.50\n8      50.36\n1048576  2251.96\n",
-    "espresso.csv": b"idx_backward_order,tensor,numel,gap_us_since_previous_tensor_ready\n0,fc.bias,1000,0\n1,fc.weight,2048000,72\n"
-                    b"2,layer4.bn.weight,2048,167\n3,layer4.conv.weight,1048576,10720\n",
-    "nccl_table": b"collective,dtype,gpus,elements,ms\nall_reduce,half,2,256,0.00618\n"
-                  b"all_reduce,half,2,512,0.007\nall_gather,int8,4,256,0.01\n",
-    "vtrain_GPU4": b"size(B),count,type,time(ns),busbw(GB/s),time(ns),busbw(GB/s)\n"
-                   b"1048576,262144,float,51400,30.60,52740,29.82\n2097152,524288,float,55740,56.44,55940,56.23\n",
-    "curves.csv": b"collective,algorithm,workers,bytes,us\nall_reduce,ring,2,1024,10.5\nall_reduce,ring,2,2048,11\n"
-                  b"all_reduce,ring,2,65536,60\nall_reduce,,4,1024,20\nall_reduce,,4,1048576,900\n",
-    "nccl.txt": b"$ ./build/all_reduce_perf -b 8M\n#  Rank  0 Group  0 Pid 1 on h device 0\n#  Rank  1 Group  0 Pid 1 on h device 1\n"
-                b"#  Rank  2 Group  0 Pid 1 on h device 2\n#  Rank  3 Group  0 Pid 1 on h device 3\n"
-                b"#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"
-                b" 8388608 2097152 float sum -1 116.8 71.82 107.73 0 116.0 72.31 108.47 0\n"
-                b" 16777216 4194304 float sum -1 181.6 92.39 138.58 0 182.4 91.98 137.97 N/A\n",
-    "nccl.json": b'{"version":2,"args":["/opt/reduce_scatter_perf","-J","x"],"nccl_version":22703,"config":{"nthreads":1,"ngpus":1,'
-                 b'"devices":[{"rank":0,"group":0},{"rank":1,"group":0}]},"results":[{"size":1048576,"out_of_place":{"time":52.4288,'
-                 b'"bus_bw":10.0,"nwrong":0.0}},{"size":2097152,"out_of_place":{"time":104.8576,"bus_bw":10.0,"nwrong":null}}]}',
-}
-TRIOSIM = {
-    "trace.csv": b"OperatorID,OperatorName,Operator_input,Operator_output,Operator_cudatime,Operator_cudatimenooverlap,InputSize,OutputSize,"
-                 b"gpuid,stage,tpflag\n1,aten::conv2d,[4; 6],[13],1278,1273,[19267584; 9408],[102760448],0,forward,1\n"
-                 b"4,aten::relu_,[33],[33],268,268,[102760448],[102760448],0,forward,0\n"
-                 b"7,aten::linear,[2160; 2161; 2163],[2171],59,51,[262144; 2048000; 1000],[128000],0,forward,1\n"
-                 b"8,aten::cross_entropy_loss,[2171; 2173; 9],[2187],617,7,[128000; 128; 0],[1],0,forward,0\n"
-                 b"11,autograd::engine::evaluate_function: AddmmBackward0,[2169],[2214],236,41,[2048000],[2048000],0,backward,1\n"
-                 b"12,autograd::engine::evaluate_function: ConvolutionBackward0,[6; 13],[2199],80,3,[1; 1],[1],0,backward,0\n",
-    "tensors.csv": b"Index,TensorID,TensorShape,TensorNumElement,TensorEachByte,TensorType,TensorStorgeid,gpuid\n"
-                   b"0,4,\"[128, 3, 224, 224]\",19267584,4,input,5,0\n1,6,\"[64, 3, 7, 7]\",9408,4,weight,7,0\n"
-                   b"2,13,\"[128, 64, 112, 112]\",102760448,4,output,14,0\n7,2161,\"[1000, 2048]\",2048000,4,weight,2162,0\n"
-                   b"8,2163,[1000],1000,4,bias=None,2164,0\n",
-}
-
-
-RANKS = {f"rank{rank}.json": json.dumps({"distributedInfo": {"rank": rank, "world_size": 2, "pg_config": [
-    {"pg_name": "1", "pg_desc": "dp", "pg_size": 2, "ranks": [0, 1]}]}, "baseTimeNanoseconds": 1700000000000000000, "traceEvents": [
-    event for step in range(3) for event in (
-        {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1, "ts": 1000 * step, "dur": 900},
-        {"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "pid": 1, "tid": 2, "ts": 1000 * step + 40, "dur": 9,
-         "args": {"Input Dims": [[64], []], "Input type": ["float", ""]}},
-        {"ph": "X", "cat": "cuda_runtime", "name": "l", "pid": 1, "tid": 2, "ts": 1000 * step + 45, "dur": 1, "args": {"correlation": step + 1}},
-        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 1000 * step + 20.5, "dur": 70.25, "args": {"correlation": 9}},
-        {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce", "pid": 0, "tid": 9, "ts": 1000 * step + 60 + rank, "dur": 50 - rank,
-         "args": {"correlation": step + 1, "stream": 9, "Collective name": "allreduce", "In msg nelems": 1000 * (step + 1), "Out msg nelems": 1000,
-                  "dtype": "Float", "Group size": 2, "Process Group Name": "1", "Process Group Ranks": "[0, 1]", "Seq": step}})]}).encode()
-    for rank in range(2)}
-EXECUTION_TRACE = json.dumps({"schema": "1.1.0-chakra.0.0.4", "nodes": [
-    {"id": 1, "name": "ProfilerStep#1"},
-    {"id": 2, "name": "torch::autograd::AccumulateGrad", "inputs": {"values": [], "shapes": [[8, 4]], "types": ["Tensor(float)"]}, "attrs": []},
-    {"id": 3, "name": "torch::autograd::AccumulateGrad", "inputs": {"values": [], "shapes": [[4]], "types": ["Tensor(float)"]}, "attrs": []},
-    {"id": 4, "name": "record_param_comms", "inputs": {"values": [7, ["0", "default_pg"], "allreduce"], "shapes": [[[36]]], "types": ["GenericList"]},
-     "attrs": [{"name": "collective_name", "type": "string", "value": "allreduce"}, {"name": "in_msg_nelems", "type": "uint64", "value": 36},
-               {"name": "dtype", "type": "string", "value": "Float"}, {"name": "pg_size", "type": "uint64", "value": 2}]}]}).encode()
-
-
-def nsys_export():
-    """The tables of Nsight Systems' SQLite export that are read."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "e.sqlite"
-        database = sqlite3.connect(path)
-        database.executescript("""
-            CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
-            INSERT INTO StringIds VALUES (1, 'ncclDevKernel_AllReduce'), (2, 'gemm'), (3, 'ncclAllReduce');
-            CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER,
-                correlationId INTEGER, globalPid INTEGER, shortName INTEGER);
-            INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (0, 50, 0, 7, 1, 0, 2), (60, 130, 0, 9, 2, 0, 1), (80, 130, 1, 9, 3, 0, 1);
-            CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, globalTid INTEGER, correlationId INTEGER);
-            INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (10, 15, 5, 2), (20, 25, 5, 3);
-            CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, text TEXT, textId INTEGER, globalTid INTEGER, jsonText TEXT);
-            INSERT INTO NVTX_EVENTS VALUES (9, 16, NULL, 3, 5, '{"Message size [bytes]": 4096}');""")
-        database.close()
-        return path.read_bytes()
-
-
-def with_nccl(trace):
-    """A trace with steps and two collectives."""
-    events = parse(trace)
-    for step in range(2):
-        at = 1000 * step
-        text = f"""[{{"ph":"X","cat":"user_annotation","name":"ProfilerStep#{step}","pid":1,"tid":1,"ts":{at},"dur":900}},
-            {{"ph":"X","cat":"cuda_runtime","name":"l","pid":1,"tid":2,"ts":{at + 41},"dur":1,"args":{{"correlation":{step + 8}}}}},
-            {{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce","pid":0,"tid":9,"ts":{at + 42},"dur":{50 + step},"args":
-            {{"correlation":{step + 8},"Collective name":"allreduce","In msg nelems":{1000 * (step + 1)},"Out msg nelems":1000,
-            "dtype":"Float","Group size":4}}}}]"""
-        events += parse(text)
-    return write(events).encode()
-
-
-def corpus_of():
-    schemas = {path.name: path.read_bytes() for path in sorted(SCHEMAS.iterdir())}
-    scenario, parts = inline(schemas["scenario.json"])
-    plan_scenario = (b'{"format": "fusewise.scenario", "version": 1, "profile": "profile.json", "network": "network.json", "workers": 4, '
-                     b'"schedules": ["wfbp", {"fusion": {"kind": "plan", "file": "plan.json"}}]}')
-    all_inputs = {"profile.json": schemas["profile.json"], "network.json": schemas["network.json"], "plan.json": schemas["plan.json"]}
-    sweep = parse(plan_scenario)
-    sweep.append(("sweep", parse(b'{"bandwidth_factor": [1, 2], "workers": [2, 4]}')))
-    kineto = read("tests/fuzz/seeds/kineto.json")
-    suite = parse(schemas["suite.json"])
-    suite = Object((key, value) for key, value in suite if key != "programs")
-    groups = next(value for key, value in suite if key == "groups")
-    groups[1:] = [groups[0]]  # the name of the last group is there twice: it is refused after everything has been read
-    out = []
-
-    def add(words, files, changed=None, outputs=()):
-        out.append(Base(words, files, changed or sorted(files), set(outputs)))
-
-    small = {"s.json": scenario, "plan.json": schemas["plan.json"], **parts}
-    whole = ["s.json", "profile.json", "network.json"]  # what is changed of it
-    add(["show", "s.json"], small, whole)
-    for part, options in enumerate(([], ["--json"], ["--csv", "-o", "out"], ["--timeline", "out"], ["--plot", "out"],
-                                    ["--what-if", "bandwidth=2"])):
-        some = parse(scenario)
-        schedules = next(value for key, value in some if key == "schedules")
-        del schedules[2]  # it shows every key, and cannot be simulated
-        schedules[:] = schedules[part::6]
-        add(["simulate", "s.json", *options], {**small, "s.json": write(some).encode()}, whole, outputs=["out"])
-    for name in ("scenario-graph.json", "scenario-messages.json", "scenario-steps.json", "scenario-torus.json"):
-        text, models = beside(schemas[name])
-        files = {"s.json": text, "profile.json": schemas["profile.json"], "network.json": schemas["network.json"], **models}
-        add(["simulate", "s.json", "--json"], files)
-        add(["show", "s.json"], files)
-        add(["validate", "s.json", "--workers", "100"], files)
-    with_plan = {"s.json": plan_scenario, **all_inputs}
-    add(["simulate", "s.json"], with_plan)
-    for options in ([], ["--json"], ["-o", "out"], ["--emit", "ddp"], ["--emit", "fsdp"], ["--emit", "horovod", "--json"], ["--explain"],
-                    ["--consider-compression"], ["--schedule", "fusewise-dear"], ["--schedule", "bytescheduler"]):
-        add(["plan", "s.json", "--workers", "4", *options], with_plan, outputs=["out"])
-    add(["sweep", "s.json", "--jobs", "1"], {"s.json": write(sweep).encode(), **all_inputs})
-    add(["sweep", "s.json", "--jobs", "1", "--json-lines", "-o", "out"], {"s.json": write(sweep).encode(), **all_inputs},
-        outputs=["out", "out.partial"])
-    for name in ("profile.json", "network.json", "compressors.json", "model.json", "plan.json"):
-        add(["show", name], {name: schemas[name]})
-    add(["estimate", "model.json", "--device", "v100"], {"model.json": schemas["model.json"]})
-    add(["estimate", "model.json", "--device", "h100", "--batch", "8", "--iteration-ms", "5", "-o", "out"],
-        {"model.json": schemas["model.json"]}, outputs=["out"])
-    add(["profile", "model.json", "--backend", "cpu", "--memory-mb", "0.001"], {"model.json": schemas["model.json"]})
-    network = parse(schemas["network.json"])
-    del next(value for key, value in network if key == "measured")[1:]  # segments cannot be fitted again
-    add(["fit", "network.json", "--json"], {"network.json": write(network).encode()})
-    text, models = beside(schemas["scenario-graph.json"])
-    add(["validate", "paper.json"], {"paper.json": schemas["paper.json"], "scenario-graph.json": text, **all_inputs, **models},
-        ["paper.json"] * 3 + ["scenario-graph.json"])
-    add(["validate", "plan.json", "--profile", "profile.json", "--workers", "100"], all_inputs, ["plan.json", "profile.json"])
-    add(["validate", "suite.json"], {"suite.json": write(suite).encode(), "profile.json": schemas["profile.json"]}, ["profile.json"])
-    runs = b"model,network,schedule,workers,samples_per_s\nm,n,wfbp,4,100\nm,n,s,4,90\nm,n,wfbp,8,150\n"
-    add(["calibrate", "runs.csv", "--setup", "setup.json", "--calibrate-on", "schedule=wfbp"],
-        {"runs.csv": runs, "setup.json": schemas["setup.json"], "profile.json": schemas["profile.json"],
-         "network.json": schemas["network.json"]})
-    for name, text in LOGS.items():
-        add(["import", name, "--batch", "8", "--workers", "4"] if name not in ("nccl.txt", "nccl.json") else ["import", name], {name: text})
-    add(["import", "b_caffe.log", "--format", "b-caffe-all-reduce", "--workers", "4"], {"b_caffe.log": LOGS["b_caffe.log"]})
-    for name in ("osu4.log", "curves.csv", "nccl.txt", "nccl.json"):
-        add(["fit", name, "-o", "out", "--plot", "plot"], {name: LOGS[name]}, outputs=["out", "plot"])
-    add(["fit", "curves.csv", "osu8.csv", "--json", "--predict-workers", "16"],
-        {"curves.csv": LOGS["curves.csv"], "osu8.csv": LOGS["curves.csv"].replace(b",4,", b",8,").replace(b",2,", b",16,")})
-    add(["import", "trace.csv", "tensors.csv"], TRIOSIM)
-    add(["import", "t.json", "--batch", "4"], {"t.json": kineto})
-    add(["import", "t.json", "--batch", "4", "-o", "out", "--network", "net"], {"t.json": with_nccl(kineto)}, outputs=["out", "net"])
-    add(["import", "t.json", "--batch", "4", "--tensors", "layer"], {"t.json": with_nccl(kineto)})
-    add(["import", "t.json.gz", "--format", "kineto", "--batch", "4"], {"t.json.gz": gzip.compress(kineto, mtime=0)})
-    add(["import", "g.json", "--batch", "1"], {"g.json": read("tests/fuzz/seeds/kineto-gradients.json")})
-    add(["import", "rank0.json", "rank1.json"], RANKS)
-    add(["import", "rank0.json", "rank1.json", "--json", "--network", "net", "--group", "1"], RANKS, outputs=["net"])
-    add(["compare", "rank0.json", "rank1.json"], RANKS)
-    add(["compare", "rank0.json", "rank1.json", "--json", "--plan", "s.json"], {**RANKS, **with_plan}, sorted(RANKS))
-    add(["import", "et.json"], {"et.json": EXECUTION_TRACE})
-    add(["import", "et.json.gz", "--json"], {"et.json.gz": gzip.compress(EXECUTION_TRACE, mtime=0)})
-    add(["import", "e.sqlite"], {"e.sqlite": nsys_export()})
-    return out
-
-
-def documents_of(bases):
-    """Every JSON document of the corpus, as material for changes of others."""
-    found = {}
-    for base in bases:
-        for text in base.files.values():
-            try:
-                found.setdefault(text, parse(text))
-            except ValueError:
-                pass
-    return list(found.values())
-
 
 # ---- one input
 
@@ -525,7 +71,7 @@ def replace_file(rng, folder, name):
     """Puts something else in the place of an input."""
     path = folder / name
     path.unlink()
-    kind = rng.choice(["pipe", "folder", "loop", "dangling", "missing", "empty", "bomb", "device", "large", "other", "gzip"])
+    kind = rng.choice(["pipe", "folder", "loop", "dangling", "missing", "empty", "device", "other", "gzip"] * 4 + ["bomb", "large"])
     if kind == "pipe":
         os.mkfifo(path)
     elif kind == "folder":
@@ -547,11 +93,13 @@ def replace_file(rng, folder, name):
         path.write_bytes(gzip.compress(b"{}" * 1000, mtime=0))
     elif kind == "other":
         path.write_bytes(rng.choice(list(LOGS.values())))
-    return kind
+
+
+SPECIALS = [b'"pipe"', b'"sub"', b'"loop"', b'"dangling"', b'"bomb.gz"', b'"large.json"', b'"empty"']
 
 
 def make_specials(folder):
-    """The files that REFERENCES names."""
+    """The files that changes.REFERENCES names."""
     (folder / "sub").mkdir()
     os.mkfifo(folder / "pipe")
     (folder / "loop").symlink_to("loop")
@@ -562,63 +110,76 @@ def make_specials(folder):
         out.truncate(3 << 30)
 
 
-def change_words(rng, words, files):
-    """One change of the command line, as a user may mistype it."""
-    words = list(words)
-    kind = rng.choice(["output", "output", "twice", "value", "drop"])
-    if kind == "output":  # on an input, in a folder that is not there, on a device
-        words += ["-o", rng.choice([*sorted(files), "./" + sorted(files)[0], "sub", "none/out", "/dev/null", "/dev/full", "pipe2/x"])]
-    elif kind == "twice":
-        words.append(rng.choice(words[1:]))
-    elif kind == "value":
-        words[rng.randrange(1, len(words))] = rng.choice(["", "0", "-1", "nan", "1e999", "x" * 5000, "\udcff", "a\nb", "--", "-", "2"])
-    elif len(words) > 2:
-        del words[rng.randrange(1, len(words))]
-    return words
+class Seeds:
+    """The corpus with all its documents."""
+
+    def __init__(self):
+        self.bases = corpus()
+        self.documents = {}
+        for base in self.bases:
+            for data in base.files.values():
+                if data not in self.documents:
+                    self.documents[data] = self.document_of(data)
+        self.material = changes.Material([document for document in self.documents.values() if document])
+
+    @staticmethod
+    def document_of(data):
+        try:
+            return changes.Document((gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode())
+        except (ValueError, OSError):
+            return None
+
+
+# How many changes an input gets, and of what.
+COUNTS = [1, 1, 1, 2, 3, 8]
+KINDS = ["json"] * 24 + ["text"] * 10 + ["words"] * 2 + ["file"]
 
 
 class Input:
     """Input `number` of a seed: the files of a folder and a command line."""
 
-    def __init__(self, number, seed, bases, documents):
-        rng = random.Random(f"{seed}-{number}")
-        self.rng = rng
-        base = rng.choice(bases)
+    def __init__(self, number, seed, seeds):
+        self.rng = rng = random.Random(f"{seed}-{number}")
+        base = rng.choice(seeds.bases)
         self.words = base.words
         self.files = dict(base.files)
         self.outputs = base.outputs
         self.replaced = None
-        self.needs_specials = False
-        for _ in range(rng.choice([1, 1, 1, 2, 3, 8])):
-            name = rng.choice(base.changed)
-            kind = rng.choice(["json"] * 12 + ["text"] * 5 + ["words"] + (["file"] if rng.random() < 0.3 else []))
-            if kind == "file":
+        names = sorted(base.files)
+        edits = {}  # of documents, by file
+        others = []  # files whose bytes are changed afterwards
+        for _ in range(rng.choice(COUNTS)):
+            name = rng.choice(base.changed) if base.changed else None
+            kind = rng.choice(KINDS) if name else "words"
+            if kind == "words":
+                if base.changes_words:
+                    self.words = changes.change_words(rng, self.words, names)
+            elif kind == "file":
                 self.replaced = name
-            elif kind == "words" and base.words[0] not in ("profile", "validate"):
-                self.words = change_words(rng, self.words, self.files)
+            elif (document := seeds.documents[base.files[name]]) and kind == "json":
+                edits.setdefault(name, []).extend(changes.change_json(rng, document, seeds.material, names))
             else:
-                self.files[name] = self.changed(name, kind, documents)
-        self.needs_specials = any(word in text for text in self.files.values() for word in (b'"pipe"', b'"sub"', b'"loop"', b'"dangling"',
-                                                                                             b'"bomb.gz"', b'"large.json"', b'"empty"'))
+                others.append(name)
+        for name in edits:
+            text = changes.edited(seeds.documents[base.files[name]].text, edits[name])
+            data = text.encode("latin-1" if rng.random() < 0.05 else "utf-8", "ignore")
+            self.files[name] = gzip.compress(data, 1, mtime=0) if name.endswith(".gz") else data
+        for name in others:
+            self.files[name] = self.change_bytes(self.files[name])
+        self.needs_specials = any(word in self.files[name] for name in edits for word in SPECIALS)
 
-    def changed(self, name, kind, documents):
-        data = self.files[name]
-        packed = name.endswith(".gz") and self.rng.random() < 0.7
-        try:
-            plain = gzip.decompress(data) if packed else data
-            if kind == "json":
-                document = parse(plain)
-                new = write(change_json(self.rng, document, documents, self.files)).encode("latin-1", "ignore") \
-                    if self.rng.random() < 0.05 else write(change_json(self.rng, document, documents, self.files)).encode("utf-8", "ignore")
-            else:
-                new = change_text(self.rng, plain)
-            return gzip.compress(new, 1, mtime=0) if packed else new
-        except (ValueError, RecursionError, OSError, EOFError, OverflowError, zlib.error):
-            return change_text(self.rng, data)
+    def change_bytes(self, data):
+        if data[:2] == b"\x1f\x8b" and self.rng.random() < 0.7:
+            try:
+                return gzip.compress(changes.change_text(self.rng, gzip.decompress(data)), 1, mtime=0)
+            except (OSError, EOFError, zlib.error):
+                pass
+        return changes.change_text(self.rng, data)
 
     def make(self, folder):
         for name, text in self.files.items():
-            (folder / name).write_bytes(text)
+            with open(f"{folder}/{name}", "wb", 0) as out:
+                out.write(text)
         if self.needs_specials:
             make_specials(folder)
         if self.replaced:
@@ -629,42 +190,112 @@ class Input:
 
 Ending = collections.namedtuple("Ending", "code signal timed_out cpu_s memory out err")
 
-
-class TimeOut(Exception):
-    pass
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "FUSEWISE_PYTHON": "no-python"}
 
 
-def on_alarm(_number, _frame):
-    raise TimeOut
+class Files:
+    """Where a program runs and writes."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.inputs, self.out, self.err = folder / "in", folder / "out", folder / "err"
+        self.inputs.mkdir()
+
+    def clear(self):
+        with os.scandir(self.inputs) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    shutil.rmtree(entry.path)
+                else:
+                    os.unlink(entry.path)
+
+    def ending(self, status, timed_out, cpu_s, memory):
+        return Ending(os.WEXITSTATUS(status) if os.WIFEXITED(status) else None, os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
+                      timed_out, cpu_s, memory, contents(self.out), contents(self.err))
 
 
-def run(program, words, folder, out_path, err_path):
-    """Runs the program in a folder and waits for it; measures its processor time and memory."""
-    arguments = [os.fsencode(program), *(word.encode("utf-8", "surrogateescape") for word in words)]
-    if any(b"\0" in argument for argument in arguments):
+def contents(path):
+    with open(path, "rb", 0) as file:
+        return file.read()
+
+
+class Spawner:
+    """Starts a program for each run."""
+
+    def __init__(self, program, files):
+        self.program = program
+        self.files = files
+        self.environment = {**ENVIRONMENT, "HOME": str(files.inputs)}
+        self.actions = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+                        (os.POSIX_SPAWN_OPEN, 1, str(files.out), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
+                        (os.POSIX_SPAWN_OPEN, 2, str(files.err), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)]
+
+    def run(self, words):
+        before = os.getcwd()
+        os.chdir(self.files.inputs)
+        try:
+            pid = os.posix_spawn(self.program, [os.fsencode(self.program), *words], self.environment, file_actions=self.actions, setpgroup=0)
+        finally:
+            os.chdir(before)
+        exited = os.pidfd_open(pid)
+        timed_out = not select.select([exited], [], [], MAX_WALL_S)[0]
+        os.close(exited)
+        if timed_out:
+            os.killpg(pid, signal.SIGKILL)
+        _, status, usage = os.wait4(pid, 0)
+        return self.files.ending(status, timed_out, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+
+    def close(self):
+        pass
+
+
+class ForkServer:
+    """Starts a program once, and lets it fork for each run: see fork_server.c."""
+
+    REQUESTS, ANSWERS = 198, 199
+
+    def __init__(self, program, files, library):
+        self.files = files
+        request, self.requests = os.pipe()
+        self.answers, answer = os.pipe()
+        self.paths = b"".join(os.fsencode(path) + b"\0" for path in (files.inputs, files.out, files.err))
+        self.pid = os.posix_spawn(program, [program], {**ENVIRONMENT, "HOME": str(files.inputs), "LD_PRELOAD": library, "LD_BIND_NOW": "1"},
+                                  file_actions=[(os.POSIX_SPAWN_DUP2, request, self.REQUESTS), (os.POSIX_SPAWN_DUP2, answer, self.ANSWERS)])
+        os.close(request)
+        os.close(answer)
+
+    def answer(self):
+        data = os.read(self.answers, 8)
+        if len(data) != 8:
+            raise RuntimeError("the fork server has ended")
+        return int.from_bytes(data, "little", signed=True)
+
+    def run(self, words):
+        request = self.paths + b"".join(word + b"\0" for word in words)
+        request = len(request).to_bytes(4, "little") + request
+        while request:
+            request = request[os.write(self.requests, request):]
+        pid = self.answer()
+        timed_out = not select.select([self.answers], [], [], MAX_WALL_S)[0]
+        if timed_out:
+            os.killpg(pid, signal.SIGKILL)
+        status, cpu_us, memory_kib = self.answer(), self.answer(), self.answer()
+        return self.files.ending(status, timed_out, cpu_us / 1e6, memory_kib * 1024)
+
+    def close(self):
+        os.close(self.requests)
+        os.close(self.answers)
+        os.waitpid(self.pid, 0)
+
+
+def built_fork_server(folder):
+    """The library that is preloaded; nothing where there is no C compiler."""
+    compiler = shutil.which("cc")
+    if not compiler:
         return None
-    actions = [(os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
-               (os.POSIX_SPAWN_OPEN, 1, str(out_path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600),
-               (os.POSIX_SPAWN_OPEN, 2, str(err_path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)]
-    before = os.getcwd()
-    os.chdir(folder)
-    try:
-        pid = os.posix_spawn(program, arguments, {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": str(folder)}, file_actions=actions,
-                             setpgroup=0)
-    finally:
-        os.chdir(before)
-    timed_out = False
-    signal.setitimer(signal.ITIMER_REAL, MAX_WALL_S)
-    try:
-        _, status, usage = os.wait4(pid, 0)
-    except TimeOut:
-        timed_out = True
-        os.killpg(pid, signal.SIGKILL)
-        _, status, usage = os.wait4(pid, 0)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    return Ending(os.WEXITSTATUS(status) if os.WIFEXITED(status) else None, os.WTERMSIG(status) if os.WIFSIGNALED(status) else None, timed_out,
-                  usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, out_path.read_bytes(), err_path.read_bytes())
+    library = str(pathlib.Path(folder, "fork_server.so"))
+    subprocess.run([compiler, "-shared", "-fPIC", "-O2", "-Wall", "-Wextra", "-o", library, HERE / "fork_server.c"], check=True)
+    return library
 
 
 # FILE: /pointer: ..., FILE:LINE: ..., FILE:LINE:COLUMN: ..., --option: ...; a usage error of the command line has no file.
@@ -711,7 +342,12 @@ def faults_of(ending):
         yield from faults_of_text("standard output", ending.out)
 
 
+PAGE_DATA = re.compile(rb'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
+
+
 def faults_of_text(what, text):
+    if text.startswith(b"<!DOCTYPE html>"):
+        text = b"".join(PAGE_DATA.findall(text)) or b"{"
     begin = text[:1]
     try:
         if begin == b"{" and b"\n{" not in text:
@@ -725,10 +361,11 @@ def faults_of_text(what, text):
 def state(folder):
     """Every file of a folder with its text, as far as it can be read without waiting."""
     out = {}
-    for path in sorted(folder.iterdir()):
-        mode = path.lstat().st_mode
-        size = path.lstat().st_size
-        out[path.name] = path.read_bytes() if stat.S_ISREG(mode) and size < 1 << 26 else f"{stat.S_IFMT(mode)} {size}"
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            about = entry.stat(follow_symlinks=False)
+            is_text = stat.S_ISREG(about.st_mode) and about.st_size < 1 << 26
+            out[entry.name] = contents(entry.path) if is_text else f"{stat.S_IFMT(about.st_mode)} {about.st_size}"
     return out
 
 
@@ -757,7 +394,7 @@ def named_outputs(words):
     """Files that the command line asks for, changed words included."""
     out = set()
     for option, value in zip(words, words[1:]):
-        if option in ("-o", "--output", "--plot", "--timeline", "--network"):
+        if option in ("-o", "--output", "--timeline", "--network", "--output-folder"):
             out |= {value, value + ".partial", value + ".prediction"}
     return out
 
@@ -765,39 +402,37 @@ def named_outputs(words):
 class Runner:
     """Makes inputs and runs the program on them, in folders of its own."""
 
-    def __init__(self, program, seed, keep):
-        self.program = program
+    def __init__(self, program, seed, keep, seeds, library=None):
         self.seed = seed
         self.keep = keep
-        self.bases = corpus_of()
-        self.documents = documents_of(self.bases)
+        self.seeds = seeds
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="fusewise-mutation-", dir=memory))
+        self.files = Files(self.folder)
+        self.program = ForkServer(program, self.files, library) if library else Spawner(program, self.files)
         self.codes = collections.Counter()
+        self.commands = collections.Counter()
         self.most_memory = 0
         self.most_cpu_s = 0.0
-        signal.signal(signal.SIGALRM, on_alarm)
 
     def close(self):
+        self.program.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def one(self, number):
         """Runs input `number`; its faults."""
-        made = Input(number, self.seed, self.bases, self.documents)
-        folder = self.folder / "in"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        made.make(folder)
-        before = state(folder)
-        ending = run(self.program, made.words, folder, self.folder / "out", self.folder / "err")
-        if ending is None:
-            return []
+        made = Input(number, self.seed, self.seeds)
+        words = [word.encode("utf-8", "surrogateescape") for word in made.words]
+        self.files.clear()
+        made.make(self.files.inputs)
+        before = state(self.files.inputs)
+        ending = self.program.run(words)
         self.codes["signal" if ending.code is None else ending.code] += 1
+        self.commands[made.words[0]] += 1
         self.most_memory = max(self.most_memory, ending.memory)
         self.most_cpu_s = max(self.most_cpu_s, ending.cpu_s)
         faults = list(faults_of(ending))
-        faults += faults_of_folder(before, state(folder), made.outputs | named_outputs(made.words), ending,
-                                   made.words)
+        faults += faults_of_folder(before, state(self.files.inputs), made.outputs | named_outputs(made.words), ending, made.words)
         if faults:
             self.report(number, made, ending, faults)
         return faults
@@ -813,16 +448,16 @@ class Runner:
         place = pathlib.Path(self.keep) / f"{self.seed}-{number}"
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
-        for path in (self.folder / "in").iterdir():
+        for path in self.files.inputs.iterdir():
             if path.is_file() and not path.is_symlink() and path.stat().st_size < 1 << 26:
                 shutil.copy(path, place)
         (place / "command").write_text("fusewise " + line + "\n", errors="surrogateescape")
         (place / "faults").write_text("\n".join(faults) + "\n" + ending.err.decode("utf-8", "backslashreplace"), errors="surrogateescape")
 
 
-def work(arguments, first, step, result):
+def work(arguments, seeds, library, first, step, result):
     """One of several processes: every `step`-th input from `first` on."""
-    runner = Runner(arguments.program, arguments.seed, arguments.keep)
+    runner = Runner(arguments.program, arguments.seed, arguments.keep, seeds, library)
     begun = time.monotonic()
     runs = bad = 0
     kinds = collections.Counter()
@@ -838,7 +473,7 @@ def work(arguments, first, step, result):
     finally:
         runner.close()
     os.write(result, json.dumps({"runs": runs, "bad": bad, "kinds": kinds, "codes": {str(k): v for k, v in runner.codes.items()},
-                                 "memory": runner.most_memory, "cpu_s": runner.most_cpu_s}).encode() + b"\n")
+                                 "commands": runner.commands, "memory": runner.most_memory, "cpu_s": runner.most_cpu_s}).encode() + b"\n")
 
 
 def run_all(arguments):
@@ -847,6 +482,15 @@ def run_all(arguments):
     if not arguments.no_limit:
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     begun = time.monotonic()
+    seeds = Seeds()
+    with tempfile.TemporaryDirectory() as folder:
+        library = None if arguments.spawn else built_fork_server(folder)
+        results = run_jobs(arguments, seeds, library)
+    return summarize(arguments, results, time.monotonic() - begun)
+
+
+def run_jobs(arguments, seeds, library):
+    """What each process found; nothing of one that failed."""
     children = []
     for job in range(arguments.jobs):
         ours, theirs = os.pipe()
@@ -855,38 +499,44 @@ def run_all(arguments):
             status = 1
             try:
                 os.close(ours)
-                work(arguments, arguments.start + job, arguments.jobs, theirs)
+                work(arguments, seeds, library, arguments.start + job, arguments.jobs, theirs)
                 status = 0
             except KeyboardInterrupt:
                 pass
+            except BaseException:  # os._exit() would swallow it
+                traceback.print_exc()
             finally:
                 sys.stderr.flush()
                 os._exit(status)
         os.close(theirs)
         children.append((pid, ours))
-    total = {"runs": 0, "bad": 0, "memory": 0, "cpu_s": 0.0}
-    kinds, codes = collections.Counter(), collections.Counter()
-    failed = False
+    results = []
     for pid, pipe in children:
         with os.fdopen(pipe, "rb") as stream:
             lines = stream.read().splitlines()
         os.waitpid(pid, 0)
-        if not lines:
-            failed = True
-            continue
-        found = json.loads(lines[-1])
-        for key in ("runs", "bad"):
-            total[key] += found[key]
-        for key in ("memory", "cpu_s"):
-            total[key] = max(total[key], found[key])
-        kinds.update(found["kinds"])
-        codes.update(found["codes"])
-    endings = ", ".join(f"{count} with {code}" for code, count in sorted(codes.items()))
-    print(f"{total['runs']} inputs of seed {arguments.seed} from {arguments.start} on in {time.monotonic() - begun:.0f} s: {total['bad']} bad; "
-          f"ended {endings}; at most {total['memory'] / 2**20:.0f} MiB and {total['cpu_s']:.1f} s of processor time")
+        results.append(json.loads(lines[-1]) if lines else None)
+    return results
+
+
+def summarize(arguments, results, took_s):
+    found = [result for result in results if result]
+    runs, bad = (sum(result[key] for result in found) for key in ("runs", "bad"))
+    memory, cpu_s = (max((result[key] for result in found), default=0) for key in ("memory", "cpu_s"))
+    kinds, codes, commands = (sum((collections.Counter(result[key]) for result in found), collections.Counter())
+                              for key in ("kinds", "codes", "commands"))
+
+    def counts(of):
+        return ", ".join(f"{count} {name}" for name, count in sorted(of.items()))
+
+    print(f"{runs} inputs of seed {arguments.seed} from {arguments.start} on in {took_s:.0f} s: {bad} bad; exit codes: "
+          f"{', '.join(f'{count} with {code}' for code, count in sorted(codes.items()))}; "
+          f"at most {memory / 2**20:.0f} MiB and {cpu_s:.1f} s of processor time")
+    if arguments.commands:
+        print(f"    {counts(commands)}")
     for kind, count in kinds.most_common():
         print(f"    {count} x {kind}")
-    return 1 if failed or total["bad"] or not total["runs"] else 0
+    return 1 if len(found) < len(results) or bad or not runs else 0
 
 
 # ---- that each check can fail
@@ -918,6 +568,9 @@ ENDINGS = [
     ("broken JSON", GOOD._replace(out=b'{"a": 1\n')),
     ("broken JSON", GOOD._replace(out=b'{"a": NaN}\n')),
     ("infinite or NaN", GOOD._replace(out=b"saves  -inf %\n")),
+    (None, GOOD._replace(out=b'<!DOCTYPE html><script type="application/json" id="data">{"a": 1}</script><script>let a = Infinity;</script>')),
+    ("broken JSON", GOOD._replace(out=b'<!DOCTYPE html><script type="application/json" id="data">{"a": NaN}</script>')),
+    ("broken JSON", GOOD._replace(out=b"<!DOCTYPE html><p>without data</p>")),
     ("infinite or NaN", GOOD._replace(out=b"1,nan,2\n")),
 ]
 FOLDERS = [
@@ -941,13 +594,57 @@ PROGRAMS = [
     ("left behind", "echo x >extra; echo table"),
     ("is not as it was", "for f in *; do [ -f $f ] && [ ! -L $f ] && [ -s $f ] && { : >$f; break; }; done; echo table"),
     ("no file and place", "echo wrong >&2; exit 2"),
-    ("processor time", "python3 -c 'while True: pass' & p=$!; python3 -c 'import time; time.sleep(1.5)'; kill $p; wait; echo table"),
+    ("processor time", "python3 -c 'import time\nwhile time.process_time() < 1: pass'; echo table"),
     ("MiB of memory", "python3 -c 'x = bytearray(60 << 20)'; echo table"),
     ("does not end", "exec sleep 100"),
 ]
 
 
-def self_check():
+def stands_where_it_should(document, value):
+    """Whether the text of a value is that value, with its key before it, in the object or array that has it."""
+    plain = json.loads(document.of(value))
+    if value.key_begin != value.begin and json.loads(document.text[value.key_begin:value.begin].rstrip(" \n:")) != value.key:
+        return False
+    items = [json.loads(document.of(item)) for item in value.items]
+    return items == (list(plain.values()) if isinstance(plain, dict) else plain if isinstance(plain, list) else [])
+
+
+def compare_servers(program, seeds):
+    """Runs that end otherwise when the program is started anew than when a fork server runs it."""
+    with tempfile.TemporaryDirectory() as folder:
+        library = built_fork_server(folder)
+        runners = [Runner(program, 1, None, seeds, library), Runner(program, 1, None, seeds)] if library else []
+        for number in range(60 if library else 0):
+            made = Input(number, 1, seeds)
+            endings = []
+            for runner in runners:
+                runner.files.clear()
+                Input(number, 1, seeds).make(runner.files.inputs)
+                ending = runner.program.run([word.encode("utf-8", "surrogateescape") for word in made.words])
+                endings.append((ending.code, ending.signal, ending.out, ending.err.replace(os.fsencode(runner.folder), b"")))
+            if endings[0] != endings[1]:
+                yield f"input {number}, {made.words}: a fork server gives {endings[0]}, the program {endings[1]}"
+        for runner in runners:
+            runner.close()
+
+
+def swallowed_traceback(seeds):
+    """A mistake in this file is shown, and fails the run."""
+    arguments = argparse.Namespace(program="/nowhere", seed=1, start=0, count=1, seconds=None, jobs=1, keep=None, commands=False)
+    with tempfile.TemporaryFile() as said:
+        before = os.dup(2)
+        os.dup2(said.fileno(), 2)
+        try:
+            status = summarize(arguments, run_jobs(arguments, seeds, None), 0)
+        finally:
+            os.dup2(before, 2)
+            os.close(before)
+        said.seek(0)
+        text = said.read().decode()
+    return [] if status != 0 and "Traceback" in text else [f"a mistake of ours: expected its traceback and a code other than 0, got {status}, {text!r}"]
+
+
+def self_check(program):
     global MAX_CPU_S, MAX_MEMORY, MAX_WALL_S
     wrong = []
     for wanted, ending in ENDINGS:
@@ -958,23 +655,25 @@ def self_check():
         found = list(faults_of_folder(before, after, {"out"}, ending))
         if bool(found) != bool(wanted) or (wanted and not any(wanted in fault for fault in found)):
             wrong.append(f"{before} {after}: expected {wanted}, got {found}")
-    bases = corpus_of()
-    documents = documents_of(bases)
-    for base in bases:
-        for name, text in base.files.items():
-            if name.endswith(".json") and write(parse(text)) != write(parse(write(parse(text)))):
-                wrong.append(f"{base.words}: {name} is not written as it is read")
+    seeds = Seeds()
+    for document in seeds.documents.values():
+        if document and any(not stands_where_it_should(document, value) for value in document.values):
+            wrong.append(f"{document.text[:100]}: a value does not stand where it should")
     for number in range(300):
-        one, other = (Input(number, 1, bases, documents) for _ in range(2))
+        one, other = (Input(number, 1, seeds) for _ in range(2))
         if (one.words, one.files) != (other.words, other.files):
             wrong.append(f"input {number} is not the same twice")
-    MAX_CPU_S, MAX_MEMORY, MAX_WALL_S = 0.5, 50 << 20, 3
+    if program:
+        wrong += compare_servers(program, seeds)
+    wrong += swallowed_traceback(seeds)
+    MAX_CPU_S, MAX_MEMORY = 0.5, 50 << 20
     with tempfile.TemporaryDirectory() as folder:
         for wanted, script in PROGRAMS:
+            MAX_WALL_S = 1 if wanted == "does not end" else 60
             program = pathlib.Path(folder, "program")
             program.write_text(f"#!/bin/sh\n{script}\n")
             program.chmod(0o755)
-            runner = Runner(str(program), 1, None)
+            runner = Runner(str(program), 1, None, seeds)
             runner.report = lambda *_: None
             try:
                 found = runner.one(0)
@@ -987,6 +686,7 @@ def self_check():
 
 
 def main():
+    global MAX_WALL_S
     sys.setrecursionlimit(20_000)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", nargs="?", type=os.path.abspath)
@@ -998,10 +698,14 @@ def main():
     parser.add_argument("--keep", type=os.path.abspath, help="folder for the inputs of bad runs")
     parser.add_argument("--only", type=int, help="run this input alone")
     parser.add_argument("--no-limit", action="store_true", help="no limit of the address space, for sanitizers")
+    parser.add_argument("--spawn", action="store_true", help="start the program anew for each input, in place of a fork server")
+    parser.add_argument("--wall", type=float, default=MAX_WALL_S, help="seconds after which a run counts as endless")
+    parser.add_argument("--commands", action="store_true", help="print how often each command ran")
     parser.add_argument("--self-check", action="store_true")
     arguments = parser.parse_args()
     if arguments.self_check:
-        return self_check()
+        return self_check(arguments.program)
+    MAX_WALL_S = arguments.wall
     if arguments.program is None:
         parser.error("expected a program")
     if arguments.only is not None:
