@@ -92,13 +92,16 @@ class ForPasses {
       if (op.issue == Issue::scattered && writer_.transfer_of(group).is_replicated())
         collectives_.add_between(op, *scattered);
     }
-    scattering_.push_back(*scattered);
+    if (writer_.program().scatters_in_flight != 0U)
+      scattering_.push_back(*scattered);
+    else
+      for (WorkerTasks& at : writer_.workers()) at.next_waits_for.push_back(*scattered);
   }
 
   /// The reduce-scatter that must have ended before another one is issued, if there is one.
   std::optional<TaskId> oldest_scatter() {
     const std::optional<std::uint32_t> most = writer_.program().scatters_in_flight;
-    if (!most || scattering_.size() < *most) return {};
+    if (!most || scattering_.empty() || scattering_.size() < *most) return {};
     const TaskId oldest = scattering_.front();
     scattering_.pop_front();
     return oldest;

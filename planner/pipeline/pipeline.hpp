@@ -79,7 +79,8 @@ struct Program {
   /// backward), and backward goes on when the group before it has arrived (DeepSpeed's overlap_comm).
   bool one_in_flight = false;
   /// Maximum number of reduce-scatters that were issued and have not ended when one more is issued: backward
-  /// waits for the oldest (PyTorch FSDP2's reduce_scatter_max_input_buffers). Unlimited if absent.
+  /// waits for the oldest (PyTorch FSDP2's reduce_scatter_max_input_buffers). With 0 backward waits for each
+  /// one at once (FSDP2 over Gloo). Unlimited if absent.
   std::optional<std::uint32_t> scatters_in_flight = {};
   Sharding sharding = Sharding::nothing;
   bool operator==(const Program&) const = default;

@@ -46,7 +46,7 @@ void read(const core::Field& field, PipelineOptions& options) {
     options.reshard_after_forward.reset();
   }
   if (const auto scatters = field.find("scatters_in_flight"))
-    options.scatters_in_flight = static_cast<std::uint32_t>(scatters->integer(1, kMaxPrefetch));
+    options.scatters_in_flight = static_cast<std::uint32_t>(scatters->integer(0, kMaxPrefetch));
   read_shard_group(field, options);
 }
 

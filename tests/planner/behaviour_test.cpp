@@ -173,7 +173,8 @@ TEST_CASE(
         return fmt::format(R"({{"pipeline": "sharded", "prefetch": {}, "scatters_in_flight": 1}})", n);
       };
       const Planned planned(scene, groups,
-                            fmt::format(R"({{"pipeline": "sharded", "prefetch": {}}})", prefetch));
+                            fmt::format(R"({{"pipeline": "sharded", "prefetch": {}{}}})", prefetch,
+                                        prefetch == 0 ? R"(, "scatters_in_flight": 0)" : ""));
       const Emission emission = planned.emit("fsdp");
       CHECK(
           emission.json["makes"]["iteration_us"].get<double>() ==

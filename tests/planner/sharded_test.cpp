@@ -74,6 +74,23 @@ TEST_CASE("sharded: backward waits for a reduce-scatter if more may not be in fl
              "G3 0-3, G2 3-6, G1 6-9, g1 10-13, g2 13-16, g3 16-19, S1 19-22, S2 22-25, S3 30-33", 33});
 }
 
+// Without gathers before backward, and with them:
+// compute:       F1   F2    F3 B3      B2      B1
+// channel: [ G3 ][ G2 ][ G1 ]    [ S1 ]  [ S2 ]    [ S3 ]
+//
+// compute:       F1   F2    F3       B3           B2          B1
+// channel: [ G3 ][ G2 ][ G1 ]  [ g1 ][ g2 ][ S1 ][ g3 ][ S2 ]    [ S3 ]
+TEST_CASE("sharded: over Gloo backward waits for each reduce-scatter at once") {
+  const Scene scene(profile_of({{1, 8, {10}}, {1, 1, {10}}, {1, 1, {10}}}), pair_of(2, 0.1), 2,
+                    {.iterations = 1});
+  check_run(sharded(R"(, "reshard_after_forward": false, "scatters_in_flight": 0)"), scene,
+            {"F1 3-4, F2 6-7, F3 9-10, B3 10-11, B2 14-15, B1 18-26",
+             "G3 0-3, G2 3-6, G1 6-9, S1 11-14, S2 15-18, S3 26-29", 29});
+  check_run(sharded(R"(, "reshard_after_forward": true, "scatters_in_flight": 0)"), scene,
+            {"F1 3-4, F2 6-7, F3 9-10, B3 13-14, B2 19-20, B1 25-33",
+             "G3 0-3, G2 3-6, G1 6-9, g1 10-13, g2 13-16, S1 16-19, g3 19-22, S2 22-25, S3 33-36", 36});
+}
+
 TEST_CASE("sharded: so many groups are gathered ahead, or none") {
   const Scene scene(two_layers(), pair_of(2, 0.1), 2, {.iterations = 1});
   // a group gathered when backward reaches it queues behind the gradients of the previous group

@@ -29,7 +29,8 @@ Behaviour behaves(const PlanFile& plan) {
                          "the parameters of a group are gathered before forward, and before backward unless "
                          "they were kept; its gradients are reduce-scattered under backward"};
     out.options.prefetch = std::max(kAlways, plan.options.prefetch.value_or(kAlways));
-    out.options.scatters_in_flight = plan.options.scatters_in_flight.value_or(kOneScatter);
+    out.options.scatters_in_flight =
+        std::max(kOneScatter, plan.options.scatters_in_flight.value_or(kOneScatter));
     if (plan.options.backward_prefetch)
       out.options.backward_prefetch = std::max(kAlways, *plan.options.backward_prefetch);
     return out;
