@@ -151,7 +151,8 @@ compared::Iteration predicted_from_trace(const ranks::Report& report, const Comp
   const kineto::Imported imported = imported_with_waiting(report, trace, options);
   const core::Network network = curves_of(report, trace, options, warnings)
                                     .value_or(core::Network{.name = "none", .link = core::Link{}});
-  const scenarios::Scenario scenario = scenarios::repeated(imported.profile, network, imported.buckets);
+  const scenarios::Scenario scenario =
+      scenarios::repeated(imported.profile, network, imported.buckets, imported.computes_on_host);
   const planner::Schedule& schedule = scenario.schedules.front();
   const std::int64_t workers = scenario.workers.front();
   compared::Iteration out = compared::predicted(scenario, schedule, workers, imported.exchange_us);

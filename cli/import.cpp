@@ -70,6 +70,7 @@ std::string add_waiting(kineto::Imported& imported, std::optional<double> waitin
                                                   {.iteration_us = imported.iteration_us,
                                                    .exposed_us = imported.exposed_us,
                                                    .buckets = imported.buckets,
+                                                   .collectives_block = imported.computes_on_host,
                                                    .waiting_us = waiting_us});
   const double percent = 100 * (run.predicted_us / imported.iteration_us - 1);
   const std::string missing =

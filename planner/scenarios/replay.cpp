@@ -69,7 +69,9 @@ bool are_gradients(const core::Profile& profile, const std::vector<std::int64_t>
 }
 
 std::string schedule_of(const core::Profile& profile, Replay& replay,
-                        const std::vector<std::int64_t>& buckets) {
+                        const std::vector<std::int64_t>& buckets, bool collectives_block) {
+  if (replay.schedule == "fsdp" && collectives_block)
+    return R"({"name": "fsdp", "prefetch": 0, "scatters_in_flight": 0})";
   if (replay.schedule != "ddp" || !are_gradients(profile, buckets))
     return fmt::format("\"{}\"", replay.schedule);
   const planner::PlanFile plan = plan_of(profile, replay, buckets);
@@ -102,9 +104,9 @@ double computing_us(const core::Profile& profile) {
 }  // namespace
 
 Scenario repeated(const core::Profile& profile, const core::Network& network,
-                  const std::vector<std::int64_t>& buckets) {
+                  const std::vector<std::int64_t>& buckets, bool collectives_block) {
   Replay as_measured = suggested(network);
-  const std::string schedule = schedule_of(profile, as_measured, buckets);
+  const std::string schedule = schedule_of(profile, as_measured, buckets, collectives_block);
   return with_schedule(profile, network, schedule, as_measured.workers);
 }
 
@@ -113,7 +115,7 @@ Replay replay(core::Profile& profile, const std::optional<core::Network>& networ
   Replay out = network ? suggested(*network) : Replay{.schedule = "wfbp"};
   const bool is_alone = out.workers == 1;
   const core::Network used = is_alone ? core::Network{.name = "none", .link = core::Link{}} : *network;
-  const std::string schedule = schedule_of(profile, out, measured.buckets);
+  const std::string schedule = schedule_of(profile, out, measured.buckets, measured.collectives_block);
   profile.iteration->waiting_us = is_alone ? 0 : measured.waiting_us.value_or(0);
   planner::Metrics metrics = simulated(profile, used, schedule, out.workers);
   out.predicted_us = out.iteration_us = metrics.iteration_us;

@@ -19,6 +19,8 @@ struct MeasuredIteration {
   double iteration_us = 0;
   double exposed_us = 0;                   ///< of it, communication that no kernel hid, with waiting
   std::vector<std::int64_t> buckets = {};  ///< elements of its all-reduces, in their order
+  /// FSDP's collectives stop the worker that issues them, as over Gloo, instead of running beside compute.
+  bool collectives_block = false;
   /// Waiting for slower workers, where the traces of several say it. It becomes waiting_us of the profile.
   std::optional<double> waiting_us = std::nullopt;
 };
@@ -40,9 +42,9 @@ struct Replay {
 /// Returns a scenario that repeats the iteration of a trace, with the schedule that the collectives of its
 /// network suggest (fsdp or ddp) and on as many workers as took part. The buckets, the elements of its
 /// all-reduces in their order, are used with DDP instead of its rule if they add up to the gradients within 1
-/// %.
+/// %. FSDP's collectives stop the worker that issues them if `collectives_block`.
 Scenario repeated(const core::Profile& profile, const core::Network& network,
-                  const std::vector<std::int64_t>& buckets);
+                  const std::vector<std::int64_t>& buckets, bool collectives_block);
 
 /// Simulates an iteration as the collectives of the trace's network suggest (fsdp or ddp, on as many workers
 /// as took part), or on one worker without them. The buckets are used with DDP instead of its rule if they

@@ -443,7 +443,8 @@ Imported import_trace(const std::string& path, const traces::ImportOptions& opti
       .iteration_us = iterations.length,
       .computing_us = iterations.layers + std::max(0.0, iterations.optimizer - iterations.optimizer_wait),
       .exchange_us = iterations.exchange,
-      .exposed_us = iterations.exposed()};
+      .exposed_us = iterations.exposed(),
+      .computes_on_host = computes_on_host(trace)};
   if (assumed.backward)
     forget_host(out.profile);
   else

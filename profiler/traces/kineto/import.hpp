@@ -22,6 +22,7 @@ struct Imported {
   double exchange_us = 0;                  ///< of that, waits for all-to-alls and the like
   double exposed_us = 0;                   ///< of the iteration, communication that no kernel hid
   std::vector<std::int64_t> buckets = {};  ///< elements of an iteration's all-reduces, in their order
+  bool computes_on_host = false;           ///< operators on the CPU are its kernels
   std::vector<std::string> account = {};   ///< lines for a person
   std::vector<std::string> warnings = {};
   std::vector<std::string> curve_warnings = {};  ///< on the network

@@ -224,6 +224,18 @@ TEST_CASE("host kernels: FSDP2 over Gloo gathers and scatters, and several ranks
   const auto report = support::run_program({"import", folder});
   CHECK(report.exit_code == 0);
   CHECK(report.out.find("2 of 2 ranks") != std::string::npos);
+  const auto off = [&](bool collectives_block) {
+    core::Profile profile = imported.profile;
+    return std::abs(scenarios::replay(profile, imported.network,
+                                      {.iteration_us = imported.iteration_us,
+                                       .exposed_us = imported.exposed_us,
+                                       .collectives_block = collectives_block})
+                            .predicted_us /
+                        imported.iteration_us -
+                    1);
+  };
+  CHECK(imported.computes_on_host);
+  CHECK(off(true) < off(false));
 }
 
 TEST_CASE("host kernels: the operators of a job on a GPU are not taken for its kernels") {
