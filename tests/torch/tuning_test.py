@@ -20,7 +20,7 @@ sys.path[:0] = [str(ROOT / "python"), str(ROOT / "validate" / "torch")]
 import disturbance  # noqa: E402
 import suite  # noqa: E402
 import torch  # noqa: E402
-from fusewise.torch import prediction, report, sharding, trials, tuning  # noqa: E402
+from fusewise.torch import network, prediction, report, sharding, trials, tuning  # noqa: E402
 
 DEADLINE_S = 200
 SCRIPT = """
@@ -154,7 +154,8 @@ def check_units():
     def layer(name, forward, backward, *tensors):
         return {"name": name, "kind": "linear", "forward_us": forward, "backward_us": backward,
                 "tensors": [{"name": tensor, "elements": elements} for tensor, elements in tensors]}
-    profile = {"dtype": "float32", "layers": [
+    head = {"format": "fusewise.profile", "version": 1, "model": "m", "batch_size": 1, "device": "d", "origin": {"kind": "measured", "source": "s"}}
+    profile = {**head, "dtype": "float32", "layers": [
         layer("embed", 1, 2, ("embed.w", 10)), layer("a", 10, 20, ("a.w", 25)), layer("relu", 3, 4), layer("b", 5, 6, ("b.w", 50), ("b.b", 5)),
         layer("head", 7, 8, ("head.w", 100))]}
     costs = sharding.ShardingCosts({"all_gather": [[0, 50.0], [1000, 150.0]], "reduce_scatter": [[0, 60.0], [1000, 260.0]]},
@@ -162,10 +163,14 @@ def check_units():
     names = [["a.w"], ["b.w", "b.b"]]
     made = [(one["forward_us"], one["backward_us"], [t["name"] for t in one["tensors"]])
             for one in sharding.profile_of_units(profile, names, costs)["layers"]]
-    check("layers of units", made, [(1, 2, []), (10 + 3 + 200, 20 + 4 + 200 + 1200 + 80, ["a.w"]), (5 + 320, 6 + 320 + 1440 + 104, ["b.w", "b.b"]), (7, 8, [])])
+    check("layers of units", made, [(1, 2, []), (10 + 3 + 200, 20 + 4 + 200 + 1200, ["a.w"]), (5 + 320, 6 + 320 + 1440, ["b.w", "b.b"]), (7, 8, [])])
     job = prediction.Costs(profile, [[16, 5.0]], 2, 0.0)
     # 440 bytes: gathered in 50 + 44, scattered in 60 + 88; for both 540 and 1880 of work
     check("the root's parameters", sharding._root_us(job, costs, names), 94 + 148 + 540 + 1880)
+    # layers 3746, units' gathers twice 60 + 72, their scatters 80 + 104; a gather ahead is hidden by embed 1, a 72, head 8, b 60
+    one_by_one_us = 546 + 3200 + 2 * (60 + 72) + (80 + 104) + 2662
+    check("no gathers ahead", round(sharding.predict(job, costs, names, 0), 6), one_by_one_us)
+    check("one gather ahead", round(sharding.predict(job, costs, names, 1), 6), one_by_one_us - 1 - 72 - 8 - 60)
     check("no parameters of the root", sharding._root_us(job, costs, [*names, ["embed.w", "head.w"]]), 0.0)
     check("costs of a group", sharding._line([(30, 100, 330.0), (5, 100, 80.0)]), {"startup_us": 10.0, "us_per_byte": 0.3})
     check("the rest of a sharded job", (sharding.rest(50.0, 30.0, 40.0), sharding.rest(5.0, 30.0, 40.0)), (40.0, 0.0))
@@ -178,6 +183,14 @@ def check_units():
     except ValueError as refused:
         check("a job on a GPU", str(refused), "expected a process group on CPUs, got one on cuda")
     print("units of FSDP2 cost what their parts do, and only CPUs are timed")
+
+
+def check_small():
+    """What small all-reduces add to large ones stands for all small sizes, but no size is faster than the link, or slower than a larger one."""
+    curve = [[4096, 50.0], [65536, 900.0], [262144, 1000.0], [1048576, 4194.304]]
+    check("small all-reduces", network.with_small(curve, 200.0), [[4096, 200.0], [65536, 262.144], *curve[2:]])
+    check("dear small all-reduces", network.with_small(curve, 2000.0), [[4096, 1000.0], [65536, 1000.0], *curve[2:]])
+    print("small all-reduces take what they add to large ones")
 
 
 # ---- scripts
@@ -332,7 +345,9 @@ def main():
     check_missing()
     with tempfile.TemporaryDirectory() as folder:
         check_page(folder)
+    os.environ["FUSEWISE_PROGRAM"] = program
     check_units()
+    check_small()
     with tempfile.TemporaryDirectory() as folder:
         check_usage(folder, program)
     with tempfile.TemporaryDirectory() as folder:

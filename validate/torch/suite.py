@@ -188,8 +188,7 @@ def measure_sharding(train, model_name, costs, group):
 
 def predict_sharded(train, model_name, costs, measured):
     """FSDP2 by block and by layer, as it is: over Gloo it waits for each collective where it issues it. Then with all-gathers
-    under computing, one block ahead and two, and so in the best groups: those of a plan, which does not know that reduce-scatters block,
-    or runs of layers of about equal size."""
+    under computing, one block ahead and two, and so in the best groups: those of a plan, or runs of layers of about equal size."""
     from fusewise.torch import sharding
     model = train.MODELS[model_name]()
     of_parameter = {p: name for name, p in model.named_parameters()}

@@ -9,9 +9,9 @@ import torch
 import torch.distributed as dist
 
 _SMALLEST = 4096
+_SMALL = 2**16  # up to this size startup counts more than bytes
+_MATRIX = 256  # rows; its square takes about as long as a small layer
 _QUEUED_BYTES = 4 * 2**20
-_LARGE = 2**20
-_BESIDE_LARGE = 3  # small ones behind each large one
 _ENOUGH_S = 1.0  # for one size, where it takes longer than the fewest repetitions
 
 
@@ -76,8 +76,7 @@ def sizes_up_to(most: int) -> list[int]:
 
 def all_reduce_curve(group: Group, most_bytes: int, dtype: torch.dtype = torch.float32) -> list[list[float]]:
     """Bytes and microseconds of an all-reduce, from 4 KiB to the largest size. Small ones are timed several at once, as
-    buckets queue in a job: backends run more than one at a time, which hides a part of their startup. Beside a large one
-    more of it is hidden, and gradients of little size mostly have one for neighbour, so the smallest take what they add to that."""
+    buckets queue in a job: backends run more than one at a time, which hides a part of their startup."""
     def buffers(size: int, count: int) -> list[torch.Tensor]:
         elements = size // torch.empty(0, dtype=dtype).element_size()
         return [torch.ones(elements, dtype=dtype, device=group.device) for _ in range(count)]
@@ -85,18 +84,13 @@ def all_reduce_curve(group: Group, most_bytes: int, dtype: torch.dtype = torch.f
     def timed(size: int) -> float:
         queue = buffers(size, _together(size))
         return group.median_time(lambda: all_reduces(group, queue)) / len(queue)
-    sizes = sizes_up_to(most_bytes)
-    curve = [[size, timed(size)] for size in sizes]
-    if most_bytes < _LARGE:
-        return _rising(curve)
-    large = buffers(_LARGE, 4)
-    alone_us = group.median_time(lambda: all_reduces(group, large))
-    for point in curve:
-        if point[0] * _BESIDE_LARGE <= _LARGE // 4:
-            queue = [each for one in large for each in (one, *buffers(int(point[0]), _BESIDE_LARGE))]
-            added_us = (group.median_time(lambda: all_reduces(group, queue)) - alone_us) / (4 * _BESIDE_LARGE)
-            point[1] = min(point[1], max(added_us, curve[-1][1] * point[0] / curve[-1][0]))  # no faster than the link
-    return _rising(curve)
+    return _rising([[size, timed(size)] for size in sizes_up_to(most_bytes)])
+
+
+def with_small(curve: Sequence[Sequence[float]], small_us: float) -> list[list[float]]:
+    """The curve of a job in which an all-reduce of little size adds this time to large ones; no size is faster than the link."""
+    per_byte = curve[-1][1] / curve[-1][0]
+    return _rising([[size, max(small_us, size * per_byte) if size <= _SMALL else us] for size, us in curve])
 
 
 def _together(size: int) -> int:
@@ -110,8 +104,8 @@ def all_reduces(group: Group, buffers: Sequence[torch.Tensor]) -> None:
 
 
 def sharding_curves(group: Group, most_bytes: int) -> dict[str, list[list[float]]]:
-    """The same for all-gather and reduce-scatter of float32, by the bytes of the whole. Small ones are timed several in a row,
-    each waited for, as FSDP2 does."""
+    """The same for all-gather and reduce-scatter of float32, by the bytes of the whole. Each is waited for, as FSDP2 does, and
+    computing comes before it: it has taken the processor from the backend's threads, and ranks do not end it together."""
     # The older names warn since PyTorch 2.13.
     all_gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
     reduce_scatter = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
@@ -120,7 +114,15 @@ def sharding_curves(group: Group, most_bytes: int) -> dict[str, list[list[float]
         part = torch.ones(max(1, size // 4 // group.size), device=group.device)
         whole = torch.ones(part.numel() * group.size, device=group.device)
         count = _together(size)
-        return group.median_time(lambda: [collective(whole, part) for _ in range(count)]) / count
+
+        def run(is_sent: bool) -> None:
+            for _ in range(count):
+                torch.mm(matrix, matrix, out=product)
+                if is_sent:
+                    collective(whole, part)
+        return max(0.0, group.median_time(lambda: run(True)) - group.median_time(lambda: run(False))) / count
+    matrix = torch.ones(_MATRIX, _MATRIX, device=group.device)
+    product = torch.empty_like(matrix)
     sizes = sizes_up_to(most_bytes)
     return {
         "all_gather": _rising([[size, timed(size, lambda whole, part: all_gather(whole, part, group=group.process_group))]

@@ -142,17 +142,15 @@ def _line(points: Sequence[tuple[int, int, float]]) -> dict[str, float]:
 
 def predict(costs: Costs, sharding: ShardingCosts, names: Sequence[Sequence[str]], prefetch: int = 0) -> float:
     """An iteration, in microseconds, whose units hold the parameters of these names. The root's parameters are what is
-    left; they are gathered once, before everything, and scattered last. Reduce-scatters over Gloo block, so they are part of
-    the backward pass here."""
-    blocked = dataclasses.replace(sharding, curves={**sharding.curves, "reduce_scatter": [[0, 0.0], [costs.bytes, 0.0]]})
-    scenario = {**_scenario(costs, blocked), "profile": profile_of_units(costs.profile, names, sharding)}
+    left; they are gathered once, before everything, and scattered last."""
+    scenario = {**_scenario(costs, sharding), "profile": profile_of_units(costs.profile, names, sharding)}
     scenario["update"] = {"optimizer_us": sharding.rest_us + _root_us(costs, sharding, names)}
     scenario["schedules"] = [_schedule({"kind": "layers", "count": 1}, prefetch)]
     return fusewise.simulate(scenario).entries[0].iteration_us
 
 
 def plan(costs: Costs, sharding: ShardingCosts, prefetch: int = 0) -> Mapping[str, Any]:
-    """A plan of groups. What FSDP2 does for each of them is part of their collectives here, and reduce-scatters do not block."""
+    """A plan of groups. What FSDP2 does for each of them is part of their collectives here."""
     curves = {name: [[size, us + _at(cost, size)] for size, us in sharding.curves[name]]
               for name, cost in (("all_gather", sharding.gather), ("reduce_scatter", sharding.scatter))}
     asked = _scenario(costs, dataclasses.replace(sharding, curves=curves))
@@ -170,7 +168,8 @@ def module_names(model: nn.Module, found: Mapping[str, Any]) -> list[list[str]]:
 
 
 def _schedule(fusion: Any, prefetch: int) -> dict[str, Any]:
-    return {"pipeline": "sharded", "fusion": fusion, "prefetch": prefetch, "reshard_after_forward": True}
+    """Reduce-scatters over Gloo block."""
+    return {"pipeline": "sharded", "fusion": fusion, "prefetch": prefetch, "reshard_after_forward": True, "scatters_in_flight": 0}
 
 
 def _scenario(costs: Costs, sharding: ShardingCosts) -> dict[str, Any]:
@@ -204,8 +203,7 @@ def profile_of_units(profile: Mapping[str, Any], names: Sequence[Sequence[str]],
         size = _width(profile) * sum(t["elements"] for t in layer["tensors"])
         if size > 0:
             layer["forward_us"] += _at(sharding.gather, size)
-            layer["backward_us"] += (_at(sharding.gather, size) + _at(sharding.scatter, size)
-                                     + network.at(sharding.curves["reduce_scatter"], size))
+            layer["backward_us"] += _at(sharding.gather, size) + _at(sharding.scatter, size)
     return {**profile, "layers": list(layers.values())}
 
 

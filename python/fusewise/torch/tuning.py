@@ -24,7 +24,10 @@ from fusewise.torch.profiler import Profiler, tensors_in
 _WARM_UP = 3
 _PROFILED = 8
 _EXPLORED_ROUNDS = 8
-_BESIDE_BYTES = 2**20
+_LARGE_BYTES = 2**20
+_SMALL_BYTES = 4096
+_SMALL_ONES = 3  # behind each large one
+_BESIDE_ROUNDS = 6
 _MIB = 2**20
 
 
@@ -57,7 +60,7 @@ class Mode:
     """How an iteration runs."""
     run: nn.Module  # the wrapped model
     is_alone: bool = False  # no communication until backward has ended; then all gradients are averaged
-    beside: int = 0  # all-reduces that are under way during backward
+    beside: Sequence[torch.Tensor] = ()  # whose all-reduces are under way during backward
     profiler: Optional[Profiler] = None
 
 
@@ -98,7 +101,6 @@ class Tuning:
         self._current: Optional[Iteration] = None
         self._is_in_forward = False
         self._works: list[Any] = []
-        self._scratch = torch.zeros(1)
         self._flat = torch.zeros(sum(p.numel() for p in self.parameters), dtype=self.parameters[0].dtype,
                                  device=self.group.device)
         self.is_building = False  # a DistributedDataParallel of its own
@@ -181,8 +183,7 @@ class Tuning:
         for tensor in tensors_in(output):
             if tensor.requires_grad:
                 tensor.register_hook(backward_begins)
-        works = [dist.all_reduce(self._scratch, group=self.group.process_group, async_op=True)
-                 for _ in range(self._mode.beside)]
+        works = [dist.all_reduce(buffer, group=self.group.process_group, async_op=True) for buffer in self._mode.beside]
         self._current.forward_ended = time.perf_counter()
         self._works = works
 
@@ -253,7 +254,7 @@ class Tuning:
         elements = sum(p.numel() for p in self.parameters)
         curve = network.all_reduce_curve(self.group, elements * self.parameters[0].element_size(),
                                          self.parameters[0].dtype)
-        slowdowns = yield from self._slowdowns(curve, backward)
+        curve, *slowdowns = yield from self._beside_computing(curve, backward)
         scale = compute / (forward + backward)
         observed = prediction.with_ready_times(profiler.profile(type(self.ddp.module).__name__), profiler.gradients())
         profile = prediction.scaled(self.group.agree(observed), scale * forward, scale * backward)
@@ -280,17 +281,34 @@ class Tuning:
             points.append((buckets, max(0.0, computing - compute_us), max(0.0, behind - behind_us)))
         return tuple(_per_bucket_and_byte([(n, each[k]) for n, *each in points], whole) for k in (0, 1))
 
-    def _slowdowns(self, curve: list[list[float]], backward_us: float) -> Generator[Mode, Iteration, tuple[float, float]]:
-        """How much slower backward is beside all-reduces, and these beside it."""
-        size = min(_BESIDE_BYTES, int(curve[-1][0]))
-        self._scratch = torch.zeros(size // 4, device=self.group.device)
-        alone_us = self.group.median_time(lambda: network.all_reduces(self.group, [self._scratch] * 4)) / 4
-        count = 1 + int(self.group.slowest([1.5 * backward_us / alone_us])[0])
-        times = yield from self._run(Mode(self.ddp, is_alone=True, beside=count), 6, ("backward", "behind"))
-        beside_us, behind_us = (statistics.median(values[1:]) for values in times)
-        took_us = beside_us + behind_us
-        lost = min(0.9, max(0.0, (took_us - count * alone_us) / beside_us))  # share of the time beside backward
-        return max(0.0, beside_us / backward_us - 1), lost / (1 - lost)
+    def _beside_computing(self, curve: list[list[float]], backward_us: float
+                          ) -> Generator[Mode, Iteration, tuple[list[list[float]], float, float]]:
+        """The curve with small all-reduces as they are beside computing, which takes processors from them, and between large
+        ones, which hide a part of their startup; how much slower backward is beside large ones, and these beside it."""
+        size = min(_LARGE_BYTES, int(curve[-1][0]))
+        large, small = (torch.zeros(bytes_ // 4, device=self.group.device) for bytes_ in (size, _SMALL_BYTES))
+        kinds = [[large], [large, *[small] * _SMALL_ONES]]
+        (count, alone, beside, together), (*_, mixed) = yield from self._beside(kinds, backward_us)
+        lost = min(0.9, max(0.0, count * (together - alone) / beside))  # share of the time beside backward
+        slowdown = lost / (1 - lost)
+        if size == _LARGE_BYTES:
+            curve = network.with_small(curve, (mixed - together) / _SMALL_ONES / (1 + slowdown))
+        return curve, max(0.0, beside / backward_us - 1), slowdown
+
+    def _beside(self, kinds: Sequence[Sequence[torch.Tensor]], backward_us: float
+                ) -> Generator[Mode, Iteration, list[tuple[int, float, float, float]]]:
+        """For each list of buffers, in turns, so that drifts cancel: all-reduces of all of them are queued during backward, again
+        and again, and last somewhat longer. How often, what one time takes alone, backward beside them, and one time beside backward."""
+        alone_us = [self.group.median_time(lambda: network.all_reduces(self.group, [*buffers] * 4)) / 4 for buffers in kinds]
+        counts = [1 + int(each) for each in self.group.slowest([1.5 * backward_us / each for each in alone_us])]
+        rows: list[list[tuple[float, float]]] = [[] for _ in kinds]
+        for number in range(_BESIDE_ROUNDS + 1):
+            for row, buffers, count in zip(rows, kinds, counts):
+                mode = Mode(self.ddp, is_alone=True, beside=[*buffers] * count)
+                (backward,), (behind,) = yield from self._run(mode, 1, ("backward", "behind"))
+                if number > 0:
+                    row.append((backward, (backward + behind) / count))
+        return [(count, alone, *map(statistics.median, zip(*row))) for count, alone, row in zip(counts, alone_us, rows)]
 
     def _candidates(self, costs: Costs) -> tuple[list[Setting], Any]:
         """The default first, then the plan and the two best single caps, by prediction."""
