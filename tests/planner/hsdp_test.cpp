@@ -51,9 +51,12 @@ std::string between(const Scene& scene, const std::string& schedule) {
 }
 
 // Between two nodes an all-reduce of half of a layer takes 2 x 2 us and M/2 x 0.1 us: 8 us of layer 2, 6 us
-// of layer 1. compute          F1      F2    B2   B1 inside     [ G2 ][ G1    ]    [g2] [ S1 ][ S2 ] [ G2
-// ]... between                                  [ A1     ][ A2    ]
-//            0    3        8   11   15    20   23   28      34
+// of layer 1. Of the next iteration the first gather is shown.
+//
+// compute    F1   F2-B2--B1---
+// inside  G2-G1---   g2- S1---S2-           G2-
+// between                     A1------A2----
+// us      0         10        20        30
 TEST_CASE("hsdp: shares are summed over the nodes under the next reduce-scatter, then all may be gathered") {
   const Scene scene(two_layers(), nodes_of(2, kInside, kBetween, false), 4, {.iterations = 2});
   support::check_run(hsdp(), scene,
