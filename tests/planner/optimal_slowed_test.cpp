@@ -49,7 +49,7 @@ Time best_simulated(const FusionRequest& request) {
 /// Calls `look` with random scenes, each under every pipeline.
 template <typename Look>
 void for_each_slowed(std::uint32_t first_seed, std::uint32_t seeds, bool decodes, Look look) {
-  for (std::uint32_t seed = first_seed; seed < first_seed + seeds; ++seed) {
+  for (std::uint32_t seed = first_seed; seed < first_seed + support::seeds(seeds); ++seed) {
     CAPTURE(seed);
     Random random(seed);
     const Overlap overlap = sampled_overlap(random);

@@ -43,7 +43,7 @@ Offer a_selective_compressor(Random& random, const PipelineCase& pipeline) {
 /// Calls `look` with small scenes on networks of every kind, each under every pipeline.
 template <typename Look>
 void for_each_scene(std::uint32_t first_seed, std::uint32_t seeds, std::uint32_t max_tensors, Look look) {
-  for (std::uint32_t seed = first_seed; seed < first_seed + seeds; ++seed) {
+  for (std::uint32_t seed = first_seed; seed < first_seed + support::seeds(seeds); ++seed) {
     CAPTURE(seed);
     Random random(seed);
     const auto scene = small_scene(random, max_tensors, NetworkKind{seed % support::kNetworkKinds});
@@ -110,7 +110,7 @@ Simulated best_simulated(const Scene& scene, Schedule schedule) {
 
 TEST_CASE(
     "optimal: under every pipeline no other grouping is simulated to be faster or as fast and simpler") {
-  for (std::uint32_t seed = 0; seed < 400; ++seed) {
+  for (std::uint32_t seed = 0; seed < support::seeds(400); ++seed) {
     CAPTURE(seed);
     Random random(seed);
     Conditions conditions = support::random_conditions(random);
@@ -207,7 +207,7 @@ std::vector<std::string> other_fusions() {
 }
 
 TEST_CASE("optimal: no other kind of fusion ever gives a shorter iteration, whatever the conditions") {
-  for (std::uint32_t seed = 0; seed < 150; ++seed) {
+  for (std::uint32_t seed = 0; seed < support::seeds(150); ++seed) {
     CAPTURE(seed);
     Random random(seed);
     const core::Profile profile = support::random_profile(random, 12);

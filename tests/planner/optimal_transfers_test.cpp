@@ -42,7 +42,7 @@ Offer both(Random& random, const PipelineCase& pipeline) {
 
 void check_all_optimal(std::uint32_t first_seed, std::uint32_t seeds, std::uint32_t max_tensors,
                        Offer (*offer)(Random&, const PipelineCase&)) {
-  for (std::uint32_t seed = first_seed; seed < first_seed + seeds; ++seed) {
+  for (std::uint32_t seed = first_seed; seed < first_seed + support::seeds(seeds); ++seed) {
     CAPTURE(seed);
     Random random(seed);
     const auto scene = small_scene(random, max_tensors, NetworkKind{seed % support::kNetworkKinds});
