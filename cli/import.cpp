@@ -60,9 +60,11 @@ std::string parts_table(const kineto::Imported& imported, const scenarios::Repla
   return core::aligned(std::move(rows), {0});
 }
 
-/// Predicts the iteration that was measured, and warns if the difference is large. What is missing becomes
-/// waiting for slower workers in the profile, unless the traces of several ranks tell how long that is.
-std::string add_waiting(kineto::Imported& imported, std::optional<double> waiting_us) {
+/// Predicts the iteration that was measured, and adds a warning if the difference is large. What is missing
+/// becomes waiting for slower workers in the profile, unless the traces of several ranks tell how long that
+/// is.
+std::string add_waiting(kineto::Imported& imported, std::optional<double> waiting_us,
+                        std::vector<std::string>& warnings) {
   constexpr double kLargePercent = 5;
   if (!imported.profile.iteration) return "";
   if (waiting_us) waiting_us = std::min(*waiting_us, imported.exposed_us);
@@ -79,8 +81,8 @@ std::string add_waiting(kineto::Imported& imported, std::optional<double> waitin
                         ms(run.added_waiting_us))
           : "";
   if (std::abs(percent) > kLargePercent)
-    print_warnings({{fmt::format("the predicted iteration differs from the measured one by {:+.1f} %{}",
-                                 percent, missing)}});
+    warnings.push_back(fmt::format("the predicted iteration differs from the measured one by {:+.1f} %{}",
+                                   percent, missing));
   const std::string buckets = run.buckets > 0 ? fmt::format(", with the trace's {} bucket{}", run.buckets,
                                                             run.buckets == 1 ? "" : "s")
                                               : "";
@@ -102,6 +104,7 @@ struct OfRanks {
   std::optional<core::Network> network = {};  ///< from last arrival to last end
   std::vector<std::string> curve_warnings = {};
   std::optional<double> waiting_us = {};  ///< exposed, for slower workers, in an iteration
+  std::vector<std::string> warnings = {};
 };
 
 /// Imports the trace of one rank.
@@ -117,9 +120,11 @@ void import_kineto(const Options& options, const traces::ImportOptions& import_o
   if (!options.network.empty() && !imported.network)
     throw core::InputError(fmt::format(
         "{}: /: expected NCCL kernels of known sizes, to write a network, got none", core::one_line(trace)));
-  print_warnings(imported.warnings);
-  print_warnings(imported.curve_warnings);
-  const std::string comparison = add_waiting(imported, of_ranks.waiting_us);
+  std::vector<std::string> warnings = std::move(of_ranks.warnings);
+  for (const auto* more : {&imported.warnings, &imported.curve_warnings})
+    warnings.insert(warnings.end(), more->begin(), more->end());
+  const std::string comparison = add_waiting(imported, of_ranks.waiting_us, warnings);
+  print_warnings(warnings);  // nothing after this finds fault with the trace
   std::vector<core::FileText> files;
   if (!options.output.empty()) files.push_back({options.output, profile_text(imported.profile)});
   if (!options.network.empty()) files.push_back({options.network, network_text(*imported.network)});
@@ -165,13 +170,16 @@ void import_job(const Options& options, const traces::ImportOptions& import_opti
   const ranks::Report report = ranks::make_report(read_ranks(recordings, options.step));
   const ranks::RankTrace& chosen = trace_of(report, options.rank);
   OfRanks measured = of_ranks(options, report, chosen);
-  print_warnings(report.warnings);
   if (!options.output.empty()) {
+    measured.warnings = report.warnings;
     import_kineto(options, import_options, chosen.path, std::move(measured));
-  } else if (measured.network) {
-    print_warnings(measured.curve_warnings);
-    core::write_files({{options.network, network_text(*measured.network)}});
-    if (!options.json) print(summary(*measured.network) + '\n');
+  } else {
+    print_warnings(report.warnings);
+    if (measured.network) {
+      print_warnings(measured.curve_warnings);
+      core::write_files({{options.network, network_text(*measured.network)}});
+      if (!options.json) print(summary(*measured.network) + '\n');
+    }
   }
   print(options.json ? report_json(report) : report_text(report));
 }

@@ -102,9 +102,9 @@ void write_files(const std::vector<FileText>& files) {
   std::vector<StagedFile> staged;
   for (const FileText& each : files)
     if (!is_special(each.file)) staged.emplace_back(each.file, each.text);
-  for (StagedFile& each : staged) each.rename();
-  for (const FileText& each : files)
+  for (const FileText& each : files)  // first, as writing may still fail here, and renaming hardly
     if (is_special(each.file)) write_special(each.file, each.text);
+  for (StagedFile& each : staged) each.rename();
 }
 
 }  // namespace core

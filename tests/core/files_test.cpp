@@ -169,6 +169,14 @@ std::string why_unreadable(const std::filesystem::path& file) {
   return "read";
 }
 
+TEST_CASE("files: where a device is full, no file that is written with it appears") {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("/dev/full", folder / "full");
+  CHECK_THROWS_AS(write_files({{folder / "a", "x"}, {folder / "full", "x"}, {folder / "b", "x"}}),
+                  EnvironmentError);
+  CHECK(folder.count() == 1);
+}
+
 TEST_CASE("files: what cannot be read is refused with the reason") {
   const TemporaryFolder folder;
   CHECK(why_unreadable(folder / "none") == "No such file or directory");

@@ -394,7 +394,7 @@ def named_outputs(words):
     """Files that the command line asks for, changed words included."""
     out = set()
     for option, value in zip(words, words[1:]):
-        if option in ("-o", "--output", "--timeline", "--network", "--output-folder"):
+        if option in ("-o", "--output", "--plot", "--timeline", "--network", "--output-folder"):
             out |= {value, value + ".partial", value + ".prediction"}
     return out
 
