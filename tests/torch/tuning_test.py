@@ -256,7 +256,8 @@ def check_refused(folder, program):
              ("", "pass", 20, 1, "before all was measured"))
     for arguments, before, steps, code, words in cases:
         done = run(folder, program, SCRIPT.format(arguments=arguments, steps=steps, before=before))
-        check(f"exit code where {words!r}", done.returncode, code)
+        if done.returncode != code:
+            fail(f"exit code where {words!r}: got {done.returncode}, expected {code}: {done.stderr}")
         said = [line for line in done.stderr.splitlines() if line.startswith("fusewise torch: ")]
         if len(said) != 1 or words not in said[0]:
             fail(f"expected one line with {words!r}, got {done.stderr}")

@@ -12,6 +12,8 @@ import sys
 import time
 from typing import Any, Mapping, NoReturn, Optional, Sequence
 
+_FOR_FIRST_RANK_S = 5
+
 _EXAMPLE = """A script that wraps its model in DistributedDataParallel needs no change. Under torchrun, and wherever RANK and
 WORLD_SIZE are set, start it as `python -m fusewise.torch train.py`. After about 100 iterations the script is stopped, unless
 it is to go on.
@@ -118,8 +120,17 @@ def _run_rank(given: argparse.Namespace) -> int:
             raise _Stop
 
     def fail(code: int, why: Any) -> int:
-        if not dist.is_available() or not dist.is_initialized() or dist.get_rank() == 0:
+        """The first rank says why. The others, whose end would break its connections, let it go first; and none waits for
+        threads of the process group, which may wait for other ranks."""
+        has_group = dist.is_available() and dist.is_initialized()
+        if has_group and dist.get_rank() > 0:
+            time.sleep(_FOR_FIRST_RANK_S)
+        else:
             print(f"fusewise torch: {why}", file=sys.stderr)
+        if has_group:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
         return code
 
     sys.argv = [given.script, *given.arguments]
