@@ -239,7 +239,8 @@ class MemoryBound::Search {
     state.reduced = std::max(state.reduced, unit(end - 1).ready + state.delay) + own.reduce;
   }
 
-  /// What is kept from forward to backward, up to this unit, is held at once in between.
+  /// Whether the memory is enough between forward and backward, when all that is kept up to this unit is
+  /// there.
   bool holds_kept(std::size_t end) const {
     const std::int64_t at_end =
         bound_.all_activations_ + (bound_.accumulates_ ? unit(count_).before.gradients : 0);
