@@ -24,6 +24,7 @@ from torch import nn  # noqa: E402
 
 import fusewise.torch  # noqa: E402
 from fusewise.torch.plans import _ddp_plan, _groups, takes_lists  # noqa: E402
+from two_ranks import end_rank  # noqa: E402
 
 DEADLINE_S = 300
 
@@ -267,6 +268,7 @@ def run_rank(rank, store, plans):
         check_sharded(rank)
         check_sharding_costs(rank)
     dist.destroy_process_group()
+    end_rank()
 
 
 def check_wrapped():

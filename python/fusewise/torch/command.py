@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import os
 import pathlib
 import re
@@ -93,6 +94,14 @@ def _spawn(count: int, words: list[str]) -> int:
 # ---- one rank
 
 
+def _end(code: int) -> NoReturn:
+    """Ends a rank without waiting for threads of its process group. They outlive destroy_process_group(), may wait for
+    other ranks, and may still run Python, which would end the process with a signal once the interpreter goes down."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
 class _Stop(BaseException):
     """Ends a script whose measurement is done."""
 
@@ -120,17 +129,14 @@ def _run_rank(given: argparse.Namespace) -> int:
             raise _Stop
 
     def fail(code: int, why: Any) -> int:
-        """The first rank says why. The others, whose end would break its connections, let it go first; and none waits for
-        threads of the process group, which may wait for other ranks."""
+        """The first rank says why. The others, whose end would break its connections, let it go first."""
         has_group = dist.is_available() and dist.is_initialized()
         if has_group and dist.get_rank() > 0:
             time.sleep(_FOR_FIRST_RANK_S)
         else:
             print(f"fusewise torch: {why}", file=sys.stderr)
         if has_group:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(code)
+            _end(code)
         return code
 
     sys.argv = [given.script, *given.arguments]
@@ -157,4 +163,7 @@ def _run_rank(given: argparse.Namespace) -> int:
                        "measured; let it run longer")
     if dist.is_initialized():
         dist.destroy_process_group()
+        if not given.go_on:
+            atexit._run_exitfuncs()
+            _end(0)
     return 0
