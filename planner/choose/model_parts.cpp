@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "planner/graph/lowered.hpp"
+
 namespace planner {
 
 using core::CollectiveKind;
@@ -128,6 +130,15 @@ std::vector<Time> min_mix(const IterationSpec& spec, CollectiveKind kind, double
     const auto channel = static_cast<double>(transfer.time(kind, payload).count());
     return Time(static_cast<std::int64_t>(coding * code + (1 - coding) * channel));
   });
+}
+
+std::vector<Time> forward_and_updates(const IterationSpec& spec) {
+  const Workload& workload = spec.workload;
+  std::vector<Time> out(workload.gradients.size() + 1);
+  for (std::uint32_t cut = 1; cut < out.size(); ++cut)
+    out[cut] = forward_from(workload, workload.gradients[cut - 1].layer) +
+               group_update(workload, spec.extras, 0, cut);
+  return out;
 }
 
 std::vector<Time> min_encoding_before(const IterationSpec& spec) {

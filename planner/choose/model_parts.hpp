@@ -37,6 +37,25 @@ std::vector<sim::Time> min_mix(const IterationSpec& spec, core::CollectiveKind k
 /// When each gradient is ready: individually, or when backward has ended.
 std::vector<sim::Time> ready_times(const Workload& workload, bool after_backward);
 
+/// By cut: the time from the first layer of the last group before it to the end of forward, including the
+/// updates of all groups before it.
+std::vector<sim::Time> forward_and_updates(const IterationSpec& spec);
+
+/// The time until backward and the reduce-scatters have ended, and the time after that; excludes LARS between
+/// them.
+struct Phases {
+  sim::Time drained{};
+  sim::Time forward{};
+
+  sim::Time sum(const IterationSpec& spec) const { return drained + spec.extras.lars + forward; }
+
+  /// How long each phase may be in an iteration of `value` if these are the least.
+  Phases longest(const IterationSpec& spec, sim::Time value) const {
+    const sim::Time both = value - spec.extras.lars;
+    return {.drained = both - forward, .forward = both - drained};
+  }
+};
+
 /// A channel that transfers groups in order, each when its last gradient is ready and its tick has come.
 /// Times count from the start of backward.
 class Channel {

@@ -7,7 +7,6 @@
 
 #include "planner/choose/iteration_models.hpp"
 #include "planner/choose/model_parts.hpp"
-#include "planner/graph/lowered.hpp"
 
 namespace planner {
 namespace {
@@ -36,12 +35,8 @@ class TwoPhaseProblem {
       : spec_(spec),
         overlap_gather_(overlap_gather),
         scatter_(spec, CollectiveKind::reduce_scatter, false),
-        compute_(spec.workload.gradients.size() + 1) {
-    const Workload& workload = spec.workload;
-    for (std::uint32_t cut = 1; overlap_gather && cut <= count(); ++cut)
-      compute_[cut] = forward_from(workload, workload.gradients[cut - 1].layer) +
-                      group_update(workload, spec.extras, 0, cut);
-  }
+        compute_(overlap_gather ? forward_and_updates(spec)
+                                : std::vector<Time>(spec.workload.gradients.size() + 1)) {}
 
   void prepare_bounds() {
     scatter_.prepare_bounds();
@@ -116,29 +111,15 @@ class TwoPhaseProblem {
   State latest_end(const State& state, Time /*value*/) const { return greatest(phases(state, count())); }
 
   /// Each phase is as long as the minimum of the other allows.
-  State greatest_end(Time value) const {
-    const Phases min = phases(start(), 0);
-    const Time both = value - spec_.extras.lars;
-    return greatest({.drained = both - min.forward, .forward = both - min.drained});
-  }
+  State greatest_end(Time value) const { return greatest(phases(start(), 0).longest(spec_, value)); }
 
-  Time bound(const State& state, std::uint32_t cut) const {
-    const Phases min = phases(state, cut);
-    return min.drained + spec_.extras.lars + min.forward;
-  }
+  Time bound(const State& state, std::uint32_t cut) const { return phases(state, cut).sum(spec_); }
 
  private:
   static constexpr std::size_t kScattered = 0;
   static constexpr std::size_t kGathering = 1;
   static constexpr std::size_t kEncoded = 2;
   static constexpr std::size_t kDecoding = 3;
-
-  /// The time until backward and the reduce-scatters have ended, and the time after that; excludes LARS
-  /// between them.
-  struct Phases {
-    Time drained{};
-    Time forward{};
-  };
 
   /// Lower bounds of the phases, from a prefix on.
   Phases phases(const State& state, std::uint32_t cut) const {
@@ -181,8 +162,7 @@ class TwoPhaseProblem {
   const IterationSpec& spec_;
   bool overlap_gather_;
   Channel scatter_;
-  std::vector<Time> compute_;  // by cut: from the last group's first layer to the end of forward, including
-                               // updates
+  std::vector<Time> compute_;        // forward_and_updates()
   std::vector<Time> min_gathering_;  // by cut: from there on
   std::vector<Time> min_encoding_;   // by cut: from there on
   std::vector<Time> min_decoding_;   // by cut: from there on

@@ -11,7 +11,6 @@
 
 #include "planner/choose/iteration_models.hpp"
 #include "planner/choose/model_parts.hpp"
-#include "planner/graph/lowered.hpp"
 
 namespace planner {
 namespace {
@@ -37,12 +36,7 @@ class WaitingProblem {
   explicit WaitingProblem(const IterationSpec& spec)
       : spec_(spec),
         scatter_(spec, CollectiveKind::reduce_scatter, false),
-        compute_(spec.workload.gradients.size() + 1) {
-    const Workload& workload = spec.workload;
-    for (std::uint32_t cut = 1; cut <= count(); ++cut)
-      compute_[cut] = forward_from(workload, workload.gradients[cut - 1].layer) +
-                      group_update(workload, spec.extras, 0, cut);
-  }
+        compute_(forward_and_updates(spec)) {}
 
   void prepare_bounds() {
     scatter_.prepare_bounds();
@@ -97,28 +91,14 @@ class WaitingProblem {
   State latest_end(const State& state, Time /*value*/) const { return greatest(phases(state, count())); }
 
   /// Each phase is as long as the minimum of the other allows.
-  State greatest_end(Time value) const {
-    const Phases min = phases(start(), 0);
-    const Time both = value - spec_.extras.lars;
-    return greatest({.drained = both - min.forward, .forward = both - min.drained});
-  }
+  State greatest_end(Time value) const { return greatest(phases(start(), 0).longest(spec_, value)); }
 
-  Time bound(const State& state, std::uint32_t cut) const {
-    const Phases min = phases(state, cut);
-    return min.drained + spec_.extras.lars + min.forward;
-  }
+  Time bound(const State& state, std::uint32_t cut) const { return phases(state, cut).sum(spec_); }
 
  private:
   static constexpr std::size_t kScattered = 0;  ///< when the reduce-scatters end
   static constexpr std::size_t kGathering = 1;  ///< A
   static constexpr std::size_t kComputing = 2;  ///< B
-
-  /// The time until backward and the reduce-scatters have ended, and the time after that; excludes LARS
-  /// between them.
-  struct Phases {
-    Time drained{};
-    Time forward{};
-  };
 
   /// Lower bounds of the phases, from a prefix on: each further all-gather comes after the one before, and
   /// so does all compute.
@@ -148,8 +128,7 @@ class WaitingProblem {
 
   const IterationSpec& spec_;
   Channel scatter_;
-  std::vector<Time> compute_;  // by cut: from the last group's first layer to the end of forward, including
-                               // updates
+  std::vector<Time> compute_;        // forward_and_updates()
   std::vector<Time> min_gathering_;  // by cut: from there on
 };
 
