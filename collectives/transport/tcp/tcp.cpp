@@ -91,6 +91,7 @@ struct Peer {
   bool has_left = false;
   bool is_open = false;   ///< more may arrive
   bool is_stuck = false;  ///< its socket accepts no more bytes for now
+  bool is_long = false;   ///< a long message has begun to arrive
 };
 
 /// The message for which somebody waits.
@@ -209,7 +210,7 @@ class Tcp::Links {
         throw TransportError(fmt::format("rank {} has waited {:g} s for a message (tag {}) from {}{}", rank_,
                                          seconds(options_.deadline), tag, named(from), delay_text(wait)));
       awaited_ = awaited;
-      if (peers_[from].is_held) wake();
+      if (peers_[from].is_held || peers_[from].is_long) wake();
       changed_.wait_until(lock, end);
       awaited_.reset();
     }
@@ -485,6 +486,9 @@ class Tcp::Links {
     peer.is_held = peer.room == 0;
     if (peer.is_held && is_awaited && peer.is_open && !inbox_.contains({rank, awaited_->tag}))
       lose(rank, fmt::format("it has sent {} bytes that nobody has asked for", held));
+    if (!is_awaited || !peer.is_open || !peer.incoming.has_header()) return;
+    // the header may have come before anybody asked for the message
+    if (const std::string fault = fault_of(peer.incoming.header, rank); !fault.empty()) lose(rank, fault);
   }
 
   void sleep(Clock::time_point until) {
@@ -561,11 +565,13 @@ class Tcp::Links {
         lose(rank, fault);
         return false;
       }
+      peer.is_long = true;
     }
     if (!incoming.is_complete()) return true;
     Incoming whole = std::exchange(incoming, {});
     peer.room -= std::min(peer.room, kMessageCost);
     const std::scoped_lock lock(mutex_);
+    peer.is_long = false;
     deliver(rank, std::move(whole));
     return peer.is_open;
   }

@@ -328,6 +328,17 @@ TEST_CASE("tcp: a message longer than what is expected is refused, a long one be
       },
       patient());
   CHECK(contains(early, "it sent a message of 2000000 bytes (tag 7) where at most 1999999 were expected"));
+  const std::string before = said_to(
+      [](const transport::Descriptor& socket) {
+        say(socket, {.kind = 1, .tag = 1, .bytes = 0});
+        say(socket, {.kind = 1, .tag = 7, .bytes = 2'000'000});
+      },
+      [](Tcp& end) {
+        (void)end.recv(1, 1);  // mostly the long message has begun by then
+        (void)end.recv(1, 7, 1'999'999);
+      },
+      patient());
+  CHECK(contains(before, "it sent a message of 2000000 bytes (tag 7) where at most 1999999 were expected"));
 }
 
 TEST_CASE("tcp: what nobody asks for waits with its sender, and is not lost") {
