@@ -206,7 +206,7 @@ def run(folder, program, script, *words):
 
 def check_script(folder, program):
     import torch
-    script = SCRIPT.format(arguments="", steps=90, before="pass")
+    script = SCRIPT.format(arguments="", steps=110, before="pass")
     done = run(folder, program, script, "--go-on")
     if done.returncode != 0:
         fail(f"exit code {done.returncode}: {done.stderr}")

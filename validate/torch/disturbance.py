@@ -1,7 +1,7 @@
 """Whether a run was disturbed: by other processes, by other virtual machines, or, whatever the cause, visibly in its own iterations.
 
-A fixed loop beside the run says little: on virtual machines whose processors share cores it takes one time or twice that, by what
-else runs there, and that may be the job's own other rank.
+A virtual machine may compute slower for minutes without a trace in its own counters. Fixed work on all processors, before and
+after a run, shows that; beside the run it would say little, as processors may share cores with the job's own ranks.
 """
 import bisect
 import math
@@ -14,6 +14,7 @@ import time
 MOST_ELSEWHERE = 0.05  # of all processors' time: other processes, and time that the hypervisor gave to others
 MOST_SPREAD = 0.10  # between the quarters of the iterations, as a share of their median
 MOST_DRIFT = 0.05  # between the medians of the first and the second half of them
+MOST_SPEED = 0.08  # between fixed work beside calibration and beside a run
 MIN_SECONDS = 4.0  # of all iterations: the processors' times are known at moments that are a second apart
 MIN_ITERATIONS = 12  # quarters and halves of fewer are single iterations
 _PERIOD_S = 1.0  # a sample takes ten milliseconds
@@ -59,6 +60,25 @@ class Watch:
         ticks = sum(max(0, after[1] - before[1]) + after[2] - before[2]
                     for before, after in zip(self._samples[first:last], self._samples[first + 1:last + 1]))
         return ticks / (_TICKS_PER_S * os.cpu_count() * (moments[last] - moments[first]))
+
+
+def fixed_work_us():
+    """The median time of a matrix product on all processors, over a second."""
+    import torch  # only the suite of PyTorch's jobs asks for this
+    torch.set_num_threads(os.cpu_count())
+    one, other, out = torch.ones(768, 768), torch.ones(768, 768), torch.empty(768, 768)
+    took = []
+    end = time.perf_counter() + 1.0
+    while time.perf_counter() < end:
+        began = time.perf_counter()
+        torch.mm(one, other, out=out)
+        took.append(1e6 * (time.perf_counter() - began))
+    return statistics.median(took)
+
+
+def speed_change(work_us, other_us):
+    """How much longer the fixed work took at the slowest moment than at the fastest, of two lists of moments."""
+    return max(*work_us, *other_us) / min(*work_us, *other_us) - 1
 
 
 def _ticks_of(pid):

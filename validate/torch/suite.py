@@ -79,9 +79,7 @@ def calibrate(arguments):
         def _measure(self):
             yield from self._run(Mode(self.ddp), 3)
             costs = yield from self._costs()
-            bare = yield from self._run(Mode(self.ddp, is_alone=True), 8, ("compute", "behind"))
-            compute, behind = map(statistics.median, bare)
-            halves = yield from self._copies(compute, behind, default_hooks.fp16_compress_hook)
+            halves = yield from self._copies(default_hooks.fp16_compress_hook)
             curve = network.all_reduce_curve(self.group, costs.bytes // 2, torch.float16)
             self.found = costs, halves, curve
             raise Done
@@ -273,6 +271,17 @@ class Case:
         return predicted_us / self.measured_us - 1
 
 
+def disturbed(found):
+    """Why nothing is judged against these predictions, in words; nothing where it is."""
+    out = []
+    if found["elsewhere"] > disturbance.MOST_ELSEWHERE:
+        out.append(f"others took {100 * found['elsewhere']:.0f} % in calibration")
+    change = disturbance.speed_change(found["work_us"], found["work_us"])
+    if change > disturbance.MOST_SPEED:
+        out.append(f"fixed work took {100 * change:.0f} % longer at one end of calibration than at the other")
+    return out
+
+
 class JobRun:
     """The namespaces of a job, its frozen predictions, and its cases."""
 
@@ -281,7 +290,7 @@ class JobRun:
         self.frozen = pathlib.Path(folder, "predictions.json")
         os.makedirs(folder, exist_ok=True)
         self.lab = ddp_job.Lab(arguments.program, folder, True, job.ranks, job.rate)
-        self.disturbed = []
+        self.disturbed, self.work_us = [], []
         if self.lab.why_not:
             self.close()
             raise Failed(self.lab.why_not)
@@ -294,24 +303,34 @@ class JobRun:
         done once more, before any strategy runs."""
         if not self.frozen.exists():
             self.frozen.write_text(json.dumps(self.measured()))
-            if json.loads(self.frozen.read_text())["elsewhere"] > disturbance.MOST_ELSEWHERE:
+            if disturbed(json.loads(self.frozen.read_text())):
                 self.frozen.write_text(json.dumps(self.measured()))
         found = json.loads(self.frozen.read_text())
-        elsewhere = found["elsewhere"]
-        self.disturbed = [f"others took {100 * elsewhere:.0f} % in calibration"] if elsewhere > disturbance.MOST_ELSEWHERE else []
+        self.disturbed, self.work_us = disturbed(found), found["work_us"]
         return [Case(self.job, strategy, predicted, found["null_us"].get(strategy), [], []) for strategy, predicted in
                 found["predicted_us"].items()]
 
     def measured(self):
         new = pathlib.Path(str(self.frozen) + ".new")
+        before_us = disturbance.fixed_work_us()
         watch = run_ranks(self.arguments, self.job, self.lab, [], "--predictions", str(new))
-        return {**json.loads(new.read_text()), "elsewhere": watch.elsewhere()}
+        return {**json.loads(new.read_text()), "elsewhere": watch.elsewhere(), "work_us": [before_us, disturbance.fixed_work_us()]}
+
+    def await_speed(self):
+        """Waits for the machine to compute as fast as beside calibration, for a minute at most; returns the time of fixed work."""
+        for _ in range(15):
+            work_us = disturbance.fixed_work_us()
+            if disturbance.speed_change([work_us], self.work_us) <= disturbance.MOST_SPEED:
+                break
+            time.sleep(3)
+        return work_us
 
     def run(self, case):
         times = os.path.join(self.folder, f"{case.strategy.partition(':')[0].replace('/', '-')}.times.json")
         strategy, _, prefetch = case.strategy.partition("/")
         iteration_us = case.measured_us if case.iterations_us else case.predicted_us  # a run that is repeated
         steps = WARM_UP + disturbance.enough_iterations(iteration_us, self.arguments.steps)
+        work_us = [self.await_speed()]
         try:
             watch = run_ranks(self.arguments, self.job, self.lab, ["--model", self.job.model, "--strategy", strategy, "--prefetch",
                                                                    prefetch or "0", "--steps", str(steps), "--times", times])
@@ -322,7 +341,10 @@ class JobRun:
         ends = ends[WARM_UP:]
         elsewhere = watch.elsewhere(ends[0], ends[-1])
         case.iterations_us = [1e6 * (after - before) for before, after in zip(ends, ends[1:])]
-        case.reasons = self.disturbed + disturbance.reasons(elsewhere, case.iterations_us)
+        work_us.append(disturbance.fixed_work_us())
+        change = disturbance.speed_change(work_us, self.work_us)
+        slow = [f"fixed work took up to {100 * change:.0f} % longer at other times"] if change > disturbance.MOST_SPEED else []
+        case.reasons = self.disturbed + slow + disturbance.reasons(elsewhere, case.iterations_us)
 
     def tune(self):
         """Lines of the table of `fusewise torch`, for this job."""

@@ -28,6 +28,7 @@ _LARGE_BYTES = 2**20
 _SMALL_BYTES = 4096
 _SMALL_ONES = 3  # behind each large one
 _BESIDE_ROUNDS = 6
+_PAIRS = 4
 _MIB = 2**20
 
 
@@ -241,7 +242,7 @@ class Tuning:
 
     def _costs(self) -> Generator[Mode, Iteration, Costs]:
         profiler = Profiler(self.ddp.module, self.batch_size, warmup=1)
-        parts = ("forward", "backward", "behind", "rest", "compute")
+        parts = ("forward", "backward", "rest", "compute")
         bare: list[list[float]] = [[] for _ in parts]
         for number in range(_PROFILED + 1):
             yield from self._run(Mode(self.ddp, is_alone=True, profiler=profiler), 1)
@@ -249,8 +250,8 @@ class Tuning:
             if number > 0:
                 for values, more in zip(bare, measured):
                     values += more
-        forward, backward, behind, rest, compute = map(statistics.median, bare)
-        encode, decode = yield from self._copies(forward + backward, behind)
+        forward, backward, rest, compute = map(statistics.median, bare)
+        encode, decode = yield from self._copies()
         elements = sum(p.numel() for p in self.parameters)
         curve = network.all_reduce_curve(self.group, elements * self.parameters[0].element_size(),
                                          self.parameters[0].dtype)
@@ -260,10 +261,10 @@ class Tuning:
         profile = prediction.scaled(self.group.agree(observed), scale * forward, scale * backward)
         return Costs(profile, curve, self.group.size, rest, encode, decode, *slowdowns)
 
-    def _copies(self, compute_us: float, behind_us: float, hook: Any = None
-                ) -> Generator[Mode, Iteration, tuple[dict[str, float], dict[str, float]]]:
+    def _copies(self, hook: Any = None) -> Generator[Mode, Iteration, tuple[dict[str, float], dict[str, float]]]:
         """What DDP does besides sending, per bucket and per byte: from its iterations on a group of one rank, once with
-        one bucket and once with one for each gradient. `hook` is a communication hook."""
+        one bucket and once with one for each gradient, in turns with iterations without DDP, so that a machine that gets slower
+        counts for both. `hook` is a communication hook."""
         own = [dist.new_group([rank]) for rank in range(dist.get_world_size())][dist.get_rank()]
         sizes = [p.numel() * p.element_size() for p in self.parameters]
         whole = sum(sizes)
@@ -276,9 +277,13 @@ class Tuning:
             dist._DEFAULT_FIRST_BUCKET_BYTES = first
             if hook is not None:
                 wrapped.register_comm_hook(own, hook)
-            times = yield from self._run(Mode(wrapped, is_alone=True), 6, ("compute", "behind"))
-            computing, behind = (statistics.median(values[2:]) for values in times)
-            points.append((buckets, max(0.0, computing - compute_us), max(0.0, behind - behind_us)))
+            yield from self._run(Mode(wrapped, is_alone=True), 2)
+            longer = []
+            for _ in range(_PAIRS):
+                (bare,), (bare_behind,) = yield from self._run(Mode(self.ddp, is_alone=True), 1, ("compute", "behind"))
+                (computing,), (behind,) = yield from self._run(Mode(wrapped, is_alone=True), 1, ("compute", "behind"))
+                longer.append((computing - bare, behind - bare_behind))
+            points.append((buckets, *(max(0.0, statistics.median(values)) for values in zip(*longer))))
         return tuple(_per_bucket_and_byte([(n, each[k]) for n, *each in points], whole) for k in (0, 1))
 
     def _beside_computing(self, curve: list[list[float]], backward_us: float
@@ -288,27 +293,32 @@ class Tuning:
         size = min(_LARGE_BYTES, int(curve[-1][0]))
         large, small = (torch.zeros(bytes_ // 4, device=self.group.device) for bytes_ in (size, _SMALL_BYTES))
         kinds = [[large], [large, *[small] * _SMALL_ONES]]
-        (count, alone, beside, together), (*_, mixed) = yield from self._beside(kinds, backward_us)
-        lost = min(0.9, max(0.0, count * (together - alone) / beside))  # share of the time beside backward
+        (slower, lost, together), (*_, mixed) = yield from self._beside(kinds, backward_us)
+        lost = min(0.9, max(0.0, lost))
         slowdown = lost / (1 - lost)
         if size == _LARGE_BYTES:
             curve = network.with_small(curve, (mixed - together) / _SMALL_ONES / (1 + slowdown))
-        return curve, max(0.0, beside / backward_us - 1), slowdown
+        return curve, max(0.0, slower - 1), slowdown
 
     def _beside(self, kinds: Sequence[Sequence[torch.Tensor]], backward_us: float
-                ) -> Generator[Mode, Iteration, list[tuple[int, float, float, float]]]:
-        """For each list of buffers, in turns, so that drifts cancel: all-reduces of all of them are queued during backward, again
-        and again, and last somewhat longer. How often, what one time takes alone, backward beside them, and one time beside backward."""
-        alone_us = [self.group.median_time(lambda: network.all_reduces(self.group, [*buffers] * 4)) / 4 for buffers in kinds]
-        counts = [1 + int(each) for each in self.group.slowest([1.5 * backward_us / each for each in alone_us])]
-        rows: list[list[tuple[float, float]]] = [[] for _ in kinds]
+                ) -> Generator[Mode, Iteration, list[tuple[float, float, float]]]:
+        """For each list of buffers: all-reduces of all of them are queued during backward, again and again, and last somewhat
+        longer. How many times as long backward takes beside them, what they lose, as a share of the time beside backward, and one
+        time of them. What is compared is measured in turns, so that a machine that gets slower counts for all."""
+        def alone_us() -> list[float]:
+            return self.group.slowest([self.group.time(lambda: network.all_reduces(self.group, [*buffers] * 4)) / 4
+                                       for buffers in kinds])
+        alone_us()  # the first time is longer
+        counts = [1 + int(1.5 * backward_us / each) for each in alone_us()]
+        rows: list[list[tuple[float, float, float]]] = [[] for _ in kinds]
         for number in range(_BESIDE_ROUNDS + 1):
-            for row, buffers, count in zip(rows, kinds, counts):
+            (bare,), = yield from self._run(Mode(self.ddp, is_alone=True), 1, ("backward",))
+            for row, buffers, count, alone in zip(rows, kinds, counts, alone_us()):
                 mode = Mode(self.ddp, is_alone=True, beside=[*buffers] * count)
                 (backward,), (behind,) = yield from self._run(mode, 1, ("backward", "behind"))
                 if number > 0:
-                    row.append((backward, (backward + behind) / count))
-        return [(count, alone, *map(statistics.median, zip(*row))) for count, alone, row in zip(counts, alone_us, rows)]
+                    row.append((backward / bare, (backward + behind - count * alone) / backward, (backward + behind) / count))
+        return [tuple(map(statistics.median, zip(*row))) for row in rows]
 
     def _candidates(self, costs: Costs) -> tuple[list[Setting], Any]:
         """The default first, then the plan and the two best single caps, by prediction."""
