@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "planner/choose/bounds.hpp"
@@ -42,26 +43,36 @@ struct State {
   }
 };
 
-/// What the profile says that the outputs of the first layers take, for every number of them; nothing if it
-/// does not say so of all layers.
-std::vector<std::int64_t> activations_of(const Workload& workload) {
-  std::vector<std::int64_t> out = {0};
-  bool is_known = true;
-  for (const core::ProfileLayer& layer : workload.profile->layers) {
-    is_known = is_known && layer.activation_bytes;
-    out.push_back(out.back() + layer.activation_bytes.value_or(0));
+/// What activations take, as the profile says; nothing if it does not say so of all layers.
+struct Activations {
+  std::vector<std::int64_t> until;  ///< by number of layers n: in the passes of layer n - 1
+  std::vector<std::int64_t>
+      kept;  ///< by number of layers n: when these alone have run, or have to run backward
+
+  explicit Activations(const Setting& setting)
+      : until(setting.workload.forward.size() + 1), kept(setting.workload.forward.size() + 1) {
+    const std::vector<core::ProfileLayer>& layers = setting.workload.profile->layers;
+    for (const core::ProfileLayer& layer : layers)
+      if (!layer.activation_bytes) return;
+    std::vector<std::uint32_t> first(layers.size());  // of the layer's segment
+    std::iota(first.begin(), first.end(), 0U);
+    if (setting.conditions.recompute)
+      for (const Segment& segment : segments_of(*setting.workload.profile, *setting.conditions.recompute))
+        std::fill(first.begin() + segment.first, first.begin() + segment.last + 1, segment.first);
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      until[i + 1] = (first[i] == i ? kept[i] : until[i]) + *layers[i].activation_bytes;
+      const bool ends = i + 1 == layers.size() || first[i + 1] == i + 1;
+      kept[i + 1] = ends ? kept[first[i]] + *layers[i].activation_bytes : until[i + 1];
+    }
   }
-  if (!is_known) std::fill(out.begin(), out.end(), 0);
-  return out;
-}
+};
 
 /// What activations take in the first backward step from a layer on that takes time, by layer; 0 if none
 /// does.
-std::vector<std::int64_t> in_next_steps(const Workload& workload,
-                                        const std::vector<std::int64_t>& activations) {
+std::vector<std::int64_t> in_next_steps(const Workload& workload, const Activations& activations) {
   std::vector<std::int64_t> out(workload.forward.size());
   for (const BackwardStep& step : workload.backward)
-    if (step.duration > Time::zero()) out[step.layer] = activations[step.layer + 1];
+    if (step.duration > Time::zero()) out[step.layer] = activations.until[step.layer + 1];
   for (std::size_t layer = 1; layer < out.size(); ++layer)
     if (out[layer] == 0) out[layer] = out[layer - 1];
   return out;
@@ -89,9 +100,9 @@ MemoryBound::MemoryBound(const Setting& setting, const TransferCost& transfer, c
       accumulates_(setting.conditions.accumulation_steps > 1),
       is_steady_(!setting.conditions.overlap.slows()) {
   const Workload& workload = setting.workload;
-  const std::vector<std::int64_t> activations = activations_of(workload);
+  const Activations activations(setting);
   for (std::size_t layer = 0; layer < workload.forward.size(); ++layer)
-    if (workload.forward[layer] > Time::zero()) all_activations_ = activations[layer + 1];
+    if (workload.forward[layer] > Time::zero()) all_activations_ = activations.until[layer + 1];
   std::vector<Time> step_starts = {Time::zero()};
   std::vector<std::uint32_t> first_step(workload.forward.size());
   for (const BackwardStep& step : workload.backward)
@@ -109,9 +120,10 @@ MemoryBound::MemoryBound(const Setting& setting, const TransferCost& transfer, c
     unit.starts = step_starts[first_step[first.layer]];
     unit.ready = last.ready;
     unit.forward_from = forward_from(workload, last.layer);
-    unit.activations_in_forward = activations[first.layer + 1];
+    unit.activations_in_forward = activations.until[first.layer + 1];
     unit.ends_in_time = workload.backward[last.backward_step].duration > Time::zero();
-    unit.activations_at_end = activations[last.layer + (unit.ends_in_time ? 1 : 0)];
+    unit.activations_at_end =
+        unit.ends_in_time ? activations.until[last.layer + 1] : activations.kept[last.layer];
     unit.is_forward_in_time = workload.forward[first.layer] > Time::zero();
     unit.begins_in_time = workload.backward[first.backward_step].duration > Time::zero();
     unit.activations = in_next_step[first.layer];
@@ -122,7 +134,7 @@ MemoryBound::MemoryBound(const Setting& setting, const TransferCost& transfer, c
       const Gradient& yielded = workload.gradients[gradient];
       if (workload.backward[yielded.backward_step].duration == Time::zero()) continue;
       if (yielded.backward_step == first.backward_step) unit.first_gradients = gradients;
-      unit.within = std::max(unit.within, gradients + activations[yielded.layer + 1]);
+      unit.within = std::max(unit.within, gradients + activations.until[yielded.layer + 1]);
     }
     const GroupMemory own = group_memory(setting, transfer, group);
     before.gathered += own.gathered;

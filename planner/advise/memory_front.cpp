@@ -14,6 +14,7 @@
 #include "planner/advise/memory_bound.hpp"
 #include "planner/choose/fusion/blocks.hpp"
 #include "planner/choose/fusion/whole_layers.hpp"
+#include "planner/pipeline/whole_segments.hpp"
 #include "planner/run/memory.hpp"
 #include "planner/run/metrics.hpp"
 #include "planner/run/simulated.hpp"
@@ -32,13 +33,31 @@ struct Shape {
   bool operator<(const Shape& other) const { return key() < other.key(); }
 };
 
+/// Joins neighbours that have parts of the same range.
+Groups joined(const Groups& units, const Groups& ranges) {
+  Groups out;
+  auto range = ranges.begin();
+  for (const Group& unit : units) {
+    while (range != ranges.end() && range->end <= unit.begin) ++range;
+    if (!out.empty() && range != ranges.end() && range->begin < unit.begin)
+      out.back().end = unit.end;
+    else
+      out.push_back(unit);
+  }
+  return out;
+}
+
 /// The parts that no group divides, in backward order: whole layers, or blocks if there are too many layers
-/// to try everything.
-Groups units_of(const Workload& workload, std::size_t max_layers) {
+/// to try everything; and whole segments of layers that are computed again.
+Groups units_of(const Setting& setting, const Schedule& schedule, std::size_t max_layers) {
+  const Workload& workload = setting.workload;
   Groups layers = layers_with_tensors(workload);
   std::reverse(layers.begin(), layers.end());
-  if (layers.size() <= max_layers) return layers;
-  return blocks_of(workload).value_or(layers);
+  const Groups whole = undivided(setting, schedule.pipeline->program(workload.gradient_count(), {}));
+  Groups units = joined(layers, whole);
+  if (units.size() <= max_layers) return units;
+  if (const std::optional<Groups> blocks = blocks_of(workload)) return joined(*blocks, whole);
+  return units;
 }
 
 Conditions one_iteration(const Setting& setting) {
@@ -73,7 +92,7 @@ class Search {
                  setting.costs.algorithm(), one_iteration(setting)),
         schedule_(schedule),
         transfers_(make_transfers(setting_, schedule)),
-        units_(units_of(setting_.workload, kAllOf)) {}
+        units_(units_of(setting_, schedule, kAllOf)) {}
 
   MemoryFront run() && {
     out_.workers = setting_.costs.workers();

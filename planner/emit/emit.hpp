@@ -31,6 +31,7 @@ struct EmitRequest {
   std::int64_t accumulation_steps = 1;
   DataTypes types = {};
   const core::Network* network = nullptr;  ///< where given, targets that estimate collectives get its costs
+  bool recomputes = false;                 ///< whether layers are checkpointed
 
   /// The element types in which gradients are reduced and parameters gathered.
   core::Dtype reduce_type() const { return types.reduce.value_or(workload.profile->dtype); }

@@ -9,6 +9,7 @@
 
 #include "planner/job/data_types.hpp"
 #include "planner/job/memory_options.hpp"
+#include "planner/job/recompute.hpp"
 #include "sim/cluster/topology.hpp"
 
 namespace planner {
@@ -87,6 +88,7 @@ struct Conditions {
   std::vector<Failure> failures = {};
   DataTypes data_types = {};
   std::optional<MemoryOptions> memory = {};  ///< set if the memory of a worker is asked for
+  std::optional<Recompute> recompute = {};   ///< the profile is then one that recomputed() returned
 
   Fidelity fidelity = Fidelity::closed;
   LinkConditions links;

@@ -69,7 +69,8 @@ bool is_of_experts(const core::ProfileLayer& layer, const std::string& name, con
 
 }  // namespace
 
-std::vector<core::Profile> parts_of(const core::Profile& profile, const Parallel& parallel) {
+std::vector<core::Profile> parts_of(const core::Profile& profile, const Parallel& parallel,
+                                    const std::optional<Recompute>& recompute) {
   const auto parts = static_cast<std::size_t>(parallel.parts());
   constexpr double kMaxSteps = 1e9;
   const auto layers = static_cast<double>(profile.layers.size());
@@ -94,7 +95,7 @@ std::vector<core::Profile> parts_of(const core::Profile& profile, const Parallel
     next += count;
     if (parallel.stages.forward_us) set_total(part.layers, *parallel.stages.forward_us, true);
     if (parallel.stages.backward_us) set_total(part.layers, *parallel.stages.backward_us, false);
-    out.push_back(std::move(part));
+    out.push_back(recompute ? recomputed(std::move(part), *recompute) : std::move(part));
   }
   return out;
 }

@@ -8,6 +8,7 @@
 
 #include "core/errors.hpp"
 #include "planner/parallel/parts.hpp"
+#include "planner/pipeline/whole_segments.hpp"
 #include "planner/run/cost_warnings.hpp"
 #include "planner/schedule/choice.hpp"
 #include "sim/simulate.hpp"
@@ -54,8 +55,8 @@ class Runner {
         conditions_(conditions),
         schedule_(schedule),
         parallel_(parallel),
-        job_(std::make_shared<DividedJob>(
-            DividedJob{process_groups(parallel, network, workers), parts_of(profile, parallel)})) {}
+        job_(std::make_shared<DividedJob>(DividedJob{process_groups(parallel, network, workers),
+                                                     parts_of(profile, parallel, conditions.recompute)})) {}
 
   ParallelRun run() && {
     check();
@@ -127,6 +128,7 @@ class Runner {
                       .program = {}};
     out.program =
         schedule_.pipeline->program(static_cast<std::uint32_t>(out.groups.size()), schedule_.options);
+    check_undivided(setting, out.program, out.groups);
     for (Warning& warning : choice.warnings) out_.warnings.push_back(std::move(warning));
     for (Warning& warning :
          cost_warnings(setting, {.groups = out.groups, .transfers = out.transfers, .program = out.program}))

@@ -1,6 +1,7 @@
 #include "planner/run/memory.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -105,6 +106,7 @@ class Accounts {
       return layer.activation_bytes.has_value();
     });
     check_activations(*workload().profile);
+    find_segments();
     find_steps();
     find_ops();
   }
@@ -158,6 +160,28 @@ class Accounts {
     }
   }
 
+  void find_segments() {
+    const auto layers = static_cast<std::uint32_t>(workload().forward.size());
+    lasts_.assign(layers, true);
+    dropped_from_.resize(layers);
+    std::iota(dropped_from_.begin(), dropped_from_.end(), 0U);
+    if (!has_activations_ || !setting_.conditions.recompute) return;
+    std::int64_t most = -1;
+    Segment largest;
+    for (const Segment& segment : segments_of(*workload().profile, *setting_.conditions.recompute)) {
+      dropped_from_[segment.last] = segment.first;
+      std::int64_t bytes = 0;
+      for (std::uint32_t layer = segment.first; layer < segment.last; ++layer) {
+        lasts_[layer] = false;
+        bytes += *workload().profile->layers[layer].activation_bytes;
+      }
+      if (bytes <= most) continue;
+      most = bytes;
+      largest = segment;
+    }
+    for (std::uint32_t layer = largest.first; layer < largest.last; ++layer) lasts_[layer] = true;
+  }
+
   void find_ops() {
     ready_.resize(workload().backward.size());
     reducing_.resize(groups().size());
@@ -208,10 +232,9 @@ class Accounts {
         backward(label.item % steps, label.item < steps, span);
         break;
       }
-      case Kind::micro_batch_forward:
-        for (std::uint32_t layer = 0; layer < layers; ++layer) hold_activation(layer, span.start);
-        break;
+      case Kind::micro_batch_forward: hold_pass(span.start); break;
       case Kind::micro_batch_backward:
+        hold_pass(span.start);
         for (std::uint32_t i = 0; i < workload().gradient_count(); ++i) hold_gradient(i, span.start);
         activations_.all_until(span.end);
         break;
@@ -230,12 +253,16 @@ class Accounts {
 
   void forward(std::uint32_t layer, const sim::Span& span) {
     hold_activation(layer, span.start);
+    for (std::uint32_t i = dropped_from_[layer]; i < layer; ++i) activations_.until(i, span.end);
     for (const std::uint32_t group : last_in_forward_[layer]) gathered_.until(group, span.end);
   }
 
   void backward(std::uint32_t step, bool of_last_micro_batch, const sim::Span& span) {
     for (const std::uint32_t gradient : yielded_[step]) hold_gradient(gradient, span.start);
-    activations_.until(workload().backward[step].layer, span.end);
+    const std::uint32_t layer = workload().backward[step].layer;
+    if (step == 0 || workload().backward[step - 1].layer != layer)
+      for (std::uint32_t i = dropped_from_[layer]; i < layer; ++i) hold_activation(i, span.start);
+    activations_.until(layer, span.end);
     for (const std::uint32_t group : last_in_backward_[step]) gathered_.until(group, span.end);
     if (!of_last_micro_batch) return;
     for (const std::uint32_t group : ready_[step]) ready(group, span.end);
@@ -273,6 +300,13 @@ class Accounts {
 
   void hold_activation(std::uint32_t layer, Time from) {
     if (has_activations_) activations_.hold(layer, *workload().profile->layers[layer].activation_bytes, from);
+  }
+
+  /// The activations of a micro-batch whose pass is one task: what is kept, and the most that is computed
+  /// again at once.
+  void hold_pass(Time from) {
+    for (std::uint32_t layer = 0; layer < workload().forward.size(); ++layer)
+      if (lasts_[layer]) hold_activation(layer, from);
   }
 
   void hold_gradient(std::uint32_t gradient, Time from) {
@@ -321,6 +355,9 @@ class Accounts {
   bool has_activations_ = false;
   bool carries_ = false;  // whether collectives overlap the next forward pass
   std::size_t mark_ = 0;
+  std::vector<std::uint32_t>
+      dropped_from_;         // by layer: the first that is dropped with the end of its forward pass
+  std::vector<bool> lasts_;  // by layer: whether its activations are there in a whole micro-batch
   std::vector<std::uint32_t> last_step_;                      // by layer
   std::vector<std::vector<std::uint32_t>> yielded_;           // gradients by step
   std::vector<std::vector<std::uint32_t>> last_in_forward_;   // groups by the layer that uses them last

@@ -7,6 +7,7 @@
 
 #include "planner/graph/lower.hpp"
 #include "planner/graph/task_factors.hpp"
+#include "planner/pipeline/whole_segments.hpp"
 #include "sim/simulate.hpp"
 
 namespace planner {
@@ -137,6 +138,7 @@ Simulated simulate_by_worker(const Setting& setting, CommunicationPlan plan, boo
 
 void check_run(const Setting& setting, const CommunicationPlan& plan) {
   const Conditions& conditions = setting.conditions;
+  check_undivided(setting, plan.program, plan.groups);
   double us = checked_compute_us(*setting.workload.profile, conditions, setting.slowdown);
   if (setting.costs.workers() > 1) us += communication_us(setting, plan);
   us *= 1 + std::max(conditions.overlap.compute_slowdown, conditions.overlap.communication_slowdown);

@@ -127,7 +127,8 @@ class Emitting {
                                 .workload = groups.workload,
                                 .iteration_us = iteration_us,
                                 .accumulation_steps = scenario_.parallel->stages.micro_batches,
-                                .types = scenario_.conditions.data_types});
+                                .types = scenario_.conditions.data_types,
+                                .recomputes = scenario_.conditions.recompute.has_value()});
     text_ += fmt::format("{}# {}\n{}", text_.empty() ? "" : "\n", place_of(plan), one.text);
     ordered_json item = place_json(plan);
     item.update(one.json);

@@ -7,6 +7,7 @@
 
 #include "planner/choose/fusion/optimal.hpp"
 #include "planner/choose/iteration.hpp"
+#include "planner/choose/local_search.hpp"
 #include "planner/emit/emitters/modules.hpp"
 #include "planner/run/cost_warnings.hpp"
 #include "planner/run/metrics.hpp"
@@ -70,17 +71,46 @@ GroupRules rules_for_modules(const planner::Workload& workload, GroupRules rules
   return rules;
 }
 
+/// Groups that modules form and the rules allow, found step by step from these and from the smallest ones:
+/// modules that lie in one another are joined, which the rules may forbid.
+Groups search_formed(const FusionRequest& request, const GroupRules& rules, planner::Nesting nesting,
+                     Groups from) {
+  const GroupRules of_modules = rules_for_modules(request.workload, rules, nesting);
+  const auto value = [&](const Groups& groups) {
+    const Groups formed = planner::formed_by_modules(request.workload, groups, nesting);
+    return allows(rules, formed) ? request.model().value(formed) : Time::max();
+  };
+  Groups smallest;
+  for (std::uint32_t begin = 0, end = 1; end <= request.workload.gradient_count(); ++end)
+    if (of_modules.allows(begin, end)) {
+      smallest.push_back({.begin = begin, .end = end});
+      begin = end;
+    }
+  planner::Improved best = {.groups = {}, .value = Time::max()};
+  for (Groups* start : {&from, &smallest}) {
+    if (start->empty() || start->back().end != request.workload.gradient_count()) continue;
+    planner::Improved found =
+        planner::improve({.rules = of_modules,
+                          .transfers = static_cast<std::uint32_t>(request.transfers.size()),
+                          .value = value},
+                         std::move(*start));
+    if (found.value < best.value) best = std::move(found);
+  }
+  if (best.value == Time::max())
+    refuse_constraints(
+        "constraints that hold for the groups that modules form, which join modules that lie in one another");
+  return planner::formed_by_modules(request.workload, std::move(best.groups), nesting);
+}
+
 /// Not every grouping of whole modules can be formed, so the best of all of them bounds the best of those
 /// that can.
 Grouping best_of_modules(const FusionRequest& request, const GroupRules& rules, planner::Nesting nesting) {
   OptimalGroups found = request.model().optimal(rules_for_modules(request.workload, rules, nesting));
   Groups formed = planner::formed_by_modules(request.workload, found.groups, nesting);
   if (formed == found.groups) return grouping_of(std::move(found));
-  if (!allows(rules, formed))
-    refuse_constraints(
-        "constraints that hold for the groups that modules form, which join modules that lie in one another");
-  const Time value = request.model().value(formed);
   const Time possible = found.value - found.optimality_gap;
+  if (!allows(rules, formed)) formed = search_formed(request, rules, nesting, std::move(found.groups));
+  const Time value = request.model().value(formed);
   return {std::move(formed), {.largest_front = 0, .optimality_gap = value - possible, .sampled = {}}};
 }
 
@@ -124,11 +154,8 @@ Schedule schedule_for(const Target& target, const Schedule& schedule) {
 Grouping best_groups(const Target& target, const Behaviour& behaviour, const FusionRequest& request,
                      const planner::Constraints& constraints) {
   const bool by_modules = target.forms == Forms::modules || target.forms == Forms::modules_apart;
-  GroupRules rules;
-  if (constraints)
-    rules = constraints(request.workload);
-  else if (by_modules)
-    rules = GroupRules(request.workload);
+  GroupRules rules = planner::rules_of(request, constraints);
+  if (by_modules && rules.allow_everything()) rules = GroupRules(request.workload);
   switch (target.forms) {
     case Forms::any: return grouping_of(request.model().optimal(rules));
     case Forms::any_alike: return best_alike(request, rules);

@@ -334,7 +334,8 @@ planner::Emission emit(std::string_view target, const Scenario& scenario, const 
                                 .iteration_us = iteration_us,
                                 .accumulation_steps = scenario.conditions.accumulation_steps,
                                 .types = scenario.conditions.data_types,
-                                .network = setting.network});
+                                .network = setting.network,
+                                .recomputes = scenario.conditions.recompute.has_value()});
 }
 
 Setting setting_of(const Scenario& scenario, std::int64_t workers, const Schedule& schedule) {

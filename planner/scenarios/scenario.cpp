@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -120,6 +121,8 @@ Conditions read_conditions(const Field& field) {
   if (const auto failures = field.find("failures")) conditions.failures = read_failures(*failures);
   if (const auto types = field.find("data_types")) conditions.data_types = planner::read_data_types(*types);
   if (const auto memory = field.find("memory")) conditions.memory = read_memory(*memory);
+  if (const auto recompute = field.find("recompute"))
+    conditions.recompute = planner::read_recompute(*recompute);
   read_fidelity(field, conditions);
   return conditions;
 }
@@ -409,14 +412,29 @@ std::optional<planner::Parallel> read_parallel_of(const Field& field, bool takes
   return planner::read_parallel(*parallel);
 }
 
+/// Adds what is computed again to the profiles of the scenario and its phases; the parts of a pipeline's
+/// stages add it to theirs.
+void recompute_in(const Field& field, Scenario& scenario) {
+  const planner::Recompute& recompute = *scenario.conditions.recompute;
+  const auto apply = [&](core::Profile& profile) {
+    if (planner::segments_of(profile, recompute).empty())
+      field.at("recompute")
+          .expected(R"({"layers": N}, as no name of a layer numbers its block, like layers.0.mlp)");
+    if (!scenario.parallel) profile = planner::recomputed(std::move(profile), recompute);
+  };
+  apply(scenario.profile);
+  if (!scenario.job) return;
+  for (Phase& phase : scenario.job->phases) apply(phase.profile);
+}
+
 Scenario read_scenario(const Field& field, bool takes_parallel) {
   field.check_format("fusewise.scenario");
-  field.allow_only({"format",  "version",   "name",        "profile",    "network",
-                    "workers", "schedules", "collectives", "iterations", "accumulation_steps",
-                    "overlap", "jitter",    "stragglers",  "failures",   "fidelity",
-                    "links",   "topology",  "channels",    "input",      "update",
-                    "job",     "sweep",     "between",     "data_types", "memory",
-                    "parallel"});
+  field.allow_only({"format",   "version",   "name",        "profile",    "network",
+                    "workers",  "schedules", "collectives", "iterations", "accumulation_steps",
+                    "overlap",  "jitter",    "stragglers",  "failures",   "fidelity",
+                    "links",    "topology",  "channels",    "input",      "update",
+                    "job",      "sweep",     "between",     "data_types", "memory",
+                    "parallel", "recompute"});
   const std::optional<Field> name = field.find("name");
   const std::optional<Field> collectives = field.find("collectives");
   Scenario scenario = {
@@ -443,6 +461,7 @@ Scenario read_scenario(const Field& field, bool takes_parallel) {
         read_job(*job, {.profile = scenario.profile, .schedule = scenario.schedules.front(), .input = input});
     check_phases(field, scenario);
   }
+  if (scenario.conditions.recompute) recompute_in(field, scenario);
   scenario.warnings = warnings_about(scenario);
   return scenario;
 }

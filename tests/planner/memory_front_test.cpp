@@ -49,7 +49,18 @@ Point point_of(const Scene& scene, const Groups& groups, const PipelineOptions& 
           summarize(scene.setting, run).iteration_us};
 }
 
-/// All plans of whole layers.
+/// Whether a group ends within a run of layers that are computed again.
+bool divides_a_run(const Scene& scene, const Groups& groups) {
+  if (!scene.setting.conditions.recompute) return false;
+  const auto length = static_cast<std::uint32_t>(scene.setting.conditions.recompute->layers);
+  const auto run_of = [&](std::uint32_t gradient) {
+    return scene.setting.workload.gradients[gradient].layer / length;
+  };
+  return std::any_of(groups.begin() + 1, groups.end(),
+                     [&](const Group& group) { return run_of(group.begin) == run_of(group.begin - 1); });
+}
+
+/// All plans of whole layers, and of whole runs of layers that are computed again.
 std::vector<Point> all_points(const Scene& scene) {
   const Workload& workload = scene.setting.workload;
   std::vector<Point> out;
@@ -64,6 +75,7 @@ std::vector<Point> all_points(const Scene& scene) {
     if (!std::all_of(groups.begin(), groups.end(),
                      [&](const Group& group) { return whole_layers(group.begin, group.end); }))
       return;
+    if (divides_a_run(scene, groups)) return;
     const auto count = static_cast<std::uint32_t>(groups.size());
     for (std::uint32_t ahead = 0; ahead <= count; ++ahead)
       for (std::uint32_t behind = 0; behind <= count; ++behind)
@@ -92,8 +104,13 @@ TEST_CASE("memory front: of a small model it is that of all plans, and no plan b
     Conditions conditions = {.iterations = 2, .accumulation_steps = random.between(1, 2)};
     conditions.memory = MemoryOptions{.optimizer_states = random.between(0, 2)};
     if (random.one_in(3)) conditions.data_types.gather = core::Dtype::bfloat16;
-    const Scene scene(random_layers(random, 1 + random.below(3)),
-                      pair_of(static_cast<double>(random.below(60)), 0.01), random.between(2, 8), conditions);
+    core::Profile profile = random_layers(random, 1 + random.below(3));
+    if (random.one_in(2)) {
+      conditions.recompute = Recompute{random.between(1, 2)};
+      for (core::ProfileLayer& layer : profile.layers) layer.activation_bytes = random.below(20'000);
+    }
+    const Scene scene(profile, pair_of(static_cast<double>(random.below(60)), 0.01), random.between(2, 8),
+                      conditions);
     const std::vector<Point> all = all_points(scene);
     const MemoryFront front = memory_front(scene.setting, fsdp());
     CHECK(front.is_exact);
@@ -129,6 +146,7 @@ Scene random_scene(Random& random, std::uint32_t layers) {
   core::Profile profile = random_layers(random, layers);
   if (random.one_in(2))
     for (core::ProfileLayer& layer : profile.layers) layer.activation_bytes = random.below(20'000);
+  if (random.one_in(2)) conditions.recompute = Recompute{random.between(1, 3)};
   const std::uint32_t one_in = random.one_in(2) ? 3 : 8;
   for (core::ProfileLayer& layer : profile.layers) {
     if (random.one_in(one_in)) layer.forward_us = 0;

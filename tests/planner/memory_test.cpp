@@ -203,6 +203,48 @@ TEST_CASE("memory: micro-batches keep whole gradients, and each has its activati
         0);
 }
 
+// Three layers of 2, 3 and 1 us forward and 5, 4 and 2 us backward, the last two of them a segment, which is
+// computed again: 3 + 1 us before its backward pass. Outputs of 7, 9 and 4 bytes.
+//
+//   F1    F2    F3    (F2 F3) B3    B2    B1        0-2, 2-5, 5-6, 6-12, 12-16, 16-21
+//   7     7+9   7+9+4 7+9+4         7+9   7         the 9 bytes are dropped with the end of F3, when B3
+//   begins
+TEST_CASE(
+    "memory: activations of a segment are dropped after its forward pass, and are there again in backward") {
+  core::Profile profile = profile_of({{2, 5, {1}}, {3, 4, {}}, {1, 2, {}}});
+  for (std::size_t i = 0; i < 3; ++i) {
+    profile.layers[i].name = i == 0 ? "stem" : fmt::format("h.0.part{}", i);
+    profile.layers[i].activation_bytes = i == 0 ? 7 : i == 1 ? 9 : 4;
+  }
+  const Recompute blocks = {};
+  const Conditions conditions = {.iterations = 1, .memory = kSgd, .recompute = blocks};
+  const auto activations_in = [](const Memory& memory) {
+    std::string out;
+    for (const MemoryPoint& point : memory.points)
+      out += fmt::format("{} {}, ", sim::to_us(point.at), part(point, MemoryPart::activations));
+    return out;
+  };
+  const Scene scene(recomputed(profile, blocks), pair_of(2, 0.1), 1, conditions);
+  CHECK(activations_in(memory_in(scene, R"("wfbp")")) == "0 7, 2 16, 5 20, 6 20, 12 16, 16 7, 21 0, ");
+
+  // Layer 4 in a block of its own, 1 us forward and 2 us backward, output of 5 bytes: while it runs, the 9
+  // bytes are not there. F3 5-6, F4 6-7, (F4) B4 7-10, (F2 F3) B3 10-16, B2 16-20
+  profile.layers.push_back(profile.layers.back());
+  profile.layers.back().name = "h.1.part1";
+  profile.layers.back().activation_bytes = 5;
+  const Scene longer(recomputed(profile, blocks), pair_of(2, 0.1), 1, conditions);
+  CHECK(activations_in(memory_in(longer, R"("wfbp")")) ==
+        "0 7, 2 16, 5 20, 6 16, 10 20, 16 16, 20 7, 25 0, ");
+
+  // The first backward pass and the second forward pass of two micro-batches are one task each, 7-25 and
+  // 25-32: all that is kept counts there, and the 9 bytes. B4 32-35, B3 35-41, B2 41-45, B1 45-50
+  Conditions twice = conditions;
+  twice.accumulation_steps = 2;
+  const Scene accumulated(recomputed(profile, blocks), pair_of(2, 0.1), 1, twice);
+  CHECK(activations_in(memory_in(accumulated, R"("wfbp")")) ==
+        "0 7, 2 16, 5 20, 6 16, 7 25, 25 25, 35 20, 41 16, 45 7, 50 0, ");
+}
+
 TEST_CASE("memory: one worker holds everything, and copies and gathers nothing") {
   const Scene scene(two_layers(), pair_of(2, 0.1), 1, {.iterations = 1, .memory = kAdam});
   for (const char* schedule :
@@ -239,7 +281,8 @@ class Oracle {
       for (const Task& task : tasks_)
         if (task.label.kind == Kind::forward && task.label.item % layers() == layer &&
             task.span.start <= at &&
-            at < backward_end(task.label.iteration, task.label.item / layers(), layer, layer))
+            at < backward_end(task.label.iteration, task.label.item / layers(), layer, layer) &&
+            !is_dropped(layer, task.label, at))
           out += *scene_.profile.layers[layer].activation_bytes;
     return out;
   }
@@ -267,6 +310,21 @@ class Oracle {
     TaskLabel label;
     sim::Span span;
   };
+
+  /// Whether the layer's activations are dropped at this time, with runs of layers that are computed again.
+  bool is_dropped(std::uint32_t layer, const TaskLabel& forward, Time at) const {
+    if (!scene_.setting.conditions.recompute) return false;
+    const auto length = static_cast<std::uint32_t>(scene_.setting.conditions.recompute->layers);
+    const std::uint32_t last = std::min(layer / length * length + length, layers()) - 1;
+    if (layer == last) return false;
+    Time again = Time::max();
+    for (const Task& task : tasks_)
+      if (task.label.kind == Kind::backward && task.label.iteration == forward.iteration &&
+          scene_.setting.workload.backward[task.label.item % steps()].layer == last &&
+          batches() - 1 - task.label.item / steps() == forward.item / layers())
+        again = std::min(again, task.span.start);
+    return forward_end(forward.iteration, forward.item / layers(), last, last) <= at && at < again;
+  }
 
   std::uint32_t layers() const { return static_cast<std::uint32_t>(scene_.profile.layers.size()); }
   std::uint32_t steps() const { return static_cast<std::uint32_t>(scene_.setting.workload.backward.size()); }
@@ -365,6 +423,7 @@ TEST_CASE("memory: at every instant as much is held as a count of all buffers sa
     Conditions conditions = {.iterations = random.between(1, 3), .memory = kAdam};
     if (is_sharded) conditions.accumulation_steps = random.between(1, 3);
     conditions.optimizer_us = random.one_in(2) ? 3 : 0;
+    if (!is_sharded && random.one_in(2)) conditions.recompute = Recompute{random.between(1, 4)};
     const Scene scene(std::move(profile), pair_of(static_cast<double>(random.below(200)), 0.001),
                       random.between(2, 5), conditions);
     const std::string fusion = random.one_in(3)   ? R"("none")"

@@ -12,21 +12,10 @@
 
 #include "planner/choose/fusion.hpp"
 #include "planner/choose/fusion/whole_layers.hpp"
+#include "planner/job/recompute.hpp"
 
 namespace planner {
 namespace {
-
-/// The name up to its first dotted part that is a number; empty if there is none.
-std::string_view block_of(std::string_view name) {
-  for (std::size_t begin = 0; begin < name.size();) {
-    const std::size_t end = std::min(name.find('.', begin), name.size());
-    const std::string_view part = name.substr(begin, end - begin);
-    if (!part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos)
-      return name.substr(0, end);
-    begin = end + 1;
-  }
-  return {};
-}
 
 Grouping merge(const FusionRequest& request) {
   if (std::optional<Groups> blocks = blocks_of(request.workload)) return *std::move(blocks);
@@ -54,7 +43,7 @@ std::optional<Groups> blocks_of(const Workload& workload) {
   bool any = false;
   for (const Group& layer : layers_with_tensors(workload)) {
     const std::string_view block =
-        block_of(workload.profile->layers[workload.gradients[layer.begin].layer].name);
+        block_name(workload.profile->layers[workload.gradients[layer.begin].layer].name);
     any = any || !block.empty();
     if (!groups.empty() && block == last)
       groups.back().begin = layer.begin;

@@ -2,6 +2,9 @@
 
 #include "planner/choose/fusion/optimal.hpp"
 
+#include "core/errors.hpp"
+#include "planner/pipeline/whole_segments.hpp"
+
 namespace planner {
 namespace {
 
@@ -38,8 +41,19 @@ std::vector<TransferChoice> choices(const Field& field) {
 
 }  // namespace
 
+GroupRules rules_of(const FusionRequest& request, const Constraints& constraints) {
+  const Groups whole = undivided(request.setting, request.program(request.workload.gradient_count()));
+  if (whole.empty()) return constraints ? constraints(request.workload) : GroupRules();
+  GroupRules rules = constraints ? constraints(request.workload) : GroupRules(request.workload);
+  for (const Group& each : whole) rules.keep_together(each.begin, each.end - 1);
+  if (!Completions(rules, request.workload.gradient_count()).possible())
+    throw core::Unsupported("constraints that some grouping of whole recomputed blocks keeps to",
+                            "constraints that none does", "/schedules");
+  return rules;
+}
+
 Grouping OptimalFusion::operator()(const FusionRequest& request) const {
-  const GroupRules rules = constraints ? constraints(request.workload) : GroupRules();
+  const GroupRules rules = rules_of(request, constraints);
   OptimalGroups found = request.model().optimal(rules);
   return {std::move(found.groups),
           {.largest_front = found.largest_front, .optimality_gap = found.optimality_gap}};

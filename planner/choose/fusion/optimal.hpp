@@ -14,6 +14,10 @@ struct OptimalFusion {
   Grouping operator()(const FusionRequest& request) const;
 };
 
+/// The user's rules, if there are constraints, and that groups are gathered whole whose layers are computed
+/// again together. Throws InputError or Unsupported if no grouping keeps to them.
+GroupRules rules_of(const FusionRequest& request, const Constraints& constraints);
+
 /// The user's constraints on the groups of an exact plan; empty if there are none.
 Constraints constraints_of(const Fusion& fusion);
 

@@ -138,6 +138,7 @@ Report::Report(const Target& target, const EmitRequest& request)
       planned_us_(request.iteration_us(
           request.plan.target == target.name ? behaviour_ : as_planned(request.plan), request.groups)) {
   if (!behaviour_.compresses && compresses(request.plan)) note("The plan's compressors are not applied.");
+  if (request.recomputes) note("Layers are checkpointed in the plan's scenario; these lines do not do that.");
 }
 
 ordered_json Report::cost(const Groups& groups, double iteration_us) const {

@@ -454,6 +454,21 @@ TEST_CASE("parallel: the longest part is as short as that of any cut") {
   }
 }
 
+TEST_CASE(
+    "parallel: each part computes its own layers again, and those of a block that it shares are not paid for "
+    "twice") {
+  core::Profile profile = profile_of({{1, 3, {4}}, {3, 1, {4}}, {5, 6, {4}}});
+  for (std::size_t i = 0; i < 2; ++i) profile.layers[i].name = i == 0 ? "h.0.a" : "h.0.b";
+  profile.layers[2].name = "head";
+  const auto together = parts_of(profile, stages_of(2, 2, R"(, "layers": [2, 1])"), Recompute{});
+  CHECK(together[0].layers[0].backward_us == 3);
+  CHECK(together[0].layers[1].backward_us == 1 + 1 + 3);
+  CHECK(together[1].layers[0].backward_us == 6);  // no block
+  const auto apart = parts_of(profile, stages_of(2, 2, R"(, "layers": [1, 2])"), Recompute{});
+  CHECK(apart[0].layers[0].backward_us == 3 + 1);
+  CHECK(apart[1].layers[0].backward_us == 1 + 3);
+}
+
 TEST_CASE("parallel: given times of a part replace those of its layers in proportion") {
   const auto parts = parts_of(profile_of({{1, 3, {4}}, {3, 1, {4}}, {0, 5, {4, 4}, {1, 4}}}),
                               stages_of(2, 2, R"(, "layers": [2, 1], "forward_us": 8, "backward_us": 10)"));

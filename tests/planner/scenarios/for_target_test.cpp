@@ -270,6 +270,23 @@ TEST_CASE("--for: TorchInductor leaves parameters of the model itself alone, wha
   }
 }
 
+TEST_CASE("--for: where joined modules break a constraint, other groups are searched") {
+  // Backward yields c, b, a.x and a; a bucket that holds a takes a.x, too. Three groups are wanted, so c and
+  // b are alone, though c and b together, a.x and a alone would be faster with a large a.x.
+  const auto can_form = [](const Groups& groups) { return groups.size() == 3 && groups.back().begin <= 2; };
+  for (const std::int64_t elements : {10, 1000, 4000}) {
+    CAPTURE(elements);
+    const Scene scene(support::named({{"a.w", 400}, {"a.x.w", elements}, {"b.w", 4}, {"c.w", 4}}),
+                      support::pair_of(50, 0.25));
+    PlannedFor planned(
+        scene, "inductor",
+        R"({"pipeline": "wfbp", "fusion": {"kind": "optimal", "constraints": {"groups": 3}}})");
+    CHECK(can_form(planned.found.run.groups));
+    CHECK(planned.value_us() == sim::to_us(best_of(planned, can_form)));
+    CHECK(planned.emission()["groups_reproduced"] == true);
+  }
+}
+
 TEST_CASE("--for: constraints that whole modules cannot keep to are refused") {
   const auto refusal = [](const Scene& scene, const char* target, const std::string& constraints) {
     try {

@@ -178,7 +178,7 @@ TEST_CASE("scenario: a wrong value is refused with its place") {
        "s.json: /worker: expected a key among format, version, name, profile, network, workers, schedules, "
        "collectives, iterations, accumulation_steps, overlap, jitter, stragglers, failures, fidelity, links, "
        "topology, channels, input, update, job, "
-       "sweep, between, data_types, memory, parallel, got "
+       "sweep, between, data_types, memory, parallel, recompute, got "
        "'worker', did "
        "you mean 'workers'?"},
       {R"({"profile": null})", "s.json: /profile: expected a value, got nothing"},
@@ -580,6 +580,30 @@ TEST_CASE("scenario: a plan of it is what its schedule gives, on numbers of work
   CHECK(planned.plan.workers == 2);
   CHECK(planned.warnings.empty());
   CHECK(plan(scenario, 64, planner::preset_schedule("fusewise")).plan.workers == 64);
+}
+
+TEST_CASE(
+    "scenario: layers that are computed again take their forward time in backward, of all phases of a job") {
+  // forward 2 and 3, backward 5 and 4 us; the second layer takes 5 us more
+  CHECK(read(R"({"recompute": {"layers": 2}})").profile.layers[1].backward_us == 9);
+  CHECK(read(R"({"recompute": {"layers": 1}})").profile.layers[0].backward_us == 7);
+  const Scenario job = read(R"({"recompute": {"layers": 2}, "job": {"samples": 8, "phases": [
+    {"epochs": 1}, {"epochs": 1, "compute_us": 28}]}})");
+  CHECK(job.job->phases[0].profile.layers[1].backward_us == 9);
+  CHECK(job.job->phases[1].profile.layers[1].backward_us == 18);
+  check_all({
+      {R"({"recompute": "blocks"})",
+       "s.json: /recompute: expected {\"layers\": N}, as no name of a layer numbers its block, like "
+       "layers.0.mlp, got "
+       "\"blocks\""},
+      {R"({"recompute": "all"})", "s.json: /recompute: expected one of blocks, got \"all\""},
+      {R"({"recompute": {"layers": 0}})",
+       "s.json: /recompute/layers: expected an integer from 1 to 1000000, got 0"},
+      {R"({"recompute": {"layers": 2}, "schedules": [{"pipeline": "sharded", "fusion": "none"}]})",
+       "s.json: /schedules: expected groups that hold all layers that are computed again together, as "
+       "fusion blocks "
+       "and optimal make them, got a group that holds a part of 'l1' to 'l2' (schedule 'sharded none')"},
+  });
 }
 
 }  // namespace
