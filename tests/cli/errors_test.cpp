@@ -73,7 +73,7 @@ TEST_CASE("errors: a scenario that is wrong ends with 2 and one line") {
        "s.json: /scedules: expected a key among format, version, name, profile, network, workers, schedules, "
        "collectives, iterations, accumulation_steps, overlap, jitter, stragglers, failures, fidelity, links, "
        "topology, channels, input, update, job, "
-       "sweep, between, data_types, memory, parallel, got "
+       "sweep, between, data_types, memory, parallel, recompute, got "
        "'scedules', did "
        "you mean 'schedules'?"},
       {R"("workers": 4, "schedules": ["wfpb"]})", "s.json: /schedules/0: expected one of " +

@@ -145,8 +145,9 @@ def check_switches(page):
         for each in page.locator(kind).all():
             each.click()
             each.click()
-    for summary in page.locator("main details:not([open]) > summary").all():
-        summary.click()
+    closed = page.locator("main details:not([open]) > summary")
+    while closed.count():
+        closed.first.click()
 
 
 def check_pictures(page, keep, stem):
