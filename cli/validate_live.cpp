@@ -113,8 +113,15 @@ std::vector<std::string> tensor_order(const planner::PlanFile& plan) {
 
 /// Replaces the profile by that of --profile or --layers, if given.
 void set_profile(const Options& options, live::RunSpec& spec) {
-  if (!options.profile.empty()) spec.profile = core::read_profile(Field::load(options.profile));
+  if (!options.profile.empty()) {
+    spec.profile = core::read_profile(Field::load(options.profile));
+    if (spec.conditions.recompute)
+      spec.profile = planner::recomputed(std::move(spec.profile), *spec.conditions.recompute);
+  }
   if (options.layers.empty()) return;
+  if (spec.conditions.recompute)
+    throw InputError(
+        "--layers: expected a scenario without recompute, as no layer is computed twice here, got one");
   spec.layers =
       live::RealLayers{.model = core::read_model(Field::load(options.layers)), .batch_size = options.batch};
   if (options.backend == "nccl") spec.layers->backend = "cuda";  // NCCL exchanges gradients on the GPU

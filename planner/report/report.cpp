@@ -83,10 +83,16 @@ double iteration_us(const Results& results, const Knee& knee) {
 std::vector<std::string> advice(const Results& results, const std::vector<Knee>& all) {
   const std::vector<std::int64_t> counts = worker_counts(results);
   const Entry& best = fastest(results, counts.back());
+  std::string alike;
+  for (const Entry& entry : results.entries)
+    if (entry.metrics.workers == counts.back() && entry.schedule != best.schedule &&
+        entry.metrics.iteration_us <= best.metrics.iteration_us * (1 + 1e-9))
+      alike += (alike.empty() ? " (like " : ", ") + entry.schedule;
+  if (!alike.empty()) alike += ")";
   std::vector<std::string> out = {
-      fmt::format("On {} workers {} is the fastest: {:.3f} ms per iteration, {:.1f} samples/s, a scaling "
+      fmt::format("On {} workers {}{} is the fastest: {:.3f} ms per iteration, {:.1f} samples/s, a scaling "
                   "efficiency of {:.1f} %.",
-                  counts.back(), best.schedule, best.metrics.iteration_us / 1e3,
+                  counts.back(), best.schedule, alike, best.metrics.iteration_us / 1e3,
                   best.metrics.throughput_samples_per_s, 100 * best.metrics.scaling_efficiency)};
   if (counts.size() < 2) return out;
   const auto knee = std::max_element(all.begin(), all.end(), [&](const Knee& a, const Knee& b) {

@@ -84,4 +84,17 @@ TEST_CASE("validate: a plan may send the tensors of a layer in another order tha
   CHECK(unknown.err.find("plan.json: /groups/0/tensors/1: expected \"fc.weight\"") != std::string::npos);
 }
 
+TEST_CASE("validate: layers that are computed for real are not computed twice") {
+  const support::TemporaryFolder folder;
+  const std::string model = (support::source_dir() / "models" / "vgg16.json").string();
+  const Outcome twice = run_program(
+      {"validate", folder.put("scenario.json", R"({"format": "fusewise.scenario", "version": 1, "workers": 2,
+        "profile": {"estimate": ")" + model + R"(", "device": "v100"}, "schedules": ["wfbp"],
+        "network": "a100-nvlink-8", "recompute": {"layers": 2}})"),
+       "--layers", model});
+  CHECK(twice.exit_code == 2);
+  CHECK(twice.err ==
+        "--layers: expected a scenario without recompute, as no layer is computed twice here, got one\n");
+}
+
 }  // namespace

@@ -149,6 +149,15 @@ TEST_CASE("report: of several schedules with the largest knee the fastest is nam
   CHECK(line.starts_with("Knee: under fusewise-dear "));  // dear's knee is there, too
 }
 
+TEST_CASE("report: schedules that are as fast as the fastest are named with it") {
+  const scenarios::Scenario scenario =
+      small_scenario("512", R"(["wfbp", "sync-easgd", "mg-wfbp", "fusewise"])");  // one group is best
+  const report::Report made = report::of_results(
+      core::Field::parse(scenarios::results_json(scenarios::run(scenario)), "results.json"));
+  const std::string line = made.data.at("advice").at(0);
+  CHECK(line.starts_with("On 512 workers sync-easgd (like mg-wfbp, fusewise) is the fastest: "));
+}
+
 TEST_CASE("report: where no plan is possible the page says why") {
   const scenarios::Scenario scenario = small_scenario("2", R"(["wfbp"])");
   const report::Report made =
