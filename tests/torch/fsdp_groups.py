@@ -121,10 +121,28 @@ def run_case(number, emission, recorder):
     return out
 
 
+def check_checkpointed(recorder):
+    """With a checkpoint around each block, FSDP2 gathers a block once for backward, one ahead, and computes it again before its
+    gradients are reduced; of two layers only the first, as nothing needs the output of the second."""
+    from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+    from torch.distributed.fsdp import fully_shard
+    model = nn.Sequential(*[checkpoint_wrapper(nn.Sequential(nn.Linear(4, 6), nn.Linear(6, 4))) for _ in range(3)])
+    recorder.watch(model)
+    for block in model:
+        fully_shard(block)
+    fully_shard(model)
+    y = model(torch.ones(2, 4, requires_grad=True))
+    check("checkpointed", "layers in forward", [e[3] for e in recorder.take()], [0, 2, 4])
+    y.sum().backward()
+    check("checkpointed", "collectives in backward, and layers before each", [(e[0], e[3]) for e in recorder.take()],
+          [("all_gather", 0), ("all_gather", 0), ("reduce_scatter", 1), ("all_gather", 1), ("reduce_scatter", 2), ("reduce_scatter", 3)])
+
+
 def results_on_rank(rank, store, cases):
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=WORLD)
     recorder = Recorder()
+    check_checkpointed(recorder)
     results = [run_case(seed, emission, recorder) for seed, (_, emission) in enumerate(cases)]
     dist.destroy_process_group()
     return torch.__version__, results
