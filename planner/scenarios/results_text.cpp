@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -52,34 +53,32 @@ std::string saved(double us, double other_us) {
 
 std::string ms(double us) { return fmt::format("{:.3f}", us / 1e3); }
 
-/// Whether no other schedule on the same number of workers is faster.
-bool is_fastest(const Results& results, const Entry& entry) {
-  return std::none_of(results.entries.begin(), results.entries.end(), [&](const Entry& other) {
-    return other.metrics.workers == entry.metrics.workers &&
-           other.metrics.iteration_us < entry.metrics.iteration_us;
-  });
-}
-
-/// "*" for the fastest on its number of workers. Where 95 % intervals overlap that of the fastest nothing
-/// says which is faster: all of them get "=".
-std::string rank(const Results& results, const Entry& entry) {
-  const auto fastest = std::find_if(results.entries.begin(), results.entries.end(), [&](const Entry& other) {
-    return other.metrics.workers == entry.metrics.workers && is_fastest(results, other);
-  });
-  const auto is_equal = [&](const Entry& other) {
-    return &other != &*fastest && other.metrics.workers == fastest->metrics.workers &&
-           !is_fastest(results, other) && other.interval && fastest->interval &&
-           other.interval->low_us <= fastest->interval->high_us;
+/// By entry: "*" for the fastest on its number of workers. Where 95 % intervals overlap that of the fastest
+/// nothing says which is faster: all of them get "=".
+std::vector<std::string_view> ranks(const Results& results) {
+  struct Best {
+    const Entry* first = nullptr;
+    bool is_shared = false;
   };
-  const bool is_shared = std::any_of(results.entries.begin(), results.entries.end(), is_equal);
-  if (is_fastest(results, entry)) return is_shared ? "=" : "*";
-  return is_equal(entry) ? "=" : "";
-}
-
-/// Whether any entry is not told apart from the fastest.
-bool has_equals(const Results& results) {
-  return std::any_of(results.entries.begin(), results.entries.end(),
-                     [&](const Entry& entry) { return rank(results, entry) == "="; });
+  std::map<std::int64_t, Best> best;  // by workers
+  for (const Entry& entry : results.entries) {
+    const Entry*& first = best[entry.metrics.workers].first;
+    if (first == nullptr || entry.metrics.iteration_us < first->metrics.iteration_us) first = &entry;
+  }
+  const auto is_equal = [&](const Entry& entry) {  // to the fastest, though slower
+    const Entry& first = *best[entry.metrics.workers].first;
+    return entry.metrics.iteration_us > first.metrics.iteration_us && entry.interval && first.interval &&
+           entry.interval->low_us <= first.interval->high_us;
+  };
+  for (const Entry& entry : results.entries)
+    if (is_equal(entry)) best[entry.metrics.workers].is_shared = true;
+  std::vector<std::string_view> out;
+  for (const Entry& entry : results.entries) {
+    const Best& own = best[entry.metrics.workers];
+    const bool is_fastest = entry.metrics.iteration_us == own.first->metrics.iteration_us;
+    out.push_back(is_equal(entry) || (is_fastest && own.is_shared) ? "=" : is_fastest ? "*" : "");
+  }
+  return out;
 }
 
 std::string size(double bytes) {
@@ -369,12 +368,14 @@ std::string results_table(const Results& results) {
   std::vector<std::vector<std::string>> rows = {{"workers", "schedule", "groups", "iteration ms",
                                                  "exposed ms", "channel ms", "samples/s", "speedup",
                                                  "efficiency", ""}};
-  for (const Entry& entry : results.entries) {
+  const std::vector<std::string_view> marks = ranks(results);
+  for (std::size_t i = 0; i < marks.size(); ++i) {
+    const Entry& entry = results.entries[i];
     const Metrics& p = entry.metrics;
     rows.push_back({fmt::to_string(p.workers), entry.schedule, fmt::to_string(p.groups), ms(p.iteration_us),
                     ms(p.exposed_communication_us), ms(p.communication_us),
                     fmt::format("{:.1f}", p.throughput_samples_per_s), fmt::format("{:.2f}", p.speedup),
-                    fmt::format("{:.1f} %", 100 * p.scaling_efficiency), rank(results, entry)});
+                    fmt::format("{:.1f} %", 100 * p.scaling_efficiency), std::string(marks[i])});
   }
   std::string out = core::aligned(rows, {1, 9});
   const bool has_stages = std::any_of(results.entries.begin(), results.entries.end(),
@@ -384,7 +385,7 @@ std::string results_table(const Results& results) {
       " + exposed communication + update + unoverlapped input (or an "
       "overlapped input "
       "that takes longer)\nchannel = communication, hidden or not; * fastest";
-  out += has_equals(results) ? "; = not told apart: their 95 % intervals overlap\n" : "\n";
+  out += std::ranges::count(marks, "=") > 0 ? "; = not told apart: their 95 % intervals overlap\n" : "\n";
   return out + stage_table(results) + memory_table(results) + interval_lines(results) +
          worker_lines(results) + what_if_table(results) + job_table(results);
 }
