@@ -46,8 +46,7 @@ struct State {
 /// What activations take, as the profile says; nothing if it does not say so of all layers.
 struct Activations {
   std::vector<std::int64_t> until;  ///< by number of layers n: in the passes of layer n - 1
-  std::vector<std::int64_t>
-      kept;  ///< by number of layers n: when these alone have run, or have to run backward
+  std::vector<std::int64_t> kept;  ///< by number of layers n: before layer n runs, or after its backward pass
 
   explicit Activations(const Setting& setting)
       : until(setting.workload.forward.size() + 1), kept(setting.workload.forward.size() + 1) {
