@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -24,26 +27,40 @@ std::string quoted(const Workload& workload, std::uint32_t gradient) {
   return fmt::format("'{}'", core::printable(tensor_name(workload, gradient)));
 }
 
-/// The index of a tensor in backward order.
-std::uint32_t find_gradient(const Field& field, const Workload& workload) {
-  const std::string name = field.name();
+/// A list of at least two tensors in the file, which stays known for messages.
+struct TensorList {
+  Field field;
+  std::vector<std::string> names;
+};
+
+/// The place of each tensor in backward order; of tensors of one name the first.
+using Places = std::unordered_map<std::string_view, std::uint32_t>;
+
+Places places_of_names(const Workload& workload) {
+  Places out;
+  for (std::uint32_t i = 0; i < workload.gradient_count(); ++i) out.emplace(tensor_name(workload, i), i);
+  return out;
+}
+
+[[noreturn]] void refuse_unknown(const Field& field, const std::string& name, const Workload& workload) {
   std::vector<std::string_view> known;
-  for (std::uint32_t i = 0; i < workload.gradient_count(); ++i) {
-    known.push_back(tensor_name(workload, i));
-    if (known.back() == name) return i;
-  }
+  for (std::uint32_t i = 0; i < workload.gradient_count(); ++i) known.push_back(tensor_name(workload, i));
   field.expected("a tensor of the profile",
                  fmt::format("\"{}\"{}", core::printable(name), core::suggestion(name, known)));
 }
 
-/// The indexes of a list of at least two tensors, without duplicates.
-std::vector<std::uint32_t> find_gradients(const Field& field, const Workload& workload) {
+/// The places of the tensors of a list, ascending.
+std::vector<std::uint32_t> sorted_places(const TensorList& list, const Places& places,
+                                         const Workload& workload) {
   std::vector<std::uint32_t> out;
-  for (const Field& item : field.items()) {
-    out.push_back(find_gradient(item, workload));
-    if (std::count(out.begin(), out.end(), out.back()) > 1) item.expected("a tensor that is listed once");
+  std::unordered_set<std::uint32_t> seen;
+  for (std::size_t i = 0; i < list.names.size(); ++i) {
+    const auto found = places.find(list.names[i]);
+    if (found == places.end()) refuse_unknown(list.field.items()[i], list.names[i], workload);
+    if (!seen.insert(found->second).second) list.field.items()[i].expected("a tensor that is listed once");
+    out.push_back(found->second);
   }
-  if (out.size() < 2) field.expected("at least two tensors");
+  std::sort(out.begin(), out.end());
   return out;
 }
 
@@ -54,8 +71,8 @@ struct Wanted {
   std::optional<std::int64_t> max_group_bytes;
   std::optional<std::int64_t> fusion_buffer_bytes;
   std::optional<std::int64_t> groups;
-  std::vector<Field> together;
-  std::vector<Field> apart;
+  std::vector<TensorList> together;
+  std::vector<TensorList> apart;
 };
 
 void check_sizes(const Wanted& wanted, const Workload& workload) {
@@ -74,32 +91,30 @@ void check_sizes(const Wanted& wanted, const Workload& workload) {
         fmt::format("at most {}, the number of tensors", workload.gradient_count()));
 }
 
-void add_together(const Wanted& wanted, const Workload& workload, GroupRules& rules) {
-  for (const Field& list : wanted.together) {
-    const std::vector<std::uint32_t> places = find_gradients(list, workload);
-    const auto [first, last] = std::minmax_element(places.begin(), places.end());
-    rules.keep_together(*first, *last);
-  }
-}
-
-/// Whether `together` requires a group that holds both.
-bool is_kept_together(const Wanted& wanted, const Workload& workload, std::uint32_t one,
-                      std::uint32_t other) {
-  GroupRules rules(workload);
-  add_together(wanted, workload, rules);
+/// Whether these rules require a group that holds both.
+bool keep_in_one_group(const GroupRules& together, std::uint32_t one, std::uint32_t other,
+                       std::uint32_t tensors) {
   for (std::uint32_t cut = one + 1; cut <= other; ++cut)
-    if (rules.allows(0, cut) || cut == workload.gradient_count()) return false;
+    if (together.allows(0, cut) || cut == tensors) return false;
   return true;
 }
 
-void add_apart(const Wanted& wanted, const Workload& workload, GroupRules& rules) {
-  for (const Field& list : wanted.apart) {
-    std::vector<std::uint32_t> places = find_gradients(list, workload);
-    std::sort(places.begin(), places.end());
+void add_lists(const Wanted& wanted, const Workload& workload, GroupRules& rules) {
+  if (wanted.together.empty() && wanted.apart.empty()) return;
+  const Places known = places_of_names(workload);
+  GroupRules together(workload);
+  for (const TensorList& list : wanted.together) {
+    const std::vector<std::uint32_t> places = sorted_places(list, known, workload);
+    together.keep_together(places.front(), places.back());
+    rules.keep_together(places.front(), places.back());
+  }
+  for (const TensorList& list : wanted.apart) {
+    const std::vector<std::uint32_t> places = sorted_places(list, known, workload);
     for (std::size_t i = 1; i < places.size(); ++i) {
-      if (is_kept_together(wanted, workload, places[i - 1], places[i]))
-        list.expected("tensors that `together` does not keep in one group",
-                      fmt::format("{} and {}", quoted(workload, places[i - 1]), quoted(workload, places[i])));
+      if (keep_in_one_group(together, places[i - 1], places[i], workload.gradient_count()))
+        list.field.expected(
+            "tensors that `together` does not keep in one group",
+            fmt::format("{} and {}", quoted(workload, places[i - 1]), quoted(workload, places[i])));
       rules.keep_apart(places[i - 1], places[i]);
     }
   }
@@ -143,8 +158,7 @@ GroupRules make_rules(const Wanted& wanted, const Workload& workload) {
   if (wanted.max_group_bytes) rules.max_bytes(*wanted.max_group_bytes);
   if (wanted.fusion_buffer_bytes) rules.buffer_bytes(*wanted.fusion_buffer_bytes);
   if (wanted.groups) rules.count(static_cast<std::uint32_t>(*wanted.groups));
-  add_together(wanted, workload, rules);
-  add_apart(wanted, workload, rules);
+  add_lists(wanted, workload, rules);
   check_possible(wanted, workload, rules);
   return rules;
 }
@@ -156,16 +170,17 @@ std::optional<std::int64_t> integer_at(const Field& field, std::string_view key,
   return found->integer(min, max);
 }
 
-/// Reads lists of at least two names each.
-std::vector<Field> lists_at(const Field& field, std::string_view key) {
+std::vector<TensorList> lists_at(const Field& field, std::string_view key) {
   const std::optional<Field> found = field.find(key);
   if (!found) return {};
-  std::vector<Field> lists = found->items();
-  for (const Field& list : lists) {
-    if (list.items().size() < 2) list.expected("at least two tensors");
-    for (const Field& item : list.items()) item.name();
+  std::vector<TensorList> out;
+  for (const Field& list : found->items()) {
+    TensorList next = {.field = list, .names = {}};
+    for (const Field& item : list.items()) next.names.push_back(item.name());
+    if (next.names.size() < 2) list.expected("at least two tensors");
+    out.push_back(std::move(next));
   }
-  return lists;
+  return out;
 }
 
 }  // namespace
