@@ -164,8 +164,8 @@ std::string first_difference(const AllWorkers& expected, const AllWorkers& got) 
 }
 
 TEST_CASE("all workers: in blocks they give what they give task by task") {
-  int in_blocks = 0;
-  for (std::uint32_t seed = 0; seed < 120; ++seed) {
+  std::uint32_t in_blocks = 0;
+  for (std::uint32_t seed = 0; seed < support::seeds(120); ++seed) {
     CAPTURE(seed);
     Random random(seed);
     const core::Profile profile = support::random_profile(random, 6);
@@ -194,11 +194,11 @@ TEST_CASE("all workers: in blocks they give what they give task by task") {
       }
     }
   }
-  CHECK(in_blocks > 500);
+  CHECK(in_blocks > support::seeds(500));
 }
 
 TEST_CASE("all workers: rings that share no link give in one go what they give message by message") {
-  for (std::uint32_t seed = 0; seed < 120; ++seed) {
+  for (std::uint32_t seed = 0; seed < support::seeds(120); ++seed) {
     CAPTURE(seed);
     Random random(seed);
     const core::Profile profile = support::random_profile(random, 6);

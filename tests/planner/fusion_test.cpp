@@ -304,7 +304,7 @@ TEST_CASE("fusion: what is not a fusion is refused") {
 // ---- all kinds
 
 TEST_CASE("fusion: every kind takes every gradient once, in backward order, under every pipeline") {
-  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+  for (std::uint32_t seed = 0; seed < support::seeds(200); ++seed) {
     CAPTURE(seed);
     Random random(seed);
     const Scene scene(support::random_profile(random, 10), support::random_link(random),

@@ -414,7 +414,7 @@ TEST_CASE("jitter: with sigma 0 a run is the one without, bit for bit, whatever 
 
 TEST_CASE("jitter: as it vanishes, every worker by itself gives what the slowest alone gives") {
   // with so small a sigma a random factor is 1 up to its last bits
-  for (std::uint32_t seed = 0; seed < 150; ++seed) {
+  for (std::uint32_t seed = 0; seed < support::seeds(150); ++seed) {
     CAPTURE(seed);
     Random random(seed);
     const core::Profile profile = support::random_profile(random, 6);

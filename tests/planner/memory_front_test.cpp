@@ -173,7 +173,7 @@ std::optional<double> relaxed_us(const Scene& scene, std::int64_t memory) {
 }
 
 TEST_CASE("memory bound: no plan of whole layers is faster with as little memory") {
-  for (std::uint32_t seed = 0; seed < 400; ++seed) {
+  for (std::uint32_t seed = 0; seed < support::seeds(400); ++seed) {
     CAPTURE(seed);
     Random random(seed);
     const Scene scene = random_scene(random, 1 + random.below(4));

@@ -25,7 +25,7 @@ using support::Random;
 using support::Scene;
 using Kind = TaskLabel::Kind;
 
-constexpr std::uint32_t kSeeds = 60;
+constexpr std::uint32_t kSeeds = support::seeds(60);
 
 /// A random setting, without the schedule.
 struct Instance {

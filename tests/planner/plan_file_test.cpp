@@ -111,7 +111,7 @@ Schedule following(const PlanFile& plan) {
 }
 
 TEST_CASE("plan: its predicted time is what simulating it gives, and never under its lower bound") {
-  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+  for (std::uint32_t seed = 0; seed < support::seeds(60); ++seed) {
     CAPTURE(seed);
     Random random(seed);
     const core::Profile profile = support::random_profile(random, 9);
@@ -142,7 +142,7 @@ TEST_CASE("plan: its predicted time is what simulating it gives, and never under
 }
 
 TEST_CASE("plan: the lower bound is under every grouping, not only the fusions that are built") {
-  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+  for (std::uint32_t seed = 0; seed < support::seeds(200); ++seed) {
     CAPTURE(seed);
     Random random(seed);
     const core::Profile profile = support::random_profile(random, 6);

@@ -535,7 +535,7 @@ TEST_CASE(
   int best = 0;
   int proven = 0;
   int bettered = 0;
-  for (std::uint32_t seed = 0; seed < 400; ++seed) {
+  for (std::uint32_t seed = 0; seed < support::seeds(400); ++seed) {
     CAPTURE(seed);
     Random random(seed);
     const Scene scene = small_scene(random);

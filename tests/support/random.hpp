@@ -11,7 +11,7 @@
 namespace support {
 
 /// The number of seeds of a slow property: fewer in a sanitized build.
-constexpr std::uint32_t seeds(std::uint32_t count) { return kSanitized ? count / 10 + 1 : count; }
+constexpr std::uint32_t seeds(std::uint32_t count) { return kSanitized ? count / 20 + 1 : count; }
 
 class Random {
  public:

@@ -109,7 +109,7 @@ bool cuts_a_module(const planner::Workload& workload, const Groups& groups) {
 }
 
 TEST_CASE("--for: DDP and Horovod get the best of all groups, and a hook the best of all of one compressor") {
-  for (std::uint32_t seed = 0; seed < 80; ++seed) {
+  for (std::uint32_t seed = 0; seed < support::seeds(80); ++seed) {
     CAPTURE(seed);
     Random random(seed);
     const auto scene = small_scene(random);
@@ -138,7 +138,7 @@ TEST_CASE("--for: DDP and Horovod get the best of all groups, and a hook the bes
 }
 
 TEST_CASE("--for: where one number makes the groups, the best of all numbers is found") {
-  for (std::uint32_t seed = 0; seed < 80; ++seed) {
+  for (std::uint32_t seed = 0; seed < support::seeds(80); ++seed) {
     CAPTURE(seed);
     Random random(seed);
     const auto scene = small_scene(random);

@@ -432,7 +432,7 @@ class Fluid {
 };
 
 TEST_CASE("messages: trees on shared links give the times of a fluid simulation") {
-  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+  for (std::uint32_t seed = 0; seed < support::seeds(200); ++seed) {
     CAPTURE(seed);
     const Case random = random_case(seed);
     Messages messages(random.links, random.topology);
@@ -451,7 +451,7 @@ TEST_CASE("messages: trees on shared links give the times of a fluid simulation"
 }
 
 TEST_CASE("messages: no link carries more of trees than it can, and looking in small steps changes nothing") {
-  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+  for (std::uint32_t seed = 0; seed < support::seeds(200); ++seed) {
     CAPTURE(seed);
     const Case random = random_case(seed);
     Messages at_once(random.links, random.topology);
