@@ -88,7 +88,8 @@ struct Conditions {
   std::vector<Failure> failures = {};
   DataTypes data_types = {};
   std::optional<MemoryOptions> memory = {};  ///< set if the memory of a worker is asked for
-  std::optional<Recompute> recompute = {};   ///< the profile is then one that recomputed() returned
+  /// The profile of a Setting is then one that recomputed() returned.
+  std::optional<Recompute> recompute = {};
 
   Fidelity fidelity = Fidelity::closed;
   LinkConditions links;

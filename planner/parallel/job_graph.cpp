@@ -42,9 +42,9 @@ class StageWriter {
         tasks_(tasks),
         gathered_(parts.size()) {}
 
-  /// Adds the stage's tasks, and notes each pass of a micro-batch through a part.
+  /// Adds the stage's tasks, and notes each pass of a micro-batch through a part. Returns the last tasks.
   template <typename Note>
-  void run(const Note& note) {
+  std::vector<TaskId> run(const Note& note) {
     gather_at_once();
     for (const Slot& slot : slots_of(parallel_.stages, parallel_.pipeline, stage_)) {
       first_of_pass_.reset();
@@ -55,6 +55,10 @@ class StageWriter {
       note(slot, Pass{.first = *first_of_pass_, .last = *last_});
     }
     while (!waiting_.empty()) send_next_part();
+    std::vector<TaskId> out;
+    for (const std::optional<TaskId>& each : {last_, last_on_channel_, last_between_})
+      if (each) out.push_back(*each);
+    return out;
   }
 
  private:
@@ -281,13 +285,23 @@ class StageWriter {
 
 class JobWriter {
  public:
-  JobWriter(const Parallel& parallel, const std::vector<ModelPart>& parts, const Overlap& overlap)
+  JobWriter(const Parallel& parallel, const std::vector<ModelPart>& parts, const Overlap& overlap,
+            std::optional<Time> tied)
       : p2p_(sim::from_us(parallel.stages.p2p_us)) {
     for (std::int64_t stage = 0; stage < parallel.pipeline; ++stage) add_streams(stage, overlap);
-    for (std::int64_t stage = 0; stage < parallel.pipeline; ++stage)
-      StageWriter(parallel, parts, stage, builder_, tasks_).run([&](const Slot& slot, const Pass& pass) {
-        passes_[{slot.is_forward, slot.part, slot.micro_batch}] = pass;
-      });
+    const std::int64_t last = parallel.pipeline - 1;
+    std::vector<TaskId> before_tie;
+    for (std::int64_t stage = 0; stage <= last; ++stage) {
+      const std::vector<TaskId> ends =
+          StageWriter(parallel, parts, stage, builder_, tasks_).run([&](const Slot& slot, const Pass& pass) {
+            passes_[{slot.is_forward, slot.part, slot.micro_batch}] = pass;
+          });
+      if (stage == 0 || stage == last) before_tie.insert(before_tie.end(), ends.begin(), ends.end());
+    }
+    if (tied) {
+      tie(0, 0, before_tie, *tied);
+      tie(last, parallel.parts() - 1, before_tie, *tied);
+    }
     for (const auto& [which, pass] : passes_) {
       const auto& [is_forward, part, micro_batch] = which;
       const std::int64_t from = is_forward ? part - 1 : part + 1;
@@ -310,6 +324,13 @@ class JobWriter {
     if (overlap.communication_slowdown > 0)
       for (const sim::StreamId channel : channels)
         builder_.slow_down(channel, {JobGraph::compute(stage)}, 1 + overlap.communication_slowdown);
+  }
+
+  void tie(std::int64_t stage, std::int64_t part, const std::vector<TaskId>& before, Time duration) {
+    tasks_.push_back({.kind = Kind::tie, .part = part});
+    const TaskId id = builder_.add_task(
+        {.duration = duration, .stream = JobGraph::channel(stage), .priority = 0, .label = 0});
+    for (const TaskId each : before) builder_.add_dependency(each, id);
   }
 
   void send(const StageTask& task, TaskId from, TaskId to, std::int64_t stage) {
@@ -350,10 +371,11 @@ void check_program(const Program& program) {
         "one that gathers them again", "/schedules");
 }
 
-JobGraph lower_stages(const Parallel& parallel, const std::vector<ModelPart>& parts, const Overlap& overlap) {
+JobGraph lower_stages(const Parallel& parallel, const std::vector<ModelPart>& parts, const Overlap& overlap,
+                      std::optional<Time> tied) {
   for (const ModelPart& part : parts)
     for (const PartGroups& groups : part.groups) check_program(groups.program);
-  return JobWriter(parallel, parts, overlap).finish();
+  return JobWriter(parallel, parts, overlap, tied).finish();
 }
 
 }  // namespace planner

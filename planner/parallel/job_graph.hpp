@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,7 @@ struct ModelPart {
 };
 
 struct StageTask {
-  enum class Kind { forward, backward, message, gather, reduce, sum };
+  enum class Kind { forward, backward, message, gather, reduce, sum, tie };
   static constexpr std::int64_t kWholePass = -1;
 
   Kind kind = Kind::forward;
@@ -36,7 +37,7 @@ struct StageTask {
   std::int64_t micro_batch = 0;
   std::int64_t item = kWholePass;  ///< layer, step of backward, or group of tensors; of a message: 1 if it
                                    ///< goes forward
-  std::int64_t process_group = 0;  ///< of a collective: its place in ModelPart::groups
+  std::int64_t process_group = 0;  ///< of a collective: its place in ModelPart::groups; not of `tie`
 };
 
 /// Each stage has streams for compute, collectives, collectives between shard groups, and messages to the
@@ -62,8 +63,10 @@ struct JobGraph {
 /// An iteration from the update before it to the moment when all passes and collectives have ended, which
 /// every stage awaits. The parameters of a part are gathered once, under the forward pass of its first
 /// micro-batch; its gradients travel once, when those of its last micro-batch are ready. `parts` are in the
-/// order of the model. Throws Unsupported for programs of which that cannot be said.
-JobGraph lower_stages(const Parallel& parallel, const std::vector<ModelPart>& parts, const Overlap& overlap);
+/// order of the model. `tied` is the time of the all-reduce between the first and the last stage that follows
+/// all others of both, if there is one. Throws Unsupported for programs of which that cannot be said.
+JobGraph lower_stages(const Parallel& parallel, const std::vector<ModelPart>& parts, const Overlap& overlap,
+                      std::optional<sim::Time> tied = {});
 
 /// Throws Unsupported unless lower_stages() takes such a program.
 void check_program(const Program& program);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -65,10 +66,26 @@ Stages read_stages(const Field& field, std::int64_t pipeline) {
   return out;
 }
 
+/// The network between a worker of the first stage and one of the last: the level that joins all stages.
+core::Network between_ends(const core::Network& network, std::int64_t workers, std::int64_t pipeline) {
+  core::Network out = as_seen_by(network, {.stride = workers / pipeline, .size = pipeline});
+  if (out.levels.empty()) return out;
+  std::size_t at = 0;
+  for (std::int64_t joined = 1; out.levels[at].size; ++at) {
+    joined *= *out.levels[at].size;
+    if (joined >= pipeline) break;
+  }
+  if (at > 0) out.measured.clear();  // inside a node
+  core::Level level = out.levels[at];
+  level.size.reset();
+  out.levels = {std::move(level)};
+  return out;
+}
+
 }  // namespace
 
 Parallel read_parallel(const Field& field) {
-  field.allow_only({"tensor", "pipeline", "expert", "data", "expert_tensors", "stages"});
+  field.allow_only({"tensor", "pipeline", "expert", "data", "expert_tensors", "tied_tensors", "stages"});
   Parallel out = {.tensor = count_at(field, "tensor", core::kMaxWorkers),
                   .expert = count_at(field, "expert", core::kMaxWorkers),
                   .pipeline = count_at(field, "pipeline", kMaxStages)};
@@ -78,6 +95,17 @@ Parallel read_parallel(const Field& field) {
   if (const auto names = field.find("expert_tensors")) {
     if (out.expert == 1) names->expected("no expert_tensors without the key expert");
     for (const Field& item : names->non_empty_items()) out.expert_tensors.push_back(item.name());
+  }
+  if (const auto tied = field.find("tied_tensors")) {
+    if (out.pipeline == 1) tied->expected("no tied_tensors with a single stage");
+    for (const Field& item : tied->non_empty_items()) {
+      item.allow_only({"tensor", "layer"});
+      TiedTensor next = {.tensor = item.at("tensor").name(), .layer = item.at("layer").name()};
+      if (std::any_of(out.tied_tensors.begin(), out.tied_tensors.end(),
+                      [&](const TiedTensor& each) { return each.tensor == next.tensor; }))
+        item.at("tensor").expected("a tensor that is listed once");
+      out.tied_tensors.push_back(std::move(next));
+    }
   }
   if (out.pipeline > 1)
     out.stages = read_stages(field.at("stages"), out.pipeline);
@@ -105,7 +133,10 @@ ProcessGroups process_groups(const Parallel& parallel, const core::Network& netw
     const std::int64_t size = data * parallel.tensor / stride;
     return {.workers = size, .network = as_seen_by(network, {.stride = stride, .size = size})};
   };
-  return {.dense = group(parallel.tensor), .expert = group(parallel.tensor * parallel.expert)};
+  ProcessGroups out = {.dense = group(parallel.tensor), .expert = group(parallel.tensor * parallel.expert)};
+  if (!parallel.tied_tensors.empty())
+    out.tied = {.workers = 2, .network = between_ends(network, workers, parallel.pipeline)};
+  return out;
 }
 
 }  // namespace planner

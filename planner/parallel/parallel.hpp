@@ -20,6 +20,13 @@ enum class StageOrder {
   interleaved,  ///< Megatron-LM's interleaved 1F1B: each stage has several parts of the model
 };
 
+/// A parameter of the first stage of which the last stage holds a copy, such as tied word embeddings. When
+/// the gradients of both are summed over their data groups, these two stages sum them with each other.
+struct TiedTensor {
+  std::string tensor;
+  std::string layer;  ///< of the last stage, which uses the copy
+};
+
 struct Stages {
   StageOrder order = StageOrder::one_f_one_b;
   std::int64_t micro_batches = 1;
@@ -44,6 +51,7 @@ struct Parallel {
   std::optional<std::int64_t> data = {};  ///< if absent, what the others leave
   /// A tensor belongs to the experts if one of these is a part of its name.
   std::vector<std::string> expert_tensors = {};
+  std::vector<TiedTensor> tied_tensors = {};
   Stages stages = {};
 
   std::int64_t parts() const { return pipeline * stages.virtual_stages; }
@@ -61,6 +69,7 @@ struct ProcessGroup {
 struct ProcessGroups {
   ProcessGroup dense;
   ProcessGroup expert;
+  ProcessGroup tied;  ///< a worker of the first stage and one of the last
 };
 
 /// The data-parallel groups of a job on this many workers. Throws Unsupported if the workers are not a

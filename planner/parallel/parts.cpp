@@ -67,6 +67,44 @@ bool is_of_experts(const core::ProfileLayer& layer, const std::string& name, con
                      [&](const std::string& part) { return name.find(part) != std::string::npos; });
 }
 
+/// The tensor of this name in a layer of the first part.
+const core::ProfileTensor& tied_tensor(const core::Profile& first, const std::string& name) {
+  for (const core::ProfileLayer& layer : first.layers)
+    for (const core::ProfileTensor& tensor : layer.tensors)
+      if (tensor.name == name) return tensor;
+  throw core::Unsupported("tensors of the first stage", fmt::format("'{}'", core::printable(name)),
+                          "/parallel/tied_tensors");
+}
+
+/// Gives the layer of the last part a copy of the tensor, whose gradient is ready with the layer's others.
+void add_copy(const core::ProfileTensor& tensor, const std::string& name, core::Profile& last) {
+  const auto layer = std::find_if(last.layers.begin(), last.layers.end(),
+                                  [&](const core::ProfileLayer& each) { return each.name == name; });
+  if (layer == last.layers.end())
+    throw core::Unsupported("layers of the last stage", fmt::format("'{}'", core::printable(name)),
+                            "/parallel/tied_tensors");
+  core::ProfileTensor copy = tensor;
+  copy.backward_us.reset();
+  if (!layer->tensors.empty() && layer->tensors.front().backward_us) copy.backward_us = 0;
+  // the first in the layer is the last in backward order
+  layer->tensors.insert(layer->tensors.begin(), std::move(copy));
+}
+
+/// The workload with the gradients of these tensors alone.
+template <typename Wanted>
+Workload filtered(const Workload& workload, const Wanted& is_wanted) {
+  Workload out = workload;
+  out.gradients.clear();
+  out.bytes_before = {0};
+  for (const Gradient& gradient : workload.gradients) {
+    const core::ProfileLayer& layer = workload.profile->layers[gradient.layer];
+    if (!is_wanted(layer, layer.tensors[gradient.tensor].name)) continue;
+    out.gradients.push_back(gradient);
+    out.bytes_before.push_back(out.bytes() + gradient.bytes);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<core::Profile> parts_of(const core::Profile& profile, const Parallel& parallel,
@@ -95,22 +133,27 @@ std::vector<core::Profile> parts_of(const core::Profile& profile, const Parallel
     next += count;
     if (parallel.stages.forward_us) set_total(part.layers, *parallel.stages.forward_us, true);
     if (parallel.stages.backward_us) set_total(part.layers, *parallel.stages.backward_us, false);
-    out.push_back(recompute ? recomputed(std::move(part), *recompute) : std::move(part));
+    out.push_back(std::move(part));
   }
+  for (const TiedTensor& each : parallel.tied_tensors)
+    add_copy(tied_tensor(out.front(), each.tensor), each.layer, out.back());
+  if (recompute)
+    for (core::Profile& part : out) part = recomputed(std::move(part), *recompute);
   return out;
 }
 
 Workload gradients_of(const Workload& workload, const Parallel& parallel, bool of_experts) {
-  Workload out = workload;
-  out.gradients.clear();
-  out.bytes_before = {0};
-  for (const Gradient& gradient : workload.gradients) {
-    const core::ProfileLayer& layer = workload.profile->layers[gradient.layer];
-    if (is_of_experts(layer, layer.tensors[gradient.tensor].name, parallel) != of_experts) continue;
-    out.gradients.push_back(gradient);
-    out.bytes_before.push_back(out.bytes() + gradient.bytes);
-  }
-  return out;
+  return filtered(workload, [&](const core::ProfileLayer& layer, const std::string& name) {
+    return is_of_experts(layer, name, parallel) == of_experts;
+  });
+}
+
+Workload tied_gradients(const Workload& last, const Parallel& parallel) {
+  return filtered(last, [&](const core::ProfileLayer& layer, const std::string& name) {
+    return std::any_of(
+        parallel.tied_tensors.begin(), parallel.tied_tensors.end(),
+        [&](const TiedTensor& tied) { return tied.tensor == name && tied.layer == layer.name; });
+  });
 }
 
 }  // namespace planner

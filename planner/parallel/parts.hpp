@@ -15,12 +15,16 @@ namespace planner {
 
 /// Cuts the layers into parts of neighbours: by `stages.layers`, or so that the longest part is as short as
 /// possible, and of such cuts that with the most layers in the first parts. Times given for a part replace
-/// the profile's in proportion. Each part computes its own segments again. Throws Unsupported if there are
-/// fewer layers than parts.
+/// the profile's in proportion. The last part gets copies of the tied tensors. Each part computes its own
+/// segments again. Throws Unsupported if there are fewer layers than parts, or a tied tensor is not in the
+/// first part or its layer not in the last.
 std::vector<core::Profile> parts_of(const core::Profile& profile, const Parallel& parallel,
                                     const std::optional<Recompute>& recompute = {});
 
 /// The workload with the gradients of experts alone, or with all others alone.
 Workload gradients_of(const Workload& workload, const Parallel& parallel, bool of_experts);
+
+/// The workload of the last part with the gradients of tied tensors alone.
+Workload tied_gradients(const Workload& last, const Parallel& parallel);
 
 }  // namespace planner

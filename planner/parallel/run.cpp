@@ -8,6 +8,7 @@
 
 #include "core/errors.hpp"
 #include "planner/parallel/parts.hpp"
+#include "planner/parallel/stage_memory.hpp"
 #include "planner/pipeline/whole_segments.hpp"
 #include "planner/run/cost_warnings.hpp"
 #include "planner/schedule/choice.hpp"
@@ -29,7 +30,7 @@ void check_conditions(const Conditions& conditions) {
   if (conditions.fidelity != Fidelity::closed) refuse("fidelity closed", "another", "/fidelity");
   if (conditions.lars_us > 0 || conditions.lamb_us > 0)
     refuse("optimizer_us alone", "lars_us or lamb_us", "/update");
-  if (conditions.memory) refuse("no memory", "it", "/memory");
+  if (conditions.memory && conditions.memory->cap_bytes) refuse("no cap_bytes", "one", "/memory/cap_bytes");
   if (conditions.accumulation_steps > 1)
     refuse("micro_batches in parallel.stages", "accumulation_steps", "/accumulation_steps");
 }
@@ -41,6 +42,7 @@ Conditions of_part(const Conditions& conditions) {
   out.read_us = 0;
   out.waiting_us = 0;
   out.optimizer_us = 0;
+  out.memory.reset();
   return out;
 }
 
@@ -61,10 +63,12 @@ class Runner {
   ParallelRun run() && {
     check();
     for (std::size_t part = 0; part < job_->profiles.size(); ++part) add_part(part);
-    out_.graph = lower_stages(parallel_, out_.parts, conditions_.overlap);
+    if (!parallel_.tied_tensors.empty()) tie_ends();
+    out_.graph = lower_stages(parallel_, out_.parts, conditions_.overlap, tied_);
     out_.timeline = sim::simulate(out_.graph.graph);
     for (std::int64_t stage = 0; stage < parallel_.pipeline; ++stage)
       out_.stages.push_back(metrics_of(stage));
+    note_memory();
     note_bubbles();
     summarize();
     return std::move(out_);
@@ -73,6 +77,7 @@ class Runner {
  private:
   void check() const {
     check_conditions(conditions_);
+    if (conditions_.memory) check_activations(profile_, parallel_.stages.micro_batches);
     if (!schedule_.compressor.is_none())
       throw core::Unsupported("no compression, with the key parallel", schedule_.compressor.name,
                               "/schedules");
@@ -105,16 +110,17 @@ class Runner {
       const ProcessGroup& group = of_experts ? job_->groups.expert : job_->groups.dense;
       Workload workload = gradients_of(out.workload, parallel_, of_experts);
       if (workload.gradients.empty() || group.workers == 1) continue;
-      out.groups.push_back(choose_groups(part, group, std::move(workload)));
+      const Schedule schedule = on_stage(static_cast<std::int64_t>(part) % parallel_.pipeline);
+      out.groups.push_back(choose_groups(part, group, std::move(workload), schedule));
     }
     is_exact_ = is_exact_ && out.groups.size() <= 1;
     out_.parts.push_back(std::move(out));
   }
 
-  PartGroups choose_groups(std::size_t part, const ProcessGroup& group, Workload workload) {
+  PartGroups choose_groups(std::size_t part, const ProcessGroup& group, Workload workload,
+                           const Schedule& schedule) {
     Setting setting(job_->profiles[part], group.network, group.workers, all_reduce_, of_part(conditions_));
     setting.workload = std::move(workload);
-    const Schedule schedule = on_stage(static_cast<std::int64_t>(part) % parallel_.pipeline);
     Choice choice = choose(setting, schedule);
     is_exact_ = is_exact_ && choice.proof && choice.proof->optimality_gap == Time::zero() &&
                 schedule.pipeline->program(1, schedule.options).ops.size() == 1;
@@ -145,6 +151,24 @@ class Runner {
     return out;
   }
 
+  /// The first and the last stage sum the gradients of tied tensors in one all-reduce.
+  void tie_ends() {
+    if (schedule_.pipeline->program(1, schedule_.options).sharding == Sharding::parameters)
+      throw core::Unsupported("no tied_tensors where parameters are sharded", "some",
+                              "/parallel/tied_tensors");
+    const std::size_t last = job_->profiles.size() - 1;
+    Schedule at_once = preset_schedule("dense");
+    at_once.all_reduce = schedule_.all_reduce;
+    const bool is_exact = is_exact_;  // nothing is chosen here
+    const PartGroups tied =
+        choose_groups(last, job_->groups.tied, tied_gradients(out_.parts[last].workload, parallel_), at_once);
+    is_exact_ = is_exact;
+    const Payload payload = payload_of(tied.workload, tied.groups.front());
+    const TransferCost& transfer = tied.transfers[tied.groups.front().transfer];
+    tied_ = transfer.time(CollectiveKind::all_reduce, payload);
+    tied_bytes_ = transfer.sent_bytes(CollectiveKind::all_reduce, payload);
+  }
+
   // ---- metrics
 
   StageMetrics metrics_of(std::int64_t stage) const {
@@ -173,6 +197,13 @@ class Runner {
     out.passes_end_us = sim::to_us(passes_end);
     out.end_us = sim::to_us(end);
     return out;
+  }
+
+  void note_memory() {
+    if (!conditions_.memory) return;
+    for (StageMetrics& stage : out_.stages)
+      stage.memory =
+          stage_memory(parallel_, conditions_, out_.parts, out_.graph, out_.timeline, stage.stage).peak;
   }
 
   /// The same stages without collectives.
@@ -216,7 +247,7 @@ class Runner {
 
   /// Mean over the stages.
   double sent_per_worker() const {
-    double sent = 0;
+    double sent = 2 * tied_bytes_;
     for (const ModelPart& part : out_.parts)
       for (const PartGroups& groups : part.groups)
         for (const Op& op : groups.program.ops)
@@ -251,6 +282,8 @@ class Runner {
   std::shared_ptr<const DividedJob> job_;
   bool is_exact_ = true;
   double alone_us_ = 0;
+  std::optional<Time> tied_;  // the all-reduce between the first and the last stage
+  double tied_bytes_ = 0;
   ParallelRun out_;
 };
 

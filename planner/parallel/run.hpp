@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "planner/parallel/job_graph.hpp"
 #include "planner/parallel/parallel.hpp"
+#include "planner/run/memory.hpp"
 #include "planner/run/metrics.hpp"
 #include "planner/schedule/schedule.hpp"
 #include "sim/timeline.hpp"
@@ -24,6 +26,7 @@ struct StageMetrics {
   double communication_us = 0;  ///< time in which its channels are busy
   double passes_end_us = 0;     ///< since the iteration began
   double end_us = 0;            ///< when its collectives have ended, too
+  std::optional<MemoryPeak> memory = {};  ///< of one of its workers, if the conditions ask for it
 };
 
 /// What the parts of a run refer to.

@@ -9,6 +9,7 @@
 
 #include "core/errors.hpp"
 #include "planner/run/group_memory.hpp"
+#include "planner/run/held_memory.hpp"
 
 namespace planner {
 namespace {
@@ -17,17 +18,11 @@ using core::CollectiveKind;
 using sim::Time;
 using Kind = TaskLabel::Kind;
 
-struct Change {
-  Time at{};
-  MemoryPart part = MemoryPart::parameters;
-  std::int64_t bytes = 0;
-};
-
 /// The buffers of one part, each with a number. A buffer is held from when it is needed until the last time
 /// at which it still is, and then begins anew.
 class Buffers {
  public:
-  Buffers(MemoryPart part, std::size_t count, std::vector<Change>& changes)
+  Buffers(MemoryPart part, std::size_t count, std::vector<MemoryChange>& changes)
       : part_(part), held_(count), changes_(changes) {}
 
   void hold(std::size_t number, std::int64_t bytes, Time from) {
@@ -63,29 +58,8 @@ class Buffers {
 
   MemoryPart part_;
   std::vector<std::optional<Held>> held_;
-  std::vector<Change>& changes_;
+  std::vector<MemoryChange>& changes_;
 };
-
-/// Bytes of an element of each kind of buffer.
-struct ElementBytes {
-  std::int64_t profile, gradients, reduce, gather, parameters;
-
-  ElementBytes(const DataTypes& types, core::Dtype usual)
-      : profile(core::bytes_per_element(usual)),
-        gradients(core::bytes_per_element(types.gradients.value_or(usual))),
-        reduce(core::bytes_per_element(types.reduce.value_or(usual))),
-        gather(core::bytes_per_element(types.gather.value_or(usual))),
-        parameters(core::bytes_per_element(types.parameters.value_or(usual))) {}
-};
-
-/// Whether the gradients of a group are copied to be sent: where they do not lie one after another in the
-/// type in which they are sent.
-bool is_copied(const Setting& setting, const TransferCost& transfer, const Group& group, bool in_buffers) {
-  if (transfer.is_encoded(payload_of(setting.workload, group))) return true;
-  const ElementBytes element(setting.conditions.data_types, setting.workload.profile->dtype);
-  if (element.reduce != element.gradients) return true;
-  return group.end - group.begin > 1 && !in_buffers;
-}
 
 /// Goes through the tasks in the order in which they were written, which is the order of compute.
 class Accounts {
@@ -101,10 +75,7 @@ class Accounts {
         gathered_(MemoryPart::gathered, groups().size(), changes_),
         buffers_(MemoryPart::buffers, groups().size(), changes_),
         activations_(MemoryPart::activations, workload().forward.size(), changes_) {
-    const auto& layers = workload().profile->layers;
-    has_activations_ = std::all_of(layers.begin(), layers.end(), [](const core::ProfileLayer& layer) {
-      return layer.activation_bytes.has_value();
-    });
+    has_activations_ = has_activations(*workload().profile);
     check_activations(*workload().profile);
     find_segments();
     find_steps();
@@ -124,7 +95,7 @@ class Accounts {
     pass_marks(tasks.size());
     for (Buffers* each : {&gradients_, &shards_, &gathered_, &buffers_, &activations_})
       each->finish(timeline_.makespan);
-    return summed();
+    return summed(std::move(changes_), has_activations_);
   }
 
  private:
@@ -197,18 +168,16 @@ class Accounts {
 
   /// Adds the memory that is held from the beginning to the end.
   void add_lasting() {
-    const DataTypes& types = setting_.conditions.data_types;
-    const std::int64_t updated = types.master ? core::bytes_per_element(*types.master) : element_.parameters;
+    const std::int64_t all = workload().bytes() / element_.profile;
+    std::int64_t own = 0;
+    for (std::uint32_t group = 0; group < groups().size(); ++group) own += share(group);
     const auto add = [&](MemoryPart part, std::int64_t bytes) {
       changes_.push_back({Time::zero(), part, bytes});
     };
-    const std::int64_t all = workload().bytes() / element_.profile;
-    std::int64_t own = sharding() == Sharding::nothing ? all : 0;
-    for (std::uint32_t group = 0; sharding() != Sharding::nothing && group < groups().size(); ++group)
-      own += share(group);
-    add(MemoryPart::parameters, element_.parameters * (sharding() == Sharding::parameters ? own : all));
-    if (types.master) add(MemoryPart::master, updated * own);
-    add(MemoryPart::optimizer, setting_.conditions.memory->optimizer_states * updated * own);
+    const MemoryBytes lasting =
+        lasting_memory(setting_.conditions, workload().profile->dtype, sharding(), all, own);
+    for (std::size_t part = 0; part < lasting.size(); ++part)
+      add(static_cast<MemoryPart>(part), lasting[part]);
     if (keeps_gradients_in_buffers()) add(MemoryPart::gradients, element_.gradients * all);
   }
 
@@ -270,7 +239,7 @@ class Accounts {
 
   bool is_copied(std::uint32_t group) const {
     const Group& own = groups()[group];
-    return planner::is_copied(setting_, executable_.transfers[own.transfer], own,
+    return planner::is_copied(element_, executable_.transfers[own.transfer], workload(), own,
                               keeps_gradients_in_buffers());
   }
 
@@ -325,28 +294,12 @@ class Accounts {
     if (!drops_gradients()) gradients_until(group, time);
   }
 
-  Memory summed() {
-    std::stable_sort(changes_.begin(), changes_.end(),
-                     [](const Change& a, const Change& b) { return a.at < b.at; });
-    Memory out;
-    MemoryPoint now;
-    for (std::size_t i = 0; i < changes_.size(); ++i) {
-      now.at = changes_[i].at;
-      now.bytes[static_cast<std::size_t>(changes_[i].part)] += changes_[i].bytes;
-      if (i + 1 < changes_.size() && changes_[i + 1].at == now.at) continue;
-      out.points.push_back(now);
-      if (out.points.size() == 1 || total(now.bytes) > total(out.peak.bytes))
-        out.peak = {now, has_activations_};
-    }
-    return out;
-  }
-
   const Setting& setting_;
   const Executable& executable_;
   const sim::Timeline& timeline_;
   ElementBytes element_;
   std::int64_t shares_;
-  std::vector<Change> changes_;
+  std::vector<MemoryChange> changes_;
   Buffers gradients_;  // by gradient
   Buffers shards_;     // of gradients, by group; the next two likewise
   Buffers gathered_;
@@ -376,25 +329,22 @@ GroupMemory group_memory(const Setting& setting, const TransferCost& transfer, c
                      .gradients = elements * element.gradients,
                      .sent = elements * element.gradients,
                      .share = (elements + transfer.workers() - 1) / transfer.workers() * element.parameters};
-  if (is_copied(setting, transfer, group, false))
+  if (is_copied(element, transfer, setting.workload, group, false))
     out.sent = static_cast<std::int64_t>(
         transfer.message_bytes(CollectiveKind::reduce_scatter, payload_of(setting.workload, group)));
   return out;
 }
 
 std::int64_t lasting_bytes(const Setting& setting, std::int64_t elements) {
-  const DataTypes& types = setting.conditions.data_types;
-  const ElementBytes element(types, setting.workload.profile->dtype);
-  const std::int64_t updated = types.master ? core::bytes_per_element(*types.master) : element.parameters;
-  return elements * (element.parameters + (types.master ? updated : 0) +
-                     setting.conditions.memory->optimizer_states * updated);
+  return total(lasting_memory(setting.conditions, setting.workload.profile->dtype, Sharding::parameters,
+                              elements, elements));
 }
 
-void check_activations(const core::Profile& profile) {
+void check_activations(const core::Profile& profile, std::int64_t micro_batches) {
   constexpr double kMaxInAll = 4e18;
   double all = 0;
   for (const core::ProfileLayer& layer : profile.layers)
-    all += static_cast<double>(layer.activation_bytes.value_or(0));
+    all += static_cast<double>(layer.activation_bytes.value_or(0)) * static_cast<double>(micro_batches);
   if (all > kMaxInAll)
     throw core::Unsupported(fmt::format("at most {:.0e} bytes of activations in all", kMaxInAll),
                             fmt::format("{:.6g}", all), "/profile");

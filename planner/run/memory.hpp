@@ -49,8 +49,8 @@ struct Memory {
 };
 
 /// Throws Unsupported if a sum of what is held may exceed 64 bits: parameters and gradients have few elements
-/// (core/limits.hpp), activations may have many.
-void check_activations(const core::Profile& profile);
+/// (core/limits.hpp), activations may have many, of as many micro-batches at once.
+void check_activations(const core::Profile& profile, std::int64_t micro_batches = 1);
 
 /// The memory of the first worker of the executable, whose tasks ran as `timeline` says. The setting must
 /// have MemoryOptions.

@@ -216,6 +216,11 @@ std::string what_if_table(const Results& results) {
   return rows.size() == 1 ? "" : '\n' + core::aligned(rows, {1, 2});
 }
 
+bool has_stages(const Results& results) {
+  return std::any_of(results.entries.begin(), results.entries.end(),
+                     [](const Entry& entry) { return !entry.stages.empty(); });
+}
+
 ordered_json json_of(const planner::MemoryPeak& memory) {
   ordered_json parts = ordered_json::object();
   for (std::size_t part = 0; part < planner::kMemoryParts.size(); ++part)
@@ -228,26 +233,37 @@ ordered_json json_of(const planner::MemoryPeak& memory) {
 
 std::string mb(std::int64_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / 1e6); }
 
-/// One row per entry whose memory is asked for.
+void add_memory(std::vector<std::string>& row, const planner::MemoryPeak& memory) {
+  row.push_back(mb(planner::total(memory.bytes)));
+  const std::size_t first = row.size();
+  for (const std::int64_t part : memory.bytes) row.push_back(mb(part));
+  if (!memory.has_activations) row[first + static_cast<std::size_t>(planner::MemoryPart::activations)] = "-";
+  row.push_back(ms(sim::to_us(memory.at)));
+}
+
+/// One row per entry whose memory is asked for, or per stage of each.
 std::string memory_table(const Results& results) {
-  std::vector<std::vector<std::string>> rows = {{"workers", "schedule", "peak MB"}};
+  std::vector<std::vector<std::string>> rows = {{"workers", "schedule"}};
+  if (has_stages(results)) rows.front().emplace_back("stage");
+  rows.front().emplace_back("peak MB");
   for (const std::string_view part : planner::kMemoryParts) rows.front().emplace_back(part);
   rows.front().emplace_back("at ms");
   for (const Entry& entry : results.entries) {
     if (!entry.memory) continue;
-    const planner::MemoryPeak& memory = *entry.memory;
-    rows.push_back({fmt::to_string(entry.metrics.workers), entry.schedule, mb(planner::total(memory.bytes))});
-    for (const std::int64_t part : memory.bytes) rows.back().push_back(mb(part));
-    if (!memory.has_activations)
-      rows.back()[3 + static_cast<std::size_t>(planner::MemoryPart::activations)] = "-";
-    rows.back().push_back(ms(sim::to_us(memory.at)));
+    const std::vector<std::string> row = {fmt::to_string(entry.metrics.workers), entry.schedule};
+    if (entry.stages.empty()) add_memory(rows.emplace_back(row), *entry.memory);
+    for (const planner::StageMetrics& stage : entry.stages) {
+      rows.push_back(row);
+      rows.back().push_back(fmt::to_string(stage.stage));
+      add_memory(rows.back(), stage.memory.value());
+    }
   }
   return rows.size() == 1 ? "" : '\n' + core::aligned(rows, {1});
 }
 
 ordered_json json_of(const std::vector<planner::StageMetrics>& stages) {
   ordered_json out = ordered_json::array();
-  for (const planner::StageMetrics& stage : stages)
+  for (const planner::StageMetrics& stage : stages) {
     out.push_back({{"stage", stage.stage},
                    {"groups", stage.groups},
                    {"forward_us", stage.forward_us},
@@ -256,6 +272,8 @@ ordered_json json_of(const std::vector<planner::StageMetrics>& stages) {
                    {"communication_us", stage.communication_us},
                    {"passes_end_us", stage.passes_end_us},
                    {"end_us", stage.end_us}});
+    if (stage.memory) out.back()["memory"] = json_of(*stage.memory);
+  }
   return out;
 }
 
@@ -378,9 +396,8 @@ std::string results_table(const Results& results) {
                     fmt::format("{:.1f} %", 100 * p.scaling_efficiency), std::string(marks[i])});
   }
   std::string out = core::aligned(rows, {1, 9});
-  const bool has_stages = std::any_of(results.entries.begin(), results.entries.end(),
-                                      [](const Entry& entry) { return !entry.stages.empty(); });
-  out += has_stages ? "iteration = forward + backward + bubble" : "iteration = forward + backward + coding";
+  out += has_stages(results) ? "iteration = forward + backward + bubble"
+                             : "iteration = forward + backward + coding";
   out +=
       " + exposed communication + update + unoverlapped input (or an "
       "overlapped input "

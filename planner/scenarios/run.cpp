@@ -156,14 +156,18 @@ std::int64_t samples_for(const Setting& setting, const Schedule& schedule, const
   return 0;
 }
 
+void warn_of_activations(const planner::MemoryPeak& peak, Warnings& warnings) {
+  const std::string text =
+      "memory: activations are left out, as not every layer of the profile has activation_bytes";
+  if (!peak.has_activations) warnings.add({{.subject = text, .weight = 0, .text = text}});
+}
+
 /// The peak of a worker's memory, if the scenario asks for it.
 std::optional<planner::MemoryPeak> memory_peak(const Setting& setting, const planner::Run& run,
                                                Warnings& warnings) {
   if (!setting.conditions.memory) return {};
   const planner::MemoryPeak peak = planner::memory_of(setting, run, run.timeline).peak;
-  const std::string text =
-      "memory: activations are left out, as not every layer of the profile has activation_bytes";
-  if (!peak.has_activations) warnings.add({{.subject = text, .weight = 0, .text = text}});
+  warn_of_activations(peak, warnings);
   return peak;
 }
 
@@ -185,6 +189,12 @@ Entry run_divided(const Scenario& scenario, std::int64_t workers, const Schedule
   warnings.add(run.warnings);
   Entry out = entry_of(schedule, run.metrics);
   out.stages = std::move(run.stages);
+  for (const planner::StageMetrics& stage : out.stages) {
+    if (!stage.memory) continue;
+    warn_of_activations(*stage.memory, warnings);
+    if (!out.memory || planner::total(stage.memory->bytes) > planner::total(out.memory->bytes))
+      out.memory = stage.memory;
+  }
   return out;
 }
 

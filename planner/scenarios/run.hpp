@@ -38,7 +38,8 @@ struct Entry {
   std::optional<planner::WorkerReport> by_worker;  ///< set if workers differ
   std::vector<Changed> what_if;                    ///< the same groups under each requested change
   std::optional<planner::Interval> interval = {};  ///< set if the inputs have a spread
-  std::optional<planner::MemoryPeak> memory = {};  ///< set if the scenario asks for it
+  /// Set if the scenario asks for it; of the stage that needs the most.
+  std::optional<planner::MemoryPeak> memory = {};
   std::vector<planner::StageMetrics> stages = {};  ///< of a scenario with the key parallel
 };
 

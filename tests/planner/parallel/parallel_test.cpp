@@ -64,6 +64,7 @@ std::string stream(const ParallelRun& run, std::int64_t stages, sim::StreamId wa
         break;
       case StageTask::Kind::gather: name = fmt::format("G{}", at + 1); break;
       case StageTask::Kind::reduce: name = fmt::format("R{}", at + 1); break;
+      case StageTask::Kind::tie: name = "T"; break;
       case StageTask::Kind::sum: name = fmt::format("S{}", at + 1); break;
     }
     if (task.process_group == 1) name += "x";
@@ -117,6 +118,54 @@ TEST_CASE(
   CHECK(run.stages[1].bubble_us == 6);
   CHECK(run.stages[1].passes_end_us == 14);
   CHECK(run.stages[1].end_us == 28);
+}
+
+// The last stage holds a copy of layer 1's tensor (40 bytes), and sums its gradients, too. Then both ends sum
+// what they have, in 6 us.
+//
+// stage 0 channel  R1 16-26, R2 26-32,        T 34-40
+// stage 1 channel  R1 14-28,        R2 28-34, T 34-40
+TEST_CASE("parallel: the first and the last stage sum the gradients of tied tensors after all others") {
+  Parallel parallel = stages_of(2, 2, kTwoAndOne);
+  parallel.tied_tensors = {{.tensor = "l1.a", .layer = "l3"}};
+  const ParallelRun run = run_of(three_layers(), pair_of(2, 0.1), 4, parallel, R"("wfbp")");
+  CHECK(channel(run, 0) == "R1 16-26, R2 26-32, T 34-40");
+  CHECK(channel(run, 1) == "R1 14-28, R2 28-34, T 34-40");
+  CHECK(run.metrics.iteration_us == 40);
+  CHECK(run.stages[1].end_us == 40);
+  CHECK(run.metrics.bytes_sent_per_worker == (120 + 160 + 2 * 40) / 2.0);
+  CHECK(run_of(three_layers(), pair_of(2, 0.1), 4, parallel, R"({"pipeline": "wfbp", "fusion": "optimal"})")
+            .is_exact);
+}
+
+TEST_CASE("parallel: tied tensors are summed over their own network where a data group is one worker") {
+  Parallel parallel = stages_of(2, 2, kTwoAndOne);
+  parallel.tied_tensors = {{.tensor = "l2.a", .layer = "l3"}};
+  const ParallelRun run = run_of(three_layers(), pair_of(2, 0.1), 2, parallel, R"("wfbp")");
+  CHECK(channel(run, 0) == "T 18-28");
+  CHECK(channel(run, 1) == "T 18-28");
+}
+
+TEST_CASE("parallel: the ends of a pipeline are joined by the level that joins all stages") {
+  core::Network network = pair_of(2, 0.1);
+  network.link.reset();
+  network.levels = {{.name = "inside", .size = 4, .link = {.alpha_us = 1, .beta_us_per_byte = 0.1}},
+                    {.name = "rack", .size = 2, .link = {.alpha_us = 2, .beta_us_per_byte = 0.2}},
+                    {.name = "between", .link = {.alpha_us = 3, .beta_us_per_byte = 0.3}}};
+  const auto level = [&](std::int64_t pipeline, std::int64_t workers) {
+    Parallel parallel = stages_of(pipeline, 4);
+    parallel.tied_tensors = {{.tensor = "a", .layer = "b"}};
+    const core::Network found = process_groups(parallel, network, workers).tied.network;
+    REQUIRE(found.levels.size() == 1);
+    CHECK_FALSE(found.levels.front().size.has_value());
+    return found.levels.front().name;
+  };
+  CHECK(level(2, 2) == "inside");
+  CHECK(level(4, 4) == "inside");
+  CHECK(level(2, 8) == "rack");
+  CHECK(level(4, 8) == "rack");
+  CHECK(level(2, 16) == "between");
+  CHECK(level(8, 64) == "between");
 }
 
 // f = 1, b = 2, messages of 1 us
@@ -516,6 +565,22 @@ TEST_CASE("parallel: what is refused, in one line") {
   refused(
       R"({"expert_tensors": ["x"]})",
       R"(s.json: /expert_tensors: expected no expert_tensors without the key expert, got an array of 1 item)");
+
+  refused(R"({"tied_tensors": [{"tensor": "a", "layer": "b"}]})",
+          "s.json: /tied_tensors: expected no tied_tensors with a single stage, got an array of 1 item");
+  refused(
+      R"({"pipeline": 2, "tied_tensors": [{"tensor": "a", "layer": "b"}, {"tensor": "a", "layer": "c"}]})",
+      R"(s.json: /tied_tensors/1/tensor: expected a tensor that is listed once, got "a")");
+  const auto tied = [](const char* tensor, const char* layer, const char* schedule, const char* message) {
+    Parallel parallel = stages_of(2, 2, kTwoAndOne);
+    parallel.tied_tensors = {{.tensor = tensor, .layer = layer}};
+    CHECK_THROWS_WITH_AS(run_of(three_layers(), pair_of(2, 0.1), 4, parallel, schedule), message,
+                         core::Unsupported);
+  };
+  tied("l3.a", "l3", R"("wfbp")", "expected tensors of the first stage, got 'l3.a'");
+  tied("l1.a", "l2", R"("wfbp")", "expected layers of the last stage, got 'l2'");
+  tied("l1.a", "l3", R"({"pipeline": "sharded", "reshard_after_forward": false})",
+       "expected no tied_tensors where parameters are sharded, got some");
 
   const auto fails = [](const std::string& schedule, const Conditions& conditions, const char* message) {
     CHECK_THROWS_WITH_AS(run_of(three_layers(), pair_of(2, 0.1), 4, stages_of(2, 2), schedule, conditions),

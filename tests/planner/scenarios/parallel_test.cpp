@@ -115,8 +115,8 @@ TEST_CASE("scenario: what does not know stages refuses them in one line") {
           "s.json: /parallel: expected no key parallel, which only simulate and plan, alone or with --emit, "
           "take, got an object with 2 keys");
   refused([&] { read(""); }, "s.json: /schedules: expected a value, got nothing");
-  refused([&] { scenarios::run(read(schedules + R"(, "memory": {"optimizer": "sgd"})")); },
-          "s.json: /memory: expected no memory, with the key parallel, got it (schedule 'wfbp')");
+  refused([&] { scenarios::run(read(schedules + R"(, "memory": {"optimizer": "sgd", "cap_bytes": 9})")); },
+          "s.json: /memory/cap_bytes: expected no cap_bytes, with the key parallel, got one (schedule 'wfbp')");
   refused([&] { scenarios::run(read(schedules, R"({"data": 3})")); },
           "s.json: /workers: expected 3 workers, the product of tensor, pipeline and data, got 4 (schedule "
           "'wfbp')");

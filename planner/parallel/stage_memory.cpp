@@ -1,0 +1,296 @@
+#include "planner/parallel/stage_memory.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "planner/run/held_memory.hpp"
+
+namespace planner {
+namespace {
+
+using sim::Time;
+using Kind = StageTask::Kind;
+
+/// A gradient that is held from the first backward pass which yields it.
+struct HeldGradient {
+  std::uint32_t step = 0;
+  std::int64_t bytes = 0;
+  std::optional<Time> from = {};
+  std::optional<Time> until = {};  ///< if absent, the end of the iteration
+};
+
+/// The gradients of one process group in a part; or those that no group sums, without `groups`.
+struct GroupAccount {
+  const PartGroups* groups = nullptr;
+  std::int64_t workers = 1;
+  Sharding sharding = Sharding::nothing;
+  bool drops_gradients = false;  ///< whole ones, once they are reduced
+  bool is_in_buffers = false;    ///< whether gradients are held all the time
+  std::vector<HeldGradient> gradients = {};
+  std::vector<std::uint32_t> last_step = {};  ///< of backward that uses the parameters, by group of tensors
+  std::vector<std::optional<Time>> gathered = {};  ///< by group of tensors: since when
+};
+
+/// The activations of one micro-batch in a part.
+struct ActivationAccount {
+  std::vector<std::int64_t> bytes;                  ///< by layer
+  std::vector<std::optional<std::int64_t>> inside;  ///< by layer that ends a segment: of the layers before it
+  std::int64_t kept = 0;                            ///< between the passes
+  std::int64_t passing = 0;                         ///< beside it in a pass: the most of a segment
+};
+
+ActivationAccount activations_of(const core::Profile& profile, const std::optional<Recompute>& recompute) {
+  ActivationAccount out;
+  for (const core::ProfileLayer& layer : profile.layers) {
+    out.bytes.push_back(*layer.activation_bytes);
+    out.kept += out.bytes.back();
+  }
+  out.inside.resize(out.bytes.size());
+  if (!recompute) return out;
+  for (const Segment& segment : segments_of(profile, *recompute)) {
+    std::int64_t inside = 0;
+    for (std::uint32_t layer = segment.first; layer < segment.last; ++layer) inside += out.bytes[layer];
+    out.inside[segment.last] = inside;
+    out.kept -= inside;
+    out.passing = std::max(out.passing, inside);
+  }
+  return out;
+}
+
+struct PartAccount {
+  std::vector<GroupAccount> groups;
+  std::optional<ActivationAccount> activations;
+};
+
+class StageAccounts {
+ public:
+  StageAccounts(const Parallel& parallel, const Conditions& conditions, const std::vector<ModelPart>& parts,
+                const JobGraph& graph, const sim::Timeline& timeline, std::int64_t stage)
+      : parallel_(parallel),
+        conditions_(conditions),
+        parts_(parts),
+        graph_(graph),
+        timeline_(timeline),
+        stage_(stage),
+        dtype_(parts.front().workload.profile->dtype),
+        element_(conditions.data_types, dtype_),
+        has_activations_(
+            std::all_of(parts.begin(), parts.end(),
+                        [](const ModelPart& part) { return has_activations(*part.workload.profile); })),
+        accounts_(parts.size()) {
+    for (std::int64_t part = stage; part < parallel.parts(); part += parallel.pipeline)
+      open(static_cast<std::size_t>(part));
+  }
+
+  Memory work_out() && {
+    const auto tasks = graph_.graph.tasks();
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      const sim::StreamId stream = tasks[i].stream;
+      const bool is_compute = stream == JobGraph::compute(stage_);
+      if (!is_compute && stream != JobGraph::channel(stage_) && stream != JobGraph::between(stage_)) continue;
+      add(graph_.tasks[i], timeline_.spans[i]);
+      if (is_compute) computed_ = timeline_.spans[i].end;
+    }
+    for (const PartAccount& part : accounts_)
+      for (const GroupAccount& group : part.groups)
+        for (const HeldGradient& each : group.gradients)
+          if (each.from)
+            hold(MemoryPart::gradients, each.bytes, *each.from, each.until.value_or(timeline_.makespan));
+    return summed(std::move(changes_), has_activations_);
+  }
+
+ private:
+  void hold(MemoryPart part, std::int64_t bytes, Time from, Time until) {
+    changes_.push_back({from, part, bytes});
+    changes_.push_back({std::max(from, until), part, -bytes});
+  }
+
+  // ---- what is there from the beginning
+
+  void open(std::size_t part) {
+    const ModelPart& of = parts_[part];
+    PartAccount& account = accounts_[part];
+    std::set<std::pair<std::uint32_t, std::uint32_t>> summed_by_groups;
+    for (const PartGroups& groups : of.groups) {
+      for (const Gradient& each : groups.workload.gradients)
+        summed_by_groups.emplace(each.layer, each.tensor);
+      account.groups.push_back(open_group(groups));
+    }
+    GroupAccount rest = {.is_in_buffers = conditions_.memory->gradients_in_buffers};
+    for (const Gradient& each : of.workload.gradients)
+      if (!summed_by_groups.contains({each.layer, each.tensor})) rest.gradients.push_back(held(each));
+    account.groups.push_back(std::move(rest));
+    for (const GroupAccount& group : account.groups) add_lasting(group);
+    if (has_activations_) account.activations = activations_of(*of.workload.profile, conditions_.recompute);
+  }
+
+  HeldGradient held(const Gradient& gradient) const {
+    return {.step = gradient.backward_step, .bytes = elements(gradient.bytes) * element_.gradients};
+  }
+
+  GroupAccount open_group(const PartGroups& groups) const {
+    GroupAccount out = {.groups = &groups,
+                        .workers = groups.transfers.front().workers(),
+                        .sharding = groups.program.sharding};
+    out.drops_gradients = out.workers > 1 && out.sharding >= Sharding::gradients;
+    out.is_in_buffers = conditions_.memory->gradients_in_buffers && !out.drops_gradients;
+    for (const Gradient& each : groups.workload.gradients) out.gradients.push_back(held(each));
+    std::vector<std::uint32_t> last_step(groups.workload.forward.size());
+    for (std::uint32_t step = 0; step < groups.workload.backward.size(); ++step)
+      last_step[groups.workload.backward[step].layer] = step;
+    for (const Group& group : groups.groups)
+      out.last_step.push_back(last_step[groups.workload.gradients[group.end - 1].layer]);
+    out.gathered.resize(groups.groups.size());
+    return out;
+  }
+
+  std::int64_t elements(std::int64_t bytes) const { return bytes / element_.profile; }
+  std::int64_t elements(const GroupAccount& account, std::int64_t group) const {
+    return elements(bytes_of(account.groups->workload, group_of(account, group)));
+  }
+  std::int64_t share(const GroupAccount& account, std::int64_t group) const {
+    return (elements(account, group) + account.workers - 1) / account.workers;
+  }
+  static const Group& group_of(const GroupAccount& account, std::int64_t group) {
+    return account.groups->groups[static_cast<std::size_t>(group)];
+  }
+
+  void add_lasting(const GroupAccount& account) {
+    std::int64_t gradients = 0;
+    for (const HeldGradient& each : account.gradients) gradients += each.bytes;
+    const std::int64_t all = gradients / element_.gradients;
+    std::int64_t own = account.groups == nullptr ? all : 0;
+    for (std::size_t group = 0; group < account.gathered.size(); ++group)
+      own += share(account, static_cast<std::int64_t>(group));
+    const MemoryBytes lasting = lasting_memory(conditions_, dtype_, account.sharding, all, own);
+    for (std::size_t part = 0; part < lasting.size(); ++part)
+      changes_.push_back({Time::zero(), static_cast<MemoryPart>(part), lasting[part]});
+    if (account.is_in_buffers) changes_.push_back({Time::zero(), MemoryPart::gradients, gradients});
+  }
+
+  // ---- what tasks take and release
+
+  void add(const StageTask& task, const sim::Span& span) {
+    PartAccount& part = accounts_[static_cast<std::size_t>(task.part)];
+    switch (task.kind) {
+      case Kind::forward: forward(part, task, span); break;
+      case Kind::backward: backward(part, task, span); break;
+      case Kind::gather: gather(account_of(part, task), task.item, span); break;
+      case Kind::reduce: reduce(account_of(part, task), task.item, span); break;
+      case Kind::sum:  // of shares, in place
+      case Kind::tie:  // in place, too
+      case Kind::message: break;
+    }
+  }
+
+  static GroupAccount& account_of(PartAccount& part, const StageTask& task) {
+    return part.groups[static_cast<std::size_t>(task.process_group)];
+  }
+
+  void activations(std::int64_t bytes, Time at) { changes_.push_back({at, MemoryPart::activations, bytes}); }
+
+  void forward(const PartAccount& part, const StageTask& task, const sim::Span& span) {
+    if (!part.activations) return;
+    const ActivationAccount& of = *part.activations;
+    if (task.item == StageTask::kWholePass) {
+      activations(of.kept + of.passing, span.start);
+      activations(-of.passing, span.end);
+      return;
+    }
+    const auto layer = static_cast<std::size_t>(task.item);
+    activations(of.bytes[layer], span.start);
+    if (of.inside[layer]) activations(-*of.inside[layer], span.end);
+  }
+
+  void backward(PartAccount& part, const StageTask& task, const sim::Span& span) {
+    const bool is_whole = task.item == StageTask::kWholePass;
+    const auto step = static_cast<std::uint32_t>(task.item);
+    const bool is_last = task.micro_batch == parallel_.stages.micro_batches - 1;
+    for (GroupAccount& account : part.groups) {
+      if (!account.is_in_buffers)
+        for (HeldGradient& each : account.gradients)
+          if (!each.from && (is_whole || each.step == step)) each.from = span.start;
+      for (std::size_t group = 0; is_last && group < account.gathered.size(); ++group)
+        if (account.gathered[group] && (is_whole || account.last_step[group] == step))
+          hold(MemoryPart::gathered, elements(account, static_cast<std::int64_t>(group)) * element_.gather,
+               *account.gathered[group], span.end);
+    }
+    if (!part.activations) return;
+    if (is_whole) {
+      activations(part.activations->passing, span.start);
+      activations(-part.activations->kept - part.activations->passing, span.end);
+      return;
+    }
+    backward_step(*part.activations, parts_[static_cast<std::size_t>(task.part)].workload, step, span);
+  }
+
+  void backward_step(const ActivationAccount& of, const Workload& workload, std::uint32_t step,
+                     const sim::Span& span) {
+    const std::uint32_t layer = workload.backward[step].layer;
+    const bool is_first = step == 0 || workload.backward[step - 1].layer != layer;
+    const bool is_last = step + 1 == workload.backward.size() || workload.backward[step + 1].layer != layer;
+    if (is_first && of.inside[layer]) activations(*of.inside[layer], span.start);
+    if (is_last) activations(-of.bytes[layer], span.end);
+  }
+
+  /// Of parameters; in `dear` of the gradients of the iteration before, which are held until then.
+  void gather(GroupAccount& account, std::int64_t group, const sim::Span& span) {
+    if (account.sharding == Sharding::nothing) {
+      if (!account.is_in_buffers)
+        hold(MemoryPart::gradients, elements(account, group) * element_.gradients, Time::zero(), span.end);
+      return;
+    }
+    // in place unless it converts parameters
+    if (account.sharding != Sharding::parameters && element_.gather == element_.parameters) return;
+    account.gathered[static_cast<std::size_t>(group)] = span.start;
+  }
+
+  /// Gradients are sent when compute has got as far as the task before.
+  void reduce(GroupAccount& account, std::int64_t group, const sim::Span& span) {
+    const Group& of = group_of(account, group);
+    const TransferCost& transfer = account.groups->transfers[of.transfer];
+    const bool is_copied =
+        planner::is_copied(element_, transfer, account.groups->workload, of, account.is_in_buffers);
+    if (is_copied)
+      hold(MemoryPart::buffers,
+           static_cast<std::int64_t>(transfer.message_bytes(reduction(*account.groups, group),
+                                                            payload_of(account.groups->workload, of))),
+           computed_, span.end);
+    if (!account.drops_gradients) return;
+    for (std::uint32_t i = of.begin; i < of.end; ++i)
+      account.gradients[i].until = is_copied ? computed_ : span.end;
+    hold(MemoryPart::gradients, share(account, group) * element_.parameters, span.start, timeline_.makespan);
+  }
+
+  static core::CollectiveKind reduction(const PartGroups& groups, std::int64_t group) {
+    const auto found = std::find_if(groups.program.ops.begin(), groups.program.ops.end(), [&](const Op& op) {
+      return op.group == group && (op.issue == Issue::gradients || op.issue == Issue::backward_end);
+    });
+    return found->kind;
+  }
+
+  const Parallel& parallel_;
+  const Conditions& conditions_;
+  const std::vector<ModelPart>& parts_;
+  const JobGraph& graph_;
+  const sim::Timeline& timeline_;
+  std::int64_t stage_;
+  core::Dtype dtype_;
+  ElementBytes element_;
+  bool has_activations_;
+  std::vector<PartAccount> accounts_;  // by part; those of other stages are empty
+  Time computed_{};                    // when the compute task before ended
+  std::vector<MemoryChange> changes_;
+};
+
+}  // namespace
+
+Memory stage_memory(const Parallel& parallel, const Conditions& conditions,
+                    const std::vector<ModelPart>& parts, const JobGraph& graph, const sim::Timeline& timeline,
+                    std::int64_t stage) {
+  return StageAccounts(parallel, conditions, parts, graph, timeline, stage).work_out();
+}
+
+}  // namespace planner

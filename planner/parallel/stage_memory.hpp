@@ -1,0 +1,24 @@
+// The memory of a worker of one stage over an iteration, derived from the stage's tasks and their times.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/job/conditions.hpp"
+#include "planner/parallel/job_graph.hpp"
+#include "planner/run/memory.hpp"
+#include "sim/timeline.hpp"
+
+namespace planner {
+
+/// Activations of a micro-batch are held from its forward to its backward pass through a part, gradients from
+/// the first backward pass of a part to the end of the iteration or, where they are sharded, to their
+/// reduce-scatter. A pass that is one task holds all that it makes from its beginning, and uses it to its
+/// end. What stages receive from others is not counted. The conditions must have MemoryOptions, and the tasks
+/// must have run as `timeline` says.
+Memory stage_memory(const Parallel& parallel, const Conditions& conditions,
+                    const std::vector<ModelPart>& parts, const JobGraph& graph, const sim::Timeline& timeline,
+                    std::int64_t stage);
+
+}  // namespace planner

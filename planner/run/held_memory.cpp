@@ -1,0 +1,59 @@
+#include "planner/run/held_memory.hpp"
+
+#include <algorithm>
+
+namespace planner {
+namespace {
+
+std::int64_t& of(MemoryBytes& bytes, MemoryPart part) { return bytes[static_cast<std::size_t>(part)]; }
+
+}  // namespace
+
+Memory summed(std::vector<MemoryChange> changes, bool has_activations) {
+  std::stable_sort(changes.begin(), changes.end(),
+                   [](const MemoryChange& a, const MemoryChange& b) { return a.at < b.at; });
+  Memory out;
+  MemoryPoint now;
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    now.at = changes[i].at;
+    of(now.bytes, changes[i].part) += changes[i].bytes;
+    if (i + 1 < changes.size() && changes[i + 1].at == now.at) continue;
+    out.points.push_back(now);
+    if (out.points.size() == 1 || total(now.bytes) > total(out.peak.bytes)) out.peak = {now, has_activations};
+  }
+  return out;
+}
+
+ElementBytes::ElementBytes(const DataTypes& types, core::Dtype usual)
+    : profile(core::bytes_per_element(usual)),
+      gradients(core::bytes_per_element(types.gradients.value_or(usual))),
+      reduce(core::bytes_per_element(types.reduce.value_or(usual))),
+      gather(core::bytes_per_element(types.gather.value_or(usual))),
+      parameters(core::bytes_per_element(types.parameters.value_or(usual))) {}
+
+bool has_activations(const core::Profile& profile) {
+  return std::all_of(profile.layers.begin(), profile.layers.end(),
+                     [](const core::ProfileLayer& layer) { return layer.activation_bytes.has_value(); });
+}
+
+bool is_copied(const ElementBytes& element, const TransferCost& transfer, const Workload& workload,
+               const Group& group, bool in_buffers) {
+  if (transfer.is_encoded(payload_of(workload, group))) return true;
+  if (element.reduce != element.gradients) return true;
+  return group.end - group.begin > 1 && !in_buffers;
+}
+
+MemoryBytes lasting_memory(const Conditions& conditions, core::Dtype usual, Sharding sharding,
+                           std::int64_t all, std::int64_t own) {
+  const DataTypes& types = conditions.data_types;
+  const ElementBytes element(types, usual);
+  const std::int64_t updated = types.master ? core::bytes_per_element(*types.master) : element.parameters;
+  const std::int64_t mine = sharding == Sharding::nothing ? all : own;
+  MemoryBytes out{};
+  of(out, MemoryPart::parameters) = element.parameters * (sharding == Sharding::parameters ? own : all);
+  if (types.master) of(out, MemoryPart::master) = updated * mine;
+  of(out, MemoryPart::optimizer) = conditions.memory->optimizer_states * updated * mine;
+  return out;
+}
+
+}  // namespace planner

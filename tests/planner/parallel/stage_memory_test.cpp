@@ -1,0 +1,245 @@
+// The memory of the stages of a pipeline: by hand, against the published numbers of micro-batches in flight,
+// and against the accounts of jobs without stages.
+
+#include "planner/parallel/stage_memory.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "core/errors.hpp"
+#include "planner/parallel/run.hpp"
+#include "tests/support/groups.hpp"
+#include "tests/support/planning.hpp"
+
+namespace planner {
+namespace {
+
+using support::pair_of;
+using support::profile_of;
+using support::Random;
+using support::Scene;
+using support::schedule_of;
+
+Parallel parallel_of(const std::string& json) { return read_parallel(core::Field::parse(json, "s.json")); }
+
+ParallelRun run_of(const core::Profile& profile, std::int64_t workers, const Parallel& parallel,
+                   const std::string& schedule, const Conditions& conditions) {
+  return run_parallel(profile, pair_of(2, 0.1), workers, {}, conditions, schedule_of(schedule), parallel);
+}
+
+core::Profile with_activations(core::Profile profile, const std::vector<std::int64_t>& bytes) {
+  for (std::size_t i = 0; i < bytes.size(); ++i) profile.layers[i].activation_bytes = bytes[i];
+  return profile;
+}
+
+/// Formats "0: 120 + 3000, 2: 120 + 6000": what is held from a time on, of these parts.
+std::string over_time(const Memory& memory, const std::vector<MemoryPart>& parts) {
+  std::string out;
+  std::string before;
+  for (const MemoryPoint& point : memory.points) {
+    std::string now;
+    for (const MemoryPart part : parts)
+      now += fmt::format("{}{}", now.empty() ? "" : " + ", point.bytes[static_cast<std::size_t>(part)]);
+    if (now == before) continue;
+    out += fmt::format("{}{}: {}", out.empty() ? "" : ", ", sim::to_us(point.at), now);
+    before = now;
+  }
+  return out;
+}
+
+Memory memory_of_stage(const ParallelRun& run, const Parallel& parallel, const Conditions& conditions,
+                       std::int64_t stage) {
+  return stage_memory(parallel, conditions, run.parts, run.graph, run.timeline, stage);
+}
+
+const std::vector<MemoryPart> kMoving = {MemoryPart::gradients, MemoryPart::buffers, MemoryPart::activations};
+
+// Layers 1 and 2 (40 and 80 bytes of parameters) are stage 0, layer 3 (120 bytes) is stage 1.
+//
+// stage 0  F1 F2      B1      B2.2 B2.1
+//          0  2  4    8   12  14   16   18
+//   channel                         [R1 16-26][R2 26-32]
+// stage 1     F1 B1   F2 B2
+//          0  2  4    8  10   14
+//   channel                   [R1 14-28]
+TEST_CASE("stage memory: micro-batches in flight hold their activations, gradients wait for the last one") {
+  const core::Profile profile =
+      with_activations(profile_of({{1, 2, {10}}, {1, 2, {20}}, {2, 4, {30}}}), {1000, 2000, 4000});
+  const Parallel parallel =
+      parallel_of(R"({"pipeline": 2, "stages": {"schedule": "1f1b", "micro_batches": 2, "layers": [2, 1]}})");
+  const Conditions conditions = {.memory = MemoryOptions{.optimizer_states = 2}};
+  const ParallelRun run = run_of(profile, 4, parallel, R"("wfbp")", conditions);
+  const Memory first = memory_of_stage(run, parallel, conditions, 0);
+  CHECK(over_time(first, {MemoryPart::parameters, MemoryPart::optimizer}) == "0: 120 + 240");
+  CHECK(over_time(first, kMoving) ==
+        "0: 0 + 0 + 3000, 2: 0 + 0 + 6000, 8: 120 + 0 + 6000, 12: 120 + 0 + 3000, 16: 120 + 0 + 1000, "
+        "18: 120 + 0 + 0, 32: 0 + 0 + 0");
+  CHECK(first.peak.at == sim::from_us(8));
+  CHECK(total(first.peak.bytes) == 120 + 240 + 120 + 6000);
+  CHECK(over_time(memory_of_stage(run, parallel, conditions, 1), kMoving) ==
+        "0: 0 + 0 + 0, 2: 0 + 0 + 4000, 4: 120 + 0 + 4000, 14: 120 + 0 + 0, 32: 0 + 0 + 0");
+  CHECK(total(run.stages[0].memory->bytes) == total(first.peak.bytes));
+  CHECK(total(run.stages[1].memory->bytes) == 120 + 240 + 120 + 4000);
+}
+
+// The same in one group, which is copied to be sent: stage 0's when both gradients are ready, at 18.
+TEST_CASE("stage memory: a group of several tensors is copied when it is sent, unless buffers are kept") {
+  const core::Profile profile =
+      with_activations(profile_of({{1, 2, {10}}, {1, 2, {20}}, {2, 4, {30}}}), {1000, 2000, 4000});
+  const Parallel parallel =
+      parallel_of(R"({"pipeline": 2, "stages": {"schedule": "1f1b", "micro_batches": 2, "layers": [2, 1]}})");
+  Conditions conditions = {.memory = MemoryOptions{}};
+  const std::vector<MemoryPart> sent = {MemoryPart::gradients, MemoryPart::buffers};
+  const std::string schedule = R"({"pipeline": "wfbp", "fusion": "all"})";
+  ParallelRun run = run_of(profile, 4, parallel, schedule, conditions);
+  CHECK(over_time(memory_of_stage(run, parallel, conditions, 0), sent) ==
+        "0: 0 + 0, 8: 120 + 0, 18: 120 + 120, 32: 0 + 0");
+  conditions.memory->gradients_in_buffers = true;
+  run = run_of(profile, 4, parallel, schedule, conditions);
+  CHECK(over_time(memory_of_stage(run, parallel, conditions, 0), sent) == "0: 120 + 0");
+}
+
+// Layers 1 and 2 are groups 2 and 1: gathers of 3 and 5 us, kept up to backward of the last micro-batch; a
+// reduce-scatter of 3 or 5 us, after which a worker keeps half of the gradients: 20 and 40 of 40 and 80
+// bytes.
+//
+// stage 0   F1.1 F1.2 F2      B1      B2.2 B2.1
+//          3    8    9   11   15  19  21   23   25
+//   channel G2 0-3, G1 3-8           [R1 23-28][R2 28-31]
+TEST_CASE("stage memory: sharded parts hold what they gathered up to the last backward pass") {
+  const core::Profile profile =
+      with_activations(profile_of({{1, 2, {10}}, {1, 2, {20}}, {2, 4, {30}}}), {1000, 2000, 4000});
+  const Parallel parallel =
+      parallel_of(R"({"pipeline": 2, "stages": {"schedule": "1f1b", "micro_batches": 2, "layers": [2, 1]}})");
+  const Conditions conditions = {.memory = MemoryOptions{}};
+  const ParallelRun run =
+      run_of(profile, 4, parallel,
+             R"({"pipeline": "sharded", "fusion": "none", "reshard_after_forward": false})", conditions);
+  const Memory memory = memory_of_stage(run, parallel, conditions, 0);
+  CHECK(over_time(memory, {MemoryPart::parameters}) == "0: 60");
+  CHECK(over_time(memory, {MemoryPart::gathered}) == "0: 40, 3: 120, 23: 40, 25: 0");
+  CHECK(over_time(memory, {MemoryPart::gradients}) == "0: 0, 15: 120, 23: 160, 28: 100, 31: 0");
+}
+
+// Both layers of a stage are computed again together: between the passes only the second layer's activations
+// are held.
+TEST_CASE("stage memory: recomputed layers are held while a pass runs") {
+  const core::Profile profile =
+      with_activations(profile_of({{1, 2, {10}}, {1, 2, {20}}, {1, 2, {30}}}), {1000, 2000, 4000});
+  const Parallel parallel =
+      parallel_of(R"({"pipeline": 2, "stages": {"schedule": "1f1b", "micro_batches": 2, "layers": [2, 1]}})");
+  const Conditions conditions = {.memory = MemoryOptions{}, .recompute = Recompute{.layers = 2}};
+  const ParallelRun run = run_of(profile, 4, parallel, R"("wfbp")", conditions);
+  // stage 0: F1 0-2, F2 2-4, B1 6-12 (4 and 2 again), B2.2 12-16, B2.1 16-18
+  CHECK(over_time(memory_of_stage(run, parallel, conditions, 0), {MemoryPart::activations}) ==
+        "0: 3000, 2: 5000, 4: 4000, 6: 5000, 12: 3000, 16: 1000, 18: 0");
+}
+
+/// Counts as Megatron-LM's schedules.py: the forward passes of the warm-up, and one more.
+std::int64_t in_flight(std::int64_t stages, std::int64_t stage, std::int64_t parts,
+                       std::int64_t micro_batches) {
+  if (parts == 1) return std::min(micro_batches, stages - stage);
+  return std::min(micro_batches * parts, 2 * (stages - stage - 1) + (parts - 1) * stages + 1);
+}
+
+TEST_CASE("stage memory: as many micro-batches are in flight as the warm-up has passes, and one more") {
+  for (const std::int64_t stages : {2, 3, 4, 8})
+    for (const std::int64_t parts : {1, 2, 3})
+      for (const std::int64_t rounds : {1, 2, 5}) {
+        CAPTURE(stages);
+        CAPTURE(parts);
+        const std::int64_t micro_batches = stages * rounds;
+        CAPTURE(micro_batches);
+        const auto layers = static_cast<std::size_t>(stages * parts);
+        const core::Profile profile =
+            with_activations(profile_of(std::vector<support::LayerSpec>(layers, {1, 2, {1}})),
+                             std::vector<std::int64_t>(layers, 1000));
+        const Parallel parallel = parallel_of(
+            fmt::format(R"({{"pipeline": {}, "stages": {{"schedule": "{}", "micro_batches": {}{}}}}})",
+                        stages, parts == 1 ? "1f1b" : "interleaved", micro_batches,
+                        parts == 1 ? "" : fmt::format(R"(, "virtual_stages": {})", parts)));
+        const Conditions conditions = {.memory = MemoryOptions{}};
+        const ParallelRun run = run_of(profile, stages, parallel, R"("wfbp")", conditions);
+        for (const StageMetrics& stage : run.stages) {
+          CAPTURE(stage.stage);
+          std::int64_t most = 0;
+          for (const MemoryPoint& point : memory_of_stage(run, parallel, conditions, stage.stage).points)
+            most = std::max(most, point.bytes[static_cast<std::size_t>(MemoryPart::activations)]);
+          CHECK(most == 1000 * in_flight(stages, stage.stage, parts, micro_batches));
+        }
+      }
+}
+
+TEST_CASE("stage memory: one stage with one micro-batch holds what a job without stages holds") {
+  int compared = 0;
+  for (std::uint32_t seed = 0; seed < support::seeds(300); ++seed) {
+    CAPTURE(seed);
+    Random random(seed);
+    core::Profile profile = support::random_profile(random, 6);
+    for (core::ProfileLayer& layer : profile.layers) layer.activation_bytes = random.below(20'000);
+    const core::Network network = support::random_link(random);
+    const std::int64_t workers = random.between(2, 6);
+    Conditions conditions = {.iterations = 1,
+                             .memory = MemoryOptions{.optimizer_states = random.below(3),
+                                                     .gradients_in_buffers = random.one_in(3)}};
+    if (random.one_in(3)) conditions.data_types.master = core::Dtype::float32;
+    if (random.one_in(3)) conditions.data_types.reduce = core::Dtype::bfloat16;
+    if (random.one_in(3)) conditions.data_types.gradients = core::Dtype::bfloat16;
+    const bool computes_again = random.one_in(3);
+    if (computes_again) conditions.recompute = Recompute{.layers = 1 + random.below(3)};
+    const core::Profile alone = computes_again ? recomputed(profile, *conditions.recompute) : profile;
+    for (const auto& [schedule, divides] : std::vector<std::pair<std::string, bool>>{
+             {R"({"pipeline": "wfbp", "fusion": "none"})", false},
+             {R"({"pipeline": "wfbp", "fusion": "groups"})", false},
+             {R"({"pipeline": "after_backward", "fusion": "groups"})", false},
+             {R"({"pipeline": "zero", "stage": 1, "overlap_gather": false, "fusion": "groups"})", false},
+             {R"({"pipeline": "zero", "stage": 2, "overlap_gather": false, "fusion": "groups"})", false},
+             {R"({"pipeline": "sharded", "reshard_after_forward": false, "fusion": "none"})", true},
+             {R"({"pipeline": "sharded", "reshard_after_forward": false, "fusion": "all"})", false}}) {
+      CAPTURE(schedule);
+      if (computes_again && divides) continue;  // a recomputed segment is gathered whole
+      const Scene scene(alone, network, workers, conditions);
+      const Run run = scene.run(schedule_of(schedule));
+      const Memory expected = planner::memory_of(scene.setting, run, run.timeline);
+      const ParallelRun staged =
+          run_parallel(profile, network, workers, {}, conditions, schedule_of(schedule), parallel_of("{}"));
+      const std::int64_t most = total(staged.stages.front().memory->bytes);
+      if (computes_again)  // here all activations of a pass are held at once
+        CHECK(most >= total(expected.peak.bytes));
+      else
+        CHECK(most == total(expected.peak.bytes));
+      ++compared;
+    }
+  }
+  CHECK(compared > 1000 * static_cast<int>(support::seeds(300)) / 300);
+}
+
+TEST_CASE("stage memory: experts that no other worker holds are whole, and so are their optimizer's states") {
+  core::Profile profile = with_activations(profile_of({{1, 2, {10}}, {1, 2, {20}}}), {0, 0});
+  profile.layers[1].kind = "experts";
+  const Parallel parallel = parallel_of(R"({"expert": 2})");
+  const Conditions conditions = {.memory = MemoryOptions{.optimizer_states = 2}};
+  const ParallelRun run = run_of(
+      profile, 2, parallel, R"({"pipeline": "zero", "overlap_gather": false, "fusion": "all"})", conditions);
+  // 40 bytes of dense parameters, half of whose states are here; 80 bytes of experts
+  CHECK(run.stages.front().memory->bytes[static_cast<std::size_t>(MemoryPart::parameters)] == 120);
+  CHECK(run.stages.front().memory->bytes[static_cast<std::size_t>(MemoryPart::optimizer)] == 2 * (20 + 80));
+}
+
+TEST_CASE("stage memory: activations whose sum may exceed 64 bits are refused") {
+  const core::Profile profile =
+      with_activations(profile_of({{1, 2, {10}}, {1, 2, {20}}}), {1'000'000'000'000'000, 1});
+  const Parallel parallel =
+      parallel_of(R"({"pipeline": 2, "stages": {"schedule": "1f1b", "micro_batches": 5000}})");
+  const Conditions conditions = {.memory = MemoryOptions{}};
+  CHECK_THROWS_WITH_AS(run_of(profile, 2, parallel, R"("wfbp")", conditions),
+                       doctest::Contains("bytes of activations in all"), core::Unsupported);
+}
+
+}  // namespace
+}  // namespace planner
