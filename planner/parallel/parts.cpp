@@ -67,22 +67,35 @@ bool is_of_experts(const core::ProfileLayer& layer, const std::string& name, con
                      [&](const std::string& part) { return name.find(part) != std::string::npos; });
 }
 
+[[noreturn]] void refuse_tied(const std::string& expected, const std::string& got) {
+  throw core::Unsupported(expected, got, "/parallel/tied_tensors");
+}
+
+void check_dense(const core::ProfileLayer& layer, const std::string& name, const Parallel& parallel) {
+  if (is_of_experts(layer, name, parallel))
+    refuse_tied("no tensors of experts", fmt::format("'{}'", core::printable(name)));
+}
+
 /// The tensor of this name in a layer of the first part.
-const core::ProfileTensor& tied_tensor(const core::Profile& first, const std::string& name) {
+const core::ProfileTensor& tied_tensor(const core::Profile& first, const std::string& name,
+                                       const Parallel& parallel) {
   for (const core::ProfileLayer& layer : first.layers)
-    for (const core::ProfileTensor& tensor : layer.tensors)
-      if (tensor.name == name) return tensor;
-  throw core::Unsupported("tensors of the first stage", fmt::format("'{}'", core::printable(name)),
-                          "/parallel/tied_tensors");
+    for (const core::ProfileTensor& tensor : layer.tensors) {
+      if (tensor.name != name) continue;
+      check_dense(layer, name, parallel);
+      return tensor;
+    }
+  refuse_tied("tensors of the first part of the model", fmt::format("'{}'", core::printable(name)));
 }
 
 /// Gives the layer of the last part a copy of the tensor, whose gradient is ready with the layer's others.
-void add_copy(const core::ProfileTensor& tensor, const std::string& name, core::Profile& last) {
+void add_copy(const core::ProfileTensor& tensor, const std::string& name, const Parallel& parallel,
+              core::Profile& last) {
   const auto layer = std::find_if(last.layers.begin(), last.layers.end(),
                                   [&](const core::ProfileLayer& each) { return each.name == name; });
   if (layer == last.layers.end())
-    throw core::Unsupported("layers of the last stage", fmt::format("'{}'", core::printable(name)),
-                            "/parallel/tied_tensors");
+    refuse_tied("layers of the last part of the model", fmt::format("'{}'", core::printable(name)));
+  check_dense(*layer, tensor.name, parallel);
   core::ProfileTensor copy = tensor;
   copy.backward_us.reset();
   if (!layer->tensors.empty() && layer->tensors.front().backward_us) copy.backward_us = 0;
@@ -136,7 +149,7 @@ std::vector<core::Profile> parts_of(const core::Profile& profile, const Parallel
     out.push_back(std::move(part));
   }
   for (const TiedTensor& each : parallel.tied_tensors)
-    add_copy(tied_tensor(out.front(), each.tensor), each.layer, out.back());
+    add_copy(tied_tensor(out.front(), each.tensor, parallel), each.layer, parallel, out.back());
   if (recompute)
     for (core::Profile& part : out) part = recomputed(std::move(part), *recompute);
   return out;

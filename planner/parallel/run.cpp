@@ -64,7 +64,7 @@ class Runner {
     check();
     for (std::size_t part = 0; part < job_->profiles.size(); ++part) add_part(part);
     if (!parallel_.tied_tensors.empty()) tie_ends();
-    out_.graph = lower_stages(parallel_, out_.parts, conditions_.overlap, tied_);
+    out_.graph = lower_stages(parallel_, out_.parts, conditions_.overlap, tied_time_);
     out_.timeline = sim::simulate(out_.graph.graph);
     for (std::int64_t stage = 0; stage < parallel_.pipeline; ++stage)
       out_.stages.push_back(metrics_of(stage));
@@ -153,20 +153,27 @@ class Runner {
 
   /// The first and the last stage sum the gradients of tied tensors in one all-reduce.
   void tie_ends() {
-    if (schedule_.pipeline->program(1, schedule_.options).sharding == Sharding::parameters)
-      throw core::Unsupported("no tied_tensors where parameters are sharded", "some",
-                              "/parallel/tied_tensors");
+    const auto refuse = [](const char* expected) {
+      throw core::Unsupported(expected, "some", "/parallel/tied_tensors");
+    };
+    const Program program = schedule_.pipeline->program(1, schedule_.options);
+    if (program.sharding >= Sharding::gradients) refuse("no tied_tensors where gradients are sharded");
+    if (std::any_of(program.ops.begin(), program.ops.end(),
+                    [](const Op& op) { return op.kind == CollectiveKind::reduce_scatter; }) &&
+        program.sharding == Sharding::nothing)
+      refuse("no tied_tensors where gradients are summed in two halves");
     const std::size_t last = job_->profiles.size() - 1;
     Schedule at_once = preset_schedule("dense");
     at_once.all_reduce = schedule_.all_reduce;
     const bool is_exact = is_exact_;  // nothing is chosen here
-    const PartGroups tied =
+    PartGroups tied =
         choose_groups(last, job_->groups.tied, tied_gradients(out_.parts[last].workload, parallel_), at_once);
     is_exact_ = is_exact;
     const Payload payload = payload_of(tied.workload, tied.groups.front());
     const TransferCost& transfer = tied.transfers[tied.groups.front().transfer];
-    tied_ = transfer.time(CollectiveKind::all_reduce, payload);
+    tied_time_ = transfer.time(CollectiveKind::all_reduce, payload);
     tied_bytes_ = transfer.sent_bytes(CollectiveKind::all_reduce, payload);
+    out_.tied = std::move(tied);
   }
 
   // ---- metrics
@@ -202,8 +209,14 @@ class Runner {
   void note_memory() {
     if (!conditions_.memory) return;
     for (StageMetrics& stage : out_.stages)
-      stage.memory =
-          stage_memory(parallel_, conditions_, out_.parts, out_.graph, out_.timeline, stage.stage).peak;
+      stage.memory = stage_memory({.parallel = parallel_,
+                                   .conditions = conditions_,
+                                   .parts = out_.parts,
+                                   .tied = out_.tied,
+                                   .graph = out_.graph,
+                                   .timeline = out_.timeline},
+                                  stage.stage)
+                         .peak;
   }
 
   /// The same stages without collectives.
@@ -282,7 +295,7 @@ class Runner {
   std::shared_ptr<const DividedJob> job_;
   bool is_exact_ = true;
   double alone_us_ = 0;
-  std::optional<Time> tied_;  // the all-reduce between the first and the last stage
+  std::optional<Time> tied_time_;
   double tied_bytes_ = 0;
   ParallelRun out_;
 };

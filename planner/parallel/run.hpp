@@ -43,6 +43,7 @@ struct ParallelRun {
   bool is_exact = false;
   std::shared_ptr<const DividedJob> job;
   std::vector<ModelPart> parts;
+  std::optional<PartGroups> tied;  ///< the copies of the last stage that the first one sums, too
   JobGraph graph;
   sim::Timeline timeline;
 };

@@ -66,38 +66,33 @@ struct PartAccount {
 
 class StageAccounts {
  public:
-  StageAccounts(const Parallel& parallel, const Conditions& conditions, const std::vector<ModelPart>& parts,
-                const JobGraph& graph, const sim::Timeline& timeline, std::int64_t stage)
-      : parallel_(parallel),
-        conditions_(conditions),
-        parts_(parts),
-        graph_(graph),
-        timeline_(timeline),
+  StageAccounts(const RanStages& ran, std::int64_t stage)
+      : ran_(ran),
         stage_(stage),
-        dtype_(parts.front().workload.profile->dtype),
-        element_(conditions.data_types, dtype_),
+        dtype_(ran.parts.front().workload.profile->dtype),
+        element_(ran.conditions.data_types, dtype_),
         has_activations_(
-            std::all_of(parts.begin(), parts.end(),
+            std::all_of(ran.parts.begin(), ran.parts.end(),
                         [](const ModelPart& part) { return has_activations(*part.workload.profile); })),
-        accounts_(parts.size()) {
-    for (std::int64_t part = stage; part < parallel.parts(); part += parallel.pipeline)
+        accounts_(ran.parts.size()) {
+    for (std::int64_t part = stage; part < ran.parallel.parts(); part += ran.parallel.pipeline)
       open(static_cast<std::size_t>(part));
   }
 
   Memory work_out() && {
-    const auto tasks = graph_.graph.tasks();
+    const auto tasks = ran_.graph.graph.tasks();
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       const sim::StreamId stream = tasks[i].stream;
       const bool is_compute = stream == JobGraph::compute(stage_);
       if (!is_compute && stream != JobGraph::channel(stage_) && stream != JobGraph::between(stage_)) continue;
-      add(graph_.tasks[i], timeline_.spans[i]);
-      if (is_compute) computed_ = timeline_.spans[i].end;
+      add(ran_.graph.tasks[i], ran_.timeline.spans[i]);
+      if (is_compute) computed_ = ran_.timeline.spans[i].end;
     }
     for (const PartAccount& part : accounts_)
       for (const GroupAccount& group : part.groups)
         for (const HeldGradient& each : group.gradients)
           if (each.from)
-            hold(MemoryPart::gradients, each.bytes, *each.from, each.until.value_or(timeline_.makespan));
+            hold(MemoryPart::gradients, each.bytes, *each.from, each.until.value_or(ran_.timeline.makespan));
     return summed(std::move(changes_), has_activations_);
   }
 
@@ -110,7 +105,7 @@ class StageAccounts {
   // ---- what is there from the beginning
 
   void open(std::size_t part) {
-    const ModelPart& of = parts_[part];
+    const ModelPart& of = ran_.parts[part];
     PartAccount& account = accounts_[part];
     std::set<std::pair<std::uint32_t, std::uint32_t>> summed_by_groups;
     for (const PartGroups& groups : of.groups) {
@@ -118,12 +113,13 @@ class StageAccounts {
         summed_by_groups.emplace(each.layer, each.tensor);
       account.groups.push_back(open_group(groups));
     }
-    GroupAccount rest = {.is_in_buffers = conditions_.memory->gradients_in_buffers};
+    GroupAccount rest = {.is_in_buffers = ran_.conditions.memory->gradients_in_buffers};
     for (const Gradient& each : of.workload.gradients)
       if (!summed_by_groups.contains({each.layer, each.tensor})) rest.gradients.push_back(held(each));
     account.groups.push_back(std::move(rest));
     for (const GroupAccount& group : account.groups) add_lasting(group);
-    if (has_activations_) account.activations = activations_of(*of.workload.profile, conditions_.recompute);
+    if (has_activations_)
+      account.activations = activations_of(*of.workload.profile, ran_.conditions.recompute);
   }
 
   HeldGradient held(const Gradient& gradient) const {
@@ -135,7 +131,7 @@ class StageAccounts {
                         .workers = groups.transfers.front().workers(),
                         .sharding = groups.program.sharding};
     out.drops_gradients = out.workers > 1 && out.sharding >= Sharding::gradients;
-    out.is_in_buffers = conditions_.memory->gradients_in_buffers && !out.drops_gradients;
+    out.is_in_buffers = ran_.conditions.memory->gradients_in_buffers && !out.drops_gradients;
     for (const Gradient& each : groups.workload.gradients) out.gradients.push_back(held(each));
     std::vector<std::uint32_t> last_step(groups.workload.forward.size());
     for (std::uint32_t step = 0; step < groups.workload.backward.size(); ++step)
@@ -164,7 +160,7 @@ class StageAccounts {
     std::int64_t own = account.groups == nullptr ? all : 0;
     for (std::size_t group = 0; group < account.gathered.size(); ++group)
       own += share(account, static_cast<std::int64_t>(group));
-    const MemoryBytes lasting = lasting_memory(conditions_, dtype_, account.sharding, all, own);
+    const MemoryBytes lasting = lasting_memory(ran_.conditions, dtype_, account.sharding, all, own);
     for (std::size_t part = 0; part < lasting.size(); ++part)
       changes_.push_back({Time::zero(), static_cast<MemoryPart>(part), lasting[part]});
     if (account.is_in_buffers) changes_.push_back({Time::zero(), MemoryPart::gradients, gradients});
@@ -179,8 +175,8 @@ class StageAccounts {
       case Kind::backward: backward(part, task, span); break;
       case Kind::gather: gather(account_of(part, task), task.item, span); break;
       case Kind::reduce: reduce(account_of(part, task), task.item, span); break;
+      case Kind::tie: tie(span); break;
       case Kind::sum:  // of shares, in place
-      case Kind::tie:  // in place, too
       case Kind::message: break;
     }
   }
@@ -207,7 +203,7 @@ class StageAccounts {
   void backward(PartAccount& part, const StageTask& task, const sim::Span& span) {
     const bool is_whole = task.item == StageTask::kWholePass;
     const auto step = static_cast<std::uint32_t>(task.item);
-    const bool is_last = task.micro_batch == parallel_.stages.micro_batches - 1;
+    const bool is_last = task.micro_batch == ran_.parallel.stages.micro_batches - 1;
     for (GroupAccount& account : part.groups) {
       if (!account.is_in_buffers)
         for (HeldGradient& each : account.gradients)
@@ -223,7 +219,7 @@ class StageAccounts {
       activations(-part.activations->kept - part.activations->passing, span.end);
       return;
     }
-    backward_step(*part.activations, parts_[static_cast<std::size_t>(task.part)].workload, step, span);
+    backward_step(*part.activations, ran_.parts[static_cast<std::size_t>(task.part)].workload, step, span);
   }
 
   void backward_step(const ActivationAccount& of, const Workload& workload, std::uint32_t step,
@@ -261,7 +257,19 @@ class StageAccounts {
     if (!account.drops_gradients) return;
     for (std::uint32_t i = of.begin; i < of.end; ++i)
       account.gradients[i].until = is_copied ? computed_ : span.end;
-    hold(MemoryPart::gradients, share(account, group) * element_.parameters, span.start, timeline_.makespan);
+    hold(MemoryPart::gradients, share(account, group) * element_.parameters, span.start,
+         ran_.timeline.makespan);
+  }
+
+  void tie(const sim::Span& span) {
+    const PartGroups& tied = ran_.tied.value();
+    const Group& all = tied.groups.front();
+    const TransferCost& transfer = tied.transfers[all.transfer];
+    if (!is_copied(element_, transfer, tied.workload, all, ran_.conditions.memory->gradients_in_buffers))
+      return;
+    const double bytes =
+        transfer.message_bytes(core::CollectiveKind::all_reduce, payload_of(tied.workload, all));
+    hold(MemoryPart::buffers, static_cast<std::int64_t>(bytes), span.start, span.end);
   }
 
   static core::CollectiveKind reduction(const PartGroups& groups, std::int64_t group) {
@@ -271,11 +279,7 @@ class StageAccounts {
     return found->kind;
   }
 
-  const Parallel& parallel_;
-  const Conditions& conditions_;
-  const std::vector<ModelPart>& parts_;
-  const JobGraph& graph_;
-  const sim::Timeline& timeline_;
+  const RanStages& ran_;
   std::int64_t stage_;
   core::Dtype dtype_;
   ElementBytes element_;
@@ -287,10 +291,6 @@ class StageAccounts {
 
 }  // namespace
 
-Memory stage_memory(const Parallel& parallel, const Conditions& conditions,
-                    const std::vector<ModelPart>& parts, const JobGraph& graph, const sim::Timeline& timeline,
-                    std::int64_t stage) {
-  return StageAccounts(parallel, conditions, parts, graph, timeline, stage).work_out();
-}
+Memory stage_memory(const RanStages& ran, std::int64_t stage) { return StageAccounts(ran, stage).work_out(); }
 
 }  // namespace planner

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "planner/job/conditions.hpp"
@@ -12,13 +13,20 @@
 
 namespace planner {
 
+/// What ran. Refers to its members, which must outlive it.
+struct RanStages {
+  const Parallel& parallel;
+  const Conditions& conditions;  ///< with MemoryOptions
+  const std::vector<ModelPart>& parts;
+  const std::optional<PartGroups>& tied;  ///< the copies of the last stage that the first one sums, too
+  const JobGraph& graph;
+  const sim::Timeline& timeline;  ///< of the graph
+};
+
 /// Activations of a micro-batch are held from its forward to its backward pass through a part, gradients from
 /// the first backward pass of a part to the end of the iteration or, where they are sharded, to their
 /// reduce-scatter. A pass that is one task holds all that it makes from its beginning, and uses it to its
-/// end. What stages receive from others is not counted. The conditions must have MemoryOptions, and the tasks
-/// must have run as `timeline` says.
-Memory stage_memory(const Parallel& parallel, const Conditions& conditions,
-                    const std::vector<ModelPart>& parts, const JobGraph& graph, const sim::Timeline& timeline,
-                    std::int64_t stage);
+/// end. What stages receive from others is not counted.
+Memory stage_memory(const RanStages& ran, std::int64_t stage);
 
 }  // namespace planner

@@ -84,13 +84,21 @@ bool is_of_experts(const planner::Parallel& parallel, const planner::ModelPart& 
   return !experts.gradients.empty() && tensor_name(experts, 0) == tensor_name(groups.workload, 0);
 }
 
-/// Groups by the first tensor of a part and process group; those that are missing are one group.
-using GroupsByTensor = std::map<std::string, planner::Groups>;
+/// A part and process group: the first layer of the part, and the first tensor, which both ends of the model
+/// may have if it is tied.
+using PartName = std::pair<std::string, std::string>;
 
-Schedule with_groups(const Schedule& schedule, GroupsByTensor groups) {
+PartName part_name(const planner::Workload& workload) {
+  return {workload.profile->layers.front().name, tensor_name(workload, 0)};
+}
+
+/// Those that are missing are one group.
+using GroupsByPart = std::map<PartName, planner::Groups>;
+
+Schedule with_groups(const Schedule& schedule, GroupsByPart groups) {
   Schedule out = schedule;
   out.fusion.fuse = [groups = std::move(groups)](const planner::FusionRequest& request) {
-    const auto found = groups.find(tensor_name(request.workload, 0));
+    const auto found = groups.find(part_name(request.workload));
     if (found != groups.end()) return planner::Grouping(found->second);
     return planner::Grouping(planner::Groups{{.begin = 0, .end = request.workload.gradient_count()}});
   };
@@ -104,14 +112,14 @@ class Emitting {
       : target_(target), scenario_(scenario), schedule_(schedule), run_(run) {
     for (std::size_t part = 0; part < run.parts.size(); ++part)
       for (const PartGroups& groups : run.parts[part].groups)
-        if (has_groups(part)) planned_[tensor_name(groups.workload, 0)] = groups.groups;
+        if (has_groups(part)) planned_[part_name(groups.workload)] = groups.groups;
   }
 
   void add(std::size_t part, const PartGroups& groups, const PartPlan& plan) {
     if (!has_groups(part)) return;
     const auto iteration_us = [&](const planner::Behaviour& behaviour, const planner::Groups& made) {
-      GroupsByTensor all = planned_;
-      all[tensor_name(groups.workload, 0)] = made;
+      GroupsByPart all = planned_;
+      all[part_name(groups.workload)] = made;
       Schedule own = with_groups(schedule_, std::move(all));
       own.pipeline = behaviour.pipeline;
       own.options = behaviour.options;
@@ -151,7 +159,7 @@ class Emitting {
   const Scenario& scenario_;
   const Schedule& schedule_;
   const ParallelRun& run_;
-  GroupsByTensor planned_;
+  GroupsByPart planned_;
   std::string text_;
   bool gathers_at_once_ = false;
   ordered_json stages_ = ordered_json::array();
@@ -167,6 +175,10 @@ DividedPlan divided_plan(const Scenario& scenario, std::int64_t workers, const S
     throw core::InputError(
         fmt::format("--emit: expected one of {} for a scenario with the key parallel, got '{}'",
                     fmt::join(kTargets, ", "), emit));
+  if (emit == "fsdp" && !scenario.parallel->tied_tensors.empty())
+    scenario.file.at("parallel")
+        .at("tied_tensors")
+        .expected("no tied_tensors with --emit fsdp, as FSDP2 does not sum them", "some");
   return supported(scenario, workers, schedule, [&] {
     const ParallelRun run = run_of(scenario, workers, schedule);
     DividedPlan out = {.whole = whole_plan(scenario, schedule, run),

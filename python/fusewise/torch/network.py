@@ -12,6 +12,7 @@ _SMALLEST = 4096
 _SMALL = 2**16  # up to this size startup counts more than bytes
 _MATRIX = 256  # rows; its square takes about as long as a small layer
 _QUEUED_BYTES = 4 * 2**20
+_TURNS = 2
 _ENOUGH_S = 1.0  # for one size, where it takes longer than the fewest repetitions
 
 
@@ -105,7 +106,8 @@ def all_reduces(group: Group, buffers: Sequence[torch.Tensor]) -> None:
 
 def sharding_curves(group: Group, most_bytes: int) -> dict[str, list[list[float]]]:
     """The same for all-gather and reduce-scatter of float32, by the bytes of the whole. Each is waited for, as FSDP2 does, and
-    computing comes before it: it has taken the processor from the backend's threads, and ranks do not end it together."""
+    computing comes before it: it has taken the processor from the backend's threads, and ranks do not end it together. All sizes
+    are timed in turns, of which the fastest counts, as a machine may be slower for some seconds."""
     # The older names warn since PyTorch 2.13.
     all_gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
     reduce_scatter = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
@@ -124,11 +126,11 @@ def sharding_curves(group: Group, most_bytes: int) -> dict[str, list[list[float]
     matrix = torch.ones(_MATRIX, _MATRIX, device=group.device)
     product = torch.empty_like(matrix)
     sizes = sizes_up_to(most_bytes)
-    return {
-        "all_gather": _rising([[size, timed(size, lambda whole, part: all_gather(whole, part, group=group.process_group))]
-                               for size in sizes]),
-        "reduce_scatter": _rising([[size, timed(size, lambda whole, part: reduce_scatter(part, whole, group=group.process_group))]
-                                   for size in sizes])}
+    collectives = {"all_gather": lambda whole, part: all_gather(whole, part, group=group.process_group),
+                   "reduce_scatter": lambda whole, part: reduce_scatter(part, whole, group=group.process_group)}
+    turns = [{name: [timed(size, collective) for size in sizes] for name, collective in collectives.items()} for _ in range(_TURNS)]
+    return {name: _rising([[size, min(turn[name][place] for turn in turns)] for place, size in enumerate(sizes)])
+            for name in collectives}
 
 
 def at(curve: Sequence[Sequence[float]], size: float) -> float:

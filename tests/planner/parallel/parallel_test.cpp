@@ -577,10 +577,22 @@ TEST_CASE("parallel: what is refused, in one line") {
     CHECK_THROWS_WITH_AS(run_of(three_layers(), pair_of(2, 0.1), 4, parallel, schedule), message,
                          core::Unsupported);
   };
-  tied("l3.a", "l3", R"("wfbp")", "expected tensors of the first stage, got 'l3.a'");
-  tied("l1.a", "l2", R"("wfbp")", "expected layers of the last stage, got 'l2'");
-  tied("l1.a", "l3", R"({"pipeline": "sharded", "reshard_after_forward": false})",
-       "expected no tied_tensors where parameters are sharded, got some");
+  tied("l3.a", "l3", R"("wfbp")", "expected tensors of the first part of the model, got 'l3.a'");
+  tied("l1.a", "l2", R"("wfbp")", "expected layers of the last part of the model, got 'l2'");
+  for (const char* schedule :
+       {R"({"pipeline": "sharded", "reshard_after_forward": false})", R"({"pipeline": "zero", "stage": 2})"})
+    tied("l1.a", "l3", schedule, "expected no tied_tensors where gradients are sharded, got some");
+  tied("l1.a", "l3", R"("dear-fb")",
+       "expected no tied_tensors where gradients are summed in two halves, got some");
+  for (const std::size_t end : {0U, 2U}) {
+    core::Profile profile = three_layers();
+    profile.layers[end].kind = "experts";
+    Parallel parallel = stages_of(2, 2, kTwoAndOne);
+    parallel.expert = 2;
+    parallel.tied_tensors = {{.tensor = "l1.a", .layer = "l3"}};
+    CHECK_THROWS_WITH_AS(run_of(profile, pair_of(2, 0.1), 4, parallel, R"("wfbp")"),
+                         "expected no tensors of experts, got 'l1.a'", core::Unsupported);
+  }
 
   const auto fails = [](const std::string& schedule, const Conditions& conditions, const char* message) {
     CHECK_THROWS_WITH_AS(run_of(three_layers(), pair_of(2, 0.1), 4, stages_of(2, 2), schedule, conditions),

@@ -54,7 +54,13 @@ std::string over_time(const Memory& memory, const std::vector<MemoryPart>& parts
 
 Memory memory_of_stage(const ParallelRun& run, const Parallel& parallel, const Conditions& conditions,
                        std::int64_t stage) {
-  return stage_memory(parallel, conditions, run.parts, run.graph, run.timeline, stage);
+  return stage_memory({.parallel = parallel,
+                       .conditions = conditions,
+                       .parts = run.parts,
+                       .tied = run.tied,
+                       .graph = run.graph,
+                       .timeline = run.timeline},
+                      stage);
 }
 
 const std::vector<MemoryPart> kMoving = {MemoryPart::gradients, MemoryPart::buffers, MemoryPart::activations};
@@ -229,6 +235,26 @@ TEST_CASE("stage memory: experts that no other worker holds are whole, and so ar
   // 40 bytes of dense parameters, half of whose states are here; 80 bytes of experts
   CHECK(run.stages.front().memory->bytes[static_cast<std::size_t>(MemoryPart::parameters)] == 120);
   CHECK(run.stages.front().memory->bytes[static_cast<std::size_t>(MemoryPart::optimizer)] == 2 * (20 + 80));
+}
+
+// Stage 0 has the timeline of the first test; stage 1 sums its 120 bytes and the copy, and both are tied at
+// the end, in another type than gradients have: 20 bytes are copied.
+TEST_CASE("stage memory: tied tensors are held at both ends, and copied if they are sent in another type") {
+  const core::Profile profile = profile_of({{1, 2, {10}}, {1, 2, {20}}, {2, 4, {30}}});
+  const Parallel parallel =
+      parallel_of(R"({"pipeline": 2, "stages": {"schedule": "1f1b", "micro_batches": 2, "layers": [2, 1]},
+                      "tied_tensors": [{"tensor": "l1.a", "layer": "l3"}]})");
+  Conditions conditions = {.memory = MemoryOptions{.gradients_in_buffers = true}};
+  ParallelRun run = run_of(profile, 4, parallel, R"("wfbp")", conditions);
+  const std::vector<MemoryPart> parts = {MemoryPart::parameters, MemoryPart::gradients, MemoryPart::buffers};
+  CHECK(over_time(memory_of_stage(run, parallel, conditions, 0), parts) == "0: 120 + 120 + 0");
+  CHECK(over_time(memory_of_stage(run, parallel, conditions, 1), parts) == "0: 160 + 160 + 0");
+  conditions.data_types.reduce = core::Dtype::bfloat16;
+  run = run_of(profile, 2, parallel, R"("wfbp")", conditions);  // nothing but the tie, at 18, in 2 + 2 us
+  CHECK(over_time(memory_of_stage(run, parallel, conditions, 0), {MemoryPart::buffers}) ==
+        "0: 0, 18: 20, 22: 0");
+  CHECK(over_time(memory_of_stage(run, parallel, conditions, 1), {MemoryPart::buffers}) ==
+        "0: 0, 18: 20, 22: 0");
 }
 
 TEST_CASE("stage memory: activations whose sum may exceed 64 bits are refused") {

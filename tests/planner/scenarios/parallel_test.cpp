@@ -106,6 +106,26 @@ TEST_CASE("scenario: an emission for stages prices each in the whole job, and ot
       core::InputError);
 }
 
+// The copy of a.w is the first gradient of the last part, too, whose layer c has no tensor of its own.
+TEST_CASE("scenario: an emission tells a tied tensor's parts from each other") {
+  std::string text = scenario(R"(, "schedules": [{"pipeline": "wfbp", "fusion": "all"}])",
+                              R"({"pipeline": 2, "tied_tensors": [{"tensor": "a.w", "layer": "c"}],
+          "stages": {"schedule": "1f1b", "micro_batches": 2, "layers": [1, 2]}})");
+  const std::string last = R"({"name": "b.w", "elements": 10}]})";
+  text.insert(text.find(last) + last.size(),
+              R"(, {"name": "c", "kind": "k", "forward_us": 1, "backward_us": 2, "tensors": []})");
+  const scenarios::Scenario scenario = scenarios::read_scenario(core::Field::parse(text, "s.json"), true);
+  const planner::Emission megatron =
+      *scenarios::divided_plan(scenario, 4, scenario.schedules.front(), "megatron").emission;
+  REQUIRE(megatron.json["stages"].size() == 1);
+  CHECK(megatron.json["stages"][0]["iteration_us"].get<double>() ==
+        scenarios::run(scenario).entries.front().metrics.iteration_us);
+  CHECK_THROWS_WITH_AS(scenarios::divided_plan(scenario, 4, scenario.schedules.front(), "fsdp"),
+                       "s.json: /parallel/tied_tensors: expected no tied_tensors with --emit fsdp, as FSDP2 "
+                       "does not sum them, got some",
+                       core::InputError);
+}
+
 TEST_CASE("scenario: what does not know stages refuses them in one line") {
   const std::string schedules = R"(, "schedules": ["wfbp"])";
   const auto refused = [](const auto& work, const char* message) {
@@ -115,8 +135,9 @@ TEST_CASE("scenario: what does not know stages refuses them in one line") {
           "s.json: /parallel: expected no key parallel, which only simulate and plan, alone or with --emit, "
           "take, got an object with 2 keys");
   refused([&] { read(""); }, "s.json: /schedules: expected a value, got nothing");
-  refused([&] { scenarios::run(read(schedules + R"(, "memory": {"optimizer": "sgd", "cap_bytes": 9})")); },
-          "s.json: /memory/cap_bytes: expected no cap_bytes, with the key parallel, got one (schedule 'wfbp')");
+  refused(
+      [&] { scenarios::run(read(schedules + R"(, "memory": {"optimizer": "sgd", "cap_bytes": 9})")); },
+      "s.json: /memory/cap_bytes: expected no cap_bytes, with the key parallel, got one (schedule 'wfbp')");
   refused([&] { scenarios::run(read(schedules, R"({"data": 3})")); },
           "s.json: /workers: expected 3 workers, the product of tensor, pipeline and data, got 4 (schedule "
           "'wfbp')");
