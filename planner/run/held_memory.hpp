@@ -1,8 +1,13 @@
-// What the accounts of memory share: changes over time, bytes of elements, and what is held all the time.
+// What the accounts of memory share: parts and their changes over time, bytes of elements, and what is held
+// all the time.
 
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <numeric>
+#include <string_view>
 #include <vector>
 
 #include "core/profile.hpp"
@@ -10,9 +15,42 @@
 #include "planner/job/conditions.hpp"
 #include "planner/job/workload.hpp"
 #include "planner/pipeline/pipeline.hpp"
-#include "planner/run/memory.hpp"
+#include "sim/time.hpp"
 
 namespace planner {
+
+enum class MemoryPart {
+  parameters,   ///< between iterations: whole, or the worker's share
+  master,       ///< the copy that the optimizer updates, if there is one
+  optimizer,    ///< its states
+  gradients,    ///< whole ones, and shares
+  gathered,     ///< parameters gathered for a pass
+  buffers,      ///< what collectives of gradients send, where it is a copy
+  activations,  ///< outputs of layers
+};
+
+constexpr std::array<std::string_view, 7> kMemoryParts = {"parameters", "master",  "optimizer",  "gradients",
+                                                          "gathered",   "buffers", "activations"};
+
+using MemoryBytes = std::array<std::int64_t, kMemoryParts.size()>;
+
+inline std::int64_t total(const MemoryBytes& bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
+}
+
+struct MemoryPoint {
+  sim::Time at{};
+  MemoryBytes bytes{};  ///< from then on
+};
+
+struct MemoryPeak : MemoryPoint {
+  bool has_activations = false;  ///< whether the profile says what they take; otherwise they are left out
+};
+
+struct Memory {
+  std::vector<MemoryPoint> points;  ///< the changes; the first is at time 0
+  MemoryPeak peak;                  ///< the first point with the greatest total
+};
 
 struct MemoryChange {
   sim::Time at{};

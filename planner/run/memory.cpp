@@ -9,7 +9,6 @@
 
 #include "core/errors.hpp"
 #include "planner/run/group_memory.hpp"
-#include "planner/run/held_memory.hpp"
 
 namespace planner {
 namespace {
