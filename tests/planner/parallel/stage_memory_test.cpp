@@ -199,7 +199,7 @@ TEST_CASE("stage memory: one stage with one micro-batch holds what a job without
     const bool computes_again = random.one_in(3);
     if (computes_again) conditions.recompute = Recompute{.layers = 1 + random.below(3)};
     const core::Profile alone = computes_again ? recomputed(profile, *conditions.recompute) : profile;
-    for (const auto& [schedule, divides] : std::vector<std::pair<std::string, bool>>{
+    for (const std::pair<std::string, bool>& each : std::vector<std::pair<std::string, bool>>{
              {R"({"pipeline": "wfbp", "fusion": "none"})", false},
              {R"({"pipeline": "wfbp", "fusion": "groups"})", false},
              {R"({"pipeline": "after_backward", "fusion": "groups"})", false},
@@ -207,8 +207,9 @@ TEST_CASE("stage memory: one stage with one micro-batch holds what a job without
              {R"({"pipeline": "zero", "stage": 2, "overlap_gather": false, "fusion": "groups"})", false},
              {R"({"pipeline": "sharded", "reshard_after_forward": false, "fusion": "none"})", true},
              {R"({"pipeline": "sharded", "reshard_after_forward": false, "fusion": "all"})", false}}) {
+      const std::string& schedule = each.first;  // false: all is in one group, or none is gathered
       CAPTURE(schedule);
-      if (computes_again && divides) continue;  // a recomputed segment is gathered whole
+      if (computes_again && each.second) continue;  // a recomputed segment is gathered whole
       const Scene scene(alone, network, workers, conditions);
       const Run run = scene.run(schedule_of(schedule));
       const Memory expected = planner::memory_of(scene.setting, run, run.timeline);
