@@ -207,7 +207,7 @@ TEST_CASE("stage memory: one stage with one micro-batch holds what a job without
              {R"({"pipeline": "zero", "stage": 2, "overlap_gather": false, "fusion": "groups"})", false},
              {R"({"pipeline": "sharded", "reshard_after_forward": false, "fusion": "none"})", true},
              {R"({"pipeline": "sharded", "reshard_after_forward": false, "fusion": "all"})", false}}) {
-      const std::string& schedule = each.first;  // false: all is in one group, or none is gathered
+      const std::string& schedule = each.first;  // the other: whether groups may divide a segment
       CAPTURE(schedule);
       if (computes_again && each.second) continue;  // a recomputed segment is gathered whole
       const Scene scene(alone, network, workers, conditions);
