@@ -190,7 +190,8 @@ TEST_CASE("calibrate: a method that was not calibrated on lies within its interv
   int inside = 0;
   int all = 0;
   double errors = 0;
-  for (std::uint32_t seed = 0; seed < support::seeds(12); ++seed) {
+  const std::uint32_t seeds = std::max(2U, support::seeds(12));  // one set of rows alone may be unlucky
+  for (std::uint32_t seed = 0; seed < seeds; ++seed) {
     support::Random random(1000 + seed);
     const validate::Setup setup = random_setup(random);
     std::vector<Measurement> rows = unmeasured({"a", "b"}, {"dense"}, {1});
@@ -210,7 +211,7 @@ TEST_CASE("calibrate: a method that was not calibrated on lies within its interv
     errors += result.ours.mean;
   }
   CHECK(inside >= 0.93 * all - 1);
-  CHECK(errors / support::seeds(12) < 0.03);
+  CHECK(errors / seeds < 0.03);
 }
 
 TEST_CASE("calibrate: a quantity that was held is tried again where another one is left out") {
