@@ -231,7 +231,8 @@ class StageAccounts {
     if (is_last) activations(-of.bytes[layer], span.end);
   }
 
-  /// Of parameters; in `dear` of the gradients of the iteration before, which are held until then.
+  /// An all-gather carries parameters, but in `dear` the gradients of the iteration before, which are held
+  /// until then.
   void gather(GroupAccount& account, std::int64_t group, const sim::Span& span) {
     if (account.sharding == Sharding::nothing) {
       if (!account.is_in_buffers)
