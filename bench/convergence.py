@@ -19,7 +19,7 @@ DIMENSIONS, CLASSES, CLUSTERS_PER_CLASS, SPREAD, HELD_OUT = 32, 6, 2, 0.4, 1024
 HALVES = ("fp16", "bf16")
 METHODS = {"dense": "all-reduce", "top-k": "all-gather", "mstopk": "all-gather", "dgc": "all-gather",
            "random-k": "all-gather", "gaussian-k": "all-gather", "threshold": "all-gather", "efsignsgd": "all-gather",
-           "onebit": "all-gather", "fp16": "all-reduce", "bf16": "all-reduce", "power-sgd": "two all-reduces", "topk-a": "sparse collective",
+           "onebit": "all-gather", "fp16": "all-reduce", "bf16": "all-reduce", "power-sgd": "three all-reduces", "topk-a": "sparse collective",
            "topk-dsa": "sparse collective", "gtopk": "sparse collective", "ok-topk": "sparse collective",
            "hitopk": "sparse collective"}
 

@@ -129,15 +129,15 @@ TEST_CASE("power-sgd: what is sent is counted by shape, as the collective sends 
     for (std::uint32_t begin = 0; begin < matrices.size(); ++begin)
       for (std::uint32_t end = begin + 1; end <= matrices.size(); ++end) {
         const std::span<const low_rank::Matrix> group(matrices.data() + begin, end - begin);
-        const low_rank::PowerSgdMessages sent = low_rank::messages(group, options);
+        low_rank::PowerSgd sent(group, options);
         const Payload payload = payload_between(workload, begin, end);
         CHECK(cost.message_bytes(CollectiveKind::all_reduce, payload) ==
-              4 * static_cast<double>(sent.first + sent.second));
+              4 * static_cast<double>(sent.sent_elements()));
         CHECK(cost.sent_bytes(CollectiveKind::all_reduce, payload) ==
-              4 * static_cast<double>(sent.first + sent.second));
-        CHECK(cost.is_encoded(payload) == (sent.second > 0));
+              4 * static_cast<double>(sent.sent_elements()));
+        CHECK(cost.is_encoded(payload) == !sent.q().empty());
         const std::vector<double> messages = cost.messages(CollectiveKind::all_reduce, payload);
-        if (sent.second > 0) CHECK(messages.back() == 4 * static_cast<double>(sent.second));
+        if (!sent.q().empty()) CHECK(messages.back() == 4 * static_cast<double>(sent.q().size()));
         double us = 0;
         for (const double bytes : messages) us += 1 + 0.5 * bytes;
         for (const low_rank::Matrix& matrix : group)

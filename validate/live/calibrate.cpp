@@ -181,12 +181,14 @@ Calibration calibrate(WorkerGroup& worker_group, const std::vector<RunSpec>& all
                                terms.burst_bytes);
     });
     std::vector<TimedCompressor> compressors;
+    std::vector<std::vector<CodeLoad>> loads;
     const std::chrono::milliseconds deadline(
         static_cast<std::int64_t>(1000 * worker_group.place().deadline_s));
     for (const Asked& asked : needs.compressors) {
       tell("calibration of " + asked.compressor.name);
+      loads.push_back(code_loads(asked.compressor, sizes, first.profile));
       compressors.push_back(
-          time_compressor(transport, asked, sizes, first.workers_per_node,
+          time_compressor(transport, asked, loads.back(), first.workers_per_node,
                           {.rounds = spec.repetitions, .seed = spec.seed, .deadline = deadline}));
     }
     if (first.layers) {
@@ -206,8 +208,8 @@ Calibration calibrate(WorkerGroup& worker_group, const std::vector<RunSpec>& all
                                              .line_rate_gbps = rate ? std::optional(*rate / 1e9) : rate});
     out.network.levels = std::move(levels);
     out.asked = needs.compressors;
-    for (const TimedCompressor& timed : compressors)
-      out.compressors.push_back(measured_compressor(timed, sizes, out.network, transport.size()));
+    for (std::size_t i = 0; i < compressors.size(); ++i)
+      out.compressors.push_back(measured_compressor(compressors[i], loads[i], out.network, transport.size()));
     return bytes_of(calibration_text(out));
   };
   const transport::Bytes bytes = worker_group.run(rank, hooks);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <memory>
 #include <tuple>
 #include <utility>
@@ -38,14 +39,16 @@ using Stretches = std::array<double, 4>;
 
 std::int64_t ns(Clock::time_point at) { return std::chrono::nanoseconds(at.time_since_epoch()).count(); }
 
-/// The timed load of one size: a group, or several consecutive groups.
+/// What is timed at once: a group, or several consecutive groups.
 struct Load {
-  Load(const Method& method, std::int64_t size, std::size_t groups, const Gradients& gradients,
+  Load(const Method& method, const CodeLoad& load, std::size_t groups, const Gradients& gradients,
        std::uint64_t seed)
-      : bytes(size), values(groups, std::vector<float>(static_cast<std::size_t>(size) / sizeof(float))) {
+      : bytes(load.bytes),
+        values(groups, std::vector<float>(static_cast<std::size_t>(load.bytes) / sizeof(float))) {
     for (std::vector<float>& each : values) {
-      fusion_buffers.push_back(std::make_unique<FusionBuffer>(method, each, gradients.ranks(), seed));
-      expected.emplace_back(method, gradients, 0, each.size(), seed);
+      fusion_buffers.push_back(
+          std::make_unique<FusionBuffer>(method, each, gradients.ranks(), seed, load.tensors));
+      expected.emplace_back(method, gradients, 0, each.size(), seed, load.tensors);
     }
   }
 
@@ -137,18 +140,80 @@ planner::CodeCost curve_cost(std::vector<std::pair<double, double>> points) {
   return {.curve = std::make_shared<const core::CostCurve>(core::CostCurve::through(points))};
 }
 
+constexpr std::int64_t kCodedBytes = 4'000'000;  // so that a matrix is not found in the processor's cache
+
+/// The time of an all-reduce of this many elements that nothing encodes.
+double dense_us(const core::Network& network, std::uint32_t workers, std::size_t elements) {
+  if (elements == 0) return 0;
+  return planner::TransferCost(network, workers, {})
+      .us(CollectiveKind::all_reduce, static_cast<std::int64_t>(elements * sizeof(float)));
+}
+
+/// Costs of a matrix, from those of groups of equal ones.
+planner::Compressor measured_low_rank(const TimedCompressor& timed, const std::vector<CodeLoad>& loads,
+                                      const core::Network& network, std::uint32_t workers) {
+  std::vector<std::pair<double, double>> encode;
+  std::vector<std::pair<double, double>> decode;
+  std::vector<std::pair<double, double>> in_transit;
+  for (std::size_t i = 0; i < loads.size(); ++i) {
+    const std::vector<low_rank::Matrix>& tensors = loads[i].tensors;
+    const auto count = static_cast<double>(tensors.size());
+    const double bytes = static_cast<double>(loads[i].bytes) / count;
+    low_rank::PowerSgd sent(tensors, low_rank_options(*timed.compressor.low_rank));
+    const double sums_us =
+        dense_us(network, workers, sent.p().size()) + dense_us(network, workers, sent.q().size());
+    encode.emplace_back(bytes, timed.times[i].encode_us / count);
+    in_transit.emplace_back(bytes, std::max(0.0, timed.times[i].carry_us - sums_us) / count);
+    decode.emplace_back(bytes, timed.times[i].decode_us / count);
+  }
+  planner::Compressor out = timed.compressor;
+  out.encode = curve_cost(std::move(encode));
+  out.in_transit = curve_cost(std::move(in_transit));
+  out.decode = curve_cost(std::move(decode));
+  return out;
+}
+
 }  // namespace
 
+std::vector<CodeLoad> code_loads(const planner::Compressor& compressor,
+                                 const std::vector<std::int64_t>& sizes, const core::Profile& profile) {
+  std::vector<CodeLoad> out;
+  if (!compressor.low_rank) {
+    for (const std::int64_t bytes : sizes) out.push_back({.bytes = bytes});
+    return out;
+  }
+  std::map<std::size_t, low_rank::Matrix> matrices;  // by elements
+  for (const core::ProfileLayer& layer : profile.layers)
+    for (const core::ProfileTensor& tensor : layer.tensors) {
+      const low_rank::Matrix matrix = matrix_of(tensor);
+      if (low_rank::is_approximated(matrix, low_rank_options(*compressor.low_rank)))
+        matrices.emplace(matrix.elements(), matrix);
+    }
+  // the smallest, the largest, and others evenly between them
+  const std::size_t wanted = std::max<std::size_t>(2, sizes.size());
+  std::size_t number = 0;
+  std::size_t next = 0;
+  for (const auto& [elements, matrix] : matrices) {
+    if (number++ != next * (matrices.size() - 1) / (wanted - 1) && matrices.size() > wanted) continue;
+    ++next;
+    const auto bytes = static_cast<std::int64_t>(elements * sizeof(float));
+    const std::int64_t count = std::max<std::int64_t>(1, kCodedBytes / bytes);
+    out.push_back({.bytes = count * bytes,
+                   .tensors = std::vector<low_rank::Matrix>(static_cast<std::size_t>(count), matrix)});
+  }
+  return out;
+}
+
 TimedCompressor time_compressor(Transport& transport, const Asked& asked,
-                                const std::vector<std::int64_t>& sizes, std::uint32_t workers_per_node,
+                                const std::vector<CodeLoad>& code_loads, std::uint32_t workers_per_node,
                                 const TimingOptions& options) {
   planner::Transfer transfer;
   transfer.compressor = asked.compressor;
   const Method method = method_of(transfer, true, workers_per_node, asked.error_feedback);
   const Gradients gradients(options.seed, transport.size());
   std::vector<std::unique_ptr<Load>> loads;
-  for (const std::int64_t bytes : sizes)
-    loads.push_back(std::make_unique<Load>(method, bytes, needs_nodes(asked.compressor) ? kFollowing : 1,
+  for (const CodeLoad& load : code_loads)
+    loads.push_back(std::make_unique<Load>(method, load, needs_nodes(asked.compressor) ? kFollowing : 1,
                                            gradients, options.seed));
   Timer timer(transport, gradients, options);
   const std::uint32_t rounds = (options.rounds + kSweeps - 1) / kSweeps;
@@ -170,8 +235,10 @@ TimedCompressor time_compressor(Transport& transport, const Asked& asked,
   return out;
 }
 
-planner::Compressor measured_compressor(const TimedCompressor& timed, const std::vector<std::int64_t>& sizes,
+planner::Compressor measured_compressor(const TimedCompressor& timed, const std::vector<CodeLoad>& loads,
                                         const core::Network& network, std::uint32_t workers) {
+  if (loads.empty()) return timed.compressor;
+  if (timed.compressor.low_rank) return measured_low_rank(timed, loads, network, workers);
   planner::Compressor out = timed.compressor;
   planner::Transfer transfer;
   transfer.compressor = out;
@@ -180,14 +247,14 @@ planner::Compressor measured_compressor(const TimedCompressor& timed, const std:
   std::vector<std::pair<double, double>> encode;
   std::vector<std::pair<double, double>> decode;
   std::vector<std::pair<double, double>> in_transit;
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
+  for (std::size_t i = 0; i < loads.size(); ++i) {
     const CodeTimes& times = timed.times[i];
-    const auto bytes = static_cast<double>(sizes[i]);
+    const auto bytes = static_cast<double>(loads[i].bytes);
     encode.emplace_back(bytes, times.encode_us);
     decode.emplace_back(bytes, times.decode_us);
     if (cost.is_sparse())
-      in_transit.emplace_back(bytes,
-                              std::max(0.0, times.carry_us - cost.us(CollectiveKind::all_reduce, sizes[i])));
+      in_transit.emplace_back(
+          bytes, std::max(0.0, times.carry_us - cost.us(CollectiveKind::all_reduce, loads[i].bytes)));
     if (!out.sparse && !out.between_nodes) out.ratio = times.ratio;
   }
   out.decodes_each = false;

@@ -106,6 +106,11 @@ Method method_of(const planner::Transfer& transfer, bool is_encoded, std::uint32
                                                                              // feedback
   method.density = std::min(1.0, planner::density(compressor));
   if (compressor.sparse) return sparse_method(compressor, method);
+  if (const std::optional<planner::LowRankOptions>& options = compressor.low_rank) {
+    method.low_rank = low_rank_options(*options);
+    method.low_rank->error_feedback = method.error_feedback;
+    return method;
+  }
   method.encoder = compression::find_compressor(compressor.name);
   if (method.encoder == nullptr)
     throw core::InputError(fmt::format("compression: expected a compressor that can be run, got '{}'",
@@ -113,13 +118,30 @@ Method method_of(const planner::Transfer& transfer, bool is_encoded, std::uint32
   return method;
 }
 
+low_rank::PowerSgdOptions low_rank_options(const planner::LowRankOptions& options) {
+  return {.rank = static_cast<std::size_t>(options.rank),
+          .min_compression_rate = options.min_compression_rate};
+}
+
+low_rank::Matrix matrix_of(const core::ProfileTensor& tensor) {
+  const auto rows = static_cast<std::size_t>(tensor.shape.front());
+  return {.rows = rows, .columns = static_cast<std::size_t>(tensor.elements) / rows};
+}
+
 FusionBuffer::FusionBuffer(Method method, std::span<float> gradient, std::uint32_t ranks, std::uint64_t seed,
-                           std::unique_ptr<measure::Engine> engine)
+                           std::span<const low_rank::Matrix> tensors, std::unique_ptr<measure::Engine> engine)
     : method_(std::move(method)), gradient_(gradient), ranks_(ranks), state_(first_state(method_, seed)) {
-  if (!method_.is_dense()) return;
-  buffer_.resize(gradient.size());
-  dense_.emplace(buffer_, cluster::Shape{.ranks = ranks, .ranks_per_node = method_.workers_per_node},
-                 method_.all_reduce, std::move(engine));
+  const cluster::Shape shape = {.ranks = ranks, .ranks_per_node = method_.workers_per_node};
+  if (method_.is_dense()) {
+    buffer_.resize(gradient.size());
+    dense_.emplace(buffer_, shape, method_.all_reduce, std::move(engine));
+  }
+  if (!method_.low_rank) return;
+  low_rank::PowerSgdOptions options = *method_.low_rank;
+  options.seed = seed;
+  low_rank_.emplace(tensors, options);
+  for (const std::span<float> summed : {low_rank_->rest(), low_rank_->p(), low_rank_->q()})
+    low_rank_sums_.emplace_back(summed, shape, method_.all_reduce, nullptr);
 }
 
 void FusionBuffer::load() {
@@ -136,6 +158,7 @@ void FusionBuffer::store() {
 
 void FusionBuffer::encode() {
   if (method_.between_nodes || method_.sparse == SparseKind::hitopk) return;
+  if (low_rank_) low_rank_->encode(gradient_);
   if (method_.encoder != nullptr) encodings_ = {encoded(method_, gradient_, state_, feedback_)};
   if (!method_.sparse) return;
   if (method_.error_feedback) add_to(feedback_.residual, gradient_);
@@ -150,6 +173,7 @@ void FusionBuffer::carry(Transport& transport, CollectiveKind kind) {
   if (method_.is_dense()) return carry_dense(transport, kind);
   if (method_.between_nodes) return carry_between_nodes(transport);
   if (method_.encoder != nullptr) return carry_encoded(transport, kind);
+  if (low_rank_) return carry_low_rank(transport);
   carry_sparse(transport);
 }
 
@@ -172,6 +196,16 @@ void FusionBuffer::carry_encoded(Transport& transport, CollectiveKind kind) {
   if (kind != CollectiveKind::all_gather)
     sparse::reduce_scatter_encoded(transport, *method_.encoder, bytes, word);
   if (kind != CollectiveKind::reduce_scatter) sparse::all_gather_encoded(transport, bytes, word);
+}
+
+void FusionBuffer::carry_low_rank(Transport& transport) {
+  const auto all_reduce = [&](Dense& dense, std::span<const float> values) {
+    if (!values.empty()) dense.run(transport, CollectiveKind::all_reduce);
+  };
+  all_reduce(low_rank_sums_[0], low_rank_->rest());
+  all_reduce(low_rank_sums_[1], low_rank_->p());
+  low_rank_->factor(gradient_);
+  all_reduce(low_rank_sums_[2], low_rank_->q());
 }
 
 void FusionBuffer::carry_between_nodes(Transport& transport) {
@@ -216,6 +250,7 @@ void FusionBuffer::carry_hitopk(Transport& transport) {
 
 void FusionBuffer::decode() {
   if (method_.sparse && method_.sparse != SparseKind::topk_dsa) scatter(selection_, gradient_);
+  if (low_rank_) low_rank_->decode(gradient_, ranks_);
   if (method_.encoder == nullptr || method_.between_nodes) return;
   std::ranges::fill(gradient_, 0.0F);
   for (const Bytes& encoding : encodings_) method_.encoder->add_decoded(encoding, gradient_);
@@ -229,20 +264,23 @@ std::span<float> FusionBuffer::own_part(std::uint32_t rank) {
 std::size_t FusionBuffer::encoded_bytes() const {
   if (method_.encoder != nullptr) return encodings_.empty() ? 0 : encodings_.front().size();
   if (method_.sparse) return selection_.indexes.size() * compression::kBytesPerKept;
+  if (low_rank_) return low_rank_->sent_elements() * sizeof(float);
   return gradient_.size() * sizeof(float);
 }
 
 Expected::Expected(const Method& method, const Gradients& gradients, std::size_t first, std::size_t elements,
-                   std::uint64_t seed)
+                   std::uint64_t seed, std::span<const low_rank::Matrix> tensors)
     : gradients_(gradients), method_(method), first_(first), elements_(elements) {
   if (method_.is_dense()) return;
   sampled_.assign(gradients.ranks(), std::vector<float>(elements));
   states_.assign(gradients.ranks(), first_state(method_, seed));
   left_.resize(gradients.ranks());
-  const bool selects_again = method_.sparse == SparseKind::gtopk || method_.sparse == SparseKind::ok_topk;
-  if (!selects_again) return;
+  const bool runs_again =
+      method_.low_rank || method_.sparse == SparseKind::gtopk || method_.sparse == SparseKind::ok_topk;
+  if (!runs_again) return;
   for (std::vector<float>& each : sampled_)
-    fusion_buffers_.push_back(std::make_unique<FusionBuffer>(method_, each, gradients.ranks(), seed));
+    fusion_buffers_.push_back(
+        std::make_unique<FusionBuffer>(method_, each, gradients.ranks(), seed, tensors));
 }
 
 std::string Expected::fault(std::uint32_t iteration, std::span<const float> result) {

@@ -14,9 +14,11 @@
 #include "collectives/compression/compressor.hpp"
 #include "collectives/compression/error_feedback.hpp"
 #include "collectives/compression/sparse_vector.hpp"
+#include "collectives/low_rank/power_sgd.hpp"
 #include "collectives/sparse/ok_topk.hpp"
 #include "collectives/transport/transport.hpp"
 #include "core/network.hpp"
+#include "core/profile.hpp"
 #include "planner/cost/transfers.hpp"
 #include "validate/live/dense.hpp"
 #include "validate/live/gradients.hpp"
@@ -29,8 +31,10 @@ enum class SparseKind : std::uint8_t { topk_dsa, gtopk, ok_topk, hitopk };
 
 /// A transfer as the code that runs it.
 struct Method {
-  std::string all_reduce;                            ///< algorithm for dense groups
-  const compression::Compressor* encoder = nullptr;  ///< null for dense and sparse groups
+  std::string all_reduce;  ///< algorithm for dense groups
+  const compression::Compressor* encoder =
+      nullptr;  ///< null for groups that the next two send, and dense ones
+  std::optional<low_rank::PowerSgdOptions> low_rank = {};
   std::optional<SparseKind> sparse = {};
   double density = 1;
   std::uint64_t recompute_every = 32;
@@ -40,7 +44,7 @@ struct Method {
   bool between_nodes = false;
   bool error_feedback = false;
 
-  bool is_dense() const { return encoder == nullptr && !sparse; }
+  bool is_dense() const { return encoder == nullptr && !sparse && !low_rank; }
   /// The kind of numbers in its gradients.
   Spread spread() const { return encoder != nullptr && encoder->sums() ? Spread::narrow : Spread::wide; }
 };
@@ -49,13 +53,19 @@ struct Method {
 Method method_of(const planner::Transfer& transfer, bool is_encoded, std::uint32_t workers_per_node,
                  bool error_feedback = false);
 
+low_rank::PowerSgdOptions low_rank_options(const planner::LowRankOptions& options);
+
+/// The matrix that PowerSGD sees in a tensor with a shape.
+low_rank::Matrix matrix_of(const core::ProfileTensor& tensor);
+
 /// One rank's part of one group.
 class FusionBuffer {
  public:
-  /// `gradient`, the group's part of the worker's gradients, must outlive this object. `engine` holds the
-  /// buffer of a dense group that another backend transfers.
+  /// `gradient`, the group's part of the worker's gradients, must outlive this object. `tensors` are those of
+  /// the group, which only PowerSGD needs. `engine` holds the buffer of a dense group that another backend
+  /// transfers.
   FusionBuffer(Method method, std::span<float> gradient, std::uint32_t ranks, std::uint64_t seed,
-               std::unique_ptr<measure::Engine> engine = {});
+               std::span<const low_rank::Matrix> tensors = {}, std::unique_ptr<measure::Engine> engine = {});
 
   const Method& method() const { return method_; }
   std::span<float> gradient() const { return gradient_; }
@@ -78,13 +88,14 @@ class FusionBuffer {
   std::span<float> own_part(std::uint32_t rank);
   /// The residual that error feedback keeps for the next gradient; for HiTopKComm and between nodes, of the
   /// rank's part.
-  std::span<const float> left() const { return feedback_.residual; }
+  std::span<const float> left() const { return low_rank_ ? low_rank_->residual() : feedback_.residual; }
   /// The size of the last encoding; the gradient's size if nothing is encoded.
   std::size_t encoded_bytes() const;
 
  private:
   void carry_dense(transport::Transport& transport, core::CollectiveKind kind);
   void carry_encoded(transport::Transport& transport, core::CollectiveKind kind);
+  void carry_low_rank(transport::Transport& transport);
   void carry_sparse(transport::Transport& transport);
   void carry_between_nodes(transport::Transport& transport);
   void take_selected(sparse::Selected selected);
@@ -95,6 +106,8 @@ class FusionBuffer {
   std::uint32_t ranks_;
   std::vector<float> buffer_;   // empty unless the group is dense
   std::optional<Dense> dense_;  // refers to the buffer
+  std::optional<low_rank::PowerSgd> low_rank_;
+  std::vector<Dense> low_rank_sums_;  // of the rest, P and Q, as far as there are; refer to `low_rank_`
   compression::State state_;
   compression::ErrorFeedback feedback_;
   std::vector<transport::Bytes> encodings_;  // its own, or all gathered ones
@@ -104,12 +117,12 @@ class FusionBuffer {
 
 /// The expected result of a group's collective, computed without the transport: encodings and selections of
 /// all ranks, or of the parts of all nodes, are computed again and summed. (gTopk and Ok-Topk, which select
-/// in transit, run again between threads.)
+/// in transit, and PowerSGD, whose factors are sums, run again between threads.)
 class Expected {
  public:
   /// `first` is the index of the group's first element in the gradients.
   Expected(const Method& method, const Gradients& gradients, std::size_t first, std::size_t elements,
-           std::uint64_t seed);
+           std::uint64_t seed, std::span<const low_rank::Matrix> tensors = {});
 
   /// Returns an error text, empty if the result is right. Call it for every iteration in order, as some
   /// methods are stateful.

@@ -86,7 +86,7 @@ core::Profile profile_of_work(const profiler::ModelWork& work, const RealLayers&
     into.name = layer.layer->name;
     into.kind = std::string(core::name(layer.layer->kind));
     for (const core::Tensor& tensor : layer.layer->tensors)
-      into.tensors.push_back({.name = tensor.name, .elements = tensor.elements});
+      into.tensors.push_back({.name = tensor.name, .elements = tensor.elements, .shape = tensor.shape});
   }
   return out;
 }

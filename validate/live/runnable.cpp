@@ -35,8 +35,8 @@ void check_runnable(const RunSpec& spec) {
   if (spec.profile.dtype != core::Dtype::float32) refuse("float32 gradients", core::name(spec.profile.dtype));
   if (conditions.data_types.any()) refuse("no data types of its own", "data_types");
   for (const planner::Transfer& transfer : transfers_of(spec))
-    if (transfer.compressor.low_rank)
-      refuse("a compressor that does not look at shapes", transfer.compressor.name);
+    if (transfer.compressor.low_rank && !planner::has_shapes(spec.profile))
+      refuse("a profile with the shapes of all tensors, which PowerSGD compresses", "a tensor without");
   const planner::Algorithm& all_reduce = spec.schedule.all_reduce.value_or(spec.all_reduce);
   if (cluster::find_pattern(all_reduce.name) == nullptr)
     refuse("an all-reduce between workers, without servers", all_reduce.name);

@@ -28,6 +28,15 @@ Carried carried(const Prediction& plan) {
   return out;
 }
 
+/// The tensors of a group, which have shapes.
+std::vector<low_rank::Matrix> matrices(const planner::Workload& workload, const planner::Group& group) {
+  std::vector<low_rank::Matrix> out;
+  for (std::uint32_t i = group.begin; i < group.end; ++i)
+    out.push_back(matrix_of(
+        workload.profile->layers[workload.gradients[i].layer].tensors[workload.gradients[i].tensor]));
+  return out;
+}
+
 }  // namespace
 
 WorkerData::WorkerData(const RunSpec& spec, const Prediction& plan, const core::Profile& profile,
@@ -50,9 +59,12 @@ WorkerData::WorkerData(const RunSpec& spec, const Prediction& plan, const core::
     const auto count = static_cast<std::size_t>(plan.bytes[g]) / sizeof(float);
     const Method method = method_of(plan.transfers[planned.transfer], plan.is_encoded[g],
                                     spec.workers_per_node, spec.error_feedback);
-    fusion_buffers_.push_back(std::make_unique<FusionBuffer>(
-        method, std::span(values_).subspan(group.first, count), transport.size(), spec.seed + g, buffer()));
-    expected_.emplace_back(method, gradients_, group.first, count, spec.seed + g);
+    const std::vector<low_rank::Matrix> tensors =
+        method.low_rank ? matrices(workload, planned) : std::vector<low_rank::Matrix>();
+    fusion_buffers_.push_back(
+        std::make_unique<FusionBuffer>(method, std::span(values_).subspan(group.first, count),
+                                       transport.size(), spec.seed + g, tensors, buffer()));
+    expected_.emplace_back(method, gradients_, group.first, count, spec.seed + g, tensors);
     for (std::size_t pass = 0; pass < kGathers.size(); ++pass)
       if (kinds.contains({kGathers[pass], g}))
         group.parameters[pass] = std::make_unique<Parameters>(count, transport.size(), buffer());

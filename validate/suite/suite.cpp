@@ -71,9 +71,11 @@ core::Profile read_scaled_profile(const Field& group) {
   profile = core::scaled(profile, factor("compute"));
   const double gradients = factor("gradients");
   for (core::ProfileLayer& layer : profile.layers)
-    for (core::ProfileTensor& tensor : layer.tensors)
+    for (core::ProfileTensor& tensor : layer.tensors) {
       tensor.elements =
           std::max<std::int64_t>(1, std::llround(static_cast<double>(tensor.elements) * gradients));
+      if (gradients != 1) tensor.shape.clear();  // none has this number of elements for certain
+    }
   if (core::parameter_count(profile) > core::kMaxElementsInAll)
     scale->at("gradients")
         .expected(fmt::format("a factor that gives at most {} elements in all", core::kMaxElementsInAll));

@@ -31,14 +31,14 @@ struct Job {
   std::vector<Matrix> tensors;
   PowerSgdOptions options = {};
   std::uint32_t workers = 1;
-  std::vector<PowerSgdState> states = std::vector<PowerSgdState>(workers);
+  std::vector<PowerSgd> states = std::vector(workers, PowerSgd(tensors, options));
   std::vector<std::int64_t> words_sent = {};
 
   /// Returns the sum, after checking that all workers have the same.
   Floats sum(const std::vector<Floats>& gradients) {
     const auto ran = ranks::run(workers, [&](transport::Transport& end) {
       Floats own = gradients[end.rank()];
-      power_sgd(end, tensors, own, options, states[end.rank()]);
+      states[end.rank()].sum(end, own);
       return own;
     });
     words_sent.clear();
@@ -92,12 +92,12 @@ TEST_CASE("power-sgd: what travels are the factors, and the tensors that are not
   Job job = {.tensors = {{.rows = 40, .columns = 60}, {.rows = 24}, {.rows = 30, .columns = 20}},
              .options = {.rank = 2},
              .workers = 4};
-  const PowerSgdMessages expected = messages(job.tensors, job.options);
-  CHECK(expected.first == 40 * 2 + 24 + 30 * 2);
-  CHECK(expected.second == 60 * 2 + 20 * 2);
+  CHECK(job.states[0].rest().size() == 24);
+  CHECK(job.states[0].p().size() == 40 * 2 + 30 * 2);
+  CHECK(job.states[0].q().size() == 60 * 2 + 20 * 2);
   (void)job.sum(gradients_of(job, 1));
-  // a ring's 2 (P-1)/P of both messages, which 4 workers divide evenly
-  for (const std::int64_t words : job.words_sent) CHECK(words == 2 * 3 * (164 + 160) / 4);
+  // a ring's 2 (P-1)/P of the three messages, which 4 workers divide evenly
+  for (const std::int64_t words : job.words_sent) CHECK(words == 2 * 3 * (24 + 140 + 160) / 4);
 }
 
 TEST_CASE("power-sgd: matrices of at most the rank are summed exactly, and so are small tensors") {
@@ -157,11 +157,12 @@ TEST_CASE("power-sgd: every call projects the sum of gradients and residuals, as
                .options = {.rank = rank, .min_compression_rate = 1},
                .workers = 1 + static_cast<std::uint32_t>(seed % 5)};
     (void)job.sum(gradients_of(job, 100 + seed));
-    const Floats q = job.states[0].factors;  // from which the next call goes on
+    const std::span<const float> factors = job.states[0].q();  // from which the next call goes on
+    const Floats q(factors.begin(), factors.end());
     std::vector<Floats> given = gradients_of(job, 200 + seed);
     std::vector<double> wanted = plain_sum(given);
-    for (const PowerSgdState& state : job.states)
-      for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] += static_cast<double>(state.residual[i]);
+    for (const PowerSgd& state : job.states)
+      for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] += static_cast<double>(state.residual()[i]);
     CHECK(off(job.sum(given), projected(job.tensors[0], wanted, q, rank)) < 1e-4);
   }
 }
@@ -178,8 +179,8 @@ TEST_CASE(
     const Floats sum = job.sum(gradients);
     if (call == 1) first = off(sum, whole);
     std::vector<double> left(whole.size());
-    for (const PowerSgdState& state : job.states)
-      for (std::size_t i = 0; i < left.size(); ++i) left[i] += static_cast<double>(state.residual[i]);
+    for (const PowerSgd& state : job.states)
+      for (std::size_t i = 0; i < left.size(); ++i) left[i] += static_cast<double>(state.residual()[i]);
     for (std::size_t i = 0; i < sent.size(); ++i) {
       sent[i] += static_cast<double>(sum[i]);
       CHECK(sent[i] + left[i] == doctest::Approx(call * whole[i]).epsilon(1e-4).scale(call));
@@ -209,25 +210,19 @@ TEST_CASE("power-sgd: without error feedback nothing is kept but the factors") {
   const std::vector<Floats> gradients = gradients_of(job, 8);
   Floats sum;
   for (int call = 0; call < 300; ++call) sum = job.sum(gradients);
-  CHECK(job.states[0].residual.empty());
+  CHECK(job.states[0].residual().empty());
   // The power iteration converges: one more call gives the same.
   const Floats again = job.sum(gradients);
   CHECK(off(again, std::vector<double>(sum.begin(), sum.end())) < 1e-3);
 }
 
-TEST_CASE("power-sgd: sizes that do not fit are refused") {
-  const auto refused = [](Job job, std::size_t elements, const char* what) {
-    Floats gradient(elements);
-    transport::run_ranks(1, [&](transport::Transport& end) {
-      CHECK_THROWS_WITH_AS(power_sgd(end, job.tensors, gradient, job.options, job.states[0]), what,
-                           std::invalid_argument);
-    });
-  };
-  refused({.tensors = {{.rows = 4}}}, 5, "power_sgd: the tensors have other sizes than the gradient");
-  refused({.tensors = {{.rows = 4}}, .options = {.rank = 0}}, 4, "power_sgd: a rank of at least 1 is needed");
-  PowerSgdState other;
-  other.calls = 1;
-  refused({.tensors = {{.rows = 4}}, .states = {other}}, 4, "power_sgd: the state is that of other tensors");
+TEST_CASE("power-sgd: a gradient of another size and a rank of 0 are refused") {
+  const std::vector<Matrix> tensors = {{.rows = 4}};
+  Floats gradient(5);
+  CHECK_THROWS_WITH_AS(PowerSgd(tensors, {}).encode(gradient),
+                       "power_sgd: the tensors have other sizes than the gradient", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(PowerSgd(tensors, {.rank = 0}), "power_sgd: a rank of at least 1 is needed",
+                       std::invalid_argument);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ struct Job {
   std::vector<aggregate::State> states;  ///< indexed by rank, as the next
   Gradients gradients;
   std::vector<std::int64_t> counts;
-  std::vector<low_rank::PowerSgdState> power_sgd;  ///< by rank
+  std::vector<low_rank::PowerSgd> power_sgd;  ///< by rank
 };
 
 std::vector<low_rank::Matrix> read_tensors(const std::string& text) {
@@ -52,23 +52,19 @@ void write(const std::vector<Value>& values) {
   std::fwrite(values.data(), sizeof(Value), values.size(), stdout);
 }
 
-/// Sums by PowerSGD if there are tensors, otherwise by the method.
-aggregate::Selected sum_with(const aggregate::Method* method, const std::vector<low_rank::Matrix>& tensors,
-                             Job& job, transport::Transport& end) {
+/// Sums by the method, or by PowerSGD if there is none.
+aggregate::Selected sum_with(const aggregate::Method* method, Job& job, transport::Transport& end) {
   const std::uint32_t rank = end.rank();
   std::vector<float>& gradient = job.gradients[rank];
-  if (tensors.empty()) return method->aggregate(*method, end, job.options, job.states[rank], gradient);
-  low_rank::power_sgd(end, tensors, gradient,
-                      {.rank = 1, .error_feedback = job.options.error_feedback, .seed = job.options.seed},
-                      job.power_sgd[rank]);
+  if (method != nullptr) return method->aggregate(*method, end, job.options, job.states[rank], gradient);
+  job.power_sgd[rank].sum(end, gradient);
   return {.local = gradient.size(), .global = gradient.size()};
 }
 
-void sum(const aggregate::Method* method, const std::vector<low_rank::Matrix>& tensors, Job& job,
-         transport::Transport& end) {
+void sum(const aggregate::Method* method, Job& job, transport::Transport& end) {
   transport::Counted counted(end);
   const std::uint32_t rank = end.rank();
-  const aggregate::Selected selected = sum_with(method, tensors, job, counted);
+  const aggregate::Selected selected = sum_with(method, job, counted);
   job.counts[rank] = counted.total().bytes_received / sparse::kBytesPerWord;
   job.counts[end.size() + rank] = static_cast<std::int64_t>(selected.local);
   if (rank == 0) job.counts.back() = static_cast<std::int64_t>(selected.global);
@@ -94,13 +90,15 @@ int main(int argc, char** argv) {
                       .states = std::vector(ranks, aggregate::initial_state(options)),
                       .gradients = Gradients(ranks, std::vector<float>(std::stoul(arguments[4]))),
                       .counts = std::vector<std::int64_t>(2 * ranks + 1),
-                      .power_sgd = std::vector<low_rank::PowerSgdState>(ranks)});
+                      .power_sgd = std::vector(
+                          ranks, low_rank::PowerSgd(
+                                     tensors, {.rank = 1, .error_feedback = error_feedback, .seed = seed}))});
     }
   for (;;) {
     for (Job& job : jobs)
       if (!read(job.gradients)) return 0;
     transport::run_ranks(ranks, [&](transport::Transport& end) {
-      for (Job& job : jobs) sum(method, tensors, job, end);
+      for (Job& job : jobs) sum(method, job, end);
     });
     for (const Job& job : jobs)
       for (const std::vector<float>& each : job.gradients)

@@ -87,6 +87,8 @@ TEST_CASE("live: with error feedback all that was given has been sent or is left
   for (const char* name : {"topk-a", "topk-dsa", "gaussian-k", "ok-topk", "hitopk"})
     all.push_back(method(R"({"name": ")" + std::string(name) + R"(", "density": 0.05})", true, 2));
   all[all.size() - 2].recompute_every = 3;  // ok-topk's thresholds are recomputed
+  all.push_back(method(R"({"name": "power-sgd", "rank": 2})", true));
+  const std::vector<low_rank::Matrix> tensors = {{.rows = 20, .columns = 25}, {.rows = 100}};
   const live::Gradients gradients(5, kRanks);
   for (std::size_t m = 0; m < all.size(); ++m) {
     CAPTURE(m);
@@ -97,8 +99,8 @@ TEST_CASE("live: with error feedback all that was given has been sent or is left
     transport::run_ranks(kRanks, [&](transport::Transport& transport) {
       const std::uint32_t rank = transport.rank();
       Floats values(kElements);
-      live::FusionBuffer fusion_buffer(all[m], values, kRanks, 1);
-      live::Expected expected(all[m], gradients, 0, kElements, 1);
+      live::FusionBuffer fusion_buffer(all[m], values, kRanks, 1, tensors);
+      live::Expected expected(all[m], gradients, 0, kElements, 1, tensors);
       for (std::uint32_t iteration = 0; iteration < 8; ++iteration) {
         gradients.fill(all[m].spread(), rank, iteration, 0, values);
         fusion_buffer.encode();

@@ -18,7 +18,8 @@
 
 namespace live_tests {
 
-/// A profile with layers of fractions of a millisecond, one of them without tensors.
+/// A profile with layers of fractions of a millisecond, one of them without tensors. Sizes that ten divides
+/// are matrices of ten rows, the others vectors.
 inline core::Profile small_profile() {
   core::Profile out = {.model = "small",
                        .batch_size = 1,
@@ -33,7 +34,11 @@ inline core::Profile small_profile() {
                                 .forward_us = 150,
                                 .backward_us = 250.0 + 50 * static_cast<double>(i)};
     for (std::size_t t = 0; t < elements[i].size(); ++t)
-      layer.tensors.push_back({.name = layer.name + "." + std::to_string(t), .elements = elements[i][t]});
+      layer.tensors.push_back({.name = layer.name + "." + std::to_string(t),
+                               .elements = elements[i][t],
+                               .shape = elements[i][t] % 10 == 0
+                                            ? std::vector{std::int64_t{10}, elements[i][t] / 10}
+                                            : std::vector{elements[i][t]}});
     out.layers.push_back(layer);
   }
   return out;

@@ -35,6 +35,7 @@ std::vector<std::string> schedules() {
     all.push_back(R"({"name": ")" + std::string(name) + R"(", "ratio": 0.2, "collective": "all_gather"})");
   for (const char* name : {"topk-a", "topk-dsa", "gtopk", "ok-topk"})
     all.push_back(R"({"name": ")" + std::string(name) + R"(", "density": 0.1})");
+  all.push_back(R"({"name": "power-sgd", "rank": 2})");
   std::vector<std::string> out;
   for (const char* pipeline : {"after_backward", "wfbp"})
     for (const std::string& compression : all) out.push_back(schedule(pipeline, compression, kGroups));
