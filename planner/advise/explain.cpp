@@ -306,17 +306,20 @@ double best_on(const Setting& setting, const Schedule& schedule, double times_sl
   return best_us(other, schedule);
 }
 
-/// The slow-down from which compression pays, to 1 %; savings grow with slower networks.
-std::optional<double> pays_from(const Setting& setting, const Schedule& dense, const Schedule& compressed) {
+/// The slow-down from which compression pays, to 1 %, where savings grow with slower networks. On much faster
+/// ones it may pay again, by fewer messages; so the search goes from this network, on which it `pays_here` or
+/// not, one way only.
+std::optional<double> pays_from(const Setting& setting, const Schedule& dense, const Schedule& compressed,
+                                bool pays_here) {
   const auto pays = [&](double log2) {
     const double times_slower = std::exp2(log2);
     return best_on(setting, compressed, times_slower) < best_on(setting, dense, times_slower);
   };
   constexpr double kFurthest = 10;  // log2 of the limit, about 1,000 times slower or faster
-  double no = -kFurthest;
-  double yes = kFurthest;
-  if (pays(no)) return 0;
-  if (!pays(yes)) return std::nullopt;
+  double no = pays_here ? -kFurthest : 0;
+  double yes = pays_here ? 0 : kFurthest;
+  if (pays_here && pays(no)) return 0;
+  if (!pays_here && !pays(yes)) return std::nullopt;
   while (yes - no > 0.02) {
     const double middle = (yes + no) / 2;
     (pays(middle) ? yes : no) = middle;
@@ -334,9 +337,11 @@ void add_compressors(const Setting& setting, const Schedule& schedule, Explanati
   for (const Compressor& compressor : candidates(setting, schedule)) {
     Schedule compressed = dense;
     compressed.compressor = compressor;
-    out.compressors.push_back({.name = compressor.name,
-                               .iteration_us = best_us(setting, compressed),
-                               .pays_from = pays_from(setting, dense, compressed)});
+    const double iteration_us = best_us(setting, compressed);
+    out.compressors.push_back(
+        {.name = compressor.name,
+         .iteration_us = iteration_us,
+         .pays_from = pays_from(setting, dense, compressed, iteration_us < out.best_uncompressed_us)});
   }
 }
 

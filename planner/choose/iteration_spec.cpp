@@ -13,11 +13,11 @@ using core::CollectiveKind;
 /// The longest time that all collectives of one kind may take, coding included, under any grouping.
 double max_us(const Workload& workload, const TransferCost& transfer, CollectiveKind kind) {
   const double bytes = transfer.wire_bytes(kind, workload.bytes());
-  const auto count = static_cast<double>(workload.gradients.size());
+  const std::size_t count = workload.gradients.size();
   const CollectiveCost& cost = transfer.costs_of(transfer.carrier(kind)).of(transfer.carrier(kind));
   const bool is_closed = !cost.is_measured && transfer.transfer().compressor.is_none();
-  return is_closed ? (count - 1) * cost.curve.startup_us() + cost.curve.us(bytes)
-                   : count * transfer.max_us(kind, payload_of_all(workload));
+  return is_closed ? static_cast<double>(count - 1) * cost.curve.startup_us() + cost.curve.us(bytes)
+                   : transfer.max_in_groups_us(kind, payload_of_all(workload), count);
 }
 
 /// Throws Unsupported if some grouping could reach half of the range of sim::Time, or one kind of collective

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -45,6 +46,20 @@ std::int64_t members(std::int64_t workers, const Transfer& transfer) {
     throw Unsupported(fmt::format("a multiple of the {} workers of a shard group", of_group),
                       fmt::to_string(workers));
   return of_group;
+}
+
+/// An upper bound of the sum of costs over up to `count` parts of `all` bytes, where max_us(x) is the maximum
+/// cost of up to x bytes: parts of up to the mean cost at most what the mean may, larger ones at most the
+/// largest price of a byte.
+template <typename MaxUs>
+double max_in_parts(double all, std::size_t count, MaxUs max_us) {
+  const double mean = all / static_cast<double>(count);
+  double per_byte = 0;
+  if (mean > 0)
+    for (double from = mean; from < all; from *= 2)
+      per_byte = std::max(per_byte, max_us(std::min(2 * from, all)) / from);
+  const auto parts = static_cast<double>(count);
+  return std::min(parts * max_us(all), parts * max_us(mean) + all * per_byte);
 }
 
 }  // namespace
@@ -255,6 +270,22 @@ double TransferCost::max_us(CollectiveKind kind, const Payload& payload) const {
   if (!compresses_) return dense_us();
   const double encoded = slowdown_ * max_in_code_us(payload) + max_encoded_us(kind, payload);
   return transfer_.selective ? std::max(encoded, dense_us()) : encoded;
+}
+
+double TransferCost::max_in_groups_us(CollectiveKind kind, const Payload& payload, std::size_t groups) const {
+  if (!low_rank_)
+    return max_in_parts(static_cast<double>(payload.bytes), groups, [&](double bytes) {
+      return max_us(kind, static_cast<std::int64_t>(std::ceil(bytes)));
+    });
+  const LowRankVolume sent = volume(payload);  // what coding costs adds up over matrices
+  double out = slowdown_ * max_in_code_us(payload) + sim::to_us(sent.in_transit);
+  for (const std::int64_t bytes : {sent.rest_bytes, sent.p_bytes, sent.q_bytes})
+    out += max_in_parts(static_cast<double>(bytes), groups,
+                        [&](double part) { return costs_.of(kind).curve.max_us(part); });
+  if (transfer_.selective)
+    out += max_in_parts(scaled(kind, static_cast<double>(payload.bytes)), groups,
+                        [&](double part) { return costs_.of(kind).curve.max_us(part); });
+  return out;
 }
 
 double TransferCost::dense_us(CollectiveKind kind, const Payload& payload) const {

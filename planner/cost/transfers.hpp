@@ -132,6 +132,8 @@ class TransferCost {
   /// The maximum cost, in coding and on the channel, of a group of up to this many bytes, or of a part of
   /// these gradients.
   double max_us(core::CollectiveKind kind, const Payload& payload) const;
+  /// An upper bound of the cost of these gradients in up to `groups` groups of any sizes.
+  double max_in_groups_us(core::CollectiveKind kind, const Payload& payload, std::size_t groups) const;
 
  private:
   /// The number of calls of each kind per iteration.

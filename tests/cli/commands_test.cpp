@@ -47,6 +47,24 @@ TEST_CASE("simulate: GoogleNet on 64 workers takes what the authors' own simulat
   CHECK(results.at("results").at(3).at("groups") == 5);
 }
 
+TEST_CASE("plan: large jobs are explained, and what costs time here does not pay on every network") {
+  const support::TemporaryFolder folder;
+  const std::string file = (folder.path() / "s.json").string();
+  REQUIRE(run_program({"init", "--model", "bert-large", "--device", "a100", "--network", "100gbit",
+                       "--workers", "2048", "-o", file})
+              .exit_code == 0);
+  const Outcome explained = run_program({"plan", file, "--explain", "--json"});
+  CHECK(explained.err == "");
+  REQUIRE(explained.exit_code == 0);
+  const json all = json::parse(explained.out);
+  const double without = all.at("best_uncompressed_us");
+  for (const json& each : all.at("compressors")) {
+    CAPTURE(each.dump());
+    const double pays_from = each.value("break_even_slowdown_per_byte", 1e9);
+    CHECK((each.at("iteration_us") < without) == (pays_from <= 1));
+  }
+}
+
 TEST_CASE("plan: simulating the plan gives the time that the plan predicts, for every schedule") {
   const support::TemporaryFolder folder;
   const std::string scenario = folder.put("s.json", scenario_with("16", R"(["wfbp"])"));

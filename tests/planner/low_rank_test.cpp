@@ -147,6 +147,17 @@ TEST_CASE("power-sgd: what is sent is counted by shape, as the collective sends 
         CHECK(cost.max_us(CollectiveKind::all_reduce, payload_of_all(workload)) >=
               cost.us(CollectiveKind::all_reduce, payload));
       }
+    double in_groups = 0;
+    std::size_t groups = 0;
+    for (std::uint32_t begin = 0; begin < matrices.size(); ++groups) {
+      const auto end = static_cast<std::uint32_t>(random.between(begin + 1, std::ssize(matrices)));
+      const Payload payload = payload_between(workload, begin, end);
+      in_groups +=
+          cost.encode_us(payload) + cost.us(CollectiveKind::all_reduce, payload) + cost.decode_us(payload);
+      begin = end;
+    }
+    CHECK(in_groups <=
+          cost.max_in_groups_us(CollectiveKind::all_reduce, payload_of_all(workload), groups) * (1 + 1e-12));
   }
 }
 

@@ -156,6 +156,16 @@ TEST_CASE("ways: selective, the costs are those of the way that was chosen") {
       const double all =
           transfer->encode_us(bytes) + transfer->us(kAllReduce, bytes) + transfer->decode_us(bytes);
       CHECK(all <= transfer->max_us(kAllReduce, bytes) * (1 + 1e-12));
+      double in_groups = 0;
+      std::int64_t left = bytes;
+      for (std::int64_t groups = 7; groups > 0 && left > 0; --groups) {
+        const std::int64_t part = groups == 1 ? left : random.between(1, left);
+        in_groups += transfer->encode_us(part) + transfer->us(kAllReduce, part) + transfer->decode_us(part);
+        left -= part;
+      }
+      const double bound = transfer->max_in_groups_us(kAllReduce, bytes, 7);
+      CHECK(in_groups <= bound * (1 + 1e-12));
+      CHECK(bound <= 7 * transfer->max_us(kAllReduce, bytes) * (1 + 1e-12));
     }
   }
 }
