@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Opens reports in headless Chromium: every view is drawn, zoomed, switched and printed without an error on the
-console, and no two labels of a chart overlap. Exit 77 where Playwright or Chromium is missing. With --keep
-FOLDER it leaves the reports and screenshots there."""
+console, and no two labels of a chart overlap. Needs Playwright and Chromium. With --keep FOLDER it leaves
+the reports and screenshots there."""
 
 import argparse
 import json
@@ -12,8 +12,9 @@ import sys
 import tempfile
 import xml.etree.ElementTree
 
+from playwright.sync_api import sync_playwright
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-SKIPPED = 77
 
 # Pairs of labels of one chart whose boxes overlap by more than a pixel each way.
 OVERLAPS = """() => {
@@ -207,14 +208,8 @@ def main():
     parser.add_argument("--keep", type=pathlib.Path)
     options = parser.parse_args()
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        say("SKIPPED: report_in_browser: no Playwright for Python (pip install playwright)")
-        return SKIPPED
     if not chromium:
-        say("SKIPPED: report_in_browser: no Chromium (apt install chromium)")
-        return SKIPPED
+        sys.exit("no Chromium (apt install chromium)")
     if options.keep:
         options.keep.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
