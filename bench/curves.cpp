@@ -13,7 +13,7 @@
 
 #include <fmt/format.h>
 
-#include "core/bundled_networks.hpp"
+#include "core/bundled.hpp"
 #include "planner/cost/derived.hpp"
 #include "profiler/traces/import.hpp"
 
@@ -129,7 +129,7 @@ std::vector<double> errors(const Curve& curve, const Points& measured, const Poi
 
 std::vector<std::pair<std::string, core::Network>> networks() {
   std::vector<std::pair<std::string, core::Network>> out;
-  for (const core::BundledNetwork& each : core::bundled_networks())
+  for (const core::BundledFile& each : core::bundled_networks())
     out.emplace_back(each.name, core::read_network(*core::find_bundled_network(each.name)));
   return out;
 }

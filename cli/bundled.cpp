@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "core/bundled.hpp"
 #include "core/errors.hpp"
 
 namespace cli {
@@ -80,18 +81,38 @@ std::optional<fs::path> find_bundled(Bundled kind, const std::string& name) {
   return *data_folder() / at.folder / (name + std::string(at.ending));
 }
 
+bool is_name(const std::string& text) {
+  return text.find('/') == std::string::npos && text.find('.') == std::string::npos;
+}
+
+namespace {
+
+/// How to make a scenario of a bundled profile, model or network of that name; empty if there is none.
+std::string other_kind(const std::string& name) {
+  const bool is_network = !core::bundled_network_text(name).empty();
+  const bool is_model = find_bundled(Bundled::model, name).has_value();
+  if (!is_model && !is_network && !find_bundled(Bundled::profile, name)) return {};
+  return fmt::format("a {0} (fusewise init --{1} {2} makes a scenario of it)",
+                     is_network ? "network"
+                     : is_model ? "model"
+                                : "profile",
+                     is_network ? "network" : "model", name);
+}
+
+}  // namespace
+
 std::string input_path(Bundled kind, const std::string& name) {
   std::error_code none;
-  const bool is_name = name.find('/') == std::string::npos && name.find('.') == std::string::npos;
-  if (!is_name || (fs::exists(name, none) && !fs::is_directory(name, none))) return name;
+  if (!is_name(name) || (fs::exists(name, none) && !fs::is_directory(name, none))) return name;
   if (const auto found = find_bundled(kind, name)) return found->string();
   const std::vector<std::string> names = bundled_names(kind);
   const std::vector<std::string_view> known(names.begin(), names.end());
-  const std::string similar = core::suggestion(name, known);
   const Place at = place(kind);
+  const std::string other = kind == Bundled::scenario ? other_kind(name) : "";
   throw core::InputError(
-      fmt::format("{}: /: expected a file, or a {} that 'fusewise show {}' lists, got neither{}",
-                  core::one_line(name), at.what, at.list, similar));
+      fmt::format("{}: /: expected a file, or a {} that 'fusewise show {}' lists, got {}{}",
+                  core::one_line(name), at.what, at.list, other.empty() ? "neither" : other,
+                  other.empty() ? core::suggestion(name, known) : ""));
 }
 
 void check_is_scenario(const core::Field& file, const std::string& name) {

@@ -23,8 +23,11 @@ std::vector<std::string> bundled_names(Bundled kind);
 /// The file with this name, if it comes with the program.
 std::optional<std::filesystem::path> find_bundled(Bundled kind, const std::string& name);
 
-/// The path of an input: a file, otherwise the name of what comes with the program. What holds a '/' or a '.'
-/// is a path. Throws InputError for a name that is neither.
+/// Whether a text can be the name of what comes with the program: what holds a '/' or a '.' is a path.
+bool is_name(const std::string& text);
+
+/// The path of an input: a file, otherwise the name of what comes with the program. Throws
+/// InputError for a name that is neither.
 std::string input_path(Bundled kind, const std::string& name);
 
 /// Throws InputError if the file is a profile, model or network; it says how to make a scenario of it.

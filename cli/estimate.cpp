@@ -58,7 +58,7 @@ void add_estimate(const Command& program) {
   const Command command =
       program.add_command("estimate", "Estimate a profile from the shapes of a model on a known device");
   command.footer(
-      "Example: fusewise estimate models/resnet50.json --device v100 --iteration-ms 220 -o "
+      "Example: fusewise estimate resnet50 --device v100 --iteration-ms 220 -o "
       "resnet50.profile.json");
   command
       .add_option("MODEL", options->model,

@@ -15,7 +15,7 @@
 #include "cli/commands.hpp"
 #include "cli/input.hpp"
 #include "cli/output.hpp"
-#include "core/bundled_networks.hpp"
+#include "core/bundled.hpp"
 #include "core/errors.hpp"
 #include "core/estimate/estimate.hpp"
 #include "core/files.hpp"

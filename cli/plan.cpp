@@ -199,7 +199,7 @@ void add_considered(const Command& command, Options& options, const Option& cons
 void add_plan(const Command& program) {
   auto options = std::make_shared<Options>();
   const Command command = program.add_command("plan", "Plan which gradients travel together");
-  command.footer("Example: fusewise plan scenarios/resnet50-v100.json --workers 64 -o resnet50.plan.json");
+  command.footer("Example: fusewise plan resnet50-v100 --workers 64 -o resnet50.plan.json");
   command
       .add_option("SCENARIO", options->scenario,
                   "a fusewise.scenario file, or a name that 'fusewise show scenarios' lists")

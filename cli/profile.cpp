@@ -139,8 +139,7 @@ void profile(const Options& options) {
 void add_profile(const Command& program) {
   auto options = std::make_shared<Options>();
   const Command command = program.add_command("profile", "Measure the layers of a model on this machine");
-  command.footer(
-      "Example: fusewise profile models/resnet18.json --backend cpu --batch-size 4 -o r18.profile.json");
+  command.footer("Example: fusewise profile resnet18 --backend cpu --batch-size 4 -o r18.profile.json");
   constexpr int kMaxRepetitions = 1'000'000;
   command
       .add_option("MODEL", options->model,

@@ -70,7 +70,7 @@ void add_report(const Command& program) {
   const Command command = program.add_command(
       "report", "Write one HTML page: scaling, timelines, plan, and what it would take to be faster");
   command.footer(
-      "Example: fusewise report scenarios/resnet50-v100.json -o report.html\n"
+      "Example: fusewise report resnet50-v100 -o report.html\n"
       "         fusewise report trace.json --plan job.plan.json");
   command
       .add_option("FILE", options->input,

@@ -7,11 +7,15 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "cli/bundled.hpp"
 #include "cli/commands.hpp"
+#include "cli/input.hpp"
 #include "cli/output.hpp"
-#include "core/bundled_networks.hpp"
+#include "core/bundled.hpp"
+#include "core/errors.hpp"
+#include "core/json_text.hpp"
 #include "core/model/model.hpp"
 #include "core/text_table.hpp"
 #include "planner/scenarios/results_text.hpp"
@@ -19,6 +23,8 @@
 
 namespace cli {
 namespace {
+
+using nlohmann::ordered_json;
 
 std::string model_summary(const core::Field& file) {
   const core::Model model = core::read_model(file);
@@ -65,72 +71,132 @@ constexpr Format kFormats[] = {{"fusewise.profile", profile_summary},
                                {"fusewise.plan", plan_summary},
                                {"fusewise.scenario", scenario_summary}};
 
-/// One row per bundled network: its collectives, numbers of workers, range of sizes and largest bandwidth.
-std::string network_list() {
-  std::vector<std::vector<std::string>> rows = {
-      {"network", "measured on", "collectives", "sizes", "GB/s of an all-reduce"}};
-  for (const core::BundledNetwork& bundled : core::bundled_networks()) {
-    const core::Network network = core::read_network(*core::find_bundled_network(bundled.name));
-    std::vector<std::int64_t> workers;
-    std::vector<std::string_view> collectives;
-    double min_bytes = std::numeric_limits<double>::infinity();
-    double max_bytes = 0;
-    double rate = 0;
-    for (const core::Measured& measured : network.measured) {
-      const auto& points = measured.curve.points();
-      if (std::find(workers.begin(), workers.end(), measured.workers) == workers.end())
-        workers.push_back(measured.workers);
-      if (std::find(collectives.begin(), collectives.end(), name(measured.collective)) == collectives.end())
-        collectives.push_back(name(measured.collective));
-      min_bytes = std::min(min_bytes, points.front().first);
-      max_bytes = std::max(max_bytes, points.back().first);
-      constexpr double kBytesPerUsOfGb = 1e3;
-      if (measured.collective == core::CollectiveKind::all_reduce)
-        rate = points.back().first / points.back().second / kBytesPerUsOfGb;
-    }
-    rows.push_back({std::string(bundled.name), fmt::format("{} workers", fmt::join(workers, ", ")),
-                    fmt::format("{}", fmt::join(collectives, ", ")),
-                    fmt::format("{:.0f} B to {:.4g} MB", min_bytes, max_bytes / 1e6),
-                    fmt::format("{:.1f} on {}", rate, workers.back())});
-  }
-  return core::aligned(rows, {0, 1, 2, 3}) +
-         "\nA scenario names one: \"network\": \"NAME\", with \"between\": {\"bandwidth_gbps\": 400} for "
-         "several "
-         "nodes of that size\n";
+/// A row of a list, and the same as JSON.
+struct Entry {
+  std::vector<std::string> cells;
+  ordered_json json;
+};
+
+struct List {
+  std::string_view name;  ///< of what is listed, in the plural
+  std::vector<std::string> header;
+  std::vector<std::size_t> left;  ///< columns that are left-aligned
+  std::vector<Entry> (*entries)();
+  std::string_view hint;
+};
+
+/// Without duplicates, in the order of the curves.
+template <typename Value, typename Of>
+std::vector<Value> distinct(const core::Network& network, Of of) {
+  std::vector<Value> out;
+  for (const core::Measured& measured : network.measured)
+    if (std::find(out.begin(), out.end(), of(measured)) == out.end()) out.push_back(of(measured));
+  return out;
 }
 
-/// One row per bundled model.
-std::string model_list() {
-  std::vector<std::vector<std::string>> rows = {
-      {"model", "layers", "tensors", "parameters", "GFLOP a sample"}};
+std::vector<std::int64_t> workers_of(const core::Network& network) {
+  return distinct<std::int64_t>(network, [](const core::Measured& each) { return each.workers; });
+}
+
+std::vector<std::string_view> collectives_of(const core::Network& network) {
+  return distinct<std::string_view>(network,
+                                    [](const core::Measured& each) { return name(each.collective); });
+}
+
+/// Its collectives, numbers of workers, range of sizes and largest bandwidth.
+Entry measured_network(const core::BundledFile& bundled) {
+  const core::Network network = core::read_network(*core::find_bundled_network(bundled.name));
+  double min_bytes = std::numeric_limits<double>::infinity();
+  double max_bytes = 0;
+  double rate = 0;
+  for (const core::Measured& measured : network.measured) {
+    const auto& points = measured.curve.points();
+    min_bytes = std::min(min_bytes, points.front().first);
+    max_bytes = std::max(max_bytes, points.back().first);
+    constexpr double kBytesPerUsOfGb = 1e3;
+    if (measured.collective == core::CollectiveKind::all_reduce)
+      rate = points.back().first / points.back().second / kBytesPerUsOfGb;
+  }
+  const std::vector<std::int64_t> workers = workers_of(network);
+  const std::vector<std::string_view> collectives = collectives_of(network);
+  return {{std::string(bundled.name), fmt::format("{} workers", fmt::join(workers, ", ")),
+           fmt::format("{}", fmt::join(collectives, ", ")),
+           fmt::format("{:.0f} B to {:.4g} MB", min_bytes, max_bytes / 1e6),
+           fmt::format("{:.1f} on {}", rate, workers.back())},
+          {{"name", bundled.name},
+           {"workers", workers},
+           {"collectives", collectives},
+           {"min_bytes", min_bytes},
+           {"max_bytes", max_bytes},
+           {"all_reduce_gb_per_s", rate}}};
+}
+
+std::vector<Entry> measured_networks() {
+  std::vector<Entry> out;
+  for (const core::BundledFile& bundled : core::bundled_networks()) out.push_back(measured_network(bundled));
+  return out;
+}
+
+/// The kind of its data and what they are, in words.
+std::string described(const core::Network& network) {
+  if (!network.measured.empty())
+    return fmt::format("{} on {} workers", fmt::join(collectives_of(network), ", "),
+                       fmt::join(workers_of(network), ", "));
+  if (network.link)
+    return fmt::format("a link: startup {:.3g} us, {:.3g} us a MB", network.link->alpha_us,
+                       network.link->beta_us_per_byte * 1e6);
+  std::vector<std::string> levels;
+  for (const core::Level& level : network.levels) levels.push_back(level.name);
+  return fmt::format("levels: {}", fmt::join(levels, ", "));
+}
+
+std::vector<Entry> networks_of_scenarios() {
+  std::vector<Entry> out;
+  for (const core::BundledFile& bundled : core::networks_of_scenarios()) {
+    const core::Network network = core::read_network(*core::find_bundled_network(bundled.name));
+    const std::string text = described(network);
+    out.push_back({{std::string(bundled.name), text}, {{"name", bundled.name}, {"described_by", text}}});
+  }
+  return out;
+}
+
+std::vector<Entry> models() {
+  std::vector<Entry> out;
   for (const std::string& name : bundled_names(Bundled::model)) {
     const core::Model model = core::read_model(core::Field::load(*find_bundled(Bundled::model, name)));
-    rows.push_back({name, fmt::to_string(model.layers.size()), fmt::to_string(tensor_count(model)),
-                    fmt::to_string(parameter_count(model)),
-                    fmt::format("{:.4g}", forward_flops(model) / 1e9)});
+    out.push_back(
+        {{name, fmt::to_string(model.layers.size()), fmt::to_string(tensor_count(model)),
+          fmt::to_string(parameter_count(model)), fmt::format("{:.4g}", forward_flops(model) / 1e9)},
+         {{"name", name},
+          {"layers", model.layers.size()},
+          {"tensors", tensor_count(model)},
+          {"parameters", parameter_count(model)},
+          {"forward_flops", forward_flops(model)}}});
   }
-  return core::aligned(rows, {0}) + "\nfusewise estimate MODEL --device NAME makes a profile of one\n";
+  return out;
 }
 
-/// One row per bundled scenario.
-std::string scenario_list() {
-  std::vector<std::vector<std::string>> rows = {{"scenario", "model", "network", "workers", "schedules"}};
+std::vector<Entry> bundled_scenarios() {
+  std::vector<Entry> out;
   for (const std::string& name : bundled_names(Bundled::scenario)) {
     const scenarios::Scenario scenario =
         scenarios::read_scenario(core::Field::load(*find_bundled(Bundled::scenario, name)));
     const std::vector<std::int64_t>& workers = scenario.workers;
-    rows.push_back({name, scenario.profile.model, scenario.network.name,
+    out.push_back({{name, scenario.profile.model, scenario.network.name,
                     workers.size() == 1 ? fmt::to_string(workers.front())
                                         : fmt::format("{} to {}", workers.front(), workers.back()),
-                    fmt::to_string(scenario.schedules.size())});
+                    fmt::to_string(scenario.schedules.size())},
+                   {{"name", name},
+                    {"model", scenario.profile.model},
+                    {"network", scenario.network.name},
+                    {"workers", workers},
+                    {"schedules", scenario.schedules.size()}}});
   }
-  return core::aligned(rows, {0, 1, 2}) +
-         "\nfusewise simulate NAME, plan NAME and report NAME take one from any folder\n";
+  return out;
 }
 
-/// One row per bundled profile.
-std::string profile_list() {
-  std::vector<std::vector<std::string>> rows = {{"profile", "device", "batch", "layers", "MB", "compute ms"}};
+std::vector<Entry> profiles() {
+  std::vector<Entry> out;
   for (const std::string& name : bundled_names(Bundled::profile)) {
     const core::Profile profile =
         core::read_profile(core::Field::load(*find_bundled(Bundled::profile, name)));
@@ -139,56 +205,131 @@ std::string profile_list() {
       for (const auto& tensor : layer.tensors)
         bytes += static_cast<double>(tensor.elements) *
                  static_cast<double>(core::bytes_per_element(profile.dtype));
-    rows.push_back({name, profile.device, fmt::to_string(profile.batch_size),
-                    fmt::to_string(profile.layers.size()), fmt::format("{:.1f}", bytes / 1e6),
-                    fmt::format("{:.3f}", (core::forward_us(profile) + core::backward_us(profile)) / 1e3)});
+    const double compute_us = core::forward_us(profile) + core::backward_us(profile);
+    out.push_back(
+        {{name, profile.device, fmt::to_string(profile.batch_size), fmt::to_string(profile.layers.size()),
+          fmt::format("{:.1f}", bytes / 1e6), fmt::format("{:.3f}", compute_us / 1e3)},
+         {{"name", name},
+          {"device", profile.device},
+          {"batch_size", profile.batch_size},
+          {"layers", profile.layers.size()},
+          {"bytes", bytes},
+          {"compute_us", compute_us}}});
   }
-  return core::aligned(rows, {0, 1});
+  return out;
 }
 
-struct List {
-  std::string_view name;
-  std::string (*text)();
+std::vector<List> lists() {
+  return {{.name = "scenarios",
+           .header = {"scenario", "model", "network", "workers", "schedules"},
+           .left = {0, 1, 2},
+           .entries = bundled_scenarios,
+           .hint = "\nfusewise simulate NAME, plan NAME and report NAME take one from any folder\n"},
+          {.name = "models",
+           .header = {"model", "layers", "tensors", "parameters", "GFLOP a sample"},
+           .left = {0},
+           .entries = models,
+           .hint = "\nfusewise estimate MODEL --device NAME makes a profile of one\n"},
+          {.name = "profiles",
+           .header = {"profile", "device", "batch", "layers", "MB", "compute ms"},
+           .left = {0, 1},
+           .entries = profiles,
+           .hint = "\nA scenario names one: \"profile\": \"NAME\"\n"},
+          {.name = "networks",
+           .header = {"network", "measured on", "collectives", "sizes", "GB/s of an all-reduce"},
+           .left = {0, 1, 2, 3},
+           .entries = measured_networks,
+           .hint = "\n"},
+          {.name = "networks",
+           .header = {"network of scenarios", "described by"},
+           .left = {0, 1},
+           .entries = networks_of_scenarios,
+           .hint = "\nA scenario names one: \"network\": \"NAME\", with \"between\": "
+                   "{\"bandwidth_gbps\": 400} for several nodes of a measured machine\n"}};
+}
+
+std::string table(const List& list) {
+  std::vector<std::vector<std::string>> rows = {list.header};
+  for (const Entry& entry : list.entries()) rows.push_back(entry.cells);
+  return core::aligned(rows, list.left) + std::string(list.hint);
+}
+
+/// The lists of that name as a table or as JSON; nothing if there is none.
+std::string list_text(const std::string& name, bool json) {
+  std::string tables;
+  ordered_json entries = ordered_json::array();
+  for (const List& list : lists()) {
+    if (list.name != name) continue;
+    if (!json) tables += table(list);
+    if (json)
+      for (Entry& entry : list.entries()) entries.push_back(std::move(entry.json));
+  }
+  if (!json || entries.empty()) return printable_lines(tables);
+  return core::json_text({{"format", "fusewise.list"}, {"version", 1}, {name, std::move(entries)}});
+}
+
+/// Everything that can be shown by a name.
+std::vector<std::string> known_names() {
+  std::vector<std::string> out;
+  for (const List& list : lists()) out.emplace_back(list.name);
+  for (const Bundled kind : {Bundled::scenario, Bundled::profile, Bundled::model})
+    for (std::string& name : bundled_names(kind)) out.push_back(std::move(name));
+  for (const std::string_view name : core::bundled_network_names()) out.emplace_back(name);
+  return out;
+}
+
+struct Document {
+  std::string source;
+  std::string text;
 };
 
-constexpr List kLists[] = {{"scenarios", scenario_list},
-                           {"models", model_list},
-                           {"profiles", profile_list},
-                           {"networks", network_list}};
-
 /// A file, otherwise the bundled network, scenario, profile or model of that name.
-core::Field loaded(const std::string& path) {
-  if (auto bundled = core::find_bundled_network(path)) return std::move(*bundled);
-  for (const Bundled kind : {Bundled::scenario, Bundled::profile, Bundled::model})
-    if (!std::filesystem::exists(path))
-      if (const auto found = find_bundled(kind, path)) return core::Field::load(*found);
-  return core::Field::load(path);
+Document loaded(const std::string& path) {
+  if (const std::string_view text = core::bundled_network_text(path); !text.empty())
+    return {fmt::format("bundled network {}", path), std::string(text)};
+  std::error_code none;
+  if (is_name(path) && !std::filesystem::exists(path, none)) {
+    for (const Bundled kind : {Bundled::scenario, Bundled::profile, Bundled::model})
+      if (const auto found = find_bundled(kind, path)) return {found->string(), read_text(found->string())};
+    const std::vector<std::string> names = known_names();
+    throw core::InputError(fmt::format(
+        "{}: /: expected a file, or a name that 'fusewise show scenarios', 'models', 'profiles' or "
+        "'networks' lists, got neither{}",
+        core::one_line(path),
+        core::suggestion(path, std::vector<std::string_view>(names.begin(), names.end()))));
+  }
+  return {path, read_text(path)};
 }
 
-void show(const std::string& path) {
-  for (const List& list : kLists)
-    if (list.name == path) return print(printable_lines(list.text()));
-  const core::Field file = loaded(path);
+void show(const std::string& path, bool json) {
+  if (const std::string list = list_text(path, json); !list.empty()) return print(list);
+  const Document document = loaded(path);
+  const core::Field file = core::Field::parse(document.text, document.source);
   std::vector<std::string_view> known;
   for (const Format& format : kFormats) known.push_back(format.name);
   const std::string name = file.at("format").one_of(known);
   for (const Format& format : kFormats)
-    if (format.name == name) print(printable_lines(format.show(file)));
+    if (format.name == name) {
+      const std::string text = format.show(file);  // refuses what is wrong, also for --json
+      print(json ? document.text : printable_lines(text));
+    }
 }
 
 }  // namespace
 
 void add_show(const Command& program) {
   auto path = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
   const Command command = program.add_command("show", "Describe the contents of a file");
-  command.footer("Example: fusewise show models/resnet50.json");
+  command.footer("Example: fusewise show resnet50");
   command
       .add_option(
           "FILE", *path,
           "a profile, network, compressors, model, plan or scenario file; the name of a bundled one; or "
           "'scenarios', 'models', 'profiles' or 'networks' for a list of those")
       .required();
-  command.on_run([path] { show(*path); });
+  command.add_flag("--json", *json, "print JSON: the list, or the file itself after it has been checked");
+  command.on_run([path, json] { show(*path, *json); });
 }
 
 }  // namespace cli

@@ -81,8 +81,8 @@ void add_simulate(const Command& program) {
   auto options = std::make_shared<Options>();
   const Command command = program.add_command("simulate", "Simulate the schedules of a scenario");
   command.footer(
-      "Example: fusewise simulate scenarios/googlenet-k80.json --what-if bandwidth=2\n"
-      "For charts: fusewise report scenarios/googlenet-k80.json");
+      "Example: fusewise simulate googlenet-k80 --what-if bandwidth=2\n"
+      "For charts: fusewise report googlenet-k80");
   command
       .add_option("SCENARIO", options->scenario,
                   "a fusewise.scenario file, or a name that 'fusewise show scenarios' lists")

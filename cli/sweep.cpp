@@ -213,7 +213,7 @@ void add_sweep(const Command& program) {
       program.add_command("sweep", "Simulate a scenario for the product of the axes in its key sweep");
   command.footer(
       "A run that was killed continues with --resume. On several machines: mpirun -n 64 fusewise sweep ...\n"
-      "Example: fusewise sweep scenarios/resnet50-v100-sweep.json -o out/sweep.csv");
+      "Example: fusewise sweep resnet50-v100-sweep -o out/sweep.csv");
   command
       .add_option("SCENARIO", options->scenario,
                   "a fusewise.scenario file with the key sweep, or the name of a bundled one")

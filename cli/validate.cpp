@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/bundled.hpp"
 #include "cli/commands.hpp"
 #include "cli/input.hpp"
 #include "cli/output.hpp"
@@ -52,7 +53,7 @@ void reproduce_papers(const Options& options) {
 std::optional<core::Field> live_file(const Options& options) {
   std::error_code error;
   if (std::filesystem::is_directory(options.what, error)) return {};
-  const core::Field file = core::Field::load(options.what);
+  const core::Field file = core::Field::load(input_path(Bundled::scenario, options.what));
   return LiveCommand::takes(file) || SuiteCommand::takes(file) ? std::optional(file) : std::nullopt;
 }
 
@@ -84,7 +85,7 @@ void add_validate(const Command& program) {
   const Command command =
       program.add_command("validate", "Compare predictions with published results or live runs");
   command.footer(
-      "Examples: fusewise validate validate/papers\n          fusewise validate scenarios/googlenet-k80.json "
+      "Examples: fusewise validate validate/papers\n          fusewise validate googlenet-k80 "
       "--workers 4 --rate 1gbit --schedule wfbp\n          fusewise validate validate/suites/short.json -o "
       "accuracy.md\nExit code 3: a result is outside its "
       "tolerance.");

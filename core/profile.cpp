@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "core/bundled.hpp"
 #include "core/json_text.hpp"
 #include "core/limits.hpp"
 
@@ -229,7 +230,7 @@ Profile read_profile(const Field& field) {
 }
 
 std::optional<ProfileOverlap> read_profile_overlap(const Field& profile) {
-  const auto overlap = profile.follow().find("overlap");
+  const auto overlap = follow_profile(profile).find("overlap");
   return overlap ? std::optional(read_overlap(*overlap)) : std::nullopt;
 }
 

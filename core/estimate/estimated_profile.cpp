@@ -3,6 +3,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/bundled.hpp"
 #include "core/errors.hpp"
 #include "core/estimate/device.hpp"
 #include "core/estimate/estimate.hpp"
@@ -30,7 +31,7 @@ core::Model read_model_of(const Field& field) {
   core::ModelOptions options;
   if (const auto length = field.find("sequence_length"))
     options.sequence_length = length->integer(1, kMaxSequence);
-  return core::read_model(field.at("estimate").follow(), options);
+  return core::read_model(core::follow_model(field.at("estimate")), options);
 }
 
 EstimateOptions read_options(const Field& field) {
@@ -61,7 +62,7 @@ Profile read_estimate(const Field& field) {
 
 Profile read_or_estimate_profile(const Field& field) {
   const bool is_option = field.is_object() && field.has("estimate");
-  return is_option ? read_estimate(field) : with_host_stream(read_profile(field.follow()));
+  return is_option ? read_estimate(field) : with_host_stream(read_profile(follow_profile(field)));
 }
 
 }  // namespace core

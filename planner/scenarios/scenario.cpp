@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "core/bundled_networks.hpp"
+#include "core/bundled.hpp"
 #include "core/estimate/estimated_profile.hpp"
 #include "core/limits.hpp"
 #include "core/profile.hpp"

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "core/bundled_networks.hpp"
+#include "core/bundled.hpp"
 #include "core/files.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -20,7 +20,7 @@ using support::run_program;
 
 TEST_CASE("networks: the list names every bundled network, and each can be shown") {
   const std::string list = run_program({"show", "networks"}).out;
-  for (const core::BundledNetwork& network : core::bundled_networks()) {
+  for (const core::BundledFile& network : core::bundled_networks()) {
     CHECK(list.find(network.name) != std::string::npos);
     CHECK(run_program({"show", std::string(network.name)}).out.find("measured any all_gather on 2 workers") !=
           std::string::npos);

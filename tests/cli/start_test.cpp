@@ -48,6 +48,50 @@ TEST_CASE("start: bundled scenarios, models and profiles are found by name from 
         run_program({"show", "traces/bert-base-v100.profile.json"}).out);
 }
 
+TEST_CASE("start: a scenario in any folder names bundled profiles and networks") {
+  const support::TemporaryFolder folder;
+  const std::string file =
+      folder.put("s.json", R"({"format": "fusewise.scenario", "version": 1, "name": "ResNet-50, V100, 10 GbE",
+          "profile": "resnet50-v100", "network": "v100-10gbe",
+          "workers": [4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048]})");
+  CHECK(run_program({"simulate", file}, go_elsewhere).out ==
+        run_program({"simulate", "scenarios/resnet50-v100.json"}).out);
+}
+
+TEST_CASE("show: lists and files as JSON, and names that are nearly right") {
+  for (const char* list : {"scenarios", "models", "profiles", "networks"}) {
+    CAPTURE(list);
+    const json all = json::parse(run_program({"show", list, "--json"}, go_elsewhere).out);
+    CHECK(all.at("format") == "fusewise.list");
+    CHECK(all.at(list).size() >= 5);
+    for (const json& entry : all.at(list))
+      CHECK(run_program({"show", entry.at("name")}, go_elsewhere).exit_code == 0);
+  }
+  CHECK(run_program({"show", "resnet18", "--json"}, go_elsewhere).out ==
+        core::read_file(support::source_dir() / "models/resnet18.json"));
+  for (const auto& [wrong, right] :
+       {std::pair{"resnet5", "resnet50"}, {"modles", "models"}, {"k80-10gb", "k80-10gbe"}}) {
+    const Outcome outcome = run_program({"show", wrong});
+    CHECK(outcome.exit_code == 2);
+    CHECK(outcome.err == std::string(wrong) +
+                             ": /: expected a file, or a name that 'fusewise show scenarios', 'models', "
+                             "'profiles' or 'networks' lists, got neither, did you mean '" +
+                             right + "'?\n");
+  }
+}
+
+TEST_CASE("simulate and plan: of a bundled model, profile or network they say how to make a scenario") {
+  const auto message = [](const char* kind, const char* option, const std::string& name) {
+    return name + ": /: expected a file, or a scenario that 'fusewise show scenarios' lists, got a " + kind +
+           " (fusewise init --" + option + " " + name + " makes a scenario of it)\n";
+  };
+  CHECK(run_program({"plan", "resnet18"}).err == message("model", "model", "resnet18"));
+  CHECK(run_program({"simulate", "resnet50"}).err == message("model", "model", "resnet50"));
+  CHECK(run_program({"report", "gpt2-v100"}).err == message("profile", "model", "gpt2-v100"));
+  CHECK(run_program({"simulate", "k80-10gbe"}).err == message("network", "network", "k80-10gbe"));
+  CHECK(run_program({"simulate", "h100-nvlink-8"}).err == message("network", "network", "h100-nvlink-8"));
+}
+
 TEST_CASE("start: every list of bundled data names its files, and every one of them can be shown") {
   for (const auto& [list, folder, ending] :
        {std::tuple{"scenarios", "scenarios", ".json"}, std::tuple{"models", "models", ".json"},

@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "core/bundled_networks.hpp"
+#include "core/bundled.hpp"
 #include "core/compressor_costs.hpp"
 #include "core/field.hpp"
 #include "core/files.hpp"
@@ -57,7 +57,7 @@ TEST_CASE(
     "traces: every bundled network is a file of traces/networks, with three collectives on each number of "
     "workers") {
   CHECK(bundled_networks().size() >= 5);
-  for (const BundledNetwork& bundled : bundled_networks()) {
+  for (const BundledFile& bundled : bundled_networks()) {
     CAPTURE(bundled.name);
     const std::string file = std::string(bundled.name) + ".network.json";
     CHECK(bundled.text == core::read_file(kTraces / "networks" / file));
@@ -68,6 +68,24 @@ TEST_CASE(
     for (const Measured& measured : network.measured) CHECK(measured.curve.points().size() >= 15);
   }
   CHECK_FALSE(find_bundled_network("h100").has_value());
+}
+
+TEST_CASE("traces: the program contains every profile, network and model that comes with it") {
+  const auto check = [](std::span<const BundledFile> files, const std::filesystem::path& folder,
+                        const std::string& ending) {
+    std::size_t there = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      if (entry.path().filename().string().ends_with(ending)) ++there;
+    CHECK(files.size() == there);
+    for (const BundledFile& file : files) {
+      CAPTURE(file.name);
+      CHECK(file.text == core::read_file(folder / (std::string(file.name) + ending)));
+    }
+  };
+  check(bundled_profiles(), kTraces, ".profile.json");
+  check(networks_of_scenarios(), kTraces, ".network.json");
+  check(bundled_networks(), kTraces / "networks", ".network.json");
+  check(bundled_models(), support::source_dir() / "models", ".json");
 }
 
 TEST_CASE("traces: the profiles hold what their logs hold") {

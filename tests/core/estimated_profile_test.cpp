@@ -11,6 +11,7 @@
 
 #include "core/errors.hpp"
 #include "core/estimate/estimate.hpp"
+#include "core/host_stream.hpp"
 #include "core/model/model.hpp"
 #include "tests/support/program.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -65,6 +66,29 @@ TEST_CASE("estimated profile: the model may stand in a file, and so may a whole 
       folder.put("s/s.json", R"({"a": {"estimate": "../models/m.json", "device": "t4"}, "b": "../p.json"})"));
   CHECK(read_or_estimate_profile(file.at("a")) == option(R"(, "device": "t4")"));
   CHECK(read_or_estimate_profile(file.at("b")) == option(R"(, "device": "t4")"));
+}
+
+TEST_CASE("estimated profile: a bundled profile or model is found by name, as a network is") {
+  const Field file = Field::parse(
+      R"({"a": "bert-base-v100", "b": {"estimate": "resnet18", "device": "t4"}, "c": "bert-base-v10",
+          "d": {"estimate": "resnet-18", "device": "t4"}})",
+      "s.json");
+  const std::filesystem::path source = support::source_dir();
+  CHECK(read_or_estimate_profile(file.at("a")) ==
+        with_host_stream(read_profile(Field::load(source / "traces/bert-base-v100.profile.json"))));
+  CHECK(read_or_estimate_profile(file.at("b")) ==
+        estimate(core::read_model(Field::load(source / "models/resnet18.json")), *device("t4")));
+  CHECK(!read_profile_overlap(file.at("a")).has_value());
+  CHECK_THROWS_WITH_AS(
+      (void)read_or_estimate_profile(file.at("c")),
+      "s.json: /c: expected an object, the path of a file, or a name that 'fusewise show profiles' lists, "
+      "got 'bert-base-v10', did you mean 'bert-base-v100'?",
+      core::InputError);
+  CHECK_THROWS_WITH_AS(
+      (void)read_or_estimate_profile(file.at("d")),
+      "s.json: /d/estimate: expected an object, the path of a file, or a name that 'fusewise show models' "
+      "lists, got 'resnet-18', did you mean 'resnet18'?",
+      core::InputError);
 }
 
 TEST_CASE("estimated profile: a sequence length instead of the model's") {

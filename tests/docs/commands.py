@@ -3,7 +3,8 @@
 A block of type `console` holds lines `$ command` (a line that ends in a backslash continues on the next), each followed
 by all that the command prints. A line `...` stands for lines that are left out. A block whose first line is
 `# not run by the tests: REASON` is not run. A block with `title="NAME"` is first written to the file NAME.
-The commands of a page run one after the other in one empty folder, which holds links to the data of the project.
+The commands of a page run one after the other in one empty folder, which holds links to the data of the project,
+except for WITHOUT_DATA.
 """
 import difflib
 import os
@@ -12,6 +13,7 @@ import subprocess
 import tempfile
 
 DATA = ["scenarios", "traces", "models", "tests", "validate"]
+WITHOUT_DATA = ["README.md", "docs/tutorial.md"]  # what a new user does needs the program alone, in any folder
 NOT_RUN = re.compile(r"^# not run by the tests: \S")
 SECONDS = 600  # of a block; only a hang takes that long
 
@@ -23,7 +25,7 @@ def check_commands(root, program, page, update):
         return
     changes = []
     with tempfile.TemporaryDirectory(prefix="fusewise-docs-") as folder:
-        for name in DATA:
+        for name in DATA if page.path.relative_to(root).as_posix() not in WITHOUT_DATA else ():
             os.symlink(root / name, os.path.join(folder, name))
         for block in blocks:
             place = f"{page.path.relative_to(root)}:{block.first + 1}"

@@ -10,7 +10,7 @@
 
 #include <doctest/doctest.h>
 
-#include "core/bundled_networks.hpp"
+#include "core/bundled.hpp"
 #include "core/errors.hpp"
 #include "planner/cost/costs.hpp"
 #include "planner/cost/transfers.hpp"
@@ -138,7 +138,7 @@ TEST_CASE("derived: workers that reach more links are not continued to no time a
 
 TEST_CASE("derived: larger messages never take less time, nor more workers beyond the jumps of a curve") {
   constexpr double kBeyondJumps = 1 << 26;
-  for (const core::BundledNetwork& each : core::bundled_networks()) {
+  for (const core::BundledFile& each : core::bundled_networks()) {
     CAPTURE(each.name);
     Network network = bundled(std::string(each.name));
     std::erase_if(network.measured, [](const core::Measured& one) { return one.workers > 4; });
@@ -165,7 +165,7 @@ TEST_CASE("derived: larger messages never take less time, nor more workers beyon
 TEST_CASE(
     "derived: from 2 and 4 workers none of the bundled curves on 8 is predicted worse than by the ring's "
     "factor, nor are its sizes from 1 MiB on") {
-  for (const core::BundledNetwork& each : core::bundled_networks())
+  for (const core::BundledFile& each : core::bundled_networks())
     for (const CollectiveKind kind : {kAllReduce, kReduceScatter, kAllGather}) {
       const Network network = bundled(std::string(each.name));
       std::vector<MeasuredOn> known;

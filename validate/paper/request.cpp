@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/bundled.hpp"
 #include "core/errors.hpp"
 #include "core/estimate/estimated_profile.hpp"
 #include "core/limits.hpp"
@@ -73,7 +74,7 @@ scenarios::Scenario Request::scenario(std::string_view key) const {
   scenarios::Scenario out = read_named(*paper_, at(key));
   if (out.parallel && !is_simulated(quantity_.at("kind").text()))
     at(key).expected("a scenario without the key parallel, as only simulations know it");
-  if (const auto network = find("network")) out.network = core::read_network(network->follow());
+  if (const auto network = find("network")) out.network = core::read_network_reference(*network);
   if (const auto profile = find("profile")) out.profile = core::read_or_estimate_profile(*profile);
   if (const auto collectives = find("collectives")) out.all_reduce = planner::read_collectives(*collectives);
   return out;

@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "core/bundled_networks.hpp"
+#include "core/bundled.hpp"
 #include "profiler/traces/import.hpp"
 
 namespace {
@@ -73,7 +73,7 @@ TEST_CASE("protocol switch: none where nothing jumps, links are slow, or sizes l
 TEST_CASE("protocol switch: every second size of the bundled curves tells the others better than lines do") {
   double by_lines = 0;
   double with_jump = 0;
-  for (const core::BundledNetwork& each : core::bundled_networks()) {
+  for (const core::BundledFile& each : core::bundled_networks()) {
     const core::Network network = core::read_network(*core::find_bundled_network(each.name));
     for (const core::Measured& measured : network.measured) {
       const Points& all = measured.curve.points();
