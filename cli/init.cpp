@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -20,6 +21,7 @@
 #include "core/estimate/estimate.hpp"
 #include "core/files.hpp"
 #include "core/json_text.hpp"
+#include "core/quantities.hpp"
 #include "planner/job/registry.hpp"
 #include "planner/scenarios/scenario.hpp"
 
@@ -35,18 +37,28 @@ struct Options {
   std::string between;
   std::vector<std::int64_t> workers;
   std::string output = "scenario.json";
+  bool json = false;
+  bool force = false;
 };
 
-/// Asks on the terminal; elsewhere an option that is missing is an error.
-std::string ask(const std::string& option, const std::string& question) {
+/// Asks on the terminal until `check` accepts the answer; elsewhere an option that is missing is an error.
+std::string ask(const std::string& option, const std::string& question,
+                const std::function<void(const std::string&)>& check) {
   if (::isatty(STDIN_FILENO) == 0)
     throw core::InputError(
-        fmt::format("{}: expected it, as there is no terminal to ask on, got nothing (try --help)", option));
-  print(question + " ");
-  std::string answer;
-  if (!std::getline(std::cin, answer) || answer.empty())
-    throw core::InputError(fmt::format("{}: expected an answer, got nothing", option));
-  return answer;
+        fmt::format("{}: this option is required where there is no terminal to ask on (try --help)", option));
+  for (;;) {
+    fmt::print(stderr, "{} ", question);
+    std::string answer;
+    if (!std::getline(std::cin, answer))
+      throw core::InputError(fmt::format("{}: expected an answer, got the end of the input", option));
+    try {
+      check(answer);
+      return answer;
+    } catch (const core::InputError& error) {
+      print_error(error.what());
+    }
+  }
 }
 
 std::int64_t read_count(const std::string& text) {
@@ -75,8 +87,21 @@ std::vector<std::int64_t> read_workers(const std::string& text) {
 
 /// The profile or model of that path or name.
 core::Field load_model(const std::string& name) {
-  const auto bundled = find_bundled(Bundled::profile, name);
-  return core::Field::load(bundled ? bundled->string() : input_path(Bundled::model, name));
+  if (const auto bundled = find_bundled(Bundled::profile, name)) return core::Field::load(*bundled);
+  std::error_code none;
+  if (!is_name(name) || find_bundled(Bundled::model, name) || std::filesystem::is_regular_file(name, none))
+    return core::Field::load(input_path(Bundled::model, name));
+  std::vector<std::string> names = bundled_names(Bundled::model);
+  for (std::string& profile : bundled_names(Bundled::profile)) names.push_back(std::move(profile));
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  throw core::InputError(
+      fmt::format("--model: expected a file, or a name that 'fusewise show models' or 'show profiles' lists, "
+                  "got '{}'{}",
+                  core::printable(name), core::suggestion(name, known)));
+}
+
+void check_device(const std::string& name) {
+  check_name("--device", lower(name), planner::names(core::devices()));
 }
 
 bool is_profile(const core::Field& file) {
@@ -91,25 +116,41 @@ std::int64_t workers_of_node(const std::string& network) {
   return out;
 }
 
+void check_network(const std::string& text) {
+  if (core::find_bundled_network(text)) return;
+  if (text.find(".json") != std::string::npos) return void(core::read_network(core::Field::load(text)));
+  if (core::parse_rate(text)) return;
+  throw core::InputError(fmt::format(
+      "--network: expected a rate such as 25gbit, a network file, or a name that 'fusewise show networks' "
+      "lists, got '{}'{}",
+      core::printable(text), core::suggestion(text, core::bundled_network_names())));
+}
+
 void complete(Options& options) {
   if (options.model.empty())
-    options.model = ask("--model", fmt::format("Which model? A profile or model file, or one of {}:",
-                                               fmt::join(bundled_names(Bundled::model), ", ")));
+    options.model = ask("--model",
+                        fmt::format("Which model? A profile or model file, or one of {}:",
+                                    fmt::join(bundled_names(Bundled::model), ", ")),
+                        [](const std::string& answer) { (void)is_profile(load_model(answer)); });
   if (options.device.empty() && !is_profile(load_model(options.model)))
-    options.device = ask("--device", fmt::format("On which GPU? One of {}:",
-                                                 fmt::join(planner::names(core::devices()), ", ")));
+    options.device = ask(
+        "--device", fmt::format("On which GPU? One of {}:", fmt::join(planner::names(core::devices()), ", ")),
+        check_device);
   if (options.network.empty())
     options.network =
         ask("--network",
             "Which network? A rate such as 25gbit, a network file, or a name that 'fusewise show "
-            "networks' lists:");
+            "networks' lists:",
+            check_network);
+  check_network(options.network);
   if (options.workers.empty())
-    options.workers = read_workers(ask("--workers", "How many workers? Such as 4,8,16:"));
+    options.workers = read_workers(ask("--workers", "How many workers? Such as 4,8,16:",
+                                       [](const std::string& answer) { (void)read_workers(answer); }));
   const std::int64_t node = workers_of_node(options.network);
   if (node > 0 && options.between.empty() && *std::ranges::max_element(options.workers) > node)
-    options.between =
-        ask("--between",
-            fmt::format("Which network joins machines of {} workers? A rate such as 400gbit:", node));
+    options.between = ask(
+        "--between", fmt::format("Which network joins machines of {} workers? A rate such as 400gbit:", node),
+        [](const std::string& answer) { (void)read_rate("--between", answer); });
 }
 
 /// A profile file or a bundled profile as it is; a model is estimated on the device.
@@ -117,7 +158,7 @@ core::Profile profile_of(const Options& options) {
   const core::Field file = load_model(options.model);
   if (is_profile(file)) return core::read_profile(file);
   const std::string device = lower(options.device);
-  check_name("--device", device, planner::names(core::devices()));
+  check_device(device);
   return core::estimate(core::read_model(file), core::device(device).value());
 }
 
@@ -138,7 +179,18 @@ ordered_json network_of(const std::string& text) {
           {"link", {{"alpha_us", kAlphaUs}, {"beta_us_per_byte", 8e-3 / gbps}}}};
 }
 
+/// An existing file is replaced only with --force.
+void check_output(const Options& options) {
+  std::error_code none;
+  if (!options.force && std::filesystem::is_regular_file(options.output, none))
+    throw core::InputError(fmt::format(
+        "--output: expected the name of a new file, or --force to replace one, got {}, which exists",
+        core::one_line(options.output)));
+}
+
 void init(Options options) {
+  const bool asks = options.model.empty() || options.network.empty() || options.workers.empty();
+  if (asks) check_output(options);  // before anybody answers
   complete(options);
   const core::Profile profile = profile_of(options);
   ordered_json scenario = {{"format", "fusewise.scenario"},
@@ -155,7 +207,9 @@ void init(Options options) {
   const std::string text = core::json_text(scenario);
   (void)scenarios::read_scenario(
       core::Field::parse(text, options.output));  // refuses what cannot be simulated
+  check_output(options);
   core::write_file(options.output, text);
+  if (options.json) return print(text);
   print(printable_lines(fmt::format(
       "{0}: {1}, {2} layers, {3}\nnext: fusewise simulate {0}\n      fusewise plan {0} --workers {4}\n      "
       "fusewise report {0}\n",
@@ -188,6 +242,8 @@ void add_init(const Command& program) {
       .delimiter(',')
       .check(range<std::int64_t>(1, 1'000'000));
   command.add_output("-o,--output", options->output, "the scenario").show_default();
+  command.add_flag("--force", options->force, "replace the file of --output if it exists");
+  command.add_flag("--json", options->json, "print the scenario, too, instead of what to do next");
   command.on_run([options] { init(*options); });
 }
 

@@ -187,7 +187,7 @@ TEST_CASE("init: machines of a bundled network are joined by another one") {
       "init", "--model", "bert-base-v100", "--network", "h100-nvlink-8", "--workers", "8,16", "-o", file};
   const Outcome without = run_program(arguments, [] { ::close(STDIN_FILENO); });
   CHECK(without.exit_code == 2);
-  CHECK(without.err.starts_with("--between: expected it"));
+  CHECK(without.err.starts_with("--between: this option is required"));
   arguments.insert(arguments.end(), {"--between", "400gbit"});
   REQUIRE(run_program(arguments).exit_code == 0);
   CHECK(json::parse(core::read_file(file)).at("between").at("bandwidth_gbps") == 400.0);
@@ -207,7 +207,40 @@ TEST_CASE("init: what is missing is asked for on a terminal only") {
                   [] { ::close(STDIN_FILENO); });
   CHECK(outcome.exit_code == 2);
   CHECK(outcome.err ==
-        "--device: expected it, as there is no terminal to ask on, got nothing (try --help)\n");
+        "--device: this option is required where there is no terminal to ask on (try --help)\n");
+}
+
+TEST_CASE("init: an existing file is replaced with --force only, and --json prints the scenario") {
+  const support::TemporaryFolder folder;
+  const std::string file = folder.put("mine.json", "{}");
+  std::vector<std::string> arguments = {"init",   "--model",   "resnet18", "--device", "a100", "--network",
+                                        "25gbit", "--workers", "4",        "-o",       file};
+  const Outcome refused = run_program(arguments);
+  CHECK(refused.exit_code == 2);
+  CHECK(refused.err == "--output: expected the name of a new file, or --force to replace one, got " + file +
+                           ", which exists\n");
+  CHECK(core::read_file(file) == "{}");
+  arguments.insert(arguments.end(), {"--force", "--json"});
+  const Outcome made = run_program(arguments);
+  CHECK(made.exit_code == 0);
+  CHECK(json::parse(made.out).at("format") == "fusewise.scenario");
+  CHECK(made.out == core::read_file(file));
+}
+
+TEST_CASE("init: names that are nearly right are suggested") {
+  const support::TemporaryFolder folder;
+  const auto refused = [&](const std::string& model, const std::string& network) {
+    const Outcome outcome = run_program({"init", "--model", model, "--device", "a100", "--network", network,
+                                         "--workers", "4", "-o", (folder.path() / "s.json").string()});
+    CHECK(outcome.exit_code == 2);
+    return outcome.err;
+  };
+  CHECK(refused("resnet18", "h100-nvlink-9") ==
+        "--network: expected a rate such as 25gbit, a network file, or a name that 'fusewise show networks' "
+        "lists, got 'h100-nvlink-9', did you mean 'h100-nvlink-8'?\n");
+  CHECK(refused("bert-base-v10", "25gbit") ==
+        "--model: expected a file, or a name that 'fusewise show models' or 'show profiles' lists, got "
+        "'bert-base-v10', did you mean 'bert-base-v100'?\n");
 }
 
 TEST_CASE("doctor: every finding says what it is good for, and what to do where it is missing") {
