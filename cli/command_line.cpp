@@ -41,7 +41,12 @@ Check number_in(double min, double max) {
 }
 
 Check one_of(const std::vector<std::string_view>& names) {
-  return std::make_shared<CLI::IsMember>(std::vector<std::string>(names.begin(), names.end()));
+  const auto error = [names](const std::string& text) {
+    if (std::find(names.begin(), names.end(), text) != names.end()) return std::string();
+    return fmt::format("expected one of {}, got '{}'{}", fmt::join(names, ", "), core::printable(text),
+                       core::suggestion(text, names));
+  };
+  return std::make_shared<CLI::Validator>(error, fmt::format("{{{}}}", fmt::join(names, ",")));
 }
 
 Check check_with(const std::function<std::string(const std::string&)>& error) {
@@ -100,7 +105,18 @@ Command Command::add_group(const std::string& title, const std::string& help) co
 }
 
 Command Command::add_command(const std::string& name, const std::string& help) const {
-  return Command(app_->add_subcommand(name, help));
+  CLI::App* const command = app_->add_subcommand(name, help);
+  command->add_flag_callback("--quiet", be_quiet, "print neither warnings nor progress");
+  return Command(command);
+}
+
+void Command::has_no(const std::string& option, const std::string& instead) const {
+  app_->add_flag_callback(
+          option,
+          [option, instead] {
+            throw core::InputError(fmt::format("{}: expected no such option: {}", option, instead));
+          })
+      ->group("");
 }
 
 void Command::require_subcommand() const { app_->require_subcommand(1); }
@@ -122,7 +138,7 @@ Program::Program(const std::string& name, const std::string& help, const std::st
   app_->set_version_flag("--version", version);
   app_->require_subcommand(1);
   app_->failure_message(CLI::FailureMessage::simple);
-  app_->add_flag_callback("--quiet", be_quiet, "print neither warnings nor progress; before the command");
+  app_->add_flag_callback("--quiet", be_quiet, "print neither warnings nor progress");
 }
 
 Program::~Program() = default;
@@ -155,6 +171,21 @@ CommandText text_of(const CLI::App& app) {
 
 }  // namespace
 
+void Program::name_pages(std::span<const DocumentationPage> pages) const {
+  for (const DocumentationPage& each : pages) {
+    std::vector<CLI::App*> about = {app_.get()};
+    if (!each.command.empty()) {
+      CLI::App* const command = app_->get_subcommand(std::string(each.command));
+      about = command->get_subcommands([](const CLI::App* below) { return !below->get_name().empty(); });
+      about.push_back(command);
+    }
+    for (CLI::App* const app : about) {
+      const std::string before = app->get_footer();
+      app->footer(fmt::format("{}{}Documentation: {}", before, before.empty() ? "" : "\n", each.page));
+    }
+  }
+}
+
 CommandText Program::text() const { return text_of(*app_); }
 
 namespace {
@@ -172,20 +203,43 @@ void check_command(const CLI::App& app, const std::string& command) {
                                      core::printable(command), core::suggestion(command, known)));
 }
 
-/// The option of the command line's command that resembles one that the command does not have.
-std::string similar_option(const CLI::App& app, const std::vector<std::string>& unknown) {
-  std::vector<std::string> names;
-  for (const CLI::App* command = &app; command != nullptr;) {
-    for (const CLI::Option* option : command->get_options())
-      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    const std::vector<CLI::App*> chosen = command->get_subcommands();
-    command = chosen.empty() ? nullptr : chosen.front();
-  }
+/// The long options that --help lists.
+std::vector<std::string> listed_options(const CLI::App& command) {
+  std::vector<std::string> out;
+  for (const CLI::Option* option : command.get_options())
+    if (!option->get_group().empty())
+      for (const std::string& name : option->get_lnames()) out.push_back(name);
+  return out;
+}
+
+/// A suggestion for an option that a command does not have: one that begins so, or the most similar one.
+std::string similar_option(const CLI::App& command, const std::string& unknown) {
+  const std::string word = unknown.substr(2, unknown.find('=') - 2);  // --option=value, too
+  const std::vector<std::string> names = listed_options(command);
   const std::vector<std::string_view> known(names.begin(), names.end());
-  for (const std::string& word : unknown)
-    if (word.starts_with("--"))
-      return core::suggestion(word.substr(0, word.find('=')), known);  // --option=value, too
-  return "";
+  std::string similar = core::suggestion(word, known);
+  for (const std::string& name : names)
+    if (word.size() > 2 && name.starts_with(word)) similar = fmt::format(", did you mean '{}'?", name);
+  const std::size_t quote = similar.find('\'');
+  return quote == std::string::npos ? "" : similar.insert(quote + 1, "--");
+}
+
+/// What is wrong with the first argument that nothing takes; empty if that cannot be told.
+std::string unknown_argument(const CLI::App& command) {
+  for (const std::string& word : command.remaining(false)) {
+    if (!word.starts_with("--") || word.size() < 3) continue;
+    if (const std::string similar = similar_option(command, word); !similar.empty())
+      return fmt::format("The following argument was not expected: {}{}", core::printable(word), similar);
+  }
+  const std::vector<CLI::App*> chosen = command.get_subcommands();
+  return chosen.empty() ? "" : unknown_argument(*chosen.front());
+}
+
+/// An unknown command below a command, such as `netlab upp`.
+void check_subcommand(const CLI::App& app) {
+  for (const CLI::App* chosen : app.get_subcommands())
+    if (chosen->get_require_subcommand_min() > 0 && chosen->get_subcommands().empty())
+      for (const std::string& word : chosen->remaining(false)) check_command(*chosen, word);
 }
 
 /// Breaks the indented lines of a help text at spaces, so that they fit a terminal of that width.
@@ -223,9 +277,11 @@ std::string Program::run(int argc, const char* const* argv) {
     app_->parse(argc, argv);
     return {};
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0)
-      throw core::InputError(
-          fmt::format("{}{} (try --help)", error.what(), similar_option(*app_, app_->remaining(true))));
+    if (error.get_exit_code() != 0) {
+      check_subcommand(*app_);
+      const std::string unknown = unknown_argument(*app_);
+      throw core::InputError(fmt::format("{} (try --help)", unknown.empty() ? error.what() : unknown));
+    }
     std::ostringstream out;  // CLI11 asks for help and version by exceptions, too
     app_->exit(error, out);
     return wrapped(out.str(), terminal_width());

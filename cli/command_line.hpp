@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -78,6 +79,8 @@ class Command {
   /// Has a title of its own in --help.
   Command add_group(const std::string& title, const std::string& help) const;
   Command add_command(const std::string& name, const std::string& help) const;
+  /// Refuses an option that other commands have; the message says what to use instead.
+  void has_no(const std::string& option, const std::string& instead) const;
   void require_subcommand() const;
   /// --help does not list the command.
   void hide() const;
@@ -111,6 +114,12 @@ struct CommandText {
   std::vector<CommandText> commands;
 };
 
+/// The page of the documentation that explains a command; an empty name: the program.
+struct DocumentationPage {
+  std::string_view command;
+  std::string_view page;
+};
+
 /// The program, which runs one of its commands.
 class Program {
  public:
@@ -121,6 +130,9 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   Command command() const { return Command(app_.get()); }
+
+  /// The --help of each command, and of its subcommands, ends with its page of the documentation.
+  void name_pages(std::span<const DocumentationPage> pages) const;
 
   /// All commands that --help lists, with their options.
   CommandText text() const;

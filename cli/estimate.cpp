@@ -27,6 +27,7 @@ struct Options {
   std::optional<double> iteration_ms;
   std::optional<std::int64_t> sequence_length;
   std::string output;
+  bool json = false;
 };
 
 core::Profile estimate(const core::Field& file, const core::Model& model, const core::Device& device,
@@ -48,7 +49,7 @@ void estimate(const Options& options) {
   if (options.iteration_ms) estimate_options.compute_us = *options.iteration_ms * 1e3;
   if (options.dtype) estimate_options.dtype = core::dtype(*options.dtype);
   const core::Profile profile = estimate(file, model, core::device(device).value(), estimate_options);
-  write_or_print(options.output, profile_text(profile), summary(profile));
+  write_or_print(options.output, profile_text(profile), summary(profile), options.json);
 }
 
 }  // namespace
@@ -84,6 +85,8 @@ void add_estimate(const Command& program) {
                   "scale the layer times so that forward and backward together take this time")
       .check(number_in(1e-6, 1e9));
   command.add_output("-o,--output", options->output, "write to this file and print a summary");
+  command.add_flag("--json", options->json,
+                   "print JSON also with --output, which prints a summary otherwise");
   command.on_run([options] { estimate(*options); });
 }
 

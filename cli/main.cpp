@@ -28,6 +28,27 @@ constexpr const char* kStart =
     "  fusewise doctor                                what this machine can do\n"
     "  fusewise --help                                all commands\n";
 
+/// A new command needs a row.
+constexpr cli::DocumentationPage kPages[] = {{"", "docs/index.md, docs/commands.md"},
+                                             {"simulate", "docs/simulating.md"},
+                                             {"sweep", "docs/sweeps.md"},
+                                             {"plan", "docs/planning.md, docs/frameworks.md"},
+                                             {"report", "docs/report.md"},
+                                             {"validate", "docs/validation.md, docs/papers.md"},
+                                             {"calibrate", "docs/calibration.md"},
+                                             {"init", "docs/installing.md"},
+                                             {"doctor", "docs/installing.md"},
+                                             {"torch", "docs/pytorch.md"},
+                                             {"show", "docs/commands.md"},
+                                             {"import", "docs/profiling.md, docs/traces.md, docs/ranks.md"},
+                                             {"compare", "docs/ranks.md"},
+                                             {"fit", "docs/measuring.md"},
+                                             {"estimate", "docs/profiling.md"},
+                                             {"measure", "docs/measuring.md, docs/compression.md"},
+                                             {"netlab", "docs/measuring.md"},
+                                             {"profile", "docs/profiling.md"},
+                                             {"schema", "docs/file-formats.md"}};
+
 int fail(int code, std::string_view message) {
   cli::print_error(message);
   return code;
@@ -79,6 +100,7 @@ int main(int argc, char** argv) {
         cli::add_compare, cli::add_fit, cli::add_estimate, cli::add_measure, cli::add_netlab,
         cli::add_profile, cli::add_schema})
     add(program.command());
+  program.name_pages(kPages);
   add_manual(program);
   return run(program, argc, argv);
 }

@@ -17,6 +17,8 @@ void add_measure(const Command& program) {
   const Command command = program.add_command("measure", "Measure the times of collectives or compressors");
   auto options = std::make_shared<MeasureOptions>();
   command.add_output("-o,--output", options->output, "write to this file and print a summary");
+  command.add_flag("--json", options->json,
+                   "print JSON also with --output, which prints a summary otherwise");
   command
       .add_option("--repetitions", options->repetitions,
                   "repetitions of each measurement (default: 20; for compressors 9)")

@@ -16,6 +16,7 @@ namespace cli {
 /// The options that all kinds share.
 struct MeasureOptions {
   std::string output;  ///< the file to write; empty: stdout
+  bool json = false;   ///< print JSON also where a file is written
   std::optional<std::uint32_t> repetitions;
   std::optional<std::string> backend;  ///< each kind has its own
 };

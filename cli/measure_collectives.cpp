@@ -37,6 +37,7 @@ struct Options {
   bool drain = false;
   std::string name;
   std::string output;
+  bool json = false;
   std::string samples;
 };
 
@@ -48,7 +49,9 @@ std::vector<measure::Collective> collectives_of(const std::string& text) {
     const auto all = measure::collectives();
     const auto found = std::ranges::find(all, name, &measure::CollectiveEntry::name);
     const std::vector<std::string_view> known = planner::names(all);
-    if (found == all.end()) reject("--collectives", fmt::format("some of {}", fmt::join(known, ", ")), name);
+    if (found == all.end())
+      throw InputError(fmt::format("--collectives: expected some of {}, got '{}'{}", fmt::join(known, ", "),
+                                   core::printable(name), core::suggestion(name, known)));
     if (std::ranges::find(out, found->kind) != out.end()) reject("--collectives", "each once", text);
     out.push_back(found->kind);
     at = end + 1;
@@ -72,10 +75,10 @@ measure::RunOptions wanted_of(const Options& options) {
       .repetitions = options.repetitions,
       .warm_up = options.warm_up,
       .timing = options.back_to_back ? measure::Timing::back_to_back : measure::Timing::isolated};
-  if (!options.output.empty() && !measure::makes_network(out))
+  if ((!options.output.empty() || options.json) && !measure::makes_network(out))
     reject("--collectives",
            "all_reduce, reduce_scatter, all_gather or, of two sizes, send_receive among them with "
-           "--output, as nothing else makes a network",
+           "--output or --json, as nothing else makes a network",
            options.collectives);
   return out;
 }
@@ -110,7 +113,8 @@ void report(const Options& options, const std::string& backend, const measure::R
   if (!options.output.empty()) files.push_back({.file = options.output, .text = network});
   if (!options.samples.empty()) files.push_back({.file = options.samples, .text = measure::csv(samples)});
   core::write_files(files);
-  print(options.output.empty() && has_network ? network : how + '\n' + measure::table(samples));
+  print(has_network && (options.output.empty() || options.json) ? network
+                                                                : how + '\n' + measure::table(samples));
 }
 
 void measure_command(const Options& options, const RankOptions& ranks) {
@@ -183,9 +187,10 @@ MeasureKind add_measure_collectives(const Command& measure) {
               [options, ranks, overlap](const MeasureOptions& common) {
                 if (!overlap->model.empty())
                   return measure_overlap(*overlap, *ranks, static_cast<int>(options->warm_up),
-                                         static_cast<int>(common.repetitions.value_or(10)), common.output);
+                                         static_cast<int>(common.repetitions.value_or(10)), common);
                 options->repetitions = common.repetitions.value_or(options->repetitions);
                 options->output = common.output;
+                options->json = common.json;
                 measure_command(*options, *ranks);
               },
           .backend = [backend,

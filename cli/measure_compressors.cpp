@@ -29,9 +29,12 @@ const profiler::CompressorBackend& backend_of(const MeasureOptions& common) {
   const auto all = profiler::compressor_backends();
   if (!common.backend) return all.front();
   const auto found = std::ranges::find(all, *common.backend, &profiler::CompressorBackend::name);
-  if (found == all.end())
-    reject("--backend", fmt::format("one of {} with --compressors", fmt::join(planner::names(all), ", ")),
-           *common.backend);
+  if (found == all.end()) {
+    const std::vector<std::string_view> known = planner::names(all);
+    throw core::InputError(fmt::format("--backend: expected one of {} with --compressors, got '{}'{}",
+                                       fmt::join(known, ", "), core::printable(*common.backend),
+                                       core::suggestion(*common.backend, known)));
+  }
   return *found;
 }
 
@@ -77,7 +80,7 @@ void run(const Options& options, const MeasureOptions& common) {
   const core::CompressorCosts costs =
       profiler::measure_compressors(backend, options_of(options, common), command_of(options, common),
                                     [](const std::string& what) { print_progress("measuring " + what); });
-  write_or_print(common.output, compressor_costs_text(costs), summary(costs));
+  write_or_print(common.output, compressor_costs_text(costs), summary(costs), common.json);
 }
 
 }  // namespace

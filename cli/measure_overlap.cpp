@@ -102,7 +102,7 @@ std::string output_text(const std::optional<core::Profile>& profile, const core:
 }  // namespace
 
 void measure_overlap(const OverlapOptions& options, const RankOptions& ranks, int warm_up, int repetitions,
-                     const std::string& output) {
+                     const MeasureOptions& common) {
   const profiler::Backend& backend = layer_backend(collective_backend(ranks.backend));
   const core::Model model =
       core::read_model(core::Field::load(input_path(Bundled::model, options.model)), {});
@@ -129,9 +129,10 @@ void measure_overlap(const OverlapOptions& options, const RankOptions& ranks, in
         .communication_slowdown =
             median_over_ranks(samples, &profiler::OverlapSamples::communication_slowdown)};
     const std::string how = summary_text(samples, context, bytes);
-    write_or_print(output, output_text(profile, overlap, how),
+    write_or_print(common.output, output_text(profile, overlap, how),
                    fmt::format("{}\ncompute_slowdown {:.4f}, communication_slowdown {:.4f}\n", how,
-                               overlap.compute_slowdown, overlap.communication_slowdown));
+                               overlap.compute_slowdown, overlap.communication_slowdown),
+                   common.json);
   };
   on_ranks(ranks, {.work = work, .report = report, .computes = true});
 }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cli/command_line.hpp"
+#include "cli/measure.hpp"
 #include "cli/measure_ranks.hpp"
 
 namespace cli {
@@ -23,9 +24,9 @@ struct OverlapOptions {
 /// Adds --overlap and the options that need it.
 void add_overlap_options(const Command& command, const std::shared_ptr<OverlapOptions>& options);
 
-/// Writes the profile `options.into` with the measured overlap to `output`, or the overlap alone if there is
-/// no profile. Prints it if `output` is empty.
+/// Writes the profile `options.into` with the measured overlap to the output, or the overlap alone if there
+/// is no profile. Prints it if there is no output, or with --json.
 void measure_overlap(const OverlapOptions& options, const RankOptions& ranks, int warm_up, int repetitions,
-                     const std::string& output);
+                     const MeasureOptions& common);
 
 }  // namespace cli

@@ -36,7 +36,7 @@ void check_one_of(std::string_view option, const std::string& given,
                   const std::vector<std::string_view>& known, std::string_view backend) {
   if (given.empty() || std::ranges::find(known, given) != known.end()) return;
   if (known.empty()) reject(option, fmt::format("none with --backend {}", backend), given);
-  reject(option, fmt::format("one of {}", fmt::join(known, ", ")), given);
+  check_name(option, given, known);
 }
 
 RankSetup setup_of(const RankOptions& options) {
@@ -193,9 +193,7 @@ std::optional<Membership> given_membership() {
 
 const measure::CollectiveBackend& collective_backend(const std::string& name) {
   const measure::CollectiveBackend* backend = measure::find_backend(name);
-  if (backend == nullptr)
-    reject("--backend",
-           fmt::format("one of {}", fmt::join(planner::names(measure::collective_backends()), ", ")), name);
+  check_name("--backend", name, planner::names(measure::collective_backends()));
   return *backend;
 }
 

@@ -4,14 +4,17 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <system_error>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
 #include "cli/input.hpp"
 #include "cli/output.hpp"
 #include "core/errors.hpp"
+#include "core/json_text.hpp"
 #include "validate/netlab/registry.hpp"
 
 namespace cli {
@@ -22,6 +25,7 @@ struct Options {
   std::uint32_t workers = 4;
   std::string rate = "1gbit";
   std::string delay = "0us";
+  bool json = false;
 };
 
 /// Whether the lab lives in a user namespace of its own, which root needs not and cannot enter again.
@@ -32,17 +36,40 @@ bool has_user_namespace(const netlab::Lab& lab) {
   return !error && own != its;
 }
 
+/// What leads a command into each worker's namespace.
+std::vector<std::string> entrances(const netlab::Lab& lab) {
+  const std::string user = has_user_namespace(lab)
+                               ? fmt::format("--preserve-credentials --user=/proc/{}/ns/user ", lab.keeper)
+                               : "";
+  std::vector<std::string> out;
+  for (const int file : lab.namespaces)
+    out.push_back(fmt::format("nsenter {}--net=/proc/{}/fd/{}", user, lab.keeper, file));
+  return out;
+}
+
+/// The state of the netlab of that name; without a lab it is down.
+std::string state_json(const std::string& name, const std::optional<netlab::Lab>& lab) {
+  nlohmann::ordered_json out = {
+      {"format", "fusewise.netlab"}, {"version", 1}, {"name", name}, {"is_up", lab.has_value()}};
+  if (!lab) return core::json_text(out);
+  out["bits_per_second"] = lab->shape.bits_per_second;
+  out["delay_us"] = lab->shape.delay_us;
+  out["kept_by_process"] = lab->keeper;
+  out["workers"] = nlohmann::ordered_json::array();
+  for (const std::string& enter : entrances(*lab))
+    out["workers"].push_back(
+        {{"address", netlab::address(static_cast<std::uint32_t>(out["workers"].size()))}, {"enter", enter}});
+  return core::json_text(out);
+}
+
 std::string description(const std::string& name, const netlab::Lab& lab) {
   std::string out = fmt::format(
       "netlab '{}' is up: {} workers, {} to {}, links of {:g} Gb/s, delay {:g} us, kept by process {}\n",
       name, lab.shape.workers, netlab::address(0), netlab::address(lab.shape.workers - 1),
       lab.shape.bits_per_second / 1e9, lab.shape.delay_us, lab.keeper);
-  const std::string user = has_user_namespace(lab)
-                               ? fmt::format("--preserve-credentials --user=/proc/{}/ns/user ", lab.keeper)
-                               : "";
-  for (std::size_t worker = 0; worker < lab.namespaces.size(); ++worker)
-    out += fmt::format("inside worker {}: nsenter {}--net=/proc/{}/fd/{} COMMAND\n", worker, user, lab.keeper,
-                       lab.namespaces[worker]);
+  const std::vector<std::string> commands = entrances(lab);
+  for (std::size_t worker = 0; worker < commands.size(); ++worker)
+    out += fmt::format("inside worker {}: {} COMMAND\n", worker, commands[worker]);
   return out;
 }
 
@@ -60,7 +87,7 @@ void up(const Options& options) {
     netlab::enlist(folder, options.name, built);
   });
   try {
-    print(description(options.name, lab));
+    print(options.json ? state_json(options.name, lab) : description(options.name, lab));
   } catch (...) {
     netlab::remove(lab);
     throw;
@@ -73,11 +100,13 @@ void down(const Options& options) {
   const std::optional<netlab::Lab> lab = netlab::find_lab(folder, options.name);
   if (lab) netlab::remove(*lab);
   netlab::remove_lab_file(folder, options.name);
-  print(fmt::format("netlab '{}' {}\n", options.name, lab ? "is down" : "was not up"));
+  print(options.json ? state_json(options.name, std::nullopt)
+                     : fmt::format("netlab '{}' {}\n", options.name, lab ? "is down" : "was not up"));
 }
 
 void status(const Options& options) {
   const std::optional<netlab::Lab> lab = netlab::find_lab(netlab::registry_folder(), options.name);
+  if (options.json) return print(state_json(options.name, lab));
   print(lab ? description(options.name, *lab) : fmt::format("netlab '{}' is not up\n", options.name));
 }
 
@@ -104,6 +133,7 @@ void add_netlab(const Command& program) {
     part.add_option("--name", options->name, "name of the netlab, if there are several")
         .check(check_with(name_error))
         .show_default();
+    part.add_flag("--json", options->json, "print the state of the netlab as JSON");
     part.on_run([options, act] { act(*options); });
     return part;
   };

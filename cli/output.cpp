@@ -35,9 +35,9 @@ void print(const std::string& text) {
         fmt::format("standard output: cannot write: {}", std::generic_category().message(errno)));
 }
 
-void write_or_print(const std::string& file, const std::string& text, const std::string& summary) {
+void write_or_print(const std::string& file, const std::string& text, const std::string& summary, bool json) {
   if (!file.empty()) core::write_file(file, text);
-  print(file.empty() ? text : printable_lines(summary));
+  print(file.empty() || json ? text : printable_lines(summary));
 }
 
 void print_warnings(const std::vector<std::string>& warnings) {

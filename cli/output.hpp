@@ -15,8 +15,9 @@ namespace cli {
 /// Prints a result to stdout. Throws EnvironmentError if stdout cannot be written.
 void print(const std::string& text);
 
-/// Writes the text to the file and prints the summary; without a file name, prints the text.
-void write_or_print(const std::string& file, const std::string& text, const std::string& summary);
+/// Writes the text to the file and prints the summary; without a file name, or with --json, prints the text.
+void write_or_print(const std::string& file, const std::string& text, const std::string& summary,
+                    bool json = false);
 
 /// Each function prints one line to stderr for each text, with control characters escaped.
 void print_warnings(const std::vector<std::string>& warnings);

@@ -38,6 +38,7 @@ struct Options {
   bool tf32 = false;
   bool verify = false;
   std::string output;
+  bool json = false;
 };
 
 /// A progress bar on stderr, if that is a terminal.
@@ -112,6 +113,8 @@ void profile(const Options& options) {
   const core::Model model =
       core::read_model(core::Field::load(input_path(Bundled::model, options.model)),
                        {.sequence_length = options.sequence_length, .input_size = options.input_size});
+  if (options.verify && options.json)
+    throw core::InputError("--json: expected no --verify with it, as that prints a table, got both");
   if (options.verify) return verify(backend, model, options_of(options, model).session);
   ProgressBar bar;
   const profiler::MeasuredProfile measured = [&] {
@@ -131,7 +134,7 @@ void profile(const Options& options) {
       fmt::format("{}whole iteration {:.1f} us (spread {:.1f}), layers add up to {:.1f} us; machine {}\n",
                   summary(measured.profile), measured.iteration.median, measured.iteration.spread,
                   measured.layers_us, measured.noise.is_noisy() ? "noisy" : "quiet");
-  write_or_print(options.output, profile_text(measured.profile), text);
+  write_or_print(options.output, profile_text(measured.profile), text, options.json);
 }
 
 }  // namespace
@@ -180,6 +183,8 @@ void add_profile(const Command& program) {
   command.add_option("--memory-mb", options->memory_mb, "memory to use at most (default: all free memory)")
       .check(number_in(1e-3, 1e9));
   command.add_output("-o,--output", options->output, "write to this file and print a summary");
+  command.add_flag("--json", options->json,
+                   "print JSON also with --output, which prints a summary otherwise");
   command.on_run([options, backend] {
     options->is_backend_given = backend.is_given();
     profile(*options);

@@ -85,6 +85,7 @@ void add_report(const Command& program) {
       "--plan", options->plan,
       "a fusewise.plan or fusewise.scenario: what was predicted of a trace (default: what its own "
       "profile and collectives predict)");
+  command.has_no("--json", "a report is a page; simulate --json and plan --json print its numbers");
   command.on_run([options] { write_report(*options); });
 }
 

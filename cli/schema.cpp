@@ -35,6 +35,8 @@ void add_schema(const Command& program) {
       .add_option("NAME", *name,
                   fmt::format("name of the format: one of {}", fmt::join(planner::names(schemas()), ", ")))
       .required();
+  auto json = std::make_shared<bool>(false);
+  command.add_flag("--json", *json, "print JSON (always)");
   command.on_run([name] { show_schema(*name); });
 }
 

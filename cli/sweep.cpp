@@ -220,6 +220,7 @@ void add_sweep(const Command& program) {
       .required();
   const Option lines =
       command.add_flag("--json-lines", options->json_lines, "print one JSON object per line instead of CSV");
+  command.has_no("--json", "--json-lines prints one JSON object per line");
   command.add_flag("--csv", options->csv, "print CSV (default)").excludes(lines);
   command.add_output("-o,--output", options->output,
                      "write to this file instead of standard output; FILE.partial is the journal of the run");

@@ -98,6 +98,7 @@ void add_torch(const Command& program) {
   command.add_option("-o,--output", options->output,
                      "folder for profile, network, scenario, plan and measured times (default: "
                      "fusewise-torch)");
+  command.has_no("--json", "the folder of --output holds the results as JSON");
   command.takes_command_line();
   command.on_run([options, command] { hand_over(*options, command.rest()); });
 }

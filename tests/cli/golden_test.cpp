@@ -40,7 +40,7 @@ std::vector<std::string> files_in(const std::string& folder, const std::string& 
 std::vector<std::string> commands_in(const std::string& help) {
   std::istringstream lines(help.substr(help.find("Subcommands:\n") + 13));
   std::vector<std::string> out;
-  for (std::string line; std::getline(lines, line);) {
+  for (std::string line; std::getline(lines, line) && !line.empty();) {
     std::istringstream words(line);
     if (std::string word; words >> word) out.push_back(word);
   }

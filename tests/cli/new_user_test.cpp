@@ -157,6 +157,24 @@ std::string no_script() {
   return std::system("command -v script >/dev/null") == 0 ? "" : "no program script (apt install bsdutils)";
 }
 
+TEST_CASE("init: on a terminal a wrong answer is asked for again" * support::needs(no_script)) {
+  const support::TemporaryFolder folder;
+  const std::string file = (folder.path() / "s.json").string();
+  const std::string answers = R"(resnet5\n\nresnet18\na10\na100\n25gbti\n25gbit\n4,x\n4,8\n)";
+  FILE* const out = ::popen(("printf '" + answers + "' | script -qec '" + support::program() + " init -o " +
+                             file + "' /dev/null 2>&1")
+                                .c_str(),
+                            "r");
+  REQUIRE(out != nullptr);
+  std::string text;
+  for (int c = std::fgetc(out); c != EOF; c = std::fgetc(out)) text += static_cast<char>(c);
+  CAPTURE(text);
+  CHECK(::pclose(out) == 0);
+  CHECK(text.find("got 'resnet5', did you mean 'resnet50'?") != std::string::npos);
+  CHECK(text.find("got 'a10', did you mean 'a100'?") != std::string::npos);
+  CHECK(json::parse(core::read_file(file)).at("workers") == json({4, 8}));
+}
+
 TEST_CASE("help: its lines fit the terminal, and are whole elsewhere" * support::needs(no_script)) {
   const std::string text = on_terminal("stty cols 80; " + support::program() + " plan --help");
   std::istringstream lines(text);
@@ -174,6 +192,76 @@ TEST_CASE("help: its lines fit the terminal, and are whole elsewhere" * support:
     return out;
   };
   CHECK(spaced(words) == spaced(run_program({"plan", "--help"}).out));
+}
+
+TEST_CASE("quiet: after the command, too") {
+  const std::string scenario = "scenarios/googlenet-k80-measured.json";
+  const Outcome quiet = run_program({"simulate", scenario, "--quiet"});
+  CHECK(quiet.exit_code == 0);
+  CHECK(quiet.err.empty());
+  CHECK(quiet.out == run_program({"--quiet", "simulate", scenario}).out);
+  CHECK(run_program({"netlab", "status", "--quiet"}).exit_code == 0);
+}
+
+TEST_CASE("errors: what is suggested is neither hidden nor refused there") {
+  CHECK(run_program({"simulate", "googlenet-k80", "--versoin"}).err ==
+        "The following argument was not expected: --versoin (try --help)\n");
+  CHECK(run_program({"--quite", "simulate", "googlenet-k80"}).err ==
+        "The following argument was not expected: --quite, did you mean '--quiet'? (try --help)\n");
+  CHECK(run_program({"sweep", "resnet50-v100-sweep", "--jsn"}).err ==
+        "The following argument was not expected: --jsn (try --help)\n");
+  CHECK(run_program({"sweep", "resnet50-v100-sweep", "--json"}).err ==
+        "--json: expected no such option: --json-lines prints one JSON object per line\n");
+  CHECK(run_program({"calibrate", "runs.csv", "--jso"}).err ==
+        "The following argument was not expected: --jso, did you mean '--json'? (try --help)\n");
+}
+
+TEST_CASE("errors: names of values and of commands below commands are suggested") {
+  const auto refused = [](const std::vector<std::string>& arguments) {
+    const Outcome outcome = run_program(arguments);
+    CHECK(outcome.exit_code == 2);
+    CHECK(std::count(outcome.err.begin(), outcome.err.end(), '\n') == 1);
+    return outcome.err;
+  };
+  CHECK(refused({"plan", "googlenet-k80", "--emit", "dpd"}).find("got 'dpd', did you mean 'ddp'?") !=
+        std::string::npos);
+  CHECK(refused({"import", "x", "--format", "kinto"}).find("got 'kinto', did you mean 'kineto'?") !=
+        std::string::npos);
+  CHECK(refused({"measure", "--backend", "tpc"}) ==
+        "--backend: expected one of tcp, nccl, got 'tpc', did you mean 'tcp'?\n");
+  CHECK(refused({"measure", "--workers", "2", "--collectives", "all_reduc"})
+            .find("got 'all_reduc', did you mean 'all_reduce'?") != std::string::npos);
+  CHECK(refused({"netlab", "upp"}) ==
+        "expected a command among up, down, status, got 'upp', did you mean 'up'?\n");
+}
+
+TEST_CASE("json: every command that has something to say as JSON says it, also where it writes a file") {
+  const support::TemporaryFolder folder;
+  const auto document = [&](std::vector<std::string> arguments) {
+    const std::string file = (folder.path() / (arguments.front() + ".json")).string();
+    arguments.insert(arguments.end(), {"-o", file, "--json"});
+    const Outcome outcome = run_program(arguments);
+    CAPTURE(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    CHECK(outcome.out == core::read_file(file));
+    return json::parse(outcome.out);
+  };
+  CHECK(document({"estimate", "resnet18", "--device", "v100"}).at("format") == "fusewise.profile");
+  CHECK(document({"profile", "resnet18", "--backend", "cpu", "--batch", "1", "--input-size", "32",
+                  "--repetitions", "2", "--warm-up", "0"})
+            .at("format") == "fusewise.profile");
+  CHECK(document({"measure", "--workers", "2", "--sizes", "1KiB,64KiB", "--repetitions", "2", "--warm-up",
+                  "1", "--collectives", "all_reduce"})
+            .at("format") == "fusewise.network");
+  CHECK(document({"measure", "--compressors", "--only", "fp16", "--elements", "1024", "--repetitions", "1"})
+            .at("format") == "fusewise.compressors");
+  const json lab = json::parse(run_program({"netlab", "status", "--name", "none-such", "--json"}).out);
+  CHECK(lab.at("format") == "fusewise.netlab");
+  CHECK(lab.at("is_up") == false);
+  CHECK(json::parse(run_program({"schema", "plan", "--json"}).out).contains("properties"));
+  CHECK(run_program({"report", "googlenet-k80", "--json"}).err ==
+        "--json: expected no such option: a report is a page; simulate --json and plan --json print its "
+        "numbers\n");
 }
 
 TEST_CASE("errors: an option that is nearly right is suggested") {

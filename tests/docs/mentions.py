@@ -1,4 +1,5 @@
-"""Checks that pages and --help agree: every command and option is explained somewhere, and none is made up."""
+"""Checks that pages and --help agree: every command and option is explained somewhere, none is made up, and the --help of
+every command names pages that explain it."""
 import re
 import subprocess
 
@@ -31,6 +32,22 @@ def all_commands(program, command=()):
         yield from all_commands(program, (*command, name))
 
 
+def named_pages(text):
+    """The pages that a help names."""
+    found = re.search(r"^Documentation: (.+)$", text, flags=re.MULTILINE)
+    return found[1].split(", ") if found else []
+
+
+def check_named_pages(name, named, pages):
+    if not named:
+        yield f"`{name} --help` names no page of the documentation"
+    for page in named:
+        if page not in pages:
+            yield f"`{name} --help` names {page}, which is not there"
+        elif name != "fusewise" and not re.search(re.escape(name) + r"(?![\w-])", pages[page].text):
+            yield f"`{name} --help` names {page}, which does not mention it"
+
+
 def explained(page):
     """The text of a page without what commands print."""
     text = page.text
@@ -47,6 +64,7 @@ def check_mentions(program, pages):
     known = {}
     for command, found in all_commands(program):
         name = " ".join(("fusewise", *command))
+        yield from check_named_pages(name, named_pages(help_of(program, command)), pages)
         known[command] = set().union(*found) | {"--help"}
         about = [text for text in texts.values() if re.search(re.escape(name) + r"(?![\w-])", text)]
         if not about:

@@ -12,8 +12,8 @@ from pages import read_pages
 
 PROGRAM = """#!/bin/sh
 case "$*" in
-  --help) printf 'Usage\\n\\nSubcommands:\\n  greet                Greets\\n' ;;
-  "greet --help") printf 'Options:\\n  -h,--help            Help\\n  --name TEXT          whom\\n' ;;
+  --help) printf 'Usage\\n\\nSubcommands:\\n  greet                Greets\\n\\nDocumentation: README.md\\n' ;;
+  "greet --help") printf 'Options:\\n  -h,--help            Help\\n  --name TEXT          whom\\n\\nDocumentation: docs/two.md\\n' ;;
   greet*) printf 'hello\\none\\ntwo\\nbye\\n' ;;
   *) echo wrong; exit 2 ;;
 esac
@@ -44,6 +44,9 @@ FAULTS = {
     "an option that no page explains": ("docs/two.md", " --name NAME", "", "explains its option --name"),
     "an option that does not exist": ("docs/two.md", "$ fusewise greet\n", "$ fusewise greet --nmae x\n", "has no option --nmae"),
     "a command that no page names": ("docs/two.md", "fusewise greet", "FUSEWISE greet", "no page names the command `fusewise greet`"),
+    "a help that names no page": ("fusewise", "Documentation: docs/two.md", "", "names no page of the documentation"),
+    "a help that names a page that is not there": ("fusewise", "docs/two.md", "docs/three.md", "names docs/three.md, which is not there"),
+    "a help that names another page": ("fusewise", "docs/two.md", "README.md", "names README.md, which does not mention it"),
     "a block without an end": ("docs/two.md", "2\n```\n", "2\n", "is never closed"),
 }
 
